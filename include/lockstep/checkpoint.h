@@ -1,0 +1,90 @@
+/*
+ * Tensors in safetensors files, and checkpoints of a run.
+ *
+ * A checkpoint is a pair of files in a folder, step-<n>.safetensors (parameters, buffers, optimizer
+ * state) and step-<n>.json (everything else, and the checksum of the first). The JSON file is
+ * renamed into place last: a checkpoint exists when it does. Both are written to a temporary name,
+ * synced, renamed, and the folder is synced.
+ */
+#ifndef LOCKSTEP_CHECKPOINT_H
+#define LOCKSTEP_CHECKPOINT_H
+
+#include <lockstep/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A safetensors file, read by mmap. Every header field is checked when it is opened. */
+typedef struct lks_tensor_file lks_tensor_file;
+
+typedef struct lks_tensor_entry {
+    const char *name;
+    lks_dtype dtype;
+    lks_shape shape;
+    size_t bytes;
+    const void *data; /* little-endian, logical order; aligned to 8 bytes */
+} lks_tensor_entry;
+
+LKS_API LKS_MUSTUSE lks_status lks_tensor_file_open(lks_tensor_file **out, lks_context *context,
+                                                    const char *path);
+LKS_API void lks_tensor_file_close(lks_tensor_file *file);
+LKS_API int lks_tensor_file_count(const lks_tensor_file *file);
+LKS_API lks_tensor_entry lks_tensor_file_entry(const lks_tensor_file *file, int index);
+LKS_API int lks_tensor_file_find(const lks_tensor_file *file, const char *name);
+/* The value of a key in the file's metadata, or NULL. */
+LKS_API const char *lks_tensor_file_metadata(const lks_tensor_file *file, const char *key);
+
+/* Parameters and buffers under their names: a file that other programs read. */
+LKS_API LKS_MUSTUSE lks_status lks_weights_save(lks_model *model, const char *path);
+/* Every parameter and buffer of the model must be in the file with its shape; nothing is changed
+ * unless all are. Other tensors in the file are ignored. */
+LKS_API LKS_MUSTUSE lks_status lks_weights_load(lks_model *model, const char *path);
+
+/* One finished epoch; what is not known is NaN, or 0 for counts. */
+typedef struct lks_epoch {
+    int64_t epoch; /* from 1 */
+    lks_metrics train, valid, test;
+    double learning_rate; /* of its last step */
+    double seconds;       /* training, without evaluation */
+} lks_epoch;
+
+/* Everything in a checkpoint beside the model's state. Strings are owned by whoever filled it in;
+ * those of lks_checkpoint_load() by the library, until lks_run_clear(). */
+typedef struct lks_run {
+    lks_progress progress;
+    uint64_t seed;
+    int64_t global_batch;
+    int replicas; /* a*V */
+    uint64_t data_hash;
+    const char *fingerprint;
+    const char *config; /* the resolved configuration, JSON text; may be NULL */
+    lks_metrics so_far; /* of the epoch that is not finished */
+    double so_far_seconds;
+    double best_loss;  /* smallest validation loss; NaN: none yet */
+    int64_t best_step; /* its checkpoint; -1: none */
+    int bad_epochs;    /* since the best */
+    bool finished;     /* the run reached its last step */
+    lks_epoch *history;
+    int64_t epochs; /* in history */
+} lks_run;
+LKS_API void lks_run_clear(lks_run *run);
+
+/* Saves model and run as step <progress.step>, then removes older ones but the last `keep` (0: all
+ * stay) and run->best_step. */
+LKS_API LKS_MUSTUSE lks_status lks_checkpoint_save(lks_model *model, const lks_run *run,
+                                                   const char *folder, int keep);
+
+/* The newest checkpoint in a folder: its step, or -1 when there is none. Unfinished files of a
+ * save that was cut off are not looked at. */
+LKS_API LKS_MUSTUSE lks_status lks_checkpoint_find(const char *folder, int64_t *step);
+
+/* Checks all of it (checksum, names, shapes, N, V, seed) before it changes the model. A checkpoint
+ * of another kind of device loads; compare run->fingerprint. `model` NULL: only the run is read. */
+LKS_API LKS_MUSTUSE lks_status lks_checkpoint_load(lks_context *context, lks_model *model,
+                                                   lks_run *run, const char *folder, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

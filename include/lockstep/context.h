@@ -1,0 +1,63 @@
+/* The context: device, seed, memory and log of one program. */
+#ifndef LOCKSTEP_CONTEXT_H
+#define LOCKSTEP_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstep/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lks_context lks_context;
+
+/*
+ * Host memory. All zero means the system allocator. `align` is a power of two of at least 16.
+ * `alloc` returns NULL when there is no memory; `release` gets the same `bytes` back. Both may be
+ * called from any thread, one call at a time per context.
+ */
+typedef struct lks_allocator {
+    void *(*alloc)(void *user, size_t bytes, size_t align);
+    void (*release)(void *user, void *memory, size_t bytes);
+    void *user;
+} lks_allocator;
+
+typedef enum lks_log_level { LKS_LOG_WARN, LKS_LOG_INFO, LKS_LOG_DEBUG } lks_log_level;
+
+/* `line` has no newline and is valid during the call. */
+typedef void (*lks_log_fn)(void *user, lks_log_level level, const char *line);
+
+/* In every *_opts struct a zeroed field means its documented default, and a NULL pointer to the
+ * struct means all defaults. */
+typedef struct lks_context_opts {
+    const char *device; /* "cpu" or "ref"; default: the fastest that was built in */
+    uint64_t seed;      /* default 0; everything random follows from it */
+    lks_allocator allocator;
+    lks_log_fn log; /* default: silent */
+    void *log_user;
+    lks_log_level log_level; /* lines above this level are not made; default: warnings only */
+} lks_context_opts;
+
+/* Options are copied. */
+LKS_API LKS_MUSTUSE lks_status lks_context_create(lks_context **out, const lks_context_opts *opts);
+LKS_API void lks_context_destroy(lks_context *context); /* NULL is fine; destroy all else first */
+
+LKS_API const char *lks_context_device(const lks_context *context);
+LKS_API uint64_t lks_context_seed(const lks_context *context);
+
+/*
+ * The kind of device: instruction set, cache sizes, versions of the kernel library and libc. Equal
+ * bits are promised between runs with equal fingerprints. Owned by the context.
+ */
+LKS_API const char *lks_context_fingerprint(const lks_context *context);
+
+/* Cores that this process may use: affinity mask and cgroup quota respected. At least 1. */
+LKS_API int lks_cores(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

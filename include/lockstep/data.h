@@ -1,0 +1,117 @@
+/* Data sets, and the loader that orders, reads ahead and batches them. */
+#ifndef LOCKSTEP_DATA_H
+#define LOCKSTEP_DATA_H
+
+#include <lockstep/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lks_dataset lks_dataset;
+
+typedef struct lks_dataset_info {
+    int64_t samples;
+    lks_shape shape;        /* of one sample; images are height, width, channels */
+    lks_dtype dtype;        /* LKS_U8 or LKS_F32 */
+    int64_t classes;        /* targets are I32 indices below this; 0: floats of target_shape */
+    lks_shape target_shape; /* when classes is 0 */
+} lks_dataset_info;
+
+/*
+ * Your own data. `read` writes sample `index` to x (info.shape elements of info.dtype) and its
+ * target to y (one int32_t, or the floats of target_shape). It is called from several threads at
+ * once. `close` may be NULL.
+ */
+typedef struct lks_dataset_ops {
+    lks_dataset_info info;
+    lks_status (*read)(void *user, int64_t index, void *x, void *y);
+    void (*close)(void *user);
+} lks_dataset_ops;
+LKS_API LKS_MUSTUSE lks_status lks_dataset_create(lks_dataset **out, lks_context *context,
+                                                  const char *name, const lks_dataset_ops *ops,
+                                                  void *user);
+
+/* Arrays in memory, borrowed until the data set is destroyed: x is [samples][shape], y is
+ * int32_t [samples] (or float [samples][target_shape]). */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_from_arrays(lks_dataset **out, lks_context *context,
+                                                       const lks_dataset_info *info, const void *x,
+                                                       const void *y);
+
+/*
+ * IDX files: images (or any u8 samples) and labels, plain or .gz, read by mmap where plain. Every
+ * label is checked to be below `classes` (0: the largest label + 1). One channel is added to
+ * 2-dimensional samples: rows, columns, 1.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_open_idx(lks_dataset **out, lks_context *context,
+                                                    const char *images, const char *labels,
+                                                    int64_t classes);
+
+/* The four files of MNIST and its like in `folder`, or in folder/MNIST/raw, folder/FashionMNIST/raw
+ * (torchvision's layout); names with '-' or '.' before "idx", plain preferred to .gz. */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_open_mnist(lks_dataset **out, lks_context *context,
+                                                      const char *folder, bool test_split);
+
+/*
+ * The embedded data set: digits drawn by code, 28x28x1 u8, 10 classes, sample by sample on demand.
+ * A function of the seed alone. 60,000 for training and 10,000 for testing by default.
+ */
+typedef struct lks_digits_opts {
+    uint64_t seed;   /* default 0 */
+    int64_t samples; /* default 60,000, or 10,000 with `test` */
+    bool test;       /* the test split: other samples from the same distribution */
+} lks_digits_opts;
+LKS_API LKS_MUSTUSE lks_status lks_dataset_open_digits(lks_dataset **out, lks_context *context,
+                                                       const lks_digits_opts *opts);
+
+/* Samples [first, first + count) of `base`, which must outlive it: a validation split. */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_slice(lks_dataset **out, lks_dataset *base,
+                                                 int64_t first, int64_t count);
+
+/* Writes a data set of u8 samples and class targets as IDX files that other programs read. The
+ * files appear whole or not at all. */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_write_idx(lks_dataset *dataset, const char *images,
+                                                     const char *labels);
+
+LKS_API void lks_dataset_destroy(lks_dataset *dataset); /* NULL is fine */
+LKS_API lks_dataset_info lks_dataset_get_info(const lks_dataset *dataset);
+LKS_API const char *lks_dataset_name(const lks_dataset *dataset); /* for messages */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x,
+                                                void *y);
+/* Identity of the data: a hash over the info and all samples and targets. Reads everything. */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_hash(lks_dataset *dataset, uint64_t *out);
+
+/* One global batch; pointers are borrowed until the next call on the loader. */
+typedef struct lks_batch {
+    const void *x;      /* [count][shape] */
+    const void *y;      /* int32_t [count], or float [count][target_shape] */
+    const int64_t *ids; /* [count]: sample numbers in the data set */
+    int64_t count;      /* samples; the last batch of an epoch may be short */
+    int64_t epoch;      /* from 0 */
+    int64_t index;      /* batch within the epoch, from 0 */
+} lks_batch;
+
+typedef struct lks_loader lks_loader;
+
+typedef struct lks_loader_opts {
+    int64_t global_batch; /* required; nothing must divide by it */
+    bool in_order;        /* default: a new order every epoch, the keyed permutation */
+    bool drop_last;       /* leave out the short last batch */
+    int threads;          /* reading threads, default 1; -1: read in lks_loader_next() itself */
+    int ahead;            /* batches read ahead, default 2 */
+} lks_loader_opts;
+
+/* Borrows the data set. The order of samples is a function of (seed of the context, epoch) alone. */
+LKS_API LKS_MUSTUSE lks_status lks_loader_create(lks_loader **out, lks_context *context,
+                                                 lks_dataset *dataset, const lks_loader_opts *opts);
+LKS_API void lks_loader_destroy(lks_loader *loader);
+LKS_API int64_t lks_loader_batches(const lks_loader *loader); /* in one epoch */
+/* The next batch; after an epoch's last comes the next epoch's first, without end. */
+LKS_API LKS_MUSTUSE lks_status lks_loader_next(lks_loader *loader, lks_batch *out);
+/* The next batch will be number `batch` since the beginning: resuming is a seek. */
+LKS_API LKS_MUSTUSE lks_status lks_loader_seek(lks_loader *loader, int64_t batch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,158 @@
+/*
+ * Describing a network.
+ *
+ * A builder returns a tensor, or NULL after the first error; a NULL input yields a NULL output, so
+ * a whole network can be written without a check on every line. The error stays in the graph;
+ * lks_graph_status() and lks_model_compile() report it. Building computes nothing.
+ *
+ * Every opts struct has a `name`: it names the node in messages and its parameters in checkpoints
+ * ("conv1" gives conv1.weight and conv1.bias). Default: the operation and a number, "conv2d_1".
+ * Names are unique in a graph. Parameters have PyTorch's shapes and order.
+ */
+#ifndef LOCKSTEP_GRAPH_H
+#define LOCKSTEP_GRAPH_H
+
+#include <lockstep/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lks_graph lks_graph;
+
+LKS_API LKS_MUSTUSE lks_status lks_graph_create(lks_graph **out, lks_context *context);
+LKS_API void lks_graph_destroy(lks_graph *graph); /* destroy its models first */
+
+/* LKS_OK, or the first error of a builder, which is put back into lks_last_error(). */
+LKS_API LKS_MUSTUSE lks_status lks_graph_status(const lks_graph *graph);
+
+/*
+ * How parameters start. With fan_in and fan_out as PyTorch counts them (conv2d: kernel area times
+ * in or out channels per group; dense: columns or rows):
+ *   DEFAULT          PyTorch's for the layer: weight and bias uniform in +-1/sqrt(fan_in)
+ *   ZEROS, ONES
+ *   KAIMING_UNIFORM  +-sqrt(6/fan_in), for relu
+ *   KAIMING_NORMAL   sqrt(2/fan_in) * normal, for relu
+ *   UNIFORM, NORMAL  +-scale, or scale * normal
+ * A bias is DEFAULT unless its own init says otherwise.
+ */
+typedef enum lks_init_kind {
+    LKS_INIT_DEFAULT,
+    LKS_INIT_ZEROS,
+    LKS_INIT_ONES,
+    LKS_INIT_UNIFORM,
+    LKS_INIT_NORMAL,
+    LKS_INIT_KAIMING_UNIFORM,
+    LKS_INIT_KAIMING_NORMAL,
+} lks_init_kind;
+
+typedef struct lks_init {
+    lks_init_kind kind;
+    float scale;  /* UNIFORM, NORMAL: required there, unused elsewhere */
+    bool fan_out; /* KAIMING: fan_out instead of fan_in */
+} lks_init;
+
+/* The samples of a batch. One per graph. U8 goes through lks_normalize() first. */
+typedef struct lks_input_opts {
+    const char *name;
+    lks_shape shape; /* of one sample; required; images are height, width, channels */
+    lks_dtype dtype; /* default F32; or U8 */
+} lks_input_opts;
+LKS_API lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts);
+
+/* What the network should answer. One per graph. */
+typedef struct lks_target_opts {
+    const char *name;
+    int64_t classes; /* I32 class indices below this; 0: floats of `shape` (regression) */
+    lks_shape shape; /* of one sample's floats, when classes is 0 */
+} lks_target_opts;
+LKS_API lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts);
+
+/* y = (x * scale - mean) / std per channel (the last dimension); constants, no gradient to x. U8
+ * input has scale 1/255, F32 input scale 1. Computed in f32, scaling by division as PyTorch does. */
+#define LKS_MAX_CHANNEL_CONSTANTS 64
+typedef struct lks_normalize_opts {
+    const char *name;
+    int count; /* 1: the same for all channels; else the number of channels */
+    float mean[LKS_MAX_CHANNEL_CONSTANTS];
+    float std[LKS_MAX_CHANNEL_CONSTANTS]; /* positive; required */
+} lks_normalize_opts;
+LKS_API lks_tensor *lks_normalize(lks_graph *graph, lks_tensor *x, const lks_normalize_opts *opts);
+
+/* weight [filters][channels/groups][kernel h][kernel w], bias [filters]; x is h, w, channels.
+ * Out size: (size + 2*padding - dilation*(kernel-1) - 1) / stride + 1, rounded down. */
+typedef struct lks_conv2d_opts {
+    const char *name;
+    int64_t filters;     /* required */
+    int64_t kernel[2];   /* required: height, width */
+    int64_t stride[2];   /* default 1 */
+    int64_t padding[2];  /* default 0; zeros */
+    int64_t dilation[2]; /* default 1 */
+    int64_t groups;      /* default 1 */
+    bool no_bias;
+    lks_init weight_init, bias_init;
+} lks_conv2d_opts;
+LKS_API lks_tensor *lks_conv2d(lks_graph *graph, lks_tensor *x, const lks_conv2d_opts *opts);
+
+/* y[u] = sum_k x[k] * weight[u][k] + bias[u]; x has one dimension (lks_flatten() an image). */
+typedef struct lks_dense_opts {
+    const char *name;
+    int64_t units; /* required */
+    bool no_bias;
+    lks_init weight_init, bias_init;
+} lks_dense_opts;
+LKS_API lks_tensor *lks_dense(lks_graph *graph, lks_tensor *x, const lks_dense_opts *opts);
+
+/*
+ * Batch normalisation over the replica's samples and pixels; parameters weight (ones), bias
+ * (zeros); buffers running_mean, running_var, num_batches_tracked. See docs/numerics.md on V > 1.
+ */
+typedef struct lks_batch_norm_opts {
+    const char *name;
+    float momentum; /* default 0.1: weight of the new batch */
+    float epsilon;  /* default 1e-5 */
+} lks_batch_norm_opts;
+LKS_API lks_tensor *lks_batch_norm(lks_graph *graph, lks_tensor *x,
+                                   const lks_batch_norm_opts *opts);
+
+/* Max pooling: padding never wins; ties go to the first in row order. Average pooling: padded
+ * pixels count as zeros (PyTorch's count_include_pad). Padding is at most half the kernel. */
+typedef struct lks_pool_opts {
+    const char *name;
+    int64_t kernel[2];  /* required */
+    int64_t stride[2];  /* default: the kernel */
+    int64_t padding[2]; /* default 0 */
+} lks_pool_opts;
+LKS_API lks_tensor *lks_max_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
+LKS_API lks_tensor *lks_avg_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
+LKS_API lks_tensor *lks_global_avg_pool(lks_graph *graph, lks_tensor *x); /* h,w,c to c */
+
+LKS_API lks_tensor *lks_relu(lks_graph *graph, lks_tensor *x);
+LKS_API lks_tensor *lks_add(lks_graph *graph, lks_tensor *a, lks_tensor *b); /* equal shapes */
+LKS_API lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x); /* x has one dimension */
+
+/* One dimension, in channel, row, column order: what PyTorch's parameters expect. */
+LKS_API lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x);
+
+/* Zeroes an element with the given probability in training and scales the others by
+ * 1/(1 - probability). The probability is rounded to the bits drawn: docs/numerics.md. */
+typedef struct lks_dropout_opts {
+    const char *name;
+    float probability; /* required, in [0, 1) */
+} lks_dropout_opts;
+LKS_API lks_tensor *lks_dropout(lks_graph *graph, lks_tensor *x, const lks_dropout_opts *opts);
+
+/* Losses: one number per sample; training minimises the mean over the global batch. */
+typedef struct lks_cross_entropy_opts {
+    const char *name;
+    float label_smoothing; /* default 0 */
+} lks_cross_entropy_opts;
+LKS_API lks_tensor *lks_cross_entropy(lks_graph *graph, lks_tensor *logits, lks_tensor *target,
+                                      const lks_cross_entropy_opts *opts);
+LKS_API lks_tensor *lks_nll(lks_graph *graph, lks_tensor *log_probabilities, lks_tensor *target);
+LKS_API lks_tensor *lks_mse(lks_graph *graph, lks_tensor *x, lks_tensor *target); /* mean over x */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,126 @@
+/* A graph made runnable: kernels chosen, memory planned, workers started. */
+#ifndef LOCKSTEP_MODEL_H
+#define LOCKSTEP_MODEL_H
+
+#include <lockstep/data.h>
+#include <lockstep/graph.h>
+#include <lockstep/optim.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lks_model lks_model;
+
+typedef struct lks_model_opts {
+    lks_tensor *loss;     /* default: none; the model can only predict */
+    lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
+                                 loss's first input */
+    int64_t global_batch; /* required: the most samples of a step */
+    int replicas;         /* V, default 8: part of the arithmetic, see docs/numerics.md */
+    int accumulate;       /* a, default 1: a*V replicas over the whole batch */
+    int workers;          /* P, default min(cores, a*V): never changes a bit */
+    int hash_every;       /* steps between links of the hash chain, default 100 */
+    lks_optim optim;      /* default: SGD without momentum */
+    bool no_fusion;       /* every operation by its own kernel */
+    bool by_replica;      /* never form gradients by rows; same bits, for tests */
+} lks_model_opts;
+
+/*
+ * All allocation happens here; steps allocate nothing. Initial parameters follow from the seed.
+ * Borrows the graph: destroy the model first.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_model_compile(lks_model **out, lks_graph *graph,
+                                                 const lks_model_opts *opts);
+LKS_API void lks_model_destroy(lks_model *model);
+
+/* Exact sums over samples: adding parts in any order gives the same digits. Zero it to start. */
+typedef struct lks_metrics {
+    int64_t samples;
+    int64_t correct;    /* largest output (the first, if several) is the target; classes only */
+    int64_t not_finite; /* samples whose loss is not a finite number; not in the sum */
+    int64_t loss_high;  /* sum of losses, 128-bit fixed point in units of 2^-32: high 64 bits */
+    uint64_t loss_low;  /* and low 64 bits */
+} lks_metrics;
+
+LKS_API void lks_metrics_add(lks_metrics *sum, const lks_metrics *part);
+LKS_API double lks_metrics_loss(const lks_metrics *metrics); /* mean over finite samples */
+
+/*
+ * One step of training: forward, backward, update with learning rate `lr`. On LKS_E_NUMERIC (a loss
+ * is not finite) nothing was updated; the message names step, samples and the first bad tensor.
+ * `metrics` (may be NULL) receives this batch's sums.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr,
+                                              lks_metrics *metrics);
+
+/* Forward and backward without update; gradients (means over the batch) are then read with
+ * lks_model_state_read(). */
+LKS_API LKS_MUSTUSE lks_status lks_model_gradient(lks_model *model, const lks_batch *batch,
+                                                  lks_metrics *metrics);
+
+/* Loss and accuracy as in inference (no dropout, running statistics), added to `sum`. Any count. */
+LKS_API LKS_MUSTUSE lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch,
+                                                  lks_metrics *sum);
+
+/* The output for `count` samples, any number: out is [count][elements of the output]. */
+LKS_API LKS_MUSTUSE lks_status lks_model_predict(lks_model *model, const void *x, int64_t count,
+                                                 float *out);
+
+/* Everything a checkpoint holds, by name. Graph order; parameters and buffers together, then what
+ * the optimizer keeps ("optimizer.square_avg.conv1.weight"), then gradients. */
+typedef enum lks_state_kind {
+    LKS_PARAMETER, /* trained */
+    LKS_BUFFER,    /* running statistics */
+    LKS_OPTIMIZER,
+    LKS_GRADIENT, /* of the last lks_model_gradient(); read only */
+} lks_state_kind;
+
+typedef struct lks_state_info {
+    const char *name;
+    lks_state_kind kind;
+    lks_dtype dtype;
+    lks_shape shape;
+    size_t bytes;
+} lks_state_info;
+
+LKS_API int lks_model_state_count(const lks_model *model);
+LKS_API lks_state_info lks_model_state_info(const lks_model *model, int index);
+LKS_API int lks_model_state_find(const lks_model *model, const char *name); /* or -1 */
+/* `bytes` must be the entry's; little-endian values in logical order. */
+LKS_API LKS_MUSTUSE lks_status lks_model_state_read(lks_model *model, int index, void *out,
+                                                    size_t bytes);
+LKS_API LKS_MUSTUSE lks_status lks_model_state_write(lks_model *model, int index, const void *in,
+                                                     size_t bytes);
+
+/* Where the run is: what a checkpoint keeps beside the state. */
+typedef struct lks_progress {
+    int64_t step;  /* finished updates */
+    uint64_t link; /* last link of the hash chain */
+} lks_progress;
+LKS_API lks_progress lks_model_progress(const lks_model *model);
+/* After writing all state: continue from there. */
+LKS_API void lks_model_set_progress(lks_model *model, lks_progress progress);
+
+/* The hash of the run so far, as docs/numerics.md defines it. */
+LKS_API LKS_MUSTUSE lks_status lks_model_hash(lks_model *model, uint64_t *out);
+
+typedef struct lks_model_info {
+    int workers, replicas; /* replicas: a*V */
+    int64_t global_batch;
+    int64_t parameters;    /* trained numbers */
+    int64_t multiply_adds; /* of one sample's forward pass */
+    size_t memory_bytes;   /* all arenas */
+} lks_model_info;
+LKS_API lks_model_info lks_model_get_info(const lks_model *model);
+
+/* Prints, line by line, through `write`: the layers and kernels chosen; or the memory map. */
+typedef enum lks_describe { LKS_DESCRIBE_LAYERS, LKS_DESCRIBE_MEMORY } lks_describe;
+LKS_API LKS_MUSTUSE lks_status lks_model_describe(const lks_model *model, lks_describe what,
+                                                  void (*write)(void *user, const char *line),
+                                                  void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

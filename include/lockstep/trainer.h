@@ -1,0 +1,60 @@
+/* The usual loop. Written on the headers above and nothing else, so it can be copied into a
+ * program and changed. */
+#ifndef LOCKSTEP_TRAINER_H
+#define LOCKSTEP_TRAINER_H
+
+#include <lockstep/checkpoint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lks_step_event {
+    int64_t step;    /* finished steps */
+    int64_t epoch;   /* from 1 */
+    int64_t batch;   /* in the epoch, from 0 */
+    int64_t batches; /* in an epoch */
+    double learning_rate;
+    const lks_metrics *metrics; /* of this step */
+} lks_step_event;
+
+/* Any pointer may be NULL. Returning anything but LKS_OK from on_step or on_epoch ends the run
+ * after that step: it is saved (where there is a folder) and lks_train() returns that status. */
+typedef struct lks_train_events {
+    lks_status (*on_step)(void *user, const lks_step_event *event);
+    lks_status (*on_epoch)(void *user, const lks_epoch *epoch);
+    void (*on_resume)(void *user, const lks_run *run); /* NULL run: nothing there, starts afresh */
+    void (*on_save)(void *user, int64_t step);
+    void *user;
+} lks_train_events;
+
+typedef struct lks_train_opts {
+    lks_model *model;  /* required */
+    lks_loader *train; /* required; its batch is at most the model's */
+    lks_loader *valid; /* default: none; decides what is best */
+    lks_loader *test;  /* default: none; where there is no `valid`, it decides what is best */
+    lks_schedule schedule;
+    int64_t epochs;      /* stop after these, */
+    int64_t steps;       /* or after these in total; at least one of both is required */
+    int64_t eval_epochs; /* evaluate every so many epochs, default 1 */
+    int patience;        /* stop after so many epochs without a better loss; default: never */
+
+    const char *folder;  /* of checkpoints; default: none are written */
+    int64_t save_steps;  /* save every so many steps; default: only per epoch */
+    int64_t save_epochs; /* save every so many epochs, default 1; -1: never */
+    int keep;            /* newest checkpoints to keep, default 2; the best stays too */
+    bool resume;         /* continue from the newest in the folder, if there is one */
+    const char *config;  /* stored in checkpoints */
+    uint64_t data_hash;  /* stored, and compared when resuming; 0: not known */
+
+    lks_train_events events;
+} lks_train_opts;
+
+/* `run` (may be NULL) receives where it ended, with the history; lks_run_clear() it. */
+LKS_API LKS_MUSTUSE lks_status lks_train(lks_context *context, const lks_train_opts *opts,
+                                         lks_run *run);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

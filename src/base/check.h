@@ -1,0 +1,33 @@
+/*
+ * Raising and passing on errors. These three macros are the only ones in the
+ * library that hide a return or a goto.
+ */
+#ifndef LKI_BASE_CHECK_H
+#define LKI_BASE_CHECK_H
+
+#include <lockstep/status.h>
+
+/* Fill the thread's error record and return its status. The message is one sentence: the thing,
+ * what was found, what was expected, what to do. */
+lks_status lki_fail_at(const char *file, int line, lks_status status, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+#define LKI_FAIL(status, ...) lki_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
+
+/* Pass a failure on to the caller. */
+#define LKI_TRY(expression)                                                                        \
+    do {                                                                                           \
+        const lks_status lki_status_ = (expression);                                               \
+        if (lki_status_ != LKS_OK) return lki_status_;                                             \
+    } while (0)
+
+/* The same, through this function's one clean-up label. */
+#define LKI_TRY_OR(variable, label, expression)                                                    \
+    do {                                                                                           \
+        (variable) = (expression);                                                                 \
+        if ((variable) != LKS_OK) goto label;                                                      \
+    } while (0)
+
+/* Copy a saved record into this thread's (from another thread, or from a graph). */
+void lki_error_restore(const lks_error *saved);
+
+#endif

@@ -1,0 +1,22 @@
+/* The inside of a context. */
+#ifndef LKI_BASE_CONTEXT_H
+#define LKI_BASE_CONTEXT_H
+
+#include <pthread.h>
+
+#include <lockstep/context.h>
+
+struct lks_context {
+    lks_context_opts opts; /* with defaults filled in */
+    pthread_mutex_t lock;  /* around the allocator */
+    char device[16];
+    char fingerprint[512];
+};
+
+/* The part of the fingerprint that base knows: instruction set, cache sizes, libc. */
+void lki_fingerprint_base(char *out, size_t size);
+
+void lki_log(lks_context *context, lks_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,33 @@
+/* Host memory through the context's allocator, and arenas: one per lifetime. */
+#ifndef LKI_BASE_MEMORY_H
+#define LKI_BASE_MEMORY_H
+
+#include <lockstep/context.h>
+
+enum { LKI_ALIGN = 64 }; /* of every allocation: a cache line, an AVX-512 vector */
+
+/* Zeroed memory; LKS_E_NOMEM names `what`. Freed with the same `bytes`. */
+lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char *what);
+void lki_free(lks_context *context, void *memory, size_t bytes); /* NULL is fine */
+
+/* Rounds up to LKI_ALIGN. */
+size_t lki_align(size_t bytes);
+
+/*
+ * A growing arena for many small objects of one lifetime:
+ *
+ *   head -> [chunk: next, size | object | object | free ...] -> [chunk ...] -> NULL
+ *
+ * Objects never move. Zero the struct and set `context` to start.
+ */
+typedef struct lki_arena {
+    lks_context *context;
+    struct lki_arena_chunk *head;
+} lki_arena;
+
+/* Zeroed, aligned to 16 bytes (LKI_ALIGN for 64 bytes and more). */
+lks_status lki_arena_alloc(lki_arena *arena, void **out, size_t bytes, const char *what);
+lks_status lki_arena_string(lki_arena *arena, const char **out, const char *text);
+void lki_arena_release(lki_arena *arena);
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * Functions of random numbers and activations, our own because libm's differ by version and CPU.
+ * In double, from exact operations (+ - * / sqrt, no contraction): the same bits with every
+ * compiler that follows IEEE 754. Errors are below 2 ulp of double unless said.
+ */
+#ifndef LKI_BASE_REAL_H
+#define LKI_BASE_REAL_H
+
+double lki_exp(double x);         /* 0 below -745.2, infinity above 709.8; NaN for NaN */
+double lki_log(double x);         /* -infinity for 0, NaN below; infinity for infinity */
+double lki_cos_2pi(double turns); /* cos(2 pi turns), turns in [0, 1) */
+double lki_sin_2pi(double turns);
+
+#endif

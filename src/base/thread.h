@@ -1,0 +1,41 @@
+/*
+ * The workers of a model: pinned threads that run one job together.
+ *
+ *   caller   run() ---- wakes ----------------------------- waits (futex) ---- returns
+ *   worker 0        [job .... barrier ... job ... barrier ...]
+ *   worker 1        [job .... barrier ... job ... barrier ...]
+ *
+ * Between start and end of a job a worker makes no system call but futex. Waiting spins for a few
+ * microseconds, then sleeps in the kernel, so more workers than cores work too.
+ *
+ * A worker computes with its whole MXCSR set (round to nearest, exceptions masked, FTZ, DAZ); on
+ * AArch64 FPCR likewise. The caller's is never touched.
+ */
+#ifndef LKI_BASE_THREAD_H
+#define LKI_BASE_THREAD_H
+
+#include <lockstep/context.h>
+
+typedef struct lki_workers lki_workers;
+
+/* Runs on every worker; a worker's number is 0 .. count-1. */
+typedef void (*lki_job)(void *user, int worker);
+
+/* Starts `count` threads and pins each to its own core of those this process may use (hwloc's
+ * order where present: one per physical core first; no pinning when count exceeds the cores). */
+lks_status lki_workers_create(lki_workers **out, lks_context *context, int count);
+void lki_workers_destroy(lki_workers *workers); /* NULL is fine */
+int lki_workers_count(const lki_workers *workers);
+
+/* Runs the job on all workers and returns when all are done. One caller at a time. */
+void lki_workers_run(lki_workers *workers, lki_job job, void *user);
+
+/* Inside a job: all workers meet here; what each wrote before is visible to all after. */
+void lki_workers_barrier(lki_workers *workers, int worker);
+
+/* The floating-point state that workers compute with, for other threads that call kernels: enter
+ * returns the old state, leave restores it. */
+unsigned lki_float_enter(void);
+void lki_float_leave(unsigned saved);
+
+#endif

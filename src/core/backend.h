@@ -1,0 +1,159 @@
+/*
+ * What a device must provide. A backend is one constant of type lki_backend and a table of kernels;
+ * nothing outside its folder includes its headers.
+ *
+ * A kernel computes a chain of nodes (usually one). It is called by workers, each on replicas of
+ * its own, so nothing it does may depend on which worker calls it or on how many there are.
+ *
+ *   compile   plan (once) ........................................ release
+ *   step      [ forward pieces ... backward pieces ] per replica | barrier | rows, update | barrier
+ *             | prepare
+ *
+ * No function but plan may allocate, lock or make a system call.
+ */
+#ifndef LKI_CORE_BACKEND_H
+#define LKI_CORE_BACKEND_H
+
+#include <lockstep/optim.h>
+
+#include "core/op.h"
+
+enum { LKI_MAX_CHAIN = 6 };
+
+/* Consecutive nodes computed by one kernel: each but the first reads only the one before it, which
+ * has no other reader. Inputs are node[0]'s, the output is the last one's; at most one node has
+ * parameters. */
+typedef struct lki_chain {
+    const lki_node *node[LKI_MAX_CHAIN];
+    int count;
+} lki_chain;
+
+/* How a kernel takes the samples of a replica. */
+typedef enum lki_span {
+    LKI_SPAN_EITHER, /* any piece; joins the segment of the stage before */
+    LKI_SPAN_SLICE,  /* piece by piece: a power of two of samples, at most plan->slice */
+    LKI_SPAN_SHARE,  /* all samples of the replica in one call */
+} lki_span;
+
+enum { LKI_READS_IN = 1, LKI_READS_OUT = 2 };
+
+/* Filled by plan: what the model must provide. */
+typedef struct lki_needs {
+    unsigned reads;         /* what backward reads: LKI_READS_*. (d_out always, param always) */
+    size_t workspace_bytes; /* scratch of a worker, undefined between calls, for forward,
+                                 backward and rows */
+    size_t packed_bytes;    /* what prepare writes, one for the process */
+    size_t saved_bytes;     /* per sample, kept from forward for backward */
+    size_t replica_bytes;   /* per replica, kept from forward for backward */
+    char algorithm[40];     /* for people */
+} lki_needs;
+
+/* A kernel's plan; each kernel embeds it first. The model allocates kernel->plan_bytes of zeroed
+ * memory, fills in this part but `needs`, and calls plan. */
+typedef struct lki_plan {
+    const struct lki_kernel *kernel;
+    lks_context *context;
+    lki_chain chain;
+    int64_t slice; /* largest piece; for SHARE kernels the largest
+                                                      share. Pieces are slice, slice/2, ... 1 */
+    bool d_in_wanted[LKI_MAX_IN];
+    uint64_t random_key; /* of the chain's dropout node, if it has one */
+    lki_needs needs;
+} lki_plan;
+
+/* The working set of a call: one piece of one replica. Pointers are at the piece's first sample;
+ * all are aligned to 4 bytes at least, arenas' starts to 64. Pointers that make no sense for a
+ * kernel are NULL. */
+typedef struct lki_args {
+    int64_t count;    /* samples */
+    int64_t position; /* of the first sample in the global batch */
+    uint64_t step;
+    bool training;
+    const void *in[LKI_MAX_IN];
+    void *out;
+    const float *d_out;
+    float *d_in[LKI_MAX_IN]; /* NULL: not wanted */
+    unsigned add_in;         /* bit i: add to d_in[i] instead of writing it */
+    const float *param[LKI_MAX_PARAM];
+    float *d_param[LKI_MAX_PARAM]; /* NULL: formed by rows, later */
+    bool add_param;                /* not the replica's first piece: add to d_param */
+    void *const *buffer;           /* running statistics: read only */
+    double *stats;                 /* written by forward in training */
+    const void *packed;
+    void *saved;
+    void *replica;
+    void *workspace;
+} lki_args;
+
+/* A gradient by rows: the sums over all replicas for rows [row_first, row_first + row_count) of the
+ * first dimension of the parameters, formed replica by replica (samples ascending, one accumulator
+ * from +0), combined in the tree, absent replicas left out, given to `sum` range by range. */
+typedef struct lki_rows {
+    const float *in;      /* [samples][elements of in[0]], of all replicas of the process */
+    const float *d_out;   /* [samples][elements of out] */
+    const int64_t *start; /* [replicas + 1]: replica r has samples start[r] .. start[r + 1] - 1 */
+    int64_t replicas;
+    int64_t row_first, row_count;
+    void *workspace;
+    /* Elements [first, first + count) of parameter `param` have these sums over replicas. */
+    void (*sum)(void *user, int param, int64_t first, int64_t count, const float *sums);
+    void *user;
+} lki_rows;
+
+typedef struct lki_kernel {
+    size_t plan_bytes; /* of the struct that embeds lki_plan */
+    lki_span span;
+    /* Choose the algorithm, build vendor descriptors, fill needs. Called with every worker's
+     * conditions (one OpenMP thread). LKS_E_UNSUPPORTED with a sentence where it cannot. */
+    lks_status (*plan)(lki_plan *plan);
+    /* May be NULL. Frees what plan made, also after a plan that failed half-way. */
+    void (*release)(lki_plan *plan);
+    /* May be NULL. Packs parameters after every change: part `part` of `parts`, each by another
+     * worker at the same time. */
+    void (*prepare)(lki_plan *plan, const float *const param[], void *packed, int part, int parts);
+    lks_status (*forward)(const lki_plan *plan, const lki_args *args);
+    /* NULL: there is no gradient to form (input, target, normalize). */
+    lks_status (*backward)(const lki_plan *plan, const lki_args *args);
+    /* NULL: gradients of parameters are formed by replica. Otherwise backward leaves d_param alone
+     * where it is NULL, and rows needs in[0] and d_out of all replicas kept. */
+    void (*rows)(const lki_plan *plan, const lki_rows *rows);
+} lki_kernel;
+
+/* A fused kernel: taken where the chain of ops occurs and `fits` agrees. */
+typedef struct lki_pattern {
+    lki_op_id op[LKI_MAX_CHAIN];
+    int count;
+    bool (*fits)(const lki_chain *chain);
+    const lki_kernel *kernel;
+} lki_pattern;
+
+/* The update of a range of parameters; optim.h has the formulas. The gradient is sums[i] * scale in
+ * f32. State arrays: SGD: momentum (only if momentum != 0); ADAM: exp_avg, exp_avg_sq; ADADELTA:
+ * square_avg, acc_delta. Elementwise: an element's bits do not depend on the range. */
+typedef struct lki_update {
+    lks_optim optim;
+    float lr;
+    float scale;                     /* the float nearest to 1 / samples of this step */
+    int64_t step;                    /* this update's number, from 1 */
+    double correction1, correction2; /* ADAM: 1 - beta1^step, 1 - beta2^step */
+} lki_update;
+
+typedef struct lki_backend {
+    const char *name;
+    /* Adds what the bits depend on beside the machine ("oneDNN 2.6.3, avx2"). */
+    void (*fingerprint)(char *out, size_t size);
+    const lki_kernel *const *kernels; /* by lki_op_id. NULL: unsupported, reported at compile */
+    const lki_pattern *patterns;      /* longest first */
+    int pattern_count;
+    void (*update)(const lki_update *update, int64_t count, float *w, float *const state[2],
+                   const float *sums);
+    /* left[i] += right[i]: a merge in the tree. */
+    void (*add)(int64_t count, float *left, const float *right);
+} lki_backend;
+
+/* The registry: backends that were built in, the fastest first, ending with NULL. */
+extern const lki_backend *const lki_backends[];
+/* NULL when there is none of that name. */
+const lki_backend *lki_backend_find(const char *name);
+
+#endif

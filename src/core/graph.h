@@ -1,0 +1,34 @@
+/* The inside of a graph: nodes in the order they were built, which is an order of execution. */
+#ifndef LKI_CORE_GRAPH_H
+#define LKI_CORE_GRAPH_H
+
+#include "base/memory.h"
+#include "core/op.h"
+
+struct lks_graph {
+    lks_context *context;
+    lki_arena arena; /* nodes, attributes, strings */
+    lki_node *first, *last;
+    int count;
+    int named[LKI_OP_COUNT]; /* nodes of each op so far, for default names */
+    lks_tensor *input, *target;
+    lks_error error; /* the first; status LKS_OK: none */
+};
+
+/*
+ * What every builder calls. `attr` is the *_opts (its first member is `name`; NULL: all zero) and
+ * is copied, `in` are in_count tensors. Returns NULL, and keeps the first error in the graph, when
+ * the graph has an error already, an input is NULL or of another graph, the name is taken, or
+ * infer fails.
+ */
+lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_tensor *const in[],
+                          int in_count);
+
+/* Keep the thread's last error as the graph's, if it has none yet. */
+void lki_graph_keep_error(lks_graph *graph);
+
+/* "28x28x1"; returns buffer. */
+const char *lki_shape_print(const lks_shape *shape, char *buffer, size_t size);
+bool lki_shape_equal(const lks_shape *a, const lks_shape *b);
+
+#endif

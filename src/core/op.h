@@ -1,0 +1,81 @@
+/* What an operation is, apart from how any device computes it. */
+#ifndef LKI_CORE_OP_H
+#define LKI_CORE_OP_H
+
+#include <lockstep/graph.h>
+
+#include "op/list.h"
+
+enum { LKI_MAX_IN = 2, LKI_MAX_PARAM = 2, LKI_MAX_BUFFER = 3, LKI_NAME_SIZE = 64 };
+
+typedef enum lki_op_id {
+#define X(ID, id) LKI_OP_##ID,
+    LKI_OP_LIST(X)
+#undef X
+        LKI_OP_COUNT
+} lki_op_id;
+
+typedef struct lki_node lki_node;
+
+struct lks_tensor { /* the one output of a node; activations are NHWC, the batch left out */
+    lki_node *node;
+    lks_shape shape;
+    lks_dtype dtype;
+};
+
+typedef struct lki_param { /* trained, f32, PyTorch's shape and order */
+    const char *suffix;    /* "weight": the parameter is "<node>.weight" */
+    lks_shape shape;
+    lks_init init;
+    int64_t fan_in, fan_out;
+} lki_param;
+
+typedef struct lki_buffer { /* kept with the parameters, not trained */
+    const char *suffix;
+    lks_dtype dtype; /* F32 or I64 */
+    lks_shape shape;
+    float start; /* initial value of every element */
+} lki_buffer;
+
+struct lki_node {
+    lki_op_id op;
+    int index; /* in graph order, from 0 */
+    char name[LKI_NAME_SIZE];
+    void *attr; /* the op's own *_opts, defaults filled in by infer; in the graph's arena */
+    lks_tensor *in[LKI_MAX_IN];
+    int in_count;
+    lks_tensor out;
+    lki_param param[LKI_MAX_PARAM];
+    int param_count;
+    lki_buffer buffer[LKI_MAX_BUFFER];
+    int buffer_count;
+    int64_t stats;         /* doubles per replica that forward writes in training, summed in
+                                   the tree and given to update_buffers; 0: none */
+    int64_t multiply_adds; /* of one sample's forward pass */
+    bool needs_gradient;   /* a parameter comes before it, or in it */
+    lki_node *next;
+};
+
+typedef struct lki_op {
+    const char *name;
+    size_t attr_size;
+    bool is_loss;     /* out is one f32 per sample (ndim 0); in[1] is the target */
+    bool per_replica; /* samples of a replica depend on each other (batch norm) */
+    /* Check inputs and attributes; fill defaults, out, param, buffer, stats, multiply_adds. The
+     * caller has set op, name, attr, in; needs_gradient is the caller's. */
+    lks_status (*infer)(lki_node *node);
+    /* The attributes as they would be typed: "filters=32 kernel=3x3". Leaves defaults out. */
+    void (*print)(const lki_node *node, char *buffer, size_t size);
+    /* May be NULL. After a step: `sums` are the tree sums of the replicas' stats; `buffer` the
+     * node's buffers, updated in place. */
+    void (*update_buffers)(const lki_node *node, const double *sums, void *const buffer[]);
+} lki_op;
+
+#define X(ID, id) extern const lki_op lki_op_##id;
+LKI_OP_LIST(X)
+#undef X
+
+/* Never NULL. */
+const lki_op *lki_op_get(lki_op_id id);
+
+#endif

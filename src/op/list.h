@@ -1,0 +1,24 @@
+/* Every operation, once. Adding one is a line here and a file beside it. */
+#ifndef LKI_OP_LIST_H
+#define LKI_OP_LIST_H
+
+#define LKI_OP_LIST(X)                                                                             \
+    X(INPUT, input)                                                                                \
+    X(TARGET, target)                                                                              \
+    X(NORMALIZE, normalize)                                                                        \
+    X(CONV2D, conv2d)                                                                              \
+    X(DENSE, dense)                                                                                \
+    X(BATCH_NORM, batch_norm)                                                                      \
+    X(MAX_POOL, max_pool)                                                                          \
+    X(AVG_POOL, avg_pool)                                                                          \
+    X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
+    X(RELU, relu)                                                                                  \
+    X(ADD, add)                                                                                    \
+    X(FLATTEN, flatten)                                                                            \
+    X(DROPOUT, dropout)                                                                            \
+    X(LOG_SOFTMAX, log_softmax)                                                                    \
+    X(CROSS_ENTROPY, cross_entropy)                                                                \
+    X(NLL, nll)                                                                                    \
+    X(MSE, mse)
+
+#endif
