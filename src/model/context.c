@@ -1,0 +1,91 @@
+/* The context is made here because only this layer may see the registry of backends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/context.h"
+#include "base/memory.h"
+#include "core/backend.h"
+
+static void *system_alloc(void *user, size_t bytes, size_t align)
+{
+    (void)user;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void system_release(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+static lks_status unknown_device(const char *device)
+{
+    char names[64] = "";
+    size_t used = 0;
+    for (int i = 0; lki_backends[i] != NULL && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                 lki_backends[i]->name);
+    return LKI_FAIL(LKS_E_INVALID, "device '%s' is not in this build, which has: %s", device,
+                    names);
+}
+
+lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
+{
+    *out = NULL;
+    lks_context_opts filled = opts != NULL ? *opts : (lks_context_opts){0};
+    if ((filled.allocator.alloc == NULL) != (filled.allocator.release == NULL))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "the allocator has only one of alloc and release; give both or none");
+    if (filled.allocator.alloc == NULL) {
+        filled.allocator.alloc = system_alloc;
+        filled.allocator.release = system_release;
+    }
+    const lki_backend *backend = filled.device != NULL ? lki_backend_find(filled.device)
+                                                       : lki_backends[0];
+    if (backend == NULL) return unknown_device(filled.device);
+
+    lks_context *context = filled.allocator.alloc(filled.allocator.user, sizeof *context,
+                                                  LKI_ALIGN);
+    if (context == NULL) return LKI_FAIL(LKS_E_NOMEM, "no memory for the context");
+    memset(context, 0, sizeof *context);
+    context->opts = filled;
+    snprintf(context->device, sizeof context->device, "%s", backend->name);
+    context->opts.device = context->device;
+    if (pthread_mutex_init(&context->lock, NULL) != 0) {
+        filled.allocator.release(filled.allocator.user, context, sizeof *context);
+        return LKI_FAIL(LKS_E_NOMEM, "no resources for the context's lock");
+    }
+    char base[256] = "", library[160] = "";
+    lki_fingerprint_base(base, sizeof base);
+    backend->fingerprint(library, sizeof library);
+    snprintf(context->fingerprint, sizeof context->fingerprint, "%s; %s%s%s", base, backend->name,
+             library[0] != '\0' ? ": " : "", library);
+    *out = context;
+    return LKS_OK;
+}
+
+void lks_context_destroy(lks_context *context)
+{
+    if (context == NULL) return;
+    const lks_allocator allocator = context->opts.allocator;
+    pthread_mutex_destroy(&context->lock);
+    allocator.release(allocator.user, context, sizeof *context);
+}
+
+const char *lks_context_device(const lks_context *context)
+{
+    return context->device;
+}
+
+uint64_t lks_context_seed(const lks_context *context)
+{
+    return context->opts.seed;
+}
+
+const char *lks_context_fingerprint(const lks_context *context)
+{
+    return context->fingerprint;
+}

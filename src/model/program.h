@@ -1,0 +1,150 @@
+/*
+ * A program: a graph compiled for a batch, without parameters and without workers.
+ *
+ * Stages (a kernel and the chain of nodes that it covers) stand in segments, and every value has a
+ * place in memory.
+ *
+ *   node    conv1  relu1 | conv2  relu2  pool  drop | flatten | fc1 ...
+ *   stage   [ conv1 ][rl] [    one fused kernel    ] [flatten] [fc1] ...
+ *   segment [--------- slice by slice -----------------------] [- share -] ...
+ *
+ * A segment is run depth-first: all its stages for one piece of samples, then for the next, so that
+ * what lives inside a segment stays in the worker's cache. A share segment has one piece.
+ */
+#ifndef LKI_MODEL_PROGRAM_H
+#define LKI_MODEL_PROGRAM_H
+
+#include <lockstep/model.h>
+
+#include "base/memory.h"
+#include "core/backend.h"
+#include "core/graph.h"
+
+/*
+ * Where a value lives. Times are ticks: forward of stage j of n is tick j, backward tick 2n-1-j.
+ *
+ *   BATCH_X, _Y  the caller's samples and targets, [sample of the batch]
+ *   KEPT         memory of the process, [sample of the batch]: what gradients by rows read
+ *   SHARE        a worker's memory, [sample of the replica's share]; planned by liveness
+ *   SLICE        a worker's memory, [sample of the piece]; lives inside one segment
+ *   REPLICA      a worker's memory, one for the replica
+ */
+typedef enum lki_place {
+    LKI_AT_BATCH_X,
+    LKI_AT_BATCH_Y,
+    LKI_AT_KEPT,
+    LKI_AT_SHARE,
+    LKI_AT_SLICE,
+    LKI_AT_REPLICA,
+} lki_place;
+
+typedef struct lki_value {
+    lki_place place;
+    const char *node, *role; /* for the memory map: "conv1", "out" */
+    size_t bytes;            /* of one sample; REPLICA: in all */
+    size_t room;             /* bytes taken in its arena */
+    size_t offset;
+    int first, last; /* the ticks between which it must not be overwritten */
+} lki_value;
+
+enum { LKI_NO_VALUE = -1 };
+
+typedef struct lki_stage {
+    lki_plan *plan;
+    const lki_kernel *kernel;
+    const lki_node *head, *tail; /* of the chain */
+    const lki_node *owner;       /* the node of the chain with parameters, buffers or stats */
+    int segment;
+    int in[LKI_MAX_IN]; /* values */
+    int d_in[LKI_MAX_IN];
+    unsigned add_in;
+    int out, d_out, saved, replica;
+    bool backward;     /* takes part in backward */
+    bool by_rows;      /* gradients of its parameters are formed by rows */
+    bool needs_target; /* left out of predictions */
+
+    /* Filled in by the model. */
+    int weight;                  /* index of its first weight; -1: none */
+    float *param[LKI_MAX_PARAM]; /* values, shared by all workers */
+    void *buffer[LKI_MAX_BUFFER];
+    int64_t d_param[LKI_MAX_PARAM]; /* by replica: position in a gradient array, floats */
+    size_t packed_offset;           /* in program->packed */
+    size_t stats_offset;            /* in program->stats, doubles: [replicas][stats] */
+} lki_stage;
+
+typedef struct lki_segment {
+    int first, count; /* stages */
+    int64_t slice;    /* largest piece; 0: the whole share is the piece */
+} lki_segment;
+
+typedef struct lki_program {
+    /* The question. */
+    lks_context *context;
+    const lki_backend *backend;
+    const lks_graph *graph;
+    const lks_tensor *loss; /* NULL: only predictions */
+    const lks_tensor *output;
+    int64_t global_batch;
+    int64_t replicas;
+    bool no_fusion;
+    bool by_replica;
+
+    /* The answer. */
+    int64_t max_share; /* samples of the largest replica */
+    lki_arena arena;   /* all arrays below, and the plans */
+    lki_stage *stage;
+    int stages;
+    lki_segment *segment;
+    int segments;
+    lki_value *value;
+    int values;
+    int *activation;        /* [graph->count]: value of a node's output */
+    int *gradient;          /* and of its gradient */
+    size_t local_bytes;     /* of a worker: values, */
+    size_t workspace_bytes; /* and behind them scratch */
+    size_t kept_bytes, packed_bytes;
+    int64_t stats_count;
+
+    /* Memory of the process. */
+    char *kept, *packed;
+    double *stats;
+    float *ones; /* [max_share]: the gradient of the sum of losses */
+} lki_program;
+
+/* Fill in the question in a zeroed struct first. */
+lks_status lki_program_compile(lki_program *program);
+void lki_program_release(lki_program *program); /* also after a failure, or zeroed */
+
+/* The two halves of compile: stages.c and memory.c. */
+lks_status lki_program_make_stages(lki_program *program);
+lks_status lki_program_place_values(lki_program *program);
+
+/* One pass over a batch. */
+typedef struct lki_pass {
+    const void *x, *y; /* y NULL: stages that need the target are left out */
+    int64_t count;     /* samples, at most global_batch */
+    uint64_t step;
+    bool training, backward;
+} lki_pass;
+
+/* Called after every stage of a traced pass; anything but LKS_OK ends it. */
+typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lki_stage *stage,
+                                const lki_args *args);
+
+/* What a worker needs to run replicas of a program. */
+typedef struct lki_local {
+    char *memory;    /* local_bytes + workspace_bytes */
+    float *gradient; /* of the parameters of this replica, by replica; NULL: no backward */
+    lki_trace trace; /* NULL: none */
+    void *trace_user;
+} lki_local;
+
+/* Forward, and backward if the pass says so, of one replica on the calling thread. */
+lks_status lki_program_run(const lki_program *program, const lki_pass *pass, int64_t replica,
+                           const lki_local *local);
+/* Where sample `sample` of the replica's share starts in a value, after lki_program_run(). Not for
+ * SLICE values. */
+const void *lki_program_value(const lki_program *program, const lki_pass *pass, int64_t replica,
+                              const lki_local *local, int value);
+
+#endif
