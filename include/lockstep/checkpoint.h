@@ -23,7 +23,7 @@ typedef struct lks_tensor_entry {
     lks_dtype dtype;
     lks_shape shape;
     size_t bytes;
-    const void *data; /* little-endian, logical order; aligned to 8 bytes */
+    const void *data; /* little-endian, logical order; aligned to its elements */
 } lks_tensor_entry;
 
 LKS_API LKS_MUSTUSE lks_status lks_tensor_file_open(lks_tensor_file **out, lks_context *context,

@@ -26,6 +26,10 @@ LKS_API void lks_graph_destroy(lks_graph *graph); /* destroy its models first */
 /* LKS_OK, or the first error of a builder, which is put back into lks_last_error(). */
 LKS_API LKS_MUSTUSE lks_status lks_graph_status(const lks_graph *graph);
 
+/* For builders of your own, whose arguments are not valid: keeps LKS_E_INVALID with this sentence,
+ * unless the graph has an error already. Returns NULL, as the builder should then. */
+LKS_API lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...) LKS_PRINTF(2, 3);
+
 /*
  * How parameters start. With fan_in and fan_out as PyTorch counts them (conv2d: kernel area times
  * in or out channels per group; dense: columns or rows):

@@ -33,6 +33,7 @@ typedef struct lks_model_opts {
 LKS_API LKS_MUSTUSE lks_status lks_model_compile(lks_model **out, lks_graph *graph,
                                                  const lks_model_opts *opts);
 LKS_API void lks_model_destroy(lks_model *model);
+LKS_API lks_context *lks_model_context(const lks_model *model); /* of its graph */
 
 /* Exact sums over samples: adding parts in any order gives the same digits. Zero it to start. */
 typedef struct lks_metrics {

@@ -13,11 +13,13 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define LKS_API     __attribute__((visibility("default")))
-#define LKS_MUSTUSE __attribute__((warn_unused_result))
+#define LKS_API                   __attribute__((visibility("default")))
+#define LKS_MUSTUSE               __attribute__((warn_unused_result))
+#define LKS_PRINTF(format, first) __attribute__((format(printf, format, first)))
 #else
 #define LKS_API
 #define LKS_MUSTUSE
+#define LKS_PRINTF(format, first)
 #endif
 
 /* One list; the enum, lks_status_name() and lks_status_text() expand it. */
@@ -54,6 +56,9 @@ LKS_API const char *lks_status_text(lks_status status);
 
 /* The last failure on this thread; never NULL. Valid until the next failure. */
 LKS_API const lks_error *lks_last_error(void);
+
+/* For callbacks and loops of your own: fills in the record with a sentence and returns `status`. */
+LKS_API lks_status lks_fail(lks_status status, const char *format, ...) LKS_PRINTF(2, 3);
 
 /* The library's version, "0.1.0", and a line about how it was built (compiler, libraries). */
 LKS_API const char *lks_version(void);
