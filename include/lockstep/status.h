@@ -13,13 +13,13 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define LKS_API                   __attribute__((visibility("default")))
-#define LKS_MUSTUSE               __attribute__((warn_unused_result))
-#define LKS_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define LKS_API                 __attribute__((visibility("default")))
+#define LKS_MUSTUSE             __attribute__((warn_unused_result))
+#define LKS_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define LKS_API
 #define LKS_MUSTUSE
-#define LKS_PRINTF(format, first)
+#define LKS_PRINTF(text, first)
 #endif
 
 /* One list; the enum, lks_status_name() and lks_status_text() expand it. */
