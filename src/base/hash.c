@@ -1,0 +1,41 @@
+/* Hashes of state. */
+#include "base/hash.h"
+
+#include <string.h>
+
+#define XXH_STATIC_LINKING_ONLY /* for a streaming state on the stack */
+#include <xxhash.h>
+
+static void add_i64(XXH3_state_t *state, uint64_t value)
+{
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(value >> 8 * i);
+    XXH3_64bits_update(state, bytes, sizeof bytes);
+}
+
+uint64_t lki_hash(const void *data, size_t bytes)
+{
+    return XXH3_64bits(data, bytes);
+}
+
+uint64_t lki_hash_header(const char *name, lks_dtype dtype, const lks_shape *shape)
+{
+    const char *type = lks_dtype_name(dtype);
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, name, strlen(name) + 1);
+    XXH3_64bits_update(&state, type, strlen(type) + 1);
+    add_i64(&state, (uint64_t)shape->ndim);
+    for (int i = 0; i < shape->ndim; i++) add_i64(&state, (uint64_t)shape->dim[i]);
+    return XXH3_64bits_digest(&state);
+}
+
+uint64_t lki_hash_link(uint64_t previous, int64_t step, uint64_t state)
+{
+    XXH3_state_t hash;
+    XXH3_64bits_reset(&hash);
+    add_i64(&hash, previous);
+    add_i64(&hash, (uint64_t)step);
+    add_i64(&hash, state);
+    return XXH3_64bits_digest(&hash);
+}

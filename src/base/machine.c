@@ -1,0 +1,210 @@
+/* Cores, quotas and caches. */
+#include "base/machine.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#include "base/context.h"
+
+/* The first line of a small file without its newline; false if it cannot be read. */
+static bool read_line(char *line, size_t size, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    const bool done = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    if (done) line[strcspn(line, "\n")] = '\0';
+    return done;
+}
+
+static int round_up_quota(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0) return 0;
+    const long long cores = (quota + period - 1) / period;
+    return cores < INT_MAX ? (int)cores : INT_MAX;
+}
+
+/* The quota written in one folder of a control group; 0 where there is none. */
+static int folder_quota(const char *folder)
+{
+    char path[PATH_MAX], line[128];
+    long long quota = 0, period = 0;
+    if (snprintf(path, sizeof path, "%s/cpu.max", folder) < (int)sizeof path &&
+        read_line(line, sizeof line, path)) {
+        return sscanf(line, "%lld %lld", &quota, &period) == 2 ? round_up_quota(quota, period) : 0;
+    }
+    if (snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder) >= (int)sizeof path ||
+        !read_line(line, sizeof line, path) || sscanf(line, "%lld", &quota) != 1) {
+        return 0;
+    }
+    if (snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder) >= (int)sizeof path ||
+        !read_line(line, sizeof line, path) || sscanf(line, "%lld", &period) != 1) {
+        return 0;
+    }
+    return round_up_quota(quota, period);
+}
+
+/* The least quota from `mount` + `group` up to `mount`. In a container the lower folders may be
+ * missing, because the path is the host's. */
+static int least_quota(const char *mount, const char *group)
+{
+    char folder[PATH_MAX];
+    const int length = snprintf(folder, sizeof folder, "%s%s", mount, group);
+    if (length < 0 || length >= (int)sizeof folder) return 0;
+    int least = 0;
+    for (;;) {
+        const int quota = folder_quota(folder);
+        if (quota > 0 && (least == 0 || quota < least)) least = quota;
+        if (strlen(folder) <= strlen(mount)) return least;
+        *strrchr(folder, '/') = '\0';
+    }
+}
+
+int lki_quota_cores(const char *self, const char *mount)
+{
+    FILE *file = fopen(self, "re");
+    if (!file) return 0;
+    char line[PATH_MAX], below[PATH_MAX];
+    int least = 0;
+    while (fgets(line, sizeof line, file)) { /* "number:controllers:/path" */
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = '\0';
+        controllers++;
+        const bool version2 = *controllers == '\0';
+        bool cpu = version2;
+        char *place = NULL;
+        for (char *name = strtok_r(controllers, ",", &place); name;
+             name = strtok_r(NULL, ",", &place)) {
+            cpu = cpu || strcmp(name, "cpu") == 0;
+        }
+        if (!cpu) continue;
+        snprintf(below, sizeof below, version2 ? "%s" : "%s/cpu", mount);
+        const int quota = least_quota(below, group);
+        if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    }
+    fclose(file);
+    return least;
+}
+
+int lki_allowed_cpus(int *cpus, int most)
+{
+    /* The kernel refuses a set smaller than its own, so try larger ones. */
+    for (int limit = 1024; limit <= 1 << 20; limit *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)limit);
+        if (!set) return 0;
+        const size_t bytes = CPU_ALLOC_SIZE((size_t)limit);
+        CPU_ZERO_S(bytes, set);
+        const bool done = sched_getaffinity(0, bytes, set) == 0;
+        int found = 0;
+        for (int cpu = 0; done && cpu < limit; cpu++) {
+            if (!CPU_ISSET_S((size_t)cpu, bytes, set)) continue;
+            if (found < most) cpus[found] = cpu;
+            found++;
+        }
+        CPU_FREE(set);
+        if (done) return found;
+    }
+    return 0;
+}
+
+int lks_cores(void)
+{
+    int cores = lki_allowed_cpus(NULL, 0);
+    const int quota = lki_quota_cores("/proc/self/cgroup", "/sys/fs/cgroup");
+    if (quota > 0 && quota < cores) cores = quota;
+    return cores > 0 ? cores : 1;
+}
+
+/* Bytes of a cache of the first CPU as the kernel tells it, else as libc does; 0 if unknown. */
+static long cache_bytes(int level, const char *type, int libc_name)
+{
+    for (int index = 0; index < 8; index++) {
+        char path[96], line[64];
+        const char *format = "/sys/devices/system/cpu/cpu0/cache/index%d/%s";
+        snprintf(path, sizeof path, format, index, "level");
+        if (!read_line(line, sizeof line, path)) break;
+        if (atoi(line) != level) continue;
+        snprintf(path, sizeof path, format, index, "type");
+        if (!read_line(line, sizeof line, path)) break;
+        if (strcmp(line, type) != 0 && strcmp(line, "Unified") != 0) continue;
+        snprintf(path, sizeof path, format, index, "size");
+        if (!read_line(line, sizeof line, path)) break;
+        char *unit;
+        const long size = strtol(line, &unit, 10);
+        return *unit == 'M' ? size * 1024 * 1024 : *unit == 'K' ? size * 1024 : size;
+    }
+    const long size = sysconf(libc_name);
+    return size > 0 ? size : 0;
+}
+
+static void append(char *out, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void append(char *out, size_t size, const char *format, ...)
+{
+    const size_t length = strlen(out);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(out + length, size - length, format, arguments);
+    va_end(arguments);
+}
+
+static void append_cache(char *out, size_t size, const char *name, long bytes)
+{
+    const bool whole = bytes >= 1024 * 1024 && bytes % (1024 * 1024) == 0;
+    append(out, size, " %s=%ld%s", name, whole ? bytes / (1024 * 1024) : bytes / 1024,
+           whole ? "M" : "K");
+}
+
+static void append_isa(char *out, size_t size)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    append(out, size, "x86_64");
+#define HAS(feature)                                                                               \
+    if (__builtin_cpu_supports(feature)) append(out, size, " " feature)
+    HAS("sse4.1");
+    HAS("avx");
+    HAS("avx2");
+    HAS("fma");
+    HAS("avx512f");
+    HAS("avx512bw");
+    HAS("avx512dq");
+    HAS("avx512vl");
+    HAS("avx512vnni");
+    HAS("avx512bf16");
+#undef HAS
+#elif defined(__aarch64__)
+    append(out, size, "aarch64 hwcap=%lx,%lx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+#else
+    append(out, size, "generic");
+#endif
+}
+
+void lki_fingerprint_base(char *out, size_t size)
+{
+    if (size == 0) return;
+    out[0] = '\0';
+    append_isa(out, size);
+    append_cache(out, size, "L1d", cache_bytes(1, "Data", _SC_LEVEL1_DCACHE_SIZE));
+    append_cache(out, size, "L2", cache_bytes(2, "Data", _SC_LEVEL2_CACHE_SIZE));
+    append_cache(out, size, "L3", cache_bytes(3, "Data", _SC_LEVEL3_CACHE_SIZE));
+#if defined(__GLIBC__)
+    append(out, size, " glibc-%s", gnu_get_libc_version());
+#else
+    append(out, size, " libc-unknown");
+#endif
+}

@@ -1,0 +1,110 @@
+/* Host memory and arenas. */
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/context.h"
+
+struct lki_arena_chunk {
+    struct lki_arena_chunk *next;
+    size_t size; /* bytes of the whole chunk, this header included */
+    size_t used; /* bytes taken from its start, this header included */
+};
+
+enum { CHUNK = 16 * 1024, SMALL_ALIGN = 16 };
+
+static size_t round_up(size_t bytes, size_t align)
+{
+    return (bytes + align - 1) & ~(align - 1);
+}
+
+size_t lki_align(size_t bytes)
+{
+    return round_up(bytes, LKI_ALIGN);
+}
+
+lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char *what)
+{
+    *out = NULL;
+    const size_t size = bytes ? bytes : 1; /* so that success is never NULL */
+    void *memory = NULL;
+    if (size <= PTRDIFF_MAX) {
+        if (context && context->opts.allocator.alloc) {
+            const lks_allocator *own = &context->opts.allocator;
+            pthread_mutex_lock(&context->lock);
+            memory = own->alloc(own->user, size, LKI_ALIGN);
+            pthread_mutex_unlock(&context->lock);
+        } else if (posix_memalign(&memory, LKI_ALIGN, size) != 0) {
+            memory = NULL;
+        }
+    }
+    if (!memory) {
+        return LKI_FAIL(LKS_E_NOMEM, "no memory for %s: %zu bytes were asked for", what, bytes);
+    }
+    *out = memset(memory, 0, size);
+    return LKS_OK;
+}
+
+void lki_free(lks_context *context, void *memory, size_t bytes)
+{
+    if (!memory) return;
+    if (context && context->opts.allocator.alloc) {
+        const lks_allocator *own = &context->opts.allocator;
+        pthread_mutex_lock(&context->lock);
+        own->release(own->user, memory, bytes ? bytes : 1);
+        pthread_mutex_unlock(&context->lock);
+    } else {
+        free(memory);
+    }
+}
+
+lks_status lki_arena_alloc(lki_arena *arena, void **out, size_t bytes, const char *what)
+{
+    *out = NULL;
+    const size_t align = bytes >= LKI_ALIGN ? LKI_ALIGN : SMALL_ALIGN;
+    struct lki_arena_chunk *chunk = arena->head;
+    size_t start = chunk ? round_up(chunk->used, align) : 0;
+    if (!chunk || start > chunk->size || chunk->size - start < bytes) {
+        const size_t header = lki_align(sizeof *chunk);
+        if (bytes > PTRDIFF_MAX - header) {
+            return LKI_FAIL(LKS_E_NOMEM, "no memory for %s: %zu bytes were asked for", what, bytes);
+        }
+        const size_t size = header + bytes > CHUNK ? header + bytes : CHUNK;
+        void *memory;
+        LKI_TRY(lki_alloc(arena->context, &memory, size, what));
+        chunk = memory;
+        chunk->size = size;
+        start = header;
+        if (arena->head && size > CHUNK) { /* it is full: the head keeps its free space */
+            chunk->next = arena->head->next;
+            arena->head->next = chunk;
+        } else {
+            chunk->next = arena->head;
+            arena->head = chunk;
+        }
+    }
+    chunk->used = start + bytes;
+    *out = (char *)chunk + start;
+    return LKS_OK;
+}
+
+lks_status lki_arena_string(lki_arena *arena, const char **out, const char *text)
+{
+    *out = NULL;
+    void *copy;
+    const size_t bytes = strlen(text) + 1;
+    LKI_TRY(lki_arena_alloc(arena, &copy, bytes, "a name"));
+    *out = memcpy(copy, text, bytes);
+    return LKS_OK;
+}
+
+void lki_arena_release(lki_arena *arena)
+{
+    while (arena->head) {
+        struct lki_arena_chunk *chunk = arena->head;
+        arena->head = chunk->next;
+        lki_free(arena->context, chunk, chunk->size);
+    }
+}

@@ -1,0 +1,131 @@
+/*
+ * exp, log, cos, sin from + - * / and exact scaling.
+ *
+ * The polynomials are Taylor series cut where the rest is below 2^-57 of the result; ranges are
+ * reduced until that takes few terms. Every constant is written so that its bits are plain.
+ */
+#include "base/real.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static const double LN2_HIGH = 0x1.62e42fefa2000p-1; /* 40 bits: k * LN2_HIGH is exact */
+static const double LN2_LOW = 0x1.9ef35793c7673p-41;
+static const double LN2_INVERSE = 0x1.71547652b82fep+0;
+
+static double from_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint64_t to_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* 2^k for a normal result. */
+static double power_of_two(int64_t k)
+{
+    return from_bits((uint64_t)(k + 1023) << 52);
+}
+
+double lki_exp(double x)
+{
+    if (x != x) return x;
+    if (x > 709.8) return (double)INFINITY;
+    if (x < -745.2) return 0;
+    /* x = k ln2 + r, |r| <= ln2 / 2; exp(r) = 1 + r + r^2/2! + ... + r^13/13!. */
+    const double scaled = x * LN2_INVERSE;
+    const int64_t k = (int64_t)(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    const double r = (x - (double)k * LN2_HIGH) - (double)k * LN2_LOW;
+    static const double inverse_factorial[] = {
+        1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
+        1.0 / 5040,       1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      1.0 / 2};
+    double sum = inverse_factorial[0];
+    for (int i = 1; i < 12; i++) sum = sum * r + inverse_factorial[i];
+    const double value = 1 + (r + r * r * sum);
+    if (k >= -1021 && k <= 1023) return value * power_of_two(k);
+    const int64_t half = k / 2; /* 2^1024, or a denormal result: in two steps, one rounding */
+    return value * power_of_two(half) * power_of_two(k - half);
+}
+
+double lki_log(double x)
+{
+    if (x != x || x == (double)INFINITY) return x;
+    if (x == 0) return -(double)INFINITY;
+    if (x < 0) return (double)NAN;
+    int64_t k = 0;
+    if (x < 0x1p-1022) {
+        x *= 0x1p54;
+        k = -54;
+    }
+    /* x = 2^k m with m in [sqrt(1/2), sqrt(2)), f = m - 1, s = f / (2 + f), z = s^2:
+     * log(m) = 2 atanh(s) = 2s + s R with R = 2z/3 + 2z^2/5 + ..., and 2s = f - s f. */
+    const uint64_t root_half = UINT64_C(0x3fe6a09e667f3bcd); /* the bits of sqrt(1/2) */
+    const uint64_t offset = to_bits(x) - root_half;
+    const int64_t exponent = (int64_t)offset < 0 ? -(int64_t)((~offset >> 52) + 1)
+                                                 : (int64_t)(offset >> 52);
+    k += exponent;
+    const double m = from_bits(to_bits(x) - ((uint64_t)exponent << 52));
+    const double f = m - 1, s = f / (2 + f), z = s * s;
+    double sum = 2.0 / 23;
+    for (int n = 21; n >= 3; n -= 2) sum = sum * z + 2.0 / n;
+    const double tail = s * (f - sum * z);
+    return (double)k * LN2_HIGH + (f - (tail - (double)k * LN2_LOW));
+}
+
+/* sin(2 pi t) and cos(2 pi t) for |t| <= 1/8: the series in t, with coefficients (2 pi)^n / n!. */
+static double sin_near(double t)
+{
+    static const double c[] = {0x1.aaec32af93359p-4,  -0x1.6fadb9f155744p-1, 0x1.e8f434d018d63p+1,
+                               -0x1.e3074fde8871fp+3, 0x1.50783487ee782p+5,  -0x1.32d2cce62bd86p+6,
+                               0x1.466bc6775aae2p+6,  -0x1.4abbce625be53p+5};
+    const double tau_high = 0x1.921fb54442d18p+2, tau_low = 0x1.1a62633145c07p-52;
+    const double z = t * t;
+    double sum = c[0];
+    for (int i = 1; i < 8; i++) sum = sum * z + c[i];
+    return t * (tau_high + (tau_low + z * sum));
+}
+
+static double cos_near(double t)
+{
+    static const double c[] = {-0x1.2a0c591af8314p-5, 0x1.20c62c2f2d7f5p-2,  -0x1.b6e24f44b128fp+0,
+                               0x1.f9d38a3763cc3p+2,  -0x1.a6d1f2a204a8cp+4, 0x1.e1f506891babbp+5,
+                               -0x1.55d3c7e3cbffap+6, 0x1.03c1f081b5ac4p+6,  -0x1.3bd3cc9be45dep+4};
+    const double z = t * t;
+    double sum = c[0];
+    for (int i = 1; i < 9; i++) sum = sum * z + c[i];
+    return 1 + z * sum;
+}
+
+/* cos of `turns` plus a number of quarter turns. */
+static double cos_quarters(double turns, int quarters)
+{
+    const int nearest = (int)(turns * 4 + 0.5);
+    const double rest = turns - 0.25 * nearest; /* exact, at most 1/8 */
+    switch ((nearest + quarters) & 3) {
+    case 0:
+        return cos_near(rest);
+    case 1:
+        return -sin_near(rest);
+    case 2:
+        return -cos_near(rest);
+    default:
+        return sin_near(rest);
+    }
+}
+
+double lki_cos_2pi(double turns)
+{
+    return cos_quarters(turns, 0);
+}
+
+double lki_sin_2pi(double turns)
+{
+    return cos_quarters(turns, 3);
+}
