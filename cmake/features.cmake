@@ -13,13 +13,14 @@ option(LKS_WERROR "Warnings are errors" OFF)
 option(LKS_TESTS "Build the tests (needs cmocka)" ON)
 set(LKS_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 
-set(LKS_SUMMARY "" CACHE INTERNAL "")
+set_property(GLOBAL PROPERTY LKS_SUMMARY "")
 function(lks_note name text)
-  set(LKS_SUMMARY "${LKS_SUMMARY}\n  ${name}: ${text}" CACHE INTERNAL "")
+  set_property(GLOBAL APPEND_STRING PROPERTY LKS_SUMMARY "\n  ${name}: ${text}")
 endfunction()
 function(lks_feature_summary)
+  get_property(summary GLOBAL PROPERTY LKS_SUMMARY)
   message(STATUS "Lockstep ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} "
-                 "${CMAKE_C_COMPILER_VERSION}${LKS_SUMMARY}")
+                 "${CMAKE_C_COMPILER_VERSION}${summary}")
 endfunction()
 
 # lks_library(<target> <header> <library>...): an imported target, or a sentence that says what to
