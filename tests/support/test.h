@@ -1,0 +1,68 @@
+/* What every test includes: cmocka with what it needs, and generic helpers. */
+#ifndef LKT_TEST_H
+#define LKT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <lockstep/context.h>
+
+/* Asserts success, else fails with the record's sentence. */
+#define LKT_OK(expression)                                                                         \
+    do {                                                                                           \
+        const lks_status lkt_status_ = (expression);                                               \
+        if (lkt_status_ != LKS_OK) {                                                               \
+            fail_msg("%s: %s: %s", #expression, lks_status_name(lkt_status_),                      \
+                     lks_last_error()->message);                                                   \
+        }                                                                                          \
+    } while (0)
+
+/* Asserts failure with this status and a sentence that contains `part`. */
+#define LKT_FAILS(status, part, expression)                                                        \
+    lkt_fails(__FILE__, __LINE__, (status), (part), (expression))
+void lkt_fails(const char *file, int line, lks_status expected, const char *part, lks_status found);
+
+/* The folder of real data sets: LKS_TEST_DATA, else ../shared/datasets beside the sources; NULL
+ * where there is none (the test then says so and calls skip()). */
+const char *lkt_data_folder(void);
+
+/* A new empty folder for the test's files, below TMPDIR; removed with what is in it by
+ * lkt_remove_folder. The caller frees neither: one folder at a time. */
+const char *lkt_make_folder(void);
+void lkt_remove_folder(void);
+
+/*
+ * Random numbers of property tests (SplitMix64: Steele, Lea, Flood 2014). The seed is LKT_SEED from
+ * the environment, else `seed`; it is printed, so that a failure can be run again.
+ */
+typedef struct lkt_random {
+    uint64_t state;
+} lkt_random;
+lkt_random lkt_random_make(const char *test, uint64_t seed);
+uint64_t lkt_random_bits(lkt_random *random);
+int64_t lkt_random_below(lkt_random *random, int64_t count); /* in [0, count) */
+int64_t lkt_random_from(lkt_random *random, int64_t least, int64_t most);
+double lkt_random_real(lkt_random *random, double least, double most);
+
+/*
+ * An allocator that counts and can fail. Zero it; lkt_heap_allocator() makes the lks_allocator to
+ * put into lks_context_opts. Allocation number `fail_at` (from 1; 0: none) and, with
+ * `fail_from_there`, all after it return NULL. Every block is checked when it is released: known,
+ * the same size, nothing written past its end.
+ */
+typedef struct lkt_heap {
+    int64_t allocations, releases; /* calls so far, failed ones included */
+    int64_t live;                  /* blocks not yet released */
+    size_t live_bytes, most_bytes;
+    int64_t fail_at;
+    bool fail_from_there;
+    int64_t errors; /* bad releases; each is printed */
+} lkt_heap;
+lks_allocator lkt_heap_allocator(lkt_heap *heap);
+
+#endif
