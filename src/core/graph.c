@@ -1,0 +1,222 @@
+#include "core/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+lks_status lks_graph_create(lks_graph **out, lks_context *context)
+{
+    void *memory = NULL;
+
+    *out = NULL;
+    if (context == NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "graph: the context is NULL; make one with lks_context_create()");
+    LKI_TRY(lki_alloc(context, &memory, sizeof **out, "a graph"));
+    *out = memory;
+    (*out)->context = context;
+    (*out)->arena.context = context;
+    return LKS_OK;
+}
+
+void lks_graph_destroy(lks_graph *graph)
+{
+    if (graph == NULL) return;
+    lki_arena_release(&graph->arena);
+    lki_free(graph->context, graph, sizeof *graph);
+}
+
+lks_status lks_graph_status(const lks_graph *graph)
+{
+    if (graph == NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "graph: the graph is NULL; make one with lks_graph_create()");
+    if (graph->error.status != LKS_OK) lki_error_restore(&graph->error);
+    return graph->error.status;
+}
+
+void lki_graph_keep_error(lks_graph *graph)
+{
+    if (graph->error.status == LKS_OK) graph->error = *lks_last_error();
+}
+
+static const lki_node *find(const lks_graph *graph, const char *name)
+{
+    const lki_node *node = graph->first;
+
+    while (node != NULL && strcmp(node->name, name) != 0) node = node->next;
+    return node;
+}
+
+/* Names become names of parameters in files and messages: "<name>.weight". */
+static lks_status set_name(lks_graph *graph, lki_node *node, const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    const char *op = lki_op_get(node->op)->name;
+
+    if (name == NULL) {
+        do {
+            graph->named[node->op]++;
+            snprintf(node->name, sizeof node->name, "%s_%d", op, graph->named[node->op]);
+        } while (find(graph, node->name) != NULL);
+        return LKS_OK;
+    }
+    if (name[0] == '\0' || name[strspn(name, allowed)] != '\0')
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: the name '%.80s' is not valid; use letters, digits, '_', '-' and '.'",
+                        op, name);
+    if (strlen(name) >= sizeof node->name)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: the name '%.80s' has %zu characters, expected at most %d", op, name,
+                        strlen(name), LKI_NAME_SIZE - 1);
+    if (strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "gradient.", 9) == 0)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: the name '%s' begins like the name of a state or a gradient; choose "
+                        "another beginning",
+                        op, name);
+    if (find(graph, name) != NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: the name '%s' is taken by another %s of this graph; names are unique",
+                        op, name, lki_op_get(find(graph, name)->op)->name);
+    strcpy(node->name, name);
+    return LKS_OK;
+}
+
+static lks_status set_inputs(const lks_graph *graph, lki_node *node, lks_tensor *const in[],
+                             int in_count)
+{
+    const lki_op *op = lki_op_get(node->op);
+
+    node->in_count = in_count;
+    for (int i = 0; i < in_count; i++) {
+        const lki_node *other = graph->first;
+
+        if (in[i] == NULL)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "%s '%s': input %d is NULL; pass a tensor that a builder returned",
+                            op->name, node->name, i);
+        while (other != NULL && &other->out != in[i]) other = other->next;
+        if (other == NULL)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "%s '%s': input %d belongs to another graph; build both in one graph",
+                            op->name, node->name, i);
+        if (lki_op_get(other->op)->is_loss)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "%s '%s': input %d is the loss '%s', and nothing can follow a loss",
+                            op->name, node->name, i, other->name);
+        if ((other->op == LKI_OP_TARGET) != (op->is_loss && i == 1))
+            return LKI_FAIL(
+                LKS_E_INVALID, "%s '%s': input %d is '%s', %s; %s", op->name, node->name, i,
+                other->name, other->op == LKI_OP_TARGET ? "a target" : "not a target",
+                other->op == LKI_OP_TARGET ? "only a loss takes a target, as its second input"
+                                           : "the second input of a loss is an lks_target()");
+        node->in[i] = in[i];
+        node->needs_gradient |= other->needs_gradient;
+    }
+    return LKS_OK;
+}
+
+static lks_status set_attributes(lks_graph *graph, lki_node *node, const void *attr)
+{
+    const size_t size = lki_op_get(node->op)->attr_size;
+
+    if (size == 0) return LKS_OK;
+    LKI_TRY(lki_arena_alloc(&graph->arena, &node->attr, size, "attributes of a node"));
+    if (attr != NULL) memcpy(node->attr, attr, size);
+    *(const char **)node->attr = node->name; /* the caller's string may not live as long */
+    return LKS_OK;
+}
+
+/* There is one input and one target, so that a batch has one meaning. */
+static lks_status check_single(const lks_graph *graph, const lki_node *node)
+{
+    const lks_tensor *other = NULL;
+
+    if (node->op == LKI_OP_INPUT) other = graph->input;
+    if (node->op == LKI_OP_TARGET) other = graph->target;
+    if (other == NULL) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID, "%s '%s': the graph has one already, '%s'; a graph has only one",
+                    lki_op_get(node->op)->name, node->name, other->node->name);
+}
+
+static lks_status add(lks_graph *graph, lki_op_id id, const void *attr, lks_tensor *const in[],
+                      int in_count, lks_tensor **out)
+{
+    void *memory = NULL;
+    lki_node *node;
+
+    LKI_TRY(lki_arena_alloc(&graph->arena, &memory, sizeof *node, "a node"));
+    node = memory;
+    node->op = id;
+    node->index = graph->count;
+    node->out.node = node;
+    LKI_TRY(set_name(graph, node, attr != NULL ? *(const char *const *)attr : NULL));
+    LKI_TRY(set_inputs(graph, node, in, in_count));
+    LKI_TRY(check_single(graph, node));
+    LKI_TRY(set_attributes(graph, node, attr));
+    LKI_TRY(lki_op_get(id)->infer(node));
+    node->needs_gradient |= node->param_count > 0;
+
+    if (graph->last != NULL)
+        graph->last->next = node;
+    else
+        graph->first = node;
+    graph->last = node;
+    graph->count++;
+    if (id == LKI_OP_INPUT) graph->input = &node->out;
+    if (id == LKI_OP_TARGET) graph->target = &node->out;
+    *out = &node->out;
+    return LKS_OK;
+}
+
+lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_tensor *const in[],
+                          int in_count)
+{
+    lks_tensor *out = NULL;
+
+    if (graph == NULL) {
+        (void)LKI_FAIL(LKS_E_INVALID, "%s: the graph is NULL; make one with lks_graph_create()",
+                       lki_op_get(op)->name);
+        return NULL;
+    }
+    if (graph->error.status != LKS_OK) return NULL;
+    if (add(graph, op, attr, in, in_count, &out) != LKS_OK) lki_graph_keep_error(graph);
+    return out;
+}
+
+const char *lki_shape_print(const lks_shape *shape, char *buffer, size_t size)
+{
+    size_t used = 0;
+
+    snprintf(buffer, size, "%s", shape->ndim == 0 ? "one number" : "");
+    for (int i = 0; i < shape->ndim && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%lld", i > 0 ? "x" : "",
+                                 (long long)shape->dim[i]);
+    return buffer;
+}
+
+bool lki_shape_equal(const lks_shape *a, const lks_shape *b)
+{
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++) {
+        if (a->dim[i] != b->dim[i]) return false;
+    }
+    return true;
+}
+
+lks_shape lks_tensor_shape(const lks_tensor *tensor)
+{
+    return tensor != NULL ? tensor->shape : (lks_shape){0};
+}
+
+lks_dtype lks_tensor_dtype(const lks_tensor *tensor)
+{
+    return tensor != NULL ? tensor->dtype : LKS_F32;
+}
+
+const char *lks_tensor_name(const lks_tensor *tensor)
+{
+    return tensor != NULL ? tensor->node->name : "";
+}

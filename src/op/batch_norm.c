@@ -1,0 +1,90 @@
+/*
+ * batch_norm: y = (x - mean[c]) / sqrt(variance[c] + epsilon) * weight[c] + bias[c], over channels c
+ * (the last dimension). In training mean and biased variance are those of the replica's samples and
+ * pixels (S. Ioffe, C. Szegedy: "Batch normalization", ICML 2015); else the running ones.
+ *
+ * What a replica with m = samples * pixels gives to the running statistics (lki_node.stats):
+ *
+ *     [ m | w | m*mean[0] .. m*mean[C-1] | w*variance[0] .. w*variance[C-1] ]   (2 + 2C doubles)
+ *
+ * with the unbiased variance, and w = m, or 0 where m = 1: one value says nothing about a variance,
+ * so such a replica has no weight in it, and its output is bias.
+ */
+#include "op/common.h"
+
+#include <math.h>
+
+static lks_status infer(lki_node *node)
+{
+    lks_batch_norm_opts *opts = node->attr;
+    const lks_shape *in = &node->in[0]->shape;
+    lks_shape channels;
+
+    if (opts->momentum == 0.0f) opts->momentum = 0.1f;
+    if (opts->epsilon == 0.0f) opts->epsilon = 1e-5f;
+    if (in->ndim != 1 && in->ndim != 3)
+        return LKI_FAIL(
+            LKS_E_SHAPE,
+            "%s '%s': input has %d dimensions, expected 3 (height, width, channels) or 1",
+            LKI_NODE(node), in->ndim);
+    LKI_TRY(lki_check_floats(node));
+    if (!(opts->momentum > 0.0f && opts->momentum <= 1.0f))
+        return LKI_FAIL(LKS_E_INVALID, "%s '%s': momentum is %g, expected more than 0, at most 1",
+                        LKI_NODE(node), (double)opts->momentum);
+    if (!(opts->epsilon > 0.0f && isfinite(opts->epsilon)))
+        return LKI_FAIL(LKS_E_INVALID, "%s '%s': epsilon is %g, expected a positive number",
+                        LKI_NODE(node), (double)opts->epsilon);
+    node->out.shape = *in;
+    channels = LKS_SHAPE(in->dim[in->ndim - 1]);
+    node->param[0] = (lki_param){"weight", channels, {.kind = LKS_INIT_ONES}, 1, 1};
+    node->param[1] = (lki_param){"bias", channels, {.kind = LKS_INIT_ZEROS}, 1, 1};
+    node->param_count = 2;
+    node->buffer[0] = (lki_buffer){"running_mean", LKS_F32, channels, 0.0f};
+    node->buffer[1] = (lki_buffer){"running_var", LKS_F32, channels, 1.0f};
+    node->buffer[2] = (lki_buffer){"num_batches_tracked", LKS_I64, {0}, 0.0f};
+    node->buffer_count = 3;
+    node->stats = 2 + 2 * channels.dim[0];
+    return LKS_OK;
+}
+
+static void update_buffers(const lki_node *node, const double *sums, void *const buffer[])
+{
+    const lks_batch_norm_opts *opts = node->attr;
+    const int64_t channels = node->param[0].shape.dim[0];
+    const double *mean = sums + 2, *variance = mean + channels;
+    float *running_mean = buffer[0], *running_var = buffer[1];
+    int64_t *batches = buffer[2];
+
+    for (int64_t c = 0; c < channels; c++) {
+        if (sums[0] > 0.0)
+            running_mean[c] = (1.0f - opts->momentum) * running_mean[c] +
+                              opts->momentum * (float)(mean[c] / sums[0]);
+        if (sums[1] > 0.0)
+            running_var[c] = (1.0f - opts->momentum) * running_var[c] +
+                             opts->momentum * (float)(variance[c] / sums[1]);
+    }
+    ++*batches;
+}
+
+static void print(const lki_node *node, char *buffer, size_t size)
+{
+    const lks_batch_norm_opts *opts = node->attr;
+
+    buffer[0] = '\0';
+    if (opts->momentum != 0.1f) lki_print_float(buffer, size, "momentum", opts->momentum);
+    if (opts->epsilon != 1e-5f) lki_print_float(buffer, size, "epsilon", opts->epsilon);
+}
+
+const lki_op lki_op_batch_norm = {
+    .name = "batch_norm",
+    .attr_size = sizeof(lks_batch_norm_opts),
+    .per_replica = true,
+    .infer = infer,
+    .print = print,
+    .update_buffers = update_buffers,
+};
+
+lks_tensor *lks_batch_norm(lks_graph *graph, lks_tensor *x, const lks_batch_norm_opts *opts)
+{
+    return lki_graph_add(graph, LKI_OP_BATCH_NORM, opts, &x, 1);
+}

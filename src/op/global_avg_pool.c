@@ -1,0 +1,20 @@
+/* global_avg_pool: the mean over rows and columns; height, width, channels become channels. */
+#include "op/common.h"
+
+static lks_status infer(lki_node *node)
+{
+    LKI_TRY(lki_check_image(node));
+    node->out.shape = LKS_SHAPE(node->in[0]->shape.dim[2]);
+    return LKS_OK;
+}
+
+const lki_op lki_op_global_avg_pool = {
+    .name = "global_avg_pool",
+    .infer = infer,
+    .print = lki_print_nothing,
+};
+
+lks_tensor *lks_global_avg_pool(lks_graph *graph, lks_tensor *x)
+{
+    return lki_graph_add(graph, LKI_OP_GLOBAL_AVG_POOL, NULL, &x, 1);
+}

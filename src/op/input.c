@@ -1,0 +1,37 @@
+/* input: the samples of a batch. */
+#include "op/common.h"
+
+static lks_status infer(lki_node *node)
+{
+    const lks_input_opts *opts = node->attr;
+
+    LKI_TRY(lki_check_shape(node, "the shape", &opts->shape));
+    if (opts->dtype != LKS_F32 && opts->dtype != LKS_U8)
+        return LKI_FAIL(LKS_E_INVALID, "%s '%s': dtype is %s, expected F32 or U8", LKI_NODE(node),
+                        lks_dtype_name(opts->dtype));
+    node->out.shape = opts->shape;
+    node->out.dtype = opts->dtype;
+    return LKS_OK;
+}
+
+static void print(const lki_node *node, char *buffer, size_t size)
+{
+    const lks_input_opts *opts = node->attr;
+    char shape[128];
+
+    buffer[0] = '\0';
+    lki_print(buffer, size, "shape=%s", lki_shape_print(&opts->shape, shape, sizeof shape));
+    if (opts->dtype != LKS_F32) lki_print(buffer, size, "dtype=%s", lks_dtype_name(opts->dtype));
+}
+
+const lki_op lki_op_input = {
+    .name = "input",
+    .attr_size = sizeof(lks_input_opts),
+    .infer = infer,
+    .print = print,
+};
+
+lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts)
+{
+    return lki_graph_add(graph, LKI_OP_INPUT, opts, NULL, 0);
+}
