@@ -32,7 +32,7 @@ LKS_API lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...) LK
 
 /*
  * How parameters start. With fan_in and fan_out as PyTorch counts them (conv2d: kernel area times
- * in or out channels per group; dense: columns or rows):
+ * in channels per group, or times filters; dense: columns or rows):
  *   DEFAULT          PyTorch's for the layer: weight and bias uniform in +-1/sqrt(fan_in)
  *   ZEROS, ONES
  *   KAIMING_UNIFORM  +-sqrt(6/fan_in), for relu

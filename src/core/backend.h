@@ -61,9 +61,10 @@ typedef struct lki_plan {
     lki_needs needs;
 } lki_plan;
 
-/* The working set of a call: one piece of one replica. Pointers are at the piece's first sample;
- * all are aligned to 4 bytes at least, arenas' starts to 64. Pointers that make no sense for a
- * kernel are NULL. */
+/* The working set of a call: one piece of one replica. Pointers are at the piece's first sample,
+ * aligned to the element at least; packed, replica, stats and workspace are aligned to 64 bytes, and
+ * saved where saved_bytes is a multiple of 64. Pointers that make no sense for a kernel are NULL.
+ * Class targets are below the number of classes: the model has checked the batch. */
 typedef struct lki_args {
     int64_t count;    /* samples */
     int64_t position; /* of the first sample in the global batch */
@@ -142,7 +143,8 @@ typedef struct lki_backend {
     const char *name;
     /* Adds what the bits depend on beside the machine ("oneDNN 2.6.3, avx2"). */
     void (*fingerprint)(char *out, size_t size);
-    const lki_kernel *const *kernels; /* by lki_op_id. NULL: unsupported, reported at compile */
+    const lki_kernel *const *kernels; /* by lki_op_id. NULL: unsupported, reported at compile; input
+                                         and target have none, as nothing is computed there */
     const lki_pattern *patterns;      /* longest first */
     int pattern_count;
     void (*update)(const lki_update *update, int64_t count, float *w, float *const state[2],

@@ -1,5 +1,6 @@
 #include "core/graph.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,19 @@ lks_status lks_graph_status(const lks_graph *graph)
 void lki_graph_keep_error(lks_graph *graph)
 {
     if (graph->error.status == LKS_OK) graph->error = *lks_last_error();
+}
+
+lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...)
+{
+    char message[sizeof(((lks_error *)0)->message)];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    (void)LKI_FAIL(LKS_E_INVALID, "%s", message);
+    if (graph != NULL) lki_graph_keep_error(graph);
+    return NULL;
 }
 
 static const lki_node *find(const lks_graph *graph, const char *name)

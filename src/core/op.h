@@ -50,7 +50,8 @@ struct lki_node {
     lki_buffer buffer[LKI_MAX_BUFFER];
     int buffer_count;
     int64_t stats;         /* doubles per replica that forward writes in training, summed in
-                                   the tree and given to update_buffers; 0: none */
+                                   the tree and given to update_buffers; 0: none. What they are
+                                   is said in the op's file */
     int64_t multiply_adds; /* of one sample's forward pass */
     bool needs_gradient;   /* a parameter comes before it, or in it */
     lki_node *next;
@@ -64,7 +65,8 @@ typedef struct lki_op {
     /* Check inputs and attributes; fill defaults, out, param, buffer, stats, multiply_adds. The
      * caller has set op, name, attr, in; needs_gradient is the caller's. */
     lks_status (*infer)(lki_node *node);
-    /* The attributes as they would be typed: "filters=32 kernel=3x3". Leaves defaults out. */
+    /* The attributes as they would be typed: "filters=32 kernel=3x3". Leaves defaults out. `size`
+     * is at least 1. */
     void (*print)(const lki_node *node, char *buffer, size_t size);
     /* May be NULL. After a step: `sums` are the tree sums of the replicas' stats; `buffer` the
      * node's buffers, updated in place. */
