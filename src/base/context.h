@@ -16,7 +16,7 @@ struct lks_context {
 /* The part of the fingerprint that base knows: instruction set, cache sizes, libc. */
 void lki_fingerprint_base(char *out, size_t size);
 
-void lki_log(lks_context *context, lks_log_level level, const char *format, ...)
+void lki_log_line(lks_context *context, lks_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

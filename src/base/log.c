@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void lki_log(lks_context *context, lks_log_level level, const char *format, ...)
+void lki_log_line(lks_context *context, lks_log_level level, const char *format, ...)
 {
     if (!context || !context->opts.log || level > context->opts.log_level) return;
     char line[1024];
