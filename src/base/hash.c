@@ -6,6 +6,14 @@
 #define XXH_STATIC_LINKING_ONLY /* for a streaming state on the stack */
 #include <xxhash.h>
 
+#include "base/check.h"
+#include "base/memory.h"
+
+struct lki_hash_stream {
+    XXH3_state_t state; /* aligned to 64 bytes, as lki_alloc() aligns */
+    lks_context *context;
+};
+
 static void add_i64(XXH3_state_t *state, uint64_t value)
 {
     uint8_t bytes[8];
@@ -16,6 +24,30 @@ static void add_i64(XXH3_state_t *state, uint64_t value)
 uint64_t lki_hash(const void *data, size_t bytes)
 {
     return XXH3_64bits(data, bytes);
+}
+
+lks_status lki_hash_stream_open(lki_hash_stream **out, lks_context *context)
+{
+    *out = NULL;
+    void *memory;
+    LKI_TRY(lki_alloc(context, &memory, sizeof(lki_hash_stream), "a hash"));
+    *out = memory;
+    (*out)->context = context;
+    XXH3_64bits_reset(&(*out)->state);
+    return LKS_OK;
+}
+
+void lki_hash_stream_add(lki_hash_stream *stream, const void *data, size_t bytes)
+{
+    XXH3_64bits_update(&stream->state, data, bytes);
+}
+
+uint64_t lki_hash_stream_close(lki_hash_stream *stream)
+{
+    if (!stream) return 0;
+    const uint64_t hash = XXH3_64bits_digest(&stream->state);
+    lki_free(stream->context, stream, sizeof *stream);
+    return hash;
 }
 
 uint64_t lki_hash_header(const char *name, lks_dtype dtype, const lks_shape *shape)
