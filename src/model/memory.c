@@ -1,0 +1,254 @@
+/* A place in memory for every value of a program, and what it costs in all. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "model/program.h"
+
+static size_t tensor_bytes(const lks_tensor *tensor)
+{
+    return (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
+}
+
+static int add_value(lki_program *program, lki_place place, size_t bytes, const char *node,
+                     const char *role)
+{
+    program->value[program->values] = (lki_value){
+        .place = place, .node = node, .role = role, .bytes = bytes, .first = -1, .last = -1};
+    return program->values++;
+}
+
+static void touch(lki_program *program, int value, int tick)
+{
+    if (value == LKI_NO_VALUE) return;
+    lki_value *v = &program->value[value];
+    if (v->first < 0 || tick < v->first) v->first = tick;
+    if (tick > v->last) v->last = tick;
+}
+
+/* Every value, without a place in an arena yet; gradients are made by their readers' stages. */
+static void make_values(lki_program *program)
+{
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
+        program->activation[node->index] = program->gradient[node->index] = LKI_NO_VALUE;
+        if (node->op == LKI_OP_INPUT || node->op == LKI_OP_TARGET)
+            program->activation[node->index] = add_value(
+                program, node->op == LKI_OP_INPUT ? LKI_AT_BATCH_X : LKI_AT_BATCH_Y,
+                tensor_bytes(&node->out), node->name, node->op == LKI_OP_INPUT ? "x" : "y");
+    }
+    for (int s = 0; s < program->stages; s++) {
+        lki_stage *stage = &program->stage[s];
+        const lki_needs *needs = &stage->plan->needs;
+        const char *name = stage->head->name;
+        const size_t bytes = tensor_bytes(&stage->tail->out);
+        const int index = stage->tail->index;
+        program->activation[index] = add_value(program, LKI_AT_SHARE, bytes, name, "out");
+        if (stage->backward && &stage->tail->out != program->loss)
+            program->gradient[index] = add_value(program, LKI_AT_SHARE, bytes, name, "d_out");
+        stage->out = program->activation[index];
+        stage->d_out = program->gradient[index];
+        stage->saved = stage->replica = LKI_NO_VALUE;
+        if (needs->saved_bytes > 0)
+            stage->saved = add_value(program, LKI_AT_SHARE, needs->saved_bytes, name, "saved");
+        if (needs->replica_bytes > 0)
+            stage->replica = add_value(program, LKI_AT_REPLICA, needs->replica_bytes, name,
+                                       "replica");
+        for (int i = 0; i < LKI_MAX_IN; i++) {
+            const lki_node *in = i < stage->head->in_count ? stage->head->in[i]->node : NULL;
+            stage->in[i] = in != NULL ? program->activation[in->index] : LKI_NO_VALUE;
+            stage->d_in[i] = in != NULL && stage->plan->d_in_wanted[i]
+                                 ? program->gradient[in->index]
+                                 : LKI_NO_VALUE;
+        }
+    }
+}
+
+/* Who touches a value when; which gradients are added to; what gradients by rows keep. */
+static void set_times(lki_program *program)
+{
+    const int n = program->stages;
+    for (int s = 0; s < n; s++) {
+        const lki_stage *stage = &program->stage[s];
+        const unsigned reads = stage->backward ? stage->plan->needs.reads : 0;
+        const int back = 2 * n - 1 - s;
+        for (int i = 0; i < LKI_MAX_IN; i++) {
+            touch(program, stage->in[i], s);
+            if (reads & LKI_READS_IN) touch(program, stage->in[i], back);
+            touch(program, stage->d_in[i], back);
+        }
+        touch(program, stage->out, s);
+        if (reads & LKI_READS_OUT) touch(program, stage->out, back);
+        touch(program, stage->d_out, back);
+        touch(program, stage->saved, s);
+        touch(program, stage->replica, s);
+        if (stage->backward) touch(program, stage->saved, back);
+        if (stage->backward) touch(program, stage->replica, back);
+        if (stage->by_rows) {
+            lki_value *in = &program->value[stage->in[0]];
+            if (in->place == LKI_AT_SHARE) in->place = LKI_AT_KEPT;
+            if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
+        }
+    }
+    /* Loss and output are read when forward has ended. */
+    touch(program, program->activation[program->output->node->index], n - 1);
+    if (program->loss != NULL)
+        touch(program, program->activation[program->loss->node->index], n - 1);
+}
+
+/* Whether another stage, or an earlier input of this one, writes this gradient before stage s does:
+ * backward runs from the last stage to the first. */
+static bool written_before(const lki_program *program, int s, int input)
+{
+    const int value = program->stage[s].d_in[input];
+    for (int i = 0; i < input; i++)
+        if (program->stage[s].d_in[i] == value) return true;
+    for (int t = s + 1; t < program->stages; t++)
+        for (int i = 0; i < LKI_MAX_IN; i++)
+            if (program->stage[t].d_in[i] == value) return true;
+    return false;
+}
+
+static void set_additions(lki_program *program)
+{
+    for (int s = 0; s < program->stages; s++)
+        for (int i = 0; i < LKI_MAX_IN; i++)
+            if (program->stage[s].d_in[i] != LKI_NO_VALUE && written_before(program, s, i))
+                program->stage[s].add_in |= 1u << i;
+}
+
+/* The segment and the direction that a tick belongs to: 0 .. segments-1 forward, then backward. */
+static int phase_of(const lki_program *program, int tick)
+{
+    const int n = program->stages;
+    return tick < n ? program->stage[tick].segment
+                    : 2 * program->segments - 1 - program->stage[2 * n - 1 - tick].segment;
+}
+
+static const lki_segment *segment_of(const lki_program *program, int phase)
+{
+    return &program->segment[phase < program->segments ? phase : 2 * program->segments - 1 - phase];
+}
+
+/* In a slice segment every stage runs again for the next piece, so whatever crosses its border is
+ * in use from its first to its last tick. */
+static void widen(const lki_program *program, lki_value *value)
+{
+    const int n = program->stages;
+    const int phase_first = phase_of(program, value->first);
+    const int phase_last = phase_of(program, value->last);
+    const lki_segment *a = segment_of(program, phase_first);
+    const lki_segment *b = segment_of(program, phase_last);
+    if (a->slice != 0)
+        value->first = phase_first < program->segments ? a->first : 2 * n - a->first - a->count;
+    if (b->slice != 0)
+        value->last = phase_last < program->segments ? b->first + b->count - 1
+                                                     : 2 * n - 1 - b->first;
+}
+
+static void set_places(lki_program *program)
+{
+    const int output = program->activation[program->output->node->index];
+    const int loss = program->loss != NULL ? program->activation[program->loss->node->index]
+                                           : LKI_NO_VALUE;
+    for (int v = 0; v < program->values; v++) {
+        lki_value *value = &program->value[v];
+        if (value->first < 0) continue; /* never touched: takes no room */
+        if (value->place == LKI_AT_KEPT) {
+            value->room = lki_align(value->bytes * (size_t)program->global_batch);
+            value->offset = program->kept_bytes;
+            program->kept_bytes += value->room;
+        } else if (value->place == LKI_AT_REPLICA) {
+            value->room = lki_align(value->bytes);
+            widen(program, value);
+        } else if (value->place == LKI_AT_SHARE) {
+            const int phase = phase_of(program, value->first);
+            const lki_segment *segment = segment_of(program, phase);
+            if (v != output && v != loss && segment->slice != 0 &&
+                phase == phase_of(program, value->last)) {
+                value->place = LKI_AT_SLICE;
+                value->room = lki_align(value->bytes * (size_t)segment->slice);
+            } else {
+                value->room = lki_align(value->bytes * (size_t)program->max_share);
+                widen(program, value);
+            }
+        }
+    }
+}
+
+static bool is_local(const lki_value *value)
+{
+    return value->place == LKI_AT_SHARE || value->place == LKI_AT_SLICE ||
+           value->place == LKI_AT_REPLICA;
+}
+
+/* The lowest offset at which `value` overlaps no placed value that is alive at the same time. */
+static size_t first_fit(const lki_program *program, const lki_value *value, const bool *placed)
+{
+    size_t offset = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int v = 0; v < program->values; v++) {
+            const lki_value *other = &program->value[v];
+            if (placed[v] && value->first <= other->last && other->first <= value->last &&
+                offset < other->offset + other->room && other->offset < offset + value->room) {
+                offset = other->offset + other->room;
+                moved = true;
+            }
+        }
+    }
+    return offset;
+}
+
+/* Largest first, each as low as it fits: simple, and within a few percent of the most that is alive
+ * at one time for chains. */
+static void place_locals(lki_program *program, bool *placed)
+{
+    for (;;) {
+        int largest = LKI_NO_VALUE;
+        for (int v = 0; v < program->values; v++) {
+            const lki_value *value = &program->value[v];
+            if (!placed[v] && is_local(value) && value->room > 0 &&
+                (largest == LKI_NO_VALUE || value->room > program->value[largest].room))
+                largest = v;
+        }
+        if (largest == LKI_NO_VALUE) return;
+        lki_value *value = &program->value[largest];
+        value->offset = first_fit(program, value, placed);
+        placed[largest] = true;
+        if (value->offset + value->room > program->local_bytes)
+            program->local_bytes = value->offset + value->room;
+    }
+}
+
+lks_status lki_program_place_values(lki_program *program)
+{
+    const size_t nodes = (size_t)program->graph->count;
+    /* At most: out and gradient of a node, saved and replica of a stage. */
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 4 * nodes * sizeof(lki_value), "values"));
+    program->value = memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * nodes * sizeof(int), "values of nodes"));
+    program->activation = memory;
+    program->gradient = program->activation + nodes;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 4 * nodes * sizeof(bool), "placed values"));
+
+    make_values(program);
+    set_times(program);
+    set_additions(program);
+    set_places(program);
+    place_locals(program, memory);
+
+    for (int s = 0; s < program->stages; s++) {
+        lki_stage *stage = &program->stage[s];
+        const lki_needs *needs = &stage->plan->needs;
+        stage->packed_offset = program->packed_bytes;
+        program->packed_bytes += lki_align(needs->packed_bytes);
+        if (needs->workspace_bytes > program->workspace_bytes)
+            program->workspace_bytes = lki_align(needs->workspace_bytes);
+        if (stage->owner != NULL) {
+            stage->stats_offset = (size_t)program->stats_count;
+            program->stats_count += stage->owner->stats * program->replicas;
+        }
+    }
+    return LKS_OK;
+}
