@@ -1,0 +1,365 @@
+/* Compile a model: check the question, compile the program, make parameters and workers. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/tree.h"
+#include "model/model.h"
+
+enum { DEFAULT_REPLICAS = 8, DEFAULT_HASH_EVERY = 100, MAX_REPLICAS = 1 << 16 };
+
+static lks_status check_counts(const lks_model_opts *opts)
+{
+    if (opts->global_batch < 1 || opts->global_batch > INT32_MAX)
+        return LKI_FAIL(LKS_E_INVALID, "global_batch is %lld, expected 1 to %d",
+                        (long long)opts->global_batch, INT32_MAX);
+    if (opts->replicas < 1 || opts->accumulate < 1 ||
+        (int64_t)opts->replicas * opts->accumulate > MAX_REPLICAS)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "replicas is %d and accumulate %d, expected both at least 1 and their "
+                        "product at most %d",
+                        opts->replicas, opts->accumulate, MAX_REPLICAS);
+    if (opts->hash_every < 1)
+        return LKI_FAIL(LKS_E_INVALID, "hash_every is %d, expected at least 1", opts->hash_every);
+    return LKS_OK;
+}
+
+static lks_status fill_opts(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
+{
+    model->opts = *opts;
+    lks_model_opts *o = &model->opts;
+    if (o->replicas == 0) o->replicas = DEFAULT_REPLICAS;
+    if (o->accumulate == 0) o->accumulate = 1;
+    if (o->hash_every == 0) o->hash_every = DEFAULT_HASH_EVERY;
+    LKI_TRY(check_counts(o));
+    LKI_TRY(lks_optim_check(&o->optim));
+
+    const int replicas = o->replicas * o->accumulate;
+    const int cores = lks_cores();
+    if (o->workers == 0) o->workers = cores < replicas ? cores : replicas;
+    if (o->workers < 1 || o->workers > replicas)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%d workers cannot share %d replicas: a worker runs whole replicas; use 1 "
+                        "to %d workers, or replicas: %d (other bits)",
+                        o->workers, replicas, replicas, o->workers);
+    if (o->loss != NULL && o->loss->node->in_count < 2)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "'%s' is not a loss; give the tensor of lks_nll() or another",
+                        o->loss->node->name);
+    if (o->output == NULL && o->loss != NULL) o->output = o->loss->node->in[0];
+    if (o->output == NULL)
+        return LKI_FAIL(LKS_E_INVALID, "there is neither a loss nor an output to compile for");
+    if (graph->input == NULL)
+        return LKI_FAIL(LKS_E_INVALID, "the graph has no input; start it with lks_input()");
+    return LKS_OK;
+}
+
+static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *graph)
+{
+    const lks_tensor *loss = opts->loss, *output = opts->output;
+    if (loss != NULL && (loss->shape.ndim != 0 || loss->dtype != LKS_F32))
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "loss '%s' has %d dimensions, expected one number per sample; use a loss "
+                        "such as lks_cross_entropy()",
+                        loss->node->name, loss->shape.ndim);
+    if (output->dtype != LKS_F32 || output->node->op == LKI_OP_INPUT ||
+        output->node->op == LKI_OP_TARGET)
+        return LKI_FAIL(LKS_E_INVALID, "output '%s' is not computed by the network",
+                        output->node->name);
+    const lks_tensor *target = graph->target;
+    if (loss == NULL || target == NULL || target->dtype != LKS_I32) return LKS_OK;
+    const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
+    if (lks_shape_elements(&output->shape) != classes)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "output '%s' has %lld elements, expected %lld, the classes of target '%s'",
+                        output->node->name, (long long)lks_shape_elements(&output->shape),
+                        (long long)classes, target->node->name);
+    return LKS_OK;
+}
+
+static int states_of(const lks_optim *optim)
+{
+    return optim->kind != LKS_SGD ? 2 : optim->momentum != 0.0f ? 1 : 0;
+}
+
+static lks_status add_weights(lks_model *model, const lki_node *node, int s)
+{
+    lki_stage *stage = &model->program.stage[s];
+    stage->weight = model->weights;
+    for (int i = 0; i < node->param_count; i++) {
+        const lki_param *param = &node->param[i];
+        lki_weight *weight = &model->weight[model->weights++];
+        char name[2 * LKI_NAME_SIZE];
+        snprintf(name, sizeof name, "%s.%s", node->name, param->suffix);
+        *weight = (lki_weight){.shape = param->shape,
+                               .count = lks_shape_elements(&param->shape),
+                               .init = param->init,
+                               .fan_in = param->fan_in,
+                               .fan_out = param->fan_out,
+                               .stage = s,
+                               .index = i,
+                               .offset = -1};
+        LKI_TRY(lki_arena_string(&model->arena, &weight->name, name));
+        if (stage->backward && !stage->by_rows) {
+            weight->offset = stage->d_param[i] = model->gradient_count;
+            model->gradient_count += (int64_t)(lki_align((size_t)weight->count * sizeof(float)) /
+                                               sizeof(float));
+        }
+    }
+    return LKS_OK;
+}
+
+/* Weights in graph order, whatever the order of stages. */
+static lks_status list_weights(lks_model *model)
+{
+    const lki_program *program = &model->program;
+    size_t most = 0;
+    for (int s = 0; s < program->stages; s++)
+        most += program->stage[s].owner != NULL ? (size_t)program->stage[s].owner->param_count : 0;
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (most + 1) * sizeof(lki_weight), "weights"));
+    model->weight = memory;
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next)
+        for (int s = 0; s < program->stages; s++)
+            if (program->stage[s].owner == node && node->param_count > 0)
+                LKI_TRY(add_weights(model, node, s));
+    /* Never empty: NULL instead of an array of gradients means an absent replica. */
+    if (model->gradient_count == 0) model->gradient_count = LKI_ALIGN / sizeof(float);
+    return LKS_OK;
+}
+
+static lks_status allocate_parameters(lks_model *model)
+{
+    const int arrays = 1 + (model->program.loss != NULL ? states_of(&model->opts.optim) : 0);
+    for (int w = 0; w < model->weights; w++)
+        model->parameter_bytes += (size_t)arrays *
+                                  lki_align((size_t)model->weight[w].count * sizeof(float));
+    void *memory;
+    LKI_TRY(lki_alloc(model->context, &memory, model->parameter_bytes,
+                      "parameters and the optimizer's state"));
+    model->parameters = memory;
+    char *at = memory;
+    for (int a = 0; a < arrays; a++)
+        for (int w = 0; w < model->weights; w++) {
+            lki_weight *weight = &model->weight[w];
+            *(a == 0 ? &weight->value : &weight->state[a - 1]) = (float *)(void *)at;
+            at += lki_align((size_t)weight->count * sizeof(float));
+        }
+    for (int w = 0; w < model->weights; w++)
+        model->program.stage[model->weight[w].stage].param[model->weight[w].index] =
+            model->weight[w].value;
+    return LKS_OK;
+}
+
+static size_t buffer_bytes(const lki_buffer *buffer)
+{
+    return (size_t)lks_shape_elements(&buffer->shape) * lks_dtype_size(buffer->dtype);
+}
+
+static lks_status allocate_buffers(lks_model *model)
+{
+    lki_program *program = &model->program;
+    for (int s = 0; s < program->stages; s++) {
+        const lki_node *owner = program->stage[s].owner;
+        for (int i = 0; owner != NULL && i < owner->buffer_count; i++)
+            model->buffer_bytes += lki_align(buffer_bytes(&owner->buffer[i]));
+    }
+    void *memory;
+    LKI_TRY(lki_alloc(model->context, &memory, model->buffer_bytes, "buffers"));
+    model->buffers = memory;
+    char *at = memory;
+    for (int s = 0; s < program->stages; s++) {
+        lki_stage *stage = &program->stage[s];
+        for (int i = 0; stage->owner != NULL && i < stage->owner->buffer_count; i++) {
+            const lki_buffer *buffer = &stage->owner->buffer[i];
+            stage->buffer[i] = at;
+            if (buffer->dtype == LKS_F32)
+                for (int64_t e = 0; e < lks_shape_elements(&buffer->shape); e++)
+                    ((float *)(void *)at)[e] = buffer->start;
+            at += lki_align(buffer_bytes(buffer));
+        }
+    }
+    return LKS_OK;
+}
+
+static void initialise(const lks_model *model, lki_weight *weight)
+{
+    const uint64_t key = lki_random_key(model->context->opts.seed, "init", weight->name);
+    const double fan = (double)(weight->init.fan_out ? weight->fan_out : weight->fan_in);
+    double scale = (double)weight->init.scale;
+    switch (weight->init.kind) {
+    case LKS_INIT_ZEROS:
+        scale = 0;
+        break;
+    case LKS_INIT_ONES:
+        scale = 1;
+        break;
+    case LKS_INIT_DEFAULT:
+        scale = 1.0 / sqrt((double)weight->fan_in);
+        break;
+    case LKS_INIT_KAIMING_UNIFORM:
+        scale = sqrt(6.0 / fan);
+        break;
+    case LKS_INIT_KAIMING_NORMAL:
+        scale = sqrt(2.0 / fan);
+        break;
+    case LKS_INIT_UNIFORM:
+    case LKS_INIT_NORMAL:
+        break;
+    }
+    if (weight->init.kind == LKS_INIT_NORMAL || weight->init.kind == LKS_INIT_KAIMING_NORMAL)
+        lki_random_normal(key, weight->count, weight->value);
+    else if (weight->init.kind == LKS_INIT_ZEROS || weight->init.kind == LKS_INIT_ONES)
+        for (int64_t i = 0; i < weight->count; i++) weight->value[i] = 1.0f;
+    else
+        lki_random_uniform(key, weight->count, weight->value);
+    for (int64_t i = 0; i < weight->count; i++) weight->value[i] *= (float)scale;
+}
+
+/* Slots for sums of gradients: as many as the worker's part of the tree needs at most. */
+static lks_status make_worker(lks_model *model, lki_worker *worker, int64_t stats)
+{
+    const lki_program *program = &model->program;
+    const int levels = 2 + lki_tree_slots(program->replicas, 0, program->replicas);
+    void *memory;
+    worker->slots = lki_tree_slots(program->replicas, worker->first, worker->last);
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)worker->slots * sizeof(float *),
+                            "a worker's slots"));
+    worker->unused = memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)worker->slots * sizeof(lki_sum),
+                            "a worker's sums"));
+    worker->held = memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)(levels * stats) * sizeof(double),
+                            "sums of statistics"));
+    worker->stats_sum = memory;
+    LKI_TRY(lki_alloc(model->context, &memory, program->local_bytes + program->workspace_bytes,
+                      "a worker's activations"));
+    worker->local.memory = memory;
+    if (program->loss == NULL) return LKS_OK;
+    LKI_TRY(lki_alloc(model->context, &memory,
+                      (size_t)(worker->slots * model->gradient_count) * sizeof(float),
+                      "a worker's gradients"));
+    worker->gradients = memory;
+    for (int i = 0; i < worker->slots; i++)
+        worker->unused[worker->unused_count++] = worker->gradients + i * model->gradient_count;
+    return LKS_OK;
+}
+
+static lks_status make_workers(lks_model *model)
+{
+    const lki_program *program = &model->program;
+    int64_t stats = 0;
+    void *memory;
+    for (int s = 0; s < program->stages; s++)
+        if (program->stage[s].owner != NULL && program->stage[s].owner->stats > stats)
+            stats = program->stage[s].owner->stats;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory,
+                            (size_t)model->opts.workers * sizeof(lki_worker), "workers"));
+    model->worker = memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory,
+                            (size_t)(program->replicas + 1) * sizeof(int64_t), "shares"));
+    model->share_start = memory;
+    model->workers = model->opts.workers;
+    for (int w = 0; w < model->workers; w++) {
+        model->worker[w].first = lki_share(w, model->workers, program->replicas);
+        model->worker[w].last = lki_share(w + 1, model->workers, program->replicas);
+        LKI_TRY(make_worker(model, &model->worker[w], stats));
+    }
+    return lki_workers_create(&model->threads, model->context, model->workers);
+}
+
+static lks_status build(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
+{
+    LKI_TRY(fill_opts(model, graph, opts));
+    LKI_TRY(check_tensors(&model->opts, graph));
+    model->program = (lki_program){.context = model->context,
+                                   .backend = lki_backend_find(model->context->device),
+                                   .graph = graph,
+                                   .loss = model->opts.loss,
+                                   .output = model->opts.output,
+                                   .global_batch = model->opts.global_batch,
+                                   .replicas = (int64_t)model->opts.replicas *
+                                               model->opts.accumulate,
+                                   .no_fusion = model->opts.no_fusion,
+                                   .by_replica = model->opts.by_replica};
+    model->update.optim = model->opts.optim;
+    LKI_TRY(lki_program_compile(&model->program));
+    LKI_TRY(list_weights(model));
+    LKI_TRY(allocate_parameters(model));
+    LKI_TRY(allocate_buffers(model));
+    for (int w = 0; w < model->weights; w++) initialise(model, &model->weight[w]);
+    LKI_TRY(lki_state_list(model));
+    return make_workers(model);
+}
+
+lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_opts *opts)
+{
+    *out = NULL;
+    LKI_TRY(lks_graph_status(graph));
+    if (opts == NULL)
+        return LKI_FAIL(LKS_E_INVALID, "lks_model_compile() got no options; give at least loss and "
+                                       "global_batch");
+    void *memory;
+    LKI_TRY(lki_alloc(graph->context, &memory, sizeof(lks_model), "the model"));
+    lks_model *model = memory;
+    model->context = graph->context;
+    model->arena.context = graph->context;
+    const unsigned saved = lki_float_enter(); /* plans see what workers see */
+    const lks_status status = build(model, graph, opts);
+    lki_float_leave(saved);
+    if (status != LKS_OK) {
+        const lks_error error = *lks_last_error();
+        lks_model_destroy(model);
+        lki_error_restore(&error);
+        return status;
+    }
+    *out = model;
+    return LKS_OK;
+}
+
+void lks_model_destroy(lks_model *model)
+{
+    if (model == NULL) return;
+    lks_context *context = model->context;
+    const lki_program *program = &model->program;
+    lki_workers_destroy(model->threads);
+    for (int w = 0; w < model->workers; w++) {
+        lki_worker *worker = &model->worker[w];
+        lki_free(context, worker->local.memory, program->local_bytes + program->workspace_bytes);
+        lki_free(context, worker->gradients,
+                 (size_t)(worker->slots * model->gradient_count) * sizeof(float));
+    }
+    lki_free(context, model->parameters, model->parameter_bytes);
+    lki_free(context, model->buffers, model->buffer_bytes);
+    lki_free(context, model->gradient_memory, model->gradient_bytes);
+    if (program->context != NULL) lki_program_release(&model->program);
+    lki_arena_release(&model->arena);
+    lki_free(context, model, sizeof *model);
+}
+
+lks_context *lks_model_context(const lks_model *model)
+{
+    return model->context;
+}
+
+lks_model_info lks_model_get_info(const lks_model *model)
+{
+    const lki_program *program = &model->program;
+    lks_model_info info = {.workers = model->workers,
+                           .replicas = (int)program->replicas,
+                           .global_batch = program->global_batch};
+    for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
+    for (int s = 0; s < program->stages; s++)
+        for (int i = 0; i < program->stage[s].plan->chain.count; i++)
+            info.multiply_adds += program->stage[s].plan->chain.node[i]->multiply_adds;
+    info.memory_bytes = program->kept_bytes + program->packed_bytes +
+                        (size_t)program->stats_count * sizeof(double) + model->parameter_bytes +
+                        model->buffer_bytes + model->gradient_bytes;
+    for (int w = 0; w < model->workers; w++)
+        info.memory_bytes += program->local_bytes + program->workspace_bytes +
+                             (size_t)(model->worker[w].slots * model->gradient_count) *
+                                 sizeof(float);
+    return info;
+}

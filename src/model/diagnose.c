@@ -1,0 +1,151 @@
+/* Why a loss is not finite: parameters first, then the replica once more, every operation by its
+ * own kernel, looking at every tensor. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/tree.h"
+#include "model/model.h"
+
+typedef struct finding {
+    char text[256]; /* empty: nothing found yet */
+    const lks_batch *batch;
+} finding;
+
+static int64_t first_not_finite(const float *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(values[i])) return i;
+    return -1;
+}
+
+static int64_t sample_id(const lks_batch *batch, int64_t position)
+{
+    return batch->ids != NULL ? batch->ids[position] : position;
+}
+
+static void look_at_parameters(const lks_model *model, finding *found)
+{
+    for (int i = 0; i < model->hashed_states && found->text[0] == '\0'; i++) {
+        const lki_state *state = &model->state[i];
+        if (state->info.dtype != LKS_F32) continue;
+        const int64_t bad = first_not_finite(*state->memory,
+                                             lks_shape_elements(&state->info.shape));
+        if (bad >= 0)
+            snprintf(found->text, sizeof found->text, "%s '%s', element %lld",
+                     state->info.kind == LKS_PARAMETER ? "parameter" : "buffer", state->info.name,
+                     (long long)bad);
+    }
+}
+
+static void look_at(finding *found, const lki_node *node, const void *values, int64_t position,
+                    int64_t count)
+{
+    const int64_t width = lks_shape_elements(&node->out.shape);
+    if (found->text[0] != '\0' || node->out.dtype != LKS_F32) return;
+    const int64_t bad = first_not_finite(values, count * width);
+    if (bad >= 0)
+        snprintf(found->text, sizeof found->text, "output of %s '%s', element %lld of sample %lld",
+                 lki_op_get(node->op)->name, node->name, (long long)(bad % width),
+                 (long long)sample_id(found->batch, position + bad / width));
+}
+
+static lks_status trace(void *user, const lki_program *program, const lki_stage *stage,
+                        const lki_args *args)
+{
+    finding *found = user;
+    (void)program;
+    for (int i = 0; i < stage->head->in_count; i++) {
+        const lki_node *in = stage->head->in[i]->node;
+        if (in->op == LKI_OP_INPUT || in->op == LKI_OP_TARGET)
+            look_at(found, in, args->in[i], args->position, args->count);
+    }
+    look_at(found, stage->tail, args->out, args->position, args->count);
+    return LKS_OK;
+}
+
+/* A stage of the unfused program uses the parameters and buffers of the model's. */
+static void borrow_parameters(const lks_model *model, lki_program *plain)
+{
+    for (int s = 0; s < plain->stages; s++)
+        for (int m = 0; m < model->program.stages; m++) {
+            const lki_stage *from = &model->program.stage[m];
+            lki_stage *to = &plain->stage[s];
+            if (to->owner == NULL || to->owner != from->owner) continue;
+            memcpy(to->param, from->param, sizeof to->param);
+            memcpy(to->buffer, from->buffer, sizeof to->buffer);
+        }
+}
+
+static lks_status replay(const lks_model *model, lki_program *plain, int64_t position,
+                         finding *found)
+{
+    LKI_TRY(lki_program_compile(plain));
+    borrow_parameters(model, plain);
+    for (int s = 0; s < plain->stages; s++) {
+        const lki_stage *stage = &plain->stage[s];
+        if (stage->kernel->prepare != NULL)
+            stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
+                                   plain->packed + stage->packed_offset, 0, 1);
+    }
+    const size_t bytes = plain->local_bytes + plain->workspace_bytes;
+    void *memory;
+    LKI_TRY(lki_alloc(model->context, &memory, bytes, "the replay of a replica"));
+    const lki_local local = {.memory = memory, .trace = trace, .trace_user = found};
+    lki_pass pass = model->pass;
+    pass.backward = false;
+    int64_t replica = 0;
+    while (lki_share(replica + 1, plain->replicas, pass.count) <= position) replica++;
+    const lks_status status = lki_program_run(plain, &pass, replica, &local);
+    lki_free(model->context, memory, bytes);
+    return status;
+}
+
+static void list_samples(const lks_model *model, const lks_batch *batch, char *out, size_t size)
+{
+    int64_t total = 0;
+    size_t used = 0;
+    int listed = 0;
+    for (int w = 0; w < model->workers; w++) {
+        const lki_worker *worker = &model->worker[w];
+        total += worker->metrics.not_finite;
+        for (int i = 0; i < worker->bad_count && used < size; i++, listed++)
+            used += (size_t)snprintf(out + used, size - used, "%s%lld", listed > 0 ? ", " : "",
+                                     (long long)sample_id(batch, worker->bad_position[i]));
+    }
+    if (total > listed && used < size) snprintf(out + used, size - used, ", ...");
+}
+
+lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position)
+{
+    finding found = {.batch = batch};
+    char samples[160] = "";
+    list_samples(model, batch, samples, sizeof samples);
+    look_at_parameters(model, &found);
+    if (found.text[0] == '\0') {
+        lki_program plain = model->program;
+        plain = (lki_program){.context = plain.context,
+                              .backend = plain.backend,
+                              .graph = plain.graph,
+                              .loss = plain.loss,
+                              .output = plain.output,
+                              .global_batch = plain.global_batch,
+                              .replicas = plain.replicas,
+                              .no_fusion = true,
+                              .by_replica = true};
+        const unsigned saved = lki_float_enter();
+        const lks_status status = replay(model, &plain, position, &found);
+        lki_float_leave(saved);
+        lki_program_release(&plain);
+        if (status != LKS_OK)
+            snprintf(found.text, sizeof found.text, "not found, the replay failed");
+    }
+    if (found.text[0] == '\0')
+        snprintf(found.text, sizeof found.text, "none in a replay without fused kernels");
+    return LKI_FAIL(
+        LKS_E_NUMERIC,
+        "step %lld: the loss is not finite for sample %s; first bad tensor: %s; nothing "
+        "was updated; lower the learning rate or look at these samples",
+        (long long)model->progress.step + 1, samples, found.text);
+}

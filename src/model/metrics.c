@@ -1,0 +1,66 @@
+/* Exact metrics: integers, and losses in 128-bit fixed point. */
+#include <math.h>
+
+#include "base/fixed.h"
+#include "base/tree.h"
+#include "model/model.h"
+
+void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
+{
+    lki_fixed loss = {.high = sum->loss_high, .low = sum->loss_low};
+    lki_fixed_merge(&loss, (lki_fixed){.high = part->loss_high, .low = part->loss_low});
+    sum->loss_high = loss.high;
+    sum->loss_low = loss.low;
+    sum->samples += part->samples;
+    sum->correct += part->correct;
+    sum->not_finite += part->not_finite;
+}
+
+double lks_metrics_loss(const lks_metrics *metrics)
+{
+    const int64_t finite = metrics->samples - metrics->not_finite;
+    if (finite <= 0) return NAN;
+    return lki_fixed_value((lki_fixed){.high = metrics->loss_high, .low = metrics->loss_low}) /
+           (double)finite;
+}
+
+static int64_t largest(const float *values, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (values[i] > values[best]) best = i;
+    return best;
+}
+
+void lki_metrics_count(lks_model *model, lki_worker *worker, int64_t replica)
+{
+    const lki_program *program = &model->program;
+    const lki_pass *pass = &model->pass;
+    const int64_t begin = lki_share(replica, program->replicas, pass->count);
+    const int64_t count = lki_share(replica + 1, program->replicas, pass->count) - begin;
+    const int64_t width = lks_shape_elements(&program->output->shape);
+    const float *loss = lki_program_value(program, pass, replica, &worker->local,
+                                          program->activation[program->loss->node->index]);
+    const float *output = lki_program_value(program, pass, replica, &worker->local,
+                                            program->activation[program->output->node->index]);
+    const lks_tensor *target = program->graph->target;
+    const int32_t *label = target != NULL && target->dtype == LKS_I32
+                               ? (const int32_t *)pass->y + begin
+                               : NULL;
+    lki_fixed sum = {.high = worker->metrics.loss_high, .low = worker->metrics.loss_low};
+
+    worker->metrics.samples += count;
+    for (int64_t i = 0; i < count; i++) {
+        if (isfinite(loss[i])) {
+            lki_fixed_add(&sum, (double)loss[i]);
+        } else {
+            worker->metrics.not_finite++;
+            if (worker->bad_count < LKI_MAX_BAD)
+                worker->bad_position[worker->bad_count++] = begin + i;
+        }
+        if (label != NULL && largest(output + i * width, width) == label[i])
+            worker->metrics.correct++;
+    }
+    worker->metrics.loss_high = sum.high;
+    worker->metrics.loss_low = sum.low;
+}

@@ -1,0 +1,143 @@
+/*
+ * The inside of a model: a program, its parameters, an optimizer, and the workers.
+ *
+ *   step      worker 0                     worker 1                      (V = 5, P = 2)
+ *   forward,  replica 0, 1                 replica 2, 3, 4
+ *   backward  holds [0,2)                  holds [2,4), [4,5)
+ *   --------- barrier: every gradient is there ----------------------------------------
+ *   update    its blocks and rows:         its blocks and rows:
+ *             (([0,2) + [2,4)) + [4,5))    the same sums for other ranges
+ *   --------- barrier: every parameter is new -----------------------------------------
+ *   prepare   packs its part               packs its part
+ */
+#ifndef LKI_MODEL_MODEL_H
+#define LKI_MODEL_MODEL_H
+
+#include <lockstep/model.h>
+
+#include "base/context.h"
+#include "base/thread.h"
+#include "model/program.h"
+
+enum {
+    LKI_UPDATE_BLOCK = 4096, /* elements; ranges of parameters are cut at its multiples */
+    LKI_MAX_BAD = 4,         /* samples that a message names, per worker */
+    LKI_MAX_STATES = 2,      /* arrays that an optimizer keeps per parameter */
+};
+
+typedef struct lki_weight { /* a parameter of the model */
+    const char *name;       /* "conv1.weight" */
+    lks_shape shape;
+    int64_t count;
+    lks_init init;
+    int64_t fan_in, fan_out;
+    int stage, index; /* program->stage[stage].param[index] */
+    int64_t offset;   /* by replica: first float in a gradient array; by rows: -1 */
+    float *value;
+    float *state[LKI_MAX_STATES];
+    float *gradient; /* after lks_model_gradient(); else NULL */
+} lki_weight;
+
+typedef struct lki_state { /* an entry of the public list of state */
+    lks_state_info info;
+    void **memory; /* where its values are; *memory NULL: not there yet */
+} lki_state;
+
+/* The sum of the gradients of replicas [lo, hi): a node of the tree. */
+typedef struct lki_sum {
+    int64_t lo, hi;
+    float *values; /* NULL: absent, none of them has a sample */
+} lki_sum;
+
+typedef struct lki_worker {
+    int64_t first, last; /* replicas first .. last-1 */
+    lki_local local;
+    float *gradients; /* [slots][model->gradient_count] */
+    float **unused;   /* slots that are free */
+    int slots, unused_count;
+    lki_sum *held;     /* ascending; after a pass the maximal nodes of first .. last */
+    double *stats_sum; /* a stage's statistics and scratch for each level of the tree */
+    int held_count;
+    lks_metrics metrics;
+    int64_t bad_position[LKI_MAX_BAD]; /* of the first samples with a loss that is not finite */
+    int bad_count;
+    lks_status status;
+    lks_error error;
+    char apart[64]; /* keep workers in cache lines of their own */
+} lki_worker;
+
+typedef enum lki_mode {
+    LKI_TRAIN,
+    LKI_GRADIENT,
+    LKI_EVALUATE,
+    LKI_PREDICT,
+    LKI_PREPARE,
+    LKI_HASH
+} lki_mode;
+
+struct lks_model {
+    lks_context *context;
+    lks_model_opts opts; /* with defaults filled in */
+    lki_program program;
+    lki_arena arena; /* the arrays below and strings */
+    lki_workers *threads;
+    lki_worker *worker;
+    int workers;
+
+    lki_weight *weight;
+    int weights;
+    int64_t gradient_count; /* floats of an array of gradients by replica */
+    float *parameters;      /* all values, then all optimizer state */
+    size_t parameter_bytes;
+    char *buffers;
+    size_t buffer_bytes;
+    float *gradient_memory; /* of lks_model_gradient() */
+    size_t gradient_bytes;
+    lki_state *state;
+    int states, hashed_states; /* the first ones are parameters and buffers */
+    uint64_t *digest;          /* of every header and block of the hashed states */
+    int64_t digests;
+
+    lks_progress progress;
+    bool prepared; /* packed parameters are those of now */
+
+    /* The job that workers do now. */
+    lki_mode mode;
+    lki_pass pass;
+    lki_update update;
+    bool link_after; /* hash the state after the update */
+    float *predictions;
+    int64_t *share_start; /* [replicas + 1]: where shares begin in this batch */
+};
+
+/* The job of all workers; see the picture. */
+void lki_model_job(void *model, int worker);
+/* Runs it; the first worker's failure, in order of replicas, becomes this thread's. */
+lks_status lki_model_run(lks_model *model, lki_mode mode);
+
+/* reduce.c */
+void lki_sum_begin(lki_worker *worker);
+/* An array of gradients for the next replica; returned to the worker by lki_sum_push. */
+float *lki_sum_array(lki_worker *worker);
+/* Replica `leaf` has these gradients (NULL: absent); merges siblings. */
+void lki_sum_push(lks_model *model, lki_worker *worker, int64_t leaf, float *values);
+/* The sums over all replicas for floats [first, first + count) of the gradient arrays, formed in
+ * place in one of them. NULL: no replica had a sample. */
+const float *lki_sum_total(lks_model *model, int64_t first, int64_t count);
+
+/* update.c */
+void lki_update_parameters(lks_model *model, int worker);
+
+/* state.c */
+lks_status lki_state_list(lks_model *model);
+void lki_state_hash_part(lks_model *model, int worker);
+uint64_t lki_state_hash_finish(lks_model *model);
+
+/* metrics.c */
+void lki_metrics_count(lks_model *model, lki_worker *worker, int64_t replica);
+
+/* diagnose.c: why the loss of the sample at `position` of this batch is not finite. Fills in the
+ * error record and returns LKS_E_NUMERIC. */
+lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position);
+
+#endif

@@ -1,0 +1,196 @@
+/* The list of state, and its hash: docs/numerics.md "The hash". */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/tree.h"
+#include "model/model.h"
+
+static const char *const STATE_NAMES[][LKI_MAX_STATES] = {
+    [LKS_SGD] = {"momentum_buffer", NULL},
+    [LKS_ADAM] = {"exp_avg", "exp_avg_sq"},
+    [LKS_ADADELTA] = {"square_avg", "acc_delta"},
+};
+
+static lks_status add_state(lks_model *model, lks_state_kind kind, const char *prefix,
+                            const char *name, void **memory)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", name);
+    lki_state *state = &model->state[model->states];
+    LKI_TRY(lki_arena_string(&model->arena, &state->info.name, full));
+    state->info.kind = kind;
+    state->memory = memory;
+    model->states++;
+    return LKS_OK;
+}
+
+static void describe_last(lks_model *model, lks_dtype dtype, const lks_shape *shape)
+{
+    lks_state_info *info = &model->state[model->states - 1].info;
+    info->dtype = dtype;
+    info->shape = *shape;
+    info->bytes = (size_t)lks_shape_elements(shape) * lks_dtype_size(dtype);
+}
+
+/* Parameters and buffers of the nodes in graph order. */
+static lks_status list_hashed(lks_model *model)
+{
+    lki_program *program = &model->program;
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
+        for (int s = 0; s < program->stages; s++) {
+            lki_stage *stage = &program->stage[s];
+            if (stage->owner != node) continue;
+            for (int i = 0; i < node->param_count; i++) {
+                lki_weight *weight = &model->weight[stage->weight + i];
+                LKI_TRY(add_state(model, LKS_PARAMETER, "", weight->name, (void **)&weight->value));
+                describe_last(model, LKS_F32, &weight->shape);
+            }
+            for (int i = 0; i < node->buffer_count; i++) {
+                char name[2 * LKI_NAME_SIZE];
+                snprintf(name, sizeof name, "%s.%s", node->name, node->buffer[i].suffix);
+                LKI_TRY(add_state(model, LKS_BUFFER, "", name, &stage->buffer[i]));
+                describe_last(model, node->buffer[i].dtype, &node->buffer[i].shape);
+            }
+        }
+    }
+    return LKS_OK;
+}
+
+lks_status lki_state_list(lks_model *model)
+{
+    const lki_program *program = &model->program;
+    size_t most = (size_t)model->weights * (2 + LKI_MAX_STATES);
+    for (int s = 0; s < program->stages; s++)
+        most += program->stage[s].owner != NULL ? (size_t)program->stage[s].owner->buffer_count : 0;
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, most * sizeof(lki_state), "the state list"));
+    model->state = memory;
+    LKI_TRY(list_hashed(model));
+    model->hashed_states = model->states;
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        for (int i = 0; i < LKI_MAX_STATES; i++) {
+            if (weight->state[i] == NULL) continue;
+            char prefix[64];
+            snprintf(prefix, sizeof prefix, "optimizer.%s", STATE_NAMES[model->opts.optim.kind][i]);
+            LKI_TRY(
+                add_state(model, LKS_OPTIMIZER, prefix, weight->name, (void **)&weight->state[i]));
+            describe_last(model, LKS_F32, &weight->shape);
+        }
+    }
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        LKI_TRY(
+            add_state(model, LKS_GRADIENT, "gradient", weight->name, (void **)&weight->gradient));
+        describe_last(model, LKS_F32, &weight->shape);
+    }
+    model->digests = 0;
+    for (int i = 0; i < model->hashed_states; i++)
+        model->digests += 1 + (int64_t)((model->state[i].info.bytes + LKI_HASH_BLOCK - 1) /
+                                        LKI_HASH_BLOCK);
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)model->digests * sizeof(uint64_t),
+                            "digests of the state"));
+    model->digest = memory;
+    return LKS_OK;
+}
+
+/* Worker `worker` makes its share of the digests: for every tensor its header, then its blocks. */
+void lki_state_hash_part(lks_model *model, int worker)
+{
+    const int64_t begin = lki_share(worker, model->workers, model->digests);
+    const int64_t end = lki_share(worker + 1, model->workers, model->digests);
+    int64_t at = 0;
+    for (int i = 0; i < model->hashed_states; i++) {
+        const lks_state_info *info = &model->state[i].info;
+        const char *values = *model->state[i].memory;
+        if (at >= begin && at < end)
+            model->digest[at] = lki_hash_header(info->name, info->dtype, &info->shape);
+        at++;
+        for (size_t first = 0; first < info->bytes; first += LKI_HASH_BLOCK, at++) {
+            const size_t left = info->bytes - first;
+            if (at >= begin && at < end)
+                model->digest[at] = lki_hash(values + first,
+                                             left < LKI_HASH_BLOCK ? left : LKI_HASH_BLOCK);
+        }
+    }
+}
+
+uint64_t lki_state_hash_finish(lks_model *model)
+{
+    const uint64_t state = lki_hash(model->digest, (size_t)model->digests * sizeof(uint64_t));
+    return lki_hash_link(model->progress.link, model->progress.step, state);
+}
+
+/* At a link's own step the hash is that link: it is made from the one before it. */
+lks_status lks_model_hash(lks_model *model, uint64_t *out)
+{
+    if (model->progress.step > 0 && model->progress.step % model->opts.hash_every == 0) {
+        *out = model->progress.link;
+        return LKS_OK;
+    }
+    if (model->progress.step == 0) model->progress.link = 0;
+    LKI_TRY(lki_model_run(model, LKI_HASH));
+    *out = lki_state_hash_finish(model);
+    return LKS_OK;
+}
+
+lks_progress lks_model_progress(const lks_model *model)
+{
+    return model->progress;
+}
+
+void lks_model_set_progress(lks_model *model, lks_progress progress)
+{
+    model->progress = progress;
+}
+
+int lks_model_state_count(const lks_model *model)
+{
+    return model->states;
+}
+
+lks_state_info lks_model_state_info(const lks_model *model, int index)
+{
+    return model->state[index].info;
+}
+
+int lks_model_state_find(const lks_model *model, const char *name)
+{
+    for (int i = 0; i < model->states; i++)
+        if (strcmp(model->state[i].info.name, name) == 0) return i;
+    return -1;
+}
+
+static lks_status check_access(const lks_model *model, int index, size_t bytes)
+{
+    if (index < 0 || index >= model->states)
+        return LKI_FAIL(LKS_E_INVALID, "the model has no state entry %d, expected 0 to %d", index,
+                        model->states - 1);
+    const lks_state_info *info = &model->state[index].info;
+    if (bytes != info->bytes)
+        return LKI_FAIL(LKS_E_INVALID, "state '%s' has %zu bytes, the buffer %zu", info->name,
+                        info->bytes, bytes);
+    if (*model->state[index].memory == NULL)
+        return LKI_FAIL(LKS_E_STATE, "there is no '%s' yet; call lks_model_gradient() first",
+                        info->name);
+    return LKS_OK;
+}
+
+lks_status lks_model_state_read(lks_model *model, int index, void *out, size_t bytes)
+{
+    LKI_TRY(check_access(model, index, bytes));
+    memcpy(out, *model->state[index].memory, bytes);
+    return LKS_OK;
+}
+
+lks_status lks_model_state_write(lks_model *model, int index, const void *in, size_t bytes)
+{
+    if (index >= 0 && index < model->states && model->state[index].info.kind == LKS_GRADIENT)
+        return LKI_FAIL(LKS_E_INVALID, "'%s' can only be read", model->state[index].info.name);
+    LKI_TRY(check_access(model, index, bytes));
+    memcpy(*model->state[index].memory, in, bytes);
+    model->prepared = false;
+    return LKS_OK;
+}

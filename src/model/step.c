@@ -1,0 +1,182 @@
+/* The public calls that run a model: step, gradient, evaluate, predict. */
+#include <math.h>
+
+#include "base/check.h"
+#include "base/tree.h"
+#include "model/model.h"
+
+/* A batch that the model can take, or a sentence. Labels are read here once, so that no kernel has
+ * to defend itself. */
+static lks_status check_batch(const lks_model *model, const lks_batch *batch)
+{
+    const lks_tensor *target = model->program.graph->target;
+    if (model->program.loss == NULL)
+        return LKI_FAIL(LKS_E_STATE, "the model was compiled without a loss and can only predict; "
+                                     "give lks_model_opts a loss");
+    if (batch->x == NULL || batch->y == NULL)
+        return LKI_FAIL(LKS_E_INVALID, "the batch has no %s", batch->x == NULL ? "x" : "y");
+    if (target->dtype != LKS_I32) return LKS_OK;
+    const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
+    const int32_t *label = batch->y;
+    for (int64_t i = 0; i < batch->count; i++)
+        if (label[i] < 0 || label[i] >= classes)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "the label of sample %lld is %d, expected 0 to %lld: the network has "
+                            "%lld classes",
+                            (long long)(batch->ids != NULL ? batch->ids[i] : i), label[i],
+                            (long long)classes - 1, (long long)classes);
+    return LKS_OK;
+}
+
+static lks_status check_train_batch(const lks_model *model, const lks_batch *batch)
+{
+    if (batch->count < 1 || batch->count > model->program.global_batch)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "the batch has %lld samples, expected 1 to %lld, the model's global_batch",
+                        (long long)batch->count, (long long)model->program.global_batch);
+    return check_batch(model, batch);
+}
+
+static lks_status prepare(lks_model *model)
+{
+    if (model->prepared) return LKS_OK;
+    LKI_TRY(lki_model_run(model, LKI_PREPARE));
+    model->prepared = true;
+    return LKS_OK;
+}
+
+static void gather_metrics(const lks_model *model, lks_metrics *sum)
+{
+    for (int w = 0; w < model->workers; w++) lks_metrics_add(sum, &model->worker[w].metrics);
+}
+
+static int64_t first_bad_position(const lks_model *model)
+{
+    for (int w = 0; w < model->workers; w++)
+        if (model->worker[w].bad_count > 0) return model->worker[w].bad_position[0];
+    return -1;
+}
+
+/* Forward and backward of a batch, then what `mode` says. */
+static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
+                             lks_metrics *metrics)
+{
+    LKI_TRY(prepare(model));
+    model->pass = (lki_pass){.x = batch->x,
+                             .y = batch->y,
+                             .count = batch->count,
+                             .step = (uint64_t)model->progress.step,
+                             .training = true,
+                             .backward = true};
+    model->update.scale = (float)(1.0 / (double)batch->count);
+    for (int64_t r = 0; r <= model->program.replicas; r++)
+        model->share_start[r] = lki_share(r, model->program.replicas, batch->count);
+    LKI_TRY(lki_model_run(model, mode));
+    if (metrics != NULL) {
+        *metrics = (lks_metrics){0};
+        gather_metrics(model, metrics);
+    }
+    const int64_t bad = first_bad_position(model);
+    return bad < 0 ? LKS_OK : lki_diagnose(model, batch, bad);
+}
+
+/* base^exponent by squaring: a function of the step alone, so that resuming needs no state. */
+static double power(double base, int64_t exponent)
+{
+    double result = 1.0;
+    for (; exponent > 0; exponent /= 2, base *= base)
+        if (exponent % 2 == 1) result *= base;
+    return result;
+}
+
+lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, lks_metrics *metrics)
+{
+    LKI_TRY(check_train_batch(model, batch));
+    if (!isfinite(lr) || lr < 0)
+        return LKI_FAIL(LKS_E_INVALID, "the learning rate is %g, expected a number of at least 0",
+                        lr);
+    if (model->progress.step == 0)
+        LKI_TRY(lks_model_hash(model, &model->progress.link)); /* the chain's first link */
+    const int64_t step = model->progress.step + 1;
+    lki_update *update = &model->update;
+    update->lr = (float)lr;
+    update->step = step;
+    update->correction1 = 1.0 - power((double)update->optim.beta1, step);
+    update->correction2 = 1.0 - power((double)update->optim.beta2, step);
+    model->link_after = step % model->opts.hash_every == 0;
+    LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics));
+    model->progress.step = step;
+    if (model->link_after) model->progress.link = lki_state_hash_finish(model);
+    return LKS_OK;
+}
+
+/* Gradients take memory only where somebody asks for them. */
+static lks_status make_gradients(lks_model *model)
+{
+    if (model->gradient_memory != NULL) return LKS_OK;
+    size_t bytes = 0;
+    for (int w = 0; w < model->weights; w++)
+        bytes += lki_align((size_t)model->weight[w].count * sizeof(float));
+    void *memory;
+    LKI_TRY(lki_alloc(model->context, &memory, bytes, "gradients"));
+    model->gradient_memory = memory;
+    model->gradient_bytes = bytes;
+    char *at = memory;
+    for (int w = 0; w < model->weights; w++) {
+        model->weight[w].gradient = (float *)(void *)at;
+        at += lki_align((size_t)model->weight[w].count * sizeof(float));
+    }
+    return LKS_OK;
+}
+
+lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
+{
+    LKI_TRY(check_train_batch(model, batch));
+    LKI_TRY(make_gradients(model));
+    return pass_batch(model, batch, LKI_GRADIENT, metrics);
+}
+
+/* Runs inference over any number of samples, a global batch at a time: the parts, and so the bits,
+ * depend on the count and the configuration alone. */
+static lks_status infer(lks_model *model, const void *x, const void *y, int64_t count,
+                        lki_mode mode, void *sink)
+{
+    const lks_graph *graph = model->program.graph;
+    const size_t x_bytes =
+        model->program.value[model->program.activation[graph->input->node->index]].bytes;
+    const size_t y_bytes =
+        y == NULL
+            ? 0
+            : model->program.value[model->program.activation[graph->target->node->index]].bytes;
+    const int64_t width = lks_shape_elements(&model->program.output->shape);
+    LKI_TRY(prepare(model));
+    for (int64_t first = 0; first < count;) {
+        const int64_t left = count - first;
+        model->pass = (lki_pass){
+            .x = (const char *)x + (size_t)first * x_bytes,
+            .y = y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes,
+            .count = left < model->program.global_batch ? left : model->program.global_batch};
+        if (mode == LKI_PREDICT) model->predictions = (float *)sink + first * width;
+        LKI_TRY(lki_model_run(model, mode));
+        if (mode == LKI_EVALUATE) gather_metrics(model, sink);
+        first += model->pass.count;
+    }
+    return LKS_OK;
+}
+
+lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
+{
+    if (batch->count < 0)
+        return LKI_FAIL(LKS_E_INVALID, "the batch has %lld samples, expected at least 0",
+                        (long long)batch->count);
+    LKI_TRY(check_batch(model, batch));
+    return infer(model, batch->x, batch->y, batch->count, LKI_EVALUATE, sum);
+}
+
+lks_status lks_model_predict(lks_model *model, const void *x, int64_t count, float *out)
+{
+    if (count < 0 || (count > 0 && (x == NULL || out == NULL)))
+        return LKI_FAIL(LKS_E_INVALID, "predict got %lld samples%s", (long long)count,
+                        count < 0 ? ", expected at least 0" : " but no x or no out");
+    return infer(model, x, NULL, count, LKI_PREDICT, out);
+}

@@ -1,0 +1,119 @@
+/* From sums of gradients to new parameters and buffers: every worker a part of each. */
+#include "base/tree.h"
+#include "model/model.h"
+
+/* Sums of a range of a weight's gradient are there: update it, or keep the mean. */
+static void apply(lks_model *model, lki_weight *weight, int64_t first, int64_t count,
+                  const float *sums)
+{
+    if (model->mode == LKI_GRADIENT) {
+        for (int64_t i = 0; i < count; i++)
+            weight->gradient[first + i] = sums[i] * model->update.scale;
+        return;
+    }
+    float *state[LKI_MAX_STATES];
+    for (int i = 0; i < LKI_MAX_STATES; i++)
+        state[i] = weight->state[i] != NULL ? weight->state[i] + first : NULL;
+    model->program.backend->update(&model->update, count, weight->value + first, state, sums);
+}
+
+typedef struct rows_target {
+    lks_model *model;
+    lki_stage *stage;
+} rows_target;
+
+static void rows_sum(void *user, int param, int64_t first, int64_t count, const float *sums)
+{
+    const rows_target *target = user;
+    apply(target->model, &target->model->weight[target->stage->weight + param], first, count, sums);
+}
+
+static const float *kept(const lki_program *program, const lki_pass *pass, int value)
+{
+    const lki_value *v = &program->value[value];
+    return v->place == LKI_AT_BATCH_X ? pass->x
+                                      : (const float *)(void *)(program->kept + v->offset);
+}
+
+static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
+{
+    const lki_program *program = &model->program;
+    const int64_t rows = model->weight[stage->weight].shape.dim[0];
+    const int64_t first = lki_share(worker, model->workers, rows);
+    const int64_t count = lki_share(worker + 1, model->workers, rows) - first;
+    rows_target target = {.model = model, .stage = stage};
+    if (count == 0) return;
+    const lki_rows task = {.in = kept(program, &model->pass, stage->in[0]),
+                           .d_out = kept(program, &model->pass, stage->d_out),
+                           .start = model->share_start,
+                           .replicas = program->replicas,
+                           .row_first = first,
+                           .row_count = count,
+                           .workspace = model->worker[worker].local.memory + program->local_bytes,
+                           .sum = rows_sum,
+                           .user = &target};
+    stage->kernel->rows(stage->plan, &task);
+}
+
+static int64_t blocks_of(const lki_weight *weight)
+{
+    return weight->offset < 0 ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
+}
+
+static void update_by_replica(lks_model *model, int worker)
+{
+    int64_t blocks = 0, block = 0;
+    for (int w = 0; w < model->weights; w++) blocks += blocks_of(&model->weight[w]);
+    const int64_t begin = lki_share(worker, model->workers, blocks);
+    const int64_t end = lki_share(worker + 1, model->workers, blocks);
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        for (int64_t b = 0; b < blocks_of(weight); b++, block++) {
+            if (block < begin || block >= end) continue;
+            const int64_t first = b * LKI_UPDATE_BLOCK;
+            const int64_t left = weight->count - first;
+            const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
+            apply(model, weight, first, count, lki_sum_total(model, weight->offset + first, count));
+        }
+    }
+}
+
+/* Adds the statistics of replicas [lo, hi) that have samples into `sum` in the tree; false: none
+ * has. Scratch for right halves lies behind `sum`. */
+static bool sum_stats(const lks_model *model, const double *stats, int64_t count, int64_t lo,
+                      int64_t hi, double *sum)
+{
+    if (hi - lo == 1) {
+        if (model->share_start[lo] == model->share_start[hi]) return false;
+        for (int64_t i = 0; i < count; i++) sum[i] = stats[lo * count + i];
+        return true;
+    }
+    const int64_t split = lki_tree_split(lo, hi);
+    if (!sum_stats(model, stats, count, lo, split, sum))
+        return sum_stats(model, stats, count, split, hi, sum);
+    double *right = sum + count;
+    if (sum_stats(model, stats, count, split, hi, right))
+        for (int64_t i = 0; i < count; i++) sum[i] += right[i];
+    return true;
+}
+
+static void update_buffers(lks_model *model, int worker, lki_stage *stage)
+{
+    const lki_node *owner = stage->owner;
+    double *sum = model->worker[worker].stats_sum;
+    if (sum_stats(model, model->program.stats + stage->stats_offset, owner->stats, 0,
+                  model->program.replicas, sum))
+        lki_op_get(owner->op)->update_buffers(owner, sum, stage->buffer);
+}
+
+void lki_update_parameters(lks_model *model, int worker)
+{
+    update_by_replica(model, worker);
+    for (int s = 0; s < model->program.stages; s++) {
+        lki_stage *stage = &model->program.stage[s];
+        if (stage->by_rows) update_by_rows(model, worker, stage);
+        if (stage->owner != NULL && stage->owner->stats > 0 && model->mode == LKI_TRAIN &&
+            s % model->workers == worker)
+            update_buffers(model, worker, stage);
+    }
+}
