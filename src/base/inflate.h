@@ -1,0 +1,15 @@
+/* gzip files in memory (RFC 1952). */
+#ifndef LKI_BASE_INFLATE_H
+#define LKI_BASE_INFLATE_H
+
+#include "base/file.h"
+
+bool lki_gzip_is(const uint8_t *data, size_t bytes);
+
+/*
+ * Fills out->data and out->bytes (out->context is the caller's) from one or more gzip members.
+ * Memory grows with what is really there, never with what a header claims. `path` is for messages.
+ */
+lks_status lki_gzip_inflate(lki_file *out, const uint8_t *data, size_t bytes, const char *path);
+
+#endif
