@@ -100,7 +100,7 @@ int lki_quota_cores(const char *self, const char *mount)
     return least;
 }
 
-int lki_allowed_cpus(int *cpus, int most)
+int lki_allowed_cpus(lki_cpu *cpus, int most)
 {
     /* The kernel refuses a set smaller than its own, so try larger ones. */
     for (int limit = 1024; limit <= 1 << 20; limit *= 4) {
@@ -112,7 +112,7 @@ int lki_allowed_cpus(int *cpus, int most)
         int found = 0;
         for (int cpu = 0; done && cpu < limit; cpu++) {
             if (!CPU_ISSET_S((size_t)cpu, bytes, set)) continue;
-            if (found < most) cpus[found] = cpu;
+            if (found < most) cpus[found] = (lki_cpu){.number = cpu};
             found++;
         }
         CPU_FREE(set);

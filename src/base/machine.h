@@ -2,8 +2,7 @@
 #ifndef LKI_BASE_MACHINE_H
 #define LKI_BASE_MACHINE_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <lockstep/context.h>
 
 /*
  * The CPU quota of the process's control group and those above it, rounded up to whole cores; 0
@@ -12,7 +11,24 @@
  */
 int lki_quota_cores(const char *self, const char *mount);
 
-/* The CPUs that this process may run on, ascending: returns how many, and writes up to `most`. */
-int lki_allowed_cpus(int *cpus, int most);
+typedef struct lki_cpu {
+    int number; /* the kernel's */
+    int core;   /* equal for CPUs that share a physical core */
+    int turn;   /* 0 for the first of its core, 1 for the second, ... */
+} lki_cpu;
+
+/* The CPUs that this process may run on, ascending: returns how many there are, and fills in the
+ * numbers of up to `most`. */
+int lki_allowed_cpus(lki_cpu *cpus, int most);
+
+/* Fills in core and turn and sorts into the order in which to use them: one of each physical core,
+ * then the second of each, ... */
+void lki_order_cpus(lki_cpu *cpus, int count);
+
+/* Its parts: the core of each CPU by the kernel's files, or by hwloc (false, and `core` undefined,
+ * where it is not built in or does not know them); turn and order by core. */
+void lki_cores_by_sysfs(lki_cpu *cpus, int count);
+bool lki_cores_by_hwloc(lki_cpu *cpus, int count);
+void lki_sort_cpus(lki_cpu *cpus, int count);
 
 #endif

@@ -1,0 +1,273 @@
+/* The workers of a model. */
+#include "base/thread.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "base/check.h"
+#include "base/context.h"
+#include "base/machine.h"
+#include "base/memory.h"
+
+enum { LINE = 64, SPINS = 1000 }; /* a pause takes 10 to 40 ns */
+
+/*
+ * A gate is opened again and again by one thread at a time, while others wait for the next opening.
+ * Its word counts openings in steps of two; the lowest bit says that somebody sleeps, so that
+ * opening costs a system call only then.
+ */
+typedef struct gate {
+    _Alignas(LINE) _Atomic uint32_t word;
+} gate;
+
+typedef struct worker {
+    lki_workers *workers;
+    pthread_t thread;
+    int number;
+    int cpu; /* -1: not pinned */
+} worker;
+
+struct lki_workers {
+    lks_context *context;
+    worker *members;
+    int count;
+    int spins;
+    bool stop;    /* written before start opens */
+    lki_job job;  /* likewise */
+    void *user;   /* likewise */
+    gate start;   /* opened by the caller for every job */
+    gate done;    /* opened by the last worker of a job */
+    gate barrier; /* opened by the last worker to arrive */
+    _Alignas(LINE) _Atomic int running;
+    _Alignas(LINE) _Atomic int arrived;
+};
+
+static uint32_t gate_now(gate *at)
+{
+    return atomic_load_explicit(&at->word, memory_order_relaxed) & ~1u;
+}
+
+static void gate_open(gate *at)
+{
+    const uint32_t next = gate_now(at) + 2;
+    const uint32_t old = atomic_exchange_explicit(&at->word, next, memory_order_acq_rel);
+    if (old & 1) syscall(SYS_futex, &at->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
+/* Returns when the gate has been opened since gate_now() was `seen`. */
+static void gate_wait(gate *at, uint32_t seen, int spins)
+{
+    uint32_t word = atomic_load_explicit(&at->word, memory_order_acquire);
+    for (int spin = 0; spin < spins && (word & ~1u) == seen; spin++) {
+        pause_briefly();
+        word = atomic_load_explicit(&at->word, memory_order_acquire);
+    }
+    while ((word & ~1u) == seen) {
+        if (!(word & 1) &&
+            !atomic_compare_exchange_strong_explicit(&at->word, &word, seen | 1,
+                                                     memory_order_acquire, memory_order_acquire)) {
+            continue; /* `word` is the new one */
+        }
+        syscall(SYS_futex, &at->word, FUTEX_WAIT_PRIVATE, seen | 1, NULL, NULL, 0);
+        word = atomic_load_explicit(&at->word, memory_order_acquire);
+    }
+}
+
+/* Flush to zero, denormals are zero, all exceptions masked, round to nearest. */
+unsigned lki_float_enter(void)
+{
+#if defined(__x86_64__)
+    const unsigned saved = _mm_getcsr();
+    _mm_setcsr(0x9FC0);
+    return saved;
+#elif defined(__aarch64__)
+    uint64_t saved;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
+    const uint64_t flush = UINT64_C(1) << 24;
+    __asm__ volatile("msr fpcr, %0" : : "r"(flush));
+    return (unsigned)saved;
+#else
+    return 0;
+#endif
+}
+
+void lki_float_leave(unsigned saved)
+{
+#if defined(__x86_64__)
+    _mm_setcsr(saved);
+#elif defined(__aarch64__)
+    const uint64_t state = saved;
+    __asm__ volatile("msr fpcr, %0" : : "r"(state));
+#else
+    (void)saved;
+#endif
+}
+
+/* A thread that cannot be pinned, because its CPU was just taken away, works anyway. */
+static void pin(int cpu)
+{
+    cpu_set_t *set = CPU_ALLOC((size_t)cpu + 1);
+    if (!set) return;
+    const size_t bytes = CPU_ALLOC_SIZE((size_t)cpu + 1);
+    CPU_ZERO_S(bytes, set);
+    CPU_SET_S((size_t)cpu, bytes, set);
+    pthread_setaffinity_np(pthread_self(), bytes, set);
+    CPU_FREE(set);
+}
+
+static void *work(void *argument)
+{
+    const worker *self = argument;
+    lki_workers *workers = self->workers;
+    char name[16];
+    snprintf(name, sizeof name, "lks-worker-%d", self->number % 1000);
+    pthread_setname_np(pthread_self(), name);
+    if (self->cpu >= 0) pin(self->cpu);
+    lki_float_enter();
+    for (uint32_t seen = 0;; seen += 2) {
+        gate_wait(&workers->start, seen, workers->spins);
+        if (workers->stop) return NULL;
+        workers->job(workers->user, self->number);
+        if (atomic_fetch_sub_explicit(&workers->running, 1, memory_order_acq_rel) == 1) {
+            gate_open(&workers->done);
+        }
+    }
+}
+
+/* Which CPU each worker gets. Workers on up to half of the cores are left to the kernel, so that
+ * programs that share a machine do not meet on its first cores; so are workers under a quota. */
+static lks_status choose_cpus(lki_workers *workers)
+{
+    const int cores = lks_cores(), allowed = lki_allowed_cpus(NULL, 0);
+    workers->spins = workers->count <= cores ? SPINS : 0;
+    for (int i = 0; i < workers->count; i++) workers->members[i].cpu = -1;
+    if (workers->count > cores || workers->count * 2 <= cores || cores < allowed) return LKS_OK;
+    void *memory;
+    const size_t bytes = (size_t)allowed * sizeof(lki_cpu);
+    LKI_TRY(lki_alloc(workers->context, &memory, bytes, "the order of cores"));
+    lki_cpu *cpus = memory;
+    const int found = lki_allowed_cpus(cpus, allowed);
+    if (found == allowed) {
+        lki_order_cpus(cpus, found);
+        for (int i = 0; i < workers->count; i++) workers->members[i].cpu = cpus[i].number;
+    }
+    lki_free(workers->context, cpus, bytes);
+    return LKS_OK;
+}
+
+static void stop_and_join(lki_workers *workers, int started)
+{
+    workers->stop = true;
+    gate_open(&workers->start);
+    for (int i = 0; i < started; i++) pthread_join(workers->members[i].thread, NULL);
+}
+
+static void release(lki_workers *workers)
+{
+    lki_free(workers->context, workers->members, (size_t)workers->count * sizeof(worker));
+    lki_free(workers->context, workers, sizeof *workers);
+}
+
+/* Signals are for the program's own threads: all are blocked while the workers are started. */
+static lks_status start_threads(lki_workers *workers)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int started = 0, error = 0;
+    for (; started < workers->count && error == 0; started++) {
+        worker *member = &workers->members[started];
+        error = pthread_create(&member->thread, NULL, work, member);
+        if (error != 0) break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) return LKS_OK;
+    stop_and_join(workers, started);
+    return LKI_FAIL(LKS_E_NOMEM, "cannot start worker %d of %d: %s; use fewer workers", started + 1,
+                    workers->count, strerror(error));
+}
+
+lks_status lki_workers_create(lki_workers **out, lks_context *context, int count)
+{
+    *out = NULL;
+    if (count < 1) {
+        return LKI_FAIL(LKS_E_INVALID, "%d workers were asked for, expected at least 1", count);
+    }
+    void *memory;
+    LKI_TRY(lki_alloc(context, &memory, sizeof(lki_workers), "the workers"));
+    lki_workers *workers = memory;
+    workers->context = context;
+    workers->count = count;
+    lks_status status = lki_alloc(context, &memory, (size_t)count * sizeof(worker), "the workers");
+    workers->members = memory;
+    if (status == LKS_OK) status = choose_cpus(workers);
+    if (status == LKS_OK) {
+        for (int i = 0; i < count; i++) {
+            workers->members[i].workers = workers;
+            workers->members[i].number = i;
+        }
+        status = start_threads(workers);
+    }
+    if (status != LKS_OK) {
+        release(workers);
+        return status;
+    }
+    *out = workers;
+    return LKS_OK;
+}
+
+void lki_workers_destroy(lki_workers *workers)
+{
+    if (!workers) return;
+    stop_and_join(workers, workers->count);
+    release(workers);
+}
+
+int lki_workers_count(const lki_workers *workers)
+{
+    return workers->count;
+}
+
+void lki_workers_run(lki_workers *workers, lki_job job, void *user)
+{
+    const uint32_t seen = gate_now(&workers->done);
+    workers->job = job;
+    workers->user = user;
+    atomic_store_explicit(&workers->running, workers->count, memory_order_relaxed);
+    gate_open(&workers->start);
+    gate_wait(&workers->done, seen, 0); /* the cores belong to the workers */
+}
+
+void lki_workers_barrier(lki_workers *workers, int worker_number)
+{
+    (void)worker_number;
+    const uint32_t seen = gate_now(&workers->barrier);
+    if (atomic_fetch_add_explicit(&workers->arrived, 1, memory_order_acq_rel) ==
+        workers->count - 1) {
+        atomic_store_explicit(&workers->arrived, 0, memory_order_relaxed);
+        gate_open(&workers->barrier);
+    } else {
+        gate_wait(&workers->barrier, seen, workers->spins);
+    }
+}
