@@ -1,0 +1,28 @@
+#include "backend/ref/kernels.h"
+
+#include <stdio.h>
+
+static const lki_kernel *const kernels[LKI_OP_COUNT] = {
+#define X(ID, id) [LKI_OP_##ID] = &lki_ref_##id,
+    LKI_REF_KERNELS(X)
+#undef X
+};
+
+static void fingerprint(char *out, size_t size)
+{
+    snprintf(out, size, "plain loops");
+}
+
+static void add(int64_t count, float *left, const float *right)
+{
+    for (int64_t i = 0; i < count; i++) left[i] += right[i];
+}
+
+extern const lki_backend lki_ref_backend;
+const lki_backend lki_ref_backend = {
+    .name = "ref",
+    .fingerprint = fingerprint,
+    .kernels = kernels,
+    .update = lki_ref_update,
+    .add = add,
+};

@@ -1,0 +1,201 @@
+/*
+ * conv2d, in NHWC.
+ *
+ * A gradient of a parameter is one f32 accumulator from +0 to which the samples are added in
+ * ascending order, each sample's own sum over pixels being formed in double. So going on from a
+ * gradient that is there (add_param) gives the bits of one call with all samples, and the slice may
+ * have any size.
+ *
+ * prepare writes the weights twice, each with its inner loop innermost ("tap" is ky*width + kx):
+ *
+ *     [group][tap][channel of the group][filter of the group]     forward
+ *     [filter][tap][channel of the group]                         backward
+ */
+#include "backend/ref/kernels.h"
+
+#include <string.h>
+
+#include "base/tree.h"
+
+typedef struct conv2d {
+    lki_plan base;
+    lks_conv2d_opts opts;
+    int64_t height, width, channels; /* of the input */
+    int64_t rows, columns, filters;  /* of the output */
+    int64_t group_channels, group_filters;
+    int64_t taps, weights;
+} conv2d;
+
+/* Scratch of backward: sums of one sample. */
+typedef struct scratch {
+    double *d_weight; /* [filter][tap][channel of the group] */
+    double *d_bias;   /* [filter] */
+    double *d_in;     /* [row][column][channel] */
+} scratch;
+
+static lks_status plan(lki_plan *plan_)
+{
+    conv2d *p = (conv2d *)plan_;
+    const lki_node *node = plan_->chain.node[0];
+
+    p->opts = *(const lks_conv2d_opts *)node->attr;
+    p->height = node->in[0]->shape.dim[0];
+    p->width = node->in[0]->shape.dim[1];
+    p->channels = node->in[0]->shape.dim[2];
+    p->rows = node->out.shape.dim[0];
+    p->columns = node->out.shape.dim[1];
+    p->filters = node->out.shape.dim[2];
+    p->group_channels = p->channels / p->opts.groups;
+    p->group_filters = p->filters / p->opts.groups;
+    p->taps = p->opts.kernel[0] * p->opts.kernel[1];
+    p->weights = p->filters * p->taps * p->group_channels;
+    LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN,
+                          (size_t)(p->weights + p->filters + lki_ref_in(plan_)) * sizeof(double)));
+    plan_->needs.packed_bytes = 2 * (size_t)p->weights * sizeof(float);
+    return LKS_OK;
+}
+
+static void prepare(lki_plan *plan_, const float *const param[], void *packed, int part, int parts)
+{
+    const conv2d *p = (const conv2d *)plan_;
+    const float *weight = param[0]; /* [filter][channel of the group][tap] */
+    float *forward = packed, *backward = forward + p->weights;
+    const int64_t end = lki_share(part + 1, parts, p->filters);
+
+    for (int64_t f = lki_share(part, parts, p->filters); f < end; f++) {
+        const int64_t group = f / p->group_filters;
+
+        for (int64_t c = 0; c < p->group_channels; c++) {
+            for (int64_t tap = 0; tap < p->taps; tap++) {
+                const float w = weight[(f * p->group_channels + c) * p->taps + tap];
+
+                forward[((group * p->taps + tap) * p->group_channels + c) * p->group_filters +
+                        f % p->group_filters] = w;
+                backward[(f * p->taps + tap) * p->group_channels + c] = w;
+            }
+        }
+    }
+}
+
+/* The input pixel under `tap` of the window at output row oy, column ox; -1 in the padding. */
+static int64_t pixel(const conv2d *p, int64_t oy, int64_t ox, int64_t tap)
+{
+    const int64_t ky = tap / p->opts.kernel[1], kx = tap % p->opts.kernel[1];
+    const int64_t y = oy * p->opts.stride[0] + ky * p->opts.dilation[0] - p->opts.padding[0];
+    const int64_t x = ox * p->opts.stride[1] + kx * p->opts.dilation[1] - p->opts.padding[1];
+
+    return y < 0 || y >= p->height || x < 0 || x >= p->width ? -1 : y * p->width + x;
+}
+
+/* sums[filter] of one output pixel. */
+static void forward_pixel(const conv2d *p, const float *in, const float *packed, int64_t oy,
+                          int64_t ox, double *sums)
+{
+    for (int64_t tap = 0; tap < p->taps; tap++) {
+        const int64_t at = pixel(p, oy, ox, tap);
+
+        if (at < 0) continue;
+        for (int64_t c = 0; c < p->channels; c++) {
+            const int64_t group = c / p->group_channels, inside = c % p->group_channels;
+            const double x = in[at * p->channels + c];
+            const float *w = packed + ((group * p->taps + tap) * p->group_channels + inside) *
+                                          p->group_filters;
+            double *sum = sums + group * p->group_filters;
+
+            if (x == 0.0) continue;
+            for (int64_t f = 0; f < p->group_filters; f++) sum[f] += x * (double)w[f];
+        }
+    }
+}
+
+static lks_status forward(const lki_plan *plan_, const lki_args *args)
+{
+    const conv2d *p = (const conv2d *)plan_;
+    const float *bias = args->param[1];
+    const int64_t pixels = p->rows * p->columns, elements = lki_ref_in(plan_);
+    double *sums = args->workspace;
+
+    for (int64_t n = 0; n < args->count; n++) {
+        const float *in = (const float *)args->in[0] + n * elements;
+
+        for (int64_t at = 0; at < pixels; at++) {
+            float *out = (float *)args->out + (n * pixels + at) * p->filters;
+
+            for (int64_t f = 0; f < p->filters; f++) sums[f] = bias != NULL ? (double)bias[f] : 0.0;
+            forward_pixel(p, in, args->packed, at / p->columns, at % p->columns, sums);
+            for (int64_t f = 0; f < p->filters; f++) out[f] = (float)sums[f];
+        }
+    }
+    return LKS_OK;
+}
+
+/* Adds what one output pixel and filter with gradient g gives. */
+static void backward_pixel(const conv2d *p, const float *in, const float *packed, int64_t at,
+                           int64_t f, double g, const scratch *s)
+{
+    const int64_t first = f / p->group_filters * p->group_channels; /* channel of the group */
+    const bool want = p->base.d_in_wanted[0];
+
+    s->d_bias[f] += g;
+    for (int64_t tap = 0; tap < p->taps; tap++) {
+        const int64_t from = pixel(p, at / p->columns, at % p->columns, tap);
+        const int64_t row = (f * p->taps + tap) * p->group_channels;
+
+        if (from < 0) continue;
+        const float *x = in + from * p->channels + first, *w = packed + row;
+        double *dx = s->d_in + from * p->channels + first, *dw = s->d_weight + row;
+        for (int64_t c = 0; c < p->group_channels; c++) dw[c] += g * (double)x[c];
+        for (int64_t c = 0; want && c < p->group_channels; c++) dx[c] += g * (double)w[c];
+    }
+}
+
+/* Adds one sample's sums to the gradients, or starts them from +0. */
+static void add_sample(const conv2d *p, const scratch *s, bool add, float *d_weight, float *d_bias)
+{
+    for (int64_t f = 0; f < p->filters; f++) {
+        for (int64_t c = 0; c < p->group_channels; c++) {
+            for (int64_t tap = 0; tap < p->taps; tap++) {
+                float *d = &d_weight[(f * p->group_channels + c) * p->taps + tap];
+
+                *d = (add ? *d : 0.0f) +
+                     (float)s->d_weight[(f * p->taps + tap) * p->group_channels + c];
+            }
+        }
+        if (d_bias != NULL) d_bias[f] = (add ? d_bias[f] : 0.0f) + (float)s->d_bias[f];
+    }
+}
+
+static lks_status backward(const lki_plan *plan_, const lki_args *args)
+{
+    const conv2d *p = (const conv2d *)plan_;
+    const float *packed = (const float *)args->packed + p->weights;
+    const int64_t elements = lki_ref_in(plan_), outputs = lki_ref_out(plan_);
+    const size_t bytes = (size_t)(p->weights + p->filters + elements) * sizeof(double);
+    scratch s = {.d_weight = args->workspace};
+
+    s.d_bias = s.d_weight + p->weights;
+    s.d_in = s.d_bias + p->filters;
+    for (int64_t n = 0; n < args->count; n++) {
+        const float *in = (const float *)args->in[0] + n * elements;
+        const float *d_out = args->d_out + n * outputs;
+
+        memset(args->workspace, 0, bytes);
+        for (int64_t i = 0; i < outputs; i++) {
+            if (d_out[i] != 0.0f)
+                backward_pixel(p, in, packed, i / p->filters, i % p->filters, d_out[i], &s);
+        }
+        add_sample(p, &s, args->add_param || n > 0, args->d_param[0], args->d_param[1]);
+        if (args->d_in[0] != NULL)
+            lki_ref_put_all(args->d_in[0] + n * elements, args->add_in & 1u, s.d_in, elements);
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_ref_conv2d = {
+    .plan_bytes = sizeof(conv2d),
+    .span = LKI_SPAN_SLICE,
+    .plan = plan,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+};

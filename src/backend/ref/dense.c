@@ -1,0 +1,171 @@
+/*
+ * dense: y[n][u] = sum over k of x[n][k] * w[u][k], + b[u].
+ *
+ * A replica's gradient is one sum in double over all of its samples in ascending order, rounded to
+ * f32 once; so the kernel takes a share whole (add_param never occurs), and by rows the same
+ * function forms the same bits for any range of elements.
+ */
+#include "backend/ref/kernels.h"
+
+#include <string.h>
+
+#include "base/tree.h"
+
+enum { COLUMNS = 256, LEVELS = 32 }; /* of the tree over replicas: their number is an int */
+
+typedef struct dense {
+    lki_plan base;
+    int64_t units, width;
+} dense;
+
+/* What rows keeps in the workspace. */
+typedef struct scratch {
+    double row[COLUMNS];
+    float level[LEVELS][COLUMNS];
+} scratch;
+
+static lks_status plan(lki_plan *plan_)
+{
+    dense *p = (dense *)plan_;
+    const size_t row = (size_t)lki_ref_in(plan_) * sizeof(double);
+
+    p->units = lki_ref_out(plan_);
+    p->width = lki_ref_in(plan_);
+    return lki_ref_needs(plan_, LKI_READS_IN, row > sizeof(scratch) ? row : sizeof(scratch));
+}
+
+static lks_status forward(const lki_plan *plan_, const lki_args *args)
+{
+    const dense *p = (const dense *)plan_;
+    const float *x = args->in[0], *w = args->param[0], *b = args->param[1];
+    float *y = args->out;
+
+    for (int64_t n = 0; n < args->count; n++) {
+        for (int64_t u = 0; u < p->units; u++) {
+            double sum = b != NULL ? (double)b[u] : 0.0;
+
+            for (int64_t k = 0; k < p->width; k++)
+                sum += (double)x[n * p->width + k] * (double)w[u * p->width + k];
+            y[n * p->units + u] = (float)sum;
+        }
+    }
+    return LKS_OK;
+}
+
+/* row[i] = sum over samples of dy[n][u] * x[n][first + i]. */
+static void weight_row(const dense *p, const float *x, const float *dy, int64_t samples, int64_t u,
+                       int64_t first, int64_t count, double *row)
+{
+    for (int64_t i = 0; i < count; i++) row[i] = 0.0;
+    for (int64_t n = 0; n < samples; n++) {
+        const double g = dy[n * p->units + u];
+
+        if (g == 0.0) continue;
+        for (int64_t i = 0; i < count; i++) row[i] += g * (double)x[n * p->width + first + i];
+    }
+}
+
+static double bias_sum(const dense *p, const float *dy, int64_t samples, int64_t u)
+{
+    double sum = 0.0;
+
+    for (int64_t n = 0; n < samples; n++) sum += (double)dy[n * p->units + u];
+    return sum;
+}
+
+static lks_status backward(const lki_plan *plan_, const lki_args *args)
+{
+    const dense *p = (const dense *)plan_;
+    const float *x = args->in[0], *w = args->param[0], *dy = args->d_out;
+    float *dx = args->d_in[0], *dw = args->d_param[0], *db = args->d_param[1];
+    double *row = args->workspace;
+
+    for (int64_t u = 0; u < p->units && dw != NULL; u++) {
+        weight_row(p, x, dy, args->count, u, 0, p->width, row);
+        lki_ref_put_all(dw + u * p->width, false, row, p->width);
+    }
+    for (int64_t u = 0; u < p->units && db != NULL; u++)
+        db[u] = (float)bias_sum(p, dy, args->count, u);
+    for (int64_t n = 0; n < args->count && dx != NULL; n++) {
+        for (int64_t k = 0; k < p->width; k++) row[k] = 0.0;
+        for (int64_t u = 0; u < p->units; u++) {
+            const double g = dy[n * p->units + u];
+
+            if (g == 0.0) continue;
+            for (int64_t k = 0; k < p->width; k++) row[k] += g * (double)w[u * p->width + k];
+        }
+        lki_ref_put_all(dx + n * p->width, args->add_in & 1u, row, p->width);
+    }
+    return LKS_OK;
+}
+
+/* The elements of one row that are formed together: of the weight, or the bias (param 1). */
+typedef struct stretch {
+    const dense *p;
+    const lki_rows *rows;
+    int param;
+    int64_t u, first, count;
+} stretch;
+
+/* The gradient of one replica, or false where it is absent. */
+static bool leaf(const stretch *s, int64_t replica, double *row, float *out)
+{
+    const int64_t start = s->rows->start[replica];
+    const int64_t samples = s->rows->start[replica + 1] - start;
+    const float *x = s->rows->in + start * s->p->width;
+    const float *dy = s->rows->d_out + start * s->p->units;
+
+    if (samples == 0) return false;
+    if (s->param == 0)
+        weight_row(s->p, x, dy, samples, s->u, s->first, s->count, row);
+    else
+        row[0] = bias_sum(s->p, dy, samples, s->u);
+    for (int64_t i = 0; i < s->count; i++) out[i] = (float)row[i];
+    return true;
+}
+
+/* The node [lo, hi) of the tree into level[0], with level[1] and on as scratch. */
+static bool tree_sum(const stretch *s, int64_t lo, int64_t hi, double *row, float (*level)[COLUMNS])
+{
+    const int64_t middle = hi - lo > 1 ? lki_tree_split(lo, hi) : lo;
+    bool left, right;
+
+    if (middle == lo) return leaf(s, lo, row, level[0]);
+    left = tree_sum(s, lo, middle, row, level);
+    right = tree_sum(s, middle, hi, row, left ? level + 1 : level);
+    for (int64_t i = 0; left && right && i < s->count; i++) level[0][i] += level[1][i];
+    return left || right;
+}
+
+static void give_sum(const stretch *s, scratch *space)
+{
+    const int64_t element = s->param == 0 ? s->u * s->p->width + s->first : s->u;
+
+    if (!tree_sum(s, 0, s->rows->replicas, space->row, space->level))
+        memset(space->level[0], 0, sizeof space->level[0]);
+    s->rows->sum(s->rows->user, s->param, element, s->count, space->level[0]);
+}
+
+static void rows(const lki_plan *plan_, const lki_rows *args)
+{
+    const dense *p = (const dense *)plan_;
+
+    for (int64_t u = args->row_first; u < args->row_first + args->row_count; u++) {
+        for (int64_t k = 0; k < p->width; k += COLUMNS) {
+            const int64_t count = p->width - k < COLUMNS ? p->width - k : COLUMNS;
+
+            give_sum(&(stretch){p, args, 0, u, k, count}, args->workspace);
+        }
+        if (plan_->chain.node[0]->param_count > 1)
+            give_sum(&(stretch){p, args, 1, u, 0, 1}, args->workspace);
+    }
+}
+
+const lki_kernel lki_ref_dense = {
+    .plan_bytes = sizeof(dense),
+    .span = LKI_SPAN_SHARE,
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
+    .rows = rows,
+};

@@ -1,0 +1,70 @@
+/*
+ * The reference backend: plain loops that say what every operation computes. It is the oracle for
+ * the other backends and the build without dependencies.
+ *
+ * Everything is added up in double and rounded to f32 once, where it is stored (gradients of
+ * conv2d's parameters: once per sample). In sums of products, terms whose gradient or activation
+ * is zero are left out, so 0 * infinity and 0 * NaN count as 0 (docs/numerics.md).
+ */
+#ifndef LKI_REF_KERNELS_H
+#define LKI_REF_KERNELS_H
+
+#include "base/check.h"
+#include "core/backend.h"
+
+#define LKI_REF_KERNELS(X)                                                                         \
+    X(NORMALIZE, normalize)                                                                        \
+    X(CONV2D, conv2d)                                                                              \
+    X(DENSE, dense)                                                                                \
+    X(BATCH_NORM, batch_norm)                                                                      \
+    X(MAX_POOL, max_pool)                                                                          \
+    X(AVG_POOL, avg_pool)                                                                          \
+    X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
+    X(RELU, relu)                                                                                  \
+    X(ADD, add)                                                                                    \
+    X(FLATTEN, flatten)                                                                            \
+    X(DROPOUT, dropout)                                                                            \
+    X(LOG_SOFTMAX, log_softmax)                                                                    \
+    X(CROSS_ENTROPY, cross_entropy)                                                                \
+    X(NLL, nll)                                                                                    \
+    X(MSE, mse)
+
+#define X(ID, id) extern const lki_kernel lki_ref_##id;
+LKI_REF_KERNELS(X)
+#undef X
+
+void lki_ref_update(const lki_update *update, int64_t count, float *w, float *const state[2],
+                    const float *sums);
+
+/* A plan without a choice: what backward reads, and scratch. */
+static inline lks_status lki_ref_needs(lki_plan *plan, unsigned reads, size_t workspace_bytes)
+{
+    plan->needs = (lki_needs){
+        .reads = reads, .workspace_bytes = workspace_bytes, .algorithm = "loops"};
+    return LKS_OK;
+}
+
+/* Elements of a sample of the node's first input, and of its output. */
+static inline int64_t lki_ref_in(const lki_plan *plan)
+{
+    return lks_shape_elements(&plan->chain.node[0]->in[0]->shape);
+}
+
+static inline int64_t lki_ref_out(const lki_plan *plan)
+{
+    return lks_shape_elements(&plan->chain.node[0]->out.shape);
+}
+
+/* Writes a gradient, or adds it to the one that is there. */
+static inline void lki_ref_put(float *gradient, bool add, double value)
+{
+    *gradient = (float)(add ? (double)*gradient + value : value);
+}
+
+/* Writes or adds `count` gradients. */
+static inline void lki_ref_put_all(float *gradient, bool add, const double *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) lki_ref_put(&gradient[i], add, values[i]);
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* log_softmax and the losses. Backward forms again what it needs from the inputs. */
+#include "backend/ref/kernels.h"
+
+#include "base/real.h"
+
+/* log(sum over k of exp(x[k])); the largest is taken out, so that nothing overflows. */
+static double log_sum_exp(const float *x, int64_t count)
+{
+    double largest = x[0], sum = 0.0;
+
+    for (int64_t k = 1; k < count; k++) {
+        if ((double)x[k] > largest) largest = x[k];
+    }
+    for (int64_t k = 0; k < count; k++) sum += lki_exp((double)x[k] - largest);
+    return largest + lki_log(sum);
+}
+
+static lks_status reads_in(lki_plan *plan_)
+{
+    return lki_ref_needs(plan_, LKI_READS_IN, 0);
+}
+
+static lks_status reads_out(lki_plan *plan_)
+{
+    return lki_ref_needs(plan_, LKI_READS_OUT, 0);
+}
+
+static lks_status log_softmax_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+
+    for (int64_t n = 0; n < args->count; n++) {
+        const float *x = (const float *)args->in[0] + n * values;
+        float *y = (float *)args->out + n * values;
+        const double whole = log_sum_exp(x, values);
+
+        for (int64_t k = 0; k < values; k++) y[k] = (float)((double)x[k] - whole);
+    }
+    return LKS_OK;
+}
+
+/* dx[k] = dy[k] - exp(y[k]) * sum of dy. */
+static lks_status log_softmax_backward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+
+    for (int64_t n = 0; n < args->count && args->d_in[0] != NULL; n++) {
+        const float *y = (const float *)args->out + n * values;
+        const float *dy = args->d_out + n * values;
+        float *dx = args->d_in[0] + n * values;
+        double sum = 0.0;
+
+        for (int64_t k = 0; k < values; k++) sum += (double)dy[k];
+        for (int64_t k = 0; k < values; k++)
+            lki_ref_put(&dx[k], args->add_in & 1u, (double)dy[k] - lki_exp((double)y[k]) * sum);
+    }
+    return LKS_OK;
+}
+
+static double smoothing(const lki_plan *plan_)
+{
+    return (double)((const lks_cross_entropy_opts *)plan_->chain.node[0]->attr)->label_smoothing;
+}
+
+static lks_status cross_entropy_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const int32_t *target = args->in[1];
+    const double s = smoothing(plan_);
+    float *loss = args->out;
+
+    for (int64_t n = 0; n < args->count; n++) {
+        const float *x = (const float *)args->in[0] + n * values;
+        const double whole = log_sum_exp(x, values);
+        double sum = 0.0;
+
+        for (int64_t k = 0; k < values && s > 0.0; k++) sum += whole - (double)x[k];
+        loss[n] = (float)((1.0 - s) * (whole - (double)x[target[n]]) + s / (double)values * sum);
+    }
+    return LKS_OK;
+}
+
+/* dx[k] = p[k] - s/K, less 1 - s for the target. */
+static lks_status cross_entropy_backward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const int32_t *target = args->in[1];
+    const double s = smoothing(plan_);
+
+    for (int64_t n = 0; n < args->count && args->d_in[0] != NULL; n++) {
+        const float *x = (const float *)args->in[0] + n * values;
+        float *dx = args->d_in[0] + n * values;
+        const double whole = log_sum_exp(x, values);
+
+        for (int64_t k = 0; k < values; k++) {
+            const double p = lki_exp((double)x[k] - whole);
+            const double share = (k == target[n] ? 1.0 - s : 0.0) + s / (double)values;
+
+            lki_ref_put(&dx[k], args->add_in & 1u, (double)args->d_out[n] * (p - share));
+        }
+    }
+    return LKS_OK;
+}
+
+static lks_status nll_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const float *x = args->in[0];
+    const int32_t *target = args->in[1];
+    float *loss = args->out;
+
+    for (int64_t n = 0; n < args->count; n++) loss[n] = -x[n * values + target[n]];
+    return LKS_OK;
+}
+
+static lks_status nll_backward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const int32_t *target = args->in[1];
+
+    for (int64_t i = 0; i < args->count * values && args->d_in[0] != NULL; i++) {
+        const int64_t n = i / values;
+
+        lki_ref_put(&args->d_in[0][i], args->add_in & 1u,
+                    i % values == target[n] ? -(double)args->d_out[n] : 0.0);
+    }
+    return LKS_OK;
+}
+
+static lks_status mse_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const float *x = args->in[0], *target = args->in[1];
+    float *loss = args->out;
+
+    for (int64_t n = 0; n < args->count; n++) {
+        double sum = 0.0;
+
+        for (int64_t i = n * values; i < (n + 1) * values; i++) {
+            const double distance = (double)x[i] - (double)target[i];
+
+            sum += distance * distance;
+        }
+        loss[n] = (float)(sum / (double)values);
+    }
+    return LKS_OK;
+}
+
+static lks_status mse_backward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const float *x = args->in[0], *target = args->in[1];
+
+    for (int64_t i = 0; i < args->count * values && args->d_in[0] != NULL; i++)
+        lki_ref_put(&args->d_in[0][i], args->add_in & 1u,
+                    2.0 / (double)values * ((double)x[i] - (double)target[i]) *
+                        (double)args->d_out[i / values]);
+    return LKS_OK;
+}
+
+const lki_kernel lki_ref_log_softmax = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = reads_out,
+    .forward = log_softmax_forward,
+    .backward = log_softmax_backward,
+};
+
+const lki_kernel lki_ref_cross_entropy = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = reads_in,
+    .forward = cross_entropy_forward,
+    .backward = cross_entropy_backward,
+};
+
+const lki_kernel lki_ref_nll = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = reads_in,
+    .forward = nll_forward,
+    .backward = nll_backward,
+};
+
+const lki_kernel lki_ref_mse = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = reads_in,
+    .forward = mse_forward,
+    .backward = mse_backward,
+};

@@ -1,0 +1,80 @@
+/* The updates of optim.h, in double on f32 state. */
+#include "backend/ref/kernels.h"
+
+#include <math.h>
+
+static void sgd(const lki_update *update, int64_t count, float *w, float *momentum,
+                const float *sums)
+{
+    const lks_optim *optim = &update->optim;
+
+    for (int64_t i = 0; i < count; i++) {
+        double g = (double)(sums[i] * update->scale) + (double)optim->weight_decay * (double)w[i];
+
+        if (optim->momentum != 0.0f) {
+            const double mu = optim->momentum;
+            const double m = update->step == 1
+                                 ? g
+                                 : mu * (double)momentum[i] + (1.0 - (double)optim->dampening) * g;
+
+            momentum[i] = (float)m;
+            g = optim->nesterov ? g + mu * m : m;
+        }
+        w[i] = (float)((double)w[i] - (double)update->lr * g);
+    }
+}
+
+static void adam(const lki_update *update, int64_t count, float *w, float *const state[2],
+                 const float *sums)
+{
+    const lks_optim *optim = &update->optim;
+    const double b1 = optim->beta1, b2 = optim->beta2;
+    const double root = sqrt(update->correction2);
+
+    for (int64_t i = 0; i < count; i++) {
+        const double g = (double)(sums[i] * update->scale) +
+                         (double)optim->weight_decay * (double)w[i];
+        const double m = b1 * (double)state[0][i] + (1.0 - b1) * g;
+        const double v = b2 * (double)state[1][i] + (1.0 - b2) * g * g;
+
+        state[0][i] = (float)m;
+        state[1][i] = (float)v;
+        w[i] = (float)((double)w[i] - (double)update->lr / update->correction1 * m /
+                                          (sqrt(v) / root + (double)optim->epsilon));
+    }
+}
+
+static void adadelta(const lki_update *update, int64_t count, float *w, float *const state[2],
+                     const float *sums)
+{
+    const lks_optim *optim = &update->optim;
+    const double rho = optim->rho, epsilon = optim->epsilon;
+
+    for (int64_t i = 0; i < count; i++) {
+        const double g = (double)(sums[i] * update->scale) +
+                         (double)optim->weight_decay * (double)w[i];
+        const double u = state[1][i];
+        const double v = rho * (double)state[0][i] + (1.0 - rho) * g * g;
+        const double d = sqrt(u + epsilon) / sqrt(v + epsilon) * g;
+
+        state[0][i] = (float)v;
+        state[1][i] = (float)(rho * u + (1.0 - rho) * d * d);
+        w[i] = (float)((double)w[i] - (double)update->lr * d);
+    }
+}
+
+void lki_ref_update(const lki_update *update, int64_t count, float *w, float *const state[2],
+                    const float *sums)
+{
+    switch (update->optim.kind) {
+    case LKS_SGD:
+        sgd(update, count, w, state[0], sums);
+        return;
+    case LKS_ADAM:
+        adam(update, count, w, state, sums);
+        return;
+    case LKS_ADADELTA:
+        adadelta(update, count, w, state, sums);
+        return;
+    }
+}

@@ -1,0 +1,18 @@
+#include <string.h>
+
+#include "core/backend.h"
+
+extern const lki_backend lki_ref_backend;
+
+const lki_backend *const lki_backends[] = {
+    &lki_ref_backend,
+    NULL,
+};
+
+const lki_backend *lki_backend_find(const char *name)
+{
+    for (int i = 0; lki_backends[i] != NULL; i++) {
+        if (strcmp(lki_backends[i]->name, name) == 0) return lki_backends[i];
+    }
+    return NULL;
+}
