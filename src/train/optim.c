@@ -1,0 +1,83 @@
+#include <math.h>
+
+#include <lockstep/optim.h>
+
+#include "base/check.h"
+
+lks_optim lks_sgd(float momentum)
+{
+    return (lks_optim){.kind = LKS_SGD, .momentum = momentum};
+}
+
+lks_optim lks_adam(void)
+{
+    return (lks_optim){.kind = LKS_ADAM, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
+}
+
+lks_optim lks_adadelta(void)
+{
+    return (lks_optim){.kind = LKS_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f};
+}
+
+/* low <= value <= high; NaN is outside. */
+static lks_status in_range(const char *optim, const char *field, float value, float low, float high)
+{
+    if (value >= low && value <= high) return LKS_OK;
+    if (high == HUGE_VALF) {
+        return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected %g or more", optim, field,
+                        (double)value, (double)low);
+    }
+    return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected a number from %g to %g", optim, field,
+                    (double)value, (double)low, (double)high);
+}
+
+static lks_status below_one(const char *optim, const char *field, float value)
+{
+    if (value >= 0.0f && value < 1.0f) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected a number of at least 0 and below 1",
+                    optim, field, (double)value);
+}
+
+static lks_status check_sgd(const lks_optim *optim)
+{
+    LKI_TRY(in_range("sgd", "weight_decay", optim->weight_decay, 0.0f, HUGE_VALF));
+    LKI_TRY(in_range("sgd", "momentum", optim->momentum, 0.0f, HUGE_VALF));
+    LKI_TRY(in_range("sgd", "dampening", optim->dampening, 0.0f, 1.0f));
+    if (optim->nesterov && !(optim->momentum > 0.0f && optim->dampening == 0.0f)) {
+        return LKI_FAIL(LKS_E_INVALID,
+                        "sgd: nesterov needs a momentum above 0 and no dampening; found momentum "
+                        "%g, dampening %g",
+                        (double)optim->momentum, (double)optim->dampening);
+    }
+    return LKS_OK;
+}
+
+static lks_status check_adam(const lks_optim *optim)
+{
+    LKI_TRY(in_range("adam", "weight_decay", optim->weight_decay, 0.0f, HUGE_VALF));
+    LKI_TRY(below_one("adam", "beta1", optim->beta1));
+    LKI_TRY(below_one("adam", "beta2", optim->beta2));
+    return in_range("adam", "epsilon", optim->epsilon, 0.0f, HUGE_VALF);
+}
+
+static lks_status check_adadelta(const lks_optim *optim)
+{
+    LKI_TRY(in_range("adadelta", "weight_decay", optim->weight_decay, 0.0f, HUGE_VALF));
+    LKI_TRY(in_range("adadelta", "rho", optim->rho, 0.0f, 1.0f));
+    return in_range("adadelta", "epsilon", optim->epsilon, 0.0f, HUGE_VALF);
+}
+
+lks_status lks_optim_check(const lks_optim *optim)
+{
+    switch (optim->kind) {
+    case LKS_SGD:
+        return check_sgd(optim);
+    case LKS_ADAM:
+        return check_adam(optim);
+    case LKS_ADADELTA:
+        return check_adadelta(optim);
+    }
+    return LKI_FAIL(LKS_E_INVALID,
+                    "optimizer: kind is %d, expected LKS_SGD, LKS_ADAM or LKS_ADADELTA",
+                    (int)optim->kind);
+}
