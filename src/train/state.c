@@ -1,0 +1,259 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "train/state.h"
+
+/* The state's entries that belong to a set, in the order in which the file has them. */
+typedef struct layout {
+    int *index; /* of the model's entries */
+    int count;
+    size_t largest; /* bytes of the largest tensor */
+} layout;
+
+static bool in_set(lki_state_set set, lks_state_kind kind)
+{
+    return kind == LKS_PARAMETER || kind == LKS_BUFFER ||
+           (kind == LKS_OPTIMIZER && set == LKI_STATE_ALL);
+}
+
+static lks_status make_layout(lki_arena *arena, const lks_model *model, lki_state_set set,
+                              layout *out)
+{
+    const int entries = lks_model_state_count(model);
+    void *memory;
+    *out = (layout){0};
+    LKI_TRY(lki_arena_alloc(arena, &memory, (size_t)(entries + 1) * sizeof(int),
+                            "the order of saved tensors"));
+    out->index = memory;
+    for (size_t width = 8; width > 0; --width) {
+        for (int i = 0; i < entries; ++i) {
+            const lks_state_info info = lks_model_state_info(model, i);
+            if (!in_set(set, info.kind) || lks_dtype_size(info.dtype) != width) continue;
+            out->index[out->count++] = i;
+            if (info.bytes > out->largest) out->largest = info.bytes;
+        }
+    }
+    return LKS_OK;
+}
+
+static json_t *describe_tensor(const lks_state_info *info, size_t begin)
+{
+    json_t *shape = json_array();
+    for (int d = 0; d < info->shape.ndim; ++d) {
+        if (json_array_append_new(shape, json_integer(info->shape.dim[d])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", lks_dtype_name(info->dtype), "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + info->bytes));
+}
+
+/* The header's text, padded with spaces to a multiple of 8; freed with free(). NULL: no memory. */
+static char *make_header(const lks_model *model, const layout *order)
+{
+    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    size_t begin = 0;
+    bool whole = header != NULL;
+    for (int i = 0; i < order->count; ++i) {
+        const lks_state_info info = lks_model_state_info(model, order->index[i]);
+        whole = whole && json_object_set_new(header, info.name, describe_tensor(&info, begin)) == 0;
+        begin += info.bytes;
+    }
+    const size_t length = whole ? json_dumpb(header, NULL, 0, JSON_COMPACT) : 0;
+    const size_t padded = (length + 7) / 8 * 8;
+    char *text = length ? malloc(padded + 1) : NULL;
+    if (text) {
+        memset(text, ' ', padded);
+        text[padded] = 0;
+        json_dumpb(header, text, length, JSON_COMPACT);
+    }
+    json_decref(header);
+    return text;
+}
+
+static lks_status check_finite(const lks_state_info *info, const void *data, int64_t step)
+{
+    if (info->dtype != LKS_F32 || info->kind == LKS_OPTIMIZER) return LKS_OK;
+    const float *value = data;
+    for (size_t i = 0; i < info->bytes / sizeof(float); ++i) {
+        if (isfinite(value[i])) continue;
+        return LKI_FAIL(LKS_E_NUMERIC,
+                        "%s '%s' is not finite after step %" PRId64 ": element %zu is %g; it is "
+                        "not saved; lower the learning rate, and continue from what was saved last",
+                        info->kind == LKS_PARAMETER ? "parameter" : "buffer", info->name, step, i,
+                        (double)value[i]);
+    }
+    return LKS_OK;
+}
+
+static lks_status write_part(lki_writer *writer, lki_hash_stream *hash, lki_identity *sum,
+                             const void *data, size_t bytes)
+{
+    lki_hash_stream_add(hash, data, bytes);
+    sum->bytes += bytes;
+    return lki_writer_write(writer, data, bytes);
+}
+
+static lks_status write_all(lks_model *model, const layout *order, lki_writer *writer,
+                            lki_hash_stream *hash, lki_identity *sum, void *buffer,
+                            const char *header)
+{
+    uint8_t length[8];
+    for (int i = 0; i < 8; ++i) length[i] = (uint8_t)((uint64_t)strlen(header) >> (8 * i));
+    LKI_TRY(write_part(writer, hash, sum, length, sizeof(length)));
+    LKI_TRY(write_part(writer, hash, sum, header, strlen(header)));
+    for (int i = 0; i < order->count; ++i) {
+        const lks_state_info info = lks_model_state_info(model, order->index[i]);
+        LKI_TRY(lks_model_state_read(model, order->index[i], buffer, info.bytes));
+        LKI_TRY(check_finite(&info, buffer, lks_model_progress(model).step));
+        LKI_TRY(write_part(writer, hash, sum, buffer, info.bytes));
+    }
+    return LKS_OK;
+}
+
+lks_status lki_state_write(lks_model *model, lki_state_set set, lki_writer *writer,
+                           lki_identity *identity)
+{
+    lki_arena arena = {.context = lks_model_context(model)};
+    lki_identity sum = {0};
+    layout order;
+    void *buffer;
+    char *header = NULL;
+    lki_hash_stream *hash = NULL;
+    lks_status status;
+    LKI_TRY_OR(status, done, lki_hash_stream_open(&hash, arena.context));
+    LKI_TRY_OR(status, done, make_layout(&arena, model, set, &order));
+    LKI_TRY_OR(status, done, lki_arena_alloc(&arena, &buffer, order.largest, "a tensor to save"));
+    header = make_header(model, &order);
+    if (!header) {
+        status = LKI_FAIL(LKS_E_NOMEM, "no memory for the header of a file of %d tensors",
+                          order.count);
+        goto done;
+    }
+    status = write_all(model, &order, writer, hash, &sum, buffer, header);
+done:
+    sum.checksum = lki_hash_stream_close(hash);
+    if (identity) *identity = sum;
+    free(header);
+    lki_arena_release(&arena);
+    return status;
+}
+
+/* Says why the file has no tensor of this name that would fit. */
+static lks_status missing_tensor(const lks_tensor_file *file, const lks_state_info *info,
+                                 const char *what)
+{
+    char name[LKI_NAME_TEXT];
+    const size_t length = strlen(info->name);
+    for (int i = 0; i < lks_tensor_file_count(file); i++) {
+        const char *other = lks_tensor_file_entry(file, i).name;
+        const size_t prefix = strlen(other) > length ? strlen(other) - length : 0;
+        if (prefix == 0 || other[prefix - 1] != '.' || strcmp(other + prefix, info->name) != 0) {
+            continue;
+        }
+        if (info->kind == LKS_OPTIMIZER) break;
+        return LKI_FAIL(LKS_E_MISMATCH,
+                        "%s has no tensor '%s', but has '%s': rename its tensors without the "
+                        "prefix",
+                        what, info->name, lki_name_print(other, name));
+    }
+    if (info->kind == LKS_OPTIMIZER) {
+        return LKI_FAIL(LKS_E_MISMATCH,
+                        "%s has no '%s', which this run's optimizer keeps: it was made with "
+                        "another optimizer, or by another network",
+                        what, info->name);
+    }
+    if (lks_tensor_file_count(file) == 0) {
+        return LKI_FAIL(LKS_E_MISMATCH, "%s has no tensors, expected '%s'", what, info->name);
+    }
+    return LKI_FAIL(LKS_E_MISMATCH,
+                    "%s has no tensor '%s', which the model needs (its first of %d is '%s'): it "
+                    "belongs to another network",
+                    what, info->name, lks_tensor_file_count(file),
+                    lki_name_print(lks_tensor_file_entry(file, 0).name, name));
+}
+
+static bool same_tensor(const lks_tensor_entry *entry, const lks_state_info *info)
+{
+    bool same = entry->dtype == info->dtype && entry->shape.ndim == info->shape.ndim;
+    for (int d = 0; same && d < info->shape.ndim; d++) {
+        same = entry->shape.dim[d] == info->shape.dim[d];
+    }
+    return same;
+}
+
+lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_tensor_file *file,
+                           const char *what)
+{
+    int wanted = 0;
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (!in_set(set, info.kind)) continue;
+        wanted++;
+        const int index = lks_tensor_file_find(file, info.name);
+        if (index < 0) return missing_tensor(file, &info, what);
+        const lks_tensor_entry entry = lks_tensor_file_entry(file, index);
+        if (!same_tensor(&entry, &info)) {
+            char found[LKI_TENSOR_TEXT], expected[LKI_TENSOR_TEXT];
+            return LKI_FAIL(LKS_E_MISMATCH,
+                            "%s belongs to another network: its '%s' is %s, the model's is %s",
+                            what, info.name, lki_tensor_print(entry.dtype, &entry.shape, found),
+                            lki_tensor_print(info.dtype, &info.shape, expected));
+        }
+    }
+    if (set != LKI_STATE_ALL || wanted == lks_tensor_file_count(file)) return LKS_OK;
+    for (int i = 0; i < lks_tensor_file_count(file); i++) {
+        const char *name = lks_tensor_file_entry(file, i).name;
+        const int index = lks_model_state_find(model, name);
+        if (index >= 0 && in_set(set, lks_model_state_info(model, index).kind)) continue;
+        char shown[LKI_NAME_TEXT];
+        return LKI_FAIL(LKS_E_MISMATCH,
+                        "%s has a tensor '%s', which the model does not: it belongs to another "
+                        "network or optimizer",
+                        what, lki_name_print(name, shown));
+    }
+    return LKS_OK;
+}
+
+lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_file *file)
+{
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (!in_set(set, info.kind)) continue;
+        const lks_tensor_entry entry = lks_tensor_file_entry(file,
+                                                             lks_tensor_file_find(file, info.name));
+        LKI_TRY(lks_model_state_write(model, i, entry.data, entry.bytes));
+    }
+    return LKS_OK;
+}
+
+lks_status lks_weights_save(lks_model *model, const char *path)
+{
+    lki_writer *writer;
+    LKI_TRY(lki_writer_open(&writer, lks_model_context(model), path));
+    const lks_status status = lki_state_write(model, LKI_STATE_WEIGHTS, writer, NULL);
+    if (status == LKS_OK) return lki_writer_commit(writer);
+    lki_writer_abandon(writer);
+    return status;
+}
+
+lks_status lks_weights_load(lks_model *model, const char *path)
+{
+    char what[256];
+    snprintf(what, sizeof what, "'%s'", path);
+    lks_tensor_file *file;
+    LKI_TRY(lks_tensor_file_open(&file, lks_model_context(model), path));
+    lks_status status = lki_state_check(model, LKI_STATE_WEIGHTS, file, what);
+    if (status == LKS_OK) status = lki_state_put(model, LKI_STATE_WEIGHTS, file);
+    lks_tensor_file_close(file);
+    return status;
+}
