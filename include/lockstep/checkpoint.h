@@ -35,13 +35,14 @@ LKS_API int lks_tensor_file_find(const lks_tensor_file *file, const char *name);
 /* The value of a key in the file's metadata, or NULL. */
 LKS_API const char *lks_tensor_file_metadata(const lks_tensor_file *file, const char *key);
 
-/* Parameters and buffers under their names: a file that other programs read. */
+/* Parameters and buffers under their names: a file that other programs read. LKS_E_NUMERIC, and no
+ * file, if one is not finite. */
 LKS_API LKS_MUSTUSE lks_status lks_weights_save(lks_model *model, const char *path);
 /* Every parameter and buffer of the model must be in the file with its shape; nothing is changed
  * unless all are. Other tensors in the file are ignored. */
 LKS_API LKS_MUSTUSE lks_status lks_weights_load(lks_model *model, const char *path);
 
-/* One finished epoch; what is not known is NaN, or 0 for counts. */
+/* One finished epoch; counts are 0 where nothing was evaluated. */
 typedef struct lks_epoch {
     int64_t epoch; /* from 1 */
     lks_metrics train, valid, test;
@@ -63,15 +64,19 @@ typedef struct lks_run {
     double so_far_seconds;
     double best_loss;  /* smallest validation loss; NaN: none yet */
     int64_t best_step; /* its checkpoint; -1: none */
-    int bad_epochs;    /* since the best */
+    int bad_epochs;    /* evaluations since the best */
     bool finished;     /* the run reached its last step */
     lks_epoch *history;
     int64_t epochs; /* in history */
 } lks_run;
 LKS_API void lks_run_clear(lks_run *run);
 
-/* Saves model and run as step <progress.step>, then removes older ones but the last `keep` (0: all
- * stay) and run->best_step. */
+/*
+ * Saves model and run as step <progress.step>, then removes older ones but the last `keep` (0: all
+ * stay) and run->best_step. The run must agree with its model in progress, seed, batch and
+ * replicas. A parameter or buffer that is not finite is LKS_E_NUMERIC. When it fails, the
+ * checkpoints of other steps are untouched.
+ */
 LKS_API LKS_MUSTUSE lks_status lks_checkpoint_save(lks_model *model, const lks_run *run,
                                                    const char *folder, int keep);
 

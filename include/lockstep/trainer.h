@@ -36,21 +36,29 @@ typedef struct lks_train_opts {
     lks_schedule schedule;
     int64_t epochs;      /* stop after these, */
     int64_t steps;       /* or after these in total; at least one of both is required */
-    int64_t eval_epochs; /* evaluate every so many epochs, default 1 */
-    int patience;        /* stop after so many epochs without a better loss; default: never */
+    int64_t eval_epochs; /* evaluate every so many epochs, default 1, and after the last */
+    int patience;        /* stop after so many evaluations without a better loss; default: never */
 
     const char *folder;  /* of checkpoints; default: none are written */
     int64_t save_steps;  /* save every so many steps; default: only per epoch */
-    int64_t save_epochs; /* save every so many epochs, default 1; -1: never */
+    int64_t save_epochs; /* save every so many epochs, default 1, and those that are the best so
+                              far; -1: neither. The end of a run is saved in any case */
     int keep;            /* newest checkpoints to keep, default 2; the best stays too */
-    bool resume;         /* continue from the newest in the folder, if there is one */
+    bool resume;         /* continue from the newest in the folder, if there is one. Without it a
+                              folder that has later checkpoints than the model is LKS_E_STATE */
     const char *config;  /* stored in checkpoints */
     uint64_t data_hash;  /* stored, and compared when resuming; 0: not known */
 
     lks_train_events events;
 } lks_train_opts;
 
-/* `run` (may be NULL) receives where it ended, with the history; lks_run_clear() it. */
+/*
+ * Trains until `epochs` or `steps` are reached, counted from the beginning of the run: a resumed
+ * run that is there already returns at once, and one that is given more goes on. When a step fails
+ * nothing is saved, so the last checkpoint stays good.
+ * `run` (may be NULL) receives where it ended, with the history, also after a failure;
+ * lks_run_clear() it.
+ */
 LKS_API LKS_MUSTUSE lks_status lks_train(lks_context *context, const lks_train_opts *opts,
                                          lks_run *run);
 

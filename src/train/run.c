@@ -1,0 +1,245 @@
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "train/run.h"
+
+enum { FORMAT = 1, HEX = 16 };
+
+/* The last line. It stands outside the JSON writer's hands, so that what it covers is plain bytes
+ * and no two versions of the JSON library can disagree about them. */
+#define SEAL_BEGIN ",\n  \"checksum\": \""
+#define SEAL_END   "\"\n}\n"
+enum { SEAL_BYTES = sizeof SEAL_BEGIN - 1 + HEX + sizeof SEAL_END - 1 };
+
+void lks_run_clear(lks_run *run)
+{
+    if (!run) return;
+    free((char *)run->fingerprint);
+    free((char *)run->config);
+    free(run->history);
+    *run = (lks_run){0};
+}
+
+static json_t *real_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *hex(uint64_t value)
+{
+    char text[HEX + 1];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)value);
+    return json_string(text);
+}
+
+static json_t *print_metrics(const lks_metrics *metrics)
+{
+    return json_pack("{s:I, s:I, s:I, s:[o, o]}", "samples", (json_int_t)metrics->samples,
+                     "correct", (json_int_t)metrics->correct, "not_finite",
+                     (json_int_t)metrics->not_finite, "loss_sum", hex((uint64_t)metrics->loss_high),
+                     hex(metrics->loss_low));
+}
+
+static json_t *print_history(const lks_run *run)
+{
+    json_t *history = json_array();
+    for (int64_t i = 0; i < run->epochs; i++) {
+        const lks_epoch *epoch = &run->history[i];
+        json_t *entry = json_pack(
+            "{s:I, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)epoch->epoch, "train",
+            print_metrics(&epoch->train), "valid", print_metrics(&epoch->valid), "test",
+            print_metrics(&epoch->test), "learning_rate", real_or_null(epoch->learning_rate),
+            "seconds", real_or_null(epoch->seconds));
+        if (json_array_append_new(history, entry) != 0) {
+            json_decref(history);
+            return NULL;
+        }
+    }
+    return history;
+}
+
+static json_t *print_all(const lks_run *run, const char *tensors_name, const lki_identity *tensors)
+{
+    json_t *file = json_pack("{s:s, s:I, s:o}", "file", tensors_name, "bytes",
+                             (json_int_t)tensors->bytes, "checksum", hex(tensors->checksum));
+    return json_pack(
+        "{s:i, s:s, s:s, s:I, s:o, s:o, s:I, s:i, s:o, s:s, s:s?, s:o, s:o, s:o, s:I, s:i, s:b, "
+        "s:o, s:o}",
+        "lockstep_checkpoint", FORMAT, "version", lks_version(), "build", lks_build_info(), "step",
+        (json_int_t)run->progress.step, "link", hex(run->progress.link), "seed", hex(run->seed),
+        "global_batch", (json_int_t)run->global_batch, "replicas", run->replicas, "data_hash",
+        hex(run->data_hash), "fingerprint", run->fingerprint ? run->fingerprint : "", "config",
+        run->config, "so_far", print_metrics(&run->so_far), "so_far_seconds",
+        real_or_null(run->so_far_seconds), "best_loss", real_or_null(run->best_loss), "best_step",
+        (json_int_t)run->best_step, "bad_epochs", run->bad_epochs, "finished", run->finished,
+        "history", print_history(run), "tensors", file);
+}
+
+lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki_identity *tensors,
+                         char **text)
+{
+    *text = NULL;
+    json_t *json = print_all(run, tensors_name, tensors);
+    char *body = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(json);
+    const size_t covered = body ? strlen(body) - 2 : 0; /* without the closing "\n}" */
+    char *sealed = body ? realloc(body, covered + SEAL_BYTES + 1) : NULL;
+    if (!sealed) {
+        free(body);
+        return LKI_FAIL(LKS_E_INVALID,
+                        "the checkpoint of step %lld cannot be written as JSON: there is no "
+                        "memory, or the configuration or fingerprint is not UTF-8",
+                        (long long)run->progress.step);
+    }
+    snprintf(sealed + covered, SEAL_BYTES + 1, SEAL_BEGIN "%016llx" SEAL_END,
+             (unsigned long long)lki_hash(sealed, covered));
+    *text = sealed;
+    return LKS_OK;
+}
+
+static bool read_hex(const json_t *json, uint64_t *out)
+{
+    const char *text = json_string_value(json);
+    if (!text || strlen(text) != HEX || strspn(text, "0123456789abcdef") != HEX) return false;
+    *out = strtoull(text, NULL, 16);
+    return true;
+}
+
+static bool read_real(const json_t *json, double *out)
+{
+    *out = json_is_null(json) ? (double)NAN : json_number_value(json);
+    return json_is_null(json) || json_is_number(json);
+}
+
+static bool read_metrics(json_t *json, lks_metrics *out)
+{
+    json_int_t samples, correct, not_finite;
+    json_t *high, *low;
+    uint64_t loss_high;
+    if (json_unpack(json, "{s:I, s:I, s:I, s:[o, o]}", "samples", &samples, "correct", &correct,
+                    "not_finite", &not_finite, "loss_sum", &high, &low) != 0 ||
+        !read_hex(high, &loss_high) || !read_hex(low, &out->loss_low)) {
+        return false;
+    }
+    out->samples = samples;
+    out->correct = correct;
+    out->not_finite = not_finite;
+    out->loss_high = (int64_t)loss_high;
+    return samples >= 0 && correct >= 0 && not_finite >= 0;
+}
+
+static bool read_epoch(json_t *json, lks_epoch *out)
+{
+    json_int_t epoch;
+    json_t *train, *valid, *test, *rate, *seconds;
+    if (json_unpack(json, "{s:I, s:o, s:o, s:o, s:o, s:o}", "epoch", &epoch, "train", &train,
+                    "valid", &valid, "test", &test, "learning_rate", &rate, "seconds",
+                    &seconds) != 0) {
+        return false;
+    }
+    out->epoch = epoch;
+    return epoch >= 1 && read_metrics(train, &out->train) && read_metrics(valid, &out->valid) &&
+           read_metrics(test, &out->test) && read_real(rate, &out->learning_rate) &&
+           read_real(seconds, &out->seconds);
+}
+
+static bool read_history(json_t *json, lks_run *run)
+{
+    const size_t epochs = json_array_size(json);
+    run->history = calloc(epochs + 1, sizeof *run->history);
+    run->epochs = (int64_t)epochs;
+    bool valid = json_is_array(json) && run->history;
+    for (size_t i = 0; valid && i < epochs; i++) {
+        valid = read_epoch(json_array_get(json, i), &run->history[i]);
+    }
+    return valid;
+}
+
+static bool read_tensors(json_t *json, lki_identity *out)
+{
+    json_int_t bytes;
+    json_t *checksum;
+    if (json_unpack(json, "{s:I, s:o}", "bytes", &bytes, "checksum", &checksum) != 0) return false;
+    out->bytes = (size_t)bytes;
+    return bytes >= 0 && read_hex(checksum, &out->checksum);
+}
+
+/* Everything of the record; false leaves `run` half filled. */
+static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
+{
+    json_int_t step, global_batch, best_step;
+    json_t *link, *seed, *data, *config, *so_far, *seconds, *best, *history, *file;
+    const char *fingerprint;
+    int finished;
+    if (json_unpack(json,
+                    "{s:I, s:o, s:o, s:I, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:b, s:o, "
+                    "s:o}",
+                    "step", &step, "link", &link, "seed", &seed, "global_batch", &global_batch,
+                    "replicas", &run->replicas, "data_hash", &data, "fingerprint", &fingerprint,
+                    "config", &config, "so_far", &so_far, "so_far_seconds", &seconds, "best_loss",
+                    &best, "best_step", &best_step, "bad_epochs", &run->bad_epochs, "finished",
+                    &finished, "history", &history, "tensors", &file) != 0) {
+        return false;
+    }
+    run->progress.step = step;
+    run->global_batch = global_batch;
+    run->best_step = best_step;
+    run->finished = finished != 0;
+    run->fingerprint = strdup(fingerprint);
+    run->config = json_is_string(config) ? strdup(json_string_value(config)) : NULL;
+    return run->fingerprint && (run->config || json_is_null(config)) && step >= 0 &&
+           global_batch >= 1 && run->replicas >= 1 && best_step >= -1 && run->bad_epochs >= 0 &&
+           read_hex(link, &run->progress.link) && read_hex(seed, &run->seed) &&
+           read_hex(data, &run->data_hash) && read_metrics(so_far, &run->so_far) &&
+           read_real(seconds, &run->so_far_seconds) && read_real(best, &run->best_loss) &&
+           read_history(history, run) && read_tensors(file, tensors);
+}
+
+/* The file is whole and as it was written. */
+static lks_status check_seal(const char *path, const char *text, size_t bytes)
+{
+    const size_t covered = bytes > SEAL_BYTES ? bytes - SEAL_BYTES : 0;
+    char expected[SEAL_BYTES + 1];
+    snprintf(expected, sizeof expected, SEAL_BEGIN "%016llx" SEAL_END,
+             (unsigned long long)lki_hash(text, covered));
+    if (covered > 0 && memcmp(text + covered, expected, SEAL_BYTES) == 0) return LKS_OK;
+    return LKI_FAIL(LKS_E_FORMAT,
+                    "'%s' is damaged: its last line is not the checksum of the lines before it",
+                    path);
+}
+
+lks_status lki_run_parse(const char *path, const void *text, size_t bytes, lks_run *run,
+                         lki_identity *tensors)
+{
+    LKI_TRY(check_seal(path, text, bytes));
+    json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *format = json_object_get(json, "lockstep_checkpoint");
+    lks_run found = {0};
+    lks_status status = LKS_OK;
+    if (json_is_integer(format) && json_integer_value(format) > FORMAT) {
+        const char *version = json_string_value(json_object_get(json, "version"));
+        status = LKI_FAIL(LKS_E_FORMAT,
+                          "'%s' has checkpoint format %lld, written by Lockstep %s; this is "
+                          "Lockstep %s, which reads format %d: use the newer program",
+                          path, (long long)json_integer_value(format), version ? version : "?",
+                          lks_version(), FORMAT);
+    } else if (!json_is_integer(format) || !read_all(json, &found, tensors)) {
+        status = LKI_FAIL(LKS_E_FORMAT,
+                          "'%s' is not a checkpoint of Lockstep: an entry is missing or not valid",
+                          path);
+    }
+    json_decref(json);
+    if (status == LKS_OK) {
+        *run = found;
+    } else {
+        lks_run_clear(&found);
+    }
+    return status;
+}
