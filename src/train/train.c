@@ -1,0 +1,320 @@
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <lockstep/trainer.h>
+
+/* Passes a failure on to the caller. */
+#define TRY(expression)                                                                            \
+    do {                                                                                           \
+        const lks_status try_status = (expression);                                                \
+        if (try_status != LKS_OK) return try_status;                                               \
+    } while (0)
+
+typedef struct loop {
+    lks_context *context;
+    lks_train_opts opts; /* with defaults filled in */
+    lks_run *run;
+    int64_t batches;   /* in an epoch */
+    int64_t last_step; /* the run ends there */
+} loop;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static lks_status check_counts(const lks_train_opts *opts)
+{
+    if (!opts->model || !opts->train) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: a model and a loader of training data are needed");
+    }
+    if (opts->epochs < 0 || opts->steps < 0 || (opts->epochs == 0 && opts->steps == 0)) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: epochs is %lld, steps %lld; expected 1 or more of one of both",
+                        (long long)opts->epochs, (long long)opts->steps);
+    }
+    if (opts->eval_epochs < 0 || opts->patience < 0 || opts->save_steps < 0 ||
+        opts->save_epochs < -1 || opts->keep < 0) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: eval_epochs is %lld, patience %d, save_steps %lld, save_epochs "
+                        "%lld, keep %d; expected 0 or more (save_epochs: or -1)",
+                        (long long)opts->eval_epochs, opts->patience, (long long)opts->save_steps,
+                        (long long)opts->save_epochs, opts->keep);
+    }
+    return LKS_OK;
+}
+
+static lks_status check_opts(const lks_train_opts *opts)
+{
+    TRY(check_counts(opts));
+    TRY(lks_schedule_check(&opts->schedule));
+    if (opts->patience > 0 && !opts->valid && !opts->test) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: patience %d needs a loss to watch; give validation or test data",
+                        opts->patience);
+    }
+    if (opts->resume && !opts->folder) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: to resume needs the folder that has the checkpoints");
+    }
+    if (lks_loader_batches(opts->train) < 1) {
+        return lks_fail(LKS_E_INVALID, "training: the data has no batch; expected 1 or more");
+    }
+    return LKS_OK;
+}
+
+static void fill_defaults(loop *l)
+{
+    lks_train_opts *opts = &l->opts;
+    if (opts->eval_epochs == 0) opts->eval_epochs = 1;
+    if (opts->save_epochs == 0) opts->save_epochs = 1;
+    if (opts->keep == 0) opts->keep = 2;
+    l->batches = lks_loader_batches(opts->train);
+    l->last_step = opts->steps > 0 ? opts->steps : INT64_MAX;
+    if (opts->epochs > 0 && opts->epochs <= INT64_MAX / l->batches &&
+        opts->epochs * l->batches < l->last_step) {
+        l->last_step = opts->epochs * l->batches;
+    }
+}
+
+/* Replaces a text that the run owns. */
+static lks_status set_text(const char **text, const char *value)
+{
+    char *copy = value ? strdup(value) : NULL;
+    if (value && !copy) return lks_fail(LKS_E_NOMEM, "training: no memory for the run's record");
+    free((char *)*text);
+    *text = copy;
+    return LKS_OK;
+}
+
+/* What a run says of itself from here on. */
+static lks_status describe_run(loop *l)
+{
+    const lks_model_info info = lks_model_get_info(l->opts.model);
+    lks_run *run = l->run;
+    run->progress = lks_model_progress(l->opts.model);
+    run->seed = lks_context_seed(l->context);
+    run->global_batch = info.global_batch;
+    run->replicas = info.replicas;
+    if (l->opts.data_hash != 0) run->data_hash = l->opts.data_hash;
+    TRY(set_text(&run->fingerprint, lks_context_fingerprint(l->context)));
+    return set_text(&run->config, l->opts.config);
+}
+
+/* What the model itself does not show: other data, or other batches of it. */
+static lks_status check_resumed(const loop *l, const lks_run *found)
+{
+    const uint64_t ours = l->opts.data_hash, theirs = found->data_hash;
+    if (ours != 0 && theirs != 0 && ours != theirs) {
+        return lks_fail(LKS_E_MISMATCH,
+                        "checkpoint of step %lld in '%s' was made with other data: its hash is "
+                        "%016llx, this data's is %016llx; give the same data, or another folder",
+                        (long long)found->progress.step, l->opts.folder, (unsigned long long)theirs,
+                        (unsigned long long)ours);
+    }
+    const int64_t epochs = found->progress.step / l->batches;
+    const int64_t recorded = found->epochs > 0 ? found->history[found->epochs - 1].epoch : epochs;
+    const int64_t pending = found->so_far.samples > 0 ? 1 : 0;
+    if (recorded > epochs || recorded < epochs - pending) {
+        return lks_fail(LKS_E_MISMATCH,
+                        "checkpoint of step %lld in '%s' finished %lld epochs, but with %lld "
+                        "batches in an epoch it would be %lld; give the same data and batch",
+                        (long long)found->progress.step, l->opts.folder, (long long)recorded,
+                        (long long)l->batches, (long long)epochs);
+    }
+    return LKS_OK;
+}
+
+static lks_status resume_from(loop *l, int64_t step)
+{
+    const lks_train_events *events = &l->opts.events;
+    lks_run found;
+    /* The record alone first: the model changes only when everything fits. */
+    TRY(lks_checkpoint_load(l->context, NULL, &found, l->opts.folder, step));
+    lks_status status = check_resumed(l, &found);
+    lks_run_clear(&found);
+    if (status != LKS_OK) return status;
+    TRY(lks_checkpoint_load(l->context, l->opts.model, l->run, l->opts.folder, step));
+    if (events->on_resume) events->on_resume(events->user, l->run);
+    return LKS_OK;
+}
+
+/* Continues from the folder, or starts from the model as it is. */
+static lks_status start(loop *l)
+{
+    const lks_train_events *events = &l->opts.events;
+    const int64_t at = lks_model_progress(l->opts.model).step;
+    int64_t newest = -1;
+    *l->run = (lks_run){.best_loss = (double)NAN, .best_step = -1};
+    if (l->opts.folder) TRY(lks_checkpoint_find(l->opts.folder, &newest));
+    if (l->opts.resume && newest >= 0) {
+        TRY(resume_from(l, newest));
+    } else if (newest > at) {
+        return lks_fail(LKS_E_STATE,
+                        "folder '%s' has checkpoints of an earlier run, up to step %lld; resume "
+                        "it, or give another folder",
+                        l->opts.folder, (long long)newest);
+    } else if (l->opts.resume && events->on_resume) {
+        events->on_resume(events->user, NULL);
+    }
+    TRY(describe_run(l));
+    return lks_loader_seek(l->opts.train, l->run->progress.step);
+}
+
+/* All steps of an epoch are done, its evaluation is not. */
+static bool epoch_is_due(const loop *l)
+{
+    return l->run->so_far.samples > 0 && l->run->progress.step % l->batches == 0;
+}
+
+static bool is_finished(const loop *l)
+{
+    const bool patient = l->opts.patience == 0 || l->run->bad_epochs < l->opts.patience;
+    return !epoch_is_due(l) && (l->run->progress.step >= l->last_step || !patient);
+}
+
+/* One batch. `asked` receives what on_step returned. */
+static lks_status train_step(loop *l, lks_status *asked)
+{
+    const lks_train_events *events = &l->opts.events;
+    lks_run *run = l->run;
+    const int64_t step = run->progress.step;
+    const double rate = lks_schedule_at(&l->opts.schedule, step, step / l->batches);
+    lks_metrics metrics = {0};
+    lks_batch batch;
+
+    const double begin = now();
+    TRY(lks_loader_next(l->opts.train, &batch));
+    TRY(lks_model_step(l->opts.model, &batch, rate, &metrics));
+    run->so_far_seconds += now() - begin;
+    run->progress = lks_model_progress(l->opts.model);
+    lks_metrics_add(&run->so_far, &metrics);
+    if (!events->on_step) return LKS_OK;
+    const lks_step_event event = {.step = step + 1,
+                                  .epoch = step / l->batches + 1,
+                                  .batch = step % l->batches,
+                                  .batches = l->batches,
+                                  .learning_rate = rate,
+                                  .metrics = &metrics};
+    *asked = events->on_step(events->user, &event);
+    return LKS_OK;
+}
+
+/* The whole of a data set, once. */
+static lks_status evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
+{
+    if (!loader) return LKS_OK;
+    TRY(lks_loader_seek(loader, 0));
+    for (int64_t i = lks_loader_batches(loader); i > 0; i--) {
+        lks_batch batch;
+        TRY(lks_loader_next(loader, &batch));
+        TRY(lks_model_evaluate(l->opts.model, &batch, sum));
+    }
+    return LKS_OK;
+}
+
+/* Whether a loss is the best so far. One that leaves out samples, because theirs is not a finite
+ * number, is not. */
+static bool improve(lks_run *run, const lks_metrics *metrics)
+{
+    const double loss = lks_metrics_loss(metrics);
+    const bool better = metrics->not_finite == 0 && isfinite(loss) &&
+                        (isnan(run->best_loss) || loss < run->best_loss);
+    if (better) run->best_loss = loss;
+    return better;
+}
+
+static lks_status append_epoch(lks_run *run, const lks_epoch *epoch)
+{
+    const size_t count = (size_t)run->epochs + 1;
+    lks_epoch *history = realloc(run->history, count * sizeof *history);
+    if (!history) return lks_fail(LKS_E_NOMEM, "training: no memory for %zu epochs", count);
+    history[run->epochs++] = *epoch;
+    run->history = history;
+    return LKS_OK;
+}
+
+/* Evaluation, what is best, the history. `asked` receives what on_epoch returned. */
+static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
+{
+    const lks_train_events *events = &l->opts.events;
+    lks_run *run = l->run;
+    const int64_t last = run->progress.step - 1;
+    lks_epoch epoch = {.epoch = run->progress.step / l->batches,
+                       .train = run->so_far,
+                       .seconds = run->so_far_seconds};
+    epoch.learning_rate = lks_schedule_at(&l->opts.schedule, last, last / l->batches);
+
+    const bool measured = l->opts.valid || l->opts.test;
+    const bool scheduled = epoch.epoch % l->opts.eval_epochs == 0;
+    if (measured && (scheduled || run->progress.step >= l->last_step)) {
+        TRY(evaluate(l, l->opts.valid, &epoch.valid));
+        TRY(evaluate(l, l->opts.test, &epoch.test));
+        *better = improve(run, l->opts.valid ? &epoch.valid : &epoch.test);
+        run->bad_epochs = *better ? 0 : run->bad_epochs + 1;
+    }
+    TRY(append_epoch(run, &epoch));
+    run->so_far = (lks_metrics){0};
+    run->so_far_seconds = 0.0;
+    if (events->on_epoch) *asked = events->on_epoch(events->user, &epoch);
+    return LKS_OK;
+}
+
+static bool epoch_is_saved(const loop *l, bool better)
+{
+    const int64_t every = l->opts.save_epochs;
+    return every > 0 && (better || l->run->progress.step / l->batches % every == 0);
+}
+
+static lks_status save(loop *l)
+{
+    const lks_train_events *events = &l->opts.events;
+    TRY(lks_checkpoint_save(l->opts.model, l->run, l->opts.folder, l->opts.keep));
+    if (events->on_save) events->on_save(events->user, l->run->progress.step);
+    return LKS_OK;
+}
+
+static lks_status run_loop(loop *l)
+{
+    lks_run *run = l->run;
+    while (!is_finished(l)) {
+        lks_status asked = LKS_OK;
+        bool due = false, better = false;
+        if (!epoch_is_due(l)) {
+            TRY(train_step(l, &asked));
+            due = l->opts.save_steps > 0 && run->progress.step % l->opts.save_steps == 0;
+        }
+        /* Asked to stop: the evaluation waits until the run is resumed. */
+        if (asked == LKS_OK && epoch_is_due(l)) {
+            TRY(end_epoch(l, &better, &asked));
+            due = due || epoch_is_saved(l, better);
+        }
+        run->finished = is_finished(l);
+        due = l->opts.folder && (due || run->finished || asked != LKS_OK);
+        if (better) run->best_step = due ? run->progress.step : -1;
+        if (due) TRY(save(l));
+        if (asked != LKS_OK) return asked;
+    }
+    run->finished = true;
+    return LKS_OK;
+}
+
+lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *run)
+{
+    lks_run own;
+    loop l = {.context = context, .opts = *opts, .run = run ? run : &own};
+    *l.run = (lks_run){0};
+    TRY(check_opts(opts));
+    fill_defaults(&l);
+    lks_status status = start(&l);
+    if (status == LKS_OK) status = run_loop(&l);
+    if (!run) lks_run_clear(&own);
+    return status;
+}
