@@ -19,11 +19,11 @@ lks_optim lks_adadelta(void)
     return (lks_optim){.kind = LKS_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f};
 }
 
-/* low <= value <= high; NaN is outside. */
+/* low <= value <= high, and finite. */
 static lks_status in_range(const char *optim, const char *field, float value, float low, float high)
 {
-    if (value >= low && value <= high) return LKS_OK;
-    if (high == HUGE_VALF) {
+    if (value >= low && value <= high && isfinite(value)) return LKS_OK;
+    if (isinf(high)) {
         return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected %g or more", optim, field,
                         (double)value, (double)low);
     }
@@ -40,8 +40,8 @@ static lks_status below_one(const char *optim, const char *field, float value)
 
 static lks_status check_sgd(const lks_optim *optim)
 {
-    LKI_TRY(in_range("sgd", "weight_decay", optim->weight_decay, 0.0f, HUGE_VALF));
-    LKI_TRY(in_range("sgd", "momentum", optim->momentum, 0.0f, HUGE_VALF));
+    LKI_TRY(in_range("sgd", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
+    LKI_TRY(in_range("sgd", "momentum", optim->momentum, 0.0f, INFINITY));
     LKI_TRY(in_range("sgd", "dampening", optim->dampening, 0.0f, 1.0f));
     if (optim->nesterov && !(optim->momentum > 0.0f && optim->dampening == 0.0f)) {
         return LKI_FAIL(LKS_E_INVALID,
@@ -54,17 +54,17 @@ static lks_status check_sgd(const lks_optim *optim)
 
 static lks_status check_adam(const lks_optim *optim)
 {
-    LKI_TRY(in_range("adam", "weight_decay", optim->weight_decay, 0.0f, HUGE_VALF));
+    LKI_TRY(in_range("adam", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
     LKI_TRY(below_one("adam", "beta1", optim->beta1));
     LKI_TRY(below_one("adam", "beta2", optim->beta2));
-    return in_range("adam", "epsilon", optim->epsilon, 0.0f, HUGE_VALF);
+    return in_range("adam", "epsilon", optim->epsilon, 0.0f, INFINITY);
 }
 
 static lks_status check_adadelta(const lks_optim *optim)
 {
-    LKI_TRY(in_range("adadelta", "weight_decay", optim->weight_decay, 0.0f, HUGE_VALF));
+    LKI_TRY(in_range("adadelta", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
     LKI_TRY(in_range("adadelta", "rho", optim->rho, 0.0f, 1.0f));
-    return in_range("adadelta", "epsilon", optim->epsilon, 0.0f, HUGE_VALF);
+    return in_range("adadelta", "epsilon", optim->epsilon, 0.0f, INFINITY);
 }
 
 lks_status lks_optim_check(const lks_optim *optim)
