@@ -1,0 +1,233 @@
+/* Every operation on every backend against ref: forward, each gradient, adding to a gradient. */
+#include <math.h>
+#include <string.h>
+
+#include "support/ops.h"
+
+enum { CASES = 60 };
+
+/* Fails at the first element out of bounds (or NaN where the other is not). */
+static void compare(const lkt_case *c, const lki_backend *backend, const char *what,
+                    const float *found, const float *expected, const double *bound, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const double difference = fabs((double)found[i] - (double)expected[i]);
+
+        if (!(difference <= bound[i]))
+            fail_msg("%s, %s: %s[%lld] is %.9g, on ref %.9g: differs by %.3g, the bound is %.3g",
+                     backend->name, lkt_describe(c), what, (long long)i, (double)found[i],
+                     (double)expected[i], difference, bound[i]);
+    }
+}
+
+static void compare_stats(const lkt_case *c, const lki_backend *backend, const double *found,
+                          const double *expected, const double *bound, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (!(fabs(found[i] - expected[i]) <= bound[i]))
+            fail_msg("%s, %s: stats[%lld] is %.17g, on ref %.17g, the bound is %.3g", backend->name,
+                     lkt_describe(c), (long long)i, found[i], expected[i], bound[i]);
+    }
+}
+
+static void compare_all(lkt_case *c, const lki_backend *backend, const lkt_result *found,
+                        const lkt_result *expected, const lkt_bounds *bound)
+{
+    static const char *const inputs[] = {"gradient of input 0", "gradient of input 1"};
+    static const char *const params[] = {"gradient of parameter 0", "gradient of parameter 1"};
+
+    compare(c, backend, "output", found->out, expected->out, bound->out, lkt_out_elements(c));
+    if (found->stats != NULL && c->training)
+        compare_stats(c, backend, found->stats, expected->stats, bound->stats, lkt_first(c)->stats);
+    if (!c->training) return;
+    for (int i = 0; i < LKI_MAX_IN; i++) {
+        if (expected->d_in[i] != NULL)
+            compare(c, backend, inputs[i], found->d_in[i], expected->d_in[i], bound->d_in[i],
+                    lkt_in_elements(c, i));
+    }
+    for (int i = 0; i < LKI_MAX_PARAM; i++) {
+        if (expected->d_param[i] != NULL)
+            compare(c, backend, params[i], found->d_param[i], expected->d_param[i],
+                    bound->d_param[i], lkt_param_elements(c, i));
+    }
+}
+
+/* One case: written, added, without the input's gradient, and as in evaluation. */
+static void run_case(lkt_case *c, const lki_backend *backend, lkt_random *random)
+{
+    lkt_result found, expected;
+    lkt_bounds bound;
+    lkt_how how[3] = {{0}};
+
+    how[1].slice = 1;
+    how[2].skip_in = 1;
+    for (int i = 0; i < LKI_MAX_IN && c->in[i] != NULL; i++) {
+        float *prior = lkt_case_memory(c, (size_t)lkt_in_elements(c, i) * sizeof *prior);
+
+        for (int64_t e = 0; e < lkt_in_elements(c, i); e++)
+            prior[e] = (float)lkt_random_real(random, -1.0, 1.0);
+        how[1].prior[i] = prior;
+        how[1].add_in |= lkt_has_gradient(c, i) ? 1u << i : 0u;
+    }
+    for (int i = 0; i < 3; i++) {
+        lkt_how whole = how[i];
+
+        whole.slice = 0;
+        lkt_run(c, lkt_ref(), NULL, &whole, &expected);
+        lkt_run(c, backend, NULL, &how[i], &found);
+        lkt_bounds_make(c, &whole, &expected, &bound);
+        compare_all(c, backend, &found, &expected, &bound);
+    }
+    c->training = false;
+    lkt_run(c, lkt_ref(), NULL, NULL, &expected);
+    lkt_run(c, backend, NULL, NULL, &found);
+    lkt_bounds_make(c, NULL, &expected, &bound);
+    compare_all(c, backend, &found, &expected, &bound);
+}
+
+static void each_operation(const lki_backend *backend, lki_op_id op, lkt_random *random)
+{
+    static const int64_t counts[] = {1, 2, 3, 7, 8, 13};
+
+    for (int i = 0; i < CASES; i++) {
+        const int64_t count = counts[lkt_random_below(random, 6)];
+        lkt_case c;
+
+        lkt_case_begin(&c);
+        lks_tensor *x = lkt_random_input(c.graph, op, random);
+        lks_tensor *y = lkt_random_op(c.graph, op, x, false, random);
+        lkt_case_end(&c, y, y, count, i % 2 == 0 ? LKT_RANDOM : LKT_EXACT, random);
+        run_case(&c, backend, random);
+        lkt_case_free(&c);
+    }
+}
+
+static void operations_agree_with_ref(void **state)
+{
+    lkt_random random = lkt_random_make("operations_agree_with_ref", 1);
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        for (lki_op_id op = 0; op < LKI_OP_COUNT; op++) {
+            if (lki_backends[b]->kernels[op] != NULL) each_operation(lki_backends[b], op, &random);
+        }
+    }
+}
+
+/* Convolutions as networks have them, and corners that random shapes seldom meet. */
+static void convolutions_agree_with_ref(void **state)
+{
+    static const struct {
+        int64_t in[3];
+        lks_conv2d_opts opts;
+    } list[] = {
+        {{28, 28, 1}, {.filters = 32, .kernel = {3, 3}}},
+        {{26, 26, 32}, {.filters = 64, .kernel = {3, 3}}},
+        {{8, 8, 64}, {.filters = 64, .kernel = {3, 3}, .padding = {1, 1}}},
+        {{9, 9, 16}, {.filters = 32, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},
+        {{32, 32, 3}, {.filters = 16, .kernel = {7, 7}, .stride = {4, 4}, .padding = {3, 3}}},
+        {{7, 7, 64}, {.filters = 16, .kernel = {1, 1}, .no_bias = true}},
+        {{5, 7, 3}, {.filters = 4, .kernel = {5, 7}}},
+        {{1, 1, 128}, {.filters = 16, .kernel = {3, 3}, .padding = {1, 1}}},
+        {{1, 1, 1}, {.filters = 1, .kernel = {1, 1}}},
+        {{11, 13, 2}, {.filters = 6, .kernel = {2, 3}, .stride = {3, 5}}},
+        {{12, 12, 4}, {.filters = 8, .kernel = {3, 3}, .dilation = {2, 3}, .padding = {2, 3}}},
+        {{9, 9, 32}, {.filters = 32, .kernel = {3, 3}, .padding = {1, 1}, .groups = 32}},
+        {{9, 9, 16}, {.filters = 32, .kernel = {3, 3}, .groups = 16}},
+        {{6, 6, 8}, {.filters = 12, .kernel = {3, 3}, .groups = 4, .stride = {1, 2}}},
+        {{17, 1, 5}, {.filters = 7, .kernel = {4, 1}}},
+    };
+    lkt_random random = lkt_random_make("convolutions_agree_with_ref", 2);
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+            const int64_t *in = list[i].in;
+            lkt_case c;
+
+            lkt_case_begin(&c);
+            lks_tensor *x = lks_input(c.graph,
+                                      &(lks_input_opts){.shape = LKS_SHAPE(in[0], in[1], in[2])});
+            lks_tensor *y = lks_conv2d(c.graph, x, &list[i].opts);
+            lkt_case_end(&c, y, y, lkt_random_from(&random, 1, 5), LKT_RANDOM, &random);
+            run_case(&c, lki_backends[b], &random);
+            lkt_case_free(&c);
+        }
+    }
+}
+
+/* One tensor as both inputs of an addition: the second gradient is added to the first. */
+static void adding_a_tensor_to_itself_doubles(void **state)
+{
+    lkt_random random = lkt_random_make("adding_a_tensor_to_itself_doubles", 3);
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        const lki_kernel *kernel = lki_backends[b]->kernels[LKI_OP_ADD];
+        lkt_case c;
+        lkt_stage stage;
+
+        lkt_case_begin(&c);
+        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(37)});
+        lks_tensor *y = lks_add(c.graph, x, x);
+        lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
+        lkt_stage_open(&c, kernel, &c.chain, 1, 0, &stage);
+        float *out = lkt_case_memory(&c, 37 * sizeof *out);
+        float *d = lkt_case_memory(&c, 37 * sizeof *d);
+        const lki_args args = {.count = 1,
+                               .training = true,
+                               .in = {c.in[0], c.in[0]},
+                               .out = out,
+                               .d_out = c.d_out,
+                               .d_in = {d, d},
+                               .add_in = 2,
+                               .packed = stage.packed,
+                               .saved = stage.saved,
+                               .replica = stage.replica,
+                               .workspace = stage.workspace};
+        LKT_OK(kernel->forward(stage.plan, &args));
+        LKT_OK(kernel->backward(stage.plan, &args));
+        for (int i = 0; i < 37; i++) {
+            assert_true(out[i] == 2.0f * ((const float *)c.in[0])[i]);
+            assert_true(d[i] == 2.0f * c.d_out[i]);
+        }
+        lkt_stage_close(&stage);
+        lkt_case_free(&c);
+    }
+}
+
+/* relu gives 0 for a NaN, and no gradient passes there. */
+static void relu_of_nan_is_zero(void **state)
+{
+    lkt_random random = lkt_random_make("relu_of_nan_is_zero", 4);
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        lkt_case c;
+        lkt_result found;
+
+        lkt_case_begin(&c);
+        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(33)});
+        lks_tensor *y = lks_relu(c.graph, x);
+        lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
+        for (int i = 0; i < 33; i++) ((float *)c.in[0])[i] = NAN;
+        lkt_run(&c, lki_backends[b], NULL, NULL, &found);
+        for (int i = 0; i < 33; i++) {
+            assert_true(found.out[i] == 0.0f);
+            assert_true(found.d_in[0][i] == 0.0f);
+        }
+        lkt_case_free(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_agree_with_ref),
+        cmocka_unit_test(convolutions_agree_with_ref),
+        cmocka_unit_test(adding_a_tensor_to_itself_doubles),
+        cmocka_unit_test(relu_of_nan_is_zero),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

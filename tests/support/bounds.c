@@ -1,0 +1,344 @@
+/*
+ * Bounds on the difference between a backend in f32 and ref.
+ *
+ * u = 2^-24 is the unit roundoff of f32. A sum of t products computed in f32 in any order, with FMA
+ * or without, differs from the exact one by at most t*u/(1 - t*u) * sum |terms| (N. Higham, "Accuracy
+ * and Stability of Numerical Algorithms", 2002, section 3.1). Ref's own error is one rounding, u times
+ * the value, and for conv2d's parameters one per sample. So with t terms (the bias, what is there
+ * already, and ref's roundings counted in) |backend - ref| <= (t + 4) * u * S, where S = sum |terms|
+ * is computed by ref itself from the absolute values of all factors. All t here are below 2^20, and
+ * the factor 1.1 covers 1/(1 - t*u) and the rounding of S.
+ *
+ * Operations that only select, or round once in a way that graph.h defines, must agree exactly.
+ */
+#include "support/ops.h"
+
+#include <math.h>
+
+static const double U = 0x1p-24;
+
+static double sum_bound(double terms, double magnitude)
+{
+    return 1.1 * (terms + 4.0) * U * magnitude;
+}
+
+/* Zeros: exact. */
+static double *zeros(lkt_case *c, int64_t count)
+{
+    double *out = lkt_case_memory(c, (size_t)count * sizeof *out);
+
+    for (int64_t i = 0; i < count; i++) out[i] = 0.0;
+    return out;
+}
+
+static float *absolute(lkt_case *c, const float *values, int64_t count)
+{
+    float *out = lkt_case_memory(c, (size_t)count * sizeof *out);
+
+    for (int64_t i = 0; i < count; i++) out[i] = fabsf(values[i]);
+    return out;
+}
+
+/* Ref on absolute values; in[0] stays where only d_out is a factor (`keep_in`). */
+static void magnitudes(lkt_case *c, bool keep_in, lkt_result *out)
+{
+    lkt_case m = *c;
+
+    if (!keep_in) m.in[0] = absolute(&m, c->in[0], lkt_in_elements(c, 0));
+    for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
+        m.param[i] = absolute(&m, c->param[i], lkt_param_elements(c, i));
+    m.d_out = absolute(&m, c->d_out, lkt_out_elements(c));
+    lkt_run(&m, lkt_ref(), NULL, NULL, out);
+    c->blocks = m.blocks;
+}
+
+static void set_sum(double *bound, double terms, const float *magnitude, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) bound[i] = sum_bound(terms, (double)magnitude[i]);
+}
+
+/* conv2d, dense and pools: sums of so many terms. */
+typedef struct terms {
+    double out, d_in, d_param;
+} terms;
+
+static terms count_terms(const lkt_case *c)
+{
+    const lki_node *node = lkt_first(c);
+    const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
+
+    if (node->op == LKI_OP_CONV2D) {
+        const lks_conv2d_opts *opts = node->attr;
+        const double area = (double)(opts->kernel[0] * opts->kernel[1]);
+        const double pixels = (double)(c->count * out->dim[0] * out->dim[1]);
+
+        return (terms){area * (double)(in->dim[2] / opts->groups) + 1.0,
+                       area * (double)(out->dim[2] / opts->groups), pixels + (double)c->count};
+    }
+    if (node->op == LKI_OP_DENSE)
+        return (terms){(double)in->dim[0] + 1.0, (double)out->dim[0], (double)c->count};
+    if (node->op == LKI_OP_GLOBAL_AVG_POOL) return (terms){(double)(in->dim[0] * in->dim[1]), 1, 0};
+
+    const lks_pool_opts *opts = node->attr;
+    const double area = (double)(opts->kernel[0] * opts->kernel[1]);
+    return (terms){node->op == LKI_OP_MAX_POOL ? -4.0 : area, area, 0}; /* -4: max is exact */
+}
+
+static void linear(lkt_case *c, bool backward, lkt_bounds *out)
+{
+    const terms t = count_terms(c);
+    lkt_result m;
+
+    magnitudes(c, lkt_first(c)->op == LKI_OP_MAX_POOL, &m);
+    set_sum(out->out, t.out, m.out, lkt_out_elements(c));
+    if (!backward) return;
+    set_sum(out->d_in[0], t.d_in, m.d_in[0], lkt_in_elements(c, 0));
+    for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
+        set_sum(out->d_param[i], t.d_param, m.d_param[i], lkt_param_elements(c, i));
+}
+
+/*
+ * Batch norm, one channel of m values; s = 1/sqrt(variance + epsilon), z = (x - mean) * s.
+ *   mean       error e <= (m + 2) u mean|x|
+ *   variance   two passes: each square (x - mean)^2 has relative error 3u and the sum m*u; the error
+ *              of the mean adds e^2 at most, as the terms linear in it cancel:
+ *              r = (m + 8) u + e^2 s^2 relative to variance + epsilon
+ *   s          r/2 + 3u, relative
+ *   z          d = (e + 4u (|x| + |mean|)) s + |z| (r/2 + 3u), also when computed as x*s - mean*s
+ *   y = w z + b             |w| d + 3u (|w z| + |b|)
+ *   d_bias = sum dy         (m + 4) u sum|dy|
+ *   d_weight = sum dy z     sum |dy| d + (m + 4) u sum |dy z|
+ *   dx = w s (dy - d_bias/m - z d_weight/m), with G the three magnitudes in the bracket:
+ *       |w| s (error of d_bias / m + |z| error of d_weight / m + d |d_weight| / m + (r/2 + 9u) G)
+ */
+typedef struct channel {
+    double mean, variance, s, e, r;
+    double d_weight, d_bias, e_weight, e_bias;
+} channel;
+
+static double z_error(const channel *k, double x)
+{
+    return (k->e + 4.0 * U * (fabs(x) + fabs(k->mean))) * k->s +
+           fabs(x - k->mean) * k->s * (k->r / 2.0 + 3.0 * U);
+}
+
+static channel channel_statistics(const lkt_case *c, int64_t m, int64_t channels, int64_t which)
+{
+    const lks_batch_norm_opts *opts = lkt_first(c)->attr;
+    const float *x = c->in[0];
+    channel k = {0};
+    double magnitude = 0.0;
+
+    for (int64_t i = which; i < m * channels; i += channels) {
+        k.mean += (double)x[i] / (double)m;
+        magnitude += fabs((double)x[i]) / (double)m;
+    }
+    for (int64_t i = which; i < m * channels; i += channels)
+        k.variance += ((double)x[i] - k.mean) * ((double)x[i] - k.mean) / (double)m;
+    k.e = ((double)m + 2.0) * U * magnitude;
+    if (!c->training) { /* the running ones, which are given */
+        k.mean = (double)((const float *)c->buffer[0])[which];
+        k.variance = (double)((const float *)c->buffer[1])[which];
+        k.e = 0.0;
+    }
+    k.s = 1.0 / sqrt(k.variance + (double)opts->epsilon);
+    k.r = ((double)m + 8.0) * U + k.e * k.e * k.s * k.s;
+    for (int64_t i = which; i < m * channels; i += channels) {
+        const double dy = c->d_out[i], z = ((double)x[i] - k.mean) * k.s;
+
+        k.d_bias += dy;
+        k.d_weight += dy * z;
+        k.e_bias += ((double)m + 4.0) * U * fabs(dy);
+        k.e_weight += fabs(dy) * z_error(&k, x[i]) + ((double)m + 4.0) * U * fabs(dy * z);
+    }
+    return k;
+}
+
+static void batch_norm(lkt_case *c, bool backward, lkt_bounds *out)
+{
+    const int64_t channels = lkt_param_elements(c, 0), m = lkt_in_elements(c, 0) / channels;
+    const float *x = c->in[0];
+
+    for (int64_t j = 0; j < channels; j++) {
+        const channel k = channel_statistics(c, m, channels, j);
+        const double w = c->param[0][j], b = c->param[1][j];
+
+        if (out->stats != NULL) {
+            const double unbiased = m > 1 ? (double)m * k.variance * (double)m / (double)(m - 1)
+                                          : 0;
+
+            out->stats[2 + j] = (double)m * (k.e + U * fabs(k.mean));
+            out->stats[2 + channels + j] = 1.1 * (((double)m + 8.0) * U * unbiased +
+                                                  (double)m * 2.0 * k.e * k.e);
+        }
+        if (backward) {
+            out->d_param[0][j] = 1.1 * k.e_weight;
+            out->d_param[1][j] = 1.1 * k.e_bias;
+        }
+        for (int64_t i = j; i < m * channels; i += channels) {
+            const double d = z_error(&k, x[i]), z = ((double)x[i] - k.mean) * k.s;
+            const double dy = c->d_out[i], n = (double)m;
+
+            out->out[i] = 1.1 * (fabs(w) * d + 3.0 * U * (fabs(w * z) + fabs(b)));
+            if (!backward) continue;
+            out->d_in[0][i] = 1.1 * fabs(w) * k.s *
+                              (k.e_bias / n + fabs(z) * k.e_weight / n + d * fabs(k.d_weight) / n +
+                               (k.r / 2.0 + 9.0 * U) *
+                                   (fabs(dy) + fabs(k.d_bias) / n + fabs(z * k.d_weight) / n));
+        }
+    }
+}
+
+/*
+ * log_softmax and cross_entropy of one sample with K values x, L = log(sum of exp(x)), range D =
+ * max - min. An exponential in f32 has relative error (D + 4) u (D u from rounding its argument x -
+ * max, 4u from itself), the sum K u more, so L has absolute error
+ *     l = (K + D + 8) u + 3u (|L| + |max|)
+ * and a difference x - L one of l + u (|x| + |L|); p = exp(x - L) has that relative error, + 4u.
+ */
+typedef struct softmax {
+    double whole, largest, l;
+} softmax;
+
+static softmax softmax_of(const float *x, int64_t values)
+{
+    softmax s = {.largest = x[0]};
+    double least = x[0], sum = 0.0;
+
+    for (int64_t k = 1; k < values; k++) {
+        s.largest = fmax(s.largest, (double)x[k]);
+        least = fmin(least, (double)x[k]);
+    }
+    for (int64_t k = 0; k < values; k++) sum += exp((double)x[k] - s.largest);
+    s.whole = s.largest + log(sum);
+    s.l = ((double)values + s.largest - least + 8.0) * U +
+          3.0 * U * (fabs(s.whole) + fabs(s.largest));
+    return s;
+}
+
+static double difference_error(const softmax *s, double x)
+{
+    return s->l + 2.0 * U * (fabs(x) + fabs(s->whole));
+}
+
+static void log_softmax(lkt_case *c, bool backward, lkt_bounds *out)
+{
+    const int64_t values = lks_shape_elements(&lkt_first(c)->out.shape);
+
+    for (int64_t n = 0; n < c->count; n++) {
+        const float *x = (const float *)c->in[0] + n * values, *dy = c->d_out + n * values;
+        const softmax s = softmax_of(x, values);
+        double magnitude = 0.0;
+
+        for (int64_t k = 0; k < values; k++) magnitude += fabs((double)dy[k]);
+        for (int64_t k = 0; k < values; k++) {
+            const double error = difference_error(&s, x[k]), p = exp((double)x[k] - s.whole);
+
+            out->out[n * values + k] = 1.1 * error;
+            /* dy - p * sum of dy; both backends start from their own out. */
+            if (backward)
+                out->d_in[0][n * values + k] = 1.1 *
+                                               (2.0 * U * fabs((double)dy[k]) +
+                                                p * magnitude *
+                                                    (2.0 * error + ((double)values + 8.0) * U));
+        }
+    }
+}
+
+static void cross_entropy(lkt_case *c, bool backward, lkt_bounds *out)
+{
+    const int64_t values = lks_shape_elements(&lkt_first(c)->in[0]->shape);
+    const lks_cross_entropy_opts *opts = lkt_first(c)->attr;
+    const double share = (double)opts->label_smoothing / (double)values;
+
+    for (int64_t n = 0; n < c->count; n++) {
+        const float *x = (const float *)c->in[0] + n * values;
+        const softmax s = softmax_of(x, values);
+        const int32_t target = ((const int32_t *)c->in[1])[n];
+        const double g = fabs((double)c->d_out[n]);
+        double loss = 0.0;
+
+        for (int64_t k = 0; k < values; k++) {
+            const double weight = share + (k == target ? 1.0 - (double)opts->label_smoothing : 0.0);
+            const double error = difference_error(&s, x[k]), p = exp((double)x[k] - s.whole);
+
+            loss += weight * (error + ((double)values + 4.0) * U * fabs(s.whole - (double)x[k]));
+            if (backward)
+                out->d_in[0][n * values + k] = 1.1 * g *
+                                               (p * (error + 8.0 * U) + 5.0 * U * (p + weight));
+        }
+        out->out[n] = 1.1 * loss;
+    }
+}
+
+/* Each square has relative error 3u; a gradient is three products of one difference. */
+static void mse(lkt_case *c, bool backward, const lkt_result *ref, lkt_bounds *out)
+{
+    const int64_t values = lks_shape_elements(&lkt_first(c)->in[0]->shape);
+    const float *x = c->in[0], *target = c->in[1];
+
+    for (int64_t n = 0; n < c->count; n++)
+        out->out[n] = sum_bound((double)values + 4.0, fabs((double)ref->out[n]));
+    for (int64_t i = 0; backward && i < lkt_in_elements(c, 0); i++)
+        out->d_in[0][i] = sum_bound(
+            4.0, 2.0 / (double)values *
+                     fabs(((double)x[i] - (double)target[i]) * (double)c->d_out[i / values]));
+}
+
+static void by_operation(lkt_case *c, bool backward, const lkt_result *ref, lkt_bounds *out)
+{
+    switch (lkt_first(c)->op) {
+    case LKI_OP_CONV2D:
+    case LKI_OP_DENSE:
+    case LKI_OP_MAX_POOL:
+    case LKI_OP_AVG_POOL:
+    case LKI_OP_GLOBAL_AVG_POOL:
+        linear(c, backward, out);
+        return;
+    case LKI_OP_BATCH_NORM:
+        batch_norm(c, backward, out);
+        return;
+    case LKI_OP_LOG_SOFTMAX:
+        log_softmax(c, backward, out);
+        return;
+    case LKI_OP_CROSS_ENTROPY:
+        cross_entropy(c, backward, out);
+        return;
+    case LKI_OP_MSE:
+        mse(c, backward, ref, out);
+        return;
+    case LKI_OP_NORMALIZE:
+    case LKI_OP_RELU:
+    case LKI_OP_ADD:
+    case LKI_OP_FLATTEN:
+    case LKI_OP_DROPOUT:
+    case LKI_OP_NLL:
+        return;
+    case LKI_OP_INPUT:
+    case LKI_OP_TARGET:
+    case LKI_OP_COUNT:
+        break;
+    }
+    fail_msg("no bounds for %s", lkt_describe(c));
+}
+
+void lkt_bounds_make(lkt_case *c, const lkt_how *how, const lkt_result *ref, lkt_bounds *out)
+{
+    static const lkt_how usual = {0};
+    if (how == NULL) how = &usual;
+    const bool backward = c->training && !how->no_backward;
+    assert_int_equal(c->chain.count, 1);
+    *out = (lkt_bounds){.out = zeros(c, lkt_out_elements(c))};
+    for (int i = 0; i < LKI_MAX_IN && c->in[i] != NULL; i++)
+        out->d_in[i] = zeros(c, lkt_in_elements(c, i));
+    for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
+        out->d_param[i] = zeros(c, lkt_param_elements(c, i));
+    if (ref->stats != NULL) out->stats = zeros(c, lkt_first(c)->stats);
+    by_operation(c, backward, ref, out);
+    /* Adding rounds once more in a backend that rounds its gradient first. */
+    for (int i = 0; i < LKI_MAX_IN && how->add_in >> i & 1u; i++) {
+        for (int64_t e = 0; e < lkt_in_elements(c, i); e++)
+            out->d_in[i][e] += 3.0 * U *
+                               (fabs((double)how->prior[i][e]) + fabs((double)ref->d_in[i][e]));
+    }
+}

@@ -1,0 +1,197 @@
+/* Random operations with small sizes that lean to edges. */
+#include "support/ops.h"
+
+static int64_t pick(lkt_random *random, int count, const int64_t choices[])
+{
+    return choices[lkt_random_below(random, count)];
+}
+#define PICK(random, ...)                                                                          \
+    pick((random), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                      \
+         (int64_t[]){__VA_ARGS__})
+
+static bool chance(lkt_random *random, int one_in)
+{
+    return lkt_random_below(random, one_in) == 0;
+}
+
+static lks_shape image(lkt_random *random)
+{
+    const int64_t height = PICK(random, 1, 2, 5, 7, 8, 11);
+    const int64_t width = PICK(random, 1, 3, 6, 7, 9, 13);
+
+    return LKS_SHAPE(height, width, PICK(random, 1, 2, 3, 4, 6, 8, 16));
+}
+
+static lks_shape any_shape(lkt_random *random)
+{
+    const int64_t a = PICK(random, 1, 2, 7), b = PICK(random, 1, 3, 5);
+
+    switch (lkt_random_below(random, 4)) {
+    case 0:
+        return LKS_SHAPE(PICK(random, 1, 2, 17, 64));
+    case 1:
+        return LKS_SHAPE(a, b);
+    case 2:
+        return LKS_SHAPE(a, b, PICK(random, 1, 2, 3), PICK(random, 1, 4));
+    default:
+        return image(random);
+    }
+}
+
+static lks_tensor *target(lks_graph *graph, const lks_tensor *x, lki_op_id op)
+{
+    const lks_shape shape = lks_tensor_shape(x);
+
+    if (op == LKI_OP_MSE) return lks_target(graph, &(lks_target_opts){.shape = shape});
+    return lks_target(graph, &(lks_target_opts){.classes = shape.dim[0]});
+}
+
+lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
+{
+    lks_input_opts opts = {0};
+
+    switch (op) {
+    case LKI_OP_CONV2D:
+    case LKI_OP_MAX_POOL:
+    case LKI_OP_AVG_POOL:
+    case LKI_OP_GLOBAL_AVG_POOL:
+        opts.shape = image(random);
+        break;
+    case LKI_OP_DENSE:
+        opts.shape = LKS_SHAPE(PICK(random, 1, 2, 13, 64, 300));
+        break;
+    case LKI_OP_LOG_SOFTMAX:
+    case LKI_OP_CROSS_ENTROPY:
+    case LKI_OP_NLL:
+        opts.shape = LKS_SHAPE(PICK(random, 1, 2, 10, 37));
+        break;
+    case LKI_OP_BATCH_NORM:
+        opts.shape = chance(random, 2) ? image(random) : LKS_SHAPE(PICK(random, 1, 5, 16));
+        break;
+    case LKI_OP_NORMALIZE:
+        opts.dtype = chance(random, 3) ? LKS_F32 : LKS_U8;
+        opts.shape = any_shape(random);
+        break;
+    default:
+        opts.shape = any_shape(random);
+        break;
+    }
+    return lks_input(graph, &opts);
+}
+
+/* Kernel, stride, padding and dilation that fit a size. */
+static void random_window(int64_t size, int64_t *kernel, int64_t *stride, int64_t *padding,
+                          int64_t *dilation, lkt_random *random)
+{
+    *dilation = chance(random, 3) ? PICK(random, 2, 3) : 1;
+    *padding = chance(random, 2) ? lkt_random_from(random, 1, 3) : 0;
+    *kernel = chance(random, 6) ? size : PICK(random, 1, 2, 3, 3, 3, 5);
+    while (*dilation * (*kernel - 1) + 1 > size + 2 * *padding) {
+        if (*dilation > 1)
+            *dilation -= 1;
+        else
+            *kernel -= 1;
+    }
+    *stride = chance(random, 4) ? *kernel + 1 : PICK(random, 1, 1, 2, 3);
+}
+
+static lks_tensor *random_conv2d(lks_graph *graph, lks_tensor *x, lkt_random *random)
+{
+    const lks_shape in = lks_tensor_shape(x);
+    lks_conv2d_opts opts = {.no_bias = chance(random, 4)};
+
+    for (int i = 0; i < 2; i++)
+        random_window(in.dim[i], &opts.kernel[i], &opts.stride[i], &opts.padding[i],
+                      &opts.dilation[i], random);
+    opts.groups = 1;
+    if (chance(random, 4))
+        opts.groups = in.dim[2]; /* depthwise */
+    else if (in.dim[2] % 2 == 0 && chance(random, 3))
+        opts.groups = 2;
+    opts.filters = opts.groups * PICK(random, 1, 2, 3, 5, 8, 16);
+    return lks_conv2d(graph, x, &opts);
+}
+
+static lks_tensor *random_pool(lks_graph *graph, lks_tensor *x, lki_op_id op, bool exact,
+                               lkt_random *random)
+{
+    const lks_shape in = lks_tensor_shape(x);
+    lks_pool_opts opts = {0};
+
+    for (int i = 0; i < 2; i++) {
+        opts.kernel[i] = chance(random, 5) ? in.dim[i] : PICK(random, 1, 2, 2, 3);
+        if (exact && op == LKI_OP_AVG_POOL) opts.kernel[i] = PICK(random, 1, 2, 4);
+        opts.padding[i] = chance(random, 2) ? lkt_random_from(random, 0, opts.kernel[i] / 2) : 0;
+        if (opts.kernel[i] > in.dim[i] + 2 * opts.padding[i]) opts.kernel[i] = 1;
+        opts.padding[i] = opts.padding[i] * 2 > opts.kernel[i] ? 0 : opts.padding[i];
+        opts.stride[i] = chance(random, 2) ? 0 : PICK(random, 1, 2, 4);
+    }
+    return op == LKI_OP_MAX_POOL ? lks_max_pool(graph, x, &opts) : lks_avg_pool(graph, x, &opts);
+}
+
+static lks_tensor *random_normalize(lks_graph *graph, lks_tensor *x, bool exact, lkt_random *random)
+{
+    const lks_shape in = lks_tensor_shape(x);
+    lks_normalize_opts opts = {.count = chance(random, 2) ? 1 : (int)in.dim[in.ndim - 1]};
+
+    for (int i = 0; i < opts.count; i++) {
+        opts.mean[i] = exact ? 0.5f : (float)lkt_random_real(random, -1.0, 1.0);
+        opts.std[i] = exact ? 0.5f : (float)lkt_random_real(random, 0.1, 2.0);
+    }
+    return lks_normalize(graph, x, &opts);
+}
+
+lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
+                          lkt_random *random)
+{
+    switch (op) {
+    case LKI_OP_INPUT:
+    case LKI_OP_TARGET:
+    case LKI_OP_COUNT:
+        break;
+    case LKI_OP_NORMALIZE:
+        return random_normalize(graph, x, exact, random);
+    case LKI_OP_CONV2D:
+        return random_conv2d(graph, x, random);
+    case LKI_OP_DENSE:
+        return lks_dense(graph, x,
+                         &(lks_dense_opts){.units = PICK(random, 1, 2, 7, 10, 16, 33, 128),
+                                           .no_bias = chance(random, 4)});
+    case LKI_OP_BATCH_NORM:
+        return lks_batch_norm(
+            graph, x,
+            &(lks_batch_norm_opts){.epsilon = chance(random, 2) ? 0.0f : 0.125f,
+                                   .momentum = (float)lkt_random_real(random, 0.01, 1.0)});
+    case LKI_OP_MAX_POOL:
+    case LKI_OP_AVG_POOL:
+        return random_pool(graph, x, op, exact, random);
+    case LKI_OP_GLOBAL_AVG_POOL:
+        return lks_global_avg_pool(graph, x);
+    case LKI_OP_RELU:
+        return lks_relu(graph, x);
+    case LKI_OP_ADD:
+        return lks_add(graph, x, lks_relu(graph, x)); /* two different tensors */
+    case LKI_OP_FLATTEN:
+        return lks_flatten(graph, x);
+    case LKI_OP_DROPOUT: {
+        const float probability = (float)lkt_random_real(random, 0.0, 0.95);
+
+        return lks_dropout(graph, x,
+                           &(lks_dropout_opts){.probability = exact               ? 0.5f
+                                                              : chance(random, 2) ? 0.25f
+                                                                                  : probability});
+    }
+    case LKI_OP_LOG_SOFTMAX:
+        return lks_log_softmax(graph, x);
+    case LKI_OP_CROSS_ENTROPY:
+        return lks_cross_entropy(
+            graph, x, target(graph, x, op),
+            &(lks_cross_entropy_opts){.label_smoothing = chance(random, 2) ? 0.0f : 0.125f});
+    case LKI_OP_NLL:
+        return lks_nll(graph, x, target(graph, x, op));
+    case LKI_OP_MSE:
+        return lks_mse(graph, x, target(graph, x, op));
+    }
+    fail_msg("no random %s", op < LKI_OP_COUNT ? lki_op_get(op)->name : "operation");
+    return NULL;
+}

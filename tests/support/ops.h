@@ -1,0 +1,119 @@
+/*
+ * Running kernels of any backend on one node, or on a chain of nodes, as the model does:
+ *
+ *     lkt_case_begin(&c);
+ *     x = lks_input(c.graph, ...); y = lks_conv2d(c.graph, x, ...);
+ *     lkt_case_end(&c, y, y, samples, LKT_RANDOM, &random);     allocates and fills tensors
+ *     lkt_run(&c, backend, NULL, &how, &result);                each node by its kernel, or a fused one
+ *     lkt_case_free(&c);                                        results too
+ *
+ * Arrays that a kernel must write start as NaN, scratch is spoilt before every call, and what lies
+ * behind every array is checked. Failures are failures of the test.
+ */
+#ifndef LKT_OPS_H
+#define LKT_OPS_H
+
+#include "core/backend.h"
+#include "core/graph.h"
+#include "support/test.h"
+
+/* What tensors are filled with. */
+typedef enum lkt_fill {
+    LKT_RANDOM, /* in [-1, 1), f32 */
+    LKT_EXACT,  /* multiples of 1/8 in [-1, 1], U8 0 or 255: sums of products are exact in f32; many
+                   zeros and ties */
+    LKT_SPACED, /* in[0]: distinct odd multiples of 1/16, for functions with kinks; else RANDOM */
+} lkt_fill;
+
+typedef struct lkt_case {
+    lks_context *context;
+    lks_graph *graph;
+    lki_chain chain;
+    int64_t count;    /* samples of the replica */
+    int64_t position; /* of the first in the global batch */
+    uint64_t step, key;
+    bool training; /* lkt_case_end sets it */
+    /* Contents: f32 unless the tensor says otherwise. NULL where there is none. */
+    void *in[LKI_MAX_IN];
+    float *d_out;
+    float *param[LKI_MAX_PARAM]; /* of the one node that has any */
+    void *buffer[LKI_MAX_BUFFER];
+    struct lkt_block *blocks;
+} lkt_case;
+
+/* What a run gives; from the case's memory. stats and d_param are of the node that has any. */
+typedef struct lkt_result {
+    float *out;
+    float *d_in[LKI_MAX_IN];
+    float *d_param[LKI_MAX_PARAM];
+    double *stats;
+} lkt_result;
+
+typedef struct lkt_how {
+    int64_t slice;   /* largest piece, a power of two; default: the largest that fits */
+    unsigned add_in; /* as in lki_args; d_in[i] starts as prior[i] there */
+    const float *prior[LKI_MAX_IN];
+    unsigned skip_in; /* bit i: d_in[i] is not wanted */
+    bool no_backward;
+} lkt_how;
+
+void lkt_case_begin(lkt_case *c);
+/* The chain leads from `first`'s node to `last`'s along first inputs. */
+void lkt_case_end(lkt_case *c, lks_tensor *first, lks_tensor *last, int64_t count, lkt_fill fill,
+                  lkt_random *random);
+void lkt_case_free(lkt_case *c);
+
+/* Forward, and backward if the kernels have it, over all samples in pieces. `fused` computes the
+ * whole chain; NULL: each node by its own kernel. `how` may be NULL. */
+void lkt_run(lkt_case *c, const lki_backend *backend, const lki_kernel *fused, const lkt_how *how,
+             lkt_result *out);
+
+/* Guarded memory of the case, every byte 0xff (floats: NaN). */
+void *lkt_case_memory(lkt_case *c, size_t bytes);
+
+/* The ref backend, the oracle. */
+const lki_backend *lkt_ref(void);
+
+/* Node and numbers of elements. */
+const lki_node *lkt_first(const lkt_case *c);
+const lki_node *lkt_last(const lkt_case *c);
+const lki_node *lkt_with_parameters(const lkt_case *c); /* NULL: none */
+int64_t lkt_in_elements(const lkt_case *c, int i);      /* of all samples */
+int64_t lkt_out_elements(const lkt_case *c);
+int64_t lkt_param_elements(const lkt_case *c, int i);
+/* Whether backward gives d_in[i]: floats, and not the target of a loss. */
+bool lkt_has_gradient(const lkt_case *c, int i);
+/* "conv2d filters=3 kernel=1x1 | relu, input 7x7x2, 5 samples"; valid until the next call. */
+const char *lkt_describe(const lkt_case *c);
+
+/* A plan outside of lkt_run, for kernels' own tests: allocated, planned and prepared. */
+typedef struct lkt_stage {
+    lki_plan *plan;
+    void *packed, *saved, *replica;
+    void *workspace;
+} lkt_stage;
+void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_chain *chain, int64_t slice,
+                    unsigned skip_in, lkt_stage *out);
+void lkt_stage_close(lkt_stage *stage);
+
+/*
+ * Random operations: an input (and target) that suits `op`, and the op with random attributes. The
+ * sizes are small and lean to edges: 1, primes, kernel = image, stride > kernel, dilation, groups.
+ * With `exact`, attributes keep LKT_EXACT exact (powers of two in pools, dropout, normalize).
+ */
+lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random);
+lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
+                          lkt_random *random);
+
+/*
+ * Bounds on |backend - ref| of every element, derived in bounds.c. For chains of one node.
+ */
+typedef struct lkt_bounds {
+    double *out;
+    double *d_in[LKI_MAX_IN];
+    double *d_param[LKI_MAX_PARAM];
+    double *stats;
+} lkt_bounds;
+void lkt_bounds_make(lkt_case *c, const lkt_how *how, const lkt_result *ref, lkt_bounds *out);
+
+#endif
