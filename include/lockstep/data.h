@@ -21,7 +21,8 @@ typedef struct lks_dataset_info {
 /*
  * Your own data. `read` writes sample `index` to x (info.shape elements of info.dtype) and its
  * target to y (one int32_t, or the floats of target_shape). It is called from several threads at
- * once. `close` may be NULL.
+ * once, and says why it failed with lks_fail(). `close` may be NULL; it is called when the data set
+ * is destroyed, and not when creating it fails.
  */
 typedef struct lks_dataset_ops {
     lks_dataset_info info;

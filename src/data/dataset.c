@@ -1,0 +1,287 @@
+/* Data sets: made from callbacks and arrays, cut, read and hashed. Each format has its own file. */
+#include "data/dataset.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/memory.h"
+
+/* Bytes of one tensor of this shape; false where the shape is not valid or the size overflows. */
+static bool shape_bytes(const lks_shape *shape, size_t element, size_t *out)
+{
+    size_t bytes = element;
+    if (shape->ndim < 0 || shape->ndim > LKS_MAX_DIMS) return false;
+    for (int i = 0; i < shape->ndim; i++) {
+        if (shape->dim[i] < 1) return false;
+        if (__builtin_mul_overflow(bytes, (size_t)shape->dim[i], &bytes)) return false;
+    }
+    *out = bytes;
+    return bytes <= PTRDIFF_MAX;
+}
+
+/* Checks the description of a data set and fills in the bytes of a sample and of a target. */
+static lks_status measure(lks_dataset *set)
+{
+    const lks_dataset_info *info = &set->info;
+    if (info->samples < 1)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': info.samples is %" PRId64 ", expected at least 1",
+                        set->name, info->samples);
+    if (info->dtype != LKS_U8 && info->dtype != LKS_F32)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': info.dtype is %d, expected LKS_U8 or LKS_F32; "
+                        "convert the samples to one of them",
+                        set->name, (int)info->dtype);
+    if (!shape_bytes(&info->shape, info->dtype == LKS_U8 ? 1 : sizeof(float), &set->x_bytes))
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "data set '%s': info.shape is not valid, expected 0 to %d dimensions, each "
+                        "at least 1, that fit in memory",
+                        set->name, LKS_MAX_DIMS);
+    if (info->classes < 0 || info->classes > INT32_MAX)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': info.classes is %" PRId64
+                        ", expected 0 (targets are floats) to %" PRId32,
+                        set->name, info->classes, INT32_MAX);
+    set->y_bytes = sizeof(int32_t);
+    if (info->classes == 0 && !shape_bytes(&info->target_shape, sizeof(float), &set->y_bytes))
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "data set '%s': info.target_shape is not valid, expected 0 to %d "
+                        "dimensions, each at least 1, that fit in memory",
+                        set->name, LKS_MAX_DIMS);
+    return LKS_OK;
+}
+
+static lks_status create(lks_dataset **out, lks_context *context, const char *name,
+                         const lks_dataset_info *info)
+{
+    void *memory = NULL;
+    *out = NULL;
+    LKI_TRY(lki_alloc(context, &memory, sizeof(lks_dataset), "a data set"));
+    lks_dataset *set = memory;
+    set->context = context;
+    set->info = *info;
+    snprintf(set->name, sizeof set->name, "%s", name ? name : "unnamed");
+    const lks_status status = measure(set);
+    if (status == LKS_OK)
+        *out = set;
+    else
+        lki_free(context, set, sizeof *set);
+    return status;
+}
+
+lks_status lks_dataset_create(lks_dataset **out, lks_context *context, const char *name,
+                              const lks_dataset_ops *ops, void *user)
+{
+    *out = NULL;
+    if (!ops || !ops->read)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': no function to read samples was given; set ops.read",
+                        name ? name : "unnamed");
+    LKI_TRY(create(out, context, name, &ops->info));
+    (*out)->read = ops->read;
+    (*out)->close = ops->close;
+    (*out)->user = user;
+    return LKS_OK;
+}
+
+static lks_status check_target(const lks_dataset *set, int64_t index, const void *y)
+{
+    int32_t label;
+    if (set->info.classes == 0) return LKS_OK;
+    memcpy(&label, y, sizeof label);
+    if (label >= 0 && label < set->info.classes) return LKS_OK;
+    return LKI_FAIL(LKS_E_FORMAT,
+                    "data set '%s': the label of sample %" PRId64 " is %" PRId32
+                    ", expected 0 to %" PRId64,
+                    set->name, index, label, set->info.classes - 1);
+}
+
+lks_status lki_dataset_in_memory(lks_dataset **out, lks_context *context, const char *name,
+                                 const lks_dataset_ops *ops, void *user, const void *x,
+                                 const void *y)
+{
+    lks_dataset *set = NULL;
+    lks_status status = create(&set, context, name, &ops->info);
+    *out = NULL;
+    if (status != LKS_OK) return status;
+    set->x = x;
+    set->y = y;
+    const size_t samples = (size_t)set->info.samples;
+    if (samples > PTRDIFF_MAX / set->x_bytes || samples > PTRDIFF_MAX / set->y_bytes) {
+        status = LKI_FAIL(LKS_E_SHAPE,
+                          "data set '%s': info.samples is %" PRId64
+                          ", more than fit in memory; give the number that the arrays have",
+                          set->name, set->info.samples);
+        goto fail;
+    }
+    for (int64_t i = 0; i < set->info.samples; i++) {
+        LKI_TRY_OR(status, fail, check_target(set, i, set->y + (size_t)i * set->y_bytes));
+    }
+    set->close = ops->close;
+    set->user = user;
+    *out = set;
+    return LKS_OK;
+fail:
+    lki_free(context, set, sizeof *set);
+    return status;
+}
+
+lks_status lks_dataset_from_arrays(lks_dataset **out, lks_context *context,
+                                   const lks_dataset_info *info, const void *x, const void *y)
+{
+    *out = NULL;
+    if (!info || !x || !y)
+        return LKI_FAIL(LKS_E_INVALID, "data set from arrays: %s is NULL, expected %s",
+                        !info ? "info" : (!x ? "x" : "y"),
+                        !info ? "a description" : "an array of info.samples entries");
+    const lks_dataset_ops ops = {.info = *info};
+    return lki_dataset_in_memory(out, context, "arrays", &ops, NULL, x, y);
+}
+
+lks_status lks_dataset_slice(lks_dataset **out, lks_dataset *base, int64_t first, int64_t count)
+{
+    void *memory = NULL;
+    *out = NULL;
+    if (first < 0 || count < 1 || first > base->info.samples - count)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': a slice of %" PRId64 " samples from %" PRId64
+                        " was asked for, expected at least 1 and to stay within its %" PRId64
+                        " samples",
+                        base->name, count, first, base->info.samples);
+    LKI_TRY(lki_alloc(base->context, &memory, sizeof(lks_dataset), "a slice of a data set"));
+    lks_dataset *set = memory;
+    *set = *base;
+    set->info.samples = count;
+    set->first += first;
+    set->close = NULL;
+    const size_t length = strlen(set->name);
+    snprintf(set->name + length, sizeof set->name - length, "[%" PRId64 ":%" PRId64 "]", first,
+             first + count);
+    *out = set;
+    return LKS_OK;
+}
+
+void lks_dataset_destroy(lks_dataset *dataset)
+{
+    if (!dataset) return;
+    if (dataset->close) dataset->close(dataset->user);
+    lki_free(dataset->context, dataset, sizeof *dataset);
+}
+
+lks_dataset_info lks_dataset_get_info(const lks_dataset *dataset)
+{
+    return dataset->info;
+}
+
+const char *lks_dataset_name(const lks_dataset *dataset)
+{
+    return dataset->name;
+}
+
+/* The failure of a reading function: what it said through lks_fail(), else its status in words. */
+static lks_status pass_on(const lks_dataset *set, int64_t index, lks_status status)
+{
+    const lks_error last = *lks_last_error();
+    return LKI_FAIL(status, "data set '%s': sample %" PRId64 " could not be read: %s", set->name,
+                    index, last.status == status ? last.message : lks_status_text(status));
+}
+
+lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t index, void *x, void *y)
+{
+    const int64_t at = dataset->first + index;
+    if (dataset->x) {
+        memcpy(x, dataset->x + (size_t)at * dataset->x_bytes, dataset->x_bytes);
+        memcpy(y, dataset->y + (size_t)at * dataset->y_bytes, dataset->y_bytes);
+    } else {
+        const lks_status status = dataset->read(dataset->user, at, x, y);
+        if (status != LKS_OK) return pass_on(dataset, index, status);
+    }
+    return check_target(dataset, index, y);
+}
+
+lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x, void *y)
+{
+    if (index < 0 || index >= dataset->info.samples)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': sample %" PRId64 " was asked for, expected 0 to %" PRId64,
+                        dataset->name, index, dataset->info.samples - 1);
+    return lki_dataset_fetch(dataset, index, x, y);
+}
+
+/* ---------------------------------------------------------------- identity */
+
+static uint64_t hash_info(const lks_dataset_info *info)
+{
+    static const lks_shape label = {.ndim = 0};
+    const lks_shape *target = info->classes ? &label : &info->target_shape;
+    uint64_t hash = lki_hash_header("x", info->dtype, &info->shape);
+    hash = lki_hash_link(hash, info->classes,
+                         lki_hash_header("y", info->classes ? LKS_I32 : LKS_F32, target));
+    return lki_hash_link(hash, info->samples, 0);
+}
+
+/*
+ * The identity is a chain over blocks of as many samples as fit in LKI_HASH_BLOCK bytes (at least
+ * one): each adds a link over the digests of its samples and of its targets. So it does not matter
+ * whether the samples lie in memory or are read one by one.
+ */
+static uint64_t hash_block(const lks_dataset *set, uint64_t hash, int64_t count, const uint8_t *x,
+                           const uint8_t *y)
+{
+    return lki_hash_link(hash, (int64_t)lki_hash(x, (size_t)count * set->x_bytes),
+                         lki_hash(y, (size_t)count * set->y_bytes));
+}
+
+static void hash_in_memory(const lks_dataset *set, int64_t block, uint64_t *hash)
+{
+    for (int64_t at = 0; at < set->info.samples; at += block) {
+        const int64_t left = set->info.samples - at;
+        const size_t from = (size_t)(set->first + at);
+        *hash = hash_block(set, *hash, left < block ? left : block, set->x + from * set->x_bytes,
+                           set->y + from * set->y_bytes);
+    }
+}
+
+static lks_status hash_on_demand(const lks_dataset *set, int64_t block, uint64_t *hash)
+{
+    const size_t y_offset = lki_align((size_t)block * set->x_bytes);
+    const size_t bytes = y_offset + (size_t)block * set->y_bytes;
+    void *memory = NULL;
+    lks_status status = LKS_OK;
+
+    LKI_TRY(lki_alloc(set->context, &memory, bytes, "a block of samples to hash"));
+    uint8_t *x = memory, *y = x + y_offset;
+    for (int64_t at = 0; at < set->info.samples; at += block) {
+        const int64_t left = set->info.samples - at;
+        const int64_t count = left < block ? left : block;
+        for (int64_t i = 0; i < count; i++) {
+            LKI_TRY_OR(status, done,
+                       lki_dataset_fetch(set, at + i, x + (size_t)i * set->x_bytes,
+                                         y + (size_t)i * set->y_bytes));
+        }
+        *hash = hash_block(set, *hash, count, x, y);
+    }
+done:
+    lki_free(set->context, memory, bytes);
+    return status;
+}
+
+lks_status lks_dataset_hash(lks_dataset *dataset, uint64_t *out)
+{
+    const int64_t fit = (int64_t)(LKI_HASH_BLOCK / dataset->x_bytes);
+    const int64_t samples = dataset->info.samples;
+    const int64_t block = fit < 1 ? 1 : (fit < samples ? fit : samples);
+    uint64_t hash = hash_info(&dataset->info);
+
+    *out = 0;
+    if (dataset->x)
+        hash_in_memory(dataset, block, &hash);
+    else
+        LKI_TRY(hash_on_demand(dataset, block, &hash));
+    *out = hash;
+    return LKS_OK;
+}

@@ -1,0 +1,36 @@
+/*
+ * The inside of a data set. There are two kinds:
+ *
+ *   in memory   x -> [sample first][sample first + 1] ...    arrays, IDX files
+ *               y -> [target first][target first + 1] ...
+ *   on demand   read(user, first + index, x, y)              callbacks, digits
+ *
+ * A slice is a copy of its base with another `first` and no `close`.
+ */
+#ifndef LKI_DATA_DATASET_H
+#define LKI_DATA_DATASET_H
+
+#include <lockstep/data.h>
+
+struct lks_dataset {
+    lks_context *context;
+    lks_dataset_info info;
+    size_t x_bytes, y_bytes; /* of one sample, of one target */
+    int64_t first;           /* a slice starts here; else 0 */
+    const uint8_t *x;        /* in memory: all samples of the base, or NULL */
+    const uint8_t *y;        /* all targets, as a batch wants them: int32_t or float */
+    lks_status (*read)(void *user, int64_t index, void *x, void *y); /* where x is NULL */
+    void (*close)(void *user);                                       /* may be NULL */
+    void *user;
+    char name[256];
+};
+
+/* A data set in memory. `close` (may be NULL) releases `user`; on failure it is not called. */
+lks_status lki_dataset_in_memory(lks_dataset **out, lks_context *context, const char *name,
+                                 const lks_dataset_ops *ops, void *user, const void *x,
+                                 const void *y);
+
+/* lks_dataset_read() without the check of `index`. Errors name data set and sample. */
+lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t index, void *x, void *y);
+
+#endif

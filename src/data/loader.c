@@ -1,0 +1,346 @@
+/*
+ * The loader: batches in the keyed order, read ahead by threads.
+ *
+ *   batch number   ... 6 | 7 | 8 | 9 | 10 ...          slots: ahead + 1, batch b lives in b % slots
+ *                      |   |   |
+ *                 lent to  |   next ticket: (batch 8, part 1)
+ *                 caller   |
+ *                          complete, waits for lks_loader_next()
+ *
+ * A ticket is one part of one batch: batches are cut into as many parts as there are threads, so
+ * that all of them help with the batch that is needed first. Tickets are handed out in order under
+ * the lock and worked on outside it; a batch is complete when its last part is. Which thread takes
+ * which ticket changes nothing in the bytes. Without threads lks_loader_next() does all parts.
+ */
+#include <lockstep/data.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/context.h"
+#include "base/memory.h"
+#include "base/permutation.h"
+#include "base/tree.h"
+#include "data/dataset.h"
+
+enum { MAX_THREADS = 1024, MAX_AHEAD = 1024 };
+static const int64_t MAX_BATCH = INT64_C(1) << 62;
+
+typedef struct slot {
+    uint8_t *x, *y;
+    int64_t *ids;
+    int64_t batch; /* number since the beginning; -1: nothing yet */
+    int parts_left;
+    lks_status status; /* of the first sample, in order, that could not be read */
+    int64_t failed_at; /* its position in the batch */
+    lks_error error;
+} slot;
+
+struct lks_loader {
+    lks_context *context;
+    const lks_dataset *dataset;
+    lks_loader_opts opts; /* with defaults filled in */
+    uint64_t seed;
+    int64_t batches; /* in an epoch */
+    int parts;       /* of a batch */
+    int slots;
+    slot *slot;      /* [slots] */
+    uint8_t *memory; /* of all slots */
+    size_t memory_bytes;
+
+    pthread_mutex_t lock; /* around everything below, and a slot's batch, parts_left and error */
+    pthread_cond_t work;  /* threads wait: a ticket, or the end */
+    pthread_cond_t done;  /* the caller waits: a batch is complete, or no part is being read */
+    int64_t next_batch;   /* what lks_loader_next() returns next */
+    bool lent;            /* batch next_batch - 1 is with the caller */
+    int64_t ticket_batch; /* the next ticket */
+    int ticket_part;
+    int busy; /* parts being read now */
+    bool stop;
+    int running; /* threads started */
+    pthread_t *thread;
+};
+
+/* ---------------------------------------------------------------- one part of one batch */
+
+static int64_t batch_count(const lks_loader *loader, int64_t index)
+{
+    const int64_t left = loader->dataset->info.samples - index * loader->opts.global_batch;
+    return left < loader->opts.global_batch ? left : loader->opts.global_batch;
+}
+
+/* Reads samples [from, to) of the slot's batch; returns the position that failed, or -1. */
+static int64_t read_part(const lks_loader *loader, slot *s, int64_t batch, int part,
+                         lks_status *status)
+{
+    const lks_dataset *set = loader->dataset;
+    const int64_t index = batch % loader->batches;
+    const int64_t first = index * loader->opts.global_batch;
+    const int64_t count = batch_count(loader, index);
+    const int64_t to = lki_share(part + 1, loader->parts, count);
+    const lki_permutation order = lki_permutation_make(loader->seed, batch / loader->batches,
+                                                       set->info.samples);
+
+    for (int64_t i = lki_share(part, loader->parts, count); i < to; i++) {
+        const int64_t id = loader->opts.in_order ? first + i
+                                                 : lki_permutation_at(&order, first + i);
+        s->ids[i] = id;
+        *status = lki_dataset_fetch(set, id, s->x + (size_t)i * set->x_bytes,
+                                    s->y + (size_t)i * set->y_bytes);
+        if (*status != LKS_OK) return i;
+    }
+    *status = LKS_OK;
+    return -1;
+}
+
+/* With the lock held: takes the next ticket, works on it without the lock, and reports. */
+static void do_ticket(lks_loader *loader)
+{
+    const int64_t batch = loader->ticket_batch;
+    const int part = loader->ticket_part;
+    slot *s = &loader->slot[batch % loader->slots];
+    lks_status status;
+
+    if (part == 0) {
+        s->batch = batch;
+        s->parts_left = loader->parts;
+        s->status = LKS_OK;
+    }
+    if (++loader->ticket_part == loader->parts) {
+        loader->ticket_part = 0;
+        loader->ticket_batch++;
+    }
+    loader->busy++;
+    pthread_mutex_unlock(&loader->lock);
+    const int64_t failed_at = read_part(loader, s, batch, part, &status);
+    pthread_mutex_lock(&loader->lock);
+    loader->busy--;
+    if (status != LKS_OK && (s->status == LKS_OK || failed_at < s->failed_at)) {
+        s->status = status;
+        s->failed_at = failed_at;
+        s->error = *lks_last_error();
+    }
+    if (--s->parts_left == 0 || loader->busy == 0) pthread_cond_signal(&loader->done);
+}
+
+/* The first batch that has no free slot. */
+static int64_t limit(const lks_loader *loader)
+{
+    return loader->next_batch - (loader->lent ? 1 : 0) + loader->slots;
+}
+
+static void *thread_main(void *user)
+{
+    lks_loader *loader = user;
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->stop) {
+        if (loader->ticket_batch < limit(loader))
+            do_ticket(loader);
+        else
+            pthread_cond_wait(&loader->work, &loader->lock);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- create, destroy */
+
+static lks_status check_opts(const lks_dataset *set, lks_loader_opts *opts)
+{
+    if (opts->global_batch < 1)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "loader of '%s': global_batch is %" PRId64 ", expected at least 1",
+                        set->name, opts->global_batch);
+    if (opts->threads == 0) opts->threads = 1;
+    if (opts->threads < -1 || opts->threads > MAX_THREADS)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "loader of '%s': threads is %d, expected 1 to %d, or -1 to read in the "
+                        "caller's thread",
+                        set->name, opts->threads, MAX_THREADS);
+    if (opts->ahead == 0) opts->ahead = 2;
+    if (opts->ahead < 1 || opts->ahead > MAX_AHEAD)
+        return LKI_FAIL(LKS_E_INVALID, "loader of '%s': ahead is %d batches, expected 1 to %d",
+                        set->name, opts->ahead, MAX_AHEAD);
+    if (opts->drop_last && opts->global_batch > set->info.samples)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "loader of '%s': drop_last leaves no batch, for a batch of %" PRId64
+                        " is more than the %" PRId64
+                        " samples; make the batch smaller or keep the last one",
+                        set->name, opts->global_batch, set->info.samples);
+    return LKS_OK;
+}
+
+/* Every slot: x, y, ids, each aligned for vectors. */
+static lks_status make_slots(lks_loader *loader)
+{
+    const lks_dataset *set = loader->dataset;
+    const int64_t samples = set->info.samples;
+    const int64_t most = loader->opts.global_batch < samples ? loader->opts.global_batch : samples;
+    const size_t slots = (size_t)loader->slots;
+    const size_t a_sample = set->x_bytes + set->y_bytes + sizeof(int64_t);
+    void *memory = NULL;
+    if ((size_t)most > (PTRDIFF_MAX / slots - 3 * LKI_ALIGN) / a_sample)
+        return LKI_FAIL(LKS_E_NOMEM,
+                        "loader of '%s': %d batches of %" PRId64
+                        " samples do not fit in memory; make global_batch or ahead smaller",
+                        set->name, loader->slots, most);
+    const size_t x_bytes = lki_align((size_t)most * set->x_bytes);
+    const size_t y_bytes = lki_align((size_t)most * set->y_bytes);
+    const size_t bytes = x_bytes + y_bytes + lki_align((size_t)most * sizeof(int64_t));
+    LKI_TRY(lki_alloc(loader->context, &memory, slots * sizeof(slot), "the loader's slots"));
+    loader->slot = memory;
+    LKI_TRY(lki_alloc(loader->context, &memory, slots * bytes, "the loader's batches"));
+    loader->memory = memory;
+    loader->memory_bytes = slots * bytes;
+    for (size_t i = 0; i < slots; i++) {
+        slot *s = &loader->slot[i];
+        s->batch = -1;
+        s->x = loader->memory + i * bytes;
+        s->y = s->x + x_bytes;
+        s->ids = (int64_t *)(void *)(s->y + y_bytes);
+    }
+    return LKS_OK;
+}
+
+/* Starts the threads with all signals blocked: those are the program's business. */
+static lks_status start_threads(lks_loader *loader)
+{
+    const int threads = loader->opts.threads;
+    sigset_t all, before;
+    void *memory = NULL;
+    int error = 0;
+    LKI_TRY(lki_alloc(loader->context, &memory, (size_t)threads * sizeof(pthread_t),
+                      "the loader's threads"));
+    loader->thread = memory;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (loader->running < threads && error == 0) {
+        error = pthread_create(&loader->thread[loader->running], NULL, thread_main, loader);
+        if (error == 0) loader->running++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return LKI_FAIL(LKS_E_NOMEM,
+                        "loader of '%s': reading thread %d of %d could not be started: %s; ask for "
+                        "fewer threads",
+                        loader->dataset->name, loader->running + 1, threads, strerror(error));
+    return LKS_OK;
+}
+
+lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset *dataset,
+                             const lks_loader_opts *opts)
+{
+    lks_loader_opts filled = opts ? *opts : (lks_loader_opts){0};
+    void *memory = NULL;
+    lks_status status;
+
+    *out = NULL;
+    LKI_TRY(check_opts(dataset, &filled));
+    LKI_TRY(lki_alloc(context, &memory, sizeof(lks_loader), "a loader"));
+    lks_loader *loader = memory;
+    const int64_t samples = dataset->info.samples;
+    const int64_t full = samples / filled.global_batch;
+    loader->context = context;
+    loader->dataset = dataset;
+    loader->opts = filled;
+    loader->seed = lks_context_seed(context);
+    loader->batches = filled.drop_last || samples % filled.global_batch == 0 ? full : full + 1;
+    loader->parts = filled.threads < 0 ? 1 : filled.threads;
+    loader->slots = filled.threads < 0 ? 1 : filled.ahead + 1;
+    pthread_mutex_init(&loader->lock, NULL); /* without attributes these do not fail on Linux */
+    pthread_cond_init(&loader->work, NULL);
+    pthread_cond_init(&loader->done, NULL);
+    LKI_TRY_OR(status, fail, make_slots(loader));
+    if (filled.threads > 0) LKI_TRY_OR(status, fail, start_threads(loader));
+    *out = loader;
+    return LKS_OK;
+fail:
+    lks_loader_destroy(loader);
+    return status;
+}
+
+void lks_loader_destroy(lks_loader *loader)
+{
+    if (!loader) return;
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    pthread_cond_broadcast(&loader->work);
+    pthread_mutex_unlock(&loader->lock);
+    for (int i = 0; i < loader->running; i++) pthread_join(loader->thread[i], NULL);
+    pthread_cond_destroy(&loader->done);
+    pthread_cond_destroy(&loader->work);
+    pthread_mutex_destroy(&loader->lock);
+    if (loader->thread)
+        lki_free(loader->context, loader->thread, (size_t)loader->opts.threads * sizeof(pthread_t));
+    lki_free(loader->context, loader->memory, loader->memory_bytes);
+    lki_free(loader->context, loader->slot, (size_t)loader->slots * sizeof(slot));
+    lki_free(loader->context, loader, sizeof *loader);
+}
+
+/* ---------------------------------------------------------------- use */
+
+int64_t lks_loader_batches(const lks_loader *loader)
+{
+    return loader->batches;
+}
+
+static bool complete(const lks_loader *loader)
+{
+    const slot *s = &loader->slot[loader->next_batch % loader->slots];
+    return s->batch == loader->next_batch && s->parts_left == 0;
+}
+
+lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
+{
+    *out = (lks_batch){0};
+    pthread_mutex_lock(&loader->lock);
+    loader->lent = false;
+    pthread_cond_broadcast(&loader->work);
+    while (!complete(loader)) {
+        if (loader->running == 0)
+            do_ticket(loader);
+        else
+            pthread_cond_wait(&loader->done, &loader->lock);
+    }
+    const slot *s = &loader->slot[loader->next_batch % loader->slots];
+    if (s->status == LKS_OK) {
+        loader->next_batch++;
+        loader->lent = true;
+    }
+    pthread_mutex_unlock(&loader->lock);
+    if (s->status != LKS_OK) {
+        lki_error_restore(&s->error);
+        return s->status;
+    }
+    const int64_t index = s->batch % loader->batches;
+    *out = (lks_batch){.x = s->x,
+                       .y = s->y,
+                       .ids = s->ids,
+                       .count = batch_count(loader, index),
+                       .epoch = s->batch / loader->batches,
+                       .index = index};
+    return LKS_OK;
+}
+
+lks_status lks_loader_seek(lks_loader *loader, int64_t batch)
+{
+    if (batch < 0 || batch > MAX_BATCH)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "loader of '%s': a seek to batch %" PRId64 ", expected 0 to %" PRId64,
+                        loader->dataset->name, batch, MAX_BATCH);
+    pthread_mutex_lock(&loader->lock);
+    loader->ticket_batch = INT64_MAX; /* beyond every limit: no thread takes a ticket */
+    while (loader->busy > 0) pthread_cond_wait(&loader->done, &loader->lock);
+    for (int i = 0; i < loader->slots; i++) loader->slot[i].batch = -1;
+    loader->next_batch = batch;
+    loader->lent = false;
+    loader->ticket_batch = batch;
+    loader->ticket_part = 0;
+    pthread_cond_broadcast(&loader->work);
+    pthread_mutex_unlock(&loader->lock);
+    return LKS_OK;
+}

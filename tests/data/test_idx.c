@@ -1,0 +1,431 @@
+/* IDX files: what is read, what is refused and with which sentence, what is written. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zlib.h>
+
+#include <lockstep/data.h>
+
+static lks_context *context;
+static char images[4200], labels[4200];
+
+static int set_up(void **state)
+{
+    (void)state;
+    const char *folder = lkt_make_folder();
+    snprintf(images, sizeof images, "%s/images", folder);
+    snprintf(labels, sizeof labels, "%s/labels", folder);
+    return lks_context_create(&context, NULL) == LKS_OK ? 0 : 1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lks_context_destroy(context);
+    lkt_remove_folder();
+    return 0;
+}
+
+static void write_bytes(const char *path, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_gzip(const char *path, const void *data, size_t bytes)
+{
+    gzFile file = gzopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, data, (unsigned)bytes), (int)bytes);
+    assert_int_equal(gzclose(file), Z_OK);
+}
+
+static size_t read_bytes(const char *path, uint8_t *data, size_t room)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    const size_t bytes = fread(data, 1, room, file);
+    fclose(file);
+    return bytes;
+}
+
+/* An IDX file in memory: header of `ndim` dimensions and elements i % modulus. */
+typedef struct idx {
+    uint8_t data[4096];
+    size_t bytes;
+} idx;
+
+static idx make(int ndim, const int *dims, int modulus)
+{
+    idx made = {.data = {0, 0, 8, (uint8_t)ndim}, .bytes = 4 + 4 * (size_t)ndim};
+    size_t elements = 1;
+    for (int i = 0; i < ndim; i++) {
+        made.data[4 + 4 * i + 2] = (uint8_t)(dims[i] >> 8);
+        made.data[4 + 4 * i + 3] = (uint8_t)dims[i];
+        elements *= (size_t)dims[i];
+    }
+    assert_true(made.bytes + elements <= sizeof made.data);
+    for (size_t i = 0; i < elements; i++) made.data[made.bytes++] = (uint8_t)(i % (size_t)modulus);
+    return made;
+}
+
+/* Seven images of 3x5 and labels 0 1 2 0 1 2 0. */
+static const int image_dims[] = {7, 3, 5}, label_dims[] = {7};
+
+static void write_usual(void)
+{
+    const idx x = make(3, image_dims, 251), y = make(1, label_dims, 3);
+    write_bytes(images, x.data, x.bytes);
+    write_bytes(labels, y.data, y.bytes);
+}
+
+static void check_usual(void)
+{
+    lks_dataset *set;
+    LKT_OK(lks_dataset_open_idx(&set, context, images, labels, 0));
+    const lks_dataset_info info = lks_dataset_get_info(set);
+    assert_int_equal(info.samples, 7);
+    assert_int_equal(info.classes, 3);
+    assert_int_equal(info.dtype, LKS_U8);
+    assert_int_equal(info.shape.ndim, 3);
+    assert_int_equal(info.shape.dim[0], 3);
+    assert_int_equal(info.shape.dim[1], 5);
+    assert_int_equal(info.shape.dim[2], 1);
+    for (int64_t i = 0; i < 7; i++) {
+        uint8_t x[15];
+        int32_t y = -1;
+        LKT_OK(lks_dataset_read(set, i, x, &y));
+        assert_int_equal(y, i % 3);
+        for (int64_t k = 0; k < 15; k++) assert_int_equal(x[k], i * 15 + k);
+    }
+    lks_dataset_destroy(set);
+}
+
+static void reads_plain_and_gzip(void **state)
+{
+    (void)state;
+    const idx x = make(3, image_dims, 251), y = make(1, label_dims, 3);
+    write_usual();
+    check_usual();
+    write_gzip(images, x.data, x.bytes);
+    check_usual();
+    write_gzip(labels, y.data, y.bytes);
+    check_usual();
+}
+
+static void reads_one_to_four_dimensions(void **state)
+{
+    (void)state;
+    static const int dims[] = {5, 2, 3, 4, 2};
+    const idx y = make(1, dims, 2);
+    write_bytes(labels, y.data, y.bytes);
+    for (int ndim = 1; ndim <= 4; ndim++) {
+        const idx x = make(1 + ndim, dims, 200);
+        lks_dataset *set;
+        write_bytes(images, x.data, x.bytes);
+        LKT_OK(lks_dataset_open_idx(&set, context, images, labels, 2));
+        const lks_dataset_info info = lks_dataset_get_info(set);
+        assert_int_equal(info.shape.ndim, ndim == 2 ? 3 : ndim);
+        for (int i = 0; i < ndim; i++) assert_int_equal(info.shape.dim[i], dims[1 + i]);
+        lks_dataset_destroy(set);
+    }
+}
+
+static void fails(lks_status status, const char *part, int64_t classes)
+{
+    lks_dataset *set = (lks_dataset *)(void *)images; /* must become NULL */
+    LKT_FAILS(status, part, lks_dataset_open_idx(&set, context, images, labels, classes));
+    assert_null(set);
+}
+
+static void refuses_what_is_not_there(void **state)
+{
+    (void)state;
+    lks_dataset *set;
+    fails(LKS_E_IO, images, 0);
+    write_usual();
+    unlink(labels);
+    fails(LKS_E_IO, labels, 0);
+    LKT_FAILS(LKS_E_INVALID, "no path of labels",
+              lks_dataset_open_idx(&set, context, "a", NULL, 0));
+    LKT_FAILS(LKS_E_INVALID, "no path of images",
+              lks_dataset_open_idx(&set, context, NULL, "a", 0));
+    fails(LKS_E_INVALID, "257 classes were asked for, expected 1 to 256", 257);
+    fails(LKS_E_INVALID, "-1 classes", -1);
+}
+
+static void refuses_swapped_files(void **state)
+{
+    (void)state;
+    lks_dataset *set;
+    write_usual();
+    LKT_FAILS(LKS_E_FORMAT, "labels' holds labels, expected images; are the two files swapped?",
+              lks_dataset_open_idx(&set, context, labels, images, 0));
+    LKT_FAILS(LKS_E_FORMAT, "images' holds images (3 dimensions), expected labels; are the two",
+              lks_dataset_open_idx(&set, context, images, images, 0));
+}
+
+static void refuses_bad_magic(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t magic[4];
+        const char *part;
+    } cases[] = {
+        {{'P', 'K', 3, 4}, "starts with the bytes 50 4b 03 04, expected 00 00 08 03"},
+        {{0, 1, 8, 3}, "starts with the bytes 00 01 08 03"},
+        {{0, 0, 0x0D, 3}, "holds 32-bit floats (type byte 0x0d), expected unsigned bytes (0x08)"},
+        {{0, 0, 0x09, 3}, "holds signed bytes"},
+        {{0, 0, 0x0B, 3}, "holds 16-bit integers"},
+        {{0, 0, 0x0C, 3}, "holds 32-bit integers"},
+        {{0, 0, 0x0E, 3}, "holds 64-bit floats"},
+        {{0, 0, 0x0A, 3}, "holds elements of an unknown type (type byte 0x0a)"},
+        {{0, 0, 8, 0}, "has 0 dimensions by its header, expected 2 to 5"},
+        {{0, 0, 8, 6}, "has 6 dimensions by its header, expected 2 to 5"},
+        {{0, 0, 8, 4}, "bytes"}, /* the first elements are taken for a size */
+    };
+    write_usual();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        idx x = make(3, image_dims, 251);
+        memcpy(x.data, cases[i].magic, 4);
+        write_bytes(images, x.data, x.bytes);
+        fails(LKS_E_FORMAT, cases[i].part, 0);
+    }
+    write_usual();
+    idx y = make(1, label_dims, 3);
+    y.data[3] = 0;
+    write_bytes(labels, y.data, y.bytes);
+    fails(LKS_E_FORMAT, "labels' has 0 dimensions by its header, expected 1;", 0);
+    y.data[0] = 1;
+    write_bytes(labels, y.data, y.bytes);
+    fails(LKS_E_FORMAT, "expected 00 00 08 01 as an IDX file of labels does", 0);
+}
+
+/* A file cut anywhere is refused, and says that it is truncated; so is one with more bytes. */
+static void refuses_every_other_length(void **state)
+{
+    (void)state;
+    idx x = make(3, image_dims, 251), y = make(1, label_dims, 3);
+    for (size_t bytes = 0; bytes < x.bytes; bytes++) {
+        write_usual();
+        write_bytes(images, x.data, bytes);
+        fails(LKS_E_FORMAT, "it is truncated, copy or download it again", 0);
+    }
+    fails(LKS_E_FORMAT, "has 104 bytes of images, expected 105 for the 7 that its header", 0);
+    for (size_t bytes = 0; bytes < y.bytes; bytes++) {
+        write_usual();
+        write_bytes(labels, y.data, bytes);
+        fails(LKS_E_FORMAT, "it is truncated, copy or download it again", 0);
+    }
+    write_usual();
+    write_bytes(images, x.data, x.bytes + 3);
+    fails(LKS_E_FORMAT, "has 3 trailing bytes after the 7 images that its header promises", 0);
+    write_usual();
+    write_bytes(labels, y.data, y.bytes + 1);
+    fails(LKS_E_FORMAT, "has 1 trailing bytes after the 7 labels", 0);
+}
+
+static void refuses_impossible_sizes(void **state)
+{
+    (void)state;
+    write_usual();
+    idx x = make(3, image_dims, 251);
+    for (size_t dimension = 0; dimension < 3; dimension++) {
+        idx zero = x;
+        memset(zero.data + 4 + 4 * dimension, 0, 4);
+        write_bytes(images, zero.data, zero.bytes);
+        fails(LKS_E_FORMAT, "has a dimension of 0", 0);
+    }
+    memset(x.data + 4, 0xFF, 12); /* the product is far beyond 64 bits */
+    write_bytes(images, x.data, x.bytes);
+    fails(LKS_E_FORMAT, "has 105 bytes of images, expected 18446744073709551615", 0);
+    /* a product of 2^64, which is 0 in 64 bits */
+    static const uint8_t wraps[12] = {0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 4};
+    memcpy(x.data + 4, wraps, 12);
+    write_bytes(images, x.data, x.bytes);
+    fails(LKS_E_FORMAT, "expected 18446744073709551615", 0);
+    /* the same, and a 0 after it */
+    idx deep = {.data = {0, 0, 8, 4}, .bytes = 20};
+    memcpy(deep.data + 4, wraps, 12);
+    write_bytes(images, deep.data, deep.bytes);
+    fails(LKS_E_FORMAT, "has a dimension of 0", 0);
+}
+
+static void refuses_counts_and_labels(void **state)
+{
+    (void)state;
+    static const int eight[] = {8};
+    idx y = make(1, eight, 3);
+    write_usual();
+    write_bytes(labels, y.data, y.bytes);
+    fails(LKS_E_FORMAT, "images' has 7 images but '", 0);
+    fails(LKS_E_FORMAT, "labels' has 8 labels, expected as many", 0);
+    y = make(1, label_dims, 3);
+    y.data[8 + 4] = 200;
+    write_bytes(labels, y.data, y.bytes);
+    fails(LKS_E_FORMAT, "label number 4 is 200, expected 0 to 9 for 10 classes", 10);
+    lks_dataset *set;
+    LKT_OK(lks_dataset_open_idx(&set, context, images, labels, 0));
+    assert_int_equal(lks_dataset_get_info(set).classes, 201);
+    lks_dataset_destroy(set);
+    LKT_OK(lks_dataset_open_idx(&set, context, images, labels, 256));
+    lks_dataset_destroy(set);
+}
+
+static void refuses_damaged_gzip(void **state)
+{
+    (void)state;
+    uint8_t packed[4096];
+    const idx x = make(3, image_dims, 251);
+    write_usual();
+    write_gzip(images, x.data, x.bytes);
+    const size_t bytes = read_bytes(images, packed, sizeof packed);
+    packed[bytes - 5] ^= 0x10; /* in the checksum */
+    write_bytes(images, packed, bytes);
+    fails(LKS_E_FORMAT, "gzip", 0);
+    packed[bytes - 5] ^= 0x10;
+    write_bytes(images, packed, bytes - 9);
+    fails(LKS_E_FORMAT, "gzip", 0);
+    /* sound gzip of a truncated file */
+    write_gzip(images, x.data, x.bytes - 1);
+    fails(LKS_E_FORMAT, "has 104 bytes of images, expected 105", 0);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static void writes_what_others_read(void **state)
+{
+    (void)state;
+    static const uint8_t x_head[16] = {0, 0, 8, 3, 0, 0, 2, 1, 0, 0, 0, 28, 0, 0, 0, 28};
+    static const uint8_t y_head[8] = {0, 0, 8, 1, 0, 0, 2, 1};
+    enum { SAMPLES = 513 }; /* two blocks and one */
+    static uint8_t file[16 + SAMPLES * 784 + 1];
+    const lks_digits_opts opts = {.samples = SAMPLES, .seed = 5};
+    lks_dataset *digits, *back;
+    uint64_t before, after;
+
+    LKT_OK(lks_dataset_open_digits(&digits, context, &opts));
+    LKT_OK(lks_dataset_write_idx(digits, images, labels));
+    assert_int_equal(read_bytes(images, file, sizeof file), 16 + SAMPLES * 784);
+    assert_memory_equal(file, x_head, sizeof x_head);
+    assert_int_equal(read_bytes(labels, file, sizeof file), 8 + SAMPLES);
+    assert_memory_equal(file, y_head, sizeof y_head);
+    LKT_OK(lks_dataset_open_idx(&back, context, images, labels, 10));
+    LKT_OK(lks_dataset_hash(digits, &before));
+    LKT_OK(lks_dataset_hash(back, &after));
+    assert_true(before == after);
+    lks_dataset_destroy(back);
+    lks_dataset_destroy(digits);
+}
+
+static lks_status read_some(void *user, int64_t index, void *x, void *y)
+{
+    static const int32_t zero = 0;
+    if (index == *(const int64_t *)user) return lks_fail(LKS_E_IO, "the tape broke");
+    memset(x, (int)(index & 255), 6);
+    memcpy(y, &zero, sizeof zero);
+    return LKS_OK;
+}
+
+static void leaves_nothing_when_writing_fails(void **state)
+{
+    (void)state;
+    int64_t bad = 300;
+    char path[4300];
+    lks_dataset *set;
+    lks_dataset_ops ops = {.info = {.samples = 400, .shape = LKS_SHAPE(6), .classes = 1},
+                           .read = read_some};
+    ops.info.dtype = LKS_U8;
+    LKT_OK(lks_dataset_create(&set, context, "tape", &ops, &bad));
+    LKT_FAILS(LKS_E_IO, "data set 'tape': sample 300 could not be read: the tape broke",
+              lks_dataset_write_idx(set, images, labels));
+    bad = -1;
+    snprintf(path, sizeof path, "%s-missing/labels", labels);
+    LKT_FAILS(LKS_E_IO, path, lks_dataset_write_idx(set, images, path));
+    LKT_FAILS(LKS_E_INVALID, "two different ones", lks_dataset_write_idx(set, images, images));
+    *strrchr(path, '-') = '\0';
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(rmdir(path), 0); /* it is empty: nothing was left */
+    assert_int_equal(mkdir(path, 0777), 0);
+    LKT_OK(lks_dataset_write_idx(set, images, labels));
+    lks_dataset_destroy(set);
+}
+
+static void refuses_to_write_what_does_not_fit(void **state)
+{
+    (void)state;
+    static const float x[2] = {0, 0};
+    static const int32_t y[2] = {0, 0};
+    static const struct {
+        lks_dataset_info info;
+        const char *part;
+    } cases[] = {
+        {{.samples = 1, .dtype = LKS_F32, .shape = {1, {1}}, .classes = 2}, "F32 samples and 2"},
+        {{.samples = 1, .dtype = LKS_U8, .shape = {1, {1}}}, "U8 samples and 0 classes"},
+        {{.samples = 1, .dtype = LKS_U8, .shape = {1, {1}}, .classes = 257}, "257 classes"},
+        {{.samples = 1, .dtype = LKS_U8, .shape = {0, {0}}, .classes = 2}, "of 0 dimensions"},
+        {{.samples = 1, .dtype = LKS_U8, .shape = {5, {1, 1, 1, 1, 1}}, .classes = 2},
+         "of 5 dimensions"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lks_dataset *set;
+        LKT_OK(lks_dataset_from_arrays(&set, context, &cases[i].info, x, y));
+        LKT_FAILS(LKS_E_INVALID, cases[i].part, lks_dataset_write_idx(set, images, labels));
+        lks_dataset_destroy(set);
+    }
+}
+
+static void survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    lks_status status = LKS_E_NOMEM;
+    const idx x = make(3, image_dims, 251);
+    write_usual();
+    write_gzip(images, x.data, x.bytes);
+    for (int64_t n = 1; status != LKS_OK; n++) {
+        lkt_heap heap = {0};
+        lks_context *own;
+        lks_dataset *set;
+        const lks_context_opts opts = {.allocator = lkt_heap_allocator(&heap)};
+        LKT_OK(lks_context_create(&own, &opts));
+        heap.fail_at = heap.allocations + n;
+        status = lks_dataset_open_idx(&set, own, images, labels, 0);
+        if (status == LKS_OK)
+            status = lks_dataset_write_idx(set, images, labels);
+        else
+            assert_null(set);
+        if (status != LKS_OK) assert_int_equal(status, LKS_E_NOMEM);
+        lks_dataset_destroy(set);
+        lks_context_destroy(own);
+        assert_int_equal(heap.live, 0);
+        assert_int_equal(heap.errors, 0);
+    }
+    check_usual();
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(reads_plain_and_gzip),
+        TEST(reads_one_to_four_dimensions),
+        TEST(refuses_what_is_not_there),
+        TEST(refuses_swapped_files),
+        TEST(refuses_bad_magic),
+        TEST(refuses_every_other_length),
+        TEST(refuses_impossible_sizes),
+        TEST(refuses_counts_and_labels),
+        TEST(refuses_damaged_gzip),
+        TEST(writes_what_others_read),
+        TEST(leaves_nothing_when_writing_fails),
+        TEST(refuses_to_write_what_does_not_fit),
+        TEST(survives_every_failed_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
