@@ -1,0 +1,555 @@
+/* Checkpoints: what they bring back, what they refuse, what a failed save leaves. */
+#include "train/tiny.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "train/run.h"
+
+enum { PATH = 4300 };
+static char folder[4200];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/run", lkt_make_folder());
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lkt_remove_folder();
+    return 0;
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[PATH];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static bool there(const char *name)
+{
+    return access(in_folder(name), F_OK) == 0;
+}
+
+static char *read_file(const char *name, size_t *bytes)
+{
+    FILE *file = fopen(in_folder(name), "rb");
+    assert_non_null(file);
+    char *data = malloc(1 << 16);
+    assert_non_null(data);
+    *bytes = fread(data, 1, (1 << 16) - 1, file);
+    data[*bytes] = '\0';
+    fclose(file);
+    return data;
+}
+
+static void write_file(const char *name, const void *data, size_t bytes)
+{
+    unlink(in_folder(name));
+    FILE *file = fopen(in_folder(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int64_t newest(void)
+{
+    int64_t step;
+    LKT_OK(lks_checkpoint_find(folder, &step));
+    return step;
+}
+
+static void save(tiny *t, int keep)
+{
+    const lks_run run = tiny_run(t);
+    LKT_OK(lks_checkpoint_save(t->model, &run, folder, keep));
+}
+
+/* A run with something unusual in every field. */
+static lks_run full_run(tiny *t, lks_epoch history[2])
+{
+    history[0] = (lks_epoch){.epoch = 1,
+                             .train = {53, 20, 1, -3, UINT64_MAX},
+                             .valid = {10, 3, 0, INT64_MAX, 1},
+                             .learning_rate = 0.1 + 0.2,
+                             .seconds = 1e-300};
+    history[1] = (lks_epoch){.epoch = 2, .test = {1, 1, 0, INT64_MIN, 0}, .seconds = 1.0 / 3.0};
+    lks_run run = tiny_run(t);
+    run.data_hash = UINT64_C(0xfedcba9876543210);
+    run.config = "{\"name\": \"\xc3\xa9t\xc3\xa9\\n\",\n\t\"x\": [1, 2]}";
+    run.so_far = (lks_metrics){8, 2, 0, 1, 2};
+    run.so_far_seconds = 0.1;
+    run.best_loss = 2.0 / 3.0;
+    run.best_step = 4;
+    run.bad_epochs = 3;
+    run.finished = true;
+    run.history = history;
+    run.epochs = 2;
+    return run;
+}
+
+static void assert_same_run(const lks_run *a, const lks_run *b)
+{
+    assert_int_equal(a->progress.step, b->progress.step);
+    assert_int_equal(a->progress.link, b->progress.link);
+    assert_int_equal(a->seed, b->seed);
+    assert_int_equal(a->global_batch, b->global_batch);
+    assert_int_equal(a->replicas, b->replicas);
+    assert_int_equal(a->data_hash, b->data_hash);
+    assert_string_equal(a->fingerprint, b->fingerprint);
+    assert_string_equal(a->config, b->config);
+    assert_memory_equal(&a->so_far, &b->so_far, sizeof a->so_far);
+    assert_true(a->so_far_seconds == b->so_far_seconds);
+    assert_true(a->best_loss == b->best_loss);
+    assert_int_equal(a->best_step, b->best_step);
+    assert_int_equal(a->bad_epochs, b->bad_epochs);
+    assert_int_equal(a->finished, b->finished);
+    assert_int_equal(a->epochs, b->epochs);
+    assert_memory_equal(a->history, b->history, (size_t)a->epochs * sizeof *a->history);
+}
+
+static void bring_all_back(void **state)
+{
+    (void)state;
+    const lks_optim optims[] = {lks_sgd(0.9f), lks_adam(), lks_adadelta()};
+    for (int i = 0; i < 3; i++) {
+        lks_epoch history[2];
+        tiny one = tiny_open(&(tiny_opts){.seed = UINT64_MAX, .optim = optims[i]});
+        tiny_steps(&one, 13);
+        const lks_run run = full_run(&one, history);
+        LKT_OK(lks_checkpoint_save(one.model, &run, folder, 0));
+        assert_true(there("step-00000013.json") && there("step-00000013.safetensors"));
+        assert_int_equal(newest(), 13);
+
+        lks_run found;
+        tiny other = tiny_open(&(tiny_opts){.seed = UINT64_MAX, .workers = 3, .optim = optims[i]});
+        LKT_OK(lks_checkpoint_load(other.context, other.model, &found, folder, 13));
+        assert_same_run(&run, &found);
+        lks_run_clear(&found);
+        assert_null(found.history);
+        const tiny_state a = tiny_read(&one), b = tiny_read(&other);
+        tiny_assert_same(&a, &b);
+        tiny_steps(&one, 9);
+        tiny_steps(&other, 9);
+        assert_int_equal(tiny_hash(&one), tiny_hash(&other));
+
+        LKT_OK(lks_checkpoint_load(one.context, NULL, &found, folder, 13));
+        assert_same_run(&run, &found);
+        lks_run_clear(&found);
+        tiny_close(&one);
+        tiny_close(&other);
+    }
+}
+
+static void keep_what_is_not_known(void **state)
+{
+    (void)state;
+    tiny t = tiny_open(&(tiny_opts){0});
+    lks_run run = tiny_run(&t), found;
+    run.best_loss = (double)NAN;
+    run.so_far_seconds = (double)INFINITY; /* the record has no infinity: null */
+    LKT_OK(lks_checkpoint_save(t.model, &run, folder, 1));
+    LKT_OK(lks_checkpoint_load(t.context, t.model, &found, folder, 0));
+    assert_true(isnan(found.best_loss) && isnan(found.so_far_seconds));
+    assert_null(found.config);
+    assert_int_equal(found.best_step, -1);
+    assert_int_equal(found.epochs, 0);
+    lks_run_clear(&found);
+    tiny_close(&t);
+}
+
+static void are_found(void **state)
+{
+    (void)state;
+    assert_int_equal(newest(), -1);
+    tiny t = tiny_open(&(tiny_opts){0});
+    tiny_steps(&t, 2);
+    save(&t, 0);
+    tiny_steps(&t, 9);
+    save(&t, 0);
+    assert_int_equal(newest(), 11);
+    const char *others[] = {"step-00000099.safetensors", ".step-00000100.json.tmp-77",
+                            "step-00000101.json.old",    "step-102.json",
+                            "step--0000001.json",        "step-99999999999999999999.json",
+                            "step-0000010x.json",        "step-.json"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) write_file(others[i], "x", 1);
+    assert_int_equal(newest(), 11);
+    tiny_close(&t);
+
+    lks_run run;
+    int64_t step;
+    LKT_FAILS(LKS_E_IO, "no such file", lks_checkpoint_load(NULL, NULL, &run, folder, 3));
+    assert_null(strstr(lks_last_error()->message, "remove"));
+    write_file("plain", "x", 1);
+    LKT_FAILS(LKS_E_IO, "cannot be read", lks_checkpoint_find(in_folder("plain"), &step));
+    assert_int_equal(step, -1);
+}
+
+static void older_ones_go(void **state)
+{
+    (void)state;
+    tiny t = tiny_open(&(tiny_opts){0});
+    for (int i = 0; i < 6; i++) {
+        tiny_steps(&t, 1);
+        lks_run run = tiny_run(&t);
+        run.best_step = i < 1 ? -1 : 2;
+        LKT_OK(lks_checkpoint_save(t.model, &run, folder, i < 3 ? 0 : 2));
+        if (i == 2) assert_true(there("step-00000001.json") && there("step-00000002.json"));
+    }
+    for (int step = 1; step <= 6; step++) {
+        char record[32], tensors[32];
+        snprintf(record, sizeof record, "step-%08d.json", step);
+        snprintf(tensors, sizeof tensors, "step-%08d.safetensors", step);
+        const bool stays = step == 2 || step >= 5;
+        assert_int_equal(there(record), stays);
+        assert_int_equal(there(tensors), stays);
+    }
+    tiny_close(&t);
+}
+
+/* What a killed process leaves is removed by the next save; what a living one writes is not. */
+static void leftovers_go(void **state)
+{
+    (void)state;
+    char own[64];
+    snprintf(own, sizeof own, ".step-00000002.safetensors.tmp-%d", (int)getpid());
+    tiny t = tiny_open(&(tiny_opts){0});
+    tiny_steps(&t, 1);
+    save(&t, 0);
+    write_file(".step-00000007.json.tmp-2147483646", "x", 1);
+    write_file(".step-00000008.json.tmp-1", "x", 1);
+    write_file(own, "x", 1);
+    write_file("step-00000009.safetensors", "x", 1);
+    write_file("notes.txt", "x", 1);
+    tiny_steps(&t, 1);
+    save(&t, 0);
+    assert_false(there(".step-00000007.json.tmp-2147483646"));
+    assert_true(there(".step-00000008.json.tmp-1"));
+    assert_false(there(own));
+    assert_false(there("step-00000009.safetensors"));
+    assert_true(there("notes.txt"));
+    assert_true(there("step-00000001.json") && there("step-00000001.safetensors"));
+    assert_true(there("step-00000002.json") && there("step-00000002.safetensors"));
+    tiny_close(&t);
+}
+
+/* Loading checkpoint 5 of the folder fails with this sentence, and the model stays as it is. */
+static void refuses(const tiny_opts *opts, lks_status status, const char *part)
+{
+    tiny t = tiny_open(opts);
+    tiny_steps(&t, 2);
+    const tiny_state before = tiny_read(&t);
+    lks_run run;
+    LKT_FAILS(status, part, lks_checkpoint_load(t.context, t.model, &run, folder, 5));
+    assert_null(run.history);
+    assert_null(run.fingerprint);
+    const tiny_state after = tiny_read(&t);
+    tiny_assert_same(&before, &after);
+    tiny_close(&t);
+}
+
+static void save_five(const tiny_opts *opts)
+{
+    tiny t = tiny_open(opts);
+    tiny_steps(&t, 5);
+    save(&t, 0);
+    tiny_close(&t);
+}
+
+static void of_other_runs_are_refused(void **state)
+{
+    (void)state;
+    save_five(&(tiny_opts){.seed = 9, .optim = lks_adam()});
+    refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .replicas = 2}, LKS_E_MISMATCH,
+            "was made with replicas 4, this run has 2");
+    refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .batch = 10}, LKS_E_MISMATCH,
+            "was made with a batch of 8, this run has 10");
+    refuses(&(tiny_opts){.seed = 8, .optim = lks_adam()}, LKS_E_MISMATCH,
+            "was made with seed 9, this run has 8");
+    refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .hidden = 4}, LKS_E_MISMATCH,
+            "step-00000005.safetensors' belongs to another network: its 'fc1.weight' is 5x6 F32, "
+            "the model's is 4x6 F32");
+    refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .name = "other"}, LKS_E_MISMATCH,
+            "has no tensor 'other.weight'");
+    refuses(&(tiny_opts){.seed = 9, .optim = lks_adadelta()}, LKS_E_MISMATCH,
+            "has no 'optimizer.square_avg.fc1.weight', which this run's optimizer keeps");
+    refuses(&(tiny_opts){.seed = 9}, LKS_E_MISMATCH,
+            "has a tensor 'optimizer.exp_avg.fc1.weight', which the model does not");
+}
+
+static void damaged_ones_are_refused(void **state)
+{
+    (void)state;
+    const char *tensors = "step-00000005.safetensors", *record = "step-00000005.json";
+    const tiny_opts opts = {.optim = lks_sgd(0.5f)};
+    size_t bytes, record_bytes;
+    save_five(&opts);
+    char *data = read_file(tensors, &bytes), *text = read_file(record, &record_bytes);
+
+    data[bytes - 3] ^= 4;
+    write_file(tensors, data, bytes);
+    refuses(&opts, LKS_E_FORMAT, "is damaged: its checksum is ");
+    refuses(&opts, LKS_E_FORMAT, "there is no checkpoint before it: start in another folder");
+    write_file("step-00000003.json", "x", 1);
+    refuses(&opts, LKS_E_FORMAT, "step-00000005.json' to continue from step 3, the one before it");
+    data[bytes - 3] ^= 4;
+    write_file(tensors, data, bytes - 1);
+    refuses(&opts, LKS_E_FORMAT, "is damaged: it has ");
+    memset(data, 0, 8);
+    data[7] = (char)0x80;
+    write_file(tensors, data, bytes);
+    refuses(&opts, LKS_E_FORMAT, "is damaged");
+    unlink(in_folder(tensors));
+    refuses(&opts, LKS_E_IO, "no such file");
+    refuses(&opts, LKS_E_IO, "remove '");
+    free(data);
+    save_five(&opts);
+
+    *strstr(text, "\"step\": 5") = '\'';
+    write_file(record, text, record_bytes);
+    refuses(&opts, LKS_E_FORMAT, "its last line is not the checksum");
+    *strstr(text, "'step\": 5") = '"';
+    write_file(record, text, record_bytes / 2);
+    refuses(&opts, LKS_E_FORMAT, "its last line is not the checksum");
+    write_file(record, "", 0);
+    refuses(&opts, LKS_E_FORMAT, "its last line is not the checksum");
+    write_file(record, text, record_bytes);
+    tiny t = tiny_open(&opts);
+    lks_run run;
+    LKT_OK(lks_checkpoint_load(t.context, t.model, &run, folder, 5));
+    lks_run_clear(&run);
+    tiny_close(&t);
+    free(text);
+}
+
+/* Puts the right checksum at the end of a text that has been changed. */
+static void seal(char *text, size_t bytes)
+{
+    const size_t tail = strlen(",\n  \"checksum\": \"0123456789abcdef\"\n}\n");
+    char sum[17];
+    snprintf(sum, sizeof sum, "%016" PRIx64, lki_hash(text, bytes - tail));
+    memcpy(text + bytes - 20, sum, 16);
+}
+
+static char *edit_record(const char *find, const char *put)
+{
+    size_t bytes;
+    char *text = read_file("step-00000005.json", &bytes);
+    char *at = strstr(text, find);
+    assert_non_null(at);
+    assert_int_equal(strlen(find), strlen(put));
+    memcpy(at, put, strlen(put));
+    seal(text, bytes);
+    write_file("step-00000005.json", text, bytes);
+    return text;
+}
+
+static void edited_ones_are_refused(void **state)
+{
+    (void)state;
+    const char *changes[][3] = {
+        {"\"lockstep_checkpoint\": 1", "\"lockstep_checkpoint\": 2", "use the newer program"},
+        {"\"lockstep_checkpoint\": 1", "\"lockstep_checkpoint\": X", "entry is missing"},
+        {"\"lockstep_checkpoint\": 1", "\"lockstep-checkpoint\": 1", "entry is missing"},
+        {"\"step\": 5", "\"step\": 6", "is of step 6: it has been renamed"},
+        {"\"best_step\": -1", "\"best_step\": -2", "entry is missing or not valid"},
+        {"\"bad_epochs\": 0", "\"bad-epochs\": 0", "entry is missing or not valid"},
+        {"\"finished\": false", "\"finished\": \"nix\"", "entry is missing or not valid"},
+        {"\"seed\": \"0000", "\"seed\": \"000g", "entry is missing or not valid"},
+        {"\"history\": []", "\"history\": {}", "entry is missing or not valid"},
+        {"\"samples\": 0", "\"sampler\": 0", "entry is missing or not valid"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        save_five(&(tiny_opts){0});
+        free(edit_record(changes[i][0], changes[i][1]));
+        refuses(&(tiny_opts){0}, LKS_E_FORMAT, changes[i][2]);
+        unlink(in_folder("step-00000005.json"));
+    }
+}
+
+/* Every byte of a record changed: seen by the checksum; and where the checksum is right again,
+ * refused with a sentence or read, but never more than that. */
+static void records_survive_damage(void **state)
+{
+    (void)state;
+    lks_epoch history[2];
+    tiny t = tiny_open(&(tiny_opts){0});
+    const lks_run run = full_run(&t, history);
+    char *text;
+    LKT_OK(lki_run_print(&run, "t", &(lki_identity){.bytes = 7, .checksum = 9}, &text));
+    const size_t bytes = strlen(text);
+    lks_run found;
+    lki_identity tensors;
+    const char values[] = {'\0', '\xff', '"', '9', '-', '}', 'n', 'x'};
+    int64_t read = 0, all = 0;
+    for (size_t at = 0; at < bytes; at++) {
+        const char right = text[at];
+        for (size_t i = 0; i < sizeof values; i++) {
+            if (values[i] == right) continue;
+            text[at] = values[i];
+            LKT_FAILS(LKS_E_FORMAT, "damaged", lki_run_parse("r", text, bytes, &found, &tensors));
+            char *copy = malloc(bytes);
+            assert_non_null(copy);
+            memcpy(copy, text, bytes);
+            seal(copy, bytes);
+            if (lki_run_parse("r", copy, bytes, &found, &tensors) == LKS_OK) {
+                assert_true(found.progress.step >= 0 && found.replicas >= 1);
+                lks_run_clear(&found);
+                read++;
+            } else {
+                assert_int_equal(lks_last_error()->status, LKS_E_FORMAT);
+            }
+            all++;
+            free(copy);
+        }
+        text[at] = right;
+        LKT_FAILS(LKS_E_FORMAT, "damaged", lki_run_parse("r", text, at, &found, &tensors));
+    }
+    print_message("%" PRId64 " of %" PRId64 " sealed again are read\n", read, all);
+    LKT_OK(lki_run_parse("r", text, bytes, &found, &tensors));
+    assert_same_run(&run, &found);
+    assert_true(tensors.bytes == 7 && tensors.checksum == 9);
+    lks_run_clear(&found);
+    free(text);
+    tiny_close(&t);
+}
+
+/* No room for the next checkpoint: the error says so, the one before is whole, nothing is left. */
+static void full_disk(void **state)
+{
+    (void)state;
+    struct rlimit old;
+    tiny t = tiny_open(&(tiny_opts){.optim = lks_adam()});
+    tiny_steps(&t, 5);
+    save(&t, 1);
+    tiny_steps(&t, 1);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    for (rlim_t room = 0; room <= 1024; room += 512) {
+        const lks_run run = tiny_run(&t);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){room, old.rlim_max}), 0);
+        const lks_status status = lks_checkpoint_save(t.model, &run, folder, 1);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        LKT_FAILS(LKS_E_IO, "the file would be larger than is allowed", status);
+    }
+    signal(SIGXFSZ, handler);
+
+    int files = 0;
+    DIR *open = opendir(folder);
+    while (readdir(open)) files++;
+    closedir(open);
+    assert_int_equal(files, 4); /* . .. and the pair */
+    assert_int_equal(newest(), 5);
+    lks_run run;
+    LKT_OK(lks_checkpoint_load(t.context, t.model, &run, folder, 5));
+    lks_run_clear(&run);
+    tiny_close(&t);
+}
+
+static void saves_refuse(void **state)
+{
+    (void)state;
+    tiny t = tiny_open(&(tiny_opts){.seed = 3});
+    tiny_steps(&t, 1);
+    save(&t, 1);
+    tiny_steps(&t, 1);
+    const lks_run good = tiny_run(&t);
+    lks_run run = good;
+    run.progress.step = 1;
+    LKT_FAILS(LKS_E_INVALID, "says step 1, its model is at step 2",
+              lks_checkpoint_save(t.model, &run, folder, 1));
+    run = good;
+    run.replicas = 8;
+    LKT_FAILS(LKS_E_INVALID, "replicas 8, batch 8, seed 3; its model has replicas 4",
+              lks_checkpoint_save(t.model, &run, folder, 1));
+    run = good;
+    run.epochs = 1;
+    LKT_FAILS(LKS_E_INVALID, "not valid", lks_checkpoint_save(t.model, &run, folder, 1));
+    LKT_FAILS(LKS_E_INVALID, "keep -1", lks_checkpoint_save(t.model, &good, folder, -1));
+    run = good;
+    run.config = "\xff";
+    LKT_FAILS(LKS_E_INVALID, "not UTF-8", lks_checkpoint_save(t.model, &run, folder, 1));
+
+    float bias[TINY_CLASSES] = {0.0f, -INFINITY, 0.0f};
+    const int index = lks_model_state_find(t.model, "head.bias");
+    LKT_OK(lks_model_state_write(t.model, index, bias, sizeof bias));
+    LKT_FAILS(LKS_E_NUMERIC, "parameter 'head.bias' is not finite after step 2: element 1 is -inf",
+              lks_checkpoint_save(t.model, &good, folder, 1));
+    assert_int_equal(newest(), 1);
+    assert_false(there("step-00000002.safetensors"));
+    tiny_close(&t);
+}
+
+/* A record of the same step from another run does not outlive its tensors. */
+static void same_step_again(void **state)
+{
+    (void)state;
+    save_five(&(tiny_opts){.seed = 1});
+    save_five(&(tiny_opts){.seed = 2});
+    refuses(&(tiny_opts){.seed = 1}, LKS_E_MISMATCH, "was made with seed 2");
+    save_five(&(tiny_opts){.seed = 2});
+    tiny t = tiny_open(&(tiny_opts){.seed = 2});
+    lks_run run;
+    LKT_OK(lks_checkpoint_load(t.context, t.model, &run, folder, 5));
+    lks_run_clear(&run);
+    tiny_close(&t);
+}
+
+/* Saving (first turn) and loading (second) with every allocation failing once. */
+static void allocations_fail(void **state)
+{
+    (void)state;
+    save_five(&(tiny_opts){0});
+    for (int loading = 0; loading < 2; loading++) {
+        lks_status status = LKS_E_NOMEM;
+        for (int64_t n = 1; status != LKS_OK; n++) {
+            lkt_heap heap = {0};
+            tiny t = tiny_open(&(tiny_opts){.allocator = lkt_heap_allocator(&heap)});
+            lks_run run = tiny_run(&t), found = {0};
+            heap.fail_at = heap.allocations + n;
+            status = loading ? lks_checkpoint_load(t.context, t.model, &found, folder, 5)
+                             : lks_checkpoint_save(t.model, &run, folder, 0);
+            lks_run_clear(&found);
+            if (status != LKS_OK) {
+                assert_int_equal(status, LKS_E_NOMEM);
+                assert_int_equal(newest(), 5);
+            }
+            assert_true(status == LKS_OK || n < 50);
+            tiny_close(&t);
+            assert_int_equal(heap.live, 0);
+            assert_int_equal(heap.errors, 0);
+        }
+    }
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(bring_all_back),
+        TEST(keep_what_is_not_known),
+        TEST(are_found),
+        TEST(older_ones_go),
+        TEST(leftovers_go),
+        TEST(of_other_runs_are_refused),
+        TEST(damaged_ones_are_refused),
+        TEST(edited_ones_are_refused),
+        TEST(records_survive_damage),
+        TEST(full_disk),
+        TEST(saves_refuse),
+        TEST(same_step_again),
+        TEST(allocations_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
