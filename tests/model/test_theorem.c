@@ -1,0 +1,136 @@
+/* The theorem: the bits of a run do not depend on the number of workers, on how gradients are
+ * formed, nor on how replicas are named. Every backend, every kind of network. */
+#include <string.h>
+
+#include "core/backend.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+static const int WORKERS[] = {2, 3, 5, 6, 8};
+
+static const lkt_net NETS[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
+enum { NET_COUNT = sizeof NETS / sizeof NETS[0] };
+
+static void check_equal(const lkt_run *one, const lkt_run *other, const char *what)
+{
+    lks_metrics a[2], b[2];
+    const uint64_t expected = lkt_run_hash(one, a), found = lkt_run_hash(other, b);
+    if (expected != found)
+        fail_msg("%s, %s: hash %016llx, expected %016llx", one->device, what,
+                 (unsigned long long)found, (unsigned long long)expected);
+    assert_memory_equal(a, b, sizeof a);
+}
+
+/* Batch 61 of 97 samples: shares differ, the second batch of an epoch has 36. */
+static void check_workers(lkt_run run)
+{
+    run.opts.workers = 1;
+    for (size_t i = 0; i < sizeof WORKERS / sizeof WORKERS[0]; i++) {
+        lkt_run other = run;
+        char what[64];
+        other.opts.workers = WORKERS[i];
+        if (WORKERS[i] > run.opts.replicas) continue;
+        snprintf(what, sizeof what, "%d replicas, %d workers", run.opts.replicas, WORKERS[i]);
+        check_equal(&run, &other, what);
+    }
+}
+
+static void any_number_of_workers(void **state)
+{
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int n = 0; n < NET_COUNT; n++)
+            for (int replicas = 6; replicas <= 8; replicas += 2)
+                check_workers((lkt_run){
+                    .device = lki_backends[b]->name,
+                    .net = NETS[n],
+                    .samples = 97,
+                    .batch = 61,
+                    .steps = 5,
+                    .opts = {.replicas = replicas, .hash_every = 2, .optim = lks_adadelta()}});
+}
+
+/* Five samples for eight replicas: three are absent, and others at P = 2 than at P = 3. */
+static void absent_replicas(void **state)
+{
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int n = 0; n < NET_COUNT; n++)
+            check_workers((lkt_run){.device = lki_backends[b]->name,
+                                    .net = NETS[n],
+                                    .samples = 11,
+                                    .batch = 5,
+                                    .steps = 6,
+                                    .opts = {.replicas = 8, .optim = lks_sgd(.9f)}});
+}
+
+static void by_rows_equals_by_replica(void **state)
+{
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int n = 0; n < NET_COUNT; n++) {
+            const lkt_run rows = {.device = lki_backends[b]->name,
+                                  .net = NETS[n],
+                                  .samples = 97,
+                                  .batch = 61,
+                                  .steps = 3,
+                                  .opts = {.replicas = 7, .workers = 2, .optim = lks_adam()}};
+            lkt_run replica = rows;
+            replica.opts.by_replica = true;
+            replica.opts.workers = 3;
+            check_equal(&rows, &replica, "by replica");
+        }
+}
+
+static void accumulation_is_replicas(void **state)
+{
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int n = 0; n < NET_COUNT; n++) {
+            const lkt_run eight = {.device = lki_backends[b]->name,
+                                   .net = NETS[n],
+                                   .samples = 97,
+                                   .batch = 61,
+                                   .steps = 3,
+                                   .opts = {.replicas = 8, .workers = 2, .optim = lks_adam()}};
+            lkt_run twice = eight;
+            twice.opts.replicas = 4;
+            twice.opts.accumulate = 2;
+            twice.opts.workers = 3;
+            check_equal(&eight, &twice, "replicas 4, accumulate 2");
+        }
+}
+
+/* What must change the hash does: otherwise the tests above could not fail. */
+static void other_questions_have_other_hashes(void **state)
+{
+    (void)state;
+    const lkt_run run = {.device = "ref",
+                         .net = lkt_net_conv,
+                         .samples = 97,
+                         .batch = 61,
+                         .steps = 3,
+                         .opts = {.replicas = 8, .workers = 2, .optim = lks_adam()}};
+    const uint64_t hash = lkt_run_hash(&run, NULL);
+    lkt_run other = run;
+    other.opts.replicas = 4;
+    assert_int_not_equal(hash, lkt_run_hash(&other, NULL));
+    other = run;
+    other.steps = 4;
+    assert_int_not_equal(hash, lkt_run_hash(&other, NULL));
+    other = run;
+    other.opts.optim.beta1 = .8f;
+    assert_int_not_equal(hash, lkt_run_hash(&other, NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_workers),
+        cmocka_unit_test(absent_replicas),
+        cmocka_unit_test(by_rows_equals_by_replica),
+        cmocka_unit_test(accumulation_is_replicas),
+        cmocka_unit_test(other_questions_have_other_hashes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/* Small networks and short runs for tests of whole models. */
+#ifndef LKT_RUNS_H
+#define LKT_RUNS_H
+
+#include <lockstep/lockstep.h>
+
+/* Networks on 12x10x3 u8 images with 5 classes; each returns its loss. */
+typedef lks_tensor *(*lkt_net)(lks_graph *graph);
+lks_tensor *lkt_net_mlp(lks_graph *graph);      /* dense, relu, dropout .3, dense, cross entropy */
+lks_tensor *lkt_net_conv(lks_graph *graph);     /* as MNIST's: conv, conv, pool, dropout, dense */
+lks_tensor *lkt_net_residual(lks_graph *graph); /* batch norm, add, stride, average pools */
+
+/* `samples` images and labels from an integer formula; the library's memory, freed with it. */
+typedef struct lkt_images {
+    uint8_t *x;
+    int32_t *y;
+    int64_t samples;
+} lkt_images;
+lkt_images lkt_images_make(int64_t samples);
+void lkt_images_free(lkt_images *images);
+
+typedef struct lkt_run {
+    const char *device;
+    lkt_net net;
+    int64_t samples, batch;
+    int steps;
+    lks_model_opts opts; /* loss and global_batch are filled in */
+} lkt_run;
+
+/* Trains and returns the last hash; `metrics` (may be NULL) the sums over all steps and one
+ * evaluation of all samples behind them. Fails the test on any error. */
+uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2]);
+
+#endif
