@@ -1,0 +1,121 @@
+/* Steps allocate nothing; and when allocation n fails, for every n, there is a clean error. */
+#include <string.h>
+
+#include "core/backend.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+enum { SAMPLES = 20, BATCH = 9 };
+
+typedef struct session {
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+    lks_dataset *data;
+    lks_loader *loader;
+} session;
+
+static void close_session(session *s)
+{
+    lks_model_destroy(s->model);
+    lks_graph_destroy(s->graph);
+    lks_loader_destroy(s->loader);
+    lks_dataset_destroy(s->data);
+    lks_context_destroy(s->context);
+}
+
+static lks_status step(session *s)
+{
+    lks_batch batch;
+    lks_status status = lks_loader_next(s->loader, &batch);
+    return status != LKS_OK ? status : lks_model_step(s->model, &batch, 0.1, NULL);
+}
+
+static lks_status open_session(session *s, const char *device, lkt_heap *heap, lkt_net net,
+                               const lkt_images *images)
+{
+    lks_status status;
+    memset(s, 0, sizeof *s);
+    const lks_context_opts opts = {.device = device, .allocator = lkt_heap_allocator(heap)};
+    if ((status = lks_context_create(&s->context, &opts))) return status;
+    if ((status = lks_dataset_from_arrays(
+             &s->data, s->context,
+             &(lks_dataset_info){
+                 .samples = SAMPLES, .shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8, .classes = 5},
+             images->x, images->y)))
+        return status;
+    if ((status = lks_loader_create(&s->loader, s->context, s->data,
+                                    &(lks_loader_opts){.global_batch = BATCH})))
+        return status;
+    if ((status = lks_graph_create(&s->graph, s->context))) return status;
+    const lks_model_opts model = {.loss = net(s->graph),
+                                  .global_batch = BATCH,
+                                  .replicas = 4,
+                                  .workers = 3,
+                                  .hash_every = 2,
+                                  .optim = lks_adadelta()};
+    return lks_model_compile(&s->model, s->graph, &model);
+}
+
+static void steps_allocate_nothing(void **state)
+{
+    (void)state;
+    const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
+    lkt_images images = lkt_images_make(SAMPLES);
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
+            lkt_heap heap = {0};
+            session s;
+            LKT_OK(open_session(&s, lki_backends[b]->name, &heap, nets[n], &images));
+            const int64_t before = heap.allocations;
+            for (int i = 0; i < 7; i++) LKT_OK(step(&s));
+            lks_metrics sum = {0};
+            const lks_batch all = {.x = images.x, .y = images.y, .count = SAMPLES};
+            LKT_OK(lks_model_evaluate(s.model, &all, &sum));
+            assert_int_equal(sum.samples, SAMPLES);
+            assert_int_equal(heap.allocations, before);
+            close_session(&s);
+            assert_int_equal(heap.live, 0);
+            assert_int_equal(heap.errors, 0);
+        }
+    lkt_images_free(&images);
+}
+
+/* Returns false when no allocation failed any more. */
+static bool fail_at(int64_t n, const lkt_images *images)
+{
+    lkt_heap heap = {.fail_at = n};
+    session s;
+    lks_status status = open_session(&s, "ref", &heap, lkt_net_residual, images);
+    if (status == LKS_OK) status = step(&s);
+    const bool failed = heap.allocations >= n;
+    if (failed) {
+        assert_int_equal(status, LKS_E_NOMEM);
+        assert_true(strlen(lks_last_error()->message) > 10);
+    } else {
+        LKT_OK(status);
+    }
+    close_session(&s);
+    assert_int_equal(heap.live, 0);
+    assert_int_equal(heap.errors, 0);
+    return failed;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    lkt_images images = lkt_images_make(SAMPLES);
+    int64_t n = 1;
+    while (fail_at(n, &images)) n++;
+    assert_true(n > 20);
+    lkt_images_free(&images);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
