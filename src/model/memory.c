@@ -89,10 +89,10 @@ static void set_times(lki_program *program)
             if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
         }
     }
-    /* Loss and output are read when forward has ended. */
-    touch(program, program->activation[program->output->node->index], n - 1);
+    /* Loss and output are read when all has ended. */
+    touch(program, program->activation[program->output->node->index], 2 * n - 1);
     if (program->loss != NULL)
-        touch(program, program->activation[program->loss->node->index], n - 1);
+        touch(program, program->activation[program->loss->node->index], 2 * n - 1);
 }
 
 /* Whether another stage, or an earlier input of this one, writes this gradient before stage s does:
