@@ -1,0 +1,98 @@
+/* The command line: verbs, options, and what was given. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "config.h"
+#include "say.h"
+
+typedef struct cli cli_args;
+
+typedef struct cli_verb {
+    const char *name;
+    const char *operands; /* as help prints them */
+    int least, most;      /* operands */
+    const char *summary;
+    /* Does it. *code is 0; a verb may set another exit code for an outcome that is no failure. */
+    lks_status (*run)(const cli_args *cli, int *code);
+} cli_verb;
+
+/* One bit for each verb, for the options that it takes. */
+enum {
+    VERB_TRAIN = 1,
+    VERB_EVAL = 2,
+    VERB_PREDICT = 4,
+    VERB_INFO = 8,
+    VERB_DATA = 16,
+    VERB_VERIFY = 32,
+    VERB_COMPARE = 64,
+    VERB_NONE = 128, /* before any verb */
+};
+
+/* Options that are no keys of the configuration. */
+typedef enum cli_local {
+    LOCAL_NONE,
+    LOCAL_SET, /* may be repeated */
+    LOCAL_PRINT_CONFIG,
+    LOCAL_IMAGES,
+    LOCAL_COUNT,
+    LOCAL_MEMORY,
+    LOCAL_WORKERS,
+    LOCAL_HELP,
+    LOCAL_HELP_CONFIG,
+    LOCAL_HELP_LAYERS,
+    LOCAL_VERSION,
+    LOCAL_OPTIONS
+} cli_local;
+
+typedef struct cli_option {
+    const char *name;
+    char letter;          /* 0: none */
+    const char *argument; /* NULL: it takes none */
+    int verbs;
+    config_key key;   /* the key it sets, or KEY_NONE */
+    cli_local local;  /* when it is no key */
+    const char *help; /* NULL: the key's */
+} cli_option;
+extern const cli_option cli_options[];
+extern const int cli_option_count;
+extern const cli_verb cli_verbs[];
+extern const int cli_verb_count;
+
+typedef struct cli_setting {
+    const cli_option *option;
+    const char *text; /* its argument; "true" where it takes none */
+} cli_setting;
+
+struct cli {
+    int argc; /* as they were typed */
+    char **argv;
+    const cli_verb *verb; /* NULL: none */
+    int verb_bit;
+    int operands;
+    char **operand;
+    int settings; /* keys and --set, in order */
+    cli_setting *setting;
+    const char *local[LOCAL_OPTIONS]; /* NULL: not given */
+};
+
+/* Reads the command line; the pool holds the settings. */
+LKS_MUSTUSE lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv);
+
+/* The configuration: defaults, then the file (NULL: none), then the options; resolved. */
+LKS_MUSTUSE lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path);
+
+void cli_help(const cli_args *cli, FILE *out);
+
+/* The command line that was typed, with `extra` added where it is not there, quoted for a shell. */
+char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra);
+
+/* One file each. */
+lks_status verb_train(const cli_args *cli, int *code);
+lks_status verb_eval(const cli_args *cli, int *code);
+lks_status verb_predict(const cli_args *cli, int *code);
+lks_status verb_info(const cli_args *cli, int *code);
+lks_status verb_data(const cli_args *cli, int *code);
+lks_status verb_verify(const cli_args *cli, int *code);
+lks_status verb_compare(const cli_args *cli, int *code);
+
+#endif

@@ -1,0 +1,121 @@
+/*
+ * Every key of the configuration, once: its name, type, range, default, the names of its section
+ * for which it exists (NULL: all), and what it means. The parser, --set, --print-config, the help,
+ * the flags and the messages follow from this list. A default of NULL is null: the help says what
+ * then happens.
+ *
+ * X(id, name, type, range, default, only, help)
+ */
+#ifndef CLI_CONFIG_KEYS_H
+#define CLI_CONFIG_KEYS_H
+
+#define CONFIG_KEY_LIST(X)                                                                         \
+    X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL,                                        \
+      "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...")         \
+    X(DATA_PATH, "data.path", STRING, NULL, NULL, NULL,                                            \
+      "folder of the IDX files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")        \
+    X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, NULL,                                  \
+      "number of classes; null: the largest label + 1")                                            \
+    X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, NULL,                                       \
+      "use only so many training samples, the first; null: all")                                   \
+    X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, NULL,                             \
+      "use only so many test samples, the first; null: all")                                       \
+    X(DATA_SEED, "data.seed", INT, "[0,)", "0", "digits", "other digits of the same kind")         \
+    X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, NULL,                                            \
+      "subtracted after scaling bytes to 0..1: one number, or one for each channel; null: 0")      \
+    X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, NULL, "then divided by; null: 1")                \
+    X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", NULL,                                      \
+      "a new order every epoch, from the seed")                                                    \
+    X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", NULL,                                 \
+      "leave out the short last batch of an epoch")                                                \
+    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", NULL,                                      \
+      "threads that read ahead; 0: read between steps; never changes a bit")                       \
+    X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", NULL, "batches read ahead")                    \
+    X(MODEL_NAME, "model.name", STRING, NULL, NULL, NULL,                                          \
+      "mnist_cnn or mlp; with layers: a name of your own, null: model")                            \
+    X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, NULL,                                        \
+      "the network layer by layer, instead of a known name; see --help-layers")                    \
+    X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", "mlp", "units of the hidden layers")    \
+    X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, "mnist_cnn mlp",                       \
+      "after every relu of an mlp, null: 0; for mnist_cnn null: 0.25 and 0.5, or 0: none")         \
+    X(MODEL_INIT, "model.init", STRING, NULL, NULL, NULL,                                          \
+      "safetensors file of weights to start from; null: random")                                   \
+    X(MODEL_SAVE, "model.save", BOOL, NULL, "false", NULL,                                         \
+      "write <model name>.safetensors at the end, with PyTorch's names")                           \
+    X(LOSS_NAME, "loss.name", CHOICE, "nll cross_entropy mse", NULL, NULL,                         \
+      "null: nll after log_softmax, else cross_entropy")                                           \
+    X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", "cross_entropy",          \
+      "share of the target given to all classes")                                                  \
+    X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, NULL,                                       \
+      "passes over the data; null: 1, or as many as steps need")                                   \
+    X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, NULL, "stop after so many steps in all")      \
+    X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", NULL,                       \
+      "samples of a step, over all replicas")                                                      \
+    X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", NULL,           \
+      "samples read at once when testing; never changes a digit")                                  \
+    X(TRAIN_REPLICAS, "train.replicas", INT, "[1,4096]", "8", NULL,                                \
+      "shares of a batch: part of the arithmetic, and the most workers there can be")              \
+    X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", NULL,                            \
+      "so many times more replicas, one after the other")                                          \
+    X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, NULL,                                 \
+      "cores to use: never changes a bit; null: all, but not more than replicas")                  \
+    X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", NULL, "everything random follows from it")       \
+    X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, NULL,                                      \
+      "cpu or ref; null: the fastest that was built in")                                           \
+    X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL,                    \
+      "steps between links of the hash chain")                                                     \
+    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL, "one step, to see that it runs")  \
+    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adadelta", "sgd", NULL,                  \
+      "with PyTorch's semantics and defaults")                                                     \
+    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL,                                     \
+      "learning rate; null: 0.001, for adadelta 1")                                                \
+    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", "0", NULL,                  \
+      "adds this times the weight to the gradient")                                                \
+    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd", "")                    \
+    X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", "of the momentum")   \
+    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd",                        \
+      "Nesterov's momentum; needs momentum, and no dampening")                                     \
+    X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam",                 \
+      "decay of the two moments")                                                                  \
+    X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta",                           \
+      "decay of the two averages")                                                                 \
+    X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adadelta",                        \
+      "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                                     \
+    X(SCHEDULE_NAME, "schedule.name", CHOICE, "constant step cosine", "constant", NULL,            \
+      "the learning rate over time")                                                               \
+    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, "false", NULL,                           \
+      "step_size and length count steps, not epochs")                                              \
+    X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step",                          \
+      "the rate is multiplied by gamma after so many epochs")                                      \
+    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", "0.1", "step", "")                          \
+    X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, "cosine",                             \
+      "epochs until final_lr; null: the length of the run")                                        \
+    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine", "")                    \
+    X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL,                      \
+      "the rate rises linearly over so many steps")                                                \
+    X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL,                           \
+      "hold so many training samples back, the last; null: none")                                  \
+    X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL,                      \
+      "the same as a share of the training samples")                                               \
+    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL,                         \
+      "stop after so many epochs without a better loss; null: never")                              \
+    X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL,                  \
+      "validate and test after every so many epochs")                                              \
+    X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, NULL,                                \
+      "folder of checkpoints; null: none are written")                                             \
+    X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", NULL,                           \
+      "continue from the newest checkpoint, if there is one")                                      \
+    X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", NULL,                  \
+      "save after every so many epochs; 0: never")                                                 \
+    X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, NULL,                   \
+      "save after every so many steps too")                                                        \
+    X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL,                           \
+      "newest checkpoints to keep; the best stays too")                                            \
+    X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, "batches between lines")              \
+    X(LOG_FORMAT, "log.format", CHOICE, "text json", "text", NULL,                                 \
+      "text, or one JSON object a step")                                                           \
+    X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, "print only the last line, the hash")     \
+    X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL,                                          \
+      "JSON file for all that is known about the run at its end")
+
+#endif

@@ -1,0 +1,130 @@
+/* What concerns several keys of the configuration. */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool same_section(config_key a, config_key b)
+{
+    const char *x = config_rows[a].spec.name, *y = config_rows[b].spec.name;
+    const size_t length = strcspn(x, ".");
+    return strcspn(y, ".") == length && strncmp(x, y, length) == 0;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) return true;
+    return false;
+}
+
+static config_key name_key(config_key key)
+{
+    static const config_key names[] = {KEY_DATA_NAME, KEY_MODEL_NAME, KEY_LOSS_NAME,
+                                       KEY_OPTIMIZER_NAME, KEY_SCHEDULE_NAME};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (same_section(names[i], key)) return names[i];
+    return KEY_NONE;
+}
+
+static void unset(cli_config *config, config_key key)
+{
+    config->value[key].set = false;
+    config->source[key] = FROM_DEFAULT;
+}
+
+static lks_status settle_names(cli_config *config)
+{
+    for (int i = 0; i < KEY_COUNT; i++) {
+        const config_key key = (config_key)i, name = name_key(key);
+        const char *only = config_rows[i].only;
+        if (only == NULL) continue;
+        const char *chosen = config_text(config, name);
+        if (name == KEY_MODEL_NAME && config_has(config, KEY_MODEL_LAYERS)) chosen = NULL;
+        if (chosen != NULL && has_word(only, chosen)) continue;
+        if (config->source[key] == FROM_DEFAULT || config->source[name] > config->source[key]) {
+            unset(config, key);
+            continue;
+        }
+        if (chosen == NULL)
+            return config_fail(config, key, "is only for %s %s; there is none", only,
+                               config_rows[name].spec.name);
+        return config_fail(config, key, "is not known to %s; it is for %s '%s'", chosen,
+                           config_rows[name].spec.name, only);
+    }
+    return LKS_OK;
+}
+
+/* Two keys that say the same thing: the later source wins. */
+static void settle_pair(cli_config *config, config_key a, config_key b)
+{
+    if (!config_has(config, a) || !config_has(config, b)) return;
+    if (config->source[a] > config->source[b]) unset(config, b);
+    if (config->source[b] > config->source[a]) unset(config, a);
+}
+
+static lks_status check_model(const cli_config *config)
+{
+    const char *name = config_text(config, KEY_MODEL_NAME);
+    const bool layers = config_has(config, KEY_MODEL_LAYERS);
+    const bool known = name != NULL && (!strcmp(name, "mnist_cnn") || !strcmp(name, "mlp"));
+    if (layers && known)
+        return config_fail(config, KEY_MODEL_NAME,
+                           "is '%s', but there are model.layers too; drop one, or choose another "
+                           "name",
+                           name);
+    if (!layers && name == NULL)
+        return lks_fail(LKS_E_INVALID, "model.name is missing: expected mnist_cnn or mlp, or a "
+                                       "list model.layers");
+    if (!layers && !known)
+        return config_fail(config, KEY_MODEL_NAME,
+                           "is '%.100s', expected mnist_cnn or mlp, or a list model.layers", name);
+    if (name != NULL && strpbrk(name, "/") != NULL)
+        return config_fail(config, KEY_MODEL_NAME,
+                           "is '%.100s', expected a name without '/': it becomes a file name",
+                           name);
+    if (config_has(config, KEY_MODEL_DROPOUT) && !strcmp(name, "mnist_cnn") &&
+        config_float(config, KEY_MODEL_DROPOUT) > 0)
+        return config_fail(config, KEY_MODEL_DROPOUT,
+                           "is %g, but mnist_cnn has dropout 0.25 and 0.5; expected 0 (none) or "
+                           "null",
+                           config_float(config, KEY_MODEL_DROPOUT));
+    return LKS_OK;
+}
+
+static lks_status check_workers(const cli_config *config)
+{
+    const int64_t replicas =
+        config_int(config, KEY_TRAIN_REPLICAS) * config_int(config, KEY_TRAIN_ACCUMULATE);
+    if (replicas > 4096)
+        return config_fail(config, KEY_TRAIN_ACCUMULATE,
+                           "times train.replicas is %lld, expected at most 4096",
+                           (long long)replicas);
+    if (!config_has(config, KEY_TRAIN_WORKERS)) return LKS_OK;
+    const int64_t workers = config_int(config, KEY_TRAIN_WORKERS);
+    if (workers <= replicas) return LKS_OK;
+    return config_fail(config, KEY_TRAIN_WORKERS,
+                       "is %lld, expected at most %lld: each worker needs a replica; replicas: "
+                       "%lld would use all (other bits)",
+                       (long long)workers, (long long)replicas, (long long)workers);
+}
+
+lks_status config_resolve(cli_config *config)
+{
+    settle_pair(config, KEY_TRAIN_EPOCHS, KEY_TRAIN_STEPS);
+    settle_pair(config, KEY_VALIDATION_SAMPLES, KEY_VALIDATION_FRACTION);
+    lks_status status = settle_names(config);
+    if (status == LKS_OK) status = check_workers(config);
+    if (status != LKS_OK) return status;
+    if (config_has(config, KEY_VALIDATION_SAMPLES) && config_has(config, KEY_VALIDATION_FRACTION))
+        return config_fail(config, KEY_VALIDATION_FRACTION,
+                           "and validation.samples say the same thing; drop one");
+    if (config_has(config, KEY_OPTIMIZER_BETAS) && config->value[KEY_OPTIMIZER_BETAS].count != 2)
+        return config_fail(config, KEY_OPTIMIZER_BETAS, "has %d numbers, expected 2",
+                           config->value[KEY_OPTIMIZER_BETAS].count);
+    if (config_bool(config, KEY_CHECKPOINT_RESUME) && !config_has(config, KEY_CHECKPOINT_PATH))
+        return config_fail(config, KEY_CHECKPOINT_RESUME,
+                           "needs the folder of checkpoints: give --out DIR");
+    return check_model(config);
+}

@@ -1,0 +1,69 @@
+/* Help, printed from the tables. */
+#include "cli.h"
+
+#include <string.h>
+
+enum { WIDTH = 96, COLUMN = 28 };
+
+/* Text from COLUMN to WIDTH, broken between words; the cursor is at `used`. */
+static void print_wrapped(FILE *out, int used, const char *text)
+{
+    if (used >= COLUMN) {
+        fputc('\n', out);
+        used = 0;
+    }
+    while (*text != '\0') {
+        fprintf(out, "%*s", COLUMN - used, "");
+        int length = (int)strlen(text);
+        if (length > WIDTH - COLUMN) {
+            length = WIDTH - COLUMN;
+            while (length > 0 && text[length] != ' ') length--;
+        }
+        fprintf(out, "%.*s\n", length, text);
+        text += length;
+        text += *text == ' ';
+        used = 0;
+    }
+}
+
+static void print_option(FILE *out, const cli_option *option)
+{
+    char text[400];
+    int used = option->letter != 0 ? fprintf(out, "  -%c, --%s", option->letter, option->name)
+                                   : fprintf(out, "      --%s", option->name);
+    if (option->argument != NULL) used += fprintf(out, " %s", option->argument);
+    if (option->key == KEY_NONE) {
+        print_wrapped(out, used, option->help);
+        return;
+    }
+    const config_row *row = &config_rows[option->key];
+    const char *help = option->help != NULL ? option->help : row->help;
+    snprintf(text, sizeof text, "%s%s(%s%s%s)", help, *help != '\0' ? " " : "", row->spec.name,
+             row->fallback != NULL && option->argument != NULL ? "; default " : "",
+             row->fallback != NULL && option->argument != NULL ? row->fallback : "");
+    print_wrapped(out, used, text);
+}
+
+void cli_help(const cli_args *cli, FILE *out)
+{
+    if (cli->verb != NULL) {
+        fprintf(out, "Usage: lockstep %s %s [OPTIONS]\n\n  %s\n\n", cli->verb->name,
+                cli->verb->operands, cli->verb->summary);
+    } else {
+        fputs("Usage: lockstep VERB ... [OPTIONS]\n\n"
+              "Synchronous data-parallel training: the same bits on any number of workers.\n\n"
+              "Verbs (lockstep VERB --help has the options of each):\n",
+              out);
+        for (int i = 0; i < cli_verb_count; i++) {
+            const int used =
+                fprintf(out, "  %s %s", cli_verbs[i].name, cli_verbs[i].operands);
+            print_wrapped(out, used, cli_verbs[i].summary);
+        }
+        fputc('\n', out);
+    }
+    fputs("Options (a name in brackets is the key of the configuration that it sets):\n", out);
+    for (int i = 0; i < cli_option_count; i++)
+        if ((cli_options[i].verbs & cli->verb_bit) != 0) print_option(out, &cli_options[i]);
+    fputs("\nExit codes:\n", out);
+    exit_codes_print(out);
+}

@@ -1,0 +1,47 @@
+/* lockstep: the program. It sees the library's public headers only. */
+#include "cli.h"
+
+#include <string.h>
+
+#include <lockstep/lockstep.h>
+
+#include "network.h"
+#include "process.h"
+
+static lks_status run(const cli_args *cli, int *code)
+{
+    if (cli->local[LOCAL_HELP] != NULL) {
+        cli_help(cli, stdout);
+        return LKS_OK;
+    }
+    if (cli->local[LOCAL_HELP_CONFIG] != NULL) {
+        config_keys_print(stdout);
+        return LKS_OK;
+    }
+    if (cli->local[LOCAL_HELP_LAYERS] != NULL) {
+        network_layers_print(stdout);
+        return LKS_OK;
+    }
+    if (cli->local[LOCAL_VERSION] != NULL) {
+        printf("lockstep %s\n%s\n", lks_version(), lks_build_info());
+        return LKS_OK;
+    }
+    return cli->verb->run(cli, code);
+}
+
+int main(int argc, char **argv)
+{
+    process_begin();
+    cli_pool pool = {0};
+    cli_args cli;
+    int code = 0;
+    lks_status status = cli_parse(&cli, &pool, argc, argv);
+    if (status == LKS_OK) status = run(&cli, &code);
+    if (status == LKS_OK) status = say_flush();
+    if (status != LKS_OK) {
+        say_error("%s", lks_last_error()->message);
+        code = exit_code_of(status);
+    }
+    pool_clear(&pool);
+    return code;
+}

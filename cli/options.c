@@ -1,0 +1,75 @@
+/* The tables of verbs and options: parser and help follow from them. */
+#include "cli.h"
+
+const cli_verb cli_verbs[] = {
+    {"train", "CONFIG", 1, 1, "train the network of a configuration", verb_train},
+    {"eval", "CONFIG", 1, 1, "loss and accuracy of saved weights on the test set", verb_eval},
+    {"predict", "CONFIG", 1, 1, "class and probability of each sample, by saved weights",
+     verb_predict},
+    {"info", "CONFIG|CHECKPOINT", 1, 1,
+     "the layers of a network; or what is in a checkpoint or a safetensors file", verb_info},
+    {"data", "NAME", 1, 1,
+     "write the embedded data set (NAME digits) as IDX files; or say how to get another", verb_data},
+    {"verify", "CONFIG", 1, 1, "train with several numbers of workers and compare the bits",
+     verb_verify},
+    {"compare", "A B", 2, 2,
+     "the first step, tensor and element in which two records, checkpoints or safetensors files "
+     "differ",
+     verb_compare},
+};
+const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
+
+enum {
+    TRAIN = VERB_TRAIN,
+    LOADS = VERB_EVAL | VERB_PREDICT,
+    RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY,
+    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_NONE,
+};
+
+#define ALIAS(name, argument, verbs, key)       {name, 0, argument, verbs, KEY_##key, LOCAL_NONE, NULL}
+#define ALIAS_(name, argument, verbs, key, help) {name, 0, argument, verbs, KEY_##key, LOCAL_NONE, help}
+#define LOCAL(name, letter, argument, verbs, id, help)                                             \
+    {name, letter, argument, verbs, KEY_NONE, LOCAL_##id, help}
+
+const cli_option cli_options[] = {
+    ALIAS("data", "DIR", RUNS, DATA_PATH),
+    ALIAS("epochs", "N", TRAIN, TRAIN_EPOCHS),
+    ALIAS("steps", "N", TRAIN | VERB_VERIFY, TRAIN_STEPS),
+    ALIAS("batch-size", "N", RUNS, TRAIN_BATCH_SIZE),
+    ALIAS("test-batch-size", "N", TRAIN | LOADS, TRAIN_TEST_BATCH_SIZE),
+    ALIAS("lr", "RATE", TRAIN | VERB_VERIFY, OPTIMIZER_LR),
+    ALIAS("gamma", "FACTOR", TRAIN | VERB_VERIFY, SCHEDULE_GAMMA),
+    ALIAS("replicas", "V", RUNS, TRAIN_REPLICAS),
+    ALIAS("workers", "W", RUNS & ~VERB_VERIFY, TRAIN_WORKERS),
+    LOCAL("workers", 0, "LIST", VERB_VERIFY, WORKERS,
+          "numbers of workers to compare; default 1,2,3,5,8, as far as there are replicas"),
+    ALIAS("seed", "N", RUNS, TRAIN_SEED),
+    ALIAS_("seed", "N", VERB_DATA, DATA_SEED, NULL),
+    ALIAS("device", "NAME", RUNS, TRAIN_DEVICE),
+    ALIAS("dry-run", NULL, TRAIN, TRAIN_DRY_RUN),
+    ALIAS("init", "FILE", RUNS & ~VERB_INFO, MODEL_INIT),
+    ALIAS("save-model", NULL, TRAIN, MODEL_SAVE),
+    ALIAS("out", "DIR", TRAIN, CHECKPOINT_PATH),
+    ALIAS_("out", "DIR", LOADS, CHECKPOINT_PATH, "folder of checkpoints: the newest is used"),
+    ALIAS_("out", "DIR", VERB_DATA, DATA_PATH, "folder to write the four files to"),
+    ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
+    ALIAS("record", "FILE", TRAIN, LOG_RECORD),
+    ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),
+    ALIAS("log-format", "FORMAT", TRAIN | VERB_EVAL, LOG_FORMAT),
+    ALIAS_("format", "FORMAT", VERB_PREDICT, LOG_FORMAT, "text or json"),
+    ALIAS("quiet", NULL, TRAIN, LOG_QUIET),
+    LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES, "IDX file of images, instead of the test set"),
+    LOCAL("count", 0, "N", VERB_PREDICT, COUNT, "only the first so many; default: all"),
+    ALIAS_("samples", "N", VERB_DATA, DATA_SAMPLES, "training samples to write; default 60000"),
+    ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
+    LOCAL("memory", 0, NULL, VERB_INFO, MEMORY, "the memory map too"),
+    LOCAL("set", 0, "KEY=VALUE", RUNS, SET, "set any key of the configuration, such as "
+                                            "optimizer.lr=0.1; may be repeated"),
+    LOCAL("print-config", 0, NULL, RUNS, PRINT_CONFIG,
+          "print the configuration with everything settled, as YAML, and stop"),
+    LOCAL("help", 'h', NULL, ALL, HELP, "this help"),
+    LOCAL("help-config", 0, NULL, ALL, HELP_CONFIG, "every key of a configuration"),
+    LOCAL("help-layers", 0, NULL, ALL, HELP_LAYERS, "every layer for model.layers"),
+    LOCAL("version", 'V', NULL, ALL, VERSION, "version and build"),
+};
+const int cli_option_count = sizeof cli_options / sizeof *cli_options;

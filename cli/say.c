@@ -1,0 +1,92 @@
+#include "say.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Which status ends in which code. Codes are part of the interface: they never change. */
+static const struct exit_row {
+    int code;
+    const char *text;
+    unsigned statuses; /* bit s: lks_status s */
+} exit_rows[] = {
+    {0, "success", 1u << LKS_OK},
+    {EXIT_DIFFERENT, "verify or compare found a difference", 0},
+    {EXIT_INVALID, "the command line, the configuration or the network is not valid",
+     1u << LKS_E_INVALID | 1u << LKS_E_SHAPE | 1u << LKS_E_UNSUPPORTED},
+    {3, "a file could not be read or written", 1u << LKS_E_IO},
+    {4, "a file is damaged or not what it claims to be", 1u << LKS_E_FORMAT},
+    {5, "a file belongs to another network, configuration or data set", 1u << LKS_E_MISMATCH},
+    {6, "a loss or a parameter is not finite", 1u << LKS_E_NUMERIC},
+    {7, "out of memory", 1u << LKS_E_NOMEM},
+    {8, "the compute library failed", 1u << LKS_E_DEVICE},
+    {9, "a fault in Lockstep itself, please report it",
+     1u << LKS_E_STATE | 1u << LKS_E_BUG | 1u << LKS_E_STOPPED},
+    {130, "stopped by SIGINT, after the step (and saved, with --out)", 0},
+    {143, "stopped by SIGTERM, after the step (and saved, with --out)", 0},
+};
+enum { EXIT_ROWS = sizeof exit_rows / sizeof *exit_rows };
+
+static bool status_drawn;
+
+int exit_code_of(lks_status status)
+{
+    for (int i = 0; i < EXIT_ROWS; i++)
+        if (exit_rows[i].statuses >> status & 1u) return exit_rows[i].code;
+    return exit_code_of(LKS_E_BUG);
+}
+
+void exit_codes_print(FILE *out)
+{
+    for (int i = 0; i < EXIT_ROWS; i++)
+        fprintf(out, "  %3d  %s\n", exit_rows[i].code, exit_rows[i].text);
+}
+
+void say(const char *format, ...)
+{
+    say_status(NULL);
+    va_list args;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+void say_error(const char *format, ...)
+{
+    say_status(NULL);
+    fflush(stdout); /* keeps the order where both go to one place */
+    fputs("lockstep: ", stderr);
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+void say_status(const char *line)
+{
+    if (line == NULL && !status_drawn) return;
+    status_drawn = line != NULL;
+    fflush(stdout);
+    fprintf(stderr, "\r\033[K%s", line != NULL ? line : "");
+    fflush(stderr);
+}
+
+int say_width(void)
+{
+    const char *terminal = getenv("TERM");
+    if (!isatty(STDERR_FILENO) || terminal == NULL || strcmp(terminal, "dumb") == 0) return 0;
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col;
+}
+
+lks_status say_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return LKS_OK;
+    return lks_fail(LKS_E_IO, "standard output could not be written: %s", strerror(errno));
+}

@@ -1,0 +1,35 @@
+/*
+ * What the program prints: results to standard output, everything else to standard error, and exit
+ * codes. On a terminal, a status line (the progress bar) is kept below the other lines.
+ */
+#ifndef CLI_SAY_H
+#define CLI_SAY_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <lockstep/status.h>
+
+enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 2 };
+
+/* The exit code for a status, and the table of all codes as --help prints it. */
+int exit_code_of(lks_status status);
+void exit_codes_print(FILE *out);
+
+/* A line on standard output. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "lockstep: <sentence>" on standard error. */
+void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Draws `line` (no newline, not wider than the terminal) on standard error in place of the last;
+ * NULL removes it. */
+void say_status(const char *line);
+
+/* Columns of the terminal on standard error; 0 when it is none that a line can be redrawn on. */
+int say_width(void);
+
+/* LKS_E_IO when something could not be written to standard output. */
+LKS_MUSTUSE lks_status say_flush(void);
+
+#endif

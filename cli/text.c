@@ -1,0 +1,189 @@
+#include "text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "value.h"
+
+const char *text_number(char text[TEXT_NUMBER_SIZE], double number)
+{
+    if (!isfinite(number)) {
+        snprintf(text, TEXT_NUMBER_SIZE, "%s", isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
+        return text;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, TEXT_NUMBER_SIZE, "%.*g", digits, number);
+        if (strtod(text, NULL) == number) break;
+    }
+    /* Readers of YAML and JSON tell 1.0 from 1, and some take 1e-6 for a text. */
+    char *rest = text + strspn(text, "-0123456789");
+    if (*rest != '.') {
+        memmove(rest + 2, rest, strlen(rest) + 1);
+        memcpy(rest, ".0", 2);
+    }
+    return text;
+}
+
+const char *text_count(char text[TEXT_NUMBER_SIZE], int64_t count)
+{
+    char digits[TEXT_NUMBER_SIZE];
+    const int length = snprintf(digits, sizeof digits, "%" PRId64, count);
+    int used = 0;
+    for (int i = 0; i < length; i++) {
+        const int rest = length - i;
+        if (i > 0 && rest % 3 == 0 && digits[i - 1] != '-') text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+/* A text that YAML reads as itself without quotes. */
+static bool is_plain(const char *text)
+{
+    int64_t i;
+    double f;
+    bool b;
+    const cli_node node = {.kind = NODE_SCALAR, .plain = true, .text = text};
+    if (!isalnum((unsigned char)*text) && *text != '/' && *text != '_') return false;
+    for (const char *c = text; *c != '\0'; c++)
+        if (!isalnum((unsigned char)*c) && strchr("_-./", *c) == NULL) return false;
+    return !node_is_null(&node) && !text_is_int(text, &i) && !text_is_float(text, &f) &&
+           !text_is_bool(text, &b);
+}
+
+static void print_string(FILE *out, const char *text, bool yaml)
+{
+    if (yaml && is_plain(text)) {
+        fputs(text, out);
+        return;
+    }
+    json_t *json = json_string(text);
+    char *quoted = json != NULL ? json_dumps(json, JSON_ENCODE_ANY) : NULL;
+    fputs(quoted != NULL ? quoted : "\"\"", out);
+    free(quoted);
+    json_decref(json);
+}
+
+typedef struct print_style {
+    bool yaml;
+    int indent;
+} print_style;
+
+static void new_line(FILE *out, print_style style, int depth)
+{
+    if (style.indent > 0) fprintf(out, "\n%*s", style.indent * depth, "");
+}
+
+static void print(FILE *out, const json_t *json, print_style style, int depth);
+
+static void print_list(FILE *out, const json_t *json, print_style style, int depth)
+{
+    size_t i;
+    const json_t *item;
+    fputc('[', out);
+    const bool flat = !json_is_object(json_array_get(json, 0)); /* numbers share a line */
+    json_array_foreach(json, i, item)
+    {
+        if (i > 0) fputs(flat || style.indent == 0 ? ", " : ",", out);
+        if (!flat) new_line(out, style, depth + 1);
+        print(out, item, style, depth + 1);
+    }
+    if (!flat) new_line(out, style, depth);
+    fputc(']', out);
+}
+
+static void print_map(FILE *out, const json_t *json, print_style style, int depth)
+{
+    int count = 0;
+    const char *key;
+    json_t *value;
+    fputc('{', out);
+    json_object_foreach((json_t *)json, key, value)
+    {
+        if (count++ > 0) fputs(style.indent == 0 ? ", " : ",", out);
+        new_line(out, style, depth + 1);
+        print_string(out, key, style.yaml);
+        fputs(": ", out);
+        print(out, value, style, depth + 1);
+    }
+    if (count > 0) new_line(out, style, depth);
+    fputc('}', out);
+}
+
+static void print(FILE *out, const json_t *json, print_style style, int depth)
+{
+    char number[TEXT_NUMBER_SIZE];
+    switch (json_typeof(json)) {
+    case JSON_OBJECT: print_map(out, json, style, depth); break;
+    case JSON_ARRAY: print_list(out, json, style, depth); break;
+    case JSON_STRING: print_string(out, json_string_value(json), style.yaml); break;
+    case JSON_INTEGER: fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(json)); break;
+    case JSON_REAL: fputs(text_number(number, json_real_value(json)), out); break;
+    case JSON_TRUE: fputs("true", out); break;
+    case JSON_FALSE: fputs("false", out); break;
+    case JSON_NULL: fputs("null", out); break;
+    }
+}
+
+void text_print_json(FILE *out, const json_t *json, int indent)
+{
+    print(out, json, (print_style){.indent = indent}, 0);
+}
+
+void text_print_yaml(FILE *out, const json_t *json)
+{
+    print(out, json, (print_style){.yaml = true}, 0);
+}
+
+char *text_json(const json_t *json)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return NULL;
+    text_print_json(out, json, 0);
+    if (fclose(out) == 0) return text;
+    free(text);
+    return NULL;
+}
+
+json_t *text_json_real(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+lks_status text_write_json(const char *path, const json_t *json)
+{
+    char temporary[4096];
+    const char *slash = strrchr(path, '/');
+    const int folder = slash != NULL ? (int)(slash - path) + 1 : 0;
+    const int length = snprintf(temporary, sizeof temporary, "%.*s.%s.tmp-%ld", folder, path,
+                                path + folder, (long)getpid());
+    if (length >= (int)sizeof temporary)
+        return lks_fail(LKS_E_IO, "the path %.60s... is too long", path);
+    FILE *out = fopen(temporary, "wx");
+    if (out == NULL)
+        return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(errno));
+    text_print_json(out, json, 2);
+    fputc('\n', out);
+    bool good = fflush(out) == 0 && !ferror(out) && fsync(fileno(out)) == 0;
+    int error = errno;
+    if (fclose(out) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    if (good && rename(temporary, path) != 0) {
+        good = false;
+        error = errno;
+    }
+    if (good) return LKS_OK;
+    unlink(temporary);
+    return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(error));
+}

@@ -1,0 +1,48 @@
+/*
+ * A YAML document as a tree: scalars, lists and maps, with the line of each. Anchors, aliases and
+ * merges ("<<", a map or a list of maps; keys of the map itself win, then the earliest merged) are
+ * resolved while reading, so a node may be reached by several paths.
+ */
+#ifndef CLI_TREE_H
+#define CLI_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <lockstep/status.h>
+
+#include "pool.h"
+
+/* Far above what a configuration needs, so that hostile files end in a sentence. */
+enum { TREE_MAX_DEPTH = 32, TREE_MAX_NODES = 10000, TREE_MAX_BYTES = 1 << 20 };
+
+typedef enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP } node_kind;
+
+typedef struct cli_node {
+    node_kind kind;
+    int line;
+    bool plain;       /* scalar without quotes: may be a number, a truth value or nothing */
+    const char *text; /* of a scalar */
+    struct cli_entry *first;
+    int count;  /* entries */
+    int weight; /* nodes in it, with each alias counted as what it stands for */
+} cli_node;
+
+typedef struct cli_entry {
+    struct cli_entry *next;
+    const cli_node *key; /* a scalar; NULL in a list */
+    const cli_node *value;
+} cli_entry;
+
+/* Reads a file, or text as if it were the content of a file called `name`. Errors are sentences
+ * that begin with name:line. The tree lives in the pool. */
+LKS_MUSTUSE lks_status tree_read_file(const cli_node **out, cli_pool *pool, const char *path);
+LKS_MUSTUSE lks_status tree_read_text(const cli_node **out, cli_pool *pool, const char *name,
+                                      const char *text, size_t bytes);
+
+const cli_node *node_from_text(cli_pool *pool, const char *text, bool plain); /* a scalar */
+
+/* Plain and empty, ~, null or None (as Python programs write it). */
+bool node_is_null(const cli_node *node);
+
+#endif
