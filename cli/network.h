@@ -1,0 +1,28 @@
+/* The network that a configuration describes. */
+#ifndef CLI_NETWORK_H
+#define CLI_NETWORK_H
+
+#include <lockstep/lockstep.h>
+
+#include "config.h"
+
+typedef struct cli_network {
+    lks_tensor *loss, *output; /* owned by the graph */
+} cli_network;
+
+/* Input, normalisation, layers and loss, for data like `info`. Errors in a list of layers begin
+ * with file and line. */
+LKS_MUSTUSE lks_status network_build(cli_network *out, cli_config *config, lks_graph *graph,
+                                     const lks_dataset_info *info);
+
+/* "mnist_cnn", or what a list of layers is called. */
+const char *network_name(const cli_config *config);
+
+/* The mean and std of the data, into opts; false when the configuration has neither. */
+LKS_MUSTUSE lks_status network_constants(lks_normalize_opts *opts, const cli_value *mean,
+                                         const cli_value *std);
+
+/* The table of layers for the help. */
+void network_layers_print(FILE *out);
+
+#endif

@@ -1,0 +1,225 @@
+#include "session.h"
+
+#include <string.h>
+
+#include "dataset.h"
+#include "say.h"
+
+static void log_line(void *user, lks_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    say_error("%s", line);
+}
+
+/* The first `key` samples of a split, where the configuration limits them. */
+static lks_status limit(lks_dataset **used, lks_dataset **slice, const cli_config *config,
+                        lks_dataset *whole, config_key key)
+{
+    const int64_t samples = lks_dataset_get_info(whole).samples;
+    *used = whole;
+    if (!config_has(config, key) || config_int(config, key) == samples) return LKS_OK;
+    if (config_int(config, key) > samples)
+        return config_fail(config, key, "is %lld, but there are only %lld samples",
+                           (long long)config_int(config, key), (long long)samples);
+    const lks_status status = lks_dataset_slice(slice, whole, 0, config_int(config, key));
+    *used = *slice;
+    return status;
+}
+
+/* Splits the last samples off for validation. */
+static lks_status split(cli_session *s)
+{
+    const cli_config *config = s->config;
+    const bool by_fraction = config_has(config, KEY_VALIDATION_FRACTION);
+    const config_key key = by_fraction ? KEY_VALIDATION_FRACTION : KEY_VALIDATION_SAMPLES;
+    if (!config_has(config, key)) return LKS_OK;
+    lks_dataset *limited = s->train;
+    const int64_t samples = lks_dataset_get_info(limited).samples;
+    const int64_t held = by_fraction ? (int64_t)(config_float(config, key) * (double)samples)
+                                     : config_int(config, key);
+    if (held < 1 || held >= samples)
+        return config_fail(config, key,
+                           "would hold back %lld of %lld samples, expected at least 1 and not all",
+                           (long long)held, (long long)samples);
+    /* A slice of a slice would need its base kept; both are taken from the whole. */
+    lks_dataset_destroy(s->slice[0]);
+    s->slice[0] = NULL;
+    lks_status status = lks_dataset_slice(&s->slice[0], s->whole[0], 0, samples - held);
+    if (status == LKS_OK)
+        status = lks_dataset_slice(&s->slice[1], s->whole[0], samples - held, held);
+    s->train = s->slice[0];
+    s->valid = s->slice[1];
+    return status;
+}
+
+static lks_status settle_info(cli_session *s)
+{
+    const cli_config *config = s->config;
+    const lks_dataset_info test =
+        s->test != NULL ? lks_dataset_get_info(s->test) : (lks_dataset_info){0};
+    s->info = s->train != NULL ? lks_dataset_get_info(s->train) : test;
+    if (config_has(config, KEY_DATA_CLASSES)) {
+        const int64_t classes = config_int(config, KEY_DATA_CLASSES);
+        if (s->info.classes > classes)
+            return config_fail(config, KEY_DATA_CLASSES,
+                               "is %lld, but there are labels up to %lld", (long long)classes,
+                               (long long)s->info.classes - 1);
+        s->info.classes = classes;
+    }
+    if (s->train == NULL || s->test == NULL) return LKS_OK;
+    if (memcmp(&s->info.shape, &test.shape, sizeof test.shape) != 0 || s->info.dtype != test.dtype)
+        return lks_fail(LKS_E_FORMAT, "samples of %s and %s have different shapes",
+                        lks_dataset_name(s->train), lks_dataset_name(s->test));
+    if (test.classes > s->info.classes)
+        return lks_fail(LKS_E_FORMAT,
+                        "%s has labels up to %lld, but %s only up to %lld; set data.classes",
+                        lks_dataset_name(s->test), (long long)test.classes - 1,
+                        lks_dataset_name(s->train), (long long)s->info.classes - 1);
+    return LKS_OK;
+}
+
+lks_status session_open(cli_session *out, cli_config *config, int data)
+{
+    const lks_context_opts opts = {.device = config_text(config, KEY_TRAIN_DEVICE),
+                                   .seed = (uint64_t)config_int(config, KEY_TRAIN_SEED),
+                                   .log = log_line};
+    *out = (cli_session){.config = config};
+    lks_status status = lks_context_create(&out->context, &opts);
+    if (status == LKS_OK && (data & SESSION_TRAIN) != 0) {
+        status = dataset_open(&out->whole[0], config, out->context, false);
+        if (status == LKS_OK)
+            status = limit(&out->train, &out->slice[0], config, out->whole[0], KEY_DATA_SAMPLES);
+        if (status == LKS_OK) status = split(out);
+    }
+    if (status == LKS_OK && (data & SESSION_TEST) != 0) {
+        status = dataset_open(&out->whole[1], config, out->context, true);
+        if (status == LKS_OK)
+            status =
+                limit(&out->test, &out->slice[2], config, out->whole[1], KEY_DATA_TEST_SAMPLES);
+    }
+    return status == LKS_OK ? settle_info(out) : status;
+}
+
+lks_status session_compile(cli_session *session, int workers)
+{
+    const cli_config *config = session->config;
+    lks_model_destroy(session->model);
+    lks_graph_destroy(session->graph);
+    session->model = NULL;
+    session->graph = NULL;
+    lks_status status = lks_graph_create(&session->graph, session->context);
+    if (status == LKS_OK)
+        status = network_build(&session->network, session->config, session->graph, &session->info);
+    if (status != LKS_OK) return status;
+    if (workers == 0 && config_has(config, KEY_TRAIN_WORKERS))
+        workers = (int)config_int(config, KEY_TRAIN_WORKERS);
+    const lks_model_opts opts = {
+        .loss = session->network.loss,
+        .output = session->network.output,
+        .global_batch = config_int(config, KEY_TRAIN_BATCH_SIZE),
+        .replicas = (int)config_int(config, KEY_TRAIN_REPLICAS),
+        .accumulate = (int)config_int(config, KEY_TRAIN_ACCUMULATE),
+        .workers = workers,
+        .hash_every = (int)config_int(config, KEY_TRAIN_HASH_EVERY),
+        .optim = session_optim(config),
+    };
+    return lks_model_compile(&session->model, session->graph, &opts);
+}
+
+lks_status session_load(cli_session *session, int64_t *step)
+{
+    const char *file = config_text(session->config, KEY_MODEL_INIT);
+    const char *folder = config_text(session->config, KEY_CHECKPOINT_PATH);
+    *step = -1;
+    if (file != NULL) return lks_weights_load(session->model, file);
+    if (folder == NULL)
+        return lks_fail(LKS_E_INVALID, "no weights; give --init FILE (a safetensors file), or "
+                                       "--out DIR (a folder of checkpoints)");
+    lks_status status = lks_checkpoint_find(folder, step);
+    if (status == LKS_OK && *step < 0)
+        return lks_fail(LKS_E_IO, "there is no checkpoint in %.300s; train with --out first",
+                        folder);
+    lks_run run = {0};
+    if (status == LKS_OK)
+        status = lks_checkpoint_load(session->context, session->model, &run, folder, *step);
+    if (status == LKS_OK) lks_run_clear(&run);
+    return status;
+}
+
+void session_close(cli_session *session)
+{
+    lks_model_destroy(session->model);
+    lks_graph_destroy(session->graph);
+    for (int i = 0; i < 3; i++) lks_dataset_destroy(session->slice[i]);
+    for (int i = 0; i < 2; i++) lks_dataset_destroy(session->whole[i]);
+    lks_context_destroy(session->context);
+    *session = (cli_session){0};
+}
+
+lks_status session_loader(lks_loader **out, const cli_session *session, lks_dataset *dataset,
+                          bool training)
+{
+    const cli_config *config = session->config;
+    const int threads = (int)config_int(config, KEY_DATA_THREADS);
+    const lks_loader_opts opts = {
+        .global_batch =
+            config_int(config, training ? KEY_TRAIN_BATCH_SIZE : KEY_TRAIN_TEST_BATCH_SIZE),
+        .in_order = !training || !config_bool(config, KEY_DATA_SHUFFLE),
+        .drop_last = training && config_bool(config, KEY_DATA_DROP_LAST),
+        .threads = threads > 0 ? threads : -1,
+        .ahead = (int)config_int(config, KEY_DATA_AHEAD),
+    };
+    return lks_loader_create(out, session->context, dataset, &opts);
+}
+
+lks_optim session_optim(const cli_config *config)
+{
+    const char *name = config_text(config, KEY_OPTIMIZER_NAME);
+    const bool has_epsilon = config_has(config, KEY_OPTIMIZER_EPS);
+    lks_optim optim;
+    if (strcmp(name, "adam") == 0) {
+        optim = lks_adam();
+        optim.beta1 = (float)config->value[KEY_OPTIMIZER_BETAS].f[0];
+        optim.beta2 = (float)config->value[KEY_OPTIMIZER_BETAS].f[1];
+    } else if (strcmp(name, "adadelta") == 0) {
+        optim = lks_adadelta();
+        optim.rho = (float)config_float(config, KEY_OPTIMIZER_RHO);
+    } else {
+        optim = lks_sgd((float)config_float(config, KEY_OPTIMIZER_MOMENTUM));
+        optim.dampening = (float)config_float(config, KEY_OPTIMIZER_DAMPENING);
+        optim.nesterov = config_bool(config, KEY_OPTIMIZER_NESTEROV);
+    }
+    if (has_epsilon) optim.epsilon = (float)config_float(config, KEY_OPTIMIZER_EPS);
+    optim.weight_decay = (float)config_float(config, KEY_OPTIMIZER_WEIGHT_DECAY);
+    return optim;
+}
+
+lks_schedule session_schedule(const cli_config *config, int64_t epochs, int64_t steps,
+                              int64_t batches)
+{
+    const char *name = config_text(config, KEY_SCHEDULE_NAME);
+    const bool is_adadelta = strcmp(config_text(config, KEY_OPTIMIZER_NAME), "adadelta") == 0;
+    lks_schedule schedule = {
+        .kind = LKS_CONSTANT,
+        .lr = config_has(config, KEY_OPTIMIZER_LR) ? config_float(config, KEY_OPTIMIZER_LR)
+              : is_adadelta                        ? 1.0
+                                                   : 0.001,
+        .per_step = config_bool(config, KEY_SCHEDULE_PER_STEP),
+        .warmup_steps = config_int(config, KEY_SCHEDULE_WARMUP_STEPS),
+    };
+    if (strcmp(name, "step") == 0) {
+        schedule.kind = LKS_STEP;
+        schedule.step_size = config_int(config, KEY_SCHEDULE_STEP_SIZE);
+        schedule.gamma = config_float(config, KEY_SCHEDULE_GAMMA);
+    } else if (strcmp(name, "cosine") == 0) {
+        schedule.kind = LKS_COSINE;
+        schedule.final_lr = config_float(config, KEY_SCHEDULE_FINAL_LR);
+        if (epochs == 0) epochs = (steps + batches - 1) / batches;
+        if (steps == 0 || steps > epochs * batches) steps = epochs * batches;
+        schedule.length = schedule.per_step ? steps : epochs;
+        if (config_has(config, KEY_SCHEDULE_LENGTH))
+            schedule.length = config_int(config, KEY_SCHEDULE_LENGTH);
+    }
+    return schedule;
+}

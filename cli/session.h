@@ -1,0 +1,46 @@
+/* What most verbs need: context, data, network and model of a configuration. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include <lockstep/lockstep.h>
+
+#include "config.h"
+#include "network.h"
+
+typedef enum session_data {
+    SESSION_TRAIN = 1, /* training data, and validation where it is asked for */
+    SESSION_TEST = 2,
+} session_data;
+
+typedef struct cli_session {
+    cli_config *config; /* borrowed */
+    lks_context *context;
+    lks_dataset *whole[2]; /* of the training and the test split, as opened */
+    lks_dataset *slice[3]; /* parts of them: train, valid, test */
+    lks_dataset *train, *valid, *test; /* those to use: whole ones or parts; NULL: not opened */
+    lks_dataset_info info;             /* of the data, with the number of classes settled */
+    lks_graph *graph;
+    cli_network network;
+    lks_model *model;
+} cli_session;
+
+/* Opens context and data. Close it also after a failure. */
+LKS_MUSTUSE lks_status session_open(cli_session *out, cli_config *config, int data);
+/* Builds graph and model; `workers` 0: as configured. A second call replaces the first's. */
+LKS_MUSTUSE lks_status session_compile(cli_session *session, int workers);
+/* Loads weights from model.init, or else from the newest checkpoint in checkpoint.path; *step is
+ * its step, or -1. */
+LKS_MUSTUSE lks_status session_load(cli_session *session, int64_t *step);
+void session_close(cli_session *session);
+
+/* A loader over a part of the data: shuffled as configured, or in order for testing. */
+LKS_MUSTUSE lks_status session_loader(lks_loader **out, const cli_session *session,
+                                      lks_dataset *dataset, bool training);
+
+/* The optimizer and the schedule of the configuration. `epochs` and `steps` are the length of the
+ * run (0: not given), for a schedule that ends with it. */
+lks_optim session_optim(const cli_config *config);
+lks_schedule session_schedule(const cli_config *config, int64_t epochs, int64_t steps,
+                              int64_t batches);
+
+#endif
