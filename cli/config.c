@@ -16,21 +16,35 @@ const config_row config_rows[KEY_COUNT] = {
 static const struct synonym {
     const char *other, *ours;
 } synonyms[] = {
-    {"learning_rate", "optimizer.lr"},       {"batch", "train.batch_size"},
-    {"bs", "train.batch_size"},              {"valid_batch_size", "train.test_batch_size"},
-    {"max_epochs", "train.epochs"},          {"num_epochs", "train.epochs"},
-    {"max_steps", "train.steps"},            {"num_iters", "train.steps"},
-    {"num_workers", "train.workers"},        {"num_data_workers", "data.threads"},
-    {"threads", "data.threads"},             {"root", "data.path"},
-    {"data_path", "data.path"},              {"dir", "data.path"},
-    {"wd", "optimizer.weight_decay"},        {"epsilon", "optimizer.eps"},
+    {"learning_rate", "optimizer.lr"},
+    {"batch", "train.batch_size"},
+    {"bs", "train.batch_size"},
+    {"valid_batch_size", "train.test_batch_size"},
+    {"max_epochs", "train.epochs"},
+    {"num_epochs", "train.epochs"},
+    {"max_steps", "train.steps"},
+    {"num_iters", "train.steps"},
+    {"num_workers", "train.workers"},
+    {"num_data_workers", "data.threads"},
+    {"threads", "data.threads"},
+    {"root", "data.path"},
+    {"data_path", "data.path"},
+    {"dir", "data.path"},
+    {"wd", "optimizer.weight_decay"},
+    {"epsilon", "optimizer.eps"},
     {"gradient_accumulation_steps", "train.accumulate"},
-    {"warmup", "schedule.warmup_steps"},     {"save_every", "checkpoint.every_steps"},
-    {"type", "model.name"},                  {"arch", "model.name"},
-    {"num_classes", "data.classes"},         {"log_interval", "log.interval"},
-    {"log_freq", "log.interval"},            {"scheduler", "schedule.name"},
-    {"lr_schedule", "schedule.name"},        {"out", "checkpoint.path"},
-    {"patience", "validation.patience"},     {"early_stopping", "validation.patience"},
+    {"warmup", "schedule.warmup_steps"},
+    {"save_every", "checkpoint.every_steps"},
+    {"type", "model.name"},
+    {"arch", "model.name"},
+    {"num_classes", "data.classes"},
+    {"log_interval", "log.interval"},
+    {"log_freq", "log.interval"},
+    {"scheduler", "schedule.name"},
+    {"lr_schedule", "schedule.name"},
+    {"out", "checkpoint.path"},
+    {"patience", "validation.patience"},
+    {"early_stopping", "validation.patience"},
 };
 
 static config_key find_key(const char *name)
@@ -106,8 +120,7 @@ lks_status config_create(cli_config **out)
         config->value[key].where = "the default";
         if (text == NULL) continue;
         const cli_node *node;
-        lks_status status =
-            tree_read_text(&node, &config->pool, "the default", text, strlen(text));
+        lks_status status = tree_read_text(&node, &config->pool, "the default", text, strlen(text));
         if (status == LKS_OK)
             status = set_node(config, (config_key)key, node, "the default", FROM_DEFAULT);
         if (status != LKS_OK) {
@@ -137,12 +150,14 @@ static lks_status read_section(cli_config *config, const char *path, const char 
         const char *where = pool_format(&config->pool, "%s:%d", path, e->value->line);
         const config_key key = find_key(name);
         lks_status status;
-        if (key != KEY_NONE) status = set_node(config, key, e->value, where, FROM_FILE);
+        if (key != KEY_NONE)
+            status = set_node(config, key, e->value, where, FROM_FILE);
         else if (!is_section(name))
             status = unknown_key(pool_format(&config->pool, "%s:%d", path, e->key->line), name);
         else if (e->value->kind == NODE_MAP)
             status = read_section(config, path, pool_format(&config->pool, "%s.", name), e->value);
-        else if (node_is_null(e->value)) continue;
+        else if (node_is_null(e->value))
+            continue;
         else
             status = lks_fail(LKS_E_INVALID,
                               "%s: %.100s is a section, expected keys in it, such as '%.100s: "
@@ -173,6 +188,12 @@ lks_status config_set(cli_config *config, config_key key, const char *text, cons
     return set_node(config, key, node, where, FROM_COMMAND);
 }
 
+lks_status config_settle(cli_config *config, config_key key, const char *text)
+{
+    const cli_node *node = node_from_text(&config->pool, text, true);
+    return set_node(config, key, node, "the default", FROM_DEFAULT);
+}
+
 lks_status config_assign(cli_config *config, const char *assignment)
 {
     const char *equals = strchr(assignment, '=');
@@ -184,8 +205,8 @@ lks_status config_assign(cli_config *config, const char *assignment)
     const config_key key = find_key(name);
     if (key == KEY_NONE) return unknown_key("--set", name);
     const cli_node *node;
-    const lks_status status =
-        tree_read_text(&node, &config->pool, where, equals + 1, strlen(equals + 1));
+    const lks_status status = tree_read_text(&node, &config->pool, where, equals + 1,
+                                             strlen(equals + 1));
     if (status != LKS_OK) return status;
     return set_node(config, key, node, where, FROM_COMMAND);
 }

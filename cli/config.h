@@ -9,7 +9,7 @@ typedef enum config_key {
 #define X(id, name, type, range, fallback, only, help) KEY_##id,
     CONFIG_KEY_LIST(X)
 #undef X
-    KEY_COUNT,
+        KEY_COUNT,
     KEY_NONE = -1,
 } config_key;
 
@@ -39,6 +39,8 @@ LKS_MUSTUSE lks_status config_read(cli_config *config, const char *path);
 /* Sets one key from a flag: `text` is taken as it is, `where` is the flag. */
 LKS_MUSTUSE lks_status config_set(cli_config *config, config_key key, const char *text,
                                   const char *where);
+/* Sets a default that depends on other keys. */
+LKS_MUSTUSE lks_status config_settle(cli_config *config, config_key key, const char *text);
 /* Sets a.b=c from --set; c is YAML. */
 LKS_MUSTUSE lks_status config_assign(cli_config *config, const char *assignment);
 

@@ -15,7 +15,8 @@ static bool has_word(const char *words, const char *word)
 {
     const size_t length = strlen(word);
     for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) return true;
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
     return false;
 }
 
@@ -95,8 +96,8 @@ static lks_status check_model(const cli_config *config)
 
 static lks_status check_workers(const cli_config *config)
 {
-    const int64_t replicas =
-        config_int(config, KEY_TRAIN_REPLICAS) * config_int(config, KEY_TRAIN_ACCUMULATE);
+    const int64_t replicas = config_int(config, KEY_TRAIN_REPLICAS) *
+                             config_int(config, KEY_TRAIN_ACCUMULATE);
     if (replicas > 4096)
         return config_fail(config, KEY_TRAIN_ACCUMULATE,
                            "times train.replicas is %lld, expected at most 4096",
@@ -108,6 +109,24 @@ static lks_status check_workers(const cli_config *config)
                        "is %lld, expected at most %lld: each worker needs a replica; replicas: "
                        "%lld would use all (other bits)",
                        (long long)workers, (long long)replicas, (long long)workers);
+}
+
+/* Defaults that depend on other keys. */
+static lks_status settle_defaults(cli_config *config)
+{
+    const bool is_adadelta = strcmp(config_text(config, KEY_OPTIMIZER_NAME), "adadelta") == 0;
+    const bool is_sgd = strcmp(config_text(config, KEY_OPTIMIZER_NAME), "sgd") == 0;
+    lks_status status = LKS_OK;
+    if (!config_has(config, KEY_OPTIMIZER_LR))
+        status = config_settle(config, KEY_OPTIMIZER_LR, is_adadelta ? "1.0" : "0.001");
+    if (status == LKS_OK && !config_has(config, KEY_OPTIMIZER_EPS) && !is_sgd)
+        status = config_settle(config, KEY_OPTIMIZER_EPS, is_adadelta ? "1e-6" : "1e-8");
+    if (status == LKS_OK && !config_has(config, KEY_TRAIN_EPOCHS) &&
+        !config_has(config, KEY_TRAIN_STEPS))
+        status = config_settle(config, KEY_TRAIN_EPOCHS, "1");
+    if (status == LKS_OK && !config_has(config, KEY_MODEL_NAME))
+        status = config_settle(config, KEY_MODEL_NAME, "model");
+    return status;
 }
 
 lks_status config_resolve(cli_config *config)
@@ -126,5 +145,6 @@ lks_status config_resolve(cli_config *config)
     if (config_bool(config, KEY_CHECKPOINT_RESUME) && !config_has(config, KEY_CHECKPOINT_PATH))
         return config_fail(config, KEY_CHECKPOINT_RESUME,
                            "needs the folder of checkpoints: give --out DIR");
-    return check_model(config);
+    status = check_model(config);
+    return status == LKS_OK ? settle_defaults(config) : status;
 }

@@ -15,7 +15,7 @@ const char *dataset_folder(cli_config *config);
 /* What is known of a data set without its files; NULL: nothing. */
 typedef struct dataset_known {
     const char *name;
-    const char *source;    /* address of the folder with its four .gz files; NULL: none needed */
+    const char *source; /* address of the folder with its four .gz files; NULL: none needed */
 } dataset_known;
 const dataset_known *dataset_find(const char *name);
 extern const dataset_known dataset_table[];

@@ -55,8 +55,7 @@ void cli_help(const cli_args *cli, FILE *out)
               "Verbs (lockstep VERB --help has the options of each):\n",
               out);
         for (int i = 0; i < cli_verb_count; i++) {
-            const int used =
-                fprintf(out, "  %s %s", cli_verbs[i].name, cli_verbs[i].operands);
+            const int used = fprintf(out, "  %s %s", cli_verbs[i].name, cli_verbs[i].operands);
             print_wrapped(out, used, cli_verbs[i].summary);
         }
         fputc('\n', out);

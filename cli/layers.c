@@ -31,7 +31,7 @@ typedef enum option_id {
 #define X(id, name, type, range) OPTION_##id,
     OPTION_LIST(X)
 #undef X
-    OPTION_COUNT
+        OPTION_COUNT
 } option_id;
 
 static const cli_spec options[OPTION_COUNT] = {
@@ -107,8 +107,8 @@ static bool no_bias(const layer *l)
 static lks_tensor *build_normalize(const layer *l)
 {
     lks_normalize_opts opts = {.name = name_of(l)};
-    const lks_status status =
-        network_constants(&opts, &l->value[OPTION_MEAN], &l->value[OPTION_STD]);
+    const lks_status status = network_constants(&opts, &l->value[OPTION_MEAN],
+                                                &l->value[OPTION_STD]);
     return status == LKS_OK ? lks_normalize(l->graph, l->x, &opts) : NULL;
 }
 
@@ -275,8 +275,9 @@ static lks_status unknown_option(const layer *l, const struct layer_op *op, cons
     if (near.best != NULL)
         return lks_fail(LKS_E_INVALID, "%s: %s has no option '%.60s'; the nearest is '%s'",
                         l->where, l->op, name, near.best);
-    return lks_fail(LKS_E_INVALID, "%s: %s has no option '%.60s'; lockstep --help-layers lists them",
-                    l->where, l->op, name);
+    return lks_fail(LKS_E_INVALID,
+                    "%s: %s has no option '%.60s'; lockstep --help-layers lists them", l->where,
+                    l->op, name);
 }
 
 static lks_status read_options(layer *l, const struct layer_op *op, const cli_node *node)
@@ -324,8 +325,8 @@ static lks_status unknown_layer(const char *where, const char *name)
     cli_nearest near = {.word = name};
     for (int i = 0; i < OPS; i++) nearest_offer(&near, ops[i].name);
     if (near.best != NULL)
-        return lks_fail(LKS_E_INVALID, "%s: unknown layer '%.60s'; the nearest is '%s'", where, name,
-                        near.best);
+        return lks_fail(LKS_E_INVALID, "%s: unknown layer '%.60s'; the nearest is '%s'", where,
+                        name, near.best);
     return lks_fail(LKS_E_INVALID, "%s: unknown layer '%.60s'; lockstep --help-layers lists them",
                     where, name);
 }
@@ -407,8 +408,8 @@ void network_layers_print(FILE *out)
         for (option_id id; (id = next_option(&at, &required)) != OPTION_COUNT;) {
             char expected[160];
             spec_describe(&options[id], expected, sizeof expected);
-            fprintf(out, "  %s%-*s %s\n", options[id].name,
-                    (int)(18 - strlen(options[id].name)), required ? "!" : "", expected);
+            fprintf(out, "  %s%-*s %s\n", options[id].name, (int)(18 - strlen(options[id].name)),
+                    required ? "!" : "", expected);
         }
     }
 }

@@ -4,12 +4,6 @@
 
 #include "layers.h"
 
-const char *network_name(const cli_config *config)
-{
-    const char *name = config_text(config, KEY_MODEL_NAME);
-    return name != NULL ? name : "model";
-}
-
 lks_status network_constants(lks_normalize_opts *opts, const cli_value *mean, const cli_value *std)
 {
     const int means = mean->set ? mean->count : 1, stds = std->set ? std->count : 1;
@@ -75,9 +69,9 @@ lks_status network_build(cli_network *out, cli_config *config, lks_graph *graph,
     const lks_input_opts input = {.name = "input", .shape = info->shape, .dtype = info->dtype};
     const lks_target_opts wanted = {
         .name = "target", .classes = info->classes, .shape = info->target_shape};
-    const int64_t outputs =
-        info->classes > 0 ? info->classes : lks_shape_elements(&info->target_shape);
-    const char *name = network_name(config);
+    const int64_t outputs = info->classes > 0 ? info->classes
+                                              : lks_shape_elements(&info->target_shape);
+    const char *name = config_text(config, KEY_MODEL_NAME);
     bool is_log = false;
     *out = (cli_network){0};
     lks_tensor *x = lks_input(graph, &input);

@@ -15,10 +15,7 @@ typedef struct cli_network {
 LKS_MUSTUSE lks_status network_build(cli_network *out, cli_config *config, lks_graph *graph,
                                      const lks_dataset_info *info);
 
-/* "mnist_cnn", or what a list of layers is called. */
-const char *network_name(const cli_config *config);
-
-/* The mean and std of the data, into opts; false when the configuration has neither. */
+/* Mean and std, each one number or one for each channel, into opts; not set: 0 and 1. */
 LKS_MUSTUSE lks_status network_constants(lks_normalize_opts *opts, const cli_value *mean,
                                          const cli_value *std);
 

@@ -9,7 +9,8 @@ const cli_verb cli_verbs[] = {
     {"info", "CONFIG|CHECKPOINT", 1, 1,
      "the layers of a network; or what is in a checkpoint or a safetensors file", verb_info},
     {"data", "NAME", 1, 1,
-     "write the embedded data set (NAME digits) as IDX files; or say how to get another", verb_data},
+     "write the embedded data set (NAME digits) as IDX files; or say how to get another",
+     verb_data},
     {"verify", "CONFIG", 1, 1, "train with several numbers of workers and compare the bits",
      verb_verify},
     {"compare", "A B", 2, 2,
@@ -26,10 +27,18 @@ enum {
     ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_NONE,
 };
 
-#define ALIAS(name, argument, verbs, key)       {name, 0, argument, verbs, KEY_##key, LOCAL_NONE, NULL}
-#define ALIAS_(name, argument, verbs, key, help) {name, 0, argument, verbs, KEY_##key, LOCAL_NONE, help}
+#define ALIAS(name, argument, verbs, key)                                                          \
+    {                                                                                              \
+        name, 0, argument, verbs, KEY_##key, LOCAL_NONE, NULL                                      \
+    }
+#define ALIAS_(name, argument, verbs, key, help)                                                   \
+    {                                                                                              \
+        name, 0, argument, verbs, KEY_##key, LOCAL_NONE, help                                      \
+    }
 #define LOCAL(name, letter, argument, verbs, id, help)                                             \
-    {name, letter, argument, verbs, KEY_NONE, LOCAL_##id, help}
+    {                                                                                              \
+        name, letter, argument, verbs, KEY_NONE, LOCAL_##id, help                                  \
+    }
 
 const cli_option cli_options[] = {
     ALIAS("data", "DIR", RUNS, DATA_PATH),
@@ -63,8 +72,9 @@ const cli_option cli_options[] = {
     ALIAS_("samples", "N", VERB_DATA, DATA_SAMPLES, "training samples to write; default 60000"),
     ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
     LOCAL("memory", 0, NULL, VERB_INFO, MEMORY, "the memory map too"),
-    LOCAL("set", 0, "KEY=VALUE", RUNS, SET, "set any key of the configuration, such as "
-                                            "optimizer.lr=0.1; may be repeated"),
+    LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
+          "set any key of the configuration, such as "
+          "optimizer.lr=0.1; may be repeated"),
     LOCAL("print-config", 0, NULL, RUNS, PRINT_CONFIG,
           "print the configuration with everything settled, as YAML, and stop"),
     LOCAL("help", 'h', NULL, ALL, HELP, "this help"),

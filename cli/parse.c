@@ -91,8 +91,9 @@ static lks_status read_options(cli_args *cli, int argc, char **argv)
     for (int i = 0; i < cli_option_count; i++) {
         const cli_option *row = &cli_options[i];
         if ((row->verbs & cli->verb_bit) == 0) continue;
-        longs[count++] = (struct option){
-            row->name, row->argument != NULL ? required_argument : no_argument, NULL, FIRST_ROW + i};
+        longs[count++] = (struct option){row->name,
+                                         row->argument != NULL ? required_argument : no_argument,
+                                         NULL, FIRST_ROW + i};
         if (row->letter != 0)
             snprintf(shorts + strlen(shorts), 3, "%c%s", row->letter,
                      row->argument != NULL ? ":" : "");
@@ -103,7 +104,8 @@ static lks_status read_options(cli_args *cli, int argc, char **argv)
         const int before = optind > 0 ? optind : 1;
         const int value = getopt_long(argc, argv, shorts, longs, NULL);
         if (value == -1) return LKS_OK;
-        if (value == '?') return bad_option(cli, optopt, argv[optind > before ? optind - 1 : before]);
+        if (value == '?')
+            return bad_option(cli, optopt, argv[optind > before ? optind - 1 : before]);
         if (value == ':')
             return lks_fail(LKS_E_INVALID, "option %.60s needs a value", argv[optind - 1]);
         const lks_status status = take_option(cli, option_of(value, cli->verb_bit), optarg);
@@ -164,8 +166,10 @@ lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path
         status = config_set(config, setting->option->key, setting->text, where);
     }
     if (status == LKS_OK && path != NULL) status = config_resolve(config);
-    if (status != LKS_OK) config_destroy(config);
-    else *out = config;
+    if (status != LKS_OK)
+        config_destroy(config);
+    else
+        *out = config;
     return status;
 }
 

@@ -56,15 +56,14 @@ static lks_status split(cli_session *s)
 static lks_status settle_info(cli_session *s)
 {
     const cli_config *config = s->config;
-    const lks_dataset_info test =
-        s->test != NULL ? lks_dataset_get_info(s->test) : (lks_dataset_info){0};
+    const lks_dataset_info test = s->test != NULL ? lks_dataset_get_info(s->test)
+                                                  : (lks_dataset_info){0};
     s->info = s->train != NULL ? lks_dataset_get_info(s->train) : test;
     if (config_has(config, KEY_DATA_CLASSES)) {
         const int64_t classes = config_int(config, KEY_DATA_CLASSES);
         if (s->info.classes > classes)
-            return config_fail(config, KEY_DATA_CLASSES,
-                               "is %lld, but there are labels up to %lld", (long long)classes,
-                               (long long)s->info.classes - 1);
+            return config_fail(config, KEY_DATA_CLASSES, "is %lld, but there are labels up to %lld",
+                               (long long)classes, (long long)s->info.classes - 1);
         s->info.classes = classes;
     }
     if (s->train == NULL || s->test == NULL) return LKS_OK;
@@ -95,10 +94,19 @@ lks_status session_open(cli_session *out, cli_config *config, int data)
     if (status == LKS_OK && (data & SESSION_TEST) != 0) {
         status = dataset_open(&out->whole[1], config, out->context, true);
         if (status == LKS_OK)
-            status =
-                limit(&out->test, &out->slice[2], config, out->whole[1], KEY_DATA_TEST_SAMPLES);
+            status = limit(&out->test, &out->slice[2], config, out->whole[1],
+                           KEY_DATA_TEST_SAMPLES);
     }
     return status == LKS_OK ? settle_info(out) : status;
+}
+
+lks_status session_open_shape(cli_session *out, cli_config *config)
+{
+    const lks_status status = session_open(out, config, SESSION_TEST);
+    const dataset_known *known = dataset_find(config_text(config, KEY_DATA_NAME));
+    if (status != LKS_E_IO || known == NULL || out->context == NULL) return status;
+    out->info = dataset_known_info;
+    return LKS_OK;
 }
 
 lks_status session_compile(cli_session *session, int workers)
@@ -157,14 +165,30 @@ void session_close(cli_session *session)
     *session = (cli_session){0};
 }
 
+lks_status session_run(const cli_args *cli,
+                       lks_status (*body)(const cli_args *cli, cli_config *config,
+                                          cli_session *session))
+{
+    cli_config *config;
+    cli_session session = {0};
+    lks_status status = cli_configure(&config, cli, cli->operand[0]);
+    if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL)
+        config_print(config, stdout);
+    else if (status == LKS_OK)
+        status = body(cli, config, &session);
+    session_close(&session);
+    config_destroy(config);
+    return status;
+}
+
 lks_status session_loader(lks_loader **out, const cli_session *session, lks_dataset *dataset,
                           bool training)
 {
     const cli_config *config = session->config;
     const int threads = (int)config_int(config, KEY_DATA_THREADS);
     const lks_loader_opts opts = {
-        .global_batch =
-            config_int(config, training ? KEY_TRAIN_BATCH_SIZE : KEY_TRAIN_TEST_BATCH_SIZE),
+        .global_batch = config_int(config,
+                                   training ? KEY_TRAIN_BATCH_SIZE : KEY_TRAIN_TEST_BATCH_SIZE),
         .in_order = !training || !config_bool(config, KEY_DATA_SHUFFLE),
         .drop_last = training && config_bool(config, KEY_DATA_DROP_LAST),
         .threads = threads > 0 ? threads : -1,
@@ -176,7 +200,6 @@ lks_status session_loader(lks_loader **out, const cli_session *session, lks_data
 lks_optim session_optim(const cli_config *config)
 {
     const char *name = config_text(config, KEY_OPTIMIZER_NAME);
-    const bool has_epsilon = config_has(config, KEY_OPTIMIZER_EPS);
     lks_optim optim;
     if (strcmp(name, "adam") == 0) {
         optim = lks_adam();
@@ -190,7 +213,8 @@ lks_optim session_optim(const cli_config *config)
         optim.dampening = (float)config_float(config, KEY_OPTIMIZER_DAMPENING);
         optim.nesterov = config_bool(config, KEY_OPTIMIZER_NESTEROV);
     }
-    if (has_epsilon) optim.epsilon = (float)config_float(config, KEY_OPTIMIZER_EPS);
+    if (config_has(config, KEY_OPTIMIZER_EPS))
+        optim.epsilon = (float)config_float(config, KEY_OPTIMIZER_EPS);
     optim.weight_decay = (float)config_float(config, KEY_OPTIMIZER_WEIGHT_DECAY);
     return optim;
 }
@@ -199,12 +223,9 @@ lks_schedule session_schedule(const cli_config *config, int64_t epochs, int64_t 
                               int64_t batches)
 {
     const char *name = config_text(config, KEY_SCHEDULE_NAME);
-    const bool is_adadelta = strcmp(config_text(config, KEY_OPTIMIZER_NAME), "adadelta") == 0;
     lks_schedule schedule = {
         .kind = LKS_CONSTANT,
-        .lr = config_has(config, KEY_OPTIMIZER_LR) ? config_float(config, KEY_OPTIMIZER_LR)
-              : is_adadelta                        ? 1.0
-                                                   : 0.001,
+        .lr = config_float(config, KEY_OPTIMIZER_LR),
         .per_step = config_bool(config, KEY_SCHEDULE_PER_STEP),
         .warmup_steps = config_int(config, KEY_SCHEDULE_WARMUP_STEPS),
     };

@@ -4,7 +4,7 @@
 
 #include <lockstep/lockstep.h>
 
-#include "config.h"
+#include "cli.h"
 #include "network.h"
 
 typedef enum session_data {
@@ -15,8 +15,8 @@ typedef enum session_data {
 typedef struct cli_session {
     cli_config *config; /* borrowed */
     lks_context *context;
-    lks_dataset *whole[2]; /* of the training and the test split, as opened */
-    lks_dataset *slice[3]; /* parts of them: train, valid, test */
+    lks_dataset *whole[2];             /* of the training and the test split, as opened */
+    lks_dataset *slice[3];             /* parts of them: train, valid, test */
     lks_dataset *train, *valid, *test; /* those to use: whole ones or parts; NULL: not opened */
     lks_dataset_info info;             /* of the data, with the number of classes settled */
     lks_graph *graph;
@@ -26,12 +26,20 @@ typedef struct cli_session {
 
 /* Opens context and data. Close it also after a failure. */
 LKS_MUSTUSE lks_status session_open(cli_session *out, cli_config *config, int data);
+/* The same with the test data, or without data where it is not there, but its shape is known. */
+LKS_MUSTUSE lks_status session_open_shape(cli_session *out, cli_config *config);
 /* Builds graph and model; `workers` 0: as configured. A second call replaces the first's. */
 LKS_MUSTUSE lks_status session_compile(cli_session *session, int workers);
 /* Loads weights from model.init, or else from the newest checkpoint in checkpoint.path; *step is
  * its step, or -1. */
 LKS_MUSTUSE lks_status session_load(cli_session *session, int64_t *step);
 void session_close(cli_session *session);
+
+/* Reads the configuration in the first operand, and prints it where that is asked for; else runs
+ * `body` with an empty session, and closes it. */
+LKS_MUSTUSE lks_status session_run(const cli_args *cli,
+                                   lks_status (*body)(const cli_args *cli, cli_config *config,
+                                                      cli_session *session));
 
 /* A loader over a part of the data: shuffled as configured, or in order for testing. */
 LKS_MUSTUSE lks_status session_loader(lks_loader **out, const cli_session *session,

@@ -121,14 +121,30 @@ static void print(FILE *out, const json_t *json, print_style style, int depth)
 {
     char number[TEXT_NUMBER_SIZE];
     switch (json_typeof(json)) {
-    case JSON_OBJECT: print_map(out, json, style, depth); break;
-    case JSON_ARRAY: print_list(out, json, style, depth); break;
-    case JSON_STRING: print_string(out, json_string_value(json), style.yaml); break;
-    case JSON_INTEGER: fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(json)); break;
-    case JSON_REAL: fputs(text_number(number, json_real_value(json)), out); break;
-    case JSON_TRUE: fputs("true", out); break;
-    case JSON_FALSE: fputs("false", out); break;
-    case JSON_NULL: fputs("null", out); break;
+    case JSON_OBJECT:
+        print_map(out, json, style, depth);
+        break;
+    case JSON_ARRAY:
+        print_list(out, json, style, depth);
+        break;
+    case JSON_STRING:
+        print_string(out, json_string_value(json), style.yaml);
+        break;
+    case JSON_INTEGER:
+        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(json));
+        break;
+    case JSON_REAL:
+        fputs(text_number(number, json_real_value(json)), out);
+        break;
+    case JSON_TRUE:
+        fputs("true", out);
+        break;
+    case JSON_FALSE:
+        fputs("false", out);
+        break;
+    case JSON_NULL:
+        fputs("null", out);
+        break;
     }
 }
 
@@ -169,8 +185,7 @@ lks_status text_write_json(const char *path, const json_t *json)
     if (length >= (int)sizeof temporary)
         return lks_fail(LKS_E_IO, "the path %.60s... is too long", path);
     FILE *out = fopen(temporary, "wx");
-    if (out == NULL)
-        return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(errno));
+    if (out == NULL) return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(errno));
     text_print_json(out, json, 2);
     fputc('\n', out);
     bool good = fflush(out) == 0 && !ferror(out) && fsync(fileno(out)) == 0;

@@ -49,7 +49,8 @@ static lks_status too_large(const reader *r, int line)
                     r->name, line, TREE_MAX_NODES);
 }
 
-static lks_status add_entry(const reader *r, cli_node *parent, const cli_node *key, const cli_node *value)
+static lks_status add_entry(const reader *r, cli_node *parent, const cli_node *key,
+                            const cli_node *value)
 {
     parent->weight += value->weight + (key != NULL);
     if (parent->weight > TREE_MAX_NODES) return too_large(r, value->line);
@@ -160,8 +161,8 @@ static lks_status read_pair(reader *r, cli_node *map, int depth, const cli_node 
 /* The event is the start of a list or map; reads to its end. */
 static lks_status read_children(reader *r, cli_node *parent, int depth)
 {
-    const yaml_event_type_t end =
-        parent->kind == NODE_LIST ? YAML_SEQUENCE_END_EVENT : YAML_MAPPING_END_EVENT;
+    const yaml_event_type_t end = parent->kind == NODE_LIST ? YAML_SEQUENCE_END_EVENT
+                                                            : YAML_MAPPING_END_EVENT;
     const cli_node *merged = NULL;
     for (;;) {
         lks_status status = advance(r);
@@ -192,8 +193,8 @@ static lks_status read_node(reader *r, int depth, const cli_node **out)
         status = read_scalar(r, out);
     } else {
         const bool is_list = event->type == YAML_SEQUENCE_START_EVENT;
-        const yaml_char_t *given =
-            is_list ? event->data.sequence_start.anchor : event->data.mapping_start.anchor;
+        const yaml_char_t *given = is_list ? event->data.sequence_start.anchor
+                                           : event->data.mapping_start.anchor;
         if (given != NULL) name = pool_format(r->pool, "%s", (const char *)given);
         cli_node *n = pool_alloc(r->pool, sizeof *n);
         n->kind = is_list ? NODE_LIST : NODE_MAP;

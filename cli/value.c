@@ -62,22 +62,29 @@ static interval interval_of(const char *range)
 
 static bool in_interval(const interval *v, double x)
 {
-    return (v->open_low ? x > v->low : x >= v->low) &&
-           (v->open_high ? x < v->high : x <= v->high);
+    return (v->open_low ? x > v->low : x >= v->low) && (v->open_high ? x < v->high : x <= v->high);
 }
 
 static const char *noun(value_type type)
 {
     switch (type) {
-    case VALUE_INT: return "an integer";
-    case VALUE_FLOAT: return "a number";
-    case VALUE_BOOL: return "true or false";
-    case VALUE_STRING: return "a text";
-    case VALUE_PAIR: return "an integer, or [height, width],";
-    case VALUE_INTS: return "an integer, or a list of integers,";
-    case VALUE_FLOATS: return "a number, or a list of numbers,";
+    case VALUE_INT:
+        return "an integer";
+    case VALUE_FLOAT:
+        return "a number";
+    case VALUE_BOOL:
+        return "true or false";
+    case VALUE_STRING:
+        return "a text";
+    case VALUE_PAIR:
+        return "an integer, or [height, width],";
+    case VALUE_INTS:
+        return "an integer, or a list of integers,";
+    case VALUE_FLOATS:
+        return "a number, or a list of numbers,";
     case VALUE_CHOICE:
-    case VALUE_TREE: break;
+    case VALUE_TREE:
+        break;
     }
     return "a list";
 }
@@ -88,21 +95,26 @@ void spec_describe(const cli_spec *spec, char *text, size_t size)
         size_t used = 0;
         for (const char *c = spec->range; *c != '\0' && used + 8 < size; c++) {
             const bool last = strchr(c + 1, ' ') == NULL;
-            if (*c != ' ') text[used++] = *c;
-            else used += (size_t)snprintf(text + used, size - used, last ? " or " : ", ");
+            if (*c != ' ')
+                text[used++] = *c;
+            else
+                used += (size_t)snprintf(text + used, size - used, last ? " or " : ", ");
         }
         text[used] = '\0';
         return;
     }
     const interval v = interval_of(spec->range);
     const char *thing = noun(spec->type);
-    if (spec->range == NULL) snprintf(text, size, "%s", thing);
+    if (spec->range == NULL)
+        snprintf(text, size, "%s", thing);
     else if (v.high < HUGE_VAL && !v.open_low && !v.open_high)
         snprintf(text, size, "%s from %.15g to %.15g", thing, v.low, v.high);
     else if (v.high < HUGE_VAL)
-        snprintf(text, size, "%s %s %.15g and %s %.15g", thing, v.open_low ? "above" : "of at least",
-                 v.low, v.open_high ? "below" : "at most", v.high);
-    else snprintf(text, size, "%s %s %.15g", thing, v.open_low ? "above" : "of at least", v.low);
+        snprintf(text, size, "%s %s %.15g and %s %.15g", thing,
+                 v.open_low ? "above" : "of at least", v.low, v.open_high ? "below" : "at most",
+                 v.high);
+    else
+        snprintf(text, size, "%s %s %.15g", thing, v.open_low ? "above" : "of at least", v.low);
     const size_t length = strlen(text);
     if (length > 0 && text[length - 1] == ',') text[length - 1] = '\0';
 }
@@ -137,7 +149,8 @@ static bool read_number(const cli_spec *spec, const cli_node *node, int64_t *i, 
     return text_is_int(node->text, i) && in_interval(&range, (double)*i);
 }
 
-static lks_status read_numbers(cli_value *out, const cli_spec *spec, const cli_node *node, const char *where)
+static lks_status read_numbers(cli_value *out, const cli_spec *spec, const cli_node *node,
+                               const char *where)
 {
     if (node->kind == NODE_SCALAR) {
         if (!read_number(spec, node, &out->i[0], &out->f[0])) return wrong(spec, node, where);
@@ -156,7 +169,8 @@ static lks_status read_numbers(cli_value *out, const cli_spec *spec, const cli_n
     return LKS_OK;
 }
 
-lks_status value_parse(cli_value *out, const cli_spec *spec, const cli_node *node, const char *where)
+lks_status value_parse(cli_value *out, const cli_spec *spec, const cli_node *node,
+                       const char *where)
 {
     *out = (cli_value){.where = where};
     if (node_is_null(node)) return LKS_OK;
@@ -164,11 +178,21 @@ lks_status value_parse(cli_value *out, const cli_spec *spec, const cli_node *nod
     bool good = false;
     switch (spec->type) {
     case VALUE_INT:
-    case VALUE_FLOAT: good = read_number(spec, node, &out->i[0], &out->f[0]); break;
-    case VALUE_BOOL: good = scalar && node->plain && text_is_bool(node->text, &out->b); break;
-    case VALUE_CHOICE: good = scalar && is_choice(spec->range, node->text); break;
-    case VALUE_STRING: good = scalar && node->text[0] != '\0'; break;
-    case VALUE_TREE: good = node->kind == NODE_LIST; break;
+    case VALUE_FLOAT:
+        good = read_number(spec, node, &out->i[0], &out->f[0]);
+        break;
+    case VALUE_BOOL:
+        good = scalar && node->plain && text_is_bool(node->text, &out->b);
+        break;
+    case VALUE_CHOICE:
+        good = scalar && is_choice(spec->range, node->text);
+        break;
+    case VALUE_STRING:
+        good = scalar && node->text[0] != '\0';
+        break;
+    case VALUE_TREE:
+        good = node->kind == NODE_LIST;
+        break;
     case VALUE_PAIR:
     case VALUE_INTS:
     case VALUE_FLOATS: {
@@ -197,15 +221,21 @@ json_t *value_json(const cli_value *value, value_type type)
 {
     if (!value->set) return json_null();
     switch (type) {
-    case VALUE_INT: return json_integer(value->i[0]);
-    case VALUE_FLOAT: return json_real(value->f[0]);
-    case VALUE_BOOL: return json_boolean(value->b);
+    case VALUE_INT:
+        return json_integer(value->i[0]);
+    case VALUE_FLOAT:
+        return json_real(value->f[0]);
+    case VALUE_BOOL:
+        return json_boolean(value->b);
     case VALUE_STRING:
-    case VALUE_CHOICE: return json_string(value->s);
+    case VALUE_CHOICE:
+        return json_string(value->s);
     case VALUE_PAIR:
     case VALUE_INTS:
-    case VALUE_FLOATS: return list_json(value, type);
-    case VALUE_TREE: break;
+    case VALUE_FLOATS:
+        return list_json(value, type);
+    case VALUE_TREE:
+        break;
     }
     return node_json(value->tree);
 }
@@ -225,8 +255,10 @@ json_t *node_json(const cli_node *node)
     }
     json_t *json = node->kind == NODE_LIST ? json_array() : json_object();
     for (const cli_entry *e = node->first; e != NULL; e = e->next) {
-        if (node->kind == NODE_LIST) json_array_append_new(json, node_json(e->value));
-        else json_object_set_new(json, e->key->text, node_json(e->value));
+        if (node->kind == NODE_LIST)
+            json_array_append_new(json, node_json(e->value));
+        else
+            json_object_set_new(json, e->key->text, node_json(e->value));
     }
     return json;
 }

@@ -37,9 +37,9 @@ typedef struct cli_value {
     int64_t i[VALUE_MAX_LIST]; /* INT (the first), PAIR, INTS */
     double f[VALUE_MAX_LIST];  /* FLOAT, FLOATS */
     bool b;
-    const char *s;      /* STRING, CHOICE: borrowed from the tree */
-    const cli_node *tree;   /* TREE: borrowed */
-    const char *where;  /* where it comes from, for messages: "mnist.yaml:7" */
+    const char *s;        /* STRING, CHOICE: borrowed from the tree */
+    const cli_node *tree; /* TREE: borrowed */
+    const char *where;    /* where it comes from, for messages: "mnist.yaml:7" */
 } cli_value;
 
 /* Fills in *out; null leaves it not set. LKS_E_INVALID with where, name, found and expected. */

@@ -1,0 +1,129 @@
+/* lockstep info */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "checkpoint_path.h"
+#include "cli.h"
+#include "session.h"
+#include "text.h"
+
+static void print_line(void *user, const char *line)
+{
+    (void)user;
+    say("%s", line);
+}
+
+static lks_status info_config(const cli_args *cli, cli_config *config, cli_session *session)
+{
+    lks_status status = session_open_shape(session, config);
+    if (status == LKS_OK) status = session_compile(session, 0);
+    if (status == LKS_OK)
+        status = lks_model_describe(session->model, LKS_DESCRIBE_LAYERS, print_line, NULL);
+    if (status != LKS_OK || cli->local[LOCAL_MEMORY] == NULL) return status;
+    say("%s", "");
+    return lks_model_describe(session->model, LKS_DESCRIBE_MEMORY, print_line, NULL);
+}
+
+static lks_status print_tensors(lks_context *context, const char *path)
+{
+    lks_tensor_file *file;
+    const lks_status status = lks_tensor_file_open(&file, context, path);
+    if (status != LKS_OK) return status;
+    int64_t elements = 0;
+    for (int i = 0; i < lks_tensor_file_count(file); i++) {
+        const lks_tensor_entry entry = lks_tensor_file_entry(file, i);
+        char shape[LKS_MAX_DIMS * 24] = "";
+        for (int d = 0; d < entry.shape.ndim; d++)
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "[%" PRId64 "]",
+                     entry.shape.dim[d]);
+        say("%-44s %-4s %s", entry.name, lks_dtype_name(entry.dtype), shape);
+        elements += lks_shape_elements(&entry.shape);
+    }
+    say("%d tensors, %" PRId64 " numbers", lks_tensor_file_count(file), elements);
+    lks_tensor_file_close(file);
+    return LKS_OK;
+}
+
+static void print_history(const lks_run *run)
+{
+    if (run->epochs > 0) say("\nepoch  train loss   test loss  test correct        lr  seconds");
+    for (int64_t i = 0; i < run->epochs; i++) {
+        const lks_epoch *e = &run->history[i];
+        char test[32] = "-", correct[48] = "-";
+        if (e->test.samples > 0) {
+            snprintf(test, sizeof test, "%.6f", lks_metrics_loss(&e->test));
+            snprintf(correct, sizeof correct, "%" PRId64 "/%" PRId64, e->test.correct,
+                     e->test.samples);
+        }
+        say("%5" PRId64 "  %10.6f  %10s  %12s  %8.4g  %7.2f", e->epoch, lks_metrics_loss(&e->train),
+            test, correct, e->learning_rate, e->seconds);
+    }
+}
+
+static void print_run(const lks_run *run, const char *folder)
+{
+    char number[TEXT_NUMBER_SIZE];
+    say("checkpoint    %s, step %" PRId64 "%s", folder, run->progress.step,
+        run->finished ? " (finished)" : "");
+    say("link          %016" PRIx64, run->progress.link);
+    say("seed          %" PRIu64, run->seed);
+    say("batch size    %" PRId64, run->global_batch);
+    say("replicas      %d", run->replicas);
+    say("data hash     %016" PRIx64, run->data_hash);
+    say("device        %s", run->fingerprint != NULL ? run->fingerprint : "not known");
+    if (isfinite(run->best_loss))
+        say("best loss     %s, step %" PRId64, text_number(number, run->best_loss), run->best_step);
+    print_history(run);
+    if (run->config == NULL) return;
+    json_t *config = json_loads(run->config, 0, NULL);
+    if (config != NULL) {
+        say("\nconfiguration");
+        const char *section;
+        json_t *keys;
+        json_object_foreach(config, section, keys)
+        {
+            printf("  %s: ", section);
+            text_print_yaml(stdout, keys);
+            putchar('\n');
+        }
+    }
+    json_decref(config);
+}
+
+static lks_status info_checkpoint(lks_context *context, const char *path)
+{
+    cli_pool pool = {0};
+    checkpoint_path found;
+    lks_run run = {0};
+    lks_status status = checkpoint_resolve(&found, &pool, path);
+    if (status == LKS_OK) {
+        status = lks_checkpoint_load(context, NULL, &run, found.folder, found.step);
+        if (status == LKS_OK) {
+            print_run(&run, found.folder);
+            lks_run_clear(&run);
+            say("%s", "");
+            status = print_tensors(context, found.tensors);
+        }
+    }
+    pool_clear(&pool);
+    return status;
+}
+
+lks_status verb_info(const cli_args *cli, int *code)
+{
+    const char *path = cli->operand[0];
+    (void)code;
+    const checkpoint_kind kind = checkpoint_kind_of(path);
+    if (kind == PATH_OTHER) return session_run(cli, info_config);
+    lks_context *context;
+    lks_status status = lks_context_create(&context, NULL);
+    if (status == LKS_OK)
+        status = kind == PATH_TENSORS ? print_tensors(context, path)
+                                      : info_checkpoint(context, path);
+    lks_context_destroy(context);
+    return status;
+}

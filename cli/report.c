@@ -1,0 +1,184 @@
+#include "report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "process.h"
+#include "say.h"
+#include "text.h"
+
+static const double DRAW_SECONDS = 0.1, SMOOTH_SECONDS = 2.0;
+
+void report_begin(cli_report *out, const cli_config *config, int64_t samples, int64_t epochs,
+                  int64_t last_step, bool has_classes)
+{
+    const bool asked = config->source[KEY_LOG_INTERVAL] == FROM_COMMAND;
+    *out = (cli_report){.quiet = config_bool(config, KEY_LOG_QUIET),
+                        .json = strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0,
+                        .has_classes = has_classes,
+                        .interval = config_int(config, KEY_LOG_INTERVAL),
+                        .batch_size = config_int(config, KEY_TRAIN_BATCH_SIZE),
+                        .samples = samples,
+                        .epochs = epochs,
+                        .last_step = last_step,
+                        .step_clock = process_clock(),
+                        .loss = (double)NAN};
+    const bool out_is_terminal = isatty(STDOUT_FILENO);
+    out->draw_clock = out->step_clock;
+    out->bar = !out->quiet && say_width() > 0 && !(out->json && out_is_terminal);
+    out->lines = !out->quiet && !out->json && (asked || !(out->bar && out_is_terminal));
+    setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the file sees whole lines */
+}
+
+static void print_json(json_t *json)
+{
+    say_status(NULL);
+    text_print_json(stdout, json, 0);
+    putchar('\n');
+    json_decref(json);
+}
+
+/* Adds a field after two spaces where there is room for it. */
+static void add_field(char *line, size_t room, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_field(char *line, size_t room, const char *format, ...)
+{
+    char field[64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(field, sizeof field, format, args);
+    va_end(args);
+    if (strlen(line) + 2 + strlen(field) > room) return;
+    strcat(line, "  ");
+    strcat(line, field);
+}
+
+static void draw(const cli_report *r, const lks_step_event *event)
+{
+    enum { LINE = 256, SHORTEST = 8, LONGEST = 40 };
+    char line[2 * LINE] = "", head[64], count[TEXT_NUMBER_SIZE];
+    const int width = say_width();
+    const size_t room = width > LINE ? LINE : width > 1 ? (size_t)width - 1 : 0;
+    const int64_t done = event->batch + 1;
+    const int64_t left = r->last_step - event->step;
+    const double seconds = (double)left * (double)r->batch_size / r->rate;
+    snprintf(head, sizeof head, "epoch %lld/%lld %3.0f%%", (long long)event->epoch,
+             (long long)r->epochs, 100.0 * (double)done / (double)event->batches);
+    if (strlen(head) > room) return;
+    /* Fields first, in order of their worth; the bar gets what is left between head and them. */
+    const size_t rest = room - strlen(head);
+    add_field(line, rest, "loss %.4f", r->loss);
+    if (seconds < 1e7)
+        add_field(line, rest, "ETA %lld:%02lld", (long long)seconds / 60, (long long)seconds % 60);
+    add_field(line, rest, "%s samples/s", text_count(count, (int64_t)r->rate));
+    char bar[LONGEST + 8] = "";
+    const size_t gap = rest - strlen(line);
+    if (gap >= SHORTEST + 3) {
+        const int length = gap - 3 > LONGEST ? LONGEST : (int)gap - 3;
+        const int full = (int)(done * length / event->batches);
+        memcpy(bar, " [", 2);
+        memset(bar + 2, '.', (size_t)length);
+        memset(bar + 2, '#', (size_t)full);
+        bar[2 + length] = ']';
+    }
+    char all[4 * LINE];
+    snprintf(all, sizeof all, "%s%s%s", head, bar, line);
+    say_status(all);
+}
+
+static void update_bar(cli_report *r, const lks_step_event *event, double now)
+{
+    r->drawn_samples += event->metrics->samples;
+    r->drawn_loss += lks_metrics_loss(event->metrics) * (double)event->metrics->samples;
+    const double past = now - r->draw_clock;
+    if (past < DRAW_SECONDS) return;
+    const double rate = (double)r->drawn_samples / past;
+    const double loss = r->drawn_loss / (double)r->drawn_samples;
+    const double keep = isnan(r->loss) ? 0 : exp(-past / SMOOTH_SECONDS);
+    r->rate = keep > 0 ? keep * r->rate + (1 - keep) * rate : rate;
+    r->loss = keep > 0 ? keep * r->loss + (1 - keep) * loss : loss;
+    r->draw_clock = now;
+    r->drawn_samples = 0;
+    r->drawn_loss = 0;
+    draw(r, event);
+}
+
+void report_step(cli_report *r, const lks_step_event *event)
+{
+    const double now = process_clock(), loss = lks_metrics_loss(event->metrics);
+    const double seconds = now - r->step_clock;
+    r->step_clock = now;
+    if (r->quiet) return;
+    if (r->json)
+        print_json(json_pack("{s:s, s:I, s:I, s:o, s:f, s:o}", "event", "step", "step",
+                             (json_int_t)event->step, "epoch", (json_int_t)event->epoch, "loss",
+                             text_json_real(loss), "lr", event->learning_rate, "samples_per_second",
+                             text_json_real((double)event->metrics->samples / seconds)));
+    if (r->lines && event->batch % r->interval == 0)
+        say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f", (long long)event->epoch,
+            (long long)(event->batch * r->batch_size), (long long)r->samples,
+            100.0 * (double)event->batch / (double)event->batches, loss);
+    if (r->bar) update_bar(r, event, now);
+}
+
+void report_test(const char *what, const lks_metrics *metrics, bool has_classes)
+{
+    const double loss = lks_metrics_loss(metrics);
+    if (metrics->not_finite > 0)
+        say_error("%s set: the loss of %lld samples is not a finite number; they are left out",
+                  what, (long long)metrics->not_finite);
+    if (!has_classes)
+        say("\n%s set: Average loss: %.4f\n", what, loss);
+    else
+        say("\n%s set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)\n", what, loss,
+            (long long)metrics->correct, (long long)metrics->samples,
+            100.0 * (double)metrics->correct / (double)metrics->samples);
+}
+
+static void add_metrics(json_t *json, const char *set, const lks_metrics *metrics)
+{
+    char key[32];
+    if (metrics->samples == 0) return;
+    snprintf(key, sizeof key, "%s_loss", set);
+    json_object_set_new(json, key, text_json_real(lks_metrics_loss(metrics)));
+    snprintf(key, sizeof key, "%s_correct", set);
+    json_object_set_new(json, key, json_integer(metrics->correct));
+    snprintf(key, sizeof key, "%s_samples", set);
+    json_object_set_new(json, key, json_integer(metrics->samples));
+}
+
+json_t *report_epoch_json(const lks_epoch *epoch)
+{
+    json_t *json = json_object();
+    json_object_set_new(json, "epoch", json_integer(epoch->epoch));
+    add_metrics(json, "train", &epoch->train);
+    add_metrics(json, "valid", &epoch->valid);
+    add_metrics(json, "test", &epoch->test);
+    json_object_set_new(json, "lr", json_real(epoch->learning_rate));
+    json_object_set_new(json, "seconds", text_json_real(epoch->seconds));
+    json_object_set_new(json, "samples_per_second",
+                        text_json_real((double)epoch->train.samples / epoch->seconds));
+    return json;
+}
+
+void report_epoch(cli_report *r, const lks_epoch *epoch)
+{
+    r->step_clock = process_clock(); /* evaluation is not the next step's time */
+    if (r->quiet) return;
+    if (r->json) {
+        json_t *json = report_epoch_json(epoch);
+        json_object_set_new(json, "event", json_string("epoch"));
+        print_json(json);
+        return;
+    }
+    if (epoch->valid.samples > 0) report_test("Validation", &epoch->valid, r->has_classes);
+    if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes);
+}
+
+void report_end(cli_report *report)
+{
+    if (report->bar) say_status(NULL);
+}

@@ -1,0 +1,37 @@
+/* What a training prints while it runs: lines, JSON, or a progress bar. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include <lockstep/trainer.h>
+
+#include "config.h"
+
+typedef struct cli_report {
+    bool quiet, json;
+    bool lines;       /* print a line every `interval` batches */
+    bool bar;         /* draw the progress bar */
+    bool has_classes; /* else there is no accuracy */
+    int64_t interval, batch_size, samples;
+    int64_t epochs; /* of the whole run */
+    int64_t last_step;
+    double step_clock;     /* when the last step ended */
+    double draw_clock;     /* when the bar was drawn, and */
+    int64_t drawn_samples; /* what was seen since */
+    double drawn_loss;     /* sum of their losses */
+    double rate, loss;     /* smoothed over about two seconds */
+} cli_report;
+
+/* `samples` of training data; `epochs` and `last_step` are where the run ends. */
+void report_begin(cli_report *out, const cli_config *config, int64_t samples, int64_t epochs,
+                  int64_t last_step, bool has_classes);
+void report_step(cli_report *report, const lks_step_event *event);
+void report_epoch(cli_report *report, const lks_epoch *epoch);
+void report_end(cli_report *report); /* removes the bar */
+
+/* "Test set: Average loss: ..." with an empty line before and after. */
+void report_test(const char *what, const lks_metrics *metrics, bool has_classes);
+
+/* An epoch for JSON lines and the record. */
+json_t *report_epoch_json(const lks_epoch *epoch);
+
+#endif

@@ -1,0 +1,292 @@
+/* lockstep train */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "process.h"
+#include "report.h"
+#include "session.h"
+#include "stop.h"
+#include "text.h"
+
+typedef struct training {
+    const cli_args *cli;
+    cli_config *config;
+    cli_session session;
+    cli_report report;
+    lks_loader *train, *valid, *test;
+    lks_train_opts opts;
+    lks_run run;
+    json_t *links;          /* of the hash chain, for the record */
+    double first_step;      /* seconds until it was finished; 0: there was none */
+    const char *first_from; /* counted from here */
+} training;
+
+static lks_status on_step(void *user, const lks_step_event *event)
+{
+    training *t = user;
+    if (t->first_step <= 0) t->first_step = process_seconds(&t->first_from);
+    if (event->step % config_int(t->config, KEY_TRAIN_HASH_EVERY) == 0) {
+        char link[20];
+        snprintf(link, sizeof link, "%016" PRIx64, lks_model_progress(t->session.model).link);
+        json_array_append_new(
+            t->links, json_pack("{s:I, s:s}", "step", (json_int_t)event->step, "link", link));
+    }
+    report_step(&t->report, event);
+    return stop_asked() != 0 ? lks_fail(LKS_E_STOPPED, "stopped by a signal") : LKS_OK;
+}
+
+static lks_status on_epoch(void *user, const lks_epoch *epoch)
+{
+    training *t = user;
+    report_epoch(&t->report, epoch);
+    return stop_asked() != 0 ? lks_fail(LKS_E_STOPPED, "stopped by a signal") : LKS_OK;
+}
+
+static void on_resume(void *user, const lks_run *run)
+{
+    training *t = user;
+    const char *folder = config_text(t->config, KEY_CHECKPOINT_PATH);
+    if (run == NULL) {
+        say_error("no checkpoint in %s yet: starting afresh", folder);
+        return;
+    }
+    say_error("continuing from step %" PRId64 " in %s", run->progress.step, folder);
+    if (run->fingerprint != NULL &&
+        strcmp(run->fingerprint, lks_context_fingerprint(t->session.context)) != 0)
+        say_error("the checkpoint is from another kind of device (%s; here %s): equal bits are "
+                  "not promised",
+                  run->fingerprint, lks_context_fingerprint(t->session.context));
+}
+
+/* Without --resume a folder that is in use is left alone. */
+static lks_status check_folder(const cli_config *config)
+{
+    const char *folder = config_text(config, KEY_CHECKPOINT_PATH);
+    int64_t newest = -1;
+    if (folder == NULL || config_bool(config, KEY_CHECKPOINT_RESUME)) return LKS_OK;
+    const lks_status status = lks_checkpoint_find(folder, &newest);
+    if (status != LKS_OK || newest < 0) return status;
+    return config_fail(config, KEY_CHECKPOINT_PATH,
+                       "is %.200s, which has checkpoints up to step %" PRId64
+                       "; give --resume to continue, or another folder",
+                       folder, newest);
+}
+
+static void print_head(const training *t)
+{
+    const cli_session *s = &t->session;
+    const lks_model_info info = lks_model_get_info(s->model);
+    if (config_bool(t->config, KEY_LOG_QUIET)) return;
+    const int cores = lks_cores();
+    if (cores > info.replicas && !config_has(t->config, KEY_TRAIN_WORKERS))
+        say_error("using %d of %d cores; replicas: %d would use all (other bits)", info.workers,
+                  cores, cores);
+    const long long samples = (long long)lks_dataset_get_info(s->train).samples;
+    const long long tests = (long long)lks_dataset_get_info(s->test).samples;
+    if (t->report.json) {
+        json_t *json = json_pack("{s:s, s:I, s:I, s:i, s:i, s:I}", "event", "start",
+                                 "train_samples", samples, "test_samples", tests, "workers",
+                                 info.workers, "replicas", info.replicas, "parameters",
+                                 (json_int_t)info.parameters);
+        text_print_json(stdout, json, 0);
+        putchar('\n');
+        json_decref(json);
+        return;
+    }
+    say("Train set size: %lld", samples);
+    if (s->valid != NULL)
+        say("Validation set size: %lld", (long long)lks_dataset_get_info(s->valid).samples);
+    say("Test set size: %lld", tests);
+    say("Using %d worker%s.", info.workers, info.workers == 1 ? "" : "s");
+}
+
+static lks_status open_loaders(training *t)
+{
+    lks_status status = session_loader(&t->train, &t->session, t->session.train, true);
+    if (status == LKS_OK && t->session.valid != NULL)
+        status = session_loader(&t->valid, &t->session, t->session.valid, false);
+    if (status == LKS_OK) status = session_loader(&t->test, &t->session, t->session.test, false);
+    return status;
+}
+
+/* The length of the run, and what lks_train() should do. */
+static lks_status fill_opts(training *t, char **config_text_out)
+{
+    const cli_config *config = t->config;
+    const bool dry_run = config_bool(config, KEY_TRAIN_DRY_RUN);
+    const int64_t batches = lks_loader_batches(t->train);
+    const int64_t every = config_int(config, KEY_CHECKPOINT_EVERY_EPOCHS);
+    int64_t epochs = config_has(config, KEY_TRAIN_EPOCHS) ? config_int(config, KEY_TRAIN_EPOCHS)
+                                                          : 0;
+    int64_t steps = config_has(config, KEY_TRAIN_STEPS) ? config_int(config, KEY_TRAIN_STEPS) : 0;
+    if (batches < 1)
+        return lks_fail(LKS_E_INVALID,
+                        "the training data has no whole batch of %" PRId64
+                        "; choose a smaller train.batch_size, or data.drop_last: false",
+                        config_int(config, KEY_TRAIN_BATCH_SIZE));
+    if (epochs > INT64_MAX / batches)
+        return config_fail(config, KEY_TRAIN_EPOCHS,
+                           "is too large for %" PRId64 " batches in an epoch", batches);
+    const lks_schedule schedule = session_schedule(config, epochs, steps, batches);
+    if (dry_run) steps = 1;
+    json_t *json = config_json(config);
+    *config_text_out = text_json(json);
+    json_decref(json);
+    t->opts = (lks_train_opts){
+        .model = t->session.model,
+        .train = t->train,
+        .valid = t->valid,
+        .test = t->test,
+        .schedule = schedule,
+        .epochs = epochs,
+        .steps = steps,
+        .eval_epochs = config_int(config, KEY_VALIDATION_EVERY_EPOCHS),
+        .patience = config_has(config, KEY_VALIDATION_PATIENCE)
+                        ? (int)config_int(config, KEY_VALIDATION_PATIENCE)
+                        : 0,
+        .folder = config_text(config, KEY_CHECKPOINT_PATH),
+        .save_steps = config_has(config, KEY_CHECKPOINT_EVERY_STEPS)
+                          ? config_int(config, KEY_CHECKPOINT_EVERY_STEPS)
+                          : 0,
+        .save_epochs = every > 0 ? every : -1,
+        .keep = (int)config_int(config, KEY_CHECKPOINT_KEEP),
+        .resume = config_bool(config, KEY_CHECKPOINT_RESUME),
+        .config = *config_text_out,
+        .events = {on_step, on_epoch, on_resume, NULL, t},
+    };
+    const bool by_epochs = epochs > 0 && (steps == 0 || epochs * batches < steps);
+    const int64_t last = by_epochs ? epochs * batches : steps;
+    report_begin(&t->report, config, lks_dataset_get_info(t->session.train).samples,
+                 (last + batches - 1) / batches, last, t->session.info.classes > 0);
+    if (t->opts.folder == NULL) return LKS_OK;
+    return lks_dataset_hash(t->session.train, &t->opts.data_hash);
+}
+
+static json_t *record_json(const training *t, uint64_t hash)
+{
+    const lks_model_info info = lks_model_get_info(t->session.model);
+    char text[20];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    json_t *epochs = json_array(), *record = json_object();
+    for (int64_t i = 0; i < t->run.epochs; i++)
+        json_array_append_new(epochs, report_epoch_json(&t->run.history[i]));
+    json_object_set_new(record, "version", json_string(lks_version()));
+    json_object_set_new(record, "build", json_string(lks_build_info()));
+    json_object_set_new(record, "fingerprint",
+                        json_string(lks_context_fingerprint(t->session.context)));
+    json_object_set_new(record, "device", json_string(lks_context_device(t->session.context)));
+    json_object_set_new(record, "config", config_json(t->config));
+    json_object_set_new(record, "workers", json_integer(info.workers));
+    json_object_set_new(record, "replicas", json_integer(info.replicas));
+    json_object_set_new(record, "global_batch", json_integer(info.global_batch));
+    json_object_set_new(record, "parameters", json_integer(info.parameters));
+    json_object_set_new(record, "steps", json_integer(t->run.progress.step));
+    json_object_set_new(record, "epochs", epochs);
+    json_object_set_new(record, "finished", json_boolean(t->run.finished));
+    json_object_set_new(record, "seconds_to_first_step",
+                        t->first_step > 0 ? json_real(t->first_step) : json_null());
+    json_object_set_new(record, "seconds_counted_from",
+                        json_string(t->first_from != NULL ? t->first_from : "process start"));
+    const char *from;
+    json_object_set_new(record, "seconds", json_real(process_seconds(&from)));
+    json_object_set_new(record, "peak_rss_bytes", json_integer(process_peak_bytes()));
+    json_object_set(record, "links", t->links);
+    json_object_set_new(record, "hash", json_string(text));
+    return record;
+}
+
+/* A single batch was trained: see that testing works too. */
+static lks_status dry_test(training *t)
+{
+    lks_metrics sum = {0};
+    lks_batch batch;
+    for (int64_t i = lks_loader_batches(t->test); i > 0; i--) {
+        lks_status status = lks_loader_next(t->test, &batch);
+        if (status == LKS_OK) status = lks_model_evaluate(t->session.model, &batch, &sum);
+        if (status != LKS_OK) return status;
+    }
+    if (!t->report.quiet && !t->report.json) report_test("Test", &sum, t->session.info.classes > 0);
+    return LKS_OK;
+}
+
+static void say_stopped(const training *t, int64_t step)
+{
+    cli_pool pool = {0};
+    if (t->opts.folder == NULL) {
+        say_error("stopped after step %" PRId64 "; nothing is saved without --out DIR", step);
+    } else {
+        say_error("stopped after step %" PRId64 " and saved in %s; to continue: %s", step,
+                  t->opts.folder, cli_command(t->cli, &pool, "--resume"));
+    }
+    pool_clear(&pool);
+}
+
+/* After the last step, by its end or by a signal. */
+static lks_status finish(training *t)
+{
+    uint64_t hash;
+    const int64_t step = lks_model_progress(t->session.model).step;
+    if (t->opts.patience > 0 && t->run.bad_epochs >= t->opts.patience && !t->report.quiet)
+        say_error("stopped early: no better loss in %d evaluations", t->run.bad_epochs);
+    lks_status status = lks_model_hash(t->session.model, &hash);
+    if (status == LKS_OK && config_bool(t->config, KEY_MODEL_SAVE)) {
+        char file[300];
+        snprintf(file, sizeof file, "%.250s.safetensors", config_text(t->config, KEY_MODEL_NAME));
+        status = lks_weights_save(t->session.model, file);
+    }
+    if (status == LKS_OK && config_has(t->config, KEY_LOG_RECORD)) {
+        json_t *record = record_json(t, hash);
+        status = text_write_json(config_text(t->config, KEY_LOG_RECORD), record);
+        json_decref(record);
+    }
+    if (status == LKS_OK) say("hash %016" PRIx64 " step %" PRId64, hash, step);
+    return status;
+}
+
+static lks_status run_training(training *t, int *code)
+{
+    char *config = NULL;
+    lks_status status = check_folder(t->config);
+    if (status == LKS_OK)
+        status = session_open(&t->session, t->config, SESSION_TRAIN | SESSION_TEST);
+    if (status == LKS_OK) status = session_compile(&t->session, 0);
+    if (status == LKS_OK && config_has(t->config, KEY_MODEL_INIT))
+        status = lks_weights_load(t->session.model, config_text(t->config, KEY_MODEL_INIT));
+    if (status == LKS_OK) status = open_loaders(t);
+    if (status == LKS_OK) status = fill_opts(t, &config);
+    if (status == LKS_OK) {
+        print_head(t);
+        stop_watch();
+        status = lks_train(t->session.context, &t->opts, &t->run);
+        report_end(&t->report);
+        if (status == LKS_OK && config_bool(t->config, KEY_TRAIN_DRY_RUN)) status = dry_test(t);
+        if (status == LKS_E_STOPPED && stop_asked() != 0) {
+            *code = 128 + stop_asked();
+            say_stopped(t, t->run.progress.step);
+            status = LKS_OK;
+        }
+        if (status == LKS_OK) status = finish(t);
+    }
+    free(config);
+    return status;
+}
+
+lks_status verb_train(const cli_args *cli, int *code)
+{
+    training t = {.cli = cli, .links = json_array()};
+    lks_status status = cli_configure(&t.config, cli, cli->operand[0]);
+    if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL)
+        config_print(t.config, stdout);
+    else if (status == LKS_OK)
+        status = run_training(&t, code);
+    lks_run_clear(&t.run);
+    lks_loader_destroy(t.train);
+    lks_loader_destroy(t.valid);
+    lks_loader_destroy(t.test);
+    session_close(&t.session);
+    config_destroy(t.config);
+    json_decref(t.links);
+    return status;
+}
