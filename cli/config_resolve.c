@@ -49,8 +49,8 @@ static lks_status settle_names(cli_config *config)
             continue;
         }
         if (chosen == NULL)
-            return config_fail(config, key, "is only for %s %s; there is none", only,
-                               config_rows[name].spec.name);
+            return config_fail(config, key, "is only for %s '%s'; set that too",
+                               config_rows[name].spec.name, only);
         return config_fail(config, key, "is not known to %s; it is for %s '%s'", chosen,
                            config_rows[name].spec.name, only);
     }

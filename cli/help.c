@@ -38,7 +38,11 @@ static void print_option(FILE *out, const cli_option *option)
     }
     const config_row *row = &config_rows[option->key];
     const char *help = option->help != NULL ? option->help : row->help;
-    snprintf(text, sizeof text, "%s%s(%s%s%s)", help, *help != '\0' ? " " : "", row->spec.name,
+    const char *null = strstr(help, "null: "); /* as the file has it; a flag is just not given */
+    if (null == NULL) null = help + strlen(help);
+    const char *rest = *null != '\0' ? null + strlen("null: ") : null;
+    snprintf(text, sizeof text, "%.*s%s%s%s(%s%s%s)", (int)(null - help), help,
+             *null != '\0' ? "default: " : "", rest, *help != '\0' ? " " : "", row->spec.name,
              row->fallback != NULL && option->argument != NULL ? "; default " : "",
              row->fallback != NULL && option->argument != NULL ? row->fallback : "");
     print_wrapped(out, used, text);
