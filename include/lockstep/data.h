@@ -41,8 +41,8 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_from_arrays(lks_dataset **out, lks_co
 
 /*
  * IDX files: images (or any u8 samples) and labels, plain or .gz, read by mmap where plain. Every
- * label is checked to be below `classes` (0: the largest label + 1). One channel is added to
- * 2-dimensional samples: rows, columns, 1.
+ * label is checked to be below `classes` (0: the largest label + 1). `labels` NULL: images alone, to
+ * predict from; every target is 0. One channel is added to 2-dimensional samples: rows, columns, 1.
  */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_idx(lks_dataset **out, lks_context *context,
                                                     const char *images, const char *labels,

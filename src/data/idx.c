@@ -146,7 +146,8 @@ static void close_idx(void *user)
     lki_free(set->context, set, sizeof *set);
 }
 
-/* Checks the labels and widens them to what a batch wants. *classes 0: found from the labels. */
+/* Checks the labels and widens them to what a batch wants. *classes 0: found from the labels.
+ * `from` NULL: there are none, and every target is 0. */
 static lks_status read_labels(idx *set, const char *path, const uint8_t *from, int64_t *classes)
 {
     void *memory = NULL;
@@ -154,6 +155,10 @@ static lks_status read_labels(idx *set, const char *path, const uint8_t *from, i
     LKI_TRY(lki_alloc(set->context, &memory, (size_t)set->count * sizeof *set->labels, "labels"));
     set->labels = memory;
     for (int64_t i = 0; i < set->count; i++) {
+        if (!from) {
+            set->labels[i] = 0;
+            continue;
+        }
         if (*classes > 0 && from[i] >= *classes)
             return LKI_FAIL(LKS_E_FORMAT,
                             "'%s': label number %" PRId64 " is %d, expected 0 to %" PRId64
@@ -169,13 +174,15 @@ static lks_status read_labels(idx *set, const char *path, const uint8_t *from, i
 static lks_status load(idx *set, const char *images, const char *labels, lks_dataset_info *info)
 {
     lki_file file = {0};
-    header x, y;
+    header x, y = {0};
     lks_status status = lki_file_open(&set->images, set->context, images);
     if (status != LKS_OK) return status;
     LKI_TRY(read_header(&set->images, images, false, &x));
-    LKI_TRY(lki_file_open(&file, set->context, labels));
-    LKI_TRY_OR(status, done, read_header(&file, labels, true, &y));
-    if (x.count != y.count) {
+    if (labels) {
+        LKI_TRY(lki_file_open(&file, set->context, labels));
+        LKI_TRY_OR(status, done, read_header(&file, labels, true, &y));
+    }
+    if (labels && x.count != y.count) {
         status = LKI_FAIL(LKS_E_FORMAT,
                           "'%s' has %" PRId64 " images but '%s' has %" PRId64
                           " labels, expected as many; are they of the same data set?",
@@ -183,7 +190,8 @@ static lks_status load(idx *set, const char *images, const char *labels, lks_dat
         goto done;
     }
     set->count = x.count;
-    LKI_TRY_OR(status, done, read_labels(set, labels, file.data + y.bytes, &info->classes));
+    const uint8_t *values = labels ? file.data + y.bytes : NULL;
+    LKI_TRY_OR(status, done, read_labels(set, labels, values, &info->classes));
     if (x.sample.ndim == 2) x.sample.dim[x.sample.ndim++] = 1;
     info->samples = x.count;
     info->shape = x.sample;
@@ -201,9 +209,7 @@ lks_status lks_dataset_open_idx(lks_dataset **out, lks_context *context, const c
     lks_status status;
 
     *out = NULL;
-    if (!images || !labels)
-        return LKI_FAIL(LKS_E_INVALID, "IDX data set: no path of %s was given, expected both",
-                        images ? "labels" : "images");
+    if (!images) return LKI_FAIL(LKS_E_INVALID, "IDX data set: no path of images was given");
     if (classes < 0 || classes > 256)
         return LKI_FAIL(LKS_E_INVALID,
                         "IDX data set '%s': %" PRId64
