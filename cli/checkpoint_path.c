@@ -48,7 +48,7 @@ checkpoint_kind checkpoint_kind_of(const char *path)
     bool is_step = split(&pool, path, &folder, &step);
     /* The tensors of a save that was cut off have no JSON beside them. */
     if (is_step)
-        is_step = access(pool_format(&pool, "%s/step-%" PRId64 ".json", folder, step), F_OK) == 0;
+        is_step = access(pool_format(&pool, "%s/step-%08" PRId64 ".json", folder, step), F_OK) == 0;
     pool_clear(&pool);
     if (is_step) return PATH_STEP;
     return ends_with(path, ".safetensors") ? PATH_TENSORS : PATH_OTHER;
@@ -56,7 +56,7 @@ checkpoint_kind checkpoint_kind_of(const char *path)
 
 const char *checkpoint_tensors(cli_pool *pool, const char *folder, int64_t step)
 {
-    return pool_format(pool, "%s/step-%" PRId64 ".safetensors", folder, step);
+    return pool_format(pool, "%s/step-%08" PRId64 ".safetensors", folder, step);
 }
 
 lks_status checkpoint_resolve(checkpoint_path *out, cli_pool *pool, const char *path)

@@ -150,9 +150,10 @@ static void add_metrics(json_t *json, const char *set, const lks_metrics *metric
     json_object_set_new(json, key, json_integer(metrics->samples));
 }
 
-json_t *report_epoch_json(const lks_epoch *epoch)
+json_t *report_epoch_json(const char *event, const lks_epoch *epoch)
 {
     json_t *json = json_object();
+    if (event != NULL) json_object_set_new(json, "event", json_string(event));
     json_object_set_new(json, "epoch", json_integer(epoch->epoch));
     add_metrics(json, "train", &epoch->train);
     add_metrics(json, "valid", &epoch->valid);
@@ -169,9 +170,7 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     r->step_clock = process_clock(); /* evaluation is not the next step's time */
     if (r->quiet) return;
     if (r->json) {
-        json_t *json = report_epoch_json(epoch);
-        json_object_set_new(json, "event", json_string("epoch"));
-        print_json(json);
+        print_json(report_epoch_json("epoch", epoch));
         return;
     }
     if (epoch->valid.samples > 0) report_test("Validation", &epoch->valid, r->has_classes);

@@ -31,7 +31,7 @@ void report_end(cli_report *report); /* removes the bar */
 /* "Test set: Average loss: ..." with an empty line before and after. */
 void report_test(const char *what, const lks_metrics *metrics, bool has_classes);
 
-/* An epoch for JSON lines and the record. */
-json_t *report_epoch_json(const lks_epoch *epoch);
+/* An epoch for JSON lines, with "event", and for the record, without (NULL). */
+json_t *report_epoch_json(const char *event, const lks_epoch *epoch);
 
 #endif

@@ -171,7 +171,7 @@ static json_t *record_json(const training *t, uint64_t hash)
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     json_t *epochs = json_array(), *record = json_object();
     for (int64_t i = 0; i < t->run.epochs; i++)
-        json_array_append_new(epochs, report_epoch_json(&t->run.history[i]));
+        json_array_append_new(epochs, report_epoch_json(NULL, &t->run.history[i]));
     json_object_set_new(record, "version", json_string(lks_version()));
     json_object_set_new(record, "build", json_string(lks_build_info()));
     json_object_set_new(record, "fingerprint",
