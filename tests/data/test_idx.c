@@ -430,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_plain_and_gzip),
         TEST(reads_one_to_four_dimensions),
+        TEST(reads_images_alone),
         TEST(refuses_what_is_not_there),
         TEST(refuses_swapped_files),
         TEST(refuses_bad_magic),
