@@ -88,7 +88,8 @@ static lks_status check_finite(const lks_state_info *info, const void *data, int
         if (isfinite(value[i])) continue;
         return LKI_FAIL(LKS_E_NUMERIC,
                         "%s '%s' is not finite after step %" PRId64 ": element %zu is %g; it is "
-                        "not saved; lower the learning rate, and continue from what was saved last",
+                        "not saved; look for data that is not finite, or lower the learning rate, "
+                        "and continue from what was saved last",
                         info->kind == LKS_PARAMETER ? "parameter" : "buffer", info->name, step, i,
                         (double)value[i]);
     }
