@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""What PyTorch computes for operations and optimizers, for tests/op/test_goldens.c.
+
+Usage: ops.py > tests/op/golden/ops.json   (needs torch)
+
+Inputs, parameters and output gradients follow from an integer formula that the test has too, so
+only results are kept. They are computed in float64 from values that are exact in f32. Images are
+height, width, channels in the file and in the formula's order.
+"""
+import json
+
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+
+IN, WEIGHT, BIAS, D_OUT, TARGET, LABEL, MEAN, VARIANCE = range(8)  # salts of the formula
+
+
+def hashed(i, salt):
+    return (i * 2654435761 + salt * 40503 * 65537) % 2**32
+
+
+def values(shape, salt):
+    """In [-1, 1), multiples of 2^-23."""
+    count = torch.Size(shape).numel()
+    return torch.tensor([(hashed(i, salt) >> 8) / 2**23 - 1 for i in range(count)]).reshape(shape)
+
+
+def f32(x):
+    """The value that a float in C has."""
+    return torch.tensor(x, dtype=torch.float32).double().item()
+
+
+def to_torch(x):
+    return x.permute(0, 3, 1, 2) if x.dim() == 4 else x
+
+
+def from_torch(x):
+    return x.permute(0, 2, 3, 1) if x.dim() == 4 else x
+
+
+def numbers(x):
+    return [float(f"{v:.10g}") for v in x.detach().reshape(-1).tolist()]
+
+
+def conv2d(case, x, w, b):
+    return F.conv2d(x, w, b, case.get("stride", [1, 1]), case.get("padding", [0, 0]),
+                    case.get("dilation", [1, 1]), case.get("groups", 1))
+
+
+def conv2d_shapes(case):
+    return ([case["filters"], case["in"][2] // case.get("groups", 1), *case["kernel"]],
+            [case["filters"]])
+
+
+def batch_norm(case, x, w, b):
+    mean, variance = running(case)
+    return F.batch_norm(x, mean, variance, w, b, not case.get("eval", False),
+                        f32(case.get("momentum", 0.1)), f32(case.get("epsilon", 1e-5)))
+
+
+def running(case):
+    channels = [case["in"][-1]]
+    return values(channels, MEAN), values(channels, VARIANCE) / 2 + 0.75
+
+
+def pool_arguments(case):
+    return case["kernel"], case.get("stride", case["kernel"]), case.get("padding", [0, 0])
+
+
+def labels(case):
+    return torch.tensor([hashed(i, LABEL) % case["in"][0] for i in range(case["count"])])
+
+
+def mse(case, x):
+    target = to_torch(values([case["count"], *case["in"]], TARGET))
+    return ((x - target) ** 2).flatten(1).mean(1)
+
+
+OPERATIONS = {
+    "conv2d": conv2d,
+    "dense": lambda case, x, w, b: F.linear(x, w, b),
+    "batch_norm": batch_norm,
+    "max_pool": lambda case, x: F.max_pool2d(x, *pool_arguments(case)),
+    "avg_pool": lambda case, x: F.avg_pool2d(x, *pool_arguments(case)),
+    "global_avg_pool": lambda case, x: F.adaptive_avg_pool2d(x, 1).flatten(1),
+    "relu": lambda case, x: F.relu(x),
+    "flatten": lambda case, x: x.flatten(1),
+    "log_softmax": lambda case, x: F.log_softmax(x, 1),
+    "cross_entropy": lambda case, x: F.cross_entropy(
+        x, labels(case), reduction="none", label_smoothing=f32(case.get("label_smoothing", 0.0))),
+    "nll": lambda case, x: F.nll_loss(x, labels(case), reduction="none"),
+    "mse": mse,
+}
+
+SHAPES = {  # of weight and bias
+    "conv2d": conv2d_shapes,
+    "dense": lambda case: ([case["units"], case["in"][0]], [case["units"]]),
+    "batch_norm": lambda case: ([case["in"][-1]], [case["in"][-1]]),
+}
+
+CASES = [
+    {"op": "conv2d", "count": 2, "in": [6, 5, 3], "filters": 4, "kernel": [3, 3]},
+    {"op": "conv2d", "count": 1, "in": [7, 8, 2], "filters": 3, "kernel": [3, 2],
+     "stride": [2, 3], "padding": [1, 1]},
+    {"op": "conv2d", "count": 2, "in": [7, 7, 2], "filters": 2, "kernel": [3, 3],
+     "padding": [2, 1], "dilation": [2, 3]},
+    {"op": "conv2d", "count": 2, "in": [5, 5, 4], "filters": 6, "kernel": [3, 3],
+     "padding": [1, 1], "groups": 2},
+    {"op": "conv2d", "count": 1, "in": [6, 6, 3], "filters": 6, "kernel": [3, 3], "groups": 3,
+     "stride": [2, 1]},
+    {"op": "conv2d", "count": 3, "in": [3, 4, 2], "filters": 2, "kernel": [3, 4],
+     "no_bias": True},
+    {"op": "conv2d", "count": 2, "in": [1, 1, 5], "filters": 2, "kernel": [3, 3],
+     "padding": [1, 1]},
+    {"op": "dense", "count": 4, "in": [13], "units": 7},
+    {"op": "dense", "count": 1, "in": [1], "units": 2, "no_bias": True},
+    {"op": "batch_norm", "count": 3, "in": [3, 2, 4]},
+    {"op": "batch_norm", "count": 5, "in": [6], "momentum": 0.3, "epsilon": 0.01},
+    {"op": "batch_norm", "count": 2, "in": [2, 3, 4], "eval": True},
+    {"op": "max_pool", "count": 2, "in": [6, 5, 3], "kernel": [2, 2]},
+    {"op": "max_pool", "count": 1, "in": [7, 7, 2], "kernel": [3, 3], "stride": [2, 1],
+     "padding": [1, 0]},
+    {"op": "avg_pool", "count": 2, "in": [6, 5, 3], "kernel": [2, 2]},
+    {"op": "avg_pool", "count": 1, "in": [7, 7, 2], "kernel": [3, 2], "stride": [2, 1],
+     "padding": [1, 1]},
+    {"op": "global_avg_pool", "count": 2, "in": [3, 5, 4]},
+    {"op": "relu", "count": 2, "in": [17]},
+    {"op": "flatten", "count": 2, "in": [3, 2, 4]},
+    {"op": "log_softmax", "count": 3, "in": [10]},
+    {"op": "cross_entropy", "count": 4, "in": [10]},
+    {"op": "cross_entropy", "count": 4, "in": [7], "label_smoothing": 0.1},
+    {"op": "nll", "count": 4, "in": [6]},
+    {"op": "mse", "count": 3, "in": [2, 3, 2]},
+]
+
+
+def run(case):
+    x = values([case["count"], *case["in"]], IN).requires_grad_()
+    parameters = []
+    if case["op"] in SHAPES:
+        parameters = [values(shape, salt).requires_grad_()
+                      for shape, salt in zip(SHAPES[case["op"]](case), (WEIGHT, BIAS))]
+    if case.get("no_bias"):
+        parameters.pop()
+    given = parameters + [None] if case.get("no_bias") else parameters
+    out = from_torch(OPERATIONS[case["op"]](case, to_torch(x), *given))
+    result = dict(case, out=numbers(out))
+    if case.get("eval"):
+        return result
+    out.backward(values(out.shape, D_OUT))
+    result["d_in"] = numbers(x.grad)
+    result["d_param"] = [numbers(p.grad) for p in parameters]
+    if case["op"] == "batch_norm":
+        mean, variance = running(case)
+        F.batch_norm(to_torch(x), mean, variance, None, None, True, f32(case.get("momentum", 0.1)))
+        result["running"] = [numbers(mean), numbers(variance)]
+    return result
+
+
+OPTIMIZERS = [
+    {"kind": "SGD", "lr": 0.1},
+    {"kind": "SGD", "lr": 0.1, "weight_decay": 0.05},
+    {"kind": "SGD", "lr": 0.1, "momentum": 0.9},
+    {"kind": "SGD", "lr": 0.1, "momentum": 0.9, "dampening": 0.25, "weight_decay": 0.01},
+    {"kind": "SGD", "lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+    {"kind": "Adam", "lr": 0.05},
+    {"kind": "Adam", "lr": 0.05, "weight_decay": 0.05, "betas": [0.8, 0.99], "eps": 1e-3},
+    {"kind": "Adadelta", "lr": 1.0},
+    {"kind": "Adadelta", "lr": 2.0, "rho": 0.8, "eps": 1e-3, "weight_decay": 0.05},
+]
+STEPS, WEIGHTS = 20, 6
+
+
+def descend(case, dtype):
+    """w after each step on sum of (1 + c) (w - t)^2 / 2, with c and t from the formula."""
+    curvature = values([WEIGHTS], WEIGHT).abs().to(dtype) + 1
+    target = values([WEIGHTS], TARGET).to(dtype)
+    w = values([WEIGHTS], IN).to(dtype).requires_grad_()
+    settings = {k: v for k, v in case.items() if k != "kind"}
+    for key, value in settings.items():
+        if isinstance(value, list):
+            settings[key] = tuple(f32(v) for v in value)
+        elif not isinstance(value, bool):
+            settings[key] = f32(value)
+    optimizer = getattr(torch.optim, case["kind"])([w], **settings)
+    steps = []
+    for _ in range(STEPS):
+        w.grad = (curvature * (w - target)).detach()
+        optimizer.step()
+        steps.append(w.detach().double().clone())
+    return torch.stack(steps)
+
+
+def optimizer(case):
+    """Also how far PyTorch in float32 is from PyTorch in float64, at most: the test's measure."""
+    exact, single = descend(case, torch.float64), descend(case, torch.float32)
+    return dict(case, w=numbers(exact), float32=float(f"{(exact - single).abs().max():.3g}"))
+
+
+print("{")
+print(f'"made_with": "torch {torch.__version__}",')
+print('"operations": [')
+print(",\n".join(json.dumps(run(case), separators=(",", ":")) for case in CASES))
+print("],")
+print('"optimizers": [')
+print(",\n".join(json.dumps(optimizer(case), separators=(",", ":")) for case in OPTIMIZERS))
+print("]")
+print("}")
