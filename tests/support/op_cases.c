@@ -100,6 +100,11 @@ static lks_tensor *random_conv2d(lks_graph *graph, lks_tensor *x, lkt_random *ra
     const lks_shape in = lks_tensor_shape(x);
     lks_conv2d_opts opts = {.no_bias = chance(random, 4)};
 
+    if (chance(random, 3) && in.dim[0] > 2 && in.dim[1] > 2) /* as most networks have it */
+        return lks_conv2d(graph, x,
+                          &(lks_conv2d_opts){.filters = PICK(random, 8, 16, 32),
+                                             .kernel = {3, 3},
+                                             .padding = {chance(random, 2), 0}});
     for (int i = 0; i < 2; i++)
         random_window(in.dim[i], &opts.kernel[i], &opts.stride[i], &opts.padding[i],
                       &opts.dilation[i], random);
@@ -116,8 +121,11 @@ static lks_tensor *random_pool(lks_graph *graph, lks_tensor *x, lki_op_id op, bo
                                lkt_random *random)
 {
     const lks_shape in = lks_tensor_shape(x);
-    lks_pool_opts opts = {0};
+    lks_pool_opts opts = {.kernel = {2, 2}};
 
+    if (chance(random, 3) && in.dim[0] > 1 && in.dim[1] > 1) /* as most networks have it */
+        return op == LKI_OP_MAX_POOL ? lks_max_pool(graph, x, &opts)
+                                     : lks_avg_pool(graph, x, &opts);
     for (int i = 0; i < 2; i++) {
         opts.kernel[i] = chance(random, 5) ? in.dim[i] : PICK(random, 1, 2, 2, 3);
         if (exact && op == LKI_OP_AVG_POOL) opts.kernel[i] = PICK(random, 1, 2, 4);
