@@ -17,14 +17,12 @@ static const char *source_name(const char *file)
     return name;
 }
 
-lks_status lki_fail_at(const char *file, int line, lks_status status, const char *format, ...)
+static void fill(const char *file, int line, lks_status status, const char *format,
+                 va_list arguments)
 {
     /* The arguments may point into the record itself, so the sentence is made beside it. */
     char message[sizeof last_error.message];
-    va_list arguments;
-    va_start(arguments, format);
     const int length = vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
     if (length < 0) snprintf(message, sizeof message, "%s", lks_status_text(status));
     if (length >= (int)sizeof message) memcpy(message + sizeof message - 4, "...", 4);
 
@@ -32,6 +30,23 @@ lks_status lki_fail_at(const char *file, int line, lks_status status, const char
     last_error.file = source_name(file);
     last_error.line = line;
     memcpy(last_error.message, message, strlen(message) + 1);
+}
+
+lks_status lki_fail_at(const char *file, int line, lks_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fill(file, line, status, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+lks_status lks_fail(lks_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fill("the calling program", 0, status, format, arguments);
+    va_end(arguments);
     return status;
 }
 

@@ -49,13 +49,17 @@ static lks_status fail_io(const char *what, const char *path, int error)
         break;
     }
     if (!advice) advice = strerror(error);
-    return LKI_FAIL(LKS_E_IO, "cannot %s '%s': %s", what, path, advice);
+    /* Of a path that would leave no space for the reason, the end says most. */
+    const size_t length = strlen(path), most = 400;
+    const bool cut = length > most;
+    return LKI_FAIL(LKS_E_IO, "cannot %s '%s%s': %s", what, cut ? "..." : "",
+                    cut ? path + length - most : path, advice);
 }
 
 lks_status lki_file_open(lki_file *out, lks_context *context, const char *path)
 {
     *out = (lki_file){.context = context};
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* pipes do not wait */
     if (descriptor < 0) return fail_io("open", path, errno);
     lks_status status = LKS_OK;
     struct stat info;

@@ -1,33 +1,312 @@
-/* Files: reading, gzip, whole writes. */
+/* Files: reading, and writing whole or not at all. Damaged gzip is in test_gzip. */
 #include "support/test.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/context.h"
 #include "base/file.h"
 
-static void writes_and_reads(void **state)
+static char path[4300];
+
+/* The path of a name in the test's folder; valid until the next call. */
+static const char *in_folder(const char *folder, const char *name)
+{
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static int entries(const char *folder)
+{
+    DIR *open_folder = opendir(folder);
+    int found = 0;
+    while (open_folder && readdir(open_folder)) found++;
+    if (open_folder) closedir(open_folder);
+    return found - 2; /* without "." and ".." */
+}
+
+static lks_status write_file(const char *name, const void *data, size_t bytes)
+{
+    lki_writer *writer;
+    lks_status status = lki_writer_open(&writer, NULL, name);
+    if (status != LKS_OK) return status;
+    status = lki_writer_write(writer, data, bytes);
+    const lks_status committed = lki_writer_commit(writer);
+    return status != LKS_OK ? status : committed;
+}
+
+static int setup(void **state)
+{
+    *state = (void *)(uintptr_t)lkt_make_folder();
+    return 0;
+}
+
+static int teardown(void **state)
 {
     (void)state;
-    char path[4200];
-    snprintf(path, sizeof path, "%s/a/b/file", lkt_make_folder());
-    *strrchr(path, '/') = '\0';
-    LKT_OK(lki_folder_make(path));
-    strcat(path, "/file");
-    lki_writer *writer;
-    LKT_OK(lki_writer_open(&writer, NULL, path));
-    LKT_OK(lki_writer_write(writer, "hello", 5));
-    LKT_OK(lki_writer_commit(writer));
-    lki_file file;
-    LKT_OK(lki_file_open(&file, NULL, path));
-    assert_int_equal(file.bytes, 5);
-    assert_memory_equal(file.data, "hello", 5);
-    lki_file_close(&file);
     lkt_remove_folder();
+    return 0;
 }
+
+/* What was written in parts of any size is what is read. */
+static void writes_and_reads(void **state)
+{
+    enum { MOST = 400000 };
+    uint8_t *data = malloc(MOST);
+    assert_non_null(data);
+    lkt_random random = lkt_random_make("writes_and_reads", 1);
+    for (int i = 0; i < MOST; i++) data[i] = (uint8_t)lkt_random_bits(&random);
+    data[0] = 1; /* not gzip */
+    const char *name = in_folder(*state, "file");
+    for (int round = 0; round < 40; round++) {
+        const size_t total = round == 0 ? 0 : (size_t)lkt_random_below(&random, MOST);
+        lki_writer *writer;
+        LKT_OK(lki_writer_open(&writer, NULL, name));
+        for (size_t at = 0; at < total;) {
+            size_t part = (size_t)lkt_random_below(&random, round % 2 ? 1000 : 150000);
+            if (part > total - at) part = total - at;
+            LKT_OK(lki_writer_write(writer, data + at, part));
+            at += part;
+        }
+        assert_int_equal(entries(*state), round == 0 ? 1 : 2); /* the temporary, and the old one */
+        LKT_OK(lki_writer_commit(writer));
+        assert_int_equal(entries(*state), 1);
+        lki_file file;
+        LKT_OK(lki_file_open(&file, NULL, name));
+        assert_int_equal(file.bytes, total);
+        if (total) assert_memory_equal(file.data, data, total);
+        assert_int_equal(file.mapped, total > 0);
+        lki_file_close(&file);
+        assert_null(file.data);
+        lki_file_close(&file); /* zeroed is fine */
+    }
+    free(data);
+}
+
+static void abandoned(void **state)
+{
+    const char *name = in_folder(*state, "file");
+    LKT_OK(write_file(name, "old", 3));
+    lki_writer *writer;
+    LKT_OK(lki_writer_open(&writer, NULL, name));
+    LKT_OK(lki_writer_write(writer, "new", 3));
+    lki_writer_abandon(writer);
+    lki_writer_abandon(NULL);
+    assert_int_equal(entries(*state), 1);
+    lki_file file;
+    LKT_OK(lki_file_open(&file, NULL, name));
+    assert_memory_equal(file.data, "old", 3);
+    lki_file_close(&file);
+}
+
+static void cannot_open(void **state)
+{
+    lki_file file;
+    LKT_FAILS(LKS_E_IO, "missing': there is no such file",
+              lki_file_open(&file, NULL, in_folder(*state, "missing")));
+    assert_null(file.data);
+    LKT_FAILS(LKS_E_IO, "it is a folder, expected a file", lki_file_open(&file, NULL, *state));
+    LKT_FAILS(LKS_E_IO, "cannot open ''", lki_file_open(&file, NULL, ""));
+    assert_int_equal(mkfifo(in_folder(*state, "pipe"), 0600), 0);
+    LKT_FAILS(LKS_E_IO, "not a regular file", lki_file_open(&file, NULL, path));
+    LKT_FAILS(LKS_E_IO, "not a regular file", lki_file_open(&file, NULL, "/dev/null"));
+    LKT_OK(write_file(in_folder(*state, "plain"), "x", 1));
+    LKT_FAILS(LKS_E_IO, "a part of the path is not a folder",
+              lki_file_open(&file, NULL, in_folder(*state, "plain/below")));
+}
+
+static void cannot_write(void **state)
+{
+    lki_writer *writer = (lki_writer *)state;
+    LKT_FAILS(LKS_E_IO, "there is no such file or folder",
+              lki_writer_open(&writer, NULL, in_folder(*state, "missing/file")));
+    assert_null(writer);
+    LKT_FAILS(LKS_E_IO, "it is a folder", lki_writer_open(&writer, NULL, *state));
+    LKT_FAILS(LKS_E_IO, "it is a folder", lki_writer_open(&writer, NULL, in_folder(*state, "")));
+    LKT_FAILS(LKS_E_IO, "cannot write '/dev/null': it is not a regular file",
+              lki_writer_open(&writer, NULL, "/dev/null"));
+    char longest[5000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    LKT_FAILS(LKS_E_IO, "too long", lki_writer_open(&writer, NULL, longest));
+    longest[300] = '\0';
+    LKT_FAILS(LKS_E_IO, "too long", lki_writer_open(&writer, NULL, in_folder(*state, longest)));
+    assert_int_equal(entries(*state), 0);
+}
+
+/* A path without a folder, and one in the root, have folders too. */
+static void plain_names(void **state)
+{
+    char before[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(*state), 0);
+    LKT_OK(write_file("plain", "x", 1));
+    LKT_OK(write_file("./dotted", "x", 1));
+    assert_int_equal(entries("."), 2);
+    assert_int_equal(chdir(before), 0);
+}
+
+static void folders(void **state)
+{
+    LKT_OK(lki_folder_make(in_folder(*state, "a/b//c/")));
+    LKT_OK(lki_folder_make(in_folder(*state, "a/b/c")));
+    LKT_OK(write_file(in_folder(*state, "a/b/c/file"), "x", 1));
+    LKT_FAILS(LKS_E_IO, "a part of the path is not a folder",
+              lki_folder_make(in_folder(*state, "a/b/c/file")));
+    LKT_FAILS(LKS_E_IO, "a part of the path is not a folder",
+              lki_folder_make(in_folder(*state, "a/b/c/file/below")));
+    LKT_FAILS(LKS_E_IO, "cannot make the folder ''", lki_folder_make(""));
+    LKT_OK(lki_folder_make("/"));
+    LKT_OK(lki_folder_make("."));
+}
+
+/* A call that the kernel refuses while a file of two buffers is written: the sentence, and that the
+ * old file and nothing else is there. */
+typedef struct refusal {
+    const char *folder;
+    long call;
+    int error;
+    const char *sentence;
+    bool no_seccomp;
+} refusal;
+
+static int write_refused(void *user)
+{
+    const refusal *how = user;
+    static uint8_t data[200000];
+    const char *name = in_folder(how->folder, "file");
+    if (!lkt_refuse(how->call, how->error)) return 77;
+    lki_writer *writer;
+    lks_status status = lki_writer_open(&writer, NULL, name);
+    if (status == LKS_OK) {
+        status = lki_writer_write(writer, data, sizeof data);
+        if (status != LKS_OK) { /* everything after gives the same failure */
+            lks_fail(LKS_E_BUG, "another");
+            LKT_CHECK(lki_writer_write(writer, "x", 1) == status);
+            LKT_CHECK(strstr(lks_last_error()->message, how->sentence));
+            lks_fail(LKS_E_BUG, "another");
+        }
+        status = lki_writer_commit(writer);
+    } else {
+        LKT_CHECK(writer == NULL);
+    }
+    LKT_CHECK(status == LKS_E_IO && lks_last_error()->status == LKS_E_IO);
+    LKT_CHECK(strstr(lks_last_error()->message, how->sentence));
+    return 0;
+}
+
+static void check_old_file(const char *folder)
+{
+    assert_int_equal(entries(folder), 1);
+    lki_file file;
+    LKT_OK(lki_file_open(&file, NULL, in_folder(folder, "file")));
+    assert_int_equal(file.bytes, 3);
+    assert_memory_equal(file.data, "old", 3);
+    lki_file_close(&file);
+}
+
+static void refused_writes(void **state)
+{
+    refusal ways[] = {
+        {.call = SYS_write,
+         .error = ENOSPC,
+         .sentence = "': no space left on the device; free some"},
+        {.call = SYS_write, .error = EDQUOT, .sentence = "the disk quota is used up"},
+        {.call = SYS_write, .error = EIO, .sentence = "error"},
+        {.call = SYS_fsync, .error = ENOSPC, .sentence = "no space left on the device"},
+        {.call = SYS_openat, .error = EROFS, .sentence = "the file system is read-only; give"},
+        {.call = SYS_openat, .error = EACCES, .sentence = "no permission; change the permissions"},
+#ifdef SYS_rename
+        {.call = SYS_rename, .error = EACCES, .sentence = "no permission"},
+#endif
+    };
+    LKT_OK(write_file(in_folder(*state, "file"), "old", 3));
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        ways[i].folder = *state;
+        const int result = lkt_in_child(write_refused, &ways[i]);
+        if (result == 77) {
+            print_message("the kernel lets no process refuse its own calls (seccomp)\n");
+            skip();
+        }
+        assert_int_equal(result, 0);
+        check_old_file(*state);
+    }
+}
+
+/* The same with a limit on the size of files, which needs no seccomp. */
+static int write_beyond_limit(void *user)
+{
+    const char *name = in_folder(user, "file");
+    signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit limit = {.rlim_cur = 100000, .rlim_max = 100000};
+    LKT_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    static uint8_t data[200000];
+    LKT_CHECK(write_file(name, data, 100000) == LKS_OK);
+    LKT_CHECK(write_file(name, "old", 3) == LKS_OK);
+    LKT_CHECK(write_file(name, data, 100001) == LKS_E_IO);
+    LKT_CHECK(strstr(lks_last_error()->message, "larger than is allowed"));
+    return 0;
+}
+
+static void size_limit(void **state)
+{
+    assert_int_equal(lkt_in_child(write_beyond_limit, *state), 0);
+    check_old_file(*state);
+}
+
+static void read_only_folder(void **state)
+{
+    if (geteuid() == 0) {
+        print_message("root may write anywhere: not tested with a real folder, but refused_writes "
+                      "has the same errors\n");
+        skip();
+    }
+    LKT_OK(write_file(in_folder(*state, "file"), "old", 3));
+    assert_int_equal(chmod(*state, 0500), 0);
+    LKT_FAILS(LKS_E_IO, "no permission", write_file(path, "new", 3));
+    LKT_FAILS(LKS_E_IO, "no permission", lki_folder_make(in_folder(*state, "below")));
+    assert_int_equal(chmod(*state, 0700), 0);
+    assert_int_equal(chmod(in_folder(*state, "file"), 0), 0);
+    lki_file file;
+    LKT_FAILS(LKS_E_IO, "no permission", lki_file_open(&file, NULL, path));
+}
+
+static void no_memory(void **state)
+{
+    lkt_heap heap = {.fail_at = 1};
+    lks_context context = {.opts = {.allocator = lkt_heap_allocator(&heap)}};
+    assert_int_equal(pthread_mutex_init(&context.lock, NULL), 0);
+    lki_writer *writer = (lki_writer *)state;
+    LKT_FAILS(LKS_E_NOMEM, "write buffer",
+              lki_writer_open(&writer, &context, in_folder(*state, "file")));
+    assert_null(writer);
+    assert_int_equal(entries(*state), 0);
+    LKT_OK(lki_writer_open(&writer, &context, path));
+    LKT_OK(lki_writer_commit(writer));
+    LKT_OK(lki_writer_open(&writer, &context, path));
+    lki_writer_abandon(writer);
+    LKT_FAILS(LKS_E_IO, "it is a folder", lki_writer_open(&writer, &context, *state));
+    assert_int_equal(heap.live, 0);
+    assert_int_equal(heap.errors, 0);
+    pthread_mutex_destroy(&context.lock);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(writes_and_reads)};
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(writes_and_reads), IN_FOLDER(abandoned),   IN_FOLDER(cannot_open),
+        IN_FOLDER(cannot_write),     IN_FOLDER(plain_names), IN_FOLDER(folders),
+        IN_FOLDER(refused_writes),   IN_FOLDER(size_limit),  IN_FOLDER(read_only_folder),
+        IN_FOLDER(no_memory),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

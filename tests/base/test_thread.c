@@ -1,20 +1,15 @@
 /* The workers: jobs, barriers, floating-point state, and what they must not do. */
 #include "support/test.h"
 
-#include <errno.h>
-#include <float.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "base/context.h"
 #include "base/machine.h"
@@ -80,11 +75,244 @@ static void barriers(void **state)
     }
 }
 
+/* What each worker finds about itself. */
+typedef struct finding {
+    cpu_set_t cpus;
+    bool signals_blocked, flushes, rounds_to_nearest;
+    unsigned state;
+    volatile double tiny; /* denormal; volatile, so that the compiler computes nothing itself */
+} finding;
+
+static unsigned float_state(void)
+{
+#if defined(__x86_64__)
+    return _mm_getcsr();
+#else
+    return 0;
+#endif
+}
+
+static void look_around(void *user, int worker)
+{
+    finding *found = (finding *)user + worker;
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    found->signals_blocked = sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) &&
+                             sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGALRM);
+    sched_getaffinity(0, sizeof found->cpus, &found->cpus);
+    found->state = float_state();
+    volatile double one = 1, small = 0x1p-53, smallest = 0x1p-1022;
+    found->rounds_to_nearest = one + small == one && -one - small == -one;
+    /* A denormal result and a denormal operand are both zero. */
+    found->flushes = smallest / 2 == 0 && found->tiny * 0x1p60 == 0;
+}
+
+static void surroundings(void **state)
+{
+    (void)state;
+    const int cores = lks_cores(), allowed = lki_allowed_cpus(NULL, 0);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        finding found[MOST] = {{.state = 0}};
+        for (int w = 0; w < counts[i]; w++) found[w].tiny = 0x1p-1030;
+        sigset_t before, after; /* of which the kernel fills in a part */
+        memset(&before, 0, sizeof before);
+        memset(&after, 0, sizeof after);
+        pthread_sigmask(SIG_BLOCK, NULL, &before);
+        const unsigned caller = float_state();
+        lki_workers *workers;
+        LKT_OK(lki_workers_create(&workers, NULL, counts[i]));
+        lki_workers_run(workers, look_around, found);
+        lki_workers_destroy(workers);
+        assert_int_equal(float_state(), caller);
+        pthread_sigmask(SIG_BLOCK, NULL, &after);
+        assert_memory_equal(&before, &after, sizeof before);
+
+        const bool pinned = counts[i] <= cores && counts[i] * 2 > cores && cores == allowed;
+        cpu_set_t together;
+        CPU_ZERO(&together);
+        for (int w = 0; w < counts[i]; w++) {
+            assert_true(found[w].signals_blocked);
+            assert_true(found[w].rounds_to_nearest);
+#if defined(__x86_64__)
+            assert_int_equal(found[w].state & 0xffc0, 0x9fc0); /* the rest are flags */
+            assert_true(found[w].flushes);
+#endif
+            assert_int_equal(CPU_COUNT(&found[w].cpus), pinned ? 1 : allowed);
+            CPU_OR(&together, &together, &found[w].cpus);
+        }
+        assert_int_equal(CPU_COUNT(&together), pinned ? counts[i] : allowed);
+    }
+}
+
+static void float_states(void **state)
+{
+    (void)state;
+    volatile double smallest = 0x1p-1022;
+    const unsigned before = float_state();
+    assert_true(smallest / 2 != 0);
+    const unsigned saved = lki_float_enter();
+#if defined(__x86_64__)
+    const bool flushed = smallest / 2 == 0;
+    const unsigned inside = float_state();
+#endif
+    lki_float_leave(saved);
+    assert_int_equal(float_state() & 0xffc0, before & 0xffc0);
+    assert_true(smallest / 2 != 0);
+#if defined(__x86_64__)
+    assert_true(flushed);
+    assert_int_equal(inside & 0xffc0, 0x9fc0);
+    /* Whatever the caller had is changed for the time, and given back. */
+    _mm_setcsr(0x7f80); /* towards zero */
+    const unsigned odd = lki_float_enter();
+    const unsigned replaced = float_state();
+    lki_float_leave(odd);
+    const unsigned restored = float_state();
+    _mm_setcsr(before);
+    assert_int_equal(replaced, 0x9fc0);
+    assert_int_equal(restored, 0x7f80);
+#endif
+}
+
+/* Between start and end of a job there is no system call but futex: the kernel ends the program at
+ * any other. The job works, waits long enough to sleep, and ends the program itself. */
+static void meet_under_guard(void *user, int worker)
+{
+    jobs *all = user;
+    if (!lkt_allow_futex_only()) _exit(77);
+    lki_workers_barrier(all->workers, worker);
+    meet(user, worker);
+    for (int round = 0; round < 20; round++) {
+        volatile double x = 1;
+        for (int i = 0; worker == 0 && i < 300000; i++) x = x * 1.0000001;
+        lki_workers_barrier(all->workers, worker);
+    }
+    int64_t errors = 0;
+    for (int w = 0; w < all->count; w++) errors += all->errors[w];
+    if (worker == 0) _exit(errors == 0 ? 0 : 1);
+    lki_workers_barrier(all->workers, worker); /* never met: worker 0 ends the program */
+}
+
+static int run_under_guard(void *user)
+{
+    jobs all = {.count = *(const int *)user};
+    LKT_CHECK(lki_workers_create(&all.workers, NULL, all.count) == LKS_OK);
+    lki_workers_run(all.workers, meet_under_guard, &all);
+    return 2;
+}
+
+static void futex_only(void **state)
+{
+    (void)state;
+    if (lkt_sanitized()) {
+        print_message("sanitizers make system calls of their own\n");
+        skip();
+    }
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        int count = counts[i];
+        const int result = lkt_in_child(run_under_guard, &count);
+        if (result == 77) {
+            print_message("the kernel lets no process forbid its own calls (seccomp)\n");
+            skip();
+        }
+        assert_int_equal(result, 0);
+    }
+}
+
+static void wrong_counts(void **state)
+{
+    lki_workers *workers = (lki_workers *)state;
+    LKT_FAILS(LKS_E_INVALID, "0 workers were asked for", lki_workers_create(&workers, NULL, 0));
+    assert_null(workers);
+    LKT_FAILS(LKS_E_INVALID, "-3 workers", lki_workers_create(&workers, NULL, -3));
+    lki_workers_destroy(NULL);
+}
+
+static void no_memory(void **state)
+{
+    (void)state;
+    for (int64_t n = 1;; n++) {
+        lkt_heap heap = {.fail_at = n};
+        lks_context context = {.opts = {.allocator = lkt_heap_allocator(&heap)}};
+        assert_int_equal(pthread_mutex_init(&context.lock, NULL), 0);
+        lki_workers *workers;
+        const lks_status status = lki_workers_create(&workers, &context, 2);
+        const bool reached = heap.allocations >= n;
+        if (reached) {
+            LKT_FAILS(LKS_E_NOMEM, "no memory for", status);
+            assert_null(workers);
+        } else {
+            LKT_OK(status);
+        }
+        lki_workers_destroy(workers);
+        assert_int_equal(heap.live, 0);
+        assert_int_equal(heap.errors, 0);
+        pthread_mutex_destroy(&context.lock);
+        if (!reached) break;
+    }
+}
+
+/* Where not all threads can be started: none is left, and fewer work. */
+static int start_too_many(void *user)
+{
+    (void)user;
+    const struct rlimit limit = {.rlim_cur = 256 << 20, .rlim_max = 256 << 20};
+    LKT_CHECK(setrlimit(RLIMIT_AS, &limit) == 0); /* stacks take 8 MB each */
+    jobs all = {.count = 2};
+    LKT_CHECK(lki_workers_create(&all.workers, NULL, 1000) == LKS_E_NOMEM);
+    LKT_CHECK(all.workers == NULL);
+    LKT_CHECK(strstr(lks_last_error()->message, "cannot start worker "));
+    LKT_CHECK(strstr(lks_last_error()->message, " of 1000: "));
+    LKT_CHECK(lki_workers_create(&all.workers, NULL, 2) == LKS_OK);
+    lki_workers_run(all.workers, count_runs, &all);
+    LKT_CHECK(all.runs[0][0] == 1 && all.runs[1][0] == 1);
+    lki_workers_destroy(all.workers);
+    return 0;
+}
+
+static void too_many(void **state)
+{
+    (void)state;
+    if (lkt_sanitized()) {
+        print_message("sanitizers need more address space than this test leaves\n");
+        skip();
+    }
+    assert_int_equal(lkt_in_child(start_too_many, NULL), 0);
+}
+
+/* Two pools side by side, used in turn by one thread and then at once by two. */
+static void *run_many(void *argument)
+{
+    jobs *all = argument;
+    for (int job = 0; job < 1000; job++) lki_workers_run(all->workers, count_runs, all);
+    return NULL;
+}
+
+static void two_pools(void **state)
+{
+    (void)state;
+    jobs one = {.count = 2}, two = {.count = 3};
+    LKT_OK(lki_workers_create(&one.workers, NULL, 2));
+    LKT_OK(lki_workers_create(&two.workers, NULL, 3));
+    run_many(&one);
+    run_many(&two);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_many, &two), 0);
+    run_many(&one);
+    pthread_join(thread, NULL);
+    lki_workers_destroy(one.workers);
+    lki_workers_destroy(two.workers);
+    for (int w = 0; w < 2; w++) assert_int_equal(one.runs[w][0], 2000);
+    for (int w = 0; w < 3; w++) assert_int_equal(two.runs[w][0], 2000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_jobs),
-        cmocka_unit_test(barriers),
+        cmocka_unit_test(short_jobs),   cmocka_unit_test(barriers),
+        cmocka_unit_test(surroundings), cmocka_unit_test(float_states),
+        cmocka_unit_test(futex_only),   cmocka_unit_test(wrong_counts),
+        cmocka_unit_test(no_memory),    cmocka_unit_test(too_many),
+        cmocka_unit_test(two_pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,4 +65,33 @@ typedef struct lkt_heap {
 } lkt_heap;
 lks_allocator lkt_heap_allocator(lkt_heap *heap);
 
+/*
+ * What must not happen to the test program itself: runs body(user) in a child process and gives its
+ * result, or 1000 + the signal that ended it. The child may not use cmocka's asserts; LKT_CHECK
+ * returns 1 from the body after printing what did not hold.
+ */
+int lkt_in_child(int (*body)(void *user), void *user);
+#define LKT_CHECK(condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            print_error("%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #condition,    \
+                        lks_last_error()->message);                                                \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/*
+ * For children: from now on the kernel refuses this system call (SYS_write, SYS_fsync, ...) with
+ * `error`, for files other than the standard three; SYS_openat only where it may create a file.
+ * Holds over exec. False where the kernel has no seccomp for us: the test is then skipped.
+ */
+bool lkt_refuse(long call, int error);
+
+/* For children: any system call of this thread but futex and the end of the program ends the
+ * program by SIGSYS. */
+bool lkt_allow_futex_only(void);
+
+/* Whether a sanitizer is compiled in, which makes system calls and maps memory of its own. */
+bool lkt_sanitized(void);
+
 #endif

@@ -1,0 +1,236 @@
+/* Cores, quotas, the order of cores, the fingerprint, and the log. */
+#include "support/test.h"
+
+#include <sched.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/context.h"
+#include "base/file.h"
+#include "base/machine.h"
+
+static const char *folder;
+
+/* Writes folder/name with folders above it. */
+static void put(const char *name, const char *text)
+{
+    char path[4300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    LKT_OK(lki_folder_make(path));
+    *slash = '/';
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int quota(const char *self)
+{
+    char path[4300], mount[4300];
+    put("self", self);
+    snprintf(path, sizeof path, "%s/self", folder);
+    snprintf(mount, sizeof mount, "%s/mount", folder);
+    return lki_quota_cores(path, mount);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    folder = lkt_make_folder();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    lkt_remove_folder();
+    return 0;
+}
+
+static void quota_version_2(void **state)
+{
+    (void)state;
+    assert_int_equal(quota("0::/\n"), 0);
+    put("mount/cpu.max", "max 100000\n");
+    assert_int_equal(quota("0::/\n"), 0);
+    put("mount/cpu.max", "200000 100000\n");
+    assert_int_equal(quota("0::/\n"), 2);
+    put("mount/cpu.max", "200001 100000\n");
+    assert_int_equal(quota("0::/\n"), 3);
+    put("mount/cpu.max", "10000 100000\n");
+    assert_int_equal(quota("0::/\n"), 1);
+    put("mount/cpu.max", "nonsense\n");
+    assert_int_equal(quota("0::/\n"), 0);
+    put("mount/cpu.max", "99999999999999 1\n");
+    assert_int_equal(quota("0::/\n"), 2147483647);
+
+    /* The least on the way up counts; folders of the host that are missing here do not. */
+    put("mount/cpu.max", "800000 100000\n");
+    put("mount/a/cpu.max", "300000 100000\n");
+    put("mount/a/b/cpu.max", "400000 100000\n");
+    assert_int_equal(quota("0::/a/b\n"), 3);
+    assert_int_equal(quota("0::/a/b/missing/far\n"), 3);
+    assert_int_equal(quota("0::/a\n"), 3);
+    assert_int_equal(quota("0::/other\n"), 8);
+    assert_int_equal(quota(""), 0);
+    assert_int_equal(quota("what is this\n"), 0);
+    assert_int_equal(lki_quota_cores("/missing", "/missing"), 0);
+}
+
+static void quota_version_1(void **state)
+{
+    (void)state;
+    const char *self = "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n0::/docker/abc\n";
+    assert_int_equal(quota(self), 0);
+    put("mount/cpu/cpu.cfs_quota_us", "-1\n");
+    put("mount/cpu/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(quota(self), 0);
+    put("mount/cpu/cpu.cfs_quota_us", "150000\n");
+    assert_int_equal(quota(self), 2);
+    put("mount/cpu/docker/abc/cpu.cfs_quota_us", "50000\n");
+    put("mount/cpu/docker/abc/cpu.cfs_period_us", "50000\n");
+    assert_int_equal(quota(self), 1);
+    assert_int_equal(quota("4:cpuset:/docker/abc\n"), 0); /* another controller */
+}
+
+static int with_one_cpu(void *user)
+{
+    (void)user;
+    lki_cpu all[64];
+    const int found = lki_allowed_cpus(all, 64);
+    LKT_CHECK(found >= 1);
+    const int last = all[(found < 64 ? found : 64) - 1].number;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)last, &one);
+    LKT_CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    LKT_CHECK(lks_cores() == 1);
+    LKT_CHECK(lki_allowed_cpus(NULL, 0) == 1);
+    LKT_CHECK(lki_allowed_cpus(all, 64) == 1 && all[0].number == last);
+    return 0;
+}
+
+static void cores(void **state)
+{
+    (void)state;
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    assert_int_equal(lki_allowed_cpus(NULL, 0), CPU_COUNT(&set));
+    assert_true(lks_cores() >= 1 && lks_cores() <= CPU_COUNT(&set));
+    assert_int_equal(lkt_in_child(with_one_cpu, NULL), 0);
+}
+
+/* Two cores with two CPUs each, numbered in the two usual ways, and one with a CPU missing. */
+static void order_of_cores(void **state)
+{
+    (void)state;
+    lki_cpu apart[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}, {3, 1, 0}};
+    lki_cpu adjacent[] = {{0, 0, 0}, {1, 0, 0}, {2, 2, 0}, {3, 2, 0}};
+    lki_cpu ragged[] = {{1, 0, 0}, {4, 4, 0}, {5, 4, 0}, {6, 4, 0}, {9, 2, 0}};
+    lki_sort_cpus(apart, 4);
+    lki_sort_cpus(adjacent, 4);
+    lki_sort_cpus(ragged, 5);
+    static const int expected[3][5] = {{0, 1, 2, 3}, {0, 2, 1, 3}, {1, 9, 4, 5, 6}};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(apart[i].number, expected[0][i]);
+        assert_int_equal(adjacent[i].number, expected[1][i]);
+    }
+    for (int i = 0; i < 5; i++) assert_int_equal(ragged[i].number, expected[2][i]);
+    assert_int_equal(ragged[4].turn, 2);
+}
+
+/* hwloc and the kernel's files agree on which CPUs share a core. */
+static void two_sources(void **state)
+{
+    (void)state;
+    lki_cpu files[256], library[256];
+    int found = lki_allowed_cpus(files, 256);
+    if (found > 256) found = 256;
+    memcpy(library, files, sizeof files);
+    lki_cores_by_sysfs(files, found);
+    if (!lki_cores_by_hwloc(library, found)) {
+        print_message("hwloc is not built in, or knows no cores here\n");
+        skip();
+    }
+    for (int i = 0; i < found; i++) {
+        for (int k = 0; k < found; k++) {
+            assert_int_equal(files[i].core == files[k].core, library[i].core == library[k].core);
+        }
+    }
+    lki_order_cpus(files, found);
+    int64_t sum = 0;
+    for (int i = 0; i < found; i++) sum += files[i].number - library[i].number;
+    assert_int_equal(sum, 0); /* a permutation of them */
+}
+
+static void fingerprint(void **state)
+{
+    (void)state;
+    char text[256], again[256], small[20];
+    lki_fingerprint_base(text, sizeof text);
+    lki_fingerprint_base(again, sizeof again);
+    print_message("%s\n", text);
+    assert_string_equal(text, again);
+    assert_true(strlen(text) < sizeof text - 1);
+    assert_null(strchr(text, '\n'));
+    assert_non_null(strstr(text, " L1d="));
+    assert_non_null(strstr(text, " L2="));
+    assert_non_null(strstr(text, " L3="));
+    assert_non_null(strstr(text, "libc-"));
+    memset(small, 'x', sizeof small);
+    lki_fingerprint_base(small, 10);
+    assert_int_equal(strlen(small), 9);
+    assert_memory_equal(small, text, 9);
+    lki_fingerprint_base(small, 0);
+}
+
+typedef struct lines {
+    int count;
+    lks_log_level level;
+    char last[2000];
+} lines;
+
+static void keep_line(void *user, lks_log_level level, const char *line)
+{
+    lines *kept = user;
+    kept->count++;
+    kept->level = level;
+    snprintf(kept->last, sizeof kept->last, "%s", line);
+}
+
+static void logging(void **state)
+{
+    (void)state;
+    lines kept = {0};
+    lks_context context = {.opts = {.log = keep_line, .log_user = &kept}};
+    lki_log_line(&context, LKS_LOG_INFO, "not wanted");
+    assert_int_equal(kept.count, 0);
+    lki_log_line(&context, LKS_LOG_WARN, "%d of %s", 3, "four");
+    assert_int_equal(kept.count, 1);
+    assert_string_equal(kept.last, "3 of four");
+    context.opts.log_level = LKS_LOG_DEBUG;
+    lki_log_line(&context, LKS_LOG_DEBUG, "%01500d", 0);
+    assert_int_equal(kept.count, 2);
+    assert_int_equal(kept.level, LKS_LOG_DEBUG);
+    assert_int_equal(strlen(kept.last), 1023);
+    context.opts.log = NULL;
+    lki_log_line(&context, LKS_LOG_WARN, "to nobody");
+    lki_log_line(NULL, LKS_LOG_WARN, "to nobody");
+    assert_int_equal(kept.count, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(quota_version_2, setup, teardown),
+        cmocka_unit_test_setup_teardown(quota_version_1, setup, teardown),
+        cmocka_unit_test(cores),
+        cmocka_unit_test(order_of_cores),
+        cmocka_unit_test(two_sources),
+        cmocka_unit_test(fingerprint),
+        cmocka_unit_test(logging),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
