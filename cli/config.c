@@ -70,13 +70,14 @@ static bool is_section(const char *name)
     return false;
 }
 
-/* The key that was meant: near by its whole name, or by its last part in the same or no section. */
-static const char *guess(const char *name)
+/* The key or section that was meant: near by its whole name, or by its last part. */
+static const char *guess(cli_config *config, const char *name)
 {
     cli_nearest whole = {.word = name}, part = {.word = last_part(name)};
     for (int key = 0; key < KEY_COUNT; key++) {
         const char *candidate = config_rows[key].spec.name;
         nearest_offer(&whole, candidate);
+        nearest_offer(&whole, pool_copy(&config->pool, candidate, strcspn(candidate, ".")));
         const char *before = part.best;
         nearest_offer(&part, last_part(candidate));
         if (part.best != before) part.best = candidate;
@@ -84,13 +85,14 @@ static const char *guess(const char *name)
     if (part.best != NULL && part.distance == 0) return part.best;
     for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
         if (strcmp(part.word, synonyms[i].other) == 0) return synonyms[i].ours;
-    if (whole.best != NULL && strchr(name, '.') != NULL) return whole.best;
-    return part.best;
+    const bool by_whole = whole.best != NULL && (strchr(name, '.') != NULL || part.best == NULL ||
+                                                 whole.distance <= part.distance);
+    return by_whole ? whole.best : part.best;
 }
 
-static lks_status unknown_key(const char *where, const char *name)
+static lks_status unknown_key(cli_config *config, const char *where, const char *name)
 {
-    const char *near = guess(name);
+    const char *near = guess(config, name);
     if (near == NULL)
         return lks_fail(LKS_E_INVALID,
                         "%s: unknown key '%.100s'; lockstep --help-config lists the keys", where,
@@ -120,7 +122,7 @@ lks_status config_create(cli_config **out)
         config->value[key].where = "the default";
         if (text == NULL) continue;
         const cli_node *node;
-        lks_status status = tree_read_text(&node, &config->pool, "the default", text, strlen(text));
+        lks_status status = tree_read_text(&node, &config->pool, "the default", text);
         if (status == LKS_OK)
             status = set_node(config, (config_key)key, node, "the default", FROM_DEFAULT);
         if (status != LKS_OK) {
@@ -153,7 +155,8 @@ static lks_status read_section(cli_config *config, const char *path, const char 
         if (key != KEY_NONE)
             status = set_node(config, key, e->value, where, FROM_FILE);
         else if (!is_section(name))
-            status = unknown_key(pool_format(&config->pool, "%s:%d", path, e->key->line), name);
+            status = unknown_key(config, pool_format(&config->pool, "%s:%d", path, e->key->line),
+                                 name);
         else if (e->value->kind == NODE_MAP)
             status = read_section(config, path, pool_format(&config->pool, "%s.", name), e->value);
         else if (node_is_null(e->value))
@@ -203,10 +206,9 @@ lks_status config_assign(cli_config *config, const char *assignment)
     const char *name = pool_copy(&config->pool, assignment, (size_t)(equals - assignment));
     const char *where = pool_format(&config->pool, "--set %s", name);
     const config_key key = find_key(name);
-    if (key == KEY_NONE) return unknown_key("--set", name);
+    if (key == KEY_NONE) return unknown_key(config, "--set", name);
     const cli_node *node;
-    const lks_status status = tree_read_text(&node, &config->pool, where, equals + 1,
-                                             strlen(equals + 1));
+    const lks_status status = tree_read_text(&node, &config->pool, where, equals + 1);
     if (status != LKS_OK) return status;
     return set_node(config, key, node, where, FROM_COMMAND);
 }

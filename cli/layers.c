@@ -331,13 +331,13 @@ static lks_status unknown_layer(const char *where, const char *name)
                     where, name);
 }
 
-/* "net.yaml:12" for a node in the list whose own place is "net.yaml:7". */
+/* "net.yaml:12" for a node in the list whose own place is "net.yaml:7"; or the flag. */
 static const char *where_of(cli_config *config, const cli_node *node)
 {
     const char *list = config->value[KEY_MODEL_LAYERS].where;
     const char *colon = strrchr(list, ':');
-    const int length = colon != NULL ? (int)(colon - list) : (int)strlen(list);
-    return pool_format(&config->pool, "%.*s:%d", length, list, node->line);
+    if (colon == NULL) return list;
+    return pool_format(&config->pool, "%.*s:%d", (int)(colon - list), list, node->line);
 }
 
 static lks_status build_layer(layer *l, const cli_node *node)

@@ -61,7 +61,7 @@ static void draw(const cli_report *r, const lks_step_event *event)
     enum { LINE = 256, SHORTEST = 8, LONGEST = 40 };
     char line[2 * LINE] = "", head[64], count[TEXT_NUMBER_SIZE];
     const int width = say_width();
-    const size_t room = width > LINE ? LINE : width > 1 ? (size_t)width - 1 : 0;
+    const size_t room = width > LINE ? LINE : width > 3 ? (size_t)width - 3 : 0; /* and "^C" */
     const int64_t done = event->batch + 1;
     const int64_t left = r->last_step - event->step;
     const double seconds = (double)left * (double)r->batch_size / r->rate;

@@ -105,6 +105,7 @@ lks_status session_open_shape(cli_session *out, cli_config *config)
     const lks_status status = session_open(out, config, SESSION_TEST);
     const dataset_known *known = dataset_find(config_text(config, KEY_DATA_NAME));
     if (status != LKS_E_IO || known == NULL || out->context == NULL) return status;
+    say_error("data set '%s' is not here; its shape is known", known->name);
     out->info = dataset_known_info;
     return LKS_OK;
 }

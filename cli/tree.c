@@ -17,8 +17,16 @@ typedef struct reader {
     yaml_event_t event; /* the one being looked at */
     cli_pool *pool;
     const char *name;
+    bool is_file; /* else lines mean nothing to who wrote it */
     anchor *anchors;
 } reader;
+
+/* "mnist.yaml:7", or the flag that the text comes from. */
+static const char *place(const reader *r, int line)
+{
+    if (!r->is_file) return r->name;
+    return pool_format(r->pool, "%s:%d", r->name, line);
+}
 
 static int line_of(yaml_mark_t mark)
 {
@@ -36,17 +44,16 @@ static lks_status advance(reader *r)
     if (p->error == YAML_READER_ERROR)
         return lks_fail(LKS_E_INVALID, "%s: not valid YAML: byte %zu: %s", r->name,
                         p->problem_offset, problem);
-    return lks_fail(LKS_E_INVALID, "%s:%d: not valid YAML: %s%s%s", r->name,
-                    line_of(p->problem_mark), problem, p->context != NULL ? " " : "",
-                    p->context != NULL ? p->context : "");
+    return lks_fail(LKS_E_INVALID, "%s: not valid YAML: %s%s%s", place(r, line_of(p->problem_mark)),
+                    problem, p->context != NULL ? " " : "", p->context != NULL ? p->context : "");
 }
 
 static lks_status too_large(const reader *r, int line)
 {
     return lks_fail(LKS_E_INVALID,
-                    "%s:%d: more than %d values (aliases counted as what they stand for); a "
+                    "%s: more than %d values (aliases counted as what they stand for); a "
                     "configuration has a few dozen",
-                    r->name, line, TREE_MAX_NODES);
+                    place(r, line), TREE_MAX_NODES);
 }
 
 static lks_status add_entry(const reader *r, cli_node *parent, const cli_node *key,
@@ -82,10 +89,11 @@ static lks_status read_alias(reader *r, const cli_node **out)
             return LKS_OK;
         }
     }
-    return lks_fail(LKS_E_INVALID,
-                    "%s:%d: alias *%s stands for nothing; expected an anchor &%s that ends before "
-                    "this line",
-                    r->name, line_of(r->event.start_mark), name, name);
+    return lks_fail(
+        LKS_E_INVALID,
+        "%s: alias *%.60s stands for nothing; expected an anchor &%.60s that ends before "
+        "this line",
+        place(r, line_of(r->event.start_mark)), name, name);
 }
 
 static lks_status read_scalar(reader *r, const cli_node **out)
@@ -100,7 +108,7 @@ static lks_status read_scalar(reader *r, const cli_node **out)
     n->weight = 1;
     *out = n;
     if (strlen(n->text) != r->event.data.scalar.length)
-        return lks_fail(LKS_E_INVALID, "%s:%d: a text has a zero byte in it", r->name, n->line);
+        return lks_fail(LKS_E_INVALID, "%s: a text has a zero byte in it", place(r, n->line));
     if (tag == NULL || strcmp(tag, "!") == 0) return LKS_OK;
     static const char prefix[] = "tag:yaml.org,2002:";
     const char *type = strncmp(tag, prefix, strlen(prefix)) == 0 ? tag + strlen(prefix) : "";
@@ -109,15 +117,15 @@ static lks_status read_scalar(reader *r, const cli_node **out)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(type, known[i]) == 0) return LKS_OK;
     return lks_fail(LKS_E_INVALID,
-                    "%s:%d: tag %s is not known, expected !!str, !!int, !!float, !!bool or !!null",
-                    r->name, n->line, tag);
+                    "%s: tag %.100s is not known, expected !!str, !!int, !!float, !!bool or !!null",
+                    place(r, n->line), tag);
 }
 
 static lks_status merge_from(const reader *r, cli_node *map, const cli_node *from)
 {
     if (from->kind != NODE_MAP)
-        return lks_fail(LKS_E_INVALID, "%s:%d: << takes a map, an alias of one, or a list of them",
-                        r->name, from->line);
+        return lks_fail(LKS_E_INVALID, "%s: << takes a map, an alias of one, or a list of them",
+                        place(r, from->line));
     for (const cli_entry *e = from->first; e != NULL; e = e->next) {
         if (find_entry(map, e->key->text) != NULL) continue;
         const lks_status status = add_entry(r, map, e->key, e->value);
@@ -144,15 +152,15 @@ static lks_status read_pair(reader *r, cli_node *map, int depth, const cli_node 
     if (status == LKS_OK) status = advance(r);
     if (status != LKS_OK) return status;
     if (key->kind != NODE_SCALAR)
-        return lks_fail(LKS_E_INVALID, "%s:%d: a key is a list or a map, expected a name", r->name,
-                        key->line);
+        return lks_fail(LKS_E_INVALID, "%s: a key is a list or a map, expected a name",
+                        place(r, key->line));
     status = read_node(r, depth + 1, &value);
     if (status != LKS_OK) return status;
     const bool is_merge = key->plain && strcmp(key->text, "<<") == 0;
     const cli_entry *twice = find_entry(map, key->text);
     if (twice != NULL || (is_merge && *merged != NULL))
-        return lks_fail(LKS_E_INVALID, "%s:%d: key '%s' occurs twice in its section%s", r->name,
-                        key->line, key->text, is_merge ? "; give << a list" : "");
+        return lks_fail(LKS_E_INVALID, "%s: key '%.100s' occurs twice in its section%s",
+                        place(r, key->line), key->text, is_merge ? "; give << a list" : "");
     if (!is_merge) return add_entry(r, map, key, value);
     *merged = value;
     return LKS_OK;
@@ -203,9 +211,9 @@ static lks_status read_node(reader *r, int depth, const cli_node **out)
         *out = n;
         if (depth >= TREE_MAX_DEPTH)
             return lks_fail(LKS_E_INVALID,
-                            "%s:%d: lists and maps are nested more than %d deep; a configuration "
+                            "%s: lists and maps are nested more than %d deep; a configuration "
                             "needs at most 6",
-                            r->name, n->line, TREE_MAX_DEPTH);
+                            place(r, n->line), TREE_MAX_DEPTH);
         status = read_children(r, n, depth);
     }
     if (status != LKS_OK || name == NULL) return status;
@@ -229,23 +237,26 @@ static lks_status read_document(reader *r, const cli_node **out)
     if (status == LKS_OK) status = advance(r); /* end of the document */
     if (status == LKS_OK) status = advance(r);
     if (status == LKS_OK && r->event.type != YAML_STREAM_END_EVENT)
-        return lks_fail(LKS_E_INVALID, "%s:%d: a second document begins here, expected one",
-                        r->name, line_of(r->event.start_mark));
+        return lks_fail(LKS_E_INVALID, "%s: a second document begins here, expected one",
+                        place(r, line_of(r->event.start_mark)));
     return status;
 }
 
-lks_status tree_read_text(const cli_node **out, cli_pool *pool, const char *name, const char *text,
-                          size_t bytes)
+static lks_status read_bytes(const cli_node **out, reader r, const char *text, size_t bytes)
 {
     *out = NULL;
-    reader r = {.pool = pool, .name = name};
     if (!yaml_parser_initialize(&r.parser))
-        return lks_fail(LKS_E_NOMEM, "%s: no memory to read YAML", name);
+        return lks_fail(LKS_E_NOMEM, "%s: no memory to read YAML", r.name);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, bytes);
     const lks_status status = read_document(&r, out);
     yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);
     return status;
+}
+
+lks_status tree_read_text(const cli_node **out, cli_pool *pool, const char *name, const char *text)
+{
+    return read_bytes(out, (reader){.pool = pool, .name = name}, text, strlen(text));
 }
 
 lks_status tree_read_file(const cli_node **out, cli_pool *pool, const char *path)
@@ -264,7 +275,7 @@ lks_status tree_read_file(const cli_node **out, cli_pool *pool, const char *path
     if (bytes > TREE_MAX_BYTES)
         return lks_fail(LKS_E_INVALID, "%s: larger than %d bytes, so it is no configuration", path,
                         TREE_MAX_BYTES);
-    return tree_read_text(out, pool, path, text, bytes);
+    return read_bytes(out, (reader){.pool = pool, .name = path, .is_file = true}, text, bytes);
 }
 
 const cli_node *node_from_text(cli_pool *pool, const char *text, bool plain)

@@ -34,11 +34,11 @@ typedef struct cli_entry {
     const cli_node *value;
 } cli_entry;
 
-/* Reads a file, or text as if it were the content of a file called `name`. Errors are sentences
- * that begin with name:line. The tree lives in the pool. */
+/* Reads a file, or text that was given as `name`. Errors are sentences that begin with the path and
+ * the line, or with the name. The tree lives in the pool. */
 LKS_MUSTUSE lks_status tree_read_file(const cli_node **out, cli_pool *pool, const char *path);
 LKS_MUSTUSE lks_status tree_read_text(const cli_node **out, cli_pool *pool, const char *name,
-                                      const char *text, size_t bytes);
+                                      const char *text);
 
 const cli_node *node_from_text(cli_pool *pool, const char *text, bool plain); /* a scalar */
 

@@ -1,0 +1,148 @@
+/* The command line: help, version, and every way to get it wrong. */
+#include "cli/program.h"
+
+static const char *const verbs[] = {"train", "eval",   "predict", "info",
+                                    "data",  "verify", "compare"};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static void help_names_verbs_and_exit_codes(void **state)
+{
+    (void)state;
+    run("--help");
+    expect(0, "");
+    for (int i = 0; i < VERBS; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "\n  %s ", verbs[i]);
+        expect_out(line);
+    }
+    static const char *const codes[] = {"    0  success\n", "    2  the command line",
+                                        "    3  a file could not", "  130  stopped by SIGINT",
+                                        "  143  stopped by SIGTERM"};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) expect_out(codes[i]);
+    run("-h");
+    expect_ok();
+    run("help");
+    expect_ok();
+    run("help verify");
+    expect_ok();
+    expect_out("Usage: lockstep verify CONFIG");
+}
+
+/* What help offers the parser takes, with and without a value as help says. */
+static void parser_and_help_agree(void **state)
+{
+    (void)state;
+    static char help[OUTPUT_SIZE];
+    int options = 0;
+    for (int i = 0; i < VERBS; i++) {
+        run("%s --help", verbs[i]);
+        expect_ok();
+        memcpy(help, last.out, sizeof help);
+        for (const char *at = help; (at = strstr(at, "--")) != NULL; at += 2) {
+            char name[32], argument[32];
+            if (at[-1] != ' ' || at[2] == ' ') continue;
+            const char *line = at;
+            while (line > help && line[-1] != '\n') line--;
+            if (at - line != 6) continue; /* in a sentence */
+            const int words = sscanf(at + 2, "%31[a-z-] %31[A-Z=]", name, argument);
+            run("%s --%s%s --help", verbs[i], name, words == 2 ? " 1" : "");
+            if (last.code != 0)
+                fail_msg("%s --%s is in the help, but: %s", verbs[i], name, last.err);
+            options++;
+        }
+    }
+    assert_true(options > 80);
+}
+
+static void version_says_what_it_is(void **state)
+{
+    (void)state;
+    run("--version");
+    expect_ok();
+    expect_out("lockstep 0.");
+    run("-V");
+    expect_ok();
+}
+
+static void keys_and_layers_have_help(void **state)
+{
+    (void)state;
+    run("--help-config");
+    expect_ok();
+    expect_out("optimizer.lr ");
+    expect_out("a number of at least 0 and below 1");
+    run("train --help-layers");
+    expect_ok();
+    expect_out("conv2d\n  filters!");
+}
+
+typedef struct mistake {
+    const char *arguments;
+    int code;
+    const char *sentence;
+} mistake;
+
+static void mistakes_have_a_sentence(void **state)
+{
+    (void)state;
+    static const mistake mistakes[] = {
+        {"", 2, "lockstep: no verb; expected train, eval, predict, info, data, verify or compare"},
+        {"trian x.yaml", 2, "unknown verb 'trian'; did you mean 'train'?"},
+        {"configs/mnist.yaml", 2, "unknown verb 'configs/mnist.yaml'; expected train"},
+        {"train", 2, "train takes CONFIG, found 0 operands"},
+        {"train a.yaml b.yaml", 2, "train takes CONFIG, found 2 operands"},
+        {"compare a", 2, "compare takes A B, found 1 operand "},
+        {"train x.yaml --bacth-size 3", 2,
+         "unknown option --bacth-size; did you mean --batch-size?"},
+        {"train x.yaml --zzzzzzzzzzz", 2,
+         "unknown option --zzzzzzzzzzz; see lockstep train --help"},
+        {"train x.yaml -q", 2, "unknown option -q; see lockstep train --help"},
+        {"eval x.yaml --epochs 3", 2, "eval has no option --epochs; see lockstep eval --help"},
+        {"--epochs 3", 2, "lockstep without a verb has no option --epochs"},
+        {"train x.yaml --lo 3", 2, "option --lo could be several; write it in full"},
+        {"train x.yaml --epochs", 2, "option --epochs needs a value"},
+        {"train x.yaml --quiet=yes", 2, "option --quiet takes no value"},
+        {"help trian", 2, "did you mean 'train'?"},
+        {"train missing.yaml", 3, "configuration missing.yaml cannot be opened: No such file"},
+        {"train .", 3, "configuration . cannot be read: Is a directory"},
+        {"train tiny.yaml --lr fast", 2, "--lr: optimizer.lr is 'fast', expected a number of at"},
+        {"train tiny.yaml --epochs 0", 2, "--epochs: train.epochs is '0', expected an integer of"},
+        {"train tiny.yaml --epochs 1e3", 2, "train.epochs is '1e3', expected an integer"},
+        {"train tiny.yaml --data ''", 2, "--data: data.path is the text \"\", expected a text"},
+        {"train tiny.yaml --set lr", 2, "--set lr: expected key=value"},
+        {"train tiny.yaml --set optimizer.lrr=1", 2,
+         "--set: unknown key 'optimizer.lrr'; the nearest is 'optimizer.lr'"},
+        {"train tiny.yaml --set optimizer.lr=[1", 2, "--set optimizer.lr: not valid YAML"},
+        {"train tiny.yaml --resume", 2, "checkpoint.resume needs the folder of checkpoints: give"},
+        {"verify tiny.yaml --workers 1,x", 2, "--workers is '1,x', expected numbers of workers"},
+        {"verify tiny.yaml --workers 3", 2, "expected at least two numbers to compare"},
+        {"verify tiny.yaml --workers 1,5", 2, "--workers has 5, expected at most 4: each worker"},
+        {"predict tiny.yaml --count none", 2, "--count is 'none', expected an integer of at least"},
+        {"eval tiny.yaml", 2, "no weights; give --init FILE"},
+    };
+    write_text("tiny.yaml", tiny);
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        run("%s", mistakes[i].arguments);
+        expect(mistakes[i].code, mistakes[i].sentence);
+        assert_string_equal(last.out, "");
+    }
+}
+
+static void a_full_disk_is_noticed(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+    assert_int_equal(shell("'%s' --help >/dev/full 2>err.txt", program()), 3);
+    read_text(last.err, "err.txt");
+    assert_non_null(strstr(last.err, "standard output could not be written: No space left"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(help_names_verbs_and_exit_codes), TEST(parser_and_help_agree),
+        TEST(version_says_what_it_is),         TEST(keys_and_layers_have_help),
+        TEST(mistakes_have_a_sentence),        TEST(a_full_disk_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
