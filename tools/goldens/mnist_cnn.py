@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/goldens/mnist_cnn.json: what PyTorch computes for the MNIST CNN without dropout, its
+"""Makes tests/model/golden/mnist_cnn.json: what PyTorch computes for the MNIST CNN without dropout, its
 first gradient and the losses of 20 steps of Adadelta, in float64, and how far PyTorch's own float32
 runs are from that. Needs torch and numpy; prints the file to stdout.
 
