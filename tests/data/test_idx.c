@@ -400,9 +400,9 @@ static void survives_every_failed_allocation(void **state)
 {
     (void)state;
     lks_status status = LKS_E_NOMEM;
-    const idx x = make(3, image_dims, 251);
-    write_usual();
+    const idx x = make(3, image_dims, 251), y = make(1, label_dims, 3);
     write_gzip(images, x.data, x.bytes);
+    write_gzip(labels, y.data, y.bytes);
     for (int64_t n = 1; status != LKS_OK; n++) {
         lkt_heap heap = {0};
         lks_context *own;
