@@ -86,6 +86,7 @@ static lks_run full_run(tiny *t, lks_epoch history[2])
     history[1] = (lks_epoch){.epoch = 2, .test = {1, 1, 0, INT64_MIN, 0}, .seconds = 1.0 / 3.0};
     lks_run run = tiny_run(t);
     run.data_hash = UINT64_C(0xfedcba9876543210);
+    run.fingerprint = "another kind of device";
     run.config = "{\"name\": \"\xc3\xa9t\xc3\xa9\\n\",\n\t\"x\": [1, 2]}";
     run.so_far = (lks_metrics){8, 2, 0, 1, 2};
     run.so_far_seconds = 0.1;
@@ -222,7 +223,7 @@ static void leftovers_go(void **state)
 {
     (void)state;
     char own[64];
-    snprintf(own, sizeof own, ".step-00000002.safetensors.tmp-%d", (int)getpid());
+    snprintf(own, sizeof own, ".step-00000006.safetensors.tmp-%d", (int)getpid());
     tiny t = tiny_open(&(tiny_opts){0});
     tiny_steps(&t, 1);
     save(&t, 0);
@@ -429,28 +430,34 @@ static void full_disk(void **state)
 {
     (void)state;
     struct rlimit old;
+    char config[8192];
+    memset(config, 'x', sizeof config - 1);
+    config[sizeof config - 1] = '\0';
     tiny t = tiny_open(&(tiny_opts){.optim = lks_adam()});
     tiny_steps(&t, 5);
     save(&t, 1);
     tiny_steps(&t, 1);
+    lks_run run = tiny_run(&t);
+    run.config = config;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    for (rlim_t room = 0; room <= 1024; room += 512) {
-        const lks_run run = tiny_run(&t);
+    /* The tensors have less than 4 kB, the record more than 8. */
+    for (rlim_t room = 0; room <= 8192; room += 1024) {
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){room, old.rlim_max}), 0);
         const lks_status status = lks_checkpoint_save(t.model, &run, folder, 1);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
         LKT_FAILS(LKS_E_IO, "the file would be larger than is allowed", status);
+        const char *failed = room < 4096 ? "00006.safetensors" : "00006.json";
+        if (room < 1024 || room >= 4096) assert_non_null(strstr(lks_last_error()->message, failed));
+
+        int files = 0;
+        DIR *open = opendir(folder);
+        while (readdir(open)) files++;
+        closedir(open);
+        assert_int_equal(files, 4); /* . .. and the pair */
     }
     signal(SIGXFSZ, handler);
-
-    int files = 0;
-    DIR *open = opendir(folder);
-    while (readdir(open)) files++;
-    closedir(open);
-    assert_int_equal(files, 4); /* . .. and the pair */
     assert_int_equal(newest(), 5);
-    lks_run run;
     LKT_OK(lks_checkpoint_load(t.context, t.model, &run, folder, 5));
     lks_run_clear(&run);
     tiny_close(&t);

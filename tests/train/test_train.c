@@ -249,6 +249,23 @@ static void rare_evaluations_and_saves(void **state)
     job_close(j);
 }
 
+/* Every second epoch, the best (at rate 0 the first), and the end. */
+static void epochs_are_saved(void **state)
+{
+    (void)state;
+    job *j = job_open(&(tiny_opts){.shallow = true}, 1);
+    lks_train_opts opts = job_opts(j, folder);
+    opts.schedule.lr = 0.0;
+    opts.epochs = 5;
+    opts.save_epochs = 2;
+    opts.keep = 9;
+    LKT_OK(lks_train(j->net.context, &opts, NULL));
+    for (int64_t epoch = 1; epoch <= 5; epoch++) {
+        assert_int_equal(there(epoch * JOB_BATCHES), epoch != 3);
+    }
+    job_close(j);
+}
+
 /* Validation losses that are no numbers are never the best, and do not stop the training. */
 static void validation_may_be_nan(void **state)
 {
@@ -431,17 +448,12 @@ static void bad_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(resumed_is_uninterrupted),
-        TEST(finished_runs_return_and_extend),
-        TEST(goes_on_in_memory),
-        TEST(rates_follow_the_schedule),
-        TEST(patience_and_the_best),
-        TEST(rare_evaluations_and_saves),
-        TEST(validation_may_be_nan),
-        TEST(bad_samples_stop_the_run),
-        TEST(bad_parameters_are_not_saved),
-        TEST(other_runs_are_refused),
-        TEST(full_disk_keeps_the_last),
+        TEST(resumed_is_uninterrupted), TEST(finished_runs_return_and_extend),
+        TEST(goes_on_in_memory),        TEST(rates_follow_the_schedule),
+        TEST(patience_and_the_best),    TEST(rare_evaluations_and_saves),
+        TEST(epochs_are_saved),         TEST(validation_may_be_nan),
+        TEST(bad_samples_stop_the_run), TEST(bad_parameters_are_not_saved),
+        TEST(other_runs_are_refused),   TEST(full_disk_keeps_the_last),
         TEST(bad_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

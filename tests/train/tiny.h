@@ -1,5 +1,5 @@
 /* A small network with every kind of state (parameters, running statistics, a counter, what an
- * optimizer keeps), and data for it from an integer formula. */
+ * optimizer keeps), and data for it from an integer formula. LKT_DEVICE: on another device. */
 #ifndef LKT_TRAIN_TINY_H
 #define LKT_TRAIN_TINY_H
 
@@ -34,7 +34,8 @@ typedef struct tiny {
 static inline tiny tiny_open(const tiny_opts *opts)
 {
     tiny t;
-    LKT_OK(lks_context_create(&t.context, &(lks_context_opts){.device = "ref",
+    const char *device = getenv("LKT_DEVICE");
+    LKT_OK(lks_context_create(&t.context, &(lks_context_opts){.device = device ? device : "ref",
                                                               .seed = opts->seed,
                                                               .allocator = opts->allocator,
                                                               .log = opts->log}));
