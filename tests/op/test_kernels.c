@@ -47,6 +47,73 @@ static void pieces_change_no_bit(void **state)
     }
 }
 
+/* Added to what is there, a gradient of ref is the sum (other backends are compared with ref): each
+ * f32 rounding errs by u = 2^-24 of its value. */
+static void adding_adds(void **state)
+{
+    lkt_random random = lkt_random_make("adding_adds", 36);
+
+    (void)state;
+    for (int k = 0; k < 6 * LKI_OP_COUNT; k++) {
+        const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
+        const lki_kernel *kernel = lkt_ref()->kernels[op];
+        lkt_how how = {0};
+        lkt_result written, added;
+        lkt_case c;
+
+        if (kernel == NULL || kernel->backward == NULL) continue;
+        lkt_case_begin(&c);
+        lks_tensor *x = lkt_random_input(c.graph, op, &random);
+        lks_tensor *y = lkt_random_op(c.graph, op, x, false, &random);
+        lkt_case_end(&c, y, y, 3, LKT_RANDOM, &random);
+        for (int i = 0; i < LKI_MAX_IN; i++) {
+            how.prior[i] = c.in[i]; /* any numbers */
+            how.add_in |= lkt_has_gradient(&c, i) ? 1u << i : 0u;
+        }
+        lkt_run(&c, lkt_ref(), NULL, NULL, &written);
+        lkt_run(&c, lkt_ref(), NULL, &how, &added);
+        for (int i = 0; i < LKI_MAX_IN && how.add_in >> i & 1u; i++) {
+            for (int64_t e = 0; e < lkt_in_elements(&c, i); e++) {
+                const double prior = (double)how.prior[i][e];
+                const double g = (double)written.d_in[i][e], sum = prior + g;
+
+                if (!(fabs((double)added.d_in[i][e] - sum) <=
+                      0x1p-24 * (fabs(g) + fabs(sum)) * 1.01))
+                    fail_msg("%s: gradient of input %d[%lld] is %.9g, expected %.9g + %.9g",
+                             lkt_describe(&c), i, (long long)e, (double)added.d_in[i][e], prior, g);
+            }
+        }
+        lkt_case_free(&c);
+    }
+}
+
+/* All values of a window are equal: the first in row order gets the gradient. */
+static void ties_go_to_the_first(void **state)
+{
+    lkt_random random = lkt_random_make("ties_go_to_the_first", 37);
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        lkt_result found;
+        lkt_case c;
+
+        lkt_case_begin(&c);
+        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(4, 6, 3)});
+        lks_tensor *y = lks_max_pool(c.graph, x, &(lks_pool_opts){.kernel = {2, 3}});
+        lkt_case_end(&c, y, y, 2, LKT_RANDOM, &random);
+        for (int64_t i = 0; i < lkt_in_elements(&c, 0); i++) ((float *)c.in[0])[i] = -0.5f;
+        lkt_run(&c, lki_backends[b], NULL, NULL, &found);
+        for (int64_t i = 0; i < lkt_in_elements(&c, 0); i++) {
+            const int64_t at = i / 3, n = at / 24, row = at / 6 % 4, column = at % 6;
+            const int64_t out = ((n * 2 + row / 2) * 2 + column / 3) * 3 + i % 3;
+            const bool first = row % 2 == 0 && column % 3 == 0;
+
+            assert_true(found.d_in[0][i] == (first ? c.d_out[out] : 0.0f));
+        }
+        lkt_case_free(&c);
+    }
+}
+
 static void dropout_case(lkt_case *c, float probability, int64_t count, lkt_random *random)
 {
     lkt_case_begin(c);
@@ -214,6 +281,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_change_no_bit),
+        cmocka_unit_test(adding_adds),
+        cmocka_unit_test(ties_go_to_the_first),
         cmocka_unit_test(dropout_draws_as_documented),
         cmocka_unit_test(dropout_changes_with_the_step),
         cmocka_unit_test(batch_norm_of_one_value_is_bias),
