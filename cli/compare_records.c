@@ -1,6 +1,7 @@
 #include "compare.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -24,6 +25,16 @@ static lks_status read_record(json_t **out, const char *path)
                     "%.300s is no record of a training (train with --record FILE makes one)", path);
 }
 
+static void say_setting(const char *section, const char *key, const json_t *a, const json_t *b)
+{
+    if (a != NULL && b != NULL && json_equal(a, b)) return;
+    char *x = a != NULL ? text_json(a) : NULL, *y = b != NULL ? text_json(b) : NULL;
+    say("setting %s.%s: %s and %s", section, key, x != NULL ? x : "nothing",
+        y != NULL ? y : "nothing");
+    free(x);
+    free(y);
+}
+
 /* Settings that are not equal may explain the rest; they are no difference of the result. */
 static void say_settings(const json_t *a, const json_t *b)
 {
@@ -33,15 +44,13 @@ static void say_settings(const json_t *a, const json_t *b)
     {
         const json_t *others = json_object_get(json_object_get(b, "config"), section);
         json_object_foreach(keys, key, value)
-        {
-            const json_t *other = json_object_get(others, key);
-            if (other != NULL && json_equal(value, other)) continue;
-            char *x = text_json(value), *y = other != NULL ? text_json(other) : NULL;
-            say("setting %s.%s: %s and %s", section, key, x != NULL ? x : "?",
-                y != NULL ? y : "nothing");
-            free(x);
-            free(y);
-        }
+            say_setting(section, key, value, json_object_get(others, key));
+    }
+    json_object_foreach((json_t *)json_object_get(b, "config"), section, keys)
+    {
+        const json_t *others = json_object_get(json_object_get(a, "config"), section);
+        json_object_foreach(keys, key, value) if (json_object_get(others, key) == NULL)
+            say_setting(section, key, NULL, value);
     }
     static const char *const facts[] = {"version", "build", "fingerprint", "workers"};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {

@@ -1,0 +1,400 @@
+/* lockstep train: lines, formats, records, resuming, signals. */
+#include "cli/program.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include <lockstep/context.h>
+
+static void lines_are_those_of_the_example(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --workers 3");
+    expect(0, "");
+    /* Everything but the digits of losses, accuracy and hash is fixed. */
+    static const char *const lines[] = {
+        "Train set size: 500\n",
+        "Test set size: 100\n",
+        "Using 3 workers.\n",
+        "Train Epoch: 1 [0/500 (0%)]\tLoss: ",
+        "Train Epoch: 1 [250/500 (50%)]\tLoss: ",
+        "\n",
+        "Test set: Average loss: ",
+        "\n",
+        "Train Epoch: 2 [0/500 (0%)]\tLoss: ",
+        "Train Epoch: 2 [250/500 (50%)]\tLoss: ",
+        "\n",
+        "Test set: Average loss: ",
+        "\n",
+        "hash ",
+    };
+    const char *at = last.out;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const size_t length = strlen(lines[i]);
+        if (strncmp(at, lines[i], length) != 0)
+            fail_msg("line %zu does not begin with \"%s\":\n%s", i + 1, lines[i], last.out);
+        if (strncmp(at, "Train Epoch", 11) == 0) {
+            int digits = 0;
+            assert_int_equal(sscanf(at + length, "%*d.%*6[0-9]%n", &digits), 0);
+            assert_int_equal(digits, 8); /* d.dddddd */
+            assert_int_equal(at[length + 8], '\n');
+        } else if (strncmp(at, "Test set:", 9) == 0) {
+            int end = 0;
+            int correct = 0, percent = 0;
+            assert_int_equal(sscanf(at + length, "%*d.%*4[0-9], Accuracy: %d/100 (%d%%)\n%n",
+                                    &correct, &percent, &end),
+                             2);
+            assert_true(end > 0);
+            assert_int_equal(correct, percent);
+        }
+        at = strchr(at, '\n') + 1;
+    }
+    assert_string_equal(at, "");
+    char hash[32];
+    assert_int_equal(last_hash(hash), 20);
+}
+
+static void quiet_leaves_the_hash(void **state)
+{
+    (void)state;
+    char loud[32], quiet[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml");
+    last_hash(loud);
+    run("train c.yaml --quiet");
+    expect(0, "");
+    assert_int_equal(last_hash(quiet), 20);
+    assert_string_equal(loud, quiet);
+    assert_int_equal(strlen(last.out), strlen("hash 0123456789abcdef step 20\n"));
+    assert_string_equal(last.err, "");
+}
+
+static void json_has_a_line_for_every_step_and_epoch(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --log-format json");
+    expect(0, "");
+    int steps = 0, epochs = 0, starts = 0;
+    char *line = last.out;
+    for (char *end; (end = strchr(line, '\n')) != NULL && *line == '{'; line = end + 1) {
+        *end = '\0';
+        json_t *json = json_loads(line, 0, NULL);
+        if (json == NULL) fail_msg("not JSON: %s", line);
+        const char *event = json_string_value(json_object_get(json, "event"));
+        if (strcmp(event, "step") == 0) {
+            assert_int_equal(json_integer_value(json_object_get(json, "step")), ++steps);
+            assert_true(json_is_real(json_object_get(json, "loss")));
+            assert_true(json_real_value(json_object_get(json, "lr")) == 0.1);
+            assert_true(json_is_real(json_object_get(json, "samples_per_second")));
+        } else if (strcmp(event, "epoch") == 0) {
+            assert_int_equal(json_integer_value(json_object_get(json, "epoch")), ++epochs);
+            assert_int_equal(json_integer_value(json_object_get(json, "test_samples")), 100);
+        } else {
+            assert_string_equal(event, "start");
+            starts++;
+        }
+        json_decref(json);
+    }
+    assert_int_equal(steps, 20);
+    assert_int_equal(epochs, 2);
+    assert_int_equal(starts, 1);
+    assert_int_equal(strncmp(line, "hash ", 5), 0);
+}
+
+static json_t *read_json(const char *name)
+{
+    json_t *json = json_load_file(in_folder(name), 0, NULL);
+    if (json == NULL) fail_msg("%s is not JSON", name);
+    return json;
+}
+
+static void the_record_has_it_all(void **state)
+{
+    (void)state;
+    char hash[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --record run.json --workers 2");
+    expect_ok();
+    last_hash(hash);
+    json_t *record = read_json("run.json");
+    static const char *const texts[] = {"version", "build", "fingerprint", "device"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_true(json_is_string(json_object_get(record, texts[i])));
+    assert_string_equal(json_string_value(json_object_get(record, "hash")), hash);
+    assert_int_equal(json_integer_value(json_object_get(record, "workers")), 2);
+    assert_int_equal(json_integer_value(json_object_get(record, "replicas")), 4);
+    assert_int_equal(json_integer_value(json_object_get(record, "steps")), 20);
+    /* 784*16 + 16 + 16*10 + 10 */
+    assert_int_equal(json_integer_value(json_object_get(record, "parameters")), 12730);
+    const json_t *config = json_object_get(record, "config");
+    const json_t *rate = json_object_get(json_object_get(config, "optimizer"), "lr");
+    assert_true(json_real_value(rate) == 0.1);
+    const double first = json_number_value(json_object_get(record, "seconds_to_first_step"));
+    const double all = json_number_value(json_object_get(record, "seconds"));
+    assert_true(first > 0 && first <= all && all < 60);
+    assert_true(json_integer_value(json_object_get(record, "peak_rss_bytes")) > 1000000);
+    const json_t *epochs = json_object_get(record, "epochs");
+    assert_int_equal(json_array_size(epochs), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *epoch = json_array_get(epochs, i);
+        assert_int_equal(json_integer_value(json_object_get(epoch, "epoch")), i + 1);
+        static const char *const numbers[] = {"train_loss", "test_loss", "seconds",
+                                              "samples_per_second"};
+        for (size_t k = 0; k < 4; k++)
+            assert_true(json_real_value(json_object_get(epoch, numbers[k])) > 0);
+        assert_int_equal(json_integer_value(json_object_get(epoch, "test_samples")), 100);
+        assert_true(json_is_integer(json_object_get(epoch, "test_correct")));
+    }
+    assert_int_equal(json_array_size(json_object_get(record, "links")), 5); /* 4, 8, ... 20 */
+    json_decref(record);
+    /* It is whole or not there. */
+    run("train c.yaml --record no/run.json");
+    expect(3, "no/run.json cannot be written: No such file");
+    run("train c.yaml --record run.json --steps 3 --workers 1");
+    expect_ok();
+    assert_int_equal(shell("ls -A | grep -c tmp >n.txt"), 1);
+}
+
+static void workers_change_no_bit(void **state)
+{
+    (void)state;
+    char one[32], other[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --workers 1");
+    last_hash(one);
+    run("train c.yaml --workers 4 --set data.threads=3 --set data.ahead=5 --log-interval 1");
+    last_hash(other);
+    assert_string_equal(one, other);
+    run("train c.yaml --workers 1 --seed 4");
+    last_hash(other);
+    assert_string_not_equal(one, other);
+}
+
+static void says_how_to_use_all_cores(void **state)
+{
+    (void)state;
+    const int cores = lks_cores();
+    char line[100];
+    if (cores < 2) skip();
+    write_text("c.yaml", tiny);
+    snprintf(line, sizeof line,
+             "lockstep: using 1 of %d cores; replicas: %d would use all (other bits)\n", cores,
+             cores);
+    run("train c.yaml --replicas 1");
+    expect(0, line);
+    run("train c.yaml --replicas 1 --workers 2");
+    expect(2, "--workers: train.workers is 2, expected at most 1: each worker needs a replica; "
+              "replicas: 2 would use all (other bits)");
+    run("train c.yaml --replicas 1 --workers 1");
+    assert_string_equal(last.err, "");
+}
+
+static void a_dry_run_is_one_step(void **state)
+{
+    (void)state;
+    char hash[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --dry-run");
+    expect_ok();
+    assert_int_equal(last_hash(hash), 1);
+    expect_out("\nTest set: Average loss: ");
+}
+
+static void weights_are_saved_and_loaded(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --save-model");
+    expect_ok();
+    assert_true(there("mlp.safetensors"));
+    static char trained[OUTPUT_SIZE];
+    const char *test = strrchr(last.out, 'T'); /* the last test line */
+    snprintf(trained, sizeof trained, "%.*s", (int)strcspn(test, "\n"), test);
+    run("eval c.yaml --init mlp.safetensors");
+    expect_ok();
+    expect_out(trained);
+    run("train c.yaml --init mlp.safetensors --epochs 1 --lr 0");
+    expect_ok();
+    expect_out(trained);
+    run("train c.yaml --init none.safetensors");
+    expect(3, "none.safetensors");
+    write_text("bad.safetensors", "nothing of the kind, but long enough");
+    run("train c.yaml --init bad.safetensors");
+    expect(4, "bad.safetensors");
+    run("train c.yaml --init mlp.safetensors --set model.hidden=[17]");
+    expect(5, "fc1");
+}
+
+static void runs_are_resumed(void **state)
+{
+    (void)state;
+    char whole[32], parts[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml");
+    last_hash(whole);
+    run("train c.yaml --out run --resume --steps 7 --workers 1");
+    expect(0, "lockstep: no checkpoint in run yet: starting afresh");
+    assert_true(there("run/step-00000007.json"));
+    run("train c.yaml --out run");
+    expect(2, "--out: checkpoint.path is run, which has checkpoints up to step 7; give --resume");
+    run("train c.yaml --out run --resume --steps 13 --workers 3"); /* in the middle of an epoch */
+    expect(0, "lockstep: continuing from step 7 in run");
+    run("train c.yaml --out run --resume --workers 2");
+    expect(0, "continuing from step 13");
+    assert_int_equal(last_hash(parts), 20);
+    assert_string_equal(whole, parts);
+    run("train c.yaml --out run --resume"); /* it is finished */
+    expect_ok();
+    assert_int_equal(last_hash(parts), 20);
+    assert_string_equal(whole, parts);
+    run("train c.yaml --out run --resume --replicas 5");
+    expect(5, "5");
+    run("train c.yaml --out run --resume --seed 8");
+    expect(5, "seed");
+    run("train c.yaml --out run --resume --set data.seed=8");
+    expect(5, "data");
+    run("train c.yaml --out c.yaml/run");
+    expect(3, "c.yaml");
+}
+
+static void early_stopping_says_so(void **state)
+{
+    (void)state;
+    char hash[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --epochs 50 --lr 0 --set validation.fraction=0.2 "
+        "--set validation.patience=3");
+    expect(0, "lockstep: stopped early: no better loss in 3 evaluations");
+    expect_out("Train set size: 400\nValidation set size: 100\nTest set size: 100\n");
+    expect_out("\nValidation set: Average loss: ");
+    assert_int_equal(last_hash(hash), 32); /* the first is the best; 4 epochs of 8 steps */
+}
+
+static void losses_that_are_not_finite_stop_it(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --lr 1e30");
+    expect(6, "step");
+}
+
+/* Waits until a file of the folder has this text. */
+static void wait_for(const char *name, const char *text)
+{
+    static char found[OUTPUT_SIZE];
+    for (int i = 0; i < 600; i++) {
+        if (there(name)) {
+            read_text(found, name);
+            if (strstr(found, text) != NULL) return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    fail_msg("%s does not get \"%s\":\n%s", name, text, found);
+}
+
+/* Starts a training in the background, its output in out.txt and err.txt. */
+static pid_t start(const char *arguments)
+{
+    char command[8192];
+    snprintf(command, sizeof command, "cd '%s' && exec '%s' %s >out.txt 2>err.txt", folder,
+             program(), arguments);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+static void finish(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    last.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    read_text(last.out, "out.txt");
+    read_text(last.err, "err.txt");
+}
+
+static void signals_save_and_say_how_to_go_on(void **state)
+{
+    (void)state;
+    static const struct row {
+        int number, code;
+    } rows[] = {{SIGINT, 130}, {SIGTERM, 143}};
+    char whole[32], parts[32];
+    write_text("c.yaml", tiny);
+    for (size_t i = 0; i < 2; i++) {
+        shell("rm -rf run out.txt");
+        pid_t child = start("train c.yaml --epochs 100000 --out run --set log.interval=1");
+        wait_for("out.txt", "Train Epoch: 3 ");
+        kill(child, rows[i].number);
+        finish(child);
+        expect(rows[i].code, "lockstep: stopped after step ");
+        const long long step = last_hash(parts);
+        assert_true(step > 20);
+        /* The command that it printed works, and ends as if nothing had happened. */
+        char *command = strstr(last.err, "to continue: ");
+        assert_non_null(command);
+        command += strlen("to continue: ");
+        command[strcspn(command, "\n")] = '\0';
+        assert_non_null(strstr(command, " --resume"));
+        assert_int_equal(shell("%s --steps %lld >out.txt 2>err.txt", command, step + 25), 0);
+        read_text(last.out, "out.txt");
+        assert_int_equal(last_hash(parts), step + 25);
+        run("train c.yaml --steps %lld", step + 25);
+        last_hash(whole);
+        assert_string_equal(whole, parts);
+    }
+    pid_t child = start("train c.yaml --epochs 100000 --quiet --record run.json");
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    kill(child, SIGINT);
+    finish(child);
+    expect(130, "nothing is saved without --out DIR");
+    json_t *record = read_json("run.json");
+    assert_true(json_is_false(json_object_get(record, "finished")));
+    json_decref(record);
+}
+
+/* A step of this takes many seconds by plain loops, and much longer under a sanitizer. */
+static void a_second_signal_ends_it_at_once(void **state)
+{
+    (void)state;
+    write_text("c.yaml", "data: {name: digits, samples: 4096, test_samples: 10}\n"
+                         "model: {name: mnist_cnn}\n"
+                         "train: {batch_size: 4096, device: ref, workers: 1}\n");
+    pid_t child = start("train c.yaml");
+    wait_for("out.txt", "Using 1 worker.");
+    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    kill(child, SIGINT);
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    assert_int_equal(waitpid(child, NULL, WNOHANG), 0); /* it finishes its step */
+    kill(child, SIGINT);
+    finish(child);
+    assert_int_equal(last.code, 130);
+    assert_null(strstr(last.out, "hash"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lines_are_those_of_the_example),
+        TEST(quiet_leaves_the_hash),
+        TEST(json_has_a_line_for_every_step_and_epoch),
+        TEST(the_record_has_it_all),
+        TEST(workers_change_no_bit),
+        TEST(says_how_to_use_all_cores),
+        TEST(a_dry_run_is_one_step),
+        TEST(weights_are_saved_and_loaded),
+        TEST(runs_are_resumed),
+        TEST(early_stopping_says_so),
+        TEST(losses_that_are_not_finite_stop_it),
+        TEST(signals_save_and_say_how_to_go_on),
+        TEST(a_second_signal_ends_it_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

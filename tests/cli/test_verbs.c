@@ -1,0 +1,285 @@
+/* eval, predict, info, data, verify, compare; the real data where it is at hand. */
+#include "cli/program.h"
+
+static int count_lines(const char *text)
+{
+    int lines = 0;
+    for (; *text != '\0'; text++) lines += *text == '\n';
+    return lines;
+}
+
+static void predictions_agree_with_the_evaluation(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --save-model --out run");
+    expect_ok();
+    run("eval c.yaml --out run --log-format json");
+    expect_ok();
+    expect_out("\"step\": 20");
+    int right = -1;
+    const char *at = strstr(last.out, "\"test_correct\": ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "\"test_correct\": %d", &right), 1);
+    run("eval c.yaml --out run");
+    expect_ok();
+    expect_out("Checkpoint of step 20\n\nTest set: Average loss: ");
+
+    run("predict c.yaml --init mlp.safetensors");
+    expect_ok();
+    assert_int_equal(strncmp(last.out, "sample\tclass\tprobability\tlabel\n", 31), 0);
+    int rows = 0, hits = 0;
+    for (const char *line = strchr(last.out, '\n') + 1; *line != '\0';
+         line = strchr(line, '\n') + 1) {
+        int sample, class, label;
+        double probability;
+        assert_int_equal(sscanf(line, "%d\t%d\t%lf\t%d", &sample, &class, &probability, &label), 4);
+        assert_int_equal(sample, rows++);
+        assert_true(probability >= 0.1 && probability <= 1);
+        hits += class == label;
+    }
+    assert_int_equal(rows, 100);
+    assert_int_equal(hits, right);
+
+    run("predict c.yaml --out run --count 7 --format json --test-batch-size 3");
+    expect_ok();
+    assert_int_equal(count_lines(last.out), 7);
+    expect_out("{\"sample\": 0, \"class\": ");
+    run("predict c.yaml --out nowhere");
+    expect(3, "there is no checkpoint in nowhere; train with --out first");
+}
+
+static void written_digits_are_the_embedded_ones(void **state)
+{
+    (void)state;
+    char embedded[32], written[32];
+    write_text("c.yaml", tiny);
+    run("data digits --out some/where --samples 500 --test-samples 100");
+    expect_ok();
+    run("train c.yaml");
+    last_hash(embedded);
+    run("train c.yaml --data some/where");
+    expect_ok();
+    last_hash(written);
+    assert_string_equal(embedded, written);
+    run("train c.yaml --save-model");
+    run("predict c.yaml --init mlp.safetensors --images some/where/t10k-images-idx3-ubyte");
+    expect_ok();
+    assert_int_equal(count_lines(last.out), 101);
+    assert_int_equal(strncmp(last.out, "sample\tclass\tprobability\n", 25), 0);
+    run("predict c.yaml --init mlp.safetensors --images some/where/t10k-labels-idx1-ubyte");
+    expect(4, "t10k-labels-idx1-ubyte");
+
+    run("data digits --out some/where");
+    expect(3, "some/where/train-images-idx3-ubyte is there already; remove it");
+    run("data digits");
+    expect(2, "data digits needs a folder to write to: give --out DIR");
+    run("data digits --out c.yaml/x");
+    expect(3, "c.yaml/x");
+    run("data fashion");
+    expect(2, "unknown data set 'fashion'");
+    run("data digist");
+    expect(2, "unknown data set 'digist'; the nearest is digits");
+}
+
+static void missing_data_says_what_gets_it(void **state)
+{
+    (void)state;
+    run("train '%s'", source("configs/mnist.yaml"));
+    expect(3, "data set 'mnist' is not at ");
+    expect(3, "/.local/share/lockstep/mnist: No such file or directory; expected a folder with its "
+              "four IDX files, here or where --data DIR says; 'lockstep data mnist' shows the "
+              "commands that get it");
+    run("data mnist");
+    expect_ok();
+    expect_out("/.local/share/lockstep/mnist'\n");
+    expect_out("/train-images-idx3-ubyte.gz\n");
+    run("train '%s' --data none", source("configs/mnist.yaml"));
+    expect(3, "data set 'mnist' is not at none");
+    shell("mkdir empty");
+    run("train '%s' --data empty", source("configs/mnist.yaml"));
+    expect(3, "empty");
+    setenv("XDG_DATA_HOME", folder, 1);
+    run("train '%s'", source("configs/fashion.yaml"));
+    expect(3, "/lockstep/fashion_mnist: No such file");
+    unsetenv("XDG_DATA_HOME");
+    unsetenv("HOME");
+    run("train '%s'", source("configs/mnist.yaml"));
+    expect(2, "neither XDG_DATA_HOME nor HOME is set; give --data DIR");
+    write_text("c.yaml", tiny);
+    run("train c.yaml --set data.samples=500 --data empty");
+    expect(3, "empty");
+    run("data digits --out d --samples 20 --test-samples 10");
+    run("train c.yaml --data d");
+    expect(2, "c.yaml:1: data.samples is 500, but there are only 20 samples");
+    run("train c.yaml --set data.classes=3");
+    expect(2, "data.classes is 3, but there are labels up to 9");
+}
+
+static void info_describes(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("info c.yaml");
+    expect_ok();
+    expect_out("fc1");
+    expect_out("12730 parameters");
+    assert_null(strstr(last.out, "bytes"));
+    run("info c.yaml --memory");
+    expect_ok();
+    expect_out("bytes");
+    run("info '%s'", source("configs/mnist.yaml")); /* also without its files */
+    expect(0, "data set 'mnist' is not here; its shape is known");
+    expect_out("1199882 parameters");
+
+    run("train c.yaml --save-model --out run");
+    static const char *const names[] = {"run", "run/step-00000020.json",
+                                        "run/step-00000020.safetensors"};
+    for (size_t i = 0; i < 3; i++) {
+        run("info %s", names[i]);
+        expect_ok();
+        expect_out("checkpoint    run, step 20 (finished)\n");
+        expect_out("replicas      4\n");
+        expect_out("  optimizer: {name: sgd, lr: 0.1,");
+        expect_out("fc1.weight ");
+        expect_out("[16][784]\n");
+    }
+    run("info run/step-00000010.json");
+    expect_ok();
+    expect_out("step 10\n");
+    run("info mlp.safetensors");
+    expect_ok();
+    expect_out("4 tensors, 12730 numbers\n");
+    shell("mkdir empty");
+    run("info empty");
+    expect(3, "there is no checkpoint in empty");
+    run("info none.safetensors");
+    expect(3, "none.safetensors");
+}
+
+static void the_promise_is_verified(void **state)
+{
+    (void)state;
+    char hash[32], row[64];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --steps 12");
+    last_hash(hash);
+    run("verify c.yaml --workers 1,2,3,4 --steps 12");
+    expect(0, "");
+    for (int workers = 1; workers <= 4; workers++) {
+        snprintf(row, sizeof row, "\n      %d      12  %s  ", workers, hash);
+        expect_out(row);
+    }
+    expect_out("equal: 4 runs have the same bits after 12 steps\n");
+    run("verify c.yaml --replicas 6 --steps 3");
+    expect_ok();
+    expect_out("equal: 4 runs"); /* 1, 2, 3, 5 */
+    run("verify c.yaml --replicas 1");
+    expect(2, "with 1 replica there is only 1 worker");
+}
+
+static void tensors_are_compared(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --out a --set checkpoint.every_steps=5 --set checkpoint.keep=9");
+    run("train c.yaml --out b --set checkpoint.every_steps=5 --set checkpoint.keep=9 --workers 2");
+    run("compare a b");
+    expect(0, "");
+    assert_string_equal(last.out, "step 5\nstep 10\nstep 15\nstep 20\nequal\n");
+    /* One bit of one element: fc1.bias[3] at step 15. */
+    run("compare a/step-00000015.json b/step-00000015.safetensors");
+    expect_ok();
+    assert_int_equal(shell("python3 -c \"\nimport json, struct\n"
+                           "f = open('b/step-00000015.safetensors', 'r+b')\n"
+                           "n = struct.unpack('<Q', f.read(8))[0]\n"
+                           "at = json.loads(f.read(n))['fc1.bias']['data_offsets'][0]\n"
+                           "f.seek(8 + n + at + 12)\n"
+                           "bits = struct.unpack('<I', f.read(4))[0]\n"
+                           "f.seek(8 + n + at + 12)\n"
+                           "f.write(struct.pack('<I', bits ^ 2))\n\""),
+                     0);
+    run("compare a b");
+    expect(1, "");
+    expect_out("step 10\nstep 15\ntensor fc1.bias, element [3]: ");
+    expect_out(", 2 floats apart)\n");
+    expect_out("1 of 8 tensors differ; the largest difference is "); /* 4, and momentum's 4 */
+    expect_out(", in fc1.bias\ndifferent\n");
+    assert_null(strstr(last.out, "step 20"));
+    run("compare a b/step-00000015.safetensors"); /* the newest of a */
+    expect(1, "");
+    run("train c.yaml --save-model --set model.hidden=[8] --quiet");
+    run("compare mlp.safetensors a");
+    expect(1, "");
+    expect_out("tensor fc1.weight has other dimensions or another type\n");
+    expect_out("4 tensors are only in one of them\n");
+    run("train c.yaml --out c --steps 3");
+    run("compare a c");
+    expect(5, "a and c have no checkpoint of the same step");
+    run("compare a c.yaml");
+    expect(2, "c.yaml is a record and a is not");
+    run("compare a none.safetensors");
+    expect(3, "none.safetensors");
+}
+
+static void records_are_compared(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --record a.json --workers 1");
+    run("train c.yaml --record b.json --workers 2");
+    run("compare a.json b.json");
+    expect(0, "");
+    expect_out("setting train.workers: 1 and 2\n");
+    expect_out("\nequal\n");
+    /* A smaller rate from the second epoch on: the links part after step 8 of 4, 8, 12, ... */
+    run("train c.yaml --record b.json --set schedule.name=step --set schedule.gamma=0.99");
+    run("compare a.json b.json");
+    expect(1, "");
+    expect_out("setting schedule.gamma: nothing and 0.99\n");
+    expect_out("step 12: the links of the hash chain differ; at step 8 they did not\n");
+    expect_out("epoch 2: train_loss is ");
+    expect_out("\nhash: ");
+    expect_out("\ndifferent\n");
+    run("compare a.json c.yaml");
+    expect(4, "c.yaml:1: not JSON");
+    write_text("c.json", "{}");
+    run("compare a.json c.json");
+    expect(4, "c.json is no record of a training");
+    run("compare a.json none.json");
+    expect(3, "none.json cannot be opened");
+}
+
+/* Real MNIST: the example's first lines, two steps long. */
+static void mnist_is_trained(void **state)
+{
+    (void)state;
+    const char *data = lkt_data_folder();
+    if (data == NULL) {
+        print_message("no real data: skipped\n");
+        skip();
+    }
+    char hash[32];
+    run("train '%s' --data '%s/mnist' --steps 2 --batch-size 16 --log-interval 1",
+        source("configs/mnist.yaml"), data);
+    expect_ok();
+    expect_out("Train set size: 60000\nTest set size: 10000\n");
+    expect_out("\nTrain Epoch: 1 [0/60000 (0%)]\tLoss: 2.");
+    expect_out("\nTrain Epoch: 1 [16/60000 (0%)]\tLoss: ");
+    assert_int_equal(last_hash(hash), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(predictions_agree_with_the_evaluation),
+        TEST(written_digits_are_the_embedded_ones),
+        TEST(missing_data_says_what_gets_it),
+        TEST(info_describes),
+        TEST(the_promise_is_verified),
+        TEST(tensors_are_compared),
+        TEST(records_are_compared),
+        TEST(mnist_is_trained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
