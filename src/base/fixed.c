@@ -27,7 +27,7 @@ static unsigned_wide magnitude(uint64_t bits)
     if (exponent >= 1023 + 62) return (unsigned_wide)1 << (62 + 32);
     if (shift >= 0) return (unsigned_wide)mantissa << shift;
     const int drop = -shift;
-    if (drop > 54) return 0;
+    if (drop > 63) return 0;
     const uint64_t kept = mantissa >> drop;
     const uint64_t rest = mantissa & ((UINT64_C(1) << drop) - 1);
     const uint64_t half = UINT64_C(1) << (drop - 1);

@@ -6,7 +6,8 @@
 
 enum { LKI_ALIGN = 64 }; /* of every allocation: a cache line, an AVX-512 vector */
 
-/* Zeroed memory; LKS_E_NOMEM names `what`. Freed with the same `bytes`. */
+/* Zeroed memory, never NULL on success, also of 0 bytes; LKS_E_NOMEM names `what`. Freed with the
+ * same `bytes`. A NULL context means the system's allocator. Callable from any thread. */
 lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char *what);
 void lki_free(lks_context *context, void *memory, size_t bytes); /* NULL is fine */
 

@@ -73,8 +73,8 @@ double lki_log(double x)
     k += exponent;
     const double m = from_bits(to_bits(x) - ((uint64_t)exponent << 52));
     const double f = m - 1, s = f / (2 + f), z = s * s;
-    double sum = 2.0 / 23;
-    for (int n = 21; n >= 3; n -= 2) sum = sum * z + 2.0 / n;
+    double sum = 2.0 / 21;
+    for (int n = 19; n >= 3; n -= 2) sum = sum * z + 2.0 / n;
     const double tail = s * (f - sum * z);
     return (double)k * LN2_HIGH + (f - (tail - (double)k * LN2_LOW));
 }
@@ -94,12 +94,12 @@ static double sin_near(double t)
 
 static double cos_near(double t)
 {
-    static const double c[] = {-0x1.2a0c591af8314p-5, 0x1.20c62c2f2d7f5p-2,  -0x1.b6e24f44b128fp+0,
-                               0x1.f9d38a3763cc3p+2,  -0x1.a6d1f2a204a8cp+4, 0x1.e1f506891babbp+5,
-                               -0x1.55d3c7e3cbffap+6, 0x1.03c1f081b5ac4p+6,  -0x1.3bd3cc9be45dep+4};
+    static const double c[] = {0x1.20c62c2f2d7f5p-2,  -0x1.b6e24f44b128fp+0, 0x1.f9d38a3763cc3p+2,
+                               -0x1.a6d1f2a204a8cp+4, 0x1.e1f506891babbp+5,  -0x1.55d3c7e3cbffap+6,
+                               0x1.03c1f081b5ac4p+6,  -0x1.3bd3cc9be45dep+4};
     const double z = t * t;
     double sum = c[0];
-    for (int i = 1; i < 9; i++) sum = sum * z + c[i];
+    for (int i = 1; i < 8; i++) sum = sum * z + c[i];
     return 1 + z * sum;
 }
 

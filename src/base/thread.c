@@ -155,8 +155,7 @@ static void *work(void *argument)
     }
 }
 
-/* Which CPU each worker gets. Workers on up to half of the cores are left to the kernel, so that
- * programs that share a machine do not meet on its first cores; so are workers under a quota. */
+/* Which CPU each worker gets, and whether waiting may spin: see lki_workers_create. */
 static lks_status choose_cpus(lki_workers *workers)
 {
     const int cores = lks_cores(), allowed = lki_allowed_cpus(NULL, 0);

@@ -21,8 +21,13 @@ typedef struct lki_workers lki_workers;
 /* Runs on every worker; a worker's number is 0 .. count-1. */
 typedef void (*lki_job)(void *user, int worker);
 
-/* Starts `count` threads and pins each to its own core of those this process may use (hwloc's
- * order where present: one per physical core first; no pinning when count exceeds the cores). */
+/*
+ * Starts `count` threads. Where they need more than half of the cores that this process may use,
+ * each is pinned to its own, one per physical core first. Fewer are left to the kernel, so that
+ * programs that share a machine do not meet on its first cores; so are more workers than cores, and
+ * workers under a CPU quota. LKS_E_INVALID for a count below 1, LKS_E_NOMEM where the system starts
+ * no more threads.
+ */
 lks_status lki_workers_create(lki_workers **out, lks_context *context, int count);
 void lki_workers_destroy(lki_workers *workers); /* NULL is fine */
 int lki_workers_count(const lki_workers *workers);

@@ -48,6 +48,7 @@ static void known_values(void **state)
     check(-DBL_MAX, -(INT64_C(1) << 30), 0);
     /* The clamp at 2^62. */
     check(0x1p62, INT64_C(1) << 30, 0);
+    check(0x1.8p62, INT64_C(1) << 30, 0);
     check(0x1p63, INT64_C(1) << 30, 0);
     check(DBL_MAX, INT64_C(1) << 30, 0);
     check(nextafter(0x1p62, 0), (INT64_C(1) << 30) - 1, UINT64_C(0xfffffe0000000000) + 0);
