@@ -25,20 +25,33 @@ size_t lki_align(size_t bytes)
     return round_up(bytes, LKI_ALIGN);
 }
 
+static void *system_alloc(void *user, size_t bytes, size_t align)
+{
+    (void)user;
+    void *memory;
+    return posix_memalign(&memory, align, bytes) == 0 ? memory : NULL;
+}
+
+static void system_release(void *user, void *memory, size_t bytes)
+{
+    (void)user, (void)bytes;
+    free(memory);
+}
+
+const lks_allocator lki_system_allocator = {.alloc = system_alloc, .release = system_release};
+
 lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char *what)
 {
     *out = NULL;
     const size_t size = bytes ? bytes : 1; /* so that success is never NULL */
     void *memory = NULL;
-    if (size <= PTRDIFF_MAX) {
-        if (context && context->opts.allocator.alloc) {
-            const lks_allocator *own = &context->opts.allocator;
-            pthread_mutex_lock(&context->lock);
-            memory = own->alloc(own->user, size, LKI_ALIGN);
-            pthread_mutex_unlock(&context->lock);
-        } else if (posix_memalign(&memory, LKI_ALIGN, size) != 0) {
-            memory = NULL;
-        }
+    if (size <= PTRDIFF_MAX && context) {
+        const lks_allocator *allocator = &context->opts.allocator;
+        pthread_mutex_lock(&context->lock);
+        memory = allocator->alloc(allocator->user, size, LKI_ALIGN);
+        pthread_mutex_unlock(&context->lock);
+    } else if (size <= PTRDIFF_MAX) {
+        memory = system_alloc(NULL, size, LKI_ALIGN);
     }
     if (!memory) {
         return LKI_FAIL(LKS_E_NOMEM, "no memory for %s: %zu bytes were asked for", what, bytes);
@@ -50,13 +63,13 @@ lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char 
 void lki_free(lks_context *context, void *memory, size_t bytes)
 {
     if (!memory) return;
-    if (context && context->opts.allocator.alloc) {
-        const lks_allocator *own = &context->opts.allocator;
+    if (context) {
+        const lks_allocator *allocator = &context->opts.allocator;
         pthread_mutex_lock(&context->lock);
-        own->release(own->user, memory, bytes ? bytes : 1);
+        allocator->release(allocator->user, memory, bytes ? bytes : 1);
         pthread_mutex_unlock(&context->lock);
     } else {
-        free(memory);
+        system_release(NULL, memory, bytes);
     }
 }
 

@@ -6,6 +6,9 @@
 
 enum { LKI_ALIGN = 64 }; /* of every allocation: a cache line, an AVX-512 vector */
 
+/* The allocator of contexts that are given none. */
+extern const lks_allocator lki_system_allocator;
+
 /* Zeroed memory, never NULL on success, also of 0 bytes; LKS_E_NOMEM names `what`. Freed with the
  * same `bytes`. A NULL context means the system's allocator. Callable from any thread. */
 lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char *what);

@@ -1,25 +1,11 @@
 /* The context is made here because only this layer may see the registry of backends. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
 #include "core/backend.h"
-
-static void *system_alloc(void *user, size_t bytes, size_t align)
-{
-    (void)user;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void system_release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
 
 static lks_status unknown_device(const char *device)
 {
@@ -39,10 +25,7 @@ lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
     if ((filled.allocator.alloc == NULL) != (filled.allocator.release == NULL))
         return LKI_FAIL(LKS_E_INVALID,
                         "the allocator has only one of alloc and release; give both or none");
-    if (filled.allocator.alloc == NULL) {
-        filled.allocator.alloc = system_alloc;
-        filled.allocator.release = system_release;
-    }
+    if (filled.allocator.alloc == NULL) filled.allocator = lki_system_allocator;
     const lki_backend *backend = filled.device != NULL ? lki_backend_find(filled.device)
                                                        : lki_backends[0];
     if (backend == NULL) return unknown_device(filled.device);

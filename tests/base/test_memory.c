@@ -17,7 +17,7 @@ static void place_make(place *here, bool own)
 {
     memset(here, 0, sizeof *here);
     assert_int_equal(pthread_mutex_init(&here->context.lock, NULL), 0);
-    if (own) here->context.opts.allocator = lkt_heap_allocator(&here->heap);
+    here->context.opts.allocator = own ? lkt_heap_allocator(&here->heap) : lki_system_allocator;
 }
 
 static void place_check(place *here)
