@@ -3,8 +3,14 @@
 #include "core/backend.h"
 
 extern const lki_backend lki_ref_backend;
+#ifdef LKI_HAVE_CPU
+extern const lki_backend lki_cpu_backend;
+#endif
 
 const lki_backend *const lki_backends[] = {
+#ifdef LKI_HAVE_CPU
+    &lki_cpu_backend,
+#endif
     &lki_ref_backend,
     NULL,
 };

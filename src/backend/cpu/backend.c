@@ -1,0 +1,106 @@
+/* The cpu backend's tables, and the choice of an instruction set. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn.h"
+
+extern const lki_vector lki_vector_portable;
+#ifdef LKI_HAVE_AVX2
+extern const lki_vector lki_vector_avx2;
+#endif
+#ifdef LKI_HAVE_AVX512
+extern const lki_vector lki_vector_avx512;
+#endif
+
+const lki_vector *lki_cpu_vector_find(const char *name)
+{
+#ifdef LKI_HAVE_AVX512
+    if (strcmp(name, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                   ? &lki_vector_avx512
+                   : NULL;
+#endif
+#ifdef LKI_HAVE_AVX2
+    if (strcmp(name, "avx2") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &lki_vector_avx2
+                                                                               : NULL;
+#endif
+    return strcmp(name, "portable") == 0 ? &lki_vector_portable : NULL;
+}
+
+static const lki_vector *chosen;
+
+static void choose(void)
+{
+    const char *asked = getenv("LKS_ISA");
+    if (asked != NULL) chosen = lki_cpu_vector_find(asked);
+    if (chosen == NULL) chosen = lki_cpu_vector_find("avx512");
+    if (chosen == NULL) chosen = lki_cpu_vector_find("avx2");
+    if (chosen == NULL) chosen = &lki_vector_portable;
+}
+
+const lki_vector *lki_cpu_vector(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, choose);
+    return chosen;
+}
+
+lks_status lki_cpu_plan_start(lki_plan *plan)
+{
+    lki_cpu_plan *p = (lki_cpu_plan *)(void *)plan;
+    const lki_chain *chain = &plan->chain;
+    p->vector = lki_cpu_vector();
+    p->in = lks_shape_elements(&chain->node[0]->in[0]->shape);
+    p->out = lks_shape_elements(&chain->node[chain->count - 1]->out.shape);
+    snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s", p->vector->name);
+    return LKS_OK;
+}
+
+static void fingerprint(char *out, size_t size)
+{
+    char library[64];
+    lki_onednn_version(library, sizeof library);
+    snprintf(out, size, "%s, %s", library, lki_cpu_vector()->name);
+}
+
+static void update(const lki_update *u, int64_t count, float *w, float *const state[2],
+                   const float *sums)
+{
+    lki_cpu_vector()->element->update(u, count, w, state, sums);
+}
+
+static void add(int64_t count, float *left, const float *right)
+{
+    lki_cpu_vector()->element->add(count, left, right);
+}
+
+static const lki_kernel *const kernels[LKI_OP_COUNT] = {
+    [LKI_OP_NORMALIZE] = &lki_cpu_normalize,
+    [LKI_OP_CONV2D] = &lki_cpu_conv2d,
+    [LKI_OP_DENSE] = &lki_cpu_dense,
+    [LKI_OP_BATCH_NORM] = &lki_cpu_batch_norm,
+    [LKI_OP_MAX_POOL] = &lki_cpu_max_pool,
+    [LKI_OP_AVG_POOL] = &lki_cpu_avg_pool,
+    [LKI_OP_GLOBAL_AVG_POOL] = &lki_cpu_global_avg_pool,
+    [LKI_OP_RELU] = &lki_cpu_relu,
+    [LKI_OP_ADD] = &lki_cpu_add,
+    [LKI_OP_FLATTEN] = &lki_cpu_flatten,
+    [LKI_OP_DROPOUT] = &lki_cpu_dropout,
+    [LKI_OP_LOG_SOFTMAX] = &lki_cpu_log_softmax,
+    [LKI_OP_CROSS_ENTROPY] = &lki_cpu_cross_entropy,
+    [LKI_OP_NLL] = &lki_cpu_nll,
+    [LKI_OP_MSE] = &lki_cpu_mse,
+};
+
+const lki_backend lki_cpu_backend = {
+    .name = "cpu",
+    .fingerprint = fingerprint,
+    .kernels = kernels,
+    .update = update,
+    .add = add,
+};

@@ -1,0 +1,43 @@
+/*
+ * The cpu backend: single-threaded kernels, each worker on replicas of its own.
+ *
+ *   backend.c    the table of kernels, the choice of an instruction set
+ *   <op>.c       one or a few kernels: plan, and calls into the vector functions
+ *   onednn.c     everything that knows oneDNN
+ *   vector/      loops, compiled once per instruction set
+ */
+#ifndef LKI_CPU_CPU_H
+#define LKI_CPU_CPU_H
+
+#include "backend/cpu/vector/vector.h"
+#include "base/check.h"
+#include "core/backend.h"
+
+/* What this processor runs best, or LKS_ISA (portable, avx2, avx512) from the environment of the
+ * process where it can: bits are equal between machines that run the same. Decided once. */
+const lki_vector *lki_cpu_vector(void);
+/* By name; NULL when it is not built in or this processor cannot run it. */
+const lki_vector *lki_cpu_vector_find(const char *name);
+
+/* What every plan of this backend starts with. */
+typedef struct lki_cpu_plan {
+    lki_plan plan;
+    const lki_vector *vector;
+    int64_t in, out; /* elements of in[0] and of the output, for one sample */
+} lki_cpu_plan;
+/* Fills it; lki_kernel.plan of kernels that need no more. */
+lks_status lki_cpu_plan_start(lki_plan *plan);
+
+static inline const lki_cpu_plan *lki_cpu(const lki_plan *plan)
+{
+    return (const lki_cpu_plan *)(const void *)plan;
+}
+
+lki_conv_shape lki_conv_shape_of(const lki_node *node);
+
+extern const lki_kernel lki_cpu_add, lki_cpu_avg_pool, lki_cpu_batch_norm, lki_cpu_conv2d,
+    lki_cpu_cross_entropy, lki_cpu_dense, lki_cpu_dropout, lki_cpu_flatten, lki_cpu_global_avg_pool,
+    lki_cpu_log_softmax, lki_cpu_max_pool, lki_cpu_mse, lki_cpu_nll, lki_cpu_normalize,
+    lki_cpu_relu;
+
+#endif

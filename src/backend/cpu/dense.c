@@ -1,0 +1,89 @@
+/* Dense layers: kernels of our own (vector/dense.c, vector/rows.c). */
+#include <stdio.h>
+
+#include "backend/cpu/cpu.h"
+
+typedef struct dense_plan {
+    lki_cpu_plan cpu;
+    lki_dense_shape shape;
+} dense_plan;
+
+static const dense_plan *dense(const lki_plan *plan)
+{
+    return (const dense_plan *)(const void *)plan;
+}
+
+static lks_status plan_dense(lki_plan *plan)
+{
+    dense_plan *p = (dense_plan *)(void *)plan;
+    LKI_TRY(lki_cpu_plan_start(plan));
+    p->shape = (lki_dense_shape){
+        .inputs = p->cpu.in, .units = p->cpu.out, .bias = plan->chain.node[0]->param_count > 1};
+    plan->needs.reads = LKI_READS_IN;
+    plan->needs.workspace_bytes = p->cpu.vector->dense->rows_bytes();
+    plan->needs.packed_bytes = p->cpu.vector->dense->packed_bytes(&p->shape);
+    return LKS_OK;
+}
+
+static void prepare(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
+{
+    const dense_plan *p = dense(plan);
+    p->cpu.vector->dense->pack(&p->shape, param[0], packed, part, parts);
+}
+
+static lks_status forward(const lki_plan *plan, const lki_args *args)
+{
+    const dense_plan *p = dense(plan);
+    p->cpu.vector->dense->forward(&p->shape, args->count, args->in[0], args->packed,
+                                  p->shape.bias ? args->param[1] : NULL, args->out);
+    return LKS_OK;
+}
+
+/* Receives the sums of one replica. */
+static void keep(void *user, int param, int64_t first, int64_t count, const float *sums)
+{
+    float *const *d_param = user;
+    for (int64_t i = 0; i < count; i++) d_param[param][first + i] = sums[i];
+}
+
+static void backward_param(const dense_plan *p, const lki_args *args)
+{
+    const int64_t start[2] = {0, args->count};
+    float *d_param[2] = {args->d_param[0], args->d_param[1]};
+    const float *before[2] = {args->d_param[0], args->d_param[1]};
+    const lki_rows rows = {.in = args->in[0],
+                           .d_out = args->d_out,
+                           .start = start,
+                           .replicas = 1,
+                           .row_count = p->shape.units,
+                           .workspace = args->workspace,
+                           .sum = keep,
+                           .user = d_param};
+    p->cpu.vector->dense->rows(&p->shape, &rows, args->add_param ? before : NULL);
+}
+
+static lks_status backward(const lki_plan *plan, const lki_args *args)
+{
+    const dense_plan *p = dense(plan);
+    if (args->d_in[0] != NULL)
+        p->cpu.vector->dense->backward(&p->shape, args->count, args->d_out, args->packed,
+                                       args->d_in[0], args->add_in & 1);
+    if (args->d_param[0] != NULL) backward_param(p, args);
+    return LKS_OK;
+}
+
+static void rows(const lki_plan *plan, const lki_rows *args)
+{
+    const dense_plan *p = dense(plan);
+    p->cpu.vector->dense->rows(&p->shape, args, NULL);
+}
+
+const lki_kernel lki_cpu_dense = {
+    .plan_bytes = sizeof(dense_plan),
+    .span = LKI_SPAN_SHARE,
+    .plan = plan_dense,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+    .rows = rows,
+};

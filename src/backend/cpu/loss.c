@@ -1,0 +1,180 @@
+/* log_softmax and the losses. A sample is a few values, so sums are in double. */
+#include "backend/cpu/cpu.h"
+#include "base/real.h"
+
+static lks_status plan_reads_in(lki_plan *plan)
+{
+    plan->needs.reads = LKI_READS_IN;
+    return lki_cpu_plan_start(plan);
+}
+
+static lks_status plan_reads_out(lki_plan *plan)
+{
+    plan->needs.reads = LKI_READS_OUT;
+    return lki_cpu_plan_start(plan);
+}
+
+/* log of the sum of exp(x); the largest is taken out, so that nothing overflows. */
+static double log_sum(int64_t count, const float *x)
+{
+    float most = x[0];
+    for (int64_t i = 1; i < count; i++)
+        if (x[i] > most) most = x[i];
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) sum += lki_exp((double)x[i] - (double)most);
+    return (double)most + lki_log(sum);
+}
+
+static void put(float *to, double value, bool add)
+{
+    *to = add ? *to + (float)value : (float)value;
+}
+
+static lks_status log_softmax_forward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->out;
+    for (int64_t s = 0; s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        float *y = (float *)args->out + s * size;
+        const double total = log_sum(size, x);
+        for (int64_t i = 0; i < size; i++) y[i] = (float)((double)x[i] - total);
+    }
+    return LKS_OK;
+}
+
+static lks_status log_softmax_backward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->out;
+    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+        const float *y = (const float *)args->out + s * size, *d = args->d_out + s * size;
+        double sum = 0;
+        for (int64_t i = 0; i < size; i++) sum += (double)d[i];
+        for (int64_t i = 0; i < size; i++)
+            put(args->d_in[0] + s * size + i, (double)d[i] - lki_exp((double)y[i]) * sum,
+                args->add_in & 1);
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_log_softmax = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_reads_out,
+    .forward = log_softmax_forward,
+    .backward = log_softmax_backward,
+};
+
+static double smoothing_of(const lki_plan *plan)
+{
+    const lks_cross_entropy_opts *opts = plan->chain.node[0]->attr;
+    return (double)opts->label_smoothing;
+}
+
+static lks_status cross_entropy_forward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    const int32_t *target = args->in[1];
+    const double smoothing = smoothing_of(plan);
+    for (int64_t s = 0; s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        const double total = log_sum(size, x);
+        double sum = 0;
+        for (int64_t i = 0; smoothing > 0 && i < size; i++) sum += (double)x[i] - total;
+        ((float *)args->out)[s] = (float)(-(1 - smoothing) * ((double)x[target[s]] - total) -
+                                          smoothing / (double)size * sum);
+    }
+    return LKS_OK;
+}
+
+static lks_status cross_entropy_backward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    const int32_t *target = args->in[1];
+    const double smoothing = smoothing_of(plan);
+    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        const double total = log_sum(size, x);
+        for (int64_t i = 0; i < size; i++) {
+            const double wanted = (i == target[s] ? 1 - smoothing : 0) + smoothing / (double)size;
+            put(args->d_in[0] + s * size + i,
+                (double)args->d_out[s] * (lki_exp((double)x[i] - total) - wanted),
+                args->add_in & 1);
+        }
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_cross_entropy = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_reads_in,
+    .forward = cross_entropy_forward,
+    .backward = cross_entropy_backward,
+};
+
+static lks_status nll_forward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    const int32_t *target = args->in[1];
+    for (int64_t s = 0; s < args->count; s++)
+        ((float *)args->out)[s] = -((const float *)args->in[0])[s * size + target[s]];
+    return LKS_OK;
+}
+
+static lks_status nll_backward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    const int32_t *target = args->in[1];
+    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+        float *d = args->d_in[0] + s * size;
+        for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
+        d[target[s]] -= args->d_out[s];
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_nll = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_reads_in,
+    .forward = nll_forward,
+    .backward = nll_backward,
+};
+
+static lks_status mse_forward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    for (int64_t s = 0; s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        const float *t = (const float *)args->in[1] + s * size;
+        double sum = 0;
+        for (int64_t i = 0; i < size; i++) {
+            const double difference = (double)x[i] - (double)t[i];
+            sum += difference * difference;
+        }
+        ((float *)args->out)[s] = (float)(sum / (double)size);
+    }
+    return LKS_OK;
+}
+
+static lks_status mse_backward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        const float *t = (const float *)args->in[1] + s * size;
+        const double factor = 2 * (double)args->d_out[s] / (double)size;
+        for (int64_t i = 0; i < size; i++)
+            put(args->d_in[0] + s * size + i, factor * ((double)x[i] - (double)t[i]),
+                args->add_in & 1);
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_mse = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_reads_in,
+    .forward = mse_forward,
+    .backward = mse_backward,
+};

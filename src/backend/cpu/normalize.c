@@ -1,0 +1,59 @@
+/* Normalisation of the input by constants; bytes by a table of all 256 values. */
+#include "backend/cpu/cpu.h"
+
+typedef struct normalize_plan {
+    lki_cpu_plan cpu;
+    int64_t channels;
+    float mean[LKS_MAX_CHANNEL_CONSTANTS], std[LKS_MAX_CHANNEL_CONSTANTS];
+    float table[LKS_MAX_CHANNEL_CONSTANTS][256];
+} normalize_plan;
+
+static lks_status plan_normalize(lki_plan *plan)
+{
+    normalize_plan *p = (normalize_plan *)(void *)plan;
+    const lki_node *node = plan->chain.node[0];
+    const lks_normalize_opts *opts = node->attr;
+    const lks_shape *shape = &node->out.shape;
+    p->channels = opts->count == 1 ? 1 : shape->dim[shape->ndim - 1];
+    for (int c = 0; c < opts->count; c++) {
+        p->mean[c] = opts->mean[c];
+        p->std[c] = opts->std[c];
+        for (int value = 0; value < 256; value++)
+            p->table[c][value] = ((float)value / 255.0f - opts->mean[c]) / opts->std[c];
+    }
+    return lki_cpu_plan_start(plan);
+}
+
+static void from_bytes(const normalize_plan *p, int64_t count, const uint8_t *in, float *out)
+{
+    if (p->channels == 1) {
+        for (int64_t i = 0; i < count; i++) out[i] = p->table[0][in[i]];
+        return;
+    }
+    for (int64_t i = 0; i < count; i += p->channels)
+        for (int64_t c = 0; c < p->channels; c++) out[i + c] = p->table[c][in[i + c]];
+}
+
+static void from_floats(const normalize_plan *p, int64_t count, const float *in, float *out)
+{
+    for (int64_t i = 0; i < count; i += p->channels)
+        for (int64_t c = 0; c < p->channels; c++) out[i + c] = (in[i + c] - p->mean[c]) / p->std[c];
+}
+
+static lks_status forward(const lki_plan *plan, const lki_args *args)
+{
+    const normalize_plan *p = (const normalize_plan *)(const void *)plan;
+    const int64_t count = args->count * p->cpu.out;
+    if (plan->chain.node[0]->in[0]->dtype == LKS_U8)
+        from_bytes(p, count, args->in[0], args->out);
+    else
+        from_floats(p, count, args->in[0], args->out);
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_normalize = {
+    .plan_bytes = sizeof(normalize_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_normalize,
+    .forward = forward,
+};

@@ -1,0 +1,129 @@
+/* max_pool, avg_pool, global_avg_pool. */
+#include "backend/cpu/cpu.h"
+#include "base/memory.h"
+
+typedef struct pool_plan {
+    lki_cpu_plan cpu;
+    lki_pool_shape shape;
+} pool_plan;
+
+static const pool_plan *pool(const lki_plan *plan)
+{
+    return (const pool_plan *)(const void *)plan;
+}
+
+static lks_status plan_pool(lki_plan *plan)
+{
+    pool_plan *p = (pool_plan *)(void *)plan;
+    const lki_node *node = plan->chain.node[0];
+    const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
+    lki_pool_shape *s = &p->shape;
+    *s = (lki_pool_shape){.in_rows = in->dim[0],
+                          .in_columns = in->dim[1],
+                          .channels = in->dim[2],
+                          .out_rows = 1,
+                          .out_columns = 1,
+                          .kernel = {in->dim[0], in->dim[1]},
+                          .stride = {1, 1}};
+    if (node->op != LKI_OP_GLOBAL_AVG_POOL) {
+        const lks_pool_opts *opts = node->attr;
+        s->out_rows = out->dim[0];
+        s->out_columns = out->dim[1];
+        for (int i = 0; i < 2; i++) {
+            s->kernel[i] = opts->kernel[i];
+            s->stride[i] = opts->stride[i];
+            s->padding[i] = opts->padding[i];
+        }
+    }
+    return lki_cpu_plan_start(plan);
+}
+
+static lks_status plan_max(lki_plan *plan)
+{
+    LKI_TRY(plan_pool(plan));
+    const lki_pool_shape *s = &pool(plan)->shape;
+    if (s->kernel[0] * s->kernel[1] > UINT16_MAX)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "max_pool '%s': a window of %lld x %lld pixels is more than the %d that "
+                        "cpu has room to number; use a smaller kernel",
+                        plan->chain.node[0]->name, (long long)s->kernel[0], (long long)s->kernel[1],
+                        UINT16_MAX);
+    plan->needs.saved_bytes = lki_align(sizeof(uint16_t) * (size_t)lki_cpu(plan)->out);
+    return LKS_OK;
+}
+
+static uint16_t *positions(const lki_plan *plan, const lki_args *args, int64_t sample)
+{
+    return (uint16_t *)(void *)((char *)args->saved + plan->needs.saved_bytes * (size_t)sample);
+}
+
+static lks_status max_forward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_cpu_plan *p = lki_cpu(plan);
+    for (int64_t s = 0; s < args->count; s++)
+        p->vector->pool->max_forward(&pool(plan)->shape, (const float *)args->in[0] + s * p->in,
+                                     (float *)args->out + s * p->out, positions(plan, args, s));
+    return LKS_OK;
+}
+
+/* The gradient is added to d_in, which starts at zero unless it is to be added to. */
+static void start(const lki_cpu_plan *p, const lki_args *args)
+{
+    float *d_in = args->d_in[0];
+    for (int64_t i = 0; !(args->add_in & 1) && i < args->count * p->in; i++) d_in[i] = 0;
+}
+
+static lks_status max_backward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_cpu_plan *p = lki_cpu(plan);
+    if (args->d_in[0] == NULL) return LKS_OK;
+    start(p, args);
+    for (int64_t s = 0; s < args->count; s++)
+        p->vector->pool->max_backward(&pool(plan)->shape, positions(plan, args, s),
+                                      args->d_out + s * p->out, args->d_in[0] + s * p->in);
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_max_pool = {
+    .plan_bytes = sizeof(pool_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_max,
+    .forward = max_forward,
+    .backward = max_backward,
+};
+
+static lks_status mean_forward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_cpu_plan *p = lki_cpu(plan);
+    for (int64_t s = 0; s < args->count; s++)
+        p->vector->pool->mean_forward(&pool(plan)->shape, (const float *)args->in[0] + s * p->in,
+                                      (float *)args->out + s * p->out);
+    return LKS_OK;
+}
+
+static lks_status mean_backward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_cpu_plan *p = lki_cpu(plan);
+    if (args->d_in[0] == NULL) return LKS_OK;
+    start(p, args);
+    for (int64_t s = 0; s < args->count; s++)
+        p->vector->pool->mean_backward(&pool(plan)->shape, args->d_out + s * p->out,
+                                       args->d_in[0] + s * p->in);
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_avg_pool = {
+    .plan_bytes = sizeof(pool_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_pool,
+    .forward = mean_forward,
+    .backward = mean_backward,
+};
+
+const lki_kernel lki_cpu_global_avg_pool = {
+    .plan_bytes = sizeof(pool_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_pool,
+    .forward = mean_forward,
+    .backward = mean_backward,
+};

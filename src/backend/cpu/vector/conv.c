@@ -1,0 +1,379 @@
+/*
+ * Convolutions, NHWC: forward and data gradient as products of register tiles (tile.h), whose rows
+ * are pixels and whose columns are filters (backward: input channels).
+ *
+ *   forward   panels [group][block of filters ][tap         ][channel][PANEL]
+ *   backward  panels [group][block of channels][tap reversed][filter ][PANEL]
+ *
+ * An element sums over blocks of `depth` channels (by a rule of the shape: a block's panel stays in
+ * the first-level cache), over taps in the panels' order, over channels; one accumulator from +0.
+ *
+ * The data gradient of a stride s is s * s sweeps: pixels whose row and column have the same rest
+ * modulo the stride see the same taps.
+ */
+#include "backend/cpu/vector/conv.h"
+#include "base/tree.h"
+
+enum {
+    PANEL_BYTES = LANES == 16 ? 40960 : 20480, /* of a panel's block: in the first-level cache */
+    WEIGHT_BYTES = 131072 /* more: a block of the weight goes over all samples, not a sample over
+                             all blocks */
+};
+
+frame LKI_ISA_NAME(lki_conv_frame)(const lki_conv_shape *s)
+{
+    frame f = {.channels = s->channels};
+    for (int i = 0; i < 2; i++) {
+        const int64_t seen = (s->out[i] - 1) * s->stride[i] + s->dilation[i] * (s->kernel[i] - 1) +
+                             1;
+        f.before[i] = s->padding[i];
+        f.after[i] = seen > s->in[i] + s->padding[i] ? seen - s->in[i] - s->padding[i] : 0;
+        f.size[i] = f.before[i] + s->in[i] + f.after[i];
+    }
+    return f;
+}
+
+void LKI_ISA_NAME(lki_conv_fill)(const frame *f, const float *from, float *to)
+{
+    const int64_t row = f->size[1] * f->channels, left = f->before[1] * f->channels;
+    const int64_t right = f->after[1] * f->channels, inside = row - left - right;
+    memset(to, 0, sizeof(float) * (size_t)(f->before[0] * row));
+    to += f->before[0] * row;
+    for (int64_t y = f->before[0]; y < f->size[0] - f->after[0]; y++, to += row, from += inside) {
+        memset(to, 0, sizeof(float) * (size_t)left);
+        memcpy(to + left, from, sizeof(float) * (size_t)inside);
+        memset(to + left + inside, 0, sizeof(float) * (size_t)right);
+    }
+    memset(to, 0, sizeof(float) * (size_t)(f->after[0] * row));
+}
+
+/* A pass over a grid of pixels: c = sum over taps and depth of a * b. */
+typedef struct sweep {
+    int64_t taps[2];            /* rows, columns */
+    int64_t a_tap[2], b_tap[2]; /* floats from tap to tap */
+    int64_t depth, all_depth;   /* channels under a tap in a block, in all */
+    int64_t grid[2];            /* pixels */
+    int64_t a_pixel[2], c_pixel[2];
+    const float *a, *b;
+    float *c;
+    int64_t columns; /* of c that exist in this panel */
+    bool add, relu;
+    const float *bias;
+} sweep;
+
+INLINE void finish(const int R, const sweep *s, vf acc[][2])
+{
+    vf bias[1][2];
+    if (s->bias != NULL) {
+        tile_load(1, bias, s->bias, 0, s->columns);
+        for (int r = 0; r < R; r++) {
+            acc[r][0] += bias[0][0];
+            acc[r][1] += bias[0][1];
+        }
+    }
+    const vf zero = vf_zero();
+    for (int r = 0; s->relu && r < R; r++) {
+        acc[r][0] = vf_blend(vm_gt(acc[r][0], zero), acc[r][0], zero);
+        acc[r][1] = vf_blend(vm_gt(acc[r][1], zero), acc[r][1], zero);
+    }
+}
+
+INLINE void sweep_tile(const int R, const sweep *s, const float *a, float *c)
+{
+    vf acc[TILE_ROWS][2];
+    if (s->add)
+        tile_load(R, acc, c, s->c_pixel[1], s->columns);
+    else
+        tile_zero(R, acc);
+    for (int64_t v = 0; v < s->taps[0]; v++)
+        for (int64_t h = 0; h < s->taps[1]; h++)
+            tile_run(R, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], 1,
+                     s->b + v * s->b_tap[0] + h * s->b_tap[1], s->depth);
+    finish(R, s, acc);
+    tile_store(R, acc, c, s->c_pixel[1], s->columns);
+}
+
+static void sweep_grid(const sweep *s)
+{
+    const int64_t tiles = tile_count(s->grid[1]);
+    for (int64_t y = 0; y < s->grid[0]; y++)
+        for (int64_t t = 0; t < tiles; t++) {
+            const int64_t first = tile_first(t, tiles, s->grid[1]);
+            const float *a = s->a + y * s->a_pixel[0] + first * s->a_pixel[1];
+            float *c = s->c + y * s->c_pixel[0] + first * s->c_pixel[1];
+#define SWEEP(R) sweep_tile(R, s, a, c)
+            switch (tile_first(t + 1, tiles, s->grid[1]) - first) {
+                TILE_CASES(SWEEP)
+            }
+#undef SWEEP
+        }
+}
+
+/* Channels of a block of the sum. */
+static int64_t block_depth(const lki_conv_shape *s, int64_t depth)
+{
+    const int64_t taps = s->kernel[0] * s->kernel[1];
+    const int64_t most = PANEL_BYTES / (taps * PANEL * (int64_t)sizeof(float));
+    return depth <= most ? depth : most < 8 ? 8 : most - most % 8;
+}
+
+/* One panel over the grid, block by block of the depth; whole is the sweep with a, b and c at the
+ * start of group, panel and sample. */
+static void sweep_depth(const lki_conv_shape *shape, const sweep *whole)
+{
+    const int64_t step = block_depth(shape, whole->all_depth);
+    sweep s = *whole;
+    for (int64_t d = 0; d < whole->all_depth; d += step) {
+        const bool last = d + step >= whole->all_depth;
+        s.a = whole->a + d;
+        s.b = whole->b + d * PANEL;
+        s.depth = last ? whole->all_depth - d : step;
+        s.add = whole->add || d > 0;
+        s.bias = last ? whole->bias : NULL;
+        s.relu = last && whole->relu;
+        /* Taps of a row whose values lie side by side, in a and in b, are one longer tap. */
+        if (s.depth == s.a_tap[1] && s.depth * PANEL == s.b_tap[1] && s.taps[1] > 1) {
+            s.depth *= s.taps[1];
+            s.taps[1] = 1;
+        }
+        sweep_grid(&s);
+        s.taps[1] = whole->taps[1];
+    }
+}
+
+static size_t floats(int64_t count)
+{
+    return sizeof(float) * (size_t)count;
+}
+
+/* All samples, groups and panels. a_size and c_size are floats of a sample, a_group and c_group of
+ * a group's channels in a pixel. */
+typedef struct passes {
+    const lki_conv_shape *shape;
+    int64_t count, a_size, c_size, a_group, c_group;
+} passes;
+
+static void run_panel(const passes *p, const sweep *base, int64_t sample, int64_t panel)
+{
+    const int64_t each = conv_blocks(p->c_group);
+    const int64_t group = panel / each, column = panel % each * PANEL;
+    const int64_t left = p->c_group - column, taps = p->shape->kernel[0] * p->shape->kernel[1];
+    sweep s = *base;
+    s.a += sample * p->a_size + group * p->a_group;
+    s.b += panel * taps * s.all_depth * PANEL;
+    s.c += sample * p->c_size + group * p->c_group + column;
+    s.columns = left < PANEL ? left : PANEL;
+    if (s.bias != NULL) s.bias += group * p->c_group + column;
+    sweep_depth(p->shape, &s);
+}
+
+static void run_all(const passes *p, const sweep *base)
+{
+    const int64_t panels = p->shape->groups * conv_blocks(p->c_group);
+    const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
+    if (floats(panels * taps * base->all_depth * PANEL) <= WEIGHT_BYTES) {
+        for (int64_t n = 0; n < p->count; n++)
+            for (int64_t panel = 0; panel < panels; panel++) run_panel(p, base, n, panel);
+    } else {
+        for (int64_t panel = 0; panel < panels; panel++)
+            for (int64_t n = 0; n < p->count; n++) run_panel(p, base, n, panel);
+    }
+}
+
+/* Images with their border, in the workspace; or as they are. */
+static const float *framed(const frame *f, int64_t count, int64_t size, const float *images,
+                           void *workspace)
+{
+    float *to = workspace;
+    if (!frame_needed(f)) return images;
+    for (int64_t n = 0; n < count; n++)
+        LKI_ISA_NAME(lki_conv_fill)(f, images + n * size, to + n * frame_floats(f));
+    return to;
+}
+
+static void forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
+                    const float *bias, bool relu, float *y, void *workspace)
+{
+    const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
+    const int64_t channels = s->channels / s->groups, row = f.size[1] * s->channels;
+    const sweep base = {
+        .taps = {s->kernel[0], s->kernel[1]},
+        .a_tap = {s->dilation[0] * row, s->dilation[1] * s->channels},
+        .b_tap = {s->kernel[1] * channels * PANEL, channels * PANEL},
+        .all_depth = channels,
+        .grid = {s->out[0], s->out[1]},
+        .a_pixel = {s->stride[0] * row, s->stride[1] * s->channels},
+        .c_pixel = {s->out[1] * s->filters, s->filters},
+        .a = framed(&f, count, s->in[0] * s->in[1] * s->channels, x, workspace),
+        .b = packed,
+        .c = y,
+        .bias = bias,
+        .relu = relu,
+    };
+    const passes p = {.shape = s,
+                      .count = count,
+                      .a_size = frame_floats(&f),
+                      .c_size = s->out[0] * s->out[1] * s->filters,
+                      .a_group = channels,
+                      .c_group = s->filters / s->groups};
+    run_all(&p, &base);
+}
+
+/* Along one axis, the pixels of the input with the same rest modulo the stride, and their taps:
+ * first, first + q, ... (`taps` of them), at outputs that descend as the tap ascends. */
+typedef struct phase {
+    int64_t pixel, pixels;   /* first pixel of the input; how many */
+    int64_t tap, taps, step; /* the last tap, how many, from one to the next */
+    int64_t out, out_step;   /* where the last tap of the first pixel lies; from tap to tap */
+} phase;
+
+static phase phase_of(const lki_conv_shape *s, int axis, int64_t rest)
+{
+    const int64_t stride = s->stride[axis], dilation = s->dilation[axis];
+    const int64_t kernel = s->kernel[axis], padding = s->padding[axis];
+    phase p = {.pixel = ((rest - padding) % stride + stride) % stride};
+    p.pixels = p.pixel < s->in[axis] ? (s->in[axis] - p.pixel + stride - 1) / stride : 0;
+    int64_t first = 0;
+    while (first < stride && first * dilation % stride != rest) first++;
+    if (first >= stride || first >= kernel) return p;
+    p.step = 1;
+    while (p.step * dilation % stride != 0) p.step++;
+    p.taps = (kernel - 1 - first) / p.step + 1;
+    p.tap = first + (p.taps - 1) * p.step;
+    p.out = (p.pixel + padding - p.tap * dilation) / stride;
+    p.out_step = p.step * dilation / stride;
+    return p;
+}
+
+/* The border that the output's gradient needs. */
+static frame gradient_frame(const lki_conv_shape *s)
+{
+    frame f = {.channels = s->filters};
+    for (int i = 0; i < 2; i++) {
+        for (int64_t rest = 0; rest < s->stride[i]; rest++) {
+            const phase p = phase_of(s, i, rest);
+            if (p.taps == 0 || p.pixels == 0) continue;
+            const int64_t last = p.out + (p.taps - 1) * p.out_step + p.pixels;
+            if (-p.out > f.before[i]) f.before[i] = -p.out;
+            if (last - s->out[i] > f.after[i]) f.after[i] = last - s->out[i];
+        }
+        f.size[i] = f.before[i] + s->out[i] + f.after[i];
+    }
+    return f;
+}
+
+/* Pixels that no tap reaches. */
+static void clear(const passes *p, const sweep *s)
+{
+    for (int64_t n = 0; n < p->count; n++)
+        for (int64_t y = 0; y < s->grid[0]; y++)
+            for (int64_t x = 0; x < s->grid[1]; x++)
+                memset(s->c + n * p->c_size + y * s->c_pixel[0] + x * s->c_pixel[1], 0,
+                       floats(p->shape->channels));
+}
+
+static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, const void *packed,
+                     float *d_x, bool add, void *workspace)
+{
+    const frame f = gradient_frame(s);
+    const int64_t filters = s->filters / s->groups, row = f.size[1] * s->filters;
+    const int64_t out_row = s->in[1] * s->channels;
+    const float *a = framed(&f, count, s->out[0] * s->out[1] * s->filters, d_y, workspace);
+    const float *b = (const float *)packed + conv_panel_floats(s);
+    const passes p = {.shape = s,
+                      .count = count,
+                      .a_size = frame_floats(&f),
+                      .c_size = s->in[0] * out_row,
+                      .a_group = filters,
+                      .c_group = s->channels / s->groups};
+    for (int64_t rest = 0; rest < s->stride[0] * s->stride[1]; rest++) {
+        const phase v = phase_of(s, 0, rest / s->stride[1]),
+                    h = phase_of(s, 1, rest % s->stride[1]);
+        const int64_t reversed = (s->kernel[0] - 1 - v.tap) * s->kernel[1] + s->kernel[1] - 1 -
+                                 h.tap;
+        const sweep base = {
+            .taps = {v.taps, h.taps},
+            .a_tap = {v.out_step * row, h.out_step * s->filters},
+            .b_tap = {v.step * s->kernel[1] * filters * PANEL, h.step * filters * PANEL},
+            .all_depth = filters,
+            .grid = {v.pixels, h.pixels},
+            .a_pixel = {row, s->filters},
+            .c_pixel = {s->stride[0] * out_row, s->stride[1] * s->channels},
+            .a = a + (f.before[0] + v.out) * row + (f.before[1] + h.out) * s->filters,
+            .b = b + reversed * filters * PANEL,
+            .c = d_x + v.pixel * out_row + h.pixel * s->channels,
+            .add = add,
+        };
+        if (v.taps > 0 && h.taps > 0)
+            run_all(&p, &base);
+        else if (!add)
+            clear(&p, &base);
+    }
+}
+
+/* The weight's elements [filter][channel][tap] as panels of filters. */
+void LKI_ISA_NAME(lki_conv_pack_block)(const lki_conv_shape *s, const float *weight, int64_t group,
+                                       int64_t block, float *panel)
+{
+    const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
+    const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
+    const float *from = weight + (group * filters + block * PANEL) * size;
+    for (int64_t tap = 0; tap < taps; tap++)
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t i = 0; i < PANEL; i++)
+                *panel++ = block * PANEL + i < filters ? from[i * size + c * taps + tap] : 0;
+}
+
+/* As panels of input channels, taps reversed. */
+static void pack_reversed(const lki_conv_shape *s, const float *weight, int64_t group,
+                          int64_t block, float *panel)
+{
+    const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
+    const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
+    const float *from = weight + group * filters * size;
+    for (int64_t tap = taps - 1; tap >= 0; tap--)
+        for (int64_t f = 0; f < filters; f++)
+            for (int64_t i = 0; i < PANEL; i++) {
+                const int64_t c = block * PANEL + i;
+                *panel++ = c < channels ? from[f * size + c * taps + tap] : 0;
+            }
+}
+
+static void pack(const lki_conv_shape *s, const float *weight, void *packed, int part, int parts)
+{
+    const int64_t taps = s->kernel[0] * s->kernel[1];
+    const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
+    const int64_t one = conv_blocks(filters), other = conv_blocks(channels);
+    float *to = packed, *reversed = to + conv_panel_floats(s);
+    const int64_t all = s->groups * one, others = s->groups * other;
+    for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
+        LKI_ISA_NAME(lki_conv_pack_block)
+        (s, weight, b / one, b % one, to + b * taps * channels * PANEL);
+    for (int64_t b = lki_share(part, parts, others); b < lki_share(part + 1, parts, others); b++)
+        pack_reversed(s, weight, b / other, b % other, reversed + b * taps * filters * PANEL);
+}
+
+static size_t packed_bytes(const lki_conv_shape *s)
+{
+    const int64_t blocks = conv_blocks(s->channels / s->groups);
+    return floats(conv_panel_floats(s) + blocks * s->kernel[0] * s->kernel[1] * s->filters * PANEL);
+}
+
+static size_t workspace_bytes(const lki_conv_shape *s, int64_t count)
+{
+    const frame f = LKI_ISA_NAME(lki_conv_frame)(s), g = gradient_frame(s);
+    const size_t forward_bytes = frame_needed(&f) ? floats(count * frame_floats(&f)) : 0;
+    const size_t backward_bytes = frame_needed(&g) ? floats(count * frame_floats(&g)) : 0;
+    const size_t weight_bytes = LKI_ISA_NAME(lki_conv_weight_bytes)(s, count);
+    const size_t most = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
+    return most > weight_bytes ? most : weight_bytes;
+}
+
+const lki_vector_conv LKI_ISA_NAME(lki_vector_conv) = {
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .workspace_bytes = workspace_bytes,
+    .forward = forward,
+    .backward = backward,
+    .backward_weight = LKI_ISA_NAME(lki_conv_weight),
+};

@@ -1,0 +1,112 @@
+/* Dropout: Philox4x32-10 on LANES / 2 counters at once, few bits an element. */
+#include "backend/cpu/vector/local.h"
+
+enum { BLOCKS = LANES / 2, CHUNK = 64 * BLOCKS }; /* of 128 bits: a vector, a chunk */
+
+typedef struct counters {
+    vq word[4]; /* of 64 bits each the low 32 count */
+} counters;
+
+INLINE vq splat(uint64_t x)
+{
+    vq v;
+    for (int i = 0; i < BLOCKS; i++) v[i] = x;
+    return v;
+}
+
+/* The ten rounds of lki_philox(). The multiplications ignore the upper halves, so what the lower
+ * words carry there does no harm. */
+INLINE counters rounds(counters c, uint64_t key)
+{
+    const vq m0 = splat(0xD2511F53u), m1 = splat(0xCD9E8D57u);
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int r = 0; r < 10; r++) {
+        const vq p0 = vq_multiply(m0, c.word[0]), p1 = vq_multiply(m1, c.word[2]);
+        c = (counters){
+            {(p1 >> 32) ^ c.word[1] ^ splat(k0), p1, (p0 >> 32) ^ c.word[3] ^ splat(k1), p0}};
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c;
+}
+
+/* Blocks [first, first + CHUNK) as words. */
+static void generate(uint64_t key, uint64_t step, uint32_t position, uint32_t first, int64_t blocks,
+                     uint32_t *out)
+{
+    for (int64_t b = 0; b < blocks; b += BLOCKS) {
+        counters c = {{splat(step & 0xffffffffu), splat(step >> 32), splat(position), splat(0)}};
+        for (int i = 0; i < BLOCKS; i++) c.word[3][i] = (uint32_t)(first + b + i);
+        c = rounds(c, key);
+        const vq low = (c.word[0] & 0xffffffffu) | (c.word[1] << 32);
+        const vq high = (c.word[2] & 0xffffffffu) | (c.word[3] << 32);
+        for (int i = 0; i < BLOCKS; i++) {
+            const uint64_t pair[2] = {low[i], high[i]};
+            memcpy(out + 4 * (b + i), pair, sizeof pair);
+        }
+    }
+}
+
+/* The events of `words` words; bits and thresholds are constants at each call, so that the inner
+ * loop becomes a few vector instructions. */
+INLINE void events(const uint32_t *word, int64_t words, unsigned bits, uint32_t threshold,
+                   uint8_t *out)
+{
+    const unsigned each = 32 / bits;
+    const uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
+    for (int64_t w = 0; w < words; w++)
+        for (unsigned i = 0; i < each; i++)
+            out[w * each + i] = (uint8_t)(((word[w] >> (i * bits)) & mask) < threshold);
+}
+
+static void draw(const lki_bernoulli *event, uint64_t key, uint64_t step, uint32_t position,
+                 int64_t first, int64_t count, uint8_t *out)
+{
+    uint32_t word[4 * CHUNK];
+    uint8_t happens[128 * CHUNK];
+    const int64_t each = 128 / event->bits; /* elements of a block */
+    while (count > 0) {
+        const int64_t block = first / each, skip = first % each;
+        int64_t blocks = (skip + count + each - 1) / each;
+        if (blocks > CHUNK) blocks = CHUNK;
+        const int64_t n = blocks * each - skip < count ? blocks * each - skip : count;
+        generate(key, step, position, (uint32_t)block, blocks, word);
+        switch (event->bits) {
+        case 1:
+            events(word, 4 * blocks, 1, event->threshold, happens);
+            break;
+        case 2:
+            events(word, 4 * blocks, 2, event->threshold, happens);
+            break;
+        case 4:
+            events(word, 4 * blocks, 4, event->threshold, happens);
+            break;
+        case 8:
+            events(word, 4 * blocks, 8, event->threshold, happens);
+            break;
+        default:
+            events(word, 4 * blocks, 16, event->threshold, happens);
+            break;
+        }
+        memcpy(out, happens + skip, (size_t)n);
+        out += n;
+        first += n;
+        count -= n;
+    }
+}
+
+static void apply(int64_t count, const uint8_t *dropped, float scale, const float *in, float *out,
+                  bool add)
+{
+    const vf factor = vf_set(scale), zero = vf_zero();
+    FOR_VECTORS(i, n, count)
+    {
+        uint8_t byte[LANES] = {0};
+        memcpy(byte, dropped + i, (size_t)n);
+        const vm keep = vm_equal(vi_from_bytes(byte), vi_set(0));
+        const vf x = vf_blend(keep, vf_get(in + i, n) * factor, zero);
+        vf_put(out + i, add ? vf_get(out + i, n) + x : x, n);
+    }
+}
+
+const lki_vector_dropout LKI_ISA_NAME(lki_vector_dropout) = {.draw = draw, .apply = apply};

@@ -1,0 +1,91 @@
+/* Elementwise kernels, bound by memory. */
+#include "backend/cpu/vector/local.h"
+
+static void add(int64_t count, float *left, const float *right)
+{
+    FOR_VECTORS(i, n, count) vf_put(left + i, vf_get(left + i, n) + vf_get(right + i, n), n);
+}
+
+static void sum(int64_t count, const float *a, const float *b, float *out)
+{
+    FOR_VECTORS(i, n, count) vf_put(out + i, vf_get(a + i, n) + vf_get(b + i, n), n);
+}
+
+static void pass(int64_t count, const float *d_out, float *d_in, bool adds)
+{
+    if (adds)
+        add(count, d_in, d_out);
+    else
+        memcpy(d_in, d_out, sizeof(float) * (size_t)count);
+}
+
+static void relu(int64_t count, const float *in, float *out)
+{
+    const vf zero = vf_zero();
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(in + i, n);
+        vf_put(out + i, vf_blend(vm_gt(x, zero), x, zero), n);
+    }
+}
+
+static void relu_backward(int64_t count, const float *out, const float *d_out, float *d_in,
+                          bool adds)
+{
+    const vf zero = vf_zero();
+    FOR_VECTORS(i, n, count)
+    {
+        const vf d = vf_blend(vm_gt(vf_get(out + i, n), zero), vf_get(d_out + i, n), zero);
+        vf_put(d_in + i, adds ? vf_get(d_in + i, n) + d : d, n);
+    }
+}
+
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* A 4 x 4 block. */
+INLINE void transpose4(const float *in, int64_t in_stride, float *out, int64_t out_stride,
+                       bool adds)
+{
+    const v4 a = *(const v4_memory *)in, b = *(const v4_memory *)(in + in_stride);
+    const v4 c = *(const v4_memory *)(in + 2 * in_stride);
+    const v4 d = *(const v4_memory *)(in + 3 * in_stride);
+    const v4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    const v4 ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const v4 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const v4 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    const v4 row[4] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
+                       __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+                       __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
+                       __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+    for (int r = 0; r < 4; r++) {
+        v4_memory *to = (v4_memory *)(out + r * out_stride);
+        if (adds)
+            *to += row[r];
+        else
+            *to = row[r];
+    }
+}
+
+static void transpose(int64_t rows, int64_t columns, const float *in, float *out, bool adds)
+{
+    const int64_t whole_rows = rows - rows % 4, whole_columns = columns - columns % 4;
+    for (int64_t c = 0; c < whole_columns; c += 4)
+        for (int64_t r = 0; r < whole_rows; r += 4)
+            transpose4(in + r * columns + c, columns, out + c * rows + r, rows, adds);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; c++) {
+            float *to = out + c * rows + r;
+            *to = adds ? *to + in[r * columns + c] : in[r * columns + c];
+        }
+}
+
+const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
+    .add = add,
+    .update = LKI_ISA_NAME(lki_vector_update),
+    .sum = sum,
+    .pass = pass,
+    .relu = relu,
+    .relu_backward = relu_backward,
+    .transpose = transpose,
+};

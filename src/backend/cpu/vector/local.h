@@ -1,0 +1,23 @@
+/* Names within one instruction set: what a file of this folder offers to the table. */
+#ifndef LKI_CPU_VECTOR_LOCAL_H
+#define LKI_CPU_VECTOR_LOCAL_H
+
+#include "backend/cpu/vector/isa.h"
+#include "backend/cpu/vector/vector.h"
+
+extern const lki_vector_element LKI_ISA_NAME(lki_vector_element);
+extern const lki_vector_dropout LKI_ISA_NAME(lki_vector_dropout);
+extern const lki_vector_pool LKI_ISA_NAME(lki_vector_pool);
+extern const lki_vector_norm LKI_ISA_NAME(lki_vector_norm);
+extern const lki_vector_dense LKI_ISA_NAME(lki_vector_dense);
+extern const lki_vector_conv LKI_ISA_NAME(lki_vector_conv);
+extern const lki_vector LKI_ISA_NAME(lki_vector);
+
+void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,
+                                     float *const state[2], const float *sums);
+
+size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void);
+void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows,
+                                   const float *const start[2]);
+
+#endif

@@ -1,0 +1,13 @@
+/* The table of one instruction set. */
+#include "backend/cpu/vector/local.h"
+
+const lki_vector LKI_ISA_NAME(lki_vector) = {
+    .name = LKI_ISA_TEXT,
+    .lanes = LANES,
+    .element = &LKI_ISA_NAME(lki_vector_element),
+    .dropout = &LKI_ISA_NAME(lki_vector_dropout),
+    .pool = &LKI_ISA_NAME(lki_vector_pool),
+    .norm = &LKI_ISA_NAME(lki_vector_norm),
+    .dense = &LKI_ISA_NAME(lki_vector_dense),
+    .conv = &LKI_ISA_NAME(lki_vector_conv),
+};

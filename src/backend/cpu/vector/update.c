@@ -1,0 +1,88 @@
+/* The optimizers, elementwise. Products are rounded before they are added, divisions and square
+ * roots are exact to IEEE 754: every instruction set gives the same bits. */
+#include "backend/cpu/vector/isa.h"
+#include "backend/cpu/vector/local.h"
+
+/* The gradient of the mean over samples, with weight decay. */
+INLINE vf gradient(const float *sums, vf w, vf scale, vf decay, bool decays, int64_t n)
+{
+    const vf g = vf_get(sums, n) * scale;
+    return decays ? g + decay * w : g;
+}
+
+static void sgd(const lki_update *u, int64_t count, float *restrict w, float *restrict momentum,
+                const float *restrict sums)
+{
+    const lks_optim *o = &u->optim;
+    const vf lr = vf_set(u->lr), scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
+    const vf mu = vf_set(o->momentum), rest = vf_set(1 - o->dampening);
+    const bool decays = o->weight_decay != 0, moves = o->momentum != 0, first = u->step == 1;
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(w + i, n);
+        vf g = gradient(sums + i, x, scale, decay, decays, n);
+        if (moves) {
+            const vf m = first ? g : mu * vf_get(momentum + i, n) + rest * g;
+            vf_put(momentum + i, m, n);
+            g = o->nesterov ? g + mu * m : m;
+        }
+        vf_put(w + i, x - lr * g, n);
+    }
+}
+
+static void adam(const lki_update *u, int64_t count, float *restrict w, float *restrict average,
+                 float *restrict square, const float *restrict sums)
+{
+    const lks_optim *o = &u->optim;
+    const vf scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
+    const vf b1 = vf_set(o->beta1), c1 = vf_set(1 - o->beta1);
+    const vf b2 = vf_set(o->beta2), c2 = vf_set(1 - o->beta2), epsilon = vf_set(o->epsilon);
+    const vf rate = vf_set((float)((double)u->lr / u->correction1));
+    const vf root = vf_set((float)sqrt(u->correction2));
+    const bool decays = o->weight_decay != 0;
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(w + i, n);
+        const vf g = gradient(sums + i, x, scale, decay, decays, n);
+        const vf m = b1 * vf_get(average + i, n) + c1 * g;
+        const vf v = b2 * vf_get(square + i, n) + c2 * (g * g);
+        vf_put(average + i, m, n);
+        vf_put(square + i, v, n);
+        vf_put(w + i, x - rate * (m / (vf_sqrt(v) / root + epsilon)), n);
+    }
+}
+
+static void adadelta(const lki_update *u, int64_t count, float *restrict w, float *restrict square,
+                     float *restrict delta, const float *restrict sums)
+{
+    const lks_optim *o = &u->optim;
+    const vf lr = vf_set(u->lr), scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
+    const vf rho = vf_set(o->rho), rest = vf_set(1 - o->rho), epsilon = vf_set(o->epsilon);
+    const bool decays = o->weight_decay != 0;
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(w + i, n), past = vf_get(delta + i, n);
+        const vf g = gradient(sums + i, x, scale, decay, decays, n);
+        const vf v = rho * vf_get(square + i, n) + rest * (g * g);
+        const vf d = vf_sqrt(past + epsilon) / vf_sqrt(v + epsilon) * g;
+        vf_put(square + i, v, n);
+        vf_put(delta + i, rho * past + rest * (d * d), n);
+        vf_put(w + i, x - lr * d, n);
+    }
+}
+
+void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,
+                                     float *const state[2], const float *sums)
+{
+    switch (update->optim.kind) {
+    case LKS_SGD:
+        sgd(update, count, w, state[0], sums);
+        break;
+    case LKS_ADAM:
+        adam(update, count, w, state[0], state[1], sums);
+        break;
+    case LKS_ADADELTA:
+        adadelta(update, count, w, state[0], state[1], sums);
+        break;
+    }
+}

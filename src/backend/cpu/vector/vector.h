@@ -1,0 +1,136 @@
+/*
+ * The kernels that are written once and compiled for every instruction set: a table of each set's
+ * functions. Counts are elements, arrays need no alignment unless said, and an element's bits
+ * depend neither on the range it is computed in nor on alignment. The instruction sets with fused
+ * multiply-add agree in every bit; `portable` rounds products.
+ */
+#ifndef LKI_CPU_VECTOR_VECTOR_H
+#define LKI_CPU_VECTOR_VECTOR_H
+
+#include "base/random.h"
+#include "core/backend.h"
+
+/* element.c, update.c, dropout.c */
+typedef struct lki_vector_element {
+    void (*add)(int64_t count, float *left, const float *right);
+    void (*update)(const lki_update *update, int64_t count, float *w, float *const state[2],
+                   const float *sums);
+    void (*sum)(int64_t count, const float *a, const float *b, float *out);
+    /* d_in = d_out, or d_in += d_out. */
+    void (*pass)(int64_t count, const float *d_out, float *d_in, bool add);
+    /* 0 for NaN. */
+    void (*relu)(int64_t count, const float *in, float *out);
+    /* The gradient where out > 0, else 0. */
+    void (*relu_backward)(int64_t count, const float *out, const float *d_out, float *d_in,
+                          bool add);
+    /* out[c][r] = in[r][c], or += . */
+    void (*transpose)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
+} lki_vector_element;
+
+typedef struct lki_vector_dropout {
+    /* What lki_bernoulli_draw() writes, bit for bit. */
+    void (*draw)(const lki_bernoulli *event, uint64_t key, uint64_t step, uint32_t position,
+                 int64_t first, int64_t count, uint8_t *out);
+    /* out = 0 where dropped, else in * scale; or that is added to out. */
+    void (*apply)(int64_t count, const uint8_t *dropped, float scale, const float *in, float *out,
+                  bool add);
+} lki_vector_dropout;
+
+/* pool.c: one image, NHWC. Windows count rows, then columns. */
+typedef struct lki_pool_shape {
+    int64_t in_rows, in_columns, channels, out_rows, out_columns;
+    int64_t kernel[2], stride[2], padding[2];
+} lki_pool_shape;
+
+typedef struct lki_vector_pool {
+    /* `where`: the place in its window of each output's maximum; the first of equals. */
+    void (*max_forward)(const lki_pool_shape *shape, const float *in, float *out, uint16_t *where);
+    /* Both add to d_in. */
+    void (*max_backward)(const lki_pool_shape *shape, const uint16_t *where, const float *d_out,
+                         float *d_in);
+    void (*mean_forward)(const lki_pool_shape *shape, const float *in, float *out);
+    void (*mean_backward)(const lki_pool_shape *shape, const float *d_out, float *d_in);
+} lki_vector_pool;
+
+/* norm.c: a matrix [rows][columns], statistics by column. */
+typedef struct lki_norm_backward {
+    const float *x, *d_out, *mean, *scale, *level, *slope;
+    float *d_in;
+} lki_norm_backward;
+
+typedef struct lki_vector_norm {
+    void (*sums)(int64_t rows, int64_t columns, const float *x, double *sum);
+    /* sum of (x - mean)^2 */
+    void (*squares)(int64_t rows, int64_t columns, const float *x, const double *mean, double *sum);
+    /* out = (x - mean) * scale + shift */
+    void (*apply)(int64_t rows, int64_t columns, const float *x, const float *mean,
+                  const float *scale, const float *shift, float *out);
+    /* sums of d and of d * (x - mean) */
+    void (*products)(int64_t rows, int64_t columns, const float *x, const float *mean,
+                     const float *d, double *sum_d, double *sum_dx);
+    /* d_in = scale * (d_out - level - (x - mean) * slope), or += . */
+    void (*backward)(int64_t rows, int64_t columns, const lki_norm_backward *operands, bool add);
+} lki_vector_norm;
+
+/* dense.c, rows.c */
+typedef struct lki_dense_shape {
+    int64_t inputs, units;
+    bool bias;
+} lki_dense_shape;
+
+typedef struct lki_vector_dense {
+    size_t (*packed_bytes)(const lki_dense_shape *shape);
+    /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */
+    void (*pack)(const lki_dense_shape *shape, const float *weight, void *packed, int part,
+                 int parts);
+    /* bias may be NULL */
+    void (*forward)(const lki_dense_shape *shape, int64_t rows, const float *x, const void *packed,
+                    const float *bias, float *y);
+    void (*backward)(const lki_dense_shape *shape, int64_t rows, const float *d_y,
+                     const void *packed, float *d_x, bool add);
+    /* lki_kernel.rows; its workspace has rows_bytes. `start` may be NULL, else there is one replica,
+     * and its sums go on from these values (of weight and bias) as if samples before had left
+     * them. */
+    size_t (*rows_bytes)(void);
+    void (*rows)(const lki_dense_shape *shape, const lki_rows *rows, const float *const start[2]);
+} lki_vector_dense;
+
+/* conv.c, conv_weight.c */
+/* A convolution of one sample, NHWC; weights are [filters][channels / groups][kernel]. */
+typedef struct lki_conv_shape {
+    int64_t groups, channels, filters;
+    int64_t in[2], out[2]; /* rows, columns */
+    int64_t kernel[2], stride[2], padding[2], dilation[2];
+    bool bias;
+} lki_conv_shape;
+
+typedef struct lki_vector_conv {
+    /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */
+    size_t (*packed_bytes)(const lki_conv_shape *shape);
+    void (*pack)(const lki_conv_shape *shape, const float *weight, void *packed, int part,
+                 int parts);
+    /* For calls of at most `count` samples; enough for every function here. */
+    size_t (*workspace_bytes)(const lki_conv_shape *shape, int64_t count);
+    /* bias may be NULL; relu is applied to y. */
+    void (*forward)(const lki_conv_shape *shape, int64_t count, const float *x, const void *packed,
+                    const float *bias, bool relu, float *y, void *workspace);
+    void (*backward)(const lki_conv_shape *shape, int64_t count, const float *d_y,
+                     const void *packed, float *d_x, bool add, void *workspace);
+    /* d_bias may be NULL. `add`: sums go on from what is there, as if samples before had left it. */
+    void (*backward_weight)(const lki_conv_shape *shape, int64_t count, const float *x,
+                            const float *d_y, float *d_weight, float *d_bias, bool add,
+                            void *workspace);
+} lki_vector_conv;
+
+typedef struct lki_vector {
+    const char *name; /* "avx2" */
+    int lanes;
+    const lki_vector_element *element;
+    const lki_vector_dropout *dropout;
+    const lki_vector_pool *pool;
+    const lki_vector_norm *norm;
+    const lki_vector_dense *dense;
+    const lki_vector_conv *conv;
+} lki_vector;
+
+#endif
