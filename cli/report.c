@@ -124,18 +124,19 @@ void report_step(cli_report *r, const lks_step_event *event)
     if (r->bar) update_bar(r, event, now);
 }
 
-void report_test(const char *what, const lks_metrics *metrics, bool has_classes)
+void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last)
 {
+    const char *end = last ? "\n" : "";
     const double loss = lks_metrics_loss(metrics);
     if (metrics->not_finite > 0)
         say_error("%s set: the loss of %lld samples is not a finite number; they are left out",
                   what, (long long)metrics->not_finite);
     if (!has_classes)
-        say("\n%s set: Average loss: %.4f\n", what, loss);
+        say("\n%s set: Average loss: %.4f%s", what, loss, end);
     else
-        say("\n%s set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)\n", what, loss,
+        say("\n%s set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)%s", what, loss,
             (long long)metrics->correct, (long long)metrics->samples,
-            100.0 * (double)metrics->correct / (double)metrics->samples);
+            100.0 * (double)metrics->correct / (double)metrics->samples, end);
 }
 
 static void add_metrics(json_t *json, const char *set, const lks_metrics *metrics)
@@ -173,8 +174,9 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
         print_json(report_epoch_json("epoch", epoch));
         return;
     }
-    if (epoch->valid.samples > 0) report_test("Validation", &epoch->valid, r->has_classes);
-    if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes);
+    if (epoch->valid.samples > 0)
+        report_test("Validation", &epoch->valid, r->has_classes, epoch->test.samples == 0);
+    if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes, true);
 }
 
 void report_end(cli_report *report)

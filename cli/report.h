@@ -28,8 +28,8 @@ void report_step(cli_report *report, const lks_step_event *event);
 void report_epoch(cli_report *report, const lks_epoch *epoch);
 void report_end(cli_report *report); /* removes the bar */
 
-/* "Test set: Average loss: ..." with an empty line before and after. */
-void report_test(const char *what, const lks_metrics *metrics, bool has_classes);
+/* "Test set: Average loss: ..." with an empty line before it, and after it if it is the `last`. */
+void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last);
 
 /* An epoch for JSON lines, with "event", and for the record, without (NULL). */
 json_t *report_epoch_json(const char *event, const lks_epoch *epoch);

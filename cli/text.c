@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -175,6 +176,20 @@ json_t *text_json_real(double number)
     return isfinite(number) ? json_real(number) : json_null();
 }
 
+/* So that the new name survives a crash of the machine; the file is good without it. */
+static void sync_folder(const char *path, int length)
+{
+    char folder[4096];
+    if (length == 0)
+        snprintf(folder, sizeof folder, ".");
+    else
+        snprintf(folder, sizeof folder, "%.*s", length, path);
+    const int opened = open(folder, O_RDONLY | O_DIRECTORY);
+    if (opened < 0) return;
+    (void)fsync(opened);
+    close(opened);
+}
+
 lks_status text_write_json(const char *path, const json_t *json)
 {
     char temporary[4096];
@@ -198,7 +213,10 @@ lks_status text_write_json(const char *path, const json_t *json)
         good = false;
         error = errno;
     }
-    if (good) return LKS_OK;
+    if (good) {
+        sync_folder(path, folder);
+        return LKS_OK;
+    }
     unlink(temporary);
     return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(error));
 }

@@ -207,7 +207,8 @@ static lks_status dry_test(training *t)
         if (status == LKS_OK) status = lks_model_evaluate(t->session.model, &batch, &sum);
         if (status != LKS_OK) return status;
     }
-    if (!t->report.quiet && !t->report.json) report_test("Test", &sum, t->session.info.classes > 0);
+    if (!t->report.quiet && !t->report.json)
+        report_test("Test", &sum, t->session.info.classes > 0, true);
     return LKS_OK;
 }
 
