@@ -97,10 +97,29 @@ static const lki_kernel *const kernels[LKI_OP_COUNT] = {
     [LKI_OP_MSE] = &lki_cpu_mse,
 };
 
+#define CONV_BLOCK(...)                                                                            \
+    {                                                                                              \
+        .op = {LKI_OP_CONV2D, LKI_OP_RELU, LKI_OP_MAX_POOL, __VA_ARGS__},                          \
+        .count = (int)(sizeof((int[]){0, 0, 0, __VA_ARGS__}) / sizeof(int)),                       \
+        .fits = lki_cpu_conv_block_fits, .kernel = &lki_cpu_conv_block                             \
+    }
+
+static const lki_pattern patterns[] = {
+    CONV_BLOCK(LKI_OP_DROPOUT, LKI_OP_FLATTEN),
+    CONV_BLOCK(LKI_OP_DROPOUT),
+    CONV_BLOCK(LKI_OP_FLATTEN),
+    {.op = {LKI_OP_CONV2D, LKI_OP_RELU, LKI_OP_MAX_POOL},
+     .count = 3,
+     .fits = lki_cpu_conv_block_fits,
+     .kernel = &lki_cpu_conv_block},
+};
+
 const lki_backend lki_cpu_backend = {
     .name = "cpu",
     .fingerprint = fingerprint,
     .kernels = kernels,
+    .patterns = patterns,
+    .pattern_count = sizeof patterns / sizeof patterns[0],
     .update = update,
     .add = add,
 };

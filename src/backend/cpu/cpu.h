@@ -40,4 +40,7 @@ extern const lki_kernel lki_cpu_add, lki_cpu_avg_pool, lki_cpu_batch_norm, lki_c
     lki_cpu_log_softmax, lki_cpu_max_pool, lki_cpu_mse, lki_cpu_nll, lki_cpu_normalize,
     lki_cpu_relu;
 
+extern const lki_kernel lki_cpu_conv_block;
+bool lki_cpu_conv_block_fits(const lki_chain *chain);
+
 #endif

@@ -262,6 +262,22 @@ INLINE float f_fma(float a, float b, float c)
 }
 #endif
 
+/* Bit i: p[i] == value, for 32 bytes. */
+#if defined(__AVX2__)
+INLINE uint32_t bytes_equal(const uint8_t *p, uint8_t value)
+{
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8((char)value)));
+}
+#else
+INLINE uint32_t bytes_equal(const uint8_t *p, uint8_t value)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < 32; i++) bits |= (uint32_t)(p[i] == value) << i;
+    return bits;
+}
+#endif
+
 /*
  * Runs a body over [0, count) LANES at a time; the last, partial vector is loaded into a whole one
  * (rest lanes zero), so that an element's arithmetic is the same wherever it lies. In the body,

@@ -11,6 +11,7 @@ extern const lki_vector_pool LKI_ISA_NAME(lki_vector_pool);
 extern const lki_vector_norm LKI_ISA_NAME(lki_vector_norm);
 extern const lki_vector_dense LKI_ISA_NAME(lki_vector_dense);
 extern const lki_vector_conv LKI_ISA_NAME(lki_vector_conv);
+extern const lki_vector_block LKI_ISA_NAME(lki_vector_block);
 extern const lki_vector LKI_ISA_NAME(lki_vector);
 
 void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,

@@ -9,5 +9,6 @@ const lki_vector LKI_ISA_NAME(lki_vector) = {
     .pool = &LKI_ISA_NAME(lki_vector_pool),
     .norm = &LKI_ISA_NAME(lki_vector_norm),
     .dense = &LKI_ISA_NAME(lki_vector_dense),
+    .block = &LKI_ISA_NAME(lki_vector_block),
     .conv = &LKI_ISA_NAME(lki_vector_conv),
 };

@@ -122,6 +122,43 @@ typedef struct lki_vector_conv {
                             void *workspace);
 } lki_vector_conv;
 
+/* block.c: convolution (stride 1, no dilation, one group) + bias + relu + max-pool 2x2 of one image
+ * whose border is padded already. Pooled values are [rows][columns][filters]. */
+typedef struct lki_block_shape {
+    int64_t in_rows, in_columns, channels; /* channels: a multiple of 16 */
+    int64_t kernel[2];
+    int64_t filters;       /* a multiple of 32 */
+    int64_t rows, columns; /* pooled */
+} lki_block_shape;
+
+enum { LKI_BLOCK_OFF = 4 }; /* in `where`: this unit passes no gradient on */
+
+typedef struct lki_block_backward {
+    const float *x;
+    const uint8_t *where; /* [rows][columns][filters] */
+    const float *d_out;   /* likewise */
+    float scale;          /* times d_out: the gradient of a pooled value */
+    const void *packed;
+    float *
+        d_weight; /* [filters][kernel rows][kernel columns][channels]: added to; NULL: not wanted */
+    float *d_bias; /* added to; NULL: none */
+    float *d_x;    /* added to; NULL: not wanted */
+    void *workspace;
+} lki_block_backward;
+
+typedef struct lki_vector_block {
+    size_t (*packed_bytes)(const lki_block_shape *shape);
+    /* Both packings of the weight; part `part` of `parts`. */
+    void (*pack)(const lki_block_shape *shape, const float *weight, void *packed, int part,
+                 int parts);
+    size_t (*workspace_bytes)(const lki_block_shape *shape);
+    /* `where`: the place 0..3 of the maximum in its window, the first of equals, or LKI_BLOCK_OFF
+     * where relu is 0. bias may be NULL. */
+    void (*forward)(const lki_block_shape *shape, const float *x, const void *packed,
+                    const float *bias, float *out, uint8_t *where, void *workspace);
+    void (*backward)(const lki_block_shape *shape, const lki_block_backward *operands);
+} lki_vector_block;
+
 typedef struct lki_vector {
     const char *name; /* "avx2" */
     int lanes;
@@ -130,6 +167,7 @@ typedef struct lki_vector {
     const lki_vector_pool *pool;
     const lki_vector_norm *norm;
     const lki_vector_dense *dense;
+    const lki_vector_block *block;
     const lki_vector_conv *conv;
 } lki_vector;
 

@@ -1,0 +1,214 @@
+/* conv2d + relu + max_pool 2x2 [+ dropout] [+ flatten] as one kernel: vector/block.c has the loops,
+ * this file borders, dropout, the order of flatten, and PyTorch's order of weights. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/memory.h"
+
+typedef struct block_plan {
+    lki_cpu_plan cpu;
+    lki_block_shape shape;
+    int64_t padding[2];
+    int64_t image;  /* elements of the image with its border */
+    int64_t pooled; /* elements of the pooled image */
+    int64_t weights;
+    bool bias, flatten, dropout;
+    lki_bernoulli event;
+    float scale;
+    size_t borders, d_borders, values, dropped, sums; /* offsets in the workspace */
+} block_plan;
+
+static const lki_node *member(const lki_chain *chain, lki_op_id op)
+{
+    for (int i = 0; i < chain->count; i++)
+        if (chain->node[i]->op == op) return chain->node[i];
+    return NULL;
+}
+
+bool lki_cpu_conv_block_fits(const lki_chain *chain)
+{
+    const lki_conv_shape conv = lki_conv_shape_of(chain->node[0]);
+    const lks_pool_opts *pool = member(chain, LKI_OP_MAX_POOL)->attr;
+    bool fits = conv.groups == 1 && conv.channels % 16 == 0 && conv.filters % 32 == 0;
+    for (int i = 0; i < 2; i++)
+        fits = fits && conv.stride[i] == 1 && conv.dilation[i] == 1 && pool->kernel[i] == 2 &&
+               pool->stride[i] == 2 && pool->padding[i] == 0;
+    return fits;
+}
+
+static size_t book(size_t *total, int64_t elements, size_t size)
+{
+    const size_t offset = *total;
+    *total += lki_align((size_t)elements * size);
+    return offset;
+}
+
+static lks_status plan_block(lki_plan *plan)
+{
+    block_plan *p = (block_plan *)(void *)plan;
+    const lki_chain *chain = &plan->chain;
+    const lki_conv_shape conv = lki_conv_shape_of(chain->node[0]);
+    const lks_shape *pooled = &member(chain, LKI_OP_MAX_POOL)->out.shape;
+    const lki_node *dropout = member(chain, LKI_OP_DROPOUT);
+    LKI_TRY(lki_cpu_plan_start(plan));
+    memcpy(p->padding, conv.padding, sizeof p->padding);
+    p->shape = (lki_block_shape){.in_rows = conv.in[0] + 2 * conv.padding[0],
+                                 .in_columns = conv.in[1] + 2 * conv.padding[1],
+                                 .channels = conv.channels,
+                                 .kernel = {conv.kernel[0], conv.kernel[1]},
+                                 .filters = conv.filters,
+                                 .rows = pooled->dim[0],
+                                 .columns = pooled->dim[1]};
+    p->image = p->shape.in_rows * p->shape.in_columns * conv.channels;
+    p->pooled = lks_shape_elements(pooled);
+    p->weights = lks_shape_elements(&chain->node[0]->param[0].shape);
+    p->bias = conv.bias;
+    p->flatten = member(chain, LKI_OP_FLATTEN) != NULL;
+    p->dropout = dropout != NULL;
+    p->scale = 1.0f;
+    if (dropout != NULL) {
+        p->event = lki_bernoulli_make(((const lks_dropout_opts *)dropout->attr)->probability);
+        p->scale = (float)(1.0 / (1.0 - p->event.probability));
+    }
+    const bool border = conv.padding[0] > 0 || conv.padding[1] > 0;
+    size_t *total = &plan->needs.workspace_bytes;
+    *total = lki_align(p->cpu.vector->block->workspace_bytes(&p->shape));
+    p->borders = book(total, border ? p->image : 0, sizeof(float));
+    p->d_borders = book(total, border ? p->image : 0, sizeof(float));
+    p->values = book(total, p->pooled, sizeof(float));
+    p->dropped = book(total, p->pooled, 1);
+    p->sums = book(total, p->weights, sizeof(float));
+    plan->needs.reads = LKI_READS_IN;
+    plan->needs.packed_bytes = p->cpu.vector->block->packed_bytes(&p->shape);
+    plan->needs.saved_bytes = (size_t)p->pooled;
+    snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, sparse backward",
+             p->cpu.vector->name);
+    return LKS_OK;
+}
+
+static void prepare(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
+{
+    const block_plan *p = (const block_plan *)(const void *)plan;
+    p->cpu.vector->block->pack(&p->shape, param[0], packed, part, parts);
+}
+
+static float *floats(const lki_args *args, size_t offset)
+{
+    return (float *)(void *)((char *)args->workspace + offset);
+}
+
+/* The image with a border of zeros: the image itself where there is none. */
+static const float *bordered(const block_plan *p, const lki_args *args, const float *x)
+{
+    const int64_t *pad = p->padding, row = p->shape.in_columns * p->shape.channels;
+    if (pad[0] == 0 && pad[1] == 0) return x;
+    const int64_t inner = (p->shape.in_columns - 2 * pad[1]) * p->shape.channels;
+    float *to = floats(args, p->borders);
+    memset(to, 0, sizeof(float) * (size_t)p->image);
+    for (int64_t r = pad[0]; r < p->shape.in_rows - pad[0]; r++, x += inner)
+        memcpy(to + r * row + pad[1] * p->shape.channels, x, sizeof(float) * (size_t)inner);
+    return to;
+}
+
+static void drop(const block_plan *p, const lki_args *args, int64_t sample, float *values,
+                 uint8_t *where)
+{
+    uint8_t *dropped = (uint8_t *)args->workspace + p->dropped;
+    p->cpu.vector->dropout->draw(&p->event, p->cpu.plan.random_key, args->step,
+                                 (uint32_t)(args->position + sample), 0, p->pooled, dropped);
+    p->cpu.vector->dropout->apply(p->pooled, dropped, p->scale, values, values, false);
+    for (int64_t i = 0; i < p->pooled; i++)
+        where[i] = (uint8_t)(where[i] | dropped[i] * LKI_BLOCK_OFF);
+}
+
+static lks_status forward(const lki_plan *plan, const lki_args *args)
+{
+    const block_plan *p = (const block_plan *)(const void *)plan;
+    const lki_vector *vector = p->cpu.vector;
+    const int64_t positions = p->shape.rows * p->shape.columns;
+    for (int64_t s = 0; s < args->count; s++) {
+        float *out = (float *)args->out + s * p->pooled;
+        float *values = p->flatten ? floats(args, p->values) : out;
+        uint8_t *where = (uint8_t *)args->saved + s * p->pooled;
+        const float *x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in);
+        vector->block->forward(&p->shape, x, args->packed, p->bias ? args->param[1] : NULL, values,
+                               where, args->workspace);
+        if (p->dropout && args->training) drop(p, args, s, values, where);
+        if (p->flatten) vector->element->transpose(positions, p->shape.filters, values, out, false);
+    }
+    return LKS_OK;
+}
+
+/* Adds what lies inside the border to d_in. */
+static void add_inner(const block_plan *p, const float *from, float *d_in)
+{
+    const int64_t *pad = p->padding, row = p->shape.in_columns * p->shape.channels;
+    const int64_t inner = (p->shape.in_columns - 2 * pad[1]) * p->shape.channels;
+    for (int64_t r = pad[0]; r < p->shape.in_rows - pad[0]; r++, d_in += inner)
+        p->cpu.vector->element->add(inner, d_in, from + r * row + pad[1] * p->shape.channels);
+}
+
+/* Weights between PyTorch's order, [filter][channel][kernel], and [filter][kernel][channel]. */
+static void reorder(const block_plan *p, const float *from, float *to, bool from_pytorch)
+{
+    const int64_t kernel = p->shape.kernel[0] * p->shape.kernel[1], channels = p->shape.channels;
+    const int64_t filter = kernel * channels;
+    for (int64_t f = 0; f < p->shape.filters; f++)
+        p->cpu.vector->element->transpose(from_pytorch ? channels : kernel,
+                                          from_pytorch ? kernel : channels, from + f * filter,
+                                          to + f * filter, false);
+}
+
+static void backward_sample(const block_plan *p, const lki_args *args, int64_t s, float *sums)
+{
+    const lki_vector *vector = p->cpu.vector;
+    const int64_t positions = p->shape.rows * p->shape.columns;
+    const float *d_out = args->d_out + s * p->pooled;
+    const bool border = p->padding[0] > 0 || p->padding[1] > 0;
+    float *d_in = args->d_in[0] != NULL ? args->d_in[0] + s * p->cpu.in : NULL;
+    float *d_x = d_in != NULL && border ? floats(args, p->d_borders) : d_in;
+    if (p->flatten) {
+        vector->element->transpose(p->shape.filters, positions, d_out, floats(args, p->values),
+                                   false);
+        d_out = floats(args, p->values);
+    }
+    if (d_in != NULL && !(args->add_in & 1)) memset(d_in, 0, sizeof(float) * (size_t)p->cpu.in);
+    if (d_in != NULL && border) memset(d_x, 0, sizeof(float) * (size_t)p->image);
+    vector->block->backward(
+        &p->shape,
+        &(lki_block_backward){.x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in),
+                              .where = (const uint8_t *)args->saved + s * p->pooled,
+                              .d_out = d_out,
+                              .scale = p->dropout && args->training ? p->scale : 1.0f,
+                              .packed = args->packed,
+                              .d_weight = sums,
+                              .d_bias = sums != NULL && p->bias ? args->d_param[1] : NULL,
+                              .d_x = d_x,
+                              .workspace = args->workspace});
+    if (d_in != NULL && border) add_inner(p, d_x, d_in);
+}
+
+static lks_status backward(const lki_plan *plan, const lki_args *args)
+{
+    const block_plan *p = (const block_plan *)(const void *)plan;
+    float *sums = args->d_param[0] != NULL ? floats(args, p->sums) : NULL;
+    if (sums != NULL && args->add_param) {
+        reorder(p, args->d_param[0], sums, true);
+    } else if (sums != NULL) {
+        memset(sums, 0, sizeof(float) * (size_t)p->weights);
+        if (p->bias) memset(args->d_param[1], 0, sizeof(float) * (size_t)p->shape.filters);
+    }
+    for (int64_t s = 0; s < args->count; s++) backward_sample(p, args, s, sums);
+    if (sums != NULL) reorder(p, sums, args->d_param[0], false);
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_conv_block = {
+    .plan_bytes = sizeof(block_plan),
+    .span = LKI_SPAN_SLICE,
+    .plan = plan_block,
+    .prepare = prepare,
+    .forward = forward,
+    .backward = backward,
+};
