@@ -56,7 +56,8 @@ typedef struct lks_run {
     lks_progress progress;
     uint64_t seed;
     int64_t global_batch;
-    int replicas; /* a*V */
+    int replicas;   /* a*V */
+    int hash_every; /* steps between links */
     uint64_t data_hash;
     const char *fingerprint;
     const char *config; /* the resolved configuration, JSON text; may be NULL */

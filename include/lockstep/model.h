@@ -108,6 +108,7 @@ LKS_API LKS_MUSTUSE lks_status lks_model_hash(lks_model *model, uint64_t *out);
 
 typedef struct lks_model_info {
     int workers, replicas; /* replicas: a*V */
+    int hash_every;
     int64_t global_batch;
     int64_t parameters;    /* trained numbers */
     int64_t multiply_adds; /* of one sample's forward pass */

@@ -349,6 +349,7 @@ lks_model_info lks_model_get_info(const lks_model *model)
     const lki_program *program = &model->program;
     lks_model_info info = {.workers = model->workers,
                            .replicas = (int)program->replicas,
+                           .hash_every = model->opts.hash_every,
                            .global_batch = program->global_batch};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
     for (int s = 0; s < program->stages; s++)

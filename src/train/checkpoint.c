@@ -195,12 +195,15 @@ static lks_status check_run(const lks_model *model, const lks_run *run, int keep
                         run->progress.step, progress.step);
     }
     if (run->replicas != info.replicas || run->global_batch != info.global_batch ||
+        run->hash_every != info.hash_every ||
         run->seed != lks_context_seed(lks_model_context(model))) {
         return LKI_FAIL(LKS_E_INVALID,
-                        "the run to save has replicas %d, batch %" PRId64 ", seed %" PRIu64
-                        "; its model has replicas %d, batch %" PRId64 ", seed %" PRIu64,
-                        run->replicas, run->global_batch, run->seed, info.replicas,
-                        info.global_batch, lks_context_seed(lks_model_context(model)));
+                        "the run to save has replicas %d, batch %" PRId64 ", hash_every %d, seed "
+                        "%" PRIu64 "; its model has replicas %d, batch %" PRId64
+                        ", hash_every %d, seed %" PRIu64,
+                        run->replicas, run->global_batch, run->hash_every, run->seed, info.replicas,
+                        info.global_batch, info.hash_every,
+                        lks_context_seed(lks_model_context(model)));
     }
     if (keep < 0 || run->best_step < -1 || run->bad_epochs < 0 || run->epochs < 0 ||
         (run->epochs > 0 && !run->history)) {
@@ -245,6 +248,12 @@ static lks_status check_fits(lks_model *model, const lks_run *run, const char *w
         return LKI_FAIL(LKS_E_MISMATCH,
                         "%s was made with a batch of %" PRId64 ", this run has %" PRId64 ": %s",
                         what, run->global_batch, info.global_batch, advice);
+    }
+    if (run->hash_every != info.hash_every) {
+        return LKI_FAIL(LKS_E_MISMATCH,
+                        "%s was made with hash_every %d, this run has %d: the chain of hashes "
+                        "would be another; use the same to continue, or start in another folder",
+                        what, run->hash_every, info.hash_every);
     }
     if (run->seed != seed) {
         return LKI_FAIL(LKS_E_MISMATCH,

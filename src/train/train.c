@@ -103,6 +103,7 @@ static lks_status describe_run(loop *l)
     run->seed = lks_context_seed(l->context);
     run->global_batch = info.global_batch;
     run->replicas = info.replicas;
+    run->hash_every = info.hash_every;
     if (l->opts.data_hash != 0) run->data_hash = l->opts.data_hash;
     TRY(set_text(&run->fingerprint, lks_context_fingerprint(l->context)));
     return set_text(&run->config, l->opts.config);

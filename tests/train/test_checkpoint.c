@@ -106,6 +106,7 @@ static void assert_same_run(const lks_run *a, const lks_run *b)
     assert_int_equal(a->seed, b->seed);
     assert_int_equal(a->global_batch, b->global_batch);
     assert_int_equal(a->replicas, b->replicas);
+    assert_int_equal(a->hash_every, b->hash_every);
     assert_int_equal(a->data_hash, b->data_hash);
     assert_string_equal(a->fingerprint, b->fingerprint);
     assert_string_equal(a->config, b->config);
@@ -275,6 +276,8 @@ static void of_other_runs_are_refused(void **state)
             "was made with replicas 4, this run has 2");
     refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .batch = 10}, LKS_E_MISMATCH,
             "was made with a batch of 8, this run has 10");
+    refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .hash_every = 20}, LKS_E_MISMATCH,
+            "was made with hash_every 10, this run has 20");
     refuses(&(tiny_opts){.seed = 8, .optim = lks_adam()}, LKS_E_MISMATCH,
             "was made with seed 9, this run has 8");
     refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .hidden = 4}, LKS_E_MISMATCH,
@@ -477,7 +480,7 @@ static void saves_refuse(void **state)
               lks_checkpoint_save(t.model, &run, folder, 1));
     run = good;
     run.replicas = 8;
-    LKT_FAILS(LKS_E_INVALID, "replicas 8, batch 8, seed 3; its model has replicas 4",
+    LKT_FAILS(LKS_E_INVALID, "replicas 8, batch 8, hash_every 10, seed 3; its model has replicas 4",
               lks_checkpoint_save(t.model, &run, folder, 1));
     run = good;
     run.epochs = 1;

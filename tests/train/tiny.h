@@ -17,6 +17,7 @@ typedef struct tiny_opts { /* zero: the default */
     int64_t batch;    /* default TINY_BATCH */
     int replicas;     /* default 4 */
     int workers;      /* default 1 */
+    int hash_every;   /* default 10 */
     int64_t hidden;   /* units; default 5 */
     const char *name; /* of the first layer; default "fc1" */
     bool shallow;     /* no hidden layer */
@@ -55,7 +56,7 @@ static inline tiny tiny_open(const tiny_opts *opts)
                                   .global_batch = opts->batch ? opts->batch : TINY_BATCH,
                                   .replicas = opts->replicas ? opts->replicas : 4,
                                   .workers = opts->workers ? opts->workers : 1,
-                                  .hash_every = 10,
+                                  .hash_every = opts->hash_every ? opts->hash_every : 10,
                                   .optim = opts->optim};
     LKT_OK(lks_model_compile(&t.model, t.graph, &model));
     return t;
@@ -138,6 +139,7 @@ static inline lks_run tiny_run(tiny *t)
                      .seed = lks_context_seed(t->context),
                      .global_batch = info.global_batch,
                      .replicas = info.replicas,
+                     .hash_every = info.hash_every,
                      .fingerprint = lks_context_fingerprint(t->context),
                      .best_step = -1};
 }
