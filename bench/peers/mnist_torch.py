@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The MNIST CNN in PyTorch: training speed of its variants, or a whole training.
 
-Data lie in memory, normalised, before the clock starts. Every result is one JSON line on stdout.
+Data lie in memory, normalised, before the clock starts. Every result is one JSON line on stdout;
+a line with "event" says when the first step is done.
   mnist_torch.py --batch 128 --variants eager,channels_last,compile
   mnist_torch.py --data DIR --train 14 --batch 64 --variants eager --seed 1
 """
@@ -80,10 +81,12 @@ def measure(args, variant, pixels, labels):
             at = i % batches * args.batch
             training.step(x[at:at + args.batch], y[at:at + args.batch])
 
-    run(args.warmup, 0)
+    run(1, 0)
+    emit(args, variant, event="first_step")
+    run(args.warmup, 1)
     steps, begin = 0, time.perf_counter()
     while time.perf_counter() - begin < args.seconds:
-        run(5, args.warmup + steps)
+        run(5, 1 + args.warmup + steps)
         steps += 5
     seconds = time.perf_counter() - begin
     emit(args, variant, images_per_second=round(steps * args.batch / seconds, 1), steps=steps)
