@@ -178,8 +178,3 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
         report_test("Validation", &epoch->valid, r->has_classes, epoch->test.samples == 0);
     if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes, true);
 }
-
-void report_end(cli_report *report)
-{
-    if (report->bar) say_status(NULL);
-}

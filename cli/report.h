@@ -1,4 +1,5 @@
-/* What a training prints while it runs: lines, JSON, or a progress bar. */
+/* What a training prints while it runs: lines, JSON, or a progress bar, which goes when anything else
+ * is said. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
@@ -26,7 +27,6 @@ void report_begin(cli_report *out, const cli_config *config, int64_t samples, in
                   int64_t last_step, bool has_classes);
 void report_step(cli_report *report, const lks_step_event *event);
 void report_epoch(cli_report *report, const lks_epoch *epoch);
-void report_end(cli_report *report); /* removes the bar */
 
 /* "Test set: Average loss: ..." with an empty line before it, and after it if it is the `last`. */
 void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last);

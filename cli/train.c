@@ -261,7 +261,6 @@ static lks_status run_training(training *t, int *code)
         print_head(t);
         stop_watch();
         status = lks_train(t->session.context, &t->opts, &t->run);
-        report_end(&t->report);
         if (status == LKS_OK && config_bool(t->config, KEY_TRAIN_DRY_RUN)) status = dry_test(t);
         if (status == LKS_E_STOPPED && stop_asked() != 0) {
             *code = 128 + stop_asked();

@@ -40,6 +40,7 @@ static void values_are_read(void **state)
         {NET "optimizer: {name: adadelta, lr: 0}", "  lr: 0.0\n"},
         {NET "optimizer: {name: adadelta}", "  eps: 1.0e-06\n"},
         {NET "optimizer: {name: adam}", "  eps: 1.0e-08\n"},
+        {NET "optimizer: {lr: 0.12345678901234568}", "  lr: 0.12345678901234568\n"},
         {NET "train: {steps: 30}", "  epochs: null\n  steps: 30\n"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) expect_line(pairs[i][0], pairs[i][1]);
@@ -93,6 +94,10 @@ static void flags_are_keys(void **state)
         "--set model.name=mine");
     expect_ok();
     expect_out("    - flatten\n    - {dense: 10}\n");
+    write_text("d.yaml", "model: {name: mlp}\ntrain: {steps: 9}\n");
+    run("train d.yaml --print-config --epochs 2");
+    expect_ok();
+    expect_out("  epochs: 2\n  steps: null\n");
     run("train c.yaml --print-config --set train.epochs=null");
     expect_ok();
     expect_out("  epochs: 1\n");

@@ -350,13 +350,20 @@ static void signals_save_and_say_how_to_go_on(void **state)
         last_hash(whole);
         assert_string_equal(whole, parts);
     }
-    pid_t child = start("train c.yaml --epochs 100000 --quiet --record run.json");
-    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    /* One epoch of 60,000 steps, which is far from done. */
+    shell("rm out.txt");
+    pid_t child = start(
+        "train c.yaml --epochs 1 --batch-size 1 --replicas 1 --set data.samples=60000 "
+        "--set model.hidden=[1024] --record run.json");
+    wait_for("out.txt", "Train Epoch: 1 ");
     kill(child, SIGINT);
     finish(child);
     expect(130, "nothing is saved without --out DIR");
     json_t *record = read_json("run.json");
     assert_true(json_is_false(json_object_get(record, "finished")));
+    const long long steps = last_hash(parts);
+    assert_true(steps >= 1 && steps < 60000);
+    assert_int_equal(json_integer_value(json_object_get(record, "steps")), steps);
     json_decref(record);
 }
 
