@@ -168,7 +168,9 @@ json_t *report_epoch_json(const char *event, const lks_epoch *epoch)
 
 void report_epoch(cli_report *r, const lks_epoch *epoch)
 {
-    r->step_clock = process_clock(); /* evaluation is not the next step's time */
+    r->step_clock = r->draw_clock = process_clock(); /* evaluation is no time of the next steps */
+    r->drawn_samples = 0;
+    r->drawn_loss = 0;
     if (r->quiet) return;
     if (r->json) {
         print_json(report_epoch_json("epoch", epoch));

@@ -1,5 +1,5 @@
-/* What a training prints while it runs: lines, JSON, or a progress bar, which goes when anything else
- * is said. */
+/* What a training prints while it runs: lines, JSON, or a progress bar, which goes when anything
+ * else is said. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
