@@ -27,7 +27,7 @@ void report_begin(cli_report *out, const cli_config *config, int64_t samples, in
                         .step_clock = process_clock(),
                         .loss = (double)NAN};
     const bool out_is_terminal = isatty(STDOUT_FILENO);
-    out->draw_clock = out->step_clock;
+    out->draw_clock = out->part_clock = out->step_clock;
     out->bar = !out->quiet && say_width() > 0 && !(out->json && out_is_terminal);
     out->lines = !out->quiet && !out->json && (asked || !(out->bar && out_is_terminal));
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the file sees whole lines */
@@ -89,20 +89,26 @@ static void draw(const cli_report *r, const lks_step_event *event)
     say_status(all);
 }
 
+static void begin_part(cli_report *r, double now)
+{
+    r->part_clock = now;
+    r->part_samples = 0;
+    r->part_loss = 0;
+}
+
 static void update_bar(cli_report *r, const lks_step_event *event, double now)
 {
-    r->drawn_samples += event->metrics->samples;
-    r->drawn_loss += lks_metrics_loss(event->metrics) * (double)event->metrics->samples;
-    const double past = now - r->draw_clock;
-    if (past < DRAW_SECONDS) return;
-    const double rate = (double)r->drawn_samples / past;
-    const double loss = r->drawn_loss / (double)r->drawn_samples;
+    r->part_samples += event->metrics->samples;
+    r->part_loss += lks_metrics_loss(event->metrics) * (double)event->metrics->samples;
+    if (now - r->draw_clock < DRAW_SECONDS) return;
+    const double past = now - r->part_clock;
+    const double rate = (double)r->part_samples / past;
+    const double loss = r->part_loss / (double)r->part_samples;
     const double keep = isnan(r->loss) ? 0 : exp(-past / SMOOTH_SECONDS);
     r->rate = keep > 0 ? keep * r->rate + (1 - keep) * rate : rate;
     r->loss = keep > 0 ? keep * r->loss + (1 - keep) * loss : loss;
     r->draw_clock = now;
-    r->drawn_samples = 0;
-    r->drawn_loss = 0;
+    begin_part(r, now);
     draw(r, event);
 }
 
@@ -168,9 +174,8 @@ json_t *report_epoch_json(const char *event, const lks_epoch *epoch)
 
 void report_epoch(cli_report *r, const lks_epoch *epoch)
 {
-    r->step_clock = r->draw_clock = process_clock(); /* evaluation is no time of the next steps */
-    r->drawn_samples = 0;
-    r->drawn_loss = 0;
+    r->step_clock = process_clock(); /* evaluation is no time of the next steps */
+    begin_part(r, r->step_clock);
     if (r->quiet) return;
     if (r->json) {
         print_json(report_epoch_json("epoch", epoch));

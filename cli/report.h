@@ -15,11 +15,12 @@ typedef struct cli_report {
     int64_t interval, batch_size, samples;
     int64_t epochs; /* of the whole run */
     int64_t last_step;
-    double step_clock;     /* when the last step ended */
-    double draw_clock;     /* when the bar was drawn, and */
-    int64_t drawn_samples; /* what was seen since */
-    double drawn_loss;     /* sum of their losses */
-    double rate, loss;     /* smoothed over about two seconds */
+    double step_clock; /* when the last step ended */
+    double draw_clock; /* when the bar was drawn */
+    double part_clock; /* since when part_* count: the last drawing, or the end of an epoch */
+    int64_t part_samples;
+    double part_loss;  /* sum over the samples */
+    double rate, loss; /* smoothed over about two seconds */
 } cli_report;
 
 /* `samples` of training data; `epochs` and `last_step` are where the run ends. */
