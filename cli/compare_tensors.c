@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataset.h"
 #include "say.h"
 #include "text.h"
 
@@ -94,8 +95,7 @@ static void compare_entry(tally *t, const lks_tensor_entry *a, const lks_tensor_
 
 static bool same_form(const lks_tensor_entry *a, const lks_tensor_entry *b)
 {
-    return a->dtype == b->dtype && a->bytes == b->bytes && a->shape.ndim == b->shape.ndim &&
-           memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.ndim * sizeof *a->shape.dim) == 0;
+    return a->dtype == b->dtype && a->bytes == b->bytes && dataset_same_shape(&a->shape, &b->shape);
 }
 
 static bool compare_files(const lks_tensor_file *a, const lks_tensor_file *b, const char *path_a,

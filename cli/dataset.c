@@ -23,6 +23,11 @@ const dataset_known *dataset_find(const char *name)
     return NULL;
 }
 
+bool dataset_same_shape(const lks_shape *a, const lks_shape *b)
+{
+    return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
+}
+
 const char *dataset_folder(cli_config *config)
 {
     const char *name = config_text(config, KEY_DATA_NAME);

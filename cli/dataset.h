@@ -9,6 +9,9 @@
 LKS_MUSTUSE lks_status dataset_open(lks_dataset **out, cli_config *config, lks_context *context,
                                     bool test);
 
+/* Compares dimensions one by one: what lies behind the last is not defined. */
+bool dataset_same_shape(const lks_shape *a, const lks_shape *b);
+
 /* Where the data is looked for when data.path is not set; NULL where there is no home folder. */
 const char *dataset_folder(cli_config *config);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "dataset.h"
 #include "session.h"
 #include "text.h"
 
@@ -76,7 +77,7 @@ static lks_status use_images(cli_session *session, const char *images)
     lks_dataset_destroy(session->slice[2]);
     session->slice[2] = session->test = other;
     const lks_dataset_info found = lks_dataset_get_info(other);
-    if (memcmp(&found.shape, &wanted.shape, sizeof wanted.shape) == 0) return LKS_OK;
+    if (dataset_same_shape(&found.shape, &wanted.shape)) return LKS_OK;
     return lks_fail(LKS_E_SHAPE,
                     "samples of %s have another shape than the data of the "
                     "configuration",

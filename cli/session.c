@@ -67,7 +67,7 @@ static lks_status settle_info(cli_session *s)
         s->info.classes = classes;
     }
     if (s->train == NULL || s->test == NULL) return LKS_OK;
-    if (memcmp(&s->info.shape, &test.shape, sizeof test.shape) != 0 || s->info.dtype != test.dtype)
+    if (!dataset_same_shape(&s->info.shape, &test.shape) || s->info.dtype != test.dtype)
         return lks_fail(LKS_E_FORMAT, "samples of %s and %s have different shapes",
                         lks_dataset_name(s->train), lks_dataset_name(s->test));
     if (test.classes > s->info.classes)
