@@ -15,9 +15,9 @@
 #include "base/tree.h"
 
 enum {
-    PANEL_BYTES = LANES == 16 ? 40960 : 20480, /* of a panel's block: in the first-level cache */
-    WEIGHT_BYTES = 131072 /* more: a block of the weight goes over all samples, not a sample over
-                             all blocks */
+    PANEL_BYTES = 163840,  /* of a panel's block: it streams from the second-level cache */
+    WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
+    STRIP = 64             /* pixels, at least, that all panels pass over in turn */
 };
 
 frame LKI_ISA_NAME(lki_conv_frame)(const lki_conv_shape *s)
@@ -45,68 +45,6 @@ void LKI_ISA_NAME(lki_conv_fill)(const frame *f, const float *from, float *to)
         memset(to + left + inside, 0, sizeof(float) * (size_t)right);
     }
     memset(to, 0, sizeof(float) * (size_t)(f->after[0] * row));
-}
-
-/* A pass over a grid of pixels: c = sum over taps and depth of a * b. */
-typedef struct sweep {
-    int64_t taps[2];            /* rows, columns */
-    int64_t a_tap[2], b_tap[2]; /* floats from tap to tap */
-    int64_t depth, all_depth;   /* channels under a tap in a block, in all */
-    int64_t grid[2];            /* pixels */
-    int64_t a_pixel[2], c_pixel[2];
-    const float *a, *b;
-    float *c;
-    int64_t columns; /* of c that exist in this panel */
-    bool add, relu;
-    const float *bias;
-} sweep;
-
-INLINE void finish(const int R, const sweep *s, vf acc[][2])
-{
-    vf bias[1][2];
-    if (s->bias != NULL) {
-        tile_load(1, bias, s->bias, 0, s->columns);
-        for (int r = 0; r < R; r++) {
-            acc[r][0] += bias[0][0];
-            acc[r][1] += bias[0][1];
-        }
-    }
-    const vf zero = vf_zero();
-    for (int r = 0; s->relu && r < R; r++) {
-        acc[r][0] = vf_blend(vm_gt(acc[r][0], zero), acc[r][0], zero);
-        acc[r][1] = vf_blend(vm_gt(acc[r][1], zero), acc[r][1], zero);
-    }
-}
-
-INLINE void sweep_tile(const int R, const sweep *s, const float *a, float *c)
-{
-    vf acc[TILE_ROWS][2];
-    if (s->add)
-        tile_load(R, acc, c, s->c_pixel[1], s->columns);
-    else
-        tile_zero(R, acc);
-    for (int64_t v = 0; v < s->taps[0]; v++)
-        for (int64_t h = 0; h < s->taps[1]; h++)
-            tile_run(R, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], 1,
-                     s->b + v * s->b_tap[0] + h * s->b_tap[1], s->depth);
-    finish(R, s, acc);
-    tile_store(R, acc, c, s->c_pixel[1], s->columns);
-}
-
-static void sweep_grid(const sweep *s)
-{
-    const int64_t tiles = tile_count(s->grid[1]);
-    for (int64_t y = 0; y < s->grid[0]; y++)
-        for (int64_t t = 0; t < tiles; t++) {
-            const int64_t first = tile_first(t, tiles, s->grid[1]);
-            const float *a = s->a + y * s->a_pixel[0] + first * s->a_pixel[1];
-            float *c = s->c + y * s->c_pixel[0] + first * s->c_pixel[1];
-#define SWEEP(R) sweep_tile(R, s, a, c)
-            switch (tile_first(t + 1, tiles, s->grid[1]) - first) {
-                TILE_CASES(SWEEP)
-            }
-#undef SWEEP
-        }
 }
 
 /* Channels of a block of the sum. */
@@ -153,15 +91,18 @@ typedef struct passes {
     int64_t count, a_size, c_size, a_group, c_group;
 } passes;
 
-static void run_panel(const passes *p, const sweep *base, int64_t sample, int64_t panel)
+/* Rows [first, first + rows) of the grid. */
+static void run_panel(const passes *p, const sweep *base, int64_t sample, int64_t panel,
+                      int64_t first, int64_t rows)
 {
     const int64_t each = conv_blocks(p->c_group);
     const int64_t group = panel / each, column = panel % each * PANEL;
     const int64_t left = p->c_group - column, taps = p->shape->kernel[0] * p->shape->kernel[1];
     sweep s = *base;
-    s.a += sample * p->a_size + group * p->a_group;
+    s.grid[0] = rows;
+    s.a += sample * p->a_size + group * p->a_group + first * s.a_pixel[0];
     s.b += panel * taps * s.all_depth * PANEL;
-    s.c += sample * p->c_size + group * p->c_group + column;
+    s.c += sample * p->c_size + group * p->c_group + column + first * s.c_pixel[0];
     s.columns = left < PANEL ? left : PANEL;
     if (s.bias != NULL) s.bias += group * p->c_group + column;
     sweep_depth(p->shape, &s);
@@ -169,15 +110,18 @@ static void run_panel(const passes *p, const sweep *base, int64_t sample, int64_
 
 static void run_all(const passes *p, const sweep *base)
 {
-    const int64_t panels = p->shape->groups * conv_blocks(p->c_group);
+    const int64_t panels = p->shape->groups * conv_blocks(p->c_group), all = base->grid[0];
     const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
-    if (floats(panels * taps * base->all_depth * PANEL) <= WEIGHT_BYTES) {
-        for (int64_t n = 0; n < p->count; n++)
-            for (int64_t panel = 0; panel < panels; panel++) run_panel(p, base, n, panel);
-    } else {
+    const int64_t strip = (STRIP + base->grid[1] - 1) / base->grid[1];
+    if (floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES) {
         for (int64_t panel = 0; panel < panels; panel++)
-            for (int64_t n = 0; n < p->count; n++) run_panel(p, base, n, panel);
+            for (int64_t n = 0; n < p->count; n++) run_panel(p, base, n, panel, 0, all);
+        return;
     }
+    for (int64_t n = 0; n < p->count; n++)
+        for (int64_t y = 0; y < all; y += strip)
+            for (int64_t panel = 0; panel < panels; panel++)
+                run_panel(p, base, n, panel, y, all - y < strip ? all - y : strip);
 }
 
 /* Images with their border, in the workspace; or as they are. */
@@ -348,7 +292,7 @@ static void pack(const lki_conv_shape *s, const float *weight, void *packed, int
     const int64_t all = s->groups * one, others = s->groups * other;
     for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
         LKI_ISA_NAME(lki_conv_pack_block)
-        (s, weight, b / one, b % one, to + b * taps * channels * PANEL);
+    (s, weight, b / one, b % one, to + b * taps * channels * PANEL);
     for (int64_t b = lki_share(part, parts, others); b < lki_share(part + 1, parts, others); b++)
         pack_reversed(s, weight, b / other, b % other, reversed + b * taps * filters * PANEL);
 }

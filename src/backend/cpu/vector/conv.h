@@ -45,6 +45,80 @@ INLINE int64_t conv_panel_floats(const lki_conv_shape *s)
            (s->channels / s->groups) * PANEL;
 }
 
+/* A pass over a grid of pixels: c = sum over taps and depth of a * b. */
+typedef struct sweep {
+    int64_t taps[2];            /* rows, columns */
+    int64_t a_tap[2], b_tap[2]; /* floats from tap to tap */
+    int64_t depth, all_depth;   /* channels under a tap in a block, in all */
+    int64_t grid[2];            /* pixels */
+    int64_t a_pixel[2], c_pixel[2];
+    const float *a, *b;
+    float *c;
+    int64_t columns; /* of c that exist in this panel */
+    bool add, relu;
+    const float *bias;
+} sweep;
+
+INLINE void finish(const int R, const sweep *s, vf acc[][2])
+{
+    vf bias[1][2];
+    if (s->bias != NULL) {
+        tile_load(1, bias, s->bias, 0, s->columns);
+        for (int r = 0; r < R; r++) {
+            acc[r][0] += bias[0][0];
+            acc[r][1] += bias[0][1];
+        }
+    }
+    const vf zero = vf_zero();
+    for (int r = 0; s->relu && r < R; r++) {
+        acc[r][0] = vf_blend(vm_gt(acc[r][0], zero), acc[r][0], zero);
+        acc[r][1] = vf_blend(vm_gt(acc[r][1], zero), acc[r][1], zero);
+    }
+}
+
+/* taps and depth are constants where it is worth it: loops of three turns vanish. */
+INLINE void sweep_tile(const int R, const sweep *s, const int64_t taps[2], int64_t depth,
+                       const float *a, float *c)
+{
+    vf acc[TILE_ROWS][2];
+    if (s->add)
+        tile_load(R, acc, c, s->c_pixel[1], s->columns);
+    else
+        tile_zero(R, acc);
+    for (int64_t v = 0; v < taps[0]; v++)
+        for (int64_t h = 0; h < taps[1]; h++)
+            tile_run(R, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], 1,
+                     s->b + v * s->b_tap[0] + h * s->b_tap[1], depth);
+    finish(R, s, acc);
+    tile_store(R, acc, c, s->c_pixel[1], s->columns);
+}
+
+INLINE void sweep_rows(const sweep *s, const int64_t taps[2], int64_t depth)
+{
+    const int64_t tiles = tile_count(s->grid[1]);
+    for (int64_t y = 0; y < s->grid[0]; y++)
+        for (int64_t t = 0; t < tiles; t++) {
+            const int64_t first = tile_first(t, tiles, s->grid[1]);
+            const float *a = s->a + y * s->a_pixel[0] + first * s->a_pixel[1];
+            float *c = s->c + y * s->c_pixel[0] + first * s->c_pixel[1];
+#define SWEEP(R) sweep_tile(R, s, taps, depth, a, c)
+            switch (tile_first(t + 1, tiles, s->grid[1]) - first) {
+                TILE_CASES(SWEEP)
+            }
+#undef SWEEP
+        }
+}
+
+/* The first layer of many networks, 3 x 3 on one channel, is worth a loop of its own. */
+INLINE void sweep_grid(const sweep *s)
+{
+    static const int64_t first_layer[2] = {3, 1};
+    if (s->taps[0] == 3 && s->taps[1] == 1 && s->depth == 3)
+        sweep_rows(s, first_layer, 3);
+    else
+        sweep_rows(s, s->taps, s->depth);
+}
+
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count);
 void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count, const float *x,
                                    const float *d_y, float *d_weight, float *d_bias, bool add,

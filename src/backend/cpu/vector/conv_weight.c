@@ -35,15 +35,28 @@ INLINE const float *row_of_x(const strip *s, int64_t row, int64_t ky)
            (y * shape->stride[0] + ky * shape->dilation[0]) * s->frame->size[1] * shape->channels;
 }
 
-INLINE void weight_tile(const int R, const strip *s, int64_t ky, int64_t offset, const float *dy,
-                        float *sums)
+/* Rows r of a tile lie at offset[r] from the first, or side by side. */
+INLINE void weight_tile(const int R, const strip *s, int64_t ky, int64_t offset,
+                        const int64_t *offsets, const float *dy, float *sums)
 {
     const int64_t width = s->shape->out[1], step = s->shape->stride[1] * s->shape->channels;
     vf acc[TILE_ROWS][2];
     tile_load(R, acc, sums, PANEL, PANEL);
-    for (int64_t r = 0; r < s->rows; r++)
-        tile_run(R, acc, row_of_x(s, s->row + r, ky) + offset, 1, step, dy + r * width * PANEL,
-                 width);
+    for (int64_t r = 0; r < s->rows; r++) {
+        const float *x = row_of_x(s, s->row + r, ky) + offset, *b = dy + r * width * PANEL;
+        if (offsets == NULL) {
+            tile_run(R, acc, x, 1, step, b, width);
+            continue;
+        }
+        for (int64_t p = 0; p < width; p++, x += step, b += PANEL) {
+            const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
+            for (int i = 0; i < R; i++) {
+                const vf v = vf_set(x[offsets[i]]);
+                acc[i][0] = vf_fma(v, b0, acc[i][0]);
+                acc[i][1] = vf_fma(v, b1, acc[i][1]);
+            }
+        }
+    }
     tile_store(R, acc, sums, PANEL, PANEL);
 }
 
@@ -54,11 +67,32 @@ static void weight_run(const strip *s, int64_t ky, int64_t offset, int64_t count
     const int64_t tiles = tile_count(count);
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t first = tile_first(t, tiles, count);
-#define WEIGHT(R) weight_tile(R, s, ky, offset + first, dy, sums + first * PANEL)
+#define WEIGHT(R) weight_tile(R, s, ky, offset + first, NULL, dy, sums + first * PANEL)
         switch (tile_first(t + 1, tiles, count) - first) {
             TILE_CASES(WEIGHT)
         }
 #undef WEIGHT
+    }
+}
+
+/* The whole kernel as one run of values that lie here and there: where a row of taps has fewer
+ * than a tile has rows, as in a first layer. */
+static void weight_small(const strip *s, const float *dy, float *sums)
+{
+    const lki_conv_shape *shape = s->shape;
+    const int64_t run = shape->kernel[1] * shape->channels, count = shape->kernel[0] * run;
+    const int64_t tiles = tile_count(count);
+    const int64_t row = shape->dilation[0] * s->frame->size[1] * shape->channels;
+    for (int64_t t = 0; t < tiles; t++) {
+        const int64_t first = tile_first(t, tiles, count);
+        const int64_t rows = tile_first(t + 1, tiles, count) - first;
+        int64_t offset[TILE_ROWS];
+        for (int64_t r = 0; r < rows; r++) offset[r] = (first + r) / run * row + (first + r) % run;
+#define SMALL(R) weight_tile(R, s, 0, 0, offset, dy, sums + first * PANEL)
+        switch (rows) {
+            TILE_CASES(SMALL)
+        }
+#undef SMALL
     }
 }
 
@@ -72,12 +106,17 @@ static void weight_strip(const strip *s)
                   run = runs ? shape->kernel[1] * channels : channels;
     const float *dy = s->dy;
     float *sums = s->sums;
-    for (int64_t b = 0; b < shape->groups * blocks; b++) {
+    const bool small = runs && run < TILE_ROWS;
+    for (int64_t b = 0; b < shape->groups * blocks; b++, dy += s->rows * shape->out[1] * PANEL) {
+        if (small) {
+            weight_small(s, dy, sums);
+            sums += shape->kernel[0] * run * PANEL;
+            continue;
+        }
         const int64_t group = b / blocks * channels;
         for (int64_t ky = 0; ky < shape->kernel[0]; ky++)
             for (int64_t kx = 0; kx < taps; kx++, sums += run * PANEL)
                 weight_run(s, ky, kx * shape->dilation[1] * shape->channels + group, run, dy, sums);
-        dy += s->rows * shape->out[1] * PANEL;
     }
 }
 
@@ -154,9 +193,8 @@ static void start_sums(const lki_conv_shape *s, const float *d_weight, bool add,
 {
     const int64_t blocks = conv_blocks(s->filters / s->groups), all = blocks * s->groups;
     if (!add) memset(sums, 0, sizeof(float) * (size_t)conv_panel_floats(s));
-    for (int64_t b = 0; add && b < all; b++)
-        LKI_ISA_NAME(lki_conv_pack_block)
-        (s, d_weight, b / blocks, b % blocks, sums + b * (conv_panel_floats(s) / all));
+    for (int64_t b = 0; add && b < all; b++) LKI_ISA_NAME(lki_conv_pack_block)
+    (s, d_weight, b / blocks, b % blocks, sums + b * (conv_panel_floats(s) / all));
 }
 
 void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count, const float *x,

@@ -20,18 +20,22 @@
 #endif
 #define PANEL (2 * LANES)
 
-/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. */
+INLINE void tile_step(const int R, vf acc[][2], const float *a, int64_t row, const float *b)
+{
+    const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
+    for (int r = 0; r < R; r++) {
+        const vf x = vf_set(a[r * row]);
+        acc[r][0] = vf_fma(x, b0, acc[r][0]);
+        acc[r][1] = vf_fma(x, b1, acc[r][1]);
+    }
+}
+
+/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. Four
+ * steps a turn: short loops of a fixed length are predicted to their end. */
 INLINE void tile_run(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
                      const float *b, int64_t depth)
 {
-    for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
-        const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
-        for (int r = 0; r < R; r++) {
-            const vf x = vf_set(a[r * row]);
-            acc[r][0] = vf_fma(x, b0, acc[r][0]);
-            acc[r][1] = vf_fma(x, b1, acc[r][1]);
-        }
-    }
+    for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) tile_step(R, acc, a, row, b);
 }
 
 INLINE void tile_zero(const int R, vf acc[][2])
@@ -58,19 +62,19 @@ INLINE void tile_store(const int R, vf acc[][2], float *c, int64_t row, int64_t 
     }
 }
 
-/* CASES(F): case 1: F(1); break; ... case TILE_ROWS: F(TILE_ROWS); break; so that R is a constant
- * in F. */
+/* In a switch over the number of rows: case 1: F(1); break; ... case TILE_ROWS: F(TILE_ROWS);
+ * break; so that R is a constant in F. */
+// clang-format off
+#define TILE_CASES_6(F)                                                                            \
+    TILE_CASE(F, 1) TILE_CASE(F, 2) TILE_CASE(F, 3) TILE_CASE(F, 4) TILE_CASE(F, 5) TILE_CASE(F, 6)
 #if TILE_ROWS == 12
 #define TILE_CASES(F)                                                                              \
-    TILE_CASE(F, 1)                                                                                \
-    TILE_CASE(F, 2)                                                                                \
-    TILE_CASE(F, 3)                                                                                \
-    TILE_CASE(F, 4) TILE_CASE(F, 5) TILE_CASE(F, 6) TILE_CASE(F, 7) TILE_CASE(F, 8)                \
-        TILE_CASE(F, 9) TILE_CASE(F, 10) TILE_CASE(F, 11) TILE_CASE(F, 12)
+    TILE_CASES_6(F) TILE_CASE(F, 7) TILE_CASE(F, 8) TILE_CASE(F, 9) TILE_CASE(F, 10)               \
+    TILE_CASE(F, 11) TILE_CASE(F, 12)
 #else
-#define TILE_CASES(F)                                                                              \
-    TILE_CASE(F, 1) TILE_CASE(F, 2) TILE_CASE(F, 3) TILE_CASE(F, 4) TILE_CASE(F, 5) TILE_CASE(F, 6)
+#define TILE_CASES(F) TILE_CASES_6(F)
 #endif
+// clang-format on
 #define TILE_CASE(F, R)                                                                            \
     case R:                                                                                        \
         F(R);                                                                                      \

@@ -1,0 +1,346 @@
+/*
+ * Kernels of the cpu backend alone: GFLOP/s, and the fraction of the FMA peak that a loop of
+ * nothing else reaches in the same run.
+ *
+ *   lks_micro [threads] [part of a name]
+ *
+ * Every thread works on data of its own. Time is the thread's CPU time, the best of many rounds, so
+ * that a busy machine disturbs little; the rate of several threads is the mean of theirs.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn.h"
+#include "base/thread.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { MAX_THREADS = 256, ROUNDS = 150 };
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* FLOPs of one round of twelve independent chains of fused multiply-adds. */
+enum { PEAK_STEPS = 100000 };
+
+#if defined(__x86_64__)
+#define PEAK(name, isa, type, set, fma)                                                            \
+    __attribute__((target(isa))) static float name(void)                                           \
+    {                                                                                              \
+        type a[12], x = set(0.999f), y = set(1e-3f), sum = set(0);                                 \
+        for (int i = 0; i < 12; i++) a[i] = set((float)i);                                         \
+        for (int k = 0; k < PEAK_STEPS; k++) {                                                     \
+            a[0] = fma(a[0], x, y), a[1] = fma(a[1], x, y), a[2] = fma(a[2], x, y);                \
+            a[3] = fma(a[3], x, y), a[4] = fma(a[4], x, y), a[5] = fma(a[5], x, y);                \
+            a[6] = fma(a[6], x, y), a[7] = fma(a[7], x, y), a[8] = fma(a[8], x, y);                \
+            a[9] = fma(a[9], x, y), a[10] = fma(a[10], x, y), a[11] = fma(a[11], x, y);            \
+        }                                                                                          \
+        for (int i = 0; i < 12; i++) sum += a[i];                                                  \
+        float out[sizeof(type) / sizeof(float)];                                                   \
+        memcpy(out, &sum, sizeof out);                                                             \
+        return out[0];                                                                             \
+    }
+PEAK(peak_avx2, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps)
+PEAK(peak_avx512, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps)
+#endif
+
+/* GFLOP/s of this thread's FMA units; 0 where there is no loop for the instruction set. */
+static double peak(const lki_vector *vector)
+{
+    double best = 0;
+    volatile float keep = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double start = cpu_seconds();
+#if defined(__x86_64__)
+        if (strcmp(vector->name, "avx512") == 0)
+            keep += peak_avx512();
+        else if (strcmp(vector->name, "avx2") == 0)
+            keep += peak_avx2();
+        else
+            return 0;
+#endif
+        const double rate = 24.0 * vector->lanes * PEAK_STEPS / (cpu_seconds() - start) * 1e-9;
+        if (rate > best) best = rate;
+    }
+    return best;
+}
+
+/* A thread's memory: five operands, weights, workspace, each of AREA floats. */
+enum { AREA = 16 << 20, AREAS = 7 };
+typedef struct memory {
+    float *area[AREAS];
+} memory;
+
+typedef struct job {
+    const char *name;
+    int64_t samples; /* of one run */
+    double flops;    /* of one run */
+    void (*run)(const struct job *job, const lki_vector *vector, const memory *m);
+    lki_conv_shape conv;
+    lki_dense_shape dense;
+    int64_t replicas;
+    lki_onednn_conv *library;
+} job;
+
+static void conv_forward(const job *j, const lki_vector *v, const memory *m)
+{
+    v->conv->forward(&j->conv, j->samples, m->area[0], m->area[4], m->area[3], true, m->area[1],
+                     m->area[6]);
+}
+
+static void conv_backward(const job *j, const lki_vector *v, const memory *m)
+{
+    v->conv->backward(&j->conv, j->samples, m->area[1], m->area[4], m->area[2], false, m->area[6]);
+}
+
+static void conv_weight(const job *j, const lki_vector *v, const memory *m)
+{
+    v->conv->backward_weight(&j->conv, j->samples, m->area[0], m->area[1], m->area[5], m->area[3],
+                             false, m->area[6]);
+}
+
+static void library_forward(const job *j, const lki_vector *v, const memory *m)
+{
+    (void)v;
+    if (lki_onednn_conv_forward(j->library, j->samples, m->area[0], m->area[4], m->area[3],
+                                m->area[1], m->area[6]) != LKS_OK)
+        abort();
+}
+
+static void library_backward(const job *j, const lki_vector *v, const memory *m)
+{
+    (void)v;
+    if (lki_onednn_conv_backward_data(j->library, j->samples, m->area[1], m->area[4], m->area[2],
+                                      m->area[6]) != LKS_OK)
+        abort();
+}
+
+static void library_weight(const job *j, const lki_vector *v, const memory *m)
+{
+    (void)v;
+    if (lki_onednn_conv_backward_weight(j->library, j->samples, m->area[0], m->area[1], m->area[5],
+                                        m->area[3], m->area[6]) != LKS_OK)
+        abort();
+}
+
+static void dense_forward(const job *j, const lki_vector *v, const memory *m)
+{
+    v->dense->forward(&j->dense, j->samples, m->area[0], m->area[4], m->area[3], m->area[1]);
+}
+
+static void dense_backward(const job *j, const lki_vector *v, const memory *m)
+{
+    v->dense->backward(&j->dense, j->samples, m->area[1], m->area[4], m->area[2], false);
+}
+
+static void ignore(void *user, int param, int64_t first, int64_t count, const float *sums)
+{
+    (void)user, (void)param, (void)first, (void)count, (void)sums;
+}
+
+static void dense_rows(const job *j, const lki_vector *v, const memory *m)
+{
+    int64_t start[65];
+    for (int64_t r = 0; r <= j->replicas; r++) start[r] = r * j->samples / j->replicas;
+    const lki_rows rows = {.in = m->area[0],
+                           .d_out = m->area[1],
+                           .start = start,
+                           .replicas = j->replicas,
+                           .row_count = j->dense.units / 2,
+                           .workspace = m->area[6],
+                           .sum = ignore};
+    v->dense->rows(&j->dense, &rows, NULL);
+}
+
+static void dense_pack(const job *j, const lki_vector *v, const memory *m)
+{
+    v->dense->pack(&j->dense, m->area[5], m->area[4], 0, 1);
+}
+
+/* The job on one thread. */
+typedef struct worker {
+    const job *job;
+    double rate, peak, microseconds;
+    pthread_barrier_t *barrier;
+} worker;
+
+static void *work(void *user)
+{
+    worker *w = user;
+    const lki_vector *vector = lki_cpu_vector();
+    memory m;
+    lki_float_enter();
+    for (int i = 0; i < AREAS; i++) {
+        m.area[i] = aligned_alloc(64, sizeof(float) * AREA);
+        for (int64_t e = 0; e < AREA; e++)
+            m.area[i][e] = (float)((e * 2654435761u >> 7) % 1000) * 1e-3f;
+    }
+    pthread_barrier_wait(w->barrier);
+    w->peak = peak(vector);
+    double best = 1e30;
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t times = 0;
+        const double start = cpu_seconds();
+        double seconds;
+        do {
+            w->job->run(w->job, vector, &m);
+            times++;
+            seconds = cpu_seconds() - start;
+        } while (seconds < 0.001);
+        if (seconds / (double)times < best) best = seconds / (double)times;
+    }
+    pthread_barrier_wait(w->barrier);
+    w->rate = w->job->flops / best * 1e-9;
+    w->microseconds = best * 1e6;
+    for (int i = 0; i < AREAS; i++) free(m.area[i]);
+    return NULL;
+}
+
+static void measure(const job *j, int threads)
+{
+    static worker workers[MAX_THREADS];
+    pthread_t thread[MAX_THREADS];
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+    for (int t = 0; t < threads; t++) {
+        workers[t] = (worker){.job = j, .barrier = &barrier};
+        if (pthread_create(&thread[t], NULL, work, &workers[t]) != 0) exit(1);
+    }
+    double rate = 0, most = 0, time = 0;
+    for (int t = 0; t < threads; t++) {
+        pthread_join(thread[t], NULL);
+        rate += workers[t].rate / threads;
+        most += workers[t].peak / threads;
+        time += workers[t].microseconds / threads;
+    }
+    printf("%-44s %9.2f us/sample %7.1f GFLOP/s  %5.1f%% of %.1f\n", j->name,
+           time / (double)j->samples, rate, most > 0 ? 100 * rate / most : 0, most);
+    fflush(stdout);
+    pthread_barrier_destroy(&barrier);
+}
+
+static const char *wanted = "";
+static int threads = 1;
+
+static void add(const char *name, const char *what, job j)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s %s", name, what);
+    if (strstr(text, wanted) == NULL) return;
+    j.name = text;
+    measure(&j, threads);
+}
+
+static void convolution(const char *name, lki_conv_shape s, int64_t samples, bool data)
+{
+    job j = {.conv = s, .samples = samples};
+    for (int i = 0; i < 2; i++) {
+        if (s.stride[i] == 0) j.conv.stride[i] = 1;
+        j.conv.dilation[i] = 1;
+        j.conv.groups = 1;
+        j.conv.out[i] = (s.in[i] + 2 * s.padding[i] - s.kernel[i]) / j.conv.stride[i] + 1;
+    }
+    j.flops = 2.0 * (double)(samples * j.conv.out[0] * j.conv.out[1] * s.filters * s.channels *
+                             s.kernel[0] * s.kernel[1]);
+    j.conv.bias = true;
+    j.run = conv_forward;
+    add(name, "forward", j);
+    j.run = conv_backward;
+    if (data) add(name, "data gradient", j);
+    j.run = conv_weight;
+    add(name, "weight gradient", j);
+    lks_context *context;
+    if (lks_context_create(&context, NULL) != LKS_OK) exit(1);
+    if (lki_onednn_conv_create(&j.library, context, &j.conv, samples, data) == LKS_OK) {
+        j.run = library_forward;
+        add(name, "forward, oneDNN", j);
+        j.run = library_backward;
+        if (data) add(name, "data gradient, oneDNN", j);
+        j.run = library_weight;
+        add(name, "weight gradient, oneDNN", j);
+        lki_onednn_conv_destroy(j.library);
+    }
+    lks_context_destroy(context);
+}
+
+static void dense(const char *name, int64_t inputs, int64_t units, int64_t samples)
+{
+    job j = {.dense = {.inputs = inputs, .units = units, .bias = true}, .samples = samples};
+    j.flops = 2.0 * (double)(inputs * units * samples);
+    j.run = dense_forward;
+    add(name, "forward", j);
+    j.run = dense_backward;
+    add(name, "data gradient", j);
+    j.flops /= 2; /* half the rows */
+    j.run = dense_rows;
+    j.replicas = 2;
+    add(name, "weight gradient, V = 2, half", j);
+    j.replicas = 8;
+    add(name, "weight gradient, V = 8, half", j);
+    j.run = dense_pack;
+    j.flops = 0;
+    add(name, "pack", j);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) threads = atoi(argv[1]);
+    if (argc > 2) wanted = argv[2];
+    if (threads < 1 || threads > MAX_THREADS) return 2;
+    printf("%s, %d thread(s)\n", lki_cpu_vector()->name, threads);
+    convolution("conv1 28x28x1 3x3 32",
+                (lki_conv_shape){.channels = 1, .filters = 32, .in = {28, 28}, .kernel = {3, 3}}, 8,
+                false);
+    convolution("conv2 26x26x32 3x3 64",
+                (lki_conv_shape){.channels = 32, .filters = 64, .in = {26, 26}, .kernel = {3, 3}},
+                8, true);
+    convolution(
+        "32x32x64 3x3 p1 64",
+        (lki_conv_shape){
+            .channels = 64, .filters = 64, .in = {32, 32}, .kernel = {3, 3}, .padding = {1, 1}},
+        8, true);
+    convolution("32x32x64 3x3 s2 p1 128",
+                (lki_conv_shape){.channels = 64,
+                                 .filters = 128,
+                                 .in = {32, 32},
+                                 .kernel = {3, 3},
+                                 .padding = {1, 1},
+                                 .stride = {2, 2}},
+                8, true);
+    convolution(
+        "8x8x256 3x3 p1 256",
+        (lki_conv_shape){
+            .channels = 256, .filters = 256, .in = {8, 8}, .kernel = {3, 3}, .padding = {1, 1}},
+        8, true);
+    convolution(
+        "4x4x512 3x3 p1 512",
+        (lki_conv_shape){
+            .channels = 512, .filters = 512, .in = {4, 4}, .kernel = {3, 3}, .padding = {1, 1}},
+        8, true);
+    convolution("32x32x64 1x1 256",
+                (lki_conv_shape){.channels = 64, .filters = 256, .in = {32, 32}, .kernel = {1, 1}},
+                8, true);
+    convolution("8x8x1024 1x1 256",
+                (lki_conv_shape){.channels = 1024, .filters = 256, .in = {8, 8}, .kernel = {1, 1}},
+                8, true);
+    convolution(
+        "32x32x3 3x3 p1 32",
+        (lki_conv_shape){
+            .channels = 3, .filters = 32, .in = {32, 32}, .kernel = {3, 3}, .padding = {1, 1}},
+        8, false);
+    dense("dense 9216 x 128, 64 samples", 9216, 128, 64);
+    dense("dense 9216 x 128, 16 samples", 9216, 128, 16);
+    dense("dense 9216 x 128, 128 samples", 9216, 128, 128);
+    dense("dense 128 x 10, 64 samples", 128, 10, 64);
+    return 0;
+}
