@@ -112,6 +112,7 @@ static const lki_pattern patterns[] = {
      .count = 3,
      .fits = lki_cpu_conv_block_fits,
      .kernel = &lki_cpu_conv_block},
+    {.op = {LKI_OP_CONV2D, LKI_OP_RELU}, .count = 2, .kernel = &lki_cpu_conv2d},
 };
 
 const lki_backend lki_cpu_backend = {

@@ -1,9 +1,12 @@
-/* conv2d, one node alone. */
+/* conv2d, alone or followed by relu. */
 #include "backend/cpu/cpu.h"
+#include "base/memory.h"
 
 typedef struct conv_plan {
     lki_cpu_plan cpu;
     lki_conv_shape shape;
+    bool relu;
+    size_t masked; /* in the workspace: the output's gradient behind relu */
 } conv_plan;
 
 static const conv_plan *conv2d(const lki_plan *plan)
@@ -35,8 +38,12 @@ static lks_status plan_conv(lki_plan *plan)
     conv_plan *p = (conv_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
     p->shape = lki_conv_shape_of(plan->chain.node[0]);
-    plan->needs.reads = LKI_READS_IN;
-    plan->needs.workspace_bytes = p->cpu.vector->conv->workspace_bytes(&p->shape, plan->slice);
+    p->relu = plan->chain.count > 1;
+    p->masked = lki_align(p->cpu.vector->conv->workspace_bytes(&p->shape, plan->slice));
+    plan->needs.reads = LKI_READS_IN | (p->relu ? LKI_READS_OUT : 0);
+    plan->needs.workspace_bytes = p->masked +
+                                  (p->relu ? sizeof(float) * (size_t)(plan->slice * p->cpu.out)
+                                           : 0);
     plan->needs.packed_bytes = p->cpu.vector->conv->packed_bytes(&p->shape);
     return LKS_OK;
 }
@@ -51,7 +58,7 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
 {
     const conv_plan *p = conv2d(plan);
     p->cpu.vector->conv->forward(&p->shape, args->count, args->in[0], args->packed,
-                                 p->shape.bias ? args->param[1] : NULL, false, args->out,
+                                 p->shape.bias ? args->param[1] : NULL, p->relu, args->out,
                                  args->workspace);
     return LKS_OK;
 }
@@ -59,12 +66,19 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
 static lks_status backward(const lki_plan *plan, const lki_args *args)
 {
     const conv_plan *p = conv2d(plan);
+    const float *d_out = args->d_out;
+    if (p->relu) {
+        float *masked = (float *)(void *)((char *)args->workspace + p->masked);
+        p->cpu.vector->element->relu_backward(args->count * p->cpu.out, args->out, d_out, masked,
+                                              false);
+        d_out = masked;
+    }
     if (args->d_in[0] != NULL)
-        p->cpu.vector->conv->backward(&p->shape, args->count, args->d_out, args->packed,
-                                      args->d_in[0], args->add_in & 1, args->workspace);
+        p->cpu.vector->conv->backward(&p->shape, args->count, d_out, args->packed, args->d_in[0],
+                                      args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL)
         p->cpu.vector->conv->backward_weight(
-            &p->shape, args->count, args->in[0], args->d_out, args->d_param[0],
+            &p->shape, args->count, args->in[0], d_out, args->d_param[0],
             p->shape.bias ? args->d_param[1] : NULL, args->add_param, args->workspace);
     return LKS_OK;
 }

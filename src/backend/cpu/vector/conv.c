@@ -248,6 +248,7 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
             .c = d_x + v.pixel * out_row + h.pixel * s->channels,
             .add = add,
         };
+        if (v.pixels == 0 || h.pixels == 0) continue; /* a stride above the size */
         if (v.taps > 0 && h.taps > 0)
             run_all(&p, &base);
         else if (!add)
