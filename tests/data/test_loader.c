@@ -22,7 +22,7 @@ enum { THREAD_COUNTS = sizeof thread_counts / sizeof *thread_counts };
 
 /* A data set whose samples are known; it can fail, and tells where and how often it was read. */
 typedef struct source {
-    int64_t bad, bad_too; /* samples that fail; -1: none */
+    _Atomic int64_t bad, bad_too; /* samples that fail; -1: none */
     _Atomic int64_t reads;
     _Atomic int signals_open; /* reads in a thread that takes signals */
     pthread_t caller;
@@ -316,8 +316,9 @@ static void errors_name_the_first_sample(void **state)
         }
         LKT_OK(lks_loader_seek(loader, 3)); /* past it */
         check_next(loader, 3, SAMPLES, true);
+        atomic_store(&from.bad, -1);
+        atomic_store(&from.bad_too, -1);
         LKT_OK(lks_loader_seek(loader, 1)); /* repaired: a seek reads again */
-        from.bad = from.bad_too = -1;
         check_next(loader, 1, SAMPLES, true);
         LKT_OK(lks_loader_seek(loader, 2));
         check_next(loader, 2, SAMPLES, true);
