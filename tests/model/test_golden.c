@@ -19,7 +19,7 @@
 #include "core/backend.h"
 #include "support/test.h"
 
-enum { SAMPLES = 128, BATCH = 32, FIRST = 4, PIXELS = 28 * 28, STEPS = 20, REF_STEPS = 5 };
+enum { SAMPLES = 128, BATCH = 32, FIRST = 4, PIXELS = 28 * 28, STEPS = 20, REF_STEPS = 3 };
 
 static json_t *golden;
 
@@ -217,7 +217,7 @@ static void on_cpu(void **state)
         skip();
     }
     mnist_cnn_is_pytorchs("cpu", STEPS, &(lks_model_opts){.replicas = 1});
-    mnist_cnn_is_pytorchs("cpu", STEPS, &(lks_model_opts){.replicas = 3});
+    mnist_cnn_is_pytorchs("cpu", 6, &(lks_model_opts){.replicas = 3});
     mnist_cnn_is_pytorchs("cpu", 2, &(lks_model_opts){.replicas = 1, .no_fusion = true});
 }
 
