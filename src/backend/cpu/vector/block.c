@@ -115,11 +115,11 @@ INLINE void row_tile(const int R, const lki_block_shape *s, const float *x, cons
 
 static void convolve_row(const lki_block_shape *s, const float *x, const float *weight, float *to)
 {
-    const int64_t pixels = 2 * s->columns, tiles = tile_count(pixels);
-    for (int64_t i = 0; i < tiles; i++) {
-        const int64_t first = tile_first(i, tiles, pixels);
+    const int64_t pixels = 2 * s->columns;
+    FOR_TILES(first, height, pixels)
+    {
 #define ROW_TILE(R) row_tile(R, s, x + first * s->channels, weight, to + first * PANEL)
-        switch (tile_first(i + 1, tiles, pixels) - first) {
+        switch (height) {
             TILE_CASES(ROW_TILE)
         }
 #undef ROW_TILE

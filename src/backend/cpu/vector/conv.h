@@ -59,50 +59,47 @@ typedef struct sweep {
     const float *bias;
 } sweep;
 
-INLINE void finish(const int R, const sweep *s, vf acc[][2])
+INLINE void finish(const int R, const sweep *s, int64_t columns, vf acc[][2])
 {
     vf bias[1][2];
     if (s->bias != NULL) {
-        tile_load(1, bias, s->bias, 0, s->columns);
+        tile_load(1, bias, s->bias, 0, columns);
         for (int r = 0; r < R; r++) {
             acc[r][0] += bias[0][0];
             acc[r][1] += bias[0][1];
         }
     }
-    const vf zero = vf_zero();
     for (int r = 0; s->relu && r < R; r++) {
-        acc[r][0] = vf_blend(vm_gt(acc[r][0], zero), acc[r][0], zero);
-        acc[r][1] = vf_blend(vm_gt(acc[r][1], zero), acc[r][1], zero);
+        acc[r][0] = vf_relu(acc[r][0]);
+        acc[r][1] = vf_relu(acc[r][1]);
     }
 }
 
-/* taps and depth are constants where it is worth it: loops of three turns vanish. */
+/* taps, depth and columns are constants where it is worth it: loops of three turns vanish. */
 INLINE void sweep_tile(const int R, const sweep *s, const int64_t taps[2], int64_t depth,
-                       const float *a, float *c)
+                       int64_t columns, const float *a, float *c)
 {
     vf acc[TILE_ROWS][2];
     if (s->add)
-        tile_load(R, acc, c, s->c_pixel[1], s->columns);
+        tile_load(R, acc, c, s->c_pixel[1], columns);
     else
         tile_zero(R, acc);
     for (int64_t v = 0; v < taps[0]; v++)
         for (int64_t h = 0; h < taps[1]; h++)
             tile_run(R, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], 1,
                      s->b + v * s->b_tap[0] + h * s->b_tap[1], depth);
-    finish(R, s, acc);
-    tile_store(R, acc, c, s->c_pixel[1], s->columns);
+    finish(R, s, columns, acc);
+    tile_store(R, acc, c, s->c_pixel[1], columns);
 }
 
-INLINE void sweep_rows(const sweep *s, const int64_t taps[2], int64_t depth)
+INLINE void sweep_rows(const sweep *s, const int64_t taps[2], int64_t depth, int64_t columns)
 {
-    const int64_t tiles = tile_count(s->grid[1]);
-    for (int64_t y = 0; y < s->grid[0]; y++)
-        for (int64_t t = 0; t < tiles; t++) {
-            const int64_t first = tile_first(t, tiles, s->grid[1]);
+    for (int64_t y = 0; y < s->grid[0]; y++) FOR_TILES(first, height, s->grid[1])
+        {
             const float *a = s->a + y * s->a_pixel[0] + first * s->a_pixel[1];
             float *c = s->c + y * s->c_pixel[0] + first * s->c_pixel[1];
-#define SWEEP(R) sweep_tile(R, s, taps, depth, a, c)
-            switch (tile_first(t + 1, tiles, s->grid[1]) - first) {
+#define SWEEP(R) sweep_tile(R, s, taps, depth, columns, a, c)
+            switch (height) {
                 TILE_CASES(SWEEP)
             }
 #undef SWEEP
@@ -113,10 +110,10 @@ INLINE void sweep_rows(const sweep *s, const int64_t taps[2], int64_t depth)
 INLINE void sweep_grid(const sweep *s)
 {
     static const int64_t first_layer[2] = {3, 1};
-    if (s->taps[0] == 3 && s->taps[1] == 1 && s->depth == 3)
-        sweep_rows(s, first_layer, 3);
+    if (s->taps[0] == 3 && s->taps[1] == 1 && s->depth == 3 && s->columns == PANEL)
+        sweep_rows(s, first_layer, 3, PANEL);
     else
-        sweep_rows(s, s->taps, s->depth);
+        sweep_rows(s, s->taps, s->depth, s->columns);
 }
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count);

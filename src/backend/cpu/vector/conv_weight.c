@@ -64,11 +64,10 @@ INLINE void weight_tile(const int R, const strip *s, int64_t ky, int64_t offset,
 static void weight_run(const strip *s, int64_t ky, int64_t offset, int64_t count, const float *dy,
                        float *sums)
 {
-    const int64_t tiles = tile_count(count);
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t first = tile_first(t, tiles, count);
+    FOR_TILES(first, height, count)
+    {
 #define WEIGHT(R) weight_tile(R, s, ky, offset + first, NULL, dy, sums + first * PANEL)
-        switch (tile_first(t + 1, tiles, count) - first) {
+        switch (height) {
             TILE_CASES(WEIGHT)
         }
 #undef WEIGHT
@@ -81,11 +80,9 @@ static void weight_small(const strip *s, const float *dy, float *sums)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t run = shape->kernel[1] * shape->channels, count = shape->kernel[0] * run;
-    const int64_t tiles = tile_count(count);
     const int64_t row = shape->dilation[0] * s->frame->size[1] * shape->channels;
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t first = tile_first(t, tiles, count);
-        const int64_t rows = tile_first(t + 1, tiles, count) - first;
+    FOR_TILES(first, rows, count)
+    {
         int64_t offset[TILE_ROWS];
         for (int64_t r = 0; r < rows; r++) offset[r] = (first + r) / run * row + (first + r) % run;
 #define SMALL(R) weight_tile(R, s, 0, 0, offset, dy, sums + first * PANEL)

@@ -95,11 +95,10 @@ INLINE void product_tile(const int R, const product *p, int64_t first)
 
 static void multiply(const product *p, int64_t rows)
 {
-    const int64_t tiles = tile_count(rows);
-    for (int64_t i = 0; i < tiles; i++) {
-        const int64_t first = tile_first(i, tiles, rows);
+    FOR_TILES(first, height, rows)
+    {
 #define TILE(R) product_tile(R, p, first)
-        switch (tile_first(i + 1, tiles, rows) - first) {
+        switch (height) {
             TILE_CASES(TILE)
         }
 #undef TILE

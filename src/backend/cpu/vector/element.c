@@ -21,11 +21,10 @@ static void pass(int64_t count, const float *d_out, float *d_in, bool adds)
 
 static void relu(int64_t count, const float *in, float *out)
 {
-    const vf zero = vf_zero();
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(in + i, n);
-        vf_put(out + i, vf_blend(vm_gt(x, zero), x, zero), n);
+        vf_put(out + i, vf_relu(x), n);
     }
 }
 

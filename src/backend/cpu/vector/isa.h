@@ -115,6 +115,12 @@ INLINE void vf_store_some(float *p, vf v, int64_t n)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
 }
 
+/* x where x > 0, else +0, also for NaN. */
+INLINE vf vf_relu(vf x)
+{
+    return _mm512_max_ps(x, vf_zero());
+}
+
 #elif defined(__AVX2__)
 
 typedef vi vm;
@@ -181,6 +187,11 @@ INLINE void vf_store_some(float *p, vf v, int64_t n)
     _mm256_maskstore_ps(p, vi_first(n), v);
 }
 
+INLINE vf vf_relu(vf x)
+{
+    return _mm256_max_ps(x, vf_zero());
+}
+
 #else
 
 typedef vi vm;
@@ -221,6 +232,10 @@ INLINE vi vi_blend(vm m, vi yes, vi no)
 INLINE vf vf_blend(vm m, vf yes, vf no)
 {
     return (vf)vi_blend(m, (vi)yes, (vi)no);
+}
+INLINE vf vf_relu(vf x)
+{
+    return (vf)((vi)x & (x > vf_zero()));
 }
 INLINE vq vq_multiply(vq a, vq b)
 {

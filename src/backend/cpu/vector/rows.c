@@ -150,10 +150,9 @@ static void copy_x(const block *b)
 
 static void copy_dy(const block *b)
 {
-    const int64_t tiles = tile_count(b->row_count), units = b->shape->units;
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t first = tile_first(t, tiles, b->row_count);
-        const int64_t rows = tile_first(t + 1, tiles, b->row_count) - first;
+    const int64_t units = b->shape->units;
+    FOR_TILES(first, rows, b->row_count)
+    {
         const float *from = b->rows->d_out + b->sample * units + b->row + first;
         float *to = b->space->dy + first * b->samples;
         for (int64_t s = 0; s < b->samples; s++)
@@ -213,11 +212,9 @@ static void give(const block *b, int64_t row, int64_t rows)
 /* One tile after the other; in the last block of samples the sums are handed out. */
 static void run_block(const block *b)
 {
-    const int64_t tiles = tile_count(b->row_count);
     float *stack = b->space->stack;
-    for (int64_t t = 0; t < tiles; t++) {
-        const int64_t first = tile_first(t, tiles, b->row_count);
-        const int64_t rows = tile_first(t + 1, tiles, b->row_count) - first;
+    FOR_TILES(first, rows, b->row_count)
+    {
         const float *dy = b->space->dy + first * b->samples;
         for (int64_t k = 0; k < b->columns; k += PANEL, stack += b->stack_row) {
             const float *x = b->space->x + k * b->samples;

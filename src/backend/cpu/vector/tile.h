@@ -80,14 +80,12 @@ INLINE void tile_store(const int R, vf acc[][2], float *c, int64_t row, int64_t 
         F(R);                                                                                      \
         break;
 
-/* Rows are cut into tiles of nearly equal height: the first row of tile i of n. */
-INLINE int64_t tile_count(int64_t rows)
-{
-    return (rows + TILE_ROWS - 1) / TILE_ROWS;
-}
-INLINE int64_t tile_first(int64_t i, int64_t n, int64_t rows)
-{
-    return i * rows / n;
-}
+/* Cuts rows into tiles of nearly equal height: in the body, `first` and `height` are the tile's.
+ * One division for all of them. */
+#define FOR_TILES(first, height, rows)                                                             \
+    for (int64_t first = 0, tiles_ = ((rows) + TILE_ROWS - 1) / TILE_ROWS,                         \
+                 least_ = tiles_ > 0 ? (rows) / tiles_ : 0, more_ = (rows)-least_ * tiles_,        \
+                 height;                                                                           \
+         height = least_ + (more_ > 0), first < (rows); first += height, more_--)
 
 #endif
