@@ -9,6 +9,7 @@
  */
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/tile.h"
+#include "backend/cpu/vector/transpose.h"
 #include "base/tree.h"
 
 enum { DEPTH = 256, STRIP = 64 };
@@ -37,7 +38,11 @@ static void pack_block(const lki_dense_shape *s, const float *w, int64_t u, int6
     for (int64_t i = 0; i < units; i++)
         memcpy(copy[i], w + (u + i) * s->inputs + k, sizeof(float) * (size_t)n);
     float *to = to_forward + (u * s->inputs + k * PANEL);
-    for (int64_t j = 0; j < n; j++)
+    const int64_t whole = n - n % 4;
+    for (int64_t j = 0; j < whole; j += 4)
+        for (int64_t i = 0; i < PANEL; i += 4)
+            transpose4(&copy[i][j], STRIP + LANES, to + j * PANEL + i, PANEL, false);
+    for (int64_t j = whole; j < n; j++)
         for (int64_t i = 0; i < PANEL; i++) to[j * PANEL + i] = copy[i][j];
     for (int64_t j = 0; j < n; j += PANEL)
         for (int64_t i = 0; i < units; i++) {

@@ -1,5 +1,6 @@
 /* Elementwise kernels, bound by memory. */
 #include "backend/cpu/vector/local.h"
+#include "backend/cpu/vector/transpose.h"
 
 static void add(int64_t count, float *left, const float *right)
 {
@@ -36,33 +37,6 @@ static void relu_backward(int64_t count, const float *out, const float *d_out, f
     {
         const vf d = vf_blend(vm_gt(vf_get(out + i, n), zero), vf_get(d_out + i, n), zero);
         vf_put(d_in + i, adds ? vf_get(d_in + i, n) + d : d, n);
-    }
-}
-
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* A 4 x 4 block. */
-INLINE void transpose4(const float *in, int64_t in_stride, float *out, int64_t out_stride,
-                       bool adds)
-{
-    const v4 a = *(const v4_memory *)in, b = *(const v4_memory *)(in + in_stride);
-    const v4 c = *(const v4_memory *)(in + 2 * in_stride);
-    const v4 d = *(const v4_memory *)(in + 3 * in_stride);
-    const v4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    const v4 ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const v4 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const v4 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    const v4 row[4] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
-                       __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
-                       __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
-                       __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
-    for (int r = 0; r < 4; r++) {
-        v4_memory *to = (v4_memory *)(out + r * out_stride);
-        if (adds)
-            *to += row[r];
-        else
-            *to = row[r];
     }
 }
 

@@ -160,7 +160,9 @@ static void copy_dy(const block *b)
     }
 }
 
-INLINE void run_tile(const int R, const block *b, const float *dy, const float *x, float *stack)
+/* The last sums go to `sums`, in the last block of samples. */
+INLINE void run_tile(const int R, const block *b, const float *dy, const float *x, float *stack,
+                     float *sums)
 {
     for (int i = 0; i < b->segments; i++) {
         const segment *s = &b->space->segment[i];
@@ -178,7 +180,10 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
                 acc[r][1] = vf_load(top + r * PANEL + LANES) + acc[r][1];
             }
         }
-        tile_store(R, acc, top, PANEL, PANEL);
+        if (b->last && i == b->segments - 1)
+            tile_store(R, acc, sums, PANELS * PANEL, PANEL);
+        else
+            tile_store(R, acc, top, PANEL, PANEL);
     }
 }
 
@@ -219,14 +224,11 @@ static void run_block(const block *b)
         for (int64_t k = 0; k < b->columns; k += PANEL, stack += b->stack_row) {
             const float *x = b->space->x + k * b->samples;
             if (b->start != NULL && b->sample == 0) preset(b, first, rows, k, stack);
-#define RUN(R) run_tile(R, b, dy, x, stack)
+#define RUN(R) run_tile(R, b, dy, x, stack, &b->space->sums[0][k])
             switch (rows) {
                 TILE_CASES(RUN)
             }
 #undef RUN
-            if (!b->last) continue;
-            for (int64_t r = 0; r < rows; r++)
-                memcpy(&b->space->sums[r][k], stack + r * PANEL, sizeof(float) * PANEL);
         }
         if (b->last) give(b, first, rows);
     }
