@@ -6,7 +6,7 @@
  *   backward  panels [group][block of channels][tap reversed][filter ][PANEL]
  *
  * An element sums over blocks of `depth` channels (by a rule of the shape: a block's panel stays in
- * the first-level cache), over taps in the panels' order, over channels; one accumulator from +0.
+ * the second-level cache), over taps in the panels' order, over channels; one accumulator from +0.
  *
  * The data gradient of a stride s is s * s sweeps: pixels whose row and column have the same rest
  * modulo the stride see the same taps.
@@ -15,7 +15,8 @@
 #include "base/tree.h"
 
 enum {
-    PANEL_BYTES = 163840,  /* of a panel's block: it streams from the second-level cache */
+    BLOCK_TERMS = 2560,    /* taps times channels of a block: its panel stays in the second-level
+                              cache */
     WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
     STRIP = 64             /* pixels, at least, that all panels pass over in turn */
 };
@@ -51,7 +52,7 @@ void LKI_ISA_NAME(lki_conv_fill)(const frame *f, const float *from, float *to)
 static int64_t block_depth(const lki_conv_shape *s, int64_t depth)
 {
     const int64_t taps = s->kernel[0] * s->kernel[1];
-    const int64_t most = PANEL_BYTES / (taps * PANEL * (int64_t)sizeof(float));
+    const int64_t most = BLOCK_TERMS / taps;
     return depth <= most ? depth : most < 8 ? 8 : most - most % 8;
 }
 

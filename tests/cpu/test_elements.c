@@ -1,0 +1,165 @@
+/* Elementwise vector functions against scalar loops, to the bit: every size around the vectors',
+ * any alignment, nothing written beyond; and dropout against lki_bernoulli_draw(). */
+#include "cpu/vectors.h"
+
+#ifdef LKT_HAVE_CPU
+
+enum { SIZES = 70 };
+
+static void elements(const lki_vector *v, lkt_random *random, int64_t n)
+{
+    lkt_floats a = lkt_floats_make(random, n), b = lkt_floats_make(random, n);
+    lkt_floats out = lkt_floats_make(random, n), expected = lkt_floats_make(random, n);
+    float *e = expected.at;
+    v->element->sum(n, a.at, b.at, out.at);
+    for (int64_t i = 0; i < n; i++) e[i] = a.at[i] + b.at[i];
+    lkt_same(v, "sum", out.at, e, n);
+    v->element->add(n, out.at, b.at);
+    for (int64_t i = 0; i < n; i++) e[i] += b.at[i];
+    lkt_same(v, "add", out.at, e, n);
+    v->element->pass(n, a.at, out.at, true);
+    for (int64_t i = 0; i < n; i++) e[i] += a.at[i];
+    lkt_same(v, "pass", out.at, e, n);
+    v->element->relu(n, a.at, out.at);
+    for (int64_t i = 0; i < n; i++) e[i] = a.at[i] > 0 ? a.at[i] : 0;
+    lkt_same(v, "relu", out.at, e, n);
+    v->element->relu_backward(n, a.at, b.at, out.at, true);
+    for (int64_t i = 0; i < n; i++) e[i] += a.at[i] > 0 ? b.at[i] : 0;
+    lkt_same(v, "relu_backward", out.at, e, n);
+    lkt_floats_free(&a);
+    lkt_floats_free(&b);
+    lkt_floats_free(&out);
+    lkt_floats_free(&expected);
+}
+
+static void elementwise(void **state)
+{
+    lkt_random random = lkt_random_make("elementwise", 70);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t n = 0; n < SIZES; n++) elements(v, &random, n);
+}
+
+static void transposes(void **state)
+{
+    lkt_random random = lkt_random_make("transposes", 71);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < 60; k++) {
+        const int64_t rows = lkt_random_from(&random, 1, 21);
+        const int64_t columns = lkt_random_from(&random, 1, 21);
+        lkt_floats in = lkt_floats_make(&random, rows * columns);
+        lkt_floats out = lkt_floats_make(&random, rows * columns);
+        v->element->transpose(rows, columns, in.at, out.at, false);
+        v->element->transpose(rows, columns, in.at, out.at, true);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < columns; c++)
+                assert_true(out.at[c * rows + r] == 2 * in.at[r * columns + c]);
+        lkt_floats_free(&in);
+        lkt_floats_free(&out);
+    }
+}
+
+/* One update of n elements, from the same values every time. */
+static void update_once(const lki_vector *v, const lki_update *update, int64_t n, int64_t cut,
+                        float *w, float *m, float *s)
+{
+    lkt_random random = {.state = 5};
+    float *sums = lkt_scratch(sizeof(float) * (size_t)(n + 1));
+    for (int64_t i = 0; i < n; i++) {
+        sums[i] = (float)lkt_random_real(&random, -8.0, 8.0);
+        w[i] = (float)lkt_random_real(&random, -1.0, 1.0);
+        m[i] = (float)lkt_random_real(&random, 0.0, 1.0);
+        s[i] = (float)lkt_random_real(&random, 0.0, 1.0);
+    }
+    v->element->update(update, cut, w, (float *[]){m, s}, sums);
+    v->element->update(update, n - cut, w + cut, (float *[]){m + cut, s + cut}, sums + cut);
+    free(sums);
+}
+
+/* The update rounds every product, so all instruction sets agree; and ranges do not matter. */
+static void updates(void **state)
+{
+    enum { N = 83 };
+    const lks_optim optim[] = {lks_sgd(0), lks_sgd(.9f), lks_adam(), lks_adadelta()};
+    (void)state;
+    for (size_t k = 0; k < 2 * sizeof optim / sizeof optim[0]; k++) {
+        lki_update update = {.optim = optim[k / 2],
+                             .lr = .1f,
+                             .scale = 1.0f / 61,
+                             .step = 2,
+                             .correction1 = 1 - .81,
+                             .correction2 = 1 - .998001};
+        update.optim.weight_decay = k % 2 == 0 ? 0 : .01f;
+        float expected[3][N], found[3][N];
+        const lki_vector *portable = lki_cpu_vector_find("portable");
+        update_once(portable, &update, N, 0, expected[0], expected[1], expected[2]);
+        LKT_FOR_ISAS(v)
+        for (int64_t cut = 0; cut <= N; cut++) {
+            update_once(v, &update, N, cut, found[0], found[1], found[2]);
+            lkt_same(v, "update", found[0], expected[0], 3 * N);
+        }
+    }
+}
+
+static void dropout_draws_as_base_does(void **state)
+{
+    static const double probability[] = {.5, .25, .0625, .75, .1, .3, .99, 0};
+    lkt_random random = lkt_random_make("dropout_draws_as_base_does", 72);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < 120; k++) {
+        const lki_bernoulli event = lki_bernoulli_make(probability[k % 8]);
+        const uint64_t key = lkt_random_bits(&random), step = lkt_random_bits(&random);
+        const uint32_t position = (uint32_t)lkt_random_bits(&random);
+        const int64_t first = lkt_random_below(&random, k % 3 == 0 ? 1 : 3000);
+        const int64_t count = lkt_random_below(&random, k % 10 == 0 ? 40000 : 700);
+        uint8_t *found = malloc((size_t)count + 1), *expected = malloc((size_t)count + 1);
+        assert_true(found != NULL && expected != NULL);
+        found[count] = 77;
+        v->dropout->draw(&event, key, step, position, first, count, found);
+        lki_bernoulli_draw(&event, key, step, position, first, count, expected);
+        assert_memory_equal(found, expected, (size_t)count);
+        assert_int_equal(found[count], 77);
+        free(found);
+        free(expected);
+    }
+}
+
+static void dropped_elements(void **state)
+{
+    lkt_random random = lkt_random_make("dropped_elements", 73);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t n = 0; n < SIZES; n++) {
+        lkt_floats in = lkt_floats_make(&random, n), out = lkt_floats_make(&random, n);
+        uint8_t dropped[SIZES];
+        float expected[SIZES];
+        for (int64_t i = 0; i < n; i++) dropped[i] = lkt_random_bits(&random) & 1;
+        for (int64_t i = 0; i < n; i++)
+            expected[i] = out.at[i] + (dropped[i] ? 0 : in.at[i] * 1.25f);
+        v->dropout->apply(n, dropped, 1.25f, in.at, out.at, true);
+        lkt_same(v, "apply", out.at, expected, n);
+        lkt_floats_free(&in);
+        lkt_floats_free(&out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elementwise),      cmocka_unit_test(transposes),
+        cmocka_unit_test(updates),          cmocka_unit_test(dropout_draws_as_base_does),
+        cmocka_unit_test(dropped_elements),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0; /* the cpu backend was not built */
+}
+
+#endif
