@@ -13,9 +13,10 @@ static const char *on_terminal(int columns, bool output_too, const char *argumen
 {
     static char seen[OUTPUT_SIZE];
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-    assert_true(terminal >= 0);
-    assert_int_equal(grantpt(terminal), 0);
-    assert_int_equal(unlockpt(terminal), 0);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
+        printf("skipped: no pseudo-terminals here (%s)\n", strerror(errno));
+        skip();
+    }
     struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
     assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
     char command[8192];
