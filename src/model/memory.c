@@ -5,11 +5,6 @@
 #include "base/check.h"
 #include "model/program.h"
 
-static size_t tensor_bytes(const lks_tensor *tensor)
-{
-    return (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
-}
-
 static int add_value(lki_program *program, lki_place place, size_t bytes, const char *node,
                      const char *role)
 {
@@ -34,13 +29,13 @@ static void make_values(lki_program *program)
         if (node->op == LKI_OP_INPUT || node->op == LKI_OP_TARGET)
             program->activation[node->index] = add_value(
                 program, node->op == LKI_OP_INPUT ? LKI_AT_BATCH_X : LKI_AT_BATCH_Y,
-                tensor_bytes(&node->out), node->name, node->op == LKI_OP_INPUT ? "x" : "y");
+                lki_tensor_bytes(&node->out), node->name, node->op == LKI_OP_INPUT ? "x" : "y");
     }
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
         const lki_needs *needs = &stage->plan->needs;
         const char *name = stage->head->name;
-        const size_t bytes = tensor_bytes(&stage->tail->out);
+        const size_t bytes = lki_tensor_bytes(&stage->tail->out);
         const int index = stage->tail->index;
         program->activation[index] = add_value(program, LKI_AT_SHARE, bytes, name, "out");
         if (stage->backward && &stage->tail->out != program->loss)

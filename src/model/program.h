@@ -111,6 +111,12 @@ typedef struct lki_program {
     float *ones; /* [max_share]: the gradient of the sum of losses */
 } lki_program;
 
+/* Of one sample. */
+static inline size_t lki_tensor_bytes(const lks_tensor *tensor)
+{
+    return (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
+}
+
 /* Fill in the question in a zeroed struct first. */
 lks_status lki_program_compile(lki_program *program);
 void lki_program_release(lki_program *program); /* also after a failure, or zeroed */

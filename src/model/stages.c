@@ -127,18 +127,14 @@ static lks_status add_stage(lki_program *program, mark *marks, const lki_node *n
     return LKS_OK;
 }
 
-static size_t tensor_bytes(const lks_tensor *tensor)
-{
-    return (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
-}
-
 static int64_t slice_of(const lki_program *program, const lki_segment *segment)
 {
     size_t most = 1;
     for (int s = segment->first; s < segment->first + segment->count; s++) {
         const lki_stage *stage = &program->stage[s];
-        size_t bytes = tensor_bytes(&stage->tail->out);
-        for (int i = 0; i < stage->head->in_count; i++) bytes += tensor_bytes(stage->head->in[i]);
+        size_t bytes = lki_tensor_bytes(&stage->tail->out);
+        for (int i = 0; i < stage->head->in_count; i++)
+            bytes += lki_tensor_bytes(stage->head->in[i]);
         if (bytes > most) most = bytes;
     }
     int64_t slice = 1;
