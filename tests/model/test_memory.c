@@ -1,0 +1,102 @@
+/* The memory plan: what is alive at the same time never overlaps, and reuse pays. */
+#include "core/backend.h"
+#include "model/model.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+static bool is_local(const lki_value *value)
+{
+    return value->room > 0 && (value->place == LKI_AT_SHARE || value->place == LKI_AT_SLICE ||
+                               value->place == LKI_AT_REPLICA);
+}
+
+static void check_plan(const lki_program *program)
+{
+    size_t sum = 0, kept = 0;
+    for (int i = 0; i < program->values; i++) {
+        const lki_value *a = &program->value[i];
+        if (a->place == LKI_AT_KEPT) {
+            assert_true(a->offset >= kept);
+            kept = a->offset + a->room;
+            assert_true(a->room >= a->bytes * (size_t)program->global_batch);
+        }
+        if (!is_local(a)) continue;
+        sum += a->room;
+        assert_true(a->offset + a->room <= program->local_bytes);
+        if (a->place == LKI_AT_SHARE) assert_true(a->room >= a->bytes * (size_t)program->max_share);
+        for (int j = 0; j < i; j++) {
+            const lki_value *b = &program->value[j];
+            if (!is_local(b) || a->last < b->first || b->last < a->first) continue;
+            if (a->offset < b->offset + b->room && b->offset < a->offset + a->room)
+                fail_msg("%s %s [%d,%d] and %s %s [%d,%d] overlap", a->node, a->role, a->first,
+                         a->last, b->node, b->role, b->first, b->last);
+        }
+    }
+    assert_true(kept <= program->kept_bytes);
+    assert_true(program->local_bytes < sum); /* something is reused in every network here */
+}
+
+static void values_that_live_together_do_not_overlap(void **state)
+{
+    (void)state;
+    const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++)
+            for (int batch = 1; batch <= 301; batch += 60) {
+                lks_context *context;
+                lks_graph *graph;
+                lks_model *model;
+                LKT_OK(lks_context_create(&context,
+                                          &(lks_context_opts){.device = lki_backends[b]->name}));
+                LKT_OK(lks_graph_create(&graph, context));
+                LKT_OK(lks_model_compile(&model, graph,
+                                         &(lks_model_opts){.loss = nets[n](graph),
+                                                           .global_batch = batch,
+                                                           .replicas = 3,
+                                                           .workers = 1,
+                                                           .by_replica = batch % 120 == 1}));
+                check_plan(&model->program);
+                lks_model_destroy(model);
+                lks_graph_destroy(graph);
+                lks_context_destroy(context);
+            }
+}
+
+/* What a stage of a slice segment shares with another segment must survive every slice: its
+ * lifetime covers its segment. */
+static void lifetimes_cover_slice_segments(void **state)
+{
+    (void)state;
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
+    LKT_OK(lks_graph_create(&graph, context));
+    LKT_OK(lks_model_compile(
+        &model, graph,
+        &(lks_model_opts){.loss = lkt_net_conv(graph), .global_batch = 96, .workers = 1}));
+    const lki_program *program = &model->program;
+    int checked = 0;
+    for (int s = 0; s < program->stages; s++) {
+        const lki_stage *stage = &program->stage[s];
+        const lki_segment *segment = &program->segment[stage->segment];
+        const lki_value *out = &program->value[stage->out];
+        if (segment->slice == 0 || out->place != LKI_AT_SHARE) continue;
+        assert_true(out->first <= segment->first);
+        assert_true(out->last >= segment->first + segment->count - 1);
+        checked++;
+    }
+    assert_true(checked > 0);
+    lks_model_destroy(model);
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_that_live_together_do_not_overlap),
+        cmocka_unit_test(lifetimes_cover_slice_segments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
