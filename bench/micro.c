@@ -244,14 +244,14 @@ static void add(const char *name, const char *what, job j)
 static void convolution(const char *name, lki_conv_shape s, int64_t samples, bool data)
 {
     job j = {.conv = s, .samples = samples};
+    if (s.groups == 0) j.conv.groups = 1;
     for (int i = 0; i < 2; i++) {
         if (s.stride[i] == 0) j.conv.stride[i] = 1;
         j.conv.dilation[i] = 1;
-        j.conv.groups = 1;
         j.conv.out[i] = (s.in[i] + 2 * s.padding[i] - s.kernel[i]) / j.conv.stride[i] + 1;
     }
     j.flops = 2.0 * (double)(samples * j.conv.out[0] * j.conv.out[1] * s.filters * s.channels *
-                             s.kernel[0] * s.kernel[1]);
+                             s.kernel[0] * s.kernel[1] / j.conv.groups);
     j.conv.bias = true;
     j.run = conv_forward;
     add(name, "forward", j);
@@ -338,6 +338,18 @@ int main(int argc, char **argv)
         (lki_conv_shape){
             .channels = 3, .filters = 32, .in = {32, 32}, .kernel = {3, 3}, .padding = {1, 1}},
         8, false);
+    for (int64_t groups = 64; groups >= 2; groups /= 4) {
+        char name[64];
+        snprintf(name, sizeof name, "32x32x64 3x3 p1 64, %d groups", (int)groups);
+        convolution(name,
+                    (lki_conv_shape){.channels = 64,
+                                     .filters = 64,
+                                     .groups = groups,
+                                     .in = {32, 32},
+                                     .kernel = {3, 3},
+                                     .padding = {1, 1}},
+                    8, true);
+    }
     dense("dense 9216 x 128, 64 samples", 9216, 128, 64);
     dense("dense 9216 x 128, 16 samples", 9216, 128, 16);
     dense("dense 9216 x 128, 128 samples", 9216, 128, 128);

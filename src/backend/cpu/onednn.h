@@ -1,5 +1,7 @@
 /*
- * Convolutions by oneDNN, 2.6 and 3.x: the only header and file that know the library.
+ * Convolutions by oneDNN, 2.6 and 3.x: the only header and file that know the library. The backend
+ * takes it for depthwise convolutions; other shapes are faster with kernels of our own, and serve
+ * here for comparison.
  *
  * A call runs in the calling thread alone and spans one piece: a power of two of samples. A
  * primitive exists for every piece, made in advance, as which primitive ran is part of the bits.
