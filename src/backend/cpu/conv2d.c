@@ -40,7 +40,8 @@ lki_conv_shape lki_conv_shape_of(const lki_node *node)
     return s;
 }
 
-/* Multiples of 8 only: oneDNN 2.6 has kernels that read beyond the channels otherwise. */
+/* Multiples of 8 only: where channels do not fill a vector, oneDNN 2.6 was seen to let undefined
+ * scratch into a weight gradient (1x1, stride 2, 6 channels). */
 static bool is_depthwise(const lki_conv_shape *s)
 {
     return s->groups > 1 && s->groups == s->channels && s->filters == s->channels &&
