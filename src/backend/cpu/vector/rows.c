@@ -39,8 +39,8 @@ typedef struct segment {
 
 typedef struct space {
     segment segment[SAMPLES];
-    float x[X_FLOATS];              /* [panel][sample][PANEL] */
-    float dy[SAMPLES * BLOCK_ROWS]; /* [tile][sample][rows of the tile] */
+    float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
+    float dy[SAMPLES * BLOCK_ROWS];  /* [tile][sample][rows of the tile] */
     float sums[TILE_ROWS][PANELS * PANEL];
     float stack[STACK_FLOATS]; /* [tile][depth][TILE] */
 } space;
@@ -128,22 +128,35 @@ typedef struct block {
     bool last; /* block of samples */
 } block;
 
+/* Floats from panel to panel: a line more than the samples take, as lines that are a multiple of
+ * 4,096 bytes apart would push each other out of the cache. */
+INLINE int64_t panel_floats(const block *b)
+{
+    return b->samples * PANEL + 16;
+}
+
+/* Row by row: a sample's stretch is contiguous, samples are pages apart. */
 static void copy_x(const block *b)
 {
-    const int64_t inputs = b->shape->inputs;
-    for (int64_t k = 0; k < b->columns; k += PANEL) {
-        const int64_t n = b->columns - k < PANEL ? b->columns - k : PANEL;
-        float *to = b->space->x + k * b->samples;
-        const float *from = b->rows->in + b->sample * inputs + b->column + k;
-        for (int64_t s = 0; s < b->samples; s++, to += PANEL, from += inputs) {
-            if (b->column == inputs) {
-                vf_store(to, vf_set(1));
-                vf_store(to + LANES, vf_set(1));
-                continue;
-            }
-            const int64_t first = n < LANES ? n : LANES;
-            vf_store(to, vf_get(from, first));
-            vf_store(to + LANES, n > LANES ? vf_get(from + LANES, n - LANES) : vf_zero());
+    const int64_t inputs = b->shape->inputs, panel = panel_floats(b);
+    const int64_t whole = b->columns - b->columns % PANEL, rest = b->columns - whole;
+    const float *from = b->rows->in + b->sample * inputs + b->column;
+    float *to = b->space->x;
+    for (int64_t s = 0; s < b->samples; s++, to += PANEL, from += inputs) {
+        float *at = to;
+        if (b->column == inputs) {
+            vf_store(at, vf_set(1));
+            vf_store(at + LANES, vf_set(1));
+            continue;
+        }
+        for (int64_t k = 0; k < whole; k += PANEL, at += panel) {
+            vf_store(at, vf_load(from + k));
+            vf_store(at + LANES, vf_load(from + k + LANES));
+        }
+        if (rest > 0) {
+            vf_store(at, vf_get(from + whole, rest < LANES ? rest : LANES));
+            vf_store(at + LANES,
+                     rest > LANES ? vf_get(from + whole + LANES, rest - LANES) : vf_zero());
         }
     }
 }
@@ -222,7 +235,7 @@ static void run_block(const block *b)
     {
         const float *dy = b->space->dy + first * b->samples;
         for (int64_t k = 0; k < b->columns; k += PANEL, stack += b->stack_row) {
-            const float *x = b->space->x + k * b->samples;
+            const float *x = b->space->x + k / PANEL * panel_floats(b);
             if (b->start != NULL && b->sample == 0) preset(b, first, rows, k, stack);
 #define RUN(R) run_tile(R, b, dy, x, stack, &b->space->sums[0][k])
             switch (rows) {
@@ -243,7 +256,8 @@ static void run_columns(block *b)
         b->last = b->sample + b->samples == total;
         if (b->start != NULL && b->sample == 0) b->space->segment[0].resumes = true;
         copy_x(b);
-        copy_dy(b);
+        /* The columns before left it there, unless they took several blocks of samples. */
+        if (b->column == 0 || b->samples < total) copy_dy(b);
         run_block(b);
     }
 }
