@@ -104,8 +104,8 @@ static void conv_backward(const job *j, const lki_vector *v, const memory *m)
 
 static void conv_weight(const job *j, const lki_vector *v, const memory *m)
 {
-    v->conv->backward_weight(&j->conv, j->samples, m->area[0], m->area[1], m->area[5], m->area[3],
-                             false, m->area[6]);
+    v->conv->backward_weight(&j->conv, j->samples, m->area[0], m->area[1], m->area[2], m->area[5],
+                             m->area[3], false, m->area[6]);
 }
 
 static void library_forward(const job *j, const lki_vector *v, const memory *m)

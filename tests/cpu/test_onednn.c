@@ -66,7 +66,7 @@ static void run_ours(const work *c, const lki_vector *v, results *r)
     v->conv->pack(&c->s, c->w.at, packed, 0, 1);
     v->conv->forward(&c->s, c->count, c->x.at, packed, c->bias.at, false, r->y.at, space);
     v->conv->backward(&c->s, c->count, c->d_y.at, packed, r->d_x.at, false, space);
-    v->conv->backward_weight(&c->s, c->count, c->x.at, c->d_y.at, r->d_w.at, r->d_b.at, false,
+    v->conv->backward_weight(&c->s, c->count, c->x.at, c->d_y.at, NULL, r->d_w.at, r->d_b.at, false,
                              space);
     free(packed);
     free(space);

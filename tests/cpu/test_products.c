@@ -309,10 +309,14 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
     lkt_floats d_w = lkt_floats_make(random, c->w.count),
                d_b = lkt_floats_make(random, c->s.filters);
     const int64_t cut = lkt_random_below(random, c->count);
+    lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
+    const bool relu = lkt_random_bits(random) & 1;
     if (cut > 0)
-        v->conv->backward_weight(&c->s, cut, c->x.at, c->d_y.at, d_w.at, d_b.at, false, c->space);
+        v->conv->backward_weight(&c->s, cut, c->x.at, c->d_y.at, relu ? y.at : NULL, d_w.at, d_b.at,
+                                 false, c->space);
     v->conv->backward_weight(&c->s, c->count - cut, c->x.at + cut * c->x_size,
-                             c->d_y.at + cut * c->y_size, d_w.at, d_b.at, cut > 0, c->space);
+                             c->d_y.at + cut * c->y_size, relu ? y.at + cut * c->y_size : NULL,
+                             d_w.at, d_b.at, cut > 0, c->space);
     const int64_t pixels = c->s.out[0] * c->s.out[1];
     for (int64_t i = 0; i < c->w.count + c->s.filters; i++) {
         const bool bias = i >= c->w.count;
@@ -323,7 +327,8 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
         for (int64_t p = 0; p < c->count * pixels; p++) {
             const int64_t out[2] = {p % pixels / c->s.out[1], p % pixels % c->s.out[1]};
             const float *x = bias ? NULL : under(c, c->x.at, p / pixels, out, tap);
-            const float d = c->d_y.at[p * c->s.filters + f];
+            const int64_t at = p * c->s.filters + f;
+            const float d = relu && !(y.at[at] > 0) ? 0 : c->d_y.at[at];
             if (bias)
                 sum += d;
             else if (x != NULL)
@@ -333,6 +338,7 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
     }
     lkt_floats_free(&d_w);
     lkt_floats_free(&d_b);
+    lkt_floats_free(&y);
 }
 
 static void convolutions(void **state)

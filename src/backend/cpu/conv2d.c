@@ -140,7 +140,8 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
 {
     const conv_plan *p = conv2d(plan);
     const float *d_out = args->d_out;
-    if (p->relu) {
+    const bool fused = p->library == NULL && args->d_in[0] == NULL;
+    if (p->relu && !fused) {
         float *masked = (float *)(void *)((char *)args->workspace + p->masked);
         p->cpu.vector->element->relu_backward(args->count * p->cpu.out, args->out, d_out, masked,
                                               false);
@@ -151,9 +152,10 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
         p->cpu.vector->conv->backward(&p->shape, args->count, d_out, args->packed, args->d_in[0],
                                       args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL)
-        p->cpu.vector->conv->backward_weight(
-            &p->shape, args->count, args->in[0], d_out, args->d_param[0],
-            p->shape.bias ? args->d_param[1] : NULL, args->add_param, args->workspace);
+        p->cpu.vector->conv->backward_weight(&p->shape, args->count, args->in[0], d_out,
+                                             p->relu && fused ? args->out : NULL, args->d_param[0],
+                                             p->shape.bias ? args->d_param[1] : NULL,
+                                             args->add_param, args->workspace);
     return LKS_OK;
 }
 

@@ -118,8 +118,8 @@ INLINE void sweep_grid(const sweep *s)
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count);
 void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count, const float *x,
-                                   const float *d_y, float *d_weight, float *d_bias, bool add,
-                                   void *workspace);
+                                   const float *d_y, const float *y, float *d_weight, float *d_bias,
+                                   bool add, void *workspace);
 /* Panels of filters [block of PANEL, ...) of a group, from and to the parameter's order. */
 void LKI_ISA_NAME(lki_conv_pack_block)(const lki_conv_shape *s, const float *weight, int64_t group,
                                        int64_t block, float *panel);

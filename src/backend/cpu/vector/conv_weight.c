@@ -117,39 +117,40 @@ static void weight_strip(const strip *s)
     }
 }
 
-/* A strip of the gradient into panels; it is contiguous, whatever samples it spans. */
-static void copy_gradient(const lki_conv_shape *s, int64_t pixels, const float *from, float *to)
+/* The output's gradient, and what is made of it on the way into panels. */
+typedef struct gradient {
+    const float *d_y;
+    const float *y; /* behind relu: where it is not positive d_y counts as 0; NULL: no relu */
+    float *d_bias;  /* added to; NULL: none */
+} gradient;
+
+/* A strip into panels; it is contiguous, whatever samples it spans. */
+static void copy_gradient(const lki_conv_shape *s, const gradient *g, int64_t first, int64_t pixels,
+                          float *to)
 {
     const int64_t filters = s->filters / s->groups;
+    const vf zero = vf_zero();
     for (int64_t group = 0; group < s->groups; group++)
         for (int64_t f = 0; f < filters; f += PANEL) {
             const int64_t left = filters - f, n = left < PANEL ? left : PANEL;
-            const float *source = from + group * filters + f;
-            for (int64_t p = 0; p < pixels; p++, to += PANEL, source += s->filters) {
-                vf pair[1][2];
-                tile_load(1, pair, source, 0, n);
-                tile_store(1, pair, to, 0, PANEL);
-            }
-        }
-}
-
-static void bias_gradient(const lki_conv_shape *s, int64_t pixels, const float *d_y, float *d_bias,
-                          bool add)
-{
-    for (int64_t f = 0; f < s->filters; f += PANEL) {
-        const int64_t left = s->filters - f, n = left < PANEL ? left : PANEL;
-        vf sum[1][2], term[1][2];
-        if (add)
-            tile_load(1, sum, d_bias + f, 0, n);
-        else
+            int64_t at = first * s->filters + group * filters + f;
+            float *bias = g->d_bias != NULL ? g->d_bias + group * filters + f : NULL;
+            vf d[1][2], y[1][2], sum[1][2];
             tile_zero(1, sum);
-        for (int64_t p = 0; p < pixels; p++) {
-            tile_load(1, term, d_y + p * s->filters + f, 0, n);
-            sum[0][0] += term[0][0];
-            sum[0][1] += term[0][1];
+            if (bias != NULL) tile_load(1, sum, bias, 0, n);
+            for (int64_t p = 0; p < pixels; p++, to += PANEL, at += s->filters) {
+                tile_load(1, d, g->d_y + at, 0, n);
+                if (g->y != NULL) {
+                    tile_load(1, y, g->y + at, 0, n);
+                    d[0][0] = vf_blend(vm_gt(y[0][0], zero), d[0][0], zero);
+                    d[0][1] = vf_blend(vm_gt(y[0][1], zero), d[0][1], zero);
+                }
+                sum[0][0] += d[0][0];
+                sum[0][1] += d[0][1];
+                tile_store(1, d, to, 0, PANEL);
+            }
+            if (bias != NULL) tile_store(1, sum, bias, 0, n);
         }
-        tile_store(1, sum, d_bias + f, 0, n);
-    }
 }
 
 /* Panels back into the parameter's order. */
@@ -195,8 +196,8 @@ static void start_sums(const lki_conv_shape *s, const float *d_weight, bool add,
 }
 
 void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count, const float *x,
-                                   const float *d_y, float *d_weight, float *d_bias, bool add,
-                                   void *workspace)
+                                   const float *d_y, const float *y, float *d_weight, float *d_bias,
+                                   bool add, void *workspace)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
     const int64_t image = s->in[0] * s->in[1] * s->channels, all = count * s->out[0];
@@ -205,14 +206,15 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count, const
     for (int64_t n = 0; frame_needed(&f) && n < count; n++)
         LKI_ISA_NAME(lki_conv_fill)(&f, x + n * image, framed + n * frame_floats(&f));
     start_sums(s, d_weight, add, sums);
+    if (d_bias != NULL && !add) memset(d_bias, 0, sizeof(float) * (size_t)s->filters);
+    const gradient g = {.d_y = d_y, .y = y, .d_bias = d_bias};
     strip part = {
         .shape = s, .frame = &f, .x = frame_needed(&f) ? framed : x, .dy = dy, .sums = sums};
     for (; part.row < all; part.row += part.rows) {
         const int64_t most = strip_rows(s, count), left = all - part.row;
         part.rows = left < most ? left : most;
-        copy_gradient(s, part.rows * s->out[1], d_y + part.row * s->out[1] * s->filters, dy);
+        copy_gradient(s, &g, part.row * s->out[1], part.rows * s->out[1], dy);
         weight_strip(&part);
     }
     unpack(s, sums, d_weight);
-    if (d_bias != NULL) bias_gradient(s, count * s->out[0] * s->out[1], d_y, d_bias, add);
 }

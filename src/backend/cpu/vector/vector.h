@@ -116,10 +116,11 @@ typedef struct lki_vector_conv {
                     const float *bias, bool relu, float *y, void *workspace);
     void (*backward)(const lki_conv_shape *shape, int64_t count, const float *d_y,
                      const void *packed, float *d_x, bool add, void *workspace);
-    /* d_bias may be NULL. `add`: sums go on from what is there, as if samples before had left it. */
+    /* y: behind relu, where it is not positive d_y counts as 0; NULL: no relu. d_bias may be NULL.
+     * `add`: sums go on from what is there, as if samples before had left it. */
     void (*backward_weight)(const lki_conv_shape *shape, int64_t count, const float *x,
-                            const float *d_y, float *d_weight, float *d_bias, bool add,
-                            void *workspace);
+                            const float *d_y, const float *y, float *d_weight, float *d_bias,
+                            bool add, void *workspace);
 } lki_vector_conv;
 
 /* block.c: convolution (stride 1, no dilation, one group) + bias + relu + max-pool 2x2 of one image
