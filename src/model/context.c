@@ -30,6 +30,9 @@ lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
                                                        : lki_backends[0];
     if (backend == NULL) return unknown_device(filled.device);
 
+    char base[256] = "", library[160] = "";
+    lki_fingerprint_base(base, sizeof base);
+    LKI_TRY(backend->fingerprint(library, sizeof library));
     lks_context *context = filled.allocator.alloc(filled.allocator.user, sizeof *context,
                                                   LKI_ALIGN);
     if (context == NULL) return LKI_FAIL(LKS_E_NOMEM, "no memory for the context");
@@ -41,9 +44,6 @@ lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
         filled.allocator.release(filled.allocator.user, context, sizeof *context);
         return LKI_FAIL(LKS_E_NOMEM, "no resources for the context's lock");
     }
-    char base[256] = "", library[160] = "";
-    lki_fingerprint_base(base, sizeof base);
-    backend->fingerprint(library, sizeof library);
     snprintf(context->fingerprint, sizeof context->fingerprint, "%s; %s%s%s", base, backend->name,
              library[0] != '\0' ? ": " : "", library);
     *out = context;

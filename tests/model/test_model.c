@@ -1,5 +1,6 @@
 /* What a model answers, and what it refuses. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/backend.h"
@@ -241,6 +242,18 @@ static void works_without_a_loss(void **state)
     free_small(&s);
 }
 
+static void refuses_instruction_sets_that_are_not_here(void **state)
+{
+    (void)state;
+    lks_context *context;
+    if (lki_backend_find("cpu") == NULL) skip();
+    assert_int_equal(setenv("LKS_ISA", "avx3", 1), 0);
+    LKT_FAILS(LKS_E_INVALID, "LKS_ISA is 'avx3', expected portable, avx2 or avx512",
+              lks_context_create(&context, &(lks_context_opts){.device = "cpu"}));
+    assert_null(context);
+    assert_int_equal(unsetenv("LKS_ISA"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +264,7 @@ int main(void)
         cmocka_unit_test(refuses_bad_batches),
         cmocka_unit_test(refuses_bad_questions),
         cmocka_unit_test(works_without_a_loss),
+        cmocka_unit_test(refuses_instruction_sets_that_are_not_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,11 +61,18 @@ lks_status lki_cpu_plan_start(lki_plan *plan)
     return LKS_OK;
 }
 
-static void fingerprint(char *out, size_t size)
+static lks_status fingerprint(char *out, size_t size)
 {
+    const char *asked = getenv("LKS_ISA");
+    if (asked != NULL && lki_cpu_vector_find(asked) == NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "LKS_ISA is '%s', expected portable, avx2 or avx512, and one that this "
+                        "processor and build have; unset it for the best",
+                        asked);
     char library[64];
     lki_onednn_version(library, sizeof library);
     snprintf(out, size, "%s, %s", library, lki_cpu_vector()->name);
+    return LKS_OK;
 }
 
 static void update(const lki_update *u, int64_t count, float *w, float *const state[2],

@@ -8,9 +8,10 @@ static const lki_kernel *const kernels[LKI_OP_COUNT] = {
 #undef X
 };
 
-static void fingerprint(char *out, size_t size)
+static lks_status fingerprint(char *out, size_t size)
 {
     snprintf(out, size, "plain loops");
+    return LKS_OK;
 }
 
 static void add(int64_t count, float *left, const float *right)
