@@ -9,7 +9,7 @@ typedef struct counters {
 
 INLINE vq splat(uint64_t x)
 {
-    vq v;
+    vq v = {0};
     for (int i = 0; i < BLOCKS; i++) v[i] = x;
     return v;
 }

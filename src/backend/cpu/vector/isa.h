@@ -198,13 +198,13 @@ typedef vi vm;
 
 INLINE vf vf_set(float x)
 {
-    vf v;
+    vf v = {0};
     for (int i = 0; i < LANES; i++) v[i] = x;
     return v;
 }
 INLINE vi vi_set(int32_t x)
 {
-    vi v;
+    vi v = {0};
     for (int i = 0; i < LANES; i++) v[i] = x;
     return v;
 }
