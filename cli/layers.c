@@ -24,7 +24,8 @@
     X(PROBABILITY, "probability", FLOAT, "[0,1)")                                                  \
     X(MEAN, "mean", FLOATS, NULL)                                                                  \
     X(STD, "std", FLOATS, "(0,)")                                                                  \
-    X(WITH, "with", STRING, NULL)
+    X(WITH, "with", STRING, NULL)                                                                  \
+    X(FROM, "from", STRING, NULL)
 #define INITS "default zeros ones uniform normal kaiming_uniform kaiming_normal"
 
 typedef enum option_id {
@@ -51,7 +52,7 @@ typedef struct layer {
     const struct named *named;
 } layer;
 
-/* Layers with a name, for `add: {with: name}`. */
+/* Layers with a name, for `from: name` and `add: {with: name}`; the first is the list's input. */
 typedef struct named {
     const struct named *next;
     const char *name;
@@ -61,6 +62,33 @@ typedef struct named {
 static const char *name_of(const layer *l)
 {
     return l->value[OPTION_NAME].s;
+}
+
+static lks_tensor *find_named(const layer *l, const char *name)
+{
+    const named *n = l->named;
+    while (n != NULL && strcmp(n->name, name) != 0) n = n->next;
+    return n != NULL ? n->tensor : NULL;
+}
+
+/* The layer before this one that has the name; NULL after a sentence in the graph. */
+static lks_tensor *earlier(const layer *l, const char *name)
+{
+    lks_tensor *tensor = find_named(l, name);
+    if (tensor != NULL) return tensor;
+    cli_nearest near = {.word = name};
+    for (const named *n = l->named; n != NULL; n = n->next) nearest_offer(&near, n->name);
+    if (near.best == NULL)
+        return lks_graph_fail(l->graph, "%s: no layer before it has the name '%.60s'", l->op, name);
+    return lks_graph_fail(l->graph,
+                          "%s: no layer before it has the name '%.60s'; the nearest is '%.60s'",
+                          l->op, name, near.best);
+}
+
+/* The second operand: a NULL ends as the builder's NULL. */
+static lks_tensor *other(const layer *l)
+{
+    return earlier(l, l->value[OPTION_WITH].s);
 }
 
 static void pair(int64_t out[2], const cli_value *value)
@@ -195,12 +223,10 @@ static lks_tensor *build_dropout(const layer *l)
 
 static lks_tensor *build_add(const layer *l)
 {
-    const char *with = l->value[OPTION_WITH].s;
-    for (const named *n = l->named; n != NULL; n = n->next)
-        if (strcmp(n->name, with) == 0) return lks_add(l->graph, l->x, n->tensor);
-    return lks_graph_fail(l->graph, "add: no layer before it has the name '%.60s'", with);
+    return lks_add(l->graph, l->x, other(l));
 }
 
+#define ANY "name from" /* options of any layer */
 /* Options in order; the first may be given alone (`dropout: 0.5`); "!" marks the required ones. */
 static const struct layer_op {
     const char *name;
@@ -209,20 +235,20 @@ static const struct layer_op {
 } ops[] = {
     {"conv2d",
      "filters! kernel! stride padding dilation groups bias weight_init weight_scale weight_fan_out "
-     "bias_init bias_scale name",
+     "bias_init bias_scale " ANY,
      build_conv2d},
-    {"dense", "units! bias weight_init weight_scale weight_fan_out bias_init bias_scale name",
+    {"dense", "units! bias weight_init weight_scale weight_fan_out bias_init bias_scale " ANY,
      build_dense},
-    {"batch_norm", "momentum epsilon name", build_batch_norm},
-    {"max_pool", "kernel! stride padding name", build_max_pool},
-    {"avg_pool", "kernel! stride padding name", build_avg_pool},
-    {"global_avg_pool", "name", build_global_avg_pool},
-    {"relu", "name", build_relu},
-    {"add", "with! name", build_add},
-    {"flatten", "name", build_flatten},
-    {"dropout", "probability! name", build_dropout},
-    {"normalize", "mean! std! name", build_normalize},
-    {"log_softmax", "name", build_log_softmax},
+    {"batch_norm", "momentum epsilon " ANY, build_batch_norm},
+    {"max_pool", "kernel! stride padding " ANY, build_max_pool},
+    {"avg_pool", "kernel! stride padding " ANY, build_avg_pool},
+    {"global_avg_pool", ANY, build_global_avg_pool},
+    {"relu", ANY, build_relu},
+    {"add", "with! " ANY, build_add},
+    {"flatten", ANY, build_flatten},
+    {"dropout", "probability! " ANY, build_dropout},
+    {"normalize", "mean! std! " ANY, build_normalize},
+    {"log_softmax", ANY, build_log_softmax},
 };
 enum { OPS = sizeof ops / sizeof *ops };
 
@@ -351,7 +377,14 @@ static lks_status build_layer(layer *l, const cli_node *node)
     memset(l->value, 0, sizeof l->value);
     lks_status status = read_options(l, op, body);
     if (status != LKS_OK) return status;
-    l->x = op->build(l);
+    const char *from = l->value[OPTION_FROM].s;
+    if (name_of(l) != NULL && find_named(l, name_of(l)) != NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "%s: the name '%.60s' is taken already; names are unique, and 'input' is "
+                        "what the list begins with",
+                        l->where, name_of(l));
+    if (from != NULL) l->x = earlier(l, from);
+    if (l->x != NULL) l->x = op->build(l);
     if (l->x == NULL) {
         status = lks_graph_status(l->graph);
         if (status == LKS_OK) status = lks_last_error()->status; /* before it reached the graph */
@@ -375,6 +408,9 @@ lks_status layers_build(lks_tensor **out, bool *is_log, cli_config *config, lks_
     l->config = config;
     l->graph = graph;
     l->x = x;
+    named *input = pool_alloc(&config->pool, sizeof *input);
+    *input = (named){.name = "input", .tensor = x};
+    l->named = input;
     if (list->count == 0)
         return config_fail(config, KEY_MODEL_LAYERS, "is empty, expected at least one layer");
     for (const cli_entry *e = list->first; e != NULL; e = e->next) {
@@ -399,7 +435,11 @@ void network_layers_print(FILE *out)
     fputs("model:\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n    - relu\n"
           "    - max_pool: 2\n    - flatten\n    - dense: 10\n\n"
           "Layers and their options; ! marks what is required, and the first may be given alone.\n"
-          "A name (any layer) names its parameters in files, and is what add refers to.\n",
+          "Any layer may have a name: of its parameters in files, and for layers after it, which\n"
+          "begin there (from) or take it as second operand (with), as a skip connection does:\n"
+          "    - conv2d: {name: conv1, filters: 8, kernel: 3, padding: 1}\n"
+          "    - relu\n    - add: {with: conv1}\n"
+          "`input` is the name of what the list begins with.\n",
           out);
     for (int i = 0; i < OPS; i++) {
         const char *at = ops[i].options;

@@ -243,6 +243,14 @@ static void layers_that_are_wrong(void **state)
          "dropout probability is '1.5', expected a number of at least 0"},
         {LIST "  - relu: {name: a}\n  - add: {with: b}\n", "c.yaml:4: add: no layer before it has "
                                                            "the name 'b'"},
+        {LIST "  - relu: {name: left}\n  - relu\n  - add: {with: leftt}\n",
+         "c.yaml:5: add: no layer before it has the name 'leftt'; the nearest is 'left'"},
+        {LIST "  - relu: {from: b}\n", "c.yaml:3: relu: no layer before it has the name 'b'"},
+        {LIST "  - relu: {name: a, from: a}\n", "relu: no layer before it has the name 'a'"},
+        {LIST "  - relu: {name: a}\n  - relu: {name: a}\n",
+         "c.yaml:4: the name 'a' is taken already; names are unique"},
+        {LIST "  - relu: {name: input}\n", "the name 'input' is taken already"},
+        {LIST "  - max_pool: 2\n  - add: {with: input}\n", "c.yaml:4: add 'add_1': 'max_pool_1'"},
         {LIST "  - [relu]\n", "a layer is written '- relu' or '- dense: {units: 10}'"},
         {LIST "  - relu:\n    dense: 3\n", "a layer is written"},
         {"model: {layers: []}\n", "model.layers is empty"},
@@ -291,6 +299,30 @@ static void every_layer_is_built(void **state)
     expect_ok();
     run("info c.yaml");
     expect_out("cross_entropy");
+}
+
+/* Two branches from one layer: both dense layers read the 784 pixels, whatever stands between. */
+static void layers_begin_where_they_say(void **state)
+{
+    (void)state;
+    write_text("c.yaml",
+               "data: {samples: 40, test_samples: 10}\n"
+               "train: {batch_size: 20, replicas: 2}\n" LIST "  - flatten: {name: pixels}\n"
+               "  - dense: {name: a, units: 30}\n"
+               "  - relu\n"
+               "  - dense: {name: b, units: 20}\n"
+               "  - dense: {name: c, units: 20, from: pixels}\n"
+               "  - add: {with: b}\n"
+               "  - dense: {name: d, units: 10}\n"
+               "  - flatten: {name: again, from: input}\n"
+               "  - dense: {name: e, units: 10}\n"
+               "  - add: {with: d}\n");
+    run("train c.yaml --steps 2");
+    expect_ok();
+    run("info c.yaml");
+    expect_ok();
+    expect_out("15700"); /* c's parameters */
+    expect_out("7850");  /* e's */
 }
 
 static void repeat(FILE *file, const char *text, int count)
@@ -351,6 +383,7 @@ int main(void)
         TEST(yaml_that_is_wrong),
         TEST(layers_that_are_wrong),
         TEST(every_layer_is_built),
+        TEST(layers_begin_where_they_say),
         TEST(hostile_files_end_in_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
