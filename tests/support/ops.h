@@ -1,5 +1,6 @@
 /*
- * Running kernels of any backend on one node, or on a chain of nodes, as the model does:
+ * Running kernels of any backend on one node, or on a chain of nodes, as the model does: the
+ * library's trials (model/trial.h), filled with random numbers.
  *
  *     lkt_case_begin(&c);
  *     x = lks_input(c.graph, ...); y = lks_conv2d(c.graph, x, ...);
@@ -7,14 +8,12 @@
  *     lkt_run(&c, backend, NULL, &how, &result);                each node by its kernel, or a fused one
  *     lkt_case_free(&c);                                        results too
  *
- * Arrays that a kernel must write start as NaN, scratch is spoilt before every call, and what lies
- * behind every array is checked. Failures are failures of the test.
+ * Failures are failures of the test.
  */
 #ifndef LKT_OPS_H
 #define LKT_OPS_H
 
-#include "core/backend.h"
-#include "core/graph.h"
+#include "model/trial.h"
 #include "support/test.h"
 
 /* What tensors are filled with. */
@@ -25,37 +24,9 @@ typedef enum lkt_fill {
     LKT_SPACED, /* in[0]: distinct odd multiples of 1/16, for functions with kinks; else RANDOM */
 } lkt_fill;
 
-typedef struct lkt_case {
-    lks_context *context;
-    lks_graph *graph;
-    lki_chain chain;
-    int64_t count;    /* samples of the replica */
-    int64_t position; /* of the first in the global batch */
-    uint64_t step, key;
-    bool training; /* lkt_case_end sets it */
-    /* Contents: f32 unless the tensor says otherwise. NULL where there is none. */
-    void *in[LKI_MAX_IN];
-    float *d_out;
-    float *param[LKI_MAX_PARAM]; /* of the one node that has any */
-    void *buffer[LKI_MAX_BUFFER];
-    struct lkt_block *blocks;
-} lkt_case;
-
-/* What a run gives; from the case's memory. stats and d_param are of the node that has any. */
-typedef struct lkt_result {
-    float *out;
-    float *d_in[LKI_MAX_IN];
-    float *d_param[LKI_MAX_PARAM];
-    double *stats;
-} lkt_result;
-
-typedef struct lkt_how {
-    int64_t slice;   /* largest piece, a power of two; default: the largest that fits */
-    unsigned add_in; /* as in lki_args; d_in[i] starts as prior[i] there */
-    const float *prior[LKI_MAX_IN];
-    unsigned skip_in; /* bit i: d_in[i] is not wanted */
-    bool no_backward;
-} lkt_how;
+typedef lki_trial lkt_case;
+typedef lki_trial_result lkt_result;
+typedef lki_trial_how lkt_how;
 
 void lkt_case_begin(lkt_case *c);
 /* The chain leads from `first`'s node to `last`'s along first inputs. */
@@ -87,11 +58,7 @@ bool lkt_has_gradient(const lkt_case *c, int i);
 const char *lkt_describe(const lkt_case *c);
 
 /* A plan outside of lkt_run, for kernels' own tests: allocated, planned and prepared. */
-typedef struct lkt_stage {
-    lki_plan *plan;
-    void *packed, *saved, *replica;
-    void *workspace;
-} lkt_stage;
+typedef lki_trial_stage lkt_stage;
 void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_chain *chain, int64_t slice,
                     unsigned skip_in, lkt_stage *out);
 void lkt_stage_close(lkt_stage *stage);
@@ -106,14 +73,9 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
                           lkt_random *random);
 
 /*
- * Bounds on |backend - ref| of every element, derived in bounds.c. For chains of one node.
+ * Bounds on |backend - ref| of every element, derived in src/model/bounds.c. For chains of one node.
  */
-typedef struct lkt_bounds {
-    double *out;
-    double *d_in[LKI_MAX_IN];
-    double *d_param[LKI_MAX_PARAM];
-    double *stats;
-} lkt_bounds;
+typedef lki_bounds lkt_bounds;
 void lkt_bounds_make(lkt_case *c, const lkt_how *how, const lkt_result *ref, lkt_bounds *out);
 
 #endif

@@ -11,11 +11,15 @@
  *
  * Operations that only select, or round once in a way that graph.h defines, must agree exactly.
  */
-#include "support/ops.h"
+#include "model/trial.h"
 
 #include <math.h>
 
+#include "base/check.h"
+
 static const double U = 0x1p-24;
+
+enum { MOST_TERMS = 1 << 20 };
 
 static double sum_bound(double terms, double magnitude)
 {
@@ -23,33 +27,48 @@ static double sum_bound(double terms, double magnitude)
 }
 
 /* Zeros: exact. */
-static double *zeros(lkt_case *c, int64_t count)
+static lks_status zeros(lki_trial *c, double **out, int64_t count)
 {
-    double *out = lkt_case_memory(c, (size_t)count * sizeof *out);
+    void *memory;
 
-    for (int64_t i = 0; i < count; i++) out[i] = 0.0;
-    return out;
+    LKI_TRY(lki_trial_memory(c, &memory, (size_t)count * sizeof **out));
+    *out = memory;
+    for (int64_t i = 0; i < count; i++) (*out)[i] = 0.0;
+    return LKS_OK;
 }
 
-static float *absolute(lkt_case *c, const float *values, int64_t count)
+static lks_status absolute(lki_trial *c, float **out, const float *values, int64_t count)
 {
-    float *out = lkt_case_memory(c, (size_t)count * sizeof *out);
+    void *memory;
 
-    for (int64_t i = 0; i < count; i++) out[i] = fabsf(values[i]);
-    return out;
+    LKI_TRY(lki_trial_memory(c, &memory, (size_t)count * sizeof **out));
+    *out = memory;
+    for (int64_t i = 0; i < count; i++) (*out)[i] = fabsf(values[i]);
+    return LKS_OK;
 }
 
 /* Ref on absolute values; in[0] stays where only d_out is a factor (`keep_in`). */
-static void magnitudes(lkt_case *c, bool keep_in, lkt_result *out)
+static lks_status make_absolute(lki_trial *m, bool keep_in)
 {
-    lkt_case m = *c;
+    float *values;
 
-    if (!keep_in) m.in[0] = absolute(&m, c->in[0], lkt_in_elements(c, 0));
-    for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
-        m.param[i] = absolute(&m, c->param[i], lkt_param_elements(c, i));
-    m.d_out = absolute(&m, c->d_out, lkt_out_elements(c));
-    lkt_run(&m, lkt_ref(), NULL, NULL, out);
+    if (!keep_in) {
+        LKI_TRY(absolute(m, &values, m->in[0], lki_trial_in_elements(m, 0)));
+        m->in[0] = values;
+    }
+    for (int i = 0; i < LKI_MAX_PARAM && m->param[i] != NULL; i++)
+        LKI_TRY(absolute(m, &m->param[i], m->param[i], lki_trial_param_elements(m, i)));
+    return absolute(m, &m->d_out, m->d_out, lki_trial_out_elements(m));
+}
+
+static lks_status magnitudes(lki_trial *c, bool keep_in, lki_trial_result *out)
+{
+    lki_trial m = *c;
+    lks_status status = make_absolute(&m, keep_in);
+
+    if (status == LKS_OK) status = lki_trial_run(&m, lki_backend_find("ref"), NULL, NULL, out);
     c->blocks = m.blocks;
+    return status;
 }
 
 static void set_sum(double *bound, double terms, const float *magnitude, int64_t count)
@@ -62,9 +81,9 @@ typedef struct terms {
     double out, d_in, d_param;
 } terms;
 
-static terms count_terms(const lkt_case *c)
+static terms count_terms(const lki_trial *c)
 {
-    const lki_node *node = lkt_first(c);
+    const lki_node *node = lki_trial_first(c);
     const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
 
     if (node->op == LKI_OP_CONV2D) {
@@ -84,17 +103,24 @@ static terms count_terms(const lkt_case *c)
     return (terms){node->op == LKI_OP_MAX_POOL ? -4.0 : area, area, 0}; /* -4: max is exact */
 }
 
-static void linear(lkt_case *c, bool backward, lkt_bounds *out)
+static lks_status linear(lki_trial *c, bool backward, lki_bounds *out)
 {
     const terms t = count_terms(c);
-    lkt_result m;
+    lki_trial_result m;
 
-    magnitudes(c, lkt_first(c)->op == LKI_OP_MAX_POOL, &m);
-    set_sum(out->out, t.out, m.out, lkt_out_elements(c));
-    if (!backward) return;
-    set_sum(out->d_in[0], t.d_in, m.d_in[0], lkt_in_elements(c, 0));
+    if (fmax(t.out, fmax(t.d_in, t.d_param)) > MOST_TERMS)
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "%s '%s' sums more than %d terms, for which no bound is derived; take fewer "
+            "samples",
+            lki_op_get(lki_trial_first(c)->op)->name, lki_trial_first(c)->name, MOST_TERMS);
+    LKI_TRY(magnitudes(c, lki_trial_first(c)->op == LKI_OP_MAX_POOL, &m));
+    set_sum(out->out, t.out, m.out, lki_trial_out_elements(c));
+    if (!backward) return LKS_OK;
+    set_sum(out->d_in[0], t.d_in, m.d_in[0], lki_trial_in_elements(c, 0));
     for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
-        set_sum(out->d_param[i], t.d_param, m.d_param[i], lkt_param_elements(c, i));
+        set_sum(out->d_param[i], t.d_param, m.d_param[i], lki_trial_param_elements(c, i));
+    return LKS_OK;
 }
 
 /*
@@ -122,9 +148,9 @@ static double z_error(const channel *k, double x)
            fabs(x - k->mean) * k->s * (k->r / 2.0 + 3.0 * U);
 }
 
-static channel channel_statistics(const lkt_case *c, int64_t m, int64_t channels, int64_t which)
+static channel channel_statistics(const lki_trial *c, int64_t m, int64_t channels, int64_t which)
 {
-    const lks_batch_norm_opts *opts = lkt_first(c)->attr;
+    const lks_batch_norm_opts *opts = lki_trial_first(c)->attr;
     const float *x = c->in[0];
     channel k = {0};
     double magnitude = 0.0;
@@ -154,9 +180,10 @@ static channel channel_statistics(const lkt_case *c, int64_t m, int64_t channels
     return k;
 }
 
-static void batch_norm(lkt_case *c, bool backward, lkt_bounds *out)
+static void batch_norm(lki_trial *c, bool backward, lki_bounds *out)
 {
-    const int64_t channels = lkt_param_elements(c, 0), m = lkt_in_elements(c, 0) / channels;
+    const int64_t channels = lki_trial_param_elements(c, 0),
+                  m = lki_trial_in_elements(c, 0) / channels;
     const float *x = c->in[0];
 
     for (int64_t j = 0; j < channels; j++) {
@@ -221,9 +248,9 @@ static double difference_error(const softmax *s, double x)
     return s->l + 2.0 * U * (fabs(x) + fabs(s->whole));
 }
 
-static void log_softmax(lkt_case *c, bool backward, lkt_bounds *out)
+static void log_softmax(lki_trial *c, bool backward, lki_bounds *out)
 {
-    const int64_t values = lks_shape_elements(&lkt_first(c)->out.shape);
+    const int64_t values = lks_shape_elements(&lki_trial_first(c)->out.shape);
 
     for (int64_t n = 0; n < c->count; n++) {
         const float *x = (const float *)c->in[0] + n * values, *dy = c->d_out + n * values;
@@ -245,10 +272,10 @@ static void log_softmax(lkt_case *c, bool backward, lkt_bounds *out)
     }
 }
 
-static void cross_entropy(lkt_case *c, bool backward, lkt_bounds *out)
+static void cross_entropy(lki_trial *c, bool backward, lki_bounds *out)
 {
-    const int64_t values = lks_shape_elements(&lkt_first(c)->in[0]->shape);
-    const lks_cross_entropy_opts *opts = lkt_first(c)->attr;
+    const int64_t values = lks_shape_elements(&lki_trial_first(c)->in[0]->shape);
+    const lks_cross_entropy_opts *opts = lki_trial_first(c)->attr;
     const double share = (double)opts->label_smoothing / (double)values;
 
     for (int64_t n = 0; n < c->count; n++) {
@@ -272,73 +299,82 @@ static void cross_entropy(lkt_case *c, bool backward, lkt_bounds *out)
 }
 
 /* Each square has relative error 3u; a gradient is three products of one difference. */
-static void mse(lkt_case *c, bool backward, const lkt_result *ref, lkt_bounds *out)
+static void mse(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bounds *out)
 {
-    const int64_t values = lks_shape_elements(&lkt_first(c)->in[0]->shape);
+    const int64_t values = lks_shape_elements(&lki_trial_first(c)->in[0]->shape);
     const float *x = c->in[0], *target = c->in[1];
 
     for (int64_t n = 0; n < c->count; n++)
         out->out[n] = sum_bound((double)values + 4.0, fabs((double)ref->out[n]));
-    for (int64_t i = 0; backward && i < lkt_in_elements(c, 0); i++)
+    for (int64_t i = 0; backward && i < lki_trial_in_elements(c, 0); i++)
         out->d_in[0][i] = sum_bound(
             4.0, 2.0 / (double)values *
                      fabs(((double)x[i] - (double)target[i]) * (double)c->d_out[i / values]));
 }
 
-static void by_operation(lkt_case *c, bool backward, const lkt_result *ref, lkt_bounds *out)
+static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_result *ref,
+                               lki_bounds *out)
 {
-    switch (lkt_first(c)->op) {
+    switch (lki_trial_first(c)->op) {
     case LKI_OP_CONV2D:
     case LKI_OP_DENSE:
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
     case LKI_OP_GLOBAL_AVG_POOL:
-        linear(c, backward, out);
-        return;
+        return linear(c, backward, out);
     case LKI_OP_BATCH_NORM:
         batch_norm(c, backward, out);
-        return;
+        return LKS_OK;
     case LKI_OP_LOG_SOFTMAX:
         log_softmax(c, backward, out);
-        return;
+        return LKS_OK;
     case LKI_OP_CROSS_ENTROPY:
         cross_entropy(c, backward, out);
-        return;
+        return LKS_OK;
     case LKI_OP_MSE:
         mse(c, backward, ref, out);
-        return;
+        return LKS_OK;
     case LKI_OP_NORMALIZE:
     case LKI_OP_RELU:
     case LKI_OP_ADD:
     case LKI_OP_FLATTEN:
     case LKI_OP_DROPOUT:
     case LKI_OP_NLL:
-        return;
+        return LKS_OK; /* exact */
     case LKI_OP_INPUT:
     case LKI_OP_TARGET:
     case LKI_OP_COUNT:
         break;
     }
-    fail_msg("no bounds for %s", lkt_describe(c));
+    return LKI_FAIL(LKS_E_BUG, "there are no bounds for %s",
+                    lki_op_get(lki_trial_first(c)->op)->name);
 }
 
-void lkt_bounds_make(lkt_case *c, const lkt_how *how, const lkt_result *ref, lkt_bounds *out)
+static lks_status make_zeros(lki_trial *c, const lki_trial_result *ref, lki_bounds *out)
 {
-    static const lkt_how usual = {0};
-    if (how == NULL) how = &usual;
-    const bool backward = c->training && !how->no_backward;
-    assert_int_equal(c->chain.count, 1);
-    *out = (lkt_bounds){.out = zeros(c, lkt_out_elements(c))};
+    *out = (lki_bounds){0};
+    LKI_TRY(zeros(c, &out->out, lki_trial_out_elements(c)));
     for (int i = 0; i < LKI_MAX_IN && c->in[i] != NULL; i++)
-        out->d_in[i] = zeros(c, lkt_in_elements(c, i));
+        LKI_TRY(zeros(c, &out->d_in[i], lki_trial_in_elements(c, i)));
     for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
-        out->d_param[i] = zeros(c, lkt_param_elements(c, i));
-    if (ref->stats != NULL) out->stats = zeros(c, lkt_first(c)->stats);
-    by_operation(c, backward, ref, out);
+        LKI_TRY(zeros(c, &out->d_param[i], lki_trial_param_elements(c, i)));
+    if (ref->stats != NULL) LKI_TRY(zeros(c, &out->stats, lki_trial_first(c)->stats));
+    return LKS_OK;
+}
+
+lks_status lki_bounds_make(lki_trial *c, const lki_trial_how *how, const lki_trial_result *ref,
+                           lki_bounds *out)
+{
+    static const lki_trial_how usual = {0};
+
+    if (how == NULL) how = &usual;
+    LKI_TRY(make_zeros(c, ref, out));
+    LKI_TRY(by_operation(c, c->training && !how->no_backward, ref, out));
     /* Adding rounds once more in a backend that rounds its gradient first. */
     for (int i = 0; i < LKI_MAX_IN && how->add_in >> i & 1u; i++) {
-        for (int64_t e = 0; e < lkt_in_elements(c, i); e++)
+        for (int64_t e = 0; e < lki_trial_in_elements(c, i); e++)
             out->d_in[i][e] += 3.0 * U *
                                (fabs((double)how->prior[i][e]) + fabs((double)ref->d_in[i][e]));
     }
+    return LKS_OK;
 }
