@@ -16,7 +16,7 @@ typedef struct cli_verb {
     lks_status (*run)(const cli_args *cli, int *code);
 } cli_verb;
 
-/* One bit for each verb, for the options that it takes. */
+/* One bit for each verb, in the order of the table, for the options that it takes. */
 enum {
     VERB_TRAIN = 1,
     VERB_EVAL = 2,
@@ -25,7 +25,8 @@ enum {
     VERB_DATA = 16,
     VERB_VERIFY = 32,
     VERB_COMPARE = 64,
-    VERB_NONE = 128, /* before any verb */
+    VERB_REPORT = 128,
+    VERB_NONE = 1 << 30, /* before any verb */
 };
 
 /* Options that are no keys of the configuration. */
@@ -37,6 +38,8 @@ typedef enum cli_local {
     LOCAL_COUNT,
     LOCAL_MEMORY,
     LOCAL_WORKERS,
+    LOCAL_SVG,
+    LOCAL_HTML,
     LOCAL_HELP,
     LOCAL_HELP_CONFIG,
     LOCAL_HELP_LAYERS,
@@ -94,5 +97,6 @@ lks_status verb_info(const cli_args *cli, int *code);
 lks_status verb_data(const cli_args *cli, int *code);
 lks_status verb_verify(const cli_args *cli, int *code);
 lks_status verb_compare(const cli_args *cli, int *code);
+lks_status verb_report(const cli_args *cli, int *code);
 
 #endif

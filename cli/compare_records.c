@@ -4,26 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
+#include "record.h"
 #include "say.h"
 #include "text.h"
-
-static lks_status read_record(json_t **out, const char *path)
-{
-    json_error_t error;
-    *out = json_load_file(path, 0, &error);
-    if (*out == NULL && json_error_code(&error) == json_error_cannot_open_file)
-        return lks_fail(LKS_E_IO, "%.300s cannot be opened", path);
-    if (*out == NULL)
-        return lks_fail(LKS_E_FORMAT, "%.300s:%d: not JSON: %s", path, error.line, error.text);
-    if (json_is_string(json_object_get(*out, "hash")) &&
-        json_is_array(json_object_get(*out, "epochs")) &&
-        json_is_object(json_object_get(*out, "config")))
-        return LKS_OK;
-    return lks_fail(LKS_E_FORMAT,
-                    "%.300s is no record of a training (train with --record FILE makes one)", path);
-}
 
 static void say_setting(const char *section, const char *key, const json_t *a, const json_t *b)
 {
@@ -125,8 +108,8 @@ static bool same_epochs(const json_t *a, const json_t *b)
 lks_status compare_records(bool *equal, const char *path_a, const char *path_b)
 {
     json_t *a = NULL, *b = NULL;
-    lks_status status = read_record(&a, path_a);
-    if (status == LKS_OK) status = read_record(&b, path_b);
+    lks_status status = record_read(&a, path_a);
+    if (status == LKS_OK) status = record_read(&b, path_b);
     if (status == LKS_OK) {
         const char *x = json_string_value(json_object_get(a, "hash"));
         const char *y = json_string_value(json_object_get(b, "hash"));

@@ -1,6 +1,8 @@
 /* The tables of verbs and options: parser and help follow from them. */
 #include "cli.h"
 
+#include "runs.h"
+
 const cli_verb cli_verbs[] = {
     {"train", "CONFIG", 1, 1, "train the network of a configuration", verb_train},
     {"eval", "CONFIG", 1, 1, "loss and accuracy of saved weights on the test set", verb_eval},
@@ -17,6 +19,9 @@ const cli_verb cli_verbs[] = {
      "the first step, tensor and element in which two records, checkpoints or safetensors files "
      "differ",
      verb_compare},
+    {"report", "RUN.json...", 1, RUNS_MOST,
+     "records of trainings side by side: a table, what differs in their configurations, and curves",
+     verb_report},
 };
 const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
 
@@ -24,7 +29,7 @@ enum {
     TRAIN = VERB_TRAIN,
     LOADS = VERB_EVAL | VERB_PREDICT,
     RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY,
-    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_NONE,
+    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_NONE,
 };
 
 #define ALIAS(name, argument, verbs, key)                                                          \
@@ -72,6 +77,8 @@ const cli_option cli_options[] = {
     ALIAS_("samples", "N", VERB_DATA, DATA_SAMPLES, "training samples to write; default 60000"),
     ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
     LOCAL("memory", 0, NULL, VERB_INFO, MEMORY, "the memory map too"),
+    LOCAL("svg", 0, "FILE", VERB_REPORT, SVG, "the curves as a picture too"),
+    LOCAL("html", 0, "FILE", VERB_REPORT, HTML, "everything as one page too"),
     LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
           "set any key of the configuration, such as "
           "optimizer.lr=0.1; may be repeated"),

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROW = 256, MAX_OPTIONS = 64 }; /* getopt's value of a row: its number and this */
+enum { FIRST_ROW = 256 }; /* getopt's value of a row: its number and this */
+enum { MAX_OPTIONS = 64, NAMES_SIZE = 200 };
 
 static const cli_option *option_of(int value, int verb_bit)
 {
@@ -65,6 +66,19 @@ static lks_status take_option(cli_args *cli, const cli_option *option, const cha
     return LKS_OK;
 }
 
+/* "train, eval or compare": every verb. */
+static const char *verb_names(char *out, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; i < cli_verb_count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                 i == 0                    ? ""
+                                 : i == cli_verb_count - 1 ? " or "
+                                                           : ", ",
+                                 cli_verbs[i].name);
+    return out;
+}
+
 static lks_status find_verb(cli_args *cli, const char *word)
 {
     cli_nearest near = {.word = word};
@@ -77,10 +91,10 @@ static lks_status find_verb(cli_args *cli, const char *word)
     }
     if (near.best != NULL)
         return lks_fail(LKS_E_INVALID, "unknown verb '%.60s'; did you mean '%s'?", word, near.best);
+    char names[NAMES_SIZE];
     return lks_fail(LKS_E_INVALID,
-                    "unknown verb '%.60s'; expected train, eval, predict, info, data, verify or "
-                    "compare (lockstep train CONFIG, for example)",
-                    word);
+                    "unknown verb '%.60s'; expected %s (lockstep train CONFIG, for example)", word,
+                    verb_names(names, sizeof names));
 }
 
 static lks_status read_options(cli_args *cli, int argc, char **argv)
@@ -140,9 +154,10 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     if (status != LKS_OK || wants_only_help(out)) return status;
     out->operands = argc - first - optind;
     out->operand = moved + first + optind;
+    char names[NAMES_SIZE];
     if (out->verb == NULL)
-        return lks_fail(LKS_E_INVALID, "no verb; expected train, eval, predict, info, data, verify "
-                                       "or compare (lockstep --help)");
+        return lks_fail(LKS_E_INVALID, "no verb; expected %s (lockstep --help)",
+                        verb_names(names, sizeof names));
     if (out->operands >= out->verb->least && out->operands <= out->verb->most) return LKS_OK;
     return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s (lockstep %s --help)",
                     out->verb->name, out->verb->operands, out->operands,

@@ -76,13 +76,34 @@ void say_status(const char *line)
     fflush(stderr);
 }
 
-int say_width(void)
+static int columns_of(int stream)
 {
     const char *terminal = getenv("TERM");
-    if (!isatty(STDERR_FILENO) || terminal == NULL || strcmp(terminal, "dumb") == 0) return 0;
+    if (!isatty(stream) || terminal == NULL || strcmp(terminal, "dumb") == 0) return 0;
     struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    if (ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
     return size.ws_col;
+}
+
+int say_width(void)
+{
+    return columns_of(STDERR_FILENO);
+}
+
+int say_columns(void)
+{
+    return columns_of(STDOUT_FILENO);
+}
+
+bool say_unicode(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && *value != '\0')
+            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+    }
+    return false;
 }
 
 lks_status say_flush(void)

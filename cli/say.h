@@ -29,6 +29,12 @@ void say_status(const char *line);
 /* Columns of the terminal on standard error; 0 when it is none that a line can be redrawn on. */
 int say_width(void);
 
+/* Columns of the terminal on standard output; 0 when it is none, or one without colours. */
+int say_columns(void);
+
+/* Whether characters beyond ASCII can be shown, by LC_ALL, LC_CTYPE or LANG. */
+bool say_unicode(void);
+
 /* LKS_E_IO when something could not be written to standard output. */
 LKS_MUSTUSE lks_status say_flush(void);
 

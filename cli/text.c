@@ -190,7 +190,7 @@ static void sync_folder(const char *path, int length)
     close(opened);
 }
 
-lks_status text_write_json(const char *path, const json_t *json)
+lks_status text_write_file(const char *path, text_printer print_file, const void *user)
 {
     char temporary[4096];
     const char *slash = strrchr(path, '/');
@@ -201,8 +201,7 @@ lks_status text_write_json(const char *path, const json_t *json)
         return lks_fail(LKS_E_IO, "the path %.60s... is too long", path);
     FILE *out = fopen(temporary, "wx");
     if (out == NULL) return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(errno));
-    text_print_json(out, json, 2);
-    fputc('\n', out);
+    print_file(out, user);
     bool good = fflush(out) == 0 && !ferror(out) && fsync(fileno(out)) == 0;
     int error = errno;
     if (fclose(out) != 0 && good) {
@@ -219,4 +218,82 @@ lks_status text_write_json(const char *path, const json_t *json)
     }
     unlink(temporary);
     return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(error));
+}
+
+static void print_json_file(FILE *out, const void *json)
+{
+    text_print_json(out, json, 2);
+    fputc('\n', out);
+}
+
+lks_status text_write_json(const char *path, const json_t *json)
+{
+    return text_write_file(path, print_json_file, json);
+}
+
+void text_print_xml(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        switch (*text) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(*text, out);
+        }
+    }
+}
+
+/* Bytes of the character that the text begins with; 0 when it is no UTF-8, or one that is not for
+ * people's eyes: a control character, a surrogate, one that XML does not have. */
+static int character_bytes(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    if (*c < 0x80) return *c >= 0x20 && *c != 0x7f;
+    const int more = (*c >= 0xc2) + (*c >= 0xe0) + (*c >= 0xf0);
+    if (more == 0 || *c > 0xf4) return 0;
+    unsigned long code = *c & (0x3fu >> more);
+    for (int i = 1; i <= more; i++) {
+        if ((c[i] & 0xc0) != 0x80) return 0;
+        code = code << 6 | (c[i] & 0x3fu);
+    }
+    static const unsigned long least[] = {0, 0xa0, 0x800, 0x10000};
+    if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return 0;
+    if ((code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069)) return 0;
+    return (code & 0xfffe) != 0xfffe ? more + 1 : 0;
+}
+
+const char *text_clean(cli_pool *pool, const char *text)
+{
+    char *copy = pool_copy(pool, text, strlen(text));
+    for (char *c = copy; *c != '\0';) {
+        const int bytes = character_bytes(c);
+        if (bytes == 0) *c = '?';
+        c += bytes > 0 ? bytes : 1;
+    }
+    return copy;
+}
+
+int text_length(const char *text)
+{
+    int length = 0;
+    for (; *text != '\0'; text++) length += (*text & 0xc0) != 0x80;
+    return length;
+}
+
+int text_bytes(const char *text, int most)
+{
+    int bytes = 0;
+    for (; text[bytes] != '\0'; bytes++)
+        if ((text[bytes] & 0xc0) != 0x80 && most-- == 0) break;
+    return bytes;
 }

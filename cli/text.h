@@ -9,6 +9,8 @@
 
 #include <lockstep/status.h>
 
+#include "pool.h"
+
 enum { TEXT_NUMBER_SIZE = 32 };
 
 /* The shortest decimal number that reads back as the same double; nan, inf as such. */
@@ -29,7 +31,22 @@ char *text_json(const json_t *json);
 /* A number that may be NaN, as JSON: then null. */
 json_t *text_json_real(double number);
 
-/* Writes JSON to a file by a temporary file, fsync and rename. */
+/* Writes a file by a temporary file, fsync and rename; `print` writes what is in it. */
+typedef void (*text_printer)(FILE *out, const void *user);
+LKS_MUSTUSE lks_status text_write_file(const char *path, text_printer print, const void *user);
+
+/* The same with JSON in it. */
 LKS_MUSTUSE lks_status text_write_json(const char *path, const json_t *json);
+
+/* Text between tags or in an attribute of XML or HTML; it must be clean. */
+void text_print_xml(FILE *out, const char *text);
+
+/* A copy in the pool for people's eyes, whatever the bytes are: control characters and what is no
+ * UTF-8 become '?'. */
+const char *text_clean(cli_pool *pool, const char *text);
+
+/* Characters of UTF-8, and the bytes of the first `most` of them. */
+int text_length(const char *text);
+int text_bytes(const char *text, int most);
 
 #endif

@@ -1,0 +1,110 @@
+/* lockstep report */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "runs.h"
+#include "table.h"
+
+enum { USUAL_WIDTH = 80, WIDEST = 110 };
+
+static void print_runs(const cli_runs *runs, cli_pool *pool, int width)
+{
+    const char *cells[RUNS_MOST * RUN_COLUMNS], *titles[RUN_COLUMNS];
+    bool right[RUN_COLUMNS];
+    for (int c = 0; c < RUN_COLUMNS; c++) {
+        titles[c] = run_titles[c];
+        right[c] = run_column_is_number((run_column)c);
+        for (int r = 0; r < runs->count; r++) cells[r * RUN_COLUMNS + c] = runs->cell[r][c].text;
+    }
+    if (runs->count > 1) { /* the letters of the curves */
+        titles[RUN_NAME] = "  run";
+        for (int r = 0; r < runs->count; r++)
+            cells[r * RUN_COLUMNS] = pool_format(pool, "%c %s", plot_letter(r), runs->name[r]);
+    }
+    table_print(&(cli_table){runs->count, RUN_COLUMNS, titles, cells, right}, width);
+    for (int i = 0; i < runs->same; i++) say("\nThe same bits: %s", runs->same_run[i]);
+}
+
+static void print_differences(const cli_runs *runs, cli_pool *pool, int width)
+{
+    const int columns = 1 + runs->count;
+    const char **cells = pool_alloc(pool, (size_t)(runs->settings * columns) * sizeof *cells);
+    const char *titles[1 + RUNS_MOST] = {"setting"};
+    int rows = 0;
+    for (int i = 0; i < runs->settings; i++) {
+        if (!runs->setting[i].differs) continue;
+        cells[rows * columns] = runs->setting[i].key;
+        for (int r = 0; r < runs->count; r++)
+            cells[rows * columns + 1 + r] = runs->setting[i].text[r];
+        rows++;
+    }
+    if (runs->count < 2) return;
+    for (int r = 0; r < runs->count; r++)
+        titles[1 + r] = pool_format(pool, "%c %s", plot_letter(r), runs->name[r]);
+    if (rows == 0)
+        say("\nAll runs have the same configuration.");
+    else
+        say("\nDifferences:");
+    if (rows > 0) table_print(&(cli_table){rows, columns, titles, cells, NULL}, width);
+}
+
+static void print_curves(const cli_runs *runs, int width)
+{
+    const char *plain = getenv("NO_COLOR");
+    const bool no_colour = plain != NULL && *plain != '\0';
+    const int wanted = width == 0 ? USUAL_WIDTH : width > WIDEST ? WIDEST : width;
+    const plot_terminal terminal = {.width = wanted,
+                                    .letters = runs->count > 1,
+                                    .unicode = say_unicode(),
+                                    .colour = width > 0 && !no_colour};
+    for (int i = 0; i < runs->panels; i++) {
+        putchar('\n');
+        plot_print_text(stdout, &runs->panel[i], &terminal);
+    }
+}
+
+static void print_svg(FILE *out, const void *user)
+{
+    const cli_runs *runs = user;
+    plot_print_svg(out, &(plot_figure){.panels = runs->panels,
+                                       .panel = runs->panel,
+                                       .names = runs->count,
+                                       .name = runs->name,
+                                       .whole = true});
+}
+
+static void print_html(FILE *out, const void *user)
+{
+    runs_print_html(out, user);
+}
+
+static lks_status write_files(const cli_args *cli, const cli_runs *runs)
+{
+    const char *svg = cli->local[LOCAL_SVG], *html = cli->local[LOCAL_HTML];
+    if (svg != NULL && runs->panels == 0)
+        return lks_fail(LKS_E_INVALID,
+                        "there is no epoch in these records, so there are no curves for %.200s",
+                        svg);
+    lks_status status = svg != NULL ? text_write_file(svg, print_svg, runs) : LKS_OK;
+    if (status == LKS_OK && html != NULL) status = text_write_file(html, print_html, runs);
+    return status;
+}
+
+lks_status verb_report(const cli_args *cli, int *code)
+{
+    cli_pool pool = {0};
+    cli_runs *runs = pool_alloc(&pool, sizeof *runs);
+    (void)code;
+    lks_status status = runs_read(runs, cli->operands, cli->operand);
+    if (status == LKS_OK) status = write_files(cli, runs);
+    if (status == LKS_OK) {
+        const int width = say_columns();
+        print_runs(runs, &pool, width);
+        print_differences(runs, &pool, width);
+        print_curves(runs, width);
+    }
+    runs_clear(runs);
+    pool_clear(&pool);
+    return status;
+}
