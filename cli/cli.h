@@ -37,6 +37,9 @@ typedef enum cli_local {
     LOCAL_IMAGES,
     LOCAL_COUNT,
     LOCAL_MEMORY,
+    LOCAL_OUT,
+    LOCAL_MIRROR, /* may be repeated */
+    LOCAL_PATIENCE,
     LOCAL_WORKERS,
     LOCAL_SVG,
     LOCAL_HTML,
@@ -73,7 +76,7 @@ struct cli {
     int verb_bit;
     int operands;
     char **operand;
-    int settings; /* keys and --set, in order */
+    int settings; /* keys and what may be repeated, in order */
     cli_setting *setting;
     const char *local[LOCAL_OPTIONS]; /* NULL: not given */
 };

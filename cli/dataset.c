@@ -9,10 +9,48 @@
 const lks_dataset_info dataset_known_info = {
     .samples = 60000, .shape = {3, {28, 28, 1}}, .dtype = LKS_U8, .classes = 10};
 
+const char *const dataset_names[DATASET_FILES] = {
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+};
+
+static const dataset_file mnist_files[DATASET_FILES] = {
+    {9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+     "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
+    {28881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+     "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
+    {1648877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+     "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
+    {4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+     "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"},
+};
+
+/* As in TensorFlow Datasets, url_checksums/fashion_mnist.txt. */
+static const dataset_file fashion_files[DATASET_FILES] = {
+    {26421880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84", NULL},
+    {29515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845", NULL},
+    {4422102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073", NULL},
+    {5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5", NULL},
+};
+
+static const char *const fashion_classes[DATASET_CLASSES] = {
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+    "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot",
+};
+
 const dataset_known dataset_table[] = {
-    {"digits", NULL},
-    {"mnist", "https://ossci-datasets.s3.amazonaws.com/mnist"},
-    {"fashion_mnist", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"},
+    {.name = "digits"},
+    {.name = "mnist",
+     .mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist",
+                 "https://storage.googleapis.com/cvdf-datasets/mnist"},
+     .files = mnist_files},
+    {.name = "fashion_mnist",
+     .alias = "fashion",
+     .mirrors = {"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"},
+     .files = fashion_files,
+     .classes = fashion_classes},
 };
 const int dataset_table_count = sizeof dataset_table / sizeof *dataset_table;
 
@@ -21,6 +59,31 @@ const dataset_known *dataset_find(const char *name)
     for (int i = 0; i < dataset_table_count; i++)
         if (strcmp(dataset_table[i].name, name) == 0) return &dataset_table[i];
     return NULL;
+}
+
+const dataset_known *dataset_find_word(const char *word)
+{
+    for (int i = 0; i < dataset_table_count; i++) {
+        const char *alias = dataset_table[i].alias;
+        if (alias != NULL && strcmp(alias, word) == 0) return &dataset_table[i];
+    }
+    return dataset_find(word);
+}
+
+lks_status dataset_make_folder(const char *path)
+{
+    char part[4096];
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part || part[0] == '\0')
+        return lks_fail(LKS_E_IO, "'%.60s' is no path of a folder that can be made", path);
+    for (char *c = part + 1;; c++) {
+        if (*c != '/' && *c != '\0') continue;
+        const char rest = *c;
+        *c = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return lks_fail(LKS_E_IO, "folder %.300s cannot be made: %s", part, strerror(errno));
+        *c = rest;
+        if (rest == '\0') return LKS_OK;
+    }
 }
 
 bool dataset_same_shape(const lks_shape *a, const lks_shape *b)
@@ -55,9 +118,12 @@ static lks_status missing_folder(const cli_config *config, const char *folder, i
 {
     const char *name = config_text(config, KEY_DATA_NAME);
     const dataset_known *known = dataset_find(name);
-    char how[200] = "";
-    if (known != NULL && known->source != NULL)
-        snprintf(how, sizeof how, "; 'lockstep data %s' shows the commands that get it", name);
+    char how[400] = "";
+    if (known != NULL && known->mirrors[0] != NULL) {
+        const char *out = config_text(config, KEY_DATA_PATH);
+        snprintf(how, sizeof how, "; 'lockstep data %s%s%.300s' gets it", name,
+                 out != NULL ? " --out " : "", out != NULL ? out : "");
+    }
     return lks_fail(LKS_E_IO,
                     "data set '%.60s' is not at %.250s: %s; expected a folder with its four IDX "
                     "files, here or where --data DIR says%s",

@@ -1,4 +1,4 @@
-/* The data of a configuration. */
+/* The data of a configuration, and what is known of the published data sets. */
 #ifndef CLI_DATASET_H
 #define CLI_DATASET_H
 
@@ -15,12 +15,33 @@ bool dataset_same_shape(const lks_shape *a, const lks_shape *b);
 /* Where the data is looked for when data.path is not set; NULL where there is no home folder. */
 const char *dataset_folder(cli_config *config);
 
-/* What is known of a data set without its files; NULL: nothing. */
+/* The folder and its parents where missing. */
+LKS_MUSTUSE lks_status dataset_make_folder(const char *path);
+
+enum { DATASET_FILES = 4, DATASET_CLASSES = 10, DATASET_MIRRORS = 3 };
+
+/* The names of the four files, unpacked: images and labels for training, images and labels for
+ * testing. */
+extern const char *const dataset_names[DATASET_FILES];
+
+/* A file as it is published, packed by gzip. */
+typedef struct dataset_file {
+    int64_t bytes;
+    const char *sha256;       /* of the .gz */
+    const char *sha256_plain; /* of what is in it; NULL: not known */
+} dataset_file;
+
+/* What is known of a data set without its files. */
 typedef struct dataset_known {
-    const char *name;
-    const char *source; /* address of the folder with its four .gz files; NULL: none needed */
+    const char *name;                     /* as data.name has it */
+    const char *alias;                    /* short name on the command line; may be NULL */
+    const char *mirrors[DATASET_MIRRORS]; /* folders of its files, best first, then NULL; the first
+                                             is NULL where none are needed */
+    const dataset_file *files;            /* [DATASET_FILES], in the order of dataset_names */
+    const char *const *classes;           /* [DATASET_CLASSES]; NULL: they are numbers */
 } dataset_known;
-const dataset_known *dataset_find(const char *name);
+const dataset_known *dataset_find(const char *name);      /* by name; NULL: nothing is known */
+const dataset_known *dataset_find_word(const char *word); /* by name or alias */
 extern const dataset_known dataset_table[];
 extern const int dataset_table_count;
 extern const lks_dataset_info dataset_known_info; /* of the training split of each */

@@ -58,8 +58,9 @@ static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
 static lks_status take_option(cli_args *cli, const cli_option *option, const char *argument)
 {
     const char *text = argument != NULL ? argument : "true";
-    if (option->local != LOCAL_NONE && option->local != LOCAL_SET) {
-        cli->local[option->local] = text;
+    const cli_local local = option->local;
+    if (local != LOCAL_NONE && local != LOCAL_SET && local != LOCAL_MIRROR) {
+        cli->local[local] = text;
         return LKS_OK;
     }
     cli->setting[cli->settings++] = (cli_setting){option, text};
@@ -177,6 +178,7 @@ lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path
             status = config_assign(config, setting->text);
             continue;
         }
+        if (setting->option->key == KEY_NONE) continue;
         const char *where = pool_format(&config->pool, "--%s", setting->option->name);
         status = config_set(config, setting->option->key, setting->text, where);
     }

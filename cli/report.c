@@ -1,7 +1,6 @@
 #include "report.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,52 +40,19 @@ static void print_json(json_t *json)
     json_decref(json);
 }
 
-/* Adds a field after two spaces where there is room for it. */
-static void add_field(char *line, size_t room, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void add_field(char *line, size_t room, const char *format, ...)
-{
-    char field[64];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(field, sizeof field, format, args);
-    va_end(args);
-    if (strlen(line) + 2 + strlen(field) > room) return;
-    strcat(line, "  ");
-    strcat(line, field);
-}
-
 static void draw(const cli_report *r, const lks_step_event *event)
 {
-    enum { LINE = 256, SHORTEST = 8, LONGEST = 40 };
-    char line[2 * LINE] = "", head[64], count[TEXT_NUMBER_SIZE];
-    const int width = say_width();
-    const size_t room = width > LINE ? LINE : width > 3 ? (size_t)width - 3 : 0; /* and "^C" */
-    const int64_t done = event->batch + 1;
+    char head[64], loss[32], eta[32] = "", rate[64], count[TEXT_NUMBER_SIZE];
     const int64_t left = r->last_step - event->step;
     const double seconds = (double)left * (double)r->batch_size / r->rate;
-    snprintf(head, sizeof head, "epoch %lld/%lld %3.0f%%", (long long)event->epoch,
-             (long long)r->epochs, 100.0 * (double)done / (double)event->batches);
-    if (strlen(head) > room) return;
-    /* Fields first, in order of their worth; the bar gets what is left between head and them. */
-    const size_t rest = room - strlen(head);
-    add_field(line, rest, "loss %.4f", r->loss);
+    const double share = (double)(event->batch + 1) / (double)event->batches;
+    snprintf(head, sizeof head, "epoch %lld/%lld", (long long)event->epoch, (long long)r->epochs);
+    snprintf(loss, sizeof loss, "loss %.4f", r->loss);
     if (seconds < 1e7)
-        add_field(line, rest, "ETA %lld:%02lld", (long long)seconds / 60, (long long)seconds % 60);
-    add_field(line, rest, "%s samples/s", text_count(count, (int64_t)r->rate));
-    char bar[LONGEST + 8] = "";
-    const size_t gap = rest - strlen(line);
-    if (gap >= SHORTEST + 3) {
-        const int length = gap - 3 > LONGEST ? LONGEST : (int)gap - 3;
-        const int full = (int)(done * length / event->batches);
-        memcpy(bar, " [", 2);
-        memset(bar + 2, '.', (size_t)length);
-        memset(bar + 2, '#', (size_t)full);
-        bar[2 + length] = ']';
-    }
-    char all[4 * LINE];
-    snprintf(all, sizeof all, "%s%s%s", head, bar, line);
-    say_status(all);
+        snprintf(eta, sizeof eta, "ETA %lld:%02lld", (long long)seconds / 60,
+                 (long long)seconds % 60);
+    snprintf(rate, sizeof rate, "%s samples/s", text_count(count, (int64_t)r->rate));
+    say_bar(head, share, (const char *const[]){loss, eta, rate}, 3);
 }
 
 static void begin_part(cli_report *r, double now)

@@ -76,6 +76,35 @@ void say_status(const char *line)
     fflush(stderr);
 }
 
+void say_bar(const char *head, double share, const char *const *fields, int count)
+{
+    enum { LINE = 256, SHORTEST = 8, LONGEST = 40 };
+    char line[2 * LINE], tail[LINE] = "", bar[LONGEST + 8] = "";
+    const int width = say_width();
+    const size_t room = width > LINE ? LINE : width > 3 ? (size_t)width - 3 : 0; /* and "^C" */
+    const int used = snprintf(line, LINE, "%s %3.0f%%", head, 100 * share);
+    if (used < 0 || (size_t)used > room) return;
+    /* Fields first, in order of their worth; the bar gets what is left between head and them. */
+    const size_t rest = room - (size_t)used;
+    for (int i = 0; i < count; i++) {
+        if (*fields[i] == '\0' || strlen(tail) + 2 + strlen(fields[i]) > rest) continue;
+        strcat(tail, "  ");
+        strcat(tail, fields[i]);
+    }
+    const size_t gap = rest - strlen(tail);
+    if (gap >= SHORTEST + 3) {
+        const int length = gap - 3 > LONGEST ? LONGEST : (int)gap - 3;
+        const int full = (int)(share * length);
+        memcpy(bar, " [", 2);
+        memset(bar + 2, '.', (size_t)length);
+        memset(bar + 2, '#', (size_t)full);
+        bar[2 + length] = ']';
+    }
+    strcat(line, bar);
+    strcat(line, tail);
+    say_status(line);
+}
+
 static int columns_of(int stream)
 {
     const char *terminal = getenv("TERM");

@@ -26,6 +26,11 @@ void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * NULL removes it. */
 void say_status(const char *line);
 
+/* Draws a status line "<head>  45% [###....]  <field>  <field>". `share` is from 0 to 1. A field that
+ * is empty or has no room is left out, the bar gets what they leave, and where there is no room for
+ * the head nothing is drawn. */
+void say_bar(const char *head, double share, const char *const *fields, int count);
+
 /* Columns of the terminal on standard error; 0 when it is none that a line can be redrawn on. */
 int say_width(void);
 
