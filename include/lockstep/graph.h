@@ -34,10 +34,14 @@ LKS_API lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...) LK
  * How parameters start. With fan_in and fan_out as PyTorch counts them (conv2d: kernel area times
  * in channels per group, or times filters; dense: columns or rows):
  *   DEFAULT          PyTorch's for the layer: weight and bias uniform in +-1/sqrt(fan_in)
- *   ZEROS, ONES
- *   KAIMING_UNIFORM  +-sqrt(6/fan_in), for relu
- *   KAIMING_NORMAL   sqrt(2/fan_in) * normal, for relu
+ *   ZEROS, ONES, CONSTANT
+ *   KAIMING_UNIFORM  +-sqrt(6 / ((1 + slope^2) fan_in)), for relu
+ *   KAIMING_NORMAL   sqrt(2 / ((1 + slope^2) fan_in)) * normal, for relu
+ *   XAVIER_UNIFORM   +-gain * sqrt(6 / (fan_in + fan_out))
+ *   XAVIER_NORMAL    gain * sqrt(2 / (fan_in + fan_out)) * normal
  *   UNIFORM, NORMAL  +-scale, or scale * normal
+ *   IDENTITY         of weights: the layer passes its input on as it is, as far as it has channels
+ *                    for it (PyTorch's eye_ for dense, dirac_ with the layer's groups for conv2d)
  * A bias is DEFAULT unless its own init says otherwise.
  */
 typedef enum lks_init_kind {
@@ -48,11 +52,18 @@ typedef enum lks_init_kind {
     LKS_INIT_NORMAL,
     LKS_INIT_KAIMING_UNIFORM,
     LKS_INIT_KAIMING_NORMAL,
+    LKS_INIT_XAVIER_UNIFORM,
+    LKS_INIT_XAVIER_NORMAL,
+    LKS_INIT_CONSTANT,
+    LKS_INIT_IDENTITY,
 } lks_init_kind;
 
 typedef struct lks_init {
     lks_init_kind kind;
     float scale;  /* UNIFORM, NORMAL: required there, unused elsewhere */
+    float value;  /* CONSTANT */
+    float gain;   /* XAVIER: default 1 */
+    float slope;  /* KAIMING: of the leaky relu behind the layer; default 0, relu */
     bool fan_out; /* KAIMING: fan_out instead of fan_in */
 } lks_init;
 

@@ -28,6 +28,7 @@ typedef struct lki_param { /* trained, f32, PyTorch's shape and order */
     lks_shape shape;
     lks_init init;
     int64_t fan_in, fan_out;
+    int64_t groups; /* IDENTITY: of conv2d; 0 counts as 1 */
 } lki_param;
 
 typedef struct lki_buffer { /* kept with the parameters, not trained */

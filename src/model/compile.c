@@ -1,10 +1,8 @@
 /* Compile a model: check the question, compile the program, make parameters and workers. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "base/tree.h"
 #include "model/model.h"
 
@@ -98,6 +96,7 @@ static lks_status add_weights(lks_model *model, const lki_node *node, int s)
                                .init = param->init,
                                .fan_in = param->fan_in,
                                .fan_out = param->fan_out,
+                               .groups = param->groups,
                                .stage = s,
                                .index = i,
                                .offset = -1};
@@ -184,40 +183,6 @@ static lks_status allocate_buffers(lks_model *model)
     return LKS_OK;
 }
 
-static void initialise(const lks_model *model, lki_weight *weight)
-{
-    const uint64_t key = lki_random_key(model->context->opts.seed, "init", weight->name);
-    const double fan = (double)(weight->init.fan_out ? weight->fan_out : weight->fan_in);
-    double scale = (double)weight->init.scale;
-    switch (weight->init.kind) {
-    case LKS_INIT_ZEROS:
-        scale = 0;
-        break;
-    case LKS_INIT_ONES:
-        scale = 1;
-        break;
-    case LKS_INIT_DEFAULT:
-        scale = 1.0 / sqrt((double)weight->fan_in);
-        break;
-    case LKS_INIT_KAIMING_UNIFORM:
-        scale = sqrt(6.0 / fan);
-        break;
-    case LKS_INIT_KAIMING_NORMAL:
-        scale = sqrt(2.0 / fan);
-        break;
-    case LKS_INIT_UNIFORM:
-    case LKS_INIT_NORMAL:
-        break;
-    }
-    if (weight->init.kind == LKS_INIT_NORMAL || weight->init.kind == LKS_INIT_KAIMING_NORMAL)
-        lki_random_normal(key, weight->count, weight->value);
-    else if (weight->init.kind == LKS_INIT_ZEROS || weight->init.kind == LKS_INIT_ONES)
-        for (int64_t i = 0; i < weight->count; i++) weight->value[i] = 1.0f;
-    else
-        lki_random_uniform(key, weight->count, weight->value);
-    for (int64_t i = 0; i < weight->count; i++) weight->value[i] *= (float)scale;
-}
-
 /* Slots for sums of gradients: as many as the worker's part of the tree needs at most. */
 static lks_status make_worker(lks_model *model, lki_worker *worker, int64_t stats)
 {
@@ -289,7 +254,7 @@ static lks_status build(lks_model *model, const lks_graph *graph, const lks_mode
     LKI_TRY(list_weights(model));
     LKI_TRY(allocate_parameters(model));
     LKI_TRY(allocate_buffers(model));
-    for (int w = 0; w < model->weights; w++) initialise(model, &model->weight[w]);
+    for (int w = 0; w < model->weights; w++) lki_initialise(model, &model->weight[w]);
     LKI_TRY(lki_state_list(model));
     return make_workers(model);
 }

@@ -30,9 +30,9 @@ typedef struct lki_weight { /* a parameter of the model */
     lks_shape shape;
     int64_t count;
     lks_init init;
-    int64_t fan_in, fan_out;
-    int stage, index; /* program->stage[stage].param[index] */
-    int64_t offset;   /* by replica: first float in a gradient array; by rows: -1 */
+    int64_t fan_in, fan_out, groups; /* as in lki_param */
+    int stage, index;                /* program->stage[stage].param[index] */
+    int64_t offset;                  /* by replica: first float in a gradient array; by rows: -1 */
     float *value;
     float *state[LKI_MAX_STATES];
     float *gradient; /* after lks_model_gradient(); else NULL */
@@ -114,6 +114,9 @@ struct lks_model {
 void lki_model_job(void *model, int worker);
 /* Runs it; the first worker's failure, in order of replicas, becomes this thread's. */
 lks_status lki_model_run(lks_model *model, lki_mode mode);
+
+/* initialise.c: the parameter's first values, a function of seed and name alone. */
+void lki_initialise(const lks_model *model, lki_weight *weight);
 
 /* reduce.c */
 void lki_sum_begin(lki_worker *worker);

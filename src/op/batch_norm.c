@@ -36,8 +36,16 @@ static lks_status infer(lki_node *node)
                         LKI_NODE(node), (double)opts->epsilon);
     node->out.shape = *in;
     channels = LKS_SHAPE(in->dim[in->ndim - 1]);
-    node->param[0] = (lki_param){"weight", channels, {.kind = LKS_INIT_ONES}, 1, 1};
-    node->param[1] = (lki_param){"bias", channels, {.kind = LKS_INIT_ZEROS}, 1, 1};
+    node->param[0] = (lki_param){.suffix = "weight",
+                                 .shape = channels,
+                                 .init.kind = LKS_INIT_ONES,
+                                 .fan_in = 1,
+                                 .fan_out = 1};
+    node->param[1] = (lki_param){.suffix = "bias",
+                                 .shape = channels,
+                                 .init.kind = LKS_INIT_ZEROS,
+                                 .fan_in = 1,
+                                 .fan_out = 1};
     node->param_count = 2;
     node->buffer[0] = (lki_buffer){"running_mean", LKS_F32, channels, 0.0f};
     node->buffer[1] = (lki_buffer){"running_var", LKS_F32, channels, 1.0f};

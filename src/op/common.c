@@ -72,7 +72,7 @@ lks_status lki_check_init(const lki_node *node, const char *attribute, const lks
 {
     const bool scaled = init->kind == LKS_INIT_UNIFORM || init->kind == LKS_INIT_NORMAL;
 
-    if ((unsigned)init->kind > LKS_INIT_KAIMING_NORMAL)
+    if ((unsigned)init->kind > LKS_INIT_IDENTITY)
         return LKI_FAIL(LKS_E_INVALID, "%s '%s': %s is %d, which is no kind of initialisation",
                         LKI_NODE(node), attribute, (int)init->kind);
     if (scaled && !(init->scale > 0.0f && isfinite(init->scale)))
@@ -80,6 +80,19 @@ lks_status lki_check_init(const lki_node *node, const char *attribute, const lks
             LKS_E_INVALID,
             "%s '%s': %s has scale %g, expected a positive number for uniform or normal",
             LKI_NODE(node), attribute, (double)init->scale);
+    if (!isfinite(init->value))
+        return LKI_FAIL(LKS_E_INVALID, "%s '%s': %s has value %g, expected a finite number",
+                        LKI_NODE(node), attribute, (double)init->value);
+    if (!(init->gain >= 0.0f && isfinite(init->gain)))
+        return LKI_FAIL(LKS_E_INVALID, "%s '%s': %s has gain %g, expected a positive number",
+                        LKI_NODE(node), attribute, (double)init->gain);
+    if (!isfinite(init->slope))
+        return LKI_FAIL(LKS_E_INVALID, "%s '%s': %s has slope %g, expected a finite number",
+                        LKI_NODE(node), attribute, (double)init->slope);
+    if (init->kind == LKS_INIT_IDENTITY && strcmp(attribute, "bias_init") == 0)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': bias_init is identity, which is for weights; use zeros",
+                        LKI_NODE(node));
     return LKS_OK;
 }
 
@@ -142,14 +155,20 @@ void lki_print(char *buffer, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
+/* As few digits as give the same float back. */
+static void shortest(char text[32], float value)
+{
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, 32, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+}
+
 void lki_print_float(char *buffer, size_t size, const char *name, float value)
 {
     char text[32];
 
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
-    }
+    shortest(text, value);
     lki_print(buffer, size, "%s=%s", name, text);
 }
 
@@ -162,25 +181,53 @@ void lki_print_pair(char *buffer, size_t size, const char *name, const int64_t p
         lki_print(buffer, size, "%s=%lld", name, (long long)pair[0]);
 }
 
+/* The kind's one number that is not at its default; NAN: none. */
+static float init_number(const lks_init *init)
+{
+    switch (init->kind) {
+    case LKS_INIT_UNIFORM:
+    case LKS_INIT_NORMAL:
+        return init->scale;
+    case LKS_INIT_CONSTANT:
+        return init->value;
+    case LKS_INIT_KAIMING_UNIFORM:
+    case LKS_INIT_KAIMING_NORMAL:
+        return init->slope != 0.0f ? init->slope : NAN;
+    case LKS_INIT_XAVIER_UNIFORM:
+    case LKS_INIT_XAVIER_NORMAL:
+        return init->gain != 0.0f && init->gain != 1.0f ? init->gain : NAN;
+    case LKS_INIT_DEFAULT:
+    case LKS_INIT_ZEROS:
+    case LKS_INIT_ONES:
+    case LKS_INIT_IDENTITY:
+        break;
+    }
+    return NAN;
+}
+
 void lki_print_init(char *buffer, size_t size, const char *name, const lks_init *init)
 {
     static const char *const kinds[] = {
         [LKS_INIT_ZEROS] = "zeros",
         [LKS_INIT_ONES] = "ones",
-        [LKS_INIT_UNIFORM] = "uniform:",
-        [LKS_INIT_NORMAL] = "normal:",
+        [LKS_INIT_UNIFORM] = "uniform",
+        [LKS_INIT_NORMAL] = "normal",
         [LKS_INIT_KAIMING_UNIFORM] = "kaiming_uniform",
         [LKS_INIT_KAIMING_NORMAL] = "kaiming_normal",
+        [LKS_INIT_XAVIER_UNIFORM] = "xavier_uniform",
+        [LKS_INIT_XAVIER_NORMAL] = "xavier_normal",
+        [LKS_INIT_CONSTANT] = "constant",
+        [LKS_INIT_IDENTITY] = "identity",
     };
     const bool kaiming = init->kind == LKS_INIT_KAIMING_UNIFORM ||
                          init->kind == LKS_INIT_KAIMING_NORMAL;
+    const float number = init_number(init);
+    char text[32] = "";
 
     if (init->kind == LKS_INIT_DEFAULT) return;
-    if (init->kind == LKS_INIT_UNIFORM || init->kind == LKS_INIT_NORMAL)
-        lki_print(buffer, size, "%s=%s%.9g", name, kinds[init->kind], (double)init->scale);
-    else
-        lki_print(buffer, size, "%s=%s%s", name, kinds[init->kind],
-                  kaiming && init->fan_out ? ":fan_out" : "");
+    if (!isnan(number)) shortest(text, number);
+    lki_print(buffer, size, "%s=%s%s%s%s", name, kinds[init->kind], text[0] != '\0' ? ":" : "",
+              text, kaiming && init->fan_out ? ":fan_out" : "");
 }
 
 void lki_print_nothing(const lki_node *node, char *buffer, size_t size)

@@ -48,7 +48,8 @@ void lki_print_float(char *buffer, size_t size, const char *name, float value);
 /* "padding=1" or "padding=1x2"; nothing where both are `standard`. */
 void lki_print_pair(char *buffer, size_t size, const char *name, const int64_t pair[2],
                     int64_t standard);
-/* "weight_init=kaiming_normal:fan_out", "bias_init=uniform:0.1"; nothing where DEFAULT. */
+/* "weight_init=kaiming_normal:0.01:fan_out", "bias_init=uniform:0.1": the kind, its number where it
+ * has one (slope, gain and value too) that is not the default; nothing where DEFAULT. */
 void lki_print_init(char *buffer, size_t size, const char *name, const lks_init *init);
 /* For operations without attributes. */
 void lki_print_nothing(const lki_node *node, char *buffer, size_t size);

@@ -18,7 +18,8 @@ static lks_status infer_parameters(lki_node *node, const lks_conv2d_opts *opts, 
                                  .shape = weight,
                                  .init = opts->weight_init,
                                  .fan_in = per_group * area,
-                                 .fan_out = opts->filters * area};
+                                 .fan_out = opts->filters * area,
+                                 .groups = opts->groups};
     node->param[1] = (lki_param){.suffix = "bias",
                                  .shape = LKS_SHAPE(opts->filters),
                                  .init = opts->bias_init,

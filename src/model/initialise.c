@@ -1,0 +1,92 @@
+/* How parameters start: graph.h has the kinds, random.h the numbers. */
+#include <math.h>
+
+#include "base/random.h"
+#include "model/model.h"
+
+/* What numbers in [-1, 1), or normal ones, are multiplied by. */
+static double scale_of(const lki_weight *weight)
+{
+    const lks_init *init = &weight->init;
+    const double fan = (double)(init->fan_out ? weight->fan_out : weight->fan_in);
+    const double both = (double)weight->fan_in + (double)weight->fan_out;
+    const double slope = (double)init->slope;
+    const double gain = init->gain != 0.0f ? (double)init->gain : 1.0;
+
+    switch (init->kind) {
+    case LKS_INIT_DEFAULT:
+        return 1.0 / sqrt((double)weight->fan_in);
+    case LKS_INIT_KAIMING_UNIFORM:
+        return sqrt(6.0 / ((1.0 + slope * slope) * fan));
+    case LKS_INIT_KAIMING_NORMAL:
+        return sqrt(2.0 / ((1.0 + slope * slope) * fan));
+    case LKS_INIT_XAVIER_UNIFORM:
+        return gain * sqrt(6.0 / both);
+    case LKS_INIT_XAVIER_NORMAL:
+        return gain * sqrt(2.0 / both);
+    case LKS_INIT_UNIFORM:
+    case LKS_INIT_NORMAL:
+        return (double)init->scale;
+    case LKS_INIT_ZEROS:
+    case LKS_INIT_ONES:
+    case LKS_INIT_CONSTANT:
+    case LKS_INIT_IDENTITY:
+        break;
+    }
+    return 1.0;
+}
+
+static void fill(lki_weight *weight, float value)
+{
+    for (int64_t i = 0; i < weight->count; i++) weight->value[i] = value;
+}
+
+/* Output d of each group is input d of the group, read at the middle of the kernel (after it where
+ * its size is even). */
+static void identity(lki_weight *weight)
+{
+    const int64_t *dim = weight->shape.dim;
+    const bool image = weight->shape.ndim == 4;
+    const int64_t area = image ? dim[2] * dim[3] : 1;
+    const int64_t middle = image ? dim[2] / 2 * dim[3] + dim[3] / 2 : 0;
+    const int64_t groups = weight->groups != 0 ? weight->groups : 1;
+    const int64_t outputs = dim[0] / groups, inputs = dim[1];
+
+    fill(weight, 0.0f);
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t d = 0; d < outputs && d < inputs; d++)
+            weight->value[((g * outputs + d) * inputs + d) * area + middle] = 1.0f;
+}
+
+void lki_initialise(const lks_model *model, lki_weight *weight)
+{
+    const uint64_t key = lki_random_key(model->context->opts.seed, "init", weight->name);
+    const float scale = (float)scale_of(weight);
+
+    switch (weight->init.kind) {
+    case LKS_INIT_ZEROS:
+        fill(weight, 0.0f);
+        return;
+    case LKS_INIT_ONES:
+        fill(weight, 1.0f);
+        return;
+    case LKS_INIT_CONSTANT:
+        fill(weight, weight->init.value);
+        return;
+    case LKS_INIT_IDENTITY:
+        identity(weight);
+        return;
+    case LKS_INIT_NORMAL:
+    case LKS_INIT_KAIMING_NORMAL:
+    case LKS_INIT_XAVIER_NORMAL:
+        lki_random_normal(key, weight->count, weight->value);
+        break;
+    case LKS_INIT_DEFAULT:
+    case LKS_INIT_UNIFORM:
+    case LKS_INIT_KAIMING_UNIFORM:
+    case LKS_INIT_XAVIER_UNIFORM:
+        lki_random_uniform(key, weight->count, weight->value);
+        break;
+    }
+    for (int64_t i = 0; i < weight->count; i++) weight->value[i] *= scale;
+}
