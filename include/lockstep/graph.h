@@ -130,13 +130,31 @@ typedef struct lks_batch_norm_opts {
 LKS_API lks_tensor *lks_batch_norm(lks_graph *graph, lks_tensor *x,
                                    const lks_batch_norm_opts *opts);
 
+/*
+ * Layer normalisation: each sample by itself, over its last `dims` dimensions; parameters weight
+ * (ones) and bias (zeros) with these dimensions' shape. As activations are height, width, channels,
+ * dims = 1 normalises the channels of each pixel. Over a whole image (dims = 3) the parameters are
+ * [channels][height][width], those of PyTorch's LayerNorm([C, H, W]), which gives the same result; so
+ * does LayerNorm([features]) behind lks_flatten().
+ */
+typedef struct lks_layer_norm_opts {
+    const char *name;
+    int dims;       /* default 1 */
+    float epsilon;  /* default 1e-5 */
+    bool no_affine; /* no weight, no bias */
+} lks_layer_norm_opts;
+LKS_API lks_tensor *lks_layer_norm(lks_graph *graph, lks_tensor *x,
+                                   const lks_layer_norm_opts *opts);
+
 /* Max pooling: padding never wins; ties go to the first in row order. Average pooling: padded
- * pixels count as zeros (PyTorch's count_include_pad). Padding is at most half the kernel. */
+ * pixels count as zeros, unless they are excluded (PyTorch's count_include_pad=False): then the sum is
+ * divided by the number of the window's pixels in the image. Padding is at most half the kernel. */
 typedef struct lks_pool_opts {
     const char *name;
-    int64_t kernel[2];  /* required */
-    int64_t stride[2];  /* default: the kernel */
-    int64_t padding[2]; /* default 0 */
+    int64_t kernel[2];    /* required */
+    int64_t stride[2];    /* default: the kernel */
+    int64_t padding[2];   /* default 0 */
+    bool exclude_padding; /* avg_pool only */
 } lks_pool_opts;
 LKS_API lks_tensor *lks_max_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
 LKS_API lks_tensor *lks_avg_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
@@ -144,6 +162,8 @@ LKS_API lks_tensor *lks_global_avg_pool(lks_graph *graph, lks_tensor *x); /* h,w
 
 LKS_API lks_tensor *lks_relu(lks_graph *graph, lks_tensor *x);
 LKS_API lks_tensor *lks_add(lks_graph *graph, lks_tensor *a, lks_tensor *b); /* equal shapes */
+/* The channels (the last dimension) of a, then those of b; other dimensions are equal. */
+LKS_API lks_tensor *lks_concat(lks_graph *graph, lks_tensor *a, lks_tensor *b);
 LKS_API lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x); /* x has one dimension */
 
 /* One dimension, in channel, row, column order: what PyTorch's parameters expect. */

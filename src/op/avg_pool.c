@@ -1,4 +1,4 @@
-/* avg_pool: the mean of each window; padded pixels count as zeros. */
+/* avg_pool: the mean of each window; padded pixels count as zeros, or not at all. */
 #include "op/pool.h"
 
 const lki_op lki_op_avg_pool = {

@@ -9,11 +9,13 @@
     X(CONV2D, conv2d)                                                                              \
     X(DENSE, dense)                                                                                \
     X(BATCH_NORM, batch_norm)                                                                      \
+    X(LAYER_NORM, layer_norm)                                                                      \
     X(MAX_POOL, max_pool)                                                                          \
     X(AVG_POOL, avg_pool)                                                                          \
     X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
     X(RELU, relu)                                                                                  \
     X(ADD, add)                                                                                    \
+    X(CONCAT, concat)                                                                              \
     X(FLATTEN, flatten)                                                                            \
     X(DROPOUT, dropout)                                                                            \
     X(LOG_SOFTMAX, log_softmax)                                                                    \

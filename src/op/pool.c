@@ -7,6 +7,11 @@ lks_status lki_pool_infer(lki_node *node)
     int64_t out[2];
 
     LKI_TRY(lki_check_image(node));
+    if (opts->exclude_padding && node->op == LKI_OP_MAX_POOL)
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "%s '%s': exclude_padding is set, but padding never wins a maximum; drop it",
+            LKI_NODE(node));
     for (int i = 0; i < 2; i++) {
         lki_default(&opts->stride[i], opts->kernel[i]);
         /* The kernel's own sentence comes first where both are wrong. */
@@ -32,4 +37,5 @@ void lki_pool_print(const lki_node *node, char *buffer, size_t size)
     if (opts->stride[0] != opts->kernel[0] || opts->stride[1] != opts->kernel[1])
         lki_print_pair(buffer, size, "stride", opts->stride, 0);
     lki_print_pair(buffer, size, "padding", opts->padding, 0);
+    if (opts->exclude_padding) lki_print(buffer, size, "exclude_padding");
 }

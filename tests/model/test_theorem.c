@@ -8,7 +8,7 @@
 
 static const int WORKERS[] = {2, 3, 5, 6, 8};
 
-static const lkt_net NETS[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
+static const lkt_net NETS[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual, lkt_net_joined};
 enum { NET_COUNT = sizeof NETS / sizeof NETS[0] };
 
 static void check_equal(const lkt_run *one, const lkt_run *other, const char *what)
@@ -106,7 +106,8 @@ static void accumulation_is_replicas(void **state)
 static void a_sample_is_the_same_in_any_replica(void **state)
 {
     (void)state;
-    for (int n = 0; n < 2; n++) {
+    for (int n = 0; n < NET_COUNT; n++) {
+        if (NETS[n] == lkt_net_residual) continue;
         lkt_run run = {.device = "ref",
                        .net = NETS[n],
                        .samples = 61,

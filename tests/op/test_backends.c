@@ -156,24 +156,26 @@ static void convolutions_agree_with_ref(void **state)
     }
 }
 
-/* One tensor as both inputs of an addition: the second gradient is added to the first. */
-static void adding_a_tensor_to_itself_doubles(void **state)
+/* One tensor as both inputs of add or concat: the second gradient is added to the first. */
+static void a_tensor_may_be_both_inputs(void **state)
 {
-    lkt_random random = lkt_random_make("adding_a_tensor_to_itself_doubles", 3);
+    enum { N = 37 };
+    lkt_random random = lkt_random_make("a_tensor_may_be_both_inputs", 3);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        const lki_kernel *kernel = lki_backends[b]->kernels[LKI_OP_ADD];
+    for (int k = 0; lki_backends[k / 2] != NULL; k++) {
+        const bool join = k % 2 == 1;
+        const lki_kernel *kernel = lki_backends[k / 2]->kernels[join ? LKI_OP_CONCAT : LKI_OP_ADD];
         lkt_case c;
         lkt_stage stage;
 
         lkt_case_begin(&c);
-        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(37)});
-        lks_tensor *y = lks_add(c.graph, x, x);
+        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(N)});
+        lks_tensor *y = join ? lks_concat(c.graph, x, x) : lks_add(c.graph, x, x);
         lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
         lkt_stage_open(&c, kernel, &c.chain, 1, 0, &stage);
-        float *out = lkt_case_memory(&c, 37 * sizeof *out);
-        float *d = lkt_case_memory(&c, 37 * sizeof *d);
+        float *out = lkt_case_memory(&c, 2 * N * sizeof *out);
+        float *d = lkt_case_memory(&c, N * sizeof *d);
         const lki_args args = {.count = 1,
                                .training = true,
                                .in = {c.in[0], c.in[0]},
@@ -187,12 +189,49 @@ static void adding_a_tensor_to_itself_doubles(void **state)
                                .workspace = stage.workspace};
         LKT_OK(kernel->forward(stage.plan, &args));
         LKT_OK(kernel->backward(stage.plan, &args));
-        for (int i = 0; i < 37; i++) {
-            assert_true(out[i] == 2.0f * ((const float *)c.in[0])[i]);
-            assert_true(d[i] == 2.0f * c.d_out[i]);
+        for (int i = 0; i < N; i++) {
+            const float value = ((const float *)c.in[0])[i];
+
+            assert_true(out[i] == (join ? value : 2.0f * value));
+            assert_true(!join || out[N + i] == value);
+            assert_true(d[i] == c.d_out[i] + c.d_out[join ? N + i : i]);
         }
         lkt_stage_close(&stage);
         lkt_case_free(&c);
+    }
+}
+
+/* Layer norms as networks have them: rows longer than vectors and lanes, many rows, images. */
+static void layer_norms_agree_with_ref(void **state)
+{
+    static const struct {
+        lks_shape in;
+        lks_layer_norm_opts opts;
+    } list[] = {
+        {{1, {768}}, {0}},
+        {{1, {1001}}, {.no_affine = true}},
+        {{3, {14, 14, 96}}, {0}},
+        {{3, {14, 9, 33}}, {.dims = 3}},
+        {{3, {14, 9, 33}}, {.dims = 3, .no_affine = true}},
+        {{3, {1, 1, 40}}, {.dims = 3}},
+        {{3, {5, 31, 1}}, {.dims = 3}},
+        {{2, {50, 64}}, {.dims = 2}},
+        {{4, {3, 5, 7, 11}}, {.dims = 3}},
+    };
+    lkt_random random = lkt_random_make("layer_norms_agree_with_ref", 5);
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+            lkt_case c;
+
+            lkt_case_begin(&c);
+            lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = list[i].in});
+            lks_tensor *y = lks_layer_norm(c.graph, x, &list[i].opts);
+            lkt_case_end(&c, y, y, lkt_random_from(&random, 1, 5), LKT_RANDOM, &random);
+            run_case(&c, lki_backends[b], &random);
+            lkt_case_free(&c);
+        }
     }
 }
 
@@ -225,7 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_agree_with_ref),
         cmocka_unit_test(convolutions_agree_with_ref),
-        cmocka_unit_test(adding_a_tensor_to_itself_doubles),
+        cmocka_unit_test(a_tensor_may_be_both_inputs),
+        cmocka_unit_test(layer_norms_agree_with_ref),
         cmocka_unit_test(relu_of_nan_is_zero),
     };
 

@@ -74,7 +74,21 @@ static lks_tensor *build_pool(lks_graph *g, lks_tensor *x, const json_t *test, b
     pair(test, "kernel", opts.kernel);
     pair(test, "stride", opts.stride);
     pair(test, "padding", opts.padding);
+    opts.exclude_padding = json_is_true(json_object_get(test, "exclude_padding"));
     return max ? lks_max_pool(g, x, &opts) : lks_avg_pool(g, x, &opts);
+}
+
+/* The second tensor is made by a layer that gives the channels; its values are set as an input's. */
+static lks_tensor *build_concat(lks_graph *g, lks_tensor *x, const json_t *test)
+{
+    const int64_t channels = integer(test, "channels");
+    lks_tensor *y;
+
+    if (lks_tensor_shape(x).ndim == 1)
+        y = lks_dense(g, x, &(lks_dense_opts){.units = channels});
+    else
+        y = lks_conv2d(g, x, &(lks_conv2d_opts){.filters = channels, .kernel = {1, 1}});
+    return lks_concat(g, x, y);
 }
 
 static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
@@ -97,6 +111,13 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
         return lks_batch_norm(g, x,
                               &(lks_batch_norm_opts){.momentum = number(test, "momentum"),
                                                      .epsilon = number(test, "epsilon")});
+    if (strcmp(op, "layer_norm") == 0)
+        return lks_layer_norm(
+            g, x,
+            &(lks_layer_norm_opts){.dims = (int)integer(test, "dims"),
+                                   .epsilon = number(test, "epsilon"),
+                                   .no_affine = json_is_true(json_object_get(test, "no_affine"))});
+    if (strcmp(op, "concat") == 0) return build_concat(g, x, test);
     if (strcmp(op, "max_pool") == 0) return build_pool(g, x, test, true);
     if (strcmp(op, "avg_pool") == 0) return build_pool(g, x, test, false);
     if (strcmp(op, "global_avg_pool") == 0) return lks_global_avg_pool(g, x);
@@ -203,6 +224,9 @@ static void operations_match_pytorch(void **state)
             if (c.training)
                 compare(&c, backend, "the input's gradient", json_object_get(test, "d_in"),
                         found.d_in[0], bound.d_in[0], lkt_in_elements(&c, 0));
+            if (json_object_get(test, "d_in_1") != NULL)
+                compare(&c, backend, "the second input's gradient", json_object_get(test, "d_in_1"),
+                        found.d_in[1], bound.d_in[1], lkt_in_elements(&c, 1));
             for (int i = 0; c.training && i < lkt_first(&c)->param_count; i++)
                 compare(&c, backend, "a parameter's gradient",
                         json_array_get(json_object_get(test, "d_param"), (size_t)i),

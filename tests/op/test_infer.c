@@ -172,8 +172,85 @@ static void layers_with_parameters(void **state)
     assert_true(lki_op_get(LKI_OP_BATCH_NORM)->per_replica);
     y = lks_batch_norm(g, y, &(lks_batch_norm_opts){.momentum = 0.01f, .epsilon = 0.001f});
     expect_print(y, "momentum=0.01 epsilon=0.001");
+
+    y = lks_layer_norm(g, y, NULL);
+    expect_shape(y, "10");
+    expect_print(y, "");
+    expect_param(y, 0, "weight", "10", 1, 1);
+    expect_param(y, 1, "bias", "10", 1, 1);
+    assert_int_equal(y->node->param[0].init.kind, LKS_INIT_ONES);
+    assert_int_equal(y->node->param[1].init.kind, LKS_INIT_ZEROS);
+    assert_int_equal(y->node->stats, 0);
+    assert_false(lki_op_get(LKI_OP_LAYER_NORM)->per_replica);
+    y = lks_layer_norm(g, y, &(lks_layer_norm_opts){.epsilon = 0.001f, .no_affine = true});
+    expect_print(y, "epsilon=0.001 no_affine");
+    assert_int_equal(y->node->param_count, 0);
     LKT_OK(lks_graph_status(g));
     lks_graph_destroy(g);
+}
+
+static void initialisers_are_printed(void **state)
+{
+    static const struct {
+        lks_init init;
+        const char *print;
+    } list[] = {
+        {{.kind = LKS_INIT_DEFAULT}, "units=2"},
+        {{.kind = LKS_INIT_ONES}, "units=2 weight_init=ones"},
+        {{.kind = LKS_INIT_NORMAL, .scale = 0.1f}, "units=2 weight_init=normal:0.1"},
+        {{.kind = LKS_INIT_CONSTANT}, "units=2 weight_init=constant:0"},
+        {{.kind = LKS_INIT_CONSTANT, .value = -0.3f}, "units=2 weight_init=constant:-0.3"},
+        {{.kind = LKS_INIT_KAIMING_UNIFORM}, "units=2 weight_init=kaiming_uniform"},
+        {{.kind = LKS_INIT_KAIMING_UNIFORM, .slope = 0.01f, .fan_out = true},
+         "units=2 weight_init=kaiming_uniform:0.01:fan_out"},
+        {{.kind = LKS_INIT_XAVIER_UNIFORM, .gain = 1.0f}, "units=2 weight_init=xavier_uniform"},
+        {{.kind = LKS_INIT_XAVIER_NORMAL, .gain = 1.4f}, "units=2 weight_init=xavier_normal:1.4"},
+        {{.kind = LKS_INIT_IDENTITY}, "units=2 weight_init=identity"},
+    };
+    lks_graph *g = NULL;
+
+    (void)state;
+    LKT_OK(lks_graph_create(&g, context));
+    lks_tensor *x = input(g, LKS_SHAPE(3));
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        lks_tensor *y = lks_dense(g, x, &(lks_dense_opts){.units = 2, .weight_init = list[i].init});
+        LKT_OK(lks_graph_status(g));
+        expect_print(y, list[i].print);
+    }
+    lks_graph_destroy(g);
+}
+
+/* The last dimensions' shape; of a whole image PyTorch's. */
+static void shapes_of_layer_norm(void **state)
+{
+    static const struct {
+        lks_shape in;
+        int dims;
+        const char *print, *parameters;
+    } list[] = {
+        {{3, {4, 6, 3}}, 1, "", "3"},
+        {{3, {4, 6, 3}}, 2, "dims=2", "6x3"},
+        {{3, {4, 6, 3}}, 3, "dims=3", "3x4x6"},
+        {{4, {2, 4, 6, 3}}, 3, "dims=3", "4x6x3"},
+        {{4, {2, 4, 6, 3}}, 4, "dims=4", "2x4x6x3"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        lks_graph *g = NULL;
+        char before[64], after[64];
+
+        LKT_OK(lks_graph_create(&g, context));
+        lks_tensor *x = lks_layer_norm(g, input(g, list[i].in),
+                                       &(lks_layer_norm_opts){.dims = list[i].dims});
+        LKT_OK(lks_graph_status(g));
+        assert_string_equal(lki_shape_print(&list[i].in, before, sizeof before),
+                            lki_shape_print(&x->shape, after, sizeof after));
+        expect_print(x, list[i].print);
+        for (int k = 0; k < 2; k++)
+            expect_param(x, k, k == 0 ? "weight" : "bias", list[i].parameters, 1, 1);
+        lks_graph_destroy(g);
+    }
 }
 
 static void layers_without_parameters(void **state)
@@ -192,6 +269,13 @@ static void layers_without_parameters(void **state)
     y = lks_avg_pool(g, x, &(lks_pool_opts){.kernel = {3, 3}, .stride = {1, 3}, .padding = {1, 1}});
     expect_shape(y, "9x3x5");
     expect_print(y, "kernel=3x3 stride=1x3 padding=1");
+    y = lks_avg_pool(
+        g, x, &(lks_pool_opts){.kernel = {2, 2}, .padding = {1, 1}, .exclude_padding = true});
+    expect_shape(y, "5x5x5");
+    expect_print(y, "kernel=2x2 padding=1 exclude_padding");
+    y = lks_concat(g, x, lks_concat(g, x, lks_relu(g, x)));
+    expect_shape(y, "9x8x15");
+    expect_print(y, "");
     y = lks_global_avg_pool(g, x);
     expect_shape(y, "5");
     expect_shape(lks_relu(g, x), "9x8x5");
@@ -283,6 +367,18 @@ BUILDER(global, lks_global_avg_pool(g, x))
 BUILDER(relu, lks_relu(g, x))
 BUILDER(flatten, lks_flatten(g, x))
 BUILDER(softmax, lks_log_softmax(g, x))
+BUILDER(join, lks_concat(g, x, lks_max_pool(g, x, &(lks_pool_opts){.kernel = {1, 2}})))
+BUILDER(join_flat, lks_concat(g, x, lks_flatten(g, x)))
+BUILDER(join_huge, lks_concat(g, x, lks_relu(g, x)))
+BUILDER(layer_dims, lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = 4}))
+BUILDER(layer_less, lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = -1}))
+BUILDER(layer_epsilon, lks_layer_norm(g, x, &(lks_layer_norm_opts){.epsilon = NAN}))
+BUILDER(pool_exclude, POOL(.kernel = {2, 2}, .exclude_padding = true))
+BUILDER(init_identity, DENSE(.units = 3, .bias_init = {.kind = LKS_INIT_IDENTITY}))
+BUILDER(init_value, DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_CONSTANT, .value = NAN}))
+BUILDER(init_gain, DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_XAVIER_NORMAL, .gain = -2}))
+BUILDER(init_slope,
+        DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_KAIMING_NORMAL, .slope = INFINITY}))
 BUILDER(sum, lks_add(g, x, lks_flatten(g, x)))
 BUILDER(drop_more, lks_dropout(g, x, &(lks_dropout_opts){.probability = 1.0f}))
 BUILDER(drop_less, lks_dropout(g, x, &(lks_dropout_opts){.probability = -0.1f}))
@@ -364,6 +460,22 @@ static const refusal refusals[] = {
     {softmax, IMAGE, 0, LKS_E_SHAPE, "log_softmax 'log_softmax_1': input has 3 dimensions"},
     {sum, IMAGE, 0, LKS_E_SHAPE,
      "add 'add_1': 'input_1' is 8x6x3, but 'flatten_1' is 144; shapes must be equal"},
+    {join, IMAGE, 0, LKS_E_SHAPE,
+     "concat 'concat_1': 'input_1' is 8x6x3, but 'max_pool_1' is 8x3x3; shapes must be equal but "
+     "for the last dimension, the channels"},
+    {join_flat, IMAGE, 0, LKS_E_SHAPE, "'input_1' is 8x6x3, but 'flatten_1' is 144"},
+    {join_huge, {1, {1 << 30}}, 0, LKS_E_SHAPE, "the output has more than 2147483647 elements"},
+    {layer_dims, IMAGE, 0, LKS_E_INVALID,
+     "layer_norm 'layer_norm_1': dims is 4, expected 1 to 3, the dimensions of input 'input_1'"},
+    {layer_less, IMAGE, 0, LKS_E_INVALID, "dims is -1, expected 1 to 3"},
+    {layer_epsilon, IMAGE, 0, LKS_E_INVALID, "epsilon is nan, expected a positive number"},
+    {pool_exclude, IMAGE, 0, LKS_E_INVALID,
+     "max_pool 'max_pool_1': exclude_padding is set, but padding never wins a maximum; drop it"},
+    {init_identity, VECTOR, 0, LKS_E_INVALID,
+     "dense 'dense_1': bias_init is identity, which is for weights; use zeros"},
+    {init_value, VECTOR, 0, LKS_E_INVALID, "weight_init has value nan, expected a finite number"},
+    {init_gain, VECTOR, 0, LKS_E_INVALID, "weight_init has gain -2, expected a positive number"},
+    {init_slope, VECTOR, 0, LKS_E_INVALID, "weight_init has slope inf, expected a finite number"},
     {drop_more, VECTOR, 0, LKS_E_INVALID, "probability is 1, expected at least 0, less than 1"},
     {drop_less, VECTOR, 0, LKS_E_INVALID, "probability is -0.1, expected at least 0"},
     {drop_nan, VECTOR, 0, LKS_E_INVALID, "probability is nan, expected at least 0"},
@@ -429,6 +541,8 @@ int main(void)
         cmocka_unit_test(inputs_and_targets),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(layers_with_parameters),
+        cmocka_unit_test(shapes_of_layer_norm),
+        cmocka_unit_test(initialisers_are_printed),
         cmocka_unit_test(layers_without_parameters),
         cmocka_unit_test(printing_respects_the_room),
         cmocka_unit_test(wrong_attributes_are_refused),

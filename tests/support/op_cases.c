@@ -134,6 +134,7 @@ static lks_tensor *random_pool(lks_graph *graph, lks_tensor *x, lki_op_id op, bo
         opts.padding[i] = opts.padding[i] * 2 > opts.kernel[i] ? 0 : opts.padding[i];
         opts.stride[i] = chance(random, 2) ? 0 : PICK(random, 1, 2, 4);
     }
+    opts.exclude_padding = op == LKI_OP_AVG_POOL && !exact && chance(random, 2);
     return op == LKI_OP_MAX_POOL ? lks_max_pool(graph, x, &opts) : lks_avg_pool(graph, x, &opts);
 }
 
@@ -147,6 +148,32 @@ static lks_tensor *random_normalize(lks_graph *graph, lks_tensor *x, bool exact,
         opts.std[i] = exact ? 0.5f : (float)lkt_random_real(random, 0.1, 2.0);
     }
     return lks_normalize(graph, x, &opts);
+}
+
+static lks_tensor *random_layer_norm(lks_graph *graph, lks_tensor *x, lkt_random *random)
+{
+    return lks_layer_norm(
+        graph, x,
+        &(lks_layer_norm_opts){.dims = (int)lkt_random_from(random, 1, lks_tensor_shape(x).ndim),
+                               .epsilon = chance(random, 2) ? 0.0f : 0.125f,
+                               .no_affine = chance(random, 4)});
+}
+
+/* With a second tensor that has as many channels, or others. */
+static lks_tensor *random_concat(lks_graph *graph, lks_tensor *x, lkt_random *random)
+{
+    const int64_t channels = PICK(random, 1, 3, 8, 17);
+
+    switch (lks_tensor_shape(x).ndim) {
+    case 1:
+        return lks_concat(graph, x, lks_dense(graph, x, &(lks_dense_opts){.units = channels}));
+    case 3:
+        return lks_concat(
+            graph, x,
+            lks_conv2d(graph, x, &(lks_conv2d_opts){.filters = channels, .kernel = {1, 1}}));
+    default:
+        return lks_concat(graph, x, lks_relu(graph, x));
+    }
 }
 
 lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
@@ -170,6 +197,8 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
             graph, x,
             &(lks_batch_norm_opts){.epsilon = chance(random, 2) ? 0.0f : 0.125f,
                                    .momentum = (float)lkt_random_real(random, 0.01, 1.0)});
+    case LKI_OP_LAYER_NORM:
+        return random_layer_norm(graph, x, random);
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
         return random_pool(graph, x, op, exact, random);
@@ -179,6 +208,8 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         return lks_relu(graph, x);
     case LKI_OP_ADD:
         return lks_add(graph, x, lks_relu(graph, x)); /* two different tensors */
+    case LKI_OP_CONCAT:
+        return random_concat(graph, x, random);
     case LKI_OP_FLATTEN:
         return lks_flatten(graph, x);
     case LKI_OP_DROPOUT: {

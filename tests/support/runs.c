@@ -78,6 +78,23 @@ lks_tensor *lkt_net_residual(lks_graph *graph)
     return loss(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}));
 }
 
+lks_tensor *lkt_net_joined(lks_graph *graph)
+{
+    const lks_pool_opts average = {
+        .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .exclude_padding = true};
+    lks_tensor *x = image(graph);
+    x = lks_conv2d(graph, x, &(lks_conv2d_opts){.filters = 6, .kernel = {3, 3}});
+    lks_tensor *a = lks_relu(graph, lks_layer_norm(graph, x, NULL));
+    lks_tensor *b = lks_layer_norm(graph, x, &(lks_layer_norm_opts){.dims = 3});
+    x = lks_concat(graph, a, lks_avg_pool(graph, b, &average));
+    x = lks_conv2d(graph, x, &(lks_conv2d_opts){.filters = 8, .kernel = {3, 3}, .stride = {2, 2}});
+    x = lks_layer_norm(graph, x, &(lks_layer_norm_opts){.dims = 2, .no_affine = true});
+    x = lks_relu(graph, lks_layer_norm(graph, x, &(lks_layer_norm_opts){.dims = 2}));
+    x = lks_global_avg_pool(graph, lks_concat(graph, x, x));
+    x = lks_layer_norm(graph, x, NULL);
+    return loss(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}));
+}
+
 lkt_images lkt_images_make(int64_t samples)
 {
     lkt_images images = {.x = malloc((size_t)(samples * PIXELS)),

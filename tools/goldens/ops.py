@@ -60,6 +60,22 @@ def batch_norm(case, x, w, b):
                         f32(case.get("momentum", 0.1)), f32(case.get("epsilon", 1e-5)))
 
 
+def layer_norm(case, x, w=None, b=None):
+    """Over a whole image in PyTorch's own layout, over fewer dimensions channels last."""
+    dims = case.get("dims", 1)
+    last = x.dim() == 4 and dims < 3
+    y = from_torch(x) if last else x
+    y = F.layer_norm(y, y.shape[-dims:], w, b, f32(case.get("epsilon", 1e-5)))
+    return to_torch(y) if last else y
+
+
+def layer_norm_shapes(case):
+    if case.get("no_affine"):
+        return []
+    dims, shape = case.get("dims", 1), case["in"]
+    return [[shape[2], *shape[:2]] if dims == len(shape) == 3 else shape[-dims:]] * 2
+
+
 def running(case):
     channels = [case["in"][-1]]
     return values(channels, MEAN), values(channels, VARIANCE) / 2 + 0.75
@@ -67,6 +83,11 @@ def running(case):
 
 def pool_arguments(case):
     return case["kernel"], case.get("stride", case["kernel"]), case.get("padding", [0, 0])
+
+
+def avg_pool(case, x):
+    return F.avg_pool2d(x, *pool_arguments(case),
+                        count_include_pad=not case.get("exclude_padding", False))
 
 
 def labels(case):
@@ -82,10 +103,12 @@ OPERATIONS = {
     "conv2d": conv2d,
     "dense": lambda case, x, w, b: F.linear(x, w, b),
     "batch_norm": batch_norm,
+    "layer_norm": layer_norm,
     "max_pool": lambda case, x: F.max_pool2d(x, *pool_arguments(case)),
-    "avg_pool": lambda case, x: F.avg_pool2d(x, *pool_arguments(case)),
+    "avg_pool": avg_pool,
     "global_avg_pool": lambda case, x: F.adaptive_avg_pool2d(x, 1).flatten(1),
     "relu": lambda case, x: F.relu(x),
+    "concat": lambda case, x, y: torch.cat([x, y], 1),
     "flatten": lambda case, x: x.flatten(1),
     "log_softmax": lambda case, x: F.log_softmax(x, 1),
     "cross_entropy": lambda case, x: F.cross_entropy(
@@ -98,6 +121,11 @@ SHAPES = {  # of weight and bias
     "conv2d": conv2d_shapes,
     "dense": lambda case: ([case["units"], case["in"][0]], [case["units"]]),
     "batch_norm": lambda case: ([case["in"][-1]], [case["in"][-1]]),
+    "layer_norm": layer_norm_shapes,
+}
+
+SECOND = {  # of the second input
+    "concat": lambda case: [*case["in"][:-1], case["channels"]],
 }
 
 CASES = [
@@ -119,14 +147,23 @@ CASES = [
     {"op": "batch_norm", "count": 3, "in": [3, 2, 4]},
     {"op": "batch_norm", "count": 5, "in": [6], "momentum": 0.3, "epsilon": 0.01},
     {"op": "batch_norm", "count": 2, "in": [2, 3, 4], "eval": True},
+    {"op": "layer_norm", "count": 3, "in": [7]},
+    {"op": "layer_norm", "count": 2, "in": [3, 2, 4], "epsilon": 0.01},
+    {"op": "layer_norm", "count": 2, "in": [2, 3, 4], "dims": 2},
+    {"op": "layer_norm", "count": 2, "in": [3, 2, 4], "dims": 3},
+    {"op": "layer_norm", "count": 2, "in": [2, 3, 5], "dims": 3, "no_affine": True},
     {"op": "max_pool", "count": 2, "in": [6, 5, 3], "kernel": [2, 2]},
     {"op": "max_pool", "count": 1, "in": [7, 7, 2], "kernel": [3, 3], "stride": [2, 1],
      "padding": [1, 0]},
     {"op": "avg_pool", "count": 2, "in": [6, 5, 3], "kernel": [2, 2]},
     {"op": "avg_pool", "count": 1, "in": [7, 7, 2], "kernel": [3, 2], "stride": [2, 1],
      "padding": [1, 1]},
+    {"op": "avg_pool", "count": 1, "in": [7, 6, 2], "kernel": [3, 2], "stride": [2, 1],
+     "padding": [1, 1], "exclude_padding": True},
     {"op": "global_avg_pool", "count": 2, "in": [3, 5, 4]},
     {"op": "relu", "count": 2, "in": [17]},
+    {"op": "concat", "count": 2, "in": [3, 2, 4], "channels": 3},
+    {"op": "concat", "count": 3, "in": [5], "channels": 9},
     {"op": "flatten", "count": 2, "in": [3, 2, 4]},
     {"op": "log_softmax", "count": 3, "in": [10]},
     {"op": "cross_entropy", "count": 4, "in": [10]},
@@ -145,12 +182,17 @@ def run(case):
     if case.get("no_bias"):
         parameters.pop()
     given = parameters + [None] if case.get("no_bias") else parameters
-    out = from_torch(OPERATIONS[case["op"]](case, to_torch(x), *given))
+    others = []
+    if case["op"] in SECOND:
+        others.append(values([case["count"], *SECOND[case["op"]](case)], TARGET).requires_grad_())
+    out = from_torch(OPERATIONS[case["op"]](case, *map(to_torch, [x, *others]), *given))
     result = dict(case, out=numbers(out))
     if case.get("eval"):
         return result
     out.backward(values(out.shape, D_OUT))
     result["d_in"] = numbers(x.grad)
+    if others:
+        result["d_in_1"] = numbers(others[0].grad)
     result["d_param"] = [numbers(p.grad) for p in parameters]
     if case["op"] == "batch_norm":
         mean, variance = running(case)

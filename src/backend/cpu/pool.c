@@ -34,6 +34,7 @@ static lks_status plan_pool(lki_plan *plan)
             s->stride[i] = opts->stride[i];
             s->padding[i] = opts->padding[i];
         }
+        s->exclude_padding = opts->exclude_padding;
     }
     return lki_cpu_plan_start(plan);
 }

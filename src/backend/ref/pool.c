@@ -42,6 +42,13 @@ static window window_at(const pool *p, int64_t oy, int64_t ox)
     return w;
 }
 
+/* What an average divides by. */
+static double divisor(const pool *p, window w)
+{
+    return (double)(p->opts.exclude_padding ? (w.y_end - w.y) * (w.x_end - w.x)
+                                            : p->opts.kernel[0] * p->opts.kernel[1]);
+}
+
 /* The element of the sample that wins channel c of the window: the first of the largest. A NaN
  * wins only where it comes first. */
 static int64_t largest(const pool *p, const float *in, window w, int64_t c)
@@ -110,7 +117,6 @@ static lks_status avg_forward(const lki_plan *plan_, const lki_args *args)
 {
     const pool *p = (const pool *)plan_;
     const int64_t elements = lki_ref_in(plan_), outputs = lki_ref_out(plan_);
-    const double area = (double)(p->opts.kernel[0] * p->opts.kernel[1]);
     float *out = args->out;
 
     for (int64_t i = 0; i < args->count * outputs; i++) {
@@ -123,7 +129,7 @@ static lks_status avg_forward(const lki_plan *plan_, const lki_args *args)
             for (int64_t x = w.x; x < w.x_end; x++)
                 sum += (double)in[(y * p->width + x) * p->channels + i % p->channels];
         }
-        out[i] = (float)(sum / area);
+        out[i] = (float)(sum / divisor(p, w));
     }
     return LKS_OK;
 }
@@ -132,7 +138,6 @@ static lks_status avg_backward(const lki_plan *plan_, const lki_args *args)
 {
     const pool *p = (const pool *)plan_;
     const int64_t elements = lki_ref_in(plan_), outputs = lki_ref_out(plan_);
-    const double area = (double)(p->opts.kernel[0] * p->opts.kernel[1]);
     double *d_in = args->workspace;
 
     if (args->d_in[0] == NULL) return LKS_OK;
@@ -141,7 +146,7 @@ static lks_status avg_backward(const lki_plan *plan_, const lki_args *args)
         for (int64_t i = 0; i < outputs; i++) {
             const int64_t at = i / p->channels;
             const window w = window_at(p, at / p->columns, at % p->columns);
-            const double g = (double)args->d_out[n * outputs + i] / area;
+            const double g = (double)args->d_out[n * outputs + i] / divisor(p, w);
 
             for (int64_t y = w.y; y < w.y_end; y++) {
                 for (int64_t x = w.x; x < w.x_end; x++)

@@ -40,6 +40,17 @@ static void relu_backward(int64_t count, const float *out, const float *d_out, f
     }
 }
 
+static void move(int64_t rows, int64_t columns, const float *in, int64_t in_stride, float *out,
+                 int64_t out_stride, bool adds)
+{
+    for (int64_t r = 0; r < rows; r++, in += in_stride, out += out_stride)
+        FOR_VECTORS(i, n, columns)
+        {
+            const vf x = vf_get(in + i, n);
+            vf_put(out + i, adds ? vf_get(out + i, n) + x : x, n);
+        }
+}
+
 static void transpose(int64_t rows, int64_t columns, const float *in, float *out, bool adds)
 {
     const int64_t whole_rows = rows - rows % 4, whole_columns = columns - columns % 4;
@@ -60,5 +71,6 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .pass = pass,
     .relu = relu,
     .relu_backward = relu_backward,
+    .move = move,
     .transpose = transpose,
 };

@@ -88,12 +88,18 @@ static void max_backward(const lki_pool_shape *s, const uint16_t *where, const f
         }
 }
 
+INLINE vf divisor(const lki_pool_shape *s, const window *w)
+{
+    return vf_set((float)(s->exclude_padding ? (w->ky1 - w->ky0) * (w->kx1 - w->kx0)
+                                             : s->kernel[0] * s->kernel[1]));
+}
+
 static void mean_forward(const lki_pool_shape *s, const float *in, float *out)
 {
-    const vf area = vf_set((float)(s->kernel[0] * s->kernel[1]));
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
             const window w = window_at(s, oy, ox);
+            const vf area = divisor(s, &w);
             float *to = out + (oy * s->out_columns + ox) * s->channels;
             FOR_VECTORS(c, n, s->channels)
             {
@@ -108,10 +114,10 @@ static void mean_forward(const lki_pool_shape *s, const float *in, float *out)
 
 static void mean_backward(const lki_pool_shape *s, const float *d_out, float *d_in)
 {
-    const vf area = vf_set((float)(s->kernel[0] * s->kernel[1]));
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
             const window w = window_at(s, oy, ox);
+            const vf area = divisor(s, &w);
             const float *from = d_out + (oy * s->out_columns + ox) * s->channels;
             FOR_VECTORS(c, n, s->channels)
             {

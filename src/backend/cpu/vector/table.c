@@ -8,6 +8,7 @@ const lki_vector LKI_ISA_NAME(lki_vector) = {
     .dropout = &LKI_ISA_NAME(lki_vector_dropout),
     .pool = &LKI_ISA_NAME(lki_vector_pool),
     .norm = &LKI_ISA_NAME(lki_vector_norm),
+    .layer_norm = &LKI_ISA_NAME(lki_vector_layer_norm),
     .dense = &LKI_ISA_NAME(lki_vector_dense),
     .block = &LKI_ISA_NAME(lki_vector_block),
     .conv = &LKI_ISA_NAME(lki_vector_conv),

@@ -23,6 +23,10 @@ typedef struct lki_vector_element {
     /* The gradient where out > 0, else 0. */
     void (*relu_backward)(int64_t count, const float *out, const float *d_out, float *d_in,
                           bool add);
+    /* A matrix [rows][columns] from rows that lie in_stride apart to rows out_stride apart; or it is
+     * added to what is there. */
+    void (*move)(int64_t rows, int64_t columns, const float *in, int64_t in_stride, float *out,
+                 int64_t out_stride, bool add);
     /* out[c][r] = in[r][c], or += . */
     void (*transpose)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
 } lki_vector_element;
@@ -40,6 +44,7 @@ typedef struct lki_vector_dropout {
 typedef struct lki_pool_shape {
     int64_t in_rows, in_columns, channels, out_rows, out_columns;
     int64_t kernel[2], stride[2], padding[2];
+    bool exclude_padding; /* means: divide by the number of pixels in the image */
 } lki_pool_shape;
 
 typedef struct lki_vector_pool {
@@ -71,6 +76,23 @@ typedef struct lki_vector_norm {
     /* d_in = scale * (d_out - level - (x - mean) * slope), or += . */
     void (*backward)(int64_t rows, int64_t columns, const lki_norm_backward *operands, bool add);
 } lki_vector_norm;
+
+/* layer_norm.c: one row of `count` values. Moments are its mean and 1 / sqrt(variance + epsilon);
+ * z = (x - mean) * inverse. A weight of NULL counts as ones, with no bias. */
+typedef struct lki_layer_norm_row {
+    const float *x, *d_out, *weight, *moments;
+} lki_layer_norm_row;
+
+typedef struct lki_vector_layer_norm {
+    void (*measure)(int64_t count, const float *x, double epsilon, float *moments);
+    /* out = z * weight + bias */
+    void (*forward)(int64_t count, const float *x, const float *moments, const float *weight,
+                    const float *bias, float *out);
+    /* With g = d_out * weight: d_in = (g - mean of g - z * mean of g z) * inverse, or += . */
+    void (*backward)(int64_t count, const lki_layer_norm_row *row, float *d_in, bool add);
+    /* out = d_out * z, or += */
+    void (*products)(int64_t count, const lki_layer_norm_row *row, float *out, bool add);
+} lki_vector_layer_norm;
 
 /* dense.c, rows.c */
 typedef struct lki_dense_shape {
@@ -167,6 +189,7 @@ typedef struct lki_vector {
     const lki_vector_dropout *dropout;
     const lki_vector_pool *pool;
     const lki_vector_norm *norm;
+    const lki_vector_layer_norm *layer_norm;
     const lki_vector_dense *dense;
     const lki_vector_block *block;
     const lki_vector_conv *conv;

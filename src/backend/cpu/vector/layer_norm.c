@@ -1,0 +1,87 @@
+/*
+ * Layer norm of one row. Moments and the two means of backward are sums in double in SUMS lanes:
+ * lane j takes elements j, j + SUMS, ..., and the lanes are added pairwise. That order is the same
+ * for every instruction set, whatever its vectors.
+ */
+#include "backend/cpu/vector/local.h"
+
+enum { SUMS = 16 };
+
+INLINE double total(double sum[SUMS])
+{
+    for (int half = SUMS / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++) sum[j] += sum[j + half];
+    return sum[0];
+}
+
+/* Runs `body` for every element i with its lane j. */
+#define FOR_LANES(i, j, count, body)                                                               \
+    do {                                                                                           \
+        const int64_t whole_ = (count) - (count) % SUMS;                                           \
+        for (int64_t i_ = 0; i_ < whole_; i_ += SUMS)                                              \
+            for (int j = 0; j < SUMS; j++) {                                                       \
+                const int64_t i = i_ + j;                                                          \
+                body;                                                                              \
+            }                                                                                      \
+        for (int j = 0; j < (int)((count)-whole_); j++) {                                          \
+            const int64_t i = whole_ + j;                                                          \
+            body;                                                                                  \
+        }                                                                                          \
+    } while (0)
+
+static void measure(int64_t count, const float *restrict x, double epsilon, float *moments)
+{
+    double sum[SUMS] = {0}, square[SUMS] = {0};
+    FOR_LANES(i, j, count, sum[j] += (double)x[i]);
+    const double mean = total(sum) / (double)count;
+    FOR_LANES(i, j, count, square[j] += ((double)x[i] - mean) * ((double)x[i] - mean));
+    moments[0] = (float)mean;
+    moments[1] = (float)(1 / sqrt(total(square) / (double)count + epsilon));
+}
+
+static void forward(int64_t count, const float *x, const float *moments, const float *weight,
+                    const float *bias, float *out)
+{
+    const vf mean = vf_set(moments[0]), inverse = vf_set(moments[1]);
+    FOR_VECTORS(i, n, count)
+    {
+        const vf z = (vf_get(x + i, n) - mean) * inverse;
+        vf_put(out + i, weight != NULL ? vf_fma(z, vf_get(weight + i, n), vf_get(bias + i, n)) : z,
+               n);
+    }
+}
+
+static void backward(int64_t count, const lki_layer_norm_row *row, float *d_in, bool adds)
+{
+    const float *restrict x = row->x, *restrict d = row->d_out, *restrict w = row->weight;
+    const float mean = row->moments[0], inverse = row->moments[1];
+    double sum[SUMS] = {0}, product[SUMS] = {0};
+    if (w != NULL)
+        FOR_LANES(i, j, count, const double g = (double)(d[i] * w[i]); sum[j] += g;
+                  product[j] += g * (double)((x[i] - mean) * inverse));
+    else
+        FOR_LANES(i, j, count, sum[j] += (double)d[i];
+                  product[j] += (double)d[i] * (double)((x[i] - mean) * inverse));
+    const vf level = vf_set((float)(total(sum) / (double)count));
+    const vf slope = vf_set((float)(total(product) / (double)count));
+    FOR_VECTORS(i, n, count)
+    {
+        const vf z = (vf_get(x + i, n) - vf_set(mean)) * vf_set(inverse);
+        const vf g = w != NULL ? vf_get(d + i, n) * vf_get(w + i, n) : vf_get(d + i, n);
+        const vf result = (g - level - z * slope) * vf_set(inverse);
+        vf_put(d_in + i, adds ? vf_get(d_in + i, n) + result : result, n);
+    }
+}
+
+static void products(int64_t count, const lki_layer_norm_row *row, float *out, bool adds)
+{
+    const vf mean = vf_set(row->moments[0]), inverse = vf_set(row->moments[1]);
+    FOR_VECTORS(i, n, count)
+    {
+        const vf z = (vf_get(row->x + i, n) - mean) * inverse, t = vf_get(row->d_out + i, n) * z;
+        vf_put(out + i, adds ? vf_get(out + i, n) + t : t, n);
+    }
+}
+
+const lki_vector_layer_norm LKI_ISA_NAME(lki_vector_layer_norm) = {
+    .measure = measure, .forward = forward, .backward = backward, .products = products};

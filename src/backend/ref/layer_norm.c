@@ -1,0 +1,149 @@
+/*
+ * layer_norm over the last dimensions (op/layer_norm.c has the formulas). A sample is a matrix of
+ * rows, each normalised by itself; moments are formed again in backward.
+ *
+ * A gradient of a parameter is one f32 accumulator from +0 to which the samples are added in
+ * ascending order, each sample's own sum over rows being formed in double; so pieces change no bit.
+ */
+#include "backend/ref/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct layer_norm {
+    lki_plan base;
+    double epsilon;
+    int64_t width;            /* values of a row */
+    int64_t rows;             /* of a sample */
+    int64_t pixels, channels; /* parameters are [channels][pixels], rows [pixels][channels]; one
+                                 pixel where both have one order */
+} layer_norm;
+
+typedef struct moments {
+    double mean, inverse; /* 1 / sqrt(variance + epsilon) */
+} moments;
+
+static lks_status plan(lki_plan *plan_)
+{
+    layer_norm *p = (layer_norm *)plan_;
+    const lki_node *node = plan_->chain.node[0];
+    const lks_layer_norm_opts *opts = node->attr;
+    const lks_shape *in = &node->in[0]->shape;
+    const bool image = opts->dims == 3 && in->ndim == 3;
+
+    p->epsilon = (double)opts->epsilon;
+    p->width = 1;
+    for (int i = in->ndim - opts->dims; i < in->ndim; i++) p->width *= in->dim[i];
+    p->rows = lki_ref_in(plan_) / p->width;
+    p->channels = image ? in->dim[2] : p->width;
+    p->pixels = p->width / p->channels;
+    return lki_ref_needs(plan_, LKI_READS_IN, 2 * (size_t)p->width * sizeof(double));
+}
+
+/* Where the parameter of value i of a row stands. */
+static int64_t parameter(const layer_norm *p, int64_t i)
+{
+    return i % p->channels * p->pixels + i / p->channels;
+}
+
+static moments measure(const layer_norm *p, const float *x)
+{
+    double sum = 0.0, squares = 0.0;
+
+    for (int64_t i = 0; i < p->width; i++) sum += (double)x[i];
+    const double mean = sum / (double)p->width;
+    for (int64_t i = 0; i < p->width; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    return (moments){mean, 1.0 / sqrt(squares / (double)p->width + p->epsilon)};
+}
+
+static lks_status forward(const lki_plan *plan_, const lki_args *args)
+{
+    const layer_norm *p = (const layer_norm *)plan_;
+    const float *weight = args->param[0], *bias = args->param[1];
+
+    for (int64_t r = 0; r < args->count * p->rows; r++) {
+        const float *x = (const float *)args->in[0] + r * p->width;
+        float *y = (float *)args->out + r * p->width;
+        const moments m = measure(p, x);
+
+        for (int64_t i = 0; i < p->width; i++) {
+            const int64_t at = parameter(p, i);
+            const double z = ((double)x[i] - m.mean) * m.inverse;
+
+            y[i] = (float)(weight != NULL ? z * (double)weight[at] + (double)bias[at] : z);
+        }
+    }
+    return LKS_OK;
+}
+
+/* With z the normalised x and g = weight * dy: dx = inverse * (g - mean of g - z * mean of g * z). */
+static void backward_row(const layer_norm *p, const float *x, const float *dy, const float *weight,
+                         float *dx, bool add)
+{
+    const moments m = measure(p, x);
+    double mean = 0.0, slope = 0.0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < p->width; i++) {
+            const double w = weight != NULL ? (double)weight[parameter(p, i)] : 1.0;
+            const double z = ((double)x[i] - m.mean) * m.inverse, g = w * (double)dy[i];
+
+            if (pass == 0) {
+                mean += g / (double)p->width;
+                slope += g * z / (double)p->width;
+            } else {
+                lki_ref_put(&dx[i], add, m.inverse * (g - mean - z * slope));
+            }
+        }
+    }
+}
+
+/* Adds a row to the sums of its sample, [weight | bias]. */
+static void sum_row(const layer_norm *p, const float *x, const float *dy, double *sums)
+{
+    const moments m = measure(p, x);
+
+    for (int64_t i = 0; i < p->width; i++) {
+        const int64_t at = parameter(p, i);
+
+        sums[at] += (double)dy[i] * (((double)x[i] - m.mean) * m.inverse);
+        sums[p->width + at] += (double)dy[i];
+    }
+}
+
+static lks_status backward(const lki_plan *plan_, const lki_args *args)
+{
+    const layer_norm *p = (const layer_norm *)plan_;
+    double *sums = args->workspace;
+
+    for (int64_t n = 0; n < args->count; n++) {
+        const bool add = args->add_param || n > 0;
+
+        memset(sums, 0, 2 * (size_t)p->width * sizeof *sums);
+        for (int64_t r = n * p->rows; r < (n + 1) * p->rows; r++) {
+            const float *x = (const float *)args->in[0] + r * p->width;
+            const float *dy = args->d_out + r * p->width;
+
+            sum_row(p, x, dy, sums);
+            if (args->d_in[0] != NULL)
+                backward_row(p, x, dy, args->param[0], args->d_in[0] + r * p->width,
+                             args->add_in & 1u);
+        }
+        for (int64_t i = 0; args->d_param[0] != NULL && i < p->width; i++) {
+            for (int k = 0; k < 2; k++) {
+                float *d = &args->d_param[k][i];
+
+                *d = (add ? *d : 0.0f) + (float)sums[k * p->width + i];
+            }
+        }
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_ref_layer_norm = {
+    .plan_bytes = sizeof(layer_norm),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
+};
