@@ -14,11 +14,18 @@
     X(DILATION, "dilation", PAIR, "[1,)")                                                          \
     X(GROUPS, "groups", INT, "[1,)")                                                               \
     X(BIAS, "bias", BOOL, NULL)                                                                    \
-    X(WEIGHT_INIT, "weight_init", CHOICE, INITS)                                                   \
+    X(WEIGHT_INIT, "weight_init", CHOICE, WEIGHT_INITS)                                            \
     X(WEIGHT_SCALE, "weight_scale", FLOAT, "(0,)")                                                 \
+    X(WEIGHT_VALUE, "weight_value", FLOAT, NULL)                                                   \
+    X(WEIGHT_GAIN, "weight_gain", FLOAT, "(0,)")                                                   \
+    X(WEIGHT_SLOPE, "weight_slope", FLOAT, NULL)                                                   \
     X(WEIGHT_FAN_OUT, "weight_fan_out", BOOL, NULL)                                                \
     X(BIAS_INIT, "bias_init", CHOICE, INITS)                                                       \
     X(BIAS_SCALE, "bias_scale", FLOAT, "(0,)")                                                     \
+    X(BIAS_VALUE, "bias_value", FLOAT, NULL)                                                       \
+    X(DIMS, "dims", INT, "[1,5]")                                                                  \
+    X(AFFINE, "affine", BOOL, NULL)                                                                \
+    X(EXCLUDE_PADDING, "exclude_padding", BOOL, NULL)                                              \
     X(MOMENTUM, "momentum", FLOAT, "(0,1]")                                                        \
     X(EPSILON, "epsilon", FLOAT, "(0,)")                                                           \
     X(PROBABILITY, "probability", FLOAT, "[0,1)")                                                  \
@@ -26,7 +33,10 @@
     X(STD, "std", FLOATS, "(0,)")                                                                  \
     X(WITH, "with", STRING, NULL)                                                                  \
     X(FROM, "from", STRING, NULL)
-#define INITS "default zeros ones uniform normal kaiming_uniform kaiming_normal"
+#define INITS                                                                                      \
+    "default zeros ones constant uniform normal kaiming_uniform kaiming_normal xavier_uniform "    \
+    "xavier_normal"
+#define WEIGHT_INITS INITS " identity"
 
 typedef enum option_id {
 #define X(id, name, type, range) OPTION_##id,
@@ -96,7 +106,7 @@ static void pair(int64_t out[2], const cli_value *value)
     if (value->set) memcpy(out, value->i, 2 * sizeof *out);
 }
 
-static lks_init init_of(const cli_value *kind, const cli_value *scale, const cli_value *fan_out)
+static lks_init_kind init_kind(const cli_value *kind)
 {
     static const struct word {
         const char *name;
@@ -109,22 +119,31 @@ static lks_init init_of(const cli_value *kind, const cli_value *scale, const cli
         {"normal", LKS_INIT_NORMAL},
         {"kaiming_uniform", LKS_INIT_KAIMING_UNIFORM},
         {"kaiming_normal", LKS_INIT_KAIMING_NORMAL},
+        {"xavier_uniform", LKS_INIT_XAVIER_UNIFORM},
+        {"xavier_normal", LKS_INIT_XAVIER_NORMAL},
+        {"constant", LKS_INIT_CONSTANT},
+        {"identity", LKS_INIT_IDENTITY},
     };
-    lks_init init = {.scale = (float)scale->f[0], .fan_out = fan_out != NULL && fan_out->b};
     for (size_t i = 0; kind->set && i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i].name, kind->s) == 0) init.kind = words[i].kind;
-    return init;
+        if (strcmp(words[i].name, kind->s) == 0) return words[i].kind;
+    return LKS_INIT_DEFAULT;
 }
 
 static lks_init weight_init(const layer *l)
 {
-    return init_of(&l->value[OPTION_WEIGHT_INIT], &l->value[OPTION_WEIGHT_SCALE],
-                   &l->value[OPTION_WEIGHT_FAN_OUT]);
+    return (lks_init){.kind = init_kind(&l->value[OPTION_WEIGHT_INIT]),
+                      .scale = (float)l->value[OPTION_WEIGHT_SCALE].f[0],
+                      .value = (float)l->value[OPTION_WEIGHT_VALUE].f[0],
+                      .gain = (float)l->value[OPTION_WEIGHT_GAIN].f[0],
+                      .slope = (float)l->value[OPTION_WEIGHT_SLOPE].f[0],
+                      .fan_out = l->value[OPTION_WEIGHT_FAN_OUT].b};
 }
 
 static lks_init bias_init(const layer *l)
 {
-    return init_of(&l->value[OPTION_BIAS_INIT], &l->value[OPTION_BIAS_SCALE], NULL);
+    return (lks_init){.kind = init_kind(&l->value[OPTION_BIAS_INIT]),
+                      .scale = (float)l->value[OPTION_BIAS_SCALE].f[0],
+                      .value = (float)l->value[OPTION_BIAS_VALUE].f[0]};
 }
 
 static bool no_bias(const layer *l)
@@ -173,6 +192,16 @@ static lks_tensor *build_batch_norm(const layer *l)
     return lks_batch_norm(l->graph, l->x, &opts);
 }
 
+static lks_tensor *build_layer_norm(const layer *l)
+{
+    const cli_value *affine = &l->value[OPTION_AFFINE];
+    const lks_layer_norm_opts opts = {.name = name_of(l),
+                                      .dims = (int)l->value[OPTION_DIMS].i[0],
+                                      .epsilon = (float)l->value[OPTION_EPSILON].f[0],
+                                      .no_affine = affine->set && !affine->b};
+    return lks_layer_norm(l->graph, l->x, &opts);
+}
+
 static lks_pool_opts pool_opts(const layer *l)
 {
     lks_pool_opts opts = {.name = name_of(l)};
@@ -190,7 +219,8 @@ static lks_tensor *build_max_pool(const layer *l)
 
 static lks_tensor *build_avg_pool(const layer *l)
 {
-    const lks_pool_opts opts = pool_opts(l);
+    lks_pool_opts opts = pool_opts(l);
+    opts.exclude_padding = l->value[OPTION_EXCLUDE_PADDING].b;
     return lks_avg_pool(l->graph, l->x, &opts);
 }
 
@@ -226,6 +256,14 @@ static lks_tensor *build_add(const layer *l)
     return lks_add(l->graph, l->x, other(l));
 }
 
+static lks_tensor *build_concat(const layer *l)
+{
+    return lks_concat(l->graph, l->x, other(l));
+}
+
+#define WEIGHTS                                                                                    \
+    "bias weight_init weight_scale weight_value weight_gain weight_slope weight_fan_out "          \
+    "bias_init bias_scale bias_value "
 #define ANY "name from" /* options of any layer */
 /* Options in order; the first may be given alone (`dropout: 0.5`); "!" marks the required ones. */
 static const struct layer_op {
@@ -233,18 +271,16 @@ static const struct layer_op {
     const char *options;
     lks_tensor *(*build)(const layer *);
 } ops[] = {
-    {"conv2d",
-     "filters! kernel! stride padding dilation groups bias weight_init weight_scale weight_fan_out "
-     "bias_init bias_scale " ANY,
-     build_conv2d},
-    {"dense", "units! bias weight_init weight_scale weight_fan_out bias_init bias_scale " ANY,
-     build_dense},
+    {"conv2d", "filters! kernel! stride padding dilation groups " WEIGHTS ANY, build_conv2d},
+    {"dense", "units! " WEIGHTS ANY, build_dense},
     {"batch_norm", "momentum epsilon " ANY, build_batch_norm},
+    {"layer_norm", "dims epsilon affine " ANY, build_layer_norm},
     {"max_pool", "kernel! stride padding " ANY, build_max_pool},
-    {"avg_pool", "kernel! stride padding " ANY, build_avg_pool},
+    {"avg_pool", "kernel! stride padding exclude_padding " ANY, build_avg_pool},
     {"global_avg_pool", ANY, build_global_avg_pool},
     {"relu", ANY, build_relu},
     {"add", "with! " ANY, build_add},
+    {"concat", "with! " ANY, build_concat},
     {"flatten", ANY, build_flatten},
     {"dropout", "probability! " ANY, build_dropout},
     {"normalize", "mean! std! " ANY, build_normalize},
@@ -432,15 +468,18 @@ bool layers_normalize(const cli_config *config)
 
 void network_layers_print(FILE *out)
 {
-    fputs("model:\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n    - relu\n"
-          "    - max_pool: 2\n    - flatten\n    - dense: 10\n\n"
-          "Layers and their options; ! marks what is required, and the first may be given alone.\n"
-          "Any layer may have a name: of its parameters in files, and for layers after it, which\n"
-          "begin there (from) or take it as second operand (with), as a skip connection does:\n"
-          "    - conv2d: {name: conv1, filters: 8, kernel: 3, padding: 1}\n"
-          "    - relu\n    - add: {with: conv1}\n"
-          "`input` is the name of what the list begins with.\n",
-          out);
+    fputs(
+        "model:\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n    - relu\n"
+        "    - max_pool: 2\n    - flatten\n    - dense: 10\n\n"
+        "Layers and their options; ! marks what is required, and the first may be given alone.\n"
+        "Any layer may have a name: of its parameters in files, and for layers after it, which\n"
+        "begin there (from) or take it as second operand (with), as a skip connection does:\n"
+        "    - conv2d: {name: conv1, filters: 8, kernel: 3, padding: 1}\n"
+        "    - relu\n    - add: {with: conv1}\n"
+        "`input` is the name of what the list begins with.\n"
+        "Of the numbers of an init, scale is for uniform and normal, value for constant, gain for\n"
+        "xavier, and slope (of a leaky relu) and fan_out for kaiming.\n",
+        out);
     for (int i = 0; i < OPS; i++) {
         const char *at = ops[i].options;
         bool required;

@@ -251,6 +251,12 @@ static void layers_that_are_wrong(void **state)
          "c.yaml:4: the name 'a' is taken already; names are unique"},
         {LIST "  - relu: {name: input}\n", "the name 'input' is taken already"},
         {LIST "  - max_pool: 2\n  - add: {with: input}\n", "c.yaml:4: add 'add_1': 'max_pool_1'"},
+        {LIST "  - max_pool: 2\n  - concat: {with: input}\n",
+         "c.yaml:4: concat 'concat_1': 'max_pool_1'"},
+        {LIST "  - layer_norm: 4\n", "dims is 4, expected 1 to 3"},
+        {LIST "  - max_pool: {kernel: 2, exclude_padding: true}\n", "max_pool has no option"},
+        {LIST "  - conv2d: {filters: 3, kernel: 1, bias_init: identity}\n",
+         "conv2d bias_init is 'identity', expected default, zeros, ones"},
         {LIST "  - [relu]\n", "a layer is written '- relu' or '- dense: {units: 10}'"},
         {LIST "  - relu:\n    dense: 3\n", "a layer is written"},
         {"model: {layers: []}\n", "model.layers is empty"},
@@ -299,6 +305,42 @@ static void every_layer_is_built(void **state)
     expect_ok();
     run("info c.yaml");
     expect_out("cross_entropy");
+}
+
+/* Options of layers reach the network: info prints each as the library has it. */
+static void layers_take_their_options(void **state)
+{
+    (void)state;
+    static const char *const printed[] = {
+        "dims=3 epsilon=0.01 no_affine",
+        "kernel=3x3 stride=1 padding=1 exclude_padding",
+        "filters=4 kernel=3x3 padding=1 weight_init=identity bias_init=constant:0.5",
+        "weight_init=kaiming_uniform:0.01:fan_out",
+        "weight_init=xavier_uniform:1.4",
+        "weight_init=constant:-0.25",
+        "weight_init=xavier_normal bias_init=kaiming_uniform",
+    };
+    write_text(
+        "c.yaml",
+        "data: {samples: 40, test_samples: 10}\n"
+        "train: {batch_size: 20, replicas: 2}\n" LIST
+        "  - conv2d: {name: stem, filters: 4, kernel: 5, stride: 2,\n"
+        "             weight_init: kaiming_uniform, weight_slope: 0.01, weight_fan_out: true}\n"
+        "  - layer_norm: {dims: 3, epsilon: 0.01, affine: false}\n"
+        "  - conv2d: {filters: 4, kernel: 3, padding: 1, weight_init: identity,\n"
+        "             bias_init: constant, bias_value: 0.5}\n"
+        "  - avg_pool: {kernel: 3, stride: 1, padding: 1, exclude_padding: true}\n"
+        "  - concat: {with: stem}\n"
+        "  - layer_norm\n"
+        "  - flatten\n"
+        "  - dense: {units: 12, weight_init: xavier_uniform, weight_gain: 1.4}\n"
+        "  - dense: {units: 11, weight_init: constant, weight_value: -0.25}\n"
+        "  - dense: {units: 10, weight_init: xavier_normal, bias_init: kaiming_uniform}\n");
+    run("info c.yaml");
+    expect_ok();
+    for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) expect_out(printed[i]);
+    run("train c.yaml --steps 2");
+    expect_ok();
 }
 
 /* Two branches from one layer: both dense layers read the 784 pixels, whatever stands between. */
@@ -383,6 +425,7 @@ int main(void)
         TEST(yaml_that_is_wrong),
         TEST(layers_that_are_wrong),
         TEST(every_layer_is_built),
+        TEST(layers_take_their_options),
         TEST(layers_begin_where_they_say),
         TEST(hostile_files_end_in_a_sentence),
     };
