@@ -33,6 +33,8 @@ typedef enum lki_span {
     LKI_SPAN_EITHER, /* any piece; joins the segment of the stage before */
     LKI_SPAN_SLICE,  /* piece by piece: a power of two of samples, at most plan->slice */
     LKI_SPAN_SHARE,  /* all samples of the replica in one call */
+    LKI_SPAN_JOINT,  /* all samples of the replica in one call, or of several: a sample's results
+                        depend on no other, and gradients of parameters are formed by rows */
 } lki_span;
 
 enum { LKI_READS_IN = 1, LKI_READS_OUT = 2 };
@@ -54,8 +56,8 @@ typedef struct lki_plan {
     const struct lki_kernel *kernel;
     lks_context *context;
     lki_chain chain;
-    int64_t slice; /* largest piece; for SHARE kernels the largest
-                                                      share. Pieces are slice, slice/2, ... 1 */
+    int64_t slice; /* largest piece: slice, slice/2, ... 1; for SHARE and JOINT kernels the most
+                      samples of a call */
     bool d_in_wanted[LKI_MAX_IN];
     uint64_t random_key; /* of the chain's dropout node, if it has one */
     lki_needs needs;

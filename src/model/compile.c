@@ -239,16 +239,19 @@ static lks_status build(lks_model *model, const lks_graph *graph, const lks_mode
 {
     LKI_TRY(fill_opts(model, graph, opts));
     LKI_TRY(check_tensors(&model->opts, graph));
-    model->program = (lki_program){.context = model->context,
-                                   .backend = lki_backend_find(model->context->device),
-                                   .graph = graph,
-                                   .loss = model->opts.loss,
-                                   .output = model->opts.output,
-                                   .global_batch = model->opts.global_batch,
-                                   .replicas = (int64_t)model->opts.replicas *
-                                               model->opts.accumulate,
-                                   .no_fusion = model->opts.no_fusion,
-                                   .by_replica = model->opts.by_replica};
+    model->program = (lki_program){
+        .context = model->context,
+        .backend = lki_backend_find(model->context->device),
+        .graph = graph,
+        .loss = model->opts.loss,
+        .output = model->opts.output,
+        .global_batch = model->opts.global_batch,
+        .replicas = (int64_t)model->opts.replicas * model->opts.accumulate,
+        .most_replicas = ((int64_t)model->opts.replicas * model->opts.accumulate +
+                          model->opts.workers - 1) /
+                         model->opts.workers,
+        .no_fusion = model->opts.no_fusion,
+        .by_replica = model->opts.by_replica};
     model->update.optim = model->opts.optim;
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));

@@ -25,7 +25,7 @@ static void stage_line(const lks_model *model, const lki_stage *stage, const sin
     if (segment->slice != 0)
         snprintf(pieces, sizeof pieces, "slices of %lld", (long long)segment->slice);
     else
-        snprintf(pieces, sizeof pieces, "whole shares");
+        snprintf(pieces, sizeof pieces, "whole %s", segment->joint ? "groups" : "shares");
     snprintf(line, sizeof line, "%-14s %-42s %-12s %9lld  %s, %s%s  %s", stage->head->name, ops,
              lki_shape_print(&stage->tail->out.shape, shape, sizeof shape), (long long)parameters,
              stage->plan->needs.algorithm, pieces, stage->by_rows ? ", gradient by rows" : "",
@@ -57,8 +57,8 @@ static const char *place_name(lki_place place)
         return "batch";
     case LKI_AT_KEPT:
         return "kept";
-    case LKI_AT_SHARE:
-        return "share";
+    case LKI_AT_GROUP:
+        return "group";
     case LKI_AT_SLICE:
         return "slice";
     case LKI_AT_REPLICA:
@@ -91,7 +91,7 @@ static void memory(const lks_model *model, const sink *to)
         to->write(to->user, line);
     }
     const int workers = model->workers;
-    total_line(to, "activations of a worker (share, slice, replica)", program->local_bytes,
+    total_line(to, "activations of a worker (group, slice, replica)", program->local_bytes,
                workers);
     total_line(to, "workspace of a worker", program->workspace_bytes, workers);
     for (int w = 0; w < workers; w++) {

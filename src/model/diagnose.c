@@ -97,7 +97,8 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     pass.backward = false;
     int64_t replica = 0;
     while (lki_share(replica + 1, plain->replicas, pass.count) <= position) replica++;
-    const lks_status status = lki_program_run(plain, &pass, replica, &local);
+    const lki_group group = lki_program_group(plain, &pass, replica, replica + 1);
+    const lks_status status = lki_program_forward(plain, &pass, &group, &local);
     lki_free(model->context, memory, bytes);
     return status;
 }

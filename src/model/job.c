@@ -5,38 +5,53 @@
 #include "base/tree.h"
 #include "model/model.h"
 
-static lks_status run_replica(lks_model *model, lki_worker *worker, int64_t replica)
+static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_group *group,
+                                   int64_t replica)
+{
+    const lki_pass *pass = &model->pass;
+    if (lki_program_group(&model->program, pass, replica, replica + 1).count == 0) {
+        lki_sum_push(model, worker, replica, NULL);
+        return LKS_OK;
+    }
+    worker->local.gradient = lki_sum_array(worker);
+    LKI_TRY(lki_program_backward(&model->program, pass, group, replica, &worker->local));
+    lki_sum_push(model, worker, replica, worker->local.gradient);
+    return LKS_OK;
+}
+
+static lks_status run_group(lks_model *model, lki_worker *worker, const lki_group *group)
 {
     const lki_program *program = &model->program;
     const lki_pass *pass = &model->pass;
-    const int64_t begin = lki_share(replica, program->replicas, pass->count);
-    const int64_t count = lki_share(replica + 1, program->replicas, pass->count) - begin;
-    if (count == 0) {
-        if (pass->backward) lki_sum_push(model, worker, replica, NULL);
-        return LKS_OK;
+    LKI_TRY(lki_program_forward(program, pass, group, &worker->local));
+    if (pass->backward) {
+        LKI_TRY(lki_program_backward_joint(program, pass, group, &worker->local));
+        for (int64_t r = group->first; r < group->last; r++)
+            LKI_TRY(backward_replica(model, worker, group, r));
     }
-    if (pass->backward) worker->local.gradient = lki_sum_array(worker);
-    LKI_TRY(lki_program_run(program, pass, replica, &worker->local));
-    if (pass->backward) lki_sum_push(model, worker, replica, worker->local.gradient);
-    if (pass->y != NULL) lki_metrics_count(model, worker, replica);
-    if (model->mode == LKI_PREDICT) {
-        const int output = program->activation[program->output->node->index];
-        const size_t bytes = program->value[output].bytes;
-        memcpy((char *)model->predictions + (size_t)begin * bytes,
-               lki_program_value(program, pass, replica, &worker->local, output),
-               (size_t)count * bytes);
+    if (pass->y != NULL) lki_metrics_count(model, worker, group);
+    if (model->mode == LKI_PREDICT && group->count > 0) {
+        const size_t bytes = lki_tensor_bytes(program->output);
+        memcpy((char *)model->predictions + (size_t)group->begin * bytes,
+               lki_program_result(program, pass, group, &worker->local, program->output),
+               (size_t)group->count * bytes);
     }
     return LKS_OK;
 }
 
 static void run_replicas(lks_model *model, lki_worker *worker)
 {
+    const lki_program *program = &model->program;
     worker->metrics = (lks_metrics){0};
     worker->bad_count = 0;
     worker->status = LKS_OK;
     if (model->pass.backward) lki_sum_begin(worker);
-    for (int64_t r = worker->first; r < worker->last && worker->status == LKS_OK; r++)
-        worker->status = run_replica(model, worker, r);
+    for (int64_t r = worker->first; r < worker->last && worker->status == LKS_OK;
+         r += program->group) {
+        const int64_t end = r + program->group < worker->last ? r + program->group : worker->last;
+        const lki_group group = lki_program_group(program, &model->pass, r, end);
+        worker->status = run_group(model, worker, &group);
+    }
     if (worker->status != LKS_OK) worker->error = *lks_last_error();
 }
 

@@ -37,14 +37,14 @@ static void make_values(lki_program *program)
         const char *name = stage->head->name;
         const size_t bytes = lki_tensor_bytes(&stage->tail->out);
         const int index = stage->tail->index;
-        program->activation[index] = add_value(program, LKI_AT_SHARE, bytes, name, "out");
+        program->activation[index] = add_value(program, LKI_AT_GROUP, bytes, name, "out");
         if (stage->backward && &stage->tail->out != program->loss)
-            program->gradient[index] = add_value(program, LKI_AT_SHARE, bytes, name, "d_out");
+            program->gradient[index] = add_value(program, LKI_AT_GROUP, bytes, name, "d_out");
         stage->out = program->activation[index];
         stage->d_out = program->gradient[index];
         stage->saved = stage->replica = LKI_NO_VALUE;
         if (needs->saved_bytes > 0)
-            stage->saved = add_value(program, LKI_AT_SHARE, needs->saved_bytes, name, "saved");
+            stage->saved = add_value(program, LKI_AT_GROUP, needs->saved_bytes, name, "saved");
         if (needs->replica_bytes > 0)
             stage->replica = add_value(program, LKI_AT_REPLICA, needs->replica_bytes, name,
                                        "replica");
@@ -80,7 +80,7 @@ static void set_times(lki_program *program)
         if (stage->backward) touch(program, stage->replica, back);
         if (stage->by_rows) {
             lki_value *in = &program->value[stage->in[0]];
-            if (in->place == LKI_AT_SHARE) in->place = LKI_AT_KEPT;
+            if (in->place == LKI_AT_GROUP) in->place = LKI_AT_KEPT;
             if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
         }
     }
@@ -111,33 +111,51 @@ static void set_additions(lki_program *program)
                 program->stage[s].add_in |= 1u << i;
 }
 
-/* The segment and the direction that a tick belongs to: 0 .. segments-1 forward, then backward. */
-static int phase_of(const lki_program *program, int tick)
+/*
+ * What is run again and again while a group passes: the head, once for each replica, or else a slice
+ * segment, once for each piece. In a loop every stage runs again for the next replica or piece, so
+ * whatever crosses its border is in use from its first to its last tick.
+ */
+typedef struct loop {
+    int first, last; /* ticks */
+    int64_t slice;   /* 0: no slice segment */
+} loop;
+
+static loop loop_of(const lki_program *program, int tick)
 {
     const int n = program->stages;
-    return tick < n ? program->stage[tick].segment
-                    : 2 * program->segments - 1 - program->stage[2 * n - 1 - tick].segment;
+    const bool forward = tick < n;
+    const int s = forward ? tick : 2 * n - 1 - tick;
+    const int head = lki_program_head(program);
+    const lki_segment *segment = &program->segment[program->stage[s].segment];
+    int first = segment->first, last = first + segment->count - 1;
+    if (head < program->segments && program->stage[s].segment < head) {
+        first = 0;
+        last = program->segment[head].first - 1;
+    } else if (segment->slice == 0) {
+        first = last = s;
+    }
+    return (loop){.first = forward ? first : 2 * n - 1 - last,
+                  .last = forward ? last : 2 * n - 1 - first,
+                  .slice = segment->slice};
 }
 
-static const lki_segment *segment_of(const lki_program *program, int phase)
+/* Whether a value is written and read for one piece after the other. */
+static bool within_slices(const lki_program *program, const lki_value *value)
 {
-    return &program->segment[phase < program->segments ? phase : 2 * program->segments - 1 - phase];
+    const int n = program->stages;
+    const int a = value->first < n ? value->first : 2 * n - 1 - value->first;
+    const int b = value->last < n ? value->last : 2 * n - 1 - value->last;
+    return (value->first < n) == (value->last < n) &&
+           program->stage[a].segment == program->stage[b].segment &&
+           program->segment[program->stage[a].segment].slice != 0;
 }
 
-/* In a slice segment every stage runs again for the next piece, so whatever crosses its border is
- * in use from its first to its last tick. */
 static void widen(const lki_program *program, lki_value *value)
 {
-    const int n = program->stages;
-    const int phase_first = phase_of(program, value->first);
-    const int phase_last = phase_of(program, value->last);
-    const lki_segment *a = segment_of(program, phase_first);
-    const lki_segment *b = segment_of(program, phase_last);
-    if (a->slice != 0)
-        value->first = phase_first < program->segments ? a->first : 2 * n - a->first - a->count;
-    if (b->slice != 0)
-        value->last = phase_last < program->segments ? b->first + b->count - 1
-                                                     : 2 * n - 1 - b->first;
+    const loop a = loop_of(program, value->first), b = loop_of(program, value->last);
+    value->first = a.first;
+    value->last = b.last;
 }
 
 static void set_places(lki_program *program)
@@ -153,17 +171,15 @@ static void set_places(lki_program *program)
             value->offset = program->kept_bytes;
             program->kept_bytes += value->room;
         } else if (value->place == LKI_AT_REPLICA) {
-            value->room = lki_align(value->bytes);
+            value->room = lki_align(value->bytes) * (size_t)program->group;
             widen(program, value);
-        } else if (value->place == LKI_AT_SHARE) {
-            const int phase = phase_of(program, value->first);
-            const lki_segment *segment = segment_of(program, phase);
-            if (v != output && v != loss && segment->slice != 0 &&
-                phase == phase_of(program, value->last)) {
+        } else if (value->place == LKI_AT_GROUP) {
+            if (v != output && v != loss && within_slices(program, value)) {
                 value->place = LKI_AT_SLICE;
-                value->room = lki_align(value->bytes * (size_t)segment->slice);
+                value->room = lki_align(value->bytes *
+                                        (size_t)loop_of(program, value->first).slice);
             } else {
-                value->room = lki_align(value->bytes * (size_t)program->max_share);
+                value->room = lki_align(value->bytes * (size_t)program->max_group);
                 widen(program, value);
             }
         }
@@ -172,7 +188,7 @@ static void set_places(lki_program *program)
 
 static bool is_local(const lki_value *value)
 {
-    return value->place == LKI_AT_SHARE || value->place == LKI_AT_SLICE ||
+    return value->place == LKI_AT_GROUP || value->place == LKI_AT_SLICE ||
            value->place == LKI_AT_REPLICA;
 }
 

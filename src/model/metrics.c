@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "base/fixed.h"
-#include "base/tree.h"
 #include "model/model.h"
 
 void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
@@ -32,31 +31,27 @@ static int64_t largest(const float *values, int64_t count)
     return best;
 }
 
-void lki_metrics_count(lks_model *model, lki_worker *worker, int64_t replica)
+void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *group)
 {
     const lki_program *program = &model->program;
     const lki_pass *pass = &model->pass;
-    const int64_t begin = lki_share(replica, program->replicas, pass->count);
-    const int64_t count = lki_share(replica + 1, program->replicas, pass->count) - begin;
     const int64_t width = lks_shape_elements(&program->output->shape);
-    const float *loss = lki_program_value(program, pass, replica, &worker->local,
-                                          program->activation[program->loss->node->index]);
-    const float *output = lki_program_value(program, pass, replica, &worker->local,
-                                            program->activation[program->output->node->index]);
+    const float *loss = lki_program_result(program, pass, group, &worker->local, program->loss);
+    const float *output = lki_program_result(program, pass, group, &worker->local, program->output);
     const lks_tensor *target = program->graph->target;
     const int32_t *label = target != NULL && target->dtype == LKS_I32
-                               ? (const int32_t *)pass->y + begin
+                               ? (const int32_t *)pass->y + group->begin
                                : NULL;
     lki_fixed sum = {.high = worker->metrics.loss_high, .low = worker->metrics.loss_low};
 
-    worker->metrics.samples += count;
-    for (int64_t i = 0; i < count; i++) {
+    worker->metrics.samples += group->count;
+    for (int64_t i = 0; i < group->count; i++) {
         if (isfinite(loss[i])) {
             lki_fixed_add(&sum, (double)loss[i]);
         } else {
             worker->metrics.not_finite++;
             if (worker->bad_count < LKI_MAX_BAD)
-                worker->bad_position[worker->bad_count++] = begin + i;
+                worker->bad_position[worker->bad_count++] = group->begin + i;
         }
         if (label != NULL && largest(output + i * width, width) == label[i])
             worker->metrics.correct++;

@@ -137,7 +137,7 @@ void lki_state_hash_part(lks_model *model, int worker);
 uint64_t lki_state_hash_finish(lks_model *model);
 
 /* metrics.c */
-void lki_metrics_count(lks_model *model, lki_worker *worker, int64_t replica);
+void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *group);
 
 /* diagnose.c: why the loss of the sample at `position` of this batch is not finite. Fills in the
  * error record and returns LKS_E_NUMERIC. */

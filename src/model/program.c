@@ -15,10 +15,10 @@ static lks_status allocate(lki_program *program)
     LKI_TRY(lki_alloc(program->context, &memory, (size_t)program->stats_count * sizeof(double),
                       "statistics of replicas"));
     program->stats = memory;
-    LKI_TRY(lki_alloc(program->context, &memory, (size_t)program->max_share * sizeof(float),
+    LKI_TRY(lki_alloc(program->context, &memory, (size_t)program->max_group * sizeof(float),
                       "gradients of losses"));
     program->ones = memory;
-    for (int64_t i = 0; i < program->max_share; i++) program->ones[i] = 1.0f;
+    for (int64_t i = 0; i < program->max_group; i++) program->ones[i] = 1.0f;
     return LKS_OK;
 }
 
@@ -39,16 +39,27 @@ void lki_program_release(lki_program *program)
     lki_free(program->context, program->kept, program->kept_bytes);
     lki_free(program->context, program->packed, program->packed_bytes);
     lki_free(program->context, program->stats, (size_t)program->stats_count * sizeof(double));
-    lki_free(program->context, program->ones, (size_t)program->max_share * sizeof(float));
+    lki_free(program->context, program->ones, (size_t)program->max_group * sizeof(float));
     lki_arena_release(&program->arena);
     *program = (lki_program){0};
 }
 
-/* A piece of a replica: where it stands in the share and in the batch. */
+lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
+                            int64_t last)
+{
+    const int64_t begin = lki_share(first, program->replicas, pass->count);
+    return (lki_group){.first = first,
+                       .last = last,
+                       .begin = begin,
+                       .count = lki_share(last, program->replicas, pass->count) - begin};
+}
+
+/* A piece of a group: samples of one replica, or of all in a joint segment. */
 typedef struct piece {
-    int64_t replica;
-    int64_t begin;  /* of the replica, in the batch */
-    int64_t offset; /* in the share */
+    const lki_group *group;
+    int64_t replica; /* the group's first one in a joint segment */
+    int64_t begin;   /* of the replica, in the batch */
+    int64_t offset;  /* in the replica's share */
     int64_t count;
 } piece;
 
@@ -57,7 +68,8 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
 {
     if (index == LKI_NO_VALUE) return NULL;
     const lki_value *value = &program->value[index];
-    const size_t in_batch = value->bytes * (size_t)(at->begin + at->offset);
+    const int64_t position = at->begin + at->offset;
+    const size_t in_batch = value->bytes * (size_t)position;
     switch (value->place) {
     case LKI_AT_BATCH_X:
         return (char *)(uintptr_t)pass->x + in_batch;
@@ -65,10 +77,12 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
         return pass->y != NULL ? (char *)(uintptr_t)pass->y + in_batch : NULL;
     case LKI_AT_KEPT:
         return program->kept + value->offset + in_batch;
-    case LKI_AT_SHARE:
-        return local->memory + value->offset + value->bytes * (size_t)at->offset;
-    case LKI_AT_SLICE:
+    case LKI_AT_GROUP:
+        return local->memory + value->offset + value->bytes * (size_t)(position - at->group->begin);
     case LKI_AT_REPLICA:
+        return local->memory + value->offset +
+               lki_align(value->bytes) * (size_t)(at->replica - at->group->first);
+    case LKI_AT_SLICE:
         break;
     }
     return local->memory + value->offset;
@@ -113,7 +127,7 @@ static lks_status backward(const lki_program *program, const lki_pass *pass, con
     fill_args(program, pass, local, stage, at, &args);
     args.d_out = stage->d_out != LKI_NO_VALUE
                      ? (const float *)(void *)address(program, pass, local, stage->d_out, at)
-                     : program->ones + at->offset;
+                     : program->ones;
     for (int i = 0; i < stage->head->in_count; i++)
         args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
     args.add_in = stage->add_in;
@@ -134,36 +148,69 @@ static int64_t next_piece(const lki_segment *segment, int64_t left)
     return count;
 }
 
-lks_status lki_program_run(const lki_program *program, const lki_pass *pass, int64_t replica,
-                           const lki_local *local)
+static lks_status run_forward(const lki_program *program, const lki_pass *pass,
+                              const lki_local *local, const lki_segment *segment, piece at,
+                              int64_t count)
 {
-    const int64_t begin = lki_share(replica, program->replicas, pass->count);
-    const int64_t count = lki_share(replica + 1, program->replicas, pass->count) - begin;
-    piece at = {.replica = replica, .begin = begin};
-
-    for (int g = 0; g < program->segments; g++) {
-        const lki_segment *segment = &program->segment[g];
-        for (at.offset = 0; at.offset < count; at.offset += at.count) {
-            at.count = next_piece(segment, count - at.offset);
-            for (int s = 0; s < segment->count; s++)
-                LKI_TRY(forward(program, pass, local, &program->stage[segment->first + s], &at));
-        }
-    }
-    for (int g = program->segments - 1; g >= 0 && pass->backward; g--) {
-        const lki_segment *segment = &program->segment[g];
-        for (at.offset = 0; at.offset < count; at.offset += at.count) {
-            at.count = next_piece(segment, count - at.offset);
-            for (int s = segment->count - 1; s >= 0; s--)
-                LKI_TRY(backward(program, pass, local, &program->stage[segment->first + s], &at));
-        }
+    for (; at.offset < count; at.offset += at.count) {
+        at.count = next_piece(segment, count - at.offset);
+        for (int s = 0; s < segment->count; s++)
+            LKI_TRY(forward(program, pass, local, &program->stage[segment->first + s], &at));
     }
     return LKS_OK;
 }
 
-const void *lki_program_value(const lki_program *program, const lki_pass *pass, int64_t replica,
-                              const lki_local *local, int value)
+static lks_status run_backward(const lki_program *program, const lki_pass *pass,
+                               const lki_local *local, const lki_segment *segment, piece at,
+                               int64_t count)
 {
-    const piece at = {.replica = replica,
-                      .begin = lki_share(replica, program->replicas, pass->count)};
-    return address(program, pass, local, value, &at);
+    for (; at.offset < count; at.offset += at.count) {
+        at.count = next_piece(segment, count - at.offset);
+        for (int s = segment->count - 1; s >= 0; s--)
+            LKI_TRY(backward(program, pass, local, &program->stage[segment->first + s], &at));
+    }
+    return LKS_OK;
+}
+
+lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local)
+{
+    const int head = lki_program_head(program);
+    for (int64_t r = group->first; r < group->last; r++) {
+        const lki_group own = lki_program_group(program, pass, r, r + 1);
+        const piece at = {.group = group, .replica = r, .begin = own.begin};
+        for (int g = 0; g < head; g++)
+            LKI_TRY(run_forward(program, pass, local, &program->segment[g], at, own.count));
+    }
+    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    for (int g = head; g < program->segments; g++)
+        LKI_TRY(run_forward(program, pass, local, &program->segment[g], at, group->count));
+    return LKS_OK;
+}
+
+lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
+                                      const lki_group *group, const lki_local *local)
+{
+    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    for (int g = program->segments - 1; g >= lki_program_head(program); g--)
+        LKI_TRY(run_backward(program, pass, local, &program->segment[g], at, group->count));
+    return LKS_OK;
+}
+
+lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
+                                const lki_group *group, int64_t replica, const lki_local *local)
+{
+    const lki_group own = lki_program_group(program, pass, replica, replica + 1);
+    const piece at = {.group = group, .replica = replica, .begin = own.begin};
+    for (int g = lki_program_head(program) - 1; g >= 0; g--)
+        LKI_TRY(run_backward(program, pass, local, &program->segment[g], at, own.count));
+    return LKS_OK;
+}
+
+const void *lki_program_result(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local,
+                               const lks_tensor *tensor)
+{
+    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    return address(program, pass, local, program->activation[tensor->node->index], &at);
 }

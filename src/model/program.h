@@ -10,6 +10,14 @@
  *
  * A segment is run depth-first: all its stages for one piece of samples, then for the next, so that
  * what lives inside a segment stays in the worker's cache. A share segment has one piece.
+ *
+ * A worker runs its replicas in groups. Where the last segment's kernels are JOINT it has one piece
+ * for the whole group, so that large weights pass through the caches once and not once a replica:
+ *
+ *   group of replicas 0, 1   forward  head of 0, head of 1, joint segment of both
+ *                            backward joint segment of both, head of 0, head of 1
+ *
+ * Which replicas stand in a group changes no bit.
  */
 #ifndef LKI_MODEL_PROGRAM_H
 #define LKI_MODEL_PROGRAM_H
@@ -25,15 +33,15 @@
  *
  *   BATCH_X, _Y  the caller's samples and targets, [sample of the batch]
  *   KEPT         memory of the process, [sample of the batch]: what gradients by rows read
- *   SHARE        a worker's memory, [sample of the replica's share]; planned by liveness
+ *   GROUP        a worker's memory, [sample of the group]; planned by liveness, as all that follow
  *   SLICE        a worker's memory, [sample of the piece]; lives inside one segment
- *   REPLICA      a worker's memory, one for the replica
+ *   REPLICA      a worker's memory, one for each replica of the group
  */
 typedef enum lki_place {
     LKI_AT_BATCH_X,
     LKI_AT_BATCH_Y,
     LKI_AT_KEPT,
-    LKI_AT_SHARE,
+    LKI_AT_GROUP,
     LKI_AT_SLICE,
     LKI_AT_REPLICA,
 } lki_place;
@@ -41,7 +49,7 @@ typedef enum lki_place {
 typedef struct lki_value {
     lki_place place;
     const char *node, *role; /* for the memory map: "conv1", "out" */
-    size_t bytes;            /* of one sample; REPLICA: in all */
+    size_t bytes;            /* of one sample; REPLICA: of one replica */
     size_t room;             /* bytes taken in its arena */
     size_t offset;
     int first, last; /* the ticks between which it must not be overwritten */
@@ -75,6 +83,7 @@ typedef struct lki_stage {
 typedef struct lki_segment {
     int first, count; /* stages */
     int64_t slice;    /* largest piece; 0: the whole share is the piece */
+    bool joint;       /* every kernel is JOINT or computes sample by sample */
 } lki_segment;
 
 typedef struct lki_program {
@@ -86,11 +95,14 @@ typedef struct lki_program {
     const lks_tensor *output;
     int64_t global_batch;
     int64_t replicas;
+    int64_t most_replicas; /* of a worker; 0: 1 */
     bool no_fusion;
     bool by_replica;
 
     /* The answer. */
     int64_t max_share; /* samples of the largest replica */
+    int64_t group;     /* most replicas that are run together */
+    int64_t max_group; /* samples of the largest group */
     lki_arena arena;   /* all arrays below, and the plans */
     lki_stage *stage;
     int stages;
@@ -108,7 +120,7 @@ typedef struct lki_program {
     /* Memory of the process. */
     char *kept, *packed;
     double *stats;
-    float *ones; /* [max_share]: the gradient of the sum of losses */
+    float *ones; /* [max_group]: the gradient of the sum of losses */
 } lki_program;
 
 /* Of one sample. */
@@ -120,6 +132,13 @@ static inline size_t lki_tensor_bytes(const lks_tensor *tensor)
 /* Fill in the question in a zeroed struct first. */
 lks_status lki_program_compile(lki_program *program);
 void lki_program_release(lki_program *program); /* also after a failure, or zeroed */
+
+/* The first segment that is run for a whole group; the number of segments where there is none. */
+static inline int lki_program_head(const lki_program *program)
+{
+    const int last = program->segments - 1;
+    return program->group > 1 && program->segment[last].joint ? last : program->segments;
+}
 
 /* The two halves of compile: stages.c and memory.c. */
 lks_status lki_program_make_stages(lki_program *program);
@@ -145,12 +164,25 @@ typedef struct lki_local {
     void *trace_user;
 } lki_local;
 
-/* Forward, and backward if the pass says so, of one replica on the calling thread. */
-lks_status lki_program_run(const lki_program *program, const lki_pass *pass, int64_t replica,
-                           const lki_local *local);
-/* Where sample `sample` of the replica's share starts in a value, after lki_program_run(). Not for
- * SLICE values. */
-const void *lki_program_value(const lki_program *program, const lki_pass *pass, int64_t replica,
-                              const lki_local *local, int value);
+/* Consecutive replicas that are run together, at most program->group. */
+typedef struct lki_group {
+    int64_t first, last;  /* replicas first .. last-1 */
+    int64_t begin, count; /* their samples in the batch */
+} lki_group;
+lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
+                            int64_t last);
+
+/* The three parts of a pass over a group, on the calling thread, in this order; the last is called
+ * for each replica, with its array of gradients in `local`. */
+lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local);
+lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
+                                      const lki_group *group, const lki_local *local);
+lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
+                                const lki_group *group, int64_t replica, const lki_local *local);
+/* Where the group's first sample is in the loss or the output, after all this. */
+const void *lki_program_result(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local,
+                               const lks_tensor *tensor);
 
 #endif

@@ -13,6 +13,10 @@
  */
 enum { SLICE_BYTES = 1280 * 1024, MAX_SLICE = 64 };
 
+/* A group has so many samples, or less where the outputs of all stages would take more memory than
+ * this. Enough to use what is read of the weights many times. */
+enum { GROUP_SAMPLES = 128, GROUP_BYTES = 32 << 20 };
+
 /* What is known of a node before stages are made. */
 typedef struct mark {
     bool needed, to_loss, from_target;
@@ -142,16 +146,31 @@ static int64_t slice_of(const lki_program *program, const lki_segment *segment)
     return slice;
 }
 
+/* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so
+ * may those of a kernel that takes any piece. */
+static lki_span span_of(const lki_stage *stage)
+{
+    const bool by_replica = stage->backward && !stage->by_rows && stage->owner != NULL &&
+                            stage->owner->param_count > 0;
+    const lki_span span = stage->kernel->span;
+    if (!by_replica) return span;
+    return span == LKI_SPAN_JOINT    ? LKI_SPAN_SHARE
+           : span == LKI_SPAN_EITHER ? LKI_SPAN_SLICE
+                                     : span;
+}
+
 static void make_segments(lki_program *program)
 {
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
-        const lki_span span = stage->kernel->span;
-        const bool share = span == LKI_SPAN_SHARE;
+        const lki_span span = span_of(stage);
+        const bool slice = span != LKI_SPAN_SHARE && span != LKI_SPAN_JOINT;
+        const bool joint = span == LKI_SPAN_JOINT;
         lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;
-        if (last == NULL || (span != LKI_SPAN_EITHER && share != (last->slice == 0))) {
+        if (last == NULL ||
+            (span != LKI_SPAN_EITHER && (slice != (last->slice != 0) || joint != last->joint))) {
             last = &program->segment[program->segments++];
-            *last = (lki_segment){.first = s, .slice = share ? 0 : 1};
+            *last = (lki_segment){.first = s, .slice = slice ? 1 : 0, .joint = joint};
         }
         last->count++;
         stage->segment = program->segments - 1;
@@ -159,6 +178,24 @@ static void make_segments(lki_program *program)
     for (int i = 0; i < program->segments; i++)
         if (program->segment[i].slice != 0)
             program->segment[i].slice = slice_of(program, &program->segment[i]);
+}
+
+/* How many replicas of a worker make a group; 1 where nothing is joint. */
+static void set_group(lki_program *program)
+{
+    program->group = 1;
+    program->max_group = program->max_share;
+    if (program->segments == 0 || !program->segment[program->segments - 1].joint) return;
+    size_t bytes = 0;
+    for (int s = 0; s < program->stages; s++)
+        bytes += lki_tensor_bytes(&program->stage[s].tail->out);
+    int64_t samples = GROUP_BYTES / (int64_t)bytes;
+    if (samples > GROUP_SAMPLES) samples = GROUP_SAMPLES;
+    program->group = samples / program->max_share;
+    if (program->group > program->most_replicas) program->group = program->most_replicas;
+    if (program->group < 1) program->group = 1;
+    program->max_group = program->group * program->max_share;
+    if (program->max_group > program->global_batch) program->max_group = program->global_batch;
 }
 
 lks_status lki_program_make_stages(lki_program *program)
@@ -183,10 +220,13 @@ lks_status lki_program_make_stages(lki_program *program)
         if (marks[node->index].needed && !marks[node->index].covered && !is_source(node))
             LKI_TRY(add_stage(program, marks, node));
     make_segments(program);
+    set_group(program);
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
-        const int64_t slice = program->segment[stage->segment].slice;
-        stage->plan->slice = slice != 0 ? slice : program->max_share;
+        const lki_segment *segment = &program->segment[stage->segment];
+        stage->plan->slice = segment->slice != 0 ? segment->slice
+                             : segment->joint    ? program->max_group
+                                                 : program->max_share;
         LKI_TRY(stage->kernel->plan(stage->plan));
     }
     return LKS_OK;

@@ -6,7 +6,7 @@
 
 static bool is_local(const lki_value *value)
 {
-    return value->room > 0 && (value->place == LKI_AT_SHARE || value->place == LKI_AT_SLICE ||
+    return value->room > 0 && (value->place == LKI_AT_GROUP || value->place == LKI_AT_SLICE ||
                                value->place == LKI_AT_REPLICA);
 }
 
@@ -23,7 +23,7 @@ static void check_plan(const lki_program *program)
         if (!is_local(a)) continue;
         sum += a->room;
         assert_true(a->offset + a->room <= program->local_bytes);
-        if (a->place == LKI_AT_SHARE) assert_true(a->room >= a->bytes * (size_t)program->max_share);
+        if (a->place == LKI_AT_GROUP) assert_true(a->room >= a->bytes * (size_t)program->max_group);
         for (int j = 0; j < i; j++) {
             const lki_value *b = &program->value[j];
             if (!is_local(b) || a->last < b->first || b->last < a->first) continue;
@@ -62,6 +62,36 @@ static void values_that_live_together_do_not_overlap(void **state)
             }
 }
 
+/* Several replicas of a worker in one group: what a stage before the joint segment leaves to the
+ * joint segment or to backward must survive the passes of the other replicas. */
+static void lifetimes_cover_the_head_of_a_group(void **state)
+{
+    (void)state;
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
+    LKT_OK(lks_graph_create(&graph, context));
+    LKT_OK(lks_model_compile(
+        &model, graph,
+        &(lks_model_opts){.loss = lkt_net_conv(graph), .global_batch = 32, .workers = 2}));
+    const lki_program *program = &model->program;
+    const int head = lki_program_head(program), n = program->stages;
+    assert_int_equal(program->group, 4); /* 8 replicas of 4 samples on 2 workers */
+    assert_int_equal(head, program->segments - 1);
+    const int stages = program->segment[head].first;
+    for (int v = 0; v < program->values; v++) {
+        const lki_value *value = &program->value[v];
+        if (value->place != LKI_AT_GROUP || value->room == 0) continue;
+        if (value->first < stages) assert_int_equal(value->first, 0);
+        if (value->first < stages) assert_true(value->last >= stages - 1);
+        if (value->last >= 2 * n - stages) assert_int_equal(value->last, 2 * n - 1);
+    }
+    lks_model_destroy(model);
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
 /* What a stage of a slice segment shares with another segment must survive every slice: its
  * lifetime covers its segment. */
 static void lifetimes_cover_slice_segments(void **state)
@@ -81,7 +111,7 @@ static void lifetimes_cover_slice_segments(void **state)
         const lki_stage *stage = &program->stage[s];
         const lki_segment *segment = &program->segment[stage->segment];
         const lki_value *out = &program->value[stage->out];
-        if (segment->slice == 0 || out->place != LKI_AT_SHARE) continue;
+        if (segment->slice == 0 || out->place != LKI_AT_GROUP) continue;
         assert_true(out->first <= segment->first);
         assert_true(out->last >= segment->first + segment->count - 1);
         checked++;
@@ -97,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_that_live_together_do_not_overlap),
         cmocka_unit_test(lifetimes_cover_slice_segments),
+        cmocka_unit_test(lifetimes_cover_the_head_of_a_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

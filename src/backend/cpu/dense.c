@@ -80,7 +80,7 @@ static void rows(const lki_plan *plan, const lki_rows *args)
 
 const lki_kernel lki_cpu_dense = {
     .plan_bytes = sizeof(dense_plan),
-    .span = LKI_SPAN_SHARE,
+    .span = LKI_SPAN_JOINT,
     .plan = plan_dense,
     .prepare = prepare,
     .forward = forward,

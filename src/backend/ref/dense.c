@@ -163,7 +163,7 @@ static void rows(const lki_plan *plan_, const lki_rows *args)
 
 const lki_kernel lki_ref_dense = {
     .plan_bytes = sizeof(dense),
-    .span = LKI_SPAN_SHARE,
+    .span = LKI_SPAN_JOINT,
     .plan = plan,
     .forward = forward,
     .backward = backward,
