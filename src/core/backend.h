@@ -37,6 +37,12 @@ typedef enum lki_span {
                         depend on no other, and gradients of parameters are formed by rows */
 } lki_span;
 
+/* Whether all samples of a replica have to be in one call. */
+static inline bool lki_span_whole(lki_span span)
+{
+    return span == LKI_SPAN_SHARE || span == LKI_SPAN_JOINT;
+}
+
 enum { LKI_READS_IN = 1, LKI_READS_OUT = 2 };
 
 /* Filled by plan: what the model must provide. */

@@ -164,7 +164,7 @@ static void make_segments(lki_program *program)
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
         const lki_span span = span_of(stage);
-        const bool slice = span != LKI_SPAN_SHARE && span != LKI_SPAN_JOINT;
+        const bool slice = !lki_span_whole(span);
         const bool joint = span == LKI_SPAN_JOINT;
         lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;
         if (last == NULL ||

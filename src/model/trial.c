@@ -162,7 +162,7 @@ void lki_trial_stage_close(lki_trial_stage *stage)
 static int64_t piece(const lki_plan *plan, int64_t left)
 {
     int64_t size = plan->slice;
-    if (plan->kernel->span == LKI_SPAN_SHARE) return left;
+    if (lki_span_whole(plan->kernel->span)) return left;
     while (size > left) size /= 2;
     return size;
 }
@@ -170,7 +170,7 @@ static int64_t piece(const lki_plan *plan, int64_t left)
 static int64_t default_slice(const lki_kernel *kernel, int64_t count)
 {
     int64_t size = 1;
-    if (kernel->span == LKI_SPAN_SHARE) return count;
+    if (lki_span_whole(kernel->span)) return count;
     while (size * 2 <= count) size *= 2;
     return size;
 }
@@ -310,7 +310,7 @@ static lks_status open_stages(lki_trial *t, const lki_backend *backend, const lk
                             backend->name, lki_op_get(one.node[0]->op)->name);
         r->stages = i + 1;
         LKI_TRY(lki_trial_stage_open(t, kernel, fused != NULL ? &t->chain : &one,
-                                     how->slice > 0 && kernel->span != LKI_SPAN_SHARE
+                                     how->slice > 0 && !lki_span_whole(kernel->span)
                                          ? how->slice
                                          : default_slice(kernel, t->count),
                                      i == 0 ? how->skip_in : 0, &r->stage[i]));
