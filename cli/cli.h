@@ -40,6 +40,7 @@ typedef enum cli_local {
     LOCAL_OUT,
     LOCAL_MIRROR, /* may be repeated */
     LOCAL_PATIENCE,
+    LOCAL_TEST,
     LOCAL_WORKERS,
     LOCAL_SVG,
     LOCAL_HTML,

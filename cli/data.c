@@ -2,18 +2,8 @@
 #include "data.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-static lks_status unknown_name(const char *name)
-{
-    cli_nearest near = {.word = name};
-    for (int i = 0; i < dataset_table_count; i++) nearest_offer(&near, dataset_table[i].name);
-    return lks_fail(LKS_E_INVALID,
-                    "unknown data set '%.60s'%s%s; expected digits, mnist or fashion (other IDX "
-                    "files need no command: give their folder with --data)",
-                    name, near.best != NULL ? "; the nearest is " : "",
-                    near.best != NULL ? near.best : "");
-}
 
 /* Both splits; files that are there already may be somebody's data. */
 static lks_status write_digits(cli_config *config, lks_context *context, const char *folder)
@@ -50,11 +40,9 @@ static lks_status get_digits(cli_config *config, const char *folder)
     return status;
 }
 
-static lks_status get(const cli_args *cli, cli_config *config)
+static lks_status get_known(const cli_args *cli, cli_config *config, const dataset_known *known)
 {
-    const dataset_known *known = dataset_find_word(cli->operand[0]);
     const char *folder = cli->local[LOCAL_OUT];
-    if (known == NULL) return unknown_name(cli->operand[0]);
     const lks_status status = config_set(config, KEY_DATA_NAME, known->name, "data");
     if (status != LKS_OK) return status;
     if (known->mirrors[0] == NULL) return get_digits(config, folder);
@@ -67,12 +55,115 @@ static lks_status get(const cli_args *cli, cli_config *config)
     return data_download(cli, &config->pool, known, folder);
 }
 
-lks_status verb_data(const cli_args *cli, int *code)
+static lks_status get(const cli_args *cli, const dataset_known *known)
 {
     cli_config *config;
-    (void)code;
     lks_status status = cli_configure(&config, cli, NULL);
-    if (status == LKS_OK) status = get(cli, config);
+    if (status == LKS_OK) status = get_known(cli, config, known);
     config_destroy(config);
     return status;
+}
+
+/* ---------------------------------------------------------------- for show, check and stats */
+
+const char *data_shape_text(char text[64], const lks_shape *shape)
+{
+    int used = snprintf(text, 64, "%s", shape->ndim == 0 ? "1" : "");
+    for (int i = 0; i < shape->ndim && used < 64; i++)
+        used += snprintf(text + used, 64 - (size_t)used, "%s%lld", i > 0 ? "x" : "",
+                         (long long)shape->dim[i]);
+    return text;
+}
+
+static void offer_names(cli_nearest *near)
+{
+    for (int i = 0; i < dataset_table_count; i++) {
+        nearest_offer(near, dataset_table[i].name);
+        if (dataset_table[i].alias != NULL) nearest_offer(near, dataset_table[i].alias);
+    }
+}
+
+/* The configuration of a name, a folder or a file. */
+static lks_status configure(data_source *out, const cli_args *cli, const char *what)
+{
+    struct stat info;
+    out->known = dataset_find_word(what);
+    const bool there = out->known == NULL && stat(what, &info) == 0;
+    if (out->known == NULL && !there) {
+        cli_nearest near = {.word = what};
+        offer_names(&near);
+        return lks_fail(
+            LKS_E_INVALID,
+            "'%.200s' is neither a data set that is known (digits, mnist, fashion), nor "
+            "a folder, nor a configuration%s%s",
+            what, near.best != NULL ? "; the nearest is " : "", near.best != NULL ? near.best : "");
+    }
+    const bool file = there && !S_ISDIR(info.st_mode);
+    lks_status status = cli_configure(&out->config, cli, file ? what : NULL);
+    if (status == LKS_OK && out->known != NULL)
+        status = config_set(out->config, KEY_DATA_NAME, out->known->name, "data");
+    if (status == LKS_OK && there && !file)
+        status = config_set(out->config, KEY_DATA_PATH, what, "data");
+    if (status == LKS_OK && file)
+        out->known = dataset_find(config_text(out->config, KEY_DATA_NAME));
+    return status;
+}
+
+lks_status data_open(data_source *out, const cli_args *cli, const char *what)
+{
+    const bool test = cli->local[LOCAL_TEST] != NULL;
+    *out = (data_source){.split = test ? "test" : "training"};
+    lks_status status = configure(out, cli, what);
+    if (status == LKS_OK) status = lks_context_create(&out->context, NULL);
+    if (status == LKS_OK) status = dataset_open(&out->data, out->config, out->context, test);
+    return status;
+}
+
+void data_close(data_source *source)
+{
+    lks_dataset_destroy(source->data);
+    lks_context_destroy(source->context);
+    config_destroy(source->config);
+}
+
+/* ---------------------------------------------------------------- the verb */
+
+static const struct action {
+    const char *name;
+    lks_status (*run)(const cli_args *cli, const char *what);
+} actions[] = {{"check", data_check}, {"stats", data_stats}};
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static lks_status unknown_action(const char *word)
+{
+    cli_nearest near = {.word = word};
+    offer_names(&near);
+    for (int i = 0; i < ACTIONS; i++) nearest_offer(&near, actions[i].name);
+    return lks_fail(
+        LKS_E_INVALID,
+        "unknown data set '%.60s'%s%s; expected digits, mnist or fashion to get one, or "
+        "check or stats to see one (other IDX files need no command: give "
+        "their folder with --data)",
+        word, near.best != NULL ? "; the nearest is " : "", near.best != NULL ? near.best : "");
+}
+
+lks_status verb_data(const cli_args *cli, int *code)
+{
+    const char *word = cli->operand[0];
+    const dataset_known *known = dataset_find_word(word);
+    (void)code;
+    for (int i = 0; i < ACTIONS; i++) {
+        if (strcmp(actions[i].name, word) != 0) continue;
+        if (cli->operands == 2) return actions[i].run(cli, cli->operand[1]);
+        return lks_fail(LKS_E_INVALID,
+                        "data %s needs to know of what: lockstep data %s mnist, for example, or a "
+                        "folder",
+                        word, word);
+    }
+    if (known == NULL) return unknown_action(word);
+    if (cli->operands == 1) return get(cli, known);
+    return lks_fail(LKS_E_INVALID,
+                    "data %s takes nothing more, found '%.60s'; a folder is given "
+                    "by --out",
+                    word, cli->operand[1]);
 }

@@ -10,8 +10,11 @@ const cli_verb cli_verbs[] = {
      verb_predict},
     {"info", "CONFIG|CHECKPOINT", 1, 1,
      "the layers of a network; or what is in a checkpoint or a safetensors file", verb_info},
-    {"data", "digits|mnist|fashion", 1, 1,
-     "get a data set as IDX files: digits are drawn and written to --out, the others downloaded",
+    {"data", "digits|mnist|fashion | check|stats WHAT", 1, 2,
+     "get a data set as IDX files: digits are drawn and written to --out, the others downloaded; "
+     "or "
+     "see one (WHAT: a name, a folder, a configuration): check its files, or count its values and "
+     "classes",
      verb_data},
     {"verify", "CONFIG", 1, 1, "train with several numbers of workers and compare the bits",
      verb_verify},
@@ -72,6 +75,7 @@ const cli_option cli_options[] = {
           "https or file; may be repeated, and they are tried in order"),
     LOCAL("patience", 0, "SECONDS", VERB_DATA, PATIENCE,
           "give a place up when nothing comes for so long; default 30"),
+    LOCAL("test", 0, NULL, VERB_DATA, TEST, "the test samples, not those for training"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),
     ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),

@@ -48,6 +48,19 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_idx(lks_dataset **out, lks_conte
                                                     const char *images, const char *labels,
                                                     int64_t classes);
 
+/*
+ * Checks one IDX file by itself: its gzip data to the end, a header that makes sense, as many bytes as
+ * that promises, and of labels that each is below `classes` (0: it is a file of images).
+ */
+typedef struct lks_idx_info {
+    int64_t count;   /* images or labels */
+    lks_shape shape; /* of an image as the file has it, without a channel added; of a label () */
+    bool packed;     /* by gzip */
+    int64_t values[256]; /* how often each byte occurs among the pixels or labels */
+} lks_idx_info;
+LKS_API LKS_MUSTUSE lks_status lks_idx_check(lks_idx_info *out, lks_context *context,
+                                             const char *path, int64_t classes);
+
 /* The four files of MNIST and its like in `folder`, or in folder/MNIST/raw, folder/FashionMNIST/raw
  * (torchvision's layout); names with '-' or '.' before "idx", plain preferred to .gz. */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_mnist(lks_dataset **out, lks_context *context,

@@ -146,6 +146,18 @@ static void close_idx(void *user)
     lki_free(set->context, set, sizeof *set);
 }
 
+static lks_status check_labels(const char *path, const uint8_t *labels, int64_t count,
+                               int64_t classes)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (labels[i] >= classes)
+            return LKI_FAIL(LKS_E_FORMAT,
+                            "'%s': label number %" PRId64 " is %d, expected 0 to %" PRId64
+                            " for %" PRId64 " classes; the file is damaged or of another data set",
+                            path, i, labels[i], classes - 1, classes);
+    return LKS_OK;
+}
+
 /* Checks the labels and widens them to what a batch wants. *classes 0: found from the labels.
  * `from` NULL: there are none, and every target is 0. */
 static lks_status read_labels(idx *set, const char *path, const uint8_t *from, int64_t *classes)
@@ -154,18 +166,10 @@ static lks_status read_labels(idx *set, const char *path, const uint8_t *from, i
     int32_t largest = 0;
     LKI_TRY(lki_alloc(set->context, &memory, (size_t)set->count * sizeof *set->labels, "labels"));
     set->labels = memory;
+    if (from && *classes > 0) LKI_TRY(check_labels(path, from, set->count, *classes));
     for (int64_t i = 0; i < set->count; i++) {
-        if (!from) {
-            set->labels[i] = 0;
-            continue;
-        }
-        if (*classes > 0 && from[i] >= *classes)
-            return LKI_FAIL(LKS_E_FORMAT,
-                            "'%s': label number %" PRId64 " is %d, expected 0 to %" PRId64
-                            " for %" PRId64 " classes; the file is damaged or of another data set",
-                            path, i, from[i], *classes - 1, *classes);
-        set->labels[i] = from[i];
-        if (from[i] > largest) largest = from[i];
+        set->labels[i] = from ? from[i] : 0;
+        if (set->labels[i] > largest) largest = set->labels[i];
     }
     if (*classes == 0) *classes = largest + 1;
     return LKS_OK;
@@ -227,6 +231,24 @@ lks_status lks_dataset_open_idx(lks_dataset **out, lks_context *context, const c
     return LKS_OK;
 fail:
     close_idx(set);
+    return status;
+}
+
+lks_status lks_idx_check(lks_idx_info *out, lks_context *context, const char *path, int64_t classes)
+{
+    lki_file file = {0};
+    header h;
+    *out = (lks_idx_info){0};
+    if (!path) return LKI_FAIL(LKS_E_INVALID, "IDX file: no path was given");
+    LKI_TRY(lki_file_open(&file, context, path));
+    lks_status status = read_header(&file, path, classes > 0, &h);
+    if (status == LKS_OK && classes > 0)
+        status = check_labels(path, file.data + h.bytes, h.count, classes);
+    if (status == LKS_OK) {
+        *out = (lks_idx_info){.count = h.count, .shape = h.sample, .packed = !file.mapped};
+        for (size_t i = h.bytes; i < file.bytes; i++) out->values[file.data[i]]++;
+    }
+    lki_file_close(&file);
     return status;
 }
 

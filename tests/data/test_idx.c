@@ -424,6 +424,39 @@ static void survives_every_failed_allocation(void **state)
     check_usual();
 }
 
+static void checks_one_file(void **state)
+{
+    (void)state;
+    lks_idx_info info;
+    const idx x = make(3, image_dims, 251), y = make(1, label_dims, 3);
+    write_usual();
+    LKT_OK(lks_idx_check(&info, context, images, 0));
+    assert_int_equal(info.count, 7);
+    assert_int_equal(info.shape.ndim, 2);
+    assert_int_equal(info.shape.dim[0], 3);
+    assert_int_equal(info.shape.dim[1], 5);
+    assert_false(info.packed);
+    for (int i = 0; i < 256; i++) assert_int_equal(info.values[i], i < 7 * 15 ? 1 : 0);
+    write_gzip(labels, y.data, y.bytes);
+    LKT_OK(lks_idx_check(&info, context, labels, 3));
+    assert_int_equal(info.count, 7);
+    assert_int_equal(info.shape.ndim, 0);
+    assert_true(info.packed);
+    assert_int_equal(info.values[0], 3);
+    assert_int_equal(info.values[1], 2);
+    assert_int_equal(info.values[2], 2);
+    assert_int_equal(info.values[3], 0);
+    LKT_FAILS(LKS_E_FORMAT, "label number 2 is 2, expected 0 to 1 for 2 classes",
+              lks_idx_check(&info, context, labels, 2));
+    assert_int_equal(info.count, 0);
+    LKT_FAILS(LKS_E_FORMAT, "holds labels, expected images",
+              lks_idx_check(&info, context, labels, 0));
+    LKT_FAILS(LKS_E_FORMAT, "expected labels", lks_idx_check(&info, context, images, 3));
+    write_bytes(images, x.data, x.bytes - 1);
+    LKT_FAILS(LKS_E_FORMAT, "truncated", lks_idx_check(&info, context, images, 0));
+    LKT_FAILS(LKS_E_INVALID, "no path", lks_idx_check(&info, context, NULL, 0));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -441,6 +474,7 @@ int main(void)
         TEST(writes_what_others_read),
         TEST(leaves_nothing_when_writing_fails),
         TEST(refuses_to_write_what_does_not_fit),
+        TEST(checks_one_file),
         TEST(survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,227 @@
+/* lockstep data check and data stats. */
+#include "cli/program.h"
+
+/* A right data set in d: 200 and 50 digits. */
+static void make_data(void)
+{
+    shell("rm -rf d");
+    run("data digits --out d --samples 200 --test-samples 50");
+    expect_ok();
+}
+
+static void check_wrong(int code, int wrong, const char *sentence)
+{
+    char text[200];
+    run("data check d");
+    snprintf(text, sizeof text, "lockstep: %d thing%s in d %s wrong, as said above\n", wrong,
+             wrong == 1 ? "" : "s", wrong == 1 ? "is" : "are");
+    expect(code, text);
+    expect_out(sentence);
+}
+
+static void need_real_files(void)
+{
+    if (lkt_data_folder() != NULL) return;
+    print_message("no real data: skipped\n");
+    skip();
+}
+
+static void right_folders_are_right(void **state)
+{
+    (void)state;
+    make_data();
+    run("data check d");
+    expect(0, "");
+    assert_string_equal(last.out, "train-images-idx3-ubyte     200 images of 28x28\n"
+                                  "train-labels-idx1-ubyte     200 labels from 0 to 9\n"
+                                  "t10k-images-idx3-ubyte      50 images of 28x28\n"
+                                  "t10k-labels-idx1-ubyte      50 labels from 0 to 9\n"
+                                  "d: nothing is wrong\n");
+    shell("gzip d/t* && mkdir -p e/MNIST && mv d e/MNIST/raw");
+    run("data check e");
+    expect_ok();
+    expect_out("train-images-idx3-ubyte.gz  200 images of 28x28, packed\n");
+    expect_out("e/MNIST/raw: nothing is wrong\n");
+    shell("cd e/MNIST/raw && gunzip -k train-images*.gz && "
+          "mv train-images-idx3-ubyte train-images.idx3-ubyte && touch "
+          "t10k-images-idx3-ubyte.gz.part");
+    run("data check e");
+    expect_ok();
+    expect_out("train-images-idx3-ubyte.gz  not used: train-images.idx3-ubyte is read instead\n");
+    expect_out("t10k-images-idx3-ubyte.gz.part  an unfinished download; start it again, or remove");
+}
+
+static void each_fault_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fault; /* commands that bring it about */
+        int code, wrong;
+        const char *sentence;
+    } cases[] = {
+        {"rm d/t10k-labels*", 3, 1,
+         "t10k-labels-idx1-ubyte      WRONG: missing, packed (.gz) as well as unpacked; put it"},
+        {"truncate -s 9999 d/train-images*", 4, 1, "it is truncated, copy or download it again"},
+        {"echo more >>d/train-labels-idx1-ubyte", 4, 1, "has 5 trailing bytes"},
+        {"gzip d/train-images* && truncate -s 9999 d/train-images*", 4, 1,
+         "the gzip data ends too early, after 9999 bytes; the file is truncated"},
+        {"gzip d/train-images* && printf xxxxxxxx | dd of=d/train-images-idx3-ubyte.gz bs=1 "
+         "seek=5000 conv=notrunc status=none",
+         4, 1, "the gzip data is damaged near byte"},
+        {"printf '\\377' | dd of=d/train-labels-idx1-ubyte bs=1 seek=13 conv=notrunc status=none",
+         4, 1, "label number 5 is 255, expected 0 to 9 for 10 classes"},
+        {"cp d/t10k-labels-idx1-ubyte d/train-labels-idx1-ubyte", 4, 1,
+         "it has 200 images, but train-labels-idx1-ubyte has 50 labels"},
+        {"cp d/t10k-labels-idx1-ubyte d/t10k-images-idx3-ubyte", 4, 1,
+         "are the two files swapped?"},
+        {"printf '\\0\\0\\0\\016\\0\\0\\0\\070' | dd of=d/t10k-images-idx3-ubyte bs=1 seek=8 "
+         "conv=notrunc status=none",
+         4, 1, "its images are 14x56, but those of train-images-idx3-ubyte are 28x28"},
+        {"dd if=/dev/zero of=d/t10k-images-idx3-ubyte bs=1 seek=16 count=39200 conv=notrunc "
+         "status=none",
+         4, 1, "all its pixels are the same; check how the file was made"},
+        {"printf '\\0\\0\\015' | dd of=d/t10k-images-idx3-ubyte bs=1 conv=notrunc status=none", 4,
+         1, "holds 32-bit floats (type byte 0x0d), expected unsigned bytes"},
+        {"echo 'not a data set' >d/train-images-idx3-ubyte && rm d/t10k-images*", 4, 2,
+         "expected 00 00 08 03 as an IDX file of images does"},
+        {"rm d/t10k-images* && : >d/train-images-idx3-ubyte", 4, 2, "has 0 bytes, too few"},
+        {"rm d/t10k-images* && mkdir d/t10k-images-idx3-ubyte", 3, 1, "it is a folder"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make_data();
+        assert_int_equal(shell("%s", cases[i].fault), 0);
+        check_wrong(cases[i].code, cases[i].wrong, cases[i].sentence);
+    }
+}
+
+static void what_is_no_folder_of_data_is_said(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    shell("mkdir empty; mkdir -m 700 closed");
+    run("data check nowhere");
+    expect(3, "nowhere cannot be read: No such file or directory; expected a folder");
+    run("data check c.yaml");
+    expect(3, "c.yaml cannot be read: Not a directory");
+    run("data check empty");
+    expect(3, "empty is no data set: it has none of the four files train-images-idx3-ubyte[.gz],");
+    run("data check mnist");
+    expect(3, "/.local/share/lockstep/mnist cannot be read: No such file");
+    run("data check digits");
+    expect(2, "digits are drawn by the program, there is nothing to check");
+    run("data check");
+    expect(2, "data check needs to know of what: lockstep data check mnist, for example");
+    run("data mnist elsewhere");
+    expect(2, "data mnist takes nothing more, found 'elsewhere'; a folder is given by --out");
+    run("data chekc d");
+    expect(2, "unknown data set 'chekc'; the nearest is check; expected digits, mnist or fashion");
+    if (geteuid() != 0) {
+        shell("chmod 0 closed");
+        run("data check closed");
+        expect(3, "closed cannot be read: Permission denied");
+    } else if (shell("chmod 711 . && setpriv --reuid 65534 --clear-groups '%s' data check closed "
+                     ">out.txt 2>err.txt; test $? = 3",
+                     program()) == 0) { /* root may read anything */
+        read_text(last.err, "err.txt");
+        assert_non_null(strstr(last.err, "closed cannot be read: Permission denied"));
+    }
+}
+
+static void published_files_are_known(void **state)
+{
+    (void)state;
+    need_real_files();
+    shell("cp -r '%s/mnist' d && chmod -R u+w d", lkt_data_folder());
+    run("data check d");
+    expect(0, "");
+    expect_out(
+        "train-images-idx3-ubyte.gz  60,000 images of 28x28, packed; as published for mnist\n");
+    expect_out("t10k-labels-idx1-ubyte.gz   10,000 labels from 0 to 9, packed; as published for ");
+    shell("gunzip d/t10k*");
+    run("data check d");
+    expect_ok();
+    expect_out("t10k-labels-idx1-ubyte      10,000 labels from 0 to 9; as published for mnist\n");
+    shell("gzip -1 d/t10k-images*"); /* the same content in other bytes */
+    check_wrong(
+        5, 1,
+        "t10k-images-idx3-ubyte.gz   WRONG: 10,000 images of 28x28, packed, but not the file "
+        "that was published for mnist: changed, damaged or packed again; remove it and run "
+        "'lockstep data mnist --out d'");
+    shell("gunzip d/t10k-images* && cp d/t10k-labels-idx1-ubyte d/train-labels-idx1-ubyte && "
+          "rm d/train-labels*.gz");
+    check_wrong(
+        5, 2,
+        "train-labels-idx1-ubyte     WRONG: it is t10k-labels-idx1-ubyte of mnist, expected "
+        "train-labels-idx1-ubyte of mnist; exchange it for the right file");
+    expect_out("it has 60000 images, but train-labels-idx1-ubyte has 10000 labels");
+    /* By name, the files have to be those. */
+    run("data digits --out .local/share/lockstep/mnist --samples 20 --test-samples 10");
+    run("data check mnist");
+    expect(5, "4 things in ");
+}
+
+static void statistics_are_right(void **state)
+{
+    (void)state;
+    run("data stats digits --seed 0");
+    expect(0, "");
+    expect_out("digits: 60,000 training samples of 28x28x1\nbytes from 0 to 255;");
+    expect_out("data:\n  mean: 0.1250 # 0.1249");
+    expect_out("\n  std: 0.2548 # 0.2548");
+    expect_out("\nclass      samples    share\n0 ");
+    write_text("c.yaml", "data: {name: digits, samples: 10, test_samples: 7}\n"
+                         "model: {name: mlp}\n");
+    run("data stats c.yaml --test");
+    expect_ok();
+    expect_out("c.yaml: 7 test samples of 28x28x1\n");
+    /* Two images of 1x2 pixels in three channels, by hand. */
+    shell("mkdir d && printf '\\0\\0\\010\\04\\0\\0\\0\\02\\0\\0\\0\\01\\0\\0\\0\\02\\0\\0\\0\\03"
+          "\\0\\377\\063\\377\\377\\063\\0\\377\\063\\377\\377\\063' >d/train-images-idx3-ubyte && "
+          "printf '\\0\\0\\010\\01\\0\\0\\0\\02\\03\\011' >d/train-labels-idx1-ubyte");
+    run("data stats d");
+    expect_ok();
+    expect_out("d: 2 training samples of 1x2x3\nbytes from 0 to 255; ");
+    expect_out("  mean: [0.5000, 1.0000, 0.2000] # 0.500000000 1.000000000 0.200000000\n"
+               "  std: [0.5000, 0.0000, 0.0000] # 0.500000000 0.000000000 0.000000000\n"
+               "  # channel 1 is the same everywhere: there is no std to divide it by\n");
+    expect_out("\n2                0    0.00%\n"
+               "3                1   50.00%  ########################################\n");
+    run("data stats d --test");
+    expect(3, "no MNIST files in 'd' (looked for t10k-images-idx3-ubyte[.gz]");
+    run("data stats fashoin");
+    expect(2,
+           "'fashoin' is neither a data set that is known (digits, mnist, fashion), nor a folder, "
+           "nor a configuration; the nearest is fashion");
+    run("data stats d/train-images-idx3-ubyte");
+    expect(2, "d/train-images-idx3-ubyte");
+}
+
+static void statistics_of_mnist_are_the_usual(void **state)
+{
+    (void)state;
+    need_real_files();
+    run("data stats '%s/mnist'", lkt_data_folder());
+    expect_ok();
+    expect_out("  mean: 0.1307 # 0.130660");
+    expect_out("  std: 0.3081 # 0.308107");
+    expect_out("\n0            5,923    9.87%  ");
+    expect_out("\n9            5,949    9.91%  ");
+    shell("mkdir -p .local/share/lockstep && ln -s '%s/mnist' .local/share/lockstep/fashion_mnist",
+          lkt_data_folder());
+    run("data stats fashion --test"); /* other files, for the names of the classes */
+    expect_ok();
+    expect_out("\n9 Ankle boot         1,009   10.09%  ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(right_folders_are_right),
+        TEST(each_fault_is_named),
+        TEST(what_is_no_folder_of_data_is_said),
+        TEST(published_files_are_known),
+        TEST(statistics_are_right),
+        TEST(statistics_of_mnist_are_the_usual),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
