@@ -74,23 +74,24 @@ static bool exists(const char *folder, int64_t step, const char *extension)
     return path_of(folder, step, extension, path) == LKS_OK && access(path, F_OK) == 0;
 }
 
-/* What cannot be removed stays, and the log says so: the checkpoint that was just saved is good. */
-static void remove_file(lks_context *context, const char *folder, const char *name)
+/* What cannot be removed stays, and the log says so: the checkpoint that was just saved is good.
+ * Returns whether it is gone. */
+static bool remove_file(lks_context *context, const char *folder, const char *name)
 {
     char path[PATH_SIZE];
     const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (length < 0 || length >= PATH_SIZE || (unlink(path) != 0 && errno != ENOENT)) {
-        lki_log_line(context, LKS_LOG_WARN, "'%.300s/%.100s' could not be removed: %s", folder,
-                     name, strerror(errno));
-    }
+    if (length >= 0 && length < PATH_SIZE && (unlink(path) == 0 || errno == ENOENT)) return true;
+    lki_log_line(context, LKS_LOG_WARN, "'%.300s/%.100s' could not be removed: %s", folder, name,
+                 strerror(errno));
+    return false;
 }
 
-/* The record first: what has none is no checkpoint. */
+/* The record first: what has none is no checkpoint, and what has one must be whole. */
 static void remove_checkpoint(lks_context *context, const char *folder, int64_t step)
 {
     char name[NAME_SIZE];
-    remove_file(context, folder, name_of(step, RECORD, name));
-    remove_file(context, folder, name_of(step, TENSORS, name));
+    if (!remove_file(context, folder, name_of(step, RECORD, name))) return;
+    (void)remove_file(context, folder, name_of(step, TENSORS, name));
 }
 
 /* ".step-....tmp-<pid>" of a process that is gone, as lki_writer names what it has not finished. */
@@ -111,7 +112,7 @@ static void clean(lks_context *context, const char *folder)
     for (const struct dirent *entry; (entry = readdir(open));) {
         const int64_t step = step_of(entry->d_name, TENSORS);
         if (is_leftover(entry->d_name) || (step >= 0 && !exists(folder, step, RECORD))) {
-            remove_file(context, folder, entry->d_name);
+            (void)remove_file(context, folder, entry->d_name);
         }
     }
     closedir(open);
