@@ -74,10 +74,13 @@ static char *make_header(const lks_model *model, const layout *order)
     if (text) {
         memset(text, ' ', padded);
         text[padded] = 0;
-        json_dumpb(header, text, length, JSON_COMPACT);
+        /* Without memory for its own the writer stops early. */
+        whole = json_dumpb(header, text, length, JSON_COMPACT) == length;
     }
     json_decref(header);
-    return text;
+    if (whole) return text;
+    free(text);
+    return NULL;
 }
 
 static lks_status check_finite(const lks_state_info *info, const void *data, int64_t step)
