@@ -41,6 +41,8 @@ static lks_status advance(reader *r)
     memset(&r->event, 0, sizeof r->event);
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem != NULL ? p->problem : "it cannot be read";
+    if (p->error == YAML_MEMORY_ERROR)
+        return lks_fail(LKS_E_NOMEM, "%s: no memory to read YAML", r->name);
     if (p->error == YAML_READER_ERROR)
         return lks_fail(LKS_E_INVALID, "%s: not valid YAML: byte %zu: %s", r->name,
                         p->problem_offset, problem);
