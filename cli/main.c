@@ -7,6 +7,7 @@
 
 #include "network.h"
 #include "process.h"
+#include "text.h"
 
 static lks_status run(const cli_args *cli, int *code)
 {
@@ -32,11 +33,13 @@ static lks_status run(const cli_args *cli, int *code)
 int main(int argc, char **argv)
 {
     process_begin();
+    text_watch_memory();
     cli_pool pool = {0};
     cli_args cli;
     int code = 0;
     lks_status status = cli_parse(&cli, &pool, argc, argv);
     if (status == LKS_OK) status = run(&cli, &code);
+    if (status == LKS_OK) status = text_memory();
     if (status == LKS_OK) status = say_flush();
     if (status != LKS_OK) {
         say_error("%s", lks_last_error()->message);

@@ -12,6 +12,26 @@
 
 #include "value.h"
 
+static bool memory_lacked;
+
+static void *json_memory(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (memory == NULL) memory_lacked = true;
+    return memory;
+}
+
+void text_watch_memory(void)
+{
+    json_set_alloc_funcs(json_memory, free);
+}
+
+lks_status text_memory(void)
+{
+    if (!memory_lacked) return LKS_OK;
+    return lks_fail(LKS_E_NOMEM, "out of memory: what was printed may lack parts");
+}
+
 const char *text_number(char text[TEXT_NUMBER_SIZE], double number)
 {
     if (!isfinite(number)) {
@@ -121,6 +141,7 @@ static void print_map(FILE *out, const json_t *json, print_style style, int dept
 static void print(FILE *out, const json_t *json, print_style style, int depth)
 {
     char number[TEXT_NUMBER_SIZE];
+    if (json == NULL) return; /* there was no memory for it */
     switch (json_typeof(json)) {
     case JSON_OBJECT:
         print_map(out, json, style, depth);
@@ -166,7 +187,8 @@ char *text_json(const json_t *json)
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return NULL;
     text_print_json(out, json, 0);
-    if (fclose(out) == 0) return text;
+    const bool good = !ferror(out) && !memory_lacked;
+    if (fclose(out) == 0 && good) return text;
     free(text);
     return NULL;
 }
@@ -199,11 +221,16 @@ lks_status text_write_file(const char *path, text_printer print_file, const void
                                 path + folder, (long)getpid());
     if (length >= (int)sizeof temporary)
         return lks_fail(LKS_E_IO, "the path %.60s... is too long", path);
+    unlink(temporary); /* of a process that had our number and was killed */
     FILE *out = fopen(temporary, "wx");
     if (out == NULL) return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(errno));
     print_file(out, user);
     bool good = fflush(out) == 0 && !ferror(out) && fsync(fileno(out)) == 0;
     int error = errno;
+    if (memory_lacked) {
+        good = false;
+        error = ENOMEM;
+    }
     if (fclose(out) != 0 && good) {
         good = false;
         error = errno;

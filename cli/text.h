@@ -19,6 +19,12 @@ const char *text_number(char text[TEXT_NUMBER_SIZE], double number);
 /* 60000 -> "60,000" */
 const char *text_count(char text[TEXT_NUMBER_SIZE], int64_t count);
 
+/* From here on it is noted where JSON finds no memory, so that a value may lack parts. */
+void text_watch_memory(void);
+/* LKS_E_NOMEM when that has happened: text_json() gives nothing from then on, and no file is
+ * written. */
+LKS_MUSTUSE lks_status text_memory(void);
+
 /* JSON on one line, or with `indent` > 0 on several; numbers at their shortest, NaN as null. */
 void text_print_json(FILE *out, const json_t *json, int indent);
 

@@ -134,6 +134,8 @@ static lks_status fill_opts(training *t, char **config_text_out)
     json_t *json = config_json(config);
     *config_text_out = text_json(json);
     json_decref(json);
+    if (*config_text_out == NULL)
+        return lks_fail(LKS_E_NOMEM, "no memory for the configuration in checkpoints");
     t->opts = (lks_train_opts){
         .model = t->session.model,
         .train = t->train,
