@@ -1,0 +1,227 @@
+/*
+ * Every call of a short training that has to do with its files fails, one in each run: never a
+ * checkpoint lost, always a sentence and an exit code, and the training that is resumed ends as the
+ * one that was left alone.
+ */
+#include "torture/scene.h"
+
+static char alone[TEXT_SIZE]; /* calls of the training that is left alone */
+
+/* Calls whose failure may be passed over, and why. */
+static const struct harmless {
+    const char *kind, *end; /* of the path */
+} harmless[] = {
+    {"close", "c.yaml"}, /* all of it has been read */
+    {"close", "/run"},   /* the folder has been synced */
+    {"close", "attempt"},
+    {"close", ".json"}, /* of a checkpoint that has been read */
+    {"close", ".safetensors"},
+    {"list", "run"},   /* for leftovers of other saves, which the next save removes */
+    {"remove", ""},    /* of an old checkpoint: a warning is said, the next save tries again */
+    {"folder", "run"}, /* it was there already */
+    {"open", "."},     /* to sync it: a record that a power cut takes is not the training */
+    {"sync", "attempt"},
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), last_part = strlen(end);
+    return length >= last_part && strcmp(text + length - last_part, end) == 0;
+}
+
+static bool is_harmless(const call *failed)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(harmless[i].kind, failed->kind) == 0 && ends_with(failed->path, harmless[i].end))
+            return true;
+    return false;
+}
+
+/* The last line of standard error is more than the news that it starts, or where it goes on. */
+static bool says_why(void)
+{
+    size_t length = strlen(last.err);
+    if (length == 0 || !says_sentences()) return false;
+    char *line = last.err + length - 1;
+    while (line > last.err && line[-1] != '\n') line--;
+    return strstr(line, "starting afresh") == NULL && strstr(line, "continuing from") == NULL;
+}
+
+/* One run with this fault, in the attempt as it is. Returns whether it ended as if nothing were. */
+static bool suffer(const char *fault)
+{
+    launch("lkt_shim_files", fault, "1");
+    const int64_t kept = promised();
+    const bool good = is_expected_end();
+    if (!good && (last.code < 1 || last.code > 9)) BROKEN(fault, "the program does not fail well");
+    if (!good && !says_why()) BROKEN(fault, "the program does not say why");
+    if (good && !says_sentences()) BROKEN(fault, "the program says something strange");
+    const contents left = check_contents(fault);
+    if (left.newest < kept) BROKEN(fault, "the checkpoint of step %d is lost", (int)kept);
+    if (left.temporary > 0) BROKEN(fault, "an unfinished file is left");
+    if (!good) check_resumed(fault);
+    return good;
+}
+
+/* An error that only one call meets. */
+static void of_one_call(void **state)
+{
+    (void)state;
+    int passed = 0, count = count_calls(alone);
+    assert_true(count > 80);
+    for (int n = 1; n <= count; n += stride(1)) {
+        char fault[32];
+        snprintf(fault, sizeof fault, "%d fail", n);
+        clear_attempt();
+        if (!suffer(fault)) continue;
+        const call failed = call_of(last.calls, n);
+        if (!is_harmless(&failed)) {
+            BROKEN(fault, "nobody notices that '%s' of %s fails", failed.kind, failed.path);
+        }
+        passed++;
+    }
+    print_message("%d calls, %d of them harmless\n", count, passed);
+}
+
+/* A disk that is full from some moment on. */
+static void of_all_that_need_space(void **state)
+{
+    (void)state;
+    int count = count_calls(alone), tried = 0;
+    for (int n = 1; n <= count; n++) {
+        char fault[32];
+        const call first = call_of(alone, n);
+        const bool needs_space = strcmp(first.kind, "create") == 0 ||
+                                 strcmp(first.kind, "write") == 0 ||
+                                 strcmp(first.kind, "flush") == 0;
+        if (!needs_space || ++tried % stride(1) != 0) continue;
+        snprintf(fault, sizeof fault, "%d full", n);
+        clear_attempt();
+        if (suffer(fault)) BROKEN(fault, "nobody notices that the disk is full");
+        if (strstr(first.path, "out.txt") == NULL && strstr(last.err, "space") == NULL &&
+            last.code != 0)
+            BROKEN(fault, "nobody says that the disk is full");
+    }
+    assert_true(tried > 20);
+}
+
+/* The kernel may take less than it is given, or be interrupted: no failure at all. */
+static void not_of_halves(void **state)
+{
+    (void)state;
+    int tried = 0;
+    for (int n = 1; n <= count_calls(alone); n++) {
+        static const char *const kinds[] = {"short", "again"};
+        if (strcmp(call_of(alone, n).kind, "write") != 0) continue;
+        for (int i = 0; i < 2; i++) {
+            char fault[32];
+            if (++tried % stride(1) != 0) continue;
+            snprintf(fault, sizeof fault, "%d %s", n, kinds[i]);
+            clear_attempt();
+            launch("lkt_shim_files", fault, "1");
+            if (!is_expected_end()) BROKEN(fault, "the program gives up");
+            check_contents(fault);
+        }
+    }
+    assert_true(tried > 10);
+}
+
+/* The folder that a training left which was stopped in the middle: the files, by other names. */
+static void link_folder(const char *from, const char *to)
+{
+    char path[2][PATH_SIZE + 300];
+    DIR *open = opendir(from);
+    assert_non_null(open);
+    assert_int_equal(mkdir(to, 0777), 0);
+    for (const struct dirent *entry; (entry = readdir(open));) {
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path[0], sizeof path[0], "%s/%s", from, entry->d_name);
+        snprintf(path[1], sizeof path[1], "%s/%s", to, entry->d_name);
+        assert_int_equal(link(path[0], path[1]), 0);
+    }
+    closedir(open);
+}
+
+/* A training that goes on: what it reads, and its first save. */
+static void of_a_training_that_is_resumed(void **state)
+{
+    (void)state;
+    char begun[PATH_SIZE], fault[32];
+    int saves = 0, stop = 1, passed = 0;
+    for (; saves < 2; stop++)
+        saves += strcmp(call_of(alone, stop).kind, "rename") == 0 &&
+                 strstr(call_of(alone, stop).path, ".json") != NULL;
+    snprintf(fault, sizeof fault, "%d kill", stop + 4); /* its folder has been synced */
+    clear_attempt();
+    launch("lkt_shim_files", fault, "1");
+    assert_int_equal(last.code, 1000 + SIGKILL);
+    assert_int_equal(check_contents(fault).newest, 4);
+    snprintf(begun, sizeof begun, "%s/begun", folder);
+    assert_int_equal(rename(in_attempt("run"), begun), 0);
+
+    bool saved = false;
+    for (int n = 1; !saved; n += stride(1)) {
+        assert_true(n < 100);
+        snprintf(fault, sizeof fault, "%d fail", n);
+        clear_attempt();
+        link_folder(begun, in_attempt("run"));
+        const bool good = suffer(fault);
+        const call failed = call_of(last.calls, n);
+        if (good && !is_harmless(&failed))
+            BROKEN(fault, "nobody notices that '%s' of %s fails", failed.kind, failed.path);
+        passed += good;
+        saved = good && promised() >= 0 && strcmp(failed.kind, "folder") == 0;
+    }
+    print_message("%d harmless\n", passed);
+}
+
+/* What makes checkpoints survive a power cut as well: a file is synced behind its last write, before
+ * it gets its name; and the tensors have their name for good before the record gets its own. */
+static void are_seen_in_a_safe_order(void **state)
+{
+    (void)state;
+    char written[300] = "", synced[300] = "";
+    bool folder_synced = true;
+    int renames = 0;
+    for (int n = 1; n <= count_calls(alone); n++) {
+        const call c = call_of(alone, n);
+        const char *name = strrchr(c.path, '/');
+        name = name != NULL ? name + 1 : c.path;
+        if (strcmp(c.kind, "write") == 0 || strcmp(c.kind, "flush") == 0) {
+            snprintf(written, sizeof written, "%s", name);
+            synced[0] = '\0';
+        } else if (strcmp(c.kind, "sync") == 0 && strcmp(name, "run") == 0) {
+            folder_synced = true;
+        } else if (strcmp(c.kind, "sync") == 0) {
+            snprintf(synced, sizeof synced, "%s", name);
+        } else if (strcmp(c.kind, "rename") == 0) {
+            renames++;
+            assert_string_equal(name, written);
+            assert_string_equal(name, synced);
+            if (strncmp(c.path, "run/", 4) != 0) continue;
+            if (!folder_synced) fail_msg("call %d: the name before is not safe yet", n);
+            folder_synced = false;
+        } else if (strcmp(c.kind, "remove") == 0) {
+            if (!folder_synced) fail_msg("call %d: removed before the new one is safe", n);
+        }
+    }
+    assert_int_equal(renames, 2 * STEPS / 2 + 2);
+}
+
+static int set_up(void **state)
+{
+    const int result = open_scene(state);
+    memcpy(alone, last.calls, sizeof alone);
+    assert_true(result != 0 || count_calls(alone) > 80);
+    return result;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(are_seen_in_a_safe_order),      cmocka_unit_test(of_one_call),
+        cmocka_unit_test(of_all_that_need_space),        cmocka_unit_test(not_of_halves),
+        cmocka_unit_test(of_a_training_that_is_resumed),
+    };
+    return cmocka_run_group_tests(tests, set_up, close_scene);
+}

@@ -1,0 +1,11 @@
+# Libraries that are loaded before the C library, and make its calls fail.
+foreach(what files memory)
+  add_library(lkt_shim_${what} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/torture/shim_${what}.c)
+  target_compile_options(lkt_shim_${what} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+  target_compile_definitions(lkt_shim_${what} PRIVATE _GNU_SOURCE)
+  target_link_libraries(lkt_shim_${what} PRIVATE ${CMAKE_DL_LIBS})
+  set_target_properties(lkt_shim_${what} PROPERTIES C_VISIBILITY_PRESET default)
+endforeach()
+foreach(what failures kills memory)
+  add_dependencies(test_torture_${what} lkt_shim_files lkt_shim_memory lockstep)
+endforeach()
