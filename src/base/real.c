@@ -1,5 +1,5 @@
 /*
- * exp, log, cos, sin from + - * / and exact scaling.
+ * exp, log, cos, sin, erf, tanh from + - * / and exact scaling.
  *
  * The polynomials are Taylor series cut where the rest is below 2^-57 of the result; ranges are
  * reduced until that takes few terms. Every constant is written so that its bits are plain.
@@ -128,4 +128,80 @@ double lki_cos_2pi(double turns)
 double lki_sin_2pi(double turns)
 {
     return cos_quarters(turns, 3);
+}
+
+/* erf(x) for |x| < 1/2: x + x w, w = (c - 1) + c (-z/3 + z^2/(2! 5) - z^3/(3! 7) + ...), z = x^2,
+ * c = 2/sqrt(pi). */
+static double erf_near(double x)
+{
+    static const double c[] = {-1.0 / 918086400, 1.0 / 76204800, -1.0 / 6894720, 1.0 / 685440,
+                               -1.0 / 75600,     1.0 / 9360,     -1.0 / 1320,    1.0 / 216,
+                               -1.0 / 42,        1.0 / 10,       -1.0 / 3};
+    const double z = x * x;
+    double sum = c[0];
+    for (int i = 1; i < 11; i++) sum = sum * z + c[i];
+    return x + x * (0x1.06eba8214db69p-3 + 0x1.20dd750429b6dp+0 * (z * sum));
+}
+
+/*
+ * erf(x) for 1/2 <= x < 6, from the value at the nearest of 5/8, 7/8, 9/8, ... With x = a + h,
+ *
+ *     erf(x) = erf(a) + 2/sqrt(pi) exp(-a^2) h (g0 + g1 h/2 + g2 h^2/3 + ...)
+ *
+ * where the g are the coefficients of exp(-2ah - h^2): g0 = 1, n g(n) = -2a g(n-1) - 2 g(n-2).
+ * The products g(n) h^n are formed one from another.
+ */
+static double erf_far(double x)
+{
+    static const double erf_at[] = {
+        0x1.3f196dcd0f135p-1, 0x1.91724951b8fc6p-1, 0x1.c6dad2829ec62p-1, 0x1.e5768c3b4a3fcp-1,
+        0x1.f4f693b67bd77p-1, 0x1.fbe61eef4cf6ap-1, 0x1.fea4218d6594ap-1, 0x1.ff9960f3eb327p-1,
+        0x1.ffe514bbdc197p-1, 0x1.fff9ba420e834p-1, 0x1.fffeb3ebb267bp-1, 0x1.ffffc316d9ed0p-1,
+        0x1.fffff618c3da6p-1, 0x1.fffffe92ced93p-1, 0x1.ffffffd169d0cp-1, 0x1.fffffffabd229p-1,
+        0x1.ffffffff79626p-1, 0x1.fffffffff4188p-1, 0x1.ffffffffff11ap-1, 0x1.ffffffffffef8p-1,
+        0x1.ffffffffffff0p-1, 0x1.fffffffffffffp-1};
+    const int k = (int)(x * 4 - 2);
+    const double a = 0.625 + 0.25 * k, h = x - a; /* exact */
+    const double first = -2 * a * h, second = -2 * h * h;
+    double before = 0, term = 1, sum = 1;
+    for (int n = 1; n <= 16; n++) {
+        const double next = (first * term + second * before) / n;
+        before = term;
+        term = next;
+        sum += term / (n + 1);
+    }
+    return erf_at[k] + 0x1.20dd750429b6dp+0 * lki_exp(-a * a) * h * sum;
+}
+
+double lki_erf(double x)
+{
+    const double size = x < 0 ? -x : x;
+    if (size < 0.5 || x != x) return erf_near(x);
+    const double value = size < 6 ? erf_far(size) : 1;
+    return x < 0 ? -value : value;
+}
+
+/* tanh(x) for |x| < 0.55: sinh(x) / cosh(x) = x - x (cosh(x) - sinh(x)/x) / cosh(x), where
+ * cosh(x) - sinh(x)/x = 2 z/3! + 4 z^2/5! + 6 z^3/7! + ..., z = x^2. */
+static double tanh_near(double x)
+{
+    static const double c[] = {
+        14.0 / 1307674368000, 12.0 / 6227020800, 10.0 / 39916800, 8.0 / 362880,
+        6.0 / 5040,           4.0 / 120,         2.0 / 6};
+    static const double d[] = {1.0 / 87178291200, 1.0 / 479001600, 1.0 / 3628800, 1.0 / 40320,
+                               1.0 / 720,         1.0 / 24,        1.0 / 2,       1.0};
+    const double z = x * x;
+    double difference = c[0], cosine = d[0];
+    for (int i = 1; i < 7; i++) difference = difference * z + c[i];
+    for (int i = 1; i < 8; i++) cosine = cosine * z + d[i];
+    return x - x * (z * difference / cosine);
+}
+
+double lki_tanh(double x)
+{
+    const double size = x < 0 ? -x : x;
+    if (x == 0) return x;
+    if (size < 0.55 || x != x) return tanh_near(x);
+    const double value = 1 - 2 / (lki_exp(2 * size) + 1);
+    return x < 0 ? -value : value;
 }

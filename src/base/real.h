@@ -10,5 +10,7 @@ double lki_exp(double x);         /* 0 below -745.2, infinity above 709.8; NaN f
 double lki_log(double x);         /* -infinity for 0, NaN below; infinity for infinity */
 double lki_cos_2pi(double turns); /* cos(2 pi turns), turns in [0, 1) */
 double lki_sin_2pi(double turns);
+double lki_erf(double x);  /* odd, 1 from 6 on; NaN for NaN */
+double lki_tanh(double x); /* odd, 1 from 22 on; NaN for NaN */
 
 #endif

@@ -1,4 +1,4 @@
-/* exp, log, sin, cos against the C library's in long double, which has at least 11 bits more. */
+/* exp, log, sin, cos, erf, tanh against the C library's in long double, which has at least 11 bits more. */
 #include "support/test.h"
 
 #include <float.h>
@@ -155,12 +155,67 @@ static void circles(void **state)
     assert_true(ulps(lki_sin_2pi(DBL_MIN), 6.283185307179586476925L * (long double)DBL_MIN) < 2);
 }
 
+/* Values of any size, many of them where the formula changes. */
+static double around(lkt_random *random, int i, double border)
+{
+    if (i % 4 == 0) return lkt_random_real(random, -7, 7);
+    if (i % 4 == 1)
+        return ldexp(lkt_random_real(random, -1, 1), -(int)lkt_random_below(random, 70));
+    if (i % 4 == 2) return lkt_random_real(random, -1, 1);
+    return border + ldexp(lkt_random_real(random, -1, 1), -(int)lkt_random_below(random, 50));
+}
+
+static void error_function(void **state)
+{
+    (void)state;
+    worst most = {0};
+    lkt_random random = lkt_random_make("error_function", 4);
+    for (int i = 0; i < 1000000; i++) {
+        const double x = around(&random, i, 0.25 * (double)lkt_random_below(&random, 25));
+        note(&most, ulps(lki_erf(x), erfl(x)), x);
+        assert_true(lki_erf(-x) == -lki_erf(x));
+        assert_true(fabs(lki_erf(x)) <= 1);
+    }
+    check("erf", most);
+
+    assert_true(lki_erf(0) == 0);
+    assert_true(signbit(lki_erf(-0.0)));
+    assert_true(lki_erf(6) == 1);
+    assert_true(lki_erf(-1e300) == -1);
+    assert_true(lki_erf((double)INFINITY) == 1);
+    assert_true(isnan(lki_erf((double)NAN)));
+}
+
+static void hyperbolic_tangent(void **state)
+{
+    (void)state;
+    worst most = {0};
+    lkt_random random = lkt_random_make("hyperbolic_tangent", 5);
+    for (int i = 0; i < 1000000; i++) {
+        double x = around(&random, i, 0.55);
+        if (i % 8 == 0) x *= 3;
+        note(&most, ulps(lki_tanh(x), tanhl(x)), x);
+        assert_true(lki_tanh(-x) == -lki_tanh(x));
+        assert_true(fabs(lki_tanh(x)) <= 1);
+    }
+    check("tanh", most);
+
+    assert_true(lki_tanh(0) == 0);
+    assert_true(signbit(lki_tanh(-0.0)));
+    assert_true(lki_tanh(22) == 1);
+    assert_true(lki_tanh(-1e300) == -1);
+    assert_true(lki_tanh((double)INFINITY) == 1);
+    assert_true(isnan(lki_tanh((double)NAN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exponentials),
         cmocka_unit_test(logarithms),
         cmocka_unit_test(circles),
+        cmocka_unit_test(error_function),
+        cmocka_unit_test(hyperbolic_tangent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
