@@ -160,8 +160,40 @@ LKS_API lks_tensor *lks_max_pool(lks_graph *graph, lks_tensor *x, const lks_pool
 LKS_API lks_tensor *lks_avg_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
 LKS_API lks_tensor *lks_global_avg_pool(lks_graph *graph, lks_tensor *x); /* h,w,c to c */
 
+/* Functions of each element. Relu is 0 for a NaN; silu is x * sigmoid(x). */
 LKS_API lks_tensor *lks_relu(lks_graph *graph, lks_tensor *x);
-LKS_API lks_tensor *lks_add(lks_graph *graph, lks_tensor *a, lks_tensor *b); /* equal shapes */
+LKS_API lks_tensor *lks_silu(lks_graph *graph, lks_tensor *x);
+LKS_API lks_tensor *lks_tanh(lks_graph *graph, lks_tensor *x);
+LKS_API lks_tensor *lks_sigmoid(lks_graph *graph, lks_tensor *x);
+
+/* x where x > 0, else slope * x */
+typedef struct lks_leaky_relu_opts {
+    const char *name;
+    float slope; /* default 0.01; positive */
+} lks_leaky_relu_opts;
+LKS_API lks_tensor *lks_leaky_relu(lks_graph *graph, lks_tensor *x,
+                                   const lks_leaky_relu_opts *opts);
+
+/* x times the probability that a normal variable is below x; TANH approximates it with
+ * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. */
+typedef enum lks_gelu_form { LKS_GELU_ERF, LKS_GELU_TANH } lks_gelu_form;
+typedef struct lks_gelu_opts {
+    const char *name;
+    lks_gelu_form form; /* default ERF */
+} lks_gelu_opts;
+LKS_API lks_tensor *lks_gelu(lks_graph *graph, lks_tensor *x, const lks_gelu_opts *opts);
+
+/* y = factor * x. */
+typedef struct lks_scale_opts {
+    const char *name;
+    float factor; /* required: finite, not 0 */
+} lks_scale_opts;
+LKS_API lks_tensor *lks_scale(lks_graph *graph, lks_tensor *x, const lks_scale_opts *opts);
+
+/* a + b and a * b, of equal shapes; or one of them a vector with a value for each channel (the last
+ * dimension) of the other, for all its pixels: as squeeze-and-excitation has it. */
+LKS_API lks_tensor *lks_add(lks_graph *graph, lks_tensor *a, lks_tensor *b);
+LKS_API lks_tensor *lks_mul(lks_graph *graph, lks_tensor *a, lks_tensor *b);
 /* The channels (the last dimension) of a, then those of b; other dimensions are equal. */
 LKS_API lks_tensor *lks_concat(lks_graph *graph, lks_tensor *a, lks_tensor *b);
 LKS_API lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x); /* x has one dimension */

@@ -403,6 +403,99 @@ static void mse(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bo
                      fabs(((double)x[i] - (double)target[i]) * (double)c->d_out[i / values]));
 }
 
+/* Gradients of a channel vector are sums over the pixels; all else of add and mul rounds once. */
+static void pair(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const lki_node *node = lki_trial_first(c);
+    const int64_t values = lks_shape_elements(&node->in[1]->shape);
+    const int64_t elements = lks_shape_elements(&node->in[0]->shape);
+    const float *a = node->op == LKI_OP_MUL ? c->in[0] : NULL;
+
+    for (int64_t i = 0; backward && values < elements && i < lki_trial_in_elements(c, 1); i++) {
+        double magnitude = 0.0;
+
+        for (int64_t k = i / values * elements + i % values; k < (i / values + 1) * elements;
+             k += values)
+            magnitude += fabs((double)c->d_out[k] * (a != NULL ? (double)a[k] : 1.0));
+        out->d_in[1][i] = sum_bound((double)(elements / values), magnitude);
+    }
+}
+
+/*
+ * Activations. With s(x) = 1/(1 + exp(-x)), its error 6u (both s and 1 - s = s(-x)), and u for ref:
+ *   sigmoid     y: 7u |y|. From its own y, y (1 - y) errs by 6u y |1 - 2y| + 4u y (1 - y)
+ *   tanh        y: 5u |y|. From its own y, 1 - y^2 errs by 9u y^2 + 4u
+ *   x s(a)      (silu: a = x; gelu's tanh form) a errs by 6u, so that s(a) errs by
+ *               e = (6 + 6 |a| s(-a)) u; y: |y| (e + 2u)
+ *               y' = s(a) (1 + x a' s(-a)), a' errs by 5u: s(a) (1 + b) (e + 3u) + s(a) b (14 + 6 |a|) u
+ *               where b = |x a'| s(-a)
+ *   gelu        P, with t = |x|: p = P(-t) (t^2/2 + 22) u + 2u P(x); y: |x| p + u |y|
+ *               y' = P + x f, f = exp(-t^2/2)/sqrt(2 pi): p + |x| f (t^2/2 + 6) u + 2u |y'|
+ *               ref's own P has an absolute error of 2^-52, as 1 + erf cancels
+ * (the kernels' errors are derived where they are). Values of e^x below e^-87 count as 0 in some, times
+ * at most x^3 < 100^3, and denormals are: CUT.
+ */
+static const double CUT = 100.0 * 100.0 * 100.0 * 0x1p-125;
+
+static double logistic(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+
+typedef struct errors {
+    double value, slope;
+} errors;
+
+static errors gated(double x, double a, double d_a)
+{
+    const double s = logistic(a), rest = logistic(-a), b = fabs(x * d_a) * rest;
+    const double e = (6.0 + 6.0 * fabs(a) * rest) * U;
+
+    return (errors){fabs(x) * s * (e + 2.0 * U),
+                    s * (1.0 + b) * (e + 3.0 * U) + s * b * (14.0 + 6.0 * fabs(a)) * U};
+}
+
+static errors gelu(double x)
+{
+    const double below = 0.5 * erfc(-x * sqrt(0.5)), tail = 0.5 * erfc(fabs(x) * sqrt(0.5));
+    const double h = x * x / 2.0, f = exp(-h) * 0.3989422804014327;
+    const double p = (tail * (h + 22.0) + 2.0 * below) * U + 0x1p-52;
+
+    return (errors){fabs(x) * (p + U * below),
+                    p + fabs(x) * f * (h + 6.0) * U + 2.0 * U * fabs(below + x * f)};
+}
+
+static errors activation_errors(const lki_node *node, double x)
+{
+    const double factor = 1.5957691216057308, cube = 0.044715;
+
+    if (node->op == LKI_OP_SIGMOID) {
+        const double y = logistic(x), rest = logistic(-x);
+
+        return (errors){7.0 * U * y, U * (6.0 * y * fabs(rest - y) + 4.0 * y * rest)};
+    }
+    if (node->op == LKI_OP_TANH) {
+        const double y = tanh(x);
+
+        return (errors){5.0 * U * fabs(y), U * (9.0 * y * y + 4.0)};
+    }
+    if (node->op == LKI_OP_SILU) return gated(x, x, 1.0);
+    if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_ERF) return gelu(x);
+    return gated(x, factor * x * (1.0 + cube * x * x), factor * (1.0 + 3.0 * cube * x * x));
+}
+
+static void activation(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const float *x = c->in[0];
+
+    for (int64_t i = 0; i < lki_trial_in_elements(c, 0); i++) {
+        const errors e = activation_errors(lki_trial_first(c), x[i]);
+
+        out->out[i] = 1.1 * e.value + CUT;
+        if (backward) out->d_in[0][i] = fabs((double)c->d_out[i]) * (1.1 * e.slope + CUT);
+    }
+}
+
 static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_result *ref,
                                lki_bounds *out)
 {
@@ -428,9 +521,20 @@ static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_resu
     case LKI_OP_MSE:
         mse(c, backward, ref, out);
         return LKS_OK;
+    case LKI_OP_ADD:
+    case LKI_OP_MUL:
+        pair(c, backward, out);
+        return LKS_OK;
+    case LKI_OP_GELU:
+    case LKI_OP_SILU:
+    case LKI_OP_TANH:
+    case LKI_OP_SIGMOID:
+        activation(c, backward, out);
+        return LKS_OK;
     case LKI_OP_NORMALIZE:
     case LKI_OP_RELU:
-    case LKI_OP_ADD:
+    case LKI_OP_LEAKY_RELU:
+    case LKI_OP_SCALE:
     case LKI_OP_CONCAT:
     case LKI_OP_FLATTEN:
     case LKI_OP_DROPOUT:

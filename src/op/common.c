@@ -96,6 +96,44 @@ lks_status lki_check_init(const lki_node *node, const char *attribute, const lks
     return LKS_OK;
 }
 
+lks_status lki_infer_same(lki_node *node)
+{
+    LKI_TRY(lki_check_floats(node));
+    node->out.shape = node->in[0]->shape;
+    return LKS_OK;
+}
+
+static bool is_channel_vector(const lks_shape *vector, const lks_shape *of)
+{
+    return vector->ndim == 1 && of->ndim > 1 && vector->dim[0] == of->dim[of->ndim - 1];
+}
+
+lks_status lki_infer_pair(lki_node *node)
+{
+    const lks_tensor *a = node->in[0], *b = node->in[1];
+
+    LKI_TRY(lki_check_floats(node));
+    if (!lki_shape_equal(&a->shape, &b->shape) && !is_channel_vector(&b->shape, &a->shape)) {
+        char first[128], second[128];
+
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': '%s' is %s, but '%s' is %s; shapes must be equal, or one a "
+                        "vector with a value for each channel of the other",
+                        LKI_NODE(node), a->node->name,
+                        lki_shape_print(&a->shape, first, sizeof first), b->node->name,
+                        lki_shape_print(&b->shape, second, sizeof second));
+    }
+    node->out.shape = a->shape;
+    return LKS_OK;
+}
+
+lks_tensor *lki_graph_add_pair(lks_graph *graph, lki_op_id op, lks_tensor *a, lks_tensor *b)
+{
+    if (a != NULL && b != NULL && is_channel_vector(&a->shape, &b->shape))
+        return lki_graph_add(graph, op, NULL, (lks_tensor *[]){b, a}, 2);
+    return lki_graph_add(graph, op, NULL, (lks_tensor *[]){a, b}, 2);
+}
+
 lks_status lki_check_classes(const lki_node *node)
 {
     const lki_node *target = node->in[1]->node;

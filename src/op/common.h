@@ -21,6 +21,13 @@ lks_status lki_check_range(const lki_node *node, const char *attribute, int64_t 
  * products of two such counts fit int64_t. */
 lks_status lki_check_shape(const lki_node *node, const char *what, const lks_shape *shape);
 lks_status lki_check_init(const lki_node *node, const char *attribute, const lks_init *init);
+/* lki_op.infer of functions of each element: a float input, an output of its shape. */
+lks_status lki_infer_same(lki_node *node);
+/* lki_op.infer of two operands: float inputs of equal shapes, or the second a vector with a value
+ * for each channel (the last dimension) of the first; the output has the first one's shape. */
+lks_status lki_infer_pair(lki_node *node);
+/* The builder of such an operation; a channel vector is made the second operand. */
+lks_tensor *lki_graph_add_pair(lks_graph *graph, lki_op_id op, lks_tensor *a, lks_tensor *b);
 /* The target has classes, as many as in[0] has values: for losses over classes. */
 lks_status lki_check_classes(const lki_node *node);
 

@@ -1,14 +1,7 @@
 /* relu: y = x where x > 0, else 0 (also for a NaN). */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
-{
-    LKI_TRY(lki_check_floats(node));
-    node->out.shape = node->in[0]->shape;
-    return LKS_OK;
-}
-
-const lki_op lki_op_relu = {.name = "relu", .infer = infer, .print = lki_print_nothing};
+const lki_op lki_op_relu = {.name = "relu", .infer = lki_infer_same, .print = lki_print_nothing};
 
 lks_tensor *lks_relu(lks_graph *graph, lks_tensor *x)
 {

@@ -32,12 +32,76 @@ static void elements(const lki_vector *v, lkt_random *random, int64_t n)
     lkt_floats_free(&expected);
 }
 
+static void products(const lki_vector *v, lkt_random *random, int64_t n)
+{
+    lkt_floats a = lkt_floats_make(random, n), b = lkt_floats_make(random, n);
+    lkt_floats out = lkt_floats_make(random, n), expected = lkt_floats_make(random, n);
+    float *e = expected.at;
+    v->product->scale(n, -1.3f, a.at, out.at, false);
+    for (int64_t i = 0; i < n; i++) e[i] = a.at[i] * -1.3f;
+    lkt_same(v, "scale", out.at, e, n);
+    v->product->scale(n, .7f, b.at, out.at, true);
+    for (int64_t i = 0; i < n; i++) e[i] += b.at[i] * .7f;
+    lkt_same(v, "scale, added", out.at, e, n);
+    v->product->product(n, a.at, b.at, out.at, false);
+    for (int64_t i = 0; i < n; i++) e[i] = a.at[i] * b.at[i];
+    lkt_same(v, "product", out.at, e, n);
+    v->product->product(n, a.at, a.at, out.at, true);
+    for (int64_t i = 0; i < n; i++) e[i] += a.at[i] * a.at[i];
+    lkt_same(v, "product, added", out.at, e, n);
+    lkt_floats_free(&a);
+    lkt_floats_free(&b);
+    lkt_floats_free(&out);
+    lkt_floats_free(&expected);
+}
+
 static void elementwise(void **state)
 {
     lkt_random random = lkt_random_make("elementwise", 70);
     (void)state;
     LKT_FOR_ISAS(v)
-    for (int64_t n = 0; n < SIZES; n++) elements(v, &random, n);
+    for (int64_t n = 0; n < SIZES; n++) {
+        elements(v, &random, n);
+        products(v, &random, n);
+    }
+}
+
+/* A matrix and a vector with a value for each of its columns. */
+static void columns_of_a_matrix(void **state)
+{
+    lkt_random random = lkt_random_make("columns_of_a_matrix", 74);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t columns = 1; columns < SIZES; columns++) {
+        const int64_t rows = lkt_random_from(&random, 1, 9), n = rows * columns;
+        lkt_floats a = lkt_floats_make(&random, n), b = lkt_floats_make(&random, n);
+        lkt_floats x = lkt_floats_make(&random, columns), out = lkt_floats_make(&random, n);
+        lkt_floats sums = lkt_floats_make(&random, columns);
+        float *e = lkt_scratch(sizeof(float) * (size_t)n);
+        v->product->rows_plus(rows, columns, a.at, x.at, out.at);
+        for (int64_t i = 0; i < n; i++) e[i] = a.at[i] + x.at[i % columns];
+        lkt_same(v, "rows_plus", out.at, e, n);
+        v->product->rows_times(rows, columns, a.at, x.at, out.at, true);
+        for (int64_t i = 0; i < n; i++) e[i] += a.at[i] * x.at[i % columns];
+        lkt_same(v, "rows_times", out.at, e, n);
+        v->product->column_sums(rows, columns, a.at, sums.at, false);
+        memset(e, 0, sizeof(float) * (size_t)n);
+        for (int64_t i = 0; i < n; i++) e[i % columns] += a.at[i];
+        lkt_same(v, "column_sums", sums.at, e, columns);
+        v->product->column_products(rows, columns, a.at, b.at, sums.at, true);
+        for (int64_t c = 0; c < columns; c++) {
+            float sum = 0;
+            for (int64_t i = c; i < n; i += columns) sum = lkt_step(v, a.at[i], b.at[i], sum);
+            e[c] += sum;
+        }
+        lkt_same(v, "column_products", sums.at, e, columns);
+        lkt_floats_free(&a);
+        lkt_floats_free(&b);
+        lkt_floats_free(&x);
+        lkt_floats_free(&out);
+        lkt_floats_free(&sums);
+        free(e);
+    }
 }
 
 static void transposes(void **state)
@@ -148,8 +212,11 @@ static void dropped_elements(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise),      cmocka_unit_test(transposes),
-        cmocka_unit_test(updates),          cmocka_unit_test(dropout_draws_as_base_does),
+        cmocka_unit_test(elementwise),
+        cmocka_unit_test(columns_of_a_matrix),
+        cmocka_unit_test(transposes),
+        cmocka_unit_test(updates),
+        cmocka_unit_test(dropout_draws_as_base_does),
         cmocka_unit_test(dropped_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

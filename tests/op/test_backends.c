@@ -1,4 +1,5 @@
 /* Every operation on every backend against ref: forward, each gradient, adding to a gradient. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -88,6 +89,7 @@ static void run_case(lkt_case *c, const lki_backend *backend, lkt_random *random
 static void each_operation(const lki_backend *backend, lki_op_id op, lkt_random *random)
 {
     static const int64_t counts[] = {1, 2, 3, 7, 8, 13};
+    static const lkt_fill fills[] = {LKT_RANDOM, LKT_EXACT, LKT_SPACED};
 
     for (int i = 0; i < CASES; i++) {
         const int64_t count = counts[lkt_random_below(random, 6)];
@@ -96,7 +98,7 @@ static void each_operation(const lki_backend *backend, lki_op_id op, lkt_random 
         lkt_case_begin(&c);
         lks_tensor *x = lkt_random_input(c.graph, op, random);
         lks_tensor *y = lkt_random_op(c.graph, op, x, false, random);
-        lkt_case_end(&c, y, y, count, i % 2 == 0 ? LKT_RANDOM : LKT_EXACT, random);
+        lkt_case_end(&c, y, y, count, fills[i % 3], random);
         run_case(&c, backend, random);
         lkt_case_free(&c);
     }
@@ -156,23 +158,26 @@ static void convolutions_agree_with_ref(void **state)
     }
 }
 
-/* One tensor as both inputs of add or concat: the second gradient is added to the first. */
+/* One tensor as both inputs of add, mul or concat: the second gradient is added to the first. */
 static void a_tensor_may_be_both_inputs(void **state)
 {
     enum { N = 37 };
+    static const lki_op_id ops[] = {LKI_OP_ADD, LKI_OP_MUL, LKI_OP_CONCAT};
     lkt_random random = lkt_random_make("a_tensor_may_be_both_inputs", 3);
 
     (void)state;
-    for (int k = 0; lki_backends[k / 2] != NULL; k++) {
-        const bool join = k % 2 == 1;
-        const lki_kernel *kernel = lki_backends[k / 2]->kernels[join ? LKI_OP_CONCAT : LKI_OP_ADD];
+    for (int k = 0; lki_backends[k / 3] != NULL; k++) {
+        const bool product = ops[k % 3] == LKI_OP_MUL, join = ops[k % 3] == LKI_OP_CONCAT;
+        const lki_kernel *kernel = lki_backends[k / 3]->kernels[ops[k % 3]];
         lkt_case c;
         lkt_stage stage;
 
         lkt_case_begin(&c);
         lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(N)});
-        lks_tensor *y = join ? lks_concat(c.graph, x, x) : lks_add(c.graph, x, x);
-        lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
+        lks_tensor *y = join      ? lks_concat(c.graph, x, x)
+                        : product ? lks_mul(c.graph, x, x)
+                                  : lks_add(c.graph, x, x);
+        lkt_case_end(&c, y, y, 1, LKT_EXACT, &random);
         lkt_stage_open(&c, kernel, &c.chain, 1, 0, &stage);
         float *out = lkt_case_memory(&c, 2 * N * sizeof *out);
         float *d = lkt_case_memory(&c, N * sizeof *d);
@@ -192,9 +197,10 @@ static void a_tensor_may_be_both_inputs(void **state)
         for (int i = 0; i < N; i++) {
             const float value = ((const float *)c.in[0])[i];
 
-            assert_true(out[i] == (join ? value : 2.0f * value));
+            assert_true(out[i] == value * (join ? 1.0f : product ? value : 2.0f));
             assert_true(!join || out[N + i] == value);
-            assert_true(d[i] == c.d_out[i] + c.d_out[join ? N + i : i]);
+            assert_true(d[i] ==
+                        (c.d_out[i] + c.d_out[join ? N + i : i]) * (product ? value : 1.0f));
         }
         lkt_stage_close(&stage);
         lkt_case_free(&c);
@@ -259,6 +265,50 @@ static void relu_of_nan_is_zero(void **state)
     }
 }
 
+/* y and its derivative at the ends of a function's range, on every backend; denormals are flushed. */
+static void activations_at_the_ends(void **state)
+{
+    static const float big[] = {20.0f, 88.0f, 104.0f, 1e4f, 1e19f, FLT_MAX};
+    static const lki_op_id ops[] = {LKI_OP_GELU, LKI_OP_GELU, LKI_OP_SILU, LKI_OP_TANH,
+                                    LKI_OP_SIGMOID};
+    lkt_random random = lkt_random_make("activations_at_the_ends", 5);
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        for (int k = 0; k < 5; k++) {
+            const double lower = k == 3 ? -1.0 : 0.0;
+            lkt_result found;
+            lkt_case c;
+
+            lkt_case_begin(&c);
+            lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(13)});
+            lks_tensor *y = k == 2   ? lks_silu(c.graph, x)
+                            : k == 3 ? lks_tanh(c.graph, x)
+                            : k == 4
+                                ? lks_sigmoid(c.graph, x)
+                                : lks_gelu(c.graph, x, &(lks_gelu_opts){.form = (lks_gelu_form)k});
+            assert_int_equal(y->node->op, ops[k]);
+            lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
+            float *in = c.in[0];
+            for (int i = 0; i < 6; i++) in[2 * i] = big[i], in[2 * i + 1] = -big[i];
+            in[12] = NAN;
+            for (int i = 0; i < 13; i++) c.d_out[i] = 1.0f;
+            lkt_run(&c, lki_backends[b], NULL, NULL, &found);
+            for (int i = 0; i < 6; i++) {
+                const double upper = k < 3 ? (double)big[i] : 1.0, slope = k < 3 ? 1.0 : 0.0;
+
+                /* 20 exp(-20) is the most that is left of the function and the derivative. */
+                assert_float_equal(found.out[2 * i] / (float)upper, 1.0, 1e-7);
+                assert_float_equal(found.out[2 * i + 1], lower, 1e-7);
+                assert_float_equal(found.d_in[0][2 * i], slope, 1e-7);
+                assert_float_equal(found.d_in[0][2 * i + 1], 0.0, 1e-7);
+            }
+            assert_true(isnan(found.out[12]) && isnan(found.d_in[0][12]));
+            lkt_case_free(&c);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +317,7 @@ int main(void)
         cmocka_unit_test(a_tensor_may_be_both_inputs),
         cmocka_unit_test(layer_norms_agree_with_ref),
         cmocka_unit_test(relu_of_nan_is_zero),
+        cmocka_unit_test(activations_at_the_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

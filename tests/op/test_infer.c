@@ -280,6 +280,15 @@ static void layers_without_parameters(void **state)
     expect_shape(y, "5");
     expect_shape(lks_relu(g, x), "9x8x5");
     expect_shape(lks_add(g, x, lks_relu(g, x)), "9x8x5");
+    lks_tensor *vector = lks_global_avg_pool(g, x);
+    expect_shape(lks_add(g, x, vector), "9x8x5");
+    lks_tensor *product = lks_mul(g, vector,
+                                  x); /* the vector is the second operand, in either order */
+    expect_shape(product, "9x8x5");
+    assert_ptr_equal(product->node->in[0], x);
+    assert_ptr_equal(product->node->in[1], vector);
+    expect_print(product, "");
+    expect_shape(lks_mul(g, vector, vector), "5");
     expect_shape(lks_flatten(g, x), "360");
     expect_shape(lks_log_softmax(g, y), "5");
     y = lks_dropout(g, y, &(lks_dropout_opts){.probability = 0.1f});
@@ -292,6 +301,32 @@ static void layers_without_parameters(void **state)
     expect_print(lks_cross_entropy(g, y, t, &(lks_cross_entropy_opts){.label_smoothing = 0.1f}),
                  "label_smoothing=0.1");
     expect_shape(lks_nll(g, y, t), "one number");
+    LKT_OK(lks_graph_status(g));
+    lks_graph_destroy(g);
+}
+
+static void activations(void **state)
+{
+    lks_graph *g = NULL;
+
+    (void)state;
+    LKT_OK(lks_graph_create(&g, context));
+    lks_tensor *x = input(g, LKS_SHAPE(9, 8, 5));
+    expect_shape(lks_silu(g, x), "9x8x5");
+    expect_shape(lks_tanh(g, x), "9x8x5");
+    expect_shape(lks_sigmoid(g, x), "9x8x5");
+    lks_tensor *y = lks_gelu(g, x, NULL);
+    expect_shape(y, "9x8x5");
+    expect_print(y, "");
+    expect_print(lks_gelu(g, x, &(lks_gelu_opts){.form = LKS_GELU_TANH}), "form=tanh");
+    y = lks_leaky_relu(g, x, NULL);
+    expect_shape(y, "9x8x5");
+    expect_print(y, "");
+    assert_true(((const lks_leaky_relu_opts *)y->node->attr)->slope == 0.01f);
+    expect_print(lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = 0.2f}), "slope=0.2");
+    y = lks_scale(g, x, &(lks_scale_opts){.factor = -0.5f});
+    expect_shape(y, "9x8x5");
+    expect_print(y, "factor=-0.5");
     LKT_OK(lks_graph_status(g));
     lks_graph_destroy(g);
 }
@@ -380,6 +415,12 @@ BUILDER(init_gain, DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_XAVIER_NOR
 BUILDER(init_slope,
         DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_KAIMING_NORMAL, .slope = INFINITY}))
 BUILDER(sum, lks_add(g, x, lks_flatten(g, x)))
+BUILDER(product, lks_mul(g, x, lks_flatten(g, x)))
+BUILDER(gelu, lks_gelu(g, x, NULL))
+BUILDER(gelu_form, lks_gelu(g, x, &(lks_gelu_opts){.form = (lks_gelu_form)7}))
+BUILDER(leaky_slope, lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = -1.0f}))
+BUILDER(scale_nothing, lks_scale(g, x, NULL))
+BUILDER(scale_nan, lks_scale(g, x, &(lks_scale_opts){.factor = NAN}))
 BUILDER(drop_more, lks_dropout(g, x, &(lks_dropout_opts){.probability = 1.0f}))
 BUILDER(drop_less, lks_dropout(g, x, &(lks_dropout_opts){.probability = -0.1f}))
 BUILDER(drop_nan, lks_dropout(g, x, &(lks_dropout_opts){.probability = NAN}))
@@ -476,6 +517,14 @@ static const refusal refusals[] = {
     {init_value, VECTOR, 0, LKS_E_INVALID, "weight_init has value nan, expected a finite number"},
     {init_gain, VECTOR, 0, LKS_E_INVALID, "weight_init has gain -2, expected a positive number"},
     {init_slope, VECTOR, 0, LKS_E_INVALID, "weight_init has slope inf, expected a finite number"},
+    {product, IMAGE, 0, LKS_E_SHAPE,
+     "mul 'mul_1': 'input_1' is 8x6x3, but 'flatten_1' is 144; shapes must be equal, or one a "
+     "vector with a value for each channel of the other"},
+    {gelu, IMAGE, LKS_U8, LKS_E_SHAPE, "gelu 'gelu_1': input 'input_1' is U8, expected F32"},
+    {gelu_form, VECTOR, 0, LKS_E_INVALID, "form is 7, expected LKS_GELU_ERF or _TANH"},
+    {leaky_slope, VECTOR, 0, LKS_E_INVALID, "slope is -1, expected a positive number"},
+    {scale_nothing, VECTOR, 0, LKS_E_INVALID, "factor is 0, expected a finite number but 0"},
+    {scale_nan, VECTOR, 0, LKS_E_INVALID, "factor is nan, expected a finite number but 0"},
     {drop_more, VECTOR, 0, LKS_E_INVALID, "probability is 1, expected at least 0, less than 1"},
     {drop_less, VECTOR, 0, LKS_E_INVALID, "probability is -0.1, expected at least 0"},
     {drop_nan, VECTOR, 0, LKS_E_INVALID, "probability is nan, expected at least 0"},
@@ -544,6 +593,7 @@ int main(void)
         cmocka_unit_test(shapes_of_layer_norm),
         cmocka_unit_test(initialisers_are_printed),
         cmocka_unit_test(layers_without_parameters),
+        cmocka_unit_test(activations),
         cmocka_unit_test(printing_respects_the_room),
         cmocka_unit_test(wrong_attributes_are_refused),
         cmocka_unit_test(nearly_all_may_be_dropped),

@@ -176,6 +176,22 @@ static lks_tensor *random_concat(lks_graph *graph, lks_tensor *x, lkt_random *ra
     }
 }
 
+/* Another tensor for an operation of two: of x's shape, or one of a value for each channel. */
+static lks_tensor *second_operand(lks_graph *graph, lks_tensor *x, lkt_random *random)
+{
+    const lks_shape shape = lks_tensor_shape(x);
+
+    if (shape.ndim == 1 || chance(random, 2)) return lks_relu(graph, x);
+    return lks_dense(graph, lks_flatten(graph, x),
+                     &(lks_dense_opts){.units = shape.dim[shape.ndim - 1]});
+}
+
+/* A constant in [1/64, 2), or a power of two. */
+static float constant(bool exact, lkt_random *random)
+{
+    return exact ? 0.25f : (float)lkt_random_real(random, 0x1p-6, 2.0);
+}
+
 lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
                           lkt_random *random)
 {
@@ -206,8 +222,23 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         return lks_global_avg_pool(graph, x);
     case LKI_OP_RELU:
         return lks_relu(graph, x);
+    case LKI_OP_LEAKY_RELU:
+        return lks_leaky_relu(graph, x, &(lks_leaky_relu_opts){.slope = constant(exact, random)});
+    case LKI_OP_GELU:
+        return lks_gelu(graph, x,
+                        &(lks_gelu_opts){.form = chance(random, 2) ? LKS_GELU_ERF : LKS_GELU_TANH});
+    case LKI_OP_SILU:
+        return lks_silu(graph, x);
+    case LKI_OP_TANH:
+        return lks_tanh(graph, x);
+    case LKI_OP_SIGMOID:
+        return lks_sigmoid(graph, x);
+    case LKI_OP_SCALE:
+        return lks_scale(graph, x, &(lks_scale_opts){.factor = -constant(exact, random)});
     case LKI_OP_ADD:
-        return lks_add(graph, x, lks_relu(graph, x)); /* two different tensors */
+        return lks_add(graph, x, second_operand(graph, x, random));
+    case LKI_OP_MUL:
+        return lks_mul(graph, x, second_operand(graph, x, random));
     case LKI_OP_CONCAT:
         return random_concat(graph, x, random);
     case LKI_OP_FLATTEN:

@@ -1,4 +1,4 @@
-/* relu, add, flatten, dropout: kernels that are bound by memory. */
+/* relu, flatten: kernels that are bound by memory. */
 #include "backend/cpu/cpu.h"
 
 static lks_status relu_plan(lki_plan *plan)
@@ -29,31 +29,6 @@ const lki_kernel lki_cpu_relu = {
     .plan = relu_plan,
     .forward = relu_forward,
     .backward = relu_backward,
-};
-
-static lks_status add_forward(const lki_plan *plan, const lki_args *args)
-{
-    const lki_cpu_plan *p = lki_cpu(plan);
-    p->vector->element->sum(args->count * p->out, args->in[0], args->in[1], args->out);
-    return LKS_OK;
-}
-
-static lks_status add_backward(const lki_plan *plan, const lki_args *args)
-{
-    const lki_cpu_plan *p = lki_cpu(plan);
-    for (int i = 0; i < 2; i++)
-        if (args->d_in[i] != NULL)
-            p->vector->element->pass(args->count * p->out, args->d_out, args->d_in[i],
-                                     args->add_in >> i & 1);
-    return LKS_OK;
-}
-
-const lki_kernel lki_cpu_add = {
-    .plan_bytes = sizeof(lki_cpu_plan),
-    .span = LKI_SPAN_EITHER,
-    .plan = lki_cpu_plan_start,
-    .forward = add_forward,
-    .backward = add_backward,
 };
 
 /* Flatten: a matrix [pixels][channels] becomes [channels][pixels]. */

@@ -1,4 +1,4 @@
-/* normalize, relu, add, flatten, dropout: each output element reads one element of each input. */
+/* normalize, relu, flatten, dropout: each output element reads one element of the input. */
 #include "backend/ref/kernels.h"
 
 #include <string.h>
@@ -53,28 +53,6 @@ static lks_status relu_backward(const lki_plan *plan_, const lki_args *args)
     for (int64_t i = 0; args->d_in[0] != NULL && i < count; i++)
         lki_ref_put(&args->d_in[0][i], args->add_in & 1u,
                     out[i] > 0.0f ? (double)args->d_out[i] : 0.0);
-    return LKS_OK;
-}
-
-static lks_status add_forward(const lki_plan *plan_, const lki_args *args)
-{
-    const int64_t count = args->count * lki_ref_in(plan_);
-    const float *a = args->in[0], *b = args->in[1];
-    float *out = args->out;
-
-    for (int64_t i = 0; i < count; i++) out[i] = a[i] + b[i];
-    return LKS_OK;
-}
-
-/* One input after the other: they may be one tensor, whose gradient is then added to the second
- * time. */
-static lks_status add_backward(const lki_plan *plan_, const lki_args *args)
-{
-    const int64_t count = args->count * lki_ref_in(plan_);
-    for (int in = 0; in < 2; in++) {
-        for (int64_t i = 0; args->d_in[in] != NULL && i < count; i++)
-            lki_ref_put(&args->d_in[in][i], args->add_in >> in & 1u, (double)args->d_out[i]);
-    }
     return LKS_OK;
 }
 
@@ -186,14 +164,6 @@ const lki_kernel lki_ref_relu = {
     .plan = relu_plan,
     .forward = relu_forward,
     .backward = relu_backward,
-};
-
-const lki_kernel lki_ref_add = {
-    .plan_bytes = sizeof(lki_plan),
-    .span = LKI_SPAN_EITHER,
-    .plan = no_reads,
-    .forward = add_forward,
-    .backward = add_backward,
 };
 
 const lki_kernel lki_ref_flatten = {

@@ -22,7 +22,14 @@
     X(AVG_POOL, avg_pool)                                                                          \
     X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
     X(RELU, relu)                                                                                  \
+    X(LEAKY_RELU, leaky_relu)                                                                      \
+    X(GELU, gelu)                                                                                  \
+    X(SILU, silu)                                                                                  \
+    X(TANH, tanh)                                                                                  \
+    X(SIGMOID, sigmoid)                                                                            \
+    X(SCALE, scale)                                                                                \
     X(ADD, add)                                                                                    \
+    X(MUL, mul)                                                                                    \
     X(CONCAT, concat)                                                                              \
     X(FLATTEN, flatten)                                                                            \
     X(DROPOUT, dropout)                                                                            \

@@ -6,6 +6,8 @@
 #include "backend/cpu/vector/vector.h"
 
 extern const lki_vector_element LKI_ISA_NAME(lki_vector_element);
+extern const lki_vector_activation LKI_ISA_NAME(lki_vector_activation)[LKI_ACTIVATIONS];
+extern const lki_vector_product LKI_ISA_NAME(lki_vector_product);
 extern const lki_vector_dropout LKI_ISA_NAME(lki_vector_dropout);
 extern const lki_vector_pool LKI_ISA_NAME(lki_vector_pool);
 extern const lki_vector_norm LKI_ISA_NAME(lki_vector_norm);

@@ -31,6 +31,41 @@ typedef struct lki_vector_element {
     void (*transpose)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
 } lki_vector_element;
 
+/* activation.c; errors are stated there. */
+typedef enum lki_activation {
+    LKI_GELU,
+    LKI_GELU_TANH,
+    LKI_SILU,
+    LKI_TANH,
+    LKI_SIGMOID,
+    LKI_LEAKY_RELU,
+    LKI_ACTIVATIONS
+} lki_activation;
+
+typedef struct lki_vector_activation {
+    /* `constant`: leaky_relu's slope; others leave it alone. */
+    void (*forward)(int64_t count, float constant, const float *in, float *out);
+    /* d_in = d_out * derivative, or += . `at` is out for tanh, sigmoid and leaky_relu, else in. */
+    void (*backward)(int64_t count, float constant, const float *at, const float *d_out,
+                     float *d_in, bool add);
+} lki_vector_activation;
+
+/* product.c: matrices are [rows][columns], vectors have a value for each column. */
+typedef struct lki_vector_product {
+    /* out = in * factor, or += ; out = a * b, or += . */
+    void (*scale)(int64_t count, float factor, const float *in, float *out, bool add);
+    void (*product)(int64_t count, const float *a, const float *b, float *out, bool add);
+    /* Each row: out = in + vector; out = in * vector, or += . */
+    void (*rows_plus)(int64_t rows, int64_t columns, const float *in, const float *vector,
+                      float *out);
+    void (*rows_times)(int64_t rows, int64_t columns, const float *in, const float *vector,
+                       float *out, bool add);
+    /* out[c] = the sum over rows of in, or of a * b; or that is added to out. */
+    void (*column_sums)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
+    void (*column_products)(int64_t rows, int64_t columns, const float *a, const float *b,
+                            float *out, bool add);
+} lki_vector_product;
+
 typedef struct lki_vector_dropout {
     /* What lki_bernoulli_draw() writes, bit for bit. */
     void (*draw)(const lki_bernoulli *event, uint64_t key, uint64_t step, uint32_t position,
@@ -186,6 +221,8 @@ typedef struct lki_vector {
     const char *name; /* "avx2" */
     int lanes;
     const lki_vector_element *element;
+    const lki_vector_activation *activation; /* by lki_activation */
+    const lki_vector_product *product;
     const lki_vector_dropout *dropout;
     const lki_vector_pool *pool;
     const lki_vector_norm *norm;

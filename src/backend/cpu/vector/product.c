@@ -1,0 +1,68 @@
+/* Products with a number, of two tensors, and of a matrix [rows][columns] with a vector of a value for
+ * each column. Sums over rows ascend, one accumulator from +0 for each column. */
+#include "backend/cpu/vector/local.h"
+
+INLINE void put(float *to, vf value, int64_t n, bool adds)
+{
+    vf_put(to, adds ? vf_get(to, n) + value : value, n);
+}
+
+static void scale(int64_t count, float factor, const float *in, float *out, bool adds)
+{
+    const vf f = vf_set(factor);
+    FOR_VECTORS(i, n, count) put(out + i, vf_get(in + i, n) * f, n, adds);
+}
+
+static void product(int64_t count, const float *a, const float *b, float *out, bool adds)
+{
+    FOR_VECTORS(i, n, count) put(out + i, vf_get(a + i, n) * vf_get(b + i, n), n, adds);
+}
+
+static void rows_plus(int64_t rows, int64_t columns, const float *in, const float *vector,
+                      float *out)
+{
+    for (int64_t r = 0; r < rows; r++, in += columns, out += columns) {
+        FOR_VECTORS(c, n, columns)
+        vf_put(out + c, vf_get(in + c, n) + vf_get(vector + c, n), n);
+    }
+}
+
+static void rows_times(int64_t rows, int64_t columns, const float *in, const float *vector,
+                       float *out, bool adds)
+{
+    for (int64_t r = 0; r < rows; r++, in += columns, out += columns) {
+        FOR_VECTORS(c, n, columns)
+        put(out + c, vf_get(in + c, n) * vf_get(vector + c, n), n, adds);
+    }
+}
+
+static void column_sums(int64_t rows, int64_t columns, const float *in, float *out, bool adds)
+{
+    FOR_VECTORS(c, n, columns)
+    {
+        vf sum = vf_zero();
+        for (int64_t r = 0; r < rows; r++) sum += vf_get(in + r * columns + c, n);
+        put(out + c, sum, n, adds);
+    }
+}
+
+static void column_products(int64_t rows, int64_t columns, const float *a, const float *b,
+                            float *out, bool adds)
+{
+    FOR_VECTORS(c, n, columns)
+    {
+        vf sum = vf_zero();
+        for (int64_t at = c; at < rows * columns; at += columns)
+            sum = vf_fma(vf_get(a + at, n), vf_get(b + at, n), sum);
+        put(out + c, sum, n, adds);
+    }
+}
+
+const lki_vector_product LKI_ISA_NAME(lki_vector_product) = {
+    .scale = scale,
+    .product = product,
+    .rows_plus = rows_plus,
+    .rows_times = rows_times,
+    .column_sums = column_sums,
+    .column_products = column_products,
+};

@@ -1,0 +1,10 @@
+/* sigmoid: y = 1 / (1 + exp(-x)). */
+#include "op/common.h"
+
+const lki_op lki_op_sigmoid = {
+    .name = "sigmoid", .infer = lki_infer_same, .print = lki_print_nothing};
+
+lks_tensor *lks_sigmoid(lks_graph *graph, lks_tensor *x)
+{
+    return lki_graph_add(graph, LKI_OP_SIGMOID, NULL, &x, 1);
+}

@@ -1,0 +1,9 @@
+/* silu: y = x / (1 + exp(-x)), which is x * sigmoid(x). */
+#include "op/common.h"
+
+const lki_op lki_op_silu = {.name = "silu", .infer = lki_infer_same, .print = lki_print_nothing};
+
+lks_tensor *lks_silu(lks_graph *graph, lks_tensor *x)
+{
+    return lki_graph_add(graph, LKI_OP_SILU, NULL, &x, 1);
+}

@@ -1,0 +1,9 @@
+/* tanh: y = tanh(x). */
+#include "op/common.h"
+
+const lki_op lki_op_tanh = {.name = "tanh", .infer = lki_infer_same, .print = lki_print_nothing};
+
+lks_tensor *lks_tanh(lks_graph *graph, lks_tensor *x)
+{
+    return lki_graph_add(graph, LKI_OP_TANH, NULL, &x, 1);
+}
