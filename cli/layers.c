@@ -32,6 +32,9 @@
     X(MEAN, "mean", FLOATS, NULL)                                                                  \
     X(STD, "std", FLOATS, "(0,)")                                                                  \
     X(WITH, "with", STRING, NULL)                                                                  \
+    X(SLOPE, "slope", FLOAT, "(0,)")                                                               \
+    X(FORM, "form", CHOICE, "erf tanh")                                                            \
+    X(FACTOR, "factor", FLOAT, NULL)                                                               \
     X(FROM, "from", STRING, NULL)
 #define INITS                                                                                      \
     "default zeros ones constant uniform normal kaiming_uniform kaiming_normal xavier_uniform "    \
@@ -234,6 +237,43 @@ static lks_tensor *build_relu(const layer *l)
     return lks_relu(l->graph, l->x);
 }
 
+static lks_tensor *build_leaky_relu(const layer *l)
+{
+    const lks_leaky_relu_opts opts = {.name = name_of(l),
+                                      .slope = (float)l->value[OPTION_SLOPE].f[0]};
+    return lks_leaky_relu(l->graph, l->x, &opts);
+}
+
+static lks_tensor *build_gelu(const layer *l)
+{
+    const cli_value *form = &l->value[OPTION_FORM];
+    const bool tanh_form = form->set && strcmp(form->s, "tanh") == 0;
+    const lks_gelu_opts opts = {.name = name_of(l),
+                                .form = tanh_form ? LKS_GELU_TANH : LKS_GELU_ERF};
+    return lks_gelu(l->graph, l->x, &opts);
+}
+
+static lks_tensor *build_silu(const layer *l)
+{
+    return lks_silu(l->graph, l->x);
+}
+
+static lks_tensor *build_tanh(const layer *l)
+{
+    return lks_tanh(l->graph, l->x);
+}
+
+static lks_tensor *build_sigmoid(const layer *l)
+{
+    return lks_sigmoid(l->graph, l->x);
+}
+
+static lks_tensor *build_scale(const layer *l)
+{
+    const lks_scale_opts opts = {.name = name_of(l), .factor = (float)l->value[OPTION_FACTOR].f[0]};
+    return lks_scale(l->graph, l->x, &opts);
+}
+
 static lks_tensor *build_flatten(const layer *l)
 {
     return lks_flatten(l->graph, l->x);
@@ -254,6 +294,11 @@ static lks_tensor *build_dropout(const layer *l)
 static lks_tensor *build_add(const layer *l)
 {
     return lks_add(l->graph, l->x, other(l));
+}
+
+static lks_tensor *build_mul(const layer *l)
+{
+    return lks_mul(l->graph, l->x, other(l));
 }
 
 static lks_tensor *build_concat(const layer *l)
@@ -279,7 +324,14 @@ static const struct layer_op {
     {"avg_pool", "kernel! stride padding exclude_padding " ANY, build_avg_pool},
     {"global_avg_pool", ANY, build_global_avg_pool},
     {"relu", ANY, build_relu},
+    {"leaky_relu", "slope " ANY, build_leaky_relu},
+    {"gelu", "form " ANY, build_gelu},
+    {"silu", ANY, build_silu},
+    {"tanh", ANY, build_tanh},
+    {"sigmoid", ANY, build_sigmoid},
+    {"scale", "factor! " ANY, build_scale},
     {"add", "with! " ANY, build_add},
+    {"mul", "with! " ANY, build_mul},
     {"concat", "with! " ANY, build_concat},
     {"flatten", ANY, build_flatten},
     {"dropout", "probability! " ANY, build_dropout},

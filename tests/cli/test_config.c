@@ -257,6 +257,10 @@ static void layers_that_are_wrong(void **state)
         {LIST "  - max_pool: {kernel: 2, exclude_padding: true}\n", "max_pool has no option"},
         {LIST "  - conv2d: {filters: 3, kernel: 1, bias_init: identity}\n",
          "conv2d bias_init is 'identity', expected default, zeros, ones"},
+        {LIST "  - gelu: {form: fast}\n", "gelu form is 'fast', expected erf or tanh"},
+        {LIST "  - scale\n", "c.yaml:3: scale needs factor"},
+        {LIST "  - scale: 0\n", "factor is 0, expected a finite number but 0"},
+        {LIST "  - leaky_relu: -1\n", "leaky_relu slope is '-1', expected a number above 0"},
         {LIST "  - [relu]\n", "a layer is written '- relu' or '- dense: {units: 10}'"},
         {LIST "  - relu:\n    dense: 3\n", "a layer is written"},
         {"model: {layers: []}\n", "model.layers is empty"},
@@ -285,6 +289,18 @@ static void every_layer_is_built(void **state)
                "  - conv2d: {filters: 4, kernel: 3, padding: 1, dilation: 1, groups: 2,\n"
                "             weight_init: uniform, weight_scale: 0.1, bias_init: zeros}\n"
                "  - add: {with: trunk}\n"
+               "  - gelu: {name: branch}\n"
+               "  - global_avg_pool\n"
+               "  - dense: {name: squeeze, units: 2}\n"
+               "  - leaky_relu: 0.2\n"
+               "  - dense: {name: excite, units: 4}\n"
+               "  - sigmoid\n"
+               "  - mul: {with: branch}\n"
+               "  - scale: -0.5\n"
+               "  - silu: {name: gated}\n"
+               "  - gelu: {form: tanh, from: branch}\n"
+               "  - tanh\n"
+               "  - mul: {with: gated}\n"
                "  - max_pool: 2\n"
                "  - avg_pool: {kernel: 3, stride: 1, padding: 1}\n"
                "  - dropout: 0.1\n"
@@ -297,6 +313,9 @@ static void every_layer_is_built(void **state)
     run("info c.yaml");
     expect_ok();
     expect_out("batch_norm");
+    expect_out("slope=0.2");
+    expect_out("factor=-0.5");
+    expect_out("form=tanh");
     expect_out("nll"); /* the loss that follows log_softmax */
     assert_null(strstr(last.out, "cross_entropy"));
     write_text("c.yaml", "data: {samples: 40, test_samples: 10}\n" LIST "  - flatten\n"
