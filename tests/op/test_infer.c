@@ -313,20 +313,13 @@ static void activations(void **state)
     LKT_OK(lks_graph_create(&g, context));
     lks_tensor *x = input(g, LKS_SHAPE(9, 8, 5));
     expect_shape(lks_silu(g, x), "9x8x5");
-    expect_shape(lks_tanh(g, x), "9x8x5");
-    expect_shape(lks_sigmoid(g, x), "9x8x5");
-    lks_tensor *y = lks_gelu(g, x, NULL);
-    expect_shape(y, "9x8x5");
-    expect_print(y, "");
+    expect_print(lks_gelu(g, x, NULL), "");
     expect_print(lks_gelu(g, x, &(lks_gelu_opts){.form = LKS_GELU_TANH}), "form=tanh");
-    y = lks_leaky_relu(g, x, NULL);
-    expect_shape(y, "9x8x5");
-    expect_print(y, "");
+    lks_tensor *y = lks_leaky_relu(g, x, NULL);
     assert_true(((const lks_leaky_relu_opts *)y->node->attr)->slope == 0.01f);
+    expect_print(y, "");
     expect_print(lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = 0.2f}), "slope=0.2");
-    y = lks_scale(g, x, &(lks_scale_opts){.factor = -0.5f});
-    expect_shape(y, "9x8x5");
-    expect_print(y, "factor=-0.5");
+    expect_print(lks_scale(g, x, &(lks_scale_opts){.factor = -0.5f}), "factor=-0.5");
     LKT_OK(lks_graph_status(g));
     lks_graph_destroy(g);
 }
