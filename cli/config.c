@@ -32,6 +32,10 @@ static const struct synonym {
     {"dir", "data.path"},
     {"wd", "optimizer.weight_decay"},
     {"epsilon", "optimizer.eps"},
+    {"param_groups", "optimizer.groups"},
+    {"div_factor", "schedule.start_div"},
+    {"final_div_factor", "schedule.final_div"},
+    {"pct_start", "schedule.rise"},
     {"gradient_accumulation_steps", "train.accumulate"},
     {"warmup", "schedule.warmup_steps"},
     {"save_every", "checkpoint.every_steps"},
@@ -236,6 +240,14 @@ bool config_bool(const cli_config *config, config_key key)
 const char *config_text(const cli_config *config, config_key key)
 {
     return config->value[key].set ? config->value[key].s : NULL;
+}
+
+const char *config_where(cli_config *config, config_key key, const cli_node *node)
+{
+    const char *list = config->value[key].where;
+    const char *colon = strrchr(list, ':');
+    if (colon == NULL) return list;
+    return pool_format(&config->pool, "%.*s:%d", (int)(colon - list), list, node->line);
 }
 
 lks_status config_fail(const cli_config *config, config_key key, const char *format, ...)

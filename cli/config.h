@@ -58,6 +58,9 @@ double config_float(const cli_config *config, config_key key);
 bool config_bool(const cli_config *config, config_key key);
 const char *config_text(const cli_config *config, config_key key); /* NULL when not set */
 
+/* "net.yaml:12" for a node in a key's list whose own place is "net.yaml:7"; or the flag. */
+const char *config_where(cli_config *config, config_key key, const cli_node *node);
+
 /* LKS_E_INVALID "<where>: <key> <sentence>" about the value of a key. */
 lks_status config_fail(const cli_config *config, config_key key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

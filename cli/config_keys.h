@@ -65,32 +65,61 @@
     X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL,                    \
       "steps between links of the hash chain")                                                     \
     X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL, "one step, to see that it runs")  \
-    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adadelta", "sgd", NULL,                  \
+    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adamw adadelta rmsprop", "sgd", NULL,    \
       "with PyTorch's semantics and defaults")                                                     \
     X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL,                                     \
-      "learning rate; null: 0.001, for adadelta 1")                                                \
-    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", "0", NULL,                  \
-      "adds this times the weight to the gradient")                                                \
-    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd", "")                    \
+      "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01")                              \
+    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL,                 \
+      "adds this times the weight to the gradient; adamw: shrinks the weight by lr times this; "   \
+      "null: 0, for adamw 0.01")                                                                   \
+    X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", NULL,                \
+      "what decays; weights: not biases, nor parameters of normalisations")                        \
+    X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, NULL,                                \
+      "list of {match: '*.bias', weight_decay: 0, lr_factor: 0.1}: other values for parameters "   \
+      "with "                                                                                      \
+      "such names; all that match apply, later ones win")                                          \
+    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", "")            \
     X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", "of the momentum")   \
     X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd",                        \
       "Nesterov's momentum; needs momentum, and no dampening")                                     \
-    X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam",                 \
+    X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam adamw",           \
       "decay of the two moments")                                                                  \
     X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta",                           \
       "decay of the two averages")                                                                 \
-    X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adadelta",                        \
+    X(OPTIMIZER_ALPHA, "optimizer.alpha", FLOAT, "[0,1)", "0.99", "rmsprop",                       \
+      "decay of the average of squares")                                                           \
+    X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", "rmsprop",                    \
+      "divide by the estimated deviation, not by the root of the mean square")                     \
+    X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adamw adadelta rmsprop",          \
       "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                                     \
-    X(SCHEDULE_NAME, "schedule.name", CHOICE, "constant step cosine", "constant", NULL,            \
-      "the learning rate over time")                                                               \
-    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, "false", NULL,                           \
-      "step_size and length count steps, not epochs")                                              \
+    X(SCHEDULE_NAME, "schedule.name", CHOICE,                                                      \
+      "constant step cosine multi_step exponential linear polynomial one_cycle reduce_on_plateau", \
+      "constant", NULL, "the learning rate over time")                                             \
+    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, NULL,                              \
+      "step_size, milestones and length count steps, not epochs; null: false, for one_cycle true") \
     X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step",                          \
       "the rate is multiplied by gamma after so many epochs")                                      \
-    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", "0.1", "step", "")                          \
-    X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, "cosine",                             \
-      "epochs until final_lr; null: the length of the run")                                        \
-    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine", "")                    \
+    X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, "multi_step",                \
+      "the rate is multiplied by gamma after each of these epochs")                                \
+    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, "step multi_step exponential",        \
+      "null: 0.1; exponential, which multiplies by it every epoch, has no default")                \
+    X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, "cosine linear polynomial one_cycle", \
+      "epochs until the end of the schedule; null: the length of the run")                         \
+    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine linear polynomial", "")  \
+    X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", "polynomial", "1 is linear")           \
+    X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", "one_cycle",                          \
+      "share of the length in which the rate rises to optimizer.lr")                               \
+    X(SCHEDULE_START_DIV, "schedule.start_div", FLOAT, "(0,)", "25", "one_cycle",                  \
+      "it starts at optimizer.lr divided by this")                                                 \
+    X(SCHEDULE_FINAL_DIV, "schedule.final_div", FLOAT, "(0,)", "10000", "one_cycle",               \
+      "it ends at its start divided by this")                                                      \
+    X(SCHEDULE_FACTOR, "schedule.factor", FLOAT, "(0,1)", "0.1", "reduce_on_plateau",              \
+      "multiplies the rate")                                                                       \
+    X(SCHEDULE_PATIENCE, "schedule.patience", INT, "[0,1000000]", "10", "reduce_on_plateau",       \
+      "after more than so many evaluations without a better loss (validation's, else the test's)") \
+    X(SCHEDULE_THRESHOLD, "schedule.threshold", FLOAT, "[0,1)", "0.0001", "reduce_on_plateau",     \
+      "better is a loss that is smaller by more than this share")                                  \
+    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", "")             \
     X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL,                      \
       "the rate rises linearly over so many steps")                                                \
     X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL,                           \

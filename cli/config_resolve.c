@@ -111,22 +111,50 @@ static lks_status check_workers(const cli_config *config)
                        (long long)workers, (long long)replicas, (long long)workers);
 }
 
+/* Sets a default where the key is not set, but the chosen name has it. */
+static lks_status settle(cli_config *config, config_key key, const char *text)
+{
+    const char *only = config_rows[key].only;
+    if (config_has(config, key)) return LKS_OK;
+    if (only != NULL && !has_word(only, config_text(config, name_key(key)))) return LKS_OK;
+    return config_settle(config, key, text);
+}
+
 /* Defaults that depend on other keys. */
 static lks_status settle_defaults(cli_config *config)
 {
-    const bool is_adadelta = strcmp(config_text(config, KEY_OPTIMIZER_NAME), "adadelta") == 0;
-    const bool is_sgd = strcmp(config_text(config, KEY_OPTIMIZER_NAME), "sgd") == 0;
-    lks_status status = LKS_OK;
-    if (!config_has(config, KEY_OPTIMIZER_LR))
-        status = config_settle(config, KEY_OPTIMIZER_LR, is_adadelta ? "1.0" : "0.001");
-    if (status == LKS_OK && !config_has(config, KEY_OPTIMIZER_EPS) && !is_sgd)
-        status = config_settle(config, KEY_OPTIMIZER_EPS, is_adadelta ? "1e-6" : "1e-8");
-    if (status == LKS_OK && !config_has(config, KEY_TRAIN_EPOCHS) &&
-        !config_has(config, KEY_TRAIN_STEPS))
-        status = config_settle(config, KEY_TRAIN_EPOCHS, "1");
-    if (status == LKS_OK && !config_has(config, KEY_MODEL_NAME))
-        status = config_settle(config, KEY_MODEL_NAME, "model");
+    const char *optimizer = config_text(config, KEY_OPTIMIZER_NAME);
+    const char *schedule = config_text(config, KEY_SCHEDULE_NAME);
+    const bool is_adadelta = strcmp(optimizer, "adadelta") == 0;
+    const bool is_rmsprop = strcmp(optimizer, "rmsprop") == 0;
+    const bool is_adamw = strcmp(optimizer, "adamw") == 0;
+    const bool is_one_cycle = strcmp(schedule, "one_cycle") == 0;
+    const bool has_end = config_has(config, KEY_TRAIN_EPOCHS) ||
+                         config_has(config, KEY_TRAIN_STEPS);
+    const char *lr = is_adadelta ? "1.0" : is_rmsprop ? "0.01" : "0.001";
+    lks_status status = settle(config, KEY_OPTIMIZER_LR, lr);
+    if (status == LKS_OK)
+        status = settle(config, KEY_OPTIMIZER_WEIGHT_DECAY, is_adamw ? "0.01" : "0");
+    if (status == LKS_OK) status = settle(config, KEY_OPTIMIZER_EPS, is_adadelta ? "1e-6" : "1e-8");
+    if (status == LKS_OK)
+        status = settle(config, KEY_SCHEDULE_PER_STEP, is_one_cycle ? "true" : "false");
+    if (status == LKS_OK) status = settle(config, KEY_SCHEDULE_GAMMA, "0.1");
+    if (status == LKS_OK && !has_end) status = settle(config, KEY_TRAIN_EPOCHS, "1");
+    if (status == LKS_OK) status = settle(config, KEY_MODEL_NAME, "model");
     return status;
+}
+
+/* What a schedule cannot do without. */
+static lks_status check_schedule(const cli_config *config)
+{
+    const char *name = config_text(config, KEY_SCHEDULE_NAME);
+    if (strcmp(name, "multi_step") == 0 && !config_has(config, KEY_SCHEDULE_MILESTONES))
+        return config_fail(config, KEY_SCHEDULE_NAME,
+                           "is multi_step, which needs schedule.milestones, such as [30, 60]");
+    if (strcmp(name, "exponential") == 0 && !config_has(config, KEY_SCHEDULE_GAMMA))
+        return config_fail(config, KEY_SCHEDULE_NAME,
+                           "is exponential, which needs schedule.gamma, such as 0.95");
+    return LKS_OK;
 }
 
 lks_status config_resolve(cli_config *config)
@@ -145,6 +173,7 @@ lks_status config_resolve(cli_config *config)
     if (config_bool(config, KEY_CHECKPOINT_RESUME) && !config_has(config, KEY_CHECKPOINT_PATH))
         return config_fail(config, KEY_CHECKPOINT_RESUME,
                            "needs the folder of checkpoints: give --out DIR");
-    status = check_model(config);
+    status = check_schedule(config);
+    if (status == LKS_OK) status = check_model(config);
     return status == LKS_OK ? settle_defaults(config) : status;
 }

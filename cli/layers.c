@@ -445,21 +445,12 @@ static lks_status unknown_layer(const char *where, const char *name)
                     where, name);
 }
 
-/* "net.yaml:12" for a node in the list whose own place is "net.yaml:7"; or the flag. */
-static const char *where_of(cli_config *config, const cli_node *node)
-{
-    const char *list = config->value[KEY_MODEL_LAYERS].where;
-    const char *colon = strrchr(list, ':');
-    if (colon == NULL) return list;
-    return pool_format(&config->pool, "%.*s:%d", (int)(colon - list), list, node->line);
-}
-
 static lks_status build_layer(layer *l, const cli_node *node)
 {
     const cli_node *body;
     const char *name = layer_name(node, &body);
     const struct layer_op *op = name != NULL ? find_op(name) : NULL;
-    l->where = where_of(l->config, node);
+    l->where = config_where(l->config, KEY_MODEL_LAYERS, node);
     if (op == NULL) return unknown_layer(l->where, name);
     l->op = op->name;
     memset(l->value, 0, sizeof l->value);

@@ -123,6 +123,10 @@ lks_status session_compile(cli_session *session, int workers)
     if (status != LKS_OK) return status;
     if (workers == 0 && config_has(config, KEY_TRAIN_WORKERS))
         workers = (int)config_int(config, KEY_TRAIN_WORKERS);
+    lks_group *groups;
+    int group_count;
+    status = session_groups(&groups, &group_count, session->config);
+    if (status != LKS_OK) return status;
     const lks_model_opts opts = {
         .loss = session->network.loss,
         .output = session->network.output,
@@ -132,6 +136,11 @@ lks_status session_compile(cli_session *session, int workers)
         .workers = workers,
         .hash_every = (int)config_int(config, KEY_TRAIN_HASH_EVERY),
         .optim = session_optim(config),
+        .decay_of = strcmp(config_text(config, KEY_OPTIMIZER_DECAY_OF), "weights") == 0
+                        ? LKS_DECAY_WEIGHTS
+                        : LKS_DECAY_ALL,
+        .groups = groups,
+        .group_count = group_count,
     };
     return lks_model_compile(&session->model, session->graph, &opts);
 }
@@ -196,52 +205,4 @@ lks_status session_loader(lks_loader **out, const cli_session *session, lks_data
         .ahead = (int)config_int(config, KEY_DATA_AHEAD),
     };
     return lks_loader_create(out, session->context, dataset, &opts);
-}
-
-lks_optim session_optim(const cli_config *config)
-{
-    const char *name = config_text(config, KEY_OPTIMIZER_NAME);
-    lks_optim optim;
-    if (strcmp(name, "adam") == 0) {
-        optim = lks_adam();
-        optim.beta1 = (float)config->value[KEY_OPTIMIZER_BETAS].f[0];
-        optim.beta2 = (float)config->value[KEY_OPTIMIZER_BETAS].f[1];
-    } else if (strcmp(name, "adadelta") == 0) {
-        optim = lks_adadelta();
-        optim.rho = (float)config_float(config, KEY_OPTIMIZER_RHO);
-    } else {
-        optim = lks_sgd((float)config_float(config, KEY_OPTIMIZER_MOMENTUM));
-        optim.dampening = (float)config_float(config, KEY_OPTIMIZER_DAMPENING);
-        optim.nesterov = config_bool(config, KEY_OPTIMIZER_NESTEROV);
-    }
-    if (config_has(config, KEY_OPTIMIZER_EPS))
-        optim.epsilon = (float)config_float(config, KEY_OPTIMIZER_EPS);
-    optim.weight_decay = (float)config_float(config, KEY_OPTIMIZER_WEIGHT_DECAY);
-    return optim;
-}
-
-lks_schedule session_schedule(const cli_config *config, int64_t epochs, int64_t steps,
-                              int64_t batches)
-{
-    const char *name = config_text(config, KEY_SCHEDULE_NAME);
-    lks_schedule schedule = {
-        .kind = LKS_CONSTANT,
-        .lr = config_float(config, KEY_OPTIMIZER_LR),
-        .per_step = config_bool(config, KEY_SCHEDULE_PER_STEP),
-        .warmup_steps = config_int(config, KEY_SCHEDULE_WARMUP_STEPS),
-    };
-    if (strcmp(name, "step") == 0) {
-        schedule.kind = LKS_STEP;
-        schedule.step_size = config_int(config, KEY_SCHEDULE_STEP_SIZE);
-        schedule.gamma = config_float(config, KEY_SCHEDULE_GAMMA);
-    } else if (strcmp(name, "cosine") == 0) {
-        schedule.kind = LKS_COSINE;
-        schedule.final_lr = config_float(config, KEY_SCHEDULE_FINAL_LR);
-        if (epochs == 0) epochs = (steps + batches - 1) / batches;
-        if (steps == 0 || steps > epochs * batches) steps = epochs * batches;
-        schedule.length = schedule.per_step ? steps : epochs;
-        if (config_has(config, KEY_SCHEDULE_LENGTH))
-            schedule.length = config_int(config, KEY_SCHEDULE_LENGTH);
-    }
-    return schedule;
 }

@@ -63,10 +63,11 @@ typedef struct lks_run {
     const char *config; /* the resolved configuration, JSON text; may be NULL */
     lks_metrics so_far; /* of the epoch that is not finished */
     double so_far_seconds;
-    double best_loss;  /* smallest validation loss; NaN: none yet */
-    int64_t best_step; /* its checkpoint; -1: none */
-    int bad_epochs;    /* evaluations since the best */
-    bool finished;     /* the run reached its last step */
+    double best_loss;    /* smallest validation loss; NaN: none yet */
+    int64_t best_step;   /* its checkpoint; -1: none */
+    int bad_epochs;      /* evaluations since the best */
+    lks_plateau plateau; /* of a schedule LKS_PLATEAU; lr 0: none */
+    bool finished;       /* the run reached its last step */
     lks_epoch *history;
     int64_t epochs; /* in history */
 } lks_run;

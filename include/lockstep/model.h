@@ -12,6 +12,12 @@ extern "C" {
 
 typedef struct lks_model lks_model;
 
+/* To what the optimizer's weight decay applies where no group says otherwise. */
+typedef enum lks_decay {
+    LKS_DECAY_ALL,
+    LKS_DECAY_WEIGHTS, /* not to biases, nor to parameters of normalisations */
+} lks_decay;
+
 typedef struct lks_model_opts {
     lks_tensor *loss;     /* default: none; the model can only predict */
     lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
@@ -22,8 +28,11 @@ typedef struct lks_model_opts {
     int workers;          /* P, default min(cores, a*V): never changes a bit */
     int hash_every;       /* steps between links of the hash chain, default 100 */
     lks_optim optim;      /* default: SGD without momentum */
-    bool no_fusion;       /* every operation by its own kernel */
-    bool by_replica;      /* never form gradients by rows; same bits, for tests */
+    lks_decay decay_of;
+    const lks_group *groups; /* copied; a pattern that matches no parameter is LKS_E_INVALID */
+    int group_count;
+    bool no_fusion;  /* every operation by its own kernel */
+    bool by_replica; /* never form gradients by rows; same bits, for tests */
 } lks_model_opts;
 
 /*

@@ -1,4 +1,4 @@
-/* Optimizers and learning-rate schedules: plain values, nothing to free. */
+/* Optimizers, groups of parameters, learning-rate schedules: plain values, nothing to free. */
 #ifndef LOCKSTEP_OPTIM_H
 #define LOCKSTEP_OPTIM_H
 
@@ -11,7 +11,13 @@
 extern "C" {
 #endif
 
-typedef enum lks_optim_kind { LKS_SGD, LKS_ADAM, LKS_ADADELTA } lks_optim_kind;
+typedef enum lks_optim_kind {
+    LKS_SGD,
+    LKS_ADAM,
+    LKS_ADADELTA,
+    LKS_ADAMW,
+    LKS_RMSPROP,
+} lks_optim_kind;
 
 /*
  * PyTorch's semantics. Start from a constructor, which fills in PyTorch's defaults, then change
@@ -21,30 +27,71 @@ typedef enum lks_optim_kind { LKS_SGD, LKS_ADAM, LKS_ADADELTA } lks_optim_kind;
  *   ADAM      g += wd*w; m, v moments; w -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps)
  *   ADADELTA  g += wd*w; v = rho*v + (1-rho)*g^2; d = sqrt(u+eps)/sqrt(v+eps)*g;
  *             u = rho*u + (1-rho)*d^2; w -= lr*d
+ *   ADAMW     w -= lr*wd*w; then as ADAM with the gradient alone
+ *   RMSPROP   g += wd*w; v = alpha*v + (1-alpha)*g^2; centered: a = alpha*a + (1-alpha)*g, else
+ *             a = 0; d = g/(sqrt(max(v - a^2, 0)) + eps); momentum: d = m = mu*m + d; w -= lr*d
  */
 typedef struct lks_optim {
     lks_optim_kind kind;
     float weight_decay;
-    float momentum, dampening; /* SGD */
-    bool nesterov;             /* SGD; needs momentum and no dampening */
-    float beta1, beta2;        /* ADAM */
-    float rho;                 /* ADADELTA */
-    float epsilon;             /* ADAM, ADADELTA */
+    float momentum;     /* SGD, RMSPROP */
+    float dampening;    /* SGD */
+    bool nesterov;      /* SGD; needs momentum and no dampening */
+    float beta1, beta2; /* ADAM, ADAMW */
+    float rho;          /* ADADELTA */
+    float epsilon;      /* all but SGD */
+    float alpha;        /* RMSPROP */
+    bool centered;      /* RMSPROP */
 } lks_optim;
 
 LKS_API lks_optim lks_sgd(float momentum);
 LKS_API lks_optim lks_adam(void);     /* betas 0.9, 0.999, epsilon 1e-8 */
 LKS_API lks_optim lks_adadelta(void); /* rho 0.9, epsilon 1e-6 */
+LKS_API lks_optim lks_adamw(void);    /* as Adam, weight decay 0.01 */
+LKS_API lks_optim lks_rmsprop(void);  /* alpha 0.99, epsilon 1e-8 */
 
-typedef enum lks_schedule_kind { LKS_CONSTANT, LKS_STEP, LKS_COSINE } lks_schedule_kind;
+/*
+ * What is different for the parameters whose name ("conv1.bias") matches a pattern, as
+ * file names match one in a shell (*, ?, [...]). Every group that matches applies, in order: where
+ * two set the same thing the later one wins. Start from lks_group_of(), which sets nothing.
+ */
+typedef struct lks_group {
+    const char *match;
+    float weight_decay; /* NaN: the optimizer's */
+    float lr_factor;    /* of the step's learning rate; NaN: 1, or an earlier group's; 0: frozen */
+} lks_group;
+LKS_API lks_group lks_group_of(const char *match);
+
+typedef enum lks_schedule_kind {
+    LKS_CONSTANT,
+    LKS_STEP,
+    LKS_COSINE,
+    LKS_MULTI_STEP,
+    LKS_EXPONENTIAL,
+    LKS_LINEAR,
+    LKS_POLYNOMIAL,
+    LKS_ONE_CYCLE,
+    LKS_PLATEAU,
+} lks_schedule_kind;
+
+enum { LKS_MAX_MILESTONES = 32 };
 
 /*
  * The learning rate as a function of the epoch, or of the step. PyTorch's closed forms, in units of
- * `t`: the number of finished epochs (or, with per_step, of finished steps).
- *   CONSTANT  lr
- *   STEP      lr * gamma^floor(t / step_size)
- *   COSINE    final + (lr - final) * (1 + cos(pi * min(t, length) / length)) / 2
- * The first warmup_steps steps multiply it by (step + 1) / (warmup_steps + 1).
+ * `t`: the number of finished epochs (or, with per_step, of finished steps). With
+ * s = min(t, length) / length:
+ *   CONSTANT     lr
+ *   STEP         lr * gamma^floor(t / step_size)
+ *   COSINE       final + (lr - final) * (1 + cos(pi * s)) / 2
+ *   MULTI_STEP   lr * gamma^(number of milestones <= t)
+ *   EXPONENTIAL  lr * gamma^t
+ *   LINEAR       lr + (final - lr) * s
+ *   POLYNOMIAL   final + (lr - final) * (1 - s)^power
+ *   ONE_CYCLE    from lr / start_div up to lr at t = rise * length - 1, then down to lr / start_div /
+ *                final_div at t = length - 1, both by half a cosine. (PyTorch's also moves the
+ *                momentum, unless told not to; this does not.)
+ *   PLATEAU      lr until lks_plateau_observe() lowers it
+ * The first warmup_steps steps of any kind multiply it by (step + 1) / (warmup_steps + 1).
  */
 typedef struct lks_schedule {
     lks_schedule_kind kind;
@@ -52,14 +99,37 @@ typedef struct lks_schedule {
     bool per_step;
     int64_t warmup_steps; /* default 0 */
     int64_t step_size;    /* STEP: default 1 */
-    double gamma;         /* STEP: default 0.1 */
-    int64_t length;       /* COSINE: required */
-    double final_lr;      /* COSINE: default 0 */
+    double gamma;         /* STEP, MULTI_STEP: default 0.1; EXPONENTIAL: required */
+    int64_t length;       /* COSINE, LINEAR, POLYNOMIAL, ONE_CYCLE: required */
+    double final_lr;      /* COSINE, LINEAR, POLYNOMIAL: default 0 */
+    int64_t milestones[LKS_MAX_MILESTONES]; /* MULTI_STEP: ascending, at least one */
+    int milestone_count;
+    double power;                /* POLYNOMIAL: default 1 */
+    double rise;                 /* ONE_CYCLE: share of the length, default 0.3 */
+    double start_div, final_div; /* ONE_CYCLE: default 25, 10000 */
+    double factor;               /* PLATEAU: default 0.1 */
+    int patience;                /* PLATEAU: evaluations, default 10; -1: none */
+    double threshold;            /* PLATEAU: default 0.0001; negative: none */
+    double min_lr;               /* PLATEAU: default 0 */
 } lks_schedule;
 
 /* A pure function of its arguments: resuming needs no schedule state. `step` and `epoch` count
  * finished ones, from 0. */
 LKS_API double lks_schedule_at(const lks_schedule *schedule, int64_t step, int64_t epoch);
+
+/* What PLATEAU remembers; lks_train() keeps it in checkpoints. Use `lr` as the schedule's from then
+ * on. */
+typedef struct lks_plateau {
+    double lr;   /* before warm-up */
+    double best; /* the smallest loss; NaN: none yet */
+    int bad;     /* losses since that were not better */
+} lks_plateau;
+LKS_API lks_plateau lks_plateau_begin(const lks_schedule *schedule);
+/* A loss was measured. It is better if below best * (1 - threshold); one that is not a number is
+ * not. After more than `patience` that are not, lr becomes max(lr * factor, min_lr), unless that is
+ * less than 1e-8 below it, and counting starts again. */
+LKS_API void lks_plateau_observe(const lks_schedule *schedule, lks_plateau *plateau, double loss);
+
 LKS_API LKS_MUSTUSE lks_status lks_schedule_check(const lks_schedule *schedule);
 LKS_API LKS_MUSTUSE lks_status lks_optim_check(const lks_optim *optim);
 

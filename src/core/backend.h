@@ -18,7 +18,10 @@
 
 #include "core/op.h"
 
-enum { LKI_MAX_CHAIN = 6 };
+enum {
+    LKI_MAX_CHAIN = 6,
+    LKI_MAX_STATES = 3, /* arrays that an optimizer keeps per parameter */
+};
 
 /* Consecutive nodes computed by one kernel: each but the first reads only the one before it, which
  * has no other reader. Inputs are node[0]'s, the output is the last one's; at most one node has
@@ -137,14 +140,15 @@ typedef struct lki_pattern {
 } lki_pattern;
 
 /* The update of a range of parameters; optim.h has the formulas. The gradient is sums[i] * scale in
- * f32. State arrays: SGD: momentum (only if momentum != 0); ADAM: exp_avg, exp_avg_sq; ADADELTA:
- * square_avg, acc_delta. Elementwise: an element's bits do not depend on the range. */
+ * f32. State arrays: SGD: momentum; ADAM, ADAMW: exp_avg, exp_avg_sq; ADADELTA: square_avg,
+ * acc_delta; RMSPROP: square_avg, grad_avg (if centered), momentum. A momentum is NULL where
+ * optim.momentum is 0. Elementwise: an element's bits do not depend on the range. */
 typedef struct lki_update {
     lks_optim optim;
     float lr;
     float scale;                     /* the float nearest to 1 / samples of this step */
     int64_t step;                    /* this update's number, from 1 */
-    double correction1, correction2; /* ADAM: 1 - beta1^step, 1 - beta2^step */
+    double correction1, correction2; /* ADAM, ADAMW: 1 - beta1^step, 1 - beta2^step */
 } lki_update;
 
 typedef struct lki_backend {
@@ -156,8 +160,8 @@ typedef struct lki_backend {
                                          and target have none, as nothing is computed there */
     const lki_pattern *patterns;      /* longest first */
     int pattern_count;
-    void (*update)(const lki_update *update, int64_t count, float *w, float *const state[2],
-                   const float *sums);
+    void (*update)(const lki_update *update, int64_t count, float *w,
+                   float *const state[LKI_MAX_STATES], const float *sums);
     /* left[i] += right[i]: a merge in the tree. */
     void (*add)(int64_t count, float *left, const float *right);
 } lki_backend;

@@ -77,11 +77,6 @@ static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *gra
     return LKS_OK;
 }
 
-static int states_of(const lks_optim *optim)
-{
-    return optim->kind != LKS_SGD ? 2 : optim->momentum != 0.0f ? 1 : 0;
-}
-
 static lks_status add_weights(lks_model *model, const lki_node *node, int s)
 {
     lki_stage *stage = &model->program.stage[s];
@@ -129,23 +124,33 @@ static lks_status list_weights(lks_model *model)
     return LKS_OK;
 }
 
+/* One array of every weight, the values (-1) or a state's, from `at` on; returns its end. */
+static char *place_array(lks_model *model, char *at, int array)
+{
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        *(array < 0 ? &weight->value : &weight->state[array]) = (float *)(void *)at;
+        at += lki_align((size_t)weight->count * sizeof(float));
+    }
+    return at;
+}
+
 static lks_status allocate_parameters(lks_model *model)
 {
-    const int arrays = 1 + (model->program.loss != NULL ? states_of(&model->opts.optim) : 0);
+    const lks_optim *optim = &model->opts.optim;
+    const bool trains = model->program.loss != NULL;
+    size_t arrays = 1;
+    for (int a = 0; a < LKI_MAX_STATES; a++) arrays += trains && lki_state_keeps(optim, a) ? 1 : 0;
     for (int w = 0; w < model->weights; w++)
-        model->parameter_bytes += (size_t)arrays *
+        model->parameter_bytes += arrays *
                                   lki_align((size_t)model->weight[w].count * sizeof(float));
     void *memory;
     LKI_TRY(lki_alloc(model->context, &memory, model->parameter_bytes,
                       "parameters and the optimizer's state"));
     model->parameters = memory;
-    char *at = memory;
-    for (int a = 0; a < arrays; a++)
-        for (int w = 0; w < model->weights; w++) {
-            lki_weight *weight = &model->weight[w];
-            *(a == 0 ? &weight->value : &weight->state[a - 1]) = (float *)(void *)at;
-            at += lki_align((size_t)weight->count * sizeof(float));
-        }
+    char *at = place_array(model, memory, -1);
+    for (int a = 0; a < LKI_MAX_STATES; a++)
+        if (trains && lki_state_keeps(optim, a)) at = place_array(model, at, a);
     for (int w = 0; w < model->weights; w++)
         model->program.stage[model->weight[w].stage].param[model->weight[w].index] =
             model->weight[w].value;
@@ -252,9 +257,9 @@ static lks_status build(lks_model *model, const lks_graph *graph, const lks_mode
                          model->opts.workers,
         .no_fusion = model->opts.no_fusion,
         .by_replica = model->opts.by_replica};
-    model->update.optim = model->opts.optim;
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));
+    LKI_TRY(lki_groups_apply(model));
     LKI_TRY(allocate_parameters(model));
     LKI_TRY(allocate_buffers(model));
     for (int w = 0; w < model->weights; w++) lki_initialise(model, &model->weight[w]);

@@ -22,8 +22,13 @@
 enum {
     LKI_UPDATE_BLOCK = 4096, /* elements; ranges of parameters are cut at its multiples */
     LKI_MAX_BAD = 4,         /* samples that a message names, per worker */
-    LKI_MAX_STATES = 2,      /* arrays that an optimizer keeps per parameter */
 };
+
+/* How a parameter is updated: one for each weight decay and learning rate that groups make. */
+typedef struct lki_rule {
+    lki_update update; /* of this step */
+    float lr_factor;
+} lki_rule;
 
 typedef struct lki_weight { /* a parameter of the model */
     const char *name;       /* "conv1.weight" */
@@ -35,6 +40,7 @@ typedef struct lki_weight { /* a parameter of the model */
     int64_t offset;                  /* by replica: first float in a gradient array; by rows: -1 */
     float *value;
     float *state[LKI_MAX_STATES];
+    lki_rule *rule;
     float *gradient; /* after lks_model_gradient(); else NULL */
 } lki_weight;
 
@@ -104,7 +110,9 @@ struct lks_model {
     /* The job that workers do now. */
     lki_mode mode;
     lki_pass pass;
-    lki_update update;
+    lki_rule *rule;
+    int rules;
+    float scale;     /* of gradients: lki_update's */
     bool link_after; /* hash the state after the update */
     float *predictions;
     int64_t *share_start; /* [replicas + 1]: where shares begin in this batch */
@@ -117,6 +125,9 @@ lks_status lki_model_run(lks_model *model, lki_mode mode);
 
 /* initialise.c: the parameter's first values, a function of seed and name alone. */
 void lki_initialise(const lks_model *model, lki_weight *weight);
+
+/* groups.c: gives every weight its rule. */
+lks_status lki_groups_apply(lks_model *model);
 
 /* reduce.c */
 void lki_sum_begin(lki_worker *worker);
@@ -132,6 +143,8 @@ const float *lki_sum_total(lks_model *model, int64_t first, int64_t count);
 void lki_update_parameters(lks_model *model, int worker);
 
 /* state.c */
+/* Whether the optimizer keeps its array number `array` (lki_update names them). */
+bool lki_state_keeps(const lks_optim *optim, int array);
 lks_status lki_state_list(lks_model *model);
 void lki_state_hash_part(lks_model *model, int worker);
 uint64_t lki_state_hash_finish(lks_model *model);

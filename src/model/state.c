@@ -8,10 +8,20 @@
 #include "model/model.h"
 
 static const char *const STATE_NAMES[][LKI_MAX_STATES] = {
-    [LKS_SGD] = {"momentum_buffer", NULL},
+    [LKS_SGD] = {"momentum_buffer"},
     [LKS_ADAM] = {"exp_avg", "exp_avg_sq"},
     [LKS_ADADELTA] = {"square_avg", "acc_delta"},
+    [LKS_ADAMW] = {"exp_avg", "exp_avg_sq"},
+    [LKS_RMSPROP] = {"square_avg", "grad_avg", "momentum_buffer"},
 };
+
+bool lki_state_keeps(const lks_optim *optim, int array)
+{
+    if (optim->kind == LKS_SGD && array == 0) return optim->momentum != 0.0f;
+    if (optim->kind == LKS_RMSPROP && array == 1) return optim->centered;
+    if (optim->kind == LKS_RMSPROP && array == 2) return optim->momentum != 0.0f;
+    return STATE_NAMES[optim->kind][array] != NULL;
+}
 
 static lks_status add_state(lks_model *model, lks_state_kind kind, const char *prefix,
                             const char *name, void **memory)

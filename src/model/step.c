@@ -68,7 +68,7 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
                              .step = (uint64_t)model->progress.step,
                              .training = true,
                              .backward = true};
-    model->update.scale = (float)(1.0 / (double)batch->count);
+    model->scale = (float)(1.0 / (double)batch->count);
     for (int64_t r = 0; r <= model->program.replicas; r++)
         model->share_start[r] = lki_share(r, model->program.replicas, batch->count);
     LKI_TRY(lki_model_run(model, mode));
@@ -89,6 +89,22 @@ static double power(double base, int64_t exponent)
     return result;
 }
 
+/* What a step's updates have in common, and what is their rule's. */
+static void begin_updates(lks_model *model, double lr, int64_t step, int64_t samples)
+{
+    const lks_optim *optim = &model->opts.optim;
+    const double correction1 = 1.0 - power((double)optim->beta1, step);
+    const double correction2 = 1.0 - power((double)optim->beta2, step);
+    for (int r = 0; r < model->rules; r++) {
+        lki_update *update = &model->rule[r].update;
+        update->lr = (float)(lr * (double)model->rule[r].lr_factor);
+        update->scale = (float)(1.0 / (double)samples);
+        update->step = step;
+        update->correction1 = correction1;
+        update->correction2 = correction2;
+    }
+}
+
 lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, lks_metrics *metrics)
 {
     LKI_TRY(check_train_batch(model, batch));
@@ -98,11 +114,7 @@ lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, l
     if (model->progress.step == 0)
         LKI_TRY(lks_model_hash(model, &model->progress.link)); /* the chain's first link */
     const int64_t step = model->progress.step + 1;
-    lki_update *update = &model->update;
-    update->lr = (float)lr;
-    update->step = step;
-    update->correction1 = 1.0 - power((double)update->optim.beta1, step);
-    update->correction2 = 1.0 - power((double)update->optim.beta2, step);
+    begin_updates(model, lr, step, batch->count);
     model->link_after = step % model->opts.hash_every == 0;
     LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics));
     model->progress.step = step;

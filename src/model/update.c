@@ -7,14 +7,14 @@ static void apply(lks_model *model, lki_weight *weight, int64_t first, int64_t c
                   const float *sums)
 {
     if (model->mode == LKI_GRADIENT) {
-        for (int64_t i = 0; i < count; i++)
-            weight->gradient[first + i] = sums[i] * model->update.scale;
+        for (int64_t i = 0; i < count; i++) weight->gradient[first + i] = sums[i] * model->scale;
         return;
     }
     float *state[LKI_MAX_STATES];
     for (int i = 0; i < LKI_MAX_STATES; i++)
         state[i] = weight->state[i] != NULL ? weight->state[i] + first : NULL;
-    model->program.backend->update(&model->update, count, weight->value + first, state, sums);
+    model->program.backend->update(&weight->rule->update, count, weight->value + first, state,
+                                   sums);
 }
 
 typedef struct rows_target {

@@ -19,6 +19,24 @@ lks_optim lks_adadelta(void)
     return (lks_optim){.kind = LKS_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f};
 }
 
+lks_optim lks_adamw(void)
+{
+    lks_optim optim = lks_adam();
+    optim.kind = LKS_ADAMW;
+    optim.weight_decay = 0.01f;
+    return optim;
+}
+
+lks_optim lks_rmsprop(void)
+{
+    return (lks_optim){.kind = LKS_RMSPROP, .alpha = 0.99f, .epsilon = 1e-8f};
+}
+
+lks_group lks_group_of(const char *match)
+{
+    return (lks_group){.match = match, .weight_decay = NAN, .lr_factor = NAN};
+}
+
 /* low <= value <= high, and finite. */
 static lks_status in_range(const char *optim, const char *field, float value, float low, float high)
 {
@@ -52,12 +70,13 @@ static lks_status check_sgd(const lks_optim *optim)
     return LKS_OK;
 }
 
-static lks_status check_adam(const lks_optim *optim)
+/* Adam, and what is made of it. */
+static lks_status check_adam(const char *name, const lks_optim *optim)
 {
-    LKI_TRY(in_range("adam", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
-    LKI_TRY(below_one("adam", "beta1", optim->beta1));
-    LKI_TRY(below_one("adam", "beta2", optim->beta2));
-    return in_range("adam", "epsilon", optim->epsilon, 0.0f, INFINITY);
+    LKI_TRY(in_range(name, "weight_decay", optim->weight_decay, 0.0f, INFINITY));
+    LKI_TRY(below_one(name, "beta1", optim->beta1));
+    LKI_TRY(below_one(name, "beta2", optim->beta2));
+    return in_range(name, "epsilon", optim->epsilon, 0.0f, INFINITY);
 }
 
 static lks_status check_adadelta(const lks_optim *optim)
@@ -67,17 +86,29 @@ static lks_status check_adadelta(const lks_optim *optim)
     return in_range("adadelta", "epsilon", optim->epsilon, 0.0f, INFINITY);
 }
 
+static lks_status check_rmsprop(const lks_optim *optim)
+{
+    LKI_TRY(in_range("rmsprop", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
+    LKI_TRY(in_range("rmsprop", "momentum", optim->momentum, 0.0f, INFINITY));
+    LKI_TRY(in_range("rmsprop", "alpha", optim->alpha, 0.0f, 1.0f));
+    return in_range("rmsprop", "epsilon", optim->epsilon, 0.0f, INFINITY);
+}
+
 lks_status lks_optim_check(const lks_optim *optim)
 {
     switch (optim->kind) {
     case LKS_SGD:
         return check_sgd(optim);
     case LKS_ADAM:
-        return check_adam(optim);
+        return check_adam("adam", optim);
     case LKS_ADADELTA:
         return check_adadelta(optim);
+    case LKS_ADAMW:
+        return check_adam("adamw", optim);
+    case LKS_RMSPROP:
+        return check_rmsprop(optim);
     }
     return LKI_FAIL(LKS_E_INVALID,
-                    "optimizer: kind is %d, expected LKS_SGD, LKS_ADAM or LKS_ADADELTA",
+                    "optimizer: kind is %d, expected LKS_SGD or another lks_optim_kind",
                     (int)optim->kind);
 }

@@ -55,6 +55,10 @@ static lks_status check_opts(const lks_train_opts *opts)
 {
     TRY(check_counts(opts));
     TRY(lks_schedule_check(&opts->schedule));
+    if (opts->schedule.kind == LKS_PLATEAU && !opts->valid && !opts->test) {
+        return lks_fail(LKS_E_INVALID, "training: the schedule LKS_PLATEAU needs a loss to watch; "
+                                       "give validation or test data");
+    }
     if (opts->patience > 0 && !opts->valid && !opts->test) {
         return lks_fail(LKS_E_INVALID,
                         "training: patience %d needs a loss to watch; give validation or test data",
@@ -165,6 +169,11 @@ static lks_status start(loop *l)
     } else if (l->opts.resume && events->on_resume) {
         events->on_resume(events->user, NULL);
     }
+    if (l->opts.schedule.kind != LKS_PLATEAU) {
+        l->run->plateau = (lks_plateau){0};
+    } else if (!(l->run->plateau.lr > 0.0)) {
+        l->run->plateau = lks_plateau_begin(&l->opts.schedule);
+    }
     TRY(describe_run(l));
     return lks_loader_seek(l->opts.train, l->run->progress.step);
 }
@@ -181,13 +190,20 @@ static bool is_finished(const loop *l)
     return !epoch_is_due(l) && (l->run->progress.step >= l->last_step || !patient);
 }
 
+static double rate_of(const loop *l, int64_t step)
+{
+    lks_schedule schedule = l->opts.schedule;
+    if (schedule.kind == LKS_PLATEAU) schedule.lr = l->run->plateau.lr;
+    return lks_schedule_at(&schedule, step, step / l->batches);
+}
+
 /* One batch. `asked` receives what on_step returned. */
 static lks_status train_step(loop *l, lks_status *asked)
 {
     const lks_train_events *events = &l->opts.events;
     lks_run *run = l->run;
     const int64_t step = run->progress.step;
-    const double rate = lks_schedule_at(&l->opts.schedule, step, step / l->batches);
+    const double rate = rate_of(l, step);
     lks_metrics metrics = {0};
     lks_batch batch;
 
@@ -251,15 +267,20 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
     lks_epoch epoch = {.epoch = run->progress.step / l->batches,
                        .train = run->so_far,
                        .seconds = run->so_far_seconds};
-    epoch.learning_rate = lks_schedule_at(&l->opts.schedule, last, last / l->batches);
+    epoch.learning_rate = rate_of(l, last);
 
     const bool measured = l->opts.valid || l->opts.test;
     const bool scheduled = epoch.epoch % l->opts.eval_epochs == 0;
     if (measured && (scheduled || run->progress.step >= l->last_step)) {
         TRY(evaluate(l, l->opts.valid, &epoch.valid));
         TRY(evaluate(l, l->opts.test, &epoch.test));
-        *better = improve(run, l->opts.valid ? &epoch.valid : &epoch.test);
+        const lks_metrics *watched = l->opts.valid ? &epoch.valid : &epoch.test;
+        *better = improve(run, watched);
         run->bad_epochs = *better ? 0 : run->bad_epochs + 1;
+        if (l->opts.schedule.kind == LKS_PLATEAU) {
+            const double loss = watched->not_finite == 0 ? lks_metrics_loss(watched) : (double)NAN;
+            lks_plateau_observe(&l->opts.schedule, &run->plateau, loss);
+        }
     }
     TRY(append_epoch(run, &epoch));
     run->so_far = (lks_metrics){0};

@@ -256,8 +256,8 @@ static lks_optim optim_of(const json_t *test)
                        .dampening = number(test, "dampening"),
                        .nesterov = json_is_true(json_object_get(test, "nesterov"))};
 
-    if (strcmp(kind, "Adam") == 0) {
-        optim.kind = LKS_ADAM;
+    if (strcmp(kind, "Adam") == 0 || strcmp(kind, "AdamW") == 0) {
+        optim.kind = strcmp(kind, "Adam") == 0 ? LKS_ADAM : LKS_ADAMW;
         optim.epsilon = setting(test, "eps", 1e-8);
         optim.beta1 = betas != NULL ? (float)json_number_value(json_array_get(betas, 0)) : 0.9f;
         optim.beta2 = betas != NULL ? (float)json_number_value(json_array_get(betas, 1)) : 0.999f;
@@ -265,6 +265,11 @@ static lks_optim optim_of(const json_t *test)
         optim.kind = LKS_ADADELTA;
         optim.epsilon = setting(test, "eps", 1e-6);
         optim.rho = setting(test, "rho", 0.9);
+    } else if (strcmp(kind, "RMSprop") == 0) {
+        optim.kind = LKS_RMSPROP;
+        optim.epsilon = setting(test, "eps", 1e-8);
+        optim.alpha = setting(test, "alpha", 0.99);
+        optim.centered = json_is_true(json_object_get(test, "centered"));
     }
     return optim;
 }
@@ -279,7 +284,7 @@ static void optimizer_matches(const lki_backend *backend, const json_t *test)
     const double tolerance = 8.0 * json_number_value(json_object_get(test, "float32"));
     const lks_optim optim = optim_of(test);
     const json_t *golden = json_object_get(test, "w");
-    float w[WEIGHTS], sums[WEIGHTS], state[2][WEIGHTS] = {{0}};
+    float w[WEIGHTS], sums[WEIGHTS], state[LKI_MAX_STATES][WEIGHTS] = {{0}};
 
     assert_int_equal(json_array_size(golden), WEIGHTS * STEPS);
     fill(w, WEIGHTS, IN);
@@ -294,7 +299,8 @@ static void optimizer_matches(const lki_backend *backend, const json_t *test)
         for (int i = 0; i < WEIGHTS; i++)
             sums[i] = 8.0f * ((fabsf(value(i, WEIGHT)) + 1.0f) * (w[i] - value(i, TARGET)));
         const unsigned saved = lki_float_enter();
-        backend->update(&update, WEIGHTS, w, (float *const[2]){state[0], state[1]}, sums);
+        backend->update(&update, WEIGHTS, w,
+                        (float *const[LKI_MAX_STATES]){state[0], state[1], state[2]}, sums);
         lki_float_leave(saved);
         for (int i = 0; i < WEIGHTS; i++) {
             const double expected = json_number_value(

@@ -18,8 +18,8 @@ enum { COUNT = 1003 };
 static const double U = 0x1p-24;
 
 typedef struct element {
-    double w, state[2];
-    double w_error, state_error[2];
+    double w, state[LKI_MAX_STATES];
+    double w_error, state_error[LKI_MAX_STATES];
 } element;
 
 static element sgd(const lki_update *update, double g, double magnitude, double w, double m)
@@ -45,7 +45,7 @@ static element sgd(const lki_update *update, double g, double magnitude, double 
 }
 
 static element adam(const lki_update *update, double g, double magnitude, double w,
-                    const double s[2])
+                    const double s[])
 {
     const lks_optim *o = &update->optim;
     const double b1 = o->beta1, b2 = o->beta2;
@@ -65,8 +65,54 @@ static element adam(const lki_update *update, double g, double magnitude, double
     return e;
 }
 
+/* Adam on the gradient alone, and a product with 1 - lr * wd, which is rounded to f32. */
+static element adamw(const lki_update *update, double g, double w, const double s[])
+{
+    const double decay = (double)update->lr * (double)update->optim.weight_decay;
+    element e = adam(update, g, fabs(g), w, s);
+
+    e.w -= decay * w;
+    e.w_error += 2.0 * U * fabs(w) + U * fabs(e.w);
+    return e;
+}
+
+/*
+ * v and a as the moments above. The spread v - a^2 errs by what they do and 2u of each; its root is
+ * bounded from both ends, as it may be small against them (so may be d = g / (root + eps)).
+ */
+static element rmsprop(const lki_update *update, double g, double magnitude, double w,
+                       const double s[])
+{
+    const lks_optim *o = &update->optim;
+    const double alpha = o->alpha, rest = 1.0 - alpha, mu = o->momentum, lr = update->lr;
+    element e = {.state = {alpha * s[0] + rest * g * g}};
+    double a = 0.0, a_error = 0.0;
+
+    e.state_error[0] = 10.0 * U * (alpha * s[0] + rest * magnitude * magnitude);
+    if (o->centered) {
+        e.state[1] = a = alpha * s[1] + rest * g;
+        e.state_error[1] = a_error = 6.0 * U * (alpha * fabs(s[1]) + rest * magnitude);
+    }
+    const double spread = e.state[0] - a * a;
+    const double spread_error = e.state_error[0] + 2.0 * fabs(a) * a_error +
+                                2.0 * U * (e.state[0] + a * a);
+    const double root = sqrt(fmax(spread, 0.0)) + (double)o->epsilon;
+    const double low = sqrt(fmax(spread - spread_error, 0.0)) + (double)o->epsilon;
+    double d = g / root,
+           d_error = (fabs(g) + 3.0 * U * magnitude) / low - fabs(d) + 6.0 * U * fabs(d);
+    if (mu != 0.0) {
+        d += mu * s[2];
+        d_error += 3.0 * U * (fabs(mu * s[2]) + fabs(d));
+        e.state[2] = d;
+        e.state_error[2] = d_error;
+    }
+    e.w = w - lr * d;
+    e.w_error = lr * (d_error + 2.0 * U * fabs(d)) + U * fabs(e.w);
+    return e;
+}
+
 static element adadelta(const lki_update *update, double g, double magnitude, double w,
-                        const double s[2])
+                        const double s[])
 {
     const double rho = update->optim.rho, epsilon = update->optim.epsilon;
     element e = {.state = {rho * s[0] + (1.0 - rho) * g * g}};
@@ -82,20 +128,23 @@ static element adadelta(const lki_update *update, double g, double magnitude, do
     return e;
 }
 
-static element expected(const lki_update *update, float sum, float w, float s0, float s1)
+static element expected(const lki_update *update, float sum, float w, const double state[])
 {
     const double scaled = sum * update->scale;
     const double decay = (double)update->optim.weight_decay * (double)w;
     const double g = scaled + decay, magnitude = fabs(scaled) + fabs(decay);
-    const double state[2] = {s0, s1};
 
     switch (update->optim.kind) {
     case LKS_SGD:
-        return sgd(update, g, magnitude, w, s0);
+        return sgd(update, g, magnitude, w, state[0]);
     case LKS_ADAM:
         return adam(update, g, magnitude, w, state);
     case LKS_ADADELTA:
         return adadelta(update, g, magnitude, w, state);
+    case LKS_ADAMW:
+        return adamw(update, scaled, w, state);
+    case LKS_RMSPROP:
+        return rmsprop(update, g, magnitude, w, state);
     }
     return (element){0};
 }
@@ -107,15 +156,22 @@ static void near(const char *what, int i, float found, double value, double erro
                  1.2 * error);
 }
 
+static bool keeps(const lks_optim *optim, int array)
+{
+    if (optim->kind == LKS_SGD) return array == 0 && optim->momentum != 0.0f;
+    if (optim->kind != LKS_RMSPROP) return array < 2;
+    return array == 0 || (array == 1 ? optim->centered : optim->momentum != 0.0f);
+}
+
 /* 20 steps; each is compared, then the backend's own values go on. */
 static void follow(const lki_backend *backend, lks_optim optim, lkt_random *random)
 {
-    static float w[COUNT], state[2][COUNT], sums[COUNT];
-    static float old_w[COUNT], old[2][COUNT];
-    const bool stateful[2] = {optim.kind != LKS_SGD || optim.momentum != 0.0f,
-                              optim.kind != LKS_SGD};
+    static float w[COUNT], state[LKI_MAX_STATES][COUNT], sums[COUNT];
+    static float old_w[COUNT], old[LKI_MAX_STATES][COUNT];
+    float *arrays[LKI_MAX_STATES];
 
     memset(state, 0, sizeof state);
+    for (int a = 0; a < LKI_MAX_STATES; a++) arrays[a] = keeps(&optim, a) ? state[a] : NULL;
     for (int i = 0; i < COUNT; i++) w[i] = (float)lkt_random_real(random, -1.0, 1.0);
     for (int step = 1; step <= 20; step++) {
         const lki_update update = {.optim = optim,
@@ -129,21 +185,22 @@ static void follow(const lki_backend *backend, lks_optim optim, lkt_random *rand
         memcpy(old_w, w, sizeof w);
         memcpy(old, state, sizeof state);
         const unsigned saved = lki_float_enter();
-        backend->update(
-            &update, COUNT, w,
-            (float *const[2]){stateful[0] ? state[0] : NULL, stateful[1] ? state[1] : NULL}, sums);
+        backend->update(&update, COUNT, w, arrays, sums);
         lki_float_leave(saved);
         for (int i = 0; i < COUNT; i++) {
-            const element e = expected(&update, sums[i], old_w[i], old[0][i], old[1][i]);
+            const double before[LKI_MAX_STATES] = {old[0][i], old[1][i], old[2][i]};
+            const element e = expected(&update, sums[i], old_w[i], before);
 
             near("w", i, w[i], e.w, e.w_error);
-            if (stateful[0]) near("state 0", i, state[0][i], e.state[0], e.state_error[0]);
-            if (stateful[1]) near("state 1", i, state[1][i], e.state[1], e.state_error[1]);
+            for (int a = 0; a < LKI_MAX_STATES; a++)
+                if (arrays[a] != NULL) near("state", i, state[a][i], e.state[a], e.state_error[a]);
         }
     }
 }
 
-static int optimizers(lks_optim out[8])
+enum { OPTIMIZERS = 14 };
+
+static int optimizers(lks_optim out[OPTIMIZERS])
 {
     int count = 0;
 
@@ -158,13 +215,50 @@ static int optimizers(lks_optim out[8])
         .kind = LKS_ADAM, .beta1 = 0.5f, .beta2 = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.01f};
     out[++count] = (lks_optim){
         .kind = LKS_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f, .weight_decay = 0.01f};
+    out[++count] = lks_adamw();
+    out[++count] = (lks_optim){
+        .kind = LKS_ADAMW, .beta1 = 0.5f, .beta2 = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.5f};
+    out[++count] = lks_rmsprop();
+    out[++count] = (lks_optim){.kind = LKS_RMSPROP,
+                               .alpha = 0.9f,
+                               .epsilon = 1e-3f,
+                               .weight_decay = 0.01f,
+                               .momentum = 0.8f};
+    out[++count] = (lks_optim){
+        .kind = LKS_RMSPROP, .alpha = 0.9f, .epsilon = 1e-2f, .centered = true};
+    out[++count] = (lks_optim){
+        .kind = LKS_RMSPROP, .alpha = 0.9f, .epsilon = 1e-2f, .centered = true, .momentum = 0.8f};
     return count + 1;
+}
+
+/* A gradient that never changes: the spread goes to 0, and rounding takes it below; the step stays
+ * a number all the same. */
+static void a_spread_below_zero_is_zero(void **state)
+{
+    (void)state;
+    const lks_optim optim = {
+        .kind = LKS_RMSPROP, .alpha = 0.5f, .epsilon = 1e-3f, .centered = true};
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        static float w[COUNT], square[COUNT], average[COUNT], sums[COUNT];
+        float *arrays[LKI_MAX_STATES] = {square, average, NULL};
+
+        memset(square, 0, sizeof square);
+        memset(average, 0, sizeof average);
+        for (int i = 0; i < COUNT; i++) w[i] = 1.0f, sums[i] = 1.0f + (float)i / 7.0f;
+        for (int step = 1; step <= 60; step++) {
+            const lki_update update = {.optim = optim, .lr = 1e-6f, .scale = 1.0f, .step = step};
+            const unsigned saved = lki_float_enter();
+            lki_backends[b]->update(&update, COUNT, w, arrays, sums);
+            lki_float_leave(saved);
+        }
+        for (int i = 0; i < COUNT; i++) assert_true(isfinite(w[i]));
+    }
 }
 
 static void updates_follow_the_formulas(void **state)
 {
     lkt_random random = lkt_random_make("updates_follow_the_formulas", 40);
-    lks_optim list[8];
+    lks_optim list[OPTIMIZERS];
     const int count = optimizers(list);
 
     (void)state;
@@ -177,13 +271,13 @@ static void updates_follow_the_formulas(void **state)
 static void updates_do_not_depend_on_the_range(void **state)
 {
     lkt_random random = lkt_random_make("updates_do_not_depend_on_the_range", 41);
-    lks_optim list[8];
+    lks_optim list[OPTIMIZERS];
     const int count = optimizers(list);
 
     (void)state;
     for (int b = 0; lki_backends[b] != NULL; b++) {
         for (int k = 0; k < count; k++) {
-            static float sums[COUNT], whole[3][COUNT], cut[3][COUNT];
+            static float sums[COUNT], whole[4][COUNT], cut[4][COUNT];
             const lki_update update = {.optim = list[k],
                                        .lr = 0.3f,
                                        .scale = 0.1f,
@@ -193,17 +287,19 @@ static void updates_do_not_depend_on_the_range(void **state)
 
             for (int i = 0; i < COUNT; i++) {
                 sums[i] = (float)lkt_random_real(&random, -1.0, 1.0);
-                for (int j = 0; j < 3; j++)
+                for (int j = 0; j < 4; j++)
                     whole[j][i] = cut[j][i] = (float)lkt_random_real(&random, 0.0, 1.0);
             }
             const unsigned saved = lki_float_enter();
-            lki_backends[b]->update(&update, COUNT, whole[0], (float *const[2]){whole[1], whole[2]},
+            lki_backends[b]->update(&update, COUNT, whole[0],
+                                    (float *const[LKI_MAX_STATES]){whole[1], whole[2], whole[3]},
                                     sums);
             for (int64_t i = 0, n; i < COUNT; i += n) {
                 n = lkt_random_from(&random, 1, 70);
                 n = n < COUNT - i ? n : COUNT - i;
-                lki_backends[b]->update(&update, n, cut[0] + i,
-                                        (float *const[2]){cut[1] + i, cut[2] + i}, sums + i);
+                lki_backends[b]->update(
+                    &update, n, cut[0] + i,
+                    (float *const[LKI_MAX_STATES]){cut[1] + i, cut[2] + i, cut[3] + i}, sums + i);
             }
             lki_float_leave(saved);
             if (memcmp(whole, cut, sizeof whole) != 0)
@@ -245,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_follow_the_formulas),
+        cmocka_unit_test(a_spread_below_zero_is_zero),
         cmocka_unit_test(updates_do_not_depend_on_the_range),
         cmocka_unit_test(add_is_one_rounding),
         cmocka_unit_test(backends_are_found_by_name),

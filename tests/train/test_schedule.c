@@ -22,22 +22,44 @@ static json_t *load_golden(const char *name)
 
 static lks_schedule_kind kind_of(const char *name)
 {
-    if (strcmp(name, "step") == 0) return LKS_STEP;
-    return strcmp(name, "cosine") == 0 ? LKS_COSINE : LKS_CONSTANT;
+    static const char *const names[] = {"constant",    "step",   "cosine",     "multi_step",
+                                        "exponential", "linear", "polynomial", "one_cycle"};
+    int kind = 0;
+    while (strcmp(names[kind], name) != 0) kind++;
+    return (lks_schedule_kind)kind;
+}
+
+static double number(const json_t *test, const char *key)
+{
+    return json_number_value(json_object_get(test, key));
+}
+
+static int64_t integer(const json_t *test, const char *key)
+{
+    return json_integer_value(json_object_get(test, key));
 }
 
 static lks_schedule schedule_of(const json_t *test)
 {
-    return (lks_schedule){
+    const json_t *milestones = json_object_get(test, "milestones");
+    lks_schedule schedule = {
         .kind = kind_of(json_string_value(json_object_get(test, "kind"))),
-        .lr = json_number_value(json_object_get(test, "lr")),
+        .lr = number(test, "lr"),
         .per_step = json_is_true(json_object_get(test, "per_step")),
-        .warmup_steps = json_integer_value(json_object_get(test, "warmup_steps")),
-        .step_size = json_integer_value(json_object_get(test, "step_size")),
-        .gamma = json_number_value(json_object_get(test, "gamma")),
-        .length = json_integer_value(json_object_get(test, "length")),
-        .final_lr = json_number_value(json_object_get(test, "final_lr")),
+        .warmup_steps = integer(test, "warmup_steps"),
+        .step_size = integer(test, "step_size"),
+        .gamma = number(test, "gamma"),
+        .length = integer(test, "length"),
+        .final_lr = number(test, "final_lr"),
+        .milestone_count = (int)json_array_size(milestones),
+        .power = number(test, "power"),
+        .rise = number(test, "rise"),
+        .start_div = number(test, "start_div"),
+        .final_div = number(test, "final_div"),
     };
+    for (size_t i = 0; i < json_array_size(milestones); i++)
+        schedule.milestones[i] = json_integer_value(json_array_get(milestones, i));
+    return schedule;
 }
 
 /*
@@ -45,7 +67,8 @@ static lks_schedule schedule_of(const json_t *test)
  * most 2 log2(t) + 4 roundings. With t < 48 and one rounding at most 2^-53 of the value, both lie
  * within 3 * 48 + 16 roundings of the exact rate. A cosine multiplies by (1 + cos(t+1)) /
  * (1 + cos(t)), whose relative error grows where both are near 0: the absolute error is bounded by
- * the same count of roundings of the first rate.
+ * the same count of roundings of the first rate. So it is with the other schedules that end near 0
+ * by a difference (linear, polynomial, one cycle): PyTorch's factors divide by what is left.
  */
 static const double ROUNDINGS = 160.0 * 0x1p-53;
 
@@ -66,7 +89,8 @@ static void matches_pytorch(void **state)
             const double expected = json_number_value(json_array_get(rates, step));
             const double found = lks_schedule_at(&schedule, (int64_t)step,
                                                  (int64_t)step / per_epoch);
-            const double scale = schedule.kind == LKS_COSINE ? schedule.lr : expected;
+            const bool ends = schedule.length > 0;
+            const double scale = ends ? schedule.lr : expected;
             const double error = fabs(found - expected) / (scale * ROUNDINGS);
             if (error > worst) worst = error;
             if (error > 1.0) {
@@ -75,9 +99,60 @@ static void matches_pytorch(void **state)
             }
         }
     }
-    assert_true(index >= 9);
+    assert_true(index >= 19);
     print_message("largest difference: %.2g of the bound\n", worst);
     json_decref(golden);
+}
+
+/* The same comparisons of the same doubles, so the same steps down; a rate is a product of at most
+ * 40 factors, each with one rounding on either side. */
+static void plateaus_match_pytorch(void **state)
+{
+    (void)state;
+    json_t *golden = load_golden("schedules.json"), *test;
+    const json_t *losses = json_object_get(golden, "losses");
+    size_t index;
+    int steps_down = 0;
+    json_array_foreach(json_object_get(golden, "plateaus"), index, test)
+    {
+        const json_t *patience = json_object_get(test, "patience");
+        lks_schedule schedule = {.kind = LKS_PLATEAU,
+                                 .lr = number(test, "lr"),
+                                 .factor = number(test, "factor"),
+                                 .threshold = number(test, "threshold"),
+                                 .min_lr = number(test, "min_lr")};
+        if (patience != NULL) schedule.patience = (int)json_integer_value(patience);
+        if (patience != NULL && schedule.patience == 0) schedule.patience = -1;
+        LKT_OK(lks_schedule_check(&schedule));
+        lks_plateau plateau = lks_plateau_begin(&schedule);
+        for (size_t i = 0; i < json_array_size(losses); i++) {
+            const double before = plateau.lr;
+            const double expected = json_number_value(
+                json_array_get(json_object_get(test, "rates"), i));
+            lks_plateau_observe(&schedule, &plateau, json_number_value(json_array_get(losses, i)));
+            steps_down += plateau.lr < before;
+            if (fabs(plateau.lr - expected) > 80.0 * 0x1p-53 * expected)
+                fail_msg("%s: loss %zu: rate %.17g, expected %.17g",
+                         json_string_value(json_object_get(test, "name")), i, plateau.lr, expected);
+        }
+    }
+    assert_true(index >= 5 && steps_down >= 15);
+    json_decref(golden);
+}
+
+/* What PyTorch's would call better or not by chance of a comparison with a NaN. */
+static void plateaus_take_what_is_no_number(void **state)
+{
+    (void)state;
+    const lks_schedule schedule = {.kind = LKS_PLATEAU, .lr = 1.0, .factor = 0.5, .patience = -1};
+    lks_plateau plateau = lks_plateau_begin(&schedule);
+    assert_true(plateau.lr == 1.0 && isnan(plateau.best) && plateau.bad == 0);
+    lks_plateau_observe(&schedule, &plateau, (double)NAN);
+    assert_true(plateau.lr == 0.5 && isnan(plateau.best));
+    lks_plateau_observe(&schedule, &plateau, 3.0);
+    assert_true(plateau.lr == 0.5 && plateau.best == 3.0);
+    lks_plateau_observe(&schedule, &plateau, -(double)INFINITY);
+    assert_true(plateau.lr == 0.25 && plateau.best == 3.0);
 }
 
 static void defaults_and_ends(void **state)
@@ -91,6 +166,24 @@ static void defaults_and_ends(void **state)
     assert_true(lks_schedule_at(&cosine, 0, 0) == 0.5);
     assert_true(lks_schedule_at(&cosine, 0, 7) == 0.125);
     assert_true(lks_schedule_at(&cosine, 0, 1000) == 0.125);
+    const lks_schedule linear = {.kind = LKS_LINEAR, .lr = 0.5, .final_lr = 0.125, .length = 3};
+    assert_true(lks_schedule_at(&linear, 0, 0) == 0.5);
+    assert_true(lks_schedule_at(&linear, 0, 9) == 0.125);
+    const lks_schedule fade = {.kind = LKS_POLYNOMIAL, .lr = 1.0, .length = 8, .power = 1.5};
+    assert_true(lks_schedule_at(&fade, 0, 0) == 1.0);
+    assert_true(lks_schedule_at(&fade, 0, 8) == 0.0 && lks_schedule_at(&fade, 0, 99) == 0.0);
+    const lks_schedule cycle = {.kind = LKS_ONE_CYCLE, .lr = 1.0, .length = 10};
+    assert_true(fabs(lks_schedule_at(&cycle, 0, 0) - 1.0 / 25.0) <= 0x1p-53); /* a sum near 1 */
+    assert_true(lks_schedule_at(&cycle, 0, 2) == 1.0);
+    assert_true(lks_schedule_at(&cycle, 0, 9) == 1.0 / 25.0 / 1e4);
+    assert_true(lks_schedule_at(&cycle, 0, INT64_MAX) == 1.0 / 25.0 / 1e4);
+    for (int64_t length = 1; length < 9; length++) { /* too short to rise: still numbers */
+        const lks_schedule brief = {.kind = LKS_ONE_CYCLE, .lr = 1.0, .length = length};
+        for (int64_t t = 0; t < 12; t++) {
+            const double rate = lks_schedule_at(&brief, 0, t);
+            assert_true(rate > 0.0 && rate <= 1.0);
+        }
+    }
     const lks_schedule warm = {.lr = 1.0, .warmup_steps = 3};
     assert_true(lks_schedule_at(&warm, 0, 0) == 0.25);
     assert_true(lks_schedule_at(&warm, 2, 0) == 0.75);
@@ -118,6 +211,39 @@ static void refuses_bad_schedules(void **state)
               lks_schedule_check(&(lks_schedule){.kind = LKS_COSINE, .length = 3, .final_lr = -1}));
 }
 
+static void refuses_schedule(lks_schedule schedule, const char *part)
+{
+    schedule.lr = 0.1;
+    LKT_FAILS(LKS_E_INVALID, part, lks_schedule_check(&schedule));
+}
+
+static void refuses_bad_newer_schedules(void **state)
+{
+    (void)state;
+    refuses_schedule((lks_schedule){.kind = LKS_MULTI_STEP}, "there are 0 milestones");
+    refuses_schedule((lks_schedule){.kind = LKS_MULTI_STEP, .milestone_count = 33},
+                     "there are 33 milestones, expected 1 to 32");
+    refuses_schedule(
+        (lks_schedule){.kind = LKS_MULTI_STEP, .milestone_count = 2, .milestones = {5, 5}},
+        "milestone 5 comes behind 5");
+    refuses_schedule((lks_schedule){.kind = LKS_EXPONENTIAL}, "gamma is 0");
+    refuses_schedule((lks_schedule){.kind = LKS_LINEAR}, "length of the linear is 0");
+    refuses_schedule((lks_schedule){.kind = LKS_LINEAR, .length = 1, .final_lr = -1},
+                     "final_lr is -1");
+    refuses_schedule((lks_schedule){.kind = LKS_POLYNOMIAL, .length = 1, .power = -1},
+                     "power is -1");
+    refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE}, "length of the one_cycle is 0");
+    refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE, .length = 9, .rise = 1.0}, "rise is 1");
+    refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE, .length = 9, .start_div = -1},
+                     "start_div is -1");
+    refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE, .length = 9, .final_div = (double)NAN},
+                     "final_div is");
+    refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .factor = 1.0}, "factor is 1");
+    refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .patience = -2}, "patience is -2");
+    refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .threshold = (double)NAN}, "threshold is");
+    refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .min_lr = -1}, "min_lr is -1");
+}
+
 static void refuses(lks_optim optim, const char *part)
 {
     LKT_FAILS(LKS_E_INVALID, part, lks_optim_check(&optim));
@@ -133,6 +259,11 @@ static void optimizers(void **state)
     LKT_OK(lks_optim_check(&adadelta));
     assert_true(adam.beta1 == 0.9f && adam.beta2 == 0.999f && adam.epsilon == 1e-8f);
     assert_true(adadelta.rho == 0.9f && adadelta.epsilon == 1e-6f);
+    lks_optim adamw = lks_adamw(), rmsprop = lks_rmsprop();
+    LKT_OK(lks_optim_check(&adamw));
+    LKT_OK(lks_optim_check(&rmsprop));
+    assert_true(adamw.beta2 == 0.999f && adamw.epsilon == 1e-8f && adamw.weight_decay == 0.01f);
+    assert_true(rmsprop.alpha == 0.99f && rmsprop.epsilon == 1e-8f && !rmsprop.centered);
     sgd.nesterov = true;
     LKT_OK(lks_optim_check(&sgd));
 
@@ -148,14 +279,21 @@ static void optimizers(void **state)
     refuses((lks_optim){.kind = LKS_ADAM, .epsilon = -1.0f}, "adam: epsilon is -1");
     refuses((lks_optim){.kind = LKS_ADADELTA, .rho = 1.5f}, "adadelta: rho is 1.5");
     refuses((lks_optim){.kind = LKS_ADADELTA, .epsilon = NAN}, "adadelta: epsilon");
+    refuses((lks_optim){.kind = LKS_ADAMW, .beta1 = 1.0f}, "adamw: beta1 is 1");
+    refuses((lks_optim){.kind = LKS_ADAMW, .weight_decay = -1.0f}, "adamw: weight_decay is -1");
+    refuses((lks_optim){.kind = LKS_RMSPROP, .alpha = 1.5f}, "rmsprop: alpha is 1.5");
+    refuses((lks_optim){.kind = LKS_RMSPROP, .momentum = -1.0f}, "rmsprop: momentum is -1");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_pytorch),
+        cmocka_unit_test(plateaus_match_pytorch),
+        cmocka_unit_test(plateaus_take_what_is_no_number),
         cmocka_unit_test(defaults_and_ends),
         cmocka_unit_test(refuses_bad_schedules),
+        cmocka_unit_test(refuses_bad_newer_schedules),
         cmocka_unit_test(optimizers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@ typedef struct tiny_opts { /* zero: the default */
     const char *name; /* of the first layer; default "fc1" */
     bool shallow;     /* no hidden layer */
     lks_optim optim;
+    lks_model_opts model; /* further options: those that no field above sets */
     lks_allocator allocator;
     lks_log_fn log;
 } tiny_opts;
@@ -52,12 +53,13 @@ static inline tiny tiny_open(const tiny_opts *opts)
         x = lks_dropout(t.graph, x, &(lks_dropout_opts){.probability = 0.25f});
     }
     x = lks_dense(t.graph, x, &(lks_dense_opts){.name = "head", .units = TINY_CLASSES});
-    const lks_model_opts model = {.loss = lks_cross_entropy(t.graph, x, y, NULL),
-                                  .global_batch = opts->batch ? opts->batch : TINY_BATCH,
-                                  .replicas = opts->replicas ? opts->replicas : 4,
-                                  .workers = opts->workers ? opts->workers : 1,
-                                  .hash_every = opts->hash_every ? opts->hash_every : 10,
-                                  .optim = opts->optim};
+    lks_model_opts model = opts->model;
+    model.loss = lks_cross_entropy(t.graph, x, y, NULL);
+    model.global_batch = opts->batch ? opts->batch : TINY_BATCH;
+    model.replicas = opts->replicas ? opts->replicas : 4;
+    model.workers = opts->workers ? opts->workers : 1;
+    model.hash_every = opts->hash_every ? opts->hash_every : 10;
+    model.optim = opts->optim;
     LKT_OK(lks_model_compile(&t.model, t.graph, &model));
     return t;
 }

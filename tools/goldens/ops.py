@@ -211,6 +211,13 @@ OPTIMIZERS = [
     {"kind": "Adam", "lr": 0.05, "weight_decay": 0.05, "betas": [0.8, 0.99], "eps": 1e-3},
     {"kind": "Adadelta", "lr": 1.0},
     {"kind": "Adadelta", "lr": 2.0, "rho": 0.8, "eps": 1e-3, "weight_decay": 0.05},
+    {"kind": "AdamW", "lr": 0.05, "weight_decay": 0.0},
+    {"kind": "AdamW", "lr": 0.05, "weight_decay": 0.3, "betas": [0.8, 0.99], "eps": 1e-3},
+    {"kind": "RMSprop", "lr": 0.02},
+    {"kind": "RMSprop", "lr": 0.02, "alpha": 0.9, "eps": 1e-3, "weight_decay": 0.05},
+    {"kind": "RMSprop", "lr": 0.02, "momentum": 0.8, "weight_decay": 0.05},
+    {"kind": "RMSprop", "lr": 0.005, "alpha": 0.9, "eps": 0.01, "centered": True},
+    {"kind": "RMSprop", "lr": 0.005, "alpha": 0.9, "eps": 0.01, "centered": True, "momentum": 0.8},
 ]
 STEPS, WEIGHTS = 20, 6
 

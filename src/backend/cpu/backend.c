@@ -75,7 +75,7 @@ static lks_status fingerprint(char *out, size_t size)
     return LKS_OK;
 }
 
-static void update(const lki_update *u, int64_t count, float *w, float *const state[2],
+static void update(const lki_update *u, int64_t count, float *w, float *const state[LKI_MAX_STATES],
                    const float *sums)
 {
     lki_cpu_vector()->element->update(u, count, w, state, sums);

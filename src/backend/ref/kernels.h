@@ -42,8 +42,8 @@
 LKI_REF_KERNELS(X)
 #undef X
 
-void lki_ref_update(const lki_update *update, int64_t count, float *w, float *const state[2],
-                    const float *sums);
+void lki_ref_update(const lki_update *update, int64_t count, float *w,
+                    float *const state[LKI_MAX_STATES], const float *sums);
 
 /* A plan without a choice: what backward reads, and scratch. */
 static inline lks_status lki_ref_needs(lki_plan *plan, unsigned reads, size_t workspace_bytes)

@@ -24,27 +24,30 @@ static void sgd(const lki_update *update, int64_t count, float *w, float *moment
     }
 }
 
-static void adam(const lki_update *update, int64_t count, float *w, float *const state[2],
-                 const float *sums)
+/* Adam, and with `decoupled` weight decay AdamW. */
+static void adam(const lki_update *update, int64_t count, float *w, float *const state[],
+                 const float *sums, bool decoupled)
 {
     const lks_optim *optim = &update->optim;
     const double b1 = optim->beta1, b2 = optim->beta2;
     const double root = sqrt(update->correction2);
+    const double decay = decoupled ? 0.0 : (double)optim->weight_decay;
+    const double shrink = decoupled ? (double)update->lr * (double)optim->weight_decay : 0.0;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = (double)(sums[i] * update->scale) +
-                         (double)optim->weight_decay * (double)w[i];
+        const double g = (double)(sums[i] * update->scale) + decay * (double)w[i];
         const double m = b1 * (double)state[0][i] + (1.0 - b1) * g;
         const double v = b2 * (double)state[1][i] + (1.0 - b2) * g * g;
 
         state[0][i] = (float)m;
         state[1][i] = (float)v;
-        w[i] = (float)((double)w[i] - (double)update->lr / update->correction1 * m /
-                                          (sqrt(v) / root + (double)optim->epsilon));
+        w[i] = (float)((double)w[i] * (1.0 - shrink) -
+                       (double)update->lr / update->correction1 * m /
+                           (sqrt(v) / root + (double)optim->epsilon));
     }
 }
 
-static void adadelta(const lki_update *update, int64_t count, float *w, float *const state[2],
+static void adadelta(const lki_update *update, int64_t count, float *w, float *const state[],
                      const float *sums)
 {
     const lks_optim *optim = &update->optim;
@@ -63,18 +66,49 @@ static void adadelta(const lki_update *update, int64_t count, float *w, float *c
     }
 }
 
-void lki_ref_update(const lki_update *update, int64_t count, float *w, float *const state[2],
+static void rmsprop(const lki_update *update, int64_t count, float *w, float *const state[],
                     const float *sums)
+{
+    const lks_optim *optim = &update->optim;
+    const double alpha = optim->alpha;
+
+    for (int64_t i = 0; i < count; i++) {
+        const double g = (double)(sums[i] * update->scale) +
+                         (double)optim->weight_decay * (double)w[i];
+        const double v = alpha * (double)state[0][i] + (1.0 - alpha) * g * g;
+        double a = 0.0;
+
+        state[0][i] = (float)v;
+        if (optim->centered) {
+            a = alpha * (double)state[1][i] + (1.0 - alpha) * g;
+            state[1][i] = (float)a;
+        }
+        const double spread = v - a * a < 0.0 ? 0.0 : v - a * a; /* below by rounding only */
+        double d = g / (sqrt(spread) + (double)optim->epsilon);
+        if (optim->momentum != 0.0f) {
+            d += (double)optim->momentum * (double)state[2][i];
+            state[2][i] = (float)d;
+        }
+        w[i] = (float)((double)w[i] - (double)update->lr * d);
+    }
+}
+
+void lki_ref_update(const lki_update *update, int64_t count, float *w,
+                    float *const state[LKI_MAX_STATES], const float *sums)
 {
     switch (update->optim.kind) {
     case LKS_SGD:
         sgd(update, count, w, state[0], sums);
         return;
     case LKS_ADAM:
-        adam(update, count, w, state, sums);
+    case LKS_ADAMW:
+        adam(update, count, w, state, sums, update->optim.kind == LKS_ADAMW);
         return;
     case LKS_ADADELTA:
         adadelta(update, count, w, state, sums);
+        return;
+    case LKS_RMSPROP:
+        rmsprop(update, count, w, state, sums);
         return;
     }
 }

@@ -18,7 +18,7 @@ extern const lki_vector_block LKI_ISA_NAME(lki_vector_block);
 extern const lki_vector LKI_ISA_NAME(lki_vector);
 
 void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,
-                                     float *const state[2], const float *sums);
+                                     float *const state[LKI_MAX_STATES], const float *sums);
 
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void);
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows,

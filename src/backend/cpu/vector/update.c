@@ -71,8 +71,59 @@ static void adadelta(const lki_update *u, int64_t count, float *restrict w, floa
     }
 }
 
+static void adamw(const lki_update *u, int64_t count, float *restrict w, float *restrict average,
+                  float *restrict square, const float *restrict sums)
+{
+    const lks_optim *o = &u->optim;
+    const vf scale = vf_set(u->scale);
+    const vf shrink = vf_set((float)(1 - (double)u->lr * (double)o->weight_decay));
+    const vf b1 = vf_set(o->beta1), c1 = vf_set(1 - o->beta1);
+    const vf b2 = vf_set(o->beta2), c2 = vf_set(1 - o->beta2), epsilon = vf_set(o->epsilon);
+    const vf rate = vf_set((float)((double)u->lr / u->correction1));
+    const vf root = vf_set((float)sqrt(u->correction2));
+    FOR_VECTORS(i, n, count)
+    {
+        const vf g = vf_get(sums + i, n) * scale;
+        const vf m = b1 * vf_get(average + i, n) + c1 * g;
+        const vf v = b2 * vf_get(square + i, n) + c2 * (g * g);
+        vf_put(average + i, m, n);
+        vf_put(square + i, v, n);
+        vf_put(w + i, shrink * vf_get(w + i, n) - rate * (m / (vf_sqrt(v) / root + epsilon)), n);
+    }
+}
+
+static void rmsprop(const lki_update *u, int64_t count, float *restrict w, float *restrict square,
+                    float *restrict average, float *restrict momentum, const float *restrict sums)
+{
+    const lks_optim *o = &u->optim;
+    const vf lr = vf_set(u->lr), scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
+    const vf alpha = vf_set(o->alpha), rest = vf_set(1 - o->alpha), epsilon = vf_set(o->epsilon);
+    const vf mu = vf_set(o->momentum), zero = vf_zero();
+    const bool decays = o->weight_decay != 0, moves = o->momentum != 0, centered = o->centered;
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(w + i, n);
+        const vf g = gradient(sums + i, x, scale, decay, decays, n);
+        const vf v = alpha * vf_get(square + i, n) + rest * (g * g);
+        vf spread = v;
+        vf_put(square + i, v, n);
+        if (centered) {
+            const vf a = alpha * vf_get(average + i, n) + rest * g;
+            vf_put(average + i, a, n);
+            spread = v - a * a;
+            spread = vf_blend(vm_gt(zero, spread), zero, spread); /* below 0 by rounding only */
+        }
+        vf d = g / (vf_sqrt(spread) + epsilon);
+        if (moves) {
+            d = mu * vf_get(momentum + i, n) + d;
+            vf_put(momentum + i, d, n);
+        }
+        vf_put(w + i, x - lr * d, n);
+    }
+}
+
 void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,
-                                     float *const state[2], const float *sums)
+                                     float *const state[LKI_MAX_STATES], const float *sums)
 {
     switch (update->optim.kind) {
     case LKS_SGD:
@@ -83,6 +134,12 @@ void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, fl
         break;
     case LKS_ADADELTA:
         adadelta(update, count, w, state[0], state[1], sums);
+        break;
+    case LKS_ADAMW:
+        adamw(update, count, w, state[0], state[1], sums);
+        break;
+    case LKS_RMSPROP:
+        rmsprop(update, count, w, state[0], state[1], state[2], sums);
         break;
     }
 }

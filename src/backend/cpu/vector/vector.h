@@ -13,8 +13,8 @@
 /* element.c, update.c, dropout.c */
 typedef struct lki_vector_element {
     void (*add)(int64_t count, float *left, const float *right);
-    void (*update)(const lki_update *update, int64_t count, float *w, float *const state[2],
-                   const float *sums);
+    void (*update)(const lki_update *update, int64_t count, float *w,
+                   float *const state[LKI_MAX_STATES], const float *sums);
     void (*sum)(int64_t count, const float *a, const float *b, float *out);
     /* d_in = d_out, or d_in += d_out. */
     void (*pass)(int64_t count, const float *d_out, float *d_in, bool add);

@@ -1,0 +1,83 @@
+/* Groups of parameters: which weight decay and learning rate each has. */
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "model/model.h"
+
+static lks_status check_group(const lks_model *model, const lks_group *group, int number)
+{
+    if (group->match == NULL || group->match[0] == '\0')
+        return LKI_FAIL(LKS_E_INVALID,
+                        "group %d of parameters has no pattern, expected one such as '*.bias'",
+                        number);
+    if (!isnan(group->weight_decay) && !(group->weight_decay >= 0 && isfinite(group->weight_decay)))
+        return LKI_FAIL(LKS_E_INVALID, "group '%.80s': weight_decay is %g, expected 0 or more",
+                        group->match, (double)group->weight_decay);
+    if (!isnan(group->lr_factor) && !(group->lr_factor >= 0 && isfinite(group->lr_factor)))
+        return LKI_FAIL(LKS_E_INVALID, "group '%.80s': lr_factor is %g, expected 0 or more",
+                        group->match, (double)group->lr_factor);
+    for (int w = 0; w < model->weights; w++)
+        if (fnmatch(group->match, model->weight[w].name, 0) == 0) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "group '%.80s' matches no parameter; there are %d, from '%.60s' to '%.60s' "
+                    "(lockstep info CHECKPOINT lists them)",
+                    group->match, model->weights, model->weights > 0 ? model->weight[0].name : "",
+                    model->weights > 0 ? model->weight[model->weights - 1].name : "");
+}
+
+/* Biases, and what scales and shifts in a normalisation, are no weights. */
+static bool is_weight(const lks_model *model, const lki_weight *weight)
+{
+    const lki_node *owner = model->program.stage[weight->stage].owner;
+    const char *op = lki_op_get(owner->op)->name;
+    const size_t length = strlen(op);
+    const bool norm = length >= 5 && strcmp(op + length - 5, "_norm") == 0;
+    return !norm && strcmp(owner->param[weight->index].suffix, "bias") != 0;
+}
+
+/* The rule with these two numbers, a new one where there is none. */
+static lki_rule *rule_of(lks_model *model, float weight_decay, float lr_factor)
+{
+    for (int r = 0; r < model->rules; r++)
+        if (model->rule[r].update.optim.weight_decay == weight_decay &&
+            model->rule[r].lr_factor == lr_factor)
+            return &model->rule[r];
+    lki_rule *rule = &model->rule[model->rules++];
+    *rule = (lki_rule){.update = {.optim = model->opts.optim}, .lr_factor = lr_factor};
+    rule->update.optim.weight_decay = weight_decay;
+    return rule;
+}
+
+lks_status lki_groups_apply(lks_model *model)
+{
+    const lks_model_opts *opts = &model->opts;
+    void *memory;
+    if (opts->decay_of != LKS_DECAY_ALL && opts->decay_of != LKS_DECAY_WEIGHTS)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "decay_of is %d, expected LKS_DECAY_ALL or LKS_DECAY_WEIGHTS",
+                        (int)opts->decay_of);
+    if (opts->group_count < 0 || (opts->group_count > 0 && opts->groups == NULL))
+        return LKI_FAIL(LKS_E_INVALID, "there are %d groups of parameters%s", opts->group_count,
+                        opts->group_count < 0 ? ", expected 0 or more" : ", but no groups");
+    for (int g = 0; g < opts->group_count; g++)
+        LKI_TRY(check_group(model, &opts->groups[g], g + 1));
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, ((size_t)model->weights + 1) * sizeof(lki_rule),
+                            "rules of updates"));
+    model->rule = memory;
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        const bool decays = opts->decay_of == LKS_DECAY_ALL || is_weight(model, weight);
+        float weight_decay = decays ? opts->optim.weight_decay : 0, lr_factor = 1;
+        for (int g = 0; g < opts->group_count; g++) {
+            const lks_group *group = &opts->groups[g];
+            if (fnmatch(group->match, weight->name, 0) != 0) continue;
+            if (!isnan(group->weight_decay)) weight_decay = group->weight_decay;
+            if (!isnan(group->lr_factor)) lr_factor = group->lr_factor;
+        }
+        weight->rule = rule_of(model, weight_decay, lr_factor);
+    }
+    model->opts.groups = NULL; /* the caller's, and not needed any more */
+    return LKS_OK;
+}

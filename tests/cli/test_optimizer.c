@@ -1,0 +1,125 @@
+/* Optimizers, groups of parameters and schedules of a configuration. */
+#include "cli/program.h"
+
+#define NET "model: {name: mlp}\n"
+
+static void defaults_follow_the_name(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"optimizer: {name: adamw}\n", "  lr: 0.001\n  weight_decay: 0.01\n"},
+        {"optimizer: {name: adamw, weight_decay: 0}\n", "  weight_decay: 0.0\n"},
+        {"optimizer: {name: adamw}\n", "  betas: [0.9, 0.999]\n  eps: 1.0e-08\n"},
+        {"optimizer: {name: rmsprop}\n", "  lr: 0.01\n  weight_decay: 0.0\n"},
+        {"optimizer: {name: rmsprop}\n", "  alpha: 0.99\n  centered: false\n  eps: 1.0e-08\n"},
+        {"optimizer: {name: rmsprop}\n", "  momentum: 0.0\n"},
+        {"optimizer: {decay_of: weights}\n", "  decay_of: weights\n  groups: null\n"},
+        {"optimizer: {groups: [{match: \"*.bias\", weight_decay: 0}]}\n",
+         "  groups:\n    - {match: \"*.bias\", weight_decay: 0}\n"},
+        {"schedule: {name: one_cycle}\n",
+         "  name: one_cycle\n  per_step: true\n  rise: 0.3\n  start_div: 25.0\n"
+         "  final_div: 1.0e+04\n"},
+        {"schedule: {name: multi_step, milestones: [3, 5]}\n",
+         "  per_step: false\n  milestones: [3, 5]\n  gamma: 0.1\n"},
+        {"schedule: {name: polynomial}\n", "  final_lr: 0.0\n  power: 1.0\n"},
+        {"schedule: {name: reduce_on_plateau}\n",
+         "  factor: 0.1\n  patience: 10\n  threshold: 0.0001\n  min_lr: 0.0\n"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char yaml[512];
+        snprintf(yaml, sizeof yaml, "%s%s", NET, pairs[i][0]);
+        write_text("c.yaml", yaml);
+        run("train c.yaml --print-config");
+        expect_ok();
+        expect_out(pairs[i][1]);
+    }
+}
+
+static void mistakes_are_sentences(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"schedule: {name: multi_step}\n", "c.yaml:2: schedule.name is multi_step, which needs "
+                                           "schedule.milestones, such as [30, 60]"},
+        {"schedule: {name: exponential}\n", "schedule.name is exponential, which needs "
+                                            "schedule.gamma"},
+        {"schedule: {name: linear, gamma: 0.5}\n", "schedule.gamma is not known to linear; it is "
+                                                   "for schedule.name 'step multi_step "
+                                                   "exponential'"},
+        {"schedule: {name: multi_step, milestones: [5, 3]}\n",
+         "milestone 3 comes behind 5, expected ascending numbers above 0"},
+        {"schedule: {name: reduce_on_plateau, factor: 1}\n",
+         "schedule.factor is '1', expected a number above 0 and below 1"},
+        {"optimizer: {alpha: 0.5}\n", "optimizer.alpha is not known to sgd; it is for "
+                                      "optimizer.name 'rmsprop'"},
+        {"optimizer: {decay_of: biases}\n", "expected all or weights"},
+        {"optimizer: {groups: 3}\n", "c.yaml:2: optimizer.groups is '3', expected a list"},
+        {"optimizer:\n  groups:\n    - bias\n", "c.yaml:4: a group is written '- {match: "},
+        {"optimizer:\n  groups:\n    - {weight_decay: 0}\n", "c.yaml:4: a group needs match"},
+        {"optimizer:\n  groups:\n    - {match: a, lr: 3}\n",
+         "c.yaml:4: a group has no 'lr', expected match, weight_decay or lr_factor"},
+        {"optimizer:\n  groups:\n    - {match: \"*\", lr_factor: -1}\n",
+         "c.yaml:4: lr_factor is '-1', expected a number of at least 0"},
+        {"optimizer:\n  groups:\n    - {match: \"*.bais\", lr_factor: 1}\n",
+         "group '*.bais' matches no parameter"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char yaml[512];
+        snprintf(yaml, sizeof yaml, "%s%s", NET, pairs[i][0]);
+        write_text("c.yaml", yaml);
+        run("train c.yaml --steps 1 --set data.samples=64 --set data.test_samples=10");
+        expect(2, pairs[i][1]);
+    }
+}
+
+/* Every optimizer and schedule runs, is resumed, and ends with the hash of the whole run. */
+static void every_name_trains(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "--set optimizer.name=adamw",
+        "--set optimizer.name=rmsprop --set optimizer.centered=true",
+        "--set schedule.name=linear",
+        "--set schedule.name=polynomial --set schedule.power=2",
+        "--set schedule.name=exponential --set schedule.gamma=0.9 --set schedule.per_step=true",
+        "--set schedule.name=multi_step --set 'schedule.milestones=[1]'",
+        "--set schedule.name=one_cycle",
+        "--set schedule.name=reduce_on_plateau --set schedule.patience=0",
+        "--set optimizer.weight_decay=0.1 --set optimizer.decay_of=weights",
+        "--set 'optimizer.groups=[{match: \"*.bias\", lr_factor: 0}]'",
+    };
+    char hashes[sizeof settings / sizeof *settings + 1][32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml");
+    expect_ok();
+    last_hash(hashes[sizeof settings / sizeof *settings]);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        char hash[32];
+        run("train c.yaml --set 'optimizer.lr=0.01' %s", settings[i]);
+        expect_ok();
+        assert_int_equal(last_hash(hashes[i]), 20);
+        run("train c.yaml --set 'optimizer.lr=0.01' %s --workers 1 --steps 13 --out run%zu",
+            settings[i], i);
+        expect_ok();
+        run("train c.yaml --set 'optimizer.lr=0.01' %s --workers 3 --out run%zu --resume",
+            settings[i], i);
+        expect_ok();
+        last_hash(hash);
+        /* A schedule that ends with the run is another for a shorter run. */
+        const bool ends = strstr(settings[i], "linear") || strstr(settings[i], "polynomial") ||
+                          strstr(settings[i], "one_cycle");
+        if (!ends) assert_string_equal(hash, hashes[i]);
+    }
+    for (size_t i = 0; i <= sizeof settings / sizeof *settings; i++)
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(hashes[i], hashes[k]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_follow_the_name),
+        TEST(mistakes_are_sentences),
+        TEST(every_name_trains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
