@@ -8,7 +8,8 @@
 
 static const int WORKERS[] = {2, 3, 5, 6, 8};
 
-static const lkt_net NETS[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual, lkt_net_joined};
+static const lkt_net NETS[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual, lkt_net_joined,
+                               lkt_net_gated};
 enum { NET_COUNT = sizeof NETS / sizeof NETS[0] };
 
 static void check_equal(const lkt_run *one, const lkt_run *other, const char *what)

@@ -78,6 +78,31 @@ lks_tensor *lkt_net_residual(lks_graph *graph)
     return loss(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}));
 }
 
+/* Squeeze-and-excitation: x times a gate for each channel. */
+static lks_tensor *gated(lks_graph *graph, lks_tensor *x, int64_t channels)
+{
+    lks_tensor *y = lks_global_avg_pool(graph, x);
+    y = lks_silu(graph, lks_dense(graph, y, &(lks_dense_opts){.units = 3}));
+    y = lks_sigmoid(graph, lks_dense(graph, y, &(lks_dense_opts){.units = channels}));
+    return lks_mul(graph, x, y);
+}
+
+lks_tensor *lkt_net_gated(lks_graph *graph)
+{
+    const lks_conv2d_opts wide = {.filters = 6, .kernel = {3, 3}, .padding = {1, 1}};
+    lks_tensor *x = image(graph);
+    x = lks_gelu(graph, lks_conv2d(graph, x, &wide), NULL);
+    lks_tensor *y = lks_conv2d(graph, x, &wide);
+    y = lks_gelu(graph, y, &(lks_gelu_opts){.form = LKS_GELU_TANH});
+    y = lks_scale(graph, gated(graph, y, 6), &(lks_scale_opts){.factor = .3f});
+    x = lks_add(graph, x, y);
+    y = lks_tanh(graph, lks_conv2d(graph, x, &wide));
+    x = lks_mul(graph, y, lks_leaky_relu(graph, x, NULL));
+    x = lks_add(graph, lks_mul(graph, x, x), lks_global_avg_pool(graph, x));
+    x = lks_global_avg_pool(graph, lks_silu(graph, x));
+    return loss(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}));
+}
+
 lks_tensor *lkt_net_joined(lks_graph *graph)
 {
     const lks_pool_opts average = {

@@ -90,6 +90,11 @@ def avg_pool(case, x):
                         count_include_pad=not case.get("exclude_padding", False))
 
 
+def per_pixel(x, y):
+    """y as an operand of x: a vector of channels stands at every pixel."""
+    return y[:, :, None, None] if x.dim() == 4 and y.dim() == 2 else y
+
+
 def labels(case):
     return torch.tensor([hashed(i, LABEL) % case["in"][0] for i in range(case["count"])])
 
@@ -108,6 +113,14 @@ OPERATIONS = {
     "avg_pool": avg_pool,
     "global_avg_pool": lambda case, x: F.adaptive_avg_pool2d(x, 1).flatten(1),
     "relu": lambda case, x: F.relu(x),
+    "leaky_relu": lambda case, x: F.leaky_relu(x, f32(case.get("slope", 0.01))),
+    "gelu": lambda case, x: F.gelu(x, approximate=case.get("form", "none")),
+    "silu": lambda case, x: F.silu(x),
+    "tanh": lambda case, x: torch.tanh(x),
+    "sigmoid": lambda case, x: torch.sigmoid(x),
+    "scale": lambda case, x: x * f32(case["factor"]),
+    "add": lambda case, x, y: x + per_pixel(x, y),
+    "mul": lambda case, x, y: x * per_pixel(x, y),
     "concat": lambda case, x, y: torch.cat([x, y], 1),
     "flatten": lambda case, x: x.flatten(1),
     "log_softmax": lambda case, x: F.log_softmax(x, 1),
@@ -125,6 +138,8 @@ SHAPES = {  # of weight and bias
 }
 
 SECOND = {  # of the second input
+    "add": lambda case: case["with"],
+    "mul": lambda case: case["with"],
     "concat": lambda case: [*case["in"][:-1], case["channels"]],
 }
 
@@ -162,6 +177,19 @@ CASES = [
      "padding": [1, 1], "exclude_padding": True},
     {"op": "global_avg_pool", "count": 2, "in": [3, 5, 4]},
     {"op": "relu", "count": 2, "in": [17]},
+    {"op": "leaky_relu", "count": 2, "in": [17]},
+    {"op": "leaky_relu", "count": 2, "in": [9], "slope": 0.3, "spread": 4},
+    {"op": "gelu", "count": 2, "in": [21], "spread": 8},
+    {"op": "gelu", "count": 2, "in": [21], "spread": 8, "form": "tanh"},
+    {"op": "silu", "count": 2, "in": [21], "spread": 16},
+    {"op": "tanh", "count": 2, "in": [21], "spread": 4},
+    {"op": "sigmoid", "count": 2, "in": [21], "spread": 16},
+    {"op": "scale", "count": 2, "in": [5], "factor": -0.7},
+    {"op": "add", "count": 2, "in": [3, 2, 4], "with": [3, 2, 4]},
+    {"op": "add", "count": 2, "in": [3, 2, 4], "with": [4]},
+    {"op": "mul", "count": 2, "in": [3, 2, 4], "with": [3, 2, 4]},
+    {"op": "mul", "count": 2, "in": [3, 2, 4], "with": [4]},
+    {"op": "mul", "count": 3, "in": [5], "with": [5]},
     {"op": "concat", "count": 2, "in": [3, 2, 4], "channels": 3},
     {"op": "concat", "count": 3, "in": [5], "channels": 9},
     {"op": "flatten", "count": 2, "in": [3, 2, 4]},
@@ -174,7 +202,8 @@ CASES = [
 
 
 def run(case):
-    x = values([case["count"], *case["in"]], IN).requires_grad_()
+    """`spread` widens the range of x, [-1, 1)."""
+    x = (values([case["count"], *case["in"]], IN) * case.get("spread", 1)).requires_grad_()
     parameters = []
     if case["op"] in SHAPES:
         parameters = [values(shape, salt).requires_grad_()
