@@ -131,7 +131,7 @@ void data_close(data_source *source)
 static const struct action {
     const char *name;
     lks_status (*run)(const cli_args *cli, const char *what);
-} actions[] = {{"check", data_check}, {"stats", data_stats}};
+} actions[] = {{"show", data_show}, {"check", data_check}, {"stats", data_stats}};
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
 static lks_status unknown_action(const char *word)
@@ -142,7 +142,7 @@ static lks_status unknown_action(const char *word)
     return lks_fail(
         LKS_E_INVALID,
         "unknown data set '%.60s'%s%s; expected digits, mnist or fashion to get one, or "
-        "check or stats to see one (other IDX files need no command: give "
+        "show, check or stats to see one (other IDX files need no command: give "
         "their folder with --data)",
         word, near.best != NULL ? "; the nearest is " : "", near.best != NULL ? near.best : "");
 }

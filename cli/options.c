@@ -10,11 +10,12 @@ const cli_verb cli_verbs[] = {
      verb_predict},
     {"info", "CONFIG|CHECKPOINT", 1, 1,
      "the layers of a network; or what is in a checkpoint or a safetensors file", verb_info},
-    {"data", "digits|mnist|fashion | check|stats WHAT", 1, 2,
+    {"data", "digits|mnist|fashion | show|check|stats WHAT", 1, 2,
      "get a data set as IDX files: digits are drawn and written to --out, the others downloaded; "
      "or "
-     "see one (WHAT: a name, a folder, a configuration): check its files, or count its values and "
-     "classes",
+     "see one (WHAT: a name, a folder, a configuration): show samples, check its files, or count "
+     "its "
+     "values and classes",
      verb_data},
     {"verify", "CONFIG", 1, 1, "train with several numbers of workers and compare the bits",
      verb_verify},
@@ -25,9 +26,6 @@ const cli_verb cli_verbs[] = {
     {"report", "RUN.json...", 1, RUNS_MOST,
      "records of trainings side by side: a table, what differs in their configurations, and curves",
      verb_report},
-    {"doctor", "", 0, 0,
-     "what this machine gives a training, what would be slow or wrong, and what to do about it",
-     verb_doctor},
 };
 const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
 
@@ -35,7 +33,7 @@ enum {
     TRAIN = VERB_TRAIN,
     LOADS = VERB_EVAL | VERB_PREDICT,
     RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY,
-    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_DOCTOR | VERB_NONE,
+    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_NONE,
 };
 
 #define ALIAS(name, argument, verbs, key)                                                          \
@@ -71,20 +69,23 @@ const cli_option cli_options[] = {
     ALIAS("save-model", NULL, TRAIN, MODEL_SAVE),
     ALIAS("out", "DIR", TRAIN, CHECKPOINT_PATH),
     ALIAS_("out", "DIR", LOADS, CHECKPOINT_PATH, "folder of checkpoints: the newest is used"),
-    ALIAS_("out", "DIR", VERB_DOCTOR, CHECKPOINT_PATH, "a folder for checkpoints, to try it"),
-    LOCAL("out", 0, "DIR", VERB_DATA, OUT,
-          "folder for the four files; default for a download: where training looks for them"),
+    LOCAL("out", 0, "PATH", VERB_DATA, OUT,
+          "folder for the four files; default for a download: where training looks for them; of "
+          "show, a PNG file"),
     LOCAL("mirror", 0, "URL", VERB_DATA, MIRROR,
           "download from this place instead of the official ones: the address of a folder, http, "
           "https or file; may be repeated, and they are tried in order"),
     LOCAL("patience", 0, "SECONDS", VERB_DATA, PATIENCE,
           "give a place up when nothing comes for so long; default 30"),
     LOCAL("test", 0, NULL, VERB_DATA, TEST, "the test samples, not those for training"),
+    LOCAL("count", 0, "N", VERB_DATA, COUNT, "samples to show; default 10, in a file 100"),
+    LOCAL("first", 0, "N", VERB_DATA, FIRST, "show samples from this number on; default 0"),
+    LOCAL("class", 0, "N", VERB_DATA, CLASS, "show only samples of this class"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),
     ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),
     ALIAS("log-format", "FORMAT", TRAIN | VERB_EVAL, LOG_FORMAT),
-    ALIAS_("format", "FORMAT", VERB_PREDICT | VERB_DOCTOR, LOG_FORMAT, "text or json"),
+    ALIAS_("format", "FORMAT", VERB_PREDICT, LOG_FORMAT, "text or json"),
     ALIAS("quiet", NULL, TRAIN, LOG_QUIET),
     LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES, "IDX file of images, instead of the test set"),
     LOCAL("count", 0, "N", VERB_PREDICT, COUNT, "only the first so many; default: all"),
@@ -93,8 +94,6 @@ const cli_option cli_options[] = {
     LOCAL("memory", 0, NULL, VERB_INFO, MEMORY, "the memory map too"),
     LOCAL("svg", 0, "FILE", VERB_REPORT, SVG, "the curves as a picture too"),
     LOCAL("html", 0, "FILE", VERB_REPORT, HTML, "everything as one page too"),
-    LOCAL("root", 0, "DIR", VERB_DOCTOR, ROOT,
-          "read proc and sys below this folder, as where a host's are mounted in a container"),
     LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
           "set any key of the configuration, such as "
           "optimizer.lr=0.1; may be repeated"),

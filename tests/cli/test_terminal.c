@@ -1,53 +1,5 @@
-/* The progress bar, on a terminal of a known width. */
-#define _XOPEN_SOURCE 700
-#include "cli/program.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/ioctl.h>
-#include <time.h>
-
-/* Runs a training with the terminal as its standard error, and as its output unless that goes to
- * out.txt; returns all that the terminal got. */
-static const char *on_terminal(int columns, bool output_too, const char *arguments)
-{
-    static char seen[OUTPUT_SIZE];
-    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
-        printf("skipped: no pseudo-terminals here (%s)\n", strerror(errno));
-        skip();
-    }
-    struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
-    assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
-    char command[8192];
-    snprintf(command, sizeof command, "cd '%s' && exec '%s' %s >'%s' 2>'%s'", folder, program(),
-             arguments, output_too ? ptsname(terminal) : "out.txt", ptsname(terminal));
-    const int other = open(ptsname(terminal), O_RDWR | O_NOCTTY); /* open until all is read */
-    const pid_t child = fork();
-    if (child == 0) {
-        setenv("TERM", "xterm", 1);
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    assert_int_equal(fcntl(terminal, F_SETFL, O_NONBLOCK), 0);
-    size_t used = 0;
-    for (int status = 0, done = 0;;) {
-        const ssize_t got = read(terminal, seen + used, sizeof seen - 1 - used);
-        if (got > 0) used += (size_t)got;
-        assert_true(used < sizeof seen - 1);
-        if (got > 0) continue;
-        if (done) {
-            assert_int_equal(WEXITSTATUS(status), 0);
-            break;
-        }
-        done = waitpid(child, &status, WNOHANG) == child;
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
-    close(other);
-    close(terminal);
-    seen[used] = '\0';
-    return seen;
-}
+/* The progress bar and sheets of samples, on a terminal of a known width. */
+#include "cli/terminal.h"
 
 /* Half a second or more, even on a fast machine: the bar is drawn every tenth. */
 static const char longer[] = "data: {name: digits, samples: 2000, test_samples: 10}\n"
@@ -119,12 +71,51 @@ static void lines_go_to_the_file_and_the_bar_to_the_terminal(void **state)
     assert_null(strchr(seen, '\033'));
 }
 
+/* Number of times `part` stands in the text. */
+static int occurrences(const char *text, const char *part)
+{
+    int found = 0;
+    for (; (text = strstr(text, part)) != NULL; text++) found++;
+    return found;
+}
+
+static void samples_are_drawn(void **state)
+{
+    (void)state;
+    setenv("LC_ALL", "C.UTF-8", 1);
+    setenv("COLORTERM", "truecolor", 1);
+    const char *seen = on_terminal(80, true, "data show digits --count 6");
+    assert_non_null(strstr(seen, "digits: 6 of 60,000 training samples\r\n"));
+    /* Five abreast need two pixels a column: 14x7 half blocks for each of the six. */
+    assert_int_equal(occurrences(seen, "\342\226\200"), 6 * 14 * 7);
+    assert_int_equal(occurrences(seen, "\033[38;2;"), 6 * 14 * 7);
+    assert_int_equal(occurrences(seen, "\033[48;2;0;0;0m"), occurrences(seen, "\033[48;2;0;"));
+    seen = on_terminal(80, true, "data show digits --count 1");
+    assert_int_equal(occurrences(seen, "\342\226\200"), 28 * 14);
+    unsetenv("COLORTERM");
+    seen = on_terminal(20, true, "data show digits --count 1");
+    assert_int_equal(occurrences(seen, "\342\226\200"), 14 * 7);
+    assert_int_equal(occurrences(seen, "\033[38;5;"), 14 * 7);
+    assert_true(occurrences(seen, "\033[38;5;16m") > 0); /* black */
+    assert_true(occurrences(seen, "\033[38;5;2") > 0);   /* and greys */
+    assert_true(occurrences(seen, "\033[0m\r\n") == 7);  /* each line ends without colours */
+    setenv("LC_ALL", "C", 1);
+    seen = on_terminal(80, true, "data show digits --count 1");
+    assert_null(strchr(seen, '\033'));
+    assert_non_null(strchr(seen, '@'));
+    setenv("LC_ALL", "C.UTF-8", 1);
+    seen = on_terminal(80, true, "data stats digits --test");
+    assert_non_null(strstr(seen, "\342\226\210\342\226\210"));
+    unsetenv("LC_ALL");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_bar_is_drawn_and_removed),
         TEST(it_fits_any_width),
         TEST(lines_go_to_the_file_and_the_bar_to_the_terminal),
+        TEST(samples_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

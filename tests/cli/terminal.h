@@ -1,0 +1,54 @@
+/* Running the program on a terminal of a known width. */
+#ifndef LKT_CLI_TERMINAL_H
+#define LKT_CLI_TERMINAL_H
+
+#include "cli/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+/* Runs the program with the terminal as its standard error, and as its output unless that goes to
+ * out.txt; returns all that the terminal got. */
+static inline const char *on_terminal(int columns, bool output_too, const char *arguments)
+{
+    static char seen[OUTPUT_SIZE];
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
+        printf("skipped: no pseudo-terminals here (%s)\n", strerror(errno));
+        skip();
+    }
+    struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
+    assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+    char command[8192];
+    snprintf(command, sizeof command, "cd '%s' && exec '%s' %s >'%s' 2>'%s'", folder, program(),
+             arguments, output_too ? ptsname(terminal) : "out.txt", ptsname(terminal));
+    const int other = open(ptsname(terminal), O_RDWR | O_NOCTTY); /* open until all is read */
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("TERM", "xterm", 1);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(fcntl(terminal, F_SETFL, O_NONBLOCK), 0);
+    size_t used = 0;
+    for (int status = 0, done = 0;;) {
+        const ssize_t got = read(terminal, seen + used, sizeof seen - 1 - used);
+        if (got > 0) used += (size_t)got;
+        assert_true(used < sizeof seen - 1);
+        if (got > 0) continue;
+        if (done) {
+            assert_int_equal(WEXITSTATUS(status), 0);
+            break;
+        }
+        done = waitpid(child, &status, WNOHANG) == child;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    close(other);
+    close(terminal);
+    seen[used] = '\0';
+    return seen;
+}
+
+#endif
