@@ -26,6 +26,7 @@ enum {
     VERB_VERIFY = 32,
     VERB_COMPARE = 64,
     VERB_REPORT = 128,
+    VERB_DOCTOR = 256,
     VERB_NONE = 1 << 30, /* before any verb */
 };
 
@@ -46,6 +47,7 @@ typedef enum cli_local {
     LOCAL_WORKERS,
     LOCAL_SVG,
     LOCAL_HTML,
+    LOCAL_ROOT,
     LOCAL_HELP,
     LOCAL_HELP_CONFIG,
     LOCAL_HELP_LAYERS,
@@ -104,5 +106,6 @@ lks_status verb_data(const cli_args *cli, int *code);
 lks_status verb_verify(const cli_args *cli, int *code);
 lks_status verb_compare(const cli_args *cli, int *code);
 lks_status verb_report(const cli_args *cli, int *code);
+lks_status verb_doctor(const cli_args *cli, int *code);
 
 #endif

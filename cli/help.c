@@ -51,8 +51,8 @@ static void print_option(FILE *out, const cli_option *option)
 void cli_help(const cli_args *cli, FILE *out)
 {
     if (cli->verb != NULL) {
-        fprintf(out, "Usage: lockstep %s %s [OPTIONS]\n\n  %s\n\n", cli->verb->name,
-                cli->verb->operands, cli->verb->summary);
+        fprintf(out, "Usage: lockstep %s%s%s [OPTIONS]\n\n  %s\n\n", cli->verb->name,
+                *cli->verb->operands != '\0' ? " " : "", cli->verb->operands, cli->verb->summary);
     } else {
         fputs("Usage: lockstep VERB ... [OPTIONS]\n\n"
               "Synchronous data-parallel training: the same bits on any number of workers.\n\n"

@@ -26,6 +26,9 @@ const cli_verb cli_verbs[] = {
     {"report", "RUN.json...", 1, RUNS_MOST,
      "records of trainings side by side: a table, what differs in their configurations, and curves",
      verb_report},
+    {"doctor", "", 0, 0,
+     "what this machine gives a training, what would be slow or wrong, and what to do about it",
+     verb_doctor},
 };
 const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
 
@@ -33,7 +36,7 @@ enum {
     TRAIN = VERB_TRAIN,
     LOADS = VERB_EVAL | VERB_PREDICT,
     RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY,
-    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_NONE,
+    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_DOCTOR | VERB_NONE,
 };
 
 #define ALIAS(name, argument, verbs, key)                                                          \
@@ -69,6 +72,7 @@ const cli_option cli_options[] = {
     ALIAS("save-model", NULL, TRAIN, MODEL_SAVE),
     ALIAS("out", "DIR", TRAIN, CHECKPOINT_PATH),
     ALIAS_("out", "DIR", LOADS, CHECKPOINT_PATH, "folder of checkpoints: the newest is used"),
+    ALIAS_("out", "DIR", VERB_DOCTOR, CHECKPOINT_PATH, "a folder for checkpoints, to try it"),
     LOCAL("out", 0, "PATH", VERB_DATA, OUT,
           "folder for the four files; default for a download: where training looks for them; of "
           "show, a PNG file"),
@@ -85,7 +89,7 @@ const cli_option cli_options[] = {
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),
     ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),
     ALIAS("log-format", "FORMAT", TRAIN | VERB_EVAL, LOG_FORMAT),
-    ALIAS_("format", "FORMAT", VERB_PREDICT, LOG_FORMAT, "text or json"),
+    ALIAS_("format", "FORMAT", VERB_PREDICT | VERB_DOCTOR, LOG_FORMAT, "text or json"),
     ALIAS("quiet", NULL, TRAIN, LOG_QUIET),
     LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES, "IDX file of images, instead of the test set"),
     LOCAL("count", 0, "N", VERB_PREDICT, COUNT, "only the first so many; default: all"),
@@ -94,6 +98,8 @@ const cli_option cli_options[] = {
     LOCAL("memory", 0, NULL, VERB_INFO, MEMORY, "the memory map too"),
     LOCAL("svg", 0, "FILE", VERB_REPORT, SVG, "the curves as a picture too"),
     LOCAL("html", 0, "FILE", VERB_REPORT, HTML, "everything as one page too"),
+    LOCAL("root", 0, "DIR", VERB_DOCTOR, ROOT,
+          "read proc and sys below this folder, as where a host's are mounted in a container"),
     LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
           "set any key of the configuration, such as "
           "optimizer.lr=0.1; may be repeated"),

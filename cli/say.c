@@ -25,6 +25,8 @@ static const struct exit_row {
     {8, "the compute library failed", 1u << LKS_E_DEVICE},
     {9, "a fault in Lockstep itself, please report it",
      1u << LKS_E_STATE | 1u << LKS_E_BUG | 1u << LKS_E_STOPPED},
+    {EXIT_WARNING, "doctor has a warning: something is slow, or may fail later", 0},
+    {EXIT_ERROR, "doctor has an error: no training will work", 0},
     {130, "stopped by SIGINT, after the step (and saved, with --out)", 0},
     {143, "stopped by SIGTERM, after the step (and saved, with --out)", 0},
 };

@@ -10,7 +10,7 @@
 
 #include <lockstep/status.h>
 
-enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 2 };
+enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 2, EXIT_WARNING = 10, EXIT_ERROR = 11 };
 
 /* The exit code for a status, and the table of all codes as --help prints it. */
 int exit_code_of(lks_status status);

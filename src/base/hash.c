@@ -1,12 +1,14 @@
 /* Hashes of state. */
 #include "base/hash.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define XXH_STATIC_LINKING_ONLY /* for a streaming state on the stack */
 #include <xxhash.h>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "base/memory.h"
 
 struct lki_hash_stream {
@@ -70,4 +72,10 @@ uint64_t lki_hash_link(uint64_t previous, int64_t step, uint64_t state)
     add_i64(&hash, (uint64_t)step);
     add_i64(&hash, state);
     return XXH3_64bits_digest(&hash);
+}
+
+void lki_xxhash_version(char *out, size_t size)
+{
+    const unsigned version = XXH_versionNumber();
+    snprintf(out, size, "xxHash %u.%u.%u", version / 10000, version / 100 % 100, version % 100);
 }

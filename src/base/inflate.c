@@ -2,11 +2,13 @@
 #include "base/inflate.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zlib.h>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "base/memory.h"
 
 /* A first guess at the size that is above this many times the file's own is not believed. */
@@ -142,4 +144,9 @@ lks_status lki_gzip_inflate(lki_file *out, const uint8_t *data, size_t bytes, co
     out->data = inflated.data;
     out->bytes = inflated.used;
     return LKS_OK;
+}
+
+void lki_zlib_version(char *out, size_t size)
+{
+    snprintf(out, size, "zlib %s", zlibVersion());
 }

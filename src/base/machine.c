@@ -28,15 +28,15 @@ static bool read_line(char *line, size_t size, const char *path)
     return done;
 }
 
-static int round_up_quota(long long quota, long long period)
+static int64_t round_up_quota(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0) return 0;
     const long long cores = (quota + period - 1) / period;
-    return cores < INT_MAX ? (int)cores : INT_MAX;
+    return cores < INT_MAX ? cores : INT_MAX;
 }
 
 /* The quota written in one folder of a control group; 0 where there is none. */
-static int folder_quota(const char *folder)
+static int64_t folder_quota(const char *folder)
 {
     char path[PATH_MAX], line[128];
     long long quota = 0, period = 0;
@@ -55,28 +55,52 @@ static int folder_quota(const char *folder)
     return round_up_quota(quota, period);
 }
 
-/* The least quota from `mount` + `group` up to `mount`. In a container the lower folders may be
- * missing, because the path is the host's. */
-static int least_quota(const char *mount, const char *group)
+/* The limit of memory written there; 0 where there is none. */
+static int64_t folder_memory(const char *folder)
+{
+    /* Version 1 writes a number that no machine has instead of "max". */
+    const long long no_limit = 1LL << 60;
+    static const char *const names[] = {"memory.max", "memory.limit_in_bytes"};
+    for (int i = 0; i < 2; i++) {
+        char path[PATH_MAX], line[128];
+        long long bytes;
+        if (snprintf(path, sizeof path, "%s/%s", folder, names[i]) < (int)sizeof path &&
+            read_line(line, sizeof line, path))
+            return sscanf(line, "%lld", &bytes) == 1 && bytes < no_limit ? bytes : 0;
+    }
+    return 0;
+}
+
+typedef int64_t (*folder_reader)(const char *folder);
+
+static int64_t less(int64_t least, int64_t found)
+{
+    return found > 0 && (least == 0 || found < least) ? found : least;
+}
+
+/* The least from `mount` + `group` up to `mount`. In a container the lower folders may be missing,
+ * because the path is the host's. */
+static int64_t least_upwards(const char *mount, const char *group, folder_reader read)
 {
     char folder[PATH_MAX];
     const int length = snprintf(folder, sizeof folder, "%s%s", mount, group);
     if (length < 0 || length >= (int)sizeof folder) return 0;
-    int least = 0;
+    int64_t least = 0;
     for (;;) {
-        const int quota = folder_quota(folder);
-        if (quota > 0 && (least == 0 || quota < least)) least = quota;
+        least = less(least, read(folder));
         if (strlen(folder) <= strlen(mount)) return least;
         *strrchr(folder, '/') = '\0';
     }
 }
 
-int lki_quota_cores(const char *self, const char *mount)
+/* The least of all control groups of the process that have the controller. */
+static int64_t least_of_groups(const char *self, const char *mount, const char *controller,
+                               folder_reader read)
 {
     FILE *file = fopen(self, "re");
     if (!file) return 0;
     char line[PATH_MAX], below[PATH_MAX];
-    int least = 0;
+    int64_t least = 0;
     while (fgets(line, sizeof line, file)) { /* "number:controllers:/path" */
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
@@ -85,19 +109,29 @@ int lki_quota_cores(const char *self, const char *mount)
         *group++ = '\0';
         controllers++;
         const bool version2 = *controllers == '\0';
-        bool cpu = version2;
+        bool wanted = version2;
         char *place = NULL;
         for (char *name = strtok_r(controllers, ",", &place); name;
              name = strtok_r(NULL, ",", &place)) {
-            cpu = cpu || strcmp(name, "cpu") == 0;
+            wanted = wanted || strcmp(name, controller) == 0;
         }
-        if (!cpu) continue;
-        snprintf(below, sizeof below, version2 ? "%s" : "%s/cpu", mount);
-        const int quota = least_quota(below, group);
-        if (quota > 0 && (least == 0 || quota < least)) least = quota;
+        if (!wanted) continue;
+        if (snprintf(below, sizeof below, "%s%s%s", mount, version2 ? "" : "/",
+                     version2 ? "" : controller) < (int)sizeof below)
+            least = less(least, least_upwards(below, group, read));
     }
     fclose(file);
     return least;
+}
+
+int lki_quota_cores(const char *self, const char *mount)
+{
+    return (int)least_of_groups(self, mount, "cpu", folder_quota);
+}
+
+int64_t lki_memory_limit(const char *self, const char *mount)
+{
+    return least_of_groups(self, mount, "memory", folder_memory);
 }
 
 int lki_allowed_cpus(lki_cpu *cpus, int most)
@@ -129,6 +163,53 @@ int lks_cores(void)
     return cores > 0 ? cores : 1;
 }
 
+static void append(char *out, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void append(char *out, size_t size, const char *format, ...)
+{
+    const size_t length = strlen(out);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(out + length, size - length, format, arguments);
+    va_end(arguments);
+}
+
+lks_machine lks_machine_get(const char *root)
+{
+    enum { MOST = 4096 };
+    char self[PATH_MAX], mount[PATH_MAX];
+    snprintf(self, sizeof self, "%s/proc/self/cgroup", root ? root : "");
+    snprintf(mount, sizeof mount, "%s/sys/fs/cgroup", root ? root : "");
+    lks_machine machine = {.quota = lki_quota_cores(self, mount),
+                           .memory = lki_memory_limit(self, mount)};
+    lki_cpu cpus[MOST];
+    int count = lki_allowed_cpus(cpus, MOST);
+    machine.cpus = count > 0 ? count : 1;
+    if (count > MOST) count = MOST;
+    if (root) {
+        lki_cores_by_sysfs(cpus, count, root);
+        lki_sort_cpus(cpus, count);
+    } else {
+        lki_order_cpus(cpus, count);
+    }
+    for (int i = 0; i < count; i++) machine.cores += cpus[i].turn == 0;
+    if (machine.cores == 0) machine.cores = 1;
+    return machine;
+}
+
+void lks_libraries(char *out, size_t size)
+{
+    void (*const versions[])(char *, size_t) = {lki_zlib_version, lki_xxhash_version,
+                                                lki_hwloc_version};
+    if (size == 0) return;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        char version[64];
+        versions[i](version, sizeof version);
+        if (version[0] != '\0') append(out, size, "%s%s", out[0] != '\0' ? ", " : "", version);
+    }
+}
+
 /* Bytes of a cache of the first CPU as the kernel tells it, else as libc does; 0 if unknown. */
 static long cache_bytes(int level, const char *type, int libc_name)
 {
@@ -149,17 +230,6 @@ static long cache_bytes(int level, const char *type, int libc_name)
     }
     const long size = sysconf(libc_name);
     return size > 0 ? size : 0;
-}
-
-static void append(char *out, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void append(char *out, size_t size, const char *format, ...)
-{
-    const size_t length = strlen(out);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(out + length, size - length, format, arguments);
-    va_end(arguments);
 }
 
 static void append_cache(char *out, size_t size, const char *name, long bytes)

@@ -11,6 +11,9 @@
  */
 int lki_quota_cores(const char *self, const char *mount);
 
+/* Their least limit of memory, in bytes; 0 where there is none. */
+int64_t lki_memory_limit(const char *self, const char *mount);
+
 typedef struct lki_cpu {
     int number; /* the kernel's */
     int core;   /* equal for CPUs that share a physical core */
@@ -25,10 +28,15 @@ int lki_allowed_cpus(lki_cpu *cpus, int most);
  * then the second of each, ... */
 void lki_order_cpus(lki_cpu *cpus, int count);
 
-/* Its parts: the core of each CPU by the kernel's files, or by hwloc (false, and `core` undefined,
- * where it is not built in or does not know them); turn and order by core. */
-void lki_cores_by_sysfs(lki_cpu *cpus, int count);
+/* Its parts: the core of each CPU by the kernel's files below `root` (""), or by hwloc (false, and
+ * `core` undefined, where it is not built in or does not know them); turn and order by core. */
+void lki_cores_by_sysfs(lki_cpu *cpus, int count, const char *root);
 bool lki_cores_by_hwloc(lki_cpu *cpus, int count);
 void lki_sort_cpus(lki_cpu *cpus, int count);
+
+/* Versions of the libraries that these files wrap; empty where one is not built in. */
+void lki_zlib_version(char *out, size_t size);
+void lki_xxhash_version(char *out, size_t size);
+void lki_hwloc_version(char *out, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
 /* Which CPUs share a core. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #if defined(LKI_HAVE_HWLOC)
@@ -10,13 +11,13 @@
 /* Asking hwloc takes 3 to 26 ms, reading a file 20 us: a small machine is read from its files. */
 enum { FEW = 16 };
 
-void lki_cores_by_sysfs(lki_cpu *cpus, int count)
+void lki_cores_by_sysfs(lki_cpu *cpus, int count, const char *root)
 {
     for (int i = 0; i < count; i++) {
         cpus[i].core = cpus[i].number;
-        char path[96];
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
-                 cpus[i].number);
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                 root, cpus[i].number);
         FILE *file = fopen(path, "re");
         if (!file) continue;
         int first;
@@ -72,6 +73,16 @@ void lki_sort_cpus(lki_cpu *cpus, int count)
 
 void lki_order_cpus(lki_cpu *cpus, int count)
 {
-    if (count <= FEW || !lki_cores_by_hwloc(cpus, count)) lki_cores_by_sysfs(cpus, count);
+    if (count <= FEW || !lki_cores_by_hwloc(cpus, count)) lki_cores_by_sysfs(cpus, count, "");
     lki_sort_cpus(cpus, count);
+}
+
+void lki_hwloc_version(char *out, size_t size)
+{
+#if defined(LKI_HAVE_HWLOC)
+    const unsigned version = hwloc_get_api_version();
+    snprintf(out, size, "hwloc API %u.%u.%u", version >> 16, version >> 8 & 255, version & 255);
+#else
+    snprintf(out, size, "%s", "");
+#endif
 }

@@ -95,6 +95,75 @@ static void quota_version_1(void **state)
     assert_int_equal(quota("4:cpuset:/docker/abc\n"), 0); /* another controller */
 }
 
+static int64_t memory(const char *self)
+{
+    char path[4300], mount[4300];
+    put("self", self);
+    snprintf(path, sizeof path, "%s/self", folder);
+    snprintf(mount, sizeof mount, "%s/mount", folder);
+    return lki_memory_limit(path, mount);
+}
+
+static void memory_limits(void **state)
+{
+    (void)state;
+    const char *self = "9:cpu:/other\n4:memory:/a/b\n0::/\n";
+    assert_int_equal(memory(self), 0);
+    put("mount/memory.max", "max\n");
+    assert_int_equal(memory("0::/\n"), 0);
+    put("mount/memory.max", "4294967296\n");
+    assert_int_equal(memory("0::/far/away\n"), 4294967296);
+    put("mount/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+    assert_int_equal(memory("4:memory:/a/b\n"), 0);
+    put("mount/memory/a/memory.limit_in_bytes", "1073741824\n");
+    assert_int_equal(memory("4:memory:/a/b\n"), 1073741824);
+    assert_int_equal(memory(self), 1073741824);
+    put("mount/cpu/other/memory.limit_in_bytes", "5\n"); /* another controller's folder */
+    assert_int_equal(memory(self), 1073741824);
+}
+
+/* Below a root of its own: two CPUs that share a core, quota and memory of the group. */
+static void machine_below_a_root(void **state)
+{
+    (void)state;
+    lki_cpu all[1024];
+    const int found = lki_allowed_cpus(all, 1024);
+    for (int i = 0; i < found && i < 1024; i++) {
+        char name[100];
+        snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                 all[i].number);
+        put(name, "0-1\n");
+    }
+    put("proc/self/cgroup", "0::/box\n");
+    put("sys/fs/cgroup/box/cpu.max", "150000 100000\n");
+    put("sys/fs/cgroup/box/memory.max", "123456789\n");
+    const lks_machine machine = lks_machine_get(folder), real = lks_machine_get(NULL);
+    assert_int_equal(machine.cpus, found);
+    assert_int_equal(machine.cores, 1);
+    assert_int_equal(machine.quota, 2);
+    assert_int_equal(machine.memory, 123456789);
+    assert_int_equal(real.cpus, found);
+    assert_true(real.cores >= 1 && real.cores <= real.cpus);
+    const lks_machine nothing = lks_machine_get("/missing");
+    assert_int_equal(nothing.cpus, found);
+    assert_int_equal(nothing.cores, found);
+    assert_int_equal(nothing.quota, 0);
+    assert_int_equal(nothing.memory, 0);
+}
+
+static void library_versions(void **state)
+{
+    (void)state;
+    char text[200], small[8];
+    lks_libraries(text, sizeof text);
+    print_message("%s\n", text);
+    assert_int_equal(strncmp(text, "zlib 1.", 7), 0);
+    assert_non_null(strstr(text, ", xxHash 0."));
+    lks_libraries(small, sizeof small);
+    assert_int_equal(strlen(small), 7);
+    lks_libraries(small, 0);
+}
+
 static int with_one_cpu(void *user)
 {
     (void)user;
@@ -149,7 +218,7 @@ static void two_sources(void **state)
     int found = lki_allowed_cpus(files, 256);
     if (found > 256) found = 256;
     memcpy(library, files, sizeof files);
-    lki_cores_by_sysfs(files, found);
+    lki_cores_by_sysfs(files, found, "");
     if (!lki_cores_by_hwloc(library, found)) {
         print_message("hwloc is not built in, or knows no cores here\n");
         skip();
@@ -226,6 +295,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(quota_version_2, setup, teardown),
         cmocka_unit_test_setup_teardown(quota_version_1, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_limits, setup, teardown),
+        cmocka_unit_test_setup_teardown(machine_below_a_root, setup, teardown),
+        cmocka_unit_test(library_versions),
         cmocka_unit_test(cores),
         cmocka_unit_test(order_of_cores),
         cmocka_unit_test(two_sources),

@@ -1,8 +1,8 @@
 /* The command line: help, version, and every way to get it wrong. */
 #include "cli/program.h"
 
-static const char *const verbs[] = {"train", "eval",   "predict", "info",
-                                    "data",  "verify", "compare", "report"};
+static const char *const verbs[] = {"train",  "eval",    "predict", "info",  "data",
+                                    "verify", "compare", "report",  "doctor"};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void help_names_verbs_and_exit_codes(void **state)

@@ -186,13 +186,8 @@ static void foreign_records(void **state)
     expect(3, ". cannot be read: Is a directory");
     run("report");
     expect(2, "report takes RUN.json..., found 0 operands");
-    static const char *const broken[] = {"",
-                                         "{",
-                                         "\x7f"
-                                         "ELF",
-                                         "{\"hash\": \"1\"",
-                                         "nul",
-                                         "{\"a\": 1} x"};
+    static const char *const broken[] = {"",    "{",           "\177ELF", "{\"hash\": \"1\"",
+                                         "nul", "{\"a\": 1} x"};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         write_text("b.json", broken[i]);
         run("report b.json");
