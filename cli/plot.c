@@ -74,16 +74,23 @@ static void fit_linear(plot_axis *axis, const range *r, bool is_percent)
     add_multiples(axis, step);
 }
 
-/* The ends are 1, 2 or 5 times a power of ten. */
+/* Ticks at 1, 2 and 5 times powers of ten, or where those are too many at powers alone, and then not
+ * at all of them. */
 static void fit_log(plot_axis *axis, const range *r)
 {
-    *axis = (plot_axis){.low = 1 / round_up(1 / r->low), .high = round_up(r->high), .log = true};
-    const int first = (int)floor(log10(axis->low) + 1e-9);
-    const int last = (int)ceil(log10(axis->high) - 1e-9);
-    const int every = 1 + (last - first) / PLOT_TICKS;
+    enum { MANY = 10 };
     static const double parts[] = {1, 2, 5};
-    for (int decade = first; decade <= last; decade += every) {
-        for (int i = 0; i < (last - first <= 3 ? 3 : 1); i++) {
+    *axis = (plot_axis){.low = 1 / round_up(1 / r->low), .high = round_up(r->high), .log = true};
+    const double decades = log10(axis->high / axis->low);
+    const bool fine = decades <= (MANY - 1) / 3.0 + 1e-9;
+    const int every = fine ? 1 : 1 + (int)decades / MANY;
+    if (!fine) {
+        axis->low = pow(10, floor(log10(axis->low) + 1e-9));
+        axis->high = pow(10, ceil(log10(axis->high) - 1e-9));
+    }
+    const int first = (int)floor(log10(axis->low) + 1e-9);
+    for (int decade = first; decade < first + 4 * PLOT_TICKS * every; decade += every) {
+        for (int i = 0; i < (fine ? 3 : 1); i++) {
             const double value = parts[i] * pow(10, decade);
             if (value >= axis->low * (1 - 1e-9) && value <= axis->high * (1 + 1e-9))
                 add_tick(axis, value);

@@ -38,6 +38,8 @@ lks_status record_read(json_t **out, const char *path)
         json_decref(json);
         return lks_fail(LKS_E_IO, "%.300s cannot be read: %s", path, strerror(failed));
     }
+    if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
+        return lks_fail(LKS_E_NOMEM, "no memory to read %.300s", path);
     if (json == NULL)
         return lks_fail(LKS_E_FORMAT, "%.300s:%d: not JSON: %s", path, error.line, error.text);
     if (is_record(json)) {

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "record.h"
@@ -209,15 +208,8 @@ static void name_runs(cli_runs *runs, char **paths)
 
 static const char *setting_text(cli_pool *pool, const json_t *json)
 {
-    char *text = NULL;
-    size_t bytes;
     if (json == NULL || json_is_null(json)) return "-";
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return "-";
-    text_print_yaml(out, json);
-    const char *copy = fclose(out) == 0 ? text_clean(pool, text) : "-";
-    free(text);
-    return copy;
+    return text_clean(pool, text_yaml(pool, json));
 }
 
 /* `section` NULL: a field of the record itself. */
@@ -241,6 +233,7 @@ static void add_setting(cli_runs *runs, const char *section, const char *key)
         if (runs->settings > 0) memcpy(more, runs->setting, (size_t)runs->settings * sizeof *more);
         runs->setting = more;
     }
+    runs->differing += s.differs;
     runs->setting[runs->settings++] = s;
 }
 

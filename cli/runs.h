@@ -58,7 +58,7 @@ typedef struct cli_runs {
     int count;
     cli_run run[RUNS_MOST];
     run_cell cell[RUNS_MOST][RUN_COLUMNS];
-    int settings;
+    int settings, differing;
     run_setting *setting;
     int same;              /* groups of runs that ended with the same bits */
     const char **same_run; /* their names, "a, b" */

@@ -16,7 +16,7 @@ static const char head[] =
     ":root{--ink:#1b1d21;--soft:#5d636e;--line:#dfe1e6;--paper:#fff;--row:#f6f7f9}\n"
     "@media screen and (prefers-color-scheme:dark){"
     ":root{--ink:#e6e8ec;--soft:#9aa0ac;--line:#2d3139;--paper:#16181d;--row:#1d2026}}\n"
-    "body{margin:2rem auto;padding:0 1.5rem;max-width:1180px;color:var(--ink);"
+    "body{margin:2rem auto;padding:0 1.5rem;max-width:1240px;color:var(--ink);"
     "background:var(--paper);font:15px/1.45 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,"
     "sans-serif}\n"
     "h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .6rem}\n"
@@ -29,6 +29,8 @@ static const char head[] =
     ".n{text-align:right;font-variant-numeric:tabular-nums}\n"
     ".k{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px}\n"
     ".v{white-space:normal;overflow-wrap:anywhere;max-width:34rem}\n"
+    "#runs td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:7rem;"
+    "max-width:16rem}\n"
     "tbody tr:hover{background:var(--row)}\n"
     "th button{all:unset;cursor:pointer}th button:focus-visible{outline:2px solid var(--soft)}\n"
     "th[aria-sort=ascending] button::after{content:' \\25B2';font-size:9px}\n"
@@ -90,27 +92,58 @@ static void print_runs(FILE *out, const cli_runs *runs)
     }
 }
 
-/* Settings that differ with a column for each run, or those that all runs share. */
-static void print_settings(FILE *out, const cli_runs *runs, bool differing)
+static void print_cell(FILE *out, const char *tag, const char *text)
 {
-    fputs("<div class=\"wide\"><table>\n<thead><tr><th>setting</th>", out);
-    for (int r = 0; r < (differing ? runs->count : 1); r++) {
-        fputs("<th>", out);
-        text_print_xml(out, differing ? runs->name[r] : "value");
-        fputs("</th>", out);
-    }
+    fprintf(out, "<%s>", tag);
+    text_print_xml(out, text);
+    fprintf(out, "</%.2s>", tag);
+}
+
+static void begin_table(FILE *out, const char *title)
+{
+    fputs("<div class=\"wide\"><table>\n<thead><tr>", out);
+    print_cell(out, "th", title);
+}
+
+/* Settings that differ: a row for each and a column for each run, or the other way round, as few
+ * columns as can be. */
+static void print_differences(FILE *out, const cli_runs *runs)
+{
+    const bool by_run = runs->count > runs->differing;
+    begin_table(out, by_run ? "run" : "setting");
+    for (int i = 0; i < runs->settings && by_run; i++)
+        if (runs->setting[i].differs) print_cell(out, "th class=\"k\"", runs->setting[i].key);
+    for (int r = 0; r < runs->count && !by_run; r++) print_cell(out, "th", runs->name[r]);
     fputs("</tr></thead>\n<tbody>\n", out);
+    for (int r = 0; r < runs->count && by_run; r++) {
+        fputs("<tr>", out);
+        print_cell(out, "td", runs->name[r]);
+        for (int i = 0; i < runs->settings; i++)
+            if (runs->setting[i].differs)
+                print_cell(out, "td class=\"k v\"", runs->setting[i].text[r]);
+        fputs("</tr>\n", out);
+    }
+    for (int i = 0; i < runs->settings && !by_run; i++) {
+        if (!runs->setting[i].differs) continue;
+        fputs("<tr>", out);
+        print_cell(out, "td class=\"k\"", runs->setting[i].key);
+        for (int r = 0; r < runs->count; r++)
+            print_cell(out, "td class=\"k v\"", runs->setting[i].text[r]);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody>\n</table></div>\n", out);
+}
+
+/* Settings that all runs share. */
+static void print_shared(FILE *out, const cli_runs *runs)
+{
+    begin_table(out, "setting");
+    fputs("<th>value</th></tr></thead>\n<tbody>\n", out);
     for (int i = 0; i < runs->settings; i++) {
-        const run_setting *s = &runs->setting[i];
-        if (s->differs != differing) continue;
-        fputs("<tr><td class=\"k\">", out);
-        text_print_xml(out, s->key);
-        fputs("</td>", out);
-        for (int r = 0; r < (differing ? runs->count : 1); r++) {
-            fputs("<td class=\"k v\">", out);
-            text_print_xml(out, s->text[r]);
-            fputs("</td>", out);
-        }
+        if (runs->setting[i].differs) continue;
+        fputs("<tr>", out);
+        print_cell(out, "td class=\"k\"", runs->setting[i].key);
+        print_cell(out, "td class=\"k v\"", runs->setting[i].text[0]);
         fputs("</tr>\n", out);
     }
     fputs("</tbody>\n</table></div>\n", out);
@@ -118,8 +151,6 @@ static void print_settings(FILE *out, const cli_runs *runs, bool differing)
 
 void runs_print_html(FILE *out, const cli_runs *runs)
 {
-    int differing = 0;
-    for (int i = 0; i < runs->settings; i++) differing += runs->setting[i].differs;
     fprintf(out, "%s<p>%d run%s, by lockstep %s</p>\n", head, runs->count,
             runs->count == 1 ? "" : "s", lks_version());
     fputs("<h2>Runs</h2>\n", out);
@@ -132,13 +163,13 @@ void runs_print_html(FILE *out, const cli_runs *runs)
                                            .name = runs->name});
     }
     if (runs->count > 1) fputs("<h2>Differences</h2>\n", out);
-    if (differing > 0)
-        print_settings(out, runs, true);
+    if (runs->differing > 0)
+        print_differences(out, runs);
     else if (runs->count > 1)
         fputs("<p>None: all runs have the same configuration.</p>\n", out);
     fputs(runs->count > 1 ? "<h2>What all runs share</h2>\n" : "<h2>Configuration</h2>\n", out);
     fprintf(out, "<details%s><summary>%d settings</summary>\n", runs->count > 1 ? "" : " open",
-            runs->settings - differing);
-    print_settings(out, runs, false);
+            runs->settings - runs->differing);
+    print_shared(out, runs);
     fprintf(out, "</details>\n%s</body>\n</html>\n", script);
 }

@@ -26,27 +26,31 @@ static void print_runs(const cli_runs *runs, cli_pool *pool, int width)
     for (int i = 0; i < runs->same; i++) say("\nThe same bits: %s", runs->same_run[i]);
 }
 
+/* A row for each setting and a column for each run, or the other way round: as few columns as can
+ * be. */
 static void print_differences(const cli_runs *runs, cli_pool *pool, int width)
 {
-    const int columns = 1 + runs->count;
-    const char **cells = pool_alloc(pool, (size_t)(runs->settings * columns) * sizeof *cells);
-    const char *titles[1 + RUNS_MOST] = {"setting"};
-    int rows = 0;
-    for (int i = 0; i < runs->settings; i++) {
-        if (!runs->setting[i].differs) continue;
-        cells[rows * columns] = runs->setting[i].key;
-        for (int r = 0; r < runs->count; r++)
-            cells[rows * columns + 1 + r] = runs->setting[i].text[r];
-        rows++;
-    }
+    const bool by_run = runs->count > runs->differing;
+    const int rows = by_run ? runs->count : runs->differing;
+    const int columns = 1 + (by_run ? runs->differing : runs->count);
+    const char **cells = pool_alloc(pool, (size_t)(rows * columns) * sizeof *cells);
+    const char **titles = pool_alloc(pool, (size_t)columns * sizeof *titles);
     if (runs->count < 2) return;
-    for (int r = 0; r < runs->count; r++)
-        titles[1 + r] = pool_format(pool, "%c %s", plot_letter(r), runs->name[r]);
-    if (rows == 0)
-        say("\nAll runs have the same configuration.");
-    else
-        say("\nDifferences:");
-    if (rows > 0) table_print(&(cli_table){rows, columns, titles, cells, NULL}, width);
+    titles[0] = by_run ? "  run" : "setting";
+    for (int r = 0; r < runs->count; r++) {
+        const char *name = pool_format(pool, "%c %s", plot_letter(r), runs->name[r]);
+        *(by_run ? &cells[r * columns] : &titles[1 + r]) = name;
+    }
+    for (int i = 0, found = 0; i < runs->settings; i++) {
+        const run_setting *s = &runs->setting[i];
+        if (!s->differs) continue;
+        *(by_run ? &titles[1 + found] : &cells[found * columns]) = s->key;
+        for (int r = 0; r < runs->count; r++)
+            cells[by_run ? r * columns + 1 + found : found * columns + 1 + r] = s->text[r];
+        found++;
+    }
+    say(runs->differing == 0 ? "\nAll runs have the same configuration." : "\nDifferences:");
+    if (runs->differing > 0) table_print(&(cli_table){rows, columns, titles, cells, NULL}, width);
 }
 
 static void print_curves(const cli_runs *runs, int width)

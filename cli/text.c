@@ -193,6 +193,19 @@ char *text_json(const json_t *json)
     return NULL;
 }
 
+const char *text_yaml(cli_pool *pool, const json_t *json)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out != NULL) text_print_yaml(out, json);
+    const bool good = out != NULL && !ferror(out);
+    if ((out != NULL && fclose(out) != 0) || !good) memory_lacked = true;
+    const char *copy = memory_lacked ? "" : pool_copy(pool, text, bytes);
+    free(text);
+    return copy;
+}
+
 json_t *text_json_real(double number)
 {
     return isfinite(number) ? json_real(number) : json_null();

@@ -31,8 +31,11 @@ void text_print_json(FILE *out, const json_t *json, int indent);
 /* The same value as YAML on one line, with quotes only where they are needed. */
 void text_print_yaml(FILE *out, const json_t *json);
 
-/* The same as text on one line; free() it. NULL: no memory. */
+/* JSON as text on one line; free() it. NULL: no memory. */
 char *text_json(const json_t *json);
+
+/* YAML as text on one line in the pool; empty where there is no memory, which text_memory() tells. */
+const char *text_yaml(cli_pool *pool, const json_t *json);
 
 /* A number that may be NaN, as JSON: then null. */
 json_t *text_json_real(double number);

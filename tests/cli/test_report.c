@@ -46,6 +46,10 @@ static void tables_and_differences(void **state)
     shell("mkdir x && cp one.json x/ && cp one.json same.json");
     run("report one.json same.json");
     expect_out("\nAll runs have the same configuration.\n");
+    run("train c.yaml --quiet --record other.json --lr 0.2 --workers 1");
+    run("report one.json same.json x/one.json other.json"); /* more runs than differences */
+    expect_out("\n  run         optimizer.lr\n");
+    expect_out("\nd other       0.2\n");
     run("report one.json x/one.json x/one.json");
     expect_out("\na one.json ");
     expect_out("\nb x/one.json ");
