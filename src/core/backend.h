@@ -160,6 +160,7 @@ typedef struct lki_backend {
                                          and target have none, as nothing is computed there */
     const lki_pattern *patterns;      /* longest first */
     int pattern_count;
+    /* NULL, as add: the device only predicts. */
     void (*update)(const lki_update *update, int64_t count, float *w,
                    float *const state[LKI_MAX_STATES], const float *sums);
     /* left[i] += right[i]: a merge in the tree. */

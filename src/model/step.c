@@ -30,6 +30,11 @@ static lks_status check_batch(const lks_model *model, const lks_batch *batch)
 
 static lks_status check_train_batch(const lks_model *model, const lks_batch *batch)
 {
+    const lki_backend *backend = model->program.backend;
+    if (backend->update == NULL || backend->add == NULL)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "device '%s' cannot train, only predict; choose another device",
+                        backend->name);
     if (batch->count < 1 || batch->count > model->program.global_batch)
         return LKI_FAIL(LKS_E_INVALID,
                         "the batch has %lld samples, expected 1 to %lld, the model's global_batch",

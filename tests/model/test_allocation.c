@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/runs.h"
 #include "support/test.h"
 
@@ -62,11 +63,11 @@ static void steps_allocate_nothing(void **state)
     (void)state;
     const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
     lkt_images images = lkt_images_make(SAMPLES);
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
             lkt_heap heap = {0};
             session s;
-            LKT_OK(open_session(&s, lki_backends[b]->name, &heap, nets[n], &images));
+            LKT_OK(open_session(&s, lkt_backends()[b]->name, &heap, nets[n], &images));
             const int64_t before = heap.allocations;
             for (int i = 0; i < 7; i++) LKT_OK(step(&s));
             lks_metrics sum = {0};

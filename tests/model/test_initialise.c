@@ -17,6 +17,7 @@
 
 #include "base/random.h"
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { SEED = 11, CLASSES = 3 };
@@ -130,10 +131,10 @@ static void values_follow_from_name_and_place(void **state)
 
         (normal ? lki_random_normal : lki_random_uniform)(key, 13 * 9, expected);
         for (int i = 0; i < 13 * 9; i++) expected[i] *= (float)scales[k];
-        for (int b = 0; lki_backends[b] != NULL; b++) {
+        for (int b = 0; lkt_backends()[b] != NULL; b++) {
             for (int workers = 1; workers <= 3; workers++) {
                 int64_t count;
-                float *found = first_values(&l, "layer.weight", lki_backends[b]->name, workers,
+                float *found = first_values(&l, "layer.weight", lkt_backends()[b]->name, workers,
                                             &count);
 
                 assert_int_equal(count, 13 * 9);
@@ -322,15 +323,15 @@ static void identity_passes_the_input_on(void **state)
     enum { ROWS = 4, COLUMNS = 5, CHANNELS = 8, ELEMENTS = ROWS * COLUMNS * CHANNELS };
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (int64_t groups = 1; groups <= CHANNELS; groups *= 2) {
             lks_context *context;
             lks_graph *graph;
             lks_model *model;
             float x[ELEMENTS], y[ELEMENTS];
 
-            LKT_OK(
-                lks_context_create(&context, &(lks_context_opts){.device = lki_backends[b]->name}));
+            LKT_OK(lks_context_create(&context,
+                                      &(lks_context_opts){.device = lkt_backends()[b]->name}));
             LKT_OK(lks_graph_create(&graph, context));
             lks_tensor *t = lks_input(
                 graph, &(lks_input_opts){.shape = LKS_SHAPE(ROWS, COLUMNS, CHANNELS)});

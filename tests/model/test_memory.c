@@ -1,6 +1,7 @@
 /* The memory plan: what is alive at the same time never overlaps, and reuse pays. */
 #include "core/backend.h"
 #include "model/model.h"
+#include "support/backends.h"
 #include "support/runs.h"
 #include "support/test.h"
 
@@ -40,14 +41,14 @@ static void values_that_live_together_do_not_overlap(void **state)
 {
     (void)state;
     const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++)
             for (int batch = 1; batch <= 301; batch += 60) {
                 lks_context *context;
                 lks_graph *graph;
                 lks_model *model;
                 LKT_OK(lks_context_create(&context,
-                                          &(lks_context_opts){.device = lki_backends[b]->name}));
+                                          &(lks_context_opts){.device = lkt_backends()[b]->name}));
                 LKT_OK(lks_graph_create(&graph, context));
                 LKT_OK(lks_model_compile(&model, graph,
                                          &(lks_model_opts){.loss = nets[n](graph),

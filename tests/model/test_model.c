@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/runs.h"
 #include "support/test.h"
 
@@ -60,8 +61,8 @@ static const lks_batch BATCH_OF_SIX = {.x = X, .y = Y, .ids = IDS, .count = BATC
 static void gradient_is_what_a_step_uses(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        small s = make_small(lki_backends[b]->name);
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        small s = make_small(lkt_backends()[b]->name);
         lks_model *model = compile_small(&s, 3);
         float before[20], gradient[20], after[20];
         const int w = lks_model_state_find(model, "fc1.weight");
@@ -106,8 +107,8 @@ static void replicas_change_order_only(void **state)
 static void predicts_any_number(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        small s = make_small(lki_backends[b]->name);
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        small s = make_small(lkt_backends()[b]->name);
         lks_model *model = compile_small(&s, 4);
         float many[17 * CLASSES], one[CLASSES], x[17 * WIDTH];
         for (int i = 0; i < 17 * WIDTH; i++) x[i] = X[i % (BATCH * WIDTH)];
@@ -125,8 +126,8 @@ static void predicts_any_number(void **state)
 static void names_what_is_not_finite(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        small s = make_small(lki_backends[b]->name);
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        small s = make_small(lkt_backends()[b]->name);
         lks_model *model = compile_small(&s, 4);
         float x[BATCH * WIDTH], weight[20];
         uint64_t before, after;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/runs.h"
 #include "support/test.h"
 #include "train/tiny.h"
@@ -27,9 +28,9 @@ static void check(const char *name, const lks_model_opts *opts)
 {
     static const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
     static const int workers[] = {2, 3, 5};
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof *nets; n++) {
-            lkt_run run = make_run(lki_backends[b]->name, nets[n], opts);
+            lkt_run run = make_run(lkt_backends()[b]->name, nets[n], opts);
             lks_metrics one[2], other[2];
             run.opts.workers = 1;
             const uint64_t expected = hash_of(&run, one);
@@ -38,7 +39,7 @@ static void check(const char *name, const lks_model_opts *opts)
                 run.opts.by_replica = w == 2;
                 if (hash_of(&run, other) != expected || memcmp(one, other, sizeof one) != 0)
                     fail_msg("%s, %s, net %zu: %d workers have other bits", name,
-                             lki_backends[b]->name, n, workers[w]);
+                             lkt_backends()[b]->name, n, workers[w]);
             }
         }
 }
@@ -67,7 +68,7 @@ static uint64_t with_groups(const lks_optim *optim, const lks_group *groups, int
                             lks_decay decay_of)
 {
     const lkt_run run = make_run(
-        lki_backends[0]->name, lkt_net_residual,
+        lkt_backends()[0]->name, lkt_net_residual,
         &(lks_model_opts){
             .optim = *optim, .groups = groups, .group_count = count, .decay_of = decay_of});
     return hash_of(&run, NULL);

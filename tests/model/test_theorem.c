@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/runs.h"
 #include "support/test.h"
 
@@ -39,11 +40,11 @@ static void check_workers(lkt_run run)
 static void any_number_of_workers(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int n = 0; n < NET_COUNT; n++)
             for (int replicas = 6; replicas <= 8; replicas += 2)
                 check_workers((lkt_run){
-                    .device = lki_backends[b]->name,
+                    .device = lkt_backends()[b]->name,
                     .net = NETS[n],
                     .samples = 97,
                     .batch = 61,
@@ -55,9 +56,9 @@ static void any_number_of_workers(void **state)
 static void absent_replicas(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int n = 0; n < NET_COUNT; n++)
-            check_workers((lkt_run){.device = lki_backends[b]->name,
+            check_workers((lkt_run){.device = lkt_backends()[b]->name,
                                     .net = NETS[n],
                                     .samples = 11,
                                     .batch = 5,
@@ -68,9 +69,9 @@ static void absent_replicas(void **state)
 static void by_rows_equals_by_replica(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int n = 0; n < NET_COUNT; n++) {
-            const lkt_run rows = {.device = lki_backends[b]->name,
+            const lkt_run rows = {.device = lkt_backends()[b]->name,
                                   .net = NETS[n],
                                   .samples = 97,
                                   .batch = 61,
@@ -86,9 +87,9 @@ static void by_rows_equals_by_replica(void **state)
 static void accumulation_is_replicas(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int n = 0; n < NET_COUNT; n++) {
-            const lkt_run eight = {.device = lki_backends[b]->name,
+            const lkt_run eight = {.device = lkt_backends()[b]->name,
                                    .net = NETS[n],
                                    .samples = 97,
                                    .batch = 61,

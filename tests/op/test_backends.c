@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/backends.h"
 #include "support/ops.h"
 
 enum { CASES = 60 };
@@ -142,7 +143,7 @@ static void convolutions_agree_with_ref(void **state)
     lkt_random random = lkt_random_make("convolutions_agree_with_ref", 2);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
             const int64_t *in = list[i].in;
             lkt_case c;
@@ -152,7 +153,7 @@ static void convolutions_agree_with_ref(void **state)
                                       &(lks_input_opts){.shape = LKS_SHAPE(in[0], in[1], in[2])});
             lks_tensor *y = lks_conv2d(c.graph, x, &list[i].opts);
             lkt_case_end(&c, y, y, lkt_random_from(&random, 1, 5), LKT_RANDOM, &random);
-            run_case(&c, lki_backends[b], &random);
+            run_case(&c, lkt_backends()[b], &random);
             lkt_case_free(&c);
         }
     }
@@ -166,9 +167,9 @@ static void a_tensor_may_be_both_inputs(void **state)
     lkt_random random = lkt_random_make("a_tensor_may_be_both_inputs", 3);
 
     (void)state;
-    for (int k = 0; lki_backends[k / 3] != NULL; k++) {
+    for (int k = 0; lkt_backends()[k / 3] != NULL; k++) {
         const bool product = ops[k % 3] == LKI_OP_MUL, join = ops[k % 3] == LKI_OP_CONCAT;
-        const lki_kernel *kernel = lki_backends[k / 3]->kernels[ops[k % 3]];
+        const lki_kernel *kernel = lkt_backends()[k / 3]->kernels[ops[k % 3]];
         lkt_case c;
         lkt_stage stage;
 
@@ -227,7 +228,7 @@ static void layer_norms_agree_with_ref(void **state)
     lkt_random random = lkt_random_make("layer_norms_agree_with_ref", 5);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
             lkt_case c;
 
@@ -235,7 +236,7 @@ static void layer_norms_agree_with_ref(void **state)
             lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = list[i].in});
             lks_tensor *y = lks_layer_norm(c.graph, x, &list[i].opts);
             lkt_case_end(&c, y, y, lkt_random_from(&random, 1, 5), LKT_RANDOM, &random);
-            run_case(&c, lki_backends[b], &random);
+            run_case(&c, lkt_backends()[b], &random);
             lkt_case_free(&c);
         }
     }
@@ -247,7 +248,7 @@ static void relu_of_nan_is_zero(void **state)
     lkt_random random = lkt_random_make("relu_of_nan_is_zero", 4);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         lkt_case c;
         lkt_result found;
 
@@ -256,7 +257,7 @@ static void relu_of_nan_is_zero(void **state)
         lks_tensor *y = lks_relu(c.graph, x);
         lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
         for (int i = 0; i < 33; i++) ((float *)c.in[0])[i] = NAN;
-        lkt_run(&c, lki_backends[b], NULL, NULL, &found);
+        lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
         for (int i = 0; i < 33; i++) {
             assert_true(found.out[i] == 0.0f);
             assert_true(found.d_in[0][i] == 0.0f);
@@ -274,7 +275,7 @@ static void activations_at_the_ends(void **state)
     lkt_random random = lkt_random_make("activations_at_the_ends", 5);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (int k = 0; k < 5; k++) {
             const double lower = k == 3 ? -1.0 : 0.0;
             lkt_result found;
@@ -293,7 +294,7 @@ static void activations_at_the_ends(void **state)
             for (int i = 0; i < 6; i++) in[2 * i] = big[i], in[2 * i + 1] = -big[i];
             in[12] = NAN;
             for (int i = 0; i < 13; i++) c.d_out[i] = 1.0f;
-            lkt_run(&c, lki_backends[b], NULL, NULL, &found);
+            lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
             for (int i = 0; i < 6; i++) {
                 const double upper = k < 3 ? (double)big[i] : 1.0, slope = k < 3 ? 1.0 : 0.0;
 

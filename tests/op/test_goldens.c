@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/thread.h"
+#include "support/backends.h"
 #include "support/ops.h"
 
 /* Salts of the formula that inputs follow, as in ops.py. */
@@ -239,8 +240,8 @@ static void operations_match_pytorch(void **state)
     size_t index;
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        const lki_backend *backend = lki_backends[b];
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        const lki_backend *backend = lkt_backends()[b];
 
         json_array_foreach(json_object_get(golden, "operations"), index, test)
         {
@@ -352,9 +353,9 @@ static void optimizers_match_pytorch(void **state)
     size_t index;
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         json_array_foreach(json_object_get(golden, "optimizers"), index, test)
-            optimizer_matches(lki_backends[b], test);
+            optimizer_matches(lkt_backends()[b], test);
     }
     json_decref(golden);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "support/backends.h"
 #include "support/ops.h"
 
 static void same_bits(const lkt_case *c, const char *what, const void *a, const void *b,
@@ -19,21 +20,21 @@ static void pieces_change_no_bit(void **state)
     lkt_random random = lkt_random_make("pieces_change_no_bit", 30);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (int k = 0; k < 12 * LKI_OP_COUNT; k++) {
             const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
-            const lki_kernel *kernel = lki_backends[b]->kernels[op];
+            const lki_kernel *kernel = lkt_backends()[b]->kernels[op];
             lkt_result whole, cut;
             lkt_case c;
 
             if (kernel == NULL || lki_span_whole(kernel->span)) continue;
-            if (kernel->span == LKI_SPAN_SLICE && lki_backends[b] != lkt_ref()) continue;
+            if (kernel->span == LKI_SPAN_SLICE && lkt_backends()[b] != lkt_ref()) continue;
             lkt_case_begin(&c);
             lks_tensor *x = lkt_random_input(c.graph, op, &random);
             lks_tensor *y = lkt_random_op(c.graph, op, x, false, &random);
             lkt_case_end(&c, y, y, 7, LKT_RANDOM, &random);
-            lkt_run(&c, lki_backends[b], NULL, &(lkt_how){.slice = 7}, &whole);
-            lkt_run(&c, lki_backends[b], NULL, &(lkt_how){.slice = slices[k / LKI_OP_COUNT % 4]},
+            lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = 7}, &whole);
+            lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = slices[k / LKI_OP_COUNT % 4]},
                     &cut);
             same_bits(&c, "the output", whole.out, cut.out, lkt_out_elements(&c));
             for (int i = 0; i < LKI_MAX_IN && c.in[i] != NULL; i++)
@@ -93,7 +94,7 @@ static void ties_go_to_the_first(void **state)
     lkt_random random = lkt_random_make("ties_go_to_the_first", 37);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         lkt_result found;
         lkt_case c;
 
@@ -102,7 +103,7 @@ static void ties_go_to_the_first(void **state)
         lks_tensor *y = lks_max_pool(c.graph, x, &(lks_pool_opts){.kernel = {2, 3}});
         lkt_case_end(&c, y, y, 2, LKT_RANDOM, &random);
         for (int64_t i = 0; i < lkt_in_elements(&c, 0); i++) ((float *)c.in[0])[i] = -0.5f;
-        lkt_run(&c, lki_backends[b], NULL, NULL, &found);
+        lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
         for (int64_t i = 0; i < lkt_in_elements(&c, 0); i++) {
             const int64_t at = i / 3, n = at / 24, row = at / 6 % 4, column = at % 6;
             const int64_t out = ((n * 2 + row / 2) * 2 + column / 3) * 3 + i % 3;
@@ -129,7 +130,7 @@ static void dropout_draws_as_documented(void **state)
     lkt_random random = lkt_random_make("dropout_draws_as_documented", 31);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (int k = 0; k < 5; k++) {
             const lki_bernoulli drop = lki_bernoulli_make(probabilities[k]);
             const float scale = (float)(1.0 / (1.0 - drop.probability));
@@ -140,7 +141,7 @@ static void dropout_draws_as_documented(void **state)
             lkt_case c;
 
             dropout_case(&c, probabilities[k], 50, &random);
-            lkt_run(&c, lki_backends[b], NULL, &(lkt_how){.slice = 8}, &found);
+            lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = 8}, &found);
             for (int64_t i = 0; i < lkt_out_elements(&c); i++) {
                 const float x = ((const float *)c.in[0])[i];
 
@@ -165,15 +166,15 @@ static void dropout_changes_with_the_step(void **state)
     lkt_random random = lkt_random_make("dropout_changes_with_the_step", 32);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         lkt_result one, other;
         int64_t equal = 0;
         lkt_case c;
 
         dropout_case(&c, 0.5f, 8, &random);
-        lkt_run(&c, lki_backends[b], NULL, NULL, &one);
+        lkt_run(&c, lkt_backends()[b], NULL, NULL, &one);
         c.step++;
-        lkt_run(&c, lki_backends[b], NULL, NULL, &other);
+        lkt_run(&c, lkt_backends()[b], NULL, NULL, &other);
         for (int64_t i = 0; i < lkt_out_elements(&c); i++)
             equal += (one.out[i] == 0.0f) == (other.out[i] == 0.0f);
         const double n = (double)lkt_out_elements(&c);
@@ -188,7 +189,7 @@ static void batch_norm_of_one_value_is_bias(void **state)
     lkt_random random = lkt_random_make("batch_norm_of_one_value_is_bias", 33);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         lkt_result found;
         lkt_case c;
 
@@ -196,7 +197,7 @@ static void batch_norm_of_one_value_is_bias(void **state)
         lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(1, 1, 5)});
         lks_tensor *y = lks_batch_norm(c.graph, x, NULL);
         lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
-        lkt_run(&c, lki_backends[b], NULL, NULL, &found);
+        lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
         assert_true(found.stats[0] == 1.0 && found.stats[1] == 0.0);
         for (int j = 0; j < 5; j++) {
             assert_true(found.out[j] == c.param[1][j]);
@@ -227,7 +228,7 @@ static void running_statistics_are_weighted_means(void **state)
     lks_tensor *y = lks_batch_norm(c.graph, x, &(lks_batch_norm_opts){.momentum = 0.25f});
     lkt_case_end(&c, y, y, 7, LKT_RANDOM, &random);
     memcpy(c.in[0], values, sizeof values);
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         double sums[4] = {0};
 
         for (int r = 0; r < 3; r++) {
@@ -237,7 +238,7 @@ static void running_statistics_are_weighted_means(void **state)
             part.count = start[r + 1] - start[r];
             part.in[0] = (float *)c.in[0] + start[r];
             part.d_out = c.d_out + start[r];
-            lkt_run(&part, lki_backends[b], NULL, NULL, &found);
+            lkt_run(&part, lkt_backends()[b], NULL, NULL, &found);
             c.blocks = part.blocks;
             for (int i = 0; i < 4; i++) {
                 /* Few small integers: a f32 kernel errs by some u = 2^-24 of the value. */

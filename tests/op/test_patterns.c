@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/random.h"
+#include "support/backends.h"
 #include "support/ops.h"
 
 enum { CASES = 12, TRIES = 40000 };
@@ -264,10 +265,11 @@ static void fused_kernels_agree_with_the_chain(void **state)
     lkt_random random = lkt_random_make("fused_kernels_agree_with_the_chain", 60);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        print_message("%s: %d patterns\n", lki_backends[b]->name, lki_backends[b]->pattern_count);
-        for (int p = 0; p < lki_backends[b]->pattern_count; p++)
-            check_pattern(lki_backends[b], &lki_backends[b]->patterns[p], &random);
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        print_message("%s: %d patterns\n", lkt_backends()[b]->name,
+                      lkt_backends()[b]->pattern_count);
+        for (int p = 0; p < lkt_backends()[b]->pattern_count; p++)
+            check_pattern(lkt_backends()[b], &lkt_backends()[b]->patterns[p], &random);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/thread.h"
 #include "base/tree.h"
+#include "support/backends.h"
 #include "support/ops.h"
 
 enum { MOST_REPLICAS = 16 };
@@ -127,8 +128,8 @@ static void rows_have_the_bits_of_replicas(void **state)
     lkt_random random = lkt_random_make("rows_have_the_bits_of_replicas", 20);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        if (lki_backends[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        if (lkt_backends()[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
         for (int k = 0; k < 48; k++) {
             lkt_case c;
 
@@ -141,7 +142,7 @@ static void rows_have_the_bits_of_replicas(void **state)
                 &(lks_dense_opts){.units = lkt_random_from(&random, 1, 33), .no_bias = k % 5 == 0});
             lkt_case_end(&c, y, y, lkt_random_from(&random, 1, k % 2 == 0 ? 9 : 70), LKT_RANDOM,
                          &random);
-            compare(&c, lki_backends[b], replicas[k % 8], (int)lkt_random_from(&random, 1, 5));
+            compare(&c, lkt_backends()[b], replicas[k % 8], (int)lkt_random_from(&random, 1, 5));
             lkt_case_free(&c);
         }
     }
@@ -153,8 +154,8 @@ static void zeros_of_both_signs_agree(void **state)
     lkt_random random = lkt_random_make("zeros_of_both_signs_agree", 21);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        if (lki_backends[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        if (lkt_backends()[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
         for (int k = 0; k < 8; k++) {
             lkt_case c;
 
@@ -168,7 +169,7 @@ static void zeros_of_both_signs_agree(void **state)
             for (int64_t i = 0; i < lkt_out_elements(&c); i++) {
                 if (lkt_random_below(&random, 2) == 0) c.d_out[i] *= 0.0f;
             }
-            compare(&c, lki_backends[b], 1 + k, 2);
+            compare(&c, lkt_backends()[b], 1 + k, 2);
             lkt_case_free(&c);
         }
     }

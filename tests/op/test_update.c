@@ -11,6 +11,7 @@
 
 #include "base/thread.h"
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { COUNT = 1003 };
@@ -238,7 +239,7 @@ static void a_spread_below_zero_is_zero(void **state)
     (void)state;
     const lks_optim optim = {
         .kind = LKS_RMSPROP, .alpha = 0.5f, .epsilon = 1e-3f, .centered = true};
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         static float w[COUNT], square[COUNT], average[COUNT], sums[COUNT];
         float *arrays[LKI_MAX_STATES] = {square, average, NULL};
 
@@ -248,7 +249,7 @@ static void a_spread_below_zero_is_zero(void **state)
         for (int step = 1; step <= 60; step++) {
             const lki_update update = {.optim = optim, .lr = 1e-6f, .scale = 1.0f, .step = step};
             const unsigned saved = lki_float_enter();
-            lki_backends[b]->update(&update, COUNT, w, arrays, sums);
+            lkt_backends()[b]->update(&update, COUNT, w, arrays, sums);
             lki_float_leave(saved);
         }
         for (int i = 0; i < COUNT; i++) assert_true(isfinite(w[i]));
@@ -262,8 +263,8 @@ static void updates_follow_the_formulas(void **state)
     const int count = optimizers(list);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        for (int i = 0; i < count; i++) follow(lki_backends[b], list[i], &random);
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        for (int i = 0; i < count; i++) follow(lkt_backends()[b], list[i], &random);
     }
 }
 
@@ -275,7 +276,7 @@ static void updates_do_not_depend_on_the_range(void **state)
     const int count = optimizers(list);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (int k = 0; k < count; k++) {
             static float sums[COUNT], whole[4][COUNT], cut[4][COUNT];
             const lki_update update = {.optim = list[k],
@@ -291,19 +292,20 @@ static void updates_do_not_depend_on_the_range(void **state)
                     whole[j][i] = cut[j][i] = (float)lkt_random_real(&random, 0.0, 1.0);
             }
             const unsigned saved = lki_float_enter();
-            lki_backends[b]->update(&update, COUNT, whole[0],
-                                    (float *const[LKI_MAX_STATES]){whole[1], whole[2], whole[3]},
-                                    sums);
+            lkt_backends()[b]->update(&update, COUNT, whole[0],
+                                      (float *const[LKI_MAX_STATES]){whole[1], whole[2], whole[3]},
+                                      sums);
             for (int64_t i = 0, n; i < COUNT; i += n) {
                 n = lkt_random_from(&random, 1, 70);
                 n = n < COUNT - i ? n : COUNT - i;
-                lki_backends[b]->update(
+                lkt_backends()[b]->update(
                     &update, n, cut[0] + i,
                     (float *const[LKI_MAX_STATES]){cut[1] + i, cut[2] + i, cut[3] + i}, sums + i);
             }
             lki_float_leave(saved);
             if (memcmp(whole, cut, sizeof whole) != 0)
-                fail_msg("%s: the bits of update %d depend on the range", lki_backends[b]->name, k);
+                fail_msg("%s: the bits of update %d depend on the range", lkt_backends()[b]->name,
+                         k);
         }
     }
 }
@@ -313,7 +315,7 @@ static void add_is_one_rounding(void **state)
     lkt_random random = lkt_random_make("add_is_one_rounding", 42);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
         static float left[COUNT], right[COUNT], sum[COUNT];
 
         for (int i = 0; i < COUNT; i++) {
@@ -321,7 +323,7 @@ static void add_is_one_rounding(void **state)
             right[i] = (float)lkt_random_real(&random, -1e-3, 1e-3);
             sum[i] = left[i] + right[i];
         }
-        lki_backends[b]->add(COUNT - 3, left + 1, right + 1);
+        lkt_backends()[b]->add(COUNT - 3, left + 1, right + 1);
         assert_memory_equal(left + 1, sum + 1, (COUNT - 3) * sizeof(float));
         assert_true(left[COUNT - 1] != sum[COUNT - 1]);
     }
@@ -330,9 +332,9 @@ static void add_is_one_rounding(void **state)
 static void backends_are_found_by_name(void **state)
 {
     (void)state;
-    assert_non_null(lki_backends[0]);
-    for (int b = 0; lki_backends[b] != NULL; b++)
-        assert_ptr_equal(lki_backend_find(lki_backends[b]->name), lki_backends[b]);
+    assert_non_null(lkt_backends()[0]);
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        assert_ptr_equal(lki_backend_find(lkt_backends()[b]->name), lkt_backends()[b]);
     assert_string_equal(lki_backend_find("ref")->name, "ref");
     assert_null(lki_backend_find("abacus"));
 }
