@@ -265,7 +265,8 @@ static lks_status lock(int *out, const download *d)
 
 static lks_status get_missing(download *d, const bool missing[DATASET_FILES])
 {
-    lks_status status = fetch_open(&d->fetch);
+    lks_status status = digest_available(); /* before anything is downloaded in vain */
+    if (status == LKS_OK) status = fetch_open(&d->fetch);
     for (int i = 0; i < DATASET_FILES && status == LKS_OK; i++)
         if (missing[i]) status = get_file(d, i);
     fetch_close(d->fetch);

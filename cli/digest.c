@@ -7,6 +7,11 @@
 
 #include <sha2.h>
 
+lks_status digest_available(void)
+{
+    return LKS_OK;
+}
+
 lks_status digest_sha256(char out[DIGEST_SIZE], const char *path)
 {
     if (SHA256File(path, out) != NULL) return LKS_OK;
@@ -15,14 +20,19 @@ lks_status digest_sha256(char out[DIGEST_SIZE], const char *path)
 
 #else
 
+lks_status digest_available(void)
+{
+    return lks_fail(LKS_E_UNSUPPORTED,
+                    "data files cannot be compared with what was published: this program was built "
+                    "without libmd, which computes SHA-256; install it (on Debian: apt-get install "
+                    "libmd-dev), then configure and build again");
+}
+
 lks_status digest_sha256(char out[DIGEST_SIZE], const char *path)
 {
+    (void)path;
     *out = '\0';
-    return lks_fail(LKS_E_UNSUPPORTED,
-                    "%.200s cannot be compared with what was published: this program was built "
-                    "without libmd, which computes SHA-256; install it (on Debian: apt-get install "
-                    "libmd-dev), then configure and build again",
-                    path);
+    return digest_available();
 }
 
 #endif

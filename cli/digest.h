@@ -6,7 +6,10 @@
 
 enum { DIGEST_SIZE = 65 }; /* 64 hexadecimal digits and the final 0 */
 
-/* LKS_E_IO when the file cannot be read, LKS_E_UNSUPPORTED in a build without libmd. */
+/* LKS_E_UNSUPPORTED in a build without libmd. */
+LKS_MUSTUSE lks_status digest_available(void);
+
+/* LKS_E_IO when the file cannot be read. */
 LKS_MUSTUSE lks_status digest_sha256(char out[DIGEST_SIZE], const char *path);
 
 #endif

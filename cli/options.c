@@ -12,10 +12,8 @@ const cli_verb cli_verbs[] = {
      "the layers of a network; or what is in a checkpoint or a safetensors file", verb_info},
     {"data", "digits|mnist|fashion | show|check|stats WHAT", 1, 2,
      "get a data set as IDX files: digits are drawn and written to --out, the others downloaded; "
-     "or "
-     "see one (WHAT: a name, a folder, a configuration): show samples, check its files, or count "
-     "its "
-     "values and classes",
+     "or see one (WHAT: a name, a folder, a configuration): show samples, check its files, or "
+     "count its values and classes",
      verb_data},
     {"verify", "CONFIG", 1, 1, "train with several numbers of workers and compare the bits",
      verb_verify},

@@ -1,11 +1,9 @@
 /* lockstep data mnist, from servers on loopback that behave well or badly (server.py). */
-#include "cli/program.h"
+#include "cli/terminal.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 static const char *const files[4] = {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
                                      "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"};
@@ -291,6 +289,20 @@ static void two_at_once_get_it_once(void **state)
     assert_int_equal(count(last.out, "there already, as published"), 4);
 }
 
+static void progress_is_drawn_on_a_terminal(void **state)
+{
+    (void)state;
+    char arguments[1024];
+    need_real_files();
+    snprintf(arguments, sizeof arguments, "data mnist --out d%s", from("slow"));
+    const char *seen = on_terminal(100, true, arguments);
+    assert_true(count(seen, "\r\033[Ktrain-images-idx3-ubyte ") > 3);
+    assert_non_null(strstr(seen, "#"));
+    assert_non_null(strstr(seen, " of 9.9 MB  ETA 0:0"));
+    assert_non_null(strstr(seen, " MB/s"));
+    assert_non_null(strstr(seen, "mnist is complete in d\r\n"));
+}
+
 static void what_is_there_is_not_overwritten(void **state)
 {
     (void)state;
@@ -365,6 +377,7 @@ int main(void)
         WITH_SERVER(a_place_that_hangs_is_given_up),
         WITH_SERVER(no_space_is_said),
         WITH_SERVER(two_at_once_get_it_once),
+        WITH_SERVER(progress_is_drawn_on_a_terminal),
         WITH_SERVER(what_is_there_is_not_overwritten),
         WITH_SERVER(a_proxy_is_used),
         TEST(a_folder_is_a_place_too),
