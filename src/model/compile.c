@@ -308,6 +308,7 @@ void lks_model_destroy(lks_model *model)
     lki_free(context, model->buffers, model->buffer_bytes);
     lki_free(context, model->gradient_memory, model->gradient_bytes);
     if (program->context != NULL) lki_program_release(&model->program);
+    lki_profile_release(model);
     lki_arena_release(&model->arena);
     lki_free(context, model, sizeof *model);
 }

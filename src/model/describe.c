@@ -2,8 +2,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <lockstep/profile.h>
+
 #include "base/check.h"
 #include "model/model.h"
+
+const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buffer, size_t size)
+{
+    const lki_node *node = tensor->node;
+    char attributes[256] = "", in[300] = "", shape[96];
+    lki_op_get(node->op)->print(node, attributes, sizeof attributes);
+    if (samples > 0 && node->in_count > 0) {
+        const lks_shape *first = &node->in[0]->shape;
+        const int used = snprintf(in, sizeof in, " in=%lldx%s%s", (long long)samples,
+                                  lki_shape_print(first, shape, sizeof shape),
+                                  node->in[0]->dtype == LKS_U8 ? ":u8" : "");
+        if (node->in_count > 1 && !lki_op_get(node->op)->is_loss &&
+            !lki_shape_equal(first, &node->in[1]->shape))
+            snprintf(in + used, sizeof in - (size_t)used, " with=%s",
+                     lki_shape_print(&node->in[1]->shape, shape, sizeof shape));
+    }
+    snprintf(buffer, size, "%s%s%s%s", lki_op_get(node->op)->name, attributes[0] != '\0' ? " " : "",
+             attributes, in);
+    return buffer;
+}
 
 typedef struct sink {
     void (*write)(void *user, const char *line);

@@ -16,6 +16,7 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
     worker->local.gradient = lki_sum_array(worker);
     LKI_TRY(lki_program_backward(&model->program, pass, group, replica, &worker->local));
     lki_sum_push(model, worker, replica, worker->local.gradient);
+    lki_lap(worker->local.laps, LKI_LAP_TREE);
     return LKS_OK;
 }
 
@@ -30,6 +31,7 @@ static lks_status run_group(lks_model *model, lki_worker *worker, const lki_grou
             LKI_TRY(backward_replica(model, worker, group, r));
     }
     if (pass->y != NULL) lki_metrics_count(model, worker, group);
+    lki_lap(worker->local.laps, LKI_LAP_METRICS);
     if (model->mode == LKI_PREDICT && group->count > 0) {
         const size_t bytes = lki_tensor_bytes(program->output);
         memcpy((char *)model->predictions + (size_t)group->begin * bytes,
@@ -66,17 +68,20 @@ static bool all_well(const lks_model *model)
 static void prepare(lks_model *model, int worker)
 {
     lki_program *program = &model->program;
+    lki_laps *laps = model->worker[worker].local.laps;
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
-        if (stage->kernel->prepare != NULL)
-            stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
-                                   program->packed + stage->packed_offset, worker, model->workers);
+        if (stage->kernel->prepare == NULL) continue;
+        stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
+                               program->packed + stage->packed_offset, worker, model->workers);
+        lki_lap(laps, lki_lap_of(s, LKI_PASS_PREPARE));
     }
 }
 
 void lki_model_job(void *user, int worker)
 {
     lks_model *model = user;
+    lki_laps *laps = model->worker[worker].local.laps;
     switch (model->mode) {
     case LKI_EVALUATE:
     case LKI_PREDICT:
@@ -92,14 +97,19 @@ void lki_model_job(void *user, int worker)
     case LKI_GRADIENT:
         break;
     }
+    lki_lap(laps, LKI_LAP_START);
     run_replicas(model, &model->worker[worker]);
     lki_workers_barrier(model->threads, worker);
+    lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (!all_well(model)) return;
     lki_update_parameters(model, worker);
     if (model->mode == LKI_GRADIENT) return;
     lki_workers_barrier(model->threads, worker);
+    lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
     prepare(model, worker);
-    if (model->link_after) lki_state_hash_part(model, worker);
+    if (!model->link_after) return;
+    lki_state_hash_part(model, worker);
+    lki_lap(laps, LKI_LAP_HASH);
 }
 
 lks_status lki_model_run(lks_model *model, lki_mode mode)

@@ -81,6 +81,8 @@ typedef enum lki_mode {
     LKI_HASH
 } lki_mode;
 
+typedef struct lki_profile lki_profile;
+
 struct lks_model {
     lks_context *context;
     lks_model_opts opts; /* with defaults filled in */
@@ -104,6 +106,7 @@ struct lks_model {
     uint64_t *digest;          /* of every header and block of the hashed states */
     int64_t digests;
 
+    lki_profile *profile; /* NULL: nobody ever asked for one */
     lks_progress progress;
     bool prepared; /* packed parameters are those of now */
 
@@ -151,6 +154,11 @@ uint64_t lki_state_hash_finish(lks_model *model);
 
 /* metrics.c */
 void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *group);
+
+/* profile.c: around a step, where somebody asks for a profile; begin and end in pairs. */
+void lki_profile_begin(lks_model *model);
+void lki_profile_end(lks_model *model, bool stepped);
+void lki_profile_release(lks_model *model);
 
 /* diagnose.c: why the loss of the sample at `position` of this batch is not finite. Fills in the
  * error record and returns LKS_E_NUMERIC. */

@@ -116,6 +116,7 @@ static lks_status forward(const lki_program *program, const lki_pass *pass, cons
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
     LKI_TRY(stage->kernel->forward(stage->plan, &args));
+    lki_lap(local->laps, lki_lap_of(stage - program->stage, LKI_PASS_FORWARD));
     return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
 }
 
@@ -136,6 +137,7 @@ static lks_status backward(const lki_program *program, const lki_pass *pass, con
         for (int i = 0; i < stage->owner->param_count; i++)
             args.d_param[i] = local->gradient + stage->d_param[i];
     LKI_TRY(stage->kernel->backward(stage->plan, &args));
+    lki_lap(local->laps, lki_lap_of(stage - program->stage, LKI_PASS_BACKWARD));
     return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
 }
 

@@ -27,6 +27,7 @@
 #include "base/memory.h"
 #include "core/backend.h"
 #include "core/graph.h"
+#include "model/laps.h"
 
 /*
  * Where a value lives. Times are ticks: forward of stage j of n is tick j, backward tick 2n-1-j.
@@ -140,6 +141,10 @@ static inline int lki_program_head(const lki_program *program)
     return program->group > 1 && program->segment[last].joint ? last : program->segments;
 }
 
+/* The largest piece of a slice segment whose largest stage has inputs and output of so many bytes a
+ * sample. */
+int64_t lki_slice_of(size_t bytes);
+
 /* The two halves of compile: stages.c and memory.c. */
 lks_status lki_program_make_stages(lki_program *program);
 lks_status lki_program_place_values(lki_program *program);
@@ -160,6 +165,7 @@ typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lk
 typedef struct lki_local {
     char *memory;    /* local_bytes + workspace_bytes */
     float *gradient; /* of the parameters of this replica, by replica; NULL: no backward */
+    lki_laps *laps;  /* NULL: nobody asks where time goes */
     lki_trace trace; /* NULL: none */
     void *trace_user;
 } lki_local;

@@ -131,6 +131,13 @@ static lks_status add_stage(lki_program *program, mark *marks, const lki_node *n
     return LKS_OK;
 }
 
+int64_t lki_slice_of(size_t bytes)
+{
+    int64_t slice = 1;
+    while (2 * slice <= MAX_SLICE && (size_t)(2 * slice) * bytes <= SLICE_BYTES) slice *= 2;
+    return slice;
+}
+
 static int64_t slice_of(const lki_program *program, const lki_segment *segment)
 {
     size_t most = 1;
@@ -141,9 +148,7 @@ static int64_t slice_of(const lki_program *program, const lki_segment *segment)
             bytes += lki_tensor_bytes(stage->head->in[i]);
         if (bytes > most) most = bytes;
     }
-    int64_t slice = 1;
-    while (2 * slice <= MAX_SLICE && (size_t)(2 * slice) * most <= SLICE_BYTES) slice *= 2;
-    return slice;
+    return lki_slice_of(most);
 }
 
 /* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so

@@ -110,7 +110,8 @@ static void begin_updates(lks_model *model, double lr, int64_t step, int64_t sam
     }
 }
 
-lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, lks_metrics *metrics)
+static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
+                            lks_metrics *metrics)
 {
     LKI_TRY(check_train_batch(model, batch));
     if (!isfinite(lr) || lr < 0)
@@ -125,6 +126,14 @@ lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, l
     model->progress.step = step;
     if (model->link_after) model->progress.link = lki_state_hash_finish(model);
     return LKS_OK;
+}
+
+lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, lks_metrics *metrics)
+{
+    lki_profile_begin(model);
+    const lks_status status = take_step(model, batch, lr, metrics);
+    lki_profile_end(model, status == LKS_OK);
+    return status;
 }
 
 /* Gradients take memory only where somebody asks for them. */

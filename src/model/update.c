@@ -20,12 +20,20 @@ static void apply(lks_model *model, lki_weight *weight, int64_t first, int64_t c
 typedef struct rows_target {
     lks_model *model;
     lki_stage *stage;
+    lki_laps *laps;
 } rows_target;
+
+static int lap_of(const lks_model *model, const lki_stage *stage, lki_pass_id pass)
+{
+    return lki_lap_of(stage - model->program.stage, pass);
+}
 
 static void rows_sum(void *user, int param, int64_t first, int64_t count, const float *sums)
 {
     const rows_target *target = user;
+    lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PASS_ROWS));
     apply(target->model, &target->model->weight[target->stage->weight + param], first, count, sums);
+    lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PASS_UPDATE));
 }
 
 static const float *kept(const lki_program *program, const lki_pass *pass, int value)
@@ -41,7 +49,7 @@ static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
     const int64_t rows = model->weight[stage->weight].shape.dim[0];
     const int64_t first = lki_share(worker, model->workers, rows);
     const int64_t count = lki_share(worker + 1, model->workers, rows) - first;
-    rows_target target = {.model = model, .stage = stage};
+    rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
     if (count == 0) return;
     const lki_rows task = {.in = kept(program, &model->pass, stage->in[0]),
                            .d_out = kept(program, &model->pass, stage->d_out),
@@ -53,6 +61,7 @@ static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
                            .sum = rows_sum,
                            .user = &target};
     stage->kernel->rows(stage->plan, &task);
+    lki_lap(target.laps, lap_of(model, stage, LKI_PASS_ROWS));
 }
 
 static int64_t blocks_of(const lki_weight *weight)
@@ -62,6 +71,7 @@ static int64_t blocks_of(const lki_weight *weight)
 
 static void update_by_replica(lks_model *model, int worker)
 {
+    lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
     for (int w = 0; w < model->weights; w++) blocks += blocks_of(&model->weight[w]);
     const int64_t begin = lki_share(worker, model->workers, blocks);
@@ -73,7 +83,10 @@ static void update_by_replica(lks_model *model, int worker)
             const int64_t first = b * LKI_UPDATE_BLOCK;
             const int64_t left = weight->count - first;
             const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
-            apply(model, weight, first, count, lki_sum_total(model, weight->offset + first, count));
+            const float *sums = lki_sum_total(model, weight->offset + first, count);
+            lki_lap(laps, LKI_LAP_TREE);
+            apply(model, weight, first, count, sums);
+            lki_lap(laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
         }
     }
 }
@@ -104,6 +117,7 @@ static void update_buffers(lks_model *model, int worker, lki_stage *stage)
     if (sum_stats(model, model->program.stats + stage->stats_offset, owner->stats, 0,
                   model->program.replicas, sum))
         lki_op_get(owner->op)->update_buffers(owner, sum, stage->buffer);
+    lki_lap(model->worker[worker].local.laps, lap_of(model, stage, LKI_PASS_UPDATE));
 }
 
 void lki_update_parameters(lks_model *model, int worker)

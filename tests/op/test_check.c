@@ -1,0 +1,154 @@
+/* lks_op_check: every operation on every backend is good, with all its gradients and passes. */
+#include <math.h>
+#include <string.h>
+
+#include <lockstep/profile.h>
+
+#include "support/ops.h"
+
+static const double SECONDS = 1e-4;
+
+static bool reported(const lks_op_report *report, const char *what)
+{
+    for (int i = 0; i < report->error_count; i++)
+        if (strcmp(report->errors[i].what, what) == 0) return true;
+    return false;
+}
+
+static void check_report(const lki_node *node, const lki_kernel *kernel,
+                         const lks_op_report *report)
+{
+    char what[64];
+    assert_true(reported(report, "output"));
+    for (int i = 0; i < node->param_count; i++) {
+        snprintf(what, sizeof what, "gradient of %s", node->param[i].suffix);
+        assert_true(reported(report, what));
+        snprintf(what, sizeof what, "gradient of %s by rows", node->param[i].suffix);
+        assert_int_equal(reported(report, what), kernel->rows != NULL);
+    }
+    assert_int_equal(reported(report, "gradient of input 0"), node->op != LKI_OP_NORMALIZE);
+    assert_int_equal(reported(report, "statistics"), node->stats > 0);
+    assert_int_equal(report->time_count, 1 + (kernel->backward != NULL) + (kernel->rows != NULL));
+    for (int i = 0; i < report->time_count; i++) {
+        const lks_op_time *time = &report->times[i];
+        assert_true(time->runs >= 5 && time->least >= 0);
+        assert_true(time->least <= time->median && time->median <= time->most);
+        assert_true(time->bytes > 0);
+    }
+    assert_true(report->peak > 0);
+}
+
+static void every_operation_is_good(void **state)
+{
+    lkt_random random = lkt_random_make("every_operation_is_good", 40);
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int k = 0; k < 3 * LKI_OP_COUNT; k++) {
+            const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
+            const lki_kernel *kernel = lki_backends[b]->kernels[op];
+            lks_context *context;
+            lks_graph *graph;
+            lks_op_report report;
+            if (kernel == NULL) continue;
+            LKT_OK(
+                lks_context_create(&context, &(lks_context_opts){.device = lki_backends[b]->name}));
+            LKT_OK(lks_graph_create(&graph, context));
+            lks_tensor *x = lkt_random_input(graph, op, &random);
+            lks_tensor *y = lkt_random_op(graph, op, x, false, &random);
+            LKT_OK(lks_graph_status(graph));
+            LKT_OK(lks_op_check(&report, context, y, 1 + k % 5, SECONDS));
+            if (!report.good) {
+                char line[300];
+                fail_msg("%s: %s", lki_backends[b]->name,
+                         lks_tensor_line(y, 1 + k % 5, line, sizeof line));
+            }
+            check_report(y->node, kernel, &report);
+            lks_graph_destroy(graph);
+            lks_context_destroy(context);
+        }
+}
+
+/* A row is the farthest element; the report is not good where one is outside. */
+static void what_is_no_operation_is_refused(void **state)
+{
+    lks_context *context;
+    lks_graph *graph;
+    lks_op_report report;
+    (void)state;
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.name = "x", .shape = LKS_SHAPE(9)});
+    LKT_FAILS(LKS_E_INVALID, "'x' is not computed", lks_op_check(&report, context, x, 1, SECONDS));
+    lks_tensor *y = lks_relu(graph, x);
+    LKT_FAILS(LKS_E_INVALID, "0 samples", lks_op_check(&report, context, y, 0, SECONDS));
+    LKT_FAILS(LKS_E_INVALID, "9223372036854775807 samples",
+              lks_op_check(&report, context, y, INT64_MAX, SECONDS));
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    for (int64_t n = 1;; n++) {
+        lkt_heap heap = {0};
+        lks_context *context;
+        lks_graph *graph;
+        lks_op_report report;
+        LKT_OK(lks_context_create(&context,
+                                  &(lks_context_opts){.allocator = lkt_heap_allocator(&heap)}));
+        LKT_OK(lks_graph_create(&graph, context));
+        lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(6, 5, 4)});
+        lks_tensor *y = lks_conv2d(graph, x, &(lks_conv2d_opts){.filters = 3, .kernel = {3, 3}});
+        heap.fail_at = heap.allocations + n;
+        const lks_status status = lks_op_check(&report, context, y, 2, SECONDS);
+        const bool failed = heap.allocations >= heap.fail_at;
+        assert_int_equal(status, failed ? LKS_E_NOMEM : LKS_OK);
+        lks_graph_destroy(graph);
+        lks_context_destroy(context);
+        assert_int_equal(heap.live, 0);
+        assert_int_equal(heap.errors, 0);
+        if (!failed) {
+            assert_true(n > 20);
+            return;
+        }
+    }
+}
+
+static void lines_are_printed(void **state)
+{
+    lks_context *context;
+    lks_graph *graph;
+    char line[200];
+    (void)state;
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_tensor *x = lks_input(graph,
+                              &(lks_input_opts){.shape = LKS_SHAPE(8, 6, 4), .dtype = LKS_U8});
+    x = lks_normalize(graph, x, &(lks_normalize_opts){.count = 1, .std = {0.5f}});
+    assert_string_equal(lks_tensor_line(x, 3, line, sizeof line),
+                        "normalize mean=0 std=0.5 in=3x8x6x4:u8");
+    lks_tensor *y = lks_conv2d(graph, x,
+                               &(lks_conv2d_opts){.filters = 2, .kernel = {1, 1}, .no_bias = true});
+    assert_string_equal(lks_tensor_line(y, 0, line, sizeof line),
+                        "conv2d filters=2 kernel=1x1 no_bias");
+    assert_string_equal(lks_tensor_line(lks_concat(graph, x, y), 5, line, sizeof line),
+                        "concat in=5x8x6x4 with=8x6x2");
+    assert_string_equal(
+        lks_tensor_line(lks_add(graph, y, lks_relu(graph, y)), 5, line, sizeof line),
+        "add in=5x8x6x2");
+    assert_string_equal(lks_tensor_line(x, 3, line, 10), "normalize");
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_is_good),
+        cmocka_unit_test(what_is_no_operation_is_refused),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(lines_are_printed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
