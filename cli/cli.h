@@ -27,6 +27,8 @@ enum {
     VERB_COMPARE = 64,
     VERB_REPORT = 128,
     VERB_DOCTOR = 256,
+    VERB_BENCH = 512,
+    VERB_OP = 1024,
     VERB_NONE = 1 << 30, /* before any verb */
 };
 
@@ -44,6 +46,9 @@ typedef enum cli_local {
     LOCAL_TEST,
     LOCAL_FIRST,
     LOCAL_CLASS,
+    LOCAL_PLAN,
+    LOCAL_PROFILE,
+    LOCAL_SECONDS,
     LOCAL_WORKERS,
     LOCAL_SVG,
     LOCAL_HTML,
@@ -92,6 +97,9 @@ LKS_MUSTUSE lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char *
 /* The configuration: defaults, then the file (NULL: none), then the options; resolved. */
 LKS_MUSTUSE lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path);
 
+/* --seconds, where it is given. */
+LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);
+
 void cli_help(const cli_args *cli, FILE *out);
 
 /* The command line that was typed, with `extra` added where it is not there, quoted for a shell. */
@@ -107,5 +115,7 @@ lks_status verb_verify(const cli_args *cli, int *code);
 lks_status verb_compare(const cli_args *cli, int *code);
 lks_status verb_report(const cli_args *cli, int *code);
 lks_status verb_doctor(const cli_args *cli, int *code);
+lks_status verb_bench(const cli_args *cli, int *code);
+lks_status verb_op(const cli_args *cli, int *code);
 
 #endif

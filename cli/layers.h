@@ -9,6 +9,14 @@
 LKS_MUSTUSE lks_status layers_build(lks_tensor **out, bool *is_log, cli_config *config,
                                     lks_graph *graph, lks_tensor *x);
 
+/*
+ * The one operation of a line such as "conv2d filters=32 kernel=3x3 in=8x28x28x1", as
+ * lks_tensor_line() prints them: a layer or a loss, its options (no_bias is bias=false), and in, the
+ * number of samples and the shape of one (":u8" behind it: bytes). Any white space parts words.
+ */
+LKS_MUSTUSE lks_status layers_build_line(lks_tensor **out, int64_t *samples, cli_config *config,
+                                         lks_graph *graph, const char *line);
+
 /* Whether the list begins with its own normalize. */
 bool layers_normalize(const cli_config *config);
 

@@ -27,14 +27,20 @@ const cli_verb cli_verbs[] = {
     {"doctor", "", 0, 0,
      "what this machine gives a training, what would be slow or wrong, and what to do about it",
      verb_doctor},
+    {"bench", "CONFIG", 1, 1, "how fast a configuration trains, and where the time of a step goes",
+     verb_bench},
+    {"op", "LINE", 1, 64,
+     "one operation alone, such as 'conv2d filters=32 kernel=3 in=8x28x28x1' (samples x shape): "
+     "checked against device ref, and timed",
+     verb_op},
 };
 const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
 
 enum {
     TRAIN = VERB_TRAIN,
     LOADS = VERB_EVAL | VERB_PREDICT,
-    RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY,
-    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_DOCTOR | VERB_NONE,
+    RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY | VERB_BENCH,
+    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_DOCTOR | VERB_OP | VERB_NONE,
 };
 
 #define ALIAS(name, argument, verbs, key)                                                          \
@@ -54,6 +60,10 @@ const cli_option cli_options[] = {
     ALIAS("data", "DIR", RUNS, DATA_PATH),
     ALIAS("epochs", "N", TRAIN, TRAIN_EPOCHS),
     ALIAS("steps", "N", TRAIN | VERB_VERIFY, TRAIN_STEPS),
+    ALIAS_("steps", "N", VERB_BENCH, TRAIN_STEPS, "steps to measure; null: those of 3 seconds"),
+    LOCAL("seconds", 0, "S", VERB_BENCH | VERB_OP, SECONDS,
+          "bench: measure so long (default 3); op: so long each pass (default 0.2)"),
+    LOCAL("profile", 0, NULL, VERB_BENCH, PROFILE, "where the time goes, per layer and pass"),
     ALIAS("batch-size", "N", RUNS, TRAIN_BATCH_SIZE),
     ALIAS("test-batch-size", "N", TRAIN | LOADS, TRAIN_TEST_BATCH_SIZE),
     ALIAS("lr", "RATE", TRAIN | VERB_VERIFY, OPTIMIZER_LR),
@@ -62,9 +72,9 @@ const cli_option cli_options[] = {
     ALIAS("workers", "W", RUNS & ~VERB_VERIFY, TRAIN_WORKERS),
     LOCAL("workers", 0, "LIST", VERB_VERIFY, WORKERS,
           "numbers of workers to compare; default 1,2,3,5,8, as far as there are replicas"),
-    ALIAS("seed", "N", RUNS, TRAIN_SEED),
+    ALIAS("seed", "N", RUNS | VERB_OP, TRAIN_SEED),
     ALIAS_("seed", "N", VERB_DATA, DATA_SEED, NULL),
-    ALIAS("device", "NAME", RUNS, TRAIN_DEVICE),
+    ALIAS("device", "NAME", RUNS | VERB_OP, TRAIN_DEVICE),
     ALIAS("dry-run", NULL, TRAIN, TRAIN_DRY_RUN),
     ALIAS("init", "FILE", RUNS & ~VERB_INFO, MODEL_INIT),
     ALIAS("save-model", NULL, TRAIN, MODEL_SAVE),
@@ -85,9 +95,11 @@ const cli_option cli_options[] = {
     LOCAL("class", 0, "N", VERB_DATA, CLASS, "show only samples of this class"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),
+    ALIAS_("record", "FILE", VERB_BENCH, LOG_RECORD, "JSON file for all that was measured"),
     ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),
     ALIAS("log-format", "FORMAT", TRAIN | VERB_EVAL, LOG_FORMAT),
-    ALIAS_("format", "FORMAT", VERB_PREDICT | VERB_DOCTOR, LOG_FORMAT, "text or json"),
+    ALIAS_("format", "FORMAT", VERB_PREDICT | VERB_DOCTOR | VERB_BENCH | VERB_OP, LOG_FORMAT,
+           "text or json"),
     ALIAS("quiet", NULL, TRAIN, LOG_QUIET),
     LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES, "IDX file of images, instead of the test set"),
     LOCAL("count", 0, "N", VERB_PREDICT, COUNT, "only the first so many; default: all"),
@@ -98,6 +110,7 @@ const cli_option cli_options[] = {
     LOCAL("html", 0, "FILE", VERB_REPORT, HTML, "everything as one page too"),
     LOCAL("root", 0, "DIR", VERB_DOCTOR, ROOT,
           "read proc and sys below this folder, as where a host's are mounted in a container"),
+    LOCAL("plan", 0, NULL, VERB_INFO, PLAN, "the kernels that were chosen too"),
     LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
           "set any key of the configuration, such as "
           "optimizer.lr=0.1; may be repeated"),

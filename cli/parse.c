@@ -190,6 +190,13 @@ lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path
     return status;
 }
 
+lks_status cli_seconds(double *out, const cli_args *cli)
+{
+    const char *text = cli->local[LOCAL_SECONDS];
+    if (text == NULL || (text_is_float(text, out) && *out > 0 && *out < 1e6)) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "--seconds is '%.60s', expected a number above 0", text);
+}
+
 static bool needs_quotes(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -14,7 +14,7 @@ static const struct exit_row {
     unsigned statuses; /* bit s: lks_status s */
 } exit_rows[] = {
     {0, "success", 1u << LKS_OK},
-    {EXIT_DIFFERENT, "verify or compare found a difference", 0},
+    {EXIT_DIFFERENT, "verify, compare or op found a difference", 0},
     {EXIT_INVALID, "the command line, the configuration or the network is not valid",
      1u << LKS_E_INVALID | 1u << LKS_E_SHAPE | 1u << LKS_E_UNSUPPORTED},
     {3, "a file could not be read or written", 1u << LKS_E_IO},
