@@ -15,11 +15,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
+#include "base/peak.h"
 #include "base/thread.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 enum { MAX_THREADS = 256, ROUNDS = 150 };
 
@@ -28,50 +25,6 @@ static double seconds_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* FLOPs of one round of twelve independent chains of fused multiply-adds. */
-enum { PEAK_STEPS = 500000 };
-
-#if defined(__x86_64__)
-#define PEAK(name, isa, type, set, fma)                                                            \
-    __attribute__((target(isa))) static float name(void)                                           \
-    {                                                                                              \
-        type a[12], x = set(0.999f), y = set(1e-3f), sum = set(0);                                 \
-        for (int i = 0; i < 12; i++) a[i] = set((float)i);                                         \
-        for (int k = 0; k < PEAK_STEPS; k++) {                                                     \
-            a[0] = fma(a[0], x, y), a[1] = fma(a[1], x, y), a[2] = fma(a[2], x, y);                \
-            a[3] = fma(a[3], x, y), a[4] = fma(a[4], x, y), a[5] = fma(a[5], x, y);                \
-            a[6] = fma(a[6], x, y), a[7] = fma(a[7], x, y), a[8] = fma(a[8], x, y);                \
-            a[9] = fma(a[9], x, y), a[10] = fma(a[10], x, y), a[11] = fma(a[11], x, y);            \
-        }                                                                                          \
-        for (int i = 0; i < 12; i++) sum += a[i];                                                  \
-        float out[sizeof(type) / sizeof(float)];                                                   \
-        memcpy(out, &sum, sizeof out);                                                             \
-        return out[0];                                                                             \
-    }
-PEAK(peak_avx2, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps)
-PEAK(peak_avx512, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps)
-#endif
-
-/* GFLOP/s of this thread's FMA units; 0 where there is no loop for the instruction set. */
-static double peak(const lki_vector *vector)
-{
-    double best = 0;
-    for (int round = 0; round < ROUNDS; round++) {
-        float value = 0;
-        const double start = seconds_now();
-#if defined(__x86_64__)
-        if (strcmp(vector->name, "avx512") == 0)
-            value = peak_avx512();
-        else if (strcmp(vector->name, "avx2") == 0)
-            value = peak_avx2();
-#endif
-        if (value == 0) return 0; /* no loop for it, and the loop's result is used */
-        const double rate = 24.0 * vector->lanes * PEAK_STEPS / (seconds_now() - start) * 1e-9;
-        if (rate > best) best = rate;
-    }
-    return best;
 }
 
 /* A thread's memory: five operands, weights, workspace, each of AREA floats. */
@@ -185,7 +138,7 @@ static void *work(void *user)
             m.area[i][e] = (float)((e * 2654435761u >> 7) % 1000) * 1e-3f;
     }
     pthread_barrier_wait(w->barrier);
-    w->peak = peak(vector);
+    w->peak = lki_peak(0.1) * 1e-9;
     double best = 1e30;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t times = 0;
@@ -223,7 +176,7 @@ static void measure(const job *j, int threads)
         time += workers[t].microseconds / threads;
     }
     printf("%-44s %9.2f us/sample %7.1f GFLOP/s  %5.1f%% of %.1f\n", j->name,
-           time / (double)j->samples, rate, most > 0 ? 100 * rate / most : 0, most);
+           time / (double)j->samples, rate, 100 * rate / most, most);
     fflush(stdout);
     pthread_barrier_destroy(&barrier);
 }

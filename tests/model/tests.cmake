@@ -13,3 +13,6 @@ if(NOT LKS_SANITIZE) # sanitizers make system calls of their own
     set_tests_properties(model/syscalls_${device} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
   endforeach()
 endif()
+
+add_executable(bench_fma_peak ${PROJECT_SOURCE_DIR}/bench/fma_peak.c)
+target_link_libraries(bench_fma_peak PRIVATE lks_flags lockstep_static m)
