@@ -175,17 +175,28 @@ static lks_status read_section(cli_config *config, const char *path, const char 
     return LKS_OK;
 }
 
-lks_status config_read(cli_config *config, const char *path)
+static lks_status read_root(cli_config *config, const char *path, const cli_node *root)
 {
-    const cli_node *root;
-    const lks_status status = tree_read_file(&root, &config->pool, path);
-    if (status != LKS_OK) return status;
     if (node_is_null(root)) return LKS_OK;
     if (root->kind != NODE_MAP)
         return lks_fail(LKS_E_INVALID,
                         "%s:%d: a configuration is a map of sections, such as 'train: {epochs: 3}'",
                         path, root->line);
     return read_section(config, path, "", root);
+}
+
+lks_status config_read(cli_config *config, const char *path)
+{
+    const cli_node *root;
+    const lks_status status = tree_read_file(&root, &config->pool, path);
+    return status == LKS_OK ? read_root(config, path, root) : status;
+}
+
+lks_status config_read_text(cli_config *config, const char *name, const char *text)
+{
+    const cli_node *root;
+    const lks_status status = tree_read_text(&root, &config->pool, name, text);
+    return status == LKS_OK ? read_root(config, name, root) : status;
 }
 
 lks_status config_set(cli_config *config, config_key key, const char *text, const char *where)

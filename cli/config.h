@@ -36,6 +36,8 @@ void config_destroy(cli_config *config); /* NULL is fine */
 
 /* Sets what the file sets. */
 LKS_MUSTUSE lks_status config_read(cli_config *config, const char *path);
+/* The same from text that is called `name` in messages. */
+LKS_MUSTUSE lks_status config_read_text(cli_config *config, const char *name, const char *text);
 /* Sets one key from a flag: `text` is taken as it is, `where` is the flag. */
 LKS_MUSTUSE lks_status config_set(cli_config *config, config_key key, const char *text,
                                   const char *where);

@@ -23,9 +23,15 @@ static lks_status info_config(const cli_args *cli, cli_config *config, cli_sessi
     if (status == LKS_OK) status = session_compile(session, 0);
     if (status == LKS_OK)
         status = lks_model_describe(session->model, LKS_DESCRIBE_LAYERS, print_line, NULL);
-    if (status != LKS_OK || cli->local[LOCAL_MEMORY] == NULL) return status;
-    say("%s", "");
-    return lks_model_describe(session->model, LKS_DESCRIBE_MEMORY, print_line, NULL);
+    if (status == LKS_OK && cli->local[LOCAL_PLAN] != NULL) {
+        say("%s", "");
+        status = lks_model_describe(session->model, LKS_DESCRIBE_PLAN, print_line, NULL);
+    }
+    if (status == LKS_OK && cli->local[LOCAL_MEMORY] != NULL) {
+        say("%s", "");
+        status = lks_model_describe(session->model, LKS_DESCRIBE_MEMORY, print_line, NULL);
+    }
+    return status;
 }
 
 static lks_status print_tensors(lks_context *context, const char *path)
@@ -64,11 +70,39 @@ static void print_history(const lks_run *run)
     }
 }
 
-static void print_run(const lks_run *run, const char *folder)
+/* The hash after the checkpoint's step: a model as it was configured then, with its state. */
+static lks_status find_hash(uint64_t *hash, const lks_run *run, const checkpoint_path *found)
+{
+    cli_config *config;
+    cli_session session = {0};
+    lks_run same = {0};
+    if (run->config == NULL) return lks_fail(LKS_E_STATE, "the checkpoint has no configuration");
+    lks_status status = config_create(&config);
+    if (status != LKS_OK) return status;
+    status = config_read_text(config, found->folder, run->config);
+    if (status == LKS_OK) status = config_resolve(config);
+    if (status == LKS_OK) status = session_open_shape(&session, config);
+    if (status == LKS_OK) status = session_compile(&session, 1);
+    if (status == LKS_OK)
+        status = lks_checkpoint_load(session.context, session.model, &same, found->folder,
+                                     found->step);
+    if (status == LKS_OK) status = lks_model_hash(session.model, hash);
+    lks_run_clear(&same);
+    session_close(&session);
+    config_destroy(config);
+    return status;
+}
+
+static void print_run(const lks_run *run, const checkpoint_path *found)
 {
     char number[TEXT_NUMBER_SIZE];
-    say("checkpoint    %s, step %" PRId64 "%s", folder, run->progress.step,
+    uint64_t hash;
+    say("checkpoint    %s, step %" PRId64 "%s", found->folder, run->progress.step,
         run->finished ? " (finished)" : "");
+    if (find_hash(&hash, run, found) == LKS_OK)
+        say("hash          %016" PRIx64, hash);
+    else
+        say("hash          not known: %s", lks_last_error()->message);
     say("link          %016" PRIx64, run->progress.link);
     say("seed          %" PRIu64, run->seed);
     say("batch size    %" PRId64, run->global_batch);
@@ -103,7 +137,7 @@ static lks_status info_checkpoint(lks_context *context, const char *path)
     if (status == LKS_OK) {
         status = lks_checkpoint_load(context, NULL, &run, found.folder, found.step);
         if (status == LKS_OK) {
-            print_run(&run, found.folder);
+            print_run(&run, &found);
             lks_run_clear(&run);
             say("%s", "");
             status = print_tensors(context, found.tensors);

@@ -125,8 +125,14 @@ typedef struct lks_model_info {
 } lks_model_info;
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
 
-/* Prints, line by line, through `write`: the layers and kernels chosen; or the memory map. */
-typedef enum lks_describe { LKS_DESCRIBE_LAYERS, LKS_DESCRIBE_MEMORY } lks_describe;
+/* Prints, line by line, through `write`: the layers with their sizes; or the memory map; or the
+ * stages: which kernel computes which layers, in which pieces. Lines have 80 columns where names are
+ * short. */
+typedef enum lks_describe {
+    LKS_DESCRIBE_LAYERS,
+    LKS_DESCRIBE_MEMORY,
+    LKS_DESCRIBE_PLAN,
+} lks_describe;
 LKS_API LKS_MUSTUSE lks_status lks_model_describe(const lks_model *model, lks_describe what,
                                                   void (*write)(void *user, const char *line),
                                                   void *user);

@@ -32,43 +32,167 @@ typedef struct sink {
     void *user;
 } sink;
 
-static void stage_line(const lks_model *model, const lki_stage *stage, const sink *to)
+enum { WIDTH = 80, NUMBER_SIZE = 32, LINE_SIZE = 600 };
+
+/* `head`, then words of `text` from its end on, as many as WIDTH holds, and so on below. */
+static void write_wrapped(const sink *to, const char *head, const char *text)
 {
-    const lki_segment *segment = &model->program.segment[stage->segment];
-    char ops[128] = "", attributes[128] = "", shape[64], pieces[32], line[512];
-    size_t used = 0;
-    int64_t parameters = 0;
-    for (int i = 0; i < stage->plan->chain.count && used < sizeof ops; i++)
-        used += (size_t)snprintf(ops + used, sizeof ops - used, "%s%s", i > 0 ? "+" : "",
-                                 lki_op_get(stage->plan->chain.node[i]->op)->name);
-    lki_op_get(stage->head->op)->print(stage->head, attributes, sizeof attributes);
-    for (int i = 0; stage->owner != NULL && i < stage->owner->param_count; i++)
-        parameters += model->weight[stage->weight + i].count;
-    if (segment->slice != 0)
-        snprintf(pieces, sizeof pieces, "slices of %lld", (long long)segment->slice);
-    else
-        snprintf(pieces, sizeof pieces, "whole %s", segment->joint ? "groups" : "shares");
-    snprintf(line, sizeof line, "%-14s %-42s %-12s %9lld  %s, %s%s  %s", stage->head->name, ops,
-             lki_shape_print(&stage->tail->out.shape, shape, sizeof shape), (long long)parameters,
-             stage->plan->needs.algorithm, pieces, stage->by_rows ? ", gradient by rows" : "",
-             attributes);
+    const size_t indent = strlen(head);
+    char line[LINE_SIZE];
+    size_t used = (size_t)snprintf(line, sizeof line, "%s", head);
+    while (*text != '\0') {
+        const size_t word = strcspn(text, " ");
+        if (used > indent && used + 1 + word > WIDTH) {
+            to->write(to->user, line);
+            used = (size_t)snprintf(line, sizeof line, "%*s", (int)indent, "");
+        }
+        if (used + word + 2 > sizeof line) break;
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%.*s",
+                                 used > indent ? " " : "", (int)word, text);
+        text += word + strspn(text + word, " ");
+    }
     to->write(to->user, line);
 }
 
+/* 60000 -> "60,000" */
+static const char *grouped(char text[NUMBER_SIZE], int64_t number)
+{
+    char digits[NUMBER_SIZE];
+    const int length = snprintf(digits, sizeof digits, "%lld", (long long)number);
+    int used = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static const char *grouped_or_dash(char text[NUMBER_SIZE], int64_t number)
+{
+    return number == 0 ? "-" : grouped(text, number);
+}
+
+static int64_t parameters_of(const lki_node *node)
+{
+    int64_t count = 0;
+    for (int i = 0; i < node->param_count; i++) count += lks_shape_elements(&node->param[i].shape);
+    return count;
+}
+
+/* Whether the node is computed by a stage, or is read by one. */
+static bool is_planned(const lki_program *program, const lki_node *node)
+{
+    if (program->activation[node->index] != LKI_NO_VALUE) return true;
+    for (int s = 0; s < program->stages; s++)
+        for (int i = 0; i < program->stage[s].plan->chain.count; i++)
+            if (program->stage[s].plan->chain.node[i] == node) return true;
+    return false;
+}
+
+/* The operation stays whole, so that it can be copied: below the rest where it does not fit. */
+static void write_layer(const sink *to, const char *head, const char *operation)
+{
+    char line[LINE_SIZE + 400];
+    if (strlen(head) + 2 + strlen(operation) <= WIDTH) {
+        snprintf(line, sizeof line, "%s  %s", head, operation);
+    } else {
+        to->write(to->user, head);
+        snprintf(line, sizeof line, "    %s", operation);
+    }
+    to->write(to->user, line);
+}
+
+/* Columns are as wide as what stands in them, so that the operation has room. */
 static void layers(const lks_model *model, const sink *to)
 {
-    char line[256];
-    snprintf(line, sizeof line, "%-14s %-42s %-12s %9s  %s", "name", "operations", "output",
-             "parameters", "kernel");
-    to->write(to->user, line);
-    for (int s = 0; s < model->program.stages; s++) stage_line(model, &model->program.stage[s], to);
+    const lki_program *program = &model->program;
+    char head[LINE_SIZE], line[400], shape[96], parameters[NUMBER_SIZE], work[NUMBER_SIZE];
+    int names = (int)strlen("name"), outputs = (int)strlen("output");
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
+        if (!is_planned(program, node)) continue;
+        const int name = (int)strlen(node->name);
+        const int output = (int)strlen(lki_shape_print(&node->out.shape, shape, sizeof shape));
+        names = name > names ? name : names;
+        outputs = output > outputs ? output : outputs;
+    }
+    snprintf(head, sizeof head, "%-*s  %-*s  %10s  %11s  operation", names, "name", outputs,
+             "output", "parameters", "mult-adds");
+    to->write(to->user, head);
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
+        if (!is_planned(program, node)) continue;
+        snprintf(head, sizeof head, "%-*s  %-*s  %10s  %11s", names, node->name, outputs,
+                 lki_shape_print(&node->out.shape, shape, sizeof shape),
+                 grouped_or_dash(parameters, parameters_of(node)),
+                 grouped_or_dash(work, node->multiply_adds));
+        lks_tensor_line(&node->out, program->max_share, line, sizeof line);
+        write_layer(to, head, line);
+    }
+}
+
+/* What all layers need together. */
+static void totals(const lks_model *model, const sink *to)
+{
+    const lki_program *program = &model->program;
     const lks_model_info info = lks_model_get_info(model);
-    snprintf(line, sizeof line,
-             "%lld parameters, %.2f million multiply-adds a sample, %.1f MB, %d replicas on %d "
-             "workers",
-             (long long)info.parameters, (double)info.multiply_adds * 1e-6,
-             (double)info.memory_bytes * 1e-6, info.replicas, info.workers);
+    size_t bytes = 0, states = 0;
+    int64_t buffers = 0;
+    for (int i = 0; i < model->states; i++) {
+        const lks_state_info *state = &model->state[i].info;
+        if (state->kind == LKS_PARAMETER || state->kind == LKS_BUFFER) bytes += state->bytes;
+        if (state->kind == LKS_BUFFER) buffers += lks_shape_elements(&state->shape);
+        if (state->kind == LKS_OPTIMIZER) states += state->bytes;
+    }
+    const size_t activations = (size_t)model->workers * program->local_bytes + program->kept_bytes;
+    char line[LINE_SIZE], trained[NUMBER_SIZE], all[NUMBER_SIZE], work[NUMBER_SIZE];
+    snprintf(line, sizeof line, "%s parameters to train, %s numbers with running statistics",
+             grouped(trained, info.parameters), grouped(all, info.parameters + buffers));
     to->write(to->user, line);
+    snprintf(line, sizeof line, "%s multiply-adds in a sample's forward pass",
+             grouped(work, info.multiply_adds));
+    to->write(to->user, line);
+    snprintf(line, sizeof line,
+             "%.2f MB parameters, %.2f MB optimizer, %.2f MB activations, %.2f MB in all",
+             1e-6 * (double)bytes, 1e-6 * (double)states, 1e-6 * (double)activations,
+             1e-6 * (double)info.memory_bytes);
+    to->write(to->user, line);
+    snprintf(line, sizeof line, "batches of %lld in %d replicas on %d worker%s",
+             (long long)info.global_batch, info.replicas, info.workers,
+             info.workers == 1 ? "" : "s");
+    to->write(to->user, line);
+}
+
+static void plan_line(const lks_model *model, const lki_stage *stage, const sink *to)
+{
+    const lki_program *program = &model->program;
+    const lki_segment *segment = &program->segment[stage->segment];
+    const lki_needs *needs = &stage->plan->needs;
+    char pieces[32], head[LINE_SIZE], text[LINE_SIZE];
+    if (segment->slice != 0)
+        snprintf(pieces, sizeof pieces, "%lld samples", (long long)segment->slice);
+    else if (segment->joint && program->group > 1)
+        snprintf(pieces, sizeof pieces, "%lld replicas", (long long)program->group);
+    else
+        snprintf(pieces, sizeof pieces, "a replica");
+    snprintf(head, sizeof head, "%5d  %7d  %-11s  %-10s  %7zu  ", (int)(stage - program->stage),
+             stage->segment, pieces,
+             stage->weight < 0 || !stage->backward ? ""
+             : stage->by_rows                      ? "by rows"
+                                                   : "by replica",
+             stage->backward ? needs->saved_bytes : 0);
+    size_t used = (size_t)snprintf(text, sizeof text, "%s",
+                                   needs->algorithm[0] != '\0' ? needs->algorithm : "plain");
+    for (int i = 0; i < stage->plan->chain.count && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s", i > 0 ? "" : ":",
+                                 stage->plan->chain.node[i]->name);
+    write_wrapped(to, head, text);
+}
+
+static void plan(const lks_model *model, const sink *to)
+{
+    to->write(to->user, "stage  segment  at a time    gradient      saved  kernel: layers");
+    for (int s = 0; s < model->program.stages; s++) plan_line(model, &model->program.stage[s], to);
+    to->write(to->user, "saved: bytes of a sample that the kernel keeps from forward for backward");
 }
 
 static const char *place_name(lki_place place)
@@ -135,6 +259,10 @@ lks_status lks_model_describe(const lks_model *model, lks_describe what,
     switch (what) {
     case LKS_DESCRIBE_LAYERS:
         layers(model, &to);
+        totals(model, &to);
+        return LKS_OK;
+    case LKS_DESCRIBE_PLAN:
+        plan(model, &to);
         return LKS_OK;
     case LKS_DESCRIBE_MEMORY:
         memory(model, &to);

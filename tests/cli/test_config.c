@@ -382,8 +382,8 @@ static void layers_begin_where_they_say(void **state)
     expect_ok();
     run("info c.yaml");
     expect_ok();
-    expect_out("15700"); /* c's parameters */
-    expect_out("7850");  /* e's */
+    expect_out("15,700"); /* c's parameters */
+    expect_out("7,850");  /* e's */
 }
 
 static void repeat(FILE *file, const char *text, int count)

@@ -110,23 +110,43 @@ static void missing_data_says_what_gets_it(void **state)
     expect(2, "data.classes is 3, but there are labels up to 9");
 }
 
+/* No line is wider than 80 columns. */
+static void fit_a_terminal(const char *lines)
+{
+    for (const char *line = lines; *line != '\0'; line = strchr(line, '\n') + 1)
+        if (strcspn(line, "\n") > 80) fail_msg("too wide: %.*s", (int)strcspn(line, "\n"), line);
+}
+
 static void info_describes(void **state)
 {
     (void)state;
+    char hash[32], row[64];
     write_text("c.yaml", tiny);
     run("info c.yaml");
     expect_ok();
-    expect_out("fc1");
-    expect_out("12730 parameters");
+    expect_out("\nfc1  ");
+    expect_out("  dense units=16 in=13x784\n");
+    expect_out("\n12,730 parameters to train, 12,730 numbers with running statistics\n"
+               "12,704 multiply-adds in a sample's forward pass\n"
+               "0.05 MB parameters, 0.05 MB optimizer, ");
     assert_null(strstr(last.out, "bytes"));
-    run("info c.yaml --memory");
+    assert_null(strstr(last.out, "stage"));
+    run("info c.yaml --memory --plan --workers 2");
     expect_ok();
     expect_out("bytes");
+    expect_out("\nstage  segment  at a time");
+    expect_out("batches of 50 in 4 replicas on 2 workers\n");
+    fit_a_terminal(last.out);
     run("info '%s'", source("configs/mnist.yaml")); /* also without its files */
     expect(0, "data set 'mnist' is not here; its shape is known");
-    expect_out("1199882 parameters");
+    expect_out("\n1,199,882 parameters to train");
+    expect_out("\nconv1          26x26x32           320      194,688\n"
+               "    conv2d filters=32 kernel=3x3 in=8x28x28x1\n"); /* below: it can be copied */
+    fit_a_terminal(last.out);
 
     run("train c.yaml --save-model --out run");
+    assert_int_equal(last_hash(hash), 20);
+    snprintf(row, sizeof row, "\nhash          %s\n", hash);
     static const char *const names[] = {"run", "run/step-00000020.json",
                                         "run/step-00000020.safetensors"};
     for (size_t i = 0; i < 3; i++) {
@@ -134,6 +154,7 @@ static void info_describes(void **state)
         expect_ok();
         expect_out("checkpoint    run, step 20 (finished)\n");
         expect_out("replicas      4\n");
+        expect_out(row);
         expect_out("  optimizer: {name: sgd, lr: 0.1,");
         expect_out("fc1.weight ");
         expect_out("[16][784]\n");
@@ -141,6 +162,11 @@ static void info_describes(void **state)
     run("info run/step-00000010.json");
     expect_ok();
     expect_out("step 10\n");
+    run("train c.yaml --steps 10");
+    assert_int_equal(last_hash(hash), 10);
+    snprintf(row, sizeof row, "\nhash          %s\n", hash);
+    run("info run/step-00000010.json");
+    expect_out(row);
     run("info mlp.safetensors");
     expect_ok();
     expect_out("4 tensors, 12730 numbers\n");

@@ -25,6 +25,10 @@ int main(int argc, char **argv)
     if (write(-1, "steps begin", 11) >= 0) return 2; /* fails, and is seen */
     for (int i = 0; i < STEPS; i++) LKT_OK(lks_model_step(model, &batch, 0.1, NULL));
     if (write(-1, "steps end", 9) >= 0) return 2;
+    LKT_OK(lks_profile_start(model));
+    if (write(-1, "profiled steps begin", 20) >= 0) return 2;
+    for (int i = 0; i < STEPS; i++) LKT_OK(lks_model_step(model, &batch, 0.1, NULL));
+    if (write(-1, "profiled steps end", 18) >= 0) return 2;
     lks_model_destroy(model);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
