@@ -4,7 +4,8 @@
 
 ok serves ROOT; norange does so without ranges; cut closes after a part; slow takes a few seconds;
 wrong sends zeros; long sends too much; page sends a page of its own; missing is 404; broken is 500;
-redirect leads to ok, loop to itself; half sends the first half and waits; mute sends nothing. Requests for
+redirect leads to ok, loop to itself; half sends the first half and waits; mute sends nothing; held
+waits until there is a file `go` beside LOG. Requests for
 another host (as a proxy gets them) are served alike.
 """
 
@@ -15,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 ROOT, LOG = sys.argv[1:3]
+GO = os.path.join(os.path.dirname(LOG), "go")
 SIZES = {"train-images-idx3-ubyte.gz": 9912422, "train-labels-idx1-ubyte.gz": 28881,
          "t10k-images-idx3-ubyte.gz": 1648877, "t10k-labels-idx1-ubyte.gz": 4542}
 PART, PIECE, FOREVER = 4 << 20, 1 << 16, 600
@@ -59,6 +61,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(rest[at:at + PIECE])
                 time.sleep(0.02)
         else:
+            while kind == "held" and not os.path.exists(GO):
+                time.sleep(0.01)
             self.wfile.write(rest)
 
     def do_GET(self):

@@ -275,16 +275,19 @@ static void two_at_once_get_it_once(void **state)
 {
     (void)state;
     need_real_files();
-    last.code = shell(":; '%s' data mnist --out d%s >one.txt 2>err.txt & "
-                      "'%s' data mnist --out d%s >two.txt 2>>err.txt; "
-                      "second=$?; wait $! && exit $second",
-                      program(), from("slow"), program(), from("slow"));
+    /* The second starts while the first is held in a download, and lets it go by waiting. */
+    last.code = shell(":; '%s' data mnist --out d%s >one.txt 2>>err.txt & first=$!; "
+                      "until [ -s server.log ]; do sleep 0.01; done; "
+                      "'%s' data mnist --out d%s >two.txt 2>>err.txt & second=$!; "
+                      "until grep -q waiting err.txt; do sleep 0.01; done; "
+                      "touch go; wait $first && wait $second",
+                      program(), from("held"), program(), from("held"));
     shell("cat one.txt two.txt >out.txt");
     read_text(last.out, "out.txt");
     read_text(last.err, "err.txt");
     expect_complete();
     expect(0, "another process gets files into d; waiting for it\n");
-    assert_int_equal(count(log_of_server(), "/slow/"), 4);
+    assert_int_equal(count(log_of_server(), "/held/"), 4);
     assert_int_equal(count(last.out, "bytes, as published"), 4);
     assert_int_equal(count(last.out, "there already, as published"), 4);
 }
