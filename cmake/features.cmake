@@ -15,6 +15,7 @@ endforeach()
 option(LKS_WERROR "Warnings are errors" OFF)
 option(LKS_TESTS "Build the tests (needs cmocka)" ON)
 set(LKS_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+option(LKS_FUZZ "Build the fuzz targets for libFuzzer (needs clang)" OFF)
 
 set_property(GLOBAL PROPERTY LKS_SUMMARY "")
 function(lks_note name text)

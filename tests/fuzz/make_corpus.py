@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Writes the first inputs of the fuzz targets, one folder for each, into a folder.
+
+  make_corpus.py tests/fuzz/corpus
+
+What fuzzing found later lies beside them: files that this script does not know stay.
+"""
+import gzip
+import json
+import struct
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+folder = Path(sys.argv[1])
+
+
+def write(target, name, data):
+    path = folder / target / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def idx(dims, kind=8):
+    count = 1
+    for d in dims:
+        count *= d
+    return (struct.pack(">BBBB", 0, 0, kind, len(dims)) + struct.pack(f">{len(dims)}I", *dims)
+            + bytes(i * 7 % 10 for i in range(count)))
+
+
+def pair(classes, labels, images):
+    return bytes([classes, labels is not None, len(labels or b"")]) + (labels or b"") + images
+
+
+write("idx", "labelled", pair(10, idx([3]), idx([3, 2, 2])))
+write("idx", "counted", pair(0, idx([3]), idx([3, 2, 2])))
+write("idx", "unlabelled", pair(10, None, idx([2, 3, 4])))
+write("idx", "channels", pair(10, idx([2]), idx([2, 2, 3, 3])))
+write("idx", "rows", pair(10, idx([4]), idx([4, 5])))
+write("idx", "other_count", pair(10, idx([4]), idx([3, 2, 2])))
+write("idx", "label_too_large", pair(2, idx([3]), idx([3, 2, 2])))
+write("idx", "packed", pair(10, gzip.compress(idx([3]), mtime=0), gzip.compress(idx([3, 2, 2]), mtime=0)))
+write("idx", "floats", pair(10, idx([3]), idx([3, 2], kind=13)))
+write("idx", "truncated", pair(10, idx([3]), idx([3, 2, 2])[:-3]))
+write("idx", "huge", pair(10, None, struct.pack(">BBBBIII", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1)))
+
+PACKED = gzip.compress(b"some text, some text, some other text", mtime=0)
+write("gzip", "one", b"\0" + PACKED)
+write("gzip", "two", b"\0" + PACKED + PACKED)
+write("gzip", "followed", b"\0" + PACKED + b"rest")
+write("gzip", "truncated", b"\0" + PACKED[:-5])
+write("gzip", "damaged", b"\0" + PACKED[:15] + b"\xff" + PACKED[16:])
+write("gzip", "empty", b"\0" + gzip.compress(b"", mtime=0))
+write("gzip", "stored", b"\0" + gzip.compress(bytes(range(64)), 0, mtime=0))
+write("gzip", "named", b"\0" + PACKED[:3] + b"\x08" + PACKED[4:10] + b"name\0" + PACKED[10:])
+write("gzip", "back_1", b"\1" + b"to be packed, to be packed")
+write("gzip", "back_3", b"\2" + bytes(range(256)))
+
+
+def tensors(header, data):
+    text = header if isinstance(header, str) else json.dumps(header, separators=(",", ":"))
+    return struct.pack("<Q", len(text)) + text.encode() + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+write("tensor_file", "one", tensors({"a": tensor("F32", [2], 0, 8)}, bytes(8)))
+write("tensor_file", "types", tensors(
+    {"__metadata__": {"format": "pt"}, "n": tensor("I64", [], 0, 8), "w": tensor("F32", [2, 1], 8, 16),
+     "i": tensor("I32", [1], 16, 20), "b": tensor("U8", [3], 20, 23)}, bytes(range(23))))
+write("tensor_file", "not_aligned", tensors(
+    {"b": tensor("F32", [2], 1, 9), "a": tensor("U8", [1], 0, 1)}, bytes(9)))
+write("tensor_file", "none", tensors("{}", b""))
+write("tensor_file", "empty_tensor", tensors({"e": tensor("F32", [0, 7], 0, 0)}, b""))
+write("tensor_file", "overlap", tensors(
+    {"a": tensor("U8", [3], 0, 3), "b": tensor("U8", [3], 2, 5)}, bytes(5)))
+write("tensor_file", "hole", tensors({"a": tensor("U8", [3], 1, 4)}, bytes(4)))
+write("tensor_file", "half", tensors({"a": tensor("F16", [2], 0, 4)}, bytes(4)))
+write("tensor_file", "claim", struct.pack("<Q", 2**63) + b"{}")
+write("tensor_file", "overflow", tensors({"a": tensor("U8", [2**62, 2**62], 0, 0)}, b""))
+
+METRICS = {"samples": 60, "correct": 51, "not_finite": 0,
+           "loss_sum": ["0000000000000011", "8000000000000000"]}
+RECORD = {
+    "lockstep_checkpoint": 1, "version": "0.1.0", "build": "", "step": 8,
+    "link": "0123456789abcdef", "seed": "0000000000000003", "global_batch": 15, "replicas": 3,
+    "hash_every": 4, "data_hash": "00000000000000ff", "fingerprint": "avx2", "config": "{}",
+    "so_far": METRICS, "so_far_seconds": 0.25, "best_loss": None, "best_step": -1, "bad_epochs": 0,
+    "finished": True,
+    "history": [{"epoch": 1, "train": METRICS, "valid": METRICS, "test": METRICS,
+                 "learning_rate": 0.01, "seconds": 1.5}],
+    "tensors": {"file": "step-00000008.safetensors", "bytes": 100, "checksum": "00000000000000aa"},
+}
+
+
+def record(**changes):
+    return b"\1" + json.dumps({**RECORD, **changes}, separators=(",", ":")).encode()[:-1]
+
+
+write("run", "whole", record())
+write("run", "no_config", record(config=None))
+write("run", "no_history", record(history=[]))
+write("run", "negative", record(step=-1))
+write("run", "newer", record(lockstep_checkpoint=2, version="9.0"))
+write("run", "large", record(step=2**63 - 1, best_loss=1e308, so_far_seconds=5e-324))
+write("run", "not_hex", record(link="0123456789ABCDEF"))
+write("run", "unsealed", b"\0" + json.dumps(RECORD).encode())
+write("run", "not_json", b"\1{\"lockstep_checkpoint\": 1, \"step\"")
+
+for path in sorted((ROOT / "configs").glob("*.yaml")):
+    write("config", path.stem, path.read_bytes())
+write("config", "layers", """model:
+  name: net
+  layers:
+    - normalize: {mean: 0.5, std: [0.25]}
+    - conv2d: {filters: 8, kernel: [3, 3], stride: 2, padding: 1, groups: 1, bias: false, name: c}
+    - batch_norm: {momentum: 0.2, epsilon: 1.0e-3}
+    - relu: {name: r}
+    - conv2d: {filters: 8, kernel: 1, weight_init: kaiming_normal, weight_fan_out: true}
+    - add: {with: r}
+    - max_pool: 2
+    - avg_pool: {kernel: 2, stride: 1, padding: 1}
+    - dropout: 0.5
+    - global_avg_pool
+    - flatten
+    - dense: {units: 10, bias_init: uniform, bias_scale: 0.1}
+    - log_softmax
+""")
+write("config", "huge", "model: {layers: [{conv2d: {filters: 9223372036854775807, kernel: 3}}, flatten, "
+      "{dense: 4611686018427387904}]}\n")
+write("config", "anchors", "x-a: &a {batch_size: 32, seed: 1}\ntrain: {<<: *a, epochs: 2}\nmodel.name: mlp\n")
+write("config", "wrong", "model: {name: mlp}\noptimiser: {lr: 0.1}\n")
+write("config", "every", """data: {name: digits, classes: 10, samples: 9, test_samples: 9, seed: 1, mean: [1, 2], std: 3,
+  shuffle: no, drop_last: yes, threads: 0, ahead: 1}
+model: {name: mlp, hidden: [3, 2], dropout: 0.5, init: a.safetensors, save: true}
+loss: {name: cross_entropy, label_smoothing: 0.1}
+train: {epochs: 2, batch_size: 6, test_batch_size: 7, replicas: 3, accumulate: 2, workers: 1, seed: 4,
+  device: ref, hash_every: 5, dry_run: true}
+optimizer: {name: adam, lr: 0.1, betas: [0.9, 0.99], eps: 1e-8, weight_decay: 0.1}
+schedule: {name: cosine, warmup_steps: 3, final_lr: 0.01, length: 4, per_step: true}
+validation: {fraction: 0.1, patience: 2, every_epochs: 1}
+checkpoint: {path: out, every_steps: 1, every_epochs: 0, keep: 0, resume: true}
+log: {interval: 1, format: json, quiet: true, record: run.json}
+""")
+
+write("yaml", "flow", "{a: [1, 2.5, true, null, 'text', \"q\\n\"], b: {c: ~}}")
+write("yaml", "block", "a:\n  - 1\n  - - 2\n    - 3\nb: |\n  lines\n  of text\nc: >-\n  folded\n  text\n")
+write("yaml", "merge", "x: &x {a: 1}\ny: &y {b: 2}\nz: {<<: [*x, *y], a: 3}\n")
+write("yaml", "alias", "- &a [1, 2]\n- *a\n- *a\n")
+write("yaml", "bomb", "- &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"- &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in zip("abcdef", "bcdefg")))
+write("yaml", "deep", "[" * 40)
+write("yaml", "tags", "a: !!str 1\nb: !!int 2\nc: !other 3\n")
+write("yaml", "twice", "a: 1\na: 2\n")
+write("yaml", "documents", "a: 1\n---\nb: 2\n")
+write("yaml", "empty", "")
+write("yaml", "wide", "\ufeffa: \u00fc\n".encode("utf-16"))
+write("yaml", "bad_bytes", b"a: \xff\xfe\n")
+
+for name, words in {
+    "train": ["train", "c.yaml", "--lr", "0.1", "--epochs=3", "--workers", "2", "--resume", "--out", "a b"],
+    "set": ["train", "--set", "optimizer.lr=0.1", "c.yaml", "--set", "model.layers=[flatten, dense: 10]"],
+    "verify": ["verify", "c.yaml", "--workers", "1,2,3"],
+    "predict": ["predict", "c.yaml", "--init", "w.safetensors", "--images", "x", "--count", "3"],
+    "help": ["help", "train"], "help_option": ["info", "--help"], "nothing": [""],
+    "data": ["data", "digits", "--out", "it's", "--seed", "1"],
+    "compare": ["compare", "a", "b"], "version": ["--version"], "unknown": ["trian", "c.yaml"],
+    "unknown_option": ["train", "c.yaml", "--epoch", "1"], "no_value": ["train", "c.yaml", "--lr"],
+    "ambiguous": ["train", "--s", "1"], "value": ["train", "c.yaml", "--resume=yes"],
+    "end": ["compare", "--", "--a", "-b"],
+}.items():
+    write("options", name, "\n".join(words))

@@ -1,0 +1,86 @@
+/*
+ * What a network answers, for other programs to compare with.
+ *   lkt_logits CONFIG WEIGHTS IMAGES OUT
+ * Builds the network of a configuration, loads a safetensors file, and writes the output for each
+ * image of an IDX file as little-endian float32.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <lockstep/lockstep.h>
+
+#include "config.h"
+#include "network.h"
+#include "say.h"
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        const lks_status status_ = (call);                                                         \
+        if (status_ != LKS_OK) return status_;                                                     \
+    } while (0)
+
+typedef struct parts { /* main() destroys what is made */
+    cli_config *config;
+    lks_context *context;
+    lks_dataset *images;
+    lks_graph *graph;
+    lks_model *model;
+    uint8_t *pixels;
+    float *output;
+} parts;
+
+static lks_status read_images(parts *p, const lks_dataset_info *info)
+{
+    const size_t bytes = (size_t)lks_shape_elements(&info->shape);
+    int32_t none;
+    p->pixels = malloc((size_t)info->samples * bytes);
+    if (p->pixels == NULL) return lks_fail(LKS_E_NOMEM, "no memory for the images");
+    for (int64_t i = 0; i < info->samples; i++)
+        TRY(lks_dataset_read(p->images, i, p->pixels + (size_t)i * bytes, &none));
+    return LKS_OK;
+}
+
+static lks_status run(parts *p, char **argv)
+{
+    cli_network network;
+    TRY(config_create(&p->config));
+    TRY(config_read(p->config, argv[1]));
+    TRY(config_resolve(p->config));
+    TRY(lks_context_create(&p->context, NULL));
+    TRY(lks_dataset_open_idx(&p->images, p->context, argv[3], NULL, 10));
+    const lks_dataset_info info = lks_dataset_get_info(p->images);
+    TRY(read_images(p, &info));
+    TRY(lks_graph_create(&p->graph, p->context));
+    TRY(network_build(&network, p->config, p->graph, &info));
+    TRY(lks_model_compile(&p->model, p->graph,
+                          &(lks_model_opts){.loss = network.loss,
+                                            .output = network.output,
+                                            .global_batch = 16,
+                                            .optim = lks_sgd(0)}));
+    TRY(lks_weights_load(p->model, argv[2]));
+    const lks_shape shape = lks_tensor_shape(network.output);
+    const size_t count = (size_t)(info.samples * lks_shape_elements(&shape));
+    p->output = malloc(count * sizeof *p->output);
+    if (p->output == NULL) return lks_fail(LKS_E_NOMEM, "no memory for the output");
+    TRY(lks_model_predict(p->model, p->pixels, info.samples, p->output));
+    FILE *file = fopen(argv[4], "wb");
+    const bool good = file != NULL && fwrite(p->output, sizeof *p->output, count, file) == count;
+    if (file == NULL || fclose(file) != 0 || !good)
+        return lks_fail(LKS_E_IO, "%s cannot be written", argv[4]);
+    return LKS_OK;
+}
+
+int main(int argc, char **argv)
+{
+    parts p = {0};
+    const lks_status status = argc == 5 ? run(&p, argv) : lks_fail(LKS_E_INVALID, "four operands");
+    if (status != LKS_OK) say_error("%s", lks_last_error()->message);
+    lks_model_destroy(p.model);
+    lks_graph_destroy(p.graph);
+    lks_dataset_destroy(p.images);
+    lks_context_destroy(p.context);
+    config_destroy(p.config);
+    free(p.pixels);
+    free(p.output);
+    return status == LKS_OK ? 0 : 1;
+}
