@@ -273,9 +273,76 @@ static void fused_kernels_agree_with_the_chain(void **state)
     }
 }
 
+/* A pattern's chain on an image of ones with weights of 1/8, without padding: all that the
+ * convolution gives is one positive number, so every window of max_pool has nothing but ties. False:
+ * the pattern has no max_pool, or it does not fit. */
+static bool chain_of_ties(const lki_pattern *pattern, lkt_random *random, lkt_case *c)
+{
+    bool pools = false;
+    for (int i = 0; i < pattern->count; i++) pools |= pattern->op[i] == LKI_OP_MAX_POOL;
+    if (!pools || pattern->op[0] != LKI_OP_CONV2D) return false;
+
+    lkt_case_begin(c);
+    lks_tensor *x = lks_input(c->graph, &(lks_input_opts){.shape = LKS_SHAPE(9, 11, 16)});
+    x = lks_conv2d(c->graph, x, &(lks_conv2d_opts){.filters = 32, .kernel = {2, 3}});
+    lks_tensor *first = x;
+    for (int i = 1; i < pattern->count; i++) {
+        if (pattern->op[i] == LKI_OP_MAX_POOL)
+            x = lks_max_pool(c->graph, x, &(lks_pool_opts){.kernel = {2, 2}});
+        else if (pattern->op[i] == LKI_OP_DROPOUT)
+            x = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = 0.0f});
+        else
+            x = lkt_random_op(c->graph, pattern->op[i], x, true, random);
+    }
+    lkt_case_end(c, first, x, 2, LKT_EXACT, random);
+    for (int64_t i = 0; i < lkt_in_elements(c, 0); i++) ((float *)c->in[0])[i] = 1.0f;
+    for (int64_t i = 0; i < lkt_param_elements(c, 0); i++) c->param[0][i] = 0.125f;
+    if (pattern->fits == NULL || pattern->fits(&c->chain)) return true;
+    lkt_case_free(c);
+    return false;
+}
+
+/* Every pooled gradient goes through the convolution's output at the first pixel of its window, and
+ * from there to the 2 x 3 pixels below it. Sums are exact. */
+static void ties_go_to_the_first(void **state)
+{
+    enum { ROWS = 9, COLUMNS = 11, CHANNELS = 16, FILTERS = 32, POOLED = 4 * 4 };
+    lkt_random random = lkt_random_make("ties_go_to_the_first", 61);
+    int chains = 0, patterns = 0;
+
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        for (int p = 0; p < lki_backends[b]->pattern_count; p++) {
+            const lki_pattern *pattern = &lki_backends[b]->patterns[p];
+            lkt_result found;
+            lkt_case c;
+
+            patterns++;
+            if (!chain_of_ties(pattern, &random, &c)) continue;
+            chains++;
+            const bool flat = lks_tensor_shape(&lkt_last(&c)->out).ndim == 1;
+            float expected[2 * ROWS * COLUMNS] = {0};
+            for (int i = 0; i < 2 * POOLED * FILTERS; i++) {
+                const int n = i / (POOLED * FILTERS), inside = i % (POOLED * FILTERS);
+                const int at = flat ? inside % POOLED : inside / FILTERS;
+
+                for (int k = 0; k < 6; k++)
+                    expected[(n * ROWS + at / 4 * 2 + k / 3) * COLUMNS + at % 4 * 2 + k % 3] +=
+                        0.125f * c.d_out[i];
+            }
+            lkt_run(&c, lki_backends[b], pattern->kernel, NULL, &found);
+            for (int64_t i = 0; i < lkt_in_elements(&c, 0); i++)
+                assert_true(found.d_in[0][i] == expected[i / CHANNELS]);
+            lkt_case_free(&c);
+        }
+    }
+    assert_true(chains > 0 || patterns == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ties_go_to_the_first),
         cmocka_unit_test(fused_kernels_agree_with_the_chain),
     };
 
