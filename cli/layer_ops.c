@@ -200,6 +200,11 @@ static lks_tensor *build_sigmoid(const layer *l)
     return lks_sigmoid(l->graph, l->x);
 }
 
+static lks_tensor *build_softplus(const layer *l)
+{
+    return lks_softplus(l->graph, l->x);
+}
+
 static lks_tensor *build_scale(const layer *l)
 {
     const lks_scale_opts opts = {.name = layer_own_name(l),
@@ -257,6 +262,7 @@ const layer_op layer_ops[] = {
     {"silu", ANY, build_silu},
     {"tanh", ANY, build_tanh},
     {"sigmoid", ANY, build_sigmoid},
+    {"softplus", ANY, build_softplus},
     {"scale", "factor! " ANY, build_scale},
     {"add", "with! " ANY, build_add},
     {"mul", "with! " ANY, build_mul},

@@ -424,6 +424,7 @@ static void pair(lki_trial *c, bool backward, lki_bounds *out)
 /*
  * Activations. With s(x) = 1/(1 + exp(-x)), its error 6u (both s and 1 - s = s(-x)), and u for ref:
  *   sigmoid     y: 7u |y|. From its own y, y (1 - y) errs by 6u y |1 - 2y| + 4u y (1 - y)
+ *   softplus    y: 8u y, y' = s(x): 8u s(x)
  *   tanh        y: 5u |y|. From its own y, 1 - y^2 errs by 9u y^2 + 4u
  *   x s(a)      (silu: a = x; gelu's tanh form) a errs by 6u, so that s(a) errs by
  *               e = (6 + 6 |a| s(-a)) u; y: |y| (e + 2u)
@@ -474,6 +475,8 @@ static errors activation_errors(const lki_node *node, double x)
 
         return (errors){7.0 * U * y, U * (6.0 * y * fabs(rest - y) + 4.0 * y * rest)};
     }
+    if (node->op == LKI_OP_SOFTPLUS)
+        return (errors){8.0 * U * (fmax(x, 0.0) + log1p(exp(-fabs(x)))), 8.0 * U * logistic(x)};
     if (node->op == LKI_OP_TANH) {
         const double y = tanh(x);
 
@@ -529,6 +532,7 @@ static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_resu
     case LKI_OP_SILU:
     case LKI_OP_TANH:
     case LKI_OP_SIGMOID:
+    case LKI_OP_SOFTPLUS:
         activation(c, backward, out);
         return LKS_OK;
     case LKI_OP_NORMALIZE:

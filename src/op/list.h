@@ -19,6 +19,7 @@
     X(SILU, silu)                                                                                  \
     X(TANH, tanh)                                                                                  \
     X(SIGMOID, sigmoid)                                                                            \
+    X(SOFTPLUS, softplus)                                                                          \
     X(SCALE, scale)                                                                                \
     X(ADD, add)                                                                                    \
     X(MUL, mul)                                                                                    \

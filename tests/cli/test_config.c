@@ -301,6 +301,7 @@ static void every_layer_is_built(void **state)
                "  - gelu: {form: tanh, from: branch}\n"
                "  - tanh\n"
                "  - mul: {with: gated}\n"
+               "  - softplus\n"
                "  - max_pool: 2\n"
                "  - avg_pool: {kernel: 3, stride: 1, padding: 1}\n"
                "  - dropout: 0.1\n"

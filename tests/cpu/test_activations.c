@@ -59,6 +59,10 @@ static exact exact_of(lki_activation id, double x)
                        0}; /* the slope is formed from y, and tested there */
     case LKI_SIGMOID:
         return (exact){y, 6 * y, y * rest, 0};
+    case LKI_SOFTPLUS: {
+        const double value = fmax(x, 0) + log1p(exp(-fabs(x)));
+        return (exact){value, 7 * value, y, 6 * y};
+    }
     default:
         return (exact){x > 0 ? x : (double)0.3f * x, fabs(x), x > 0 ? 1 : (double)0.3f, 0};
     }
@@ -69,9 +73,13 @@ static bool from_output(lki_activation id)
     return id == LKI_TANH || id == LKI_SIGMOID || id == LKI_LEAKY_RELU;
 }
 
-static const char *const NAMES[] = {
-    [LKI_GELU] = "gelu", [LKI_GELU_TANH] = "gelu, tanh form", [LKI_SILU] = "silu",
-    [LKI_TANH] = "tanh", [LKI_SIGMOID] = "sigmoid",           [LKI_LEAKY_RELU] = "leaky_relu"};
+static const char *const NAMES[] = {[LKI_GELU] = "gelu",
+                                    [LKI_GELU_TANH] = "gelu, tanh form",
+                                    [LKI_SILU] = "silu",
+                                    [LKI_TANH] = "tanh",
+                                    [LKI_SIGMOID] = "sigmoid",
+                                    [LKI_SOFTPLUS] = "softplus",
+                                    [LKI_LEAKY_RELU] = "leaky_relu"};
 
 /* Denormals and e^x below e^-87 count as 0; the latter times at most 87^3 or so. */
 static const double CUT = 0x1p-105;

@@ -270,13 +270,13 @@ static void relu_of_nan_is_zero(void **state)
 static void activations_at_the_ends(void **state)
 {
     static const float big[] = {20.0f, 88.0f, 104.0f, 1e4f, 1e19f, FLT_MAX};
-    static const lki_op_id ops[] = {LKI_OP_GELU, LKI_OP_GELU, LKI_OP_SILU, LKI_OP_TANH,
-                                    LKI_OP_SIGMOID};
+    static const lki_op_id ops[] = {LKI_OP_GELU, LKI_OP_GELU,    LKI_OP_SILU,
+                                    LKI_OP_TANH, LKI_OP_SIGMOID, LKI_OP_SOFTPLUS};
     lkt_random random = lkt_random_make("activations_at_the_ends", 5);
 
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        for (int k = 0; k < 5; k++) {
+        for (int k = 0; k < 6; k++) {
             const double lower = k == 3 ? -1.0 : 0.0;
             lkt_result found;
             lkt_case c;
@@ -285,8 +285,9 @@ static void activations_at_the_ends(void **state)
             lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(13)});
             lks_tensor *y = k == 2   ? lks_silu(c.graph, x)
                             : k == 3 ? lks_tanh(c.graph, x)
-                            : k == 4
-                                ? lks_sigmoid(c.graph, x)
+                            : k == 4 ? lks_sigmoid(c.graph, x)
+                            : k == 5
+                                ? lks_softplus(c.graph, x)
                                 : lks_gelu(c.graph, x, &(lks_gelu_opts){.form = (lks_gelu_form)k});
             assert_int_equal(y->node->op, ops[k]);
             lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
@@ -296,7 +297,8 @@ static void activations_at_the_ends(void **state)
             for (int i = 0; i < 13; i++) c.d_out[i] = 1.0f;
             lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
             for (int i = 0; i < 6; i++) {
-                const double upper = k < 3 ? (double)big[i] : 1.0, slope = k < 3 ? 1.0 : 0.0;
+                const bool bounded = k == 3 || k == 4;
+                const double upper = bounded ? 1.0 : (double)big[i], slope = bounded ? 0.0 : 1.0;
 
                 /* 20 exp(-20) is the most that is left of the function and the derivative. */
                 assert_true(fabs((double)found.out[2 * i] / upper - 1.0) <= 1e-7);

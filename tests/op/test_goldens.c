@@ -146,6 +146,7 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
         return lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = number(test, "slope")});
     if (strcmp(op, "gelu") == 0) return build_gelu(g, x, test);
     if (strcmp(op, "silu") == 0) return lks_silu(g, x);
+    if (strcmp(op, "softplus") == 0) return lks_softplus(g, x);
     if (strcmp(op, "tanh") == 0) return lks_tanh(g, x);
     if (strcmp(op, "sigmoid") == 0) return lks_sigmoid(g, x);
     if (strcmp(op, "scale") == 0)

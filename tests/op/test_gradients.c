@@ -100,6 +100,7 @@ static const method methods[] = {
     {LKI_OP_SILU, LKT_SPACED, 0x1p-6f, 0x1p-24},
     {LKI_OP_TANH, LKT_SPACED, 0x1p-6f, 0x1p-24},
     {LKI_OP_SIGMOID, LKT_SPACED, 0x1p-6f, 0x1p-24},
+    {LKI_OP_SOFTPLUS, LKT_SPACED, 0x1p-6f, 0x1p-24},
     {LKI_OP_SCALE, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_ADD, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_MUL, LKT_RANDOM, 0.5f, 0x1p-24},

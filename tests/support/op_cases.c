@@ -233,6 +233,8 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         return lks_tanh(graph, x);
     case LKI_OP_SIGMOID:
         return lks_sigmoid(graph, x);
+    case LKI_OP_SOFTPLUS:
+        return lks_softplus(graph, x);
     case LKI_OP_SCALE:
         return lks_scale(graph, x, &(lks_scale_opts){.factor = -constant(exact, random)});
     case LKI_OP_ADD:

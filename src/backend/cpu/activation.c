@@ -1,4 +1,4 @@
-/* gelu, silu, tanh, sigmoid, leaky_relu. */
+/* gelu, silu, tanh, sigmoid, softplus, leaky_relu. */
 #include "backend/cpu/cpu.h"
 
 typedef struct activation_plan {
@@ -23,6 +23,7 @@ static lks_status plan_activation(lki_plan *plan)
         id = ((const lks_gelu_opts *)node->attr)->form == LKS_GELU_TANH ? LKI_GELU_TANH : LKI_GELU;
     if (node->op == LKI_OP_TANH) id = LKI_TANH;
     if (node->op == LKI_OP_SIGMOID) id = LKI_SIGMOID;
+    if (node->op == LKI_OP_SOFTPLUS) id = LKI_SOFTPLUS;
     if (node->op == LKI_OP_LEAKY_RELU) {
         id = LKI_LEAKY_RELU;
         p->constant = ((const lks_leaky_relu_opts *)node->attr)->slope;
@@ -63,4 +64,5 @@ KERNEL(gelu);
 KERNEL(silu);
 KERNEL(tanh);
 KERNEL(sigmoid);
+KERNEL(softplus);
 KERNEL(leaky_relu);

@@ -101,6 +101,7 @@ static const lki_kernel *const kernels[LKI_OP_COUNT] = {
     [LKI_OP_SILU] = &lki_cpu_silu,
     [LKI_OP_TANH] = &lki_cpu_tanh,
     [LKI_OP_SIGMOID] = &lki_cpu_sigmoid,
+    [LKI_OP_SOFTPLUS] = &lki_cpu_softplus,
     [LKI_OP_SCALE] = &lki_cpu_scale,
     [LKI_OP_ADD] = &lki_cpu_add,
     [LKI_OP_MUL] = &lki_cpu_mul,

@@ -39,7 +39,7 @@ extern const lki_kernel lki_cpu_add, lki_cpu_avg_pool, lki_cpu_batch_norm, lki_c
     lki_cpu_conv2d, lki_cpu_cross_entropy, lki_cpu_dense, lki_cpu_dropout, lki_cpu_flatten,
     lki_cpu_gelu, lki_cpu_global_avg_pool, lki_cpu_layer_norm, lki_cpu_leaky_relu,
     lki_cpu_log_softmax, lki_cpu_max_pool, lki_cpu_mse, lki_cpu_mul, lki_cpu_nll, lki_cpu_normalize,
-    lki_cpu_relu, lki_cpu_scale, lki_cpu_sigmoid, lki_cpu_silu, lki_cpu_tanh;
+    lki_cpu_relu, lki_cpu_scale, lki_cpu_sigmoid, lki_cpu_silu, lki_cpu_softplus, lki_cpu_tanh;
 
 extern const lki_kernel lki_cpu_conv_block;
 bool lki_cpu_conv_block_fits(const lki_chain *chain);

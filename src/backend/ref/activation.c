@@ -1,4 +1,4 @@
-/* gelu, silu, tanh, sigmoid, leaky_relu, scale: y = f(x) for each element. Backward forms f'(x) from
+/* gelu, silu, tanh, sigmoid, softplus, leaky_relu, scale: y = f(x) for each element. Backward forms f'(x) from
  * x, so that a gradient has one rounding. */
 #include "backend/ref/kernels.h"
 
@@ -15,6 +15,22 @@ static double sigmoid(const lki_node *node, double x)
 static double sigmoid_slope(const lki_node *node, double x)
 {
     return sigmoid(node, x) * sigmoid(node, -x);
+}
+
+/* log(1 + z) for 0 <= z <= 1: where 1 + z rounds, the quotient takes that out of the logarithm (D.
+ * Goldberg: "What every computer scientist should know about floating-point arithmetic", theorem 4). */
+static double log_of_one_more(double z)
+{
+    const double sum = 1.0 + z;
+
+    return sum == 1.0 ? z : z * (lki_log(sum) / (sum - 1.0));
+}
+
+/* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)) */
+static double softplus(const lki_node *node, double x)
+{
+    (void)node;
+    return (x > 0.0 ? x : 0.0) + log_of_one_more(lki_exp(x > 0.0 ? -x : x));
 }
 
 static double hyperbolic(const lki_node *node, double x)
@@ -104,6 +120,7 @@ static const struct {
     [LKI_OP_SILU] = {silu, silu_slope},
     [LKI_OP_TANH] = {hyperbolic, hyperbolic_slope},
     [LKI_OP_SIGMOID] = {sigmoid, sigmoid_slope},
+    [LKI_OP_SOFTPLUS] = {softplus, sigmoid},
     [LKI_OP_SCALE] = {scale, scale_slope},
 };
 
@@ -149,4 +166,5 @@ KERNEL(gelu);
 KERNEL(silu);
 KERNEL(tanh);
 KERNEL(sigmoid);
+KERNEL(softplus);
 KERNEL(scale);

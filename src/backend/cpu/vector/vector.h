@@ -38,6 +38,7 @@ typedef enum lki_activation {
     LKI_SILU,
     LKI_TANH,
     LKI_SIGMOID,
+    LKI_SOFTPLUS,
     LKI_LEAKY_RELU,
     LKI_ACTIVATIONS
 } lki_activation;

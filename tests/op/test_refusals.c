@@ -1,0 +1,267 @@
+/* The sentence of every refusal of an operation. */
+#include <math.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "core/graph.h"
+#include "support/test.h"
+
+static lks_context *context;
+
+static int set_up(void **state)
+{
+    (void)state;
+    LKT_OK(lks_context_create(&context, NULL));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lks_context_destroy(context);
+    return 0;
+}
+
+/* Each refusal: what is built, on which input, and the sentence. */
+typedef struct refusal {
+    lks_tensor *(*build)(lks_graph *g, lks_tensor *x);
+    lks_shape in;
+    lks_dtype dtype;
+    lks_status status;
+    const char *part;
+} refusal;
+
+#define BUILDER(name, expression)                                                                  \
+    static lks_tensor *name(lks_graph *g, lks_tensor *x)                                           \
+    {                                                                                              \
+        (void)x;                                                                                   \
+        return expression;                                                                         \
+    }
+#define CONV(...)  lks_conv2d(g, x, &(lks_conv2d_opts){__VA_ARGS__})
+#define DENSE(...) lks_dense(g, x, &(lks_dense_opts){__VA_ARGS__})
+#define POOL(...)  lks_max_pool(g, x, &(lks_pool_opts){__VA_ARGS__})
+#define NORM(...)  lks_batch_norm(g, x, &(lks_batch_norm_opts){__VA_ARGS__})
+#define CONST(...) lks_normalize(g, x, &(lks_normalize_opts){__VA_ARGS__})
+
+BUILDER(conv, CONV(.filters = 2, .kernel = {3, 3}))
+BUILDER(conv_filters, CONV(.kernel = {3, 3}))
+BUILDER(conv_kernel, CONV(.filters = 2, .kernel = {3, 0}))
+BUILDER(conv_stride, CONV(.filters = 2, .kernel = {3, 3}, .stride = {-1, 1}))
+BUILDER(conv_padding, CONV(.filters = 2, .kernel = {3, 3}, .padding = {0, -2}))
+BUILDER(conv_dilation, CONV(.filters = 2, .kernel = {3, 3}, .dilation = {4, 4}))
+BUILDER(conv_huge, CONV(.filters = 2, .kernel = {3, 3}, .padding = {INT64_MAX, 1}))
+BUILDER(conv_groups, CONV(.filters = 4, .kernel = {3, 3}, .groups = 2))
+BUILDER(conv_many_groups, CONV(.filters = 4, .kernel = {3, 3}, .groups = 4))
+BUILDER(conv_init, CONV(.filters = 2, .kernel = {1, 1}, .weight_init = {.kind = LKS_INIT_NORMAL}))
+BUILDER(conv_kind, CONV(.filters = 2, .kernel = {1, 1}, .bias_init = {.kind = (lks_init_kind)99}))
+BUILDER(conv_weights, CONV(.filters = 1 << 24, .kernel = {8, 8}))
+BUILDER(conv_outputs, CONV(.filters = 1 << 24, .kernel = {1, 1}, .padding = {1 << 10, 1 << 10}))
+BUILDER(dense, DENSE(.units = 3))
+BUILDER(dense_units, DENSE(.units = -4))
+BUILDER(dense_weights, DENSE(.units = INT32_MAX))
+BUILDER(dense_init, DENSE(.units = 3, .bias_init = {.kind = LKS_INIT_UNIFORM, .scale = -1.0f}))
+BUILDER(norm, NORM(0))
+BUILDER(norm_momentum, NORM(.momentum = 1.5f))
+BUILDER(norm_epsilon, NORM(.epsilon = -1e-5f))
+BUILDER(pool, POOL(.kernel = {2, 2}))
+BUILDER(pool_kernel, POOL(.kernel = {0, 2}))
+BUILDER(pool_padding, POOL(.kernel = {3, 3}, .padding = {1, 2}))
+BUILDER(pool_stride, POOL(.kernel = {3, 3}, .stride = {1, -1}))
+BUILDER(average, lks_avg_pool(g, x, &(lks_pool_opts){.kernel = {9, 9}}))
+BUILDER(global, lks_global_avg_pool(g, x))
+BUILDER(relu, lks_relu(g, x))
+BUILDER(softplus, lks_softplus(g, x))
+BUILDER(flatten, lks_flatten(g, x))
+BUILDER(softmax, lks_log_softmax(g, x))
+BUILDER(join, lks_concat(g, x, lks_max_pool(g, x, &(lks_pool_opts){.kernel = {1, 2}})))
+BUILDER(join_flat, lks_concat(g, x, lks_flatten(g, x)))
+BUILDER(join_huge, lks_concat(g, x, lks_relu(g, x)))
+BUILDER(layer_dims, lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = 4}))
+BUILDER(layer_less, lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = -1}))
+BUILDER(layer_epsilon, lks_layer_norm(g, x, &(lks_layer_norm_opts){.epsilon = NAN}))
+BUILDER(pool_exclude, POOL(.kernel = {2, 2}, .exclude_padding = true))
+BUILDER(init_identity, DENSE(.units = 3, .bias_init = {.kind = LKS_INIT_IDENTITY}))
+BUILDER(init_value, DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_CONSTANT, .value = NAN}))
+BUILDER(init_gain, DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_XAVIER_NORMAL, .gain = -2}))
+BUILDER(init_slope,
+        DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_KAIMING_NORMAL, .slope = INFINITY}))
+BUILDER(sum, lks_add(g, x, lks_flatten(g, x)))
+BUILDER(product, lks_mul(g, x, lks_flatten(g, x)))
+BUILDER(gelu, lks_gelu(g, x, NULL))
+BUILDER(gelu_form, lks_gelu(g, x, &(lks_gelu_opts){.form = (lks_gelu_form)7}))
+BUILDER(leaky_slope, lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = -1.0f}))
+BUILDER(scale_nothing, lks_scale(g, x, NULL))
+BUILDER(scale_nan, lks_scale(g, x, &(lks_scale_opts){.factor = NAN}))
+BUILDER(drop_more, lks_dropout(g, x, &(lks_dropout_opts){.probability = 1.0f}))
+BUILDER(drop_less, lks_dropout(g, x, &(lks_dropout_opts){.probability = -0.1f}))
+BUILDER(drop_nan, lks_dropout(g, x, &(lks_dropout_opts){.probability = NAN}))
+BUILDER(drop_nearly, lks_dropout(g, x, &(lks_dropout_opts){.probability = 0.999999f}))
+BUILDER(constant_count, CONST(.count = 2, .std = {1.0f, 1.0f}))
+BUILDER(constant_none, CONST(0))
+BUILDER(constant_std, CONST(.count = 1, .mean = {0.5f}))
+BUILDER(constant_mean, CONST(.count = 1, .mean = {INFINITY}, .std = {1.0f}))
+BUILDER(constant_late, lks_normalize(g, lks_batch_norm(g, x, NULL),
+                                     &(lks_normalize_opts){.count = 1, .std = {1.0f}}))
+BUILDER(entropy, lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 7}), NULL))
+BUILDER(entropy_floats,
+        lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(10)}), NULL))
+BUILDER(entropy_smoothing, lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 10}),
+                                             &(lks_cross_entropy_opts){.label_smoothing = 1.1f}))
+BUILDER(nll, lks_nll(g, x, lks_target(g, &(lks_target_opts){.classes = 10})))
+BUILDER(squares, lks_mse(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2, 5)})))
+BUILDER(squares_classes, lks_mse(g, x, lks_target(g, &(lks_target_opts){.classes = 10})))
+BUILDER(target_nothing, lks_target(g, NULL))
+BUILDER(target_both, lks_target(g, &(lks_target_opts){.classes = 3, .shape = LKS_SHAPE(3)}))
+BUILDER(target_classes, lks_target(g, &(lks_target_opts){.classes = -3}))
+BUILDER(target_shape, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(3, 0)}))
+
+#define IMAGE                                                                                      \
+    {                                                                                              \
+        3,                                                                                         \
+        {                                                                                          \
+            8, 6, 3                                                                                \
+        }                                                                                          \
+    }
+#define VECTOR                                                                                     \
+    {                                                                                              \
+        1,                                                                                         \
+        {                                                                                          \
+            10                                                                                     \
+        }                                                                                          \
+    }
+
+static const refusal refusals[] = {
+    {conv, VECTOR, 0, LKS_E_SHAPE,
+     "conv2d 'conv2d_1': input has 1 dimension, expected 3 (height, width, channels)"},
+    {conv, IMAGE, LKS_U8, LKS_E_SHAPE,
+     "conv2d 'conv2d_1': input 'input_1' is U8, expected F32; lks_normalize() it first"},
+    {conv,
+     {3, {2, 2, 1}},
+     0,
+     LKS_E_SHAPE,
+     "conv2d 'conv2d_1': the kernel covers a height of 3, but the input has 2 with its padding"},
+    {conv_filters, IMAGE, 0, LKS_E_INVALID, "filters is 0, expected at least 1"},
+    {conv_kernel, IMAGE, 0, LKS_E_INVALID, "kernel is 0, expected at least 1"},
+    {conv_stride, IMAGE, 0, LKS_E_INVALID, "stride is -1, expected at least 1"},
+    {conv_padding, IMAGE, 0, LKS_E_INVALID, "padding is -2, expected at least 0"},
+    {conv_dilation, IMAGE, 0, LKS_E_SHAPE, "covers a height of 9, but the input has 8"},
+    {conv_huge, IMAGE, 0, LKS_E_INVALID, "expected at most 16777216"},
+    {conv_groups, IMAGE, 0, LKS_E_INVALID,
+     "groups is 2, which does not divide both the input's 3 channels and the 4 filters"},
+    {conv_many_groups, IMAGE, 0, LKS_E_INVALID, "groups is 4, expected at most 3"},
+    {conv_init, IMAGE, 0, LKS_E_INVALID, "weight_init has scale 0, expected a positive number"},
+    {conv_kind, IMAGE, 0, LKS_E_INVALID, "bias_init is 99, which is no kind of initialisation"},
+    {conv_weights, {3, {8, 8, 3}}, 0, LKS_E_SHAPE, "weight has more than 2147483647 elements"},
+    {conv_outputs, IMAGE, 0, LKS_E_SHAPE, "the output has more than 2147483647 elements"},
+    {dense, IMAGE, 0, LKS_E_SHAPE,
+     "dense 'dense_1': input has 3 dimensions, expected 1; lks_flatten() it first"},
+    {dense_units, VECTOR, 0, LKS_E_INVALID, "units is -4, expected at least 1"},
+    {dense_weights, VECTOR, 0, LKS_E_SHAPE, "weight has more than 2147483647 elements"},
+    {dense_init, VECTOR, 0, LKS_E_INVALID, "bias_init has scale -1, expected a positive number"},
+    {norm, {2, {4, 4}}, 0, LKS_E_SHAPE, "input has 2 dimensions, expected 3"},
+    {norm_momentum, VECTOR, 0, LKS_E_INVALID, "momentum is 1.5, expected more than 0, at most 1"},
+    {norm_epsilon, VECTOR, 0, LKS_E_INVALID, "epsilon is -1e-05, expected a positive number"},
+    {pool, VECTOR, 0, LKS_E_SHAPE, "max_pool 'max_pool_1': input has 1 dimension, expected 3"},
+    {pool_kernel, IMAGE, 0, LKS_E_INVALID, "kernel is 0, expected at least 1"},
+    {pool_padding, IMAGE, 0, LKS_E_INVALID, "padding is 2, expected at most half the kernel of 3"},
+    {pool_stride, IMAGE, 0, LKS_E_INVALID, "stride is -1, expected at least 1"},
+    {average, IMAGE, 0, LKS_E_SHAPE, "avg_pool 'avg_pool_1': the kernel covers a height of 9"},
+    {global, VECTOR, 0, LKS_E_SHAPE, "global_avg_pool 'global_avg_pool_1': input has 1 dimension"},
+    {relu, IMAGE, LKS_U8, LKS_E_SHAPE, "relu 'relu_1': input 'input_1' is U8, expected F32"},
+    {softplus, IMAGE, LKS_U8, LKS_E_SHAPE, "softplus 'softplus_1': input 'input_1' is U8"},
+    {flatten, IMAGE, LKS_U8, LKS_E_SHAPE, "flatten 'flatten_1': input 'input_1' is U8"},
+    {softmax, IMAGE, 0, LKS_E_SHAPE, "log_softmax 'log_softmax_1': input has 3 dimensions"},
+    {sum, IMAGE, 0, LKS_E_SHAPE,
+     "add 'add_1': 'input_1' is 8x6x3, but 'flatten_1' is 144; shapes must be equal"},
+    {join, IMAGE, 0, LKS_E_SHAPE,
+     "concat 'concat_1': 'input_1' is 8x6x3, but 'max_pool_1' is 8x3x3; shapes must be equal but "
+     "for the last dimension, the channels"},
+    {join_flat, IMAGE, 0, LKS_E_SHAPE, "'input_1' is 8x6x3, but 'flatten_1' is 144"},
+    {join_huge, {1, {1 << 30}}, 0, LKS_E_SHAPE, "the output has more than 2147483647 elements"},
+    {layer_dims, IMAGE, 0, LKS_E_INVALID,
+     "layer_norm 'layer_norm_1': dims is 4, expected 1 to 3, the dimensions of input 'input_1'"},
+    {layer_less, IMAGE, 0, LKS_E_INVALID, "dims is -1, expected 1 to 3"},
+    {layer_epsilon, IMAGE, 0, LKS_E_INVALID, "epsilon is nan, expected a positive number"},
+    {pool_exclude, IMAGE, 0, LKS_E_INVALID,
+     "max_pool 'max_pool_1': exclude_padding is set, but padding never wins a maximum; drop it"},
+    {init_identity, VECTOR, 0, LKS_E_INVALID,
+     "dense 'dense_1': bias_init is identity, which is for weights; use zeros"},
+    {init_value, VECTOR, 0, LKS_E_INVALID, "weight_init has value nan, expected a finite number"},
+    {init_gain, VECTOR, 0, LKS_E_INVALID, "weight_init has gain -2, expected a positive number"},
+    {init_slope, VECTOR, 0, LKS_E_INVALID, "weight_init has slope inf, expected a finite number"},
+    {product, IMAGE, 0, LKS_E_SHAPE,
+     "mul 'mul_1': 'input_1' is 8x6x3, but 'flatten_1' is 144; shapes must be equal, or one a "
+     "vector with a value for each channel of the other"},
+    {gelu, IMAGE, LKS_U8, LKS_E_SHAPE, "gelu 'gelu_1': input 'input_1' is U8, expected F32"},
+    {gelu_form, VECTOR, 0, LKS_E_INVALID, "form is 7, expected LKS_GELU_ERF or _TANH"},
+    {leaky_slope, VECTOR, 0, LKS_E_INVALID, "slope is -1, expected a positive number"},
+    {scale_nothing, VECTOR, 0, LKS_E_INVALID, "factor is 0, expected a finite number but 0"},
+    {scale_nan, VECTOR, 0, LKS_E_INVALID, "factor is nan, expected a finite number but 0"},
+    {drop_more, VECTOR, 0, LKS_E_INVALID, "probability is 1, expected at least 0, less than 1"},
+    {drop_less, VECTOR, 0, LKS_E_INVALID, "probability is -0.1, expected at least 0"},
+    {drop_nan, VECTOR, 0, LKS_E_INVALID, "probability is nan, expected at least 0"},
+    {drop_nearly, VECTOR, 0, LKS_E_INVALID, "which is 1 in the 16 bits drawn; use at most 0.99998"},
+    {constant_count, IMAGE, 0, LKS_E_INVALID,
+     "count is 2, expected 1 or the number of channels, 3"},
+    {constant_none, IMAGE, 0, LKS_E_INVALID, "count is 0, expected 1 or the number of channels, 3"},
+    {constant_std, IMAGE, 0, LKS_E_INVALID, "std[0] is 0, expected a positive number"},
+    {constant_mean, IMAGE, 0, LKS_E_INVALID, "mean[0] is inf, expected a finite number"},
+    {constant_late, IMAGE, 0, LKS_E_INVALID, "no gradient passes normalize; put it right after"},
+    {entropy, IMAGE, 0, LKS_E_SHAPE, "input has 3 dimensions, expected 1"},
+    {entropy, VECTOR, 0, LKS_E_SHAPE,
+     "cross_entropy 'cross_entropy_1': input 'input_1' has 10 values, but target 'target_1' has 7 "
+     "classes; they must be equal"},
+    {entropy_floats, VECTOR, 0, LKS_E_SHAPE,
+     "target 'target_1' has floats, expected classes; give it .classes = 10"},
+    {entropy_smoothing, VECTOR, 0, LKS_E_INVALID, "label_smoothing is 1.1, expected 0 to 1"},
+    {nll, {1, {9}}, 0, LKS_E_SHAPE, "nll 'nll_1': input 'input_1' has 9 values"},
+    {squares, VECTOR, 0, LKS_E_SHAPE, "input 'input_1' is 10, but target 'target_1' is 2x5"},
+    {squares_classes, VECTOR, 0, LKS_E_SHAPE, "has classes, expected floats; give it a .shape"},
+    {target_nothing, VECTOR, 0, LKS_E_INVALID, "neither classes nor a shape is given"},
+    {target_both, VECTOR, 0, LKS_E_INVALID, "both classes and a shape are given"},
+    {target_classes, VECTOR, 0, LKS_E_INVALID, "classes is -3, expected at least 1"},
+    {target_shape, VECTOR, 0, LKS_E_SHAPE, "dimension 1 of the shape is 0, expected at least 1"},
+    {relu, {0, {0}}, 0, LKS_E_SHAPE, "the shape has 0 dimensions, expected 1 to 5"},
+    {relu, {6, {1, 1, 1, 1, 1}}, 0, LKS_E_SHAPE, "the shape has 6 dimensions, expected 1 to 5"},
+    {relu, {2, {3, -1}}, 0, LKS_E_SHAPE, "dimension 1 of the shape is -1, expected at least 1"},
+    {relu, {3, {1 << 16, 1 << 15, 1}}, 0, LKS_E_SHAPE, "more than 2147483647 elements"},
+    {relu, VECTOR, LKS_I64, LKS_E_INVALID, "input 'input_1': dtype is I64, expected F32 or U8"},
+};
+
+static void wrong_attributes_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        lks_graph *g = NULL;
+
+        LKT_OK(lks_graph_create(&g, context));
+        lks_tensor *x = lks_input(
+            g, &(lks_input_opts){.shape = refusals[i].in, .dtype = refusals[i].dtype});
+        assert_null(refusals[i].build(g, x));
+        LKT_FAILS(refusals[i].status, refusals[i].part, lks_graph_status(g));
+        lks_graph_destroy(g);
+    }
+}
+
+/* The largest probability that the sentence allows is allowed. */
+static void nearly_all_may_be_dropped(void **state)
+{
+    lks_graph *g = NULL;
+
+    (void)state;
+    LKT_OK(lks_graph_create(&g, context));
+    assert_non_null(lks_dropout(g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(3)}),
+                                &(lks_dropout_opts){.probability = 0.99998f}));
+    assert_true(lki_bernoulli_make(0.99998f).probability < 1.0);
+    lks_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_attributes_are_refused),
+        cmocka_unit_test(nearly_all_may_be_dropped),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
