@@ -54,15 +54,17 @@ static void compare_all(lkt_case *c, const lki_backend *backend, const lkt_resul
     }
 }
 
-/* One case: written, added, without the input's gradient, and as in evaluation. */
+/* One case: written, added, without an input's gradient, and as in evaluation. */
 static void run_case(lkt_case *c, const lki_backend *backend, lkt_random *random)
 {
     lkt_result found, expected;
     lkt_bounds bound;
-    lkt_how how[3] = {{0}};
+    const int hows = lkt_has_gradient(c, 1) ? 4 : 3;
+    lkt_how how[4] = {{0}};
 
     how[1].slice = 1;
     how[2].skip_in = 1;
+    how[3].skip_in = 2;
     for (int i = 0; i < LKI_MAX_IN && c->in[i] != NULL; i++) {
         float *prior = lkt_case_memory(c, (size_t)lkt_in_elements(c, i) * sizeof *prior);
 
@@ -71,7 +73,7 @@ static void run_case(lkt_case *c, const lki_backend *backend, lkt_random *random
         how[1].prior[i] = prior;
         how[1].add_in |= lkt_has_gradient(c, i) ? 1u << i : 0u;
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < hows; i++) {
         lkt_how whole = how[i];
 
         whole.slice = 0;

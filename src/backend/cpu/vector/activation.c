@@ -1,6 +1,7 @@
 /*
  * Activations and their derivatives. Errors are relative and in units of u = 2^-24, for any x, as
  * derived beside each function; e^x below e^-87 counts as 0. A NaN stays one.
+ * tools/fit_activations prints the fitted coefficients.
  */
 #include "backend/cpu/vector/local.h"
 
