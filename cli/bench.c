@@ -101,12 +101,14 @@ static void print_head(const bench *b, const char *path)
     const cli_session *s = b->session;
     const lks_model_info info = lks_model_get_info(s->model);
     char text[TEXT_NUMBER_SIZE];
-    say("%s: %s parameters, batch %lld, %d replicas on %d worker%s, device %s", path,
+    say("%s", path);
+    say("network  %s parameters, batch %lld, %d replicas on %d worker%s, device %s",
         text_count(text, info.parameters), (long long)info.global_batch, info.replicas,
         info.workers, info.workers == 1 ? "" : "s", lks_context_device(s->context));
     say("steps    %lld after %d to warm up, %.2f s", (long long)b->steps, WARM_UP, b->total);
-    say("step     %.3f ms (median); quartiles %.3f and %.3f, least %.3f, most %.3f",
-        1e3 * b->median, 1e3 * b->low, 1e3 * b->high, 1e3 * b->least, 1e3 * b->most);
+    say("step     %.3f ms (median)", 1e3 * b->median);
+    say("spread   quartiles %.3f and %.3f, least %.3f, most %.3f", 1e3 * b->low, 1e3 * b->high,
+        1e3 * b->least, 1e3 * b->most);
     say("speed    %s samples/s", text_count(text, llround((double)b->samples / b->total)));
     say("peak     %.1f GFLOP/s of all workers before, %.1f after", 1e-9 * b->peak[0],
         1e-9 * b->peak[1]);

@@ -37,7 +37,7 @@ static void steps_are_timed(void **state)
     write_text("c.yaml", tiny);
     run("bench c.yaml --steps 12");
     expect_ok();
-    expect_out("c.yaml: 12,730 parameters, batch 50, 4 replicas on ");
+    expect_out("c.yaml\nnetwork  12,730 parameters, batch 50, 4 replicas on ");
     expect_out("steps    12 after 10 to warm up, ");
     expect_out("\nstep     ");
     expect_out(" samples/s\npeak     ");
