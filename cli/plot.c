@@ -2,8 +2,9 @@
 
 #include <math.h>
 
-/* Loss that falls to a 30th is seen on a logarithmic axis only. */
-static const double LOG_RATIO = 30, LARGEST = 1e30;
+/* Loss that falls to a 30th is seen on a logarithmic axis only. Values beyond the largest are not
+ * drawn, and differences below the least not seen. */
+static const double LOG_RATIO = 30, LARGEST = 1e30, LEAST = 1e-30;
 
 typedef struct range {
     double low, high;
@@ -59,8 +60,8 @@ static void fit_linear(plot_axis *axis, const range *r, bool is_percent)
     enum { WANTED = 5 };
     double low = r->low, high = r->high;
     const double size = fmax(fabs(low), fabs(high));
-    if (high - low <= size * 1e-6) { /* a level line, in the middle */
-        const double pad = size > 0 ? size / 10 : 1;
+    if (high - low <= fmax(size * 1e-6, LEAST)) { /* a level line, in the middle */
+        const double pad = size > LEAST ? size / 10 : 1;
         low -= pad;
         high += pad;
     }
@@ -111,7 +112,7 @@ bool plot_fit(plot_panel *panel)
     }
     if (x.count == 0) return false;
     fit_epochs(&panel->x, &x);
-    if (panel->may_log && y.low > 0 && y.high / y.low >= LOG_RATIO)
+    if (panel->may_log && y.low > LEAST && y.high / y.low >= LOG_RATIO)
         fit_log(&panel->y, &y);
     else
         fit_linear(&panel->y, &y, panel->is_percent);
