@@ -63,9 +63,9 @@ static lks_status look_at(presence *out, const char *path, const char *sha256)
     return status;
 }
 
-/* Whether file number i is there. An unpacked one would be read instead of what is downloaded, so
- * that it counts, and has to be right. */
-static lks_status look_for(presence *out, const download *d, int i)
+/* The path of file number i; NULL: it is not there. An unpacked one would be read instead of what is
+ * downloaded, so that it counts, and has to be right. */
+static lks_status look_for(const char **out, const download *d, int i)
 {
     const dataset_file *file = &d->known->files[i];
     char *plain = pool_format(d->pool, "%s/%s", d->folder, dataset_names[i]);
@@ -73,29 +73,29 @@ static lks_status look_for(presence *out, const download *d, int i)
     char *packed = pool_format(d->pool, "%s.gz", plain);
     strstr(dotted, "-idx")[0] = '.';
     const char *const path[] = {plain, dotted, packed};
-    *out = ABSENT;
-    for (int k = 0; k < 3 && *out == ABSENT; k++) {
-        const lks_status status = look_at(out, path[k], k < 2 ? file->sha256_plain : file->sha256);
+    *out = NULL;
+    for (int k = 0; k < 3 && *out == NULL; k++) {
+        presence found;
+        const lks_status status = look_at(&found, path[k],
+                                          k < 2 ? file->sha256_plain : file->sha256);
         if (status != LKS_OK) return status;
-        if (*out == OTHER)
+        if (found == OTHER)
             return lks_fail(LKS_E_IO,
                             "%.300s is there already and is not the file that was published%s; "
                             "remove it, or choose another folder with --out DIR",
                             path[k], k < 2 && file->sha256_plain == NULL ? " (packed)" : "");
-        if (*out == RIGHT) say("%s: there already, as published", path[k]);
+        if (found == RIGHT) *out = path[k];
     }
     return LKS_OK;
 }
 
-static lks_status look_for_all(bool missing[DATASET_FILES], const download *d, bool *all)
+static lks_status look_for_all(const char *there[DATASET_FILES], const download *d, bool *all)
 {
     *all = true;
     for (int i = 0; i < DATASET_FILES; i++) {
-        presence found;
-        const lks_status status = look_for(&found, d, i);
+        const lks_status status = look_for(&there[i], d, i);
         if (status != LKS_OK) return status;
-        missing[i] = found == ABSENT;
-        *all = *all && !missing[i];
+        *all = *all && there[i] != NULL;
     }
     return LKS_OK;
 }
@@ -263,12 +263,12 @@ static lks_status lock(int *out, const download *d)
     return LKS_OK;
 }
 
-static lks_status get_missing(download *d, const bool missing[DATASET_FILES])
+static lks_status get_missing(download *d, const char *const there[DATASET_FILES])
 {
     lks_status status = digest_available(); /* before anything is downloaded in vain */
     if (status == LKS_OK) status = fetch_open(&d->fetch);
     for (int i = 0; i < DATASET_FILES && status == LKS_OK; i++)
-        if (missing[i]) status = get_file(d, i);
+        if (there[i] == NULL) status = get_file(d, i);
     fetch_close(d->fetch);
     return status;
 }
@@ -276,15 +276,19 @@ static lks_status get_missing(download *d, const bool missing[DATASET_FILES])
 /* What is right already needs neither a lock nor a folder that can be written. */
 static lks_status get_all(download *d)
 {
-    bool missing[DATASET_FILES], all;
-    int locked;
-    lks_status status = look_for_all(missing, d, &all);
-    if (status != LKS_OK || all) return status;
-    status = dataset_make_folder(d->folder);
-    if (status != LKS_OK) return status;
-    status = lock(&locked, d);
-    if (status == LKS_OK) status = look_for_all(missing, d, &all); /* by the other process */
-    if (status == LKS_OK && !all) status = get_missing(d, missing);
+    const char *there[DATASET_FILES];
+    bool all;
+    int locked = -1;
+    lks_status status = look_for_all(there, d, &all);
+    if (status == LKS_OK && !all) {
+        status = dataset_make_folder(d->folder);
+        if (status == LKS_OK) status = lock(&locked, d);
+        if (status == LKS_OK)
+            status = look_for_all(there, d, &all); /* another may have been at work */
+    }
+    for (int i = 0; i < DATASET_FILES && status == LKS_OK; i++)
+        if (there[i] != NULL) say("%s: there already, as published", there[i]);
+    if (status == LKS_OK && !all) status = get_missing(d, there);
     if (locked >= 0) close(locked);
     return status;
 }

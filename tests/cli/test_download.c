@@ -185,6 +185,7 @@ static void any_part_is_settled(void **state)
     get("norange"); /* the answer is the whole file */
     expect_complete();
     assert_non_null(strstr(log_of_server(), "/norange/t10k-images-idx3-ubyte.gz bytes=500000-\n"));
+    assert_int_equal(count(log_of_server(), "/norange/"), 1);
 }
 
 static void the_next_place_is_tried(void **state)

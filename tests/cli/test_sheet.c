@@ -104,6 +104,8 @@ static void letters_where_there_is_no_terminal(void **state)
     run("data show d --test");
     expect(0, "");
     assert_string_equal(last.out, "d: 2 of 2 test samples\n\n @  +:\n3   1 \n");
+    run("data show d"); /* a letter is two rows: luma 52 and 83 of red over blue, green over dark */
+    assert_string_equal(last.out, "d: 2 of 2 training samples\n\n:-    \n3   1 \n");
     run("data show digits --count 3 --first 4");
     expect_ok();
     expect_out("digits: 3 of 60,000 training samples, from number 4 on\n\n");

@@ -92,6 +92,13 @@ static void samples_are_drawn(void **state)
     assert_int_equal(occurrences(seen, "\033[48;2;0;0;0m"), occurrences(seen, "\033[48;2;0;"));
     seen = on_terminal(80, true, "data show digits --count 1");
     assert_int_equal(occurrences(seen, "\342\226\200"), 28 * 14);
+    /* White above black. */
+    shell("mkdir d && printf '\\0\\0\\010\\03\\0\\0\\0\\01\\0\\0\\0\\02\\0\\0\\0\\01\\377\\0' "
+          ">d/train-images-idx3-ubyte && printf '\\0\\0\\010\\01\\0\\0\\0\\01\\03' "
+          ">d/train-labels-idx1-ubyte");
+    seen = on_terminal(80, true, "data show d");
+    assert_non_null(
+        strstr(seen, "\033[38;2;255;255;255m\033[48;2;0;0;0m\342\226\200\033[0m\r\n3\r\n"));
     unsetenv("COLORTERM");
     seen = on_terminal(20, true, "data show digits --count 1");
     assert_int_equal(occurrences(seen, "\342\226\200"), 14 * 7);
