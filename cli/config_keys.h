@@ -65,8 +65,16 @@
     X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL,                    \
       "steps between links of the hash chain")                                                     \
     X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL, "one step, to see that it runs")  \
-    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adamw adadelta rmsprop", "sgd", NULL,    \
-      "with PyTorch's semantics and defaults")                                                     \
+    X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, NULL,                                          \
+      "decay of a moving average of the parameters, such as 0.999; null: none is kept")            \
+    X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", NULL,                          \
+      "validate, test, predict and save the model with that average, where there is one")          \
+    X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", NULL,                     \
+      "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
+      "at "                                                                                        \
+      "too)")                                                                                      \
+    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adamw adamp adadelta rmsprop", "sgd",    \
+      NULL, "with PyTorch's semantics and defaults")                                               \
     X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL,                                     \
       "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01")                              \
     X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL,                 \
@@ -78,11 +86,15 @@
       "list of {match: '*.bias', weight_decay: 0, lr_factor: 0.1}: other values for parameters "   \
       "with "                                                                                      \
       "such names; all that match apply, later ones win")                                          \
+    X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, NULL,                     \
+      "limit every element of the gradient to so much, up and down; null: no limit")               \
+    X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, NULL,                       \
+      "scale the gradient down to this norm, of all parameters together; null: no limit")          \
     X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", "")            \
     X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", "of the momentum")   \
-    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd",                        \
-      "Nesterov's momentum; needs momentum, and no dampening")                                     \
-    X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam adamw",           \
+    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd adamp",                  \
+      "Nesterov's momentum; sgd: needs momentum, and no dampening")                                \
+    X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam adamw adamp",     \
       "decay of the two moments")                                                                  \
     X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta",                           \
       "decay of the two averages")                                                                 \
@@ -90,7 +102,11 @@
       "decay of the average of squares")                                                           \
     X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", "rmsprop",                    \
       "divide by the estimated deviation, not by the root of the mean square")                     \
-    X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adamw adadelta rmsprop",          \
+    X(OPTIMIZER_DELTA, "optimizer.delta", FLOAT, "[0,)", "0.1", "adamp",                           \
+      "project where gradient and weight are this far from parallel")                              \
+    X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", "adamp",                     \
+      "weight decay times this where it is projected")                                             \
+    X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adamw adamp adadelta rmsprop",    \
       "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                                     \
     X(SCHEDULE_NAME, "schedule.name", CHOICE,                                                      \
       "constant step cosine multi_step exponential linear polynomial one_cycle reduce_on_plateau", \

@@ -3,19 +3,31 @@
 
 #include "session.h"
 
+/* 0 where the key is not set. */
+static double or_zero(const cli_config *config, config_key key)
+{
+    return config_has(config, key) ? config_float(config, key) : 0;
+}
+
 static void read_betas(lks_optim *optim, const cli_config *config)
 {
     optim->beta1 = (float)config->value[KEY_OPTIMIZER_BETAS].f[0];
     optim->beta2 = (float)config->value[KEY_OPTIMIZER_BETAS].f[1];
 }
 
-lks_optim session_optim(const cli_config *config)
+static lks_optim optim_of(const cli_config *config)
 {
     const char *name = config_text(config, KEY_OPTIMIZER_NAME);
     lks_optim optim;
     if (strcmp(name, "adam") == 0 || strcmp(name, "adamw") == 0) {
         optim = strcmp(name, "adam") == 0 ? lks_adam() : lks_adamw();
         read_betas(&optim, config);
+    } else if (strcmp(name, "adamp") == 0) {
+        optim = lks_adamp();
+        read_betas(&optim, config);
+        optim.delta = (float)config_float(config, KEY_OPTIMIZER_DELTA);
+        optim.wd_ratio = (float)config_float(config, KEY_OPTIMIZER_WD_RATIO);
+        optim.nesterov = config_bool(config, KEY_OPTIMIZER_NESTEROV);
     } else if (strcmp(name, "adadelta") == 0) {
         optim = lks_adadelta();
         optim.rho = (float)config_float(config, KEY_OPTIMIZER_RHO);
@@ -65,18 +77,29 @@ static lks_status read_group(lks_group *out, cli_config *config, const cli_node 
     return LKS_OK;
 }
 
-lks_status session_groups(lks_group **out, int *count, cli_config *config)
+static lks_status read_groups(lks_model_opts *opts, cli_config *config)
 {
-    *out = NULL;
-    *count = 0;
     if (!config_has(config, KEY_OPTIMIZER_GROUPS)) return LKS_OK;
     const cli_node *list = config->value[KEY_OPTIMIZER_GROUPS].tree;
-    *out = pool_alloc(&config->pool, ((size_t)list->count + 1) * sizeof **out);
+    lks_group *groups = pool_alloc(&config->pool, ((size_t)list->count + 1) * sizeof *groups);
+    opts->groups = groups;
     for (const cli_entry *e = list->first; e != NULL; e = e->next) {
-        const lks_status status = read_group(&(*out)[(*count)++], config, e->value);
+        const lks_status status = read_group(&groups[opts->group_count++], config, e->value);
         if (status != LKS_OK) return status;
     }
     return LKS_OK;
+}
+
+lks_status session_update(lks_model_opts *opts, cli_config *config)
+{
+    const bool weights = strcmp(config_text(config, KEY_OPTIMIZER_DECAY_OF), "weights") == 0;
+    opts->optim = optim_of(config);
+    opts->decay_of = weights ? LKS_DECAY_WEIGHTS : LKS_DECAY_ALL;
+    opts->clip_value = (float)or_zero(config, KEY_OPTIMIZER_CLIP_VALUE);
+    opts->clip_norm = (float)or_zero(config, KEY_OPTIMIZER_CLIP_NORM);
+    opts->ema_decay = (float)or_zero(config, KEY_TRAIN_EMA);
+    opts->skip_not_finite = strcmp(config_text(config, KEY_TRAIN_NOT_FINITE), "skip") == 0;
+    return read_groups(opts, config);
 }
 
 static lks_schedule_kind kind_of(const char *name)
@@ -98,11 +121,6 @@ static lks_schedule_kind kind_of(const char *name)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i].name, name) == 0) return words[i].kind;
     return LKS_CONSTANT;
-}
-
-static double or_zero(const cli_config *config, config_key key)
-{
-    return config_has(config, key) ? config_float(config, key) : 0;
 }
 
 /* Keys of other schedules are not set. */

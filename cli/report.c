@@ -78,17 +78,29 @@ static void update_bar(cli_report *r, const lks_step_event *event, double now)
     draw(r, event);
 }
 
+/* The norm and the skipped step only where there is one. */
+static json_t *step_json(const lks_step_event *event, double loss, double seconds)
+{
+    json_t *json = json_pack("{s:s, s:I, s:I, s:o, s:f, s:o}", "event", "step", "step",
+                             (json_int_t)event->step, "epoch", (json_int_t)event->epoch, "loss",
+                             text_json_real(loss), "lr", event->learning_rate, "samples_per_second",
+                             text_json_real((double)event->metrics->samples / seconds));
+    if (!isnan(event->info.gradient_norm))
+        json_object_set_new(json, "gradient_norm", text_json_real(event->info.gradient_norm));
+    if (event->info.skipped) json_object_set_new(json, "skipped", json_true());
+    return json;
+}
+
 void report_step(cli_report *r, const lks_step_event *event)
 {
     const double now = process_clock(), loss = lks_metrics_loss(event->metrics);
     const double seconds = now - r->step_clock;
     r->step_clock = now;
     if (r->quiet) return;
-    if (r->json)
-        print_json(json_pack("{s:s, s:I, s:I, s:o, s:f, s:o}", "event", "step", "step",
-                             (json_int_t)event->step, "epoch", (json_int_t)event->epoch, "loss",
-                             text_json_real(loss), "lr", event->learning_rate, "samples_per_second",
-                             text_json_real((double)event->metrics->samples / seconds)));
+    if (r->json) print_json(step_json(event, loss, seconds));
+    if (event->info.skipped)
+        say_error("step %lld: the loss or the gradient is not finite; the step was skipped",
+                  (long long)event->step);
     if (r->lines && event->batch % r->interval == 0)
         say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f", (long long)event->epoch,
             (long long)(event->batch * r->batch_size), (long long)r->samples,

@@ -123,11 +123,7 @@ lks_status session_compile(cli_session *session, int workers)
     if (status != LKS_OK) return status;
     if (workers == 0 && config_has(config, KEY_TRAIN_WORKERS))
         workers = (int)config_int(config, KEY_TRAIN_WORKERS);
-    lks_group *groups;
-    int group_count;
-    status = session_groups(&groups, &group_count, session->config);
-    if (status != LKS_OK) return status;
-    const lks_model_opts opts = {
+    lks_model_opts opts = {
         .loss = session->network.loss,
         .output = session->network.output,
         .global_batch = config_int(config, KEY_TRAIN_BATCH_SIZE),
@@ -135,14 +131,13 @@ lks_status session_compile(cli_session *session, int workers)
         .accumulate = (int)config_int(config, KEY_TRAIN_ACCUMULATE),
         .workers = workers,
         .hash_every = (int)config_int(config, KEY_TRAIN_HASH_EVERY),
-        .optim = session_optim(config),
-        .decay_of = strcmp(config_text(config, KEY_OPTIMIZER_DECAY_OF), "weights") == 0
-                        ? LKS_DECAY_WEIGHTS
-                        : LKS_DECAY_ALL,
-        .groups = groups,
-        .group_count = group_count,
     };
-    return lks_model_compile(&session->model, session->graph, &opts);
+    status = session_update(&opts, session->config);
+    if (status == LKS_OK) status = lks_model_compile(&session->model, session->graph, &opts);
+    if (status == LKS_OK && opts.ema_decay > 0)
+        status = lks_model_use_averages(session->model,
+                                        config_bool(config, KEY_TRAIN_EMA_EVALUATE));
+    return status;
 }
 
 lks_status session_load(cli_session *session, int64_t *step)

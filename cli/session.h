@@ -45,10 +45,10 @@ LKS_MUSTUSE lks_status session_run(const cli_args *cli,
 LKS_MUSTUSE lks_status session_loader(lks_loader **out, const cli_session *session,
                                       lks_dataset *dataset, bool training);
 
-/* The optimizer, its groups of parameters (in the configuration's pool) and the schedule. `epochs`
- * and `steps` are the length of the run (0: not given), for a schedule that ends with it. */
-lks_optim session_optim(const cli_config *config);
-LKS_MUSTUSE lks_status session_groups(lks_group **out, int *count, cli_config *config);
+/* Fills in the optimizer and all else that concerns the update; lists are in the configuration's
+ * pool. */
+LKS_MUSTUSE lks_status session_update(lks_model_opts *out, cli_config *config);
+/* `epochs` and `steps` are the length of the run (0: not given), for a schedule that ends with it. */
 lks_schedule session_schedule(const cli_config *config, int64_t epochs, int64_t steps,
                               int64_t batches);
 

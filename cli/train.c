@@ -185,6 +185,7 @@ static json_t *record_json(const training *t, uint64_t hash)
     json_object_set_new(record, "global_batch", json_integer(info.global_batch));
     json_object_set_new(record, "parameters", json_integer(info.parameters));
     json_object_set_new(record, "steps", json_integer(t->run.progress.step));
+    json_object_set_new(record, "skipped_steps", json_integer(t->run.progress.skipped));
     json_object_set_new(record, "epochs", epochs);
     json_object_set_new(record, "finished", json_boolean(t->run.finished));
     json_object_set_new(record, "seconds_to_first_step",

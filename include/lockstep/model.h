@@ -31,8 +31,16 @@ typedef struct lks_model_opts {
     lks_decay decay_of;
     const lks_group *groups; /* copied; a pattern that matches no parameter is LKS_E_INVALID */
     int group_count;
-    bool no_fusion;  /* every operation by its own kernel */
-    bool by_replica; /* never form gradients by rows; same bits, for tests */
+    float clip_value; /* first every element of the mean gradient to [-clip_value, clip_value]; */
+    float clip_norm;  /* then all of them times min(1, clip_norm / (norm + 1e-6)), with the norm of
+                         all gradients together; default: neither. With one of these two or
+                         skip_not_finite, or AdamP, gradients take memory of their own */
+    float ema_decay;  /* keep an average of every parameter: it starts as the parameter after the
+                         first update, then a += (1 - ema_decay) * (w - a); default: none */
+    bool skip_not_finite; /* a step whose loss or gradient is not finite updates nothing, and counts
+                             in lks_progress.skipped, instead of failing */
+    bool no_fusion;       /* every operation by its own kernel */
+    bool by_replica;      /* never form gradients by rows; same bits, for tests */
 } lks_model_opts;
 
 /*
@@ -58,16 +66,30 @@ LKS_API double lks_metrics_loss(const lks_metrics *metrics); /* mean over finite
 
 /*
  * One step of training: forward, backward, update with learning rate `lr`. On LKS_E_NUMERIC (a loss
- * is not finite) nothing was updated; the message names step, samples and the first bad tensor.
+ * is not finite, or a norm to clip by) nothing was updated; the message names step, samples and the
+ * first bad tensor. With skip_not_finite that is a step all the same, which leaves parameters,
+ * buffers and the optimizer as they were.
  * `metrics` (may be NULL) receives this batch's sums.
  */
 LKS_API LKS_MUSTUSE lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr,
                                               lks_metrics *metrics);
 
+typedef struct lks_step_info {
+    double gradient_norm; /* of the mean gradient, before it was clipped by its norm; NaN: not
+                             measured, as neither clip_norm nor skip_not_finite asks for it */
+    bool skipped;         /* nothing was updated */
+} lks_step_info;
+LKS_API lks_step_info lks_model_last_step(const lks_model *model);
+
 /* Forward and backward without update; gradients (means over the batch) are then read with
  * lks_model_state_read(). */
 LKS_API LKS_MUSTUSE lks_status lks_model_gradient(lks_model *model, const lks_batch *batch,
                                                   lks_metrics *metrics);
+
+/* Evaluate, predict and lks_weights_save() use the averages of ema_decay from here on, or the
+ * parameters again. LKS_E_STATE where there are none. Before the first update they are the
+ * parameters. */
+LKS_API LKS_MUSTUSE lks_status lks_model_use_averages(lks_model *model, bool use);
 
 /* Loss and accuracy as in inference (no dropout, running statistics), added to `sum`. Any count. */
 LKS_API LKS_MUSTUSE lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch,
@@ -77,13 +99,15 @@ LKS_API LKS_MUSTUSE lks_status lks_model_evaluate(lks_model *model, const lks_ba
 LKS_API LKS_MUSTUSE lks_status lks_model_predict(lks_model *model, const void *x, int64_t count,
                                                  float *out);
 
-/* Everything a checkpoint holds, by name. Graph order; parameters and buffers together, then what
- * the optimizer keeps ("optimizer.square_avg.conv1.weight"), then gradients. */
+/* Everything a checkpoint holds, by name. Graph order; parameters and buffers together, then averages
+ * ("ema.conv1.weight"), then what the optimizer keeps ("optimizer.square_avg.conv1.weight"), then
+ * gradients. The hash is of parameters, buffers and averages. */
 typedef enum lks_state_kind {
     LKS_PARAMETER, /* trained */
     LKS_BUFFER,    /* running statistics */
     LKS_OPTIMIZER,
-    LKS_GRADIENT, /* of the last lks_model_gradient(); read only */
+    LKS_GRADIENT, /* of the last lks_model_gradient(), until the next step; read only */
+    LKS_AVERAGE,
 } lks_state_kind;
 
 typedef struct lks_state_info {
@@ -105,8 +129,9 @@ LKS_API LKS_MUSTUSE lks_status lks_model_state_write(lks_model *model, int index
 
 /* Where the run is: what a checkpoint keeps beside the state. */
 typedef struct lks_progress {
-    int64_t step;  /* finished updates */
-    uint64_t link; /* last link of the hash chain */
+    int64_t step;    /* finished steps */
+    uint64_t link;   /* last link of the hash chain */
+    int64_t skipped; /* of the steps, those that updated nothing */
 } lks_progress;
 LKS_API lks_progress lks_model_progress(const lks_model *model);
 /* After writing all state: continue from there. */
@@ -122,6 +147,7 @@ typedef struct lks_model_info {
     int64_t parameters;    /* trained numbers */
     int64_t multiply_adds; /* of one sample's forward pass */
     size_t memory_bytes;   /* all arenas */
+    bool averages;         /* evaluate, predict and lks_weights_save() use averages now */
 } lks_model_info;
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
 

@@ -17,6 +17,7 @@ typedef enum lks_optim_kind {
     LKS_ADADELTA,
     LKS_ADAMW,
     LKS_RMSPROP,
+    LKS_ADAMP,
 } lks_optim_kind;
 
 /*
@@ -30,18 +31,25 @@ typedef enum lks_optim_kind {
  *   ADAMW     w -= lr*wd*w; then as ADAM with the gradient alone
  *   RMSPROP   g += wd*w; v = alpha*v + (1-alpha)*g^2; centered: a = alpha*a + (1-alpha)*g, else
  *             a = 0; d = g/(sqrt(max(v - a^2, 0)) + eps); momentum: d = m = mu*m + d; w -= lr*d
+ *   ADAMP     m, v as ADAM; p = m / (sqrt(v)/sqrt(1-b2^t) + eps), or with nesterov b1*m + (1-b1)*g in
+ *             m's place. For a tensor of several dimensions: if |cos(g, w)| < delta / sqrt(size) for
+ *             every row (the elements of an output), p -= w * (w.p) / (|w| + eps)^2 row by row, else
+ *             the same of the whole tensor; where one holds, wd *= wd_ratio. w -= lr*wd*w;
+ *             w -= lr/(1-b1^t) * p. (B. Heo et al.: "AdamP", ICLR 2021, and their program)
  */
 typedef struct lks_optim {
     lks_optim_kind kind;
     float weight_decay;
     float momentum;     /* SGD, RMSPROP */
     float dampening;    /* SGD */
-    bool nesterov;      /* SGD; needs momentum and no dampening */
-    float beta1, beta2; /* ADAM, ADAMW */
+    bool nesterov;      /* SGD: needs momentum and no dampening; ADAMP */
+    float beta1, beta2; /* ADAM, ADAMW, ADAMP */
     float rho;          /* ADADELTA */
     float epsilon;      /* all but SGD */
     float alpha;        /* RMSPROP */
     bool centered;      /* RMSPROP */
+    float delta;        /* ADAMP */
+    float wd_ratio;     /* ADAMP */
 } lks_optim;
 
 LKS_API lks_optim lks_sgd(float momentum);
@@ -49,6 +57,7 @@ LKS_API lks_optim lks_adam(void);     /* betas 0.9, 0.999, epsilon 1e-8 */
 LKS_API lks_optim lks_adadelta(void); /* rho 0.9, epsilon 1e-6 */
 LKS_API lks_optim lks_adamw(void);    /* as Adam, weight decay 0.01 */
 LKS_API lks_optim lks_rmsprop(void);  /* alpha 0.99, epsilon 1e-8 */
+LKS_API lks_optim lks_adamp(void);    /* as Adam, delta 0.1, wd_ratio 0.1 */
 
 /*
  * What is different for the parameters whose name ("conv1.bias") matches a pattern, as

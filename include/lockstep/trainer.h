@@ -16,6 +16,7 @@ typedef struct lks_step_event {
     int64_t batches; /* in an epoch */
     double learning_rate;
     const lks_metrics *metrics; /* of this step */
+    lks_step_info info;
 } lks_step_event;
 
 /* Any pointer may be NULL. Returning anything but LKS_OK from on_step or on_epoch ends the run

@@ -20,7 +20,8 @@
 
 enum {
     LKI_MAX_CHAIN = 6,
-    LKI_MAX_STATES = 3, /* arrays that an optimizer keeps per parameter */
+    LKI_UPDATE_BLOCK = 4096, /* elements; ranges of parameters are cut at its multiples */
+    LKI_MAX_STATES = 3,      /* arrays that an optimizer keeps per parameter */
 };
 
 /* Consecutive nodes computed by one kernel: each but the first reads only the one before it, which
@@ -140,7 +141,7 @@ typedef struct lki_pattern {
 } lki_pattern;
 
 /* The update of a range of parameters; optim.h has the formulas. The gradient is sums[i] * scale in
- * f32. State arrays: SGD: momentum; ADAM, ADAMW: exp_avg, exp_avg_sq; ADADELTA: square_avg,
+ * f32; ADAMP takes p in its place, without scale. State arrays: SGD: momentum; ADAM, ADAMW, ADAMP: exp_avg, exp_avg_sq; ADADELTA: square_avg,
  * acc_delta; RMSPROP: square_avg, grad_avg (if centered), momentum. A momentum is NULL where
  * optim.momentum is 0. Elementwise: an element's bits do not depend on the range. */
 typedef struct lki_update {
@@ -148,7 +149,9 @@ typedef struct lki_update {
     float lr;
     float scale;                     /* the float nearest to 1 / samples of this step */
     int64_t step;                    /* this update's number, from 1 */
-    double correction1, correction2; /* ADAM, ADAMW: 1 - beta1^step, 1 - beta2^step */
+    double correction1, correction2; /* ADAM, ADAMW, ADAMP: 1 - beta1^step, 1 - beta2^step */
+    float along;                     /* ADAMP: p loses this times the parameter */
+    bool projected;                  /* ADAMP: weight decay times wd_ratio */
 } lki_update;
 
 typedef struct lki_backend {
@@ -165,6 +168,15 @@ typedef struct lki_backend {
                    float *const state[LKI_MAX_STATES], const float *sums);
     /* left[i] += right[i]: a merge in the tree. */
     void (*add)(int64_t count, float *left, const float *right);
+    /* These three may be NULL, which is reported at compile where they are needed.
+     * left[i] += part * (right[i] - left[i]) */
+    void (*approach)(int64_t count, float part, float *left, const float *right);
+    /* The sum of a[i] * b[i] in double: element i goes to lane i mod 8, lanes are added pairwise. At
+     * most LKI_UPDATE_BLOCK elements, so that who sums them does not change the order. */
+    double (*dot)(int64_t count, const float *a, const float *b);
+    /* ADAMP: the state arrays take in the gradient, which becomes p. */
+    void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
+                      float *gradient);
 } lki_backend;
 
 /* The registry: backends that were built in, the fastest first, ending with NULL. */

@@ -33,6 +33,10 @@ static lks_status fill_opts(lks_model *model, const lks_graph *graph, const lks_
     if (o->hash_every == 0) o->hash_every = DEFAULT_HASH_EVERY;
     LKI_TRY(check_counts(o));
     LKI_TRY(lks_optim_check(&o->optim));
+    if (!(o->ema_decay >= 0 && o->ema_decay < 1))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "ema_decay is %g, expected a number above 0 and below 1, or 0: none",
+                        (double)o->ema_decay);
 
     const int replicas = o->replicas * o->accumulate;
     const int cores = lks_cores();
@@ -124,12 +128,16 @@ static lks_status list_weights(lks_model *model)
     return LKS_OK;
 }
 
-/* One array of every weight, the values (-1) or a state's, from `at` on; returns its end. */
+enum { VALUES = -2, AVERAGES = -1 };
+
+/* One array of every weight, values, averages or a state's, from `at` on; returns its end. */
 static char *place_array(lks_model *model, char *at, int array)
 {
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
-        *(array < 0 ? &weight->value : &weight->state[array]) = (float *)(void *)at;
+        *(array == VALUES     ? &weight->value
+          : array == AVERAGES ? &weight->average
+                              : &weight->state[array]) = (float *)(void *)at;
         at += lki_align((size_t)weight->count * sizeof(float));
     }
     return at;
@@ -139,7 +147,8 @@ static lks_status allocate_parameters(lks_model *model)
 {
     const lks_optim *optim = &model->opts.optim;
     const bool trains = model->program.loss != NULL;
-    size_t arrays = 1;
+    const bool averages = trains && model->opts.ema_decay > 0;
+    size_t arrays = averages ? 2 : 1;
     for (int a = 0; a < LKI_MAX_STATES; a++) arrays += trains && lki_state_keeps(optim, a) ? 1 : 0;
     for (int w = 0; w < model->weights; w++)
         model->parameter_bytes += arrays *
@@ -148,7 +157,8 @@ static lks_status allocate_parameters(lks_model *model)
     LKI_TRY(lki_alloc(model->context, &memory, model->parameter_bytes,
                       "parameters and the optimizer's state"));
     model->parameters = memory;
-    char *at = place_array(model, memory, -1);
+    char *at = place_array(model, memory, VALUES);
+    if (averages) at = place_array(model, at, AVERAGES);
     for (int a = 0; a < LKI_MAX_STATES; a++)
         if (trains && lki_state_keeps(optim, a)) at = place_array(model, at, a);
     for (int w = 0; w < model->weights; w++)
@@ -260,6 +270,7 @@ static lks_status build(lks_model *model, const lks_graph *graph, const lks_mode
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));
     LKI_TRY(lki_groups_apply(model));
+    LKI_TRY(lki_kept_make(model));
     LKI_TRY(allocate_parameters(model));
     LKI_TRY(allocate_buffers(model));
     for (int w = 0; w < model->weights; w++) lki_initialise(model, &model->weight[w]);
@@ -324,7 +335,8 @@ lks_model_info lks_model_get_info(const lks_model *model)
     lks_model_info info = {.workers = model->workers,
                            .replicas = (int)program->replicas,
                            .hash_every = model->opts.hash_every,
-                           .global_batch = program->global_batch};
+                           .global_batch = program->global_batch,
+                           .averages = lki_model_infers_averages(model)};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].plan->chain.count; i++)

@@ -247,6 +247,7 @@ static void memory(const lks_model *model, const sink *to)
                    (size_t)(model->worker[w].slots * model->gradient_count) * sizeof(float), 1);
     }
     total_line(to, "kept for gradients by rows", program->kept_bytes, 1);
+    if (model->keeps) total_line(to, "gradients, kept for the update", model->gradient_bytes, 1);
     total_line(to, "parameters and optimizer state", model->parameter_bytes, 1);
     total_line(to, "packed parameters", program->packed_bytes, 1);
     total_line(to, "buffers", model->buffer_bytes, 1);

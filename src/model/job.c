@@ -102,8 +102,10 @@ void lki_model_job(void *user, int worker)
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (!all_well(model)) return;
-    lki_update_parameters(model, worker);
+    lki_update_gradients(model, worker);
     if (model->mode == LKI_GRADIENT) return;
+    if (model->keeps && !lki_kept_update(model, worker)) return;
+    lki_update_buffers(model, worker);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
     prepare(model, worker);

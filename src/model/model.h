@@ -20,8 +20,8 @@
 #include "model/program.h"
 
 enum {
-    LKI_UPDATE_BLOCK = 4096, /* elements; ranges of parameters are cut at its multiples */
-    LKI_MAX_BAD = 4,         /* samples that a message names, per worker */
+    LKI_ROW_SUMS = 4, /* squares of gradient and parameter, their product, parameter times p */
+    LKI_MAX_BAD = 4,  /* samples that a message names, per worker */
 };
 
 /* How a parameter is updated: one for each weight decay and learning rate that groups make. */
@@ -40,8 +40,11 @@ typedef struct lki_weight { /* a parameter of the model */
     int64_t offset;                  /* by replica: first float in a gradient array; by rows: -1 */
     float *value;
     float *state[LKI_MAX_STATES];
+    float *average; /* NULL: none */
     lki_rule *rule;
-    float *gradient; /* after lks_model_gradient(); else NULL */
+    float *gradient; /* where they are kept, or after lks_model_gradient(); else NULL */
+    int64_t block;   /* its first block among those of all weights, */
+    int64_t row;     /* and its first row */
 } lki_weight;
 
 typedef struct lki_state { /* an entry of the public list of state */
@@ -99,7 +102,7 @@ struct lks_model {
     size_t parameter_bytes;
     char *buffers;
     size_t buffer_bytes;
-    float *gradient_memory; /* of lks_model_gradient() */
+    float *gradient_memory; /* of lks_model_gradient(), or kept */
     size_t gradient_bytes;
     lki_state *state;
     int states, hashed_states; /* the first ones are parameters and buffers */
@@ -107,8 +110,18 @@ struct lks_model {
     int64_t digests;
 
     lki_profile *profile; /* NULL: nobody ever asked for one */
+
+    /* Gradients that a step forms as a whole, before it updates: kept.c. */
+    bool keeps, measures;          /* and sums their squares */
+    double *square;                /* of every block */
+    int64_t blocks, rows;          /* of all weights */
+    double *row_sum[LKI_ROW_SUMS]; /* ADAMP: of every row */
+
     lks_progress progress;
-    bool prepared; /* packed parameters are those of now */
+    lks_step_info last;
+    bool use_averages; /* in inference */
+    bool averaged;     /* stages read averages now */
+    bool prepared;     /* packed parameters are those of now */
 
     /* The job that workers do now. */
     lki_mode mode;
@@ -125,6 +138,9 @@ struct lks_model {
 void lki_model_job(void *model, int worker);
 /* Runs it; the first worker's failure, in order of replicas, becomes this thread's. */
 lks_status lki_model_run(lks_model *model, lki_mode mode);
+
+/* step.c: evaluation uses averages now, as was asked for and there are some. */
+bool lki_model_infers_averages(const lks_model *model);
 
 /* initialise.c: the parameter's first values, a function of seed and name alone. */
 void lki_initialise(const lks_model *model, lki_weight *weight);
@@ -143,7 +159,24 @@ void lki_sum_push(lks_model *model, lki_worker *worker, int64_t leaf, float *val
 const float *lki_sum_total(lks_model *model, int64_t first, int64_t count);
 
 /* update.c */
-void lki_update_parameters(lks_model *model, int worker);
+/* Forms gradients, and updates parameters at once; or keeps them, where the model does. */
+void lki_update_gradients(lks_model *model, int worker);
+/* New values for elements [first, first + count) of a weight, and their average. */
+void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
+                      int64_t count, const float *sums);
+void lki_update_buffers(lks_model *model, int worker);
+
+/* kept.c */
+lks_status lki_kept_make(lks_model *model);      /* at compile */
+lks_status lki_gradients_make(lks_model *model); /* memory for them; once */
+/* From kept gradients to new parameters: clipped, measured, all as the options say. Begins with a
+ * barrier. False, on every worker: not finite, and nothing was updated. */
+bool lki_kept_update(lks_model *model, int worker);
+/* A sum by the tree over values [lo, hi). */
+double lki_kept_sum(const double *values, int64_t lo, int64_t hi);
+
+/* adamp.c: the update of ADAMP, with a barrier in it. */
+void lki_adamp_update(lks_model *model, int worker, float scale);
 
 /* state.c */
 /* Whether the optimizer keeps its array number `array` (lki_update names them). */

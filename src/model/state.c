@@ -13,6 +13,7 @@ static const char *const STATE_NAMES[][LKI_MAX_STATES] = {
     [LKS_ADADELTA] = {"square_avg", "acc_delta"},
     [LKS_ADAMW] = {"exp_avg", "exp_avg_sq"},
     [LKS_RMSPROP] = {"square_avg", "grad_avg", "momentum_buffer"},
+    [LKS_ADAMP] = {"exp_avg", "exp_avg_sq"},
 };
 
 bool lki_state_keeps(const lks_optim *optim, int array)
@@ -71,13 +72,19 @@ static lks_status list_hashed(lks_model *model)
 lks_status lki_state_list(lks_model *model)
 {
     const lki_program *program = &model->program;
-    size_t most = (size_t)model->weights * (2 + LKI_MAX_STATES);
+    size_t most = (size_t)model->weights * (3 + LKI_MAX_STATES);
     for (int s = 0; s < program->stages; s++)
         most += program->stage[s].owner != NULL ? (size_t)program->stage[s].owner->buffer_count : 0;
     void *memory;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, most * sizeof(lki_state), "the state list"));
     model->state = memory;
     LKI_TRY(list_hashed(model));
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        if (weight->average == NULL) continue;
+        LKI_TRY(add_state(model, LKS_AVERAGE, "ema", weight->name, (void **)&weight->average));
+        describe_last(model, LKS_F32, &weight->shape);
+    }
     model->hashed_states = model->states;
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];

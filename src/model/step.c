@@ -62,11 +62,56 @@ static int64_t first_bad_position(const lks_model *model)
     return -1;
 }
 
+/* Stages read parameters, or their averages. */
+static void choose_parameters(lks_model *model, bool averages)
+{
+    if (model->averaged == averages) return;
+    for (int w = 0; w < model->weights; w++) {
+        const lki_weight *weight = &model->weight[w];
+        model->program.stage[weight->stage].param[weight->index] = averages ? weight->average
+                                                                            : weight->value;
+    }
+    model->averaged = averages;
+    model->prepared = false;
+}
+
+bool lki_model_infers_averages(const lks_model *model)
+{
+    return model->use_averages && model->progress.step > model->progress.skipped;
+}
+
+lks_status lks_model_use_averages(lks_model *model, bool use)
+{
+    if (use && (model->weights == 0 || model->weight[0].average == NULL))
+        return LKI_FAIL(LKS_E_STATE, "the model keeps no averages of its parameters; compile it "
+                                     "with ema_decay");
+    model->use_averages = use;
+    return LKS_OK;
+}
+
+lks_step_info lks_model_last_step(const lks_model *model)
+{
+    return model->last;
+}
+
+/* Why there was no update though every loss is finite. */
+static lks_status bad_gradient(const lks_model *model)
+{
+    return LKI_FAIL(
+        LKS_E_NUMERIC,
+        "step %lld: the norm of the gradient is %g, though every loss is finite; nothing "
+        "was updated; lower the learning rate, or look for values near the end of the "
+        "range of f32",
+        (long long)model->progress.step + 1, model->last.gradient_norm);
+}
+
 /* Forward and backward of a batch, then what `mode` says. */
 static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
                              lks_metrics *metrics)
 {
+    choose_parameters(model, false);
     LKI_TRY(prepare(model));
+    model->last = (lks_step_info){.gradient_norm = (double)NAN};
     model->pass = (lki_pass){.x = batch->x,
                              .y = batch->y,
                              .count = batch->count,
@@ -82,7 +127,11 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
         gather_metrics(model, metrics);
     }
     const int64_t bad = first_bad_position(model);
-    return bad < 0 ? LKS_OK : lki_diagnose(model, batch, bad);
+    const bool measured = mode == LKI_TRAIN && model->measures;
+    if (bad < 0 && !(measured && !isfinite(model->last.gradient_norm))) return LKS_OK;
+    model->last.skipped = mode == LKI_TRAIN && model->opts.skip_not_finite;
+    if (model->last.skipped) return LKS_OK;
+    return bad >= 0 ? lki_diagnose(model, batch, bad) : bad_gradient(model);
 }
 
 /* base^exponent by squaring: a function of the step alone, so that resuming needs no state. */
@@ -95,9 +144,10 @@ static double power(double base, int64_t exponent)
 }
 
 /* What a step's updates have in common, and what is their rule's. */
-static void begin_updates(lks_model *model, double lr, int64_t step, int64_t samples)
+static void begin_updates(lks_model *model, double lr, int64_t samples)
 {
     const lks_optim *optim = &model->opts.optim;
+    const int64_t step = model->progress.step - model->progress.skipped + 1;
     const double correction1 = 1.0 - power((double)optim->beta1, step);
     const double correction2 = 1.0 - power((double)optim->beta2, step);
     for (int r = 0; r < model->rules; r++) {
@@ -120,10 +170,12 @@ static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
     if (model->progress.step == 0)
         LKI_TRY(lks_model_hash(model, &model->progress.link)); /* the chain's first link */
     const int64_t step = model->progress.step + 1;
-    begin_updates(model, lr, step, batch->count);
+    begin_updates(model, lr, batch->count);
     model->link_after = step % model->opts.hash_every == 0;
     LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics));
+    if (model->last.skipped && model->link_after) LKI_TRY(lki_model_run(model, LKI_HASH));
     model->progress.step = step;
+    if (model->last.skipped) model->progress.skipped++;
     if (model->link_after) model->progress.link = lki_state_hash_finish(model);
     return LKS_OK;
 }
@@ -136,29 +188,10 @@ lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, l
     return status;
 }
 
-/* Gradients take memory only where somebody asks for them. */
-static lks_status make_gradients(lks_model *model)
-{
-    if (model->gradient_memory != NULL) return LKS_OK;
-    size_t bytes = 0;
-    for (int w = 0; w < model->weights; w++)
-        bytes += lki_align((size_t)model->weight[w].count * sizeof(float));
-    void *memory;
-    LKI_TRY(lki_alloc(model->context, &memory, bytes, "gradients"));
-    model->gradient_memory = memory;
-    model->gradient_bytes = bytes;
-    char *at = memory;
-    for (int w = 0; w < model->weights; w++) {
-        model->weight[w].gradient = (float *)(void *)at;
-        at += lki_align((size_t)model->weight[w].count * sizeof(float));
-    }
-    return LKS_OK;
-}
-
 lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
 {
     LKI_TRY(check_train_batch(model, batch));
-    LKI_TRY(make_gradients(model));
+    LKI_TRY(lki_gradients_make(model)); /* memory only where somebody asks */
     return pass_batch(model, batch, LKI_GRADIENT, metrics);
 }
 
@@ -175,6 +208,7 @@ static lks_status infer(lks_model *model, const void *x, const void *y, int64_t 
             ? 0
             : model->program.value[model->program.activation[graph->target->node->index]].bytes;
     const int64_t width = lks_shape_elements(&model->program.output->shape);
+    choose_parameters(model, lki_model_infers_averages(model));
     LKI_TRY(prepare(model));
     for (int64_t first = 0; first < count;) {
         const int64_t left = count - first;

@@ -1,20 +1,45 @@
 /* From sums of gradients to new parameters and buffers: every worker a part of each. */
+#include <string.h>
+
 #include "base/tree.h"
 #include "model/model.h"
+
+void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
+                      int64_t count, const float *sums)
+{
+    const lki_backend *backend = model->program.backend;
+    float *value = weight->value + first, *state[LKI_MAX_STATES];
+    for (int i = 0; i < LKI_MAX_STATES; i++)
+        state[i] = weight->state[i] != NULL ? weight->state[i] + first : NULL;
+    backend->update(update, count, value, state, sums);
+    if (weight->average == NULL) return;
+    float *average = weight->average + first;
+    if (update->step == 1)
+        memcpy(average, value, (size_t)count * sizeof *value);
+    else
+        backend->approach(count, 1.0f - model->opts.ema_decay, average, value);
+}
+
+/* The mean of a range of a weight's gradient, clipped where a step asks for it. */
+static void keep(const lks_model *model, const lki_weight *weight, int64_t first, int64_t count,
+                 const float *sums)
+{
+    float *gradient = weight->gradient + first;
+    const float most = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
+    for (int64_t i = 0; i < count; i++) gradient[i] = sums[i] * model->scale;
+    if (most <= 0) return;
+    for (int64_t i = 0; i < count; i++) /* a NaN stays one */
+        gradient[i] = gradient[i] > most ? most : gradient[i] < -most ? -most : gradient[i];
+}
 
 /* Sums of a range of a weight's gradient are there: update it, or keep the mean. */
 static void apply(lks_model *model, lki_weight *weight, int64_t first, int64_t count,
                   const float *sums)
 {
-    if (model->mode == LKI_GRADIENT) {
-        for (int64_t i = 0; i < count; i++) weight->gradient[first + i] = sums[i] * model->scale;
-        return;
-    }
-    float *state[LKI_MAX_STATES];
-    for (int i = 0; i < LKI_MAX_STATES; i++)
-        state[i] = weight->state[i] != NULL ? weight->state[i] + first : NULL;
-    model->program.backend->update(&weight->rule->update, count, weight->value + first, state,
-                                   sums);
+    if (model->mode == LKI_GRADIENT || model->keeps)
+        keep(model, weight, first, count, sums);
+    else
+        lki_update_range(model, weight, &weight->rule->update, first, count, sums);
 }
 
 typedef struct rows_target {
@@ -110,24 +135,24 @@ static bool sum_stats(const lks_model *model, const double *stats, int64_t count
     return true;
 }
 
-static void update_buffers(lks_model *model, int worker, lki_stage *stage)
+void lki_update_buffers(lks_model *model, int worker)
 {
-    const lki_node *owner = stage->owner;
-    double *sum = model->worker[worker].stats_sum;
-    if (sum_stats(model, model->program.stats + stage->stats_offset, owner->stats, 0,
-                  model->program.replicas, sum))
-        lki_op_get(owner->op)->update_buffers(owner, sum, stage->buffer);
-    lki_lap(model->worker[worker].local.laps, lap_of(model, stage, LKI_PASS_UPDATE));
-}
-
-void lki_update_parameters(lks_model *model, int worker)
-{
-    update_by_replica(model, worker);
     for (int s = 0; s < model->program.stages; s++) {
         lki_stage *stage = &model->program.stage[s];
-        if (stage->by_rows) update_by_rows(model, worker, stage);
-        if (stage->owner != NULL && stage->owner->stats > 0 && model->mode == LKI_TRAIN &&
-            s % model->workers == worker)
-            update_buffers(model, worker, stage);
+        const lki_node *owner = stage->owner;
+        double *sum = model->worker[worker].stats_sum;
+        if (owner == NULL || owner->stats == 0 || s % model->workers != worker) continue;
+        if (sum_stats(model, model->program.stats + stage->stats_offset, owner->stats, 0,
+                      model->program.replicas, sum))
+            lki_op_get(owner->op)->update_buffers(owner, sum, stage->buffer);
+        lki_lap(model->worker[worker].local.laps, lki_lap_of(s, LKI_PASS_UPDATE));
     }
+}
+
+void lki_update_gradients(lks_model *model, int worker)
+{
+    update_by_replica(model, worker);
+    for (int s = 0; s < model->program.stages; s++)
+        if (model->program.stage[s].by_rows)
+            update_by_rows(model, worker, &model->program.stage[s]);
 }

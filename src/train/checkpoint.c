@@ -189,7 +189,8 @@ static lks_status check_run(const lks_model *model, const lks_run *run, int keep
 {
     const lks_model_info info = lks_model_get_info(model);
     const lks_progress progress = lks_model_progress(model);
-    if (run->progress.step != progress.step || run->progress.link != progress.link) {
+    if (run->progress.step != progress.step || run->progress.link != progress.link ||
+        run->progress.skipped != progress.skipped) {
         return LKI_FAIL(LKS_E_INVALID,
                         "the run to save says step %" PRId64 ", its model is at step %" PRId64
                         ": set run.progress = lks_model_progress(model) before saving",

@@ -32,6 +32,15 @@ lks_optim lks_rmsprop(void)
     return (lks_optim){.kind = LKS_RMSPROP, .alpha = 0.99f, .epsilon = 1e-8f};
 }
 
+lks_optim lks_adamp(void)
+{
+    lks_optim optim = lks_adam();
+    optim.kind = LKS_ADAMP;
+    optim.delta = 0.1f;
+    optim.wd_ratio = 0.1f;
+    return optim;
+}
+
 lks_group lks_group_of(const char *match)
 {
     return (lks_group){.match = match, .weight_decay = NAN, .lr_factor = NAN};
@@ -94,6 +103,13 @@ static lks_status check_rmsprop(const lks_optim *optim)
     return in_range("rmsprop", "epsilon", optim->epsilon, 0.0f, INFINITY);
 }
 
+static lks_status check_adamp(const lks_optim *optim)
+{
+    LKI_TRY(check_adam("adamp", optim));
+    LKI_TRY(in_range("adamp", "delta", optim->delta, 0.0f, INFINITY));
+    return in_range("adamp", "wd_ratio", optim->wd_ratio, 0.0f, INFINITY);
+}
+
 lks_status lks_optim_check(const lks_optim *optim)
 {
     switch (optim->kind) {
@@ -107,6 +123,8 @@ lks_status lks_optim_check(const lks_optim *optim)
         return check_adam("adamw", optim);
     case LKS_RMSPROP:
         return check_rmsprop(optim);
+    case LKS_ADAMP:
+        return check_adamp(optim);
     }
     return LKI_FAIL(LKS_E_INVALID,
                     "optimizer: kind is %d, expected LKS_SGD or another lks_optim_kind",

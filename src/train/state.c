@@ -21,7 +21,7 @@ typedef struct layout {
 static bool in_set(lki_state_set set, lks_state_kind kind)
 {
     return kind == LKS_PARAMETER || kind == LKS_BUFFER ||
-           (kind == LKS_OPTIMIZER && set == LKI_STATE_ALL);
+           ((kind == LKS_OPTIMIZER || kind == LKS_AVERAGE) && set == LKI_STATE_ALL);
 }
 
 static lks_status make_layout(lki_arena *arena, const lks_model *model, lki_state_set set,
@@ -107,9 +107,24 @@ static lks_status write_part(lki_writer *writer, lki_hash_stream *hash, lki_iden
     return lki_writer_write(writer, data, bytes);
 }
 
-static lks_status write_all(lks_model *model, const layout *order, lki_writer *writer,
-                            lki_hash_stream *hash, lki_identity *sum, void *buffer,
-                            const char *header)
+/* The entry whose values are written under the name of entry `index`: weights alone are averages,
+ * where the model has been asked to use them. */
+static int source_of(const lks_model *model, lki_state_set set, int index)
+{
+    const lks_state_info info = lks_model_state_info(model, index);
+    const bool averages = set == LKI_STATE_WEIGHTS && lks_model_get_info(model).averages;
+    if (!averages || info.kind != LKS_PARAMETER) return index;
+    for (int i = 0; i < lks_model_state_count(model); ++i) {
+        const lks_state_info other = lks_model_state_info(model, i);
+        if (other.kind == LKS_AVERAGE && strcmp(strchr(other.name, '.') + 1, info.name) == 0)
+            return i;
+    }
+    return index;
+}
+
+static lks_status write_all(lks_model *model, lki_state_set set, const layout *order,
+                            lki_writer *writer, lki_hash_stream *hash, lki_identity *sum,
+                            void *buffer, const char *header)
 {
     uint8_t length[8];
     for (int i = 0; i < 8; ++i) length[i] = (uint8_t)((uint64_t)strlen(header) >> (8 * i));
@@ -117,7 +132,8 @@ static lks_status write_all(lks_model *model, const layout *order, lki_writer *w
     LKI_TRY(write_part(writer, hash, sum, header, strlen(header)));
     for (int i = 0; i < order->count; ++i) {
         const lks_state_info info = lks_model_state_info(model, order->index[i]);
-        LKI_TRY(lks_model_state_read(model, order->index[i], buffer, info.bytes));
+        LKI_TRY(lks_model_state_read(model, source_of(model, set, order->index[i]), buffer,
+                                     info.bytes));
         LKI_TRY(check_finite(&info, buffer, lks_model_progress(model).step));
         LKI_TRY(write_part(writer, hash, sum, buffer, info.bytes));
     }
@@ -143,7 +159,7 @@ lks_status lki_state_write(lks_model *model, lki_state_set set, lki_writer *writ
                           order.count);
         goto done;
     }
-    status = write_all(model, &order, writer, hash, &sum, buffer, header);
+    status = write_all(model, set, &order, writer, hash, &sum, buffer, header);
 done:
     sum.checksum = lki_hash_stream_close(hash);
     if (identity) *identity = sum;
@@ -164,11 +180,17 @@ static lks_status missing_tensor(const lks_tensor_file *file, const lks_state_in
         if (prefix == 0 || other[prefix - 1] != '.' || strcmp(other + prefix, info->name) != 0) {
             continue;
         }
-        if (info->kind == LKS_OPTIMIZER) break;
+        if (info->kind == LKS_OPTIMIZER || info->kind == LKS_AVERAGE) break;
         return LKI_FAIL(LKS_E_MISMATCH,
                         "%s has no tensor '%s', but has '%s': rename its tensors without the "
                         "prefix",
                         what, info->name, lki_name_print(other, name));
+    }
+    if (info->kind == LKS_AVERAGE) {
+        return LKI_FAIL(LKS_E_MISMATCH,
+                        "%s has no '%s': it was made without averages of the parameters (ema), and "
+                        "they cannot begin later",
+                        what, info->name);
     }
     if (info->kind == LKS_OPTIMIZER) {
         return LKI_FAIL(LKS_E_MISMATCH,

@@ -219,7 +219,8 @@ static lks_status train_step(loop *l, lks_status *asked)
                                   .batch = step % l->batches,
                                   .batches = l->batches,
                                   .learning_rate = rate,
-                                  .metrics = &metrics};
+                                  .metrics = &metrics,
+                                  .info = lks_model_last_step(l->opts.model)};
     *asked = events->on_step(events->user, &event);
     return LKS_OK;
 }

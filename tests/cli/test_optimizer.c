@@ -13,6 +13,10 @@ static void defaults_follow_the_name(void **state)
         {"optimizer: {name: rmsprop}\n", "  lr: 0.01\n  weight_decay: 0.0\n"},
         {"optimizer: {name: rmsprop}\n", "  alpha: 0.99\n  centered: false\n  eps: 1.0e-08\n"},
         {"optimizer: {name: rmsprop}\n", "  momentum: 0.0\n"},
+        {"optimizer: {name: adamp}\n",
+         "  nesterov: false\n  betas: [0.9, 0.999]\n  delta: 0.1\n  wd_ratio: 0.1\n"},
+        {"optimizer: {clip_norm: 5}\n", "  clip_value: null\n  clip_norm: 5.0\n"},
+        {"train: {ema: 0.999}\n", "  ema: 0.999\n  ema_evaluate: true\n  not_finite: stop\n"},
         {"optimizer: {decay_of: weights}\n", "  decay_of: weights\n  groups: null\n"},
         {"optimizer: {groups: [{match: \"*.bias\", weight_decay: 0}]}\n",
          "  groups:\n    - {match: \"*.bias\", weight_decay: 0}\n"},
@@ -52,6 +56,11 @@ static void mistakes_are_sentences(void **state)
          "schedule.factor is '1', expected a number above 0 and below 1"},
         {"optimizer: {alpha: 0.5}\n", "optimizer.alpha is not known to sgd; it is for "
                                       "optimizer.name 'rmsprop'"},
+        {"optimizer: {delta: 0.5}\n", "optimizer.delta is not known to sgd"},
+        {"optimizer: {clip_norm: 0}\n", "optimizer.clip_norm is '0', expected a number above 0"},
+        {"optimizer: {max_grad_norm: 1}\n", "the nearest is 'optimizer.clip_norm'"},
+        {"train: {ema: 1}\n", "train.ema is '1', expected a number above 0 and below 1"},
+        {"train: {not_finite: ignore}\n", "expected stop or skip"},
         {"optimizer: {decay_of: biases}\n", "expected all or weights"},
         {"optimizer: {groups: 3}\n", "c.yaml:2: optimizer.groups is '3', expected a list"},
         {"optimizer:\n  groups:\n    - bias\n", "c.yaml:4: a group is written '- {match: "},
@@ -79,6 +88,10 @@ static void every_name_trains(void **state)
     static const char *const settings[] = {
         "--set optimizer.name=adamw",
         "--set optimizer.name=rmsprop --set optimizer.centered=true",
+        "--set optimizer.name=adamp --set optimizer.delta=1",
+        "--set optimizer.clip_norm=0.5",
+        "--set optimizer.clip_value=0.01",
+        "--set train.ema=0.9",
         "--set schedule.name=linear",
         "--set schedule.name=polynomial --set schedule.power=2",
         "--set schedule.name=exponential --set schedule.gamma=0.9 --set schedule.per_step=true",
@@ -114,12 +127,78 @@ static void every_name_trains(void **state)
         for (size_t k = 0; k < i; k++) assert_string_not_equal(hashes[i], hashes[k]);
 }
 
+/* The norm in every step's line; the saved model is the average, unless that is not wanted. */
+static void norms_and_averages_are_seen(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --steps 3 --log-format json");
+    expect_ok();
+    assert_null(strstr(last.out, "gradient_norm"));
+    run("train c.yaml --steps 3 --log-format json --set optimizer.clip_norm=0.5");
+    expect_ok();
+    expect_out("\"gradient_norm\": ");
+    run("train c.yaml --set train.ema=0.9 --save-model --out run --set model.name=mlp");
+    expect_ok();
+    shell("mv mlp.safetensors average.safetensors");
+    run("eval c.yaml --set train.ema=0.9 --out run --log-format json");
+    expect_ok();
+    char averages[OUTPUT_SIZE];
+    snprintf(averages, sizeof averages, "%s", last.out);
+    run("eval c.yaml --init average.safetensors --log-format json");
+    expect_ok();
+    *strchr(averages, '}') = '\0'; /* but for the step, which weights alone do not know */
+    *strstr(averages, ", \"step\"") = '\0';
+    assert_memory_equal(averages, last.out, strlen(averages));
+    run("eval c.yaml --set train.ema=0.9 --set train.ema_evaluate=false --out run --log-format "
+        "json");
+    expect_ok();
+    assert_memory_not_equal(averages, last.out, strlen(averages));
+    run("eval c.yaml --out run");
+    expect(5, "has a tensor 'ema.fc1.weight', which the model does not");
+    run("train c.yaml --steps 3 --out bare");
+    expect_ok();
+    run("train c.yaml --out bare --resume --set train.ema=0.9");
+    expect(5, "has no 'ema.fc1.weight': it was made without averages");
+}
+
+/* A rate that sends parameters to infinity: the run stops, or skips from there on and counts. */
+static void steps_are_skipped_and_counted(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --lr 1e30 --set optimizer.momentum=0");
+    expect(6, "the loss is not finite");
+    run("train c.yaml --lr 1e30 --set optimizer.momentum=0 --set train.not_finite=skip "
+        "--log-format json --record r.json --set data.test_samples=1");
+    if (last.code != 0) fail_msg("%s", last.err);
+    if (strstr(last.err, "the loss or the gradient is not finite; the step was skipped") == NULL)
+        fail_msg("no sentence in %s", last.err);
+    expect_out("\"skipped\": true");
+    static char record[OUTPUT_SIZE];
+    read_text(record, "r.json");
+    const char *found = strstr(record, "\"skipped_steps\": ");
+    assert_non_null(found);
+    assert_true(atoi(found + strlen("\"skipped_steps\": ")) >= 15);
+    run("train c.yaml --set train.not_finite=skip --record r.json");
+    expect_ok();
+    char hash[32], plain[32];
+    last_hash(hash);
+    read_text(record, "r.json");
+    assert_non_null(strstr(record, "\"skipped_steps\": 0"));
+    run("train c.yaml");
+    last_hash(plain);
+    assert_string_equal(hash, plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(defaults_follow_the_name),
         TEST(mistakes_are_sentences),
         TEST(every_name_trains),
+        TEST(norms_and_averages_are_seen),
+        TEST(steps_are_skipped_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,10 @@ static void optimizers(void **state)
     check("adam", &(lks_model_opts){.optim = lks_adam()});
     check("adamw", &(lks_model_opts){.optim = lks_adamw()});
     check("rmsprop", &(lks_model_opts){.optim = centered});
+    lks_optim adamp = lks_adamp();
+    adamp.delta = 1.5f;
+    adamp.weight_decay = 0.25f;
+    check("adamp", &(lks_model_opts){.optim = adamp});
 }
 
 static void groups_of_parameters(void **state)
@@ -62,6 +66,47 @@ static void groups_of_parameters(void **state)
     groups[0].lr_factor = 0.5f;
     groups[1].weight_decay = 0.25f;
     check("groups", &(lks_model_opts){.optim = lks_adamw(), .groups = groups, .group_count = 2});
+}
+
+static void clipping(void **state)
+{
+    (void)state;
+    check("clip_norm", &(lks_model_opts){.optim = lks_sgd(0.9f), .clip_norm = 0.125f});
+    check("clip_value", &(lks_model_opts){.optim = lks_adadelta(), .clip_value = 0.001f});
+    check("both and AdamP",
+          &(lks_model_opts){.optim = lks_adamp(), .clip_norm = 0.125f, .clip_value = 0.001f});
+}
+
+static void averages(void **state)
+{
+    (void)state;
+    check("ema", &(lks_model_opts){.optim = lks_adam(), .ema_decay = 0.875f});
+    check("ema of kept gradients",
+          &(lks_model_opts){.optim = lks_adamp(), .ema_decay = 0.875f, .skip_not_finite = true});
+}
+
+static uint64_t hash_with(const lks_model_opts *opts)
+{
+    const lkt_run run = make_run(lkt_backends()[0]->name, lkt_net_residual, opts);
+    return hash_of(&run, NULL);
+}
+
+/* Keeping gradients changes no bit; nor do limits that are not reached. Those that are do. */
+static void kept_gradients_change_no_bit(void **state)
+{
+    (void)state;
+    const lks_optim list[] = {lks_sgd(0.9f), lks_adam(), lks_adadelta(), lks_adamw(),
+                              lks_rmsprop()};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const uint64_t plain = hash_with(&(lks_model_opts){.optim = list[i]});
+        assert_true(plain ==
+                    hash_with(&(lks_model_opts){.optim = list[i], .skip_not_finite = true}));
+        assert_true(plain == hash_with(&(lks_model_opts){.optim = list[i], .clip_norm = 1e6f}));
+        assert_true(plain == hash_with(&(lks_model_opts){.optim = list[i], .clip_value = 1e6f}));
+        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .clip_value = 1e-3f}));
+        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .ema_decay = 0.5f}));
+        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .clip_norm = 0.01f}));
+    }
 }
 
 static uint64_t with_groups(const lks_optim *optim, const lks_group *groups, int count,
@@ -115,7 +160,7 @@ static void groups_say_what_they_say(void **state)
     assert_true(with_groups(&plain, &half, 1, LKS_DECAY_ALL) != none);
 }
 
-static void read_all(tiny *t, const char *name, float out[64])
+static void read_all(tiny *t, const char *name, float *out)
 {
     const int index = lks_model_state_find(t->model, name);
     assert_true(index >= 0);
@@ -139,6 +184,177 @@ static void parameters_can_be_frozen(void **state)
     tiny_close(&t);
 }
 
+/* The norm of what lks_model_gradient() gives, of 64-bit sums in another order: 1e-12 is far above
+ * 2^-53 times the number of terms. Clipped by it, SGD moves by lr * most. */
+static void the_norm_is_reported(void **state)
+{
+    (void)state;
+    enum { BATCH = 8 };
+    float x[BATCH][TINY_FEATURES], values[64], before[64] = {0}, after[64] = {0};
+    int32_t y[BATCH];
+    const lks_batch batch = {.x = x, .y = y, .count = BATCH};
+    for (int64_t i = 0; i < BATCH; i++) tiny_sample(i, x[i], &y[i]);
+    tiny t = tiny_open(&(tiny_opts){.shallow = true, .model = {.clip_norm = 0.0625f}});
+    assert_true(isnan(lks_model_last_step(t.model).gradient_norm));
+    LKT_OK(lks_model_gradient(t.model, &batch, NULL));
+    assert_true(isnan(lks_model_last_step(t.model).gradient_norm));
+    double square = 0, moved = 0;
+    for (int i = 0; i < lks_model_state_count(t.model); i++) {
+        const lks_state_info info = lks_model_state_info(t.model, i);
+        if (info.kind != LKS_GRADIENT) continue;
+        LKT_OK(lks_model_state_read(t.model, i, values, info.bytes));
+        for (size_t k = 0; k < info.bytes / sizeof(float); k++)
+            square += (double)values[k] * (double)values[k];
+    }
+    read_all(&t, "head.weight", before);
+    read_all(&t, "head.bias", before + 32);
+    LKT_OK(lks_model_step(t.model, &batch, 1.0, NULL));
+    const double norm = lks_model_last_step(t.model).gradient_norm;
+    assert_true(norm > 0.0625 && fabs(norm - sqrt(square)) <= 1e-12 * norm);
+    assert_false(lks_model_last_step(t.model).skipped);
+    read_all(&t, "head.weight", after);
+    read_all(&t, "head.bias", after + 32);
+    for (int i = 0; i < 64; i++) moved += pow((double)after[i] - (double)before[i], 2.0);
+    /* Of 21 parameters near 1, each rounded to 2^-24; and 1e-6 beside the norm. */
+    assert_true(fabs(sqrt(moved) - 0.0625) <= 21 * 0x1p-24 + 0.0625 * 1e-6 / norm);
+    tiny_close(&t);
+}
+
+static double loss_of(tiny *t)
+{
+    float x[16][TINY_FEATURES];
+    int32_t y[16];
+    lks_metrics sum = {0};
+    for (int64_t i = 0; i < 16; i++) tiny_sample(i, x[i], &y[i]);
+    LKT_OK(lks_model_evaluate(t->model, &(lks_batch){.x = x, .y = y, .count = 16}, &sum));
+    return lks_metrics_loss(&sum);
+}
+
+/* Evaluation with averages is that of a model whose parameters they are; training does not see it,
+ * and before the first update they are the parameters. */
+static void averages_are_used_on_request(void **state)
+{
+    (void)state;
+    float values[64];
+    tiny t = tiny_open(&(tiny_opts){.hash_every = 100, .model = {.ema_decay = 0.75f}});
+    tiny plain = tiny_open(&(tiny_opts){.hash_every = 100});
+    LKT_FAILS(LKS_E_STATE, "keeps no averages", lks_model_use_averages(plain.model, true));
+    LKT_OK(lks_model_use_averages(plain.model, false));
+    LKT_OK(lks_model_use_averages(t.model, true));
+    assert_false(lks_model_get_info(t.model).averages);
+    assert_true(loss_of(&t) == loss_of(&plain));
+    for (int i = 0; i < 4; i++) {
+        tiny_steps(&t, 1);
+        tiny_steps(&plain, 1);
+        assert_true(lks_model_get_info(t.model).averages);
+        assert_true(i == 0 ? loss_of(&t) == loss_of(&plain) : loss_of(&t) != loss_of(&plain));
+    }
+    LKT_OK(lks_model_use_averages(t.model, false));
+    assert_true(loss_of(&t) == loss_of(&plain));
+    LKT_OK(lks_model_use_averages(t.model, true));
+    for (int i = 0; i < lks_model_state_count(t.model); i++) {
+        const lks_state_info info = lks_model_state_info(t.model, i);
+        if (info.kind != LKS_AVERAGE) continue;
+        assert_memory_equal(info.name, "ema.", 4);
+        LKT_OK(lks_model_state_read(t.model, i, values, info.bytes));
+        LKT_OK(lks_model_state_write(plain.model, lks_model_state_find(plain.model, info.name + 4),
+                                     values, info.bytes));
+    }
+    assert_true(loss_of(&t) == loss_of(&plain));
+    tiny_close(&plain);
+    tiny_close(&t);
+}
+
+static lks_status step_with(tiny *t, float feature, lks_metrics *metrics)
+{
+    enum { BATCH = 8 };
+    float x[BATCH][TINY_FEATURES];
+    int32_t y[BATCH];
+    for (int64_t i = 0; i < BATCH; i++) tiny_sample(i, x[i], &y[i]);
+    x[5][2] = feature;
+    return lks_model_step(t->model, &(lks_batch){.x = x, .y = y, .count = BATCH}, 0.1, metrics);
+}
+
+/* A skipped step leaves all state, and counts; the next update is as if it had not been, also in
+ * Adam's count. */
+static void skipped_steps_leave_everything(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        const tiny_opts opts = {.workers = 3,
+                                .shallow = true,
+                                .hash_every = 2,
+                                .optim = lks_adam(),
+                                .model = {.skip_not_finite = true, .ema_decay = 0.5f}};
+        setenv("LKT_DEVICE", lkt_backends()[b]->name, 1);
+        tiny t = tiny_open(&opts), whole = tiny_open(&opts);
+        lks_metrics metrics;
+        tiny_state before = tiny_read(&t), after;
+        LKT_OK(step_with(&t, NAN, &metrics)); /* the loss */
+        assert_true(lks_model_last_step(t.model).skipped);
+        assert_int_equal(metrics.not_finite, 1);
+        assert_int_equal(metrics.samples, 8);
+        LKT_OK(step_with(&t, 1.0f, NULL));
+        assert_false(lks_model_last_step(t.model).skipped);
+        LKT_OK(step_with(&whole, 1.0f, NULL));
+        after = tiny_read(&t);
+        assert_memory_not_equal(before.data, after.data, after.bytes);
+        before = tiny_read(&whole);
+        assert_memory_equal(before.data, after.data, after.bytes);
+        const uint64_t link = lks_model_progress(t.model).link;
+        LKT_OK(step_with(&t, INFINITY, NULL));
+        LKT_OK(step_with(&t, INFINITY, NULL)); /* a link of the chain all the same */
+        before = tiny_read(&t);
+        assert_memory_equal(before.data, after.data, after.bytes);
+        assert_int_equal(before.progress.step, 4);
+        assert_int_equal(before.progress.skipped, 3);
+        assert_true(before.progress.link != link);
+        tiny_close(&t);
+        tiny_close(&whole);
+    }
+    unsetenv("LKT_DEVICE");
+}
+
+/* y = w x with w = 0: the loss is that of the target, 1e20, and the gradient 1e40: not in f32. */
+static void gradients_are_looked_at(void **state)
+{
+    (void)state;
+    for (int skips = 0; skips < 2; skips++) {
+        lks_context *context;
+        lks_graph *graph;
+        lks_model *model;
+        float zero[2] = {0, 0}, found[2], x[2] = {1e30f, 1e30f}, y[1] = {1e10f};
+        LKT_OK(lks_context_create(&context, NULL));
+        LKT_OK(lks_graph_create(&graph, context));
+        lks_tensor *in = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(2)});
+        lks_tensor *target = lks_target(graph, &(lks_target_opts){.shape = LKS_SHAPE(1)});
+        lks_tensor *out = lks_dense(graph, in,
+                                    &(lks_dense_opts){.name = "d", .units = 1, .no_bias = true});
+        const lks_model_opts opts = {.loss = lks_mse(graph, out, target),
+                                     .global_batch = 1,
+                                     .replicas = 1,
+                                     .clip_norm = skips ? 0 : 1.0f,
+                                     .skip_not_finite = skips};
+        LKT_OK(lks_model_compile(&model, graph, &opts));
+        const int weight = lks_model_state_find(model, "d.weight");
+        LKT_OK(lks_model_state_write(model, weight, zero, sizeof zero));
+        const lks_batch batch = {.x = x, .y = y, .count = 1};
+        if (skips)
+            LKT_OK(lks_model_step(model, &batch, 0.1, NULL));
+        else
+            LKT_FAILS(LKS_E_NUMERIC, "the norm of the gradient is inf, though every loss is",
+                      lks_model_step(model, &batch, 0.1, NULL));
+        assert_true(lks_model_last_step(model).skipped == (skips == 1));
+        assert_int_equal(lks_model_progress(model).step, skips);
+        assert_int_equal(lks_model_progress(model).skipped, skips);
+        LKT_OK(lks_model_state_read(model, weight, found, sizeof found));
+        assert_memory_equal(zero, found, sizeof zero);
+        lks_model_destroy(model);
+        lks_graph_destroy(graph);
+        lks_context_destroy(context);
+    }
+}
+
 static void refuses(const lks_model_opts *more, const char *part)
 {
     lks_context *context;
@@ -155,7 +371,7 @@ static void refuses(const lks_model_opts *more, const char *part)
     lks_context_destroy(context);
 }
 
-static void bad_groups_are_refused(void **state)
+static void bad_options_are_refused(void **state)
 {
     (void)state;
     const lks_group none = lks_group_of("fc9.*"), empty = lks_group_of(""), null = {0};
@@ -170,6 +386,9 @@ static void bad_groups_are_refused(void **state)
     refuses(&(lks_model_opts){.group_count = 2}, "there are 2 groups of parameters, but no");
     refuses(&(lks_model_opts){.group_count = -2}, "there are -2 groups");
     refuses(&(lks_model_opts){.decay_of = 5}, "decay_of is 5");
+    refuses(&(lks_model_opts){.clip_norm = -1}, "clip_norm is -1, expected a positive number");
+    refuses(&(lks_model_opts){.clip_value = NAN}, "clip_value is");
+    refuses(&(lks_model_opts){.ema_decay = 1}, "ema_decay is 1, expected a number above 0 and");
 }
 
 int main(void)
@@ -179,7 +398,14 @@ int main(void)
         cmocka_unit_test(groups_of_parameters),
         cmocka_unit_test(groups_say_what_they_say),
         cmocka_unit_test(parameters_can_be_frozen),
-        cmocka_unit_test(bad_groups_are_refused),
+        cmocka_unit_test(clipping),
+        cmocka_unit_test(averages),
+        cmocka_unit_test(kept_gradients_change_no_bit),
+        cmocka_unit_test(the_norm_is_reported),
+        cmocka_unit_test(averages_are_used_on_request),
+        cmocka_unit_test(skipped_steps_leave_everything),
+        cmocka_unit_test(gradients_are_looked_at),
+        cmocka_unit_test(bad_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

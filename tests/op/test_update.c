@@ -112,6 +112,20 @@ static element rmsprop(const lki_update *update, double g, double magnitude, dou
     return e;
 }
 
+/* p is given in the gradient's place; 1 - lr*wd and lr/correction1 are rounded to f32. */
+static element adamp(const lki_update *update, double p, double w)
+{
+    const lks_optim *o = &update->optim;
+    const double decay = (double)o->weight_decay * (update->projected ? (double)o->wd_ratio : 1.0);
+    const double rate = (double)update->lr / update->correction1;
+    const double along = (double)update->along * w, step = rate * (p - along);
+    element e = {.w = w * (1.0 - (double)update->lr * decay) - step};
+
+    e.w_error = 2.0 * U * fabs(w) + U * fabs(e.w) + rate * U * (fabs(along) + fabs(p - along)) +
+                2.0 * U * fabs(step);
+    return e;
+}
+
 static element adadelta(const lki_update *update, double g, double magnitude, double w,
                         const double s[])
 {
@@ -146,6 +160,8 @@ static element expected(const lki_update *update, float sum, float w, const doub
         return adamw(update, scaled, w, state);
     case LKS_RMSPROP:
         return rmsprop(update, g, magnitude, w, state);
+    case LKS_ADAMP:
+        return adamp(update, sum, w);
     }
     return (element){0};
 }
@@ -160,6 +176,7 @@ static void near(const char *what, int i, float found, double value, double erro
 static bool keeps(const lks_optim *optim, int array)
 {
     if (optim->kind == LKS_SGD) return array == 0 && optim->momentum != 0.0f;
+    if (optim->kind == LKS_ADAMP) return false; /* its update takes what direction() made */
     if (optim->kind != LKS_RMSPROP) return array < 2;
     return array == 0 || (array == 1 ? optim->centered : optim->momentum != 0.0f);
 }
@@ -180,7 +197,9 @@ static void follow(const lki_backend *backend, lks_optim optim, lkt_random *rand
                                    .scale = 1.0f / 61.0f,
                                    .step = step,
                                    .correction1 = 1.0 - pow((double)optim.beta1, step),
-                                   .correction2 = 1.0 - pow((double)optim.beta2, step)};
+                                   .correction2 = 1.0 - pow((double)optim.beta2, step),
+                                   .along = 0.375f * (float)(step % 3),
+                                   .projected = step % 2 == 0};
 
         for (int i = 0; i < COUNT; i++) sums[i] = (float)lkt_random_real(random, -61.0, 61.0);
         memcpy(old_w, w, sizeof w);
@@ -199,7 +218,7 @@ static void follow(const lki_backend *backend, lks_optim optim, lkt_random *rand
     }
 }
 
-enum { OPTIMIZERS = 14 };
+enum { OPTIMIZERS = 16 };
 
 static int optimizers(lks_optim out[OPTIMIZERS])
 {
@@ -229,7 +248,96 @@ static int optimizers(lks_optim out[OPTIMIZERS])
         .kind = LKS_RMSPROP, .alpha = 0.9f, .epsilon = 1e-2f, .centered = true};
     out[++count] = (lks_optim){
         .kind = LKS_RMSPROP, .alpha = 0.9f, .epsilon = 1e-2f, .centered = true, .momentum = 0.8f};
+    out[++count] = lks_adamp();
+    out[++count] = lks_adamp();
+    out[count].weight_decay = 0.5f;
     return count + 1;
+}
+
+/* Moments as Adam's, and m / (sqrt(v) / root + eps) of them, with or without Nesterov. */
+static void directions_follow_the_formula(void **state)
+{
+    lkt_random random = lkt_random_make("directions_follow_the_formula", 43);
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int nesterov = 0; nesterov < 2; nesterov++) {
+            static float g[COUNT], old_g[COUNT], m[COUNT], old_m[COUNT], v[COUNT], old_v[COUNT];
+            lki_update update = {.optim = lks_adamp(),
+                                 .lr = 1.0f,
+                                 .scale = 0.75f,
+                                 .step = 4,
+                                 .correction1 = 1.0,
+                                 .correction2 = 0.003994};
+            update.optim.nesterov = nesterov;
+            const double b1 = update.optim.beta1;
+            for (int i = 0; i < COUNT; i++) {
+                g[i] = old_g[i] = (float)lkt_random_real(&random, -1.0, 1.0);
+                m[i] = old_m[i] = (float)lkt_random_real(&random, -1.0, 1.0);
+                v[i] = old_v[i] = (float)lkt_random_real(&random, 0.0, 1.0);
+            }
+            const unsigned saved = lki_float_enter();
+            lkt_backends()[b]->direction(&update, COUNT, (float *const[LKI_MAX_STATES]){m, v, NULL},
+                                         g);
+            lki_float_leave(saved);
+            for (int i = 0; i < COUNT; i++) {
+                const double scaled = old_g[i] * update.scale;
+                const double before[LKI_MAX_STATES] = {old_m[i], old_v[i], 0.0};
+                const element e = adam(&update, scaled, fabs(scaled), 0.0, before);
+                const double ratio = e.state[0] != 0.0 ? -e.w / e.state[0] : 0.0;
+                const double top = nesterov ? b1 * e.state[0] + (1.0 - b1) * scaled : e.state[0];
+                const double more = nesterov ? 4.0 * U * (fabs(e.state[0]) + fabs(scaled)) : 0.0;
+
+                near("exp_avg", i, m[i], e.state[0], e.state_error[0]);
+                near("exp_avg_sq", i, v[i], e.state[1], e.state_error[1]);
+                /* Adam's step at rate 1 is this direction, but for Nesterov's numerator. */
+                near("direction", i, g[i], top * ratio,
+                     e.w_error * (1.0 + fabs(top * ratio) / fmax(fabs(e.w), 1e-30)) + more * ratio);
+            }
+        }
+}
+
+/* Every backend and length has the order of docs/numerics.md 8: eight lanes, added pairwise. */
+static void dots_have_one_order(void **state)
+{
+    static float a[LKI_UPDATE_BLOCK], b[LKI_UPDATE_BLOCK];
+    lkt_random random = lkt_random_make("dots_have_one_order", 44);
+    (void)state;
+    for (int i = 0; i < LKI_UPDATE_BLOCK; i++) {
+        a[i] = (float)lkt_random_real(&random, -1.0, 1.0);
+        b[i] = (float)lkt_random_real(&random, -1e-3, 1e3);
+    }
+    for (int64_t count = 0; count <= LKI_UPDATE_BLOCK; count += count < 40 ? 1 : 507) {
+        double lane[8] = {0};
+        for (int64_t i = 0; i < count; i++) lane[i % 8] += (double)a[i] * (double)b[i];
+        const double expected = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                                ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+        for (int k = 0; lkt_backends()[k] != NULL; k++) {
+            const double found = lkt_backends()[k]->dot(count, a, b);
+            if (memcmp(&found, &expected, sizeof found) != 0)
+                fail_msg("%s: a dot of %d has another order", lkt_backends()[k]->name, (int)count);
+        }
+    }
+}
+
+/* Three roundings: of the difference, the product and the sum. */
+static void averages_approach(void **state)
+{
+    lkt_random random = lkt_random_make("averages_approach", 45);
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        static float left[COUNT], old[COUNT], right[COUNT];
+        for (int i = 0; i < COUNT; i++) {
+            left[i] = old[i] = (float)lkt_random_real(&random, -1.0, 1.0);
+            right[i] = (float)lkt_random_real(&random, -1.0, 1.0);
+        }
+        lkt_backends()[b]->approach(COUNT - 1, 0.125f, left, right);
+        for (int i = 0; i < COUNT - 1; i++) {
+            const double step = 0.125 * ((double)right[i] - (double)old[i]);
+            near("average", i, left[i], (double)old[i] + step,
+                 2.0 * U * fabs(step) + U * fabs((double)old[i] + step));
+        }
+        assert_true(left[COUNT - 1] == old[COUNT - 1]);
+    }
 }
 
 /* A gradient that never changes: the spread goes to 0, and rounding takes it below; the step stays
@@ -343,6 +451,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_follow_the_formulas),
+        cmocka_unit_test(directions_follow_the_formula),
+        cmocka_unit_test(dots_have_one_order),
+        cmocka_unit_test(averages_approach),
         cmocka_unit_test(a_spread_below_zero_is_zero),
         cmocka_unit_test(updates_do_not_depend_on_the_range),
         cmocka_unit_test(add_is_one_rounding),

@@ -3,6 +3,7 @@
 #include "train/job.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static char folder[4200];
 
@@ -33,6 +34,7 @@ static lks_train_opts opts_of(job *j, const variant *v, const char *path)
     lks_train_opts opts = job_opts(j, path);
     if (v->schedule.lr > 0.0) opts.schedule = v->schedule;
     opts.resume = path != NULL;
+    opts.save_epochs = -1; /* where it stops, and at its end */
     return opts;
 }
 
@@ -86,7 +88,10 @@ static void optimizers(void **state)
     variant list[] = {{.name = "adam", .optim = lks_adam()},
                       {.name = "adadelta", .optim = lks_adadelta()},
                       {.name = "adamw", .optim = lks_adamw()},
-                      {.name = "rmsprop", .optim = lks_rmsprop()}};
+                      {.name = "rmsprop", .optim = lks_rmsprop()},
+                      {.name = "adamp", .optim = lks_adamp()}};
+    list[4].optim.delta = 1.0f;
+    list[4].optim.weight_decay = 0.1f;
     list[3].optim.centered = true;
     list[3].optim.momentum = 0.5f;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
@@ -101,6 +106,54 @@ static void groups(void **state)
     check(&(variant){.name = "groups",
                      .optim = {.momentum = 0.9f, .weight_decay = 0.01f},
                      .model = {.groups = list, .group_count = 2, .decay_of = LKS_DECAY_WEIGHTS}});
+}
+
+static void clipping_and_averages(void **state)
+{
+    (void)state;
+    const variant list[] = {
+        {.name = "clip", .optim = {.momentum = 0.9f}, .model = {.clip_norm = 0.25f}},
+        {.name = "value", .optim = {.momentum = 0.9f}, .model = {.clip_value = 0.03125f}},
+        {.name = "ema", .optim = {.momentum = 0.9f}, .model = {.ema_decay = 0.75f}}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
+}
+
+/* One sample of every epoch has a loss that is no number: three steps are skipped, at other places
+ * of each epoch, and Adam's count of updates is without them. */
+static void skipped_steps(void **state)
+{
+    (void)state;
+    lks_run whole, run;
+    uint64_t hash = 0;
+    for (int64_t stop = 0; stop <= 20; stop++) {
+        const tiny_opts net = {.seed = 4,
+                               .shallow = true,
+                               .workers = 1 + (int)(stop % 4),
+                               .optim = lks_adam(),
+                               .model = {.skip_not_finite = true}};
+        char path[4300];
+        snprintf(path, sizeof path, "%s-skip-%" PRId64, folder, stop);
+        for (int part = stop > 0 ? 0 : 1; part < 2; part++) {
+            job *j = job_make();
+            j->x[19][1] = NAN;
+            job_load(j, &net, -1);
+            lks_train_opts opts = job_opts(j, path);
+            opts.resume = true;
+            opts.save_epochs = -1;
+            j->stop_step = part == 0 ? stop : 0;
+            const lks_status status = lks_train(j->net.context, &opts, &run);
+            assert_int_equal(status, part == 0 ? LKS_E_STOPPED : LKS_OK);
+            if (part == 1) assert_int_equal(run.progress.skipped, 3);
+            if (part == 1 && stop == 0) hash = tiny_hash(&j->net), whole = run;
+            if (part == 1 && stop > 0) {
+                assert_int_equal(tiny_hash(&j->net), hash);
+                job_assert_same(&whole, &run);
+            }
+            if (part == 0 || stop > 0) lks_run_clear(&run);
+            job_close(j);
+        }
+    }
+    lks_run_clear(&whole);
 }
 
 /* The rate falls twice in three epochs, as no loss is better by a share of 0.9. */
@@ -148,10 +201,8 @@ static void schedules_are_functions_of_the_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(optimizers),
-        TEST(groups),
-        TEST(plateau),
-        TEST(schedules_are_functions_of_the_step),
+        TEST(optimizers),    TEST(groups),  TEST(clipping_and_averages),
+        TEST(skipped_steps), TEST(plateau), TEST(schedules_are_functions_of_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -281,6 +281,8 @@ static void optimizers(void **state)
     refuses((lks_optim){.kind = LKS_ADADELTA, .epsilon = NAN}, "adadelta: epsilon");
     refuses((lks_optim){.kind = LKS_ADAMW, .beta1 = 1.0f}, "adamw: beta1 is 1");
     refuses((lks_optim){.kind = LKS_ADAMW, .weight_decay = -1.0f}, "adamw: weight_decay is -1");
+    refuses((lks_optim){.kind = LKS_ADAMP, .delta = -1.0f}, "adamp: delta is -1");
+    refuses((lks_optim){.kind = LKS_ADAMP, .wd_ratio = NAN}, "adamp: wd_ratio is");
     refuses((lks_optim){.kind = LKS_RMSPROP, .alpha = 1.5f}, "rmsprop: alpha is 1.5");
     refuses((lks_optim){.kind = LKS_RMSPROP, .momentum = -1.0f}, "rmsprop: momentum is -1");
 }

@@ -86,6 +86,22 @@ static void add(int64_t count, float *left, const float *right)
     lki_cpu_vector()->element->add(count, left, right);
 }
 
+static void approach(int64_t count, float part, float *left, const float *right)
+{
+    lki_cpu_vector()->element->approach(count, part, left, right);
+}
+
+static double dot(int64_t count, const float *a, const float *b)
+{
+    return lki_cpu_vector()->element->dot(count, a, b);
+}
+
+static void direction(const lki_update *u, int64_t count, float *const state[LKI_MAX_STATES],
+                      float *gradient)
+{
+    lki_cpu_vector()->element->direction(u, count, state, gradient);
+}
+
 static const lki_kernel *const kernels[LKI_OP_COUNT] = {
     [LKI_OP_NORMALIZE] = &lki_cpu_normalize,
     [LKI_OP_CONV2D] = &lki_cpu_conv2d,
@@ -140,4 +156,7 @@ const lki_backend lki_cpu_backend = {
     .pattern_count = sizeof patterns / sizeof patterns[0],
     .update = update,
     .add = add,
+    .approach = approach,
+    .dot = dot,
+    .direction = direction,
 };

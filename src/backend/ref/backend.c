@@ -26,4 +26,7 @@ const lki_backend lki_ref_backend = {
     .kernels = kernels,
     .update = lki_ref_update,
     .add = add,
+    .approach = lki_ref_approach,
+    .dot = lki_ref_dot,
+    .direction = lki_ref_direction,
 };

@@ -93,6 +93,54 @@ static void rmsprop(const lki_update *update, int64_t count, float *w, float *co
     }
 }
 
+static void adamp(const lki_update *update, int64_t count, float *w, const float *direction)
+{
+    const lks_optim *optim = &update->optim;
+    const double decay = (double)optim->weight_decay *
+                         (update->projected ? (double)optim->wd_ratio : 1.0);
+
+    for (int64_t i = 0; i < count; i++) {
+        const double p = (double)direction[i] - (double)update->along * (double)w[i];
+
+        w[i] = (float)((double)w[i] * (1.0 - (double)update->lr * decay) -
+                       (double)update->lr / update->correction1 * p);
+    }
+}
+
+void lki_ref_direction(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
+                       float *gradient)
+{
+    const lks_optim *optim = &update->optim;
+    const double b1 = optim->beta1, b2 = optim->beta2;
+    const double root = sqrt(update->correction2);
+
+    for (int64_t i = 0; i < count; i++) {
+        const double g = gradient[i] * update->scale;
+        const double m = b1 * (double)state[0][i] + (1.0 - b1) * g;
+        const double v = b2 * (double)state[1][i] + (1.0 - b2) * g * g;
+
+        state[0][i] = (float)m;
+        state[1][i] = (float)v;
+        gradient[i] = (float)((optim->nesterov ? b1 * m + (1.0 - b1) * g : m) /
+                              (sqrt(v) / root + (double)optim->epsilon));
+    }
+}
+
+void lki_ref_approach(int64_t count, float part, float *left, const float *right)
+{
+    for (int64_t i = 0; i < count; i++)
+        left[i] = (float)((double)left[i] + (double)part * ((double)right[i] - (double)left[i]));
+}
+
+double lki_ref_dot(int64_t count, const float *a, const float *b)
+{
+    double lane[8] = {0};
+
+    for (int64_t i = 0; i < count; i++) lane[i % 8] += (double)a[i] * (double)b[i];
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
 void lki_ref_update(const lki_update *update, int64_t count, float *w,
                     float *const state[LKI_MAX_STATES], const float *sums)
 {
@@ -109,6 +157,9 @@ void lki_ref_update(const lki_update *update, int64_t count, float *w,
         return;
     case LKS_RMSPROP:
         rmsprop(update, count, w, state, sums);
+        return;
+    case LKS_ADAMP:
+        adamp(update, count, w, sums);
         return;
     }
 }

@@ -67,6 +67,9 @@ static void transpose(int64_t rows, int64_t columns, const float *in, float *out
 const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .add = add,
     .update = LKI_ISA_NAME(lki_vector_update),
+    .approach = LKI_ISA_NAME(lki_vector_approach),
+    .dot = LKI_ISA_NAME(lki_vector_dot),
+    .direction = LKI_ISA_NAME(lki_vector_direction),
     .sum = sum,
     .pass = pass,
     .relu = relu,

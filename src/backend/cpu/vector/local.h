@@ -20,6 +20,11 @@ extern const lki_vector LKI_ISA_NAME(lki_vector);
 void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,
                                      float *const state[LKI_MAX_STATES], const float *sums);
 
+void LKI_ISA_NAME(lki_vector_approach)(int64_t count, float part, float *left, const float *right);
+double LKI_ISA_NAME(lki_vector_dot)(int64_t count, const float *a, const float *b);
+void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count,
+                                        float *const state[LKI_MAX_STATES], float *gradient);
+
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void);
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows,
                                    const float *const start[2]);

@@ -122,6 +122,64 @@ static void rmsprop(const lki_update *u, int64_t count, float *restrict w, float
     }
 }
 
+static void adamp(const lki_update *u, int64_t count, float *restrict w,
+                  const float *restrict direction)
+{
+    const lks_optim *o = &u->optim;
+    const double ratio = u->projected ? (double)o->wd_ratio : 1;
+    const vf shrink = vf_set((float)(1 - (double)u->lr * (double)o->weight_decay * ratio));
+    const vf rate = vf_set((float)((double)u->lr / u->correction1)), along = vf_set(u->along);
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(w + i, n);
+        vf_put(w + i, shrink * x - rate * (vf_get(direction + i, n) - along * x), n);
+    }
+}
+
+void LKI_ISA_NAME(lki_vector_direction)(const lki_update *u, int64_t count,
+                                        float *const state[LKI_MAX_STATES], float *gradient)
+{
+    const lks_optim *o = &u->optim;
+    float *restrict average = state[0], *restrict square = state[1], *restrict to = gradient;
+    const vf scale = vf_set(u->scale), epsilon = vf_set(o->epsilon);
+    const vf b1 = vf_set(o->beta1), c1 = vf_set(1 - o->beta1);
+    const vf b2 = vf_set(o->beta2), c2 = vf_set(1 - o->beta2);
+    const vf root = vf_set((float)sqrt(u->correction2));
+    const bool nesterov = o->nesterov;
+    FOR_VECTORS(i, n, count)
+    {
+        const vf g = vf_get(to + i, n) * scale;
+        const vf m = b1 * vf_get(average + i, n) + c1 * g;
+        const vf v = b2 * vf_get(square + i, n) + c2 * (g * g);
+        vf_put(average + i, m, n);
+        vf_put(square + i, v, n);
+        vf_put(to + i, (nesterov ? b1 * m + c1 * g : m) / (vf_sqrt(v) / root + epsilon), n);
+    }
+}
+
+void LKI_ISA_NAME(lki_vector_approach)(int64_t count, float part, float *restrict left,
+                                       const float *restrict right)
+{
+    const vf p = vf_set(part);
+    FOR_VECTORS(i, n, count)
+    {
+        const vf l = vf_get(left + i, n);
+        vf_put(left + i, l + p * (vf_get(right + i, n) - l), n);
+    }
+}
+
+/* A product of two floats is exact in double, so that fusing it changes nothing. */
+double LKI_ISA_NAME(lki_vector_dot)(int64_t count, const float *restrict a, const float *restrict b)
+{
+    double lane[8] = {0};
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        for (int64_t k = 0; k < 8; k++) lane[k] += (double)a[i + k] * (double)b[i + k];
+    for (int64_t k = 0; i + k < count; k++) lane[k] += (double)a[i + k] * (double)b[i + k];
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
 void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,
                                      float *const state[LKI_MAX_STATES], const float *sums)
 {
@@ -140,6 +198,9 @@ void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, fl
         break;
     case LKS_RMSPROP:
         rmsprop(update, count, w, state[0], state[1], state[2], sums);
+        break;
+    case LKS_ADAMP:
+        adamp(update, count, w, sums);
         break;
     }
 }

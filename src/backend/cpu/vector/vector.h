@@ -15,6 +15,10 @@ typedef struct lki_vector_element {
     void (*add)(int64_t count, float *left, const float *right);
     void (*update)(const lki_update *update, int64_t count, float *w,
                    float *const state[LKI_MAX_STATES], const float *sums);
+    void (*approach)(int64_t count, float part, float *left, const float *right);
+    double (*dot)(int64_t count, const float *a, const float *b);
+    void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
+                      float *gradient);
     void (*sum)(int64_t count, const float *a, const float *b, float *out);
     /* d_in = d_out, or d_in += d_out. */
     void (*pass)(int64_t count, const float *d_out, float *d_in, bool add);

@@ -1,0 +1,169 @@
+/* Gradients that are kept: clipped and measured as a whole before the update. docs/numerics.md 8. */
+#include <math.h>
+
+#include "base/check.h"
+#include "base/tree.h"
+#include "model/model.h"
+
+static int64_t blocks_of(const lki_weight *weight)
+{
+    return (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
+}
+
+lks_status lki_gradients_make(lks_model *model)
+{
+    if (model->gradient_memory != NULL) return LKS_OK;
+    size_t bytes = 0;
+    for (int w = 0; w < model->weights; w++)
+        bytes += lki_align((size_t)model->weight[w].count * sizeof(float));
+    void *memory;
+    LKI_TRY(lki_alloc(model->context, &memory, bytes, "gradients"));
+    model->gradient_memory = memory;
+    model->gradient_bytes = bytes;
+    char *at = memory;
+    for (int w = 0; w < model->weights; w++) {
+        model->weight[w].gradient = (float *)(void *)at;
+        at += lki_align((size_t)model->weight[w].count * sizeof(float));
+    }
+    return LKS_OK;
+}
+
+static lks_status make_sums(lks_model *model, double **out, int64_t count)
+{
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, ((size_t)count + 1) * sizeof(double),
+                            "sums of squares"));
+    *out = memory;
+    return LKS_OK;
+}
+
+static lks_status check_opts(const lks_model_opts *opts)
+{
+    if (!(opts->clip_value >= 0 && isfinite(opts->clip_value)))
+        return LKI_FAIL(LKS_E_INVALID, "clip_value is %g, expected a positive number, or 0: none",
+                        (double)opts->clip_value);
+    if (!(opts->clip_norm >= 0 && isfinite(opts->clip_norm)))
+        return LKI_FAIL(LKS_E_INVALID, "clip_norm is %g, expected a positive number, or 0: none",
+                        (double)opts->clip_norm);
+    return LKS_OK;
+}
+
+/* What a step calls is there. */
+static lks_status check_backend(const lks_model *model, bool is_adamp)
+{
+    const lki_backend *backend = model->program.backend;
+    const bool lacks_dot = (model->measures || is_adamp) && backend->dot == NULL;
+    const bool lacks_direction = is_adamp && backend->direction == NULL;
+    const bool lacks_approach = model->opts.ema_decay > 0 && backend->approach == NULL;
+    if (!lacks_dot && !lacks_direction && !lacks_approach) return LKS_OK;
+    return LKI_FAIL(LKS_E_UNSUPPORTED, "device '%s' has no kernel yet for %s", backend->name,
+                    lacks_dot         ? "the norm of gradients (clip_norm, skip_not_finite, AdamP)"
+                    : lacks_direction ? "AdamP"
+                                      : "averages of parameters (ema_decay)");
+}
+
+lks_status lki_kept_make(lks_model *model)
+{
+    const lks_model_opts *opts = &model->opts;
+    const bool is_adamp = opts->optim.kind == LKS_ADAMP;
+    model->last.gradient_norm = (double)NAN;
+    LKI_TRY(check_opts(opts));
+    if (model->program.loss == NULL) return LKS_OK;
+    model->measures = opts->clip_norm > 0 || opts->skip_not_finite;
+    model->keeps = model->measures || opts->clip_value > 0 || is_adamp;
+    LKI_TRY(check_backend(model, is_adamp));
+    if (!model->keeps) return LKS_OK;
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        weight->block = model->blocks;
+        weight->row = model->rows;
+        model->blocks += blocks_of(weight);
+        model->rows += weight->shape.ndim > 1 ? weight->shape.dim[0] : 1;
+    }
+    LKI_TRY(lki_gradients_make(model));
+    if (model->measures) LKI_TRY(make_sums(model, &model->square, model->blocks));
+    for (int i = 0; i < LKI_ROW_SUMS && is_adamp; i++)
+        LKI_TRY(make_sums(model, &model->row_sum[i], model->rows));
+    return LKS_OK;
+}
+
+double lki_kept_sum(const double *values, int64_t lo, int64_t hi)
+{
+    if (hi - lo == 1) return values[lo];
+    const int64_t split = lki_tree_split(lo, hi);
+    const double left = lki_kept_sum(values, lo, split);
+    return left + lki_kept_sum(values, split, hi);
+}
+
+/* What a worker does with its blocks. */
+typedef void (*visitor)(lks_model *model, lki_weight *weight, int64_t block, float scale);
+
+static void visit_blocks(lks_model *model, int worker, visitor visit, float scale)
+{
+    const int64_t begin = lki_share(worker, model->workers, model->blocks);
+    const int64_t end = lki_share(worker + 1, model->workers, model->blocks);
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        for (int64_t b = 0; b < blocks_of(weight); b++) {
+            if (weight->block + b < begin || weight->block + b >= end) continue;
+            visit(model, weight, b, scale);
+            lki_lap(model->worker[worker].local.laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
+        }
+    }
+}
+
+static int64_t elements_of(const lki_weight *weight, int64_t block)
+{
+    const int64_t left = weight->count - block * LKI_UPDATE_BLOCK;
+    return left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
+}
+
+static void square(lks_model *model, lki_weight *weight, int64_t block, float scale)
+{
+    const float *gradient = weight->gradient + block * LKI_UPDATE_BLOCK;
+    (void)scale;
+    model->square[weight->block + block] = model->program.backend->dot(elements_of(weight, block),
+                                                                       gradient, gradient);
+}
+
+static void update(lks_model *model, lki_weight *weight, int64_t block, float scale)
+{
+    const int64_t first = block * LKI_UPDATE_BLOCK;
+    lki_update own = weight->rule->update;
+    own.scale = scale; /* the mean has been formed */
+    lki_update_range(model, weight, &own, first, elements_of(weight, block),
+                     weight->gradient + first);
+}
+
+/* Blocks of a tensor by the tree, tensors in graph order. */
+static double gradient_norm(const lks_model *model)
+{
+    double sum = 0;
+    for (int w = 0; w < model->weights; w++) {
+        const lki_weight *weight = &model->weight[w];
+        sum += lki_kept_sum(model->square + weight->block, 0, blocks_of(weight));
+    }
+    return sqrt(sum);
+}
+
+bool lki_kept_update(lks_model *model, int worker)
+{
+    lki_laps *laps = model->worker[worker].local.laps;
+    float scale = 1;
+    lki_workers_barrier(model->threads, worker);
+    lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
+    if (model->measures) {
+        visit_blocks(model, worker, square, 0);
+        lki_workers_barrier(model->threads, worker);
+        lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
+        const double norm = gradient_norm(model), most = (double)model->opts.clip_norm;
+        if (worker == 0) model->last.gradient_norm = norm;
+        if (!isfinite(norm)) return false;
+        if (most > 0 && most < norm + 1e-6) scale = (float)(most / (norm + 1e-6));
+    }
+    if (model->opts.optim.kind == LKS_ADAMP)
+        lki_adamp_update(model, worker, scale);
+    else
+        visit_blocks(model, worker, update, scale);
+    return true;
+}
