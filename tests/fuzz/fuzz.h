@@ -21,8 +21,8 @@ void fuzz_check(bool good, const char *file, int line, const char *what);
 /* The status of a failed call comes with its record, which has a sentence. */
 void fuzz_check_failure(lks_status status);
 
-/* The path of a file in memory that has these bytes; the next call with this slot (0 or 1) changes
- * it. */
+/* The path of a file in memory that has these bytes; the next call with this slot changes it. */
+enum { FUZZ_FILES = 3 };
 const char *fuzz_file(int slot, const void *data, size_t bytes);
 
 #endif

@@ -173,3 +173,32 @@ for name, words in {
     "end": ["compare", "--", "--a", "-b"],
 }.items():
     write("options", name, "\n".join(words))
+
+for name, line in {
+    "conv": "conv2d filters=32 kernel=3x3 stride=2 padding=1 no_bias in=8x28x28x1",
+    "dense": "dense units=10 weight_init=uniform:0.5 in=64x784", "bytes": "normalize mean=0.1 std=0.2 in=2x3x3x1:u8",
+    "add": "add in=4x5x5x3 with=5x5x3", "pool": "max_pool kernel=2 in=1x4x4x2", "relu": "relu in=2x3",
+    "fan": "conv2d filters=2 kernel=1 weight_init=kaiming_normal:fan_out in=1x2x2x1", "drop": "dropout probability=0.5 in=2x9",
+    "nothing": "", "no_in": "dense units=3", "loss": "cross_entropy label_smoothing=0.1 in=4x10",
+    "norm": "batch_norm epsilon=1e-3 in=2x3x3x4", "wrong": "dense units=0 in=1x1", "huge": "dense units=9223372036854775807 in=2147483647x2147483647",
+}.items():
+    write("line", name, line)
+
+EPOCH = {"epoch": 1, "train_loss": 0.5, "test_loss": 0.25, "test_correct": 9, "test_samples": 10, "train_samples": 60,
+         "seconds": 0.1}
+RUN = {"version": "0.1.0", "device": "cpu", "workers": 2, "replicas": 4, "global_batch": 15, "finished": True,
+       "seconds": 2.5, "config": {"data": {"name": "digits", "samples": 60}, "optimizer": {"name": "sgd", "lr": 0.1}},
+       "epochs": [EPOCH, {**EPOCH, "epoch": 2, "train_loss": 1e-9}], "hash": "0123456789abcdef"}
+RUNS = [json.dumps({**RUN, **change}) for change in (
+    {}, {"config": {"optimizer": {"name": "<script>alert('&\"')</script>", "lr": 1}}, "hash": "<b>"},
+    {"epochs": [{**EPOCH, "train_loss": None, "test_loss": 1e300}, {**EPOCH, "epoch": 3, "test_loss": -5}], "seconds": -1},
+    {"epochs": [], "config": {}}, {"workers": "two", "epochs": [{}], "finished": None})]
+for i, text in enumerate(RUNS):
+    write("report", f"one_{i}", text)
+write("report", "three", "\x1e".join(RUNS[:3]))
+write("report", "not_json", "{")
+
+write("png", "grey", bytes([1, 2, 0, 7]) + bytes(range(0, 240, 40)))
+write("png", "colour", bytes([3, 3, 1, 9]) + bytes(range(48)))
+write("png", "one", bytes([0, 0, 0, 0, 128]))
+write("png", "wide", bytes([0, 31, 1, 255]) + bytes(range(96)))

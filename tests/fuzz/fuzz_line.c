@@ -1,0 +1,49 @@
+/* One operation as a line, as `lockstep op` takes it and logs print it: what is printed is read as
+ * the same operation. */
+#include <string.h>
+
+#include <lockstep/lockstep.h>
+
+#include "fuzz/fuzz.h"
+#include "layers.h"
+
+enum { LINE = 1000 };
+
+/* Builds the operation of a line, and prints it. */
+static lks_status build(const char *line, char printed[LINE])
+{
+    static lks_context *context;
+    static cli_config *defaults;
+    lks_graph *graph;
+    lks_tensor *tensor = NULL;
+    int64_t samples = 0;
+    if (context == NULL) {
+        FUZZ_CHECK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}) == LKS_OK);
+        FUZZ_CHECK(config_create(&defaults) == LKS_OK);
+    }
+    cli_config config = *defaults;
+    config.pool = (cli_pool){0};
+    FUZZ_CHECK(lks_graph_create(&graph, context) == LKS_OK);
+    const lks_status status = layers_build_line(&tensor, &samples, &config, graph, line);
+    if (status == LKS_OK) {
+        FUZZ_CHECK(tensor != NULL && samples > 0);
+        lks_tensor_line(tensor, samples, printed, LINE);
+    } else {
+        fuzz_check_failure(status);
+    }
+    lks_graph_destroy(graph);
+    pool_clear(&config.pool);
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    char line[LINE], once[LINE], twice[LINE];
+    if (bytes >= sizeof line) return 0;
+    memcpy(line, data, bytes);
+    line[bytes] = '\0';
+    if (build(line, once) != LKS_OK) return 0;
+    FUZZ_CHECK(build(once, twice) == LKS_OK);
+    FUZZ_CHECK(strcmp(once, twice) == 0);
+    return 0;
+}
