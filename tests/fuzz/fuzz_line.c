@@ -9,8 +9,8 @@
 
 enum { LINE = 1000 };
 
-/* Builds the operation of a line, and prints it. */
-static lks_status build(const char *line, char printed[LINE])
+/* Builds the operation of a line, prints it, and says how large its output is. */
+static lks_status build(const char *line, char printed[LINE], int64_t *elements)
 {
     static lks_context *context;
     static cli_config *defaults;
@@ -27,6 +27,8 @@ static lks_status build(const char *line, char printed[LINE])
     const lks_status status = layers_build_line(&tensor, &samples, &config, graph, line);
     if (status == LKS_OK) {
         FUZZ_CHECK(tensor != NULL && samples > 0);
+        const lks_shape shape = lks_tensor_shape(tensor);
+        *elements = lks_shape_elements(&shape);
         lks_tensor_line(tensor, samples, printed, LINE);
     } else {
         fuzz_check_failure(status);
@@ -39,11 +41,12 @@ static lks_status build(const char *line, char printed[LINE])
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     char line[LINE], once[LINE], twice[LINE];
+    int64_t size[2];
     if (bytes >= sizeof line) return 0;
     memcpy(line, data, bytes);
     line[bytes] = '\0';
-    if (build(line, once) != LKS_OK) return 0;
-    FUZZ_CHECK(build(once, twice) == LKS_OK);
-    FUZZ_CHECK(strcmp(once, twice) == 0);
+    if (build(line, once, &size[0]) != LKS_OK) return 0;
+    FUZZ_CHECK(build(once, twice, &size[1]) == LKS_OK);
+    FUZZ_CHECK(strcmp(once, twice) == 0 && size[0] == size[1]);
     return 0;
 }
