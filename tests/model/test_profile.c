@@ -67,6 +67,19 @@ static lks_profile_row row_of(const lks_model *model, int stage, const char *pas
     return (lks_profile_row){0};
 }
 
+static int stage_of(const lks_model *model, const char *operation)
+{
+    char line[200];
+    for (int stage = 0; stage < lks_model_stages(model); stage++)
+        for (int i = 0; lks_model_stage_layer(model, stage, i) != NULL; i++)
+            if (strncmp(
+                    lks_tensor_line(lks_model_stage_layer(model, stage, i), 1, line, sizeof line),
+                    operation, strlen(operation)) == 0)
+                return stage;
+    fail_msg("no stage with %s", operation);
+    return -1;
+}
+
 static void check_rows(const session *s, int workers, int count, double wall)
 {
     static const char *const once[] = {"start", "wait gradients", "wait parameters", "end"};
@@ -117,6 +130,28 @@ static void rows_add_up_to_the_steps(void **state)
         }
 }
 
+/* Steps that keep gradients (clipping, AdamP) have more barriers, and an update behind them. */
+static void kept_gradients_are_in_the_rows(void **state)
+{
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int k = 0; k < 2; k++) {
+            lks_model_opts opts = {.workers = 2, .clip_norm = 0.5f};
+            double sum = 0;
+            session s;
+            if (k == 1) opts.optim = lks_adamp();
+            open_session(&s, lki_backends[b]->name, lkt_net_mlp, opts, NULL);
+            LKT_OK(lks_profile_start(s.model));
+            steps(&s, 3);
+            const lks_profile total = lks_profile_total(s.model);
+            for (int r = 0; r < total.rows; r++) sum += lks_profile_get(s.model, r).seconds;
+            assert_true(fabs(sum - total.seconds) <= 200 * 0x1p-52 * total.seconds);
+            assert_true(row_of(s.model, -1, "wait gradients").calls > 3 * 2);
+            assert_true(row_of(s.model, stage_of(s.model, "dense"), "update").calls > 3);
+            close_session(&s);
+        }
+}
+
 static void a_profile_changes_no_bit(void **state)
 {
     const lkt_net nets[] = {lkt_net_conv, lkt_net_residual};
@@ -150,19 +185,6 @@ static lks_tensor *one_dense(lks_graph *graph)
     x = lks_dense(graph, lks_flatten(graph, x), &(lks_dense_opts){.units = 7});
     return lks_nll(graph, lks_log_softmax(graph, x),
                    lks_target(graph, &(lks_target_opts){.classes = 7}));
-}
-
-static int stage_of(const lks_model *model, const char *operation)
-{
-    char line[200];
-    for (int stage = 0; stage < lks_model_stages(model); stage++)
-        for (int i = 0; lks_model_stage_layer(model, stage, i) != NULL; i++)
-            if (strncmp(
-                    lks_tensor_line(lks_model_stage_layer(model, stage, i), 1, line, sizeof line),
-                    operation, strlen(operation)) == 0)
-                return stage;
-    fail_msg("no stage with %s", operation);
-    return -1;
 }
 
 static void operations_are_counted(void **state)
@@ -251,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_add_up_to_the_steps),
+        cmocka_unit_test(kept_gradients_are_in_the_rows),
         cmocka_unit_test(a_profile_changes_no_bit),
         cmocka_unit_test(operations_are_counted),
         cmocka_unit_test(profiled_steps_allocate_nothing),
