@@ -241,6 +241,19 @@ bool layers_normalize(const cli_config *config)
     return name != NULL && strcmp(name, "normalize") == 0;
 }
 
+static void print_options(FILE *out, const layer_op *op)
+{
+    const char *at = op->options;
+    bool required;
+    fprintf(out, "\n%s\n", op->name);
+    for (option_id id; (id = next_option(&at, &required)) != OPTION_COUNT;) {
+        char expected[160];
+        spec_describe(&options[id], expected, sizeof expected);
+        fprintf(out, "  %s%-*s %s\n", options[id].name, (int)(18 - strlen(options[id].name)),
+                required ? "!" : "", expected);
+    }
+}
+
 void network_layers_print(FILE *out)
 {
     fputs(
@@ -255,15 +268,7 @@ void network_layers_print(FILE *out)
         "Of the numbers of an init, scale is for uniform and normal, value for constant, gain for\n"
         "xavier, and slope (of a leaky relu) and fan_out for kaiming.\n",
         out);
-    for (int i = 0; i < layer_op_count; i++) {
-        const char *at = layer_ops[i].options;
-        bool required;
-        fprintf(out, "\n%s\n", layer_ops[i].name);
-        for (option_id id; (id = next_option(&at, &required)) != OPTION_COUNT;) {
-            char expected[160];
-            spec_describe(&options[id], expected, sizeof expected);
-            fprintf(out, "  %s%-*s %s\n", options[id].name, (int)(18 - strlen(options[id].name)),
-                    required ? "!" : "", expected);
-        }
-    }
+    for (int i = 0; i < layer_op_count; i++) print_options(out, &layer_ops[i]);
+    fputs("\nLosses, for lines of `lockstep op` (a configuration has loss.name):\n", out);
+    for (int i = 0; i < layer_loss_count; i++) print_options(out, &layer_losses[i]);
 }
