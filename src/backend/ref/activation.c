@@ -1,5 +1,5 @@
-/* gelu, silu, tanh, sigmoid, softplus, leaky_relu, scale: y = f(x) for each element. Backward forms f'(x) from
- * x, so that a gradient has one rounding. */
+/* gelu, silu, tanh, sigmoid, softplus, leaky_relu, scale: y = f(x) for each element. Backward forms
+ * f'(x) from x, so that a gradient has one rounding. */
 #include "backend/ref/kernels.h"
 
 #include "base/real.h"
