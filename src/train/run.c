@@ -94,14 +94,17 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
 lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki_identity *tensors,
                          char **text)
 {
+    const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
     *text = NULL;
     json_t *json = print_all(run, tensors_name, tensors);
-    char *body = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    /* A writer that finds no memory for its own text leaves parts out: it gets the room first. */
+    const size_t length = json ? json_dumpb(json, NULL, 0, flags) : 0;
+    const size_t covered = length - 2; /* without the closing "\n}" */
+    char *sealed = length > 0 ? malloc(length + SEAL_BYTES + 1) : NULL;
+    const bool whole = sealed && json_dumpb(json, sealed, length, flags) == length;
     json_decref(json);
-    const size_t covered = body ? strlen(body) - 2 : 0; /* without the closing "\n}" */
-    char *sealed = body ? realloc(body, covered + SEAL_BYTES + 1) : NULL;
-    if (!sealed) {
-        free(body);
+    if (!whole) {
+        free(sealed);
         return LKI_FAIL(LKS_E_INVALID,
                         "the checkpoint of step %lld cannot be written as JSON: there is no "
                         "memory, or the configuration or fingerprint is not UTF-8",
