@@ -93,6 +93,7 @@ static lks_run full_run(tiny *t, lks_epoch history[2])
     run.best_loss = 2.0 / 3.0;
     run.best_step = 4;
     run.bad_epochs = 3;
+    run.plateau = (lks_plateau){.lr = 0.1 / 3.0, .best = 1e-7, .bad = 2};
     run.finished = true;
     run.history = history;
     run.epochs = 2;
@@ -115,6 +116,9 @@ static void assert_same_run(const lks_run *a, const lks_run *b)
     assert_true(a->best_loss == b->best_loss);
     assert_int_equal(a->best_step, b->best_step);
     assert_int_equal(a->bad_epochs, b->bad_epochs);
+    assert_true(a->plateau.lr == b->plateau.lr && a->plateau.best == b->plateau.best);
+    assert_int_equal(a->plateau.bad, b->plateau.bad);
+    assert_int_equal(a->progress.skipped, b->progress.skipped);
     assert_int_equal(a->finished, b->finished);
     assert_int_equal(a->epochs, b->epochs);
     assert_memory_equal(a->history, b->history, (size_t)a->epochs * sizeof *a->history);
@@ -372,6 +376,8 @@ static void edited_ones_are_refused(void **state)
         {"\"seed\": \"0000", "\"seed\": \"000g", "entry is missing or not valid"},
         {"\"history\": []", "\"history\": {}", "entry is missing or not valid"},
         {"\"samples\": 0", "\"sampler\": 0", "entry is missing or not valid"},
+        {"\"skipped_steps\": 0", "\"skipped_steps\": 6", "entry is missing or not valid"},
+        {"\"plateau\": null", "\"plateau\": true", "entry is missing or not valid"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         save_five(&(tiny_opts){0});
@@ -379,6 +385,28 @@ static void edited_ones_are_refused(void **state)
         refuses(&(tiny_opts){0}, LKS_E_FORMAT, changes[i][2]);
         unlink(in_folder("step-00000005.json"));
     }
+}
+
+/* Records of before there were plateaus and skipped steps: without these entries. */
+static void records_of_before_are_read(void **state)
+{
+    (void)state;
+    const tiny_opts opts = {.optim = lks_adam()};
+    save_five(&opts);
+    free(edit_record("\"skipped_steps\"", "\"skipped-steps\""));
+    free(edit_record("\"plateau\"", "\"plateav\""));
+    tiny one = tiny_open(&opts), other = tiny_open(&opts);
+    lks_run run;
+    LKT_OK(lks_checkpoint_load(one.context, one.model, &run, folder, 5));
+    assert_int_equal(run.progress.skipped, 0);
+    assert_true(run.plateau.lr == 0.0);
+    lks_run_clear(&run);
+    tiny_steps(&one, 4);
+    tiny_steps(&other, 9);
+    const tiny_state a = tiny_read(&one), b = tiny_read(&other);
+    tiny_assert_same(&a, &b);
+    tiny_close(&one);
+    tiny_close(&other);
 }
 
 /* Every byte of a record changed: seen by the checksum; and where the checksum is right again,
@@ -554,6 +582,7 @@ int main(void)
         TEST(leftovers_go),
         TEST(of_other_runs_are_refused),
         TEST(damaged_ones_are_refused),
+        TEST(records_of_before_are_read),
         TEST(edited_ones_are_refused),
         TEST(records_survive_damage),
         TEST(full_disk),
