@@ -56,6 +56,7 @@ typedef enum cli_local {
     LOCAL_HELP,
     LOCAL_HELP_CONFIG,
     LOCAL_HELP_LAYERS,
+    LOCAL_HELP_AS,
     LOCAL_VERSION,
     LOCAL_OPTIONS
 } cli_local;
@@ -101,6 +102,10 @@ LKS_MUSTUSE lks_status cli_configure(cli_config **out, const cli_args *cli, cons
 LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);
 
 void cli_help(const cli_args *cli, FILE *out);
+
+/* What an option does, as help says it: with the key that it sets and the default. */
+enum { CLI_TEXT_SIZE = 400 };
+void cli_option_text(char *text, size_t size, const cli_option *option);
 
 /* The command line that was typed, with `extra` added where it is not there, quoted for a shell. */
 char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra);

@@ -26,14 +26,10 @@ static void print_wrapped(FILE *out, int used, const char *text)
     }
 }
 
-static void print_option(FILE *out, const cli_option *option)
+void cli_option_text(char *text, size_t size, const cli_option *option)
 {
-    char text[400];
-    int used = option->letter != 0 ? fprintf(out, "  -%c, --%s", option->letter, option->name)
-                                   : fprintf(out, "      --%s", option->name);
-    if (option->argument != NULL) used += fprintf(out, " %s", option->argument);
     if (option->key == KEY_NONE) {
-        print_wrapped(out, used, option->help);
+        snprintf(text, size, "%s", option->help);
         return;
     }
     const config_row *row = &config_rows[option->key];
@@ -41,10 +37,19 @@ static void print_option(FILE *out, const cli_option *option)
     const char *null = strstr(help, "null: "); /* as the file has it; a flag is just not given */
     if (null == NULL) null = help + strlen(help);
     const char *rest = *null != '\0' ? null + strlen("null: ") : null;
-    snprintf(text, sizeof text, "%.*s%s%s%s(%s%s%s)", (int)(null - help), help,
+    snprintf(text, size, "%.*s%s%s%s(%s%s%s)", (int)(null - help), help,
              *null != '\0' ? "default: " : "", rest, *help != '\0' ? " " : "", row->spec.name,
              row->fallback != NULL && option->argument != NULL ? "; default " : "",
              row->fallback != NULL && option->argument != NULL ? row->fallback : "");
+}
+
+static void print_option(FILE *out, const cli_option *option)
+{
+    char text[CLI_TEXT_SIZE];
+    int used = option->letter != 0 ? fprintf(out, "  -%c, --%s", option->letter, option->name)
+                                   : fprintf(out, "      --%s", option->name);
+    if (option->argument != NULL) used += fprintf(out, " %s", option->argument);
+    cli_option_text(text, sizeof text, option);
     print_wrapped(out, used, text);
 }
 

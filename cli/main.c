@@ -5,6 +5,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include "manual.h"
 #include "network.h"
 #include "process.h"
 #include "text.h"
@@ -23,6 +24,7 @@ static lks_status run(const cli_args *cli, int *code)
         network_layers_print(stdout);
         return LKS_OK;
     }
+    if (cli->local[LOCAL_HELP_AS] != NULL) return manual_print(stdout, cli->local[LOCAL_HELP_AS]);
     if (cli->local[LOCAL_VERSION] != NULL) {
         printf("lockstep %s\n%s\n", lks_version(), lks_build_info());
         return LKS_OK;

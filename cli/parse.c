@@ -131,7 +131,8 @@ static lks_status read_options(cli_args *cli, int argc, char **argv)
 static bool wants_only_help(const cli_args *cli)
 {
     return cli->local[LOCAL_HELP] != NULL || cli->local[LOCAL_HELP_CONFIG] != NULL ||
-           cli->local[LOCAL_HELP_LAYERS] != NULL || cli->local[LOCAL_VERSION] != NULL;
+           cli->local[LOCAL_HELP_LAYERS] != NULL || cli->local[LOCAL_HELP_AS] != NULL ||
+           cli->local[LOCAL_VERSION] != NULL;
 }
 
 lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)

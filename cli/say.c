@@ -47,6 +47,14 @@ void exit_codes_print(FILE *out)
         fprintf(out, "  %3d  %s\n", exit_rows[i].code, exit_rows[i].text);
 }
 
+bool exit_code_row(int row, int *code, const char **text)
+{
+    if (row >= EXIT_ROWS) return false;
+    *code = exit_rows[row].code;
+    *text = exit_rows[row].text;
+    return true;
+}
+
 void say(const char *format, ...)
 {
     say_status(NULL);

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs a build into a folder, moves the folder, and builds a program against what is there, by
+# pkg-config and by the CMake package, with the shared and the static library, in C and in C++.
+#   run.sh BUILD    (77: skipped)
+set -euo pipefail
+build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")" && pwd)
+command -v pkg-config >/dev/null || { echo 'there is no pkg-config: skipped'; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+cmake --install "$build" --prefix "$folder/first" >install.log
+mv first moved
+prefix=$folder/moved
+pc=$(find "$prefix" -name lockstep.pc)
+libraries=$(dirname "$(find "$prefix" -name liblockstep.so)")
+export PKG_CONFIG_PATH=${pc%/*}
+
+expect() { # program
+    local found
+    found=$(LD_LIBRARY_PATH=$libraries "$1") || { echo "$1 failed: $found"; exit 1; }
+    case $found in
+    'lockstep '*' on '*) echo "${1##*/}: $found" ;;
+    *) echo "$1 said '$found'"; exit 1 ;;
+    esac
+}
+links() { LD_LIBRARY_PATH=$libraries ldd "$1" | grep -q liblockstep; }
+
+cp "$source/program.c" program.cpp
+# shellcheck disable=SC2046  # lists of words
+{
+    cc -std=c11 -Wall -Werror "$source/program.c" -o c_shared $(pkg-config --cflags --libs lockstep)
+    c++ -std=c++17 -Wall -Werror program.cpp -o cpp_shared $(pkg-config --cflags --libs lockstep)
+    mkdir only && cp "$libraries/liblockstep.a" only/
+    flags=$(pkg-config --static --cflags --libs lockstep)
+    cc -std=c11 -Wall -Werror "$source/program.c" -o c_static -Lonly ${flags//-llockstep/-l:liblockstep.a}
+    c++ -std=c++17 -Wall -Werror program.cpp -o cpp_static -Lonly ${flags//-llockstep/-l:liblockstep.a}
+}
+for p in c_shared cpp_shared c_static cpp_static; do expect "./$p"; done
+links ./c_shared || { echo 'c_shared does not use the shared library'; exit 1; }
+if links ./c_static; then echo 'c_static uses the shared library'; exit 1; fi
+
+cmake -S "$source" -B outside -DCMAKE_PREFIX_PATH="$prefix" >cmake.log || { cat cmake.log; exit 1; }
+cmake --build outside >>cmake.log || { cat cmake.log; exit 1; }
+for p in c_lockstep cpp_lockstep c_static cpp_static; do expect "./outside/$p"; done
+if links outside/c_static; then echo 'outside/c_static uses the shared library'; exit 1; fi
+
+"$prefix/bin/lockstep" --version
+bash -n "$prefix/share/bash-completion/completions/lockstep"
+if command -v man >/dev/null; then
+    said=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$prefix/share/man/man1/lockstep.1" 2>&1 >man.txt)
+    [ -z "$said" ] || { echo "the man page: $said"; exit 1; }
+    grep -q 'EXIT STATUS' man.txt
+fi
