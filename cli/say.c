@@ -1,5 +1,6 @@
 #include "say.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -67,14 +68,17 @@ void say(const char *format, ...)
 
 void say_error(const char *format, ...)
 {
-    say_status(NULL);
-    fflush(stdout); /* keeps the order where both go to one place */
-    fputs("lockstep: ", stderr);
+    char sentence[1 << 14]; /* a command to continue with may be as long as paths are */
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    /* Parts of it may come from a file: they are no commands for the terminal, and no new line. */
+    for (char *c = sentence; *c != '\0'; c++)
+        if (iscntrl((unsigned char)*c)) *c = '?';
+    say_status(NULL);
+    fflush(stdout); /* keeps the order where both go to one place */
+    fprintf(stderr, "lockstep: %s\n", sentence);
 }
 
 void say_status(const char *line)

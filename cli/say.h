@@ -21,7 +21,7 @@ bool exit_code_row(int row, int *code, const char **text);
 /* A line on standard output. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "lockstep: <sentence>" on standard error. */
+/* "lockstep: <sentence>" on standard error, with "?" for control characters. */
 void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Draws `line` (no newline, not wider than the terminal) on standard error in place of the last;

@@ -428,6 +428,11 @@ static void hostile_files_end_in_a_sentence(void **state)
     run("train c.yaml");
     expect(2, "larger than 1048576 bytes, so it is no configuration");
 
+    /* No command for the terminal, and no line of its own. */
+    write_text("c.yaml", "model: {name: \"a\\e[31mb\\nlockstep: all is well\"}\n");
+    run("train c.yaml");
+    expect(2, "c.yaml:1: model.name is 'a?[31mb?lockstep: all is well', expected");
+
     run("train /dev/zero");
     expect(2, "larger than 1048576 bytes");
     run("train /dev/null");
