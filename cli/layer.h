@@ -73,6 +73,7 @@ typedef struct layer_named {
 /* Options in order; the first may be given alone (`dropout: 0.5`); "!" marks the required ones. */
 typedef struct layer_op {
     const char *name;
+    const char *what; /* it computes */
     const char *options;
     lks_tensor *(*build)(const layer *); /* NULL: the graph or the error record says why */
 } layer_op;

@@ -241,34 +241,63 @@ bool layers_normalize(const cli_config *config)
     return name != NULL && strcmp(name, "normalize") == 0;
 }
 
-static void print_options(FILE *out, const layer_op *op)
+/* A layer and its options, for the help or (`markdown`) for docs/ops.md. */
+static void print_layer(FILE *out, const layer_op *op, bool markdown)
 {
     const char *at = op->options;
     bool required;
-    fprintf(out, "\n%s\n", op->name);
+    fprintf(out, markdown ? "\n### %s\n\n%s\n" : "\n%s: %s\n", op->name, op->what);
+    if (markdown && *at != '\0') fputs("\n| option | value |\n|---|---|\n", out);
     for (option_id id; (id = next_option(&at, &required)) != OPTION_COUNT;) {
         char expected[160];
         spec_describe(&options[id], expected, sizeof expected);
-        fprintf(out, "  %s%-*s %s\n", options[id].name, (int)(18 - strlen(options[id].name)),
-                required ? "!" : "", expected);
+        if (markdown)
+            fprintf(out, "| `%s`%s | %s |\n", options[id].name, required ? ", required" : "",
+                    expected);
+        else
+            fprintf(out, "  %s%-*s %s\n", options[id].name, (int)(18 - strlen(options[id].name)),
+                    required ? "!" : "", expected);
     }
 }
 
+static void print_layers(FILE *out, bool markdown)
+{
+    for (int i = 0; i < layer_op_count; i++) print_layer(out, &layer_ops[i], markdown);
+    fputs(markdown ? "\n## Losses\n\nA configuration has them as `loss.name`; lines of `lockstep "
+                     "op` by these names.\n"
+                   : "\nLosses, for lines of `lockstep op` (a configuration has loss.name):\n",
+          out);
+    for (int i = 0; i < layer_loss_count; i++) print_layer(out, &layer_losses[i], markdown);
+}
+
+static const char inits[] =
+    "Of the numbers of an init, scale is for uniform and normal, value for constant, gain for\n"
+    "xavier, and slope (of a leaky relu) and fan_out for kaiming.\n";
+
 void network_layers_print(FILE *out)
 {
+    fputs("model:\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n    - relu\n"
+          "    - max_pool: 2\n    - flatten\n    - dense: 10\n\n"
+          "Layers and their options; ! marks what is required, and the first may be given alone.\n"
+          "Any layer may have a name: of its parameters in files, and for layers after it, which\n"
+          "begin there (from) or take it as second operand (with), as a skip connection does:\n"
+          "    - conv2d: {name: conv1, filters: 8, kernel: 3, padding: 1}\n"
+          "    - relu\n    - add: {with: conv1}\n"
+          "`input` is the name of what the list begins with.\n",
+          out);
+    fputs(inits, out);
+    print_layers(out, false);
+}
+
+void network_layers_markdown(FILE *out)
+{
     fputs(
-        "model:\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n    - relu\n"
-        "    - max_pool: 2\n    - flatten\n    - dense: 10\n\n"
-        "Layers and their options; ! marks what is required, and the first may be given alone.\n"
-        "Any layer may have a name: of its parameters in files, and for layers after it, which\n"
-        "begin there (from) or take it as second operand (with), as a skip connection does:\n"
-        "    - conv2d: {name: conv1, filters: 8, kernel: 3, padding: 1}\n"
-        "    - relu\n    - add: {with: conv1}\n"
-        "`input` is the name of what the list begins with.\n"
-        "Of the numbers of an init, scale is for uniform and normal, value for constant, gain for\n"
-        "xavier, and slope (of a leaky relu) and fan_out for kaiming.\n",
+        "# Operations\n\nMade from the tables of the program, by `tools/make_docs`. These are the "
+        "layers of `model.layers`\n([program.md](program.md)) and the operations of `lockstep op`; "
+        "formulas, shapes and PyTorch's names\nare in `include/lockstep/graph.h`. The first option "
+        "may be given alone: `dense: 10`.\n\n",
         out);
-    for (int i = 0; i < layer_op_count; i++) print_options(out, &layer_ops[i]);
-    fputs("\nLosses, for lines of `lockstep op` (a configuration has loss.name):\n", out);
-    for (int i = 0; i < layer_loss_count; i++) print_options(out, &layer_losses[i]);
+    fputs(inits, out);
+    fputs("\n## Layers\n", out);
+    print_layers(out, true);
 }

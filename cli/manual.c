@@ -2,17 +2,18 @@
 
 #include <string.h>
 
+#include "network.h"
+
 static const struct format {
     const char *name;
     void (*print)(FILE *out);
 } formats[] = {
-    {"man", manual_print_man},
-    {"bash", manual_print_bash},
-    {"zsh", manual_print_zsh},
-    {"markdown", manual_print_markdown},
+    {"man", manual_print_man},           {"bash", manual_print_bash},
+    {"zsh", manual_print_zsh},           {"cli.md", manual_print_markdown},
+    {"ops.md", network_layers_markdown},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
-static const char format_words[] = "man bash zsh markdown";
+static const char format_words[] = "man bash zsh cli.md ops.md";
 
 const manual_row manual_environment[] = {
     {"LKS_ISA", "instruction set of the cpu backend: portable, avx2 or avx512; not set: the best "
@@ -48,8 +49,8 @@ lks_status manual_print(FILE *out, const char *format)
             formats[i].print(out);
             return LKS_OK;
         }
-    return lks_fail(LKS_E_INVALID, "--help-as is '%.60s', expected man, bash, zsh or markdown",
-                    format);
+    return lks_fail(LKS_E_INVALID,
+                    "--help-as is '%.60s', expected man, bash, zsh, cli.md or ops.md", format);
 }
 
 void manual_verbs(char *text, size_t size, const cli_option *option)

@@ -1,13 +1,13 @@
 /*
  * All of the help in other forms, from the tables of verbs, options, keys and exit codes: what is
- * installed as man page and completions, and docs/cli.md.
+ * installed as man page and completions, and docs/cli.md and docs/ops.md.
  */
 #ifndef CLI_MANUAL_H
 #define CLI_MANUAL_H
 
 #include "cli.h"
 
-/* "man", "bash", "zsh" or "markdown"; LKS_E_INVALID for another format. */
+/* "man", "bash", "zsh", "cli.md" or "ops.md"; LKS_E_INVALID for another format. */
 LKS_MUSTUSE lks_status manual_print(FILE *out, const char *format);
 
 /* What no table of the program has: term and text; the last has a NULL term. */

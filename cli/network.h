@@ -19,7 +19,8 @@ LKS_MUSTUSE lks_status network_build(cli_network *out, cli_config *config, lks_g
 LKS_MUSTUSE lks_status network_constants(lks_normalize_opts *opts, const cli_value *mean,
                                          const cli_value *std);
 
-/* The table of layers for the help. */
+/* The table of layers for the help, and as docs/ops.md. */
 void network_layers_print(FILE *out);
+void network_layers_markdown(FILE *out);
 
 #endif

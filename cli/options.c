@@ -120,7 +120,8 @@ const cli_option cli_options[] = {
     LOCAL("help-config", 0, NULL, ALL, HELP_CONFIG, "every key of a configuration"),
     LOCAL("help-layers", 0, NULL, ALL, HELP_LAYERS, "every layer for model.layers"),
     LOCAL("help-as", 0, "FORMAT", VERB_NONE, HELP_AS,
-          "all of the help as a man page (man), completion for a shell (bash, zsh) or markdown"),
+          "all of the help as a man page (man), completion for a shell (bash, zsh), or a page of "
+          "the documentation (cli.md, ops.md)"),
     LOCAL("version", 'V', NULL, ALL, VERSION, "version and build"),
 };
 const int cli_option_count = sizeof cli_options / sizeof *cli_options;
