@@ -14,7 +14,9 @@
 #include <lockstep/context.h>
 
 #include "doctor.h"
+#include "fetch.h"
 #include "say.h"
+#include "sheet.h"
 
 static const char *variable(const char *name)
 {
@@ -66,6 +68,19 @@ static void check_device(cli_doctor *d)
     lks_context_destroy(context);
 }
 
+static void check_downloads(cli_doctor *d)
+{
+    cli_fetch *fetch;
+    if (fetch_open(&fetch) == LKS_OK) {
+        const char *version = fetch_version(fetch); /* its own first */
+        doctor_add(d, "downloads", "by %.*s", (int)strcspn(version, " "), version);
+        fetch_close(fetch);
+        return;
+    }
+    doctor_raise(d, doctor_add(d, "downloads", "not possible"), LEVEL_NOTE, "%s",
+                 lks_last_error()->message);
+}
+
 void doctor_build(cli_doctor *d)
 {
     char libraries[256];
@@ -76,12 +91,14 @@ void doctor_build(cli_doctor *d)
 #else
     const char *libc = "";
 #endif
-    doctor_finding *f = doctor_add(d, "libraries", "%s, jansson %s, libyaml %s%s", libraries,
-                                   jansson_version_str(), yaml_get_version_string(), libc);
+    doctor_finding *f = doctor_add(d, "libraries", "%s, jansson %s, libyaml %s, libpng %s%s",
+                                   libraries, jansson_version_str(), yaml_get_version_string(),
+                                   sheet_png_version(), libc);
     if (strstr(libraries, "hwloc") == NULL)
         doctor_raise(d, f, LEVEL_NOTE,
                      "hwloc is not built in; which CPUs share a core is read from the kernel's "
                      "files instead");
+    check_downloads(d);
     f = doctor_add(d, "build", "lockstep %s, %s", lks_version(), lks_build_info());
     if (strstr(lks_build_info(), "Debug") != NULL)
         doctor_raise(d, f, LEVEL_WARNING,

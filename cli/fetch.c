@@ -31,6 +31,7 @@ struct cli_fetch {
     CURLcode (*perform)(CURL *);
     CURLcode (*getinfo)(CURL *, CURLINFO, ...);
     const char *(*error_text)(CURLcode);
+    char *(*version)(void);
     void *loaded;
     bool begun; /* global_init succeeded */
 };
@@ -47,6 +48,7 @@ static const struct symbol {
     {"curl_easy_perform", offsetof(cli_fetch, perform)},
     {"curl_easy_getinfo", offsetof(cli_fetch, getinfo)},
     {"curl_easy_strerror", offsetof(cli_fetch, error_text)},
+    {"curl_version", offsetof(cli_fetch, version)},
 };
 
 static lks_status no_library(const char *why)
@@ -95,6 +97,11 @@ void fetch_close(cli_fetch *fetch)
     /* It stays loaded: the libraries under it do not all survive being unloaded. */
     if (fetch->begun) fetch->global_cleanup();
     free(fetch);
+}
+
+const char *fetch_version(const cli_fetch *fetch)
+{
+    return fetch->version();
 }
 
 typedef struct transfer {
@@ -268,6 +275,12 @@ lks_status fetch_open(cli_fetch **out)
                     "this program was built without libcurl and cannot download; install its "
                     "header (on Debian: apt-get install libcurl4-openssl-dev), then configure and "
                     "build again");
+}
+
+const char *fetch_version(const cli_fetch *fetch)
+{
+    (void)fetch;
+    return "";
 }
 
 void fetch_close(cli_fetch *fetch)

@@ -16,6 +16,9 @@ typedef struct cli_fetch cli_fetch;
 LKS_MUSTUSE lks_status fetch_open(cli_fetch **out);
 void fetch_close(cli_fetch *fetch); /* NULL is fine */
 
+/* What libcurl says of itself: "libcurl/7.88.1 OpenSSL/3.0.17 ...". */
+const char *fetch_version(const cli_fetch *fetch);
+
 typedef struct fetch_request {
     const char *address;
     int file;        /* to append to; the server is asked for what is not there yet */

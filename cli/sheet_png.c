@@ -160,6 +160,11 @@ lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
     return status;
 }
 
+const char *sheet_png_version(void)
+{
+    return png_get_libpng_ver(NULL);
+}
+
 #else
 
 lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
@@ -169,6 +174,11 @@ lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
                     "%.200s cannot be written: this program was built without libpng; install it "
                     "(on Debian: apt-get install libpng-dev), then configure and build again",
                     path);
+}
+
+const char *sheet_png_version(void)
+{
+    return "none";
 }
 
 #endif

@@ -95,6 +95,8 @@ static void it_looks_at_this_machine(void **state)
     finds("Slurm", "ok", "not in a job");
     finds("threads", "ok", "no variable");
     finds("libraries", NULL, "jansson 2.");
+    finds("libraries", NULL, "libpng ");
+    finds("downloads", NULL, "");
     finds("clock", NULL, "resolution");
     const json_t *cores = json_object_get(check_named("CPUs"), "values");
     cpu_set_t set;
