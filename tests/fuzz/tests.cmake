@@ -1,15 +1,5 @@
-# Fuzz targets, linked with the program without its main(). With LKS_FUZZ they are libFuzzer's; else
+# Fuzz targets, linked with the program but its main(). With LKS_FUZZ they are libFuzzer's; else
 # they run over their corpus, as the tests fuzz/<what>.
-get_target_property(program_sources lockstep SOURCES)
-get_target_property(program_libraries lockstep LINK_LIBRARIES)
-get_target_property(program_definitions lockstep COMPILE_DEFINITIONS)
-list(FILTER program_sources EXCLUDE REGEX "/main\\.c$")
-add_library(lkt_program STATIC ${program_sources})
-target_include_directories(lkt_program PUBLIC ${PROJECT_SOURCE_DIR}/cli)
-target_link_libraries(lkt_program PUBLIC ${program_libraries})
-if(program_definitions)
-  target_compile_definitions(lkt_program PUBLIC ${program_definitions})
-endif()
 file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_*.c)
 foreach(source ${fuzz_targets})
   get_filename_component(target ${source} NAME_WE)
@@ -17,7 +7,7 @@ foreach(source ${fuzz_targets})
   set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${what})
   add_executable(${target} ${source} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz.c)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE lks_flags lkt_program lockstep_static lks_jansson
+  target_link_libraries(${target} PRIVATE lks_flags lks_program lockstep_static lks_jansson
                         lks_zlib m)
   if(LKS_FUZZ)
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
