@@ -113,21 +113,33 @@ static lks_status open_digits(lks_dataset **out, const cli_config *config, lks_c
     return lks_dataset_open_digits(out, context, &opts);
 }
 
-/* A folder that is not there: the first thing that a new user meets, so the sentence helps. */
-static lks_status missing_folder(const cli_config *config, const char *folder, int error)
+/* What a new user meets first: there is no data. "; 'lockstep data mnist' gets it", or nothing. */
+static const char *what_gets_it(cli_config *config)
 {
-    const char *name = config_text(config, KEY_DATA_NAME);
+    const char *name = config_text(config, KEY_DATA_NAME),
+               *out = config_text(config, KEY_DATA_PATH);
     const dataset_known *known = dataset_find(name);
-    char how[400] = "";
-    if (known != NULL && known->mirrors[0] != NULL) {
-        const char *out = config_text(config, KEY_DATA_PATH);
-        snprintf(how, sizeof how, "; 'lockstep data %s%s%.300s' gets it", name,
-                 out != NULL ? " --out " : "", out != NULL ? out : "");
-    }
+    if (known == NULL || known->mirrors[0] == NULL) return "";
+    return pool_format(&config->pool, "; 'lockstep data %s%s%.200s' gets it", name,
+                       out != NULL ? " --out " : "", out != NULL ? out : "");
+}
+
+static lks_status missing_folder(cli_config *config, const char *folder, int error)
+{
     return lks_fail(LKS_E_IO,
-                    "data set '%.60s' is not at %.250s: %s; expected a folder with its four IDX "
+                    "data set '%.60s' is not at %.200s: %s; expected a folder with its four IDX "
                     "files, here or where --data DIR says%s",
-                    name, folder, strerror(error), how);
+                    config_text(config, KEY_DATA_NAME), folder, strerror(error),
+                    what_gets_it(config));
+}
+
+/* The library's sentence says what is missing. */
+static lks_status missing_files(cli_config *config)
+{
+    const char *message = pool_format(&config->pool, "%s", lks_last_error()->message);
+    const char *hint = what_gets_it(config);
+    const size_t room = sizeof lks_last_error()->message - 1 - strlen(hint);
+    return lks_fail(LKS_E_IO, "%.*s%s", (int)room, message, hint);
 }
 
 lks_status dataset_open(lks_dataset **out, cli_config *config, lks_context *context, bool test)
@@ -145,5 +157,6 @@ lks_status dataset_open(lks_dataset **out, cli_config *config, lks_context *cont
                         config_text(config, KEY_DATA_NAME));
     if (stat(folder, &status) != 0) return missing_folder(config, folder, errno);
     if (!S_ISDIR(status.st_mode)) return missing_folder(config, folder, ENOTDIR);
-    return lks_dataset_open_mnist(out, context, folder, test);
+    const lks_status opened = lks_dataset_open_mnist(out, context, folder, test);
+    return opened == LKS_E_IO ? missing_files(config) : opened;
 }
