@@ -73,7 +73,7 @@ static void keys_and_layers_have_help(void **state)
     expect_out("a number of at least 0 and below 1");
     run("train --help-layers");
     expect_ok();
-    expect_out("conv2d\n  filters!");
+    expect_out("\nconv2d: convolution of an image; pixels outside are zero\n  filters!");
 }
 
 typedef struct mistake {
