@@ -113,7 +113,12 @@ static lks_status set_node(cli_config *config, config_key key, const cli_node *n
                            const char *where, config_source source)
 {
     cli_value value;
-    const lks_status status = value_parse(&value, &config_rows[key].spec, node, where);
+    const config_row *row = &config_rows[key];
+    lks_status status = value_parse(&value, &row->spec, node, where);
+    if (status == LKS_OK && !value.set && row->fallback != NULL) { /* null is the default */
+        status = tree_read_text(&node, &config->pool, where, row->fallback);
+        if (status == LKS_OK) status = value_parse(&value, &row->spec, node, where);
+    }
     if (status != LKS_OK) return status;
     config->value[key] = value;
     config->source[key] = source;

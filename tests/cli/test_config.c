@@ -46,6 +46,22 @@ static void values_are_read(void **state)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) expect_line(pairs[i][0], pairs[i][1]);
 }
 
+static void null_is_the_default(void **state)
+{
+    (void)state;
+    static char plain[OUTPUT_SIZE];
+    write_text("c.yaml", "model: {name: mlp}\n");
+    run("train c.yaml --print-config");
+    expect_ok();
+    strcpy(plain, last.out);
+    write_text("c.yaml", "data: {name: ~, shuffle: null}\nmodel: {name: mlp, hidden: }\n"
+                         "train: {batch_size: , replicas: None}\noptimizer: {name: }\n"
+                         "schedule: {name: null}\ncheckpoint: {keep: ~}\n");
+    run("train c.yaml --print-config");
+    expect_ok();
+    assert_string_equal(last.out, plain);
+}
+
 static void anchors_and_merges(void **state)
 {
     (void)state;
@@ -443,6 +459,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(values_are_read),
+        TEST(null_is_the_default),
         TEST(anchors_and_merges),
         TEST(flags_are_keys),
         TEST(what_is_printed_is_what_is_read),

@@ -146,6 +146,9 @@ checkpoint: {path: out, every_steps: 1, every_epochs: 0, keep: 1, resume: true}
 log: {interval: 1, format: json, quiet: true, record: run.json}
 """)
 
+write("config", "nulls", "data: {name: ~}\nmodel: {name: mlp}\ntrain: {batch_size: }\n"
+      "optimizer:\n  name:\nschedule: {name: null}\n")
+
 write("yaml", "flow", "{a: [1, 2.5, true, null, 'text', \"q\\n\"], b: {c: ~}}")
 write("yaml", "block", "a:\n  - 1\n  - - 2\n    - 3\nb: |\n  lines\n  of text\nc: >-\n  folded\n  text\n")
 write("yaml", "merge", "x: &x {a: 1}\ny: &y {b: 2}\nz: {<<: [*x, *y], a: 3}\n")
