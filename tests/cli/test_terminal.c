@@ -1,10 +1,16 @@
 /* The progress bar and sheets of samples, on a terminal of a known width. */
 #include "cli/terminal.h"
 
-/* Half a second or more, even on a fast machine: the bar is drawn every tenth. */
+/* Half a second or more, even on a fast machine: the bar is drawn every tenth. Sanitizers make it
+ * slow enough in fewer steps. */
+#ifdef __SANITIZE_ADDRESS__
+#define STEPS "120"
+#else
+#define STEPS "600"
+#endif
 static const char longer[] = "data: {name: digits, samples: 2000, test_samples: 10}\n"
                              "model: {name: mlp, hidden: [512]}\n"
-                             "train: {steps: 600, batch_size: 10, replicas: 2, workers: 1}\n";
+                             "train: {steps: " STEPS ", batch_size: 10, replicas: 2, workers: 1}\n";
 
 /* Number of times the bar was drawn; fails when a line is wider than the terminal. */
 static int drawings(const char *seen, int columns)
