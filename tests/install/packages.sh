@@ -3,7 +3,7 @@
 #   packages.sh BUILD    (77: skipped)
 set -euo pipefail
 build=$(cd "$1" && pwd)
-for tool in cpack dpkg-deb dpkg-shlibdeps; do
+for tool in cpack dpkg-deb dpkg-shlibdeps file; do
     command -v $tool >/dev/null || { echo "there is no $tool: skipped"; exit 77; }
 done
 folder=$(mktemp -d)
