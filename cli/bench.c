@@ -120,7 +120,7 @@ static void print_stage(const lks_model *model, int stage)
     const lks_model_info info = lks_model_get_info(model);
     const int64_t share = (info.global_batch + info.replicas - 1) / info.replicas;
     const lks_tensor *layer;
-    char line[400];
+    char line[LKS_LINE_SIZE];
     for (int i = 0; (layer = lks_model_stage_layer(model, stage, i)) != NULL; i++)
         say("%s", lks_tensor_line(layer, share, line, sizeof line));
 }
@@ -174,7 +174,7 @@ static json_t *row_json(const bench *b, const lks_profile_row *row)
     const int64_t share = (info.global_batch + info.replicas - 1) / info.replicas;
     const lks_tensor *layer;
     json_t *layers = json_array(), *names = json_array();
-    char line[400];
+    char line[LKS_LINE_SIZE];
     for (int i = 0; (layer = lks_model_stage_layer(model, row->stage, i)) != NULL; i++) {
         json_array_append_new(layers,
                               json_string(lks_tensor_line(layer, share, line, sizeof line)));

@@ -73,7 +73,7 @@ static void print_json(const lks_op_report *r, const char *line, lks_context *co
 static lks_status run(const cli_args *cli, cli_config *config, lks_context *context,
                       lks_graph *graph, int *code)
 {
-    char line[400];
+    char line[LKS_LINE_SIZE];
     double seconds = SECONDS;
     int64_t samples;
     lks_tensor *tensor;

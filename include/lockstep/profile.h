@@ -44,6 +44,9 @@ LKS_API int lks_model_stages(const lks_model *model);
 /* Layer `index` of a stage, from 0; NULL: it has no more. */
 LKS_API const lks_tensor *lks_model_stage_layer(const lks_model *model, int stage, int index);
 
+/* A buffer of this size holds any such line. */
+#define LKS_LINE_SIZE 2560
+
 /* The operation that makes a tensor, as `lockstep op` reads it: "conv2d filters=32 kernel=3x3
  * in=8x28x28x1", for so many samples (0: without `in`). Returns buffer. */
 LKS_API const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buffer,

@@ -10,7 +10,8 @@
 const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buffer, size_t size)
 {
     const lki_node *node = tensor->node;
-    char attributes[256] = "", in[300] = "", shape[96];
+    char attributes[LKS_LINE_SIZE - 400] = ""; /* the longest are those of normalize */
+    char in[300] = "", shape[96];
     lki_op_get(node->op)->print(node, attributes, sizeof attributes);
     if (samples > 0 && node->in_count > 0) {
         const lks_shape *first = &node->in[0]->shape;
@@ -93,7 +94,7 @@ static bool is_planned(const lki_program *program, const lki_node *node)
 /* The operation stays whole, so that it can be copied: below the rest where it does not fit. */
 static void write_layer(const sink *to, const char *head, const char *operation)
 {
-    char line[LINE_SIZE + 400];
+    char line[LINE_SIZE + LKS_LINE_SIZE];
     if (strlen(head) + 2 + strlen(operation) <= WIDTH) {
         snprintf(line, sizeof line, "%s  %s", head, operation);
     } else {
@@ -107,7 +108,8 @@ static void write_layer(const sink *to, const char *head, const char *operation)
 static void layers(const lks_model *model, const sink *to)
 {
     const lki_program *program = &model->program;
-    char head[LINE_SIZE], line[400], shape[96], parameters[NUMBER_SIZE], work[NUMBER_SIZE];
+    char head[LINE_SIZE], line[LKS_LINE_SIZE], shape[96], parameters[NUMBER_SIZE],
+        work[NUMBER_SIZE];
     int names = (int)strlen("name"), outputs = (int)strlen("output");
     for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
         if (!is_planned(program, node)) continue;

@@ -176,7 +176,7 @@ static void every_operation_is_a_line(void **state)
     lkt_random random = lkt_random_make("every_operation_is_a_line", 41);
     (void)state;
     for (lki_op_id op = 0; op < LKI_OP_COUNT; op++) {
-        char line[400], expected[500];
+        char line[LKS_LINE_SIZE], expected[LKS_LINE_SIZE + 10];
         lks_context *context;
         lks_graph *graph;
         if (op == LKI_OP_INPUT || op == LKI_OP_TARGET) continue;

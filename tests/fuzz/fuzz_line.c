@@ -7,7 +7,7 @@
 #include "fuzz/fuzz.h"
 #include "layers.h"
 
-enum { LINE = 1000 };
+enum { LINE = LKS_LINE_SIZE };
 
 /* Builds the operation of a line, prints it, and says how large its output is. */
 static lks_status build(const char *line, char printed[LINE], int64_t *elements)

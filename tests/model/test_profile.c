@@ -69,7 +69,7 @@ static lks_profile_row row_of(const lks_model *model, int stage, const char *pas
 
 static int stage_of(const lks_model *model, const char *operation)
 {
-    char line[200];
+    char line[LKS_LINE_SIZE];
     for (int stage = 0; stage < lks_model_stages(model); stage++)
         for (int i = 0; lks_model_stage_layer(model, stage, i) != NULL; i++)
             if (strncmp(
