@@ -1,10 +1,13 @@
 #include "process.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "say.h"
 
 static double main_began;
 
@@ -15,9 +18,25 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* Only what is safe in a signal's handler: no formatting, no clean-up. */
+static void on_lost_page(int number, siginfo_t *info, void *context)
+{
+    static const char words[] =
+        "lockstep: a file that is being read became shorter, or its disk failed; put it back "
+        "whole, "
+        "then run the same command again (a training with --out: with --resume)\n";
+    (void)context;
+    if (info->si_code == BUS_ADRERR && write(STDERR_FILENO, words, sizeof words - 1) > 0)
+        _exit(exit_code_of(LKS_E_IO));
+    signal(number, SIG_DFL); /* any other fault comes back, and ends the program as usual */
+}
+
 void process_begin(void)
 {
     main_began = process_clock();
+    struct sigaction action = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
 }
 
 double process_clock(void)

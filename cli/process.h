@@ -1,10 +1,12 @@
-/* Time and memory of this process. */
+/* This process: its time, its memory, and the loss of a file that it reads. */
 #ifndef CLI_PROCESS_H
 #define CLI_PROCESS_H
 
 #include <stdint.h>
 
-void process_begin(void); /* at the start of main() */
+/* At the start of main(). From here on a mapped file that another program truncates ends this one
+ * with a sentence and the exit code of a file that could not be read. */
+void process_begin(void);
 
 /* Seconds since some moment in the past; never goes back. */
 double process_clock(void);

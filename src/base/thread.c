@@ -188,19 +188,26 @@ static void release(lki_workers *workers)
     lki_free(workers->context, workers, sizeof *workers);
 }
 
-/* Signals are for the program's own threads: all are blocked while the workers are started. */
+int lki_thread_start(pthread_t *thread, void *(*start)(void *), void *user)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    const int error = pthread_create(thread, NULL, start, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
 static lks_status start_threads(lki_workers *workers)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int started = 0, error = 0;
     for (; started < workers->count && error == 0; started++) {
         worker *member = &workers->members[started];
-        error = pthread_create(&member->thread, NULL, work, member);
+        error = lki_thread_start(&member->thread, work, member);
         if (error != 0) break;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) return LKS_OK;
     stop_and_join(workers, started);
     return LKI_FAIL(LKS_E_NOMEM, "cannot start worker %d of %d: %s; use fewer workers", started + 1,

@@ -14,7 +14,14 @@
 #ifndef LKI_BASE_THREAD_H
 #define LKI_BASE_THREAD_H
 
+#include <pthread.h>
+
 #include <lockstep/context.h>
+
+/* pthread_create(), for a thread that takes no signals: those are for the program's own. Only faults
+ * of what it does itself reach it, so that the program may handle them (SIGBUS: a mapped file that
+ * somebody truncated). Returns 0 or an errno. */
+int lki_thread_start(pthread_t *thread, void *(*start)(void *), void *user);
 
 typedef struct lki_workers lki_workers;
 

@@ -16,7 +16,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -24,6 +23,7 @@
 #include "base/context.h"
 #include "base/memory.h"
 #include "base/permutation.h"
+#include "base/thread.h"
 #include "base/tree.h"
 #include "data/dataset.h"
 
@@ -206,23 +206,18 @@ static lks_status make_slots(lks_loader *loader)
     return LKS_OK;
 }
 
-/* Starts the threads with all signals blocked: those are the program's business. */
 static lks_status start_threads(lks_loader *loader)
 {
     const int threads = loader->opts.threads;
-    sigset_t all, before;
     void *memory = NULL;
     int error = 0;
     LKI_TRY(lki_alloc(loader->context, &memory, (size_t)threads * sizeof(pthread_t),
                       "the loader's threads"));
     loader->thread = memory;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (loader->running < threads && error == 0) {
-        error = pthread_create(&loader->thread[loader->running], NULL, thread_main, loader);
+        error = lki_thread_start(&loader->thread[loader->running], thread_main, loader);
         if (error == 0) loader->running++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return LKI_FAIL(LKS_E_NOMEM,
                         "loader of '%s': reading thread %d of %d could not be started: %s; ask for "

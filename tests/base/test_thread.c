@@ -98,7 +98,8 @@ static void look_around(void *user, int worker)
     sigset_t blocked;
     pthread_sigmask(SIG_BLOCK, NULL, &blocked);
     found->signals_blocked = sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) &&
-                             sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGALRM);
+                             sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGALRM) &&
+                             !sigismember(&blocked, SIGBUS) && !sigismember(&blocked, SIGSEGV);
     sched_getaffinity(0, sizeof found->cpus, &found->cpus);
     found->state = float_state();
     volatile double one = 1, small = 0x1p-53, smallest = 0x1p-1022;
