@@ -91,7 +91,7 @@ bool lkt_refuse(long call, int error);
  * program by SIGSYS. */
 bool lkt_allow_futex_only(void);
 
-/* Whether a sanitizer is compiled in, which makes system calls and maps memory of its own. */
+/* Whether a sanitizer or an emulator runs this, which make system calls and map memory of their own. */
 bool lkt_sanitized(void);
 
 #endif

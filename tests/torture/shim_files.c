@@ -97,7 +97,7 @@ static const char *path_of(int descriptor, char path[PATH_MAX])
 {
     char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-    const long length = syscall(SYS_readlink, link, path, PATH_MAX - 1);
+    const long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
     path[length > 0 ? length : 0] = '\0';
     /* Pipes and the like have no path that begins with '/'. */
     if (descriptor < 0 || descriptor == STDERR_FILENO || path[0] != '/') path[0] = '\0';
