@@ -79,6 +79,34 @@ static bool is_plain(const char *text)
            !text_is_bool(text, &b);
 }
 
+/* The code of a character of one to three bytes, and how many they are; longer ones are passed over. */
+static unsigned code_point(const unsigned char *c, int *bytes)
+{
+    *bytes = *c < 0xc0 ? 1 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : 4;
+    if (*bytes == 2) return (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu);
+    if (*bytes == 3) return (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
+    return *bytes == 1 ? *c : 0x10000;
+}
+
+/* Characters that JSON has as they are, but that YAML does not take, or takes for line breaks. */
+static bool is_special(unsigned code)
+{
+    return (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 || code == 0xfeff ||
+           code == 0xfffe || code == 0xffff;
+}
+
+static void print_yaml_quoted(FILE *out, const char *quoted)
+{
+    int bytes;
+    for (const char *c = quoted; *c != '\0'; c += bytes) {
+        const unsigned code = code_point((const unsigned char *)c, &bytes);
+        if (is_special(code))
+            fprintf(out, "\\u%04x", code);
+        else
+            fwrite(c, 1, (size_t)bytes, out);
+    }
+}
+
 static void print_string(FILE *out, const char *text, bool yaml)
 {
     if (yaml && is_plain(text)) {
@@ -87,7 +115,10 @@ static void print_string(FILE *out, const char *text, bool yaml)
     }
     json_t *json = json_string(text);
     char *quoted = json != NULL ? json_dumps(json, JSON_ENCODE_ANY) : NULL;
-    fputs(quoted != NULL ? quoted : "\"\"", out);
+    if (yaml && quoted != NULL)
+        print_yaml_quoted(out, quoted);
+    else
+        fputs(quoted != NULL ? quoted : "\"\"", out);
     free(quoted);
     json_decref(json);
 }
