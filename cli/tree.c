@@ -156,6 +156,9 @@ static lks_status read_pair(reader *r, cli_node *map, int depth, const cli_node 
     if (key->kind != NODE_SCALAR)
         return lks_fail(LKS_E_INVALID, "%s: a key is a list or a map, expected a name",
                         place(r, key->line));
+    if (strlen(key->text) > TREE_MAX_KEY)
+        return lks_fail(LKS_E_INVALID, "%s: key '%.40s...' has %zu bytes, expected at most %d",
+                        place(r, key->line), key->text, strlen(key->text), TREE_MAX_KEY);
     status = read_node(r, depth + 1, &value);
     if (status != LKS_OK) return status;
     const bool is_merge = key->plain && strcmp(key->text, "<<") == 0;

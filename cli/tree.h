@@ -14,7 +14,7 @@
 #include "pool.h"
 
 /* Far above what a configuration needs, so that hostile files end in a sentence. */
-enum { TREE_MAX_DEPTH = 32, TREE_MAX_NODES = 10000, TREE_MAX_BYTES = 1 << 20 };
+enum { TREE_MAX_DEPTH = 32, TREE_MAX_NODES = 10000, TREE_MAX_BYTES = 1 << 20, TREE_MAX_KEY = 128 };
 
 typedef enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP } node_kind;
 

@@ -236,6 +236,12 @@ static void yaml_that_is_wrong(void **state)
         {"train: {<<: 3}\n", "<< takes a map, an alias of one, or a list of them"},
         {"train: {<<: [3]}\n", "<< takes a map, an alias of one, or a list of them"},
         {"train: {[1]: 2}\n", "c.yaml:1: a key is a list or a map, expected a name"},
+        {"? "
+         "\"012345678901234567890123456789012345678901234567890123456789012345678901234567890123456"
+         "7"
+         "8901234567890123456789012345678901234567890\"\n: 3\n",
+         "c.yaml:1: key '0123456789012345678901234567890123456789...' has 131 bytes, expected at "
+         "most"},
         {"a: !python/object 3\n", "tag !python/object is not known"},
         {"---\nmodel: {name: mlp}\n---\nb: 1\n", "c.yaml:3: a second document begins here"},
     };
