@@ -1,7 +1,10 @@
 /* lockstep train */
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "process.h"
@@ -72,6 +75,25 @@ static lks_status check_folder(const cli_config *config)
                        "is %.200s, which has checkpoints up to step %" PRId64
                        "; give --resume to continue, or another folder",
                        folder, newest);
+}
+
+/* What is written at the end of a long training has a place, which is better known now. Of a record
+ * among the checkpoints lks_train() takes care. */
+static lks_status check_places(const training *t)
+{
+    const char *record = config_text(t->config, KEY_LOG_RECORD);
+    const char *folder = config_text(t->config, KEY_CHECKPOINT_PATH);
+    char place[PATH_MAX] = ".";
+    if (config_bool(t->config, KEY_MODEL_SAVE) && access(place, W_OK | X_OK) != 0)
+        return lks_fail(LKS_E_IO, "model.save: no file can be written to this folder: %s",
+                        strerror(errno));
+    const char *slash = record != NULL ? strrchr(record, '/') : NULL;
+    if (slash != NULL)
+        snprintf(place, sizeof place, "%.*s", slash > record ? (int)(slash - record) : 1, record);
+    if (record == NULL || (folder != NULL && strcmp(folder, place) == 0)) return LKS_OK;
+    if (access(place, W_OK | X_OK) == 0) return LKS_OK;
+    return lks_fail(LKS_E_IO, "the record %.300s cannot be written: its folder: %s", record,
+                    strerror(errno));
 }
 
 static void print_head(const training *t)
@@ -253,6 +275,7 @@ static lks_status run_training(training *t, int *code)
 {
     char *config = NULL;
     lks_status status = check_folder(t->config);
+    if (status == LKS_OK) status = check_places(t);
     if (status == LKS_OK)
         status = session_open(&t->session, t->config, SESSION_TRAIN | SESSION_TEST);
     if (status == LKS_OK) status = session_compile(&t->session, 0);

@@ -82,6 +82,10 @@ LKS_API void lks_run_clear(lks_run *run);
 LKS_API LKS_MUSTUSE lks_status lks_checkpoint_save(lks_model *model, const lks_run *run,
                                                    const char *folder, int keep);
 
+/* Makes the folder with its parents, and sees that files can be written there: lks_train() does so
+ * before its first step, and your own loop may. */
+LKS_API LKS_MUSTUSE lks_status lks_checkpoint_prepare(const char *folder);
+
 /* The newest checkpoint in a folder: its step, or -1 when there is none. Unfinished files of a
  * save that was cut off are not looked at. */
 LKS_API LKS_MUSTUSE lks_status lks_checkpoint_find(const char *folder, int64_t *step);

@@ -264,5 +264,6 @@ lks_status lki_folder_make(const char *path)
         if (stat(part, &info) == 0 && S_ISDIR(info.st_mode)) continue;
         return fail_io("make the folder", path, error == EEXIST ? ENOTDIR : error);
     }
+    if (access(path, W_OK | X_OK) != 0) return fail_io("write to the folder", path, errno);
     return LKS_OK;
 }

@@ -26,7 +26,7 @@ lks_status lki_writer_write(lki_writer *writer, const void *data, size_t bytes);
 lks_status lki_writer_commit(lki_writer *writer); /* frees the writer, also when it fails */
 void lki_writer_abandon(lki_writer *writer);      /* NULL is fine */
 
-/* Creates a folder and its parents where missing. */
+/* Creates a folder and its parents where missing, and sees that files can be written there. */
 lks_status lki_folder_make(const char *path);
 
 #endif

@@ -158,7 +158,10 @@ static lks_status start(loop *l)
     const int64_t at = lks_model_progress(l->opts.model).step;
     int64_t newest = -1;
     *l->run = (lks_run){.best_loss = (double)NAN, .best_step = -1};
-    if (l->opts.folder) TRY(lks_checkpoint_find(l->opts.folder, &newest));
+    if (l->opts.folder) {
+        TRY(lks_checkpoint_prepare(l->opts.folder)); /* not when the first one is due */
+        TRY(lks_checkpoint_find(l->opts.folder, &newest));
+    }
     if (l->opts.resume && newest >= 0) {
         TRY(resume_from(l, newest));
     } else if (newest > at) {

@@ -242,6 +242,29 @@ static void refused_writes(void **state)
     }
 }
 
+/* A folder that is there, but takes no files. */
+static int prepare_refused(void *user)
+{
+#ifdef SYS_access
+    const int call = SYS_access;
+#else
+    const int call = SYS_faccessat;
+#endif
+    if (!lkt_refuse(call, EROFS)) return 77;
+    LKT_CHECK(lki_folder_make(user) == LKS_E_IO);
+    LKT_CHECK(strstr(lks_last_error()->message, "cannot write to the folder '"));
+    LKT_CHECK(strstr(lks_last_error()->message, "the file system is read-only; give"));
+    return 0;
+}
+
+static void refused_folders(void **state)
+{
+    LKT_OK(lki_folder_make(*state));
+    const int result = lkt_in_child(prepare_refused, *state);
+    if (result == 77) skip();
+    assert_int_equal(result, 0);
+}
+
 /* The same with a limit on the size of files, which needs no seccomp. */
 static int write_beyond_limit(void *user)
 {
@@ -308,6 +331,7 @@ int main(void)
         IN_FOLDER(writes_and_reads), IN_FOLDER(abandoned),   IN_FOLDER(cannot_open),
         IN_FOLDER(cannot_write),     IN_FOLDER(plain_names), IN_FOLDER(folders),
         IN_FOLDER(refused_writes),   IN_FOLDER(size_limit),  IN_FOLDER(read_only_folder),
+        IN_FOLDER(refused_folders),  IN_FOLDER(size_limit),  IN_FOLDER(read_only_folder),
         IN_FOLDER(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

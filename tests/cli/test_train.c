@@ -153,7 +153,7 @@ static void the_record_has_it_all(void **state)
     json_decref(record);
     /* It is whole or not there. */
     run("train c.yaml --record no/run.json");
-    expect(3, "no/run.json cannot be written: No such file");
+    expect(3, "no/run.json cannot be written: its folder: No such file");
     run("train c.yaml --record run.json --steps 3 --workers 1");
     expect_ok();
     assert_int_equal(shell("ls -A | grep -c tmp >n.txt"), 1);
@@ -227,6 +227,24 @@ static void weights_are_saved_and_loaded(void **state)
     expect(4, "bad.safetensors");
     run("train c.yaml --init mlp.safetensors --set model.hidden=[17]");
     expect(5, "fc1");
+}
+
+/* Before the first step, not after the last. */
+static void places_are_tried_first(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    shell("mkdir -p sub && rm -rf run");
+    run("train c.yaml --out /proc/x");
+    expect(3, "lockstep: cannot make the folder '/proc/x': ");
+    assert_null(strstr(last.out, "Train Epoch"));
+    run("train c.yaml --record no/run.json");
+    expect(3, "lockstep: the record no/run.json cannot be written: its folder: No such file");
+    assert_null(strstr(last.out, "Train Epoch"));
+    run("train c.yaml --steps 1 --out run --record run/run.json"); /* where nothing is yet */
+    expect(0, "");
+    run("train c.yaml --steps 1 --record sub/run.json");
+    expect(0, "");
 }
 
 static void runs_are_resumed(void **state)
@@ -396,7 +414,7 @@ static void a_file_that_shrinks_is_said(void **state)
     write_text("c.yaml", "data: {name: mnist, path: d}\n"
                          "model: {name: mlp, hidden: [8]}\n"
                          "train: {batch_size: 10, workers: 2}\n"
-                         "checkpoint: {every_steps: 50}\n");
+                         "checkpoint: {every_steps: 50, every_epochs: 0}\n");
     shell("cp -r d copy");
     pid_t child = start("train c.yaml --epochs 100000 --out run");
     wait_for("out.txt", "Train Epoch: 9 ");
@@ -404,7 +422,7 @@ static void a_file_that_shrinks_is_said(void **state)
     finish(child);
     expect(3, "lockstep: a file that is being read became shorter");
     shell("rm -r d && mv copy d");
-    run("train c.yaml --steps 20000 --out run --resume");
+    run("train c.yaml --steps 2000 --out run --resume");
     const long long step = last_hash(parts);
     run("train c.yaml --steps %lld", step);
     last_hash(whole);
@@ -422,6 +440,7 @@ int main(void)
         TEST(says_how_to_use_all_cores),
         TEST(a_dry_run_is_one_step),
         TEST(weights_are_saved_and_loaded),
+        TEST(places_are_tried_first),
         TEST(runs_are_resumed),
         TEST(early_stopping_says_so),
         TEST(losses_that_are_not_finite_stop_it),
