@@ -2,9 +2,8 @@
 #ifndef LKI_OP_LIST_H
 #define LKI_OP_LIST_H
 
-#define LKI_OP_LIST(X)                                                                             \
-    X(INPUT, input)                                                                                \
-    X(TARGET, target)                                                                              \
+/* What a backend computes; ref has a kernel for each. */
+#define LKI_COMPUTED_OP_LIST(X)                                                                    \
     X(NORMALIZE, normalize)                                                                        \
     X(CONV2D, conv2d)                                                                              \
     X(DENSE, dense)                                                                                \
@@ -30,5 +29,10 @@
     X(CROSS_ENTROPY, cross_entropy)                                                                \
     X(NLL, nll)                                                                                    \
     X(MSE, mse)
+
+#define LKI_OP_LIST(X)                                                                             \
+    X(INPUT, input)                                                                                \
+    X(TARGET, target)                                                                              \
+    LKI_COMPUTED_OP_LIST(X)
 
 #endif

@@ -92,14 +92,14 @@ static inline void job_close(job *j)
 }
 
 /* Three epochs, with the job's data and events. */
-static inline lks_train_opts job_opts(job *j, const char *folder)
+static inline lks_train_opts job_opts(job *j, const char *path)
 {
     return (lks_train_opts){.model = j->net.model,
                             .train = j->train,
                             .valid = j->valid,
                             .schedule = {.kind = LKS_STEP, .lr = 0.2, .gamma = 0.5},
                             .epochs = 3,
-                            .folder = folder,
+                            .folder = path,
                             .events = {.on_step = job_on_step,
                                        .on_epoch = job_on_epoch,
                                        .on_resume = job_on_resume,

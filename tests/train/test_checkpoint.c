@@ -10,25 +10,10 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "train/folder.h"
 #include "train/run.h"
 
 enum { PATH = 4300 };
-static char folder[4200];
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/run", lkt_make_folder());
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lkt_remove_folder();
-    return 0;
-}
-
 static const char *in_folder(const char *name)
 {
     static char path[PATH];

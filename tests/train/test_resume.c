@@ -1,25 +1,10 @@
 /* Every optimizer and option of training: stopped after any step and resumed, the run has the bits
  * and the record of one that was left alone. */
+#include "train/folder.h"
 #include "train/job.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-static char folder[4200];
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/run", lkt_make_folder());
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lkt_remove_folder();
-    return 0;
-}
 
 /* What a run is about: a model's options and a schedule. */
 typedef struct variant {

@@ -1,4 +1,5 @@
 /* The loop: resuming, stopping, ends, failures. */
+#include "train/folder.h"
 #include "train/job.h"
 
 #include <inttypes.h>
@@ -6,22 +7,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-static char folder[4200];
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/run", lkt_make_folder());
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lkt_remove_folder();
-    return 0;
-}
 
 static bool there(int64_t step)
 {

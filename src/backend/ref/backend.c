@@ -4,7 +4,7 @@
 
 static const lki_kernel *const kernels[LKI_OP_COUNT] = {
 #define X(ID, id) [LKI_OP_##ID] = &lki_ref_##id,
-    LKI_REF_KERNELS(X)
+    LKI_COMPUTED_OP_LIST(X)
 #undef X
 };
 

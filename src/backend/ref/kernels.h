@@ -12,35 +12,8 @@
 #include "base/check.h"
 #include "core/backend.h"
 
-#define LKI_REF_KERNELS(X)                                                                         \
-    X(NORMALIZE, normalize)                                                                        \
-    X(CONV2D, conv2d)                                                                              \
-    X(DENSE, dense)                                                                                \
-    X(BATCH_NORM, batch_norm)                                                                      \
-    X(LAYER_NORM, layer_norm)                                                                      \
-    X(MAX_POOL, max_pool)                                                                          \
-    X(AVG_POOL, avg_pool)                                                                          \
-    X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
-    X(RELU, relu)                                                                                  \
-    X(LEAKY_RELU, leaky_relu)                                                                      \
-    X(GELU, gelu)                                                                                  \
-    X(SILU, silu)                                                                                  \
-    X(TANH, tanh)                                                                                  \
-    X(SIGMOID, sigmoid)                                                                            \
-    X(SOFTPLUS, softplus)                                                                          \
-    X(SCALE, scale)                                                                                \
-    X(ADD, add)                                                                                    \
-    X(MUL, mul)                                                                                    \
-    X(CONCAT, concat)                                                                              \
-    X(FLATTEN, flatten)                                                                            \
-    X(DROPOUT, dropout)                                                                            \
-    X(LOG_SOFTMAX, log_softmax)                                                                    \
-    X(CROSS_ENTROPY, cross_entropy)                                                                \
-    X(NLL, nll)                                                                                    \
-    X(MSE, mse)
-
 #define X(ID, id) extern const lki_kernel lki_ref_##id;
-LKI_REF_KERNELS(X)
+LKI_COMPUTED_OP_LIST(X)
 #undef X
 
 void lki_ref_approach(int64_t count, float part, float *left, const float *right);
