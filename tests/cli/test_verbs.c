@@ -202,6 +202,20 @@ static void the_promise_is_verified(void **state)
     expect(2, "with 1 replica there is only 1 worker");
 }
 
+/* 9,973 samples in batches of 61: two primes, so that nothing divides, and more than an epoch. */
+static void the_promise_holds_for_primes(void **state)
+{
+    (void)state;
+    write_text("c.yaml", "data: {name: digits, samples: 9973, test_samples: 10}\n"
+                         "model: {name: mlp, hidden: [10], dropout: 0.25}\n"
+                         "train: {batch_size: 61, device: ref}\n");
+    for (int replicas = 6; replicas <= 8; replicas += 2) {
+        run("verify c.yaml --replicas %d --workers 1,2,3,5,%d --steps 170", replicas, replicas);
+        expect_ok();
+        expect_out("equal: 5 runs have the same bits after 170 steps\n");
+    }
+}
+
 static void tensors_are_compared(void **state)
 {
     (void)state;
@@ -301,6 +315,7 @@ int main(void)
         TEST(missing_data_says_what_gets_it),
         TEST(info_describes),
         TEST(the_promise_is_verified),
+        TEST(the_promise_holds_for_primes),
         TEST(tensors_are_compared),
         TEST(records_are_compared),
         TEST(mnist_is_trained),
