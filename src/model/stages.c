@@ -59,13 +59,12 @@ static void mark_nodes(const lki_program *program, mark *marks)
     }
 }
 
-/* The only needed reader of a node's output, if it reads it as its only input; else NULL. */
+/* The only needed reader of a node's output, if it reads it as its only input; else NULL. Nothing reads
+ * a loss. */
 static const lki_node *sole_reader(const lki_program *program, const mark *marks,
                                    const lki_node *node)
 {
-    if (marks[node->index].readers != 1 || &node->out == program->output ||
-        &node->out == program->loss)
-        return NULL;
+    if (marks[node->index].readers != 1 || &node->out == program->output) return NULL;
     for (const lki_node *next = node->next; next != NULL; next = next->next)
         if (marks[next->index].needed && next->in_count > 0 && next->in[0] == &node->out)
             return next->in_count == 1 ? next : NULL;
