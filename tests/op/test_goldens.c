@@ -1,13 +1,10 @@
 /* Operations and optimizers against PyTorch (tools/goldens/ops.py made tests/op/golden/ops.json). */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include "base/thread.h"
 #include "support/backends.h"
-#include "support/ops.h"
+#include "support/op_json.h"
 
 /* Salts of the formula that inputs follow, as in ops.py. */
 enum { IN, WEIGHT, BIAS, D_OUT, TARGET, LABEL, MEAN, VARIANCE };
@@ -27,153 +24,16 @@ static void fill(float *out, int64_t count, uint32_t salt)
     for (int64_t i = 0; i < count; i++) out[i] = value(i, salt);
 }
 
-static json_t *load(void)
-{
-    const char *source = getenv("LKT_SOURCE");
-    char path[4096];
-    json_error_t problem;
-
-    snprintf(path, sizeof path, "%s/tests/op/golden/ops.json", source != NULL ? source : ".");
-    json_t *json = json_load_file(path, 0, &problem);
-    if (json == NULL) fail_msg("%s: %s", path, problem.text);
-    return json;
-}
-
-static int64_t integer(const json_t *test, const char *key)
-{
-    return json_integer_value(json_object_get(test, key));
-}
-
 static float number(const json_t *test, const char *key)
 {
-    return (float)json_number_value(json_object_get(test, key));
-}
-
-static void pair(const json_t *test, const char *key, int64_t out[2])
-{
-    for (size_t i = 0; i < 2; i++)
-        out[i] = json_integer_value(json_array_get(json_object_get(test, key), i));
-}
-
-static lks_tensor *build_conv2d(lks_graph *g, lks_tensor *x, const json_t *test)
-{
-    lks_conv2d_opts opts = {.filters = integer(test, "filters"),
-                            .groups = integer(test, "groups"),
-                            .no_bias = json_is_true(json_object_get(test, "no_bias"))};
-
-    pair(test, "kernel", opts.kernel);
-    pair(test, "stride", opts.stride);
-    pair(test, "padding", opts.padding);
-    pair(test, "dilation", opts.dilation);
-    return lks_conv2d(g, x, &opts);
-}
-
-static lks_tensor *build_pool(lks_graph *g, lks_tensor *x, const json_t *test, bool max)
-{
-    lks_pool_opts opts = {0};
-
-    pair(test, "kernel", opts.kernel);
-    pair(test, "stride", opts.stride);
-    pair(test, "padding", opts.padding);
-    opts.exclude_padding = json_is_true(json_object_get(test, "exclude_padding"));
-    return max ? lks_max_pool(g, x, &opts) : lks_avg_pool(g, x, &opts);
-}
-
-/* The second tensor is made by a layer that gives the channels; its values are set as an input's. */
-static lks_tensor *build_concat(lks_graph *g, lks_tensor *x, const json_t *test)
-{
-    const int64_t channels = integer(test, "channels");
-    lks_tensor *y;
-
-    if (lks_tensor_shape(x).ndim == 1)
-        y = lks_dense(g, x, &(lks_dense_opts){.units = channels});
-    else
-        y = lks_conv2d(g, x, &(lks_conv2d_opts){.filters = channels, .kernel = {1, 1}});
-    return lks_concat(g, x, y);
-}
-
-/* The second operand's values are set as an input's, whatever makes it. */
-static lks_tensor *build_pair(lks_graph *g, lks_tensor *x, const json_t *test, bool product)
-{
-    const json_t *with = json_object_get(test, "with");
-    const int64_t last = json_integer_value(json_array_get(with, json_array_size(with) - 1));
-    lks_tensor *y = lks_relu(g, x);
-
-    if ((int)json_array_size(with) != lks_tensor_shape(x).ndim)
-        y = lks_dense(g, lks_flatten(g, x), &(lks_dense_opts){.units = last});
-    return product ? lks_mul(g, x, y) : lks_add(g, x, y);
-}
-
-static lks_tensor *build_gelu(lks_graph *g, lks_tensor *x, const json_t *test)
-{
-    const bool tanh_form = json_object_get(test, "form") != NULL;
-
-    return lks_gelu(g, x, &(lks_gelu_opts){.form = tanh_form ? LKS_GELU_TANH : LKS_GELU_ERF});
-}
-
-static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
-{
-    const char *op = json_string_value(json_object_get(test, "op"));
-    const lks_shape shape = lks_tensor_shape(x);
-    lks_tensor *target = NULL;
-
-    if (strcmp(op, "mse") == 0)
-        target = lks_target(g, &(lks_target_opts){.shape = shape});
-    else
-        target = lks_target(g, &(lks_target_opts){.classes = shape.dim[0]});
-    if (strcmp(op, "conv2d") == 0) return build_conv2d(g, x, test);
-    if (strcmp(op, "dense") == 0)
-        return lks_dense(
-            g, x,
-            &(lks_dense_opts){.units = integer(test, "units"),
-                              .no_bias = json_is_true(json_object_get(test, "no_bias"))});
-    if (strcmp(op, "batch_norm") == 0)
-        return lks_batch_norm(g, x,
-                              &(lks_batch_norm_opts){.momentum = number(test, "momentum"),
-                                                     .epsilon = number(test, "epsilon")});
-    if (strcmp(op, "layer_norm") == 0)
-        return lks_layer_norm(
-            g, x,
-            &(lks_layer_norm_opts){.dims = (int)integer(test, "dims"),
-                                   .epsilon = number(test, "epsilon"),
-                                   .no_affine = json_is_true(json_object_get(test, "no_affine"))});
-    if (strcmp(op, "concat") == 0) return build_concat(g, x, test);
-    if (strcmp(op, "max_pool") == 0) return build_pool(g, x, test, true);
-    if (strcmp(op, "avg_pool") == 0) return build_pool(g, x, test, false);
-    if (strcmp(op, "global_avg_pool") == 0) return lks_global_avg_pool(g, x);
-    if (strcmp(op, "relu") == 0) return lks_relu(g, x);
-    if (strcmp(op, "leaky_relu") == 0)
-        return lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = number(test, "slope")});
-    if (strcmp(op, "gelu") == 0) return build_gelu(g, x, test);
-    if (strcmp(op, "silu") == 0) return lks_silu(g, x);
-    if (strcmp(op, "softplus") == 0) return lks_softplus(g, x);
-    if (strcmp(op, "tanh") == 0) return lks_tanh(g, x);
-    if (strcmp(op, "sigmoid") == 0) return lks_sigmoid(g, x);
-    if (strcmp(op, "scale") == 0)
-        return lks_scale(g, x, &(lks_scale_opts){.factor = number(test, "factor")});
-    if (strcmp(op, "add") == 0) return build_pair(g, x, test, false);
-    if (strcmp(op, "mul") == 0) return build_pair(g, x, test, true);
-    if (strcmp(op, "flatten") == 0) return lks_flatten(g, x);
-    if (strcmp(op, "log_softmax") == 0) return lks_log_softmax(g, x);
-    if (strcmp(op, "cross_entropy") == 0)
-        return lks_cross_entropy(
-            g, x, target,
-            &(lks_cross_entropy_opts){.label_smoothing = number(test, "label_smoothing")});
-    if (strcmp(op, "nll") == 0) return lks_nll(g, x, target);
-    assert_string_equal(op, "mse");
-    return lks_mse(g, x, target);
+    return (float)lkt_json_number(test, key);
 }
 
 static void open_case(lkt_case *c, const json_t *test, lkt_random *random)
 {
-    const json_t *in = json_object_get(test, "in");
-    lks_input_opts opts = {.shape.ndim = (int)json_array_size(in)};
-
-    for (size_t i = 0; i < json_array_size(in); i++)
-        opts.shape.dim[i] = json_integer_value(json_array_get(in, i));
     lkt_case_begin(c);
-    lks_tensor *y = build(c->graph, lks_input(c->graph, &opts), test);
-    lkt_case_end(c, y, y, integer(test, "count"), LKT_RANDOM, random);
+    lks_tensor *y = lkt_json_op(c->graph, test);
+    lkt_case_end(c, y, y, lkt_json_integer(test, "count"), LKT_RANDOM, random);
     c->training = !json_is_true(json_object_get(test, "eval"));
 
     const lki_node *node = lkt_first(c);
@@ -237,7 +97,7 @@ static void compare_running(lkt_case *c, const lki_backend *backend, const json_
 static void operations_match_pytorch(void **state)
 {
     lkt_random random = lkt_random_make("operations_match_pytorch", 50);
-    json_t *golden = load(), *test;
+    json_t *golden = lkt_json_load("tests/op/golden/ops.json"), *test;
     size_t index;
 
     (void)state;
@@ -350,7 +210,7 @@ static void optimizer_matches(const lki_backend *backend, const json_t *test)
 
 static void optimizers_match_pytorch(void **state)
 {
-    json_t *golden = load(), *test;
+    json_t *golden = lkt_json_load("tests/op/golden/ops.json"), *test;
     size_t index;
 
     (void)state;
