@@ -16,8 +16,9 @@ enum { FORMATS = sizeof formats / sizeof *formats };
 static const char format_words[] = "man bash zsh cli.md ops.md";
 
 const manual_row manual_environment[] = {
-    {"LKS_ISA", "instruction set of the cpu backend: portable, avx2 or avx512; not set: the best "
-                "that the processor has"},
+    {"LKS_ISA",
+     "instruction set of the cpu backend: portable, avx2, avx512 or neon; not set: the best "
+     "that the processor has"},
     {"XDG_DATA_HOME",
      "where data sets are looked for, in lockstep/<name>; not set: ~/.local/share"},
     {"TERM", "dumb: no progress bar"},

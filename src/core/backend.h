@@ -24,6 +24,25 @@ enum {
     LKI_MAX_STATES = 3,      /* arrays that an optimizer keeps per parameter */
 };
 
+/*
+ * A value that a kernel stores counts as +0 where it is smaller than LKI_TINY: outputs, gradients,
+ * parameters, what optimizers keep. So products of what is stored are never denormal, and processors
+ * that are slow with denormals never meet one, although none is told to flush them: that is done in
+ * different ways by different processors. A mean of squares may be as small as LKI_TINY_SQUARE.
+ * NaN stays. Operations that only copy or select need not look.
+ */
+#define LKI_TINY        0x1p-63f
+#define LKI_TINY_SQUARE 0x1p-110f
+
+static inline float lki_flush(float x)
+{
+    return x < LKI_TINY && x > -LKI_TINY ? 0.0f : x;
+}
+static inline float lki_flush_square(float x)
+{
+    return x < LKI_TINY_SQUARE && x > -LKI_TINY_SQUARE ? 0.0f : x;
+}
+
 /* Consecutive nodes computed by one kernel: each but the first reads only the one before it, which
  * has no other reader. Inputs are node[0]'s, the output is the last one's; at most one node has
  * parameters. */

@@ -59,7 +59,7 @@ static void dense_passes(void **state)
         for (int64_t i = 0; i < rows * units; i++) {
             const float *x = c.x.at + i / units * in, *w = c.w.at + i % units * in;
             float sum = 0;
-            for (int64_t j = 0; j < in; j++) sum = lkt_step(v, x[j], w[j], sum);
+            for (int64_t j = 0; j < in; j++) sum = fmaf(x[j], w[j], sum);
             expected[i] = sum + c.bias.at[i % units];
         }
         v->dense->forward(&c.shape, cut, c.x.at, c.packed, c.bias.at, y.at);
@@ -69,7 +69,7 @@ static void dense_passes(void **state)
         for (int64_t i = 0; i < rows * in; i++) {
             float sum = k % 2 == 0 ? 0 : d_x.at[i]; /* adding goes on from what is there */
             for (int64_t u = 0; u < units; u++)
-                sum = lkt_step(v, c.d_y.at[i / in * units + u], c.w.at[u * in + i % in], sum);
+                sum = fmaf(c.d_y.at[i / in * units + u], c.w.at[u * in + i % in], sum);
             expected[i] = sum;
         }
         v->dense->backward(&c.shape, cut, c.d_y.at, c.packed, d_x.at, k % 2 != 0);
@@ -91,7 +91,7 @@ static bool tree_element(const lki_vector *v, const dense_case *c, const int64_t
         *out = 0;
         for (int64_t s = start[lo]; s < start[hi]; s++) {
             const float x = j == c->shape.inputs ? 1 : c->x.at[s * c->shape.inputs + j];
-            *out = lkt_step(v, c->d_y.at[s * c->shape.units + u], x, *out);
+            *out = fmaf(c->d_y.at[s * c->shape.units + u], x, *out);
         }
         return start[hi] > start[lo];
     }
@@ -237,8 +237,8 @@ static float weight_of(const conv_case *c, int64_t f, int64_t channel, const int
 }
 
 /* Channels [from, to) of the sum; the order is blocks of channels, taps, channels. */
-static float forward_sum(const lki_vector *v, const conv_case *c, int64_t sample,
-                         const int64_t out[2], int64_t f, int64_t from, int64_t to, float sum)
+static float forward_sum(const conv_case *c, int64_t sample, const int64_t out[2], int64_t f,
+                         int64_t from, int64_t to, float sum)
 {
     const int64_t group = f / (c->s.filters / c->s.groups) * (c->s.channels / c->s.groups);
     int64_t tap[2];
@@ -246,7 +246,7 @@ static float forward_sum(const lki_vector *v, const conv_case *c, int64_t sample
         for (tap[1] = 0; tap[1] < c->s.kernel[1]; tap[1]++) {
             const float *x = under(c, c->x.at, sample, out, tap);
             for (int64_t i = from; x != NULL && i < to; i++)
-                sum = lkt_step(v, x[group + i], weight_of(c, f, i, tap), sum);
+                sum = fmaf(x[group + i], weight_of(c, f, i, tap), sum);
         }
     return sum;
 }
@@ -265,7 +265,7 @@ static void check_forward(const lki_vector *v, const conv_case *c, int64_t block
         const int64_t out[2] = {pixel / c->s.out[1], pixel % c->s.out[1]};
         float sum = 0;
         for (int64_t k = 0; k < each; k += block)
-            sum = forward_sum(v, c, i / c->y_size, out, f, k, k + block < each ? k + block : each,
+            sum = forward_sum(c, i / c->y_size, out, f, k, k + block < each ? k + block : each,
                               sum);
         sum += c->bias.at[f];
         if (relu && !(sum > 0)) sum = 0;
@@ -293,7 +293,7 @@ static void check_data(const lki_vector *v, const conv_case *c, bool add, lkt_ra
                         for (int64_t f = 0; to != NULL && f < c->s.filters; f++)
                             for (int64_t k = 0; k < channels; k++) {
                                 float *e = to + f / filters * channels + k;
-                                *e = lkt_step(v, d[f], weight_of(c, f, k, tap), *e);
+                                *e = fmaf(d[f], weight_of(c, f, k, tap), *e);
                             }
                     }
     v->conv->backward(&c->s, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
@@ -332,7 +332,7 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
             if (bias)
                 sum += d;
             else if (x != NULL)
-                sum = lkt_step(v, x[group + k], d, sum);
+                sum = fmaf(x[group + k], d, sum);
         }
         lkt_same(v, bias ? "d_bias" : "d_w", bias ? d_b.at + f : d_w.at + i, &sum, 1);
     }

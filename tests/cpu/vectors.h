@@ -12,19 +12,13 @@
 
 #include "backend/cpu/cpu.h"
 
-static const char *const LKT_ISAS[] = {"portable", "avx2", "avx512"};
-enum { LKT_ISA_COUNT = 3 };
+static const char *const LKT_ISAS[] = {"portable", "avx2", "avx512", "neon"};
+enum { LKT_ISA_COUNT = 4 };
 
 /* Every instruction set that this machine can run, in turn. */
 #define LKT_FOR_ISAS(v)                                                                            \
     for (int isa_ = 0; isa_ < LKT_ISA_COUNT; isa_++)                                               \
         for (const lki_vector *v = lki_cpu_vector_find(LKT_ISAS[isa_]); v != NULL; v = NULL)
-
-/* What one accumulation is: fused where the instruction set has it. */
-static inline float lkt_step(const lki_vector *v, float a, float b, float c)
-{
-    return strcmp(v->name, "portable") == 0 ? a * b + c : fmaf(a, b, c);
-}
 
 /* `count` floats that are not aligned to more than their size, behind and before guards. */
 typedef struct lkt_floats {

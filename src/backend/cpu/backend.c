@@ -8,6 +8,9 @@
 #include "backend/cpu/onednn.h"
 
 extern const lki_vector lki_vector_portable;
+#ifdef LKI_HAVE_NEON
+extern const lki_vector lki_vector_neon;
+#endif
 #ifdef LKI_HAVE_AVX2
 extern const lki_vector lki_vector_avx2;
 #endif
@@ -29,6 +32,9 @@ const lki_vector *lki_cpu_vector_find(const char *name)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &lki_vector_avx2
                                                                                : NULL;
 #endif
+#ifdef LKI_HAVE_NEON
+    if (strcmp(name, "neon") == 0) return &lki_vector_neon; /* every 64-bit ARM has it */
+#endif
     return strcmp(name, "portable") == 0 ? &lki_vector_portable : NULL;
 }
 
@@ -40,6 +46,7 @@ static void choose(void)
     if (asked != NULL) chosen = lki_cpu_vector_find(asked);
     if (chosen == NULL) chosen = lki_cpu_vector_find("avx512");
     if (chosen == NULL) chosen = lki_cpu_vector_find("avx2");
+    if (chosen == NULL) chosen = lki_cpu_vector_find("neon");
     if (chosen == NULL) chosen = &lki_vector_portable;
 }
 
@@ -65,10 +72,11 @@ static lks_status fingerprint(char *out, size_t size)
 {
     const char *asked = getenv("LKS_ISA");
     if (asked != NULL && lki_cpu_vector_find(asked) == NULL)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "LKS_ISA is '%s', expected portable, avx2 or avx512, and one that this "
-                        "processor and build have; unset it for the best",
-                        asked);
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "LKS_ISA is '%s', expected portable, avx2, avx512 or neon, and one that this "
+            "processor and build have; unset it for the best",
+            asked);
     char library[64];
     lki_onednn_version(library, sizeof library);
     snprintf(out, size, "%s, %s", library, lki_cpu_vector()->name);

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "core/backend.h"
 
-/* What this processor runs best, or LKS_ISA (portable, avx2, avx512) from the environment of the
+/* What this processor runs best, or LKS_ISA (portable, avx2, avx512, neon) from the environment of the
  * process where it can: bits are equal between machines that run the same. Decided once. */
 const lki_vector *lki_cpu_vector(void);
 /* By name; NULL when it is not built in or this processor cannot run it. */

@@ -5,11 +5,6 @@
  */
 #include "backend/cpu/vector/local.h"
 
-INLINE vf vf_size(vf x)
-{
-    return (vf)((vi)x & vi_set(0x7fffffff));
-}
-
 /* `size`, which is not negative, with the sign of x. */
 INLINE vf vf_signed(vf size, vf x)
 {

@@ -5,8 +5,10 @@
  *   vf, vi, vu  LANES floats, int32_t, uint32_t      vm  a mask of LANES lanes
  *   vq          LANES / 2 uint64_t
  *
- * Vectors of GCC and clang: + - * / and comparisons work on them directly. Multiplication followed
- * by addition is fused where the instruction set has it: vf_fma in vectors, f_fma for one float.
+ *   vd          LANES / 2 doubles: half of a vf
+ *
+ * Vectors of GCC and clang: + - * / and comparisons work on them directly. vf_fma and f_fma, for one
+ * float, round once, on every machine.
  */
 #ifndef LKI_CPU_VECTOR_ISA_H
 #define LKI_CPU_VECTOR_ISA_H
@@ -18,7 +20,12 @@
 
 #if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(LKI_NEON)
+#include <arm_neon.h>
 #endif
+
+#include "base/fma.h"
+#include "core/backend.h"
 
 #define LKI_ISA_PASTE2(name, isa) name##_##isa
 #define LKI_ISA_PASTE(name, isa)  LKI_ISA_PASTE2(name, isa)
@@ -41,6 +48,9 @@ typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
 typedef uint64_t vq __attribute__((vector_size(4 * LANES)));
 typedef uint8_t vb __attribute__((vector_size(LANES)));
+typedef double vd __attribute__((vector_size(4 * LANES)));
+typedef int64_t vl __attribute__((vector_size(4 * LANES)));
+typedef float vh __attribute__((vector_size(2 * LANES))); /* half a vf */
 typedef float vf_memory __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 #define INLINE static inline __attribute__((always_inline, unused))
@@ -120,6 +130,27 @@ INLINE vf vf_relu(vf x)
 {
     return _mm512_max_ps(x, vf_zero());
 }
+/* +0 where |x| < least; NaN stays. */
+INLINE vf vf_flush_below(vf x, float least)
+{
+    return _mm512_maskz_mov_ps(
+        _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(least), _CMP_NLT_UQ), x);
+}
+
+/* The two halves of a vector, as doubles; and back, rounded. */
+INLINE vd vf_low(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+}
+INLINE vd vf_high(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+}
+INLINE vf vf_join(vd low, vd high)
+{
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high),
+                              1);
+}
 
 #elif defined(__AVX2__)
 
@@ -191,6 +222,25 @@ INLINE vf vf_relu(vf x)
 {
     return _mm256_max_ps(x, vf_zero());
 }
+INLINE vf vf_flush_below(vf x, float least)
+{
+    const __m256 size = _mm256_and_ps(x, (__m256)_mm256_set1_epi32(0x7fffffff));
+    return _mm256_and_ps(_mm256_cmp_ps(size, _mm256_set1_ps(least), _CMP_NLT_UQ), x);
+}
+
+INLINE vd vf_low(vf a)
+{
+    return _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+}
+INLINE vd vf_high(vf a)
+{
+    return _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+}
+INLINE vf vf_join(vd low, vd high)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high),
+                                1);
+}
 
 #else
 
@@ -208,15 +258,85 @@ INLINE vi vi_set(int32_t x)
     for (int i = 0; i < LANES; i++) v[i] = x;
     return v;
 }
+
+#if defined(LKI_NEON)
+INLINE vd vf_low(vf a)
+{
+    return (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)a));
+}
+INLINE vd vf_high(vf a)
+{
+    return (vd)vcvt_high_f64_f32((float32x4_t)a);
+}
+INLINE vf vf_join(vd low, vd high)
+{
+    return (vf)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high);
+}
 INLINE vf vf_fma(vf a, vf b, vf c)
 {
-    return a * b + c;
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 }
+INLINE vf vf_sqrt(vf a)
+{
+    return (vf)vsqrtq_f32((float32x4_t)a);
+}
+INLINE vq vq_multiply(vq a, vq b)
+{
+    return (vq)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
+}
+#else
+INLINE vd vf_low(vf a)
+{
+    vh half;
+    memcpy(&half, &a, sizeof half);
+    return __builtin_convertvector(half, vd);
+}
+INLINE vd vf_high(vf a)
+{
+    vh half;
+    memcpy(&half, (const char *)&a + sizeof half, sizeof half);
+    return __builtin_convertvector(half, vd);
+}
+INLINE vf vf_join(vd low, vd high)
+{
+    const vh half[2] = {__builtin_convertvector(low, vh), __builtin_convertvector(high, vh)};
+    vf v;
+    memcpy(&v, half, sizeof v);
+    return v;
+}
+#if defined(LKI_FAST_FMA)
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    for (int i = 0; i < LANES; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+}
+#else
+/* lki_fma_sum() for a vector. */
+INLINE vd vd_sum_odd(vd p, vd c)
+{
+    const vd s = p + c, from_c = s - p, rest = (p - (s - from_c)) + (c - from_c);
+    const vd zero = {0};
+    const vl bits = (vl)s, inexact = (rest > zero) | (rest < zero), even = (bits & 1) - 1;
+    const vl away = (rest > zero) ^ (s < zero);
+    return (vd)(bits + ((-1 - 2 * away) & inexact & even));
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return vf_join(vd_sum_odd(vf_low(a) * vf_low(b), vf_low(c)),
+                   vd_sum_odd(vf_high(a) * vf_high(b), vf_high(c)));
+}
+#endif
 INLINE vf vf_sqrt(vf a)
 {
     for (int i = 0; i < LANES; i++) a[i] = sqrtf(a[i]);
     return a;
 }
+INLINE vq vq_multiply(vq a, vq b)
+{
+    return (a & 0xffffffffu) * (b & 0xffffffffu);
+}
+#endif
+
 INLINE vm vm_gt(vf a, vf b)
 {
     return a > b;
@@ -237,9 +357,10 @@ INLINE vf vf_relu(vf x)
 {
     return (vf)((vi)x & (x > vf_zero()));
 }
-INLINE vq vq_multiply(vq a, vq b)
+INLINE vf vf_flush_below(vf x, float least)
 {
-    return (a & 0xffffffffu) * (b & 0xffffffffu);
+    const vi below = (vf)((vi)x & 0x7fffffff) < vf_set(least);
+    return (vf)((vi)x & ~below);
 }
 INLINE vi vi_from_bytes(const uint8_t *p)
 {
@@ -265,17 +386,24 @@ INLINE void vf_store_some(float *p, vf v, int64_t n)
 
 #endif
 
-#if defined(__FMA__)
 INLINE float f_fma(float a, float b, float c)
 {
-    return __builtin_fmaf(a, b, c);
+    return lki_fma(a, b, c);
 }
-#else
-INLINE float f_fma(float a, float b, float c)
+
+INLINE vf vf_size(vf x)
 {
-    return a * b + c;
+    return (vf)((vi)x & vi_set(0x7fffffff));
 }
-#endif
+/* What is stored: a value, and one that only ever stands for a square (core/backend.h). */
+INLINE vf vf_flush(vf x)
+{
+    return vf_flush_below(x, LKI_TINY);
+}
+INLINE vf vf_flush_square(vf x)
+{
+    return vf_flush_below(x, LKI_TINY_SQUARE);
+}
 
 /* Bit i: p[i] == value, for 32 bytes. */
 #if defined(__AVX2__)
@@ -283,6 +411,19 @@ INLINE uint32_t bytes_equal(const uint8_t *p, uint8_t value)
 {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)p);
     return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8((char)value)));
+}
+#elif defined(LKI_NEON)
+INLINE uint32_t bytes_equal(const uint8_t *p, uint8_t value)
+{
+    static const uint8_t weights[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint32_t bits = 0;
+    for (int i = 0; i < 2; i++) {
+        const uint8x16_t equal = vceqq_u8(vld1q_u8(p + 16 * i), vdupq_n_u8(value));
+        const uint8x16_t bit = vandq_u8(equal, vld1q_u8(weights));
+        bits |= (uint32_t)vaddv_u8(vget_low_u8(bit)) << (16 * i);
+        bits |= (uint32_t)vaddv_u8(vget_high_u8(bit)) << (16 * i + 8);
+    }
+    return bits;
 }
 #else
 INLINE uint32_t bytes_equal(const uint8_t *p, uint8_t value)

@@ -13,7 +13,7 @@
 
 #include "backend/cpu/vector/isa.h"
 
-#if LANES == 16
+#if LANES == 16 || defined(LKI_NEON) /* 32 registers */
 #define TILE_ROWS 12
 #else
 #define TILE_ROWS 6

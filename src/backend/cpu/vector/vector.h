@@ -1,8 +1,7 @@
 /*
  * The kernels that are written once and compiled for every instruction set: a table of each set's
  * functions. Counts are elements, arrays need no alignment unless said, and an element's bits
- * depend neither on the range it is computed in nor on alignment. The instruction sets with fused
- * multiply-add agree in every bit; `portable` rounds products.
+ * depend neither on the range it is computed in, nor on alignment, nor on the instruction set.
  */
 #ifndef LKI_CPU_VECTOR_VECTOR_H
 #define LKI_CPU_VECTOR_VECTOR_H
