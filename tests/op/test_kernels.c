@@ -88,6 +88,50 @@ static void adding_adds(void **state)
     }
 }
 
+static void equal(const lkt_case *c, const char *what, const float *found, const float *expected,
+                  int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!(found[i] == expected[i]))
+            fail_msg("%s: %s[%lld] is %.9g, on ref %.9g", lkt_describe(c), what, (long long)i,
+                     (double)found[i], (double)expected[i]);
+}
+
+/* A convolution costs what its pixels cost, whatever its stride: a loop over 2^24 steps, squared,
+ * would not end. All sums are exact. */
+static void convolutions_take_any_stride(void **state)
+{
+    static const int64_t strides[] = {2, 3, 4, 6, 7, 12, 13, 2000, 1 << 24};
+    lkt_random random = lkt_random_make("convolutions_take_any_stride", 38);
+
+    (void)state;
+    for (size_t i = 0; i < 6 * sizeof strides / sizeof *strides; i++) {
+        for (int b = 0; lkt_backends()[b] != NULL; b++) {
+            const int64_t stride = strides[i / 6], dilation = (int64_t)(i % 6) + 1;
+            lkt_result found, expected;
+            lkt_case c;
+
+            lkt_case_begin(&c);
+            lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(13, 11, 3)});
+            lks_tensor *y = lks_conv2d(c.graph, x,
+                                       &(lks_conv2d_opts){.filters = 5,
+                                                          .kernel = {3, 4},
+                                                          .padding = {4, 7},
+                                                          .stride = {stride, 5},
+                                                          .dilation = {dilation, 7 - dilation}});
+            lkt_case_end(&c, y, y, 2, LKT_EXACT, &random);
+            lkt_run(&c, lkt_ref(), NULL, NULL, &expected);
+            lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
+            equal(&c, "the output", found.out, expected.out, lkt_out_elements(&c));
+            equal(&c, "the input's gradient", found.d_in[0], expected.d_in[0],
+                  lkt_in_elements(&c, 0));
+            equal(&c, "the weight's gradient", found.d_param[0], expected.d_param[0],
+                  lkt_param_elements(&c, 0));
+            lkt_case_free(&c);
+        }
+    }
+}
+
 /* All values of a window are equal: the first in row order gets the gradient. */
 static void ties_go_to_the_first(void **state)
 {
@@ -283,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_change_no_bit),
         cmocka_unit_test(adding_adds),
+        cmocka_unit_test(convolutions_take_any_stride),
         cmocka_unit_test(ties_go_to_the_first),
         cmocka_unit_test(dropout_draws_as_documented),
         cmocka_unit_test(dropout_changes_with_the_step),

@@ -8,8 +8,8 @@
  * An element sums over blocks of `depth` channels (by a rule of the shape: a block's panel stays in
  * the second-level cache), over taps in the panels' order, over channels; one accumulator from +0.
  *
- * The data gradient of a stride s is s * s sweeps: pixels whose row and column have the same rest
- * modulo the stride see the same taps.
+ * The data gradient of a stride s is s * s sweeps, or one for each pixel if these are fewer: pixels
+ * whose row and column have the same rest modulo the stride see the same taps.
  */
 #include "backend/cpu/vector/conv.h"
 #include "base/tree.h"
@@ -172,21 +172,41 @@ typedef struct phase {
     int64_t out, out_step;   /* where the last tap of the first pixel lies; from tap to tap */
 } phase;
 
-static phase phase_of(const lki_conv_shape *s, int axis, int64_t rest)
+/* The greatest common divisor of a and m, and x with a * x equal to it modulo m (Euclid). */
+static int64_t divisor(int64_t a, int64_t m, int64_t *x)
+{
+    int64_t r = a, s = m, next = 0;
+    *x = 1;
+    while (s != 0) {
+        const int64_t q = r / s, t = r - q * s, u = *x - q * next;
+        r = s, s = t, *x = next, next = u;
+    }
+    return r;
+}
+
+/* There is one for each of the first `stride` pixels. */
+static int64_t phases(const lki_conv_shape *s, int axis)
+{
+    return s->stride[axis] < s->in[axis] ? s->stride[axis] : s->in[axis];
+}
+
+static phase phase_of(const lki_conv_shape *s, int axis, int64_t pixel)
 {
     const int64_t stride = s->stride[axis], dilation = s->dilation[axis];
-    const int64_t kernel = s->kernel[axis], padding = s->padding[axis];
-    phase p = {.pixel = ((rest - padding) % stride + stride) % stride};
-    p.pixels = p.pixel < s->in[axis] ? (s->in[axis] - p.pixel + stride - 1) / stride : 0;
-    int64_t first = 0;
-    while (first < stride && first * dilation % stride != rest) first++;
-    if (first >= stride || first >= kernel) return p;
-    p.step = 1;
-    while (p.step * dilation % stride != 0) p.step++;
-    p.taps = (kernel - 1 - first) / p.step + 1;
-    p.tap = first + (p.taps - 1) * p.step;
-    p.out = (p.pixel + padding - p.tap * dilation) / stride;
-    p.out_step = p.step * dilation / stride;
+    const int64_t padding = s->padding[axis], rest = (pixel + padding) % stride;
+    phase p = {.pixel = pixel, .pixels = (s->in[axis] - pixel + stride - 1) / stride};
+    int64_t inverse;
+    const int64_t common = divisor(dilation, stride, &inverse);
+    if (rest % common != 0) return p;
+    /* The first tap: tap * dilation has this rest. */
+    const int64_t step = stride / common;
+    const int64_t first = rest / common * ((inverse % step + step) % step) % step;
+    if (first >= s->kernel[axis]) return p;
+    p.step = step;
+    p.taps = (s->kernel[axis] - 1 - first) / step + 1;
+    p.tap = first + (p.taps - 1) * step;
+    p.out = (pixel + padding - p.tap * dilation) / stride;
+    p.out_step = step * dilation / stride;
     return p;
 }
 
@@ -195,9 +215,9 @@ static frame gradient_frame(const lki_conv_shape *s)
 {
     frame f = {.channels = s->filters};
     for (int i = 0; i < 2; i++) {
-        for (int64_t rest = 0; rest < s->stride[i]; rest++) {
-            const phase p = phase_of(s, i, rest);
-            if (p.taps == 0 || p.pixels == 0) continue;
+        for (int64_t pixel = 0; pixel < phases(s, i); pixel++) {
+            const phase p = phase_of(s, i, pixel);
+            if (p.taps == 0) continue;
             const int64_t last = p.out + (p.taps - 1) * p.out_step + p.pixels;
             if (-p.out > f.before[i]) f.before[i] = -p.out;
             if (last - s->out[i] > f.after[i]) f.after[i] = last - s->out[i];
@@ -231,9 +251,9 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
                       .c_size = s->in[0] * out_row,
                       .a_group = filters,
                       .c_group = s->channels / s->groups};
-    for (int64_t rest = 0; rest < s->stride[0] * s->stride[1]; rest++) {
-        const phase v = phase_of(s, 0, rest / s->stride[1]),
-                    h = phase_of(s, 1, rest % s->stride[1]);
+    const int64_t columns = phases(s, 1), all = phases(s, 0) * columns;
+    for (int64_t i = 0; i < all; i++) {
+        const phase v = phase_of(s, 0, i / columns), h = phase_of(s, 1, i % columns);
         const int64_t reversed = (s->kernel[0] - 1 - v.tap) * s->kernel[1] + s->kernel[1] - 1 -
                                  h.tap;
         const sweep base = {
@@ -249,7 +269,6 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
             .c = d_x + v.pixel * out_row + h.pixel * s->channels,
             .add = add,
         };
-        if (v.pixels == 0 || h.pixels == 0) continue; /* a stride above the size */
         if (v.taps > 0 && h.taps > 0)
             run_all(&p, &base);
         else if (!add)
