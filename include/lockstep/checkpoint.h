@@ -64,7 +64,8 @@ typedef struct lks_run {
     lks_metrics so_far; /* of the epoch that is not finished */
     double so_far_seconds;
     double best_loss;    /* smallest validation loss; NaN: none yet */
-    int64_t best_step;   /* its checkpoint; -1: none */
+    int64_t best_step;   /* after which it was measured; -1: none yet. Its checkpoint stays, where
+                            one was written */
     int bad_epochs;      /* evaluations since the best */
     lks_plateau plateau; /* of a schedule LKS_PLATEAU; lr 0: none */
     bool finished;       /* the run reached its last step */

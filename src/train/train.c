@@ -137,6 +137,33 @@ static lks_status check_resumed(const loop *l, const lks_run *found)
     return LKS_OK;
 }
 
+/* All steps of an epoch are done, its evaluation is not. */
+static bool epoch_is_due(const loop *l)
+{
+    return l->run->so_far.samples > 0 && l->run->progress.step % l->batches == 0;
+}
+
+static bool is_finished(const loop *l)
+{
+    const bool patient = l->opts.patience == 0 || l->run->bad_epochs < l->opts.patience;
+    return !epoch_is_due(l) && (l->run->progress.step >= l->last_step || !patient);
+}
+
+static bool is_scheduled(const loop *l, int64_t epoch)
+{
+    return epoch % l->opts.eval_epochs == 0;
+}
+
+/* A run that ended between two evaluations was evaluated there once more. It goes on as one that
+ * never ended, which has no such evaluation. */
+static void forget_the_end(loop *l)
+{
+    lks_run *run = l->run;
+    lks_epoch *last = run->epochs > 0 ? &run->history[run->epochs - 1] : NULL;
+    if (!run->finished || is_finished(l) || !last || is_scheduled(l, last->epoch)) return;
+    last->valid = last->test = (lks_metrics){0};
+}
+
 static lks_status resume_from(loop *l, int64_t step)
 {
     const lks_train_events *events = &l->opts.events;
@@ -147,6 +174,7 @@ static lks_status resume_from(loop *l, int64_t step)
     lks_run_clear(&found);
     if (status != LKS_OK) return status;
     TRY(lks_checkpoint_load(l->context, l->opts.model, l->run, l->opts.folder, step));
+    forget_the_end(l);
     if (events->on_resume) events->on_resume(events->user, l->run);
     return LKS_OK;
 }
@@ -179,18 +207,6 @@ static lks_status start(loop *l)
     }
     TRY(describe_run(l));
     return lks_loader_seek(l->opts.train, l->run->progress.step);
-}
-
-/* All steps of an epoch are done, its evaluation is not. */
-static bool epoch_is_due(const loop *l)
-{
-    return l->run->so_far.samples > 0 && l->run->progress.step % l->batches == 0;
-}
-
-static bool is_finished(const loop *l)
-{
-    const bool patient = l->opts.patience == 0 || l->run->bad_epochs < l->opts.patience;
-    return !epoch_is_due(l) && (l->run->progress.step >= l->last_step || !patient);
 }
 
 static double rate_of(const loop *l, int64_t step)
@@ -262,6 +278,20 @@ static lks_status append_epoch(lks_run *run, const lks_epoch *epoch)
     return LKS_OK;
 }
 
+/* What an evaluation changes in the run: what is best, patience, the plateau's rate. */
+static bool judge(loop *l, const lks_metrics *watched)
+{
+    lks_run *run = l->run;
+    const bool better = improve(run, watched);
+    run->bad_epochs = better ? 0 : run->bad_epochs + 1;
+    if (better) run->best_step = run->progress.step;
+    if (l->opts.schedule.kind == LKS_PLATEAU) {
+        const double loss = watched->not_finite == 0 ? lks_metrics_loss(watched) : (double)NAN;
+        lks_plateau_observe(&l->opts.schedule, &run->plateau, loss);
+    }
+    return better;
+}
+
 /* Evaluation, what is best, the history. `asked` receives what on_epoch returned. */
 static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
 {
@@ -274,17 +304,12 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
     epoch.learning_rate = rate_of(l, last);
 
     const bool measured = l->opts.valid || l->opts.test;
-    const bool scheduled = epoch.epoch % l->opts.eval_epochs == 0;
+    const bool scheduled = is_scheduled(l, epoch.epoch);
     if (measured && (scheduled || run->progress.step >= l->last_step)) {
         TRY(evaluate(l, l->opts.valid, &epoch.valid));
         TRY(evaluate(l, l->opts.test, &epoch.test));
-        const lks_metrics *watched = l->opts.valid ? &epoch.valid : &epoch.test;
-        *better = improve(run, watched);
-        run->bad_epochs = *better ? 0 : run->bad_epochs + 1;
-        if (l->opts.schedule.kind == LKS_PLATEAU) {
-            const double loss = watched->not_finite == 0 ? lks_metrics_loss(watched) : (double)NAN;
-            lks_plateau_observe(&l->opts.schedule, &run->plateau, loss);
-        }
+        /* One that is there because the run ends shall not decide how a longer run goes on. */
+        if (scheduled) *better = judge(l, l->opts.valid ? &epoch.valid : &epoch.test);
     }
     TRY(append_epoch(run, &epoch));
     run->so_far = (lks_metrics){0};
@@ -324,7 +349,6 @@ static lks_status run_loop(loop *l)
         }
         run->finished = is_finished(l);
         due = l->opts.folder && (due || run->finished || asked != LKS_OK);
-        if (better) run->best_step = due ? run->progress.step : -1;
         if (due) TRY(save(l));
         if (asked != LKS_OK) return asked;
     }
