@@ -43,6 +43,8 @@ LKS_MUSTUSE lks_status config_set(cli_config *config, config_key key, const char
                                   const char *where);
 /* Sets a default that depends on other keys. */
 LKS_MUSTUSE lks_status config_settle(cli_config *config, config_key key, const char *text);
+/* Calls data that has a folder, but no name, as the folder is called. */
+LKS_MUSTUSE lks_status config_name_data(cli_config *config);
 /* Sets a.b=c from --set; c is YAML. */
 LKS_MUSTUSE lks_status config_assign(cli_config *config, const char *assignment);
 

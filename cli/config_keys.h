@@ -11,7 +11,8 @@
 
 #define CONFIG_KEY_LIST(X)                                                                         \
     X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL,                                        \
-      "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...")         \
+      "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...; where "  \
+      "only data.path is given, the folder's name")                                                \
     X(DATA_PATH, "data.path", STRING, NULL, NULL, NULL,                                            \
       "folder of the IDX files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")        \
     X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, NULL,                                  \

@@ -144,6 +144,21 @@ static lks_status settle_defaults(cli_config *config)
     return status;
 }
 
+lks_status config_name_data(cli_config *config)
+{
+    const char *path = config_text(config, KEY_DATA_PATH);
+    if (path == NULL || config->source[KEY_DATA_NAME] != FROM_DEFAULT) return LKS_OK;
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    const char *name = pool_copy(&config->pool, path + begin, end - begin);
+    const bool says_nothing = name[strspn(name, ".")] == '\0';
+    const cli_node *node = node_from_text(&config->pool, says_nothing ? "data" : name, false);
+    const cli_spec *spec = &config_rows[KEY_DATA_NAME].spec;
+    return value_parse(&config->value[KEY_DATA_NAME], spec, node, "the default");
+}
+
 /* What a schedule cannot do without. */
 static lks_status check_schedule(const cli_config *config)
 {
@@ -161,7 +176,8 @@ lks_status config_resolve(cli_config *config)
 {
     settle_pair(config, KEY_TRAIN_EPOCHS, KEY_TRAIN_STEPS);
     settle_pair(config, KEY_VALIDATION_SAMPLES, KEY_VALIDATION_FRACTION);
-    lks_status status = settle_names(config);
+    lks_status status = config_name_data(config);
+    if (status == LKS_OK) status = settle_names(config);
     if (status == LKS_OK) status = check_workers(config);
     if (status != LKS_OK) return status;
     if (config_has(config, KEY_VALIDATION_SAMPLES) && config_has(config, KEY_VALIDATION_FRACTION))

@@ -8,9 +8,9 @@
 /* Both splits; files that are there already may be somebody's data. */
 static lks_status write_digits(cli_config *config, lks_context *context, const char *folder)
 {
-    const char *path[DATASET_FILES];
-    for (int i = 0; i < DATASET_FILES; i++) {
-        path[i] = pool_format(&config->pool, "%s/%s", folder, dataset_names[i]);
+    const char *path[DATASET_IDX_FILES];
+    for (int i = 0; i < DATASET_IDX_FILES; i++) {
+        path[i] = pool_format(&config->pool, "%s/%s", folder, dataset_idx_names[i]);
         if (access(path[i], F_OK) == 0)
             return lks_fail(
                 LKS_E_IO, "%.300s is there already; remove it, or choose another folder", path[i]);
@@ -104,6 +104,7 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
         status = config_set(out->config, KEY_DATA_NAME, out->known->name, "data");
     if (status == LKS_OK && there && !file)
         status = config_set(out->config, KEY_DATA_PATH, what, "data");
+    if (status == LKS_OK) status = config_name_data(out->config);
     if (status == LKS_OK && file)
         out->known = dataset_find(config_text(out->config, KEY_DATA_NAME));
     return status;

@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@
 #include "digest.h"
 #include "text.h"
 
-enum { NAME_WIDTH = 26, TEST_SPLIT = 2 }; /* the first file of the test split */
+/* The files have numbers: images and labels of the training split, then of the test split. */
+enum { FILES = DATASET_IDX_FILES, NAME_WIDTH = 26, TEST_SPLIT = 2, ANY_CLASSES = 256 };
 
 typedef struct entry {
     char *name, *path; /* NULL: not there */
@@ -28,7 +30,7 @@ typedef struct check {
     const char *folder;         /* where the files are */
     const dataset_known *known; /* what they should be; NULL: anything */
     bool compares;              /* hashes can be computed */
-    entry entry[DATASET_FILES];
+    entry entry[FILES];
     int wrong;
     lks_status first; /* wrong thing */
 } check;
@@ -54,52 +56,53 @@ static const char *shape_of(const entry *e)
     return data_shape_text(text, &e->info.shape);
 }
 
-/* "60,000 images of 28x28, packed" */
+static int largest(const entry *e)
+{
+    int most = 0;
+    for (int v = 0; v < 256; v++)
+        if (e->info.values[v] > 0) most = v;
+    return most;
+}
+
+/* How many different labels or pixels there are. */
+static int kinds_of(const entry *e)
+{
+    int kinds = 0;
+    for (int v = 0; v < 256; v++) kinds += e->info.values[v] > 0;
+    return kinds;
+}
+
+/* "60,000 images of 28x28, packed"; "200 labels from 0 to 9", and how many of these do not occur */
 static const char *describe(const check *c, const entry *e, bool labels)
 {
     char count[TEXT_NUMBER_SIZE];
-    const char *packed = e->info.packed ? ", packed" : "";
+    const char *packed = e->info.packed ? ", packed" : "", *gaps = "";
     text_count(count, e->info.count);
     if (!labels) return pool_format(c->pool, "%s images of %s%s", count, shape_of(e), packed);
-    int least = 255, most = 0;
-    for (int v = 255; v >= 0; v--)
-        if (e->info.values[v] > 0) least = v;
-    for (int v = 0; v < 256; v++)
-        if (e->info.values[v] > 0) most = v;
-    return pool_format(c->pool, "%s labels from %d to %d%s", count, least, most, packed);
+    int least = 0;
+    while (e->info.values[least] == 0) least++;
+    const int most = largest(e), absent = most - least + 1 - kinds_of(e);
+    if (absent > 0) gaps = pool_format(c->pool, ", %d of these without a sample", absent);
+    return pool_format(c->pool, "%s labels from %d to %d%s%s", count, least, most, gaps, packed);
 }
 
 /* ---------------------------------------------------------------- one file */
 
-/* The names that file number i may have, in the order in which they are looked for. */
-static const char *candidate(const check *c, int i, int k)
-{
-    char *name = pool_format(c->pool, "%s%s", dataset_names[i], k >= 2 ? ".gz" : "");
-    if (k % 2 == 1) strstr(name, "-idx")[0] = '.';
-    return name;
-}
-
 static void find(check *c, int i)
 {
     entry *e = &c->entry[i];
-    for (int k = 0; k < 4; k++) {
-        const char *name = candidate(c, i, k);
-        char *path = pool_format(c->pool, "%s/%s", c->folder, name);
-        if (access(path, F_OK) != 0) continue;
+    char path[PATH_MAX];
+    for (int k = 0; lks_idx_find(path, sizeof path, c->folder, i >= TEST_SPLIT, i % 2 == 1, k);
+         k++) {
+        const char *name = strrchr(path, '/') + 1;
         if (e->path != NULL) {
-            say("%-*s  not used: %s is read instead", NAME_WIDTH, name, e->name);
+            say("%-*s  not used: %s is read instead", NAME_WIDTH, text_clean(c->pool, name),
+                e->name);
             continue;
         }
         e->name = pool_format(c->pool, "%s", name);
-        e->path = path;
+        e->path = pool_format(c->pool, "%s", path);
     }
-}
-
-static bool constant(const entry *e)
-{
-    int kinds = 0;
-    for (int v = 0; v < 256; v++) kinds += e->info.values[v] > 0;
-    return kinds == 1;
 }
 
 /* What the file is among those that were published. */
@@ -110,7 +113,7 @@ static lks_status identify(entry *e)
     if (status != LKS_OK) return status;
     for (int i = 0; i < dataset_table_count; i++) {
         const dataset_known *known = &dataset_table[i];
-        for (int k = 0; k < DATASET_FILES && known->files != NULL; k++) {
+        for (int k = 0; k < known->file_count; k++) {
             const dataset_file *file = &known->files[k];
             const char *expected = e->info.packed ? file->sha256 : file->sha256_plain;
             if (expected == NULL || strcmp(expected, found) != 0) continue;
@@ -126,20 +129,20 @@ static void look_at(check *c, int i)
     entry *e = &c->entry[i];
     const bool labels = i % 2 == 1;
     if (e->path == NULL) {
-        say_wrong(c, LKS_E_IO, dataset_names[i],
+        say_wrong(c, LKS_E_IO, dataset_idx_names[i],
                   "missing, packed (.gz) as well as unpacked; put it "
                   "there, without it the %s cannot be read",
                   i < TEST_SPLIT ? "training samples" : "test samples");
         return;
     }
     const lks_status status = lks_idx_check(&e->info, c->context, e->path,
-                                            labels ? DATASET_CLASSES : 0);
+                                            labels ? ANY_CLASSES : 0);
     if (status != LKS_OK) {
         say_wrong(c, status, e->name, "%s", lks_last_error()->message);
         return;
     }
     e->readable = true;
-    if (constant(e))
+    if (kinds_of(e) == 1)
         say_wrong(c, LKS_E_FORMAT, e->name, "all its %s are the same; check how the file was made",
                   labels ? "labels" : "pixels");
     if (c->compares && identify(e) != LKS_OK) {
@@ -155,9 +158,9 @@ static const dataset_known *majority(const check *c)
 {
     const dataset_known *best = NULL;
     int most = 0;
-    for (int i = 0; i < DATASET_FILES; i++) {
+    for (int i = 0; i < FILES; i++) {
         int votes = 0;
-        for (int k = 0; k < DATASET_FILES; k++)
+        for (int k = 0; k < FILES; k++)
             votes += c->entry[i].published != NULL &&
                      c->entry[k].published == c->entry[i].published;
         if (votes > most) {
@@ -175,7 +178,7 @@ static void say_found(check *c, int i)
     if (e->published != NULL && (e->number != i || (c->known != NULL && e->published != c->known)))
         say_wrong(c, LKS_E_MISMATCH, e->name,
                   "it is %s of %s, expected %s%s%s; exchange it for the right file",
-                  dataset_names[e->number], e->published->name, dataset_names[i],
+                  dataset_idx_names[e->number], e->published->name, dataset_idx_names[i],
                   c->known != NULL ? " of " : "", c->known != NULL ? c->known->name : "");
     else if (e->published != NULL)
         say("%-*s  %s; as published for %s", NAME_WIDTH, e->name, what, e->published->name);
@@ -194,11 +197,17 @@ static void say_found(check *c, int i)
 static void compare_pairs(check *c)
 {
     entry *e = c->entry;
-    for (int i = 0; i < DATASET_FILES; i += 2)
+    for (int i = 0; i < FILES; i += 2)
         if (e[i].readable && e[i + 1].readable && e[i].info.count != e[i + 1].info.count)
             say_wrong(c, LKS_E_FORMAT, e[i].name,
                       "it has %lld images, but %s has %lld labels; are they of the same data set?",
                       (long long)e[i].info.count, e[i + 1].name, (long long)e[i + 1].info.count);
+    if (e[1].readable && e[TEST_SPLIT + 1].readable && largest(&e[TEST_SPLIT + 1]) > largest(&e[1]))
+        say_wrong(
+            c, LKS_E_FORMAT, e[TEST_SPLIT + 1].name,
+            "its labels go up to %d, but those of %s only up to %d; are they of the same data "
+            "set? Then set data.classes",
+            largest(&e[TEST_SPLIT + 1]), e[1].name, largest(&e[1]));
     if (!e[0].readable || !e[TEST_SPLIT].readable ||
         dataset_same_shape(&e[0].info.shape, &e[TEST_SPLIT].info.shape))
         return;
@@ -211,8 +220,8 @@ static void compare_pairs(check *c)
 /* What downloads leave when they end early. */
 static void say_parts(const check *c)
 {
-    for (int i = 0; i < DATASET_FILES; i++) {
-        char *name = pool_format(c->pool, "%s.gz.part", dataset_names[i]);
+    for (int i = 0; i < FILES; i++) {
+        char *name = pool_format(c->pool, "%s.gz.part", dataset_idx_names[i]);
         if (access(pool_format(c->pool, "%s/%s", c->folder, name), F_OK) == 0)
             say("%-*s  an unfinished download; start it again, or remove it", NAME_WIDTH, name);
     }
@@ -223,36 +232,40 @@ static void say_parts(const check *c)
 /* The folder itself, or where torchvision puts the files below it. */
 static lks_status find_files(check *c, const char *folder)
 {
-    static const char *const layouts[] = {"", "/MNIST/raw", "/FashionMNIST/raw"};
     DIR *opened = opendir(folder);
     if (opened == NULL)
         return lks_fail(LKS_E_IO,
-                        "%.300s cannot be read: %s; expected a folder with the four IDX "
-                        "files of a data set",
+                        "%.300s cannot be read: %s; expected a folder with the IDX files of a data "
+                        "set",
                         folder, strerror(errno));
     closedir(opened);
-    for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
-        c->folder = pool_format(c->pool, "%s%s", folder, layouts[k]);
+    const char *place;
+    for (int k = 0; (place = lks_idx_place(k)) != NULL; k++) {
+        c->folder = pool_format(c->pool, "%s%s", folder, place);
         bool any = false;
-        for (int i = 0; i < DATASET_FILES; i++) {
+        for (int i = 0; i < FILES; i++) {
             find(c, i);
             any |= c->entry[i].path != NULL;
         }
         if (any) return LKS_OK;
     }
     return lks_fail(LKS_E_IO,
-                    "%.300s is no data set: it has none of the four files %s[.gz], %s, %s, %s, nor "
-                    "has MNIST/raw or FashionMNIST/raw below it",
-                    folder, dataset_names[0], dataset_names[1], dataset_names[2], dataset_names[3]);
+                    "%.300s is no data set: it has none of the files %s[.gz], %s, %s, %s, nor has "
+                    "MNIST/raw or its like below it",
+                    folder, dataset_idx_names[0], dataset_idx_names[1], dataset_idx_names[2],
+                    dataset_idx_names[3]);
 }
 
 static lks_status check_folder(check *c, const char *folder)
 {
     const lks_status status = find_files(c, folder);
     if (status != LKS_OK) return status;
-    for (int i = 0; i < DATASET_FILES; i++) look_at(c, i);
+    const bool has_test = c->known != NULL || c->entry[TEST_SPLIT].path != NULL ||
+                          c->entry[TEST_SPLIT + 1].path != NULL;
+    for (int i = 0; i < (has_test ? FILES : TEST_SPLIT); i++) look_at(c, i);
+    if (!has_test) say("no test split: a training can hold samples back, with validation.fraction");
     if (c->known == NULL) c->known = majority(c);
-    for (int i = 0; i < DATASET_FILES; i++)
+    for (int i = 0; i < FILES; i++)
         if (c->entry[i].readable) say_found(c, i);
     compare_pairs(c);
     say_parts(c);

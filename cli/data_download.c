@@ -68,7 +68,7 @@ static lks_status look_at(presence *out, const char *path, const char *sha256)
 static lks_status look_for(const char **out, const download *d, int i)
 {
     const dataset_file *file = &d->known->files[i];
-    char *plain = pool_format(d->pool, "%s/%s", d->folder, dataset_names[i]);
+    char *plain = pool_format(d->pool, "%s/%s", d->folder, d->known->files[i].name);
     char *dotted = pool_format(d->pool, "%s", plain);
     char *packed = pool_format(d->pool, "%s.gz", plain);
     strstr(dotted, "-idx")[0] = '.';
@@ -89,10 +89,10 @@ static lks_status look_for(const char **out, const download *d, int i)
     return LKS_OK;
 }
 
-static lks_status look_for_all(const char *there[DATASET_FILES], const download *d, bool *all)
+static lks_status look_for_all(const char **there, const download *d, bool *all)
 {
     *all = true;
-    for (int i = 0; i < DATASET_FILES; i++) {
+    for (int i = 0; i < d->known->file_count; i++) {
         const lks_status status = look_for(&there[i], d, i);
         if (status != LKS_OK) return status;
         *all = *all && there[i] != NULL;
@@ -148,14 +148,14 @@ static char *address_of(const download *d, const char *mirror, int i)
 {
     size_t length = strlen(mirror);
     while (length > 0 && mirror[length - 1] == '/') length--;
-    return pool_format(d->pool, "%.*s/%s.gz", (int)length, mirror, dataset_names[i]);
+    return pool_format(d->pool, "%.*s/%s.gz", (int)length, mirror, d->known->files[i].name);
 }
 
 /* Transfers from one place until all bytes are there, or it is of no use to try again. */
 static fetch_end transfer(const download *d, int part, const char *address, int i,
                           char reason[FETCH_REASON])
 {
-    progress p = {.name = dataset_names[i], .bytes = d->known->files[i].bytes};
+    progress p = {.name = d->known->files[i].name, .bytes = d->known->files[i].bytes};
     const fetch_request request = {.address = address,
                                    .file = part,
                                    .bytes = p.bytes,
@@ -231,7 +231,7 @@ static lks_status finish(const download *d, int part, const char *from, const ch
 
 static lks_status get_file(const download *d, int i)
 {
-    const char *to = pool_format(d->pool, "%s/%s.gz", d->folder, dataset_names[i]);
+    const char *to = pool_format(d->pool, "%s/%s.gz", d->folder, d->known->files[i].name);
     const char *from = pool_format(d->pool, "%s.part", to);
     const int part = open(from, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (part < 0) return lks_fail(LKS_E_IO, "%.300s cannot be written: %s", from, strerror(errno));
@@ -245,7 +245,7 @@ static lks_status get_file(const download *d, int i)
     return status;
 }
 
-/* ---------------------------------------------------------------- all four */
+/* ---------------------------------------------------------------- all of them */
 
 /* One process at a time works on a folder; the lock goes with the process. */
 static lks_status lock(int *out, const download *d)
@@ -263,11 +263,11 @@ static lks_status lock(int *out, const download *d)
     return LKS_OK;
 }
 
-static lks_status get_missing(download *d, const char *const there[DATASET_FILES])
+static lks_status get_missing(download *d, const char *const *there)
 {
     lks_status status = digest_available(); /* before anything is downloaded in vain */
     if (status == LKS_OK) status = fetch_open(&d->fetch);
-    for (int i = 0; i < DATASET_FILES && status == LKS_OK; i++)
+    for (int i = 0; i < d->known->file_count && status == LKS_OK; i++)
         if (there[i] == NULL) status = get_file(d, i);
     fetch_close(d->fetch);
     return status;
@@ -276,7 +276,7 @@ static lks_status get_missing(download *d, const char *const there[DATASET_FILES
 /* What is right already needs neither a lock nor a folder that can be written. */
 static lks_status get_all(download *d)
 {
-    const char *there[DATASET_FILES];
+    const char **there = pool_alloc(d->pool, (size_t)d->known->file_count * sizeof *there);
     bool all;
     int locked = -1;
     lks_status status = look_for_all(there, d, &all);
@@ -286,7 +286,7 @@ static lks_status get_all(download *d)
         if (status == LKS_OK)
             status = look_for_all(there, d, &all); /* another may have been at work */
     }
-    for (int i = 0; i < DATASET_FILES && status == LKS_OK; i++)
+    for (int i = 0; i < d->known->file_count && status == LKS_OK; i++)
         if (there[i] != NULL) say("%s: there already, as published", there[i]);
     if (status == LKS_OK && !all) status = get_missing(d, there);
     if (locked >= 0) close(locked);

@@ -71,7 +71,7 @@ static lks_status show(const cli_args *cli, const data_source *source, const cha
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     const char *out = cli->local[LOCAL_OUT];
     const bool named = source->known != NULL && source->known->classes != NULL &&
-                       info.classes <= DATASET_CLASSES;
+                       info.classes <= source->known->info.classes;
     choice chosen;
     char shape[64];
     if (info.shape.ndim != 3)

@@ -53,29 +53,31 @@ static lks_status split(cli_session *s)
     return status;
 }
 
-static lks_status settle_info(cli_session *s)
+/* data.classes may be more than the labels say, never less. */
+static lks_status settle_classes(cli_session *s)
 {
     const cli_config *config = s->config;
-    const lks_dataset_info test = s->test != NULL ? lks_dataset_get_info(s->test)
-                                                  : (lks_dataset_info){0};
-    s->info = s->train != NULL ? lks_dataset_get_info(s->train) : test;
-    if (config_has(config, KEY_DATA_CLASSES)) {
-        const int64_t classes = config_int(config, KEY_DATA_CLASSES);
-        if (s->info.classes > classes)
-            return config_fail(config, KEY_DATA_CLASSES, "is %lld, but there are labels up to %lld",
-                               (long long)classes, (long long)s->info.classes - 1);
-        s->info.classes = classes;
-    }
-    if (s->train == NULL || s->test == NULL) return LKS_OK;
-    if (!dataset_same_shape(&s->info.shape, &test.shape) || s->info.dtype != test.dtype)
-        return lks_fail(LKS_E_FORMAT, "samples of %s and %s have different shapes",
-                        lks_dataset_name(s->train), lks_dataset_name(s->test));
-    if (test.classes > s->info.classes)
-        return lks_fail(LKS_E_FORMAT,
-                        "%s has labels up to %lld, but %s only up to %lld; set data.classes",
-                        lks_dataset_name(s->test), (long long)test.classes - 1,
-                        lks_dataset_name(s->train), (long long)s->info.classes - 1);
+    if (!config_has(config, KEY_DATA_CLASSES)) return LKS_OK;
+    const int64_t classes = config_int(config, KEY_DATA_CLASSES);
+    if (s->info.classes > classes)
+        return config_fail(config, KEY_DATA_CLASSES, "is %lld, but there are labels up to %lld",
+                           (long long)classes, (long long)s->info.classes - 1);
+    s->info.classes = classes;
     return LKS_OK;
+}
+
+static lks_status settle_info(cli_session *s)
+{
+    if (s->train != NULL) s->info = lks_dataset_get_info(s->train);
+    if (s->test != NULL) {
+        const lks_dataset_info test = lks_dataset_get_info(s->test);
+        if (s->train != NULL &&
+            (!dataset_same_shape(&s->info.shape, &test.shape) || s->info.dtype != test.dtype))
+            return lks_fail(LKS_E_FORMAT, "samples of %s and %s have different shapes",
+                            lks_dataset_name(s->train), lks_dataset_name(s->test));
+        if (s->train == NULL) s->info = test;
+    }
+    return settle_classes(s);
 }
 
 lks_status session_open(cli_session *out, cli_config *config, int data)
@@ -91,7 +93,9 @@ lks_status session_open(cli_session *out, cli_config *config, int data)
             status = limit(&out->train, &out->slice[0], config, out->whole[0], KEY_DATA_SAMPLES);
         if (status == LKS_OK) status = split(out);
     }
-    if (status == LKS_OK && (data & SESSION_TEST) != 0) {
+    const bool wanted = (data & SESSION_TEST) != 0 &&
+                        (data == SESSION_TEST || dataset_has_test(config));
+    if (status == LKS_OK && wanted) {
         status = dataset_open(&out->whole[1], config, out->context, true);
         if (status == LKS_OK)
             status = limit(&out->test, &out->slice[2], config, out->whole[1],
@@ -102,12 +106,13 @@ lks_status session_open(cli_session *out, cli_config *config, int data)
 
 lks_status session_open_shape(cli_session *out, cli_config *config)
 {
-    const lks_status status = session_open(out, config, SESSION_TEST);
+    const int data = dataset_has_test(config) ? SESSION_TEST : SESSION_TRAIN;
+    const lks_status status = session_open(out, config, data);
     const dataset_known *known = dataset_find(config_text(config, KEY_DATA_NAME));
     if (status != LKS_E_IO || known == NULL || out->context == NULL) return status;
     say_error("data set '%s' is not here; its shape is known", known->name);
-    out->info = dataset_known_info;
-    return LKS_OK;
+    out->info = known->info;
+    return settle_classes(out);
 }
 
 lks_status session_compile(cli_session *session, int workers)

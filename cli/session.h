@@ -9,7 +9,7 @@
 
 typedef enum session_data {
     SESSION_TRAIN = 1, /* training data, and validation where it is asked for */
-    SESSION_TEST = 2,
+    SESSION_TEST = 2,  /* test data; with the training data only where there is a test split */
 } session_data;
 
 typedef struct cli_session {
@@ -26,7 +26,8 @@ typedef struct cli_session {
 
 /* Opens context and data. Close it also after a failure. */
 LKS_MUSTUSE lks_status session_open(cli_session *out, cli_config *config, int data);
-/* The same with the test data, or without data where it is not there, but its shape is known. */
+/* The same with the test data, or the training data where there is no test split; or without data
+ * where it is not there, but its shape is known. */
 LKS_MUSTUSE lks_status session_open_shape(cli_session *out, cli_config *config);
 /* Builds graph and model; `workers` 0: as configured. A second call replaces the first's. */
 LKS_MUSTUSE lks_status session_compile(cli_session *session, int workers);

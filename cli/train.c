@@ -101,12 +101,16 @@ static void print_head(const training *t)
     const cli_session *s = &t->session;
     const lks_model_info info = lks_model_get_info(s->model);
     if (config_bool(t->config, KEY_LOG_QUIET)) return;
+    if (s->test == NULL && s->valid == NULL)
+        say_error("%s has no test split, so nothing is tested; validation.fraction: 0.1 would "
+                  "hold samples back",
+                  config_text(t->config, KEY_DATA_NAME));
     const int cores = lks_cores();
     if (cores > info.replicas && !config_has(t->config, KEY_TRAIN_WORKERS))
         say_error("using %d of %d cores; replicas: %d would use all (other bits)", info.workers,
                   cores, cores);
     const long long samples = (long long)lks_dataset_get_info(s->train).samples;
-    const long long tests = (long long)lks_dataset_get_info(s->test).samples;
+    const long long tests = s->test != NULL ? (long long)lks_dataset_get_info(s->test).samples : 0;
     if (t->report.json) {
         json_t *json = json_pack("{s:s, s:I, s:I, s:i, s:i, s:I}", "event", "start",
                                  "train_samples", samples, "test_samples", tests, "workers",
@@ -120,7 +124,7 @@ static void print_head(const training *t)
     say("Train set size: %lld", samples);
     if (s->valid != NULL)
         say("Validation set size: %lld", (long long)lks_dataset_get_info(s->valid).samples);
-    say("Test set size: %lld", tests);
+    if (s->test != NULL) say("Test set size: %lld", tests);
     say("Using %d worker%s.", info.workers, info.workers == 1 ? "" : "s");
 }
 
@@ -129,7 +133,8 @@ static lks_status open_loaders(training *t)
     lks_status status = session_loader(&t->train, &t->session, t->session.train, true);
     if (status == LKS_OK && t->session.valid != NULL)
         status = session_loader(&t->valid, &t->session, t->session.valid, false);
-    if (status == LKS_OK) status = session_loader(&t->test, &t->session, t->session.test, false);
+    if (status == LKS_OK && t->session.test != NULL)
+        status = session_loader(&t->test, &t->session, t->session.test, false);
     return status;
 }
 
@@ -227,6 +232,7 @@ static lks_status dry_test(training *t)
 {
     lks_metrics sum = {0};
     lks_batch batch;
+    if (t->test == NULL) return LKS_OK;
     for (int64_t i = lks_loader_batches(t->test); i > 0; i--) {
         lks_status status = lks_loader_next(t->test, &batch);
         if (status == LKS_OK) status = lks_model_evaluate(t->session.model, &batch, &sum);

@@ -61,10 +61,26 @@ typedef struct lks_idx_info {
 LKS_API LKS_MUSTUSE lks_status lks_idx_check(lks_idx_info *out, lks_context *context,
                                              const char *path, int64_t classes);
 
-/* The four files of MNIST and its like in `folder`, or in folder/MNIST/raw, folder/FashionMNIST/raw
- * (torchvision's layout); names with '-' or '.' before "idx", plain preferred to .gz. */
+/*
+ * The training or the test split that lies in a folder, as IDX files: train-images-idx3-ubyte and
+ * train-labels-idx1-ubyte, t10k-... or test-...; idx2 to idx5 by the dimensions of the images; with
+ * '-' or '.' before "idx", plain preferred to .gz; in the folder or where torchvision puts them,
+ * such as folder/MNIST/raw. `classes` 0: the largest training label + 1, for both splits.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context,
+                                                       const char *folder, bool test_split,
+                                                       int64_t classes);
+/* The same with the 10 classes of MNIST and its like. */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_mnist(lks_dataset **out, lks_context *context,
                                                       const char *folder, bool test_split);
+/* Whether a folder has anything of the split, be it complete or not. */
+LKS_API bool lks_dataset_folder_has(const char *folder, bool test_split);
+/* For looking at the files: `path` of the number-th (from 0, best first) in `folder` itself that may
+ * be the images or the labels of a split; false: there are not so many. And the places below a
+ * folder where they may lie: "", "/MNIST/raw", ..., NULL after the last. */
+LKS_API bool lks_idx_find(char *path, size_t size, const char *folder, bool test_split, bool labels,
+                          int number);
+LKS_API const char *lks_idx_place(int number);
 
 /*
  * The embedded data set: digits drawn by code, 28x28x1 u8, 10 classes, sample by sample on demand.

@@ -68,8 +68,8 @@ static void each_fault_is_named(void **state)
         {"gzip d/train-images* && printf xxxxxxxx | dd of=d/train-images-idx3-ubyte.gz bs=1 "
          "seek=5000 conv=notrunc status=none",
          4, 1, "the gzip data is damaged near byte"},
-        {"printf '\\377' | dd of=d/train-labels-idx1-ubyte bs=1 seek=13 conv=notrunc status=none",
-         4, 1, "label number 5 is 255, expected 0 to 9 for 10 classes"},
+        {"printf '\\377' | dd of=d/t10k-labels-idx1-ubyte bs=1 seek=13 conv=notrunc status=none", 4,
+         1, "its labels go up to 255, but those of train-labels-idx1-ubyte only up to 9"},
         {"cp d/t10k-labels-idx1-ubyte d/train-labels-idx1-ubyte", 4, 1,
          "it has 200 images, but train-labels-idx1-ubyte has 50 labels"},
         {"cp d/t10k-labels-idx1-ubyte d/t10k-images-idx3-ubyte", 4, 1,
@@ -94,6 +94,16 @@ static void each_fault_is_named(void **state)
     }
 }
 
+static void classes_without_samples_are_counted(void **state)
+{
+    (void)state;
+    make_data();
+    shell("printf '\\377' | dd of=d/train-labels-idx1-ubyte bs=1 seek=13 conv=notrunc status=none");
+    run("data check d");
+    expect_ok();
+    expect_out("200 labels from 0 to 255, 245 of these without a sample\n");
+}
+
 static void what_is_no_folder_of_data_is_said(void **state)
 {
     (void)state;
@@ -104,7 +114,7 @@ static void what_is_no_folder_of_data_is_said(void **state)
     run("data check c.yaml");
     expect(3, "c.yaml cannot be read: Not a directory");
     run("data check empty");
-    expect(3, "empty is no data set: it has none of the four files train-images-idx3-ubyte[.gz],");
+    expect(3, "empty is no data set: it has none of the files train-images-idx3-ubyte[.gz],");
     run("data check mnist");
     expect(3, "/.local/share/lockstep/mnist cannot be read: No such file");
     run("data check digits");
@@ -191,7 +201,7 @@ static void statistics_are_right(void **state)
     expect_out("\n2                0    0.00%\n"
                "3                1   50.00%  ########################################\n");
     run("data stats d --test");
-    expect(3, "no MNIST files in 'd' (looked for t10k-images-idx3-ubyte[.gz]");
+    expect(3, "data set 'd': 'd' has no test samples; expected t10k-images-idx3-ubyte[.gz]");
     run("data stats fashoin");
     expect(2,
            "'fashoin' is neither a data set that is known (digits, mnist, fashion), nor a folder, "
@@ -222,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(right_folders_are_right),
         TEST(each_fault_is_named),
+        TEST(classes_without_samples_are_counted),
         TEST(what_is_no_folder_of_data_is_said),
         TEST(published_files_are_known),
         TEST(statistics_are_right),

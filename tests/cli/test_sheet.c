@@ -137,9 +137,11 @@ static void wrong_options_are_said(void **state)
     run("data show d --count 0");
     expect(2, "--count is '0', expected an integer from 1 to 10000");
     run("data show d --class 10");
+    expect(2, "--class is '10', expected an integer from 0 to 3"); /* as far as its labels go */
+    run("data show digits --class 10");
     expect(2, "--class is '10', expected an integer from 0 to 9");
-    run("data show d --class 5");
-    expect(2, "there is no sample of class 5 from number 0 on");
+    run("data show d --class 2");
+    expect(2, "there is no sample of class 2 from number 0 on");
     run("data show d --class 3 --first 1");
     expect(2, "there is no sample of class 3 from number 1 on");
     run("data show digits --count 10000 --out a.png");

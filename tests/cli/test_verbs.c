@@ -86,14 +86,14 @@ static void missing_data_says_what_gets_it(void **state)
     run("train '%s'", source("configs/mnist.yaml"));
     expect(3, "data set 'mnist' is not at ");
     expect(3, "/.local/share/lockstep/mnist: No such file or directory; expected a folder with its "
-              "four IDX files, here or where --data DIR says; 'lockstep data mnist' gets it\n");
+              "IDX files, here or where --data DIR says; 'lockstep data mnist' gets it\n");
     run("train '%s' --data none", source("configs/mnist.yaml"));
     expect(3, "data set 'mnist' is not at none: No such file");
     expect(3, "; 'lockstep data mnist --out none' gets it\n");
     shell("mkdir -p .local/share/lockstep/mnist"); /* what a download that failed leaves */
     run("train '%s'", source("configs/mnist.yaml"));
-    expect(3, "no MNIST files in '");
-    expect(3, "lockstep train configs/digits.yaml; 'lockstep data mnist' gets it\n");
+    expect(3, "data set 'mnist': '");
+    expect(3, "as in MNIST/raw; 'lockstep data mnist' gets it\n");
     shell("mkdir empty");
     run("train '%s' --data empty", source("configs/mnist.yaml"));
     expect(3, "empty");

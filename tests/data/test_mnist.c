@@ -89,7 +89,7 @@ static void prefers_names_and_folders_in_order(void **state)
     finds(5, false);
     put(6, "train-images-idx3-ubyte", "train-labels-idx1-ubyte");
     finds(6, false);
-    fails(LKS_E_IO, "no MNIST files in '", true);
+    fails(LKS_E_IO, "has no test samples; expected t10k-images-idx3-ubyte[.gz]", true);
     put(7, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte");
     finds(7, true);
     finds(6, false);
@@ -102,9 +102,8 @@ static void says_what_to_do(void **state)
 {
     (void)state;
     fails(LKS_E_IO,
-          "(looked for train-images-idx3-ubyte[.gz] there and in MNIST/raw and FashionMNIST/raw); "
-          "point --data at a folder that has them, or use the embedded digits: lockstep train "
-          "configs/digits.yaml",
+          "has no training samples; expected train-images-idx3-ubyte[.gz] and "
+          "train-labels-idx1-ubyte[.gz], there or below it as in MNIST/raw",
           false);
     fails(LKS_E_IO, folder, false);
     put(2, "train-images-idx3-ubyte", "train-labels-idx1-ubyte");
@@ -115,7 +114,7 @@ static void says_what_to_do(void **state)
     drop("t10k-images-idx3-ubyte");
     fails(LKS_E_IO, "has the labels of the test split but no t10k-images-idx3-ubyte[.gz]", true);
     lks_dataset *set;
-    LKT_FAILS(LKS_E_IO, "there is no folder '/nowhere/at-all' with MNIST files; point --data at",
+    LKT_FAILS(LKS_E_IO, "there is no folder '/nowhere/at-all'; expected one with the files of a",
               lks_dataset_open_mnist(&set, context, "/nowhere/at-all", false));
     LKT_FAILS(LKS_E_IO, "there is no folder ''", lks_dataset_open_mnist(&set, context, NULL, true));
     char path[5000]; /* longer than any path may be */

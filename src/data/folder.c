@@ -1,0 +1,44 @@
+/* The data set in a folder, in whichever of the known formats it is. */
+#include "data/format.h"
+
+#include <sys/stat.h>
+
+#include "base/check.h"
+
+static const lki_data_format *const formats[] = {&lki_idx_format};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+static const lki_data_format *probe(const char *folder, bool test_split)
+{
+    for (int i = 0; i < FORMATS; i++)
+        if (formats[i]->has(folder, test_split)) return formats[i];
+    return NULL;
+}
+
+bool lks_dataset_folder_has(const char *folder, bool test_split)
+{
+    return folder && probe(folder, test_split) != NULL;
+}
+
+lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context, const char *folder,
+                                   bool test_split, int64_t classes)
+{
+    struct stat about;
+    *out = NULL;
+    if (!folder || stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
+        return LKI_FAIL(LKS_E_IO,
+                        "there is no folder '%s'; expected one with the files of a data set",
+                        folder ? folder : "");
+    const lki_data_format *format = probe(folder, test_split);
+    if (format) return format->open(out, context, folder, test_split, classes);
+    return LKI_FAIL(LKS_E_IO,
+                    "'%s' has no %s samples; expected %s, there or below it as in "
+                    "MNIST/raw",
+                    folder, test_split ? "test" : "training", formats[0]->files[test_split]);
+}
+
+lks_status lks_dataset_open_mnist(lks_dataset **out, lks_context *context, const char *folder,
+                                  bool test_split)
+{
+    return lks_dataset_open_folder(out, context, folder, test_split, 10);
+}
