@@ -7,7 +7,8 @@
  *
  * Every opts struct has a `name`: it names the node in messages and its parameters in checkpoints
  * ("conv1" gives conv1.weight and conv1.bias). Default: the operation and a number, "conv2d_1".
- * Names are unique in a graph. Parameters have PyTorch's shapes and order.
+ * Names are unique in a graph, and none begins with "optimizer.", "gradient." or "ema.", as names of
+ * other state do. Parameters have PyTorch's shapes and order.
  */
 #ifndef LOCKSTEP_GRAPH_H
 #define LOCKSTEP_GRAPH_H

@@ -63,6 +63,17 @@ static const lki_node *find(const lks_graph *graph, const char *name)
     return node;
 }
 
+/* The beginning of a name that belongs to other entries of a model's state; NULL: none. */
+static const char *reserved_beginning(const char *name)
+{
+    static const char *const reserved[] = {LKI_NAMES_OPTIMIZER, LKI_NAMES_GRADIENT,
+                                           LKI_NAMES_AVERAGE};
+
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (strncmp(name, reserved[i], strlen(reserved[i])) == 0) return reserved[i];
+    return NULL;
+}
+
 /* Names become names of parameters in files and messages: "<name>.weight". */
 static lks_status set_name(lks_graph *graph, lki_node *node, const char *name)
 {
@@ -85,11 +96,11 @@ static lks_status set_name(lks_graph *graph, lki_node *node, const char *name)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: the name '%.80s' has %zu characters, expected at most %d", op, name,
                         strlen(name), LKI_NAME_SIZE - 1);
-    if (strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "gradient.", 9) == 0)
+    if (reserved_beginning(name) != NULL)
         return LKI_FAIL(LKS_E_INVALID,
-                        "%s: the name '%s' begins like the name of a state or a gradient; choose "
-                        "another beginning",
-                        op, name);
+                        "%s: the name '%s' begins with '%s', as names of the optimizer's state, of "
+                        "gradients and of averages do; choose another beginning",
+                        op, name, reserved_beginning(name));
     if (find(graph, name) != NULL)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: the name '%s' is taken by another %s of this graph; names are unique",

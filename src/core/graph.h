@@ -5,6 +5,12 @@
 #include "base/memory.h"
 #include "core/op.h"
 
+/* What names of a model's state begin with beside those of parameters and buffers, "<node>.<suffix>":
+ * no node is called so, so that no two entries have one name. */
+#define LKI_NAMES_OPTIMIZER "optimizer."
+#define LKI_NAMES_GRADIENT  "gradient."
+#define LKI_NAMES_AVERAGE   "ema."
+
 struct lks_graph {
     lks_context *context;
     lki_arena arena; /* nodes, attributes, strings */

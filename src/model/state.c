@@ -1,5 +1,6 @@
 /* The list of state, and its hash: docs/numerics.md "The hash". */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -28,7 +29,7 @@ static lks_status add_state(lks_model *model, lks_state_kind kind, const char *p
                             const char *name, void **memory)
 {
     char full[256];
-    snprintf(full, sizeof full, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "", name);
+    snprintf(full, sizeof full, "%s%s", prefix, name);
     lki_state *state = &model->state[model->states];
     LKI_TRY(lki_arena_string(&model->arena, &state->info.name, full));
     state->info.kind = kind;
@@ -69,6 +70,31 @@ static lks_status list_hashed(lks_model *model)
     return LKS_OK;
 }
 
+static int by_name(const void *left, const void *right)
+{
+    const char *const *a = left, *const *b = right;
+    return strcmp(*a, *b);
+}
+
+/* A file could not tell two entries of one name apart, so a model that has them could be saved, but
+ * never loaded. */
+static lks_status check_names(lks_model *model)
+{
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)model->states * sizeof(char *),
+                            "names of the state"));
+    const char **names = memory;
+    for (int i = 0; i < model->states; i++) names[i] = model->state[i].info.name;
+    qsort(names, (size_t)model->states, sizeof *names, by_name);
+    for (int i = 1; i < model->states; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "two entries of the model's state are called '%s'; give one of the "
+                            "layers another name",
+                            names[i]);
+    return LKS_OK;
+}
+
 lks_status lki_state_list(lks_model *model)
 {
     const lki_program *program = &model->program;
@@ -82,7 +108,8 @@ lks_status lki_state_list(lks_model *model)
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         if (weight->average == NULL) continue;
-        LKI_TRY(add_state(model, LKS_AVERAGE, "ema", weight->name, (void **)&weight->average));
+        LKI_TRY(add_state(model, LKS_AVERAGE, LKI_NAMES_AVERAGE, weight->name,
+                          (void **)&weight->average));
         describe_last(model, LKS_F32, &weight->shape);
     }
     model->hashed_states = model->states;
@@ -91,7 +118,8 @@ lks_status lki_state_list(lks_model *model)
         for (int i = 0; i < LKI_MAX_STATES; i++) {
             if (weight->state[i] == NULL) continue;
             char prefix[64];
-            snprintf(prefix, sizeof prefix, "optimizer.%s", STATE_NAMES[model->opts.optim.kind][i]);
+            snprintf(prefix, sizeof prefix, LKI_NAMES_OPTIMIZER "%s.",
+                     STATE_NAMES[model->opts.optim.kind][i]);
             LKI_TRY(
                 add_state(model, LKS_OPTIMIZER, prefix, weight->name, (void **)&weight->state[i]));
             describe_last(model, LKS_F32, &weight->shape);
@@ -99,10 +127,11 @@ lks_status lki_state_list(lks_model *model)
     }
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
-        LKI_TRY(
-            add_state(model, LKS_GRADIENT, "gradient", weight->name, (void **)&weight->gradient));
+        LKI_TRY(add_state(model, LKS_GRADIENT, LKI_NAMES_GRADIENT, weight->name,
+                          (void **)&weight->gradient));
         describe_last(model, LKS_F32, &weight->shape);
     }
+    LKI_TRY(check_names(model));
     model->digests = 0;
     for (int i = 0; i < model->hashed_states; i++)
         model->digests += 1 + (int64_t)((model->state[i].info.bytes + LKI_HASH_BLOCK - 1) /

@@ -133,8 +133,9 @@ static void wrong_names_are_refused(void **state)
         {"", "the name '' is not valid; use letters"},
         {"conv 1", "the name 'conv 1' is not valid; use letters"},
         {"caf\xc3\xa9", "is not valid; use letters"},
-        {"optimizer.x", "begins like the name of a state"},
-        {"gradient.x", "begins like the name of a state"},
+        {"optimizer.x", "begins with 'optimizer.', as names of the optimizer's state"},
+        {"gradient.x", "begins with 'gradient.'"},
+        {"ema.fc", "begins with 'ema.'"},
         {"a123456789b123456789c123456789d123456789e123456789f123456789g123",
          "has 64 characters, expected at most 63"},
     };

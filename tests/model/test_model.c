@@ -255,6 +255,20 @@ static void refuses_instruction_sets_that_are_not_here(void **state)
     assert_int_equal(unsetenv("LKS_ISA"), 0);
 }
 
+/* No builder makes such a graph; an operation with a buffer called as a parameter would. */
+static void refuses_two_of_one_name(void **state)
+{
+    (void)state;
+    small s = make_small(NULL);
+    lks_model *model;
+    strcpy(s.hidden->node->name, "fc2");
+    LKT_FAILS(LKS_E_INVALID, "two entries of the model's state are called 'fc2.bias'",
+              lks_model_compile(&model, s.graph,
+                                &(lks_model_opts){.loss = s.loss, .global_batch = BATCH}));
+    assert_null(model);
+    free_small(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +278,7 @@ int main(void)
         cmocka_unit_test(names_what_is_not_finite),
         cmocka_unit_test(refuses_bad_batches),
         cmocka_unit_test(refuses_bad_questions),
+        cmocka_unit_test(refuses_two_of_one_name),
         cmocka_unit_test(works_without_a_loss),
         cmocka_unit_test(refuses_instruction_sets_that_are_not_here),
     };
