@@ -21,7 +21,8 @@ typedef enum lks_decay {
 typedef struct lks_model_opts {
     lks_tensor *loss;     /* default: none; the model can only predict */
     lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
-                                 loss's first input */
+                                 loss's first input. Parameters that only the output needs are
+                                 not trained: no step, decay or average touches them */
     int64_t global_batch; /* required: the most samples of a step */
     int replicas;         /* V, default 8: part of the arithmetic, see docs/numerics.md */
     int accumulate;       /* a, default 1: a*V replicas over the whole batch */
@@ -88,7 +89,7 @@ LKS_API LKS_MUSTUSE lks_status lks_model_gradient(lks_model *model, const lks_ba
 
 /* Evaluate, predict and lks_weights_save() use the averages of ema_decay from here on, or the
  * parameters again. LKS_E_STATE where there are none. Before the first update they are the
- * parameters. */
+ * parameters; of a parameter that only the output needs they always are. */
 LKS_API LKS_MUSTUSE lks_status lks_model_use_averages(lks_model *model, bool use);
 
 /* Loss and accuracy as in inference (no dropout, running statistics), added to `sum`. Any count. */

@@ -8,8 +8,9 @@
 enum { GRADIENT, PARAMETER, BOTH, DIRECTION }; /* of row_sum */
 
 /* Rows of one dimension would be single numbers: such a parameter is one row, and not projected. */
-static int64_t rows_of(const lki_weight *weight)
+int64_t lki_adamp_rows(const lki_weight *weight)
 {
+    if (!weight->trained) return 0;
     return weight->shape.ndim > 1 ? weight->shape.dim[0] : 1;
 }
 
@@ -27,7 +28,7 @@ static double dot(const lki_backend *backend, int64_t count, const float *a, con
 static void measure_row(lks_model *model, lki_weight *weight, int64_t row, const lki_update *update)
 {
     const lki_backend *backend = model->program.backend;
-    const int64_t count = weight->count / rows_of(weight), at = weight->row + row;
+    const int64_t count = weight->count / lki_adamp_rows(weight), at = weight->row + row;
     const float *value = weight->value + row * count;
     float *gradient = weight->gradient + row * count;
     float *state[LKI_MAX_STATES] = {weight->state[0] + row * count, weight->state[1] + row * count};
@@ -59,7 +60,7 @@ static projection decide(const lks_model *model, const lki_weight *weight, float
 {
     const double epsilon = (double)model->opts.optim.epsilon;
     const double delta = (double)model->opts.optim.delta;
-    const int64_t rows = rows_of(weight), end = weight->row + rows;
+    const int64_t rows = lki_adamp_rows(weight), end = weight->row + rows;
     double largest = 0, sum[LKI_ROW_SUMS];
     if (weight->shape.ndim <= 1) return NONE;
     for (int64_t r = weight->row; r < end; r++) {
@@ -79,7 +80,7 @@ static projection decide(const lks_model *model, const lki_weight *weight, float
 
 static void update_rows(lks_model *model, int worker, lki_weight *weight, lki_update *update)
 {
-    const int64_t rows = rows_of(weight), count = weight->count / rows;
+    const int64_t rows = lki_adamp_rows(weight), count = weight->count / rows;
     float along = 0;
     const projection kind = decide(model, weight, &along);
     update->projected = kind != NONE;
@@ -99,16 +100,18 @@ void lki_adamp_update(lks_model *model, int worker, float scale)
     lki_laps *laps = model->worker[worker].local.laps;
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
+        if (!weight->trained) continue;
         lki_update update = weight->rule->update;
         update.scale = scale;
-        for (int64_t r = lki_share(worker, model->workers, rows_of(weight));
-             r < lki_share(worker + 1, model->workers, rows_of(weight)); r++)
+        for (int64_t r = lki_share(worker, model->workers, lki_adamp_rows(weight));
+             r < lki_share(worker + 1, model->workers, lki_adamp_rows(weight)); r++)
             measure_row(model, weight, r, &update);
         lki_lap(laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
     }
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     for (int w = 0; w < model->weights; w++) {
+        if (!model->weight[w].trained) continue;
         lki_update update = model->weight[w].rule->update;
         update_rows(model, worker, &model->weight[w], &update);
         lki_lap(laps, lki_lap_of(model->weight[w].stage, LKI_PASS_UPDATE));

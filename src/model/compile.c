@@ -98,7 +98,8 @@ static lks_status add_weights(lks_model *model, const lki_node *node, int s)
                                .groups = param->groups,
                                .stage = s,
                                .index = i,
-                               .offset = -1};
+                               .offset = -1,
+                               .trained = stage->backward};
         LKI_TRY(lki_arena_string(&model->arena, &weight->name, name));
         if (stage->backward && !stage->by_rows) {
             weight->offset = stage->d_param[i] = model->gradient_count;
@@ -135,6 +136,7 @@ static char *place_array(lks_model *model, char *at, int array)
 {
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
+        if (array == AVERAGES && !weight->trained) continue;
         *(array == VALUES     ? &weight->value
           : array == AVERAGES ? &weight->average
                               : &weight->state[array]) = (float *)(void *)at;
@@ -148,10 +150,10 @@ static lks_status allocate_parameters(lks_model *model)
     const lks_optim *optim = &model->opts.optim;
     const bool trains = model->program.loss != NULL;
     const bool averages = trains && model->opts.ema_decay > 0;
-    size_t arrays = averages ? 2 : 1;
+    size_t arrays = 1;
     for (int a = 0; a < LKI_MAX_STATES; a++) arrays += trains && lki_state_keeps(optim, a) ? 1 : 0;
     for (int w = 0; w < model->weights; w++)
-        model->parameter_bytes += arrays *
+        model->parameter_bytes += (arrays + (averages && model->weight[w].trained ? 1 : 0)) *
                                   lki_align((size_t)model->weight[w].count * sizeof(float));
     void *memory;
     LKI_TRY(lki_alloc(model->context, &memory, model->parameter_bytes,

@@ -7,7 +7,7 @@
 
 static int64_t blocks_of(const lki_weight *weight)
 {
-    return (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
+    return !weight->trained ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
 }
 
 lks_status lki_gradients_make(lks_model *model)
@@ -78,7 +78,7 @@ lks_status lki_kept_make(lks_model *model)
         weight->block = model->blocks;
         weight->row = model->rows;
         model->blocks += blocks_of(weight);
-        model->rows += weight->shape.ndim > 1 ? weight->shape.dim[0] : 1;
+        model->rows += lki_adamp_rows(weight);
     }
     LKI_TRY(lki_gradients_make(model));
     if (model->measures) LKI_TRY(make_sums(model, &model->square, model->blocks));
@@ -141,6 +141,7 @@ static double gradient_norm(const lks_model *model)
     double sum = 0;
     for (int w = 0; w < model->weights; w++) {
         const lki_weight *weight = &model->weight[w];
+        if (!weight->trained) continue;
         sum += lki_kept_sum(model->square + weight->block, 0, blocks_of(weight));
     }
     return sqrt(sum);

@@ -38,9 +38,11 @@ typedef struct lki_weight { /* a parameter of the model */
     int64_t fan_in, fan_out, groups; /* as in lki_param */
     int stage, index;                /* program->stage[stage].param[index] */
     int64_t offset;                  /* by replica: first float in a gradient array; by rows: -1 */
+    bool
+        trained; /* the loss depends on it; otherwise only the output does, and no step touches it */
     float *value;
     float *state[LKI_MAX_STATES];
-    float *average; /* NULL: none */
+    float *average; /* NULL: none, or it is the parameter, which nothing trains */
     lki_rule *rule;
     float *gradient; /* where they are kept, or after lks_model_gradient(); else NULL */
     int64_t block;   /* its first block among those of all weights, */
@@ -175,7 +177,10 @@ bool lki_kept_update(lks_model *model, int worker);
 /* A sum by the tree over values [lo, hi). */
 double lki_kept_sum(const double *values, int64_t lo, int64_t hi);
 
-/* adamp.c: the update of ADAMP, with a barrier in it. */
+/* adamp.c: the rows of a parameter; one of one dimension is one row, one that nothing trains has
+ * none. */
+int64_t lki_adamp_rows(const lki_weight *weight);
+/* The update of ADAMP, with a barrier in it. */
 void lki_adamp_update(lks_model *model, int worker, float scale);
 
 /* state.c */

@@ -68,8 +68,10 @@ static void choose_parameters(lks_model *model, bool averages)
     if (model->averaged == averages) return;
     for (int w = 0; w < model->weights; w++) {
         const lki_weight *weight = &model->weight[w];
-        model->program.stage[weight->stage].param[weight->index] = averages ? weight->average
-                                                                            : weight->value;
+        model->program.stage[weight->stage].param[weight->index] = averages &&
+                                                                           weight->average != NULL
+                                                                       ? weight->average
+                                                                       : weight->value;
     }
     model->averaged = averages;
     model->prepared = false;
@@ -82,7 +84,9 @@ bool lki_model_infers_averages(const lks_model *model)
 
 lks_status lks_model_use_averages(lks_model *model, bool use)
 {
-    if (use && (model->weights == 0 || model->weight[0].average == NULL))
+    bool averages = false;
+    for (int w = 0; w < model->weights; w++) averages |= model->weight[w].average != NULL;
+    if (use && !averages)
         return LKI_FAIL(LKS_E_STATE, "the model keeps no averages of its parameters; compile it "
                                      "with ema_decay");
     model->use_averages = use;
