@@ -121,12 +121,6 @@ typedef struct bytes {
     size_t count;
 } bytes;
 
-static void put(FILE *out, const void *user)
-{
-    const bytes *b = user;
-    fwrite(b->data, 1, b->count, out);
-}
-
 /* In memory first, so that a file is either right or not written. */
 static lks_status encode(bytes *out, const page *p)
 {
@@ -154,7 +148,7 @@ lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
                         p.height);
     draw(&p);
     status = encode(&file, &p);
-    if (status == LKS_OK) status = text_write_file(path, put, &file);
+    if (status == LKS_OK) status = text_write_bytes(path, file.data, file.count);
     free(file.data);
     free(p.pixels);
     return status;

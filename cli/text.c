@@ -1,14 +1,14 @@
 #include "text.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include <lockstep/context.h>
 
 #include "value.h"
 
@@ -242,53 +242,31 @@ json_t *text_json_real(double number)
     return isfinite(number) ? json_real(number) : json_null();
 }
 
-/* So that the new name survives a crash of the machine; the file is good without it. */
-static void sync_folder(const char *path, int length)
+lks_status text_write_bytes(const char *path, const void *data, size_t bytes)
 {
-    char folder[4096];
-    if (length == 0)
-        snprintf(folder, sizeof folder, ".");
-    else
-        snprintf(folder, sizeof folder, "%.*s", length, path);
-    const int opened = open(folder, O_RDONLY | O_DIRECTORY);
-    if (opened < 0) return;
-    (void)fsync(opened);
-    close(opened);
+    fflush(stdout); /* which may be that file */
+    /* A pipe whose reader is gone is a failure to report. */
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    const lks_status status = lks_file_write(path, data, bytes);
+    if (before != SIG_ERR) signal(SIGPIPE, before);
+    return status;
 }
 
 lks_status text_write_file(const char *path, text_printer print_file, const void *user)
 {
-    char temporary[4096];
-    const char *slash = strrchr(path, '/');
-    const int folder = slash != NULL ? (int)(slash - path) + 1 : 0;
-    const int length = snprintf(temporary, sizeof temporary, "%.*s.%s.tmp-%ld", folder, path,
-                                path + folder, (long)getpid());
-    if (length >= (int)sizeof temporary)
-        return lks_fail(LKS_E_IO, "the path %.60s... is too long", path);
-    unlink(temporary); /* of a process that had our number and was killed */
-    FILE *out = fopen(temporary, "wx");
-    if (out == NULL) return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(errno));
-    print_file(out, user);
-    bool good = fflush(out) == 0 && !ferror(out) && fsync(fileno(out)) == 0;
-    int error = errno;
-    if (memory_lacked) {
-        good = false;
-        error = ENOMEM;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out != NULL) print_file(out, user);
+    bool good = out != NULL && !ferror(out);
+    if (out != NULL && fclose(out) != 0) good = false;
+    if (!good || memory_lacked) {
+        free(text);
+        return lks_fail(LKS_E_NOMEM, "no memory for what is to be written to %.300s", path);
     }
-    if (fclose(out) != 0 && good) {
-        good = false;
-        error = errno;
-    }
-    if (good && rename(temporary, path) != 0) {
-        good = false;
-        error = errno;
-    }
-    if (good) {
-        sync_folder(path, folder);
-        return LKS_OK;
-    }
-    unlink(temporary);
-    return lks_fail(LKS_E_IO, "%s cannot be written: %s", path, strerror(error));
+    const lks_status status = text_write_bytes(path, text, bytes);
+    free(text);
+    return status;
 }
 
 static void print_json_file(FILE *out, const void *json)

@@ -40,7 +40,10 @@ const char *text_yaml(cli_pool *pool, const json_t *json);
 /* A number that may be NaN, as JSON: then null. */
 json_t *text_json_real(double number);
 
-/* Writes a file by a temporary file, fsync and rename; `print` writes what is in it. */
+/* Writes a file as lks_file_write() does, behind what standard output has kept. */
+LKS_MUSTUSE lks_status text_write_bytes(const char *path, const void *data, size_t bytes);
+
+/* The same; `print` prints what is in it. */
 typedef void (*text_printer)(FILE *out, const void *user);
 LKS_MUSTUSE lks_status text_write_file(const char *path, text_printer print, const void *user);
 

@@ -72,6 +72,13 @@ LKS_API lks_machine lks_machine_get(const char *root);
  * of a device are in its fingerprint. */
 LKS_API void lks_libraries(char *out, size_t size);
 
+/*
+ * Writes a file whole or not at all, as the library writes its own: under a temporary name, synced,
+ * then renamed. Where `path` is a symbolic link, what it points to is replaced; into a device or a
+ * pipe, and into what standard output or error go to, it is written as it is.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_file_write(const char *path, const void *data, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/file.h"
@@ -331,6 +332,8 @@ lks_status lks_dataset_write_idx(lks_dataset *dataset, const char *images, const
     LKI_TRY(shape_to_write(dataset, &sample));
     LKI_TRY_OR(status, fail, lki_writer_open(&x, dataset->context, images));
     LKI_TRY_OR(status, fail, lki_writer_open(&y, dataset->context, labels));
+    lki_writer_tidy(x);
+    lki_writer_tidy(y);
     LKI_TRY_OR(status, fail, write_header(x, dataset->info.samples, &sample));
     LKI_TRY_OR(status, fail, write_header(y, dataset->info.samples, &number));
     LKI_TRY_OR(status, fail, write_samples(dataset, x, y));
@@ -340,7 +343,8 @@ lks_status lks_dataset_write_idx(lks_dataset *dataset, const char *images, const
     whole = y;
     y = NULL;
     status = lki_writer_commit(whole);
-    if (status != LKS_OK) (void)remove(images); /* images with other labels would mislead */
+    struct stat info; /* images with other labels would mislead; a device is not ours to remove */
+    if (status != LKS_OK && stat(images, &info) == 0 && S_ISREG(info.st_mode)) (void)remove(images);
     return status;
 fail:
     lki_writer_abandon(x);

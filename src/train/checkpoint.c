@@ -1,8 +1,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,40 +92,77 @@ static void remove_checkpoint(lks_context *context, const char *folder, int64_t 
     (void)remove_file(context, folder, name_of(step, TENSORS, name));
 }
 
-/* ".step-....tmp-<pid>" of a process that is gone, as lki_writer names what it has not finished. */
-static bool is_leftover(const char *name)
+/* Steps of files in a folder. */
+typedef struct steps {
+    int64_t *step;
+    size_t count, room;
+} steps;
+
+static bool add_step(steps *to, int64_t step)
 {
-    const char *process = strstr(name, ".tmp-");
-    if (strncmp(name, ".step-", 6) != 0 || !process) return false;
-    const long pid = strtol(process + 5, NULL, 10);
-    return pid > 0 && pid <= INT_MAX &&
-           (pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
+    if (to->count == to->room) {
+        const size_t room = 2 * to->room + 16;
+        int64_t *grown = realloc(to->step, room * sizeof *grown);
+        if (!grown) return false;
+        to->step = grown;
+        to->room = room;
+    }
+    to->step[to->count++] = step;
+    return true;
 }
 
-/* Removes what saves and removals that were cut off have left behind. */
-static void clean(lks_context *context, const char *folder)
+static int compare_steps(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* One walk through the folder, however many checkpoints there are. Removes what saves that were cut
+ * off have not finished. 0 or the error; `records` is sorted. */
+static int list(const char *folder, steps *records, steps *tensors)
 {
     DIR *open = opendir(folder);
-    if (!open) return;
-    for (const struct dirent *entry; (entry = readdir(open));) {
-        const int64_t step = step_of(entry->d_name, TENSORS);
-        if (is_leftover(entry->d_name) || (step >= 0 && !exists(folder, step, RECORD))) {
-            (void)remove_file(context, folder, entry->d_name);
-        }
+    if (!open) return errno;
+    bool good = true;
+    for (const struct dirent *entry; good && (entry = readdir(open));) {
+        const int64_t record = step_of(entry->d_name, RECORD);
+        const int64_t tensor = step_of(entry->d_name, TENSORS);
+        if (record >= 0) good = add_step(records, record);
+        if (tensor >= 0) good = add_step(tensors, tensor);
+        if (lki_temporary_is(entry->d_name, "step-")) lki_temporary_remove(folder, entry->d_name);
     }
     closedir(open);
+    if (good && records->count > 0)
+        qsort(records->step, records->count, sizeof *records->step, compare_steps);
+    return good ? 0 : ENOMEM;
 }
 
-static lks_status prune(lks_context *context, const char *folder, const lks_run *run, int keep)
+/* Removes old checkpoints, and what saves and removals that were cut off have left behind. */
+static void prune(lks_context *context, const char *folder, const lks_run *run, int keep)
 {
-    int64_t step = run->progress.step;
-    for (int kept = 1; keep > 0; kept++) {
-        LKI_TRY(find_before(folder, step, &step));
-        if (step < 0) break;
-        if (kept >= keep && step != run->best_step) remove_checkpoint(context, folder, step);
+    steps records = {0}, tensors = {0};
+    char name[NAME_SIZE];
+    int kept = 1; /* the one that was just saved */
+    const int error = list(folder, &records, &tensors);
+    if (error != 0) {
+        lki_log_line(context, LKS_LOG_WARN,
+                     "folder '%.300s' cannot be read: %s; its old "
+                     "checkpoints stay",
+                     folder, strerror(error));
     }
-    clean(context, folder);
-    return LKS_OK;
+    for (size_t i = error == 0 && keep > 0 ? records.count : 0; i > 0; i--) {
+        const int64_t step = records.step[i - 1];
+        if (step >= run->progress.step) continue;
+        if (kept++ >= keep && step != run->best_step) remove_checkpoint(context, folder, step);
+    }
+    for (size_t i = 0; error == 0 && i < tensors.count; i++) {
+        const int64_t *step = &tensors.step[i];
+        if (!records.step ||
+            !bsearch(step, records.step, records.count, sizeof *step, compare_steps))
+            (void)remove_file(context, folder, name_of(*step, TENSORS, name));
+    }
+    free(records.step);
+    free(tensors.step);
 }
 
 static lks_status read_record(lks_context *context, const char *path, lks_run *run,
@@ -238,7 +273,8 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
     }
     free(text);
     LKI_TRY(status);
-    return prune(context, folder, run, keep);
+    prune(context, folder, run, keep);
+    return LKS_OK;
 }
 
 static lks_status check_fits(lks_model *model, const lks_run *run, const char *what)

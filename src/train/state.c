@@ -266,6 +266,7 @@ lks_status lks_weights_save(lks_model *model, const char *path)
 {
     lki_writer *writer;
     LKI_TRY(lki_writer_open(&writer, lks_model_context(model), path));
+    lki_writer_tidy(writer);
     const lks_status status = lki_state_write(model, LKI_STATE_WEIGHTS, writer, NULL);
     if (status == LKS_OK) return lki_writer_commit(writer);
     lki_writer_abandon(writer);

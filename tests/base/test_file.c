@@ -3,12 +3,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/context.h"
@@ -106,6 +108,182 @@ static void abandoned(void **state)
     lki_file_close(&file);
 }
 
+/* Two writers of one file, as in two containers: neither takes the other's temporary file. */
+static void two_writers(void **state)
+{
+    const char *name = in_folder(*state, "file");
+    lki_writer *writer[2];
+    LKT_OK(lki_writer_open(&writer[0], NULL, name));
+    LKT_OK(lki_writer_open(&writer[1], NULL, name));
+    lki_writer_tidy(writer[1]);
+    assert_int_equal(entries(*state), 2);
+    LKT_OK(lki_writer_write(writer[0], "first", 5));
+    LKT_OK(lki_writer_write(writer[1], "second", 6));
+    LKT_OK(lki_writer_commit(writer[0]));
+    lki_file file;
+    LKT_OK(lki_file_open(&file, NULL, name));
+    assert_memory_equal(file.data, "first", file.bytes);
+    lki_file_close(&file);
+    LKT_OK(lki_writer_commit(writer[1]));
+    LKT_OK(lki_file_open(&file, NULL, name));
+    assert_memory_equal(file.data, "second", file.bytes);
+    lki_file_close(&file);
+    assert_int_equal(entries(*state), 1);
+}
+
+static int die_writing(void *user)
+{
+    lki_writer *writer;
+    LKT_CHECK(lki_writer_open(&writer, NULL, in_folder(user, "file")) == LKS_OK);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void make_entry(const char *folder, const char *name, int seconds_old)
+{
+    FILE *file = fopen(in_folder(folder, name), "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    const struct timespec when = {.tv_sec = time(NULL) - seconds_old};
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){when, when}, 0), 0);
+}
+
+static bool there(const char *folder, const char *name)
+{
+    return access(in_folder(folder, name), F_OK) == 0;
+}
+
+/* What killed writers leave goes with the next one, by its lock: no number of a process is asked. */
+static void leftovers(void **state)
+{
+    const char *folder = *state;
+    lki_writer *writer, *other;
+    assert_int_equal(lkt_in_child(die_writing, *state), 1000 + SIGKILL);
+    assert_int_equal(entries(folder), 1);
+    static const char *const stay[] = {
+        ".other.lockstep-0123456789abcdef", /* of another name, and not old */
+        ".file.lockstep-0123456789abcde",   ".file.lockstep-0123456789abcdeg",
+        "file.lockstep-0123456789abcdef",   ".filelockstep-0123456789abcdef",
+        ".file.tmp-0123456789abcdef",       ".lockstep-0123456789abcdef",
+    };
+    enum { STAY = sizeof stay / sizeof stay[0] };
+    for (int i = 0; i < STAY; i++) make_entry(folder, stay[i], i == 0 ? 3000 : 100000);
+    make_entry(folder, ".other.lockstep-0000000000000000", 4000);
+    assert_int_equal(mkfifo(in_folder(folder, ".file.lockstep-1111111111111111"), 0600), 0);
+    LKT_OK(lki_writer_open(&other, NULL, in_folder(folder, "file")));
+    assert_int_equal(entries(folder), STAY + 4);
+    LKT_OK(lki_writer_open(&writer, NULL, in_folder(folder, "file")));
+    lki_writer_tidy(writer);
+    for (int i = 0; i < STAY; i++)
+        if (!there(folder, stay[i])) fail_msg("%s is gone", stay[i]);
+    assert_true(there(folder, ".file.lockstep-1111111111111111"));
+    assert_int_equal(entries(folder), STAY + 3); /* with those of both writers */
+    LKT_OK(lki_writer_commit(other));
+    LKT_OK(lki_writer_commit(writer));
+    LKT_OK(lks_file_write(in_folder(folder, "file"), "x", 1)); /* tidies too */
+    assert_int_equal(entries(folder), STAY + 2);
+}
+
+static void expect_content(const char *name, const char *content)
+{
+    lki_file file;
+    LKT_OK(lki_file_open(&file, NULL, name));
+    assert_int_equal(file.bytes, strlen(content));
+    assert_memory_equal(file.data, content, file.bytes);
+    lki_file_close(&file);
+}
+
+/* A link stays, and what it points to is replaced, wherever that is. */
+static void links(void **state)
+{
+    const char *folder = *state;
+    struct stat info;
+    LKT_OK(lki_folder_make(in_folder(folder, "below")));
+    LKT_OK(lks_file_write(in_folder(folder, "below/file"), "old", 3));
+    assert_int_equal(symlink("below/two", in_folder(folder, "one")), 0);
+    assert_int_equal(symlink("file", in_folder(folder, "below/two")), 0);
+    LKT_OK(lks_file_write(in_folder(folder, "one"), "new", 3));
+    assert_int_equal(lstat(in_folder(folder, "one"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(lstat(in_folder(folder, "below/two"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    expect_content(in_folder(folder, "below/file"), "new");
+    assert_int_equal(entries(in_folder(folder, "below")), 2);
+
+    assert_int_equal(symlink("below/three", in_folder(folder, "new")), 0); /* not there yet */
+    LKT_OK(lks_file_write(in_folder(folder, "new"), "third", 5));
+    expect_content(in_folder(folder, "below/three"), "third");
+
+    assert_int_equal(symlink("loop", in_folder(folder, "loop")), 0);
+    LKT_FAILS(LKS_E_IO, "cannot write '", lks_file_write(in_folder(folder, "loop"), "x", 1));
+    assert_int_equal(symlink("below", in_folder(folder, "folder")), 0);
+    LKT_FAILS(LKS_E_IO, "it is a folder", lks_file_write(in_folder(folder, "folder"), "x", 1));
+    assert_int_equal(symlink("no/where", in_folder(folder, "nowhere")), 0);
+    LKT_FAILS(LKS_E_IO, "no such file", lks_file_write(in_folder(folder, "nowhere"), "x", 1));
+}
+
+static int read_pipe(void *user)
+{
+    char text[32] = "";
+    FILE *pipe = fopen(in_folder(user, "pipe"), "r");
+    LKT_CHECK(pipe != NULL && fgets(text, sizeof text, pipe) != NULL);
+    LKT_CHECK(strcmp(text, "into the pipe") == 0);
+    return 0;
+}
+
+static int write_pipe(void *user)
+{
+    LKT_CHECK(lks_file_write(in_folder(user, "pipe"), "into the pipe", 13) == LKS_OK);
+    return 0;
+}
+
+static int pipe_both(void *user)
+{
+    const pid_t writer = fork();
+    if (writer == 0) _exit(write_pipe(user));
+    return read_pipe(user);
+}
+
+/* A file that is standard output: what is printed and what is written to it both stay. */
+static int write_to_output(void *user)
+{
+    const int file = open(in_folder(user, "out"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    LKT_CHECK(file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
+    LKT_CHECK(write(STDOUT_FILENO, "printed, ", 9) == 9);
+    LKT_CHECK(lks_file_write("/dev/stdout", "written, ", 9) == LKS_OK);
+    LKT_CHECK(lks_file_write(path, "by name, ", 9) == LKS_OK);
+    LKT_CHECK(write(STDOUT_FILENO, "printed", 7) == 7);
+    return 0;
+}
+
+/* What is no regular file is never replaced, also where one might. */
+static void devices(void **state)
+{
+    const char *folder = *state;
+    struct stat before, after;
+    assert_int_equal(symlink("/dev/null", in_folder(folder, "null")), 0);
+    static const char *const names[] = {"/dev/null", "/dev/full"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stat(names[i], &before), 0);
+        if (i == 0) LKT_OK(lks_file_write(names[i], "x", 1));
+        if (i == 0) LKT_OK(lks_file_write(in_folder(folder, "null"), "x", 1));
+        if (i == 1)
+            LKT_FAILS(LKS_E_IO, "no space left on the device", lks_file_write(names[i], "x", 1));
+        assert_int_equal(stat(names[i], &after), 0);
+        assert_true(S_ISCHR(after.st_mode) && after.st_ino == before.st_ino);
+    }
+    assert_int_equal(entries(folder), 1);
+    assert_int_equal(mkfifo(in_folder(folder, "pipe"), 0600), 0);
+    assert_int_equal(lkt_in_child(pipe_both, *state), 0);
+    assert_int_equal(stat(in_folder(folder, "pipe"), &after), 0);
+    assert_true(S_ISFIFO(after.st_mode));
+    assert_int_equal(lkt_in_child(write_to_output, *state), 0);
+    expect_content(in_folder(folder, "out"), "printed, written, by name, printed");
+    assert_int_equal(entries(folder), 3);
+    LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_write(NULL, "x", 1));
+    LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_write("x", NULL, 1));
+}
+
 static void cannot_open(void **state)
 {
     lki_file file;
@@ -130,8 +308,6 @@ static void cannot_write(void **state)
     assert_null(writer);
     LKT_FAILS(LKS_E_IO, "it is a folder", lki_writer_open(&writer, NULL, *state));
     LKT_FAILS(LKS_E_IO, "it is a folder", lki_writer_open(&writer, NULL, in_folder(*state, "")));
-    LKT_FAILS(LKS_E_IO, "cannot write '/dev/null': it is not a regular file",
-              lki_writer_open(&writer, NULL, "/dev/null"));
     char longest[5000];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
@@ -328,11 +504,12 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(writes_and_reads), IN_FOLDER(abandoned),   IN_FOLDER(cannot_open),
-        IN_FOLDER(cannot_write),     IN_FOLDER(plain_names), IN_FOLDER(folders),
-        IN_FOLDER(refused_writes),   IN_FOLDER(size_limit),  IN_FOLDER(read_only_folder),
-        IN_FOLDER(refused_folders),  IN_FOLDER(size_limit),  IN_FOLDER(read_only_folder),
-        IN_FOLDER(no_memory),
+        IN_FOLDER(two_writers),      IN_FOLDER(leftovers),        IN_FOLDER(links),
+        IN_FOLDER(devices),          IN_FOLDER(writes_and_reads), IN_FOLDER(abandoned),
+        IN_FOLDER(cannot_open),      IN_FOLDER(cannot_write),     IN_FOLDER(plain_names),
+        IN_FOLDER(folders),          IN_FOLDER(refused_writes),   IN_FOLDER(size_limit),
+        IN_FOLDER(read_only_folder), IN_FOLDER(refused_folders),  IN_FOLDER(size_limit),
+        IN_FOLDER(read_only_folder), IN_FOLDER(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,18 @@ static void statistics_of_mnist_are_the_usual(void **state)
     expect_out("\n9 Ankle boot         1,009   10.09%  ");
 }
 
+/* Killed while it writes, it leaves what the next one removes. */
+static void leftovers_of_a_kill_go(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("mkdir d && echo x >d/.train-images-idx3-ubyte.lockstep-0123456789abcdef"
+                           " && echo x >d/.t10k-labels-idx1-ubyte.lockstep-0123456789abcdef"),
+                     0);
+    run("data digits --out d --samples 20 --test-samples 10");
+    expect(0, "");
+    assert_int_equal(shell("test $(ls -A d | wc -l) = 4"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +249,7 @@ int main(void)
         TEST(published_files_are_known),
         TEST(statistics_are_right),
         TEST(statistics_of_mnist_are_the_usual),
+        TEST(leftovers_of_a_kill_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

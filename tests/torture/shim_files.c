@@ -26,6 +26,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -42,6 +43,7 @@ typedef enum kind {
     REMOVE,
     CLOSE,
     LIST,
+    LOCK,
     MAP,
     STAT
 } kind;
@@ -56,7 +58,8 @@ static const struct kind_row {
     [FLUSH] = {"flush", EIO, true},      [SYNC] = {"sync", EIO, true},
     [RENAME] = {"rename", EIO, false},   [REMOVE] = {"remove", EPERM, false},
     [CLOSE] = {"close", EIO, false},     [LIST] = {"list", EMFILE, false},
-    [MAP] = {"map", ENOMEM, false},      [STAT] = {"stat", EIO, false},
+    [LOCK] = {"lock", ENOLCK, false},    [MAP] = {"map", ENOMEM, false},
+    [STAT] = {"stat", EIO, false},
 };
 
 enum { STREAM_FAILED = 0x20 }; /* ferror(), in the GNU C library */
@@ -194,6 +197,16 @@ int fstat(int descriptor, struct stat *out)
     const int number = begin(path_of(descriptor, path));
     const int result = fails(number, STAT) ? -1 : real(descriptor, out);
     end(number, STAT, result == 0, path, NULL);
+    return result;
+}
+
+int flock(int descriptor, int how)
+{
+    NEXT(int (*real)(int, int), "flock")
+    char path[PATH_MAX];
+    const int number = begin(path_of(descriptor, path));
+    const int result = fails(number, LOCK) ? -1 : real(descriptor, how);
+    end(number, LOCK, result == 0, path, NULL);
     return result;
 }
 

@@ -16,11 +16,11 @@ static const struct harmless {
     {"close", "attempt"},
     {"close", ".json"}, /* of a checkpoint that has been read */
     {"close", ".safetensors"},
-    {"list", "run"},   /* for leftovers of other saves, which the next save removes */
+    {"list", "run"},   /* for old checkpoints and leftovers, which the next save removes */
+    {"list", "."},     /* for leftovers of other writers */
+    {"lock", ""},      /* a file system without locks: leftovers of a kill stay */
     {"remove", ""},    /* of an old checkpoint: a warning is said, the next save tries again */
     {"folder", "run"}, /* it was there already */
-    {"open", "."},     /* to sync it: a record that a power cut takes is not the training */
-    {"sync", "attempt"},
 };
 
 static bool ends_with(const char *text, const char *end)

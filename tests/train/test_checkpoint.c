@@ -169,10 +169,11 @@ static void are_found(void **state)
     tiny_steps(&t, 9);
     save(&t, 0);
     assert_int_equal(newest(), 11);
-    const char *others[] = {"step-00000099.safetensors", ".step-00000100.json.tmp-77",
-                            "step-00000101.json.old",    "step-102.json",
-                            "step--0000001.json",        "step-99999999999999999999.json",
-                            "step-0000010x.json",        "step-.json"};
+    const char *others[] = {
+        "step-00000099.safetensors", ".step-00000100.json.lockstep-0123456789abcdef",
+        "step-00000101.json.old",    "step-102.json",
+        "step--0000001.json",        "step-99999999999999999999.json",
+        "step-0000010x.json",        "step-.json"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) write_file(others[i], "x", 1);
     assert_int_equal(newest(), 11);
     tiny_close(&t);
@@ -212,25 +213,24 @@ static void older_ones_go(void **state)
 static void leftovers_go(void **state)
 {
     (void)state;
-    char own[64];
-    snprintf(own, sizeof own, ".step-00000006.safetensors.tmp-%d", (int)getpid());
+    lki_writer *other;
     tiny t = tiny_open(&(tiny_opts){0});
     tiny_steps(&t, 1);
     save(&t, 0);
-    write_file(".step-00000007.json.tmp-2147483646", "x", 1);
-    write_file(".step-00000008.json.tmp-1", "x", 1);
-    write_file(own, "x", 1);
+    LKT_OK(lki_writer_open(&other, NULL, in_folder("step-00000008.json")));
+    write_file(".step-00000007.json.lockstep-0123456789abcdef", "x", 1);
+    write_file(".steps.lockstep-0123456789abcdef", "x", 1);
     write_file("step-00000009.safetensors", "x", 1);
     write_file("notes.txt", "x", 1);
     tiny_steps(&t, 1);
     save(&t, 0);
-    assert_false(there(".step-00000007.json.tmp-2147483646"));
-    assert_true(there(".step-00000008.json.tmp-1"));
-    assert_false(there(own));
+    assert_false(there(".step-00000007.json.lockstep-0123456789abcdef"));
+    assert_true(there(".steps.lockstep-0123456789abcdef"));
     assert_false(there("step-00000009.safetensors"));
     assert_true(there("notes.txt"));
     assert_true(there("step-00000001.json") && there("step-00000001.safetensors"));
     assert_true(there("step-00000002.json") && there("step-00000002.safetensors"));
+    LKT_OK(lki_writer_commit(other)); /* it was not taken away */
     tiny_close(&t);
 }
 
