@@ -51,6 +51,10 @@ static const struct synonym {
     {"scheduler", "schedule.name"},
     {"lr_schedule", "schedule.name"},
     {"out", "checkpoint.path"},
+    {"validation", "validation.fraction"},
+    {"validation_split", "validation.fraction"},
+    {"validation_fraction", "validation.fraction"},
+    {"val_split", "validation.fraction"},
     {"patience", "validation.patience"},
     {"early_stopping", "validation.patience"},
 };

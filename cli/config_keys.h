@@ -143,6 +143,8 @@
       "hold so many training samples back, the last; null: none")                                  \
     X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL,                      \
       "the same as a share of the training samples")                                               \
+    X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL,                         \
+      "draw the samples that are held back from all by train.seed, instead of the last")           \
     X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL,                         \
       "stop after so many epochs without a better loss; null: never")                              \
     X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL,                  \

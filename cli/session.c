@@ -27,7 +27,7 @@ static lks_status limit(lks_dataset **used, lks_dataset **slice, const cli_confi
     return status;
 }
 
-/* Splits the last samples off for validation. */
+/* Holds samples back for validation. */
 static lks_status split(cli_session *s)
 {
     const cli_config *config = s->config;
@@ -42,12 +42,17 @@ static lks_status split(cli_session *s)
         return config_fail(config, key,
                            "would hold back %lld of %lld samples, expected at least 1 and not all",
                            (long long)held, (long long)samples);
-    /* A slice of a slice would need its base kept; both are taken from the whole. */
-    lks_dataset_destroy(s->slice[0]);
+    /* Of the limited part, which stays open beneath; where there is none, of the whole. */
+    s->limited = s->slice[0];
     s->slice[0] = NULL;
-    lks_status status = lks_dataset_slice(&s->slice[0], s->whole[0], 0, samples - held);
-    if (status == LKS_OK)
-        status = lks_dataset_slice(&s->slice[1], s->whole[0], samples - held, held);
+    lks_status status;
+    if (config_bool(config, KEY_VALIDATION_SHUFFLE)) {
+        status = lks_dataset_split(&s->slice[0], &s->slice[1], limited, held);
+    } else {
+        status = lks_dataset_slice(&s->slice[0], limited, 0, samples - held);
+        if (status == LKS_OK)
+            status = lks_dataset_slice(&s->slice[1], limited, samples - held, held);
+    }
     s->train = s->slice[0];
     s->valid = s->slice[1];
     return status;
@@ -170,6 +175,7 @@ void session_close(cli_session *session)
     lks_model_destroy(session->model);
     lks_graph_destroy(session->graph);
     for (int i = 0; i < 3; i++) lks_dataset_destroy(session->slice[i]);
+    lks_dataset_destroy(session->limited);
     for (int i = 0; i < 2; i++) lks_dataset_destroy(session->whole[i]);
     lks_context_destroy(session->context);
     *session = (cli_session){0};

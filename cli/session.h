@@ -16,6 +16,7 @@ typedef struct cli_session {
     cli_config *config; /* borrowed */
     lks_context *context;
     lks_dataset *whole[2];             /* of the training and the test split, as opened */
+    lks_dataset *limited;              /* the part of whole[0] that train and valid share */
     lks_dataset *slice[3];             /* parts of them: train, valid, test */
     lks_dataset *train, *valid, *test; /* those to use: whole ones or parts; NULL: not opened */
     lks_dataset_info info;             /* of the data, with the number of classes settled */

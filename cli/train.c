@@ -102,8 +102,8 @@ static void print_head(const training *t)
     const lks_model_info info = lks_model_get_info(s->model);
     if (config_bool(t->config, KEY_LOG_QUIET)) return;
     if (s->test == NULL && s->valid == NULL)
-        say_error("%s has no test split, so nothing is tested; validation.fraction: 0.1 would "
-                  "hold samples back",
+        say_error("%s has no test split, so nothing is tested; validation.fraction: 0.1 with "
+                  "validation.shuffle: true would hold samples back",
                   config_text(t->config, KEY_DATA_NAME));
     const int cores = lks_cores();
     if (cores > info.replicas && !config_has(t->config, KEY_TRAIN_WORKERS))

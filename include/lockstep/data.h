@@ -98,6 +98,12 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_digits(lks_dataset **out, lks_co
 LKS_API LKS_MUSTUSE lks_status lks_dataset_slice(lks_dataset **out, lks_dataset *base,
                                                  int64_t first, int64_t count);
 
+/* Holds `count` samples of `base` back, drawn by the seed of its context (the last of the permutation
+ * of epoch -1): a validation split of data in any order. Both parts keep the order of `base`, which
+ * must outlive them. */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_split(lks_dataset **rest, lks_dataset **held,
+                                                 lks_dataset *base, int64_t count);
+
 /* Writes a data set of u8 samples and class targets as IDX files that other programs read. The
  * files appear whole or not at all. */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_write_idx(lks_dataset *dataset, const char *images,

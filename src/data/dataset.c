@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/context.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/permutation.h"
 
 /* Bytes of one tensor of this shape; false where the shape is not valid or the size overflows. */
 static bool shape_bytes(const lks_shape *shape, size_t element, size_t *out)
@@ -158,6 +160,7 @@ lks_status lks_dataset_slice(lks_dataset **out, lks_dataset *base, int64_t first
     set->info.samples = count;
     set->first += first;
     set->close = NULL;
+    set->positions = 0;
     const size_t length = strlen(set->name);
     snprintf(set->name + length, sizeof set->name - length, "[%" PRId64 ":%" PRId64 "]", first,
              first + count);
@@ -165,10 +168,88 @@ lks_status lks_dataset_slice(lks_dataset **out, lks_dataset *base, int64_t first
     return LKS_OK;
 }
 
+/* Sample `index` in the numbering of the data set that was opened. */
+static int64_t position_of(const lks_dataset *set, int64_t index)
+{
+    const int64_t at = set->first + index;
+    return set->position ? set->position[at] : at;
+}
+
+/* A part of a split with room for its positions. */
+static lks_status create_part(lks_dataset **out, int64_t **position, const lks_dataset *base,
+                              int64_t count, const char *name)
+{
+    void *memory = NULL, *list = NULL;
+    const size_t bytes = (size_t)count * sizeof **position;
+    LKI_TRY(lki_alloc(base->context, &memory, sizeof(lks_dataset), "a part of a data set"));
+    const lks_status status = lki_alloc(base->context, &list, bytes, "the samples of a part");
+    if (status != LKS_OK) {
+        lki_free(base->context, memory, sizeof(lks_dataset));
+        return status;
+    }
+    lks_dataset *set = memory;
+    *set = *base;
+    *position = list;
+    set->info.samples = set->positions = count;
+    set->position = list;
+    set->first = 0;
+    set->close = NULL;
+    const size_t length = strlen(set->name);
+    snprintf(set->name + length, sizeof set->name - length, "[%s]", name);
+    *out = set;
+    return LKS_OK;
+}
+
+/* The samples of the permutation's last `count` positions go to `held`; both parts keep the order of
+ * the base, which is that of the file. */
+static lks_status deal(lks_dataset *base, int64_t count, int64_t *kept, int64_t *held)
+{
+    const int64_t samples = base->info.samples;
+    void *memory = NULL;
+    LKI_TRY(lki_alloc(base->context, &memory, (size_t)samples, "marks of samples"));
+    uint8_t *is_held = memory;
+    memset(is_held, 0, (size_t)samples);
+    const lki_permutation order = lki_permutation_make(base->context->opts.seed, -1, samples);
+    for (int64_t i = samples - count; i < samples; i++) is_held[lki_permutation_at(&order, i)] = 1;
+    for (int64_t i = 0; i < samples; i++) {
+        if (is_held[i])
+            *held++ = position_of(base, i);
+        else
+            *kept++ = position_of(base, i);
+    }
+    lki_free(base->context, memory, (size_t)samples);
+    return LKS_OK;
+}
+
+lks_status lks_dataset_split(lks_dataset **rest, lks_dataset **held, lks_dataset *base,
+                             int64_t count)
+{
+    lks_status status;
+    int64_t *rest_position, *held_position;
+    *rest = *held = NULL;
+    if (count < 1 || count >= base->info.samples)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': a split of %" PRId64
+                        " samples was asked for, expected at least 1 and fewer than its %" PRId64,
+                        base->name, count, base->info.samples);
+    LKI_TRY(create_part(rest, &rest_position, base, base->info.samples - count, "rest"));
+    LKI_TRY_OR(status, fail, create_part(held, &held_position, base, count, "held"));
+    LKI_TRY_OR(status, fail, deal(base, count, rest_position, held_position));
+    return LKS_OK;
+fail:
+    lks_dataset_destroy(*rest);
+    lks_dataset_destroy(*held);
+    *rest = *held = NULL;
+    return status;
+}
+
 void lks_dataset_destroy(lks_dataset *dataset)
 {
     if (!dataset) return;
     if (dataset->close) dataset->close(dataset->user);
+    if (dataset->positions > 0)
+        lki_free(dataset->context, (void *)dataset->position,
+                 (size_t)dataset->positions * sizeof *dataset->position);
     lki_free(dataset->context, dataset, sizeof *dataset);
 }
 
@@ -192,7 +273,7 @@ static lks_status pass_on(const lks_dataset *set, int64_t index, lks_status stat
 
 lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t index, void *x, void *y)
 {
-    const int64_t at = dataset->first + index;
+    const int64_t at = position_of(dataset, index);
     if (dataset->x) {
         memcpy(x, dataset->x + (size_t)at * dataset->x_bytes, dataset->x_bytes);
         memcpy(y, dataset->y + (size_t)at * dataset->y_bytes, dataset->y_bytes);
@@ -278,7 +359,7 @@ lks_status lks_dataset_hash(lks_dataset *dataset, uint64_t *out)
     uint64_t hash = hash_info(&dataset->info);
 
     *out = 0;
-    if (dataset->x)
+    if (dataset->x && !dataset->position)
         hash_in_memory(dataset, block, &hash);
     else
         LKI_TRY(hash_on_demand(dataset, block, &hash));

@@ -5,7 +5,8 @@
  *               y -> [target first][target first + 1] ...
  *   on demand   read(user, first + index, x, y)              callbacks, digits
  *
- * A slice is a copy of its base with another `first` and no `close`.
+ * A slice is a copy of its base with another `first` and no `close`; a part of a split has a list of
+ * its samples' positions, too, in which `first` then counts.
  */
 #ifndef LKI_DATA_DATASET_H
 #define LKI_DATA_DATASET_H
@@ -17,6 +18,8 @@ struct lks_dataset {
     lks_dataset_info info;
     size_t x_bytes, y_bytes; /* of one sample, of one target */
     int64_t first;           /* a slice starts here; else 0 */
+    const int64_t *position; /* of the samples, in a part of a split; else NULL */
+    int64_t positions;       /* how many of them this one has to free; 0: none */
     const uint8_t *x;        /* in memory: all samples of the base, or NULL */
     const uint8_t *y;        /* all targets, as a batch wants them: int32_t or float */
     lks_status (*read)(void *user, int64_t index, void *x, void *y); /* where x is NULL */

@@ -167,8 +167,8 @@ static void a_folder_for_training_alone(void **state)
     put_split("train", 104, &letters);
     write_text("c.yaml", own);
     run("train c.yaml --out o");
-    expect(0, "d has no test split, so nothing is tested; validation.fraction: 0.1 would "
-              "hold samples back");
+    expect(0, "d has no test split, so nothing is tested; validation.fraction: 0.1 with "
+              "validation.shuffle: true would hold samples back");
     assert_null(strstr(last.out, "Test set"));
     run("info c.yaml");
     expect(0, "");
@@ -187,13 +187,52 @@ static void a_folder_for_training_alone(void **state)
     expect_ok();
 }
 
+/* The samples are sorted by class here, as many folders are: the last are of classes that would
+ * then be in no batch. */
+static void a_folder_for_training_alone_is_split(void **state)
+{
+    (void)state;
+    static const folder_shape bars = {"idx3", 2, {8, 8}, 4};
+    char hash[4][32];
+    shell("rm -rf d && mkdir d");
+    put_split("train", 400, &bars);
+    shell("cd d && for k in 0 1 2 3; do for i in $(seq 100); do printf \"\\\\00$k\"; done; done >l "
+          "&& "
+          "(head -c 8 train-labels-idx1-ubyte; cat l) >m && mv m train-labels-idx1-ubyte; rm l");
+    write_text("c.yaml", "data: {path: d}\n" NET "validation: {fraction: 0.25, shuffle: true}\n");
+    run("train c.yaml --record r.json --out o");
+    expect(0, "");
+    expect_out("Train set size: 300\nValidation set size: 100\nUsing");
+    expect_out("Validation set: Average loss: ");
+    last_hash(hash[0]);
+    run("train c.yaml --workers 1");
+    last_hash(hash[1]);
+    assert_string_equal(hash[0], hash[1]);
+    run("train c.yaml --set validation.shuffle=false --epochs 9");
+    expect_ok();
+    expect_out("Accuracy: 0/100"); /* the last quarter is one class, which was never seen */
+    last_hash(hash[2]);
+    assert_string_not_equal(hash[0], hash[2]);
+    run("train c.yaml --set validation.samples=100");
+    last_hash(hash[3]);
+    assert_string_equal(hash[0], hash[3]);
+    run("train c.yaml --set validation.shuffle=false --out o --resume --epochs 3");
+    expect(5, "data"); /* which samples are trained on is part of the run */
+    run("train c.yaml --out o --resume --epochs 3");
+    expect_ok();
+    /* it splits what data.samples leaves */
+    run("train c.yaml --set data.samples=40");
+    expect_out("Train set size: 30\nValidation set size: 10\nUsing");
+    run("train c.yaml --set data.validation=0.1");
+    expect(2, "unknown key 'data.validation'; the nearest is 'validation.fraction'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(any_number_of_classes_and_any_shape),
-        TEST(the_training_labels_say_how_many_classes),
-        TEST(messages_name_the_data_in_use),
-        TEST(a_folder_for_training_alone),
+        TEST(any_number_of_classes_and_any_shape),  TEST(the_training_labels_say_how_many_classes),
+        TEST(messages_name_the_data_in_use),        TEST(a_folder_for_training_alone),
+        TEST(a_folder_for_training_alone_is_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,6 +125,91 @@ static void slices_and_slices_of_slices(void **state)
     assert_int_equal(closed, 1);
 }
 
+/* Which sample it is follows from its first byte: 31 i modulo 256, which no two of 97 share. */
+static int number_of(lks_dataset *set, int64_t index)
+{
+    uint8_t x[WIDTH];
+    int32_t y;
+    LKT_OK(lks_dataset_read(set, index, x, &y));
+    for (int i = 0; i < SAMPLES; i++) {
+        if (x[0] != all_x[i][0]) continue;
+        assert_memory_equal(x, all_x[i], WIDTH);
+        assert_int_equal(y, all_y[i]);
+        return i;
+    }
+    fail();
+    return -1;
+}
+
+/* Each sample is in one part, in order; both follow from the seed and the number of samples. */
+static void splits_deal_every_sample_once(void **state)
+{
+    (void)state;
+    int closed = 0, first[2][20] = {{0}};
+    lks_dataset *bases[] = {from_arrays(), from_callback(&closed)};
+    for (int b = 0; b < 2; b++) {
+        lks_dataset *part[2], *slice, *again[2];
+        bool seen[SAMPLES] = {false};
+        LKT_OK(lks_dataset_split(&part[0], &part[1], bases[b], 20));
+        for (int p = 0; p < 2; p++) {
+            const int64_t count = lks_dataset_get_info(part[p]).samples;
+            assert_int_equal(count, p == 0 ? SAMPLES - 20 : 20);
+            for (int64_t i = 0, before = -1; i < count; i++) {
+                const int number = number_of(part[p], i);
+                assert_true(number > before && !seen[number]);
+                before = number;
+                seen[number] = true;
+                if (p == 1) first[b][i] = number;
+            }
+        }
+        assert_string_equal(lks_dataset_name(part[1]), b == 0 ? "arrays[held]" : "squares[held]");
+        /* a slice of a part, and a part of a slice of it, are parts of the same samples */
+        LKT_OK(lks_dataset_slice(&slice, part[1], 5, 10));
+        assert_int_equal(number_of(slice, 0), first[b][5]);
+        LKT_OK(lks_dataset_split(&again[0], &again[1], slice, 3));
+        for (int p = 0; p < 2; p++)
+            for (int64_t i = 0; i < lks_dataset_get_info(again[p]).samples; i++)
+                assert_true(number_of(again[p], i) >= first[b][5] &&
+                            number_of(again[p], i) <= first[b][14]);
+        for (int p = 0; p < 2; p++) lks_dataset_destroy(again[p]);
+        lks_dataset_destroy(slice);
+        LKT_FAILS(LKS_E_INVALID,
+                  "a split of 97 samples was asked for, expected at least 1 and fewer",
+                  lks_dataset_split(&again[0], &again[1], bases[b], SAMPLES));
+        LKT_FAILS(LKS_E_INVALID, "a split of 0",
+                  lks_dataset_split(&again[0], &again[1], bases[b], 0));
+        assert_null(again[0]);
+        assert_null(again[1]);
+        for (int p = 0; p < 2; p++) lks_dataset_destroy(part[p]);
+    }
+    assert_int_equal(closed, 0);
+    assert_memory_equal(first[0], first[1], sizeof first[0]);
+    for (int b = 0; b < 2; b++) lks_dataset_destroy(bases[b]);
+    /* it is the last 20 of 97 in the order of epoch -1 of seed 0, and does not lie in one piece */
+    assert_true(first[0][19] - first[0][0] > 40);
+}
+
+static void splits_follow_the_seed(void **state)
+{
+    (void)state;
+    uint64_t found[3];
+    for (int i = 0; i < 3; i++) {
+        const lks_context_opts opts = {.seed = i == 2 ? 5 : 4};
+        lks_context *other;
+        lks_dataset *base, *rest, *held;
+        LKT_OK(lks_context_create(&other, &opts));
+        LKT_OK(lks_dataset_from_arrays(&base, other, &usual, all_x, all_y));
+        LKT_OK(lks_dataset_split(&rest, &held, base, 30));
+        found[i] = hash(held);
+        lks_dataset_destroy(held);
+        lks_dataset_destroy(rest);
+        lks_dataset_destroy(base);
+        lks_context_destroy(other);
+    }
+    assert_true(found[0] == found[1]);
+    assert_true(found[0] != found[2]);
+}
+
 /* ---------------------------------------------------------------- identity */
 
 static uint64_t hash_of(const lks_dataset_info *info)
@@ -332,6 +417,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(reads_arrays_and_callbacks),     TEST(slices_and_slices_of_slices),
+        TEST(splits_deal_every_sample_once),  TEST(splits_follow_the_seed),
         TEST(hash_is_the_identity),           TEST(hashes_large_samples),
         TEST(refuses_bad_descriptions),       TEST(refuses_labels_out_of_range),
         TEST(passes_on_what_a_callback_says),
