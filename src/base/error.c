@@ -1,5 +1,6 @@
 /* Status codes, the thread's error record, and what this build is. */
 #include "base/check.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static void fill(const char *file, int line, lks_status status, const char *form
 {
     /* The arguments may point into the record itself, so the sentence is made beside it. */
     char message[sizeof last_error.message];
-    const int length = vsnprintf(message, sizeof message, format, arguments);
+    const int length = lki_text_list(message, sizeof message, format, arguments);
     if (length < 0) snprintf(message, sizeof message, "%s", lks_status_text(status));
     if (length >= (int)sizeof message) memcpy(message + sizeof message - 4, "...", 4);
 

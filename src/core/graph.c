@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 
 lks_status lks_graph_create(lks_graph **out, lks_context *context)
 {
@@ -48,7 +49,7 @@ lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    lki_text_list(message, sizeof message, format, arguments);
     va_end(arguments);
     (void)LKI_FAIL(LKS_E_INVALID, "%s", message);
     if (graph != NULL) lki_graph_keep_error(graph);

@@ -5,6 +5,7 @@
 #include <lockstep/profile.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "model/model.h"
 
 const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buffer, size_t size)
@@ -153,7 +154,7 @@ static void totals(const lks_model *model, const sink *to)
     snprintf(line, sizeof line, "%s multiply-adds in a sample's forward pass",
              grouped(work, info.multiply_adds));
     to->write(to->user, line);
-    snprintf(line, sizeof line,
+    lki_text(line, sizeof line,
              "%.2f MB parameters, %.2f MB optimizer, %.2f MB activations, %.2f MB in all",
              1e-6 * (double)bytes, 1e-6 * (double)states, 1e-6 * (double)activations,
              1e-6 * (double)info.memory_bytes);

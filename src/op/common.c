@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 lks_status lki_check_floats(const lki_node *node)
 {
     const int count = lki_op_get(node->op)->is_loss ? 1 : node->in_count;
@@ -189,25 +191,15 @@ void lki_print(char *buffer, size_t size, const char *format, ...)
         buffer[used] = '\0';
     }
     va_start(arguments, format);
-    vsnprintf(buffer + used, size - used, format, arguments);
+    lki_text_list(buffer + used, size - used, format, arguments);
     va_end(arguments);
-}
-
-/* As few digits as give the same float back. */
-static void shortest(char text[32], float value)
-{
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, 32, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
-    }
 }
 
 void lki_print_float(char *buffer, size_t size, const char *name, float value)
 {
-    char text[32];
+    char text[LKI_NUMBER_SIZE];
 
-    shortest(text, value);
-    lki_print(buffer, size, "%s=%s", name, text);
+    lki_print(buffer, size, "%s=%s", name, lki_text_float(text, value));
 }
 
 void lki_print_pair(char *buffer, size_t size, const char *name, const int64_t pair[2],
@@ -260,10 +252,10 @@ void lki_print_init(char *buffer, size_t size, const char *name, const lks_init 
     const bool kaiming = init->kind == LKS_INIT_KAIMING_UNIFORM ||
                          init->kind == LKS_INIT_KAIMING_NORMAL;
     const float number = init_number(init);
-    char text[32] = "";
+    char text[LKI_NUMBER_SIZE] = "";
 
     if (init->kind == LKS_INIT_DEFAULT) return;
-    if (!isnan(number)) shortest(text, number);
+    if (!isnan(number)) lki_text_float(text, number);
     lki_print(buffer, size, "%s=%s%s%s%s", name, kinds[init->kind], text[0] != '\0' ? ":" : "",
               text, kaiming && init->fan_out ? ":fan_out" : "");
 }

@@ -1,0 +1,80 @@
+#include "base/text.h"
+
+#include <fenv.h>
+#include <locale.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/thread.h"
+
+static locale_t plain;
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the C library's own: nothing to free */
+}
+
+/* What the calling thread had. */
+typedef struct before {
+    locale_t locale;
+    int rounding; /* the C library may look at another register than vectors do */
+    unsigned state;
+} before;
+
+static before enter(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_plain);
+    const before had = {.locale = plain != (locale_t)0 ? uselocale(plain) : (locale_t)0,
+                        .rounding = fegetround(),
+                        .state = lki_float_enter()};
+    if (had.rounding != FE_TONEAREST) fesetround(FE_TONEAREST);
+    return had;
+}
+
+static void leave(before had)
+{
+    if (had.rounding != FE_TONEAREST) fesetround(had.rounding);
+    lki_float_leave(had.state);
+    if (had.locale != (locale_t)0) uselocale(had.locale);
+}
+
+int lki_text_list(char *out, size_t size, const char *format, va_list arguments)
+{
+    const before had = enter();
+    const int length = vsnprintf(out, size, format, arguments);
+    leave(had);
+    return length;
+}
+
+int lki_text(char *out, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = lki_text_list(out, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number)
+{
+    const before had = enter();
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, LKI_NUMBER_SIZE, "%.*g", digits, number);
+        if (strtod(out, NULL) == number) break;
+    }
+    leave(had);
+    return out;
+}
+
+const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number)
+{
+    const before had = enter();
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(out, LKI_NUMBER_SIZE, "%.*g", digits, (double)number);
+        if (strtof(out, NULL) == number) break;
+    }
+    leave(had);
+    return out;
+}

@@ -1,0 +1,18 @@
+/* Text that is the same on every machine and in every locale: numbers have a point. */
+#ifndef LKI_BASE_TEXT_H
+#define LKI_BASE_TEXT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* vsnprintf() and snprintf() in the locale "C", rounded to nearest, whatever the calling thread has. */
+int lki_text_list(char *out, size_t size, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+int lki_text(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+enum { LKI_NUMBER_SIZE = 32 };
+/* As few digits as give the same double, or float, back; returns `out`. */
+const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number);
+const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number);
+
+#endif

@@ -1,0 +1,83 @@
+/* Numbers in text: short, exact, and the same in any locale and rounding mode. */
+#include <fenv.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "support/locale.h"
+#include "support/test.h"
+
+static void short_and_exact(void **state)
+{
+    (void)state;
+    char text[LKI_NUMBER_SIZE];
+    assert_string_equal(lki_text_double(text, 0.001), "0.001");
+    assert_string_equal(lki_text_double(text, -0.0), "-0");
+    assert_string_equal(lki_text_double(text, 1.0 / 3), "0.3333333333333333");
+    assert_string_equal(lki_text_double(text, 0x1.fffffffffffffp1023), "1.7976931348623157e+308");
+    assert_string_equal(lki_text_float(text, 0.1f), "0.1");
+    lkt_random random = lkt_random_make("text", 1);
+    for (int i = 0; i < 20000; i++) {
+        const uint64_t bits = lkt_random_bits(&random);
+        double number;
+        float single;
+        memcpy(&number, &bits, sizeof number);
+        memcpy(&single, &bits, sizeof single);
+        if (isnormal(number)) assert_true(strtod(lki_text_double(text, number), NULL) == number);
+        if (isnormal(single)) assert_true(strtof(lki_text_float(text, single), NULL) == single);
+    }
+}
+
+static void check_point(void)
+{
+    char text[LKI_NUMBER_SIZE];
+    lki_text(text, sizeof text, "%g %.2f", 0.25, -1.5);
+    assert_string_equal(text, "0.25 -1.50");
+    assert_string_equal(lki_text_double(text, 1e-3), "0.001");
+    assert_string_equal(lki_text_float(text, 0.75f), "0.75");
+    assert_int_equal(LKI_FAIL(LKS_E_INVALID, "it is %g", 0.125), LKS_E_INVALID);
+    assert_string_equal(lks_last_error()->message, "it is 0.125");
+}
+
+static void in_any_locale(void **state)
+{
+    (void)state;
+    if (!lkt_comma_locale(lkt_make_folder())) {
+        lkt_remove_folder();
+        skip();
+    }
+    char text[16];
+    check_point();
+    snprintf(text, sizeof text, "%g", 0.5); /* the caller's is as it was */
+    assert_string_equal(text, "0,5");
+    setlocale(LC_ALL, "C");
+    lkt_remove_folder();
+}
+
+static void in_any_rounding_mode(void **state)
+{
+    (void)state;
+    const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        char text[LKI_NUMBER_SIZE];
+        assert_int_equal(fesetround(modes[i]), 0);
+        const char *third = lki_text_double(text, 0x1.5555555555555p-2);
+        const int after = fegetround();
+        fesetround(FE_TONEAREST);
+        assert_int_equal(after, modes[i]);
+        assert_string_equal(third, "0.3333333333333333");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_and_exact),
+        cmocka_unit_test(in_any_locale),
+        cmocka_unit_test(in_any_rounding_mode),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
