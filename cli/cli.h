@@ -39,6 +39,8 @@ typedef enum cli_local {
     LOCAL_PRINT_CONFIG,
     LOCAL_IMAGES,
     LOCAL_COUNT,
+    LOCAL_BEST,
+    LOCAL_LAST,
     LOCAL_MEMORY,
     LOCAL_OUT,
     LOCAL_MIRROR, /* may be repeated */

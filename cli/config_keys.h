@@ -147,6 +147,9 @@
       "draw the samples that are held back from all by train.seed, instead of the last")           \
     X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL,                         \
       "stop after so many epochs without a better loss; null: never")                              \
+    X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", NULL,                \
+      "with patience: the model ends as it was when its loss was the best; false: as after the "   \
+      "last step")                                                                                 \
     X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL,                  \
       "validate and test after every so many epochs")                                              \
     X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, NULL,                                \

@@ -22,12 +22,11 @@ static lks_status evaluate(const cli_session *session, lks_metrics *sum)
 
 static lks_status run(const cli_args *cli, cli_config *config, cli_session *session)
 {
-    (void)cli;
     lks_metrics sum = {0};
     int64_t step;
     lks_status status = session_open(session, config, SESSION_TEST);
     if (status == LKS_OK) status = session_compile(session, 0);
-    if (status == LKS_OK) status = session_load(session, &step);
+    if (status == LKS_OK) status = session_load(session, cli, &step);
     if (status == LKS_OK) status = evaluate(session, &sum);
     if (status != LKS_OK) return status;
     if (strcmp(config_text(config, KEY_LOG_FORMAT), "text") == 0) {

@@ -99,7 +99,7 @@ static lks_status run(const cli_args *cli, cli_config *config, cli_session *sess
     if (status == LKS_OK && session->test == NULL)
         return lks_fail(LKS_E_IO, "no test set is at hand; give --data DIR or --images FILE");
     if (status == LKS_OK) status = session_compile(session, 0);
-    if (status == LKS_OK) status = session_load(session, &step);
+    if (status == LKS_OK) status = session_load(session, cli, &step);
     lks_loader *loader = NULL;
     if (status == LKS_OK) status = session_loader(&loader, session, session->test, false);
     if (status == LKS_OK) {

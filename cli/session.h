@@ -32,9 +32,9 @@ LKS_MUSTUSE lks_status session_open(cli_session *out, cli_config *config, int da
 LKS_MUSTUSE lks_status session_open_shape(cli_session *out, cli_config *config);
 /* Builds graph and model; `workers` 0: as configured. A second call replaces the first's. */
 LKS_MUSTUSE lks_status session_compile(cli_session *session, int workers);
-/* Loads weights from model.init, or else from the newest checkpoint in checkpoint.path; *step is
- * its step, or -1. */
-LKS_MUSTUSE lks_status session_load(cli_session *session, int64_t *step);
+/* Loads weights from model.init, or else from a checkpoint in checkpoint.path, the best or the newest
+ * by --best, --last and what its run says; *step is its step, or -1. */
+LKS_MUSTUSE lks_status session_load(cli_session *session, const cli_args *cli, int64_t *step);
 void session_close(cli_session *session);
 
 /* Reads the configuration in the first operand, and prints it where that is asked for; else runs

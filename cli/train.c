@@ -175,6 +175,7 @@ static lks_status fill_opts(training *t, char **config_text_out)
         .patience = config_has(config, KEY_VALIDATION_PATIENCE)
                         ? (int)config_int(config, KEY_VALIDATION_PATIENCE)
                         : 0,
+        .keep_last = !config_bool(config, KEY_VALIDATION_RESTORE_BEST),
         .folder = config_text(config, KEY_CHECKPOINT_PATH),
         .save_steps = config_has(config, KEY_CHECKPOINT_EVERY_STEPS)
                           ? config_int(config, KEY_CHECKPOINT_EVERY_STEPS)
@@ -193,11 +194,11 @@ static lks_status fill_opts(training *t, char **config_text_out)
     return lks_dataset_hash(t->session.train, &t->opts.data_hash);
 }
 
-static json_t *record_json(const training *t, uint64_t hash)
+static json_t *record_json(const training *t)
 {
     const lks_model_info info = lks_model_get_info(t->session.model);
     char text[20];
-    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    snprintf(text, sizeof text, "%016" PRIx64, t->run.hash);
     json_t *epochs = json_array(), *record = json_object();
     for (int64_t i = 0; i < t->run.epochs; i++)
         json_array_append_new(epochs, report_epoch_json(NULL, &t->run.history[i]));
@@ -215,6 +216,11 @@ static json_t *record_json(const training *t, uint64_t hash)
     json_object_set_new(record, "skipped_steps", json_integer(t->run.progress.skipped));
     json_object_set_new(record, "epochs", epochs);
     json_object_set_new(record, "finished", json_boolean(t->run.finished));
+    json_object_set_new(record, "best_loss", text_json_real(t->run.best_loss));
+    json_object_set_new(record, "best_step",
+                        t->run.best_step >= 0 ? json_integer(t->run.best_step) : json_null());
+    json_object_set_new(record, "weights_step",
+                        json_integer(lks_model_progress(t->session.model).step));
     json_object_set_new(record, "seconds_to_first_step",
                         t->first_step > 0 ? json_real(t->first_step) : json_null());
     json_object_set_new(record, "seconds_counted_from",
@@ -255,25 +261,41 @@ static void say_stopped(const training *t, int64_t step)
     pool_clear(&pool);
 }
 
+/* Why it stopped early, and which weights the model has, where they are not those of the last step. */
+static void say_end(const training *t)
+{
+    const lks_run *run = &t->run;
+    const int64_t step = lks_model_progress(t->session.model).step;
+    if (t->opts.patience == 0 || t->report.quiet) return;
+    if (run->bad_epochs >= t->opts.patience)
+        say_error("stopped early: no better loss in %d evaluations", run->bad_epochs);
+    if (step != run->progress.step)
+        say_error("the model is that of step %" PRId64 ", whose loss was the best; the hash is of "
+                  "step %" PRId64 ", the last",
+                  step, run->progress.step);
+    else if (run->finished && !t->opts.keep_last && run->best_step >= 0 && run->best_step != step)
+        say_error("step %" PRId64 ", whose loss was the best, has no checkpoint: the model is that "
+                  "of step %" PRId64 ", the last",
+                  run->best_step, step);
+}
+
 /* After the last step, by its end or by a signal. */
 static lks_status finish(training *t)
 {
-    uint64_t hash;
-    const int64_t step = lks_model_progress(t->session.model).step;
-    if (t->opts.patience > 0 && t->run.bad_epochs >= t->opts.patience && !t->report.quiet)
-        say_error("stopped early: no better loss in %d evaluations", t->run.bad_epochs);
-    lks_status status = lks_model_hash(t->session.model, &hash);
-    if (status == LKS_OK && config_bool(t->config, KEY_MODEL_SAVE)) {
+    lks_status status = LKS_OK;
+    say_end(t);
+    if (config_bool(t->config, KEY_MODEL_SAVE)) {
         char file[300];
         snprintf(file, sizeof file, "%.250s.safetensors", config_text(t->config, KEY_MODEL_NAME));
         status = lks_weights_save(t->session.model, file);
     }
     if (status == LKS_OK && config_has(t->config, KEY_LOG_RECORD)) {
-        json_t *record = record_json(t, hash);
+        json_t *record = record_json(t);
         status = text_write_json(config_text(t->config, KEY_LOG_RECORD), record);
         json_decref(record);
     }
-    if (status == LKS_OK) say("hash %016" PRIx64 " step %" PRId64, hash, step);
+    if (status == LKS_OK)
+        say("hash %016" PRIx64 " step %" PRId64, t->run.hash, t->run.progress.step);
     return status;
 }
 

@@ -69,6 +69,7 @@ typedef struct lks_run {
     int bad_epochs;      /* evaluations since the best */
     lks_plateau plateau; /* of a schedule LKS_PLATEAU; lr 0: none */
     bool finished;       /* the run reached its last step */
+    uint64_t hash;       /* lks_train() alone: of the run, when it has ended or was stopped */
     lks_epoch *history;
     int64_t epochs; /* in history */
 } lks_run;

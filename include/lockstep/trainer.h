@@ -41,6 +41,10 @@ typedef struct lks_train_opts {
                               where that decides nothing: a run that is given more goes on as if it
                               had not ended */
     int patience;        /* stop after so many evaluations without a better loss; default: never */
+    bool keep_last; /* with patience: the model ends as it is after the last step; default: as it
+                              was when its loss was the best, with its progress, also where the run
+                              ended without stopping early. It comes from the best's checkpoint, or
+                              without a folder from a copy in memory */
 
     const char *folder;  /* of checkpoints; default: none are written */
     int64_t save_steps;  /* save every so many steps; default: only per epoch */
@@ -60,7 +64,8 @@ typedef struct lks_train_opts {
  * run that is there already returns at once, and one that is given more goes on. When a step fails
  * nothing is saved, so the last checkpoint stays good.
  * `run` (may be NULL) receives where it ended, with the history, also after a failure;
- * lks_run_clear() it.
+ * lks_run_clear() it. Its progress and hash are those after the last step, also where the model has
+ * been restored to the best.
  */
 LKS_API LKS_MUSTUSE lks_status lks_train(lks_context *context, const lks_train_opts *opts,
                                          lks_run *run);

@@ -20,6 +20,8 @@ typedef struct loop {
     lks_run *run;
     int64_t batches;   /* in an epoch */
     int64_t last_step; /* the run ends there */
+    uint8_t *best;     /* without a folder: the model's state when its loss was the best */
+    lks_progress best_progress;
 } loop;
 
 static double now(void)
@@ -179,6 +181,58 @@ static lks_status resume_from(loop *l, int64_t step)
     return LKS_OK;
 }
 
+/* Whether the model ends as it was when its loss was the best. */
+static bool restores(const loop *l)
+{
+    return l->opts.patience > 0 && !l->opts.keep_last;
+}
+
+/* Bytes of a model's state that a checkpoint would hold. */
+static size_t state_bytes(const lks_model *model)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (info.kind != LKS_GRADIENT) bytes += info.bytes;
+    }
+    return bytes;
+}
+
+/* Between the model and the copy of its state that there is without a folder. */
+static lks_status copy_best(loop *l, bool restore)
+{
+    lks_model *model = l->opts.model;
+    uint8_t *at = l->best;
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (info.kind == LKS_GRADIENT) continue;
+        TRY(restore ? lks_model_state_write(model, i, at, info.bytes)
+                    : lks_model_state_read(model, i, at, info.bytes));
+        at += info.bytes;
+    }
+    if (restore)
+        lks_model_set_progress(model, l->best_progress);
+    else
+        l->best_progress = lks_model_progress(model);
+    return LKS_OK;
+}
+
+/* Where the best has no checkpoint (an earlier part of the run saved none), the last stays. */
+static lks_status restore_best(loop *l)
+{
+    const int64_t best = l->run->best_step;
+    lks_run found;
+    if (!restores(l) || best < 0 || best == l->run->progress.step) return LKS_OK;
+    if (!l->opts.folder) return copy_best(l, true);
+    const lks_status status = lks_checkpoint_load(l->context, NULL, &found, l->opts.folder, best);
+    lks_run_clear(&found);
+    if (status == LKS_E_IO) return LKS_OK;
+    if (status != LKS_OK) return status;
+    TRY(lks_checkpoint_load(l->context, l->opts.model, &found, l->opts.folder, best));
+    lks_run_clear(&found);
+    return LKS_OK;
+}
+
 /* Continues from the folder, or starts from the model as it is. */
 static lks_status start(loop *l)
 {
@@ -206,6 +260,10 @@ static lks_status start(loop *l)
         l->run->plateau = lks_plateau_begin(&l->opts.schedule);
     }
     TRY(describe_run(l));
+    if (restores(l) && !l->opts.folder) {
+        l->best = malloc(state_bytes(l->opts.model) + 1);
+        if (!l->best) return lks_fail(LKS_E_NOMEM, "training: no memory for the best weights");
+    }
     return lks_loader_seek(l->opts.train, l->run->progress.step);
 }
 
@@ -321,7 +379,8 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
 static bool epoch_is_saved(const loop *l, bool better)
 {
     const int64_t every = l->opts.save_epochs;
-    return every > 0 && (better || l->run->progress.step / l->batches % every == 0);
+    if (better && (every > 0 || restores(l))) return true;
+    return every > 0 && l->run->progress.step / l->batches % every == 0;
 }
 
 static lks_status save(loop *l)
@@ -350,10 +409,14 @@ static lks_status run_loop(loop *l)
         run->finished = is_finished(l);
         due = l->opts.folder && (due || run->finished || asked != LKS_OK);
         if (due) TRY(save(l));
-        if (asked != LKS_OK) return asked;
+        if (better && l->best) TRY(copy_best(l, false));
+        if (asked == LKS_OK) continue;
+        TRY(lks_model_hash(l->opts.model, &run->hash));
+        return asked;
     }
     run->finished = true;
-    return LKS_OK;
+    TRY(lks_model_hash(l->opts.model, &run->hash));
+    return restore_best(l);
 }
 
 lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *run)
@@ -365,6 +428,7 @@ lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *
     fill_defaults(&l);
     lks_status status = start(&l);
     if (status == LKS_OK) status = run_loop(&l);
+    free(l.best);
     if (!run) lks_run_clear(&own);
     return status;
 }

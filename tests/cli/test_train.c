@@ -292,6 +292,102 @@ static void early_stopping_says_so(void **state)
     assert_int_equal(last_hash(hash), 32); /* the first is the best; 4 epochs of 8 steps */
 }
 
+/* The test line of `eval c.yaml` with these options. */
+static const char *eval_line(const char *options)
+{
+    static char line[8][200];
+    static int turn;
+    turn = (turn + 1) % 8;
+    run("eval c.yaml %s", options);
+    expect(0, "");
+    const char *test = strstr(last.out, "Test set: ");
+    assert_non_null(test);
+    snprintf(line[turn], sizeof line[turn], "%.*s", (int)strcspn(test, "\n"), test);
+    return line[turn];
+}
+
+/* So large a rate makes the loss worse after some epochs. */
+static void the_best_weights_are_those_that_count(void **state)
+{
+    (void)state;
+    char hash[32], kept[32], text[200];
+    static const char arguments[] =
+        "train c.yaml --epochs 30 --lr 0.5 --save-model --record r.json "
+        "--set validation.patience=2";
+    write_text("c.yaml", tiny);
+    run("%s --out run", arguments);
+    expect(0, "lockstep: stopped early: no better loss in 2 evaluations\n");
+    const long long end = last_hash(hash), best = end - 20;
+    assert_true(best >= 10);
+    snprintf(text, sizeof text,
+             "lockstep: the model is that of step %lld, whose loss was the best; the hash is of "
+             "step %lld, the last\n",
+             best, end);
+    expect(0, text);
+    json_t *record = read_json("r.json");
+    assert_int_equal(json_integer_value(json_object_get(record, "weights_step")), best);
+    assert_int_equal(json_integer_value(json_object_get(record, "best_step")), best);
+    assert_int_equal(json_integer_value(json_object_get(record, "steps")), end);
+    assert_string_equal(json_string_value(json_object_get(record, "hash")), hash);
+    json_decref(record);
+
+    const char *saved = eval_line("--init mlp.safetensors"), *usual = eval_line("--out run");
+    const char *asked = eval_line("--out run --best"), *newest = eval_line("--out run --last");
+    assert_string_equal(saved, usual);
+    assert_string_equal(saved, asked);
+    assert_string_not_equal(saved, newest);
+    run("eval c.yaml --out run --format json");
+    snprintf(text, sizeof text, "\"step\": %lld", best);
+    expect_out(text);
+    run("predict c.yaml --out run");
+    shell("cp out.txt usual.txt");
+    run("predict c.yaml --out run --best");
+    assert_int_equal(shell("cmp -s out.txt usual.txt"), 0);
+    run("predict c.yaml --out run --last");
+    assert_int_equal(shell("cmp -s out.txt usual.txt"), 1);
+
+    /* Without a folder it is the same file; and with a switch the last one. */
+    shell("mv mlp.safetensors best.safetensors");
+    run("%s --quiet", arguments);
+    expect(0, "");
+    assert_string_equal(last.err, "");
+    assert_int_equal(last_hash(kept), end);
+    assert_string_equal(kept, hash);
+    assert_int_equal(shell("cmp best.safetensors mlp.safetensors"), 0);
+    run("%s --out last --set validation.restore_best=false", arguments);
+    assert_null(strstr(last.err, "the model is that of"));
+    assert_int_equal(last_hash(kept), end);
+    assert_string_equal(kept, hash);
+    assert_string_equal(eval_line("--init mlp.safetensors"), newest);
+    assert_string_equal(eval_line("--out last"), newest);
+    assert_string_equal(eval_line("--out last --best"), saved);
+    run("train c.yaml --out usual --quiet"); /* without patience the newest counts */
+    run("eval c.yaml --out usual");
+    expect_out("Checkpoint of step 20\n");
+}
+
+static void a_best_that_is_not_there_is_said(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --out run --lr 0 --set checkpoint.every_epochs=0 --quiet");
+    run("eval c.yaml --out run --best");
+    expect(3, "the best loss of the run in run was after step 10, which has no checkpoint; --last "
+              "takes the newest, of step 20");
+    run("train c.yaml --out run --lr 0 --set checkpoint.every_epochs=0 --resume "
+        "--set validation.patience=9");
+    expect(0, "lockstep: step 10, whose loss was the best, has no checkpoint: the model is that of "
+              "step 20, the last\n");
+    run("train c.yaml --out short --steps 3 --quiet");
+    run("predict c.yaml --out short --best");
+    expect(3,
+           "the run in short has no best loss: nothing has been evaluated until step 3; --last ");
+    run("eval c.yaml --out short --best --last");
+    expect(2, "--best and --last name two checkpoints");
+    run("eval c.yaml --best --init mlp.safetensors");
+    expect(2, "--best is about a folder of checkpoints: give --out DIR, and no --init");
+}
+
 static void losses_that_are_not_finite_stop_it(void **state)
 {
     (void)state;
@@ -443,6 +539,8 @@ int main(void)
         TEST(places_are_tried_first),
         TEST(runs_are_resumed),
         TEST(early_stopping_says_so),
+        TEST(the_best_weights_are_those_that_count),
+        TEST(a_best_that_is_not_there_is_said),
         TEST(losses_that_are_not_finite_stop_it),
         TEST(signals_save_and_say_how_to_go_on),
         TEST(a_second_signal_ends_it_at_once),

@@ -118,7 +118,7 @@ static void extended_is_uninterrupted(const char *name)
 static void random_runs(void **state)
 {
     (void)state;
-    for (int i = 0; i < 90; i++) {
+    for (int i = 0; i < 60; i++) {
         char name[16];
         draw_state = (uint64_t)i;
         snprintf(name, sizeof name, "%d", i);

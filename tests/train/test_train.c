@@ -204,6 +204,101 @@ static void patience_and_the_best(void **state)
     job_close(j);
 }
 
+/* So large a rate makes the loss worse at some time. */
+static lks_train_opts opts_of_the_best(job *j, const char *path)
+{
+    lks_train_opts opts = job_opts(j, path);
+    opts.schedule = (lks_schedule){.kind = LKS_CONSTANT, .lr = 1.0};
+    opts.epochs = 12;
+    opts.patience = 2;
+    opts.save_epochs = -1;
+    opts.keep = 1;
+    opts.resume = path != NULL;
+    return opts;
+}
+
+/* With a folder and without, stopped early or not, when it ends and when it is asked again: the
+ * model is that of the best, and the run's hash that of the last step. */
+static void the_best_is_restored(void **state)
+{
+    (void)state;
+    lks_run last, run;
+    job *j = job_open(&NET, 1);
+    lks_train_opts opts = opts_of_the_best(j, NULL);
+    opts.keep_last = true;
+    LKT_OK(lks_train(j->net.context, &opts, &last));
+    const int64_t best = last.best_step;
+    assert_true(best > 0 && best < last.progress.step && last.epochs < 12);
+    assert_int_equal(tiny_hash(&j->net), last.hash);
+    assert_int_equal(lks_model_progress(j->net.model).step, last.progress.step);
+    job_close(j);
+    j = job_open(&NET, 1);
+    opts = opts_of_the_best(j, NULL);
+    opts.steps = best;
+    opts.patience = 0;
+    LKT_OK(lks_train(j->net.context, &opts, NULL));
+    const tiny_state expected = tiny_read(&j->net);
+    job_close(j);
+
+    for (int way = 0; way < 5; way++) { /* in memory, in memory, a folder, again, longer */
+        tiny_opts net = NET;
+        net.workers = 1 + way % 4;
+        j = job_open(&net, 1);
+        opts = opts_of_the_best(j, way < 2 ? NULL : folder);
+        if (way == 1) opts.patience = 100; /* ends by its epochs */
+        if (way == 1) opts.epochs = last.epochs;
+        if (way == 4) opts.epochs = 20;
+        LKT_OK(lks_train(j->net.context, &opts, &run));
+        const tiny_state found = tiny_read(&j->net);
+        tiny_assert_same(&expected, &found);
+        job_assert_same(&last, &run);
+        assert_int_equal(run.hash, last.hash);
+        lks_run_clear(&run);
+        job_close(j);
+    }
+    assert_true(there(best) && newest() == last.progress.step);
+    lks_run_clear(&last);
+}
+
+/* One that was stopped from outside is not restored: it is not at its end. Nor is one whose best has
+ * no checkpoint; and a checkpoint that is damaged is said. */
+static void what_is_not_restored(void **state)
+{
+    (void)state;
+    lks_run run;
+    job *j = job_open(&NET, 1);
+    lks_train_opts opts = opts_of_the_best(j, folder);
+    LKT_OK(lks_train(j->net.context, &opts, &run));
+    const int64_t best = run.best_step, end = run.progress.step;
+    const uint64_t hash = run.hash;
+    lks_run_clear(&run);
+    job_close(j);
+
+    char path[4300];
+    snprintf(path, sizeof path, "%s-stopped", folder);
+    j = job_open(&NET, 1);
+    opts = opts_of_the_best(j, path);
+    j->stop_step = best + 3;
+    LKT_FAILS(LKS_E_STOPPED, "", lks_train(j->net.context, &opts, &run));
+    assert_int_equal(lks_model_progress(j->net.model).step, best + 3);
+    assert_int_equal(run.hash, tiny_hash(&j->net));
+    lks_run_clear(&run);
+    job_close(j);
+
+    snprintf(path, sizeof path, "%s/step-%08" PRId64 ".safetensors", folder, best);
+    assert_int_equal(truncate(path, 64), 0);
+    j = job_open(&NET, 1);
+    opts = opts_of_the_best(j, folder);
+    LKT_FAILS(LKS_E_FORMAT, "is damaged", lks_train(j->net.context, &opts, NULL));
+    snprintf(path, sizeof path, "%s/step-%08" PRId64 ".json", folder, best);
+    assert_int_equal(unlink(path), 0);
+    LKT_OK(lks_train(j->net.context, &opts, &run));
+    assert_int_equal(lks_model_progress(j->net.model).step, end);
+    assert_int_equal(tiny_hash(&j->net), hash);
+    lks_run_clear(&run);
+    job_close(j);
+}
+
 static void rare_evaluations_and_saves(void **state)
 {
     (void)state;
@@ -435,6 +530,7 @@ int main(void)
         TEST(resumed_is_uninterrupted), TEST(finished_runs_return_and_extend),
         TEST(goes_on_in_memory),        TEST(rates_follow_the_schedule),
         TEST(patience_and_the_best),    TEST(rare_evaluations_and_saves),
+        TEST(the_best_is_restored),     TEST(what_is_not_restored),
         TEST(epochs_are_saved),         TEST(validation_may_be_nan),
         TEST(bad_samples_stop_the_run), TEST(bad_parameters_are_not_saved),
         TEST(other_runs_are_refused),   TEST(full_disk_keeps_the_last),
