@@ -76,7 +76,9 @@ typedef struct lki_needs {
     size_t packed_bytes;    /* what prepare writes, one for the process */
     size_t saved_bytes;     /* per sample, kept from forward for backward */
     size_t replica_bytes;   /* per replica, kept from forward for backward */
-    char algorithm[40];     /* for people */
+    size_t sums_bytes;  /* of a worker, kept from a replica's first piece to its last in backward:
+                                 sums over samples that are not complete */
+    char algorithm[40]; /* for people */
 } lki_needs;
 
 /* A kernel's plan; each kernel embeds it first. The model allocates kernel->plan_bytes of zeroed
@@ -93,12 +95,15 @@ typedef struct lki_plan {
 } lki_plan;
 
 /* The working set of a call: one piece of one replica. Pointers are at the piece's first sample,
- * aligned to the element at least; packed, replica, stats and workspace are aligned to 64 bytes, and
- * saved where saved_bytes is a multiple of 64. Pointers that make no sense for a kernel are NULL.
+ * aligned to the element at least; packed, replica, sums, stats and workspace are aligned to 64 bytes,
+ * and saved where saved_bytes is a multiple of 64. Pointers that make no sense for a kernel are NULL.
  * Class targets are below the number of classes: the model has checked the batch. */
 typedef struct lki_args {
     int64_t count;    /* samples */
     int64_t position; /* of the first sample in the global batch */
+    int64_t
+        sample; /* number of the first sample in its replica (JOINT: of several, in the first) */
+    bool last;  /* no piece of the replica follows */
     uint64_t step;
     bool training;
     const void *in[LKI_MAX_IN];
@@ -114,6 +119,7 @@ typedef struct lki_args {
     const void *packed;
     void *saved;
     void *replica;
+    void *sums; /* in backward; undefined at the replica's first piece */
     void *workspace;
 } lki_args;
 

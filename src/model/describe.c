@@ -212,6 +212,8 @@ static const char *place_name(lki_place place)
         return "slice";
     case LKI_AT_REPLICA:
         return "replica";
+    case LKI_AT_SUMS:
+        return "sums";
     }
     return "";
 }

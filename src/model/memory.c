@@ -42,12 +42,14 @@ static void make_values(lki_program *program)
             program->gradient[index] = add_value(program, LKI_AT_GROUP, bytes, name, "d_out");
         stage->out = program->activation[index];
         stage->d_out = program->gradient[index];
-        stage->saved = stage->replica = LKI_NO_VALUE;
+        stage->saved = stage->replica = stage->sums = LKI_NO_VALUE;
         if (needs->saved_bytes > 0)
             stage->saved = add_value(program, LKI_AT_GROUP, needs->saved_bytes, name, "saved");
         if (needs->replica_bytes > 0)
             stage->replica = add_value(program, LKI_AT_REPLICA, needs->replica_bytes, name,
                                        "replica");
+        if (stage->backward && needs->sums_bytes > 0)
+            stage->sums = add_value(program, LKI_AT_SUMS, needs->sums_bytes, name, "sums");
         for (int i = 0; i < LKI_MAX_IN; i++) {
             const lki_node *in = i < stage->head->in_count ? stage->head->in[i]->node : NULL;
             stage->in[i] = in != NULL ? program->activation[in->index] : LKI_NO_VALUE;
@@ -74,6 +76,7 @@ static void set_times(lki_program *program)
         touch(program, stage->out, s);
         if (reads & LKI_READS_OUT) touch(program, stage->out, back);
         touch(program, stage->d_out, back);
+        touch(program, stage->sums, back);
         touch(program, stage->saved, s);
         touch(program, stage->replica, s);
         if (stage->backward) touch(program, stage->saved, back);
@@ -121,13 +124,23 @@ typedef struct loop {
     int64_t slice;   /* 0: no slice segment */
 } loop;
 
+static int stage_of(const lki_program *program, int tick)
+{
+    return tick < program->stages ? tick : 2 * program->stages - 1 - tick;
+}
+
+static const lki_segment *segment_of(const lki_program *program, int tick)
+{
+    return &program->segment[program->stage[stage_of(program, tick)].segment];
+}
+
 static loop loop_of(const lki_program *program, int tick)
 {
     const int n = program->stages;
     const bool forward = tick < n;
-    const int s = forward ? tick : 2 * n - 1 - tick;
+    const int s = stage_of(program, tick);
     const int head = lki_program_head(program);
-    const lki_segment *segment = &program->segment[program->stage[s].segment];
+    const lki_segment *segment = segment_of(program, tick);
     int first = segment->first, last = first + segment->count - 1;
     if (head < program->segments && program->stage[s].segment < head) {
         first = 0;
@@ -144,11 +157,9 @@ static loop loop_of(const lki_program *program, int tick)
 static bool within_slices(const lki_program *program, const lki_value *value)
 {
     const int n = program->stages;
-    const int a = value->first < n ? value->first : 2 * n - 1 - value->first;
-    const int b = value->last < n ? value->last : 2 * n - 1 - value->last;
-    return (value->first < n) == (value->last < n) &&
-           program->stage[a].segment == program->stage[b].segment &&
-           program->segment[program->stage[a].segment].slice != 0;
+    const lki_segment *segment = segment_of(program, value->first);
+    return (value->first < n) == (value->last < n) && segment == segment_of(program, value->last) &&
+           segment->slice != 0;
 }
 
 static void widen(const lki_program *program, lki_value *value)
@@ -173,6 +184,11 @@ static void set_places(lki_program *program)
         } else if (value->place == LKI_AT_REPLICA) {
             value->room = lki_align(value->bytes) * (size_t)program->group;
             widen(program, value);
+        } else if (value->place == LKI_AT_SUMS) {
+            const lki_segment *segment = segment_of(program, value->first);
+            value->room = lki_align(value->bytes);
+            value->first = 2 * program->stages - segment->first - segment->count;
+            value->last = 2 * program->stages - 1 - segment->first;
         } else if (value->place == LKI_AT_GROUP) {
             if (v != output && v != loss && within_slices(program, value)) {
                 value->place = LKI_AT_SLICE;
@@ -189,7 +205,7 @@ static void set_places(lki_program *program)
 static bool is_local(const lki_value *value)
 {
     return value->place == LKI_AT_GROUP || value->place == LKI_AT_SLICE ||
-           value->place == LKI_AT_REPLICA;
+           value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS;
 }
 
 /* The lowest offset at which `value` overlaps no placed value that is alive at the same time. */
@@ -234,14 +250,14 @@ static void place_locals(lki_program *program, bool *placed)
 lks_status lki_program_place_values(lki_program *program)
 {
     const size_t nodes = (size_t)program->graph->count;
-    /* At most: out and gradient of a node, saved and replica of a stage. */
+    /* At most: out and gradient of a node; saved, replica and sums of a stage. */
     void *memory;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 4 * nodes * sizeof(lki_value), "values"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 5 * nodes * sizeof(lki_value), "values"));
     program->value = memory;
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * nodes * sizeof(int), "values of nodes"));
     program->activation = memory;
     program->gradient = program->activation + nodes;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 4 * nodes * sizeof(bool), "placed values"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 5 * nodes * sizeof(bool), "placed values"));
 
     make_values(program);
     set_times(program);

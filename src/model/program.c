@@ -61,6 +61,7 @@ typedef struct piece {
     int64_t begin;   /* of the replica, in the batch */
     int64_t offset;  /* in the replica's share */
     int64_t count;
+    bool last; /* of its replica */
 } piece;
 
 static char *address(const lki_program *program, const lki_pass *pass, const lki_local *local,
@@ -83,6 +84,7 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
         return local->memory + value->offset +
                lki_align(value->bytes) * (size_t)(at->replica - at->group->first);
     case LKI_AT_SLICE:
+    case LKI_AT_SUMS:
         break;
     }
     return local->memory + value->offset;
@@ -93,11 +95,14 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
 {
     *args = (lki_args){.count = at->count,
                        .position = at->begin + at->offset,
+                       .sample = at->offset,
+                       .last = at->last,
                        .step = pass->step,
                        .training = pass->training,
                        .out = address(program, pass, local, stage->out, at),
                        .saved = address(program, pass, local, stage->saved, at),
                        .replica = address(program, pass, local, stage->replica, at),
+                       .sums = address(program, pass, local, stage->sums, at),
                        .packed = program->packed + stage->packed_offset,
                        .buffer = stage->buffer,
                        .workspace = local->memory + program->local_bytes};
@@ -156,6 +161,7 @@ static lks_status run_forward(const lki_program *program, const lki_pass *pass,
 {
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
+        at.last = at.offset + at.count == count;
         for (int s = 0; s < segment->count; s++)
             LKI_TRY(forward(program, pass, local, &program->stage[segment->first + s], &at));
     }
@@ -168,6 +174,7 @@ static lks_status run_backward(const lki_program *program, const lki_pass *pass,
 {
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
+        at.last = at.offset + at.count == count;
         for (int s = segment->count - 1; s >= 0; s--)
             LKI_TRY(backward(program, pass, local, &program->stage[segment->first + s], &at));
     }

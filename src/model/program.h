@@ -37,6 +37,7 @@
  *   GROUP        a worker's memory, [sample of the group]; planned by liveness, as all that follow
  *   SLICE        a worker's memory, [sample of the piece]; lives inside one segment
  *   REPLICA      a worker's memory, one for each replica of the group
+ *   SUMS         a worker's memory, one, for all pieces of a replica in one segment's backward
  */
 typedef enum lki_place {
     LKI_AT_BATCH_X,
@@ -45,12 +46,13 @@ typedef enum lki_place {
     LKI_AT_GROUP,
     LKI_AT_SLICE,
     LKI_AT_REPLICA,
+    LKI_AT_SUMS,
 } lki_place;
 
 typedef struct lki_value {
     lki_place place;
     const char *node, *role; /* for the memory map: "conv1", "out" */
-    size_t bytes;            /* of one sample; REPLICA: of one replica */
+    size_t bytes;            /* of one sample; REPLICA, SUMS: of one replica */
     size_t room;             /* bytes taken in its arena */
     size_t offset;
     int first, last; /* the ticks between which it must not be overwritten */
@@ -67,7 +69,7 @@ typedef struct lki_stage {
     int in[LKI_MAX_IN]; /* values */
     int d_in[LKI_MAX_IN];
     unsigned add_in;
-    int out, d_out, saved, replica;
+    int out, d_out, saved, replica, sums;
     bool backward;     /* takes part in backward */
     bool by_rows;      /* gradients of its parameters are formed by rows */
     bool needs_target; /* left out of predictions */

@@ -125,6 +125,7 @@ static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
     LKI_TRY(lki_trial_memory(t, &out->packed, needs->packed_bytes));
     LKI_TRY(lki_trial_memory(t, &out->saved, needs->saved_bytes * (size_t)t->count));
     LKI_TRY(lki_trial_memory(t, &out->replica, needs->replica_bytes));
+    LKI_TRY(lki_trial_memory(t, &out->sums, needs->sums_bytes));
     return lki_trial_memory(t, &out->workspace, needs->workspace_bytes);
 }
 
@@ -191,6 +192,8 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
     lki_args args = {
         .count = count,
         .position = t->position + first,
+        .sample = first,
+        .last = first + count == t->count,
         .step = t->step,
         .training = t->training,
         .out = (void *)at(tensors->out, &tail->out, first),
@@ -202,6 +205,7 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
         .packed = stage->packed,
         .saved = (uint8_t *)stage->saved + saved,
         .replica = stage->replica,
+        .sums = stage->sums,
         .workspace = stage->workspace,
     };
     for (int i = 0; i < head->in_count; i++) {
@@ -236,6 +240,7 @@ lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
                               const lki_trial_tensors *tensors, bool strict)
 {
     const lki_needs *needs = &stage->plan->needs;
+    if (strict) memset(stage->sums, SPOILT, needs->sums_bytes);
     for (int64_t first = 0, n; first < t->count; first += n) {
         n = piece(stage->plan, t->count - first);
         lki_args args = arguments(t, stage, tensors, first, n);

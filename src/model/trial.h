@@ -73,7 +73,7 @@ const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size);
 /* A planned and prepared kernel with what it needs; from the trial's memory. */
 typedef struct lki_trial_stage {
     lki_plan *plan;
-    void *packed, *saved, *replica;
+    void *packed, *saved, *replica, *sums;
     void *workspace;
 } lki_trial_stage;
 /* Close it also after a failure. */

@@ -8,7 +8,7 @@
 static bool is_local(const lki_value *value)
 {
     return value->room > 0 && (value->place == LKI_AT_GROUP || value->place == LKI_AT_SLICE ||
-                               value->place == LKI_AT_REPLICA);
+                               value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS);
 }
 
 static void check_plan(const lki_program *program)
@@ -93,6 +93,42 @@ static void lifetimes_cover_the_head_of_a_group(void **state)
     lks_context_destroy(context);
 }
 
+/* A kernel's unfinished sums over a replica's samples survive all pieces of their segment. */
+static void lifetimes_of_sums_cover_backward_of_their_segment(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int by_replica = 0; by_replica < 2; by_replica++) {
+            lks_context *context;
+            lks_graph *graph;
+            lks_model *model;
+            LKT_OK(lks_context_create(&context,
+                                      &(lks_context_opts){.device = lkt_backends()[b]->name}));
+            LKT_OK(lks_graph_create(&graph, context));
+            LKT_OK(lks_model_compile(&model, graph,
+                                     &(lks_model_opts){.loss = lkt_net_conv(graph),
+                                                       .global_batch = 96,
+                                                       .workers = 1,
+                                                       .by_replica = by_replica != 0}));
+            const lki_program *program = &model->program;
+            for (int s = 0; s < program->stages; s++) {
+                const lki_stage *stage = &program->stage[s];
+                const lki_segment *segment = &program->segment[stage->segment];
+                assert_int_equal(stage->sums != LKI_NO_VALUE,
+                                 stage->backward && stage->plan->needs.sums_bytes > 0);
+                if (stage->sums == LKI_NO_VALUE) continue;
+                const lki_value *sums = &program->value[stage->sums];
+                const int end = 2 * program->stages - 1;
+                assert_int_equal(sums->first, end - (segment->first + segment->count - 1));
+                assert_int_equal(sums->last, end - segment->first);
+                assert_true(sums->room >= stage->plan->needs.sums_bytes);
+            }
+            lks_model_destroy(model);
+            lks_graph_destroy(graph);
+            lks_context_destroy(context);
+        }
+}
+
 /* What a stage of a slice segment shares with another segment must survive every slice: its
  * lifetime covers its segment. */
 static void lifetimes_cover_slice_segments(void **state)
@@ -129,6 +165,7 @@ int main(void)
         cmocka_unit_test(values_that_live_together_do_not_overlap),
         cmocka_unit_test(lifetimes_cover_slice_segments),
         cmocka_unit_test(lifetimes_cover_the_head_of_a_group),
+        cmocka_unit_test(lifetimes_of_sums_cover_backward_of_their_segment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

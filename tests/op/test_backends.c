@@ -185,6 +185,7 @@ static void a_tensor_may_be_both_inputs(void **state)
         float *out = lkt_case_memory(&c, 2 * N * sizeof *out);
         float *d = lkt_case_memory(&c, N * sizeof *d);
         const lki_args args = {.count = 1,
+                               .last = true,
                                .training = true,
                                .in = {c.in[0], c.in[0]},
                                .out = out,
@@ -194,6 +195,7 @@ static void a_tensor_may_be_both_inputs(void **state)
                                .packed = stage.packed,
                                .saved = stage.saved,
                                .replica = stage.replica,
+                               .sums = stage.sums,
                                .workspace = stage.workspace};
         LKT_OK(kernel->forward(stage.plan, &args));
         LKT_OK(kernel->backward(stage.plan, &args));
