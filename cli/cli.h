@@ -41,6 +41,9 @@ typedef enum cli_local {
     LOCAL_COUNT,
     LOCAL_BEST,
     LOCAL_LAST,
+    LOCAL_FORMAT,
+    LOCAL_PROBABILITIES,
+    LOCAL_OUTPUTS,
     LOCAL_MEMORY,
     LOCAL_OUT,
     LOCAL_MIRROR, /* may be repeated */

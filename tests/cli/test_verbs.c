@@ -1,6 +1,8 @@
 /* eval, predict, info, data, verify, compare; the real data where it is at hand. */
 #include "cli/program.h"
 
+#include <math.h>
+
 static int count_lines(const char *text)
 {
     int lines = 0;
@@ -47,6 +49,56 @@ static void predictions_agree_with_the_evaluation(void **state)
     expect_out("{\"sample\": 0, \"class\": ");
     run("predict c.yaml --out nowhere");
     expect(3, "there is no checkpoint in nowhere; train with --out first");
+}
+
+/* All probabilities and raw outputs, in all formats: the same numbers, and softmax between them. */
+static void predictions_tell_all_they_know(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --save-model");
+    run("predict c.yaml --init mlp.safetensors --format csv --count 3");
+    expect_ok();
+    assert_int_equal(strncmp(last.out, "sample,class,probability,label\n0,", 33), 0);
+    run("predict c.yaml --init mlp.safetensors --format csv --probabilities --outputs");
+    expect_ok();
+    const char *head = "sample,class,probability,label,p0,p1,p2,p3,p4,p5,p6,p7,p8,p9,"
+                       "y0,y1,y2,y3,y4,y5,y6,y7,y8,y9\n";
+    assert_int_equal(strncmp(last.out, head, strlen(head)), 0);
+    int rows = 0;
+    double first[20];
+    for (char *at = last.out + strlen(head); *at != '\0'; at++, rows++) {
+        double value[24], sum = 0;
+        for (int i = 0; i < 24; i++, at += i < 24) value[i] = strtod(at, &at);
+        assert_int_equal(*at, '\n');
+        for (int i = 0; i < 10; i++) sum += value[4 + i];
+        assert_true(sum > 1 - 1e-6 && sum < 1 + 1e-6);
+        const int class = (int)value[1];
+        for (int i = 0; i < 10; i++) {
+            /* p_i / p_class = exp(y_i - y_class), both rounded to float once */
+            const double ratio = value[4 + i] / value[4 + class];
+            const double expected = exp(value[14 + i] - value[14 + class]);
+            assert_true(ratio <= 1 && fabs(ratio - expected) <= 1e-6 * expected);
+        }
+        assert_true(fabs(value[2] - value[4 + class]) < 1e-6);
+        if (rows == 0) memcpy(first, value + 4, sizeof first);
+    }
+    assert_int_equal(rows, 100);
+
+    run("predict c.yaml --init mlp.safetensors --format json --count 1 --probabilities --outputs");
+    expect_ok();
+    char *at = strstr(last.out, "\"probabilities\": [");
+    assert_non_null(at);
+    at = strchr(at, '[') + 1;
+    for (int i = 0; i < 10; i++, at++) assert_true(strtod(at, &at) == first[i]);
+    at = strstr(at, "\"outputs\": [");
+    assert_non_null(at);
+    at = strchr(at, '[') + 1;
+    for (int i = 0; i < 10; i++, at++) assert_true(strtod(at, &at) == first[10 + i]);
+    run("predict c.yaml --init mlp.safetensors --outputs --count 1");
+    expect_out("sample\tclass\tprobability\tlabel\ty0\ty1\t");
+    run("predict c.yaml --init mlp.safetensors --format xml");
+    expect(2, "--format is 'xml', expected text, csv or json");
 }
 
 static void written_digits_are_the_embedded_ones(void **state)
@@ -311,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(predictions_agree_with_the_evaluation),
+        TEST(predictions_tell_all_they_know),
         TEST(written_digits_are_the_embedded_ones),
         TEST(missing_data_says_what_gets_it),
         TEST(info_describes),
