@@ -1,0 +1,24 @@
+/*
+ * Operations in double from their formulas, for the errors of backends: values without the rounding
+ * to f32 that ref's results have. Plain loops over whole tensors, and no code of the library.
+ */
+#ifndef LKT_EXACT_H
+#define LKT_EXACT_H
+
+#include "support/ops.h"
+
+/* From the case's memory; NULL where there is none. */
+typedef struct lkt_exact {
+    double *out;
+    double *d_in[LKI_MAX_IN];
+    double *d_param[LKI_MAX_PARAM];
+} lkt_exact;
+
+/* The case's one node in training. Dropout takes its mask from `out`, what a backend computed. */
+void lkt_exact_make(lkt_case *c, const float *out, lkt_exact *result);
+
+/* conv2d, dense and the averages are sums of products: the sums of the squares of their terms. The
+ * bias counts as a term. */
+void lkt_exact_squares(lkt_case *c, lkt_exact *result);
+
+#endif
