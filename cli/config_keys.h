@@ -65,7 +65,8 @@
       "cpu or ref; null: the fastest that was built in")                                           \
     X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL,                    \
       "steps between links of the hash chain")                                                     \
-    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL, "one step, to see that it runs")  \
+    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL,                                   \
+      "one step and a test, to see that it runs; nothing is written")                              \
     X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, NULL,                                          \
       "decay of a moving average of the parameters, such as 0.999; null: none is kept")            \
     X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", NULL,                          \

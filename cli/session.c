@@ -86,13 +86,18 @@ static lks_status settle_info(cli_session *s)
     return settle_classes(s);
 }
 
-lks_status session_open(cli_session *out, cli_config *config, int data)
+lks_status session_begin(cli_session *out, cli_config *config)
 {
     const lks_context_opts opts = {.device = config_text(config, KEY_TRAIN_DEVICE),
                                    .seed = (uint64_t)config_int(config, KEY_TRAIN_SEED),
                                    .log = log_line};
     *out = (cli_session){.config = config};
-    lks_status status = lks_context_create(&out->context, &opts);
+    return lks_context_create(&out->context, &opts);
+}
+
+lks_status session_open(cli_session *out, cli_config *config, int data)
+{
+    lks_status status = out->context != NULL ? LKS_OK : session_begin(out, config);
     if (status == LKS_OK && (data & SESSION_TRAIN) != 0) {
         status = dataset_open(&out->whole[0], config, out->context, false);
         if (status == LKS_OK)

@@ -25,7 +25,11 @@ typedef struct cli_session {
     lks_model *model;
 } cli_session;
 
-/* Opens context and data. Close it also after a failure. */
+/* The context alone, for what has to be done before the data is opened. Close it also after a
+ * failure. */
+LKS_MUSTUSE lks_status session_begin(cli_session *out, cli_config *config);
+/* Opens context, where there is none yet, and data; `out` is zeroed or begun. Close it also after a
+ * failure. */
 LKS_MUSTUSE lks_status session_open(cli_session *out, cli_config *config, int data);
 /* The same with the test data, or the training data where there is no test split; or without data
  * where it is not there, but its shape is known. */

@@ -18,6 +18,7 @@ typedef struct training {
     cli_config *config;
     cli_session session;
     cli_report report;
+    lks_folder_lock *lock;
     lks_loader *train, *valid, *test;
     lks_train_opts opts;
     lks_run run;
@@ -63,13 +64,19 @@ static void on_resume(void *user, const lks_run *run)
                   run->fingerprint, lks_context_fingerprint(t->session.context));
 }
 
-/* Without --resume a folder that is in use is left alone. */
-static lks_status check_folder(const cli_config *config)
+/* The folder is this run's from here on; a dry run, which saves nothing, only looks at it. Without
+ * --resume one with checkpoints of an earlier run is left alone. */
+static lks_status take_folder(training *t)
 {
+    const cli_config *config = t->config;
     const char *folder = config_text(config, KEY_CHECKPOINT_PATH);
     int64_t newest = -1;
-    if (folder == NULL || config_bool(config, KEY_CHECKPOINT_RESUME)) return LKS_OK;
-    const lks_status status = lks_checkpoint_find(folder, &newest);
+    lks_status status = LKS_OK;
+    if (folder == NULL) return LKS_OK;
+    if (!config_bool(config, KEY_TRAIN_DRY_RUN))
+        status = lks_checkpoint_lock(&t->lock, t->session.context, folder);
+    if (status != LKS_OK || config_bool(config, KEY_CHECKPOINT_RESUME)) return status;
+    status = lks_checkpoint_find(folder, &newest);
     if (status != LKS_OK || newest < 0) return status;
     return config_fail(config, KEY_CHECKPOINT_PATH,
                        "is %.200s, which has checkpoints up to step %" PRId64
@@ -176,13 +183,14 @@ static lks_status fill_opts(training *t, char **config_text_out)
                         ? (int)config_int(config, KEY_VALIDATION_PATIENCE)
                         : 0,
         .keep_last = !config_bool(config, KEY_VALIDATION_RESTORE_BEST),
-        .folder = config_text(config, KEY_CHECKPOINT_PATH),
+        .folder = dry_run ? NULL : config_text(config, KEY_CHECKPOINT_PATH),
+        .lock = t->lock,
         .save_steps = config_has(config, KEY_CHECKPOINT_EVERY_STEPS)
                           ? config_int(config, KEY_CHECKPOINT_EVERY_STEPS)
                           : 0,
         .save_epochs = every > 0 ? every : -1,
         .keep = (int)config_int(config, KEY_CHECKPOINT_KEEP),
-        .resume = config_bool(config, KEY_CHECKPOINT_RESUME),
+        .resume = !dry_run && config_bool(config, KEY_CHECKPOINT_RESUME),
         .config = *config_text_out,
         .events = {on_step, on_epoch, on_resume, NULL, t},
     };
@@ -282,14 +290,15 @@ static void say_end(const training *t)
 /* After the last step, by its end or by a signal. */
 static lks_status finish(training *t)
 {
+    const bool dry_run = config_bool(t->config, KEY_TRAIN_DRY_RUN);
     lks_status status = LKS_OK;
     say_end(t);
-    if (config_bool(t->config, KEY_MODEL_SAVE)) {
+    if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE)) {
         char file[300];
         snprintf(file, sizeof file, "%.250s.safetensors", config_text(t->config, KEY_MODEL_NAME));
         status = lks_weights_save(t->session.model, file);
     }
-    if (status == LKS_OK && config_has(t->config, KEY_LOG_RECORD)) {
+    if (status == LKS_OK && !dry_run && config_has(t->config, KEY_LOG_RECORD)) {
         json_t *record = record_json(t);
         status = text_write_json(config_text(t->config, KEY_LOG_RECORD), record);
         json_decref(record);
@@ -302,7 +311,8 @@ static lks_status finish(training *t)
 static lks_status run_training(training *t, int *code)
 {
     char *config = NULL;
-    lks_status status = check_folder(t->config);
+    lks_status status = session_begin(&t->session, t->config);
+    if (status == LKS_OK) status = take_folder(t);
     if (status == LKS_OK) status = check_places(t);
     if (status == LKS_OK)
         status = session_open(&t->session, t->config, SESSION_TRAIN | SESSION_TEST);
@@ -339,6 +349,7 @@ lks_status verb_train(const cli_args *cli, int *code)
     lks_loader_destroy(t.train);
     lks_loader_destroy(t.valid);
     lks_loader_destroy(t.test);
+    lks_checkpoint_unlock(t.lock);
     session_close(&t.session);
     config_destroy(t.config);
     json_decref(t.links);

@@ -84,9 +84,16 @@ LKS_API void lks_run_clear(lks_run *run);
 LKS_API LKS_MUSTUSE lks_status lks_checkpoint_save(lks_model *model, const lks_run *run,
                                                    const char *folder, int keep);
 
-/* Makes the folder with its parents, and sees that files can be written there: lks_train() does so
- * before its first step, and your own loop may. */
-LKS_API LKS_MUSTUSE lks_status lks_checkpoint_prepare(const char *folder);
+/*
+ * Makes the folder with its parents, sees that files can be written there, and locks it: one
+ * training at a time writes to it. LKS_E_IO with the process and the host of the one that does. The
+ * lock ends with its process, however that ends. A file system without locks gets a line in the log
+ * (of `context`, which may be NULL), and no lock. lks_train() takes it; your own loop may.
+ */
+typedef struct lks_folder_lock lks_folder_lock;
+LKS_API LKS_MUSTUSE lks_status lks_checkpoint_lock(lks_folder_lock **out, lks_context *context,
+                                                   const char *folder);
+LKS_API void lks_checkpoint_unlock(lks_folder_lock *lock); /* NULL is fine */
 
 /* The newest checkpoint in a folder: its step, or -1 when there is none. Unfinished files of a
  * save that was cut off are not looked at. */

@@ -52,9 +52,10 @@ typedef struct lks_train_opts {
                               far; -1: neither. The end of a run is saved in any case */
     int keep;            /* newest checkpoints to keep, default 2; the best stays too */
     bool resume;         /* continue from the newest in the folder, if there is one. Without it a
-                              folder that has later checkpoints than the model is LKS_E_STATE */
-    const char *config;  /* stored in checkpoints */
-    uint64_t data_hash;  /* stored, and compared when resuming; 0: not known */
+                              folder that has later checkpoints than the model is LKS_E_MISMATCH */
+    const lks_folder_lock *lock; /* of the folder, where you hold it; default: taken meanwhile */
+    const char *config;          /* stored in checkpoints */
+    uint64_t data_hash;          /* stored, and compared when resuming; 0: not known */
 
     lks_train_events events;
 } lks_train_opts;

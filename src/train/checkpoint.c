@@ -252,11 +252,6 @@ static lks_status check_run(const lks_model *model, const lks_run *run, int keep
     return LKS_OK;
 }
 
-lks_status lks_checkpoint_prepare(const char *folder)
-{
-    return lki_folder_make(folder);
-}
-
 lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char *folder, int keep)
 {
     lks_context *context = lks_model_context(model);

@@ -240,14 +240,11 @@ static lks_status start(loop *l)
     const int64_t at = lks_model_progress(l->opts.model).step;
     int64_t newest = -1;
     *l->run = (lks_run){.best_loss = (double)NAN, .best_step = -1};
-    if (l->opts.folder) {
-        TRY(lks_checkpoint_prepare(l->opts.folder)); /* not when the first one is due */
-        TRY(lks_checkpoint_find(l->opts.folder, &newest));
-    }
+    if (l->opts.folder) TRY(lks_checkpoint_find(l->opts.folder, &newest));
     if (l->opts.resume && newest >= 0) {
         TRY(resume_from(l, newest));
     } else if (newest > at) {
-        return lks_fail(LKS_E_STATE,
+        return lks_fail(LKS_E_MISMATCH,
                         "folder '%s' has checkpoints of an earlier run, up to step %lld; resume "
                         "it, or give another folder",
                         l->opts.folder, (long long)newest);
@@ -422,13 +419,16 @@ static lks_status run_loop(loop *l)
 lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *run)
 {
     lks_run own;
+    lks_folder_lock *lock = NULL;
     loop l = {.context = context, .opts = *opts, .run = run ? run : &own};
     *l.run = (lks_run){0};
     TRY(check_opts(opts));
     fill_defaults(&l);
+    if (opts->folder && !opts->lock) TRY(lks_checkpoint_lock(&lock, context, opts->folder));
     lks_status status = start(&l);
     if (status == LKS_OK) status = run_loop(&l);
     free(l.best);
+    lks_checkpoint_unlock(lock);
     if (!run) lks_run_clear(&own);
     return status;
 }

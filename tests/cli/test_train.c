@@ -1,8 +1,7 @@
 /* lockstep train: lines, formats, records, resuming, signals. */
-#include "cli/program.h"
+#include "cli/background.h"
 
 #include <signal.h>
-#include <time.h>
 
 #include <jansson.h>
 
@@ -394,44 +393,6 @@ static void losses_that_are_not_finite_stop_it(void **state)
     write_text("c.yaml", tiny);
     run("train c.yaml --lr 1e30");
     expect(6, "step");
-}
-
-/* Waits until a file of the folder has this text. */
-static void wait_for(const char *name, const char *text)
-{
-    static char found[OUTPUT_SIZE];
-    for (int i = 0; i < 600; i++) {
-        if (there(name)) {
-            read_text(found, name);
-            if (strstr(found, text) != NULL) return;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    }
-    fail_msg("%s does not get \"%s\":\n%s", name, text, found);
-}
-
-/* Starts a training in the background, its output in out.txt and err.txt. */
-static pid_t start(const char *arguments)
-{
-    char command[8192];
-    snprintf(command, sizeof command, "cd '%s' && exec '%s' %s >out.txt 2>err.txt", folder,
-             program(), arguments);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    return child;
-}
-
-static void finish(pid_t child)
-{
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    last.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-    read_text(last.out, "out.txt");
-    read_text(last.err, "err.txt");
 }
 
 static void signals_save_and_say_how_to_go_on(void **state)

@@ -201,6 +201,7 @@ typedef struct contents {
     int64_t newest; /* checkpoint; -1: none */
     int records, tensors;
     int temporary; /* files that were not finished */
+    bool locked;   /* the folder still has the file of its lock */
 } contents;
 
 /* The record has everything that the one of the training that was left alone has. */
@@ -233,7 +234,9 @@ static inline contents check_checkpoints(const char *fault)
         const int64_t step = step_of(name, ".json");
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
         snprintf(path, sizeof path, "run/%s", name);
-        if (name[0] == '.') {
+        if (strcmp(name, ".lockstep.lock") == 0) {
+            found.locked = true;
+        } else if (name[0] == '.') {
             found.temporary++;
         } else if (step >= 0) {
             check_checkpoint(fault, step);
@@ -310,6 +313,7 @@ static inline void check_resumed(const char *fault)
     if (found.newest != STEPS || found.records < 2 || (promised() >= 0 && !tidy))
         BROKEN(fault, "resumed, %d records, %d tensor files and %d temporary files are left",
                found.records, found.tensors, found.temporary);
+    if (found.locked) BROKEN(fault, "resumed, the folder's lock is left");
     if (access(in_attempt("run.json"), F_OK) != 0 ||
         access(in_attempt("mlp.safetensors"), F_OK) != 0)
         BROKEN(fault, "resumed, there is no record or no file of weights");

@@ -16,9 +16,13 @@ static const struct harmless {
     {"close", "attempt"},
     {"close", ".json"}, /* of a checkpoint that has been read */
     {"close", ".safetensors"},
-    {"list", "run"},   /* for old checkpoints and leftovers, which the next save removes */
-    {"list", "."},     /* for leftovers of other writers */
-    {"lock", ""},      /* a file system without locks: leftovers of a kill stay */
+    {"list", "run"}, /* for old checkpoints and leftovers, which the next save removes */
+    {"list", "."},   /* for leftovers of other writers */
+    {"lock", ""}, /* a file system without locks: leftovers of a kill stay; of the folder: said */
+    {"write", ".lockstep.lock"}, /* who has the folder is not said to another training */
+    {"stat", ".lockstep.lock"},  /* it is locked once more */
+    {"close", ".lockstep.lock"},
+    {"close", ".lockstep.lock (deleted)"},
     {"remove", ""},    /* of an old checkpoint: a warning is said, the next save tries again */
     {"folder", "run"}, /* it was there already */
 };

@@ -430,7 +430,7 @@ static void other_runs_are_refused(void **state)
     j = job_open(&NET, 1);
     opts = job_opts(j, folder);
     const tiny_state before = tiny_read(&j->net);
-    LKT_FAILS(LKS_E_STATE, "has checkpoints of an earlier run, up to step 16; resume it",
+    LKT_FAILS(LKS_E_MISMATCH, "has checkpoints of an earlier run, up to step 16; resume it",
               lks_train(j->net.context, &opts, NULL));
     opts.resume = true;
     opts.data_hash = 0x4321;

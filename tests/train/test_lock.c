@@ -1,0 +1,133 @@
+/* The lock of a run's folder: one training at a time, however the one before has ended. */
+#include "train/folder.h"
+#include "train/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *lock_path(void)
+{
+    static char path[4300];
+    snprintf(path, sizeof path, "%s/.lockstep.lock", folder);
+    return path;
+}
+
+/* A second one is refused, by this process too, and told who has it. */
+static void is_had_once(void **state)
+{
+    (void)state;
+    lks_folder_lock *lock, *other = (lks_folder_lock *)state;
+    char host[256] = "", holder[400];
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    snprintf(holder, sizeof holder,
+             "' is in use by another training (process %ld on %s); wait for its end, or give "
+             "another folder",
+             (long)getpid(), host);
+    LKT_FAILS(LKS_E_IO, holder, lks_checkpoint_lock(&other, NULL, folder));
+    assert_null(other);
+    assert_int_equal(truncate(lock_path(), 0), 0); /* it has not signed yet */
+    LKT_FAILS(LKS_E_IO, "in use by another training; wait",
+              lks_checkpoint_lock(&other, NULL, folder));
+    lks_checkpoint_unlock(lock);
+    assert_int_equal(access(lock_path(), F_OK), -1);
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    lks_checkpoint_unlock(lock);
+    lks_checkpoint_unlock(NULL);
+    LKT_FAILS(LKS_E_IO, "cannot make the folder", lks_checkpoint_lock(&lock, NULL, "/proc/x"));
+    assert_null(lock);
+}
+
+static int die_locked(void *user)
+{
+    lks_folder_lock *lock;
+    LKT_CHECK(lks_checkpoint_lock(&lock, NULL, user) == LKS_OK);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void ends_with_its_process(void **state)
+{
+    (void)state;
+    lks_folder_lock *lock;
+    assert_int_equal(lkt_in_child(die_locked, folder), 1000 + SIGKILL);
+    assert_int_equal(access(lock_path(), F_OK), 0);
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    lks_checkpoint_unlock(lock);
+    assert_int_equal(access(lock_path(), F_OK), -1);
+}
+
+static char logged[1024];
+
+static void keep_line(void *user, lks_log_level level, const char *line)
+{
+    (void)user;
+    if (level == LKS_LOG_WARN) snprintf(logged, sizeof logged, "%s", line);
+}
+
+static int lock_without_locks(void *user)
+{
+    (void)user;
+    lks_context *context;
+    lks_folder_lock *lock, *other;
+    if (!lkt_refuse(SYS_flock, ENOLCK)) return 77;
+    LKT_CHECK(lks_context_create(&context, &(lks_context_opts){.log = keep_line}) == LKS_OK);
+    LKT_CHECK(lks_checkpoint_lock(&lock, context, folder) == LKS_OK);
+    LKT_CHECK(strstr(logged, "cannot be locked on its file system (") != NULL);
+    LKT_CHECK(lks_checkpoint_lock(&other, context, folder) == LKS_OK);
+    LKT_CHECK(access(lock_path(), F_OK) != 0);
+    lks_checkpoint_unlock(lock);
+    lks_checkpoint_unlock(other);
+    lks_context_destroy(context);
+    return 0;
+}
+
+/* Some network file systems have none: a warning, and the training goes on. */
+static void may_not_be_had(void **state)
+{
+    (void)state;
+    const int result = lkt_in_child(lock_without_locks, NULL);
+    if (result == 77) skip();
+    assert_int_equal(result, 0);
+}
+
+/* lks_train() takes it, unless its caller has. */
+static void is_taken_by_trainings(void **state)
+{
+    (void)state;
+    lks_folder_lock *lock;
+    job *j = job_open(&(tiny_opts){0}, 1);
+    lks_train_opts opts = job_opts(j, folder);
+    opts.epochs = 0;
+    opts.steps = 2;
+    LKT_OK(lks_checkpoint_lock(&lock, j->net.context, folder));
+    LKT_FAILS(LKS_E_IO, "in use by another training", lks_train(j->net.context, &opts, NULL));
+    assert_int_equal(j->steps, 0);
+    opts.lock = lock;
+    LKT_OK(lks_train(j->net.context, &opts, NULL));
+    assert_int_equal(access(lock_path(), F_OK), 0); /* still the caller's */
+    lks_checkpoint_unlock(lock);
+    opts.lock = NULL;
+    opts.steps = 4;
+    opts.resume = true;
+    LKT_OK(lks_train(j->net.context, &opts, NULL));
+    assert_int_equal(j->steps, 4);
+    assert_int_equal(access(lock_path(), F_OK), -1);
+    job_close(j);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(is_had_once),
+        IN_FOLDER(ends_with_its_process),
+        IN_FOLDER(may_not_be_had),
+        IN_FOLDER(is_taken_by_trainings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
