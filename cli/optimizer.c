@@ -11,8 +11,8 @@ static double or_zero(const cli_config *config, config_key key)
 
 static void read_betas(lks_optim *optim, const cli_config *config)
 {
-    optim->beta1 = (float)config->value[KEY_OPTIMIZER_BETAS].f[0];
-    optim->beta2 = (float)config->value[KEY_OPTIMIZER_BETAS].f[1];
+    optim->beta1 = config->value[KEY_OPTIMIZER_BETAS].f[0];
+    optim->beta2 = config->value[KEY_OPTIMIZER_BETAS].f[1];
 }
 
 static lks_optim optim_of(const cli_config *config)
@@ -25,25 +25,25 @@ static lks_optim optim_of(const cli_config *config)
     } else if (strcmp(name, "adamp") == 0) {
         optim = lks_adamp();
         read_betas(&optim, config);
-        optim.delta = (float)config_float(config, KEY_OPTIMIZER_DELTA);
-        optim.wd_ratio = (float)config_float(config, KEY_OPTIMIZER_WD_RATIO);
+        optim.delta = config_float(config, KEY_OPTIMIZER_DELTA);
+        optim.wd_ratio = config_float(config, KEY_OPTIMIZER_WD_RATIO);
         optim.nesterov = config_bool(config, KEY_OPTIMIZER_NESTEROV);
     } else if (strcmp(name, "adadelta") == 0) {
         optim = lks_adadelta();
-        optim.rho = (float)config_float(config, KEY_OPTIMIZER_RHO);
+        optim.rho = config_float(config, KEY_OPTIMIZER_RHO);
     } else if (strcmp(name, "rmsprop") == 0) {
         optim = lks_rmsprop();
-        optim.alpha = (float)config_float(config, KEY_OPTIMIZER_ALPHA);
+        optim.alpha = config_float(config, KEY_OPTIMIZER_ALPHA);
         optim.centered = config_bool(config, KEY_OPTIMIZER_CENTERED);
-        optim.momentum = (float)config_float(config, KEY_OPTIMIZER_MOMENTUM);
+        optim.momentum = config_float(config, KEY_OPTIMIZER_MOMENTUM);
     } else {
-        optim = lks_sgd((float)config_float(config, KEY_OPTIMIZER_MOMENTUM));
-        optim.dampening = (float)config_float(config, KEY_OPTIMIZER_DAMPENING);
+        optim = lks_sgd(config_float(config, KEY_OPTIMIZER_MOMENTUM));
+        optim.dampening = config_float(config, KEY_OPTIMIZER_DAMPENING);
         optim.nesterov = config_bool(config, KEY_OPTIMIZER_NESTEROV);
     }
     if (config_has(config, KEY_OPTIMIZER_EPS))
-        optim.epsilon = (float)config_float(config, KEY_OPTIMIZER_EPS);
-    optim.weight_decay = (float)config_float(config, KEY_OPTIMIZER_WEIGHT_DECAY);
+        optim.epsilon = config_float(config, KEY_OPTIMIZER_EPS);
+    optim.weight_decay = config_float(config, KEY_OPTIMIZER_WEIGHT_DECAY);
     return optim;
 }
 
@@ -72,8 +72,8 @@ static lks_status read_group(lks_group *out, cli_config *config, const cli_node 
         return lks_fail(LKS_E_INVALID,
                         "%s: a group needs match, a pattern for names such as '*.bias'", where);
     *out = lks_group_of(value[MATCH].s);
-    if (value[WEIGHT_DECAY].set) out->weight_decay = (float)value[WEIGHT_DECAY].f[0];
-    if (value[LR_FACTOR].set) out->lr_factor = (float)value[LR_FACTOR].f[0];
+    if (value[WEIGHT_DECAY].set) out->weight_decay = value[WEIGHT_DECAY].f[0];
+    if (value[LR_FACTOR].set) out->lr_factor = value[LR_FACTOR].f[0];
     return LKS_OK;
 }
 
@@ -95,9 +95,9 @@ lks_status session_update(lks_model_opts *opts, cli_config *config)
     const bool weights = strcmp(config_text(config, KEY_OPTIMIZER_DECAY_OF), "weights") == 0;
     opts->optim = optim_of(config);
     opts->decay_of = weights ? LKS_DECAY_WEIGHTS : LKS_DECAY_ALL;
-    opts->clip_value = (float)or_zero(config, KEY_OPTIMIZER_CLIP_VALUE);
-    opts->clip_norm = (float)or_zero(config, KEY_OPTIMIZER_CLIP_NORM);
-    opts->ema_decay = (float)or_zero(config, KEY_TRAIN_EMA);
+    opts->clip_value = or_zero(config, KEY_OPTIMIZER_CLIP_VALUE);
+    opts->clip_norm = or_zero(config, KEY_OPTIMIZER_CLIP_NORM);
+    opts->ema_decay = or_zero(config, KEY_TRAIN_EMA);
     opts->skip_not_finite = strcmp(config_text(config, KEY_TRAIN_NOT_FINITE), "skip") == 0;
     return read_groups(opts, config);
 }

@@ -32,11 +32,11 @@ typedef struct lks_model_opts {
     lks_decay decay_of;
     const lks_group *groups; /* copied; a pattern that matches no parameter is LKS_E_INVALID */
     int group_count;
-    float clip_value; /* first every element of the mean gradient to [-clip_value, clip_value]; */
-    float clip_norm;  /* then all of them times min(1, clip_norm / (norm + 1e-6)), with the norm of
+    double clip_value; /* first every element of the mean gradient to [-clip_value, clip_value]; */
+    double clip_norm;  /* then all of them times min(1, clip_norm / (norm + 1e-6)), with the norm of
                          all gradients together; default: neither. With one of these two or
                          skip_not_finite, or AdamP, gradients take memory of their own */
-    float ema_decay;  /* keep an average of every parameter: it starts as the parameter after the
+    double ema_decay;  /* keep an average of every parameter: it starts as the parameter after the
                          first update, then a += (1 - ema_decay) * (w - a); default: none */
     bool skip_not_finite; /* a step whose loss or gradient is not finite updates nothing, and counts
                              in lks_progress.skipped, instead of failing */

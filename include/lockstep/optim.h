@@ -39,20 +39,20 @@ typedef enum lks_optim_kind {
  */
 typedef struct lks_optim {
     lks_optim_kind kind;
-    float weight_decay;
-    float momentum;     /* SGD, RMSPROP */
-    float dampening;    /* SGD */
-    bool nesterov;      /* SGD: needs momentum and no dampening; ADAMP */
-    float beta1, beta2; /* ADAM, ADAMW, ADAMP */
-    float rho;          /* ADADELTA */
-    float epsilon;      /* all but SGD */
-    float alpha;        /* RMSPROP */
-    bool centered;      /* RMSPROP */
-    float delta;        /* ADAMP */
-    float wd_ratio;     /* ADAMP */
+    double weight_decay;
+    double momentum;     /* SGD, RMSPROP */
+    double dampening;    /* SGD */
+    bool nesterov;       /* SGD: needs momentum and no dampening; ADAMP */
+    double beta1, beta2; /* ADAM, ADAMW, ADAMP */
+    double rho;          /* ADADELTA */
+    double epsilon;      /* all but SGD */
+    double alpha;        /* RMSPROP */
+    bool centered;       /* RMSPROP */
+    double delta;        /* ADAMP */
+    double wd_ratio;     /* ADAMP */
 } lks_optim;
 
-LKS_API lks_optim lks_sgd(float momentum);
+LKS_API lks_optim lks_sgd(double momentum);
 LKS_API lks_optim lks_adam(void);     /* betas 0.9, 0.999, epsilon 1e-8 */
 LKS_API lks_optim lks_adadelta(void); /* rho 0.9, epsilon 1e-6 */
 LKS_API lks_optim lks_adamw(void);    /* as Adam, weight decay 0.01 */
@@ -66,8 +66,8 @@ LKS_API lks_optim lks_adamp(void);    /* as Adam, delta 0.1, wd_ratio 0.1 */
  */
 typedef struct lks_group {
     const char *match;
-    float weight_decay; /* NaN: the optimizer's */
-    float lr_factor;    /* of the step's learning rate; NaN: 1, or an earlier group's; 0: frozen */
+    double weight_decay; /* NaN: the optimizer's */
+    double lr_factor;    /* of the step's learning rate; NaN: 1, or an earlier group's; 0: frozen */
 } lks_group;
 LKS_API lks_group lks_group_of(const char *match);
 

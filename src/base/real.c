@@ -1,5 +1,5 @@
 /*
- * exp, log, cos, sin, erf, tanh from + - * / and exact scaling.
+ * exp, log, cos, sin, erf, tanh, powers from + - * / and exact scaling.
  *
  * The polynomials are Taylor series cut where the rest is below 2^-57 of the result; ranges are
  * reduced until that takes few terms. Every constant is written so that its bits are plain.
@@ -204,4 +204,79 @@ double lki_tanh(double x)
     if (size < 0.55 || x != x) return tanh_near(x);
     const double value = 1 - 2 / (lki_exp(2 * size) + 1);
     return x < 0 ? -value : value;
+}
+
+/* A number as the sum of two, the second of which is at most half an ulp of the first. */
+typedef struct pair {
+    double high, low;
+} pair;
+
+/* a * b, exactly (T. J. Dekker: "A floating-point technique for extending the available precision",
+ * Numerische Mathematik 18, 1971); the second part is left out where the first is very large. */
+static pair exact_product(double a, double b)
+{
+    const double product = a * b, split = 0x1p27 + 1;
+    if (!(product < 0x1p900 && a < 0x1p900 && b < 0x1p900)) return (pair){product, 0};
+    const double a_top = split * a - (split * a - a), b_top = split * b - (split * b - b);
+    const double a_rest = a - a_top, b_rest = b - b_top;
+    const double low = ((a_top * b_top - product) + a_top * b_rest + a_rest * b_top) +
+                       a_rest * b_rest;
+    return (pair){product, low};
+}
+
+/* Errs by some 2^-103. */
+static pair multiply(pair a, pair b)
+{
+    const pair p = exact_product(a.high, b.high);
+    if (!(p.high < 0x1p900)) return p;
+    const double low = p.low + (a.high * b.low + a.low * b.high), high = p.high + low;
+    return (pair){high, low - (high - p.high)};
+}
+
+/* By squaring: an error doubles with every square, so that it is below n * 2^-102. */
+static pair power(double base, int64_t n)
+{
+    pair result = {1, 0}, square = {base, 0};
+    for (;; square = multiply(square, square)) {
+        if (n & 1) result = multiply(result, square);
+        n >>= 1;
+        if (n == 0) return result;
+    }
+}
+
+double lki_power(double base, int64_t n)
+{
+    const pair p = power(base, n);
+    return p.high + p.low;
+}
+
+double lki_power_rest(double base, int64_t n)
+{
+    const pair p = power(base, n);
+    const double rest = 1 - p.high, lost = (1 - rest) - p.high; /* exactly rest + lost */
+    return rest + (lost - p.low);
+}
+
+/*
+ * base = 2^k m with m in [sqrt(1/2), sqrt(2)): base^e = 2^(k e) m^e, for e below 1, so that exp() has
+ * a small argument: k e is formed exactly, and its integer is taken out.
+ */
+static double fractional_power(double base, double e)
+{
+    int64_t k = (int64_t)(to_bits(base) >> 52) - 1023;
+    double m = base * power_of_two(-k);
+    if (m >= 0x1.6a09e667f3bcdp+0) m /= 2, k++;
+    const pair turns = exact_product((double)-k, e); /* k is at most 0 */
+    const int64_t whole = (int64_t)(turns.high + 0.5);
+    const double rest = (turns.high - (double)whole) + turns.low;
+    return lki_exp(e * lki_log(m) - rest * 0x1.62e42fefa39efp-1) * power_of_two(-whole);
+}
+
+double lki_real_power(double base, double exponent)
+{
+    if (base < 0x1p-900) return 0;
+    if (exponent >= 0x1p62) return base < 1 ? 0 : 1;
+    const int64_t whole = (int64_t)exponent;
+    const double part = exponent - (double)whole, value = lki_power(base, whole);
+    return part > 0 ? value * fractional_power(base, part) : value;
 }

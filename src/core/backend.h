@@ -166,12 +166,13 @@ typedef struct lki_pattern {
 } lki_pattern;
 
 /* The update of a range of parameters; optim.h has the formulas. The gradient is sums[i] * scale in
- * f32; ADAMP takes p in its place, without scale. State arrays: SGD: momentum; ADAM, ADAMW, ADAMP: exp_avg, exp_avg_sq; ADADELTA: square_avg,
+ * f32; ADAMP takes p in its place, without scale. Other numbers, and what is computed from them (lr /
+ * correction1), are doubles, and are rounded to f32 once, where they meet an array. State arrays: SGD: momentum; ADAM, ADAMW, ADAMP: exp_avg, exp_avg_sq; ADADELTA: square_avg,
  * acc_delta; RMSPROP: square_avg, grad_avg (if centered), momentum. A momentum is NULL where
  * optim.momentum is 0. Elementwise: an element's bits do not depend on the range. */
 typedef struct lki_update {
     lks_optim optim;
-    float lr;
+    double lr;
     float scale;                     /* the float nearest to 1 / samples of this step */
     int64_t step;                    /* this update's number, from 1 */
     double correction1, correction2; /* ADAM, ADAMW, ADAMP: 1 - beta1^step, 1 - beta2^step */

@@ -58,8 +58,8 @@ typedef enum projection { NONE, BY_ROW, WHOLE } projection;
 /* Which projection a parameter gets; with WHOLE, its factor. */
 static projection decide(const lks_model *model, const lki_weight *weight, float *along)
 {
-    const double epsilon = (double)model->opts.optim.epsilon;
-    const double delta = (double)model->opts.optim.delta;
+    const double epsilon = model->opts.optim.epsilon;
+    const double delta = model->opts.optim.delta;
     const int64_t rows = lki_adamp_rows(weight), end = weight->row + rows;
     double largest = 0, sum[LKI_ROW_SUMS];
     if (weight->shape.ndim <= 1) return NONE;
@@ -90,7 +90,7 @@ static void update_rows(lks_model *model, int worker, lki_weight *weight, lki_up
         update->along = kind != BY_ROW ? along
                                        : factor_along(model->row_sum[PARAMETER][at],
                                                       model->row_sum[DIRECTION][at],
-                                                      (double)model->opts.optim.epsilon);
+                                                      model->opts.optim.epsilon);
         lki_update_range(model, weight, update, r * count, count, weight->gradient + r * count);
     }
 }

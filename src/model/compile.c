@@ -36,7 +36,7 @@ static lks_status fill_opts(lks_model *model, const lks_graph *graph, const lks_
     if (!(o->ema_decay >= 0 && o->ema_decay < 1))
         return LKI_FAIL(LKS_E_INVALID,
                         "ema_decay is %g, expected a number above 0 and below 1, or 0: none",
-                        (double)o->ema_decay);
+                        o->ema_decay);
 
     const int replicas = o->replicas * o->accumulate;
     const int cores = lks_cores();

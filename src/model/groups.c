@@ -14,10 +14,10 @@ static lks_status check_group(const lks_model *model, const lks_group *group, in
                         number);
     if (!isnan(group->weight_decay) && !(group->weight_decay >= 0 && isfinite(group->weight_decay)))
         return LKI_FAIL(LKS_E_INVALID, "group '%.80s': weight_decay is %g, expected 0 or more",
-                        group->match, (double)group->weight_decay);
+                        group->match, group->weight_decay);
     if (!isnan(group->lr_factor) && !(group->lr_factor >= 0 && isfinite(group->lr_factor)))
         return LKI_FAIL(LKS_E_INVALID, "group '%.80s': lr_factor is %g, expected 0 or more",
-                        group->match, (double)group->lr_factor);
+                        group->match, group->lr_factor);
     for (int w = 0; w < model->weights; w++)
         if (fnmatch(group->match, model->weight[w].name, 0) == 0) return LKS_OK;
     return LKI_FAIL(LKS_E_INVALID,
@@ -38,7 +38,7 @@ static bool is_weight(const lks_model *model, const lki_weight *weight)
 }
 
 /* The rule with these two numbers, a new one where there is none. */
-static lki_rule *rule_of(lks_model *model, float weight_decay, float lr_factor)
+static lki_rule *rule_of(lks_model *model, double weight_decay, double lr_factor)
 {
     for (int r = 0; r < model->rules; r++)
         if (model->rule[r].update.optim.weight_decay == weight_decay &&
@@ -69,7 +69,7 @@ lks_status lki_groups_apply(lks_model *model)
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         const bool decays = opts->decay_of == LKS_DECAY_ALL || is_weight(model, weight);
-        float weight_decay = decays ? opts->optim.weight_decay : 0, lr_factor = 1;
+        double weight_decay = decays ? opts->optim.weight_decay : 0, lr_factor = 1;
         for (int g = 0; g < opts->group_count; g++) {
             const lks_group *group = &opts->groups[g];
             if (fnmatch(group->match, weight->name, 0) != 0) continue;

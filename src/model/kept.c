@@ -41,10 +41,10 @@ static lks_status check_opts(const lks_model_opts *opts)
 {
     if (!(opts->clip_value >= 0 && isfinite(opts->clip_value)))
         return LKI_FAIL(LKS_E_INVALID, "clip_value is %g, expected a positive number, or 0: none",
-                        (double)opts->clip_value);
+                        opts->clip_value);
     if (!(opts->clip_norm >= 0 && isfinite(opts->clip_norm)))
         return LKI_FAIL(LKS_E_INVALID, "clip_norm is %g, expected a positive number, or 0: none",
-                        (double)opts->clip_norm);
+                        opts->clip_norm);
     return LKS_OK;
 }
 
@@ -157,7 +157,7 @@ bool lki_kept_update(lks_model *model, int worker)
         visit_blocks(model, worker, square, 0);
         lki_workers_barrier(model->threads, worker);
         lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
-        const double norm = gradient_norm(model), most = (double)model->opts.clip_norm;
+        const double norm = gradient_norm(model), most = model->opts.clip_norm;
         if (worker == 0) model->last.gradient_norm = norm;
         if (!isfinite(norm)) return false;
         if (most > 0 && most < norm + 1e-6) scale = (float)(most / (norm + 1e-6));

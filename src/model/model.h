@@ -27,7 +27,7 @@ enum {
 /* How a parameter is updated: one for each weight decay and learning rate that groups make. */
 typedef struct lki_rule {
     lki_update update; /* of this step */
-    float lr_factor;
+    double lr_factor;
 } lki_rule;
 
 typedef struct lki_weight { /* a parameter of the model */

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/real.h"
 #include "base/tree.h"
 #include "model/model.h"
 
@@ -138,25 +139,16 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
     return bad >= 0 ? lki_diagnose(model, batch, bad) : bad_gradient(model);
 }
 
-/* base^exponent by squaring: a function of the step alone, so that resuming needs no state. */
-static double power(double base, int64_t exponent)
-{
-    double result = 1.0;
-    for (; exponent > 0; exponent /= 2, base *= base)
-        if (exponent % 2 == 1) result *= base;
-    return result;
-}
-
 /* What a step's updates have in common, and what is their rule's. */
 static void begin_updates(lks_model *model, double lr, int64_t samples)
 {
     const lks_optim *optim = &model->opts.optim;
     const int64_t step = model->progress.step - model->progress.skipped + 1;
-    const double correction1 = 1.0 - power((double)optim->beta1, step);
-    const double correction2 = 1.0 - power((double)optim->beta2, step);
+    const double correction1 = lki_power_rest(optim->beta1, step);
+    const double correction2 = lki_power_rest(optim->beta2, step);
     for (int r = 0; r < model->rules; r++) {
         lki_update *update = &model->rule[r].update;
-        update->lr = (float)(lr * (double)model->rule[r].lr_factor);
+        update->lr = lr * model->rule[r].lr_factor;
         update->scale = (float)(1.0 / (double)samples);
         update->step = step;
         update->correction1 = correction1;

@@ -17,7 +17,7 @@ void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *up
     if (update->step == 1)
         memcpy(average, value, (size_t)count * sizeof *value);
     else
-        backend->approach(count, 1.0f - model->opts.ema_decay, average, value);
+        backend->approach(count, (float)(1.0 - model->opts.ema_decay), average, value);
 }
 
 /* The mean of a range of a weight's gradient, clipped where a step asks for it. */
@@ -25,9 +25,10 @@ static void keep(const lks_model *model, const lki_weight *weight, int64_t first
                  const float *sums)
 {
     float *gradient = weight->gradient + first;
-    const float most = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
+    const double limit = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
+    const float most = (float)limit;
     for (int64_t i = 0; i < count; i++) gradient[i] = sums[i] * model->scale;
-    if (most <= 0) return;
+    if (!(limit > 0)) return;
     for (int64_t i = 0; i < count; i++) /* a NaN stays one */
         gradient[i] = gradient[i] > most ? most : gradient[i] < -most ? -most : gradient[i];
 }

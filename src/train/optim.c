@@ -4,77 +4,78 @@
 
 #include "base/check.h"
 
-lks_optim lks_sgd(float momentum)
+lks_optim lks_sgd(double momentum)
 {
     return (lks_optim){.kind = LKS_SGD, .momentum = momentum};
 }
 
 lks_optim lks_adam(void)
 {
-    return (lks_optim){.kind = LKS_ADAM, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
+    return (lks_optim){.kind = LKS_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 }
 
 lks_optim lks_adadelta(void)
 {
-    return (lks_optim){.kind = LKS_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f};
+    return (lks_optim){.kind = LKS_ADADELTA, .rho = 0.9, .epsilon = 1e-6};
 }
 
 lks_optim lks_adamw(void)
 {
     lks_optim optim = lks_adam();
     optim.kind = LKS_ADAMW;
-    optim.weight_decay = 0.01f;
+    optim.weight_decay = 0.01;
     return optim;
 }
 
 lks_optim lks_rmsprop(void)
 {
-    return (lks_optim){.kind = LKS_RMSPROP, .alpha = 0.99f, .epsilon = 1e-8f};
+    return (lks_optim){.kind = LKS_RMSPROP, .alpha = 0.99, .epsilon = 1e-8};
 }
 
 lks_optim lks_adamp(void)
 {
     lks_optim optim = lks_adam();
     optim.kind = LKS_ADAMP;
-    optim.delta = 0.1f;
-    optim.wd_ratio = 0.1f;
+    optim.delta = 0.1;
+    optim.wd_ratio = 0.1;
     return optim;
 }
 
 lks_group lks_group_of(const char *match)
 {
-    return (lks_group){.match = match, .weight_decay = NAN, .lr_factor = NAN};
+    return (lks_group){.match = match, .weight_decay = (double)NAN, .lr_factor = (double)NAN};
 }
 
 /* low <= value <= high, and finite. */
-static lks_status in_range(const char *optim, const char *field, float value, float low, float high)
+static lks_status in_range(const char *optim, const char *field, double value, double low,
+                           double high)
 {
     if (value >= low && value <= high && isfinite(value)) return LKS_OK;
     if (isinf(high)) {
-        return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected %g or more", optim, field,
-                        (double)value, (double)low);
+        return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected %g or more", optim, field, value,
+                        low);
     }
     return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected a number from %g to %g", optim, field,
-                    (double)value, (double)low, (double)high);
+                    value, low, high);
 }
 
-static lks_status below_one(const char *optim, const char *field, float value)
+static lks_status below_one(const char *optim, const char *field, double value)
 {
-    if (value >= 0.0f && value < 1.0f) return LKS_OK;
+    if (value >= 0.0 && value < 1.0) return LKS_OK;
     return LKI_FAIL(LKS_E_INVALID, "%s: %s is %g, expected a number of at least 0 and below 1",
-                    optim, field, (double)value);
+                    optim, field, value);
 }
 
 static lks_status check_sgd(const lks_optim *optim)
 {
-    LKI_TRY(in_range("sgd", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
-    LKI_TRY(in_range("sgd", "momentum", optim->momentum, 0.0f, INFINITY));
-    LKI_TRY(in_range("sgd", "dampening", optim->dampening, 0.0f, 1.0f));
-    if (optim->nesterov && !(optim->momentum > 0.0f && optim->dampening == 0.0f)) {
+    LKI_TRY(in_range("sgd", "weight_decay", optim->weight_decay, 0.0, (double)INFINITY));
+    LKI_TRY(in_range("sgd", "momentum", optim->momentum, 0.0, (double)INFINITY));
+    LKI_TRY(in_range("sgd", "dampening", optim->dampening, 0.0, 1.0));
+    if (optim->nesterov && !(optim->momentum > 0.0 && optim->dampening == 0.0)) {
         return LKI_FAIL(LKS_E_INVALID,
                         "sgd: nesterov needs a momentum above 0 and no dampening; found momentum "
                         "%g, dampening %g",
-                        (double)optim->momentum, (double)optim->dampening);
+                        optim->momentum, optim->dampening);
     }
     return LKS_OK;
 }
@@ -82,32 +83,32 @@ static lks_status check_sgd(const lks_optim *optim)
 /* Adam, and what is made of it. */
 static lks_status check_adam(const char *name, const lks_optim *optim)
 {
-    LKI_TRY(in_range(name, "weight_decay", optim->weight_decay, 0.0f, INFINITY));
+    LKI_TRY(in_range(name, "weight_decay", optim->weight_decay, 0.0, (double)INFINITY));
     LKI_TRY(below_one(name, "beta1", optim->beta1));
     LKI_TRY(below_one(name, "beta2", optim->beta2));
-    return in_range(name, "epsilon", optim->epsilon, 0.0f, INFINITY);
+    return in_range(name, "epsilon", optim->epsilon, 0.0, (double)INFINITY);
 }
 
 static lks_status check_adadelta(const lks_optim *optim)
 {
-    LKI_TRY(in_range("adadelta", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
-    LKI_TRY(in_range("adadelta", "rho", optim->rho, 0.0f, 1.0f));
-    return in_range("adadelta", "epsilon", optim->epsilon, 0.0f, INFINITY);
+    LKI_TRY(in_range("adadelta", "weight_decay", optim->weight_decay, 0.0, (double)INFINITY));
+    LKI_TRY(in_range("adadelta", "rho", optim->rho, 0.0, 1.0));
+    return in_range("adadelta", "epsilon", optim->epsilon, 0.0, (double)INFINITY);
 }
 
 static lks_status check_rmsprop(const lks_optim *optim)
 {
-    LKI_TRY(in_range("rmsprop", "weight_decay", optim->weight_decay, 0.0f, INFINITY));
-    LKI_TRY(in_range("rmsprop", "momentum", optim->momentum, 0.0f, INFINITY));
-    LKI_TRY(in_range("rmsprop", "alpha", optim->alpha, 0.0f, 1.0f));
-    return in_range("rmsprop", "epsilon", optim->epsilon, 0.0f, INFINITY);
+    LKI_TRY(in_range("rmsprop", "weight_decay", optim->weight_decay, 0.0, (double)INFINITY));
+    LKI_TRY(in_range("rmsprop", "momentum", optim->momentum, 0.0, (double)INFINITY));
+    LKI_TRY(in_range("rmsprop", "alpha", optim->alpha, 0.0, 1.0));
+    return in_range("rmsprop", "epsilon", optim->epsilon, 0.0, (double)INFINITY);
 }
 
 static lks_status check_adamp(const lks_optim *optim)
 {
     LKI_TRY(check_adam("adamp", optim));
-    LKI_TRY(in_range("adamp", "delta", optim->delta, 0.0f, INFINITY));
-    return in_range("adamp", "wd_ratio", optim->wd_ratio, 0.0f, INFINITY);
+    LKI_TRY(in_range("adamp", "delta", optim->delta, 0.0, (double)INFINITY));
+    return in_range("adamp", "wd_ratio", optim->wd_ratio, 0.0, (double)INFINITY);
 }
 
 lks_status lks_optim_check(const lks_optim *optim)

@@ -5,32 +5,19 @@
 #include "base/check.h"
 #include "base/real.h"
 
-/* base^n from exact operations in a fixed order: libm's pow differs by version. */
-static double power(double base, int64_t n)
+/* From `begin` to `end` by half a cosine, of whose `span` a part is `done` and the `rest` is left. As a
+ * sum of two terms that are not negative, neither of which is formed by a difference: sin^2 and cos^2
+ * of a quarter turn's part. */
+static double half_cosine(double begin, double end, double done, double rest, double span)
 {
-    double result = 1.0;
-    for (double square = base; n > 0; n >>= 1, square *= square) {
-        if (n & 1) result *= square;
-    }
-    return result;
+    const double left = lki_sin_2pi(rest / (4.0 * span)), gone = lki_sin_2pi(done / (4.0 * span));
+    return begin * (left * left) + end * (gone * gone);
 }
 
-static double real_power(double base, double exponent)
-{
-    if (exponent == floor(exponent) && exponent <= 64.0) return power(base, (int64_t)exponent);
-    return base > 0.0 ? lki_exp(exponent * lki_log(base)) : 0.0;
-}
-
-/* From `begin` to `end` by half a cosine; done is 0 to 1. */
-static double half_cosine(double begin, double end, double done)
-{
-    return end + (begin - end) * (1.0 + lki_cos_2pi(done / 2.0)) / 2.0;
-}
-
-/* The share of the schedule's length that is done at t. */
+/* The part of the schedule's length that is done at t, in its units. */
 static double done_at(const lks_schedule *schedule, int64_t t)
 {
-    return (double)(t < schedule->length ? t : schedule->length) / (double)schedule->length;
+    return (double)(t < schedule->length ? t : schedule->length);
 }
 
 static double or_default(double value, double standard)
@@ -42,7 +29,7 @@ static double multi_step(const lks_schedule *schedule, int64_t t)
 {
     int64_t passed = 0;
     for (int i = 0; i < schedule->milestone_count; i++) passed += schedule->milestones[i] <= t;
-    return schedule->lr * power(or_default(schedule->gamma, 0.1), passed);
+    return schedule->lr * lki_power(or_default(schedule->gamma, 0.1), passed);
 }
 
 static double one_cycle(const lks_schedule *schedule, int64_t t)
@@ -50,38 +37,38 @@ static double one_cycle(const lks_schedule *schedule, int64_t t)
     const double start = schedule->lr / or_default(schedule->start_div, 25.0);
     const double end = start / or_default(schedule->final_div, 1e4);
     const double top = or_default(schedule->rise, 0.3) * (double)schedule->length - 1.0;
-    const double last = (double)schedule->length - 1.0;
-    if ((double)t >= last) return end;
-    if ((double)t <= top && top > 0.0) return half_cosine(start, schedule->lr, (double)t / top);
-    return half_cosine(schedule->lr, end, ((double)t - top) / (last - top));
+    const double last = (double)schedule->length - 1.0, at = (double)t;
+    if (at >= last) return end;
+    if (at <= top && top > 0.0) return half_cosine(start, schedule->lr, at, top - at, top);
+    return half_cosine(schedule->lr, end, at - top, last - at, last - top);
 }
 
 /* The rate without warm-up. */
 static double rate_at(const lks_schedule *schedule, int64_t t)
 {
     const double lr = schedule->lr, final = schedule->final_lr;
+    const double length = (double)schedule->length, done = done_at(schedule, t);
+    const double rest = length - done;
     switch (schedule->kind) {
     case LKS_CONSTANT:
     case LKS_PLATEAU:
         break;
     case LKS_STEP: {
         const int64_t size = schedule->step_size ? schedule->step_size : 1;
-        return lr * power(or_default(schedule->gamma, 0.1), t / size);
+        return lr * lki_power(or_default(schedule->gamma, 0.1), t / size);
     }
-    case LKS_COSINE: {
-        const double done = (double)(t < schedule->length ? t : schedule->length);
-        const double turns = done / (2.0 * (double)schedule->length);
-        return final + (lr - final) * (1.0 + lki_cos_2pi(turns)) / 2.0;
-    }
+    case LKS_COSINE:
+        return half_cosine(lr, final, done, rest, length);
     case LKS_MULTI_STEP:
         return multi_step(schedule, t);
     case LKS_EXPONENTIAL:
-        return lr * power(schedule->gamma, t);
+        return lr * lki_power(schedule->gamma, t);
     case LKS_LINEAR:
-        return lr + (final - lr) * done_at(schedule, t);
-    case LKS_POLYNOMIAL:
-        return final + (lr - final) *
-                           real_power(1.0 - done_at(schedule, t), or_default(schedule->power, 1.0));
+        return lr * (rest / length) + final * (done / length);
+    case LKS_POLYNOMIAL: {
+        const double left = lki_real_power(rest / length, or_default(schedule->power, 1.0));
+        return lr * left + final * (1.0 - left);
+    }
     case LKS_ONE_CYCLE:
         return one_cycle(schedule, t);
     }

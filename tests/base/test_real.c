@@ -1,4 +1,4 @@
-/* exp, log, sin, cos, erf, tanh against the C library's in long double, which has at least 11 bits more. */
+/* exp, log, sin, cos, erf, tanh, powers against the C library's in long double, which has at least 11 bits more. */
 #include "support/test.h"
 
 #include <float.h>
@@ -208,6 +208,41 @@ static void hyperbolic_tangent(void **state)
     assert_true(isnan(lki_tanh((double)NAN)));
 }
 
+/* base^n near 0 and near 1, where 1 - base^n is small; small and large n. */
+static void powers(void **state)
+{
+    (void)state;
+    worst most = {0}, rest = {0}, real = {0};
+    lkt_random random = lkt_random_make("powers", 8);
+    for (int i = 0; i < 200000; i++) {
+        const int64_t n = (int64_t)exp2(lkt_random_real(&random, 0, 30));
+        const double forgets = exp2(lkt_random_real(&random, -35, i % 2 == 0 ? -1 : -10));
+        const double base = 1 - forgets, large = 1 + forgets / 8;
+        const long double exact = powl(base, n), above = powl(large, n);
+        if (exact > 0x1p-900L) note(&most, ulps(lki_power(base, n), exact), base);
+        if (above < 0x1p900L) note(&most, ulps(lki_power(large, n), above), large);
+        note(&rest,
+             ulps(lki_power_rest(base, n), -expm1l((long double)n * log1pl((long double)base - 1))),
+             base);
+        const double exponent = lkt_random_real(&random, 0, 8);
+        const double part = i % 2 == 0 ? lkt_random_real(&random, 0, 1) : forgets;
+        note(&real, ulps(lki_real_power(part, exponent), powl(part, exponent)), part);
+    }
+    check("base^n", most);
+    check("1 - base^n", rest);
+    print_message("base^exponent: at most %.3f ulp, at %a\n", real.error, real.at);
+    assert_true(most.error < 1 && rest.error < 1 && real.error < 4);
+
+    assert_true(lki_power(0.5, 0) == 1 && lki_power(0, 0) == 1 && lki_power(0, 5) == 0);
+    assert_true(lki_power(0.9, INT64_MAX) == 0 && lki_power(1, INT64_MAX) == 1);
+    assert_true(lki_power(2, INT64_MAX) == (double)INFINITY && lki_power(3, 1) == 3);
+    assert_true(lki_power_rest(0.9, 1) == 1 - 0.9 && lki_power_rest(0, 1) == 1);
+    assert_true(lki_power_rest(0.9, INT64_MAX) == 1 && lki_power_rest(0.75, 2) == 0.4375);
+    assert_true(lki_real_power(0, 0.5) == 0 && lki_real_power(1, 0.3) == 1);
+    assert_true(lki_real_power(0.25, 0.5) == 0.5 && lki_real_power(0.5, 1e300) == 0);
+    assert_true(lki_real_power(0.5, 3) == 0.125 && lki_real_power(1, 1e300) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +251,7 @@ int main(void)
         cmocka_unit_test(circles),
         cmocka_unit_test(error_function),
         cmocka_unit_test(hyperbolic_tangent),
+        cmocka_unit_test(powers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

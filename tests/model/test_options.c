@@ -56,7 +56,7 @@ static void optimizers(void **state)
     check("rmsprop", &(lks_model_opts){.optim = centered});
     lks_optim adamp = lks_adamp();
     adamp.delta = 1.5f;
-    adamp.weight_decay = 0.25f;
+    adamp.weight_decay = 0.25;
     check("adamp", &(lks_model_opts){.optim = adamp});
 }
 
@@ -64,26 +64,26 @@ static void groups_of_parameters(void **state)
 {
     (void)state;
     lks_group groups[] = {lks_group_of("*.bias"), lks_group_of("*.weight")};
-    groups[0].lr_factor = 0.5f;
-    groups[1].weight_decay = 0.25f;
+    groups[0].lr_factor = 0.5;
+    groups[1].weight_decay = 0.25;
     check("groups", &(lks_model_opts){.optim = lks_adamw(), .groups = groups, .group_count = 2});
 }
 
 static void clipping(void **state)
 {
     (void)state;
-    check("clip_norm", &(lks_model_opts){.optim = lks_sgd(0.9f), .clip_norm = 0.125f});
-    check("clip_value", &(lks_model_opts){.optim = lks_adadelta(), .clip_value = 0.001f});
+    check("clip_norm", &(lks_model_opts){.optim = lks_sgd(0.9), .clip_norm = 0.125});
+    check("clip_value", &(lks_model_opts){.optim = lks_adadelta(), .clip_value = 0.001});
     check("both and AdamP",
-          &(lks_model_opts){.optim = lks_adamp(), .clip_norm = 0.125f, .clip_value = 0.001f});
+          &(lks_model_opts){.optim = lks_adamp(), .clip_norm = 0.125, .clip_value = 0.001});
 }
 
 static void averages(void **state)
 {
     (void)state;
-    check("ema", &(lks_model_opts){.optim = lks_adam(), .ema_decay = 0.875f});
+    check("ema", &(lks_model_opts){.optim = lks_adam(), .ema_decay = 0.875});
     check("ema of kept gradients",
-          &(lks_model_opts){.optim = lks_adamp(), .ema_decay = 0.875f, .skip_not_finite = true});
+          &(lks_model_opts){.optim = lks_adamp(), .ema_decay = 0.875, .skip_not_finite = true});
 }
 
 static uint64_t hash_with(const lks_model_opts *opts)
@@ -96,17 +96,16 @@ static uint64_t hash_with(const lks_model_opts *opts)
 static void kept_gradients_change_no_bit(void **state)
 {
     (void)state;
-    const lks_optim list[] = {lks_sgd(0.9f), lks_adam(), lks_adadelta(), lks_adamw(),
-                              lks_rmsprop()};
+    const lks_optim list[] = {lks_sgd(0.9), lks_adam(), lks_adadelta(), lks_adamw(), lks_rmsprop()};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const uint64_t plain = hash_with(&(lks_model_opts){.optim = list[i]});
         assert_true(plain ==
                     hash_with(&(lks_model_opts){.optim = list[i], .skip_not_finite = true}));
-        assert_true(plain == hash_with(&(lks_model_opts){.optim = list[i], .clip_norm = 1e6f}));
-        assert_true(plain == hash_with(&(lks_model_opts){.optim = list[i], .clip_value = 1e6f}));
-        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .clip_value = 1e-3f}));
-        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .ema_decay = 0.5f}));
-        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .clip_norm = 0.01f}));
+        assert_true(plain == hash_with(&(lks_model_opts){.optim = list[i], .clip_norm = 1e6}));
+        assert_true(plain == hash_with(&(lks_model_opts){.optim = list[i], .clip_value = 1e6}));
+        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .clip_value = 1e-3}));
+        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .ema_decay = 0.5}));
+        assert_true(plain != hash_with(&(lks_model_opts){.optim = list[i], .clip_norm = 0.01}));
     }
 }
 
@@ -120,27 +119,39 @@ static uint64_t with_groups(const lks_optim *optim, const lks_group *groups, int
     return hash_of(&run, NULL);
 }
 
-static lks_group decay(const char *match, float weight_decay)
+static lks_group decay(const char *match, double weight_decay)
 {
     lks_group group = lks_group_of(match);
     group.weight_decay = weight_decay;
     return group;
 }
 
-static lks_group factor(const char *match, float lr_factor)
+static lks_group factor(const char *match, double lr_factor)
 {
     lks_group group = lks_group_of(match);
     group.lr_factor = lr_factor;
     return group;
 }
 
+/* Limits far below the range of f32 are limits all the same: nothing moves. */
+static void the_smallest_limits_limit(void **state)
+{
+    (void)state;
+    const lks_optim sgd = lks_sgd(0);
+    const lks_group frozen = factor("*", 0);
+    const uint64_t still = with_groups(&sgd, &frozen, 1, LKS_DECAY_ALL);
+    assert_true(still == hash_with(&(lks_model_opts){.optim = sgd, .clip_norm = 1e-60}));
+    assert_true(still == hash_with(&(lks_model_opts){.optim = sgd, .clip_value = 1e-60}));
+    assert_true(still != hash_with(&(lks_model_opts){.optim = sgd}));
+}
+
 /* Two ways to say the same thing have the same bits. */
 static void groups_say_what_they_say(void **state)
 {
     (void)state;
-    const lks_optim plain = lks_sgd(0.9f);
+    const lks_optim plain = lks_sgd(0.9);
     lks_optim decaying = plain;
-    decaying.weight_decay = 0.125f;
+    decaying.weight_decay = 0.125;
     const uint64_t none = with_groups(&plain, NULL, 0, LKS_DECAY_ALL);
     const uint64_t all = with_groups(&decaying, NULL, 0, LKS_DECAY_ALL);
     const uint64_t weights = with_groups(&decaying, NULL, 0, LKS_DECAY_WEIGHTS);
@@ -195,7 +206,7 @@ static void the_norm_is_reported(void **state)
     int32_t y[BATCH];
     const lks_batch batch = {.x = x, .y = y, .count = BATCH};
     for (int64_t i = 0; i < BATCH; i++) tiny_sample(i, x[i], &y[i]);
-    tiny t = tiny_open(&(tiny_opts){.shallow = true, .model = {.clip_norm = 0.0625f}});
+    tiny t = tiny_open(&(tiny_opts){.shallow = true, .model = {.clip_norm = 0.0625}});
     assert_true(isnan(lks_model_last_step(t.model).gradient_norm));
     LKT_OK(lks_model_gradient(t.model, &batch, NULL));
     assert_true(isnan(lks_model_last_step(t.model).gradient_norm));
@@ -336,7 +347,7 @@ static void averages_are_used_on_request(void **state)
 {
     (void)state;
     float values[64];
-    tiny t = tiny_open(&(tiny_opts){.hash_every = 100, .model = {.ema_decay = 0.75f}});
+    tiny t = tiny_open(&(tiny_opts){.hash_every = 100, .model = {.ema_decay = 0.75}});
     tiny plain = tiny_open(&(tiny_opts){.hash_every = 100});
     LKT_FAILS(LKS_E_STATE, "keeps no averages", lks_model_use_averages(plain.model, true));
     LKT_OK(lks_model_use_averages(plain.model, false));
@@ -385,7 +396,7 @@ static void skipped_steps_leave_everything(void **state)
                                 .shallow = true,
                                 .hash_every = 2,
                                 .optim = lks_adam(),
-                                .model = {.skip_not_finite = true, .ema_decay = 0.5f}};
+                                .model = {.skip_not_finite = true, .ema_decay = 0.5}};
         setenv("LKT_DEVICE", lkt_backends()[b]->name, 1);
         tiny t = tiny_open(&opts), whole = tiny_open(&opts);
         lks_metrics metrics;
@@ -519,6 +530,7 @@ int main(void)
         cmocka_unit_test(clipping),
         cmocka_unit_test(averages),
         cmocka_unit_test(kept_gradients_change_no_bit),
+        cmocka_unit_test(the_smallest_limits_limit),
         cmocka_unit_test(the_norm_is_reported),
         cmocka_unit_test(norms_of_many_blocks),
         cmocka_unit_test(long_rows_are_projected),

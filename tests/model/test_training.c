@@ -28,10 +28,10 @@ static float value(int64_t i, uint32_t salt)
     return (float)(hashed(i, salt) >> 8) / 8388608.0f - 1.0f; /* exact */
 }
 
-static float number(const json_t *test, const char *key, double standard)
+static double number(const json_t *test, const char *key, double standard)
 {
     const json_t *given = json_object_get(test, key);
-    return (float)(given != NULL ? json_number_value(given) : standard);
+    return given != NULL ? json_number_value(given) : standard;
 }
 
 static lks_optim optim_of(const json_t *test)
@@ -44,15 +44,15 @@ static lks_optim optim_of(const json_t *test)
     while (strcmp(kinds[kind], json_string_value(json_object_get(test, "kind"))) != 0) kind++;
     lks_optim optim = standard[kind];
     assert_int_equal(optim.kind, kind);
-    optim.weight_decay = number(test, "weight_decay", (double)optim.weight_decay);
+    optim.weight_decay = number(test, "weight_decay", optim.weight_decay);
     optim.momentum = number(test, "momentum", 0);
-    optim.delta = number(test, "delta", (double)optim.delta);
-    optim.wd_ratio = number(test, "wd_ratio", (double)optim.wd_ratio);
+    optim.delta = number(test, "delta", optim.delta);
+    optim.wd_ratio = number(test, "wd_ratio", optim.wd_ratio);
     optim.nesterov = json_is_true(json_object_get(test, "nesterov"));
     optim.centered = json_is_true(json_object_get(test, "centered"));
     if (betas != NULL) {
-        optim.beta1 = (float)json_number_value(json_array_get(betas, 0));
-        optim.beta2 = (float)json_number_value(json_array_get(betas, 1));
+        optim.beta1 = json_number_value(json_array_get(betas, 0));
+        optim.beta2 = json_number_value(json_array_get(betas, 1));
     }
     return optim;
 }

@@ -133,11 +133,11 @@ static void operations_match_pytorch(void **state)
     json_decref(golden);
 }
 
-static float setting(const json_t *test, const char *key, double standard)
+static double setting(const json_t *test, const char *key, double standard)
 {
     const json_t *given = json_object_get(test, key);
 
-    return (float)(given != NULL ? json_number_value(given) : standard);
+    return given != NULL ? json_number_value(given) : standard;
 }
 
 static lks_optim optim_of(const json_t *test)
@@ -145,16 +145,16 @@ static lks_optim optim_of(const json_t *test)
     const char *kind = json_string_value(json_object_get(test, "kind"));
     const json_t *betas = json_object_get(test, "betas");
     lks_optim optim = {.kind = LKS_SGD,
-                       .weight_decay = number(test, "weight_decay"),
-                       .momentum = number(test, "momentum"),
-                       .dampening = number(test, "dampening"),
+                       .weight_decay = setting(test, "weight_decay", 0),
+                       .momentum = setting(test, "momentum", 0),
+                       .dampening = setting(test, "dampening", 0),
                        .nesterov = json_is_true(json_object_get(test, "nesterov"))};
 
     if (strcmp(kind, "Adam") == 0 || strcmp(kind, "AdamW") == 0) {
         optim.kind = strcmp(kind, "Adam") == 0 ? LKS_ADAM : LKS_ADAMW;
         optim.epsilon = setting(test, "eps", 1e-8);
-        optim.beta1 = betas != NULL ? (float)json_number_value(json_array_get(betas, 0)) : 0.9f;
-        optim.beta2 = betas != NULL ? (float)json_number_value(json_array_get(betas, 1)) : 0.999f;
+        optim.beta1 = betas != NULL ? json_number_value(json_array_get(betas, 0)) : 0.9;
+        optim.beta2 = betas != NULL ? json_number_value(json_array_get(betas, 1)) : 0.999;
     } else if (strcmp(kind, "Adadelta") == 0) {
         optim.kind = LKS_ADADELTA;
         optim.epsilon = setting(test, "eps", 1e-6);
@@ -184,11 +184,11 @@ static void optimizer_matches(const lki_backend *backend, const json_t *test)
     fill(w, WEIGHTS, IN);
     for (int step = 1; step <= STEPS; step++) {
         const lki_update update = {.optim = optim,
-                                   .lr = number(test, "lr"),
+                                   .lr = setting(test, "lr", 0),
                                    .scale = 0.125f, /* exact */
                                    .step = step,
-                                   .correction1 = 1.0 - pow((double)optim.beta1, step),
-                                   .correction2 = 1.0 - pow((double)optim.beta2, step)};
+                                   .correction1 = 1.0 - pow(optim.beta1, step),
+                                   .correction2 = 1.0 - pow(optim.beta2, step)};
 
         for (int i = 0; i < WEIGHTS; i++)
             sums[i] = 8.0f * ((fabsf(value(i, WEIGHT)) + 1.0f) * (w[i] - value(i, TARGET)));

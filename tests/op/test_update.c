@@ -26,7 +26,7 @@ typedef struct element {
 static element sgd(const lki_update *update, double g, double magnitude, double w, double m)
 {
     const lks_optim *o = &update->optim;
-    const double mu = o->momentum, part = update->step == 1 ? 1.0 : 1.0 - (double)o->dampening;
+    const double mu = o->momentum, part = update->step == 1 ? 1.0 : 1.0 - o->dampening;
     element e = {0};
     double direction = g, error = 3.0 * U * magnitude;
 
@@ -40,8 +40,8 @@ static element sgd(const lki_update *update, double g, double magnitude, double 
                     ? error + mu * e.state_error[0] + 3.0 * U * (magnitude + fabs(mu * e.state[0]))
                     : e.state_error[0];
     }
-    e.w = w - (double)update->lr * direction;
-    e.w_error = (double)update->lr * (error + 2.0 * U * fabs(direction)) + U * fabs(e.w);
+    e.w = w - update->lr * direction;
+    e.w_error = update->lr * (error + 2.0 * U * fabs(direction)) + U * fabs(e.w);
     return e;
 }
 
@@ -55,21 +55,21 @@ static element adam(const lki_update *update, double g, double magnitude, double
     e.state_error[0] = 6.0 * U * (b1 * fabs(s[0]) + (1.0 - b1) * magnitude);
     e.state_error[1] = 10.0 * U * (b2 * s[1] + (1.0 - b2) * magnitude * magnitude);
     const double root = sqrt(e.state[1]) / sqrt(update->correction2);
-    const double below = root + (double)o->epsilon;
+    const double below = root + o->epsilon;
     const double root_error = e.state[1] > 0.0
                                   ? root * (e.state_error[1] / (2.0 * e.state[1]) + 4.0 * U)
                                   : 0.0;
-    const double step = (double)update->lr / update->correction1 * e.state[0] / below;
+    const double step = update->lr / update->correction1 * e.state[0] / below;
     e.w = w - step;
-    e.w_error = (double)update->lr / update->correction1 * e.state_error[0] / below +
+    e.w_error = update->lr / update->correction1 * e.state_error[0] / below +
                 fabs(step) * (root_error / below + 6.0 * U) + U * fabs(e.w);
     return e;
 }
 
-/* Adam on the gradient alone, and a product with 1 - lr * wd, which is rounded to f32. */
+/* Adam on the gradient alone, and a product with lr * wd, which is rounded to f32. */
 static element adamw(const lki_update *update, double g, double w, const double s[])
 {
-    const double decay = (double)update->lr * (double)update->optim.weight_decay;
+    const double decay = update->lr * update->optim.weight_decay;
     element e = adam(update, g, fabs(g), w, s);
 
     e.w -= decay * w;
@@ -97,8 +97,8 @@ static element rmsprop(const lki_update *update, double g, double magnitude, dou
     const double spread = e.state[0] - a * a;
     const double spread_error = e.state_error[0] + 2.0 * fabs(a) * a_error +
                                 2.0 * U * (e.state[0] + a * a);
-    const double root = sqrt(fmax(spread, 0.0)) + (double)o->epsilon;
-    const double low = sqrt(fmax(spread - spread_error, 0.0)) + (double)o->epsilon;
+    const double root = sqrt(fmax(spread, 0.0)) + o->epsilon;
+    const double low = sqrt(fmax(spread - spread_error, 0.0)) + o->epsilon;
     double d = g / root,
            d_error = (fabs(g) + 3.0 * U * magnitude) / low - fabs(d) + 6.0 * U * fabs(d);
     if (mu != 0.0) {
@@ -112,14 +112,14 @@ static element rmsprop(const lki_update *update, double g, double magnitude, dou
     return e;
 }
 
-/* p is given in the gradient's place; 1 - lr*wd and lr/correction1 are rounded to f32. */
+/* p is given in the gradient's place; lr*wd and lr/correction1 are rounded to f32. */
 static element adamp(const lki_update *update, double p, double w)
 {
     const lks_optim *o = &update->optim;
-    const double decay = (double)o->weight_decay * (update->projected ? (double)o->wd_ratio : 1.0);
-    const double rate = (double)update->lr / update->correction1;
+    const double decay = o->weight_decay * (update->projected ? o->wd_ratio : 1.0);
+    const double rate = update->lr / update->correction1;
     const double along = (double)update->along * w, step = rate * (p - along);
-    element e = {.w = w * (1.0 - (double)update->lr * decay) - step};
+    element e = {.w = w * (1.0 - update->lr * decay) - step};
 
     e.w_error = 2.0 * U * fabs(w) + U * fabs(e.w) + rate * U * (fabs(along) + fabs(p - along)) +
                 2.0 * U * fabs(step);
@@ -138,15 +138,15 @@ static element adadelta(const lki_update *update, double g, double magnitude, do
                            fabs(d) * (e.state_error[0] / (2.0 * (e.state[0] + epsilon)) + 8.0 * U);
     e.state[1] = rho * s[1] + (1.0 - rho) * d * d;
     e.state_error[1] = 10.0 * U * e.state[1] + (1.0 - rho) * 2.0 * fabs(d) * d_error;
-    e.w = w - (double)update->lr * d;
-    e.w_error = (double)update->lr * (d_error + 2.0 * U * fabs(d)) + U * fabs(e.w);
+    e.w = w - update->lr * d;
+    e.w_error = update->lr * (d_error + 2.0 * U * fabs(d)) + U * fabs(e.w);
     return e;
 }
 
 static element expected(const lki_update *update, float sum, float w, const double state[])
 {
     const double scaled = sum * update->scale;
-    const double decay = (double)update->optim.weight_decay * (double)w;
+    const double decay = update->optim.weight_decay * (double)w;
     const double g = scaled + decay, magnitude = fabs(scaled) + fabs(decay);
 
     switch (update->optim.kind) {
@@ -193,11 +193,11 @@ static void follow(const lki_backend *backend, lks_optim optim, lkt_random *rand
     for (int i = 0; i < COUNT; i++) w[i] = (float)lkt_random_real(random, -1.0, 1.0);
     for (int step = 1; step <= 20; step++) {
         const lki_update update = {.optim = optim,
-                                   .lr = 0.125f,
+                                   .lr = 0.1,
                                    .scale = 1.0f / 61.0f,
                                    .step = step,
-                                   .correction1 = 1.0 - pow((double)optim.beta1, step),
-                                   .correction2 = 1.0 - pow((double)optim.beta2, step),
+                                   .correction1 = 1.0 - pow(optim.beta1, step),
+                                   .correction2 = 1.0 - pow(optim.beta2, step),
                                    .along = 0.375f * (float)(step % 3),
                                    .projected = step % 2 == 0};
 
@@ -218,39 +218,42 @@ static void follow(const lki_backend *backend, lks_optim optim, lkt_random *rand
     }
 }
 
-enum { OPTIMIZERS = 16 };
+enum { OPTIMIZERS = 20 };
 
 static int optimizers(lks_optim out[OPTIMIZERS])
 {
     int count = 0;
 
     out[count] = (lks_optim){.kind = LKS_SGD};
-    out[++count] = (lks_optim){.kind = LKS_SGD, .weight_decay = 0.01f};
-    out[++count] = (lks_optim){.kind = LKS_SGD, .momentum = 0.9f};
-    out[++count] = (lks_optim){.kind = LKS_SGD, .momentum = 0.9f, .dampening = 0.3f};
+    out[++count] = (lks_optim){.kind = LKS_SGD, .weight_decay = 0.01};
+    out[++count] = (lks_optim){.kind = LKS_SGD, .momentum = 0.9};
+    out[++count] = (lks_optim){.kind = LKS_SGD, .momentum = 0.9, .dampening = 0.3};
     out[++count] = (lks_optim){
-        .kind = LKS_SGD, .momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f};
-    out[++count] = (lks_optim){.kind = LKS_ADAM, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f};
+        .kind = LKS_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01};
+    out[++count] = (lks_optim){.kind = LKS_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
     out[++count] = (lks_optim){
-        .kind = LKS_ADAM, .beta1 = 0.5f, .beta2 = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.01f};
+        .kind = LKS_ADAM, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3, .weight_decay = 0.01};
     out[++count] = (lks_optim){
-        .kind = LKS_ADADELTA, .rho = 0.9f, .epsilon = 1e-6f, .weight_decay = 0.01f};
+        .kind = LKS_ADADELTA, .rho = 0.9, .epsilon = 1e-6, .weight_decay = 0.01};
     out[++count] = lks_adamw();
     out[++count] = (lks_optim){
-        .kind = LKS_ADAMW, .beta1 = 0.5f, .beta2 = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.5f};
+        .kind = LKS_ADAMW, .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3, .weight_decay = 0.5};
     out[++count] = lks_rmsprop();
-    out[++count] = (lks_optim){.kind = LKS_RMSPROP,
-                               .alpha = 0.9f,
-                               .epsilon = 1e-3f,
-                               .weight_decay = 0.01f,
-                               .momentum = 0.8f};
     out[++count] = (lks_optim){
-        .kind = LKS_RMSPROP, .alpha = 0.9f, .epsilon = 1e-2f, .centered = true};
+        .kind = LKS_RMSPROP, .alpha = 0.9, .epsilon = 1e-3, .weight_decay = 0.01, .momentum = 0.8};
     out[++count] = (lks_optim){
-        .kind = LKS_RMSPROP, .alpha = 0.9f, .epsilon = 1e-2f, .centered = true, .momentum = 0.8f};
+        .kind = LKS_RMSPROP, .alpha = 0.9, .epsilon = 1e-2, .centered = true};
+    out[++count] = (lks_optim){
+        .kind = LKS_RMSPROP, .alpha = 0.9, .epsilon = 1e-2, .centered = true, .momentum = 0.8};
     out[++count] = lks_adamp();
     out[++count] = lks_adamp();
-    out[count].weight_decay = 0.5f;
+    out[count].weight_decay = 0.5;
+    /* Averages that forget so slowly that b in f32 is wrong in the fourth digit of 1 - b. */
+    out[++count] = (lks_optim){.kind = LKS_RMSPROP, .alpha = 0.9999, .epsilon = 1e-8};
+    out[++count] = (lks_optim){.kind = LKS_ADADELTA, .rho = 0.999, .epsilon = 1e-6};
+    out[++count] = (lks_optim){
+        .kind = LKS_ADAM, .beta1 = 0.9999, .beta2 = 0.99999, .epsilon = 1e-8};
+    out[++count] = (lks_optim){.kind = LKS_SGD, .momentum = 0.9, .dampening = 0.9999};
     return count + 1;
 }
 

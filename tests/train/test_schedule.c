@@ -104,6 +104,78 @@ static void matches_pytorch(void **state)
     json_decref(golden);
 }
 
+/* cos(pi s) of optim.h's formulas, with 11 bits more than a double has. */
+static long double half_turn(long double done, long double span)
+{
+    return (1 + cosl(acosl(-1) * (done / span))) / 2;
+}
+
+/* The formulas of optim.h. */
+static long double closed_form(const lks_schedule *s, int64_t t)
+{
+    const long double lr = s->lr, final = s->final_lr, length = s->length;
+    const long double done = t < s->length ? t : s->length;
+    switch (s->kind) {
+    case LKS_STEP:
+        return lr * powl(s->gamma, t / s->step_size);
+    case LKS_EXPONENTIAL:
+        return lr * powl(s->gamma, t);
+    case LKS_COSINE:
+        return final + (lr - final) * half_turn(done, length);
+    case LKS_LINEAR:
+        return lr + (final - lr) * (done / length);
+    case LKS_POLYNOMIAL:
+        return final + (lr - final) * powl((length - done) / length, s->power);
+    case LKS_ONE_CYCLE: {
+        const long double start = lr / s->start_div, end = start / s->final_div;
+        const long double top = (double)(s->rise * (double)s->length - 1), last = length - 1;
+        if (t >= last) return end;
+        return t <= top ? lr + (start - lr) * half_turn(t, top)
+                        : end + (lr - end) * half_turn(t - top, last - top);
+    }
+    default:
+        return lr;
+    }
+}
+
+/* No factor of a rate errs by more than a few units of its last place, and no sum cancels: 9 of 2^-53
+ * are below 10^-15. A cosine near its end is small; the long double's own error, of 2^-64, counts
+ * against that. */
+static void rates_are_exact(void **state)
+{
+    (void)state;
+    lkt_random random = lkt_random_make("rates_are_exact", 31);
+    long double worst = 0;
+    for (int i = 0; i < 200000; i++) {
+        static const lks_schedule_kind kinds[] = {LKS_STEP,   LKS_EXPONENTIAL, LKS_COSINE,
+                                                  LKS_LINEAR, LKS_POLYNOMIAL,  LKS_ONE_CYCLE};
+        const int64_t length = lkt_random_from(&random, 2, i % 2 == 0 ? 100 : 10000000);
+        const double forgets = lkt_random_real(&random, 0.0, 20.0) / (double)length;
+        const lks_schedule s = {
+            .kind = kinds[lkt_random_below(&random, 6)],
+            .lr = lkt_random_real(&random, 1e-5, 1.0),
+            .step_size = lkt_random_from(&random, 1, 3),
+            .gamma = forgets < 1 ? 1 - forgets : 0.1,
+            .length = length,
+            .final_lr = i % 3 == 0 ? 0.0 : lkt_random_real(&random, 0.0, 1e-5),
+            .power = i % 4 == 0 ? 2.0 : lkt_random_real(&random, 0.1, 5.0),
+            .rise = lkt_random_real(&random, 0.05, 0.9),
+            .start_div = lkt_random_real(&random, 1.0, 50.0),
+            .final_div = lkt_random_real(&random, 1.0, 1e6),
+        };
+        const int64_t t = lkt_random_below(&random, length + 2);
+        const double found = lks_schedule_at(&s, 0, t);
+        const long double exact = closed_form(&s, t);
+        const long double error = fabsl((long double)found - exact);
+        const long double own = 16 * 0x1p-64L * (long double)s.lr;
+        if (error > 1e-15L * exact + own)
+            fail_msg("kind %d, %lld of %lld: found %.17g, expected %.19Lg", (int)s.kind,
+                     (long long)t, (long long)length, found, exact);
+        if (exact > 0 && (error - own) / exact > worst) worst = (error - own) / exact;
+    }
+    print_message("largest relative error: %.2Lg\n", worst);
+}
+
 /* The same comparisons of the same doubles, so the same steps down; a rate is a product of at most
  * 40 factors, each with one rounding on either side. */
 static void plateaus_match_pytorch(void **state)
@@ -252,45 +324,46 @@ static void refuses(lks_optim optim, const char *part)
 static void optimizers(void **state)
 {
     (void)state;
-    lks_optim sgd = lks_sgd(0.9f), adam = lks_adam(), adadelta = lks_adadelta();
+    lks_optim sgd = lks_sgd(0.9), adam = lks_adam(), adadelta = lks_adadelta();
     LKT_OK(lks_optim_check(&(lks_optim){0}));
     LKT_OK(lks_optim_check(&sgd));
     LKT_OK(lks_optim_check(&adam));
     LKT_OK(lks_optim_check(&adadelta));
-    assert_true(adam.beta1 == 0.9f && adam.beta2 == 0.999f && adam.epsilon == 1e-8f);
-    assert_true(adadelta.rho == 0.9f && adadelta.epsilon == 1e-6f);
+    assert_true(adam.beta1 == 0.9 && adam.beta2 == 0.999 && adam.epsilon == 1e-8);
+    assert_true(adadelta.rho == 0.9 && adadelta.epsilon == 1e-6);
     lks_optim adamw = lks_adamw(), rmsprop = lks_rmsprop();
     LKT_OK(lks_optim_check(&adamw));
     LKT_OK(lks_optim_check(&rmsprop));
-    assert_true(adamw.beta2 == 0.999f && adamw.epsilon == 1e-8f && adamw.weight_decay == 0.01f);
-    assert_true(rmsprop.alpha == 0.99f && rmsprop.epsilon == 1e-8f && !rmsprop.centered);
+    assert_true(adamw.beta2 == 0.999 && adamw.epsilon == 1e-8 && adamw.weight_decay == 0.01);
+    assert_true(rmsprop.alpha == 0.99 && rmsprop.epsilon == 1e-8 && !rmsprop.centered);
     sgd.nesterov = true;
     LKT_OK(lks_optim_check(&sgd));
 
     refuses((lks_optim){.kind = 7}, "kind is 7");
-    refuses((lks_optim){.momentum = -1.0f}, "sgd: momentum is -1");
-    refuses((lks_optim){.momentum = NAN}, "sgd: momentum");
-    refuses((lks_optim){.weight_decay = INFINITY}, "sgd: weight_decay is inf");
-    refuses((lks_optim){.dampening = 2.0f}, "sgd: dampening is 2");
+    refuses((lks_optim){.momentum = -1.0}, "sgd: momentum is -1");
+    refuses((lks_optim){.momentum = (double)NAN}, "sgd: momentum");
+    refuses((lks_optim){.weight_decay = (double)INFINITY}, "sgd: weight_decay is inf");
+    refuses((lks_optim){.dampening = 2.0}, "sgd: dampening is 2");
     refuses((lks_optim){.nesterov = true}, "nesterov needs a momentum");
-    refuses((lks_optim){.nesterov = true, .momentum = 0.9f, .dampening = 0.1f}, "no dampening");
-    refuses((lks_optim){.kind = LKS_ADAM, .beta1 = 1.0f}, "adam: beta1 is 1");
-    refuses((lks_optim){.kind = LKS_ADAM, .beta2 = -0.5f}, "adam: beta2 is -0.5");
-    refuses((lks_optim){.kind = LKS_ADAM, .epsilon = -1.0f}, "adam: epsilon is -1");
-    refuses((lks_optim){.kind = LKS_ADADELTA, .rho = 1.5f}, "adadelta: rho is 1.5");
-    refuses((lks_optim){.kind = LKS_ADADELTA, .epsilon = NAN}, "adadelta: epsilon");
-    refuses((lks_optim){.kind = LKS_ADAMW, .beta1 = 1.0f}, "adamw: beta1 is 1");
-    refuses((lks_optim){.kind = LKS_ADAMW, .weight_decay = -1.0f}, "adamw: weight_decay is -1");
-    refuses((lks_optim){.kind = LKS_ADAMP, .delta = -1.0f}, "adamp: delta is -1");
-    refuses((lks_optim){.kind = LKS_ADAMP, .wd_ratio = NAN}, "adamp: wd_ratio is");
-    refuses((lks_optim){.kind = LKS_RMSPROP, .alpha = 1.5f}, "rmsprop: alpha is 1.5");
-    refuses((lks_optim){.kind = LKS_RMSPROP, .momentum = -1.0f}, "rmsprop: momentum is -1");
+    refuses((lks_optim){.nesterov = true, .momentum = 0.9, .dampening = 0.1}, "no dampening");
+    refuses((lks_optim){.kind = LKS_ADAM, .beta1 = 1.0}, "adam: beta1 is 1");
+    refuses((lks_optim){.kind = LKS_ADAM, .beta2 = -0.5}, "adam: beta2 is -0.5");
+    refuses((lks_optim){.kind = LKS_ADAM, .epsilon = -1.0}, "adam: epsilon is -1");
+    refuses((lks_optim){.kind = LKS_ADADELTA, .rho = 1.5}, "adadelta: rho is 1.5");
+    refuses((lks_optim){.kind = LKS_ADADELTA, .epsilon = (double)NAN}, "adadelta: epsilon");
+    refuses((lks_optim){.kind = LKS_ADAMW, .beta1 = 1.0}, "adamw: beta1 is 1");
+    refuses((lks_optim){.kind = LKS_ADAMW, .weight_decay = -1.0}, "adamw: weight_decay is -1");
+    refuses((lks_optim){.kind = LKS_ADAMP, .delta = -1.0}, "adamp: delta is -1");
+    refuses((lks_optim){.kind = LKS_ADAMP, .wd_ratio = (double)NAN}, "adamp: wd_ratio is");
+    refuses((lks_optim){.kind = LKS_RMSPROP, .alpha = 1.5}, "rmsprop: alpha is 1.5");
+    refuses((lks_optim){.kind = LKS_RMSPROP, .momentum = -1.0}, "rmsprop: momentum is -1");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_pytorch),
+        cmocka_unit_test(rates_are_exact),
         cmocka_unit_test(plateaus_match_pytorch),
         cmocka_unit_test(plateaus_take_what_is_no_number),
         cmocka_unit_test(defaults_and_ends),

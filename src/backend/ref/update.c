@@ -9,18 +9,18 @@ static void sgd(const lki_update *update, int64_t count, float *w, float *moment
     const lks_optim *optim = &update->optim;
 
     for (int64_t i = 0; i < count; i++) {
-        double g = (double)(sums[i] * update->scale) + (double)optim->weight_decay * (double)w[i];
+        double g = (double)(sums[i] * update->scale) + optim->weight_decay * (double)w[i];
 
-        if (optim->momentum != 0.0f) {
+        if (optim->momentum != 0.0) {
             const double mu = optim->momentum;
             const double m = update->step == 1
                                  ? g
-                                 : mu * (double)momentum[i] + (1.0 - (double)optim->dampening) * g;
+                                 : mu * (double)momentum[i] + (1.0 - optim->dampening) * g;
 
             momentum[i] = (float)m;
             g = optim->nesterov ? g + mu * m : m;
         }
-        w[i] = (float)((double)w[i] - (double)update->lr * g);
+        w[i] = (float)((double)w[i] - update->lr * g);
     }
 }
 
@@ -31,8 +31,8 @@ static void adam(const lki_update *update, int64_t count, float *w, float *const
     const lks_optim *optim = &update->optim;
     const double b1 = optim->beta1, b2 = optim->beta2;
     const double root = sqrt(update->correction2);
-    const double decay = decoupled ? 0.0 : (double)optim->weight_decay;
-    const double shrink = decoupled ? (double)update->lr * (double)optim->weight_decay : 0.0;
+    const double decay = decoupled ? 0.0 : optim->weight_decay;
+    const double shrink = decoupled ? update->lr * optim->weight_decay : 0.0;
 
     for (int64_t i = 0; i < count; i++) {
         const double g = (double)(sums[i] * update->scale) + decay * (double)w[i];
@@ -42,8 +42,7 @@ static void adam(const lki_update *update, int64_t count, float *w, float *const
         state[0][i] = (float)m;
         state[1][i] = (float)v;
         w[i] = (float)((double)w[i] * (1.0 - shrink) -
-                       (double)update->lr / update->correction1 * m /
-                           (sqrt(v) / root + (double)optim->epsilon));
+                       update->lr / update->correction1 * m / (sqrt(v) / root + optim->epsilon));
     }
 }
 
@@ -54,15 +53,14 @@ static void adadelta(const lki_update *update, int64_t count, float *w, float *c
     const double rho = optim->rho, epsilon = optim->epsilon;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = (double)(sums[i] * update->scale) +
-                         (double)optim->weight_decay * (double)w[i];
+        const double g = (double)(sums[i] * update->scale) + optim->weight_decay * (double)w[i];
         const double u = state[1][i];
         const double v = rho * (double)state[0][i] + (1.0 - rho) * g * g;
         const double d = sqrt(u + epsilon) / sqrt(v + epsilon) * g;
 
         state[0][i] = (float)v;
         state[1][i] = (float)(rho * u + (1.0 - rho) * d * d);
-        w[i] = (float)((double)w[i] - (double)update->lr * d);
+        w[i] = (float)((double)w[i] - update->lr * d);
     }
 }
 
@@ -73,8 +71,7 @@ static void rmsprop(const lki_update *update, int64_t count, float *w, float *co
     const double alpha = optim->alpha;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = (double)(sums[i] * update->scale) +
-                         (double)optim->weight_decay * (double)w[i];
+        const double g = (double)(sums[i] * update->scale) + optim->weight_decay * (double)w[i];
         const double v = alpha * (double)state[0][i] + (1.0 - alpha) * g * g;
         double a = 0.0;
 
@@ -84,26 +81,25 @@ static void rmsprop(const lki_update *update, int64_t count, float *w, float *co
             state[1][i] = (float)a;
         }
         const double spread = v - a * a < 0.0 ? 0.0 : v - a * a; /* below by rounding only */
-        double d = g / (sqrt(spread) + (double)optim->epsilon);
-        if (optim->momentum != 0.0f) {
-            d += (double)optim->momentum * (double)state[2][i];
+        double d = g / (sqrt(spread) + optim->epsilon);
+        if (optim->momentum != 0.0) {
+            d += optim->momentum * (double)state[2][i];
             state[2][i] = (float)d;
         }
-        w[i] = (float)((double)w[i] - (double)update->lr * d);
+        w[i] = (float)((double)w[i] - update->lr * d);
     }
 }
 
 static void adamp(const lki_update *update, int64_t count, float *w, const float *direction)
 {
     const lks_optim *optim = &update->optim;
-    const double decay = (double)optim->weight_decay *
-                         (update->projected ? (double)optim->wd_ratio : 1.0);
+    const double decay = optim->weight_decay * (update->projected ? optim->wd_ratio : 1.0);
 
     for (int64_t i = 0; i < count; i++) {
         const double p = (double)direction[i] - (double)update->along * (double)w[i];
 
-        w[i] = (float)((double)w[i] * (1.0 - (double)update->lr * decay) -
-                       (double)update->lr / update->correction1 * p);
+        w[i] = (float)((double)w[i] * (1.0 - update->lr * decay) -
+                       update->lr / update->correction1 * p);
     }
 }
 
@@ -122,7 +118,7 @@ void lki_ref_direction(const lki_update *update, int64_t count, float *const sta
         state[0][i] = (float)m;
         state[1][i] = (float)v;
         gradient[i] = (float)((optim->nesterov ? b1 * m + (1.0 - b1) * g : m) /
-                              (sqrt(v) / root + (double)optim->epsilon));
+                              (sqrt(v) / root + optim->epsilon));
     }
 }
 

@@ -1,54 +1,103 @@
-/* The optimizers, elementwise. Products are rounded before they are added, divisions and square
- * roots are exact to IEEE 754: every instruction set gives the same bits. */
+/*
+ * The optimizers, elementwise. Divisions, square roots and multiply-adds round once, on every
+ * instruction set. What is computed from hyperparameters is so in double, and rounded to f32 once.
+ *
+ * A decaying average a = b a + (1 - b) x is formed as (a - c a) + c x with c = 1 - b, which f32 has to
+ * 24 bits: where b is near 1, b itself in f32 would let the average forget at another rate. Unlike
+ * a + c (x - a) no difference of a and x is formed, which may be very small.
+ */
 #include "backend/cpu/vector/isa.h"
 #include "backend/cpu/vector/local.h"
+
+/* A hyperparameter, or what is computed from some. */
+INLINE vf constant(double x)
+{
+    return vf_set((float)x);
+}
+
+/* What is added to a root, so that a quotient stays finite: not less than the smallest normal number. */
+INLINE vf constant_epsilon(double x)
+{
+    const float least = 0x1p-126f, rounded = (float)x;
+    return vf_set(x > 0 && rounded < least ? least : rounded);
+}
+
+/* The average with the part c of x taken in. */
+INLINE vf decayed(vf average, vf c, vf x)
+{
+    return vf_fma(c, x, vf_fma(-c, average, average));
+}
+
+/* The same of x^2. */
+INLINE vf decayed_square(vf average, vf c, vf x)
+{
+    return vf_fma(c * x, x, vf_fma(-c, average, average));
+}
 
 /* The gradient of the mean over samples, with weight decay. */
 INLINE vf gradient(const float *sums, vf w, vf scale, vf decay, bool decays, int64_t n)
 {
     const vf g = vf_get(sums, n) * scale;
-    return decays ? g + decay * w : g;
+    return decays ? vf_fma(decay, w, g) : g;
 }
 
 static void sgd(const lki_update *u, int64_t count, float *restrict w, float *restrict momentum,
                 const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
-    const vf lr = vf_set(u->lr), scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
-    const vf mu = vf_set(o->momentum), rest = vf_set(1 - o->dampening);
+    const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
+    const vf mu = constant(o->momentum), rest = constant(1 - o->dampening);
     const bool decays = o->weight_decay != 0, moves = o->momentum != 0, first = u->step == 1;
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n);
         vf g = gradient(sums + i, x, scale, decay, decays, n);
         if (moves) {
-            const vf m = first ? g : mu * vf_get(momentum + i, n) + rest * g;
+            const vf m = first ? g : vf_fma(rest, g, mu * vf_get(momentum + i, n));
             vf_put(momentum + i, m, n);
-            g = o->nesterov ? g + mu * m : m;
+            g = o->nesterov ? vf_fma(mu, m, g) : m;
         }
-        vf_put(w + i, x - lr * g, n);
+        vf_put(w + i, vf_fma(rate, g, x), n);
     }
 }
 
-static void adam(const lki_update *u, int64_t count, float *restrict w, float *restrict average,
-                 float *restrict square, const float *restrict sums)
+/*
+ * The numbers of Adam and of what is made of it. m / (sqrt(v) / root + epsilon), where root is that of
+ * correction2, is root * m / (sqrt(v) + root * epsilon), which is a division less.
+ */
+typedef struct moments {
+    vf scale, c1, c2, epsilon;
+} moments;
+
+INLINE moments moments_of(const lki_update *u)
 {
     const lks_optim *o = &u->optim;
-    const vf scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
-    const vf b1 = vf_set(o->beta1), c1 = vf_set(1 - o->beta1);
-    const vf b2 = vf_set(o->beta2), c2 = vf_set(1 - o->beta2), epsilon = vf_set(o->epsilon);
-    const vf rate = vf_set((float)((double)u->lr / u->correction1));
-    const vf root = vf_set((float)sqrt(u->correction2));
-    const bool decays = o->weight_decay != 0;
+    return (moments){.scale = vf_set(u->scale),
+                     .c1 = constant(1 - o->beta1),
+                     .c2 = constant(1 - o->beta2),
+                     .epsilon = constant_epsilon(sqrt(u->correction2) * o->epsilon)};
+}
+
+/* With weight decay in the gradient; with `decoupled` ADAMW's. */
+INLINE void adam(const lki_update *u, int64_t count, float *restrict w, float *restrict average,
+                 float *restrict square, const float *restrict sums, bool decoupled)
+{
+    const lks_optim *o = &u->optim;
+    const moments with = moments_of(u);
+    const vf decay = constant(o->weight_decay), fade = constant(-(u->lr * o->weight_decay));
+    const vf rate = constant(-(u->lr / u->correction1 * sqrt(u->correction2)));
+    const bool decays = o->weight_decay != 0 && !decoupled;
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n);
-        const vf g = gradient(sums + i, x, scale, decay, decays, n);
-        const vf m = b1 * vf_get(average + i, n) + c1 * g;
-        const vf v = b2 * vf_get(square + i, n) + c2 * (g * g);
+        const vf g = gradient(sums + i, x, with.scale, decay, decays, n);
+        const vf m = decayed(vf_get(average + i, n), with.c1, g);
+        const vf v = decayed_square(vf_get(square + i, n), with.c2, g);
         vf_put(average + i, m, n);
         vf_put(square + i, v, n);
-        vf_put(w + i, x - rate * (m / (vf_sqrt(v) / root + epsilon)), n);
+        vf_put(w + i,
+               vf_fma(rate, m / (vf_sqrt(v) + with.epsilon), decoupled ? vf_fma(fade, x, x) : x),
+               n);
     }
 }
 
@@ -56,39 +105,18 @@ static void adadelta(const lki_update *u, int64_t count, float *restrict w, floa
                      float *restrict delta, const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
-    const vf lr = vf_set(u->lr), scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
-    const vf rho = vf_set(o->rho), rest = vf_set(1 - o->rho), epsilon = vf_set(o->epsilon);
+    const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
+    const vf c = constant(1 - o->rho), epsilon = constant_epsilon(o->epsilon);
     const bool decays = o->weight_decay != 0;
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n), past = vf_get(delta + i, n);
         const vf g = gradient(sums + i, x, scale, decay, decays, n);
-        const vf v = rho * vf_get(square + i, n) + rest * (g * g);
+        const vf v = decayed_square(vf_get(square + i, n), c, g);
         const vf d = vf_sqrt(past + epsilon) / vf_sqrt(v + epsilon) * g;
         vf_put(square + i, v, n);
-        vf_put(delta + i, rho * past + rest * (d * d), n);
-        vf_put(w + i, x - lr * d, n);
-    }
-}
-
-static void adamw(const lki_update *u, int64_t count, float *restrict w, float *restrict average,
-                  float *restrict square, const float *restrict sums)
-{
-    const lks_optim *o = &u->optim;
-    const vf scale = vf_set(u->scale);
-    const vf shrink = vf_set((float)(1 - (double)u->lr * (double)o->weight_decay));
-    const vf b1 = vf_set(o->beta1), c1 = vf_set(1 - o->beta1);
-    const vf b2 = vf_set(o->beta2), c2 = vf_set(1 - o->beta2), epsilon = vf_set(o->epsilon);
-    const vf rate = vf_set((float)((double)u->lr / u->correction1));
-    const vf root = vf_set((float)sqrt(u->correction2));
-    FOR_VECTORS(i, n, count)
-    {
-        const vf g = vf_get(sums + i, n) * scale;
-        const vf m = b1 * vf_get(average + i, n) + c1 * g;
-        const vf v = b2 * vf_get(square + i, n) + c2 * (g * g);
-        vf_put(average + i, m, n);
-        vf_put(square + i, v, n);
-        vf_put(w + i, shrink * vf_get(w + i, n) - rate * (m / (vf_sqrt(v) / root + epsilon)), n);
+        vf_put(delta + i, decayed_square(past, c, d), n);
+        vf_put(w + i, vf_fma(rate, d, x), n);
     }
 }
 
@@ -96,29 +124,29 @@ static void rmsprop(const lki_update *u, int64_t count, float *restrict w, float
                     float *restrict average, float *restrict momentum, const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
-    const vf lr = vf_set(u->lr), scale = vf_set(u->scale), decay = vf_set(o->weight_decay);
-    const vf alpha = vf_set(o->alpha), rest = vf_set(1 - o->alpha), epsilon = vf_set(o->epsilon);
-    const vf mu = vf_set(o->momentum), zero = vf_zero();
+    const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
+    const vf c = constant(1 - o->alpha), epsilon = constant_epsilon(o->epsilon);
+    const vf mu = constant(o->momentum), zero = vf_zero();
     const bool decays = o->weight_decay != 0, moves = o->momentum != 0, centered = o->centered;
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n);
         const vf g = gradient(sums + i, x, scale, decay, decays, n);
-        const vf v = alpha * vf_get(square + i, n) + rest * (g * g);
+        const vf v = decayed_square(vf_get(square + i, n), c, g);
         vf spread = v;
         vf_put(square + i, v, n);
         if (centered) {
-            const vf a = alpha * vf_get(average + i, n) + rest * g;
+            const vf a = decayed(vf_get(average + i, n), c, g);
             vf_put(average + i, a, n);
-            spread = v - a * a;
+            spread = vf_fma(-a, a, v);
             spread = vf_blend(vm_gt(zero, spread), zero, spread); /* below 0 by rounding only */
         }
         vf d = g / (vf_sqrt(spread) + epsilon);
         if (moves) {
-            d = mu * vf_get(momentum + i, n) + d;
+            d = vf_fma(mu, vf_get(momentum + i, n), d);
             vf_put(momentum + i, d, n);
         }
-        vf_put(w + i, x - lr * d, n);
+        vf_put(w + i, vf_fma(rate, d, x), n);
     }
 }
 
@@ -126,13 +154,14 @@ static void adamp(const lki_update *u, int64_t count, float *restrict w,
                   const float *restrict direction)
 {
     const lks_optim *o = &u->optim;
-    const double ratio = u->projected ? (double)o->wd_ratio : 1;
-    const vf shrink = vf_set((float)(1 - (double)u->lr * (double)o->weight_decay * ratio));
-    const vf rate = vf_set((float)((double)u->lr / u->correction1)), along = vf_set(u->along);
+    const double ratio = u->projected ? o->wd_ratio : 1;
+    const vf fade = constant(-(u->lr * o->weight_decay * ratio));
+    const vf rate = constant(-(u->lr / u->correction1)), along = vf_set(-u->along);
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n);
-        vf_put(w + i, shrink * x - rate * (vf_get(direction + i, n) - along * x), n);
+        const vf p = vf_fma(along, x, vf_get(direction + i, n));
+        vf_put(w + i, vf_fma(rate, p, vf_fma(fade, x, x)), n);
     }
 }
 
@@ -141,19 +170,18 @@ void LKI_ISA_NAME(lki_vector_direction)(const lki_update *u, int64_t count,
 {
     const lks_optim *o = &u->optim;
     float *restrict average = state[0], *restrict square = state[1], *restrict to = gradient;
-    const vf scale = vf_set(u->scale), epsilon = vf_set(o->epsilon);
-    const vf b1 = vf_set(o->beta1), c1 = vf_set(1 - o->beta1);
-    const vf b2 = vf_set(o->beta2), c2 = vf_set(1 - o->beta2);
-    const vf root = vf_set((float)sqrt(u->correction2));
+    const moments with = moments_of(u);
+    const vf b1 = constant(o->beta1), root = constant(sqrt(u->correction2));
     const bool nesterov = o->nesterov;
     FOR_VECTORS(i, n, count)
     {
-        const vf g = vf_get(to + i, n) * scale;
-        const vf m = b1 * vf_get(average + i, n) + c1 * g;
-        const vf v = b2 * vf_get(square + i, n) + c2 * (g * g);
+        const vf g = vf_get(to + i, n) * with.scale;
+        const vf m = decayed(vf_get(average + i, n), with.c1, g);
+        const vf v = decayed_square(vf_get(square + i, n), with.c2, g);
         vf_put(average + i, m, n);
         vf_put(square + i, v, n);
-        vf_put(to + i, (nesterov ? b1 * m + c1 * g : m) / (vf_sqrt(v) / root + epsilon), n);
+        const vf p = nesterov ? vf_fma(b1, m, with.c1 * g) : m;
+        vf_put(to + i, root * (p / (vf_sqrt(v) + with.epsilon)), n);
     }
 }
 
@@ -164,7 +192,7 @@ void LKI_ISA_NAME(lki_vector_approach)(int64_t count, float part, float *restric
     FOR_VECTORS(i, n, count)
     {
         const vf l = vf_get(left + i, n);
-        vf_put(left + i, l + p * (vf_get(right + i, n) - l), n);
+        vf_put(left + i, vf_fma(p, vf_get(right + i, n) - l, l), n);
     }
 }
 
@@ -188,13 +216,13 @@ void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, fl
         sgd(update, count, w, state[0], sums);
         break;
     case LKS_ADAM:
-        adam(update, count, w, state[0], state[1], sums);
+        adam(update, count, w, state[0], state[1], sums, false);
         break;
     case LKS_ADADELTA:
         adadelta(update, count, w, state[0], state[1], sums);
         break;
     case LKS_ADAMW:
-        adamw(update, count, w, state[0], state[1], sums);
+        adam(update, count, w, state[0], state[1], sums, true);
         break;
     case LKS_RMSPROP:
         rmsprop(update, count, w, state[0], state[1], state[2], sums);
