@@ -137,7 +137,8 @@ typedef struct lks_loader_opts {
     int ahead;            /* batches read ahead, default 2 */
 } lks_loader_opts;
 
-/* Borrows the data set. The order of samples is a function of (seed of the context, epoch) alone. */
+/* Borrows the data set. A loader is one thread's at a time; behind a fork one that has reading threads
+ * answers LKS_E_STATE. The order of samples is a function of (seed of the context, epoch) alone. */
 LKS_API LKS_MUSTUSE lks_status lks_loader_create(lks_loader **out, lks_context *context,
                                                  lks_dataset *dataset, const lks_loader_opts *opts);
 LKS_API void lks_loader_destroy(lks_loader *loader);

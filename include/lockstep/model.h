@@ -10,6 +10,14 @@
 extern "C" {
 #endif
 
+/*
+ * A model takes one call at a time. A call that runs or changes it while another thread is in one, or
+ * that comes behind a fork, is refused with LKS_E_STATE; nothing waits. Calls that run or change it:
+ * step, gradient, evaluate, predict, use_averages, state_write, hash, lks_profile_start(), and what is
+ * made of these (lks_train(), loading). state_read, what saves, and predictors may run together with
+ * each other. What was fixed at compile (context, state_count, state_info, state_find, describe,
+ * stages) any thread may read at any time; all else belongs to the thread that calls step.
+ */
 typedef struct lks_model lks_model;
 
 /* To what the optimizer's weight decay applies where no group says otherwise. */
@@ -99,6 +107,20 @@ LKS_API LKS_MUSTUSE lks_status lks_model_evaluate(lks_model *model, const lks_ba
 /* The output for `count` samples, any number: out is [count][elements of the output]. */
 LKS_API LKS_MUSTUSE lks_status lks_model_predict(lks_model *model, const void *x, int64_t count,
                                                  float *out);
+
+/*
+ * For predictions from several threads at once: a predictor has memory of its own, computes in the
+ * calling thread, and uses the model's parameters as they are at each call (or their averages, as
+ * lks_model_use_averages() said last). One predictor for one thread; destroy it before the model.
+ * Its bits are those of lks_model_predict(). A prediction while the model is in a call that runs or
+ * changes it is LKS_E_STATE, and so is such a call while a prediction runs: a step sees no
+ * prediction, and a prediction sees the parameters of one step.
+ */
+typedef struct lks_predictor lks_predictor;
+LKS_API LKS_MUSTUSE lks_status lks_predictor_create(lks_predictor **out, lks_model *model);
+LKS_API void lks_predictor_destroy(lks_predictor *predictor);
+LKS_API LKS_MUSTUSE lks_status lks_predictor_predict(lks_predictor *predictor, const void *x,
+                                                     int64_t count, float *out);
 
 /* Everything a checkpoint holds, by name. Graph order; parameters and buffers together, then averages
  * ("ema.conv1.weight"), then what the optimizer keeps ("optimizer.square_avg.conv1.weight"), then

@@ -41,6 +41,7 @@ typedef struct worker {
 
 struct lki_workers {
     lks_context *context;
+    unsigned forks; /* lki_forks() when it was made */
     worker *members;
     int count;
     int spins;
@@ -200,6 +201,25 @@ int lki_thread_start(pthread_t *thread, void *(*start)(void *), void *user)
     return error;
 }
 
+static _Atomic unsigned forks;
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+unsigned lki_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
 static lks_status start_threads(lki_workers *workers)
 {
     int started = 0, error = 0;
@@ -225,6 +245,7 @@ lks_status lki_workers_create(lki_workers **out, lks_context *context, int count
     lki_workers *workers = memory;
     workers->context = context;
     workers->count = count;
+    workers->forks = lki_forks();
     lks_status status = lki_alloc(context, &memory, (size_t)count * sizeof(worker), "the workers");
     workers->members = memory;
     if (status == LKS_OK) status = choose_cpus(workers);
@@ -246,7 +267,7 @@ lks_status lki_workers_create(lki_workers **out, lks_context *context, int count
 void lki_workers_destroy(lki_workers *workers)
 {
     if (!workers) return;
-    stop_and_join(workers, workers->count);
+    if (workers->forks == lki_forks()) stop_and_join(workers, workers->count);
     release(workers);
 }
 

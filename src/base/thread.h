@@ -23,6 +23,13 @@
  * somebody truncated). Returns 0 or an errno. */
 int lki_thread_start(pthread_t *thread, void *(*start)(void *), void *user);
 
+/*
+ * How often this process or one before it was forked, counted from the first call on. A fork takes
+ * only the calling thread along: what has threads remembers this number, and is of no use where it is
+ * another one, because nobody would answer.
+ */
+unsigned lki_forks(void);
+
 typedef struct lki_workers lki_workers;
 
 /* Runs on every worker; a worker's number is 0 .. count-1. */
@@ -36,7 +43,8 @@ typedef void (*lki_job)(void *user, int worker);
  * no more threads.
  */
 lks_status lki_workers_create(lki_workers **out, lks_context *context, int count);
-void lki_workers_destroy(lki_workers *workers); /* NULL is fine */
+/* NULL is fine. Behind a fork it frees memory alone. */
+void lki_workers_destroy(lki_workers *workers);
 int lki_workers_count(const lki_workers *workers);
 
 /* Runs the job on all workers and returns when all are done. One caller at a time. */

@@ -61,7 +61,8 @@ struct lks_loader {
     int ticket_part;
     int busy; /* parts being read now */
     bool stop;
-    int running; /* threads started */
+    int running;    /* threads started, */
+    unsigned forks; /* and lki_forks() then */
     pthread_t *thread;
 };
 
@@ -240,6 +241,7 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
     const int64_t samples = dataset->info.samples;
     const int64_t full = samples / filled.global_batch;
     loader->context = context;
+    loader->forks = lki_forks();
     loader->dataset = dataset;
     loader->opts = filled;
     loader->seed = lks_context_seed(context);
@@ -258,9 +260,14 @@ fail:
     return status;
 }
 
-void lks_loader_destroy(lks_loader *loader)
+/* Threads that read are those of the process that made the loader. */
+static bool lost_threads(const lks_loader *loader)
 {
-    if (!loader) return;
+    return loader->running > 0 && loader->forks != lki_forks();
+}
+
+static void stop_threads(lks_loader *loader)
+{
     pthread_mutex_lock(&loader->lock);
     loader->stop = true;
     pthread_cond_broadcast(&loader->work);
@@ -269,6 +276,12 @@ void lks_loader_destroy(lks_loader *loader)
     pthread_cond_destroy(&loader->done);
     pthread_cond_destroy(&loader->work);
     pthread_mutex_destroy(&loader->lock);
+}
+
+void lks_loader_destroy(lks_loader *loader)
+{
+    if (!loader) return;
+    if (!lost_threads(loader)) stop_threads(loader);
     if (loader->thread)
         lki_free(loader->context, loader->thread, (size_t)loader->opts.threads * sizeof(pthread_t));
     lki_free(loader->context, loader->memory, loader->memory_bytes);
@@ -289,9 +302,22 @@ static bool complete(const lks_loader *loader)
     return s->batch == loader->next_batch && s->parts_left == 0;
 }
 
+static lks_status check_use(const lks_loader *loader)
+{
+    if (!lost_threads(loader)) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_STATE,
+        "loader of '%s': it was made before this process was forked, and its threads are "
+        "those of the parent; make it in this process",
+        loader->dataset->name);
+}
+
 lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     *out = (lks_batch){0};
+    if (loader == NULL) return LKI_FAIL_NULL(loader);
+    LKI_TRY(check_use(loader));
     pthread_mutex_lock(&loader->lock);
     loader->lent = false;
     pthread_cond_broadcast(&loader->work);
@@ -323,6 +349,8 @@ lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
 
 lks_status lks_loader_seek(lks_loader *loader, int64_t batch)
 {
+    if (loader == NULL) return LKI_FAIL_NULL(loader);
+    LKI_TRY(check_use(loader));
     if (batch < 0 || batch > MAX_BATCH)
         return LKI_FAIL(LKS_E_INVALID,
                         "loader of '%s': a seek to batch %" PRId64 ", expected 0 to %" PRId64,

@@ -219,6 +219,7 @@ static lks_status make_worker(lks_model *model, lki_worker *worker, int64_t stat
     LKI_TRY(lki_alloc(model->context, &memory, program->local_bytes + program->workspace_bytes,
                       "a worker's activations"));
     worker->local.memory = memory;
+    worker->local.kept = program->kept;
     if (program->loss == NULL) return LKS_OK;
     LKI_TRY(lki_alloc(model->context, &memory,
                       (size_t)(worker->slots * model->gradient_count) * sizeof(float),
@@ -280,19 +281,35 @@ static lks_status build(lks_model *model, const lks_graph *graph, const lks_mode
     return make_workers(model);
 }
 
+/* A tensor of another graph would be looked for in vain, or outlived by the model. */
+static lks_status check_graph(const lks_graph *graph, const char *role, const lks_tensor *tensor)
+{
+    const lki_node *node = graph->first;
+    while (node != NULL && &node->out != tensor) node = node->next;
+    if (tensor == NULL || node != NULL) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "the %s belongs to another graph; compile the graph that it was built in",
+                    role);
+}
+
 lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_opts *opts)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     *out = NULL;
     LKI_TRY(lks_graph_status(graph));
     if (opts == NULL)
         return LKI_FAIL(LKS_E_INVALID, "lks_model_compile() got no options; give at least loss and "
                                        "global_batch");
+    LKI_TRY(check_graph(graph, "loss", opts->loss));
+    LKI_TRY(check_graph(graph, "output", opts->output));
     void *memory;
     LKI_TRY(lki_alloc(graph->context, &memory, sizeof(lks_model), "the model"));
     lks_model *model = memory;
     model->context = graph->context;
     model->arena.context = graph->context;
-    const unsigned saved = lki_float_enter(); /* plans see what workers see */
+    model->forks = lki_forks();
+    pthread_mutex_init(&model->preparing, NULL); /* without attributes it does not fail on Linux */
+    const unsigned saved = lki_float_enter();    /* plans see what workers see */
     const lks_status status = build(model, graph, opts);
     lki_float_leave(saved);
     if (status != LKS_OK) {
@@ -322,17 +339,19 @@ void lks_model_destroy(lks_model *model)
     lki_free(context, model->gradient_memory, model->gradient_bytes);
     if (program->context != NULL) lki_program_release(&model->program);
     lki_profile_release(model);
+    if (model->forks == lki_forks()) pthread_mutex_destroy(&model->preparing);
     lki_arena_release(&model->arena);
     lki_free(context, model, sizeof *model);
 }
 
 lks_context *lks_model_context(const lks_model *model)
 {
-    return model->context;
+    return model != NULL ? model->context : NULL;
 }
 
 lks_model_info lks_model_get_info(const lks_model *model)
 {
+    if (model == NULL) return (lks_model_info){0};
     const lki_program *program = &model->program;
     lks_model_info info = {.workers = model->workers,
                            .replicas = (int)program->replicas,

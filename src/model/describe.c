@@ -10,6 +10,9 @@
 
 const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buffer, size_t size)
 {
+    if (buffer == NULL || size == 0) return "";
+    buffer[0] = '\0';
+    if (tensor == NULL) return buffer;
     const lki_node *node = tensor->node;
     char attributes[LKS_LINE_SIZE - 400] = ""; /* the longest are those of normalize */
     char in[300] = "", shape[96];
@@ -262,6 +265,8 @@ lks_status lks_model_describe(const lks_model *model, lks_describe what,
                               void (*write)(void *user, const char *line), void *user)
 {
     const sink to = {.write = write, .user = user};
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (write == NULL) return LKI_FAIL_NULL(write);
     switch (what) {
     case LKS_DESCRIBE_LAYERS:
         layers(model, &to);

@@ -92,7 +92,8 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     const size_t bytes = plain->local_bytes + plain->workspace_bytes;
     void *memory;
     LKI_TRY(lki_alloc(model->context, &memory, bytes, "the replay of a replica"));
-    const lki_local local = {.memory = memory, .trace = trace, .trace_user = found};
+    const lki_local local = {
+        .memory = memory, .kept = plain->kept, .trace = trace, .trace_user = found};
     lki_pass pass = model->pass;
     pass.backward = false;
     int64_t replica = 0;

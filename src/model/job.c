@@ -1,6 +1,4 @@
 /* What the workers do: the picture in model.h. */
-#include <string.h>
-
 #include "base/check.h"
 #include "base/tree.h"
 #include "model/model.h"
@@ -32,12 +30,8 @@ static lks_status run_group(lks_model *model, lki_worker *worker, const lki_grou
     }
     if (pass->y != NULL) lki_metrics_count(model, worker, group);
     lki_lap(worker->local.laps, LKI_LAP_METRICS);
-    if (model->mode == LKI_PREDICT && group->count > 0) {
-        const size_t bytes = lki_tensor_bytes(program->output);
-        memcpy((char *)model->predictions + (size_t)group->begin * bytes,
-               lki_program_result(program, pass, group, &worker->local, program->output),
-               (size_t)group->count * bytes);
-    }
+    if (model->mode == LKI_PREDICT)
+        lki_program_copy_output(program, pass, group, &worker->local, model->predictions);
     return LKS_OK;
 }
 

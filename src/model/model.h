@@ -13,6 +13,9 @@
 #ifndef LKI_MODEL_MODEL_H
 #define LKI_MODEL_MODEL_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include <lockstep/model.h>
 
 #include "base/context.h"
@@ -113,6 +116,11 @@ struct lks_model {
 
     lki_profile *profile; /* NULL: nobody ever asked for one */
 
+    /* Who is here: door.c. */
+    atomic_int inside;         /* calls that share the model; -1: one that has it alone */
+    unsigned forks;            /* lki_forks() when it was compiled */
+    pthread_mutex_t preparing; /* of predictors: around averaged, prepared and what these say */
+
     /* Gradients that a step forms as a whole, before it updates: kept.c. */
     bool keeps, measures;          /* and sums their squares */
     double *square;                /* of every block */
@@ -141,8 +149,23 @@ void lki_model_job(void *model, int worker);
 /* Runs it; the first worker's failure, in order of replicas, becomes this thread's. */
 lks_status lki_model_run(lks_model *model, lki_mode mode);
 
+/*
+ * door.c: every public call that runs the model or changes it enters alone, and those that only read
+ * what others change, and predictors, enter together. LKS_E_STATE with a sentence where another call
+ * is inside that does not fit, and behind a fork; LKS_E_INVALID for NULL. `call` is __func__. To leave
+ * returns `status`.
+ */
+lks_status lki_model_enter(lks_model *model, const char *call);
+lks_status lki_model_leave(lks_model *model, lks_status status);
+lks_status lki_model_enter_shared(lks_model *model, const char *call);
+lks_status lki_model_leave_shared(lks_model *model, lks_status status);
+
 /* step.c: evaluation uses averages now, as was asked for and there are some. */
 bool lki_model_infers_averages(const lks_model *model);
+/* Stages read parameters, or their averages. */
+void lki_model_choose(lks_model *model, bool averages);
+/* The arguments of a prediction. */
+lks_status lki_check_predict(const void *x, int64_t count, const float *out);
 
 /* initialise.c: the parameter's first values, a function of seed and name alone. */
 void lki_initialise(const lks_model *model, lki_weight *weight);
@@ -187,6 +210,8 @@ void lki_adamp_update(lks_model *model, int worker, float scale);
 /* Whether the optimizer keeps its array number `array` (lki_update names them). */
 bool lki_state_keeps(const lks_optim *optim, int array);
 lks_status lki_state_list(lks_model *model);
+/* lks_model_hash() from inside. */
+lks_status lki_state_hash(lks_model *model, uint64_t *out);
 void lki_state_hash_part(lks_model *model, int worker);
 uint64_t lki_state_hash_finish(lks_model *model);
 

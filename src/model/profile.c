@@ -71,18 +71,19 @@ void lki_profile_release(lks_model *model)
 
 lks_status lks_profile_start(lks_model *model)
 {
+    LKI_TRY(lki_model_enter(model, __func__));
     lki_profile_release(model);
     const lks_status status = make(model);
     if (status != LKS_OK)
         lki_profile_release(model);
     else
         model->profile->on = true;
-    return status;
+    return lki_model_leave(model, status);
 }
 
 void lks_profile_stop(lks_model *model)
 {
-    if (model->profile != NULL) model->profile->on = false;
+    if (model != NULL && model->profile != NULL) model->profile->on = false;
 }
 
 void lki_profile_begin(lks_model *model)
@@ -116,7 +117,7 @@ void lki_profile_end(lks_model *model, bool stepped)
 
 lks_profile lks_profile_total(const lks_model *model)
 {
-    const lki_profile *profile = model->profile;
+    const lki_profile *profile = model != NULL ? model->profile : NULL;
     if (profile == NULL) return (lks_profile){0};
     return (lks_profile){.steps = profile->steps,
                          .samples = profile->samples,
@@ -170,7 +171,7 @@ lks_profile_row lks_profile_get(const lks_model *model, int row)
     };
     static const char *const passes[LKI_PASSES] = {"forward", "backward", "rows", "update",
                                                    "prepare"};
-    const lki_profile *profile = model->profile;
+    const lki_profile *profile = model != NULL ? model->profile : NULL;
     lks_profile_row out = {.stage = -1};
     if (profile == NULL || row < 0 || row >= lap_count(model)) return out;
     int64_t nanoseconds = 0;
@@ -196,12 +197,12 @@ lks_profile_row lks_profile_get(const lks_model *model, int row)
 
 int lks_model_stages(const lks_model *model)
 {
-    return model->program.stages;
+    return model != NULL ? model->program.stages : 0;
 }
 
 const lks_tensor *lks_model_stage_layer(const lks_model *model, int stage, int index)
 {
-    if (stage < 0 || stage >= model->program.stages) return NULL;
+    if (stage < 0 || stage >= lks_model_stages(model)) return NULL;
     const lki_chain *chain = &model->program.stage[stage].plan->chain;
     return index >= 0 && index < chain->count ? &chain->node[index]->out : NULL;
 }

@@ -1,6 +1,8 @@
 /* Compile a program, release it, and run replicas of it. */
 #include "model/program.h"
 
+#include <string.h>
+
 #include "base/check.h"
 #include "base/tree.h"
 
@@ -77,7 +79,7 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
     case LKI_AT_BATCH_Y:
         return pass->y != NULL ? (char *)(uintptr_t)pass->y + in_batch : NULL;
     case LKI_AT_KEPT:
-        return program->kept + value->offset + in_batch;
+        return local->kept + value->offset + in_batch;
     case LKI_AT_GROUP:
         return local->memory + value->offset + value->bytes * (size_t)(position - at->group->begin);
     case LKI_AT_REPLICA:
@@ -222,4 +224,14 @@ const void *lki_program_result(const lki_program *program, const lki_pass *pass,
 {
     const piece at = {.group = group, .replica = group->first, .begin = group->begin};
     return address(program, pass, local, program->activation[tensor->node->index], &at);
+}
+
+void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
+                             const lki_group *group, const lki_local *local, float *out)
+{
+    const size_t bytes = lki_tensor_bytes(program->output);
+    if (group->count == 0) return;
+    memcpy((char *)out + (size_t)group->begin * bytes,
+           lki_program_result(program, pass, group, local, program->output),
+           (size_t)group->count * bytes);
 }

@@ -166,6 +166,7 @@ typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lk
 /* What a worker needs to run replicas of a program. */
 typedef struct lki_local {
     char *memory;    /* local_bytes + workspace_bytes */
+    char *kept;      /* kept_bytes: the program's, where gradients are formed from it */
     float *gradient; /* of the parameters of this replica, by replica; NULL: no backward */
     lki_laps *laps;  /* NULL: nobody asks where time goes */
     lki_trace trace; /* NULL: none */
@@ -188,6 +189,9 @@ lks_status lki_program_backward_joint(const lki_program *program, const lki_pass
                                       const lki_group *group, const lki_local *local);
 lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
                                 const lki_group *group, int64_t replica, const lki_local *local);
+/* The group's part of the output of the batch `out`. */
+void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
+                             const lki_group *group, const lki_local *local, float *out);
 /* Where the group's first sample is in the loss or the output, after all this. */
 const void *lki_program_result(const lki_program *program, const lki_pass *pass,
                                const lki_group *group, const lki_local *local,

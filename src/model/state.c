@@ -170,7 +170,7 @@ uint64_t lki_state_hash_finish(lks_model *model)
 }
 
 /* At a link's own step the hash is that link: it is made from the one before it. */
-lks_status lks_model_hash(lks_model *model, uint64_t *out)
+lks_status lki_state_hash(lks_model *model, uint64_t *out)
 {
     if (model->progress.step > 0 && model->progress.step % model->opts.hash_every == 0) {
         *out = model->progress.link;
@@ -182,29 +182,37 @@ lks_status lks_model_hash(lks_model *model, uint64_t *out)
     return LKS_OK;
 }
 
+lks_status lks_model_hash(lks_model *model, uint64_t *out)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, lki_state_hash(model, out));
+}
+
 lks_progress lks_model_progress(const lks_model *model)
 {
-    return model->progress;
+    return model != NULL ? model->progress : (lks_progress){0};
 }
 
 void lks_model_set_progress(lks_model *model, lks_progress progress)
 {
-    model->progress = progress;
+    if (model != NULL) model->progress = progress;
 }
 
 int lks_model_state_count(const lks_model *model)
 {
-    return model->states;
+    return model != NULL ? model->states : 0;
 }
 
 lks_state_info lks_model_state_info(const lks_model *model, int index)
 {
+    if (index < 0 || index >= lks_model_state_count(model)) return (lks_state_info){0};
     return model->state[index].info;
 }
 
 int lks_model_state_find(const lks_model *model, const char *name)
 {
-    for (int i = 0; i < model->states; i++)
+    for (int i = 0; name != NULL && i < lks_model_state_count(model); i++)
         if (strcmp(model->state[i].info.name, name) == 0) return i;
     return -1;
 }
@@ -224,14 +232,21 @@ static lks_status check_access(const lks_model *model, int index, size_t bytes)
     return LKS_OK;
 }
 
-lks_status lks_model_state_read(lks_model *model, int index, void *out, size_t bytes)
+static lks_status read(const lks_model *model, int index, void *out, size_t bytes)
 {
     LKI_TRY(check_access(model, index, bytes));
     memcpy(out, *model->state[index].memory, bytes);
     return LKS_OK;
 }
 
-lks_status lks_model_state_write(lks_model *model, int index, const void *in, size_t bytes)
+lks_status lks_model_state_read(lks_model *model, int index, void *out, size_t bytes)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    LKI_TRY(lki_model_enter_shared(model, __func__));
+    return lki_model_leave_shared(model, read(model, index, out, bytes));
+}
+
+static lks_status write(lks_model *model, int index, const void *in, size_t bytes)
 {
     if (index >= 0 && index < model->states && model->state[index].info.kind == LKS_GRADIENT)
         return LKI_FAIL(LKS_E_INVALID, "'%s' can only be read", model->state[index].info.name);
@@ -239,4 +254,11 @@ lks_status lks_model_state_write(lks_model *model, int index, const void *in, si
     memcpy(*model->state[index].memory, in, bytes);
     model->prepared = false;
     return LKS_OK;
+}
+
+lks_status lks_model_state_write(lks_model *model, int index, const void *in, size_t bytes)
+{
+    if (in == NULL) return LKI_FAIL_NULL(in);
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, write(model, index, in, bytes));
 }

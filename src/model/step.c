@@ -63,8 +63,7 @@ static int64_t first_bad_position(const lks_model *model)
     return -1;
 }
 
-/* Stages read parameters, or their averages. */
-static void choose_parameters(lks_model *model, bool averages)
+void lki_model_choose(lks_model *model, bool averages)
 {
     if (model->averaged == averages) return;
     for (int w = 0; w < model->weights; w++) {
@@ -83,7 +82,7 @@ bool lki_model_infers_averages(const lks_model *model)
     return model->use_averages && model->progress.step > model->progress.skipped;
 }
 
-lks_status lks_model_use_averages(lks_model *model, bool use)
+static lks_status use_averages(lks_model *model, bool use)
 {
     bool averages = false;
     for (int w = 0; w < model->weights; w++) averages |= model->weight[w].average != NULL;
@@ -94,9 +93,15 @@ lks_status lks_model_use_averages(lks_model *model, bool use)
     return LKS_OK;
 }
 
+lks_status lks_model_use_averages(lks_model *model, bool use)
+{
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, use_averages(model, use));
+}
+
 lks_step_info lks_model_last_step(const lks_model *model)
 {
-    return model->last;
+    return model != NULL ? model->last : (lks_step_info){.gradient_norm = (double)NAN};
 }
 
 /* Why there was no update though every loss is finite. */
@@ -114,7 +119,7 @@ static lks_status bad_gradient(const lks_model *model)
 static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
                              lks_metrics *metrics)
 {
-    choose_parameters(model, false);
+    lki_model_choose(model, false);
     LKI_TRY(prepare(model));
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
     model->pass = (lki_pass){.x = batch->x,
@@ -164,7 +169,7 @@ static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
         return LKI_FAIL(LKS_E_INVALID, "the learning rate is %g, expected a number of at least 0",
                         lr);
     if (model->progress.step == 0)
-        LKI_TRY(lks_model_hash(model, &model->progress.link)); /* the chain's first link */
+        LKI_TRY(lki_state_hash(model, &model->progress.link)); /* the chain's first link */
     const int64_t step = model->progress.step + 1;
     begin_updates(model, lr, batch->count);
     model->link_after = step % model->opts.hash_every == 0;
@@ -178,17 +183,26 @@ static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
 
 lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, lks_metrics *metrics)
 {
+    if (batch == NULL) return LKI_FAIL_NULL(batch);
+    LKI_TRY(lki_model_enter(model, __func__));
     lki_profile_begin(model);
     const lks_status status = take_step(model, batch, lr, metrics);
     lki_profile_end(model, status == LKS_OK);
-    return status;
+    return lki_model_leave(model, status);
 }
 
-lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
+static lks_status form_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
 {
     LKI_TRY(check_train_batch(model, batch));
     LKI_TRY(lki_gradients_make(model)); /* memory only where somebody asks */
     return pass_batch(model, batch, LKI_GRADIENT, metrics);
+}
+
+lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
+{
+    if (batch == NULL) return LKI_FAIL_NULL(batch);
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, form_gradient(model, batch, metrics));
 }
 
 /* Runs inference over any number of samples, a global batch at a time: the parts, and so the bits,
@@ -197,14 +211,10 @@ static lks_status infer(lks_model *model, const void *x, const void *y, int64_t 
                         lki_mode mode, void *sink)
 {
     const lks_graph *graph = model->program.graph;
-    const size_t x_bytes =
-        model->program.value[model->program.activation[graph->input->node->index]].bytes;
-    const size_t y_bytes =
-        y == NULL
-            ? 0
-            : model->program.value[model->program.activation[graph->target->node->index]].bytes;
+    const size_t x_bytes = lki_tensor_bytes(graph->input);
+    const size_t y_bytes = y == NULL ? 0 : lki_tensor_bytes(graph->target);
     const int64_t width = lks_shape_elements(&model->program.output->shape);
-    choose_parameters(model, lki_model_infers_averages(model));
+    lki_model_choose(model, lki_model_infers_averages(model));
     LKI_TRY(prepare(model));
     for (int64_t first = 0; first < count;) {
         const int64_t left = count - first;
@@ -220,7 +230,7 @@ static lks_status infer(lks_model *model, const void *x, const void *y, int64_t 
     return LKS_OK;
 }
 
-lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
+static lks_status evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
 {
     if (batch->count < 0)
         return LKI_FAIL(LKS_E_INVALID, "the batch has %lld samples, expected at least 0",
@@ -229,10 +239,24 @@ lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metr
     return infer(model, batch->x, batch->y, batch->count, LKI_EVALUATE, sum);
 }
 
+lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
+{
+    if (batch == NULL) return LKI_FAIL_NULL(batch);
+    if (sum == NULL) return LKI_FAIL_NULL(sum);
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, evaluate(model, batch, sum));
+}
+
+lks_status lki_check_predict(const void *x, int64_t count, const float *out)
+{
+    if (count >= 0 && (count == 0 || (x != NULL && out != NULL))) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID, "predict got %lld samples%s", (long long)count,
+                    count < 0 ? ", expected at least 0" : " but no x or no out");
+}
+
 lks_status lks_model_predict(lks_model *model, const void *x, int64_t count, float *out)
 {
-    if (count < 0 || (count > 0 && (x == NULL || out == NULL)))
-        return LKI_FAIL(LKS_E_INVALID, "predict got %lld samples%s", (long long)count,
-                        count < 0 ? ", expected at least 0" : " but no x or no out");
-    return infer(model, x, NULL, count, LKI_PREDICT, out);
+    LKI_TRY(lki_check_predict(x, count, out));
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, infer(model, x, NULL, count, LKI_PREDICT, out));
 }

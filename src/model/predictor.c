@@ -1,0 +1,107 @@
+/* Predictions in the calling thread, with the parameters of a model and memory of one's own. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "model/model.h"
+
+struct lks_predictor {
+    lks_context *context;
+    lks_model *model;
+    lki_local local;
+    size_t bytes;
+    atomic_flag busy;
+};
+
+lks_status lks_predictor_create(lks_predictor **out, lks_model *model)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    void *memory;
+    LKI_TRY(lki_alloc(model->context, &memory, sizeof(lks_predictor), "a predictor"));
+    lks_predictor *predictor = memory;
+    predictor->context = model->context;
+    predictor->model = model;
+    const size_t own = model->program.local_bytes + model->program.workspace_bytes;
+    predictor->bytes = own + model->program.kept_bytes;
+    atomic_flag_clear(&predictor->busy);
+    const lks_status status = lki_alloc(model->context, &memory, predictor->bytes,
+                                        "a predictor's activations");
+    if (status != LKS_OK) {
+        lks_predictor_destroy(predictor);
+        return status;
+    }
+    predictor->local.memory = memory;
+    predictor->local.kept = predictor->local.memory + own;
+    *out = predictor;
+    return LKS_OK;
+}
+
+void lks_predictor_destroy(lks_predictor *predictor)
+{
+    if (predictor == NULL) return;
+    lki_free(predictor->context, predictor->local.memory, predictor->bytes);
+    lki_free(predictor->context, predictor, sizeof *predictor);
+}
+
+/* Of predictors that find the packed parameters old, one packs them and the others wait. Nobody
+ * reads them meanwhile: whoever is inside comes by here first. */
+static void prepare(lks_model *model)
+{
+    lki_program *program = &model->program;
+    pthread_mutex_lock(&model->preparing);
+    lki_model_choose(model, lki_model_infers_averages(model));
+    for (int s = 0; s < program->stages && !model->prepared; s++) {
+        lki_stage *stage = &program->stage[s];
+        if (stage->kernel->prepare == NULL) continue;
+        stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
+                               program->packed + stage->packed_offset, 0, 1);
+    }
+    model->prepared = true;
+    pthread_mutex_unlock(&model->preparing);
+}
+
+/* As the workers do it: the same parts, shares and pieces, so the same bits. */
+static lks_status predict(lks_predictor *predictor, const void *x, int64_t count, float *out)
+{
+    const lki_program *program = &predictor->model->program;
+    const size_t in = lki_tensor_bytes(program->graph->input);
+    const int64_t width = lks_shape_elements(&program->output->shape);
+    for (int64_t first = 0; first < count;) {
+        const int64_t left = count - first;
+        const lki_pass pass = {.x = (const char *)x + (size_t)first * in,
+                               .count = left < program->global_batch ? left
+                                                                     : program->global_batch};
+        for (int64_t r = 0; r < program->replicas; r += program->group) {
+            const int64_t most = program->replicas - r;
+            const lki_group group = lki_program_group(
+                program, &pass, r, r + (most < program->group ? most : program->group));
+            LKI_TRY(lki_program_forward(program, &pass, &group, &predictor->local));
+            lki_program_copy_output(program, &pass, &group, &predictor->local, out + first * width);
+        }
+        first += pass.count;
+    }
+    return LKS_OK;
+}
+
+lks_status lks_predictor_predict(lks_predictor *predictor, const void *x, int64_t count, float *out)
+{
+    if (predictor == NULL) return LKI_FAIL_NULL(predictor);
+    LKI_TRY(lki_check_predict(x, count, out));
+    if (atomic_flag_test_and_set_explicit(&predictor->busy, memory_order_acquire))
+        return LKI_FAIL(LKS_E_STATE,
+                        "%s(): another thread is using the predictor; make one for "
+                        "each thread",
+                        __func__);
+    lks_status status = lki_model_enter_shared(predictor->model, __func__);
+    if (status == LKS_OK) {
+        const unsigned saved = lki_float_enter();
+        prepare(predictor->model);
+        status = predict(predictor, x, count, out);
+        lki_float_leave(saved);
+        status = lki_model_leave_shared(predictor->model, status);
+    }
+    atomic_flag_clear_explicit(&predictor->busy, memory_order_release);
+    return status;
+}
