@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "say.h"
 #include "text.h"
 
 /* "optimizer.lr" -> "optimizer"; true when it is another one than the key's before. */
@@ -68,14 +69,21 @@ void config_print(const cli_config *config, FILE *out)
 
 void config_keys_print(FILE *out)
 {
+    enum { COLUMN = 6 };
     for (int key = 0; key < KEY_COUNT; key++) {
         const config_row *row = &config_rows[key];
-        char section[32], expected[160];
+        char section[32], expected[160], head[256];
         if (section_of(key, section)) fprintf(out, "%s%s:\n", key > 0 ? "\n" : "", section);
         spec_describe(&row->spec, expected, sizeof expected);
-        fprintf(out, "  %-30s %s; default %s\n", row->spec.name, expected,
-                row->fallback != NULL ? row->fallback : "null");
-        if (*row->help != '\0') fprintf(out, "  %-30s %s\n", "", row->help);
-        if (row->only != NULL) fprintf(out, "  %-30s (only for: %s)\n", "", row->only);
+        fprintf(out, "  ");
+        const int used = fprintf(out, "%-30s ", row->spec.name);
+        snprintf(head, sizeof head, "%s; default %s", expected,
+                 row->fallback != NULL ? row->fallback : "null");
+        text_print_wrapped(out, head, 2 + used, 2 + used, HELP_WIDTH);
+        if (*row->help != '\0') {
+            fprintf(out, "%*s", COLUMN, "");
+            text_print_wrapped(out, row->help, COLUMN, COLUMN, HELP_WIDTH);
+        }
+        if (row->only != NULL) fprintf(out, "%*s(only for: %s)\n", COLUMN, "", row->only);
     }
 }

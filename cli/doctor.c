@@ -103,16 +103,25 @@ static doctor_level worst_of(const cli_doctor *doctor, int counts[4])
     return worst;
 }
 
+static void print_finding(const char *mark, const char *text, const char *level, const char *name,
+                          int width)
+{
+    const int indent = printf("  %-8s %-18s %s", level, name, mark);
+    text_print_wrapped(stdout, text, indent, indent, width);
+}
+
+/* Each finding on one line, or on as many as a terminal needs. */
 static void print_text(const cli_doctor *doctor)
 {
+    const int width = say_columns();
     int counts[4] = {0};
     const char *area = "";
     for (int i = 0; i < doctor->count; i++) {
         const doctor_finding *f = &doctor->finding[i];
         if (strcmp(f->area, area) != 0) say("%s%s", i > 0 ? "\n" : "", f->area);
         area = f->area;
-        say("  %-8s %-18s %s", levels[f->level], f->name, f->found);
-        if (f->advice != NULL) say("  %-8s %-18s -> %s", "", "", f->advice);
+        print_finding("", f->found, levels[f->level], f->name, width);
+        if (f->advice != NULL) print_finding("-> ", f->advice, "", "", width);
     }
     if (worst_of(doctor, counts) == LEVEL_OK)
         say("\nnothing to remark");

@@ -3,27 +3,19 @@
 
 #include <string.h>
 
-enum { WIDTH = 96, COLUMN = 28 };
+#include "text.h"
 
-/* Text from COLUMN to WIDTH, broken between words; the cursor is at `used`. */
+enum { COLUMN = 28 };
+
+/* Text from COLUMN on; the cursor is at `used`. */
 static void print_wrapped(FILE *out, int used, const char *text)
 {
     if (used >= COLUMN) {
         fputc('\n', out);
         used = 0;
     }
-    while (*text != '\0') {
-        fprintf(out, "%*s", COLUMN - used, "");
-        int length = (int)strlen(text);
-        if (length > WIDTH - COLUMN) {
-            length = WIDTH - COLUMN;
-            while (length > 0 && text[length] != ' ') length--;
-        }
-        fprintf(out, "%.*s\n", length, text);
-        text += length;
-        text += *text == ' ';
-        used = 0;
-    }
+    fprintf(out, "%*s", COLUMN - used, "");
+    text_print_wrapped(out, text, COLUMN, COLUMN, HELP_WIDTH);
 }
 
 void cli_option_text(char *text, size_t size, const cli_option *option)
@@ -56,8 +48,10 @@ static void print_option(FILE *out, const cli_option *option)
 void cli_help(const cli_args *cli, FILE *out)
 {
     if (cli->verb != NULL) {
-        fprintf(out, "Usage: lockstep %s%s%s [OPTIONS]\n\n  %s\n\n", cli->verb->name,
-                *cli->verb->operands != '\0' ? " " : "", cli->verb->operands, cli->verb->summary);
+        fprintf(out, "Usage: lockstep %s%s%s [OPTIONS]\n\n  ", cli->verb->name,
+                *cli->verb->operands != '\0' ? " " : "", cli->verb->operands);
+        text_print_wrapped(out, cli->verb->summary, 2, 2, HELP_WIDTH);
+        fputc('\n', out);
     } else {
         fputs("Usage: lockstep VERB ... [OPTIONS]\n\n"
               "Synchronous data-parallel training: the same bits on any number of workers.\n\n"

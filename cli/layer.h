@@ -70,7 +70,8 @@ typedef struct layer_named {
     lks_tensor *tensor;
 } layer_named;
 
-/* Options in order; the first may be given alone (`dropout: 0.5`); "!" marks the required ones. */
+/* Options in order; the first may be given alone (`dropout: 0.5`); "!" marks the required ones,
+ * "=" the default that help prints. */
 typedef struct layer_op {
     const char *name;
     const char *what; /* it computes */

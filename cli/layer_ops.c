@@ -245,27 +245,27 @@ static lks_tensor *build_concat(const layer *l)
 }
 
 #define WEIGHTS                                                                                    \
-    "bias weight_init weight_scale weight_value weight_gain weight_slope weight_fan_out "          \
-    "bias_init bias_scale bias_value "
+    "bias=true weight_init weight_scale weight_value weight_gain=1 weight_slope=0 "                \
+    "weight_fan_out=false bias_init bias_scale bias_value "
 #define ANY "name from" /* options of any layer */
 const layer_op layer_ops[] = {
     {"conv2d", "convolution of an image; pixels outside are zero",
-     "filters! kernel! stride padding dilation groups " WEIGHTS ANY, build_conv2d},
+     "filters! kernel! stride=1 padding=0 dilation=1 groups=1 " WEIGHTS ANY, build_conv2d},
     {"dense", "y = W x + b; x has one dimension", "units! " WEIGHTS ANY, build_dense},
     {"batch_norm", "normalisation per channel over a replica's samples, times weight plus bias",
-     "momentum epsilon " ANY, build_batch_norm},
+     "momentum=0.1 epsilon=1e-5 " ANY, build_batch_norm},
     {"layer_norm",
      "normalisation of every sample over its last dims dimensions, times weight plus bias",
-     "dims epsilon affine " ANY, build_layer_norm},
+     "dims=1 epsilon=1e-5 affine=true " ANY, build_layer_norm},
     {"max_pool", "largest value of each window; ties go to the first in row order",
-     "kernel! stride padding " ANY, build_max_pool},
+     "kernel! stride=kernel padding=0 " ANY, build_max_pool},
     {"avg_pool", "mean of each window; padding counts as zeros, unless exclude_padding",
-     "kernel! stride padding exclude_padding " ANY, build_avg_pool},
+     "kernel! stride=kernel padding=0 exclude_padding=false " ANY, build_avg_pool},
     {"global_avg_pool", "mean over the image, per channel", ANY, build_global_avg_pool},
     {"relu", "max(x, 0)", ANY, build_relu},
-    {"leaky_relu", "x where x > 0, else slope * x", "slope " ANY, build_leaky_relu},
+    {"leaky_relu", "x where x > 0, else slope * x", "slope=0.01 " ANY, build_leaky_relu},
     {"gelu", "x times the normal distribution function of x; form tanh approximates it",
-     "form " ANY, build_gelu},
+     "form=erf " ANY, build_gelu},
     {"silu", "x * sigmoid(x)", ANY, build_silu},
     {"tanh", "hyperbolic tangent", ANY, build_tanh},
     {"sigmoid", "1 / (1 + exp(-x))", ANY, build_sigmoid},
@@ -310,7 +310,7 @@ static lks_tensor *build_mse(const layer *l)
 }
 
 const layer_op layer_losses[] = {
-    {"cross_entropy", "softmax and cross-entropy, of logits", "label_smoothing",
+    {"cross_entropy", "softmax and cross-entropy, of logits", "label_smoothing=0",
      build_cross_entropy},
     {"nll", "negative log-likelihood, of log-probabilities", "", build_nll},
     {"mse", "mean squared error", "", build_mse},

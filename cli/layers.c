@@ -5,6 +5,8 @@
 
 #include "layer.h"
 #include "line.h"
+#include "say.h"
+#include "text.h"
 
 static const cli_spec options[OPTION_COUNT] = {
 #define X(id, name, type, range) [OPTION_##id] = {name, VALUE_##type, range},
@@ -24,27 +26,38 @@ static const layer_op *find_op(const char *name)
     return find(layer_ops, layer_op_count, name);
 }
 
-/* Steps through "filters! kernel! stride": the next option, or OPTION_COUNT at the end. */
-static option_id next_option(const char **at, bool *required)
+/* What an option's place in the list of a layer says of it. */
+typedef struct option_mark {
+    bool required;
+    char fallback[32]; /* for people; "": none */
+} option_mark;
+
+/* Steps through "filters! stride=1": the next option, or OPTION_COUNT at the end. */
+static option_id next_option(const char **at, option_mark *mark)
 {
+    *mark = (option_mark){.required = false};
     *at += strspn(*at, " ");
-    const size_t length = strcspn(*at, "! ");
+    const size_t length = strcspn(*at, "!= ");
     int id = 0;
     while (id < OPTION_COUNT && (strncmp(options[id].name, *at, length) != 0 ||
                                  options[id].name[length] != '\0' || length == 0))
         id++;
     *at += length;
-    *required = **at == '!';
-    *at += *required;
+    mark->required = **at == '!';
+    *at += mark->required;
+    if (**at != '=') return (option_id)id;
+    const int bytes = (int)strcspn(++*at, " ");
+    snprintf(mark->fallback, sizeof mark->fallback, "%.*s", bytes, *at);
+    *at += bytes;
     return (option_id)id;
 }
 
 static option_id option_by_name(const layer_op *op, const char *name)
 {
     const char *at = op->options;
-    bool required;
+    option_mark mark;
     for (;;) {
-        const option_id id = next_option(&at, &required);
+        const option_id id = next_option(&at, &mark);
         if (id == OPTION_COUNT || strcmp(options[id].name, name) == 0) return id;
     }
 }
@@ -60,8 +73,8 @@ static lks_status unknown_option(const layer *l, const layer_op *op, const char 
 {
     cli_nearest near = {.word = name};
     const char *at = op->options;
-    bool required;
-    for (option_id id; (id = next_option(&at, &required)) != OPTION_COUNT;)
+    option_mark mark;
+    for (option_id id; (id = next_option(&at, &mark)) != OPTION_COUNT;)
         nearest_offer(&near, options[id].name);
     if (near.best != NULL)
         return lks_fail(LKS_E_INVALID, "%s: %s has no option '%.60s'; the nearest is '%s'",
@@ -73,12 +86,12 @@ static lks_status unknown_option(const layer *l, const layer_op *op, const char 
 
 static lks_status read_options(layer *l, const layer_op *op, const cli_node *node)
 {
-    bool required;
+    option_mark mark;
     lks_status status = LKS_OK;
     const char *at = op->options;
     if (node == NULL || node_is_null(node)) {
     } else if (node->kind != NODE_MAP) {
-        status = set_option(l, next_option(&at, &required), node);
+        status = set_option(l, next_option(&at, &mark), node);
     } else {
         for (const cli_entry *e = node->first; e != NULL && status == LKS_OK; e = e->next) {
             const option_id id = option_by_name(op, e->key->text);
@@ -88,9 +101,9 @@ static lks_status read_options(layer *l, const layer_op *op, const cli_node *nod
     }
     at = op->options;
     while (status == LKS_OK) {
-        const option_id id = next_option(&at, &required);
+        const option_id id = next_option(&at, &mark);
         if (id == OPTION_COUNT) break;
-        if (required && !l->value[id].set)
+        if (mark.required && !l->value[id].set)
             return lks_fail(LKS_E_INVALID, "%s: %s needs %s", l->where, l->op, options[id].name);
     }
     return status;
@@ -245,18 +258,27 @@ bool layers_normalize(const cli_config *config)
 static void print_layer(FILE *out, const layer_op *op, bool markdown)
 {
     const char *at = op->options;
-    bool required;
-    fprintf(out, markdown ? "\n### %s\n\n%s\n" : "\n%s: %s\n", op->name, op->what);
-    if (markdown && *at != '\0') fputs("\n| option | value |\n|---|---|\n", out);
-    for (option_id id; (id = next_option(&at, &required)) != OPTION_COUNT;) {
-        char expected[160];
+    option_mark mark;
+    if (markdown) {
+        fprintf(out, "\n### %s\n\n%s\n", op->name, op->what);
+        if (*at != '\0') fputs("\n| option | value | default |\n|---|---|---|\n", out);
+    } else {
+        const int used = fprintf(out, "\n%s: ", op->name) - 1;
+        text_print_wrapped(out, op->what, used, 4, HELP_WIDTH);
+    }
+    for (option_id id; (id = next_option(&at, &mark)) != OPTION_COUNT;) {
+        char expected[160], text[256];
         spec_describe(&options[id], expected, sizeof expected);
-        if (markdown)
-            fprintf(out, "| `%s`%s | %s |\n", options[id].name, required ? ", required" : "",
-                    expected);
-        else
-            fprintf(out, "  %s%-*s %s\n", options[id].name, (int)(18 - strlen(options[id].name)),
-                    required ? "!" : "", expected);
+        if (markdown) {
+            fprintf(out, "| `%s`%s | %s | %s |\n", options[id].name,
+                    mark.required ? ", required" : "", expected, mark.fallback);
+            continue;
+        }
+        const int used = fprintf(out, "  %s%-*s ", options[id].name,
+                                 (int)(18 - strlen(options[id].name)), mark.required ? "!" : "");
+        snprintf(text, sizeof text, "%s%s%s", expected, *mark.fallback != '\0' ? "; default " : "",
+                 mark.fallback);
+        text_print_wrapped(out, text, used, used, HELP_WIDTH);
     }
 }
 
@@ -271,16 +293,17 @@ static void print_layers(FILE *out, bool markdown)
 }
 
 static const char inits[] =
-    "Of the numbers of an init, scale is for uniform and normal, value for constant, gain for\n"
-    "xavier, and slope (of a leaky relu) and fan_out for kaiming.\n";
+    "Of the numbers of an init, scale is for uniform and normal, value for constant,\n"
+    "gain for xavier, and slope (of a leaky relu) and fan_out for kaiming.\n";
 
 void network_layers_print(FILE *out)
 {
     fputs("model:\n  layers:\n    - conv2d: {filters: 32, kernel: 3}\n    - relu\n"
           "    - max_pool: 2\n    - flatten\n    - dense: 10\n\n"
-          "Layers and their options; ! marks what is required, and the first may be given alone.\n"
-          "Any layer may have a name: of its parameters in files, and for layers after it, which\n"
-          "begin there (from) or take it as second operand (with), as a skip connection does:\n"
+          "Layers and their options; ! marks what is required, and the first may be given\n"
+          "alone. Any layer may have a name: of its parameters in files, and for layers\n"
+          "after it, which begin there (from) or take it as second operand (with), as a\n"
+          "skip connection does:\n"
           "    - conv2d: {name: conv1, filters: 8, kernel: 3, padding: 1}\n"
           "    - relu\n    - add: {with: conv1}\n"
           "`input` is the name of what the list begins with.\n",

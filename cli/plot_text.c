@@ -56,17 +56,19 @@ static void draw_curve(canvas *c, const plot_curve *curve)
     }
 }
 
-/* The letters of the curves that end in this row. */
+/* The letters of the curves that end in this row; '+' for those that have no room. */
 static void print_ends(FILE *out, const canvas *c, int row)
 {
-    const char *gap = " ";
+    enum { MOST = 6 };
+    int found = 0;
     for (int k = 0; k < c->panel->curves; k++) {
         const plot_curve *curve = &c->panel->curve[k];
         int at[2], i = curve->points - 1;
         while (i >= 0 && !find_point(c, curve, i, at)) i--;
         if (i < 0 || at[1] / c->down != row) continue;
-        fprintf(out, "%s%c", gap, plot_letter(curve->style));
-        gap = "";
+        if (found == MOST) continue;
+        const bool full = ++found == MOST && k + 1 < c->panel->curves;
+        fprintf(out, "%s%c", found == 1 ? " " : "", full ? '+' : plot_letter(curve->style));
     }
 }
 
@@ -135,6 +137,7 @@ static void print_bottom(FILE *out, const canvas *c)
         plot_label(number, &c->panel->x, c->panel->x.tick[t]);
         const int length = (int)strlen(number);
         int at = (int)lround(place * (c->columns - 1)) - length / 2;
+        if (at > c->columns - length) at = c->columns - length;
         if (at < 0) at = 0;
         if (at <= end || at + length > (int)sizeof line) continue;
         memcpy(line + at, number, (size_t)length);
@@ -146,11 +149,11 @@ static void print_bottom(FILE *out, const canvas *c)
 
 void plot_print_text(FILE *out, const plot_panel *panel, const plot_terminal *terminal)
 {
-    enum { MARGIN = LABEL + 3, NARROWEST = 10 };
+    enum { MARGIN = LABEL + 3, TITLE = sizeof "  epoch" - 1, NARROWEST = 10 };
     canvas c = {.panel = panel, .terminal = terminal, .rows = rows_for(&panel->y)};
     c.across = terminal->unicode ? 2 : 1;
     c.down = terminal->unicode ? 4 : 1;
-    c.columns = terminal->width - MARGIN - (panel->curves < 6 ? panel->curves : 6);
+    c.columns = terminal->width - MARGIN - TITLE; /* which has room for the letters, too */
     if (c.columns > MAX_COLUMNS) c.columns = MAX_COLUMNS;
     if (c.columns < NARROWEST) c.columns = NARROWEST;
     memset(c.owner, 0xff, sizeof c.owner);

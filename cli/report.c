@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -108,19 +109,75 @@ void report_step(cli_report *r, const lks_step_event *event)
     if (r->bar) update_bar(r, event, now);
 }
 
+static void say_not_finite(const char *what, const lks_metrics *metrics)
+{
+    if (metrics->not_finite > 0)
+        say_error("%s set: the loss of %lld samples is not a finite number; they are left out",
+                  what, (long long)metrics->not_finite);
+}
+
+static double percent(const lks_metrics *metrics)
+{
+    return 100.0 * (double)metrics->correct / (double)metrics->samples;
+}
+
 void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last)
 {
     const char *end = last ? "\n" : "";
     const double loss = lks_metrics_loss(metrics);
-    if (metrics->not_finite > 0)
-        say_error("%s set: the loss of %lld samples is not a finite number; they are left out",
-                  what, (long long)metrics->not_finite);
+    say_not_finite(what, metrics);
     if (!has_classes)
         say("\n%s set: Average loss: %.4f%s", what, loss, end);
     else
         say("\n%s set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)%s", what, loss,
-            (long long)metrics->correct, (long long)metrics->samples,
-            100.0 * (double)metrics->correct / (double)metrics->samples, end);
+            (long long)metrics->correct, (long long)metrics->samples, percent(metrics), end);
+}
+
+/* Adds a field where there is room for it; else false. */
+static bool add_field(char *line, size_t width, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool add_field(char *line, size_t width, const char *format, ...)
+{
+    const size_t used = strlen(line);
+    char field[64];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(field, sizeof field, format, args);
+    va_end(args);
+    const bool fits = length > 0 && used + 2 + (size_t)length < width;
+    if (fits) snprintf(line + used, width - used, "  %s", field);
+    return fits;
+}
+
+static void add_set(char *line, size_t width, const char *what, const lks_metrics *metrics,
+                    bool has_classes)
+{
+    if (metrics->samples == 0) return;
+    const double loss = lks_metrics_loss(metrics);
+    if (has_classes)
+        add_field(line, width, "%s %.4f %.2f%%", what, loss, percent(metrics));
+    else
+        add_field(line, width, "%s %.4f", what, loss);
+}
+
+/* What stays of an epoch above the bar: "epoch 3/14  loss 0.0481  test 0.0287 99.05%  4.6 s
+ * 13,104 samples/s", without what would not fit the terminal. */
+static void say_epoch(const cli_report *r, const lks_epoch *epoch)
+{
+    enum { LONGEST = 160 };
+    char line[LONGEST], count[TEXT_NUMBER_SIZE];
+    const int columns = say_columns();
+    const size_t width = columns > 0 && columns < LONGEST ? (size_t)columns + 1 : LONGEST;
+    say_not_finite("Validation", &epoch->valid);
+    say_not_finite("Test", &epoch->test);
+    snprintf(line, width, "epoch %lld/%lld", (long long)epoch->epoch, (long long)r->epochs);
+    add_field(line, width, "loss %.4f", lks_metrics_loss(&epoch->train));
+    add_set(line, width, "valid", &epoch->valid, r->has_classes);
+    add_set(line, width, "test", &epoch->test, r->has_classes);
+    add_field(line, width, "%.1f s", epoch->seconds);
+    text_count(count, (int64_t)((double)epoch->train.samples / epoch->seconds));
+    if (!add_field(line, width, "%s samples/s", count)) add_field(line, width, "%s/s", count);
+    say("%s", line);
 }
 
 static void add_metrics(json_t *json, const char *set, const lks_metrics *metrics)
@@ -157,6 +214,10 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     if (r->quiet) return;
     if (r->json) {
         print_json(report_epoch_json("epoch", epoch));
+        return;
+    }
+    if (r->bar && !r->lines) {
+        say_epoch(r, epoch);
         return;
     }
     if (epoch->valid.samples > 0)

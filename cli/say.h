@@ -12,6 +12,9 @@
 
 enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 2, EXIT_WARNING = 10, EXIT_ERROR = 11 };
 
+/* No line of the help is wider, whatever it is printed on. */
+enum { HELP_WIDTH = 80 };
+
 /* The exit code for a status, and the table of all codes as --help prints it. */
 int exit_code_of(lks_status status);
 void exit_codes_print(FILE *out);

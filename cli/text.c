@@ -346,3 +346,23 @@ int text_bytes(const char *text, int most)
         if ((text[bytes] & 0xc0) != 0x80 && most-- == 0) break;
     return bytes;
 }
+
+void text_print_wrapped(FILE *out, const char *text, int used, int indent, int width)
+{
+    bool begun = false; /* a line, with a word */
+    while (*text != '\0') {
+        const int bytes = (int)strcspn(text, " ");
+        int length = 0;
+        for (int i = 0; i < bytes; i++) length += (text[i] & 0xc0) != 0x80;
+        if (begun && width > 0 && used + 1 + length > width) {
+            fprintf(out, "\n%*s", indent, "");
+            used = indent;
+            begun = false;
+        }
+        fprintf(out, "%s%.*s", begun ? " " : "", bytes, text);
+        used += begun + length;
+        begun = true;
+        text += bytes + (int)strspn(text + bytes, " ");
+    }
+    fputc('\n', out);
+}

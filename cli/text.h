@@ -57,6 +57,10 @@ void text_print_xml(FILE *out, const char *text);
  * UTF-8 become '?'. */
 const char *text_clean(cli_pool *pool, const char *text);
 
+/* Prints text and a line end, broken between words so that no line is wider than `width` (0: any
+ * width will do). The cursor is at `used`, further lines begin at `indent`. */
+void text_print_wrapped(FILE *out, const char *text, int used, int indent, int width);
+
 /* Characters of UTF-8, and the bytes of the first `most` of them. */
 int text_length(const char *text);
 int text_bytes(const char *text, int most);

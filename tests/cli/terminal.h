@@ -39,7 +39,8 @@ static inline const char *on_terminal(int columns, bool output_too, const char *
         assert_true(used < sizeof seen - 1);
         if (got > 0) continue;
         if (done) {
-            assert_int_equal(WEXITSTATUS(status), 0);
+            const int code = WEXITSTATUS(status);
+            assert_true(code == 0 || code == 10); /* doctor has a warning */
             break;
         }
         done = waitpid(child, &status, WNOHANG) == child;

@@ -44,7 +44,7 @@ static void the_bar_is_drawn_and_removed(void **state)
     assert_null(strstr(seen, "Train Epoch"));
     const char *at = seen, *clear = seen;
     while ((at = strstr(at, "\r\033[K")) != NULL) clear = at += 4;
-    assert_int_not_equal(strncmp(clear, "epoch ", 6), 0);
+    assert_null(strstr(clear, " ["));
     assert_non_null(strstr(clear, "hash "));
 }
 
@@ -75,6 +75,101 @@ static void lines_go_to_the_file_and_the_bar_to_the_terminal(void **state)
     assert_true(drawings(seen, 80) > 0);
     seen = on_terminal(80, true, "train c.yaml --log-format json --steps 100");
     assert_null(strchr(seen, '\033'));
+}
+
+static const char small[] = "data: {name: digits, samples: 600, test_samples: 100}\n"
+                            "model: {name: mlp, hidden: [16]}\n"
+                            "train: {epochs: 3, batch_size: 10, replicas: 2}\n"
+                            "optimizer: {name: adam}\n";
+
+/* With the bar an epoch leaves one line, and nothing else. */
+static void an_epoch_leaves_a_line(void **state)
+{
+    (void)state;
+    write_text("c.yaml", small);
+    for (int k = 0; k < 3; k++) {
+        const char *seen = on_terminal(80, true,
+                                       k == 0   ? "train c.yaml"
+                                       : k == 1 ? "train c.yaml --set validation.samples=100"
+                                                : "train c.yaml --set validation.every_epochs=5");
+        assert_null(strstr(seen, "\r\n\r\n")); /* no empty line */
+        assert_null(strstr(seen, "Average loss"));
+        for (int epoch = 1; epoch <= 3; epoch++) {
+            char head[32];
+            int found = 0;
+            snprintf(head, sizeof head, "epoch %d/3  ", epoch);
+            for (const char *at = seen; (at = strstr(at, head)) != NULL; at++) {
+                double train, test, right, valid, valid_right, seconds;
+                long long rate, thousands = -1;
+                const char *form =
+                    k == 0   ? "epoch %*d/3  loss %lf  test %lf %lf%%  %lf s  %lld,%lld"
+                    : k == 1 ? "epoch %*d/3  loss %lf  valid %lf %lf%%  test %lf %lf%%  %lf"
+                             : "epoch %*d/3  loss %lf  %lf s  %lld,%lld";
+                int values = 0;
+                if (k == 0)
+                    values = sscanf(at, form, &train, &test, &right, &seconds, &rate, &thousands) >
+                             4;
+                if (k == 1)
+                    values = sscanf(at, form, &train, &valid, &valid_right, &test, &right,
+                                    &seconds) == 6;
+                if (k == 2) values = sscanf(at, form, &train, &seconds, &rate, &thousands) > 2;
+                found += values;
+                const size_t width = strcspn(at, "\r\n");
+                if (width > 80) fail_msg("wider than 80: %.*s", (int)width, at);
+                if (values && k < 2 && memchr(at, '/', width) == NULL) fail_msg("no rate");
+            }
+            /* the last epoch is evaluated whatever was said */
+            if (found != 1 && !(k == 2 && epoch == 3))
+                fail_msg("%d lines of epoch %d in: %s", found, epoch, seen);
+        }
+    }
+}
+
+/* No line on a terminal of 80 columns is wider than it, so nothing breaks within a word. */
+static void check_width(const char *seen, const char *what)
+{
+    int width = 0, colour = 0;
+    for (const char *at = seen; *at != '\0'; at++) {
+        if (*at == '\033') colour = 1;
+        if (!colour && *at != '\r' && *at != '\n' && (*at & 0xc0) != 0x80) width++;
+        if (colour && (*at == 'm' || *at == 'K')) colour = 0;
+        if (width > 80) fail_msg("%s: wider than 80 columns: %.90s", what, at - 80);
+        if (*at == '\n' || *at == '\r') width = 0;
+    }
+}
+
+static void what_people_read_fits_80_columns(void **state)
+{
+    (void)state;
+    static const char *const verbs[] = {"",       "train", "eval",    "predict", "info",   "data",
+                                        "verify", "bench", "compare", "report",  "doctor", "op"};
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        run("%s --help", verbs[i]);
+        check_width(last.out, verbs[i]);
+    }
+    run("--help-config");
+    check_width(last.out, "--help-config");
+    run("--help-layers");
+    check_width(last.out, "--help-layers");
+    expect_out("  stride             an integer, or [height, width], of at least 1; default 1\n");
+    expect_out("of at least 1; default\n                     kernel\n");
+    expect_out("  epsilon            a number above 0; default 1e-5\n");
+    write_text("c.yaml", small);
+    char command[4096] = "report";
+    for (int i = 0; i < 8; i++) { /* eight curves that end close together */
+        run("train c.yaml --record run-%d.json --seed %d", i, i);
+        snprintf(command + strlen(command), sizeof command - strlen(command), " run-%d.json", i);
+    }
+    static const char *const locales[] = {"C", "C.UTF-8"};
+    for (int i = 0; i < 2; i++) {
+        setenv("LC_ALL", locales[i], 1);
+        check_width(on_terminal(80, true, command), "report");
+        check_width(on_terminal(80, true, "report run-0.json"), "report of one");
+    }
+    const char *seen = on_terminal(80, true, "doctor");
+    check_width(seen, "doctor");
+    assert_non_null(strstr(seen, "\r\n                              ")); /* a line that goes on */
+    unsetenv("LC_ALL");
 }
 
 /* Number of times `part` stands in the text. */
@@ -128,6 +223,8 @@ int main(void)
         TEST(the_bar_is_drawn_and_removed),
         TEST(it_fits_any_width),
         TEST(lines_go_to_the_file_and_the_bar_to_the_terminal),
+        TEST(an_epoch_leaves_a_line),
+        TEST(what_people_read_fits_80_columns),
         TEST(samples_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
