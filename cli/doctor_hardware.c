@@ -111,8 +111,6 @@ static void check_quota(cli_doctor *d, const lks_machine *m)
 
 static const char *cache_text(cli_doctor *d)
 {
-    static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
-                                _SC_LEVEL3_CACHE_SIZE};
     char level[DOCTOR_LINE], type[DOCTOR_LINE], size[DOCTOR_LINE];
     static const char folder[] = "/sys/devices/system/cpu/cpu0/cache/index";
     const char *text = "";
@@ -123,13 +121,6 @@ static const char *cache_text(cli_doctor *d)
             continue;
         text = pool_format(&d->pool, "%s%sL%.4s %.12s", text, *text != '\0' ? ", " : "", level,
                            size);
-    }
-    const bool ask_libc = *text == '\0' && *d->root == '\0';
-    for (int i = 0; i < 3 && ask_libc; i++) {
-        const long bytes = sysconf(names[i]);
-        if (bytes > 0)
-            text = pool_format(&d->pool, "%s%sL%d %ldK", text, *text != '\0' ? ", " : "", i + 1,
-                               bytes / 1024);
     }
     return *text != '\0' ? text : not_known;
 }

@@ -7,6 +7,9 @@
 #include <unistd.h>
 #if defined(__GLIBC__)
 #include <gnu/libc-version.h>
+typedef __rlimit_resource_t limit_kind;
+#else
+typedef int limit_kind;
 #endif
 
 #include <yaml.h>
@@ -135,7 +138,7 @@ void doctor_limits(cli_doctor *d)
 {
     static const struct {
         const char *name;
-        unsigned resource;
+        limit_kind resource;
         bool bytes;
         rlim_t least;
         const char *advice;

@@ -15,6 +15,7 @@ endforeach()
 option(LKS_WERROR "Warnings are errors" OFF)
 option(LKS_TESTS "Build the tests (needs cmocka)" ON)
 set(LKS_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
+option(LKS_STATIC "The program as one file that needs nothing where it runs" OFF)
 option(LKS_FUZZ "Build the fuzz targets for libFuzzer (needs clang)" OFF)
 
 set_property(GLOBAL PROPERTY LKS_SUMMARY "")
@@ -53,6 +54,15 @@ function(lks_find target header package)
   endif()
 endfunction()
 
+if(LKS_STATIC)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  foreach(option LKS_HWLOC LKS_CURL) # what these load when the program runs is not there
+    if(${option} STREQUAL ON)
+      message(FATAL_ERROR "${option}=ON does not go with LKS_STATIC=ON")
+    endif()
+    set(${option} OFF)
+  endforeach()
+endif()
 find_package(Threads REQUIRED)
 foreach(need "zlib zlib.h zlib1g-dev z" "xxhash xxhash.h libxxhash-dev xxhash"
              "yaml yaml.h libyaml-dev yaml" "jansson jansson.h libjansson-dev jansson")
@@ -88,6 +98,9 @@ lks_optional(LKS_HWLOC hwloc "binding workers to cores" hwloc.h libhwloc-dev hwl
 lks_optional(LKS_CURL curl "downloads; loaded when used" curl/curl.h libcurl4-openssl-dev)
 lks_optional(LKS_MD md "SHA-256 of data files" sha2.h libmd-dev md)
 lks_optional(LKS_PNG png "sheets of samples as PNG files" png.h libpng-dev png)
+if(LKS_STATIC) # static libraries do not name what they need: these end every line that links
+  set(CMAKE_C_STANDARD_LIBRARIES "${ZLIB_LIBRARY} -lm")
+endif()
 foreach(option LKS_MPI LKS_CUDA)
   if(${option} STREQUAL ON)
     message(FATAL_ERROR "${option}=ON: this version has no such backend yet")

@@ -210,8 +210,8 @@ void lks_libraries(char *out, size_t size)
     }
 }
 
-/* Bytes of a cache of the first CPU as the kernel tells it, else as libc does; 0 if unknown. */
-static long cache_bytes(int level, const char *type, int libc_name)
+/* Bytes of a data cache of the first CPU as the kernel tells it; 0 if unknown. */
+static long cache_bytes(int level)
 {
     for (int index = 0; index < 8; index++) {
         char path[96], line[64];
@@ -221,15 +221,14 @@ static long cache_bytes(int level, const char *type, int libc_name)
         if (atoi(line) != level) continue;
         snprintf(path, sizeof path, format, index, "type");
         if (!read_line(line, sizeof line, path)) break;
-        if (strcmp(line, type) != 0 && strcmp(line, "Unified") != 0) continue;
+        if (strcmp(line, "Data") != 0 && strcmp(line, "Unified") != 0) continue;
         snprintf(path, sizeof path, format, index, "size");
         if (!read_line(line, sizeof line, path)) break;
         char *unit;
         const long size = strtol(line, &unit, 10);
         return *unit == 'M' ? size * 1024 * 1024 : *unit == 'K' ? size * 1024 : size;
     }
-    const long size = sysconf(libc_name);
-    return size > 0 ? size : 0;
+    return 0;
 }
 
 static void append_cache(char *out, size_t size, const char *name, long bytes)
@@ -269,9 +268,9 @@ void lki_fingerprint_base(char *out, size_t size)
     if (size == 0) return;
     out[0] = '\0';
     append_isa(out, size);
-    append_cache(out, size, "L1d", cache_bytes(1, "Data", _SC_LEVEL1_DCACHE_SIZE));
-    append_cache(out, size, "L2", cache_bytes(2, "Data", _SC_LEVEL2_CACHE_SIZE));
-    append_cache(out, size, "L3", cache_bytes(3, "Data", _SC_LEVEL3_CACHE_SIZE));
+    append_cache(out, size, "L1d", cache_bytes(1));
+    append_cache(out, size, "L2", cache_bytes(2));
+    append_cache(out, size, "L3", cache_bytes(3));
 #if defined(__GLIBC__)
     append(out, size, " glibc-%s", gnu_get_libc_version());
 #else
