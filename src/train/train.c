@@ -111,21 +111,27 @@ static lks_status describe_run(loop *l)
     run->replicas = info.replicas;
     run->hash_every = info.hash_every;
     if (l->opts.data_hash != 0) run->data_hash = l->opts.data_hash;
+    if (l->opts.test_hash != 0) run->test_hash = l->opts.test_hash;
     TRY(set_text(&run->fingerprint, lks_context_fingerprint(l->context)));
     return set_text(&run->config, l->opts.config);
+}
+
+static lks_status check_hash(const loop *l, const lks_run *found, const char *what, uint64_t theirs,
+                             uint64_t ours)
+{
+    if (l->opts.other_data || ours == 0 || theirs == 0 || ours == theirs) return LKS_OK;
+    return lks_fail(LKS_E_MISMATCH,
+                    "checkpoint of step %lld in '%s' was made with other %sdata: its hash is "
+                    "%016llx, this data's is %016llx; give the same data, or another folder",
+                    (long long)found->progress.step, l->opts.folder, what,
+                    (unsigned long long)theirs, (unsigned long long)ours);
 }
 
 /* What the model itself does not show: other data, or other batches of it. */
 static lks_status check_resumed(const loop *l, const lks_run *found)
 {
-    const uint64_t ours = l->opts.data_hash, theirs = found->data_hash;
-    if (ours != 0 && theirs != 0 && ours != theirs) {
-        return lks_fail(LKS_E_MISMATCH,
-                        "checkpoint of step %lld in '%s' was made with other data: its hash is "
-                        "%016llx, this data's is %016llx; give the same data, or another folder",
-                        (long long)found->progress.step, l->opts.folder, (unsigned long long)theirs,
-                        (unsigned long long)ours);
-    }
+    TRY(check_hash(l, found, "", found->data_hash, l->opts.data_hash));
+    TRY(check_hash(l, found, "test ", found->test_hash, l->opts.test_hash));
     const int64_t epochs = found->progress.step / l->batches;
     const int64_t recorded = found->epochs > 0 ? found->history[found->epochs - 1].epoch : epochs;
     const int64_t pending = found->so_far.samples > 0 ? 1 : 0;
