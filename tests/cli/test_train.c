@@ -259,10 +259,10 @@ static void signals_save_and_say_how_to_go_on(void **state)
     (void)state;
     static const struct row {
         int number, code;
-    } rows[] = {{SIGINT, 130}, {SIGTERM, 143}};
+    } rows[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR1, 138}};
     char whole[32], parts[32];
     write_text("c.yaml", tiny);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         shell("rm -rf run out.txt");
         pid_t child = start("train c.yaml --epochs 100000 --out run --set log.interval=1");
         wait_for("out.txt", "Train Epoch: 3 ");
@@ -311,13 +311,58 @@ static void a_second_signal_ends_it_at_once(void **state)
     pid_t child = start("train c.yaml");
     wait_for("out.txt", "Using 1 worker.");
     nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-    kill(child, SIGINT);
-    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    /* Terminals and schedulers repeat theirs. */
+    static const int numbers[] = {SIGUSR1, SIGHUP, SIGHUP, SIGUSR1, SIGINT};
+    for (int i = 0; i < 5; i++) {
+        kill(child, numbers[i]);
+        nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+    }
     assert_int_equal(waitpid(child, NULL, WNOHANG), 0); /* it finishes its step */
     kill(child, SIGINT);
     finish(child);
     assert_int_equal(last.code, 130);
     assert_null(strstr(last.out, "hash"));
+}
+
+/* As nohup and a shell's background jobs do it: what the parent ignores stays ignored. */
+static void ignored_signals_stay_ignored(void **state)
+{
+    (void)state;
+    char hash[32];
+    write_text("c.yaml", tiny);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    pid_t child = start("train c.yaml --epochs 100000 --set log.interval=1");
+    signal(SIGHUP, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGUSR1, SIG_DFL);
+    wait_for("out.txt", "Train Epoch: 2 ");
+    for (int i = 0; i < 2; i++) {
+        kill(child, SIGHUP);
+        kill(child, SIGINT);
+        kill(child, SIGUSR1);
+    }
+    wait_for("out.txt", "Train Epoch: 50 ");
+    kill(child, SIGTERM);
+    finish(child);
+    expect(143, "stopped after step");
+    last_hash(hash);
+}
+
+/* ulimit -f: a sentence, and what was there before stays. */
+static void a_limit_of_file_sizes_is_said(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    const int code = shell("(ulimit -f 40; exec '%s' train c.yaml --quiet --out run) >out.txt "
+                           "2>err.txt",
+                           program());
+    read_text(last.out, "out.txt");
+    read_text(last.err, "err.txt");
+    last.code = code;
+    expect(3, "the file would be larger than is allowed (see ulimit -f)");
+    assert_int_equal(shell("test -z \"$(ls -A run)\""), 0);
 }
 
 /* Data files are mapped: where one ends early, reading it is a fault of the memory. */
@@ -360,6 +405,8 @@ int main(void)
         TEST(losses_that_are_not_finite_stop_it),
         TEST(signals_save_and_say_how_to_go_on),
         TEST(a_second_signal_ends_it_at_once),
+        TEST(ignored_signals_stay_ignored),
+        TEST(a_limit_of_file_sizes_is_said),
         TEST(a_file_that_shrinks_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
