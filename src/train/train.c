@@ -53,6 +53,11 @@ static lks_status check_counts(const lks_train_opts *opts)
     return LKS_OK;
 }
 
+static lks_status check_loader(const lks_model *model, const lks_loader *loader)
+{
+    return loader ? lks_model_check_data(model, lks_loader_dataset(loader)) : LKS_OK;
+}
+
 static lks_status check_opts(const lks_train_opts *opts)
 {
     TRY(check_counts(opts));
@@ -73,6 +78,9 @@ static lks_status check_opts(const lks_train_opts *opts)
     if (lks_loader_batches(opts->train) < 1) {
         return lks_fail(LKS_E_INVALID, "training: the data has no batch; expected 1 or more");
     }
+    TRY(check_loader(opts->model, opts->train));
+    TRY(check_loader(opts->model, opts->valid));
+    TRY(check_loader(opts->model, opts->test));
     return LKS_OK;
 }
 
@@ -394,6 +402,14 @@ static lks_status save(loop *l)
     return LKS_OK;
 }
 
+/* The last hash stands for parameters that can be used: relu and pooling may hide from every loss that
+ * some are not finite. */
+static lks_status end(loop *l)
+{
+    TRY(lks_model_check_finite(l->opts.model));
+    return lks_model_hash(l->opts.model, &l->run->hash);
+}
+
 static lks_status run_loop(loop *l)
 {
     lks_run *run = l->run;
@@ -414,11 +430,11 @@ static lks_status run_loop(loop *l)
         if (due) TRY(save(l));
         if (better && l->best) TRY(copy_best(l, false));
         if (asked == LKS_OK) continue;
-        TRY(lks_model_hash(l->opts.model, &run->hash));
+        TRY(end(l));
         return asked;
     }
     run->finished = true;
-    TRY(lks_model_hash(l->opts.model, &run->hash));
+    TRY(end(l));
     return restore_best(l);
 }
 
