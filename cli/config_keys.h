@@ -1,185 +1,173 @@
 /*
  * Every key of the configuration, once: its name, type, range, default, the names of its section
- * for which it exists (NULL: all), what a resumed run may change, and what it means. The parser,
- * --set, --print-config, the help, the flags, the messages and the check of a resumed run follow from
- * this list. A default of NULL is null: the help says what then happens.
+ * for which it exists (NULL: all), and what it means. The parser, --set, --print-config, the help,
+ * the flags and the messages follow from this list. A default of NULL is null: the help says what
+ * then happens.
  *
- * When a run is resumed with another value than its checkpoint has:
- *   FREE   each command has its own: nothing is said
- *   SAID   people change it on purpose: it is said, and the run goes on
- *   FIXED  it makes the run what it is: refused, unless with checkpoint.accept_changes
- *
- * X(id, name, type, range, default, only, change, help)
+ * X(id, name, type, range, default, only, help)
  */
 #ifndef CLI_CONFIG_KEYS_H
 #define CLI_CONFIG_KEYS_H
 
 #define CONFIG_KEY_LIST(X)                                                                         \
-    X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL, SAID,                                  \
+    X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL,                                        \
       "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...; where "  \
       "only data.path is given, the folder's name")                                                \
-    X(DATA_PATH, "data.path", STRING, NULL, NULL, NULL, SAID,                                      \
+    X(DATA_PATH, "data.path", STRING, NULL, NULL, NULL,                                            \
       "folder of the IDX files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")        \
-    X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, NULL, FIXED,                           \
+    X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, NULL,                                  \
       "number of classes; null: the largest label + 1")                                            \
-    X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, NULL, FIXED,                                \
+    X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, NULL,                                       \
       "use only so many training samples, the first; null: all")                                   \
-    X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, NULL, FIXED,                      \
+    X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, NULL,                             \
       "use only so many test samples, the first; null: all")                                       \
-    X(DATA_SEED, "data.seed", INT, "[0,)", "0", "digits", FIXED, "other digits of the same kind")  \
-    X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, NULL, FIXED,                                     \
+    X(DATA_SEED, "data.seed", INT, "[0,)", "0", "digits", "other digits of the same kind")         \
+    X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, NULL,                                            \
       "subtracted after scaling bytes to 0..1: one number, or one for each channel; null: 0")      \
-    X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, NULL, FIXED, "then divided by; null: 1")         \
-    X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", NULL, FIXED,                               \
+    X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, NULL, "then divided by; null: 1")                \
+    X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", NULL,                                      \
       "a new order every epoch, from the seed")                                                    \
-    X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", NULL, FIXED,                          \
+    X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", NULL,                                 \
       "leave out the short last batch of an epoch")                                                \
-    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", NULL, SAID,                                \
+    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", NULL,                                      \
       "threads that read ahead; 0: read between steps; never changes a bit")                       \
-    X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", NULL, SAID, "batches read ahead")              \
-    X(MODEL_NAME, "model.name", STRING, NULL, NULL, NULL, FIXED,                                   \
+    X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", NULL, "batches read ahead")                    \
+    X(MODEL_NAME, "model.name", STRING, NULL, NULL, NULL,                                          \
       "mnist_cnn or mlp; with layers: a name of your own, null: model")                            \
-    X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, NULL, FIXED,                                 \
+    X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, NULL,                                        \
       "the network layer by layer, instead of a known name; see --help-layers")                    \
-    X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", "mlp", FIXED,                           \
-      "units of the hidden layers")                                                                \
-    X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, "mnist_cnn mlp", FIXED,                \
+    X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", "mlp", "units of the hidden layers")    \
+    X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, "mnist_cnn mlp",                       \
       "after every relu of an mlp, null: 0; for mnist_cnn null: 0.25 and 0.5, or 0: none")         \
-    X(MODEL_INIT, "model.init", STRING, NULL, NULL, NULL, FREE,                                    \
+    X(MODEL_INIT, "model.init", STRING, NULL, NULL, NULL,                                          \
       "safetensors file of weights to start from; null: random")                                   \
-    X(MODEL_SAVE, "model.save", BOOL, NULL, "false", NULL, SAID,                                   \
+    X(MODEL_SAVE, "model.save", BOOL, NULL, "false", NULL,                                         \
       "write <model name>.safetensors at the end, with PyTorch's names")                           \
-    X(LOSS_NAME, "loss.name", CHOICE, "nll cross_entropy mse", NULL, NULL, FIXED,                  \
+    X(LOSS_NAME, "loss.name", CHOICE, "nll cross_entropy mse", NULL, NULL,                         \
       "null: nll after log_softmax, else cross_entropy")                                           \
-    X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", "cross_entropy", FIXED,   \
+    X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", "cross_entropy",          \
       "share of the target given to all classes")                                                  \
-    X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, NULL, SAID,                                 \
+    X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, NULL,                                       \
       "passes over the data; null: 1, or as many as steps need")                                   \
-    X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, NULL, SAID,                                   \
-      "stop after so many steps in all")                                                           \
-    X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", NULL, FIXED,                \
+    X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, NULL, "stop after so many steps in all")      \
+    X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", NULL,                       \
       "samples of a step, over all replicas")                                                      \
-    X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", NULL, SAID,     \
+    X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", NULL,           \
       "samples read at once when testing; never changes a digit")                                  \
-    X(TRAIN_REPLICAS, "train.replicas", INT, "[1,4096]", "8", NULL, FIXED,                         \
+    X(TRAIN_REPLICAS, "train.replicas", INT, "[1,4096]", "8", NULL,                                \
       "shares of a batch: part of the arithmetic, and the most workers there can be")              \
-    X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", NULL, FIXED,                     \
+    X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", NULL,                            \
       "so many times more replicas, one after the other")                                          \
-    X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, NULL, SAID,                           \
+    X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, NULL,                                 \
       "cores to use: never changes a bit; null: all, but not more than replicas")                  \
-    X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", NULL, FIXED,                                     \
-      "everything random follows from it")                                                         \
-    X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, NULL, SAID,                                \
+    X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", NULL, "everything random follows from it")       \
+    X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, NULL,                                      \
       "cpu or ref; null: the fastest that was built in")                                           \
-    X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL, FIXED,             \
+    X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL,                    \
       "steps between links of the hash chain")                                                     \
-    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL, FREE,                             \
+    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL,                                   \
       "one step and a test, to see that it runs; nothing is written")                              \
-    X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, NULL, FIXED,                                   \
+    X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, NULL,                                          \
       "decay of a moving average of the parameters, such as 0.999; null: none is kept")            \
-    X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", NULL, FIXED,                   \
+    X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", NULL,                          \
       "validate, test, predict and save the model with that average, where there is one")          \
-    X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", NULL, SAID,               \
+    X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", NULL,                     \
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
-      "at too)")                                                                                   \
+      "at "                                                                                        \
+      "too)")                                                                                      \
     X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adamw adamp adadelta rmsprop", "sgd",    \
-      NULL, FIXED, "with PyTorch's semantics and defaults")                                        \
-    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL, SAID,                               \
+      NULL, "with PyTorch's semantics and defaults")                                               \
+    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL,                                     \
       "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01")                              \
-    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL, FIXED,          \
+    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL,                 \
       "adds this times the weight to the gradient; adamw: shrinks the weight by lr times this; "   \
       "null: 0, for adamw 0.01")                                                                   \
-    X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", NULL, FIXED,         \
+    X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", NULL,                \
       "what decays; weights: not biases, nor parameters of normalisations")                        \
-    X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, NULL, FIXED,                         \
+    X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, NULL,                                \
       "list of {match: '*.bias', weight_decay: 0, lr_factor: 0.1}: other values for parameters "   \
-      "with such names; all that match apply, later ones win")                                     \
-    X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, NULL, FIXED,              \
+      "with "                                                                                      \
+      "such names; all that match apply, later ones win")                                          \
+    X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, NULL,                     \
       "limit every element of the gradient to so much, up and down; null: no limit")               \
-    X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, NULL, FIXED,                \
+    X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, NULL,                       \
       "scale the gradient down to this norm, of all parameters together; null: no limit")          \
-    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", FIXED, "")     \
-    X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", FIXED,               \
-      "of the momentum")                                                                           \
-    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd adamp", FIXED,           \
+    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", "")            \
+    X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", "of the momentum")   \
+    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd adamp",                  \
       "Nesterov's momentum; sgd: needs momentum, and no dampening")                                \
     X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam adamw adamp",     \
-      FIXED, "decay of the two moments")                                                           \
-    X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta", FIXED,                    \
+      "decay of the two moments")                                                                  \
+    X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta",                           \
       "decay of the two averages")                                                                 \
-    X(OPTIMIZER_ALPHA, "optimizer.alpha", FLOAT, "[0,1)", "0.99", "rmsprop", FIXED,                \
+    X(OPTIMIZER_ALPHA, "optimizer.alpha", FLOAT, "[0,1)", "0.99", "rmsprop",                       \
       "decay of the average of squares")                                                           \
-    X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", "rmsprop", FIXED,             \
+    X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", "rmsprop",                    \
       "divide by the estimated deviation, not by the root of the mean square")                     \
-    X(OPTIMIZER_DELTA, "optimizer.delta", FLOAT, "[0,)", "0.1", "adamp", FIXED,                    \
+    X(OPTIMIZER_DELTA, "optimizer.delta", FLOAT, "[0,)", "0.1", "adamp",                           \
       "project where gradient and weight are this far from parallel")                              \
-    X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", "adamp", FIXED,              \
+    X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", "adamp",                     \
       "weight decay times this where it is projected")                                             \
     X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adamw adamp adadelta rmsprop",    \
-      FIXED, "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                              \
+      "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                                     \
     X(SCHEDULE_NAME, "schedule.name", CHOICE,                                                      \
       "constant step cosine multi_step exponential linear polynomial one_cycle reduce_on_plateau", \
-      "constant", NULL, SAID, "the learning rate over time")                                       \
-    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, NULL, SAID,                        \
+      "constant", NULL, "the learning rate over time")                                             \
+    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, NULL,                              \
       "step_size, milestones and length count steps, not epochs; null: false, for one_cycle true") \
-    X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step", SAID,                    \
+    X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step",                          \
       "the rate is multiplied by gamma after so many epochs")                                      \
-    X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, "multi_step", SAID,          \
+    X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, "multi_step",                \
       "the rate is multiplied by gamma after each of these epochs")                                \
-    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, "step multi_step exponential", SAID,  \
+    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, "step multi_step exponential",        \
       "null: 0.1; exponential, which multiplies by it every epoch, has no default")                \
     X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, "cosine linear polynomial one_cycle", \
-      SAID, "epochs until the end of the schedule; null: the length of the run")                   \
-    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine linear polynomial",      \
-      SAID, "")                                                                                    \
-    X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", "polynomial", SAID, "1 is linear")     \
-    X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", "one_cycle", SAID,                    \
+      "epochs until the end of the schedule; null: the length of the run")                         \
+    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine linear polynomial", "")  \
+    X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", "polynomial", "1 is linear")           \
+    X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", "one_cycle",                          \
       "share of the length in which the rate rises to optimizer.lr")                               \
-    X(SCHEDULE_START_DIV, "schedule.start_div", FLOAT, "(0,)", "25", "one_cycle", SAID,            \
+    X(SCHEDULE_START_DIV, "schedule.start_div", FLOAT, "(0,)", "25", "one_cycle",                  \
       "it starts at optimizer.lr divided by this")                                                 \
-    X(SCHEDULE_FINAL_DIV, "schedule.final_div", FLOAT, "(0,)", "10000", "one_cycle", SAID,         \
+    X(SCHEDULE_FINAL_DIV, "schedule.final_div", FLOAT, "(0,)", "10000", "one_cycle",               \
       "it ends at its start divided by this")                                                      \
-    X(SCHEDULE_FACTOR, "schedule.factor", FLOAT, "(0,1)", "0.1", "reduce_on_plateau", SAID,        \
+    X(SCHEDULE_FACTOR, "schedule.factor", FLOAT, "(0,1)", "0.1", "reduce_on_plateau",              \
       "multiplies the rate")                                                                       \
-    X(SCHEDULE_PATIENCE, "schedule.patience", INT, "[0,1000000]", "10", "reduce_on_plateau", SAID, \
+    X(SCHEDULE_PATIENCE, "schedule.patience", INT, "[0,1000000]", "10", "reduce_on_plateau",       \
       "after more than so many evaluations without a better loss (validation's, else the test's)") \
     X(SCHEDULE_THRESHOLD, "schedule.threshold", FLOAT, "[0,1)", "0.0001", "reduce_on_plateau",     \
-      SAID, "better is a loss that is smaller by more than this share")                            \
-    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", SAID, "")       \
-    X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL, SAID,                \
+      "better is a loss that is smaller by more than this share")                                  \
+    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", "")             \
+    X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL,                      \
       "the rate rises linearly over so many steps")                                                \
-    X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL, FIXED,                    \
+    X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL,                           \
       "hold so many training samples back, the last; null: none")                                  \
-    X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL, FIXED,               \
+    X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL,                      \
       "the same as a share of the training samples")                                               \
-    X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL, FIXED,                  \
+    X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL,                         \
       "draw the samples that are held back from all by train.seed, instead of the last")           \
-    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL, SAID,                   \
+    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL,                         \
       "stop after so many epochs without a better loss; null: never")                              \
-    X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", NULL, SAID,          \
+    X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", NULL,                \
       "with patience: the model ends as it was when its loss was the best; false: as after the "   \
       "last step")                                                                                 \
-    X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL, SAID,            \
+    X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL,                  \
       "validate and test after every so many epochs")                                              \
-    X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, NULL, FREE,                          \
+    X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, NULL,                                \
       "folder of checkpoints; null: none are written")                                             \
-    X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", NULL, FREE,                     \
+    X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", NULL,                           \
       "continue from the newest checkpoint, if there is one")                                      \
-    X(CHECKPOINT_ACCEPT_CHANGES, "checkpoint.accept_changes", BOOL, NULL, "false", NULL, FREE,     \
-      "continue although what makes the run is another one than in the checkpoint, such as its "   \
-      "data")                                                                                      \
-    X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", NULL, SAID,            \
+    X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", NULL,                  \
       "save after every so many epochs; 0: never")                                                 \
-    X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, NULL, SAID,             \
+    X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, NULL,                   \
       "save after every so many steps too")                                                        \
-    X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL, SAID,                     \
+    X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL,                           \
       "newest checkpoints to keep; the best stays too")                                            \
-    X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, SAID, "batches between lines")        \
-    X(LOG_FORMAT, "log.format", CHOICE, "text json", "text", NULL, SAID,                           \
+    X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, "batches between lines")              \
+    X(LOG_FORMAT, "log.format", CHOICE, "text json", "text", NULL,                                 \
       "text, or one JSON object a step")                                                           \
-    X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, SAID,                                     \
-      "print only the last line, the hash")                                                        \
-    X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL, SAID,                                    \
+    X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, "print only the last line, the hash")     \
+    X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL,                                          \
       "JSON file for all that is known about the run at its end")
 
 #endif

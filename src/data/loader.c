@@ -293,12 +293,7 @@ void lks_loader_destroy(lks_loader *loader)
 
 int64_t lks_loader_batches(const lks_loader *loader)
 {
-    return loader != NULL ? loader->batches : 0;
-}
-
-const lks_dataset *lks_loader_dataset(const lks_loader *loader)
-{
-    return loader != NULL ? loader->dataset : NULL;
+    return loader->batches;
 }
 
 static bool complete(const lks_loader *loader)
