@@ -54,19 +54,31 @@ static lks_status print_tensors(lks_context *context, const char *path)
     return LKS_OK;
 }
 
+/* "0.123456" and "97.12", "-" where there was no evaluation. */
+static void evaluation_text(char loss[32], char share[32], const lks_metrics *metrics)
+{
+    snprintf(loss, 32, "-");
+    snprintf(share, 32, "-");
+    if (metrics->samples == 0) return;
+    snprintf(loss, 32, "%.6f", lks_metrics_loss(metrics));
+    snprintf(share, 32, "%.2f", 100.0 * (double)metrics->correct / (double)metrics->samples);
+}
+
 static void print_history(const lks_run *run)
 {
-    if (run->epochs > 0) say("\nepoch  train loss   test loss  test correct        lr  seconds");
+    bool valid = false;
+    for (int64_t i = 0; i < run->epochs; i++) valid |= run->history[i].valid.samples > 0;
+    if (run->epochs > 0)
+        say("\nepoch  train loss%s   test loss  test %%        lr  seconds",
+            valid ? "  valid loss  valid %" : "");
     for (int64_t i = 0; i < run->epochs; i++) {
         const lks_epoch *e = &run->history[i];
-        char test[32] = "-", correct[48] = "-";
-        if (e->test.samples > 0) {
-            snprintf(test, sizeof test, "%.6f", lks_metrics_loss(&e->test));
-            snprintf(correct, sizeof correct, "%" PRId64 "/%" PRId64, e->test.correct,
-                     e->test.samples);
-        }
-        say("%5" PRId64 "  %10.6f  %10s  %12s  %8.4g  %7.2f", e->epoch, lks_metrics_loss(&e->train),
-            test, correct, e->learning_rate, e->seconds);
+        char loss[32], share[32], held[80] = "";
+        evaluation_text(loss, share, &e->valid);
+        if (valid) snprintf(held, sizeof held, "  %10s  %7s", loss, share);
+        evaluation_text(loss, share, &e->test);
+        say("%5" PRId64 "  %10.6f%s  %10s  %6s  %8.4g  %7.2f", e->epoch,
+            lks_metrics_loss(&e->train), held, loss, share, e->learning_rate, e->seconds);
     }
 }
 
@@ -96,6 +108,7 @@ static lks_status find_hash(uint64_t *hash, const lks_run *run, const checkpoint
 static void print_run(const lks_run *run, const checkpoint_path *found)
 {
     char number[TEXT_NUMBER_SIZE];
+    cli_pool pool = {0};
     uint64_t hash;
     say("checkpoint    %s, step %" PRId64 "%s", found->folder, run->progress.step,
         run->finished ? " (finished)" : "");
@@ -108,24 +121,25 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
     say("batch size    %" PRId64, run->global_batch);
     say("replicas      %d", run->replicas);
     say("data hash     %016" PRIx64, run->data_hash);
-    say("device        %s", run->fingerprint != NULL ? run->fingerprint : "not known");
+    printf("device        ");
+    text_print_wrapped(stdout, run->fingerprint != NULL ? run->fingerprint : "not known", 14, 14,
+                       say_columns());
     if (isfinite(run->best_loss))
         say("best loss     %s, step %" PRId64, text_number(number, run->best_loss), run->best_step);
     print_history(run);
-    if (run->config == NULL) return;
-    json_t *config = json_loads(run->config, 0, NULL);
+    json_t *config = run->config != NULL ? json_loads(run->config, 0, NULL) : NULL;
     if (config != NULL) {
         say("\nconfiguration");
         const char *section;
         json_t *keys;
         json_object_foreach(config, section, keys)
         {
-            printf("  %s: ", section);
-            text_print_yaml(stdout, keys);
-            putchar('\n');
+            const int used = printf("  %s: ", section);
+            text_print_wrapped(stdout, text_yaml(&pool, keys), used, 4, say_columns());
         }
     }
     json_decref(config);
+    pool_clear(&pool);
 }
 
 static lks_status info_checkpoint(lks_context *context, const char *path)

@@ -53,7 +53,7 @@ typedef struct plot_terminal {
 /* In braille, about ten rows; or in ASCII, drawn with the letters of the curves. */
 void plot_print_text(FILE *out, const plot_panel *panel, const plot_terminal *terminal);
 
-/* Panels side by side above one legend, which has an entry for each of `names`. With `whole`, a
+/* Panels, three side by side, above one legend, which has an entry for each of `names`. With `whole`, a
  * document of its own; else a part of a page of HTML. */
 typedef struct plot_figure {
     int panels;

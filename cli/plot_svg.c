@@ -14,6 +14,7 @@ enum {
     BOTTOM = 46,
     ENTRY = 20,
     SWATCH = 30,
+    ACROSS = 3,  /* panels beside each other */
     MARKED = 24, /* points of a curve, at most, that each get a marker */
     LONGEST = 44 /* characters of a name in the legend */
 };
@@ -195,8 +196,9 @@ static int print_legend(FILE *out, const plot_figure *f, double width)
 
 void plot_print_svg(FILE *out, const plot_figure *f)
 {
-    const int each = LEFT + PANEL + RIGHT, width = each * f->panels;
-    const int plot = TOP + HEIGHT + BOTTOM;
+    const int across = f->panels < ACROSS ? f->panels : ACROSS;
+    const int each = LEFT + PANEL + RIGHT, width = each * across;
+    const int row = TOP + HEIGHT + BOTTOM, plot = row * ((f->panels + ACROSS - 1) / ACROSS);
     const double inner = width - LEFT - RIGHT;
     const int height = plot + print_legend(NULL, f, inner) * ENTRY + 8;
     fprintf(out,
@@ -207,7 +209,8 @@ void plot_print_svg(FILE *out, const plot_figure *f)
             style_sheet, width, height);
     for (int i = 0; i < f->panels; i++) {
         const plot_panel *panel = &f->panel[i];
-        fprintf(out, "<g transform=\"translate(%d %d)\">\n", LEFT + i * each, TOP);
+        fprintf(out, "<g transform=\"translate(%d %d)\">\n", LEFT + i % ACROSS * each,
+                i / ACROSS * row + TOP);
         print_axes(out, panel);
         for (int c = panel->curves - 1; c >= 0; c--) print_curve(out, panel, c);
         fputs("</g>\n", out);

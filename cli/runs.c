@@ -4,16 +4,25 @@
 #include <math.h>
 #include <string.h>
 
+#include "config.h"
 #include "record.h"
 
 const char *const run_titles[RUN_COLUMNS] = {
-    "run",    "data",        "model",        "workers",   "replicas",  "batch", "optimizer", "lr",
-    "epochs", "best test %", "final test %", "test loss", "samples/s", "time",  "hash",
+    "run",          "data",      "model",     "workers",      "replicas",   "batch",
+    "optimizer",    "lr",        "epochs",    "best valid %", "valid loss", "best test %",
+    "final test %", "test loss", "samples/s", "time",         "hash",
 };
 
 bool run_column_is_number(run_column column)
 {
     return column >= RUN_WORKERS && column <= RUN_TIME && column != RUN_OPTIMIZER;
+}
+
+bool run_column_is_used(const cli_runs *runs, run_column column)
+{
+    for (int r = 0; r < runs->count; r++)
+        if (strcmp(runs->cell[r][column].text, "-") != 0) return true;
+    return false;
 }
 
 static run_cell text_cell(const char *text)
@@ -66,13 +75,61 @@ static double number_of(const json_t *object, const char *key)
     return json_is_number(json) ? json_number_value(json) : (double)NAN;
 }
 
+/* The data, and how many samples of it an epoch trained on: without those that were held back or not
+ * used. */
 static run_cell data_cell(cli_pool *pool, const cli_run *run)
 {
     run_cell cell = string_cell(pool, setting_of(run, "data", "name"));
-    const json_t *samples = setting_of(run, "data", "samples");
-    if (json_is_integer(samples))
-        cell.text = pool_format(pool, "%s (%" JSON_INTEGER_FORMAT ")", cell.text,
-                                json_integer_value(samples));
+    const json_t *limit = setting_of(run, "data", "samples"), *epoch;
+    double samples = json_is_integer(limit) ? json_number_value(limit) : (double)NAN, most = 0;
+    size_t i;
+    json_array_foreach(json_object_get(run->record, "epochs"), i, epoch)
+    {
+        const double trained = number_of(epoch, "train_samples");
+        if (trained > most) most = trained;
+    }
+    if (most > 0) samples = most;
+    if (samples >= 0 && samples < 1e15)
+        cell.text = pool_format(pool, "%s (%.0f)", cell.text, samples);
+    return cell;
+}
+
+/* Whether a setting says no more than its default does. */
+static bool is_usual(const char *key, const json_t *value, const char *text)
+{
+    if (json_is_null(value) || json_is_false(value)) return true;
+    if (json_is_number(value) && json_number_value(value) == 0) return true;
+    for (int k = 0; k < KEY_COUNT; k++) {
+        const config_row *row = &config_rows[k];
+        if (strncmp(row->spec.name, "optimizer.", 10) != 0 || strcmp(row->spec.name + 10, key) != 0)
+            continue;
+        double number;
+        if (row->fallback == NULL) break;
+        return strcmp(row->fallback, text) == 0 ||
+               (json_is_number(value) && text_is_float(row->fallback, &number) &&
+                number == json_number_value(value));
+    }
+    /* The divisor's guard has a default that depends on the name. */
+    return strcmp(key, "eps") == 0 &&
+           (json_number_value(value) == 1e-8 || json_number_value(value) == 1e-6);
+}
+
+/* "sgd, momentum 0.9, weight_decay 0.0005": the name, and what is not as usual. */
+static run_cell optimizer_cell(cli_pool *pool, const cli_run *run)
+{
+    run_cell cell = string_cell(pool, setting_of(run, "optimizer", "name"));
+    json_t *optimizer = json_object_get(json_object_get(run->record, "config"), "optimizer"),
+           *value;
+    const char *key;
+    json_object_foreach(optimizer, key, value)
+    {
+        if (strcmp(key, "name") == 0 || strcmp(key, "lr") == 0) continue;
+        const char *text = text_clean(pool, text_yaml(pool, value));
+        if (is_usual(key, value, text)) continue;
+        cell.text = json_is_true(value)
+                        ? pool_format(pool, "%s, %s", cell.text, text_clean(pool, key))
+                        : pool_format(pool, "%s, %s %s", cell.text, text_clean(pool, key), text);
+    }
     return cell;
 }
 
@@ -135,9 +192,11 @@ static void fill_cells(cli_runs *runs, int r)
     cell[RUN_WORKERS] = number_cell(pool, json_object_get(run->record, "workers"));
     cell[RUN_REPLICAS] = number_cell(pool, json_object_get(run->record, "replicas"));
     cell[RUN_BATCH] = number_cell(pool, json_object_get(run->record, "global_batch"));
-    cell[RUN_OPTIMIZER] = string_cell(pool, setting_of(run, "optimizer", "name"));
+    cell[RUN_OPTIMIZER] = optimizer_cell(pool, run);
     cell[RUN_LR] = number_cell(pool, setting_of(run, "optimizer", "lr"));
     cell[RUN_EPOCHS] = epochs_cell(pool, run);
+    cell[RUN_VALID_BEST] = real_cell(pool, "%.2f", value_of(&run->curve[RUN_VALID_ACCURACY], true));
+    cell[RUN_VALID_LAST] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_VALID_LOSS], false));
     cell[RUN_BEST] = real_cell(pool, "%.2f", value_of(accuracy, true));
     cell[RUN_FINAL] = real_cell(pool, "%.2f", value_of(accuracy, false));
     cell[RUN_LOSS] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_TEST_LOSS], false));
@@ -146,14 +205,21 @@ static void fill_cells(cli_runs *runs, int r)
     cell[RUN_HASH] = string_cell(pool, json_object_get(run->record, "hash"));
 }
 
+static bool is_accuracy(run_series series)
+{
+    return series == RUN_VALID_ACCURACY || series == RUN_TEST_ACCURACY;
+}
+
 /* A value of one epoch: false where the epoch has none, NaN where it was not finite. */
 static bool epoch_value(const json_t *epoch, run_series series, double *out)
 {
-    static const char *const keys[RUN_SERIES] = {"train_loss", "test_loss", "test_correct"};
+    static const char *const keys[RUN_SERIES] = {"train_loss", "valid_loss", "test_loss",
+                                                 "valid_correct", "test_correct"};
     const json_t *value = json_object_get(epoch, keys[series]);
     *out = json_is_number(value) ? json_number_value(value) : (double)NAN;
-    if (series == RUN_TEST_ACCURACY) {
-        const double share = *out / number_of(epoch, "test_samples");
+    if (is_accuracy(series)) {
+        const bool valid = series == RUN_VALID_ACCURACY;
+        const double share = *out / number_of(epoch, valid ? "valid_samples" : "test_samples");
         *out = share >= 0 && share <= 1 ? 100 * share : (double)NAN;
     }
     return value != NULL;
@@ -169,7 +235,7 @@ static void fill_curve(cli_pool *pool, cli_run *run, run_series series, int styl
     size_t i;
     plot_curve *curve = &run->curve[series];
     *curve = (plot_curve){.name = run->name, .style = style, .x = x, .y = y};
-    if (series == RUN_TEST_ACCURACY && !has_classes) return;
+    if (is_accuracy(series) && !has_classes) return;
     json_array_foreach(epochs, i, epoch)
     {
         if (!epoch_value(epoch, series, &y[curve->points])) continue;
@@ -281,13 +347,13 @@ static void fill_same(cli_runs *runs)
 
 static void fill_panels(cli_runs *runs)
 {
-    static const char *const titles[RUN_SERIES] = {"Training loss", "Test loss",
-                                                   "Test accuracy, %"};
+    static const char *const titles[RUN_SERIES] = {"Training loss", "Validation loss", "Test loss",
+                                                   "Validation accuracy, %", "Test accuracy, %"};
     for (int series = 0; series < RUN_SERIES; series++) {
         plot_panel *panel = &runs->panel[runs->panels];
         *panel = (plot_panel){.title = titles[series],
-                              .may_log = series != RUN_TEST_ACCURACY,
-                              .is_percent = series == RUN_TEST_ACCURACY,
+                              .may_log = !is_accuracy((run_series)series),
+                              .is_percent = is_accuracy((run_series)series),
                               .curve = runs->curve[series]};
         for (int r = 0; r < runs->count; r++)
             if (runs->run[r].curve[series].points > 0)

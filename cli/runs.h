@@ -11,8 +11,10 @@ enum { RUNS_MOST = 50 };
 
 typedef enum run_series {
     RUN_TRAIN_LOSS,
+    RUN_VALID_LOSS,
     RUN_TEST_LOSS,
-    RUN_TEST_ACCURACY, /* percent */
+    RUN_VALID_ACCURACY, /* percent */
+    RUN_TEST_ACCURACY,
     RUN_SERIES
 } run_series;
 
@@ -32,6 +34,8 @@ typedef enum run_column {
     RUN_OPTIMIZER,
     RUN_LR,
     RUN_EPOCHS,
+    RUN_VALID_BEST,
+    RUN_VALID_LAST,
     RUN_BEST,
     RUN_FINAL,
     RUN_LOSS,
@@ -70,6 +74,8 @@ typedef struct cli_runs {
 
 extern const char *const run_titles[RUN_COLUMNS];
 bool run_column_is_number(run_column column);
+/* Whether any run has something there. */
+bool run_column_is_used(const cli_runs *runs, run_column column);
 
 /* Reads records. Clear it also after a failure. */
 LKS_MUSTUSE lks_status runs_read(cli_runs *out, int count, char **paths);

@@ -29,13 +29,16 @@ static const char head[] =
     ".n{text-align:right;font-variant-numeric:tabular-nums}\n"
     ".k{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px}\n"
     ".v{white-space:normal;overflow-wrap:anywhere;max-width:34rem}\n"
-    "#runs td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:7rem;"
-    "max-width:16rem}\n"
+    /* So that all columns, to the hash at the end, are on the page: titles and words take more lines. */
+    "#runs th{white-space:normal;vertical-align:bottom;padding-right:.9rem}\n"
+    "#runs td{padding-right:.9rem}#runs td:not(.n):not(.k){white-space:normal}\n"
+    "#runs td:first-child{overflow-wrap:anywhere;min-width:4rem;max-width:16rem}\n"
     "tbody tr:hover{background:var(--row)}\n"
     "th button{all:unset;cursor:pointer}th button:focus-visible{outline:2px solid var(--soft)}\n"
     "th[aria-sort=ascending] button::after{content:' \\25B2';font-size:9px}\n"
     "th[aria-sort=descending] button::after{content:' \\25BC';font-size:9px}\n"
     "svg{max-width:100%;height:auto}summary{cursor:pointer;color:var(--soft)}\n"
+    "@page{size:landscape}\n"
     "@media print{body{margin:0;max-width:none;font-size:11px}table{font-size:9px}"
     "th,td{padding-right:.5rem}}\n"
     "</style>\n</head>\n<body>\n<h1>Lockstep report</h1>\n";
@@ -65,14 +68,17 @@ static const char script[] =
 static void print_runs(FILE *out, const cli_runs *runs)
 {
     fputs("<div class=\"wide\"><table id=\"runs\">\n<thead><tr>", out);
-    for (int c = 0; c < RUN_COLUMNS; c++)
+    for (int c = 0; c < RUN_COLUMNS; c++) {
+        if (!run_column_is_used(runs, (run_column)c)) continue;
         fprintf(out, "<th%s><button>%s</button></th>",
                 run_column_is_number((run_column)c) ? " class=\"n\"" : "", run_titles[c]);
+    }
     fputs("</tr></thead>\n<tbody>\n", out);
     for (int r = 0; r < runs->count; r++) {
         fputs("<tr>", out);
         for (int c = 0; c < RUN_COLUMNS; c++) {
             const run_cell *cell = &runs->cell[r][c];
+            if (!run_column_is_used(runs, (run_column)c)) continue;
             fputs(run_column_is_number((run_column)c) ? "<td class=\"n\""
                   : c == RUN_HASH                     ? "<td class=\"k\""
                                                       : "<td",

@@ -12,18 +12,25 @@ static void print_runs(const cli_runs *runs, cli_pool *pool, int width)
 {
     const char *cells[RUNS_MOST * RUN_COLUMNS], *titles[RUN_COLUMNS];
     bool right[RUN_COLUMNS];
-    for (int c = 0; c < RUN_COLUMNS; c++) {
-        titles[c] = run_titles[c];
-        right[c] = run_column_is_number((run_column)c);
-        for (int r = 0; r < runs->count; r++) cells[r * RUN_COLUMNS + c] = runs->cell[r][c].text;
+    run_column used[RUN_COLUMNS];
+    int columns = 0;
+    for (int c = 0; c < RUN_COLUMNS; c++)
+        if (run_column_is_used(runs, (run_column)c)) used[columns++] = (run_column)c;
+    for (int c = 0; c < columns; c++) {
+        titles[c] = run_titles[used[c]];
+        right[c] = run_column_is_number(used[c]);
+        for (int r = 0; r < runs->count; r++) cells[r * columns + c] = runs->cell[r][used[c]].text;
     }
     if (runs->count > 1) { /* the letters of the curves */
-        titles[RUN_NAME] = "  run";
+        titles[0] = "  run";
         for (int r = 0; r < runs->count; r++)
-            cells[r * RUN_COLUMNS] = pool_format(pool, "%c %s", plot_letter(r), runs->name[r]);
+            cells[r * columns] = pool_format(pool, "%c %s", plot_letter(r), runs->name[r]);
     }
-    table_print(&(cli_table){runs->count, RUN_COLUMNS, titles, cells, right}, width);
-    for (int i = 0; i < runs->same; i++) say("\nThe same bits: %s", runs->same_run[i]);
+    table_print(&(cli_table){runs->count, columns, titles, cells, right}, width);
+    for (int i = 0; i < runs->same; i++) {
+        const int at = printf("\nThe same bits: ") - 1;
+        text_print_wrapped(stdout, runs->same_run[i], at, at, width);
+    }
 }
 
 /* A row for each setting and a column for each run, or the other way round: as few columns as can

@@ -56,6 +56,44 @@ static void tables_and_differences(void **state)
     expect_out("\nc x/one.json (3) ");
 }
 
+/* Validation has curves and columns, where there is any; the optimizer is told with what is not as
+ * usual; samples are those trained on. */
+static void validation_and_optimizer_are_shown(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --quiet --record one.json");
+    run("report one.json --svg a.svg");
+    expect_out("digits (500)");
+    expect_out("sgd, momentum 0.9  ");
+    assert_null(strstr(last.out, "valid"));
+    assert_null(strstr(last.out, "Valid"));
+    run("train c.yaml --quiet --record two.json --set validation.fraction=0.2 --set "
+        "optimizer.name=adamw --set 'optimizer.betas=[0.8, 0.999]' --set optimizer.clip_norm=2");
+    expect_ok();
+    run("report one.json two.json --svg b.svg --html b.html");
+    expect_ok();
+    expect_out("digits (400)");
+    expect_out("adamw, weight_decay 0.01, clip_norm 2.0, betas [0.8, 0.999]");
+    expect_out("best valid %  valid loss");
+    expect_out("\nValidation loss\n");
+    expect_out("\nValidation accuracy, %\n");
+    assert_int_equal(
+        shell("test $(grep -c '>epoch<' a.svg) = 3 && test $(grep -c '>epoch<' b.svg) = 5"), 0);
+    assert_int_equal(shell("grep -q 'Validation loss' b.html && grep -q 'valid loss' b.html"), 0);
+    /* the second row of panels begins at the left again */
+    assert_int_equal(shell("grep -c 'translate(54 ' b.svg | grep -qx 3"), 0);
+    run("train c.yaml --quiet --out o --set validation.fraction=0.2");
+    run("info o");
+    expect_ok();
+    expect_out("\nepoch  train loss  valid loss  valid %   test loss  test %        lr  seconds\n");
+    double loss, valid, share;
+    const char *line = strstr(last.out, "seconds\n    1 ");
+    assert_non_null(line);
+    assert_int_equal(sscanf(strchr(line, '\n'), " 1 %lf %lf %lf", &loss, &valid, &share), 3);
+    assert_true(share > 0 && share <= 100 && valid != loss);
+}
+
 static void letters_or_braille(void **state)
 {
     (void)state;
@@ -150,16 +188,21 @@ static void a_browser_shows_it(void **state)
         skip();
     }
     write_runs();
+    shell("mv one.json x.json");
+    run("train c.yaml --quiet --record one.json --set validation.samples=100"); /* all columns */
     run("report one.json two.json 'low <&> rate.json' --html r.html");
     expect_ok();
     assert_int_equal(shell("sed 's|</body>|<script>for (const b of document.querySelectorAll("
                            "\"#runs th button\")) if (b.textContent == \"lr\") b.click();"
-                           "console.log(\"sorted\")</script></body>|' r.html >s.html"),
+                           "const t = document.querySelector(\"#runs\");"
+                           "console.log(\"sorted,\", t.scrollWidth <= t.parentNode.clientWidth"
+                           " ? \"whole\" : \"cut\")</script></body>|' r.html >s.html"),
                      0);
-    const int code = shell("timeout 200 chromium --headless --no-sandbox --disable-gpu "
-                           "--disable-dev-shm-usage --user-data-dir=\"$PWD/profile\" "
-                           "--enable-logging=stderr --dump-dom \"file://$PWD/s.html\" "
-                           ">dom.txt 2>log.txt");
+    const int code = shell(
+        "timeout 200 chromium --headless --no-sandbox --disable-gpu "
+        "--window-size=1280,900 --disable-dev-shm-usage --user-data-dir=\"$PWD/profile\" "
+        "--enable-logging=stderr --dump-dom \"file://$PWD/s.html\" "
+        ">dom.txt 2>log.txt");
     read_text(last.out, "dom.txt");
     read_text(last.err, "log.txt");
     if (code != 0 || strstr(last.out, "</html>") == NULL) {
@@ -168,7 +211,7 @@ static void a_browser_shows_it(void **state)
     }
     /* Its own line is the only one in the console. */
     const char *line = strstr(last.err, "CONSOLE");
-    if (line == NULL || strstr(line, "sorted") == NULL) fail_msg("no console: %s", last.err);
+    if (line == NULL || strstr(line, "sorted, whole") == NULL) fail_msg("no console: %s", last.err);
     if (strstr(line + 1, "CONSOLE") != NULL) fail_msg("messages: %s", last.err);
     const char *body = strstr(last.out, "<tbody>");
     assert_non_null(body);
@@ -240,7 +283,8 @@ static void foreign_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(tables_and_differences), TEST(letters_or_braille), TEST(files_are_well_formed),
+        TEST(tables_and_differences), TEST(validation_and_optimizer_are_shown),
+        TEST(letters_or_braille),     TEST(files_are_well_formed),
         TEST(a_browser_shows_it),     TEST(foreign_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
