@@ -1,5 +1,7 @@
 /* lockstep compare */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint_path.h"
 #include "cli.h"
@@ -24,8 +26,9 @@ static lks_status compare_folders(bool *equal, cli_pool *pool, lks_context *cont
         }
         const int64_t step = steps_a[i];
         say("step %lld", (long long)step);
-        status = compare_tensors(equal, context, checkpoint_tensors(pool, a, step),
-                                 checkpoint_tensors(pool, b, step));
+        const checkpoint_path one = {a, step, checkpoint_tensors(pool, a, step)};
+        const checkpoint_path other = {b, step, checkpoint_tensors(pool, b, step)};
+        status = compare_checkpoints(equal, context, &one, &other);
         common++;
         i++;
         j++;
@@ -36,19 +39,27 @@ static lks_status compare_folders(bool *equal, cli_pool *pool, lks_context *cont
     return status;
 }
 
-static lks_status tensors_of(const char **out, cli_pool *pool, const char *path)
+/* One of them is no folder. A file of weights alone has nothing but tensors. */
+static lks_status compare_files(bool *equal, cli_pool *pool, lks_context *context, const char *a,
+                                const char *b)
 {
-    checkpoint_path found;
-    *out = path;
-    if (checkpoint_kind_of(path) == PATH_TENSORS) return LKS_OK;
-    const lks_status status = checkpoint_resolve(&found, pool, path);
-    if (status == LKS_OK) *out = found.tensors;
-    return status;
+    checkpoint_path one = {.tensors = a}, other = {.tensors = b};
+    const bool weights_a = checkpoint_kind_of(a) == PATH_TENSORS;
+    const bool weights_b = checkpoint_kind_of(b) == PATH_TENSORS;
+    lks_status status = weights_a ? LKS_OK : checkpoint_resolve(&one, pool, a);
+    if (status == LKS_OK && !weights_b) status = checkpoint_resolve(&other, pool, b);
+    if (status != LKS_OK) return status;
+    return weights_a || weights_b ? compare_tensors(equal, context, one.tensors, other.tensors)
+                                  : compare_checkpoints(equal, context, &one, &other);
 }
 
 static lks_status compare(bool *equal, cli_pool *pool, const char *a, const char *b)
 {
     const checkpoint_kind kind_a = checkpoint_kind_of(a), kind_b = checkpoint_kind_of(b);
+    for (int i = 0; i < 2; i++)
+        if (access(i == 0 ? a : b, F_OK) != 0)
+            return lks_fail(LKS_E_IO, "%.300s cannot be opened: %s", i == 0 ? a : b,
+                            strerror(errno));
     if ((kind_a == PATH_OTHER) != (kind_b == PATH_OTHER))
         return lks_fail(LKS_E_INVALID,
                         "%.200s is a record and %.200s is not; expected two records, or two of "
@@ -60,10 +71,7 @@ static lks_status compare(bool *equal, cli_pool *pool, const char *a, const char
     if (status == LKS_OK && kind_a == PATH_FOLDER && kind_b == PATH_FOLDER) {
         status = compare_folders(equal, pool, context, a, b);
     } else if (status == LKS_OK) {
-        const char *file_a, *file_b;
-        status = tensors_of(&file_a, pool, a);
-        if (status == LKS_OK) status = tensors_of(&file_b, pool, b);
-        if (status == LKS_OK) status = compare_tensors(equal, context, file_a, file_b);
+        status = compare_files(equal, pool, context, a, b);
     }
     lks_context_destroy(context);
     return status;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 const config_row config_rows[KEY_COUNT] = {
-#define X(id, name, type, range, fallback, only, help)                                             \
-    [KEY_##id] = {{name, VALUE_##type, range}, fallback, only, help},
+#define X(id, name, type, range, fallback, only, change, help)                                     \
+    [KEY_##id] = {{name, VALUE_##type, range}, fallback, only, CHANGE_##change, help},
     CONFIG_KEY_LIST(X)
 #undef X
 };

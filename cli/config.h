@@ -6,17 +6,21 @@
 #include "value.h"
 
 typedef enum config_key {
-#define X(id, name, type, range, fallback, only, help) KEY_##id,
+#define X(id, name, type, range, fallback, only, change, help) KEY_##id,
     CONFIG_KEY_LIST(X)
 #undef X
         KEY_COUNT,
     KEY_NONE = -1,
 } config_key;
 
+/* What a run that is resumed may do with a key; config_keys.h explains. */
+typedef enum config_change { CHANGE_FREE, CHANGE_SAID, CHANGE_FIXED } config_change;
+
 typedef struct config_row {
     cli_spec spec;
     const char *fallback; /* YAML; NULL: not set */
     const char *only;     /* names of the section that have this key; NULL: all */
+    config_change change;
     const char *help;
 } config_row;
 extern const config_row config_rows[KEY_COUNT];

@@ -1,173 +1,185 @@
 /*
  * Every key of the configuration, once: its name, type, range, default, the names of its section
- * for which it exists (NULL: all), and what it means. The parser, --set, --print-config, the help,
- * the flags and the messages follow from this list. A default of NULL is null: the help says what
- * then happens.
+ * for which it exists (NULL: all), what a resumed run may change, and what it means. The parser,
+ * --set, --print-config, the help, the flags, the messages and the check of a resumed run follow from
+ * this list. A default of NULL is null: the help says what then happens.
  *
- * X(id, name, type, range, default, only, help)
+ * When a run is resumed with another value than its checkpoint has:
+ *   FREE   each command has its own: nothing is said
+ *   SAID   people change it on purpose: it is said, and the run goes on
+ *   FIXED  it makes the run what it is: refused, unless with checkpoint.accept_changes
+ *
+ * X(id, name, type, range, default, only, change, help)
  */
 #ifndef CLI_CONFIG_KEYS_H
 #define CLI_CONFIG_KEYS_H
 
 #define CONFIG_KEY_LIST(X)                                                                         \
-    X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL,                                        \
+    X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL, SAID,                                  \
       "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...; where "  \
       "only data.path is given, the folder's name")                                                \
-    X(DATA_PATH, "data.path", STRING, NULL, NULL, NULL,                                            \
+    X(DATA_PATH, "data.path", STRING, NULL, NULL, NULL, SAID,                                      \
       "folder of the IDX files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")        \
-    X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, NULL,                                  \
+    X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, NULL, FIXED,                           \
       "number of classes; null: the largest label + 1")                                            \
-    X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, NULL,                                       \
+    X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, NULL, FIXED,                                \
       "use only so many training samples, the first; null: all")                                   \
-    X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, NULL,                             \
+    X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, NULL, FIXED,                      \
       "use only so many test samples, the first; null: all")                                       \
-    X(DATA_SEED, "data.seed", INT, "[0,)", "0", "digits", "other digits of the same kind")         \
-    X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, NULL,                                            \
+    X(DATA_SEED, "data.seed", INT, "[0,)", "0", "digits", FIXED, "other digits of the same kind")  \
+    X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, NULL, FIXED,                                     \
       "subtracted after scaling bytes to 0..1: one number, or one for each channel; null: 0")      \
-    X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, NULL, "then divided by; null: 1")                \
-    X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", NULL,                                      \
+    X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, NULL, FIXED, "then divided by; null: 1")         \
+    X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", NULL, FIXED,                               \
       "a new order every epoch, from the seed")                                                    \
-    X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", NULL,                                 \
+    X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", NULL, FIXED,                          \
       "leave out the short last batch of an epoch")                                                \
-    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", NULL,                                      \
+    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", NULL, SAID,                                \
       "threads that read ahead; 0: read between steps; never changes a bit")                       \
-    X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", NULL, "batches read ahead")                    \
-    X(MODEL_NAME, "model.name", STRING, NULL, NULL, NULL,                                          \
+    X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", NULL, SAID, "batches read ahead")              \
+    X(MODEL_NAME, "model.name", STRING, NULL, NULL, NULL, FIXED,                                   \
       "mnist_cnn or mlp; with layers: a name of your own, null: model")                            \
-    X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, NULL,                                        \
+    X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, NULL, FIXED,                                 \
       "the network layer by layer, instead of a known name; see --help-layers")                    \
-    X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", "mlp", "units of the hidden layers")    \
-    X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, "mnist_cnn mlp",                       \
+    X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", "mlp", FIXED,                           \
+      "units of the hidden layers")                                                                \
+    X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, "mnist_cnn mlp", FIXED,                \
       "after every relu of an mlp, null: 0; for mnist_cnn null: 0.25 and 0.5, or 0: none")         \
-    X(MODEL_INIT, "model.init", STRING, NULL, NULL, NULL,                                          \
+    X(MODEL_INIT, "model.init", STRING, NULL, NULL, NULL, FREE,                                    \
       "safetensors file of weights to start from; null: random")                                   \
-    X(MODEL_SAVE, "model.save", BOOL, NULL, "false", NULL,                                         \
+    X(MODEL_SAVE, "model.save", BOOL, NULL, "false", NULL, SAID,                                   \
       "write <model name>.safetensors at the end, with PyTorch's names")                           \
-    X(LOSS_NAME, "loss.name", CHOICE, "nll cross_entropy mse", NULL, NULL,                         \
+    X(LOSS_NAME, "loss.name", CHOICE, "nll cross_entropy mse", NULL, NULL, FIXED,                  \
       "null: nll after log_softmax, else cross_entropy")                                           \
-    X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", "cross_entropy",          \
+    X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", "cross_entropy", FIXED,   \
       "share of the target given to all classes")                                                  \
-    X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, NULL,                                       \
+    X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, NULL, SAID,                                 \
       "passes over the data; null: 1, or as many as steps need")                                   \
-    X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, NULL, "stop after so many steps in all")      \
-    X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", NULL,                       \
+    X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, NULL, SAID,                                   \
+      "stop after so many steps in all")                                                           \
+    X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", NULL, FIXED,                \
       "samples of a step, over all replicas")                                                      \
-    X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", NULL,           \
+    X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", NULL, SAID,     \
       "samples read at once when testing; never changes a digit")                                  \
-    X(TRAIN_REPLICAS, "train.replicas", INT, "[1,4096]", "8", NULL,                                \
+    X(TRAIN_REPLICAS, "train.replicas", INT, "[1,4096]", "8", NULL, FIXED,                         \
       "shares of a batch: part of the arithmetic, and the most workers there can be")              \
-    X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", NULL,                            \
+    X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", NULL, FIXED,                     \
       "so many times more replicas, one after the other")                                          \
-    X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, NULL,                                 \
+    X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, NULL, SAID,                           \
       "cores to use: never changes a bit; null: all, but not more than replicas")                  \
-    X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", NULL, "everything random follows from it")       \
-    X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, NULL,                                      \
+    X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", NULL, FIXED,                                     \
+      "everything random follows from it")                                                         \
+    X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, NULL, SAID,                                \
       "cpu or ref; null: the fastest that was built in")                                           \
-    X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL,                    \
+    X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL, FIXED,             \
       "steps between links of the hash chain")                                                     \
-    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL,                                   \
+    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL, FREE,                             \
       "one step and a test, to see that it runs; nothing is written")                              \
-    X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, NULL,                                          \
+    X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, NULL, FIXED,                                   \
       "decay of a moving average of the parameters, such as 0.999; null: none is kept")            \
-    X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", NULL,                          \
+    X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", NULL, FIXED,                   \
       "validate, test, predict and save the model with that average, where there is one")          \
-    X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", NULL,                     \
+    X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", NULL, SAID,               \
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
-      "at "                                                                                        \
-      "too)")                                                                                      \
+      "at too)")                                                                                   \
     X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adamw adamp adadelta rmsprop", "sgd",    \
-      NULL, "with PyTorch's semantics and defaults")                                               \
-    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL,                                     \
+      NULL, FIXED, "with PyTorch's semantics and defaults")                                        \
+    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL, SAID,                               \
       "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01")                              \
-    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL,                 \
+    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL, FIXED,          \
       "adds this times the weight to the gradient; adamw: shrinks the weight by lr times this; "   \
       "null: 0, for adamw 0.01")                                                                   \
-    X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", NULL,                \
+    X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", NULL, FIXED,         \
       "what decays; weights: not biases, nor parameters of normalisations")                        \
-    X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, NULL,                                \
+    X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, NULL, FIXED,                         \
       "list of {match: '*.bias', weight_decay: 0, lr_factor: 0.1}: other values for parameters "   \
-      "with "                                                                                      \
-      "such names; all that match apply, later ones win")                                          \
-    X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, NULL,                     \
+      "with such names; all that match apply, later ones win")                                     \
+    X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, NULL, FIXED,              \
       "limit every element of the gradient to so much, up and down; null: no limit")               \
-    X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, NULL,                       \
+    X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, NULL, FIXED,                \
       "scale the gradient down to this norm, of all parameters together; null: no limit")          \
-    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", "")            \
-    X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", "of the momentum")   \
-    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd adamp",                  \
+    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", FIXED, "")     \
+    X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", FIXED,               \
+      "of the momentum")                                                                           \
+    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd adamp", FIXED,           \
       "Nesterov's momentum; sgd: needs momentum, and no dampening")                                \
     X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam adamw adamp",     \
-      "decay of the two moments")                                                                  \
-    X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta",                           \
+      FIXED, "decay of the two moments")                                                           \
+    X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta", FIXED,                    \
       "decay of the two averages")                                                                 \
-    X(OPTIMIZER_ALPHA, "optimizer.alpha", FLOAT, "[0,1)", "0.99", "rmsprop",                       \
+    X(OPTIMIZER_ALPHA, "optimizer.alpha", FLOAT, "[0,1)", "0.99", "rmsprop", FIXED,                \
       "decay of the average of squares")                                                           \
-    X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", "rmsprop",                    \
+    X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", "rmsprop", FIXED,             \
       "divide by the estimated deviation, not by the root of the mean square")                     \
-    X(OPTIMIZER_DELTA, "optimizer.delta", FLOAT, "[0,)", "0.1", "adamp",                           \
+    X(OPTIMIZER_DELTA, "optimizer.delta", FLOAT, "[0,)", "0.1", "adamp", FIXED,                    \
       "project where gradient and weight are this far from parallel")                              \
-    X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", "adamp",                     \
+    X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", "adamp", FIXED,              \
       "weight decay times this where it is projected")                                             \
     X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adamw adamp adadelta rmsprop",    \
-      "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                                     \
+      FIXED, "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                              \
     X(SCHEDULE_NAME, "schedule.name", CHOICE,                                                      \
       "constant step cosine multi_step exponential linear polynomial one_cycle reduce_on_plateau", \
-      "constant", NULL, "the learning rate over time")                                             \
-    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, NULL,                              \
+      "constant", NULL, SAID, "the learning rate over time")                                       \
+    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, NULL, SAID,                        \
       "step_size, milestones and length count steps, not epochs; null: false, for one_cycle true") \
-    X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step",                          \
+    X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step", SAID,                    \
       "the rate is multiplied by gamma after so many epochs")                                      \
-    X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, "multi_step",                \
+    X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, "multi_step", SAID,          \
       "the rate is multiplied by gamma after each of these epochs")                                \
-    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, "step multi_step exponential",        \
+    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, "step multi_step exponential", SAID,  \
       "null: 0.1; exponential, which multiplies by it every epoch, has no default")                \
     X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, "cosine linear polynomial one_cycle", \
-      "epochs until the end of the schedule; null: the length of the run")                         \
-    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine linear polynomial", "")  \
-    X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", "polynomial", "1 is linear")           \
-    X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", "one_cycle",                          \
+      SAID, "epochs until the end of the schedule; null: the length of the run")                   \
+    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine linear polynomial",      \
+      SAID, "")                                                                                    \
+    X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", "polynomial", SAID, "1 is linear")     \
+    X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", "one_cycle", SAID,                    \
       "share of the length in which the rate rises to optimizer.lr")                               \
-    X(SCHEDULE_START_DIV, "schedule.start_div", FLOAT, "(0,)", "25", "one_cycle",                  \
+    X(SCHEDULE_START_DIV, "schedule.start_div", FLOAT, "(0,)", "25", "one_cycle", SAID,            \
       "it starts at optimizer.lr divided by this")                                                 \
-    X(SCHEDULE_FINAL_DIV, "schedule.final_div", FLOAT, "(0,)", "10000", "one_cycle",               \
+    X(SCHEDULE_FINAL_DIV, "schedule.final_div", FLOAT, "(0,)", "10000", "one_cycle", SAID,         \
       "it ends at its start divided by this")                                                      \
-    X(SCHEDULE_FACTOR, "schedule.factor", FLOAT, "(0,1)", "0.1", "reduce_on_plateau",              \
+    X(SCHEDULE_FACTOR, "schedule.factor", FLOAT, "(0,1)", "0.1", "reduce_on_plateau", SAID,        \
       "multiplies the rate")                                                                       \
-    X(SCHEDULE_PATIENCE, "schedule.patience", INT, "[0,1000000]", "10", "reduce_on_plateau",       \
+    X(SCHEDULE_PATIENCE, "schedule.patience", INT, "[0,1000000]", "10", "reduce_on_plateau", SAID, \
       "after more than so many evaluations without a better loss (validation's, else the test's)") \
     X(SCHEDULE_THRESHOLD, "schedule.threshold", FLOAT, "[0,1)", "0.0001", "reduce_on_plateau",     \
-      "better is a loss that is smaller by more than this share")                                  \
-    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", "")             \
-    X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL,                      \
+      SAID, "better is a loss that is smaller by more than this share")                            \
+    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", SAID, "")       \
+    X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL, SAID,                \
       "the rate rises linearly over so many steps")                                                \
-    X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL,                           \
+    X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL, FIXED,                    \
       "hold so many training samples back, the last; null: none")                                  \
-    X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL,                      \
+    X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL, FIXED,               \
       "the same as a share of the training samples")                                               \
-    X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL,                         \
+    X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL, FIXED,                  \
       "draw the samples that are held back from all by train.seed, instead of the last")           \
-    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL,                         \
+    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL, SAID,                   \
       "stop after so many epochs without a better loss; null: never")                              \
-    X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", NULL,                \
+    X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", NULL, SAID,          \
       "with patience: the model ends as it was when its loss was the best; false: as after the "   \
       "last step")                                                                                 \
-    X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL,                  \
+    X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL, SAID,            \
       "validate and test after every so many epochs")                                              \
-    X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, NULL,                                \
+    X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, NULL, FREE,                          \
       "folder of checkpoints; null: none are written")                                             \
-    X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", NULL,                           \
+    X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", NULL, FREE,                     \
       "continue from the newest checkpoint, if there is one")                                      \
-    X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", NULL,                  \
+    X(CHECKPOINT_ACCEPT_CHANGES, "checkpoint.accept_changes", BOOL, NULL, "false", NULL, FREE,     \
+      "continue although what makes the run is another one than in the checkpoint, such as its "   \
+      "data")                                                                                      \
+    X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", NULL, SAID,            \
       "save after every so many epochs; 0: never")                                                 \
-    X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, NULL,                   \
+    X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, NULL, SAID,             \
       "save after every so many steps too")                                                        \
-    X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL,                           \
+    X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL, SAID,                     \
       "newest checkpoints to keep; the best stays too")                                            \
-    X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, "batches between lines")              \
-    X(LOG_FORMAT, "log.format", CHOICE, "text json", "text", NULL,                                 \
+    X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, SAID, "batches between lines")        \
+    X(LOG_FORMAT, "log.format", CHOICE, "text json", "text", NULL, SAID,                           \
       "text, or one JSON object a step")                                                           \
-    X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, "print only the last line, the hash")     \
-    X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL,                                          \
+    X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, SAID,                                     \
+      "print only the last line, the hash")                                                        \
+    X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL, SAID,                                    \
       "JSON file for all that is known about the run at its end")
 
 #endif

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -317,7 +316,6 @@ lks_status data_download(const cli_args *cli, cli_pool *pool, const dataset_know
                          const char *folder)
 {
     download d = {.known = known, .folder = folder, .pool = pool};
-    signal(SIGXFSZ, SIG_IGN); /* to fail with a sentence where a file may not become so large */
     lks_status status = read_options(&d, cli, pool);
     if (status == LKS_OK) status = get_all(&d);
     if (status == LKS_OK) say("%s is complete in %s", known->name, folder);

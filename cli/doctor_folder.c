@@ -1,7 +1,7 @@
 /* doctor: space and speed of the folder for checkpoints. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -30,11 +30,12 @@ static const char *nearest(cli_doctor *d, const char *folder)
     return path;
 }
 
-/* Writes, flushes and removes a file; 0, or the error. */
-static int write_and_sync(const char *path, const char *piece, double *write_seconds,
+/* Writes, flushes and removes a file, by a template of mkstemp(); 0, or the
+ * error. */
+static int write_and_sync(char *path, const char *piece, double *write_seconds,
                           double *sync_seconds)
 {
-    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int file = mkostemp(path, O_CLOEXEC);
     if (file < 0) return errno;
     const double began = process_clock();
     int error = 0;
@@ -76,14 +77,11 @@ void doctor_folder(cli_doctor *d)
     if (d->folder == NULL) return;
     static const double SLOW_SYNC = 1.0;
     const char *path = nearest(d, d->folder);
-    const char *file = pool_format(&d->pool, "%s/.lockstep-doctor-%ld", path, (long)getpid());
+    char *file = pool_format(&d->pool, "%s/.lockstep-doctor-XXXXXX", path);
     char *piece = pool_alloc(&d->pool, PIECE);
     double writing = 0, syncing = 0;
     for (int i = 0; i < PIECE; i++) piece[i] = (char)((unsigned)i * 2654435761u >> 24);
-    void (*before)(int) = signal(SIGXFSZ,
-                                 SIG_IGN); /* a limit of file sizes is an error to report */
     const int error = write_and_sync(file, piece, &writing, &syncing);
-    if (before != SIG_ERR) signal(SIGXFSZ, before);
     if (error != 0) {
         doctor_finding *f = doctor_add(d, "folder", "%.300s cannot be written to: %s", d->folder,
                                        strerror(error));

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "changes.h"
 #include "checkpoint_path.h"
 #include "cli.h"
 #include "session.h"
@@ -89,10 +90,7 @@ static lks_status find_hash(uint64_t *hash, const lks_run *run, const checkpoint
     cli_session session = {0};
     lks_run same = {0};
     if (run->config == NULL) return lks_fail(LKS_E_STATE, "the checkpoint has no configuration");
-    lks_status status = config_create(&config);
-    if (status != LKS_OK) return status;
-    status = config_read_text(config, found->folder, run->config);
-    if (status == LKS_OK) status = config_resolve(config);
+    lks_status status = changes_read(&config, found->folder, run->config);
     if (status == LKS_OK) status = session_open_shape(&session, config);
     if (status == LKS_OK) status = session_compile(&session, 1);
     if (status == LKS_OK)
@@ -154,7 +152,8 @@ static lks_status info_checkpoint(lks_context *context, const char *path)
             print_run(&run, &found);
             lks_run_clear(&run);
             say("%s", "");
-            status = print_tensors(context, found.tensors);
+            status = lks_checkpoint_check(context, found.folder, found.step);
+            if (status == LKS_OK) status = print_tensors(context, found.tensors);
         }
     }
     pool_clear(&pool);

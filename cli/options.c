@@ -99,6 +99,7 @@ const cli_option cli_options[] = {
     LOCAL("first", 0, "N", VERB_DATA, FIRST, "show samples from this number on; default 0"),
     LOCAL("class", 0, "N", VERB_DATA, CLASS, "show only samples of this class"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
+    ALIAS("accept-changes", NULL, TRAIN, CHECKPOINT_ACCEPT_CHANGES),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),
     ALIAS_("record", "FILE", VERB_BENCH, LOG_RECORD, "JSON file for all that was measured"),
     ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),

@@ -37,6 +37,7 @@ void process_begin(void)
     struct sigaction action = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not become so large is an error to report */
 }
 
 double process_clock(void)

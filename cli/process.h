@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* At the start of main(). From here on a mapped file that another program truncates ends this one
- * with a sentence and the exit code of a file that could not be read. */
+ * with a sentence and the exit code of a file that could not be read, and a limit of file sizes
+ * (ulimit -f) is an error of the write. */
 void process_begin(void);
 
 /* Seconds since some moment in the past; never goes back. */

@@ -2,10 +2,11 @@
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
 
-/* From here on the first SIGINT or SIGTERM is only noted, and the next ends the program at once. */
+/* From here on the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is only noted; the second that is SIGINT
+ * or SIGTERM ends the program at once. Signals that are ignored stay so. */
 void stop_watch(void);
 
-/* The signal that was noted, or 0. */
+/* The signal that was noted first, or 0. */
 int stop_asked(void);
 
 #endif

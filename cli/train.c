@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "changes.h"
 #include "cli.h"
 #include "process.h"
 #include "report.h"
@@ -65,7 +66,7 @@ static void on_resume(void *user, const lks_run *run)
 }
 
 /* The folder is this run's from here on; a dry run, which saves nothing, only looks at it. Without
- * --resume one with checkpoints of an earlier run is left alone. */
+ * --resume one with checkpoints of an earlier run is left alone, and with it the run stays the same. */
 static lks_status take_folder(training *t)
 {
     const cli_config *config = t->config;
@@ -75,7 +76,8 @@ static lks_status take_folder(training *t)
     if (folder == NULL) return LKS_OK;
     if (!config_bool(config, KEY_TRAIN_DRY_RUN))
         status = lks_checkpoint_lock(&t->lock, t->session.context, folder);
-    if (status != LKS_OK || config_bool(config, KEY_CHECKPOINT_RESUME)) return status;
+    if (status != LKS_OK) return status;
+    if (config_bool(config, KEY_CHECKPOINT_RESUME)) return changes_check(config, folder);
     status = lks_checkpoint_find(folder, &newest);
     if (status != LKS_OK || newest < 0) return status;
     return config_fail(config, KEY_CHECKPOINT_PATH,
@@ -191,6 +193,7 @@ static lks_status fill_opts(training *t, char **config_text_out)
         .save_epochs = every > 0 ? every : -1,
         .keep = (int)config_int(config, KEY_CHECKPOINT_KEEP),
         .resume = !dry_run && config_bool(config, KEY_CHECKPOINT_RESUME),
+        .other_data = config_bool(config, KEY_CHECKPOINT_ACCEPT_CHANGES),
         .config = *config_text_out,
         .events = {on_step, on_epoch, on_resume, NULL, t},
     };
@@ -199,7 +202,9 @@ static lks_status fill_opts(training *t, char **config_text_out)
     report_begin(&t->report, config, lks_dataset_get_info(t->session.train).samples,
                  (last + batches - 1) / batches, last, t->session.info.classes > 0);
     if (t->opts.folder == NULL) return LKS_OK;
-    return lks_dataset_hash(t->session.train, &t->opts.data_hash);
+    const lks_status status = lks_dataset_hash(t->session.train, &t->opts.data_hash);
+    if (status != LKS_OK || t->session.test == NULL) return status;
+    return lks_dataset_hash(t->session.test, &t->opts.test_hash);
 }
 
 static json_t *record_json(const training *t)

@@ -56,9 +56,9 @@ typedef struct lks_run {
     lks_progress progress;
     uint64_t seed;
     int64_t global_batch;
-    int replicas;   /* a*V */
-    int hash_every; /* steps between links */
-    uint64_t data_hash;
+    int replicas;                  /* a*V */
+    int hash_every;                /* steps between links */
+    uint64_t data_hash, test_hash; /* of the data; 0: not known */
     const char *fingerprint;
     const char *config; /* the resolved configuration, JSON text; may be NULL */
     lks_metrics so_far; /* of the epoch that is not finished */
@@ -103,6 +103,10 @@ LKS_API LKS_MUSTUSE lks_status lks_checkpoint_find(const char *folder, int64_t *
  * of another kind of device loads; compare run->fingerprint. `model` NULL: only the run is read. */
 LKS_API LKS_MUSTUSE lks_status lks_checkpoint_load(lks_context *context, lks_model *model,
                                                    lks_run *run, const char *folder, int64_t step);
+
+/* Whether both files are there and whole, by their checksums, whatever model they are of. */
+LKS_API LKS_MUSTUSE lks_status lks_checkpoint_check(lks_context *context, const char *folder,
+                                                    int64_t step);
 
 #ifdef __cplusplus
 }

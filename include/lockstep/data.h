@@ -142,6 +142,7 @@ typedef struct lks_loader_opts {
 LKS_API LKS_MUSTUSE lks_status lks_loader_create(lks_loader **out, lks_context *context,
                                                  lks_dataset *dataset, const lks_loader_opts *opts);
 LKS_API void lks_loader_destroy(lks_loader *loader);
+LKS_API const lks_dataset *lks_loader_dataset(const lks_loader *loader);
 LKS_API int64_t lks_loader_batches(const lks_loader *loader); /* in one epoch */
 /* The next batch; after an epoch's last comes the next epoch's first, without end. */
 LKS_API LKS_MUSTUSE lks_status lks_loader_next(lks_loader *loader, lks_batch *out);

@@ -61,6 +61,11 @@ LKS_API LKS_MUSTUSE lks_status lks_model_compile(lks_model **out, lks_graph *gra
 LKS_API void lks_model_destroy(lks_model *model);
 LKS_API lks_context *lks_model_context(const lks_model *model); /* of its graph */
 
+/* Whether samples and targets of a data set are what the network's input and target are: LKS_E_SHAPE,
+ * with a sentence, where a batch of it would be read as something that it is not. */
+LKS_API LKS_MUSTUSE lks_status lks_model_check_data(const lks_model *model,
+                                                    const lks_dataset *dataset);
+
 /* Exact sums over samples: adding parts in any order gives the same digits. Zero it to start. */
 typedef struct lks_metrics {
     int64_t samples;
@@ -149,6 +154,10 @@ LKS_API LKS_MUSTUSE lks_status lks_model_state_read(lks_model *model, int index,
                                                     size_t bytes);
 LKS_API LKS_MUSTUSE lks_status lks_model_state_write(lks_model *model, int index, const void *in,
                                                      size_t bytes);
+
+/* LKS_E_NUMERIC, with a sentence that names the first, where a parameter, buffer or average is not a
+ * finite number. Reads all of them. */
+LKS_API LKS_MUSTUSE lks_status lks_model_check_finite(lks_model *model);
 
 /* Where the run is: what a checkpoint keeps beside the state. */
 typedef struct lks_progress {

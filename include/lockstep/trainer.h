@@ -56,6 +56,8 @@ typedef struct lks_train_opts {
     const lks_folder_lock *lock; /* of the folder, where you hold it; default: taken meanwhile */
     const char *config;          /* stored in checkpoints */
     uint64_t data_hash;          /* stored, and compared when resuming; 0: not known */
+    uint64_t test_hash;          /* the same of the test data */
+    bool other_data;             /* resume also where these hashes differ */
 
     lks_train_events events;
 } lks_train_opts;
@@ -63,7 +65,8 @@ typedef struct lks_train_opts {
 /*
  * Trains until `epochs` or `steps` are reached, counted from the beginning of the run: a resumed
  * run that is there already returns at once, and one that is given more goes on. When a step fails
- * nothing is saved, so the last checkpoint stays good.
+ * nothing is saved, so the last checkpoint stays good. Data that does not fit the network is
+ * LKS_E_SHAPE before anything is read; parameters that are not finite at the end are LKS_E_NUMERIC.
  * `run` (may be NULL) receives where it ended, with the history, also after a failure;
  * lks_run_clear() it. Its progress and hash are those after the last step, also where the model has
  * been restored to the best.

@@ -293,7 +293,12 @@ void lks_loader_destroy(lks_loader *loader)
 
 int64_t lks_loader_batches(const lks_loader *loader)
 {
-    return loader->batches;
+    return loader != NULL ? loader->batches : 0;
+}
+
+const lks_dataset *lks_loader_dataset(const lks_loader *loader)
+{
+    return loader != NULL ? loader->dataset : NULL;
 }
 
 static bool complete(const lks_loader *loader)

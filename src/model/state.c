@@ -1,4 +1,5 @@
 /* The list of state, and its hash: docs/numerics.md "The hash". */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,29 @@ lks_status lks_model_hash(lks_model *model, uint64_t *out)
     if (out == NULL) return LKI_FAIL_NULL(out);
     LKI_TRY(lki_model_enter(model, __func__));
     return lki_model_leave(model, lki_state_hash(model, out));
+}
+
+static lks_status check_finite(const lks_model *model)
+{
+    for (int s = 0; s < model->hashed_states; s++) {
+        const lks_state_info *info = &model->state[s].info;
+        const float *value = *model->state[s].memory;
+        if (info->dtype != LKS_F32) continue;
+        for (size_t i = 0; i < info->bytes / sizeof *value; i++)
+            if (!isfinite(value[i]))
+                return LKI_FAIL(LKS_E_NUMERIC,
+                                "%s '%s' is not finite after step %lld: element %zu is %g; look "
+                                "for data that is not finite, or lower the learning rate",
+                                info->kind == LKS_BUFFER ? "buffer" : "parameter", info->name,
+                                (long long)model->progress.step, i, (double)value[i]);
+    }
+    return LKS_OK;
+}
+
+lks_status lks_model_check_finite(lks_model *model)
+{
+    LKI_TRY(lki_model_enter_shared(model, __func__));
+    return lki_model_leave_shared(model, check_finite(model));
 }
 
 lks_progress lks_model_progress(const lks_model *model)

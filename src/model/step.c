@@ -1,5 +1,6 @@
 /* The public calls that run a model: step, gradient, evaluate, predict. */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/check.h"
 #include "base/real.h"
@@ -27,6 +28,42 @@ static lks_status check_batch(const lks_model *model, const lks_batch *batch)
                             (long long)(batch->ids != NULL ? batch->ids[i] : i), label[i],
                             (long long)classes - 1, (long long)classes);
     return LKS_OK;
+}
+
+/* "28x28x1 U8" */
+static const char *print_type(const lks_shape *shape, lks_dtype dtype, char *buffer, size_t size)
+{
+    char text[96];
+    snprintf(buffer, size, "%s %s", lki_shape_print(shape, text, sizeof text),
+             lks_dtype_name(dtype));
+    return buffer;
+}
+
+static lks_status check_part(const char *name, const char *what, const lks_shape *shape,
+                             lks_dtype dtype, const lks_tensor *tensor)
+{
+    char found[112], expected[112];
+    if (dtype == tensor->dtype && lki_shape_equal(shape, &tensor->shape)) return LKS_OK;
+    return LKI_FAIL(LKS_E_SHAPE,
+                    "data '%.80s' has %s of %s, but '%s' of the network is %s; they "
+                    "must be equal",
+                    name, what, print_type(shape, dtype, found, sizeof found), tensor->node->name,
+                    print_type(&tensor->shape, tensor->dtype, expected, sizeof expected));
+}
+
+lks_status lks_model_check_data(const lks_model *model, const lks_dataset *dataset)
+{
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (dataset == NULL) return LKI_FAIL_NULL(dataset);
+    const lks_graph *graph = model->program.graph;
+    const lks_dataset_info info = lks_dataset_get_info(dataset);
+    const char *name = lks_dataset_name(dataset);
+    LKI_TRY(check_part(name, "samples", &info.shape, info.dtype, graph->input));
+    if (model->program.loss == NULL) return LKS_OK;
+    const lks_shape one = {0};
+    return info.classes > 0
+               ? check_part(name, "targets", &one, LKS_I32, graph->target)
+               : check_part(name, "targets", &info.target_shape, LKS_F32, graph->target);
 }
 
 static lks_status check_train_batch(const lks_model *model, const lks_batch *batch)

@@ -356,3 +356,18 @@ lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *
     *run = found;
     return LKS_OK;
 }
+
+lks_status lks_checkpoint_check(lks_context *context, const char *folder, int64_t step)
+{
+    char record[PATH_SIZE], tensors[PATH_SIZE];
+    lki_identity expected;
+    lks_tensor_file *file;
+    lks_run run = {0};
+    LKI_TRY(path_of(folder, step, RECORD, record));
+    LKI_TRY(path_of(folder, step, TENSORS, tensors));
+    lks_status status = read_record(context, record, &run, &expected);
+    lks_run_clear(&run);
+    if (status == LKS_OK) status = lki_tensor_file_open(&file, context, tensors, &expected);
+    if (status == LKS_OK) lks_tensor_file_close(file);
+    return advise(status, folder, step);
+}

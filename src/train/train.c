@@ -53,6 +53,11 @@ static lks_status check_counts(const lks_train_opts *opts)
     return LKS_OK;
 }
 
+static lks_status check_loader(const lks_model *model, const lks_loader *loader)
+{
+    return loader ? lks_model_check_data(model, lks_loader_dataset(loader)) : LKS_OK;
+}
+
 static lks_status check_opts(const lks_train_opts *opts)
 {
     TRY(check_counts(opts));
@@ -73,6 +78,9 @@ static lks_status check_opts(const lks_train_opts *opts)
     if (lks_loader_batches(opts->train) < 1) {
         return lks_fail(LKS_E_INVALID, "training: the data has no batch; expected 1 or more");
     }
+    TRY(check_loader(opts->model, opts->train));
+    TRY(check_loader(opts->model, opts->valid));
+    TRY(check_loader(opts->model, opts->test));
     return LKS_OK;
 }
 
@@ -111,21 +119,27 @@ static lks_status describe_run(loop *l)
     run->replicas = info.replicas;
     run->hash_every = info.hash_every;
     if (l->opts.data_hash != 0) run->data_hash = l->opts.data_hash;
+    if (l->opts.test_hash != 0) run->test_hash = l->opts.test_hash;
     TRY(set_text(&run->fingerprint, lks_context_fingerprint(l->context)));
     return set_text(&run->config, l->opts.config);
+}
+
+static lks_status check_hash(const loop *l, const lks_run *found, const char *what, uint64_t theirs,
+                             uint64_t ours)
+{
+    if (l->opts.other_data || ours == 0 || theirs == 0 || ours == theirs) return LKS_OK;
+    return lks_fail(LKS_E_MISMATCH,
+                    "checkpoint of step %lld in '%s' was made with other %sdata: its hash is "
+                    "%016llx, this data's is %016llx; give the same data, or another folder",
+                    (long long)found->progress.step, l->opts.folder, what,
+                    (unsigned long long)theirs, (unsigned long long)ours);
 }
 
 /* What the model itself does not show: other data, or other batches of it. */
 static lks_status check_resumed(const loop *l, const lks_run *found)
 {
-    const uint64_t ours = l->opts.data_hash, theirs = found->data_hash;
-    if (ours != 0 && theirs != 0 && ours != theirs) {
-        return lks_fail(LKS_E_MISMATCH,
-                        "checkpoint of step %lld in '%s' was made with other data: its hash is "
-                        "%016llx, this data's is %016llx; give the same data, or another folder",
-                        (long long)found->progress.step, l->opts.folder, (unsigned long long)theirs,
-                        (unsigned long long)ours);
-    }
+    TRY(check_hash(l, found, "", found->data_hash, l->opts.data_hash));
+    TRY(check_hash(l, found, "test ", found->test_hash, l->opts.test_hash));
     const int64_t epochs = found->progress.step / l->batches;
     const int64_t recorded = found->epochs > 0 ? found->history[found->epochs - 1].epoch : epochs;
     const int64_t pending = found->so_far.samples > 0 ? 1 : 0;
@@ -388,6 +402,14 @@ static lks_status save(loop *l)
     return LKS_OK;
 }
 
+/* The last hash stands for parameters that can be used: relu and pooling may hide from every loss that
+ * some are not finite. */
+static lks_status end(loop *l)
+{
+    TRY(lks_model_check_finite(l->opts.model));
+    return lks_model_hash(l->opts.model, &l->run->hash);
+}
+
 static lks_status run_loop(loop *l)
 {
     lks_run *run = l->run;
@@ -408,11 +430,11 @@ static lks_status run_loop(loop *l)
         if (due) TRY(save(l));
         if (better && l->best) TRY(copy_best(l, false));
         if (asked == LKS_OK) continue;
-        TRY(lks_model_hash(l->opts.model, &run->hash));
+        TRY(end(l));
         return asked;
     }
     run->finished = true;
-    TRY(lks_model_hash(l->opts.model, &run->hash));
+    TRY(end(l));
     return restore_best(l);
 }
 

@@ -246,147 +246,6 @@ static void places_are_tried_first(void **state)
     expect(0, "");
 }
 
-static void runs_are_resumed(void **state)
-{
-    (void)state;
-    char whole[32], parts[32];
-    write_text("c.yaml", tiny);
-    run("train c.yaml");
-    last_hash(whole);
-    run("train c.yaml --out run --resume --steps 7 --workers 1");
-    expect(0, "lockstep: no checkpoint in run yet: starting afresh");
-    assert_true(there("run/step-00000007.json"));
-    run("train c.yaml --out run");
-    expect(2, "--out: checkpoint.path is run, which has checkpoints up to step 7; give --resume");
-    run("train c.yaml --out run --resume --steps 13 --workers 3"); /* in the middle of an epoch */
-    expect(0, "lockstep: continuing from step 7 in run");
-    run("train c.yaml --out run --resume --workers 2");
-    expect(0, "continuing from step 13");
-    assert_int_equal(last_hash(parts), 20);
-    assert_string_equal(whole, parts);
-    run("train c.yaml --out run --resume"); /* it is finished */
-    expect_ok();
-    assert_int_equal(last_hash(parts), 20);
-    assert_string_equal(whole, parts);
-    run("train c.yaml --out run --resume --replicas 5");
-    expect(5, "5");
-    run("train c.yaml --out run --resume --seed 8");
-    expect(5, "seed");
-    run("train c.yaml --out run --resume --set data.seed=8");
-    expect(5, "data");
-    run("train c.yaml --out c.yaml/run");
-    expect(3, "c.yaml");
-}
-
-static void early_stopping_says_so(void **state)
-{
-    (void)state;
-    char hash[32];
-    write_text("c.yaml", tiny);
-    run("train c.yaml --epochs 50 --lr 0 --set validation.fraction=0.2 "
-        "--set validation.patience=3");
-    expect(0, "lockstep: stopped early: no better loss in 3 evaluations");
-    expect_out("Train set size: 400\nValidation set size: 100\nTest set size: 100\n");
-    expect_out("\nValidation set: Average loss: ");
-    assert_int_equal(last_hash(hash), 32); /* the first is the best; 4 epochs of 8 steps */
-}
-
-/* The test line of `eval c.yaml` with these options. */
-static const char *eval_line(const char *options)
-{
-    static char line[8][200];
-    static int turn;
-    turn = (turn + 1) % 8;
-    run("eval c.yaml %s", options);
-    expect(0, "");
-    const char *test = strstr(last.out, "Test set: ");
-    assert_non_null(test);
-    snprintf(line[turn], sizeof line[turn], "%.*s", (int)strcspn(test, "\n"), test);
-    return line[turn];
-}
-
-/* So large a rate makes the loss worse after some epochs. */
-static void the_best_weights_are_those_that_count(void **state)
-{
-    (void)state;
-    char hash[32], kept[32], text[200];
-    static const char arguments[] =
-        "train c.yaml --epochs 30 --lr 0.5 --save-model --record r.json "
-        "--set validation.patience=2";
-    write_text("c.yaml", tiny);
-    run("%s --out run", arguments);
-    expect(0, "lockstep: stopped early: no better loss in 2 evaluations\n");
-    const long long end = last_hash(hash), best = end - 20;
-    assert_true(best >= 10);
-    snprintf(text, sizeof text,
-             "lockstep: the model is that of step %lld, whose loss was the best; the hash is of "
-             "step %lld, the last\n",
-             best, end);
-    expect(0, text);
-    json_t *record = read_json("r.json");
-    assert_int_equal(json_integer_value(json_object_get(record, "weights_step")), best);
-    assert_int_equal(json_integer_value(json_object_get(record, "best_step")), best);
-    assert_int_equal(json_integer_value(json_object_get(record, "steps")), end);
-    assert_string_equal(json_string_value(json_object_get(record, "hash")), hash);
-    json_decref(record);
-
-    const char *saved = eval_line("--init mlp.safetensors"), *usual = eval_line("--out run");
-    const char *asked = eval_line("--out run --best"), *newest = eval_line("--out run --last");
-    assert_string_equal(saved, usual);
-    assert_string_equal(saved, asked);
-    assert_string_not_equal(saved, newest);
-    run("eval c.yaml --out run --format json");
-    snprintf(text, sizeof text, "\"step\": %lld", best);
-    expect_out(text);
-    run("predict c.yaml --out run");
-    shell("cp out.txt usual.txt");
-    run("predict c.yaml --out run --best");
-    assert_int_equal(shell("cmp -s out.txt usual.txt"), 0);
-    run("predict c.yaml --out run --last");
-    assert_int_equal(shell("cmp -s out.txt usual.txt"), 1);
-
-    /* Without a folder it is the same file; and with a switch the last one. */
-    shell("mv mlp.safetensors best.safetensors");
-    run("%s --quiet", arguments);
-    expect(0, "");
-    assert_string_equal(last.err, "");
-    assert_int_equal(last_hash(kept), end);
-    assert_string_equal(kept, hash);
-    assert_int_equal(shell("cmp best.safetensors mlp.safetensors"), 0);
-    run("%s --out last --set validation.restore_best=false", arguments);
-    assert_null(strstr(last.err, "the model is that of"));
-    assert_int_equal(last_hash(kept), end);
-    assert_string_equal(kept, hash);
-    assert_string_equal(eval_line("--init mlp.safetensors"), newest);
-    assert_string_equal(eval_line("--out last"), newest);
-    assert_string_equal(eval_line("--out last --best"), saved);
-    run("train c.yaml --out usual --quiet"); /* without patience the newest counts */
-    run("eval c.yaml --out usual");
-    expect_out("Checkpoint of step 20\n");
-}
-
-static void a_best_that_is_not_there_is_said(void **state)
-{
-    (void)state;
-    write_text("c.yaml", tiny);
-    run("train c.yaml --out run --lr 0 --set checkpoint.every_epochs=0 --quiet");
-    run("eval c.yaml --out run --best");
-    expect(3, "the best loss of the run in run was after step 10, which has no checkpoint; --last "
-              "takes the newest, of step 20");
-    run("train c.yaml --out run --lr 0 --set checkpoint.every_epochs=0 --resume "
-        "--set validation.patience=9");
-    expect(0, "lockstep: step 10, whose loss was the best, has no checkpoint: the model is that of "
-              "step 20, the last\n");
-    run("train c.yaml --out short --steps 3 --quiet");
-    run("predict c.yaml --out short --best");
-    expect(3,
-           "the run in short has no best loss: nothing has been evaluated until step 3; --last ");
-    run("eval c.yaml --out short --best --last");
-    expect(2, "--best and --last name two checkpoints");
-    run("eval c.yaml --best --init mlp.safetensors");
-    expect(2, "--best is about a folder of checkpoints: give --out DIR, and no --init");
-}
-
 static void losses_that_are_not_finite_stop_it(void **state)
 {
     (void)state;
@@ -400,10 +259,10 @@ static void signals_save_and_say_how_to_go_on(void **state)
     (void)state;
     static const struct row {
         int number, code;
-    } rows[] = {{SIGINT, 130}, {SIGTERM, 143}};
+    } rows[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR1, 138}};
     char whole[32], parts[32];
     write_text("c.yaml", tiny);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         shell("rm -rf run out.txt");
         pid_t child = start("train c.yaml --epochs 100000 --out run --set log.interval=1");
         wait_for("out.txt", "Train Epoch: 3 ");
@@ -452,13 +311,58 @@ static void a_second_signal_ends_it_at_once(void **state)
     pid_t child = start("train c.yaml");
     wait_for("out.txt", "Using 1 worker.");
     nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-    kill(child, SIGINT);
-    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    /* Terminals and schedulers repeat theirs. */
+    static const int numbers[] = {SIGUSR1, SIGHUP, SIGHUP, SIGUSR1, SIGINT};
+    for (int i = 0; i < 5; i++) {
+        kill(child, numbers[i]);
+        nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+    }
     assert_int_equal(waitpid(child, NULL, WNOHANG), 0); /* it finishes its step */
     kill(child, SIGINT);
     finish(child);
     assert_int_equal(last.code, 130);
     assert_null(strstr(last.out, "hash"));
+}
+
+/* As nohup and a shell's background jobs do it: what the parent ignores stays ignored. */
+static void ignored_signals_stay_ignored(void **state)
+{
+    (void)state;
+    char hash[32];
+    write_text("c.yaml", tiny);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    pid_t child = start("train c.yaml --epochs 100000 --set log.interval=1");
+    signal(SIGHUP, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGUSR1, SIG_DFL);
+    wait_for("out.txt", "Train Epoch: 2 ");
+    for (int i = 0; i < 2; i++) {
+        kill(child, SIGHUP);
+        kill(child, SIGINT);
+        kill(child, SIGUSR1);
+    }
+    wait_for("out.txt", "Train Epoch: 50 ");
+    kill(child, SIGTERM);
+    finish(child);
+    expect(143, "stopped after step");
+    last_hash(hash);
+}
+
+/* ulimit -f: a sentence, and what was there before stays. */
+static void a_limit_of_file_sizes_is_said(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    const int code = shell("(ulimit -f 40; exec '%s' train c.yaml --quiet --out run) >out.txt "
+                           "2>err.txt",
+                           program());
+    read_text(last.out, "out.txt");
+    read_text(last.err, "err.txt");
+    last.code = code;
+    expect(3, "the file would be larger than is allowed (see ulimit -f)");
+    assert_int_equal(shell("test -z \"$(ls -A run)\""), 0);
 }
 
 /* Data files are mapped: where one ends early, reading it is a fault of the memory. */
@@ -498,13 +402,11 @@ int main(void)
         TEST(a_dry_run_is_one_step),
         TEST(weights_are_saved_and_loaded),
         TEST(places_are_tried_first),
-        TEST(runs_are_resumed),
-        TEST(early_stopping_says_so),
-        TEST(the_best_weights_are_those_that_count),
-        TEST(a_best_that_is_not_there_is_said),
         TEST(losses_that_are_not_finite_stop_it),
         TEST(signals_save_and_say_how_to_go_on),
         TEST(a_second_signal_ends_it_at_once),
+        TEST(ignored_signals_stay_ignored),
+        TEST(a_limit_of_file_sizes_is_said),
         TEST(a_file_that_shrinks_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

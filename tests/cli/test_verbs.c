@@ -1,6 +1,8 @@
 /* eval, predict, info, data, verify, compare; the real data where it is at hand. */
 #include "cli/program.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 
 static int count_lines(const char *text)
@@ -312,6 +314,95 @@ static void tensors_are_compared(void **state)
     expect(3, "none.safetensors");
 }
 
+/* Changes the record of a checkpoint, and seals it again. */
+static void change_record(const char *name, const char *from, const char *to)
+{
+    static char text[OUTPUT_SIZE], changed[OUTPUT_SIZE];
+    read_text(text, name);
+    char *at = strstr(text, from);
+    if (at == NULL) fail_msg("no %s in %s", from, name);
+    const int used = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to,
+                              at + strlen(from));
+    assert_true(used > 0 && used < (int)sizeof changed);
+    char *seal = strstr(changed, ",\n  \"checksum\": \"");
+    assert_non_null(seal);
+    snprintf(seal + 16, 32, "\"%016llx\"\n}\n",
+             (unsigned long long)lki_hash(changed, (size_t)(seal - changed)));
+    write_text(name, changed);
+}
+
+/* What the tensors do not show: another rate in the history, another seed, other data. */
+static void the_records_of_checkpoints_are_compared(void **state)
+{
+    (void)state;
+    static const struct row {
+        const char *from, *to, *said;
+    } rows[] = {
+        {"\"seed\": \"0000000000000003\"", "\"seed\": \"0000000000000004\"",
+         "record: seed is \"0000000000000003\" and \"0000000000000004\"\ndifferent\n"},
+        {"\"learning_rate\": 0.1", "\"learning_rate\": 0.2",
+         "record: history[0].learning_rate is 0.1 and 0.2\ndifferent\n"},
+        {"\"bad_epochs\": 0", "\"bad_epochs\": 7", "record: bad_epochs is 0 and 7\ndifferent\n"},
+        {"\\\"shuffle\\\": true", "\\\"shuffle\\\": false",
+         "record: data.shuffle is true and false\ndifferent\n"},
+        {"\"plateau\": null", "\"plateau\": {\"lr\": 1.0, \"best\": 1.0, \"bad\": 0}",
+         "record: plateau is null and {"},
+    };
+    static const char *const none[][2] = {{"\"finished\": true", "\"finished\": false"},
+                                          {"\"so_far_seconds\": 0.0", "\"so_far_seconds\": 1.0"},
+                                          {"\\\"lr\\\": 0.1", "\\\"lr\\\": 0.2"}};
+    static const char record[] = "b/step-00000010.json";
+    write_text("c.yaml", tiny);
+    run("train c.yaml --out a --epochs 1");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        shell("rm -rf b && cp -r a b");
+        change_record(record, rows[i].from, rows[i].to);
+        run("compare a b");
+        expect(1, "");
+        expect_out(rows[i].said);
+        run("compare a/step-00000010.safetensors %s", record);
+        expect(1, "");
+        run("compare a/step-00000010.safetensors b/step-00000010.safetensors");
+        expect(1, "");
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        shell("rm -rf b && cp -r a b");
+        change_record(record, none[i][0], none[i][1]);
+        run("compare a b");
+        expect(0, "");
+    }
+    shell("sed -i 's/\"seed\": \"0/\"seed\": \"1/' %s", record); /* not sealed */
+    run("compare a b");
+    expect(4, "b/step-00000010.json' is damaged");
+    run("compare a none");
+    expect(3, "none cannot be opened: No such file");
+    run("compare none.json a");
+    expect(3, "none.json cannot be opened: No such file");
+}
+
+static void damaged_checkpoints_are_said(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --out a --epochs 1");
+    shell("cp -r a b && printf x | dd of=b/step-00000010.safetensors bs=1 seek=2000 conv=notrunc "
+          "2>dd.txt");
+    run("info b");
+    expect(4, "b/step-00000010.safetensors' is damaged: its checksum is ");
+    expect_out("checkpoint    b, step 10 (finished)\n");
+    /* Also where its data is not at hand, so that no hash can be computed. */
+    change_record("b/step-00000010.json", "\\\"name\\\": \\\"digits\\\"",
+                  "\\\"name\\\": \\\"noned\\\"");
+    run("info b/step-00000010.json");
+    expect(4, "is damaged");
+    shell("sed -i 's/\"seed\": \"0/\"seed\": \"1/' b/step-00000010.json");
+    run("info b");
+    expect(4, "b/step-00000010.json' is damaged");
+    shell("rm a/step-00000010.safetensors");
+    run("info a");
+    expect(3, "a/step-00000010.safetensors");
+}
+
 static void records_are_compared(void **state)
 {
     (void)state;
@@ -370,6 +461,8 @@ int main(void)
         TEST(the_promise_is_verified),
         TEST(the_promise_holds_for_primes),
         TEST(tensors_are_compared),
+        TEST(the_records_of_checkpoints_are_compared),
+        TEST(damaged_checkpoints_are_said),
         TEST(records_are_compared),
         TEST(mnist_is_trained),
     };

@@ -71,6 +71,7 @@ static lks_run full_run(tiny *t, lks_epoch history[2])
     history[1] = (lks_epoch){.epoch = 2, .test = {1, 1, 0, INT64_MIN, 0}, .seconds = 1.0 / 3.0};
     lks_run run = tiny_run(t);
     run.data_hash = UINT64_C(0xfedcba9876543210);
+    run.test_hash = UINT64_C(0x8000000000000001);
     run.fingerprint = "another kind of device";
     run.config = "{\"name\": \"\xc3\xa9t\xc3\xa9\\n\",\n\t\"x\": [1, 2]}";
     run.so_far = (lks_metrics){8, 2, 0, 1, 2};
@@ -94,6 +95,7 @@ static void assert_same_run(const lks_run *a, const lks_run *b)
     assert_int_equal(a->replicas, b->replicas);
     assert_int_equal(a->hash_every, b->hash_every);
     assert_int_equal(a->data_hash, b->data_hash);
+    assert_int_equal(a->test_hash, b->test_hash);
     assert_string_equal(a->fingerprint, b->fingerprint);
     assert_string_equal(a->config, b->config);
     assert_memory_equal(&a->so_far, &b->so_far, sizeof a->so_far);

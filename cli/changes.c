@@ -1,0 +1,134 @@
+#include "changes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstep/checkpoint.h>
+
+#include "say.h"
+#include "text.h"
+
+static bool same_value(const cli_config *a, const cli_config *b, config_key key)
+{
+    const value_type type = config_rows[key].spec.type;
+    json_t *x = value_json(&a->value[key], type), *y = value_json(&b->value[key], type);
+    const bool same = json_equal(x, y);
+    json_decref(x);
+    json_decref(y);
+    return same;
+}
+
+enum { SHOWN = 60 };
+
+/* A value as people write it. */
+static void print_value(char text[SHOWN + 4], const cli_config *config, config_key key)
+{
+    if (!config_has(config, key)) {
+        snprintf(text, SHOWN + 4, "not set");
+        return;
+    }
+    cli_pool pool = {0};
+    json_t *json = value_json(&config->value[key], config_rows[key].spec.type);
+    const char *yaml = text_yaml(&pool, json);
+    const int most = text_bytes(yaml, SHOWN);
+    snprintf(text, SHOWN + 4, "%.*s%s", most < SHOWN ? most : SHOWN, yaml,
+             yaml[most] != '\0' ? "..." : "");
+    json_decref(json);
+    pool_clear(&pool);
+}
+
+/* "optimizer.lr was 1, is 0.5" */
+static void print_change(char *line, size_t size, const cli_config *was, const cli_config *is,
+                         config_key key)
+{
+    char old[SHOWN + 4], new[SHOWN + 4];
+    print_value(old, was, key);
+    print_value(new, is, key);
+    snprintf(line, size, "%s was %s, is %s", config_rows[key].spec.name, old, new);
+}
+
+config_key changes_first(const cli_config *a, const cli_config *b)
+{
+    for (int key = 0; key < KEY_COUNT; key++)
+        if (config_rows[key].change == CHANGE_FIXED && !same_value(a, b, (config_key)key))
+            return (config_key)key;
+    return KEY_NONE;
+}
+
+lks_status changes_read(cli_config **out, const char *name, const char *text)
+{
+    lks_status status = config_create(out);
+    if (status == LKS_OK) status = config_read_text(*out, name, text);
+    if (status == LKS_OK) status = config_resolve(*out);
+    if (status == LKS_OK) return LKS_OK;
+    config_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+/* What a change of these keys brings about, where it is not what one may think. */
+static void say_consequences(const cli_config *was, const cli_config *is)
+{
+    const char *schedule = config_text(is, KEY_SCHEDULE_NAME);
+    const bool same_schedule = same_value(was, is, KEY_SCHEDULE_NAME);
+    const bool ends = config_rows[KEY_SCHEDULE_LENGTH].only != NULL &&
+                      strstr(config_rows[KEY_SCHEDULE_LENGTH].only, schedule) != NULL;
+    const bool same_end = same_value(was, is, KEY_TRAIN_EPOCHS) &&
+                          same_value(was, is, KEY_TRAIN_STEPS);
+    if (ends && same_schedule && !same_end && !config_has(was, KEY_SCHEDULE_LENGTH) &&
+        !config_has(is, KEY_SCHEDULE_LENGTH))
+        say_error("schedule.length is not set, so %s ends with the run: from here on the rates are "
+                  "those of the new length",
+                  schedule);
+    if (strcmp(schedule, "reduce_on_plateau") == 0 && same_schedule &&
+        !same_value(was, is, KEY_OPTIMIZER_LR))
+        say_error("reduce_on_plateau goes on from the rate that the run has come to; the new "
+                  "optimizer.lr changes nothing");
+}
+
+static lks_status check(const cli_config *is, const cli_config *was, const char *folder,
+                        int64_t step)
+{
+    char line[300];
+    for (int i = 0; i < KEY_COUNT; i++) {
+        const config_key key = (config_key)i;
+        if (config_rows[i].change == CHANGE_FREE || same_value(was, is, key)) continue;
+        print_change(line, sizeof line, was, is, key);
+        say_error("%s", line);
+    }
+    const config_key first = changes_first(was, is);
+    if (first == KEY_NONE || config_bool(is, KEY_CHECKPOINT_ACCEPT_CHANGES)) {
+        say_consequences(was, is);
+        return LKS_OK;
+    }
+    print_change(line, sizeof line, was, is, first);
+    return lks_fail(LKS_E_MISMATCH,
+                    "the checkpoint of step %" PRId64 " in %.200s is of another run: %s; use the "
+                    "same, start in another folder, or give --accept-changes",
+                    step, folder, line);
+}
+
+lks_status changes_check(const cli_config *config, const char *folder)
+{
+    int64_t step;
+    lks_run run;
+    cli_config *was;
+    lks_status status = lks_checkpoint_find(folder, &step);
+    if (status != LKS_OK || step < 0) return status;
+    status = lks_checkpoint_load(NULL, NULL, &run, folder, step);
+    if (status != LKS_OK) return status;
+    if (run.config != NULL) {
+        status = changes_read(&was, folder, run.config);
+        if (status == LKS_OK) {
+            status = check(config, was, folder, step);
+            config_destroy(was);
+        } else if (status == LKS_E_INVALID) { /* of a newer version, or of another program */
+            say_error("the configuration in the checkpoint is not compared: %s",
+                      lks_last_error()->message);
+            status = LKS_OK;
+        }
+    }
+    lks_run_clear(&run);
+    return status;
+}
