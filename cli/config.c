@@ -102,8 +102,29 @@ static const char *guess(cli_config *config, const char *name)
     return by_whole ? whole.best : part.best;
 }
 
+/* A section where a key is expected: its keys, as many as a sentence bears. */
+static lks_status not_a_key(const char *where, const char *name)
+{
+    char keys[160] = "";
+    size_t used = 0;
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const char *own = config_rows[key].spec.name;
+        const size_t length = strlen(name);
+        if (strncmp(own, name, length) != 0 || own[length] != '.') continue;
+        if (used + strlen(own) + 8 > sizeof keys) {
+            snprintf(keys + used, sizeof keys - used, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(keys + used, sizeof keys - used, "%s%s", used > 0 ? ", " : "",
+                                 own);
+    }
+    return lks_fail(LKS_E_INVALID, "%s: '%.100s' is a section, expected one of its keys: %s", where,
+                    name, keys);
+}
+
 static lks_status unknown_key(cli_config *config, const char *where, const char *name)
 {
+    if (is_section(name)) return not_a_key(where, name);
     const char *near = guess(config, name);
     if (near == NULL)
         return lks_fail(LKS_E_INVALID,
@@ -235,6 +256,12 @@ lks_status config_assign(cli_config *config, const char *assignment)
     const char *where = pool_format(&config->pool, "--set %s", name);
     const config_key key = find_key(name);
     if (key == KEY_NONE) return unknown_key(config, "--set", name);
+    if (equals[1 + strspn(equals + 1, " \t\r\n")] == '\0')
+        return lks_fail(
+            LKS_E_INVALID,
+            "%s has an empty value; is a variable of the shell not set? null stands for "
+            "the default",
+            where);
     const cli_node *node;
     const lks_status status = tree_read_text(&node, &config->pool, where, equals + 1);
     if (status != LKS_OK) return status;

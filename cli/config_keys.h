@@ -154,7 +154,7 @@
       "the same as a share of the training samples")                                               \
     X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL, FIXED,                  \
       "draw the samples that are held back from all by train.seed, instead of the last")           \
-    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,)", NULL, NULL, SAID,                   \
+    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,1000000]", NULL, NULL, SAID,            \
       "stop after so many epochs without a better loss; null: never")                              \
     X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", NULL, SAID,          \
       "with patience: the model ends as it was when its loss was the best; false: as after the "   \

@@ -154,8 +154,9 @@ lks_schedule session_schedule(const cli_config *config, int64_t epochs, int64_t 
         for (int i = 0; i < list->count && i < LKS_MAX_MILESTONES; i++)
             schedule.milestones[i] = list->i[i];
     }
-    if (epochs == 0) epochs = (steps + batches - 1) / batches;
-    if (steps == 0 || steps > epochs * batches) steps = epochs * batches;
+    if (epochs == 0) epochs = steps / batches + (steps % batches != 0);
+    const int64_t all = epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;
+    if (steps == 0 || steps > all) steps = all;
     schedule.length = schedule.per_step ? steps : epochs;
     if (config_has(config, KEY_SCHEDULE_LENGTH))
         schedule.length = config_int(config, KEY_SCHEDULE_LENGTH);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { FIRST_ROW = 256 }; /* getopt's value of a row: its number and this */
-enum { MAX_OPTIONS = 64, NAMES_SIZE = 200 };
+enum { NAMES_SIZE = 200 };
 
 static const cli_option *option_of(int value, int verb_bit)
 {
@@ -59,6 +59,11 @@ static lks_status take_option(cli_args *cli, const cli_option *option, const cha
 {
     const char *text = argument != NULL ? argument : "true";
     const cli_local local = option->local;
+    if (*text == '\0') /* never the default: whoever wrote the option meant something */
+        return lks_fail(LKS_E_INVALID,
+                        "option --%s has an empty value, expected %s; is a variable of the shell "
+                        "not set?",
+                        option->name, option->argument);
     if (local != LOCAL_NONE && local != LOCAL_SET && local != LOCAL_MIRROR) {
         cli->local[local] = text;
         return LKS_OK;
@@ -98,11 +103,15 @@ static lks_status find_verb(cli_args *cli, const char *word)
                     verb_names(names, sizeof names));
 }
 
-static lks_status read_options(cli_args *cli, int argc, char **argv)
+static lks_status read_options(cli_args *cli, cli_pool *pool, int argc, char **argv)
 {
-    struct option longs[MAX_OPTIONS] = {{0}};
-    char shorts[2 * MAX_OPTIONS] = ":";
+    /* One row for each option and an empty one behind them. */
+    struct option *longs = pool_alloc(pool, ((size_t)cli_option_count + 1) * sizeof *longs);
+    const size_t room = 2 * (size_t)cli_option_count + 2;
+    char *shorts = pool_alloc(pool, room);
+    size_t used = 1;
     int count = 0;
+    shorts[0] = ':';
     for (int i = 0; i < cli_option_count; i++) {
         const cli_option *row = &cli_options[i];
         if ((row->verbs & cli->verb_bit) == 0) continue;
@@ -110,8 +119,8 @@ static lks_status read_options(cli_args *cli, int argc, char **argv)
                                          row->argument != NULL ? required_argument : no_argument,
                                          NULL, FIRST_ROW + i};
         if (row->letter != 0)
-            snprintf(shorts + strlen(shorts), 3, "%c%s", row->letter,
-                     row->argument != NULL ? ":" : "");
+            used += (size_t)snprintf(shorts + used, room - used, "%c%s", row->letter,
+                                     row->argument != NULL ? ":" : "");
     }
     opterr = 0;
     optind = 0;
@@ -152,7 +161,7 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     /* getopt moves operands to the end; the command line is kept as it was typed. */
     char **moved = pool_alloc(pool, ((size_t)argc + 1) * sizeof *moved);
     memcpy(moved, argv, (size_t)argc * sizeof *moved);
-    if (status == LKS_OK) status = read_options(out, argc - first, moved + first);
+    if (status == LKS_OK) status = read_options(out, pool, argc - first, moved + first);
     if (status != LKS_OK || wants_only_help(out)) return status;
     out->operands = argc - first - optind;
     out->operand = moved + first + optind;
@@ -160,6 +169,13 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     if (out->verb == NULL)
         return lks_fail(LKS_E_INVALID, "no verb; expected %s (lockstep --help)",
                         verb_names(names, sizeof names));
+    for (int i = 0; i < out->operands; i++)
+        if (*out->operand[i] == '\0')
+            return lks_fail(
+                LKS_E_INVALID,
+                "an operand of %s is empty, expected %s; is a variable of the shell not "
+                "set?",
+                out->verb->name, out->verb->operands);
     if (out->operands >= out->verb->least && out->operands <= out->verb->most) return LKS_OK;
     return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s (lockstep %s --help)",
                     out->verb->name, *out->verb->operands != '\0' ? out->verb->operands : "none",

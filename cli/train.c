@@ -200,7 +200,7 @@ static lks_status fill_opts(training *t, char **config_text_out)
     const bool by_epochs = epochs > 0 && (steps == 0 || epochs * batches < steps);
     const int64_t last = by_epochs ? epochs * batches : steps;
     report_begin(&t->report, config, lks_dataset_get_info(t->session.train).samples,
-                 (last + batches - 1) / batches, last, t->session.info.classes > 0);
+                 last / batches + (last % batches != 0), last, t->session.info.classes > 0);
     if (t->opts.folder == NULL) return LKS_OK;
     const lks_status status = lks_dataset_hash(t->session.train, &t->opts.data_hash);
     if (status != LKS_OK || t->session.test == NULL) return status;

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,13 @@ void spec_describe(const cli_spec *spec, char *text, size_t size)
     if (length > 0 && text[length - 1] == ',') text[length - 1] = '\0';
 }
 
+/* Every number of a configuration meets 32-bit floats: what they cannot hold as a normal number would
+ * be 0 or infinite there. */
+static bool has_size(double x)
+{
+    return x == 0 || (fabs(x) >= (double)FLT_MIN && fabs(x) <= (double)FLT_MAX);
+}
+
 static lks_status wrong(const cli_spec *spec, const cli_node *found, const char *where)
 {
     char expected[160];
@@ -126,6 +134,13 @@ static lks_status wrong(const cli_spec *spec, const cli_node *found, const char 
     if (found->kind != NODE_SCALAR)
         return lks_fail(LKS_E_INVALID, "%s: %s is a %s, expected %s", where, spec->name,
                         found->kind == NODE_LIST ? "list" : "section", expected);
+    double x;
+    const bool is_float = spec->type == VALUE_FLOAT || spec->type == VALUE_FLOATS;
+    if (is_float && found->plain && text_is_float(found->text, &x) && !has_size(x))
+        return lks_fail(LKS_E_INVALID,
+                        "%s: %s is %.100s, which 32-bit floats cannot hold; expected 0, or a size "
+                        "from 1.2e-38 to 3.4e38",
+                        where, spec->name, found->text);
     return lks_fail(LKS_E_INVALID, "%s: %s is %s%.100s%s, expected %s", where, spec->name,
                     found->plain ? "'" : "the text \"", found->text, found->plain ? "'" : "\"",
                     expected);
@@ -145,7 +160,7 @@ static bool read_number(const cli_spec *spec, const cli_node *node, int64_t *i, 
     const interval range = interval_of(spec->range);
     if (node->kind != NODE_SCALAR || !node->plain) return false;
     if (spec->type == VALUE_FLOAT || spec->type == VALUE_FLOATS)
-        return text_is_float(node->text, f) && in_interval(&range, *f);
+        return text_is_float(node->text, f) && in_interval(&range, *f) && has_size(*f);
     return text_is_int(node->text, i) && in_interval(&range, (double)*i);
 }
 

@@ -130,6 +130,14 @@ static bool read_real(const json_t *json, double *out)
     return json_is_null(json) || json_is_number(json);
 }
 
+/* Counts stay where sums and products of a few of them cannot overflow. */
+static bool is_count(json_int_t value)
+{
+    return value >= 0 && value <= INT64_C(1) << 53;
+}
+
+enum { MOST_BAD = 1 << 30 };
+
 static bool read_metrics(json_t *json, lks_metrics *out)
 {
     json_int_t samples, correct, not_finite;
@@ -144,7 +152,8 @@ static bool read_metrics(json_t *json, lks_metrics *out)
     out->correct = correct;
     out->not_finite = not_finite;
     out->loss_high = (int64_t)loss_high;
-    return samples >= 0 && correct >= 0 && not_finite >= 0;
+    return is_count(samples) && correct >= 0 && correct <= samples && not_finite >= 0 &&
+           not_finite <= samples;
 }
 
 static bool read_epoch(json_t *json, lks_epoch *out)
@@ -157,9 +166,9 @@ static bool read_epoch(json_t *json, lks_epoch *out)
         return false;
     }
     out->epoch = epoch;
-    return epoch >= 1 && read_metrics(train, &out->train) && read_metrics(valid, &out->valid) &&
-           read_metrics(test, &out->test) && read_real(rate, &out->learning_rate) &&
-           read_real(seconds, &out->seconds);
+    return epoch >= 1 && is_count(epoch) && read_metrics(train, &out->train) &&
+           read_metrics(valid, &out->valid) && read_metrics(test, &out->test) &&
+           read_real(rate, &out->learning_rate) && read_real(seconds, &out->seconds);
 }
 
 static bool read_history(json_t *json, lks_run *run)
@@ -180,7 +189,8 @@ static bool read_plateau(json_t *json, lks_plateau *out)
     json_t *lr, *best;
     if (json == NULL || json_is_null(json)) return true;
     return json_unpack(json, "{s:o, s:o, s:i}", "lr", &lr, "best", &best, "bad", &out->bad) == 0 &&
-           read_real(lr, &out->lr) && read_real(best, &out->best) && out->lr > 0.0 && out->bad >= 0;
+           read_real(lr, &out->lr) && read_real(best, &out->best) && out->lr > 0.0 &&
+           out->bad >= 0 && out->bad <= MOST_BAD;
 }
 
 static bool read_tensors(json_t *json, lki_identity *out)
@@ -219,9 +229,10 @@ static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
     run->finished = finished != 0;
     run->fingerprint = strdup(fingerprint);
     run->config = json_is_string(config) ? strdup(json_string_value(config)) : NULL;
-    return run->fingerprint && (run->config || json_is_null(config)) && step >= 0 && skipped >= 0 &&
-           skipped <= step && global_batch >= 1 && run->replicas >= 1 && run->hash_every >= 1 &&
-           best_step >= -1 && run->bad_epochs >= 0 && read_hex(link, &run->progress.link) &&
+    return run->fingerprint && (run->config || json_is_null(config)) && is_count(step) &&
+           skipped >= 0 && skipped <= step && global_batch >= 1 && run->replicas >= 1 &&
+           run->hash_every >= 1 && best_step >= -1 && run->bad_epochs >= 0 &&
+           run->bad_epochs <= MOST_BAD && read_hex(link, &run->progress.link) &&
            read_hex(seed, &run->seed) && read_hex(data, &run->data_hash) &&
            (!test || read_hex(test, &run->test_hash)) && read_metrics(so_far, &run->so_far) &&
            read_real(seconds, &run->so_far_seconds) && read_real(best, &run->best_loss) &&

@@ -5,6 +5,8 @@
 
 #include <jansson.h>
 
+#include <lockstep/context.h>
+
 #include <lockstep/lockstep.h>
 
 #include "support/ops.h"
@@ -53,6 +55,8 @@ static void steps_are_timed(void **state)
     assert_true(number(json, "seconds") >= 12 * number(json, "least"));
     assert_true(number(json, "peak_flops_before") > 0 && number(json, "peak_flops_after") > 0);
     assert_null(json_object_get(json, "profile"));
+    const int workers = (int)number(json, "workers"), at_once = (int)number(json, "peak_workers");
+    assert_int_equal(at_once, workers < lks_cores() ? workers : lks_cores());
     static char record[OUTPUT_SIZE];
     read_text(record, "b.json");
     json_t *kept = read_json(record);
@@ -222,7 +226,7 @@ static void mistakes_are_explained(void **state)
 {
     static const char *const mistakes[][2] = {
         {"op", "op takes LINE, found 0 operands"},
-        {"op ''", "op: the line is empty, expected an operation"},
+        {"op ''", "an operand of op is empty, expected LINE"},
         {"op relu", "op: relu has no in; give the number of samples and the shape of one"},
         {"op rleu in=3x3", "op: unknown layer 'rleu'; the nearest is 'relu'"},
         {"op relu in=3", "op: in is '3', expected the number of samples and the shape of one"},
@@ -254,13 +258,28 @@ static void mistakes_are_explained(void **state)
     }
 }
 
+/* Workers that share a core do not have it each: what one core can do bounds what is reported. */
+static void the_peak_is_that_of_the_cores(void **state)
+{
+    (void)state;
+    const int cores = lks_cores(), many = 8 * cores;
+    char line[100];
+    write_text("c.yaml", tiny);
+    run("bench c.yaml --steps 10 --replicas %d --workers %d", many, many);
+    expect_ok();
+    snprintf(line, sizeof line, "GFLOP/s of %d workers, one for each core, before, ", cores);
+    expect_out(line);
+    run("bench c.yaml --steps 10 --workers 1");
+    expect_out("GFLOP/s of all workers before, ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(steps_are_timed),           TEST(rows_explain_the_steps),
         TEST(profiles_are_printed),      TEST(the_lines_of_a_profile_can_be_pasted),
         TEST(every_operation_is_a_line), TEST(an_operation_is_checked),
-        TEST(mistakes_are_explained),
+        TEST(mistakes_are_explained),    TEST(the_peak_is_that_of_the_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

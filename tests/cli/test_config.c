@@ -174,6 +174,16 @@ static void keys_and_values_that_are_wrong(void **state)
                                    "'optimizer.lr'"},
         {"train:\n  epochs: 2\nlearning_rate: 1\n", "c.yaml:3: unknown key 'learning_rate'; the "
                                                     "nearest is 'optimizer.lr'"},
+        {"data: {std: 1e-45}\n", "c.yaml:1: data.std is 1e-45, which 32-bit floats cannot hold; "
+                                 "expected 0, or a size from 1.2e-38 to 3.4e38"},
+        {"data: {std: [1, 1e39]}\n", "data.std is 1e39, which 32-bit floats cannot hold"},
+        {"data: {mean: -1e300}\n", "data.mean is -1e300, which 32-bit floats cannot hold"},
+        {"optimizer: {lr: 1e300}\n", "optimizer.lr is 1e300, which 32-bit floats cannot hold"},
+        {"optimizer: {clip_norm: 1e-38}\n", "optimizer.clip_norm is 1e-38, which 32-bit floats"},
+        {"train: {ema: 1e-45}\n", "train.ema is 1e-45, which 32-bit floats cannot hold"},
+        {"model: {layers: [leaky_relu: {slope: 1e-300}]}\n",
+         "slope is 1e-300, which 32-bit floats"},
+        {"validation: {patience: 4294967297}\n", "expected an integer from 1 to 1000000"},
         {"trian: {epochs: 1}\n", "c.yaml:1: unknown key 'trian'; the nearest is 'train'"},
         {"qqqqqqqqqqqqqqqqqq: 1\n", "unknown key 'qqqqqqqqqqqqqqqqqq'; lockstep --help-config "
                                     "lists the keys"},

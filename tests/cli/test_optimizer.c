@@ -191,6 +191,22 @@ static void steps_are_skipped_and_counted(void **state)
     assert_string_equal(hash, plain);
 }
 
+/* As long as a run can be: its schedule has a length all the same. */
+static void endless_runs_have_schedules(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = {"cosine", "one_cycle --set schedule.per_step=false",
+                                            "linear --set schedule.per_step=true"};
+    write_text("c.yaml", tiny);
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+        run("train c.yaml --dry-run --format json --steps 9223372036854775807 "
+            "--set schedule.name=%s",
+            schedules[i]);
+        expect(0, "");
+        expect_out(i == 1 ? "\"lr\": 0.004," : "\"lr\": 0.1,");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +215,7 @@ int main(void)
         TEST(every_name_trains),
         TEST(norms_and_averages_are_seen),
         TEST(steps_are_skipped_and_counted),
+        TEST(endless_runs_have_schedules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

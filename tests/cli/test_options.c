@@ -1,8 +1,8 @@
 /* The command line: help, version, and every way to get it wrong. */
 #include "cli/program.h"
 
-static const char *const verbs[] = {"train",  "eval",    "predict", "info",  "data",
-                                    "verify", "compare", "report",  "doctor"};
+static const char *const verbs[] = {"train",   "eval",   "predict", "info",  "data", "verify",
+                                    "compare", "report", "doctor",  "bench", "op"};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void help_names_verbs_and_exit_codes(void **state)
@@ -49,6 +49,12 @@ static void parser_and_help_agree(void **state)
             if (last.code != 0)
                 fail_msg("%s --%s is in the help, but: %s", verbs[i], name, last.err);
             options++;
+            if (words != 2) continue;
+            /* An empty value is no value, and not the default. */
+            char sentence[120];
+            snprintf(sentence, sizeof sentence, "option --%s has an empty value, expected ", name);
+            run("%s --%s ''", verbs[i], name);
+            expect(2, sentence);
         }
     }
     assert_true(options > 80);
@@ -108,7 +114,7 @@ static void mistakes_have_a_sentence(void **state)
         {"train tiny.yaml --lr fast", 2, "--lr: optimizer.lr is 'fast', expected a number of at"},
         {"train tiny.yaml --epochs 0", 2, "--epochs: train.epochs is '0', expected an integer of"},
         {"train tiny.yaml --epochs 1e3", 2, "train.epochs is '1e3', expected an integer"},
-        {"train tiny.yaml --data ''", 2, "--data: data.path is the text \"\", expected a text"},
+        {"train tiny.yaml --data ''", 2, "option --data has an empty value, expected DIR"},
         {"train tiny.yaml --set lr", 2, "--set lr: expected key=value"},
         {"train tiny.yaml --set optimizer.lrr=1", 2,
          "--set: unknown key 'optimizer.lrr'; the nearest is 'optimizer.lr'"},
@@ -128,6 +134,28 @@ static void mistakes_have_a_sentence(void **state)
     }
 }
 
+/* A section where a key is expected; nothing where a value is; nothing where an operand is. */
+static void what_is_empty_or_a_section_is_said(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --set \"train={epochs: 3}\"");
+    expect(2, "--set: 'train' is a section, expected one of its keys: train.epochs, train.steps, ");
+    expect(2, ", ...\n");
+    run("train c.yaml --set loss=mse");
+    expect(2, "is a section, expected one of its keys: loss.name, loss.label_smoothing\n");
+    run("train c.yaml --set optimizer.lr=");
+    expect(2, "--set optimizer.lr has an empty value; is a variable of the shell not set? null ");
+    run("train c.yaml --set 'optimizer.lr= '");
+    expect(2, "--set optimizer.lr has an empty value");
+    run("train c.yaml --set optimizer.lr=null --steps 1");
+    expect_ok();
+    run("train ''");
+    expect(2, "an operand of train is empty, expected CONFIG");
+    run("compare c.yaml ''");
+    expect(2, "an operand of compare is empty, expected A B");
+}
+
 static void a_full_disk_is_noticed(void **state)
 {
     (void)state;
@@ -142,7 +170,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(help_names_verbs_and_exit_codes), TEST(parser_and_help_agree),
         TEST(version_says_what_it_is),         TEST(keys_and_layers_have_help),
-        TEST(mistakes_have_a_sentence),        TEST(a_full_disk_is_noticed),
+        TEST(mistakes_have_a_sentence),        TEST(what_is_empty_or_a_section_is_said),
+        TEST(a_full_disk_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,8 +342,10 @@ static char *edit_record(const char *find, const char *put)
     char *text = read_file("step-00000005.json", &bytes);
     char *at = strstr(text, find);
     assert_non_null(at);
-    assert_int_equal(strlen(find), strlen(put));
+    assert_true(bytes + strlen(put) < 1 << 16);
+    memmove(at + strlen(put), at + strlen(find), strlen(at + strlen(find)) + 1);
     memcpy(at, put, strlen(put));
+    bytes += strlen(put) - strlen(find);
     seal(text, bytes);
     write_file("step-00000005.json", text, bytes);
     return text;
@@ -358,6 +360,12 @@ static void edited_ones_are_refused(void **state)
         {"\"lockstep_checkpoint\": 1", "\"lockstep-checkpoint\": 1", "entry is missing"},
         {"\"step\": 5", "\"step\": 6", "is of step 6: it has been renamed"},
         {"\"best_step\": -1", "\"best_step\": -2", "entry is missing or not valid"},
+        {"\"step\": 5", "\"step\": 9223372036854775807", "entry is missing or not valid"},
+        {"\"samples\": 0", "\"samples\": 9223372036854775807", "entry is missing or not valid"},
+        {"\"samples\": 0", "\"samples\": -1", "entry is missing or not valid"},
+        {"\"correct\": 0", "\"correct\": 1", "entry is missing or not valid"},
+        {"\"not_finite\": 0", "\"not_finite\": 1", "entry is missing or not valid"},
+        {"\"bad_epochs\": 0", "\"bad_epochs\": 2147483647", "entry is missing or not valid"},
         {"\"bad_epochs\": 0", "\"bad-epochs\": 0", "entry is missing or not valid"},
         {"\"finished\": false", "\"finished\": \"nix\"", "entry is missing or not valid"},
         {"\"seed\": \"0000", "\"seed\": \"000g", "entry is missing or not valid"},
