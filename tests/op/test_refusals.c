@@ -66,6 +66,7 @@ BUILDER(norm_epsilon, NORM(.epsilon = -1e-5f))
 BUILDER(pool, POOL(.kernel = {2, 2}))
 BUILDER(pool_kernel, POOL(.kernel = {0, 2}))
 BUILDER(pool_padding, POOL(.kernel = {3, 3}, .padding = {1, 2}))
+BUILDER(pool_wide, POOL(.kernel = {3, 3}, .padding = {INT64_MAX, 1}))
 BUILDER(pool_stride, POOL(.kernel = {3, 3}, .stride = {1, -1}))
 BUILDER(average, lks_avg_pool(g, x, &(lks_pool_opts){.kernel = {9, 9}}))
 BUILDER(global, lks_global_avg_pool(g, x))
@@ -164,6 +165,8 @@ static const refusal refusals[] = {
     {pool, VECTOR, 0, LKS_E_SHAPE, "max_pool 'max_pool_1': input has 1 dimension, expected 3"},
     {pool_kernel, IMAGE, 0, LKS_E_INVALID, "kernel is 0, expected at least 1"},
     {pool_padding, IMAGE, 0, LKS_E_INVALID, "padding is 2, expected at most half the kernel of 3"},
+    {pool_wide, IMAGE, 0, LKS_E_INVALID,
+     "padding is 9223372036854775807, expected at most 16777216"},
     {pool_stride, IMAGE, 0, LKS_E_INVALID, "stride is -1, expected at least 1"},
     {average, IMAGE, 0, LKS_E_SHAPE, "avg_pool 'avg_pool_1': the kernel covers a height of 9"},
     {global, VECTOR, 0, LKS_E_SHAPE, "global_avg_pool 'global_avg_pool_1': input has 1 dimension"},
