@@ -35,7 +35,7 @@ static void say_settings(const json_t *a, const json_t *b)
         json_object_foreach(keys, key, value) if (json_object_get(others, key) == NULL)
             say_setting(section, key, NULL, value);
     }
-    static const char *const facts[] = {"version", "build", "fingerprint", "workers"};
+    static const char *const facts[] = {"numerics", "version", "build", "fingerprint", "workers"};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         const json_t *x = json_object_get(a, facts[i]), *y = json_object_get(b, facts[i]);
         if (json_is_string(x) && json_is_string(y) && !json_equal(x, y))

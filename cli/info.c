@@ -114,6 +114,7 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
         say("hash          %016" PRIx64, hash);
     else
         say("hash          not known: %s", lks_last_error()->message);
+    say("numerics      version %d", run->numerics);
     say("link          %016" PRIx64, run->progress.link);
     say("seed          %" PRIu64, run->seed);
     say("batch size    %" PRId64, run->global_batch);

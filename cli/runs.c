@@ -305,8 +305,8 @@ static void add_setting(cli_runs *runs, const char *section, const char *key)
 
 static void fill_settings(cli_runs *runs)
 {
-    static const char *const facts[] = {"workers",     "parameters", "steps", "device",
-                                        "fingerprint", "version",    "build"};
+    static const char *const facts[] = {"workers",     "parameters", "steps",   "device",
+                                        "fingerprint", "numerics",   "version", "build"};
     for (int r = 0; r < runs->count; r++) {
         const char *section, *key;
         json_t *keys, *value;

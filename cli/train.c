@@ -58,11 +58,9 @@ static void on_resume(void *user, const lks_run *run)
         return;
     }
     say_error("continuing from step %" PRId64 " in %s", run->progress.step, folder);
-    if (run->fingerprint != NULL &&
-        strcmp(run->fingerprint, lks_context_fingerprint(t->session.context)) != 0)
-        say_error("the checkpoint is from another kind of device (%s; here %s): equal bits are "
-                  "not promised",
-                  run->fingerprint, lks_context_fingerprint(t->session.context));
+    if (run->numerics != lks_numerics())
+        say_error("it has bits of version %d of the numerics, and goes on with those of version %d",
+                  run->numerics, lks_numerics());
 }
 
 /* The folder is this run's from here on; a dry run, which saves nothing, only looks at it. Without
@@ -215,6 +213,7 @@ static json_t *record_json(const training *t)
     json_t *epochs = json_array(), *record = json_object();
     for (int64_t i = 0; i < t->run.epochs; i++)
         json_array_append_new(epochs, report_epoch_json(NULL, &t->run.history[i]));
+    json_object_set_new(record, "numerics", json_integer(lks_numerics()));
     json_object_set_new(record, "version", json_string(lks_version()));
     json_object_set_new(record, "build", json_string(lks_build_info()));
     json_object_set_new(record, "fingerprint",

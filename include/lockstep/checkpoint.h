@@ -59,9 +59,10 @@ typedef struct lks_run {
     int replicas;                  /* a*V */
     int hash_every;                /* steps between links */
     uint64_t data_hash, test_hash; /* of the data; 0: not known */
-    const char *fingerprint;
-    const char *config; /* the resolved configuration, JSON text; may be NULL */
-    lks_metrics so_far; /* of the epoch that is not finished */
+    int numerics;                  /* of the program that wrote it: set by lks_checkpoint_load() */
+    const char *fingerprint;       /* of its machine: for people */
+    const char *config;            /* the resolved configuration, JSON text; may be NULL */
+    lks_metrics so_far;            /* of the epoch that is not finished */
     double so_far_seconds;
     double best_loss;    /* smallest validation loss; NaN: none yet */
     int64_t best_step;   /* after which it was measured; -1: none yet. Its checkpoint stays, where
@@ -100,7 +101,7 @@ LKS_API void lks_checkpoint_unlock(lks_folder_lock *lock); /* NULL is fine */
 LKS_API LKS_MUSTUSE lks_status lks_checkpoint_find(const char *folder, int64_t *step);
 
 /* Checks all of it (checksum, names, shapes, N, V, seed) before it changes the model. A checkpoint
- * of another kind of device loads; compare run->fingerprint. `model` NULL: only the run is read. */
+ * with another version of the numerics loads; compare run->numerics. `model` NULL: only the run is read. */
 LKS_API LKS_MUSTUSE lks_status lks_checkpoint_load(lks_context *context, lks_model *model,
                                                    lks_run *run, const char *folder, int64_t step);
 

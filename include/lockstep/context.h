@@ -49,8 +49,8 @@ LKS_API const char *lks_context_device(const lks_context *context);
 LKS_API uint64_t lks_context_seed(const lks_context *context);
 
 /*
- * The kind of device: instruction set, cache sizes, versions of the kernel library and libc. Equal
- * bits are promised between runs with equal fingerprints. Owned by the context.
+ * What computes, for people who compare speed: instruction set, cache sizes, libc, the device. No bit
+ * depends on it. Owned by the context.
  */
 LKS_API const char *lks_context_fingerprint(const lks_context *context);
 

@@ -90,6 +90,11 @@ const char *lks_version(void)
     return LKI_VERSION;
 }
 
+int lks_numerics(void)
+{
+    return LKS_NUMERICS;
+}
+
 const char *lks_build_info(void)
 {
     return LKI_BUILD_INFO;

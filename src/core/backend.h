@@ -182,8 +182,8 @@ typedef struct lki_update {
 
 typedef struct lki_backend {
     const char *name;
-    /* Adds what the bits depend on beside the machine ("oneDNN 2.6.3, avx2"). Fails where the
-     * environment asks for what the machine does not have. */
+    /* Adds what people want to know of it ("avx2"). Fails where the environment asks for what the
+     * machine does not have. */
     lks_status (*fingerprint)(char *out, size_t size);
     const lki_kernel *const *kernels; /* by lki_op_id. NULL: unsupported, reported at compile; input
                                          and target have none, as nothing is computed there */

@@ -77,14 +77,15 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
     json_t *file = json_pack("{s:s, s:I, s:o}", "file", tensors_name, "bytes",
                              (json_int_t)tensors->bytes, "checksum", hex(tensors->checksum));
     return json_pack(
-        "{s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:i, s:i, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, "
+        "{s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:i, s:i, s:o, s:o, s:s, s:s?, s:o, s:o, "
+        "s:o, "
         "s:I, s:i, s:o, s:b, s:o, s:o}",
-        "lockstep_checkpoint", FORMAT, "version", lks_version(), "build", lks_build_info(), "step",
-        (json_int_t)run->progress.step, "skipped_steps", (json_int_t)run->progress.skipped, "link",
-        hex(run->progress.link), "seed", hex(run->seed), "global_batch",
-        (json_int_t)run->global_batch, "replicas", run->replicas, "hash_every", run->hash_every,
-        "data_hash", hex(run->data_hash), "test_hash", hex(run->test_hash), "fingerprint",
-        run->fingerprint ? run->fingerprint : "", "config", run->config, "so_far",
+        "lockstep_checkpoint", FORMAT, "numerics", lks_numerics(), "version", lks_version(),
+        "build", lks_build_info(), "step", (json_int_t)run->progress.step, "skipped_steps",
+        (json_int_t)run->progress.skipped, "link", hex(run->progress.link), "seed", hex(run->seed),
+        "global_batch", (json_int_t)run->global_batch, "replicas", run->replicas, "hash_every",
+        run->hash_every, "data_hash", hex(run->data_hash), "test_hash", hex(run->test_hash),
+        "fingerprint", run->fingerprint ? run->fingerprint : "", "config", run->config, "so_far",
         print_metrics(&run->so_far), "so_far_seconds", real_or_null(run->so_far_seconds),
         "best_loss", real_or_null(run->best_loss), "best_step", (json_int_t)run->best_step,
         "bad_epochs", run->bad_epochs, "plateau", print_plateau(&run->plateau), "finished",
@@ -210,16 +211,18 @@ static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
     json_t *test = NULL, *plateau = NULL; /* older records have none */
     const char *fingerprint;
     int finished;
-    if (json_unpack(
-            json,
-            "{s:I, s?:I, s:o, s:o, s:I, s:i, s:i, s:o, s?:o, s:s, s:o, s:o, s:o, s:o, s:I, s:i, "
-            "s?:o, s:b, s:o, s:o}",
-            "step", &step, "skipped_steps", &skipped, "link", &link, "seed", &seed, "global_batch",
-            &global_batch, "replicas", &run->replicas, "hash_every", &run->hash_every, "data_hash",
-            &data, "test_hash", &test, "fingerprint", &fingerprint, "config", &config, "so_far",
-            &so_far, "so_far_seconds", &seconds, "best_loss", &best, "best_step", &best_step,
-            "bad_epochs", &run->bad_epochs, "plateau", &plateau, "finished", &finished, "history",
-            &history, "tensors", &file) != 0) {
+    run->numerics = 1; /* of records that do not say */
+    if (json_unpack(json,
+                    "{s?:i, s:I, s?:I, s:o, s:o, s:I, s:i, s:i, s:o, s?:o, s:s, s:o, s:o, s:o, "
+                    "s:o, s:I, s:i, "
+                    "s?:o, s:b, s:o, s:o}",
+                    "numerics", &run->numerics, "step", &step, "skipped_steps", &skipped, "link",
+                    &link, "seed", &seed, "global_batch", &global_batch, "replicas", &run->replicas,
+                    "hash_every", &run->hash_every, "data_hash", &data, "test_hash", &test,
+                    "fingerprint", &fingerprint, "config", &config, "so_far", &so_far,
+                    "so_far_seconds", &seconds, "best_loss", &best, "best_step", &best_step,
+                    "bad_epochs", &run->bad_epochs, "plateau", &plateau, "finished", &finished,
+                    "history", &history, "tensors", &file) != 0) {
         return false;
     }
     run->progress.step = step;

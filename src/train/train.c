@@ -63,7 +63,7 @@ static lks_status check_opts(const lks_train_opts *opts)
     TRY(check_counts(opts));
     TRY(lks_schedule_check(&opts->schedule));
     if (opts->schedule.kind == LKS_PLATEAU && !opts->valid && !opts->test) {
-        return lks_fail(LKS_E_INVALID, "training: to reduce on plateau needs a loss to watch; "
+        return lks_fail(LKS_E_INVALID, "training: the schedule LKS_PLATEAU needs a loss to watch; "
                                        "give validation or test data");
     }
     if (opts->patience > 0 && !opts->valid && !opts->test) {
@@ -135,9 +135,21 @@ static lks_status check_hash(const loop *l, const lks_run *found, const char *wh
                     (unsigned long long)theirs, (unsigned long long)ours);
 }
 
-/* What the model itself does not show: other data, or other batches of it. */
+static lks_status check_numerics(const loop *l, const lks_run *found)
+{
+    if (l->opts.other_data || found->numerics == lks_numerics()) return LKS_OK;
+    return lks_fail(LKS_E_MISMATCH,
+                    "checkpoint of step %lld in '%s' has bits of version %d of the numerics, this "
+                    "program computes those of version %d: what goes on is no longer the run that "
+                    "it was; accept that (accept_changes), or use the program that wrote it",
+                    (long long)found->progress.step, l->opts.folder, found->numerics,
+                    lks_numerics());
+}
+
+/* What the model itself does not show: other bits, other data, or other batches of it. */
 static lks_status check_resumed(const loop *l, const lks_run *found)
 {
+    TRY(check_numerics(l, found));
     TRY(check_hash(l, found, "", found->data_hash, l->opts.data_hash));
     TRY(check_hash(l, found, "test ", found->test_hash, l->opts.test_hash));
     const int64_t epochs = found->progress.step / l->batches;
