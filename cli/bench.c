@@ -7,6 +7,7 @@
 #include <lockstep/lockstep.h>
 
 #include "cli.h"
+#include "output.h"
 #include "process.h"
 #include "session.h"
 #include "rates.h"
@@ -258,6 +259,9 @@ static lks_status body(const cli_args *cli, cli_config *config, cli_session *ses
     bench b = {.session = session};
     double seconds = SECONDS;
     lks_status status = cli_seconds(&seconds, cli);
+    if (status == LKS_OK)
+        status = output_check(cli, config, "log.record", config_text(config, KEY_LOG_RECORD),
+                              false);
     if (status == LKS_OK) status = session_open(session, config, SESSION_TRAIN);
     if (status == LKS_OK) status = session_compile(session, 0);
     if (status == LKS_OK && config_has(config, KEY_MODEL_INIT))

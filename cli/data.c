@@ -1,5 +1,6 @@
 /* lockstep data */
 #include "data.h"
+#include "output.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -33,8 +34,9 @@ static lks_status get_digits(cli_config *config, const char *folder)
 {
     if (folder == NULL)
         return lks_fail(LKS_E_INVALID, "data digits needs a folder to write to: give --out DIR");
-    lks_context *context;
-    lks_status status = lks_context_create(&context, NULL);
+    lks_context *context = NULL;
+    lks_status status = output_alone();
+    if (status == LKS_OK) status = lks_context_create(&context, NULL);
     if (status == LKS_OK) status = write_digits(config, context, folder);
     lks_context_destroy(context);
     return status;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "data.h"
+#include "output.h"
 #include "sheet.h"
 #include "text.h"
 
@@ -108,6 +109,8 @@ lks_status data_show(const cli_args *cli, const char *what)
 {
     data_source source;
     lks_status status = data_open(&source, cli, what);
+    if (status == LKS_OK)
+        status = output_check(cli, source.config, "--out", cli->local[LOCAL_OUT], false);
     if (status == LKS_OK) status = show(cli, &source, what);
     data_close(&source);
     return status;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "output.h"
 #include "runs.h"
 #include "table.h"
 
@@ -107,7 +108,11 @@ lks_status verb_report(const cli_args *cli, int *code)
     cli_pool pool = {0};
     cli_runs *runs = pool_alloc(&pool, sizeof *runs);
     (void)code;
-    lks_status status = runs_read(runs, cli->operands, cli->operand);
+    const char *svg = cli->local[LOCAL_SVG], *html = cli->local[LOCAL_HTML];
+    lks_status status = output_differ(svg, html);
+    if (status == LKS_OK) status = output_check(cli, NULL, "--svg", svg, false);
+    if (status == LKS_OK) status = output_check(cli, NULL, "--html", html, false);
+    if (status == LKS_OK) status = runs_read(runs, cli->operands, cli->operand);
     if (status == LKS_OK) status = write_files(cli, runs);
     if (status == LKS_OK) {
         const int width = say_columns();

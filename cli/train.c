@@ -1,13 +1,11 @@
 /* lockstep train */
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "changes.h"
 #include "cli.h"
+#include "output.h"
 #include "process.h"
 #include "report.h"
 #include "session.h"
@@ -26,7 +24,56 @@ typedef struct training {
     json_t *links;          /* of the hash chain, for the record */
     double first_step;      /* seconds until it was finished; 0: there was none */
     const char *first_from; /* counted from here */
+    bool keep_record;       /* it is kept up to date, for whoever finds the run killed */
 } training;
+
+static json_t *record_json(const training *t)
+{
+    const lks_model_info info = lks_model_get_info(t->session.model);
+    char text[20];
+    snprintf(text, sizeof text, "%016" PRIx64, t->run.hash);
+    json_t *epochs = json_array(), *record = json_object();
+    for (int64_t i = 0; i < t->run.epochs; i++)
+        json_array_append_new(epochs, report_epoch_json(NULL, &t->run.history[i]));
+    json_object_set_new(record, "numerics", json_integer(lks_numerics()));
+    json_object_set_new(record, "version", json_string(lks_version()));
+    json_object_set_new(record, "build", json_string(lks_build_info()));
+    json_object_set_new(record, "fingerprint",
+                        json_string(lks_context_fingerprint(t->session.context)));
+    json_object_set_new(record, "device", json_string(lks_context_device(t->session.context)));
+    json_object_set_new(record, "config", config_json(t->config));
+    json_object_set_new(record, "workers", json_integer(info.workers));
+    json_object_set_new(record, "replicas", json_integer(info.replicas));
+    json_object_set_new(record, "global_batch", json_integer(info.global_batch));
+    json_object_set_new(record, "parameters", json_integer(info.parameters));
+    json_object_set_new(record, "steps", json_integer(t->run.progress.step));
+    json_object_set_new(record, "skipped_steps", json_integer(t->run.progress.skipped));
+    json_object_set_new(record, "epochs", epochs);
+    json_object_set_new(record, "finished", json_boolean(t->run.finished));
+    json_object_set_new(record, "best_loss", text_json_real(t->run.best_loss));
+    json_object_set_new(record, "best_step",
+                        t->run.best_step >= 0 ? json_integer(t->run.best_step) : json_null());
+    json_object_set_new(record, "weights_step",
+                        json_integer(lks_model_progress(t->session.model).step));
+    json_object_set_new(record, "seconds_to_first_step",
+                        t->first_step > 0 ? json_real(t->first_step) : json_null());
+    json_object_set_new(record, "seconds_counted_from",
+                        json_string(t->first_from != NULL ? t->first_from : "process start"));
+    const char *from;
+    json_object_set_new(record, "seconds", json_real(process_seconds(&from)));
+    json_object_set_new(record, "peak_rss_bytes", json_integer(process_peak_bytes()));
+    json_object_set(record, "links", t->links);
+    json_object_set_new(record, "hash", json_string(text));
+    return record;
+}
+
+static lks_status write_record(const training *t)
+{
+    json_t *record = record_json(t);
+    const lks_status status = text_write_json(config_text(t->config, KEY_LOG_RECORD), record);
+    json_decref(record);
+    return status;
+}
 
 static lks_status on_step(void *user, const lks_step_event *event)
 {
@@ -46,6 +93,13 @@ static lks_status on_epoch(void *user, const lks_epoch *epoch)
 {
     training *t = user;
     report_epoch(&t->report, epoch);
+    if (t->keep_record) {
+        lks_status status = lks_model_hash(t->session.model, &t->run.hash);
+        if (status == LKS_OK) status = write_record(t);
+        if (status != LKS_OK)
+            say_error("the record: %s; it is tried again after the next epoch",
+                      lks_last_error()->message);
+    }
     return stop_asked() != 0 ? lks_fail(LKS_E_STOPPED, "stopped by a signal") : LKS_OK;
 }
 
@@ -84,23 +138,25 @@ static lks_status take_folder(training *t)
                        folder, newest);
 }
 
-/* What is written at the end of a long training has a place, which is better known now. Of a record
- * among the checkpoints lks_train() takes care. */
-static lks_status check_places(const training *t)
+/* The file for the weights; NULL: they are not saved. */
+static const char *weights_file(const training *t)
 {
-    const char *record = config_text(t->config, KEY_LOG_RECORD);
-    const char *folder = config_text(t->config, KEY_CHECKPOINT_PATH);
-    char place[PATH_MAX] = ".";
-    if (config_bool(t->config, KEY_MODEL_SAVE) && access(place, W_OK | X_OK) != 0)
-        return lks_fail(LKS_E_IO, "model.save: no file can be written to this folder: %s",
-                        strerror(errno));
-    const char *slash = record != NULL ? strrchr(record, '/') : NULL;
-    if (slash != NULL)
-        snprintf(place, sizeof place, "%.*s", slash > record ? (int)(slash - record) : 1, record);
-    if (record == NULL || (folder != NULL && strcmp(folder, place) == 0)) return LKS_OK;
-    if (access(place, W_OK | X_OK) == 0) return LKS_OK;
-    return lks_fail(LKS_E_IO, "the record %.300s cannot be written: its folder: %s", record,
-                    strerror(errno));
+    if (!config_bool(t->config, KEY_MODEL_SAVE)) return NULL;
+    return pool_format(&t->config->pool, "%.200s.safetensors",
+                       config_text(t->config, KEY_MODEL_NAME));
+}
+
+/* What is written at the end of a long training has a place, which is better known now. */
+static lks_status check_places(training *t)
+{
+    const char *record = config_text(t->config, KEY_LOG_RECORD), *weights = weights_file(t);
+    const bool look_only = config_bool(t->config, KEY_TRAIN_DRY_RUN);
+    lks_status status = output_differ(record, weights);
+    if (status == LKS_OK) status = output_check(t->cli, t->config, "log.record", record, look_only);
+    if (status == LKS_OK)
+        status = output_check(t->cli, t->config, "model.save", weights, look_only);
+    t->keep_record = record != NULL && !look_only && output_is_file(record);
+    return status;
 }
 
 static void print_head(const training *t)
@@ -205,46 +261,6 @@ static lks_status fill_opts(training *t, char **config_text_out)
     return lks_dataset_hash(t->session.test, &t->opts.test_hash);
 }
 
-static json_t *record_json(const training *t)
-{
-    const lks_model_info info = lks_model_get_info(t->session.model);
-    char text[20];
-    snprintf(text, sizeof text, "%016" PRIx64, t->run.hash);
-    json_t *epochs = json_array(), *record = json_object();
-    for (int64_t i = 0; i < t->run.epochs; i++)
-        json_array_append_new(epochs, report_epoch_json(NULL, &t->run.history[i]));
-    json_object_set_new(record, "numerics", json_integer(lks_numerics()));
-    json_object_set_new(record, "version", json_string(lks_version()));
-    json_object_set_new(record, "build", json_string(lks_build_info()));
-    json_object_set_new(record, "fingerprint",
-                        json_string(lks_context_fingerprint(t->session.context)));
-    json_object_set_new(record, "device", json_string(lks_context_device(t->session.context)));
-    json_object_set_new(record, "config", config_json(t->config));
-    json_object_set_new(record, "workers", json_integer(info.workers));
-    json_object_set_new(record, "replicas", json_integer(info.replicas));
-    json_object_set_new(record, "global_batch", json_integer(info.global_batch));
-    json_object_set_new(record, "parameters", json_integer(info.parameters));
-    json_object_set_new(record, "steps", json_integer(t->run.progress.step));
-    json_object_set_new(record, "skipped_steps", json_integer(t->run.progress.skipped));
-    json_object_set_new(record, "epochs", epochs);
-    json_object_set_new(record, "finished", json_boolean(t->run.finished));
-    json_object_set_new(record, "best_loss", text_json_real(t->run.best_loss));
-    json_object_set_new(record, "best_step",
-                        t->run.best_step >= 0 ? json_integer(t->run.best_step) : json_null());
-    json_object_set_new(record, "weights_step",
-                        json_integer(lks_model_progress(t->session.model).step));
-    json_object_set_new(record, "seconds_to_first_step",
-                        t->first_step > 0 ? json_real(t->first_step) : json_null());
-    json_object_set_new(record, "seconds_counted_from",
-                        json_string(t->first_from != NULL ? t->first_from : "process start"));
-    const char *from;
-    json_object_set_new(record, "seconds", json_real(process_seconds(&from)));
-    json_object_set_new(record, "peak_rss_bytes", json_integer(process_peak_bytes()));
-    json_object_set(record, "links", t->links);
-    json_object_set_new(record, "hash", json_string(text));
-    return record;
-}
-
 /* A single batch was trained: see that testing works too. */
 static lks_status dry_test(training *t)
 {
@@ -291,31 +307,53 @@ static void say_end(const training *t)
                   run->best_step, step);
 }
 
-/* After the last step, by its end or by a signal. */
-static lks_status finish(training *t)
+/* The first failure is the one that the program ends with; others are said at once. */
+static void note_failure(lks_error *first, lks_status status)
+{
+    if (status == LKS_OK) return;
+    if (first->status == LKS_OK)
+        *first = *lks_last_error();
+    else
+        say_error("%s", lks_last_error()->message);
+}
+
+static lks_status save_weights(const training *t)
+{
+    const char *file = weights_file(t);
+    const lks_status status = lks_weights_save(t->session.model, file);
+    if (status == LKS_OK && !t->report.quiet) say_error("the weights are in %s", file);
+    return status;
+}
+
+/* After the last step, by its end or by a signal. Whatever fails now, the hash is said. */
+static lks_status finish(training *t, lks_status trained)
 {
     const bool dry_run = config_bool(t->config, KEY_TRAIN_DRY_RUN);
-    lks_status status = LKS_OK;
+    lks_error first = {.status = LKS_OK};
+    note_failure(&first, trained);
     say_end(t);
-    if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE)) {
-        char file[300];
-        snprintf(file, sizeof file, "%.250s.safetensors", config_text(t->config, KEY_MODEL_NAME));
-        status = lks_weights_save(t->session.model, file);
-    }
-    if (status == LKS_OK && !dry_run && config_has(t->config, KEY_LOG_RECORD)) {
-        json_t *record = record_json(t);
-        status = text_write_json(config_text(t->config, KEY_LOG_RECORD), record);
-        json_decref(record);
-    }
-    if (status == LKS_OK)
-        say("hash %016" PRIx64 " step %" PRId64, t->run.hash, t->run.progress.step);
-    return status;
+    if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE)) note_failure(&first, save_weights(t));
+    if (!dry_run && config_has(t->config, KEY_LOG_RECORD)) note_failure(&first, write_record(t));
+    say("hash %016" PRIx64 " step %" PRId64, t->run.hash, t->run.progress.step);
+    return first.status == LKS_OK ? LKS_OK : lks_fail(first.status, "%s", first.message);
+}
+
+/* All steps are done, but the checkpoint of the last could not be saved: the run has its hash. */
+static bool is_complete(training *t, lks_status status)
+{
+    const bool of_files = status == LKS_E_IO || status == LKS_E_NOMEM;
+    if (!of_files || !(t->run.finished || stop_asked() != 0)) return false;
+    const lks_error first = *lks_last_error();
+    const bool complete = lks_model_hash(t->session.model, &t->run.hash) == LKS_OK;
+    (void)!lks_fail(first.status, "%s", first.message);
+    return complete;
 }
 
 static lks_status run_training(training *t, int *code)
 {
     char *config = NULL;
-    lks_status status = session_begin(&t->session, t->config);
+    lks_status status = output_alone();
+    if (status == LKS_OK) status = session_begin(&t->session, t->config);
     if (status == LKS_OK) status = take_folder(t);
     if (status == LKS_OK) status = check_places(t);
     if (status == LKS_OK)
@@ -335,7 +373,7 @@ static lks_status run_training(training *t, int *code)
             say_stopped(t, t->run.progress.step);
             status = LKS_OK;
         }
-        if (status == LKS_OK) status = finish(t);
+        if (status == LKS_OK || is_complete(t, status)) status = finish(t, status);
     }
     free(config);
     return status;

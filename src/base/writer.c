@@ -165,7 +165,8 @@ static int standard_stream(const struct stat *info)
     return -1;
 }
 
-static lks_status open_target(lki_writer *writer)
+/* With `only_try` a pipe is not opened: its reader would notice. */
+static lks_status open_target(lki_writer *writer, bool only_try)
 {
     struct stat info;
     const bool there = stat(writer->path, &info) == 0;
@@ -177,7 +178,9 @@ static lks_status open_target(lki_writer *writer)
                         S_ISBLK(info.st_mode) ? "disk" : "socket");
     writer->direct = stream >= 0 || (there && !S_ISREG(info.st_mode));
     int error = 0;
-    if (writer->direct) {
+    if (writer->direct && only_try) {
+        if (access(writer->path, W_OK) != 0) error = errno;
+    } else if (writer->direct) {
         writer->descriptor = stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 0)
                                          : open(writer->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         if (writer->descriptor < 0) error = errno;
@@ -188,7 +191,8 @@ static lks_status open_target(lki_writer *writer)
     return error == 0 ? LKS_OK : lki_fail_io("write", writer->path, error);
 }
 
-lks_status lki_writer_open(lki_writer **out, lks_context *context, const char *path)
+static lks_status open_writer(lki_writer **out, lks_context *context, const char *path,
+                              bool only_try)
 {
     *out = NULL;
     void *memory;
@@ -197,13 +201,19 @@ lks_status lki_writer_open(lki_writer **out, lks_context *context, const char *p
     writer->context = context;
     writer->descriptor = -1;
     const bool fits = snprintf(writer->path, sizeof writer->path, "%s", path) < PATH_MAX;
-    const lks_status status = fits ? open_target(writer) : lki_fail_io("write", path, ENAMETOOLONG);
+    const lks_status status = fits ? open_target(writer, only_try)
+                                   : lki_fail_io("write", path, ENAMETOOLONG);
     if (status != LKS_OK) {
         lki_free(context, writer, sizeof *writer);
         return status;
     }
     *out = writer;
     return LKS_OK;
+}
+
+lks_status lki_writer_open(lki_writer **out, lks_context *context, const char *path)
+{
+    return open_writer(out, context, path, false);
 }
 
 /* ---------------------------------------------------------------- write */
@@ -322,4 +332,13 @@ lks_status lks_file_write(const char *path, const void *data, size_t bytes)
     if (status == LKS_OK) return lki_writer_commit(writer);
     lki_writer_abandon(writer);
     return status;
+}
+
+lks_status lks_file_try(const char *path)
+{
+    if (!path) return LKI_FAIL(LKS_E_INVALID, "a file to write needs a path; found NULL");
+    lki_writer *writer;
+    LKI_TRY(open_writer(&writer, NULL, path, true));
+    lki_writer_abandon(writer);
+    return LKS_OK;
 }

@@ -250,8 +250,9 @@ static int write_to_output(void *user)
     const int file = open(in_folder(user, "out"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     LKT_CHECK(file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
     LKT_CHECK(write(STDOUT_FILENO, "printed, ", 9) == 9);
-    LKT_CHECK(lks_file_write("/dev/stdout", "written, ", 9) == LKS_OK);
     LKT_CHECK(lks_file_write(path, "by name, ", 9) == LKS_OK);
+    LKT_CHECK(symlink("/proc/self/fd/1", in_folder(user, "stdout")) == 0); /* as /dev/stdout */
+    LKT_CHECK(lks_file_write(path, "written, ", 9) == LKS_OK);
     LKT_CHECK(write(STDOUT_FILENO, "printed", 7) == 7);
     return 0;
 }
@@ -261,27 +262,49 @@ static void devices(void **state)
 {
     const char *folder = *state;
     struct stat before, after;
-    assert_int_equal(symlink("/dev/null", in_folder(folder, "null")), 0);
-    static const char *const names[] = {"/dev/null", "/dev/full"};
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(stat(names[i], &before), 0);
-        if (i == 0) LKT_OK(lks_file_write(names[i], "x", 1));
-        if (i == 0) LKT_OK(lks_file_write(in_folder(folder, "null"), "x", 1));
-        if (i == 1)
-            LKT_FAILS(LKS_E_IO, "no space left on the device", lks_file_write(names[i], "x", 1));
-        assert_int_equal(stat(names[i], &after), 0);
+    int count = 0;
+    if (lkt_make_device(in_folder(folder, "null"), 3)) {
+        assert_int_equal(stat(path, &before), 0);
+        LKT_OK(lks_file_write(path, "x", 1));
+        assert_int_equal(symlink("null", in_folder(folder, "link")), 0);
+        LKT_OK(lks_file_write(path, "x", 1));
+        assert_int_equal(stat(in_folder(folder, "null"), &after), 0);
         assert_true(S_ISCHR(after.st_mode) && after.st_ino == before.st_ino);
+        count += 2;
     }
-    assert_int_equal(entries(folder), 1);
+    if (lkt_make_device(in_folder(folder, "full"), 7)) {
+        LKT_FAILS(LKS_E_IO, "no space left on the device", lks_file_write(path, "x", 1));
+        assert_int_equal(stat(path, &after), 0);
+        assert_true(S_ISCHR(after.st_mode));
+        count++;
+    }
+    assert_int_equal(entries(folder), count);
     assert_int_equal(mkfifo(in_folder(folder, "pipe"), 0600), 0);
     assert_int_equal(lkt_in_child(pipe_both, *state), 0);
     assert_int_equal(stat(in_folder(folder, "pipe"), &after), 0);
     assert_true(S_ISFIFO(after.st_mode));
     assert_int_equal(lkt_in_child(write_to_output, *state), 0);
-    expect_content(in_folder(folder, "out"), "printed, written, by name, printed");
-    assert_int_equal(entries(folder), 3);
+    expect_content(in_folder(folder, "out"), "printed, by name, written, printed");
+    assert_int_equal(entries(folder), count + 3);
     LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_write(NULL, "x", 1));
     LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_write("x", NULL, 1));
+    LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_try(NULL));
+}
+
+/* Trying says what writing would, and leaves everything as it is. */
+static void tries(void **state)
+{
+    const char *folder = *state;
+    LKT_OK(lks_file_try(in_folder(folder, "file")));
+    assert_int_equal(entries(folder), 0);
+    LKT_OK(lks_file_write(path, "old", 3));
+    LKT_OK(lks_file_try(path));
+    expect_content(path, "old");
+    LKT_FAILS(LKS_E_IO, "no such file or folder", lks_file_try(in_folder(folder, "no/file")));
+    LKT_FAILS(LKS_E_IO, "it is a folder", lks_file_try(folder));
+    assert_int_equal(mkfifo(in_folder(folder, "pipe"), 0600), 0);
+    LKT_OK(lks_file_try(path)); /* without a reader, and without waiting for one */
+    assert_int_equal(entries(folder), 2);
 }
 
 static void cannot_open(void **state)
@@ -504,12 +527,24 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(two_writers),      IN_FOLDER(leftovers),        IN_FOLDER(links),
-        IN_FOLDER(devices),          IN_FOLDER(writes_and_reads), IN_FOLDER(abandoned),
-        IN_FOLDER(cannot_open),      IN_FOLDER(cannot_write),     IN_FOLDER(plain_names),
-        IN_FOLDER(folders),          IN_FOLDER(refused_writes),   IN_FOLDER(size_limit),
-        IN_FOLDER(read_only_folder), IN_FOLDER(refused_folders),  IN_FOLDER(size_limit),
-        IN_FOLDER(read_only_folder), IN_FOLDER(no_memory),
+        IN_FOLDER(two_writers),
+        IN_FOLDER(leftovers),
+        IN_FOLDER(links),
+        IN_FOLDER(devices),
+        IN_FOLDER(tries),
+        IN_FOLDER(writes_and_reads),
+        IN_FOLDER(abandoned),
+        IN_FOLDER(cannot_open),
+        IN_FOLDER(cannot_write),
+        IN_FOLDER(plain_names),
+        IN_FOLDER(folders),
+        IN_FOLDER(refused_writes),
+        IN_FOLDER(size_limit),
+        IN_FOLDER(read_only_folder),
+        IN_FOLDER(refused_folders),
+        IN_FOLDER(size_limit),
+        IN_FOLDER(read_only_folder),
+        IN_FOLDER(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

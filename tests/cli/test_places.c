@@ -3,6 +3,8 @@
 
 #include <signal.h>
 
+#include <jansson.h>
+
 /* The folder of a run that goes on belongs to it; the next start ends at once and says whose it is. */
 static void a_folder_has_one_training(void **state)
 {
@@ -72,12 +74,225 @@ static void a_dry_run_leaves_nothing(void **state)
                      0);
 }
 
+/* What must be as it was: a copy in copy/. */
+static void expect_unchanged(const char *names)
+{
+    if (shell("for f in %s; do cmp $f copy/$f || exit 1; done >same.txt 2>&1", names) != 0) {
+        read_text(last.err, "same.txt");
+        fail_msg("%s", last.err);
+    }
+}
+
+/* Nothing that a command reads is ever written over, by whatever name. */
+static void inputs_are_not_replaced(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    run("train c.yaml --quiet --epochs 1 --out run --save-model --record a.json");
+    expect_ok();
+    run("data digits --out d --samples 200 --test-samples 50");
+    expect_ok();
+    write_text("d.yaml", "data: {name: mnist, path: d}\n"
+                         "model: {name: mlp, hidden: [8]}\n"
+                         "train: {batch_size: 10, steps: 2}\n");
+    shell("ln -s c.yaml link && ln c.yaml hard && ln -s run/step-00000010.json step && "
+          "cp -r . ../copy && mv ../copy copy");
+    static const char *const commands[] = {
+        "train c.yaml --record c.yaml",
+        "train c.yaml --record ./link",
+        "train c.yaml --record hard",
+        "train c.yaml --resume --out run --record run/step-00000010.json",
+        "train c.yaml --resume --out run --record step",
+        "train c.yaml --resume --out run --record run/step-00000020.json", /* of a later one */
+        "train c.yaml --init mlp.safetensors --record mlp.safetensors",
+        "train c.yaml --init mlp.safetensors --save-model",
+        "train d.yaml --record d/train-images-idx3-ubyte",
+        "bench c.yaml --steps 1 --record c.yaml",
+        "report a.json --svg a.json",
+        "report a.json --html ./a.json",
+        "data show d.yaml --out d.yaml",
+        "data show d --out d/t10k-labels-idx1-ubyte",
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        run("%s", commands[i]);
+        if (last.code != 2) fail_msg("%s: exit code %d\n%s", commands[i], last.code, last.err);
+        expect(2, "; give another name");
+        expect_unchanged("c.yaml d.yaml a.json mlp.safetensors run/* d/*");
+        assert_false(there("run/step-00000020.json"));
+        assert_null(strstr(last.out, "Train Epoch"));
+    }
+    run("report a.json --svg both --html both");
+    expect(2, "'both' would be written twice; give two names");
+    run("train c.yaml --save-model --record mlp.safetensors");
+    expect(2, "'mlp.safetensors' would be written twice");
+    run("train d.yaml --record d/run.json"); /* a record may lie beside the data, and be replaced */
+    expect_ok();
+    run("train d.yaml --record d/run.json");
+    expect_ok();
+}
+
+/* A device, a pipe, a link: never replaced by a file, also where one might. */
+static void devices_and_links_stay(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    shell("mkdir sub && ln -s sub/target.json link && mkfifo pipe");
+    run("train c.yaml --quiet --record link");
+    expect(0, "");
+    assert_int_equal(shell("test -L link && test -f sub/target.json && "
+                           "test $(ls -A sub | wc -l) = 1"),
+                     0);
+    if (lkt_make_device(in_folder("null"), 3) && lkt_make_device(in_folder("full"), 7)) {
+        run("train c.yaml --quiet --record null");
+        expect(0, "");
+        run("train c.yaml --quiet --record full");
+        expect(3, "cannot write 'full': no space left on the device");
+        assert_int_equal(strncmp(last.out, "hash ", 5), 0); /* it has been trained */
+        run("bench c.yaml --steps 1 --record null");
+        expect(0, "");
+        run("report link --svg null --html null");
+        expect(0, "");
+        run("data show digits --count 1 --out null");
+        expect(0, "");
+        assert_int_equal(shell("test -c null && test -c full"), 0);
+    }
+    assert_int_equal(shell("(timeout 20 cat pipe >piped.json &) && '%s' train c.yaml --quiet "
+                           "--record pipe >out.txt && sleep 0.2 && test -p pipe && "
+                           "'%s' compare sub/target.json piped.json >out.txt",
+                           program(), program()),
+                     0);
+    /* Once, behind all that is printed before it. */
+    shell("ln -s /proc/self/fd/1 stdout"); /* as /dev/stdout */
+    run("train c.yaml --quiet --record stdout");
+    expect(0, "");
+    assert_int_equal(last.out[0], '{');
+    char *end = strstr(last.out, "\n}\nhash ");
+    assert_non_null(end);
+    assert_null(strstr(strstr(last.out, "\"version\"") + 1, "\"version\""));
+}
+
+/* Before the first step, not after the last. */
+static void folders_are_no_files(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    shell("mkdir -p folder mlp.safetensors");
+    static const char *const wrong[] = {"--record folder", "--record folder/", "--record new/",
+                                        "--save-model"};
+    for (size_t i = 0; i < 4; i++) {
+        run("train c.yaml %s", wrong[i]);
+        expect(3, "is a folder, expected a file");
+        assert_string_equal(last.out, "");
+    }
+    static const char *const right[] = {
+        "--out a/ --record a/run.json", "--out b --record b/run.json",
+        "--out c --record ./c/run.json", "--out d/e/// --record d/e/run.json"};
+    for (size_t i = 0; i < 4; i++) {
+        run("train c.yaml --quiet --steps 1 %s", right[i]);
+        expect(0, "");
+    }
+    assert_true(there("a/run.json") && there("b/run.json") && there("c/run.json") &&
+                there("d/e/run.json"));
+}
+
+/* Whatever fails behind the last step, the hash is said. */
+static void the_hash_is_always_said(void **state)
+{
+    (void)state;
+    char whole[32], hash[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml");
+    last_hash(whole);
+    if (lkt_make_device(in_folder("full"), 7)) {
+        run("train c.yaml --record full --save-model");
+        expect(3, "no space left");
+        assert_int_equal(last_hash(hash), 20);
+        assert_string_equal(hash, whole);
+        assert_non_null(strstr(last.err, "lockstep: the weights are in mlp.safetensors\n"));
+    }
+    /* The last checkpoint is too large for the limit, and so are the weights. */
+    const int code = shell("(ulimit -f 40; exec '%s' train c.yaml --out run --save-model --set "
+                           "checkpoint.every_epochs=0) >out.txt 2>err.txt",
+                           program());
+    read_text(last.out, "out.txt");
+    read_text(last.err, "err.txt");
+    last.code = code;
+    expect(3, "safetensors': the file would be larger than is allowed (see ulimit -f)");
+    assert_int_equal(last_hash(hash), 20);
+    assert_string_equal(hash, whole);
+}
+
+/* Killed at any time, a run has the record of its last epoch. */
+static void the_record_is_kept_current(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    const pid_t child = start(
+        "train c.yaml --epochs 100000 --record run.json --set log.interval=1");
+    wait_for("out.txt", "Train Epoch: 4 ");
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    json_t *record = json_load_file(in_folder("run.json"), 0, NULL);
+    assert_non_null(record);
+    const json_int_t epochs = (json_int_t)json_array_size(json_object_get(record, "epochs"));
+    assert_true(epochs >= 3);
+    assert_int_equal(json_integer_value(json_object_get(record, "steps")), 10 * epochs);
+    assert_true(json_is_false(json_object_get(record, "finished")));
+    char hash[32];
+    run("train c.yaml --epochs %d", (int)epochs); /* its hash is that of this moment */
+    last_hash(hash);
+    assert_string_equal(hash, json_string_value(json_object_get(record, "hash")));
+    json_decref(record);
+}
+
+/* Where a launcher starts many, one sentence; the script of a batch job with tasks is none of them. */
+static void tasks_are_refused(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    static const struct row {
+        const char *environment, *says;
+    } rows[] = {
+        {"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=2",
+         "this is process 3 of 4 that were started together (SLURM_STEP_NUM_TASKS=4)"},
+        {"OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0", "process 1 of 2"},
+        {"PMI_SIZE=16 PMI_RANK=15", "process 16 of 16"},
+        {"MPI_LOCALNRANKS=2", "(MPI_LOCALNRANKS=2)"},
+        {"MV2_COMM_WORLD_SIZE=3 MV2_COMM_WORLD_RANK=1", "process 2 of 3"},
+    };
+    static const char *const commands[] = {"train c.yaml --out run --record r.json",
+                                           "data digits --out d", "bench c.yaml --record b.json"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int k = 0; k < 3; k++) {
+            last.code = shell("env %s '%s' %s >out.txt 2>err.txt", rows[i].environment, program(),
+                              commands[k]);
+            read_text(last.out, "out.txt");
+            read_text(last.err, "err.txt");
+            expect(2, rows[i].says);
+            assert_string_equal(last.out, "");
+        }
+    }
+    assert_int_equal(shell("test -z \"$(ls -d run r.json d b.json 2>out.txt)\""), 0);
+    static const char *const fine[] = {
+        "SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_NPROCS=4 SLURM_PROCID=0 SLURM_LOCALID=0 "
+        "SLURM_TASKS_PER_NODE=4 SLURM_NNODES=1", /* sbatch --ntasks=4, without srun */
+        "SLURM_JOB_ID=7 SLURM_NTASKS=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0",
+        "OMPI_COMM_WORLD_SIZE=1 PMI_SIZE=1 MPI_LOCALNRANKS=1",
+        "PMI_SIZE= SLURM_STEP_NUM_TASKS=x",
+    };
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(
+            shell("env %s '%s' train c.yaml --steps 1 >out.txt 2>err.txt", fine[i], program()), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_folder_has_one_training),
-        TEST(one_of_many_starts_wins),
-        TEST(a_dry_run_leaves_nothing),
+        TEST(a_folder_has_one_training), TEST(one_of_many_starts_wins),
+        TEST(a_dry_run_leaves_nothing),  TEST(inputs_are_not_replaced),
+        TEST(devices_and_links_stay),    TEST(folders_are_no_files),
+        TEST(the_hash_is_always_said),   TEST(the_record_is_kept_current),
+        TEST(tasks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

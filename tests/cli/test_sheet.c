@@ -176,7 +176,7 @@ static void a_page_is_whole_or_not_there(void **state)
     run("data show d --out folder/a.png");
     expect(3, "cannot write 'folder/a.png': there is no such file or folder");
     run("data show d --out d");
-    expect(3, "cannot write 'd': it is a folder, expected a file");
+    expect(3, "--out: 'd' is a folder, expected a file");
     write_text("a.png", "old");
     snprintf(command, sizeof command, "cd '%s' && exec '%s' data show d --out a.png 2>err.txt",
              folder, program());

@@ -152,7 +152,7 @@ static void the_record_has_it_all(void **state)
     json_decref(record);
     /* It is whole or not there. */
     run("train c.yaml --record no/run.json");
-    expect(3, "no/run.json cannot be written: its folder: No such file");
+    expect(3, "cannot write 'no/run.json': there is no such file or folder");
     run("train c.yaml --record run.json --steps 3 --workers 1");
     expect_ok();
     assert_int_equal(shell("ls -A | grep -c tmp >n.txt"), 1);
@@ -238,7 +238,7 @@ static void places_are_tried_first(void **state)
     expect(3, "lockstep: cannot make the folder '/proc/x': ");
     assert_null(strstr(last.out, "Train Epoch"));
     run("train c.yaml --record no/run.json");
-    expect(3, "lockstep: the record no/run.json cannot be written: its folder: No such file");
+    expect(3, "lockstep: cannot write 'no/run.json': there is no such file or folder");
     assert_null(strstr(last.out, "Train Epoch"));
     run("train c.yaml --steps 1 --out run --record run/run.json"); /* where nothing is yet */
     expect(0, "");

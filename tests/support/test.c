@@ -1,11 +1,14 @@
 /* Generic helpers of the tests. */
 #include "support/test.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 void lkt_fails(const char *file, int line, lks_status expected, const char *part, lks_status found)
 {
@@ -87,4 +90,16 @@ int64_t lkt_random_from(lkt_random *random, int64_t least, int64_t most)
 double lkt_random_real(lkt_random *random, double least, double most)
 {
     return least + (most - least) * (double)(lkt_random_bits(random) >> 11) * 0x1p-53;
+}
+
+bool lkt_make_device(const char *path, int minor)
+{
+    if (mknod(path, S_IFCHR | 0666, makedev(1, (unsigned)minor)) == 0) {
+        const int opened = open(path,
+                                O_WRONLY | O_CLOEXEC); /* not on a file system without devices */
+        if (opened >= 0) close(opened);
+        if (opened >= 0) return true;
+        unlink(path);
+    }
+    return geteuid() != 0 && symlink(minor == 7 ? "/dev/full" : "/dev/null", path) == 0;
 }

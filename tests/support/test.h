@@ -36,6 +36,11 @@ const char *lkt_data_folder(void);
 const char *lkt_make_folder(void);
 void lkt_remove_folder(void);
 
+/* A device in the test's folder that is /dev/null (minor 3) or /dev/full (7). Whoever may not make one
+ * gets a link; root, who could destroy the machine's own by a fault that is looked for, does not:
+ * false, and there is none. */
+bool lkt_make_device(const char *path, int minor);
+
 /*
  * Random numbers of property tests (SplitMix64: Steele, Lea, Flood 2014). The seed is LKT_SEED from
  * the environment, else `seed`; it is printed, so that a failure can be run again.

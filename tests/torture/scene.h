@@ -201,26 +201,30 @@ typedef struct contents {
     int64_t newest; /* checkpoint; -1: none */
     int records, tensors;
     int temporary; /* files that were not finished */
+    bool finished; /* the training, by its record */
     bool locked;   /* the folder still has the file of its lock */
 } contents;
 
-/* The record has everything that the one of the training that was left alone has. */
-static inline void check_record(const char *fault, const char *path)
+/* The record has everything that the one of the training that was left alone has: all of it, or what
+ * it was after an epoch. Returns whether the training has finished. */
+static inline bool check_record(const char *fault, const char *path)
 {
     json_t *found = json_load_file(path, 0, NULL);
+    const bool finished = json_is_true(json_object_get(found, "finished"));
+    const int64_t epochs = (int64_t)json_array_size(json_object_get(found, "epochs"));
+    const int64_t steps = json_integer_value(json_object_get(found, "steps"));
     const char *key;
     json_t *value;
     json_object_foreach(record, key, value)
     {
         if (json_object_get(found, key) == NULL) BROKEN(fault, "the record has no '%s'", key);
     }
-    static const char *const same[] = {"hash", "steps", "finished"};
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        if (!json_equal(json_object_get(record, same[i]), json_object_get(found, same[i])))
-            BROKEN(fault, "the record has another '%s'", same[i]);
-    if (json_array_size(json_object_get(found, "epochs")) != EPOCHS)
-        BROKEN(fault, "the record lacks epochs");
+    if (finished && !json_equal(json_object_get(record, "hash"), json_object_get(found, "hash")))
+        BROKEN(fault, "the record has another hash");
+    if (epochs < 1 || steps != epochs * (STEPS / EPOCHS) || (finished && epochs != EPOCHS))
+        BROKEN(fault, "the record has %d epochs, %d steps", (int)epochs, (int)steps);
     json_decref(found);
+    return finished;
 }
 
 static inline contents check_checkpoints(const char *fault)
@@ -268,7 +272,7 @@ static inline contents check_contents(const char *fault)
         if (name[0] == '.') {
             found.temporary++;
         } else if (strcmp(name, "run.json") == 0) {
-            check_record(fault, in_attempt(name));
+            found.finished = check_record(fault, in_attempt(name));
         } else if (strcmp(name, "mlp.safetensors") == 0) {
             size_t bytes;
             void *data = read_bytes(in_attempt(name), &bytes);
@@ -314,9 +318,8 @@ static inline void check_resumed(const char *fault)
         BROKEN(fault, "resumed, %d records, %d tensor files and %d temporary files are left",
                found.records, found.tensors, found.temporary);
     if (found.locked) BROKEN(fault, "resumed, the folder's lock is left");
-    if (access(in_attempt("run.json"), F_OK) != 0 ||
-        access(in_attempt("mlp.safetensors"), F_OK) != 0)
-        BROKEN(fault, "resumed, there is no record or no file of weights");
+    if (!found.finished || access(in_attempt("mlp.safetensors"), F_OK) != 0)
+        BROKEN(fault, "resumed, there is no record of the end or no file of weights");
 }
 
 /* The folder, and the training that is left alone; its calls are in last.calls. */
