@@ -195,10 +195,12 @@ static void operations_are_counted(void **state)
             const double once = 2.0 * 360 * 7 * (16 + 16 + 12);
             session s;
             open_session(&s, lki_backends[b]->name, one_dense,
-                         (lks_model_opts){.workers = 2, .by_replica = by_replica}, NULL);
+                         (lks_model_opts){.workers = 2, .by_replica = by_replica, .hash_every = 2},
+                         NULL);
             LKT_OK(lks_profile_start(s.model));
             steps(&s, 3);
             assert_int_equal(lks_profile_total(s.model).samples, SAMPLES);
+            assert_true(row_of(s.model, -1, "hash").bytes == 4.0 * (360 * 7 + 7)); /* one link */
             const int dense = stage_of(s.model, "dense");
             const bool rows = row_of(s.model, dense, "rows").calls > 0;
             if (by_replica) assert_false(rows);

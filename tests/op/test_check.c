@@ -1,5 +1,6 @@
 /* lks_op_check: every operation on every backend is good, with all its gradients and passes. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <lockstep/profile.h>
@@ -138,6 +139,11 @@ static void lines_are_printed(void **state)
         lks_tensor_line(lks_add(graph, y, lks_relu(graph, y)), 5, line, sizeof line),
         "add in=5x8x6x2");
     assert_string_equal(lks_tensor_line(x, 3, line, 10), "normalize");
+    /* As many digits as it takes to read the same number back. */
+    lks_tensor *leaky = lks_leaky_relu(graph, y, &(lks_leaky_relu_opts){.slope = 0.123456789f});
+    const char *slope = strstr(lks_tensor_line(leaky, 1, line, sizeof line), "slope=");
+    assert_non_null(slope);
+    assert_true(strtof(slope + 6, NULL) == 0.123456789f);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
 }

@@ -83,6 +83,8 @@ BUILDER(pool_exclude, POOL(.kernel = {2, 2}, .exclude_padding = true))
 BUILDER(init_identity, DENSE(.units = 3, .bias_init = {.kind = LKS_INIT_IDENTITY}))
 BUILDER(init_value, DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_CONSTANT, .value = NAN}))
 BUILDER(init_gain, DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_XAVIER_NORMAL, .gain = -2}))
+BUILDER(init_infinite_gain,
+        DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_XAVIER_UNIFORM, .gain = INFINITY}))
 BUILDER(init_slope,
         DENSE(.units = 3, .weight_init = {.kind = LKS_INIT_KAIMING_NORMAL, .slope = INFINITY}))
 BUILDER(sum, lks_add(g, x, lks_flatten(g, x)))
@@ -188,6 +190,8 @@ static const refusal refusals[] = {
      "dense 'dense_1': bias_init is identity, which is for weights; use zeros"},
     {init_value, VECTOR, 0, LKS_E_INVALID, "weight_init has value nan, expected a finite number"},
     {init_gain, VECTOR, 0, LKS_E_INVALID, "weight_init has gain -2, expected a positive number"},
+    {init_infinite_gain, VECTOR, 0, LKS_E_INVALID,
+     "weight_init has gain inf, expected a positive number"},
     {init_slope, VECTOR, 0, LKS_E_INVALID, "weight_init has slope inf, expected a finite number"},
     {product, IMAGE, 0, LKS_E_SHAPE,
      "mul 'mul_1': 'input_1' is 8x6x3, but 'flatten_1' is 144; shapes must be equal, or one a "

@@ -6,7 +6,7 @@
 #include "support/backends.h"
 #include "support/ops.h"
 
-enum { MOST_REPLICAS = 16 };
+enum { MOST_REPLICAS = 1023 };
 
 /* Where the sums of rows arrive; each element once. */
 typedef struct gathered {
@@ -148,6 +148,27 @@ static void rows_have_the_bits_of_replicas(void **state)
     }
 }
 
+/* The sums that wait in a deep tree need so much room that fewer columns are taken at a time: with
+ * as many units as a block has, columns that would otherwise go together, and samples for several
+ * blocks. */
+static void rows_of_many_replicas(void **state)
+{
+    lkt_random random = lkt_random_make("rows_of_many_replicas", 22);
+
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        lkt_case c;
+
+        if (lkt_backends()[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
+        lkt_case_begin(&c);
+        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(131)});
+        lks_tensor *y = lks_dense(c.graph, x, &(lks_dense_opts){.units = 127});
+        lkt_case_end(&c, y, y, 1100, LKT_RANDOM, &random);
+        compare(&c, lkt_backends()[b], 1023, 1);
+        lkt_case_free(&c);
+    }
+}
+
 /* As behind relu and dropout, half of the factors are zeros, some of them negative. */
 static void zeros_of_both_signs_agree(void **state)
 {
@@ -179,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_have_the_bits_of_replicas),
+        cmocka_unit_test(rows_of_many_replicas),
         cmocka_unit_test(zeros_of_both_signs_agree),
     };
 
