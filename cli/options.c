@@ -15,7 +15,9 @@ const cli_verb cli_verbs[] = {
      "or see one (WHAT: a name, a folder, a configuration): show samples, check its files, or "
      "count its values and classes",
      verb_data},
-    {"verify", "CONFIG", 1, 1, "train with several numbers of workers and compare the bits",
+    {"verify", "CONFIG", 1, 1,
+     "train with several numbers of workers and compare the bits: of parameters, buffers and "
+     "averages, not of the optimizer's state, which shows in them a step later",
      verb_verify},
     {"compare", "A B", 2, 2,
      "the first step, tensor and element in which two records, checkpoints or safetensors files "

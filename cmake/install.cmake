@@ -1,5 +1,6 @@
 # What `cmake --install` copies where. Components: runtime (the shared library), development (static
-# library, headers, pkg-config file, CMake package), program (with its manual and completions).
+# library, headers, pkg-config file, CMake package, examples), program (with its manual, completions,
+# documents and configurations).
 include(CMakePackageConfigHelpers)
 
 # What the static library needs, as -l<name>. Not by pkg-config's names: those would ask for what
@@ -62,8 +63,14 @@ foreach(row "man lockstep.1 ${CMAKE_INSTALL_MANDIR}/man1"
   install(FILES ${made}/${format}/${name} COMPONENT program DESTINATION ${folder})
 endforeach()
 add_custom_target(lks_manual ALL DEPENDS ${printed})
+# As they lie in the sources, so that links between them lead somewhere.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs COMPONENT program
         DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.yaml)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs COMPONENT program
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples COMPONENT development
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.c)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+              ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md
               ${PROJECT_SOURCE_DIR}/LICENSE
         COMPONENT program DESTINATION ${CMAKE_INSTALL_DOCDIR})

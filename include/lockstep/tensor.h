@@ -22,11 +22,20 @@ typedef struct lks_shape {
     int64_t dim[LKS_MAX_DIMS];
 } lks_shape;
 
-/* LKS_SHAPE(28, 28, 1). C only; C++ programs fill the struct. */
+/* LKS_SHAPE(28, 28, 1) */
 #ifndef __cplusplus
 #define LKS_SHAPE(...)                                                                             \
     ((lks_shape){.ndim = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                \
                  .dim = {__VA_ARGS__}})
+#else
+extern "C++" {
+template <typename... Sizes> constexpr lks_shape lks_shape_of(Sizes... sizes)
+{
+    static_assert(sizeof...(sizes) <= LKS_MAX_DIMS, "more dimensions than LKS_MAX_DIMS");
+    return lks_shape{static_cast<int>(sizeof...(sizes)), {static_cast<int64_t>(sizes)...}};
+}
+}
+#define LKS_SHAPE(...) (lks_shape_of(__VA_ARGS__))
 #endif
 
 LKS_API int64_t lks_shape_elements(const lks_shape *shape); /* product of the dimensions */

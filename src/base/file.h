@@ -4,7 +4,7 @@
 
 #include <lockstep/context.h>
 
-/* The bytes of a file: mapped, or inflated into memory where it is gzip (by its first two bytes,
+/* The bytes of a file: mapped, or inflated into memory where it is gzip (by its first bytes,
  * whatever the name). Errors say path and reason; damaged or truncated gzip is LKS_E_FORMAT. */
 typedef struct lki_file {
     const uint8_t *data;

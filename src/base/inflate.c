@@ -22,7 +22,8 @@ typedef struct buffer {
 
 bool lki_gzip_is(const uint8_t *data, size_t bytes)
 {
-    return bytes >= 2 && data[0] == 0x1f && data[1] == 0x8b;
+    enum { XFL = 8 };
+    return bytes >= 2 && data[0] == 0x1f && data[1] == 0x8b && (bytes <= XFL || data[XFL] != '{');
 }
 
 /* zlib's own memory comes from the context too. Its release gives no size, so that each block

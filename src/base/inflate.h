@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 
+/* By its first two bytes. A safetensors file may begin with them, for its header's length does; but
+ * where that has '{', the first byte of the header, gzip has 0, 2 or 4, how hard it was tried. */
 bool lki_gzip_is(const uint8_t *data, size_t bytes);
 
 /*

@@ -22,7 +22,7 @@ static size_t round_up(size_t bytes, size_t align)
 
 size_t lki_align(size_t bytes)
 {
-    return round_up(bytes, LKI_ALIGN);
+    return bytes <= SIZE_MAX - LKI_ALIGN ? round_up(bytes, LKI_ALIGN) : SIZE_MAX;
 }
 
 static void *system_alloc(void *user, size_t bytes, size_t align)

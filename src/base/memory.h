@@ -14,6 +14,19 @@ extern const lks_allocator lki_system_allocator;
 lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char *what);
 void lki_free(lks_context *context, void *memory, size_t bytes); /* NULL is fine */
 
+/*
+ * Sizes that follow from what a caller chose are summed and multiplied with these: what size_t cannot
+ * hold is SIZE_MAX, and stays it, so that a whole formula is looked at once, at its end.
+ */
+static inline size_t lki_plus(size_t a, size_t b)
+{
+    return a <= SIZE_MAX - b ? a + b : SIZE_MAX;
+}
+static inline size_t lki_times(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
 /* Rounds up to LKI_ALIGN. */
 size_t lki_align(size_t bytes);
 

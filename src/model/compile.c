@@ -271,6 +271,7 @@ static lks_status build(lks_model *model, const lks_graph *graph, const lks_mode
         .no_fusion = model->opts.no_fusion,
         .by_replica = model->opts.by_replica};
     LKI_TRY(lki_program_compile(&model->program));
+    LKI_TRY(lki_program_allocate(&model->program));
     LKI_TRY(list_weights(model));
     LKI_TRY(lki_groups_apply(model));
     LKI_TRY(lki_kept_make(model));

@@ -82,6 +82,7 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
                          finding *found)
 {
     LKI_TRY(lki_program_compile(plain));
+    LKI_TRY(lki_program_allocate(plain));
     borrow_parameters(model, plain);
     for (int s = 0; s < plain->stages; s++) {
         const lki_stage *stage = &plain->stage[s];

@@ -178,11 +178,11 @@ static void set_places(lki_program *program)
         lki_value *value = &program->value[v];
         if (value->first < 0) continue; /* never touched: takes no room */
         if (value->place == LKI_AT_KEPT) {
-            value->room = lki_align(value->bytes * (size_t)program->global_batch);
+            value->room = lki_align(lki_times(value->bytes, (size_t)program->global_batch));
             value->offset = program->kept_bytes;
-            program->kept_bytes += value->room;
+            program->kept_bytes = lki_plus(program->kept_bytes, value->room);
         } else if (value->place == LKI_AT_REPLICA) {
-            value->room = lki_align(value->bytes) * (size_t)program->group;
+            value->room = lki_times(lki_align(value->bytes), (size_t)program->group);
             widen(program, value);
         } else if (value->place == LKI_AT_SUMS) {
             const lki_segment *segment = segment_of(program, value->first);
@@ -192,14 +192,31 @@ static void set_places(lki_program *program)
         } else if (value->place == LKI_AT_GROUP) {
             if (v != output && v != loss && within_slices(program, value)) {
                 value->place = LKI_AT_SLICE;
-                value->room = lki_align(value->bytes *
-                                        (size_t)loop_of(program, value->first).slice);
+                value->room = lki_align(
+                    lki_times(value->bytes, (size_t)loop_of(program, value->first).slice));
             } else {
-                value->room = lki_align(value->bytes * (size_t)program->max_group);
+                value->room = lki_align(lki_times(value->bytes, (size_t)program->max_group));
                 widen(program, value);
             }
         }
     }
+}
+
+/* All values beside each other can be addressed, so no sum below overflows. */
+static lks_status check_rooms(const lki_program *program)
+{
+    const lki_value *largest = &program->value[0];
+    size_t all = 0;
+    for (int v = 0; v < program->values; v++) {
+        all = lki_plus(all, program->value[v].room);
+        if (program->value[v].room > largest->room) largest = &program->value[v];
+    }
+    if (all <= PTRDIFF_MAX) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_SHAPE,
+        "a batch of %lld samples needs more memory than can be addressed: '%s' alone has "
+        "%zu bytes for each; use a smaller batch",
+        (long long)program->global_batch, largest->node, largest->bytes);
 }
 
 static bool is_local(const lki_value *value)
@@ -263,13 +280,14 @@ lks_status lki_program_place_values(lki_program *program)
     set_times(program);
     set_additions(program);
     set_places(program);
+    LKI_TRY(check_rooms(program));
     place_locals(program, memory);
 
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
         const lki_needs *needs = &stage->plan->needs;
         stage->packed_offset = program->packed_bytes;
-        program->packed_bytes += lki_align(needs->packed_bytes);
+        program->packed_bytes = lki_plus(program->packed_bytes, lki_align(needs->packed_bytes));
         if (needs->workspace_bytes > program->workspace_bytes)
             program->workspace_bytes = lki_align(needs->workspace_bytes);
         if (stage->owner != NULL) {

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/tree.h"
 
-static lks_status allocate(lki_program *program)
+lks_status lki_program_allocate(lki_program *program)
 {
     void *memory;
     LKI_TRY(lki_alloc(program->context, &memory, program->kept_bytes,
@@ -29,8 +29,7 @@ lks_status lki_program_compile(lki_program *program)
     program->arena.context = program->context;
     program->max_share = (program->global_batch + program->replicas - 1) / program->replicas;
     LKI_TRY(lki_program_make_stages(program));
-    LKI_TRY(lki_program_place_values(program));
-    return allocate(program);
+    return lki_program_place_values(program);
 }
 
 void lki_program_release(lki_program *program)

@@ -132,8 +132,10 @@ static inline size_t lki_tensor_bytes(const lks_tensor *tensor)
     return (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
 }
 
-/* Fill in the question in a zeroed struct first. */
+/* Fill in the question in a zeroed struct first. Compiled, a program knows its memory, and has it when
+ * it is allocated. */
 lks_status lki_program_compile(lki_program *program);
+lks_status lki_program_allocate(lki_program *program);
 void lki_program_release(lki_program *program); /* also after a failure, or zeroed */
 
 /* The first segment that is run for a whole group; the number of segments where there is none. */
@@ -146,6 +148,9 @@ static inline int lki_program_head(const lki_program *program)
 /* The largest piece of a slice segment whose largest stage has inputs and output of so many bytes a
  * sample. */
 int64_t lki_slice_of(size_t bytes);
+
+/* Calls the kernel's plan; LKS_E_SHAPE where it needs more than can be addressed. */
+lks_status lki_plan_make(lki_plan *plan);
 
 /* The two halves of compile: stages.c and memory.c. */
 lks_status lki_program_make_stages(lki_program *program);

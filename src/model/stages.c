@@ -202,6 +202,22 @@ static void set_group(lki_program *program)
     if (program->max_group > program->global_batch) program->max_group = program->global_batch;
 }
 
+lks_status lki_plan_make(lki_plan *plan)
+{
+    const lki_needs *needs = &plan->needs;
+    const lki_node *head = plan->chain.node[0];
+    LKI_TRY(plan->kernel->plan(plan));
+    const size_t sizes[] = {needs->workspace_bytes, needs->packed_bytes, needs->saved_bytes,
+                            needs->replica_bytes, needs->sums_bytes};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] > PTRDIFF_MAX)
+            return LKI_FAIL(LKS_E_SHAPE,
+                            "%s '%s': with these sizes its kernel needs more memory than can be "
+                            "addressed; use less padding, a smaller kernel or a smaller input",
+                            op_of(head)->name, head->name);
+    return LKS_OK;
+}
+
 lks_status lki_program_make_stages(lki_program *program)
 {
     const int count = program->graph->count;
@@ -231,7 +247,7 @@ lks_status lki_program_make_stages(lki_program *program)
         stage->plan->slice = segment->slice != 0 ? segment->slice
                              : segment->joint    ? program->max_group
                                                  : program->max_share;
-        LKI_TRY(stage->kernel->plan(stage->plan));
+        LKI_TRY(lki_plan_make(stage->plan));
     }
     return LKS_OK;
 }

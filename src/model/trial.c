@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "model/program.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5, SPOILT = 0xff, PREPARE_PARTS = 3 /* as by three workers */ };
 
@@ -23,7 +24,8 @@ lks_status lki_trial_memory(lki_trial *t, void **out, size_t bytes)
     void *header, *data;
     *out = NULL;
     LKI_TRY(lki_alloc(t->context, &header, sizeof(block), "a trial's tensors"));
-    const lks_status status = lki_alloc(t->context, &data, bytes + GUARD, "a trial's tensors");
+    const lks_status status = lki_alloc(t->context, &data, lki_plus(bytes, GUARD),
+                                        "a trial's tensors");
     if (status != LKS_OK) {
         lki_free(t->context, header, sizeof(block));
         return status;
@@ -123,7 +125,7 @@ static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
 {
     const lki_needs *needs = &out->plan->needs;
     LKI_TRY(lki_trial_memory(t, &out->packed, needs->packed_bytes));
-    LKI_TRY(lki_trial_memory(t, &out->saved, needs->saved_bytes * (size_t)t->count));
+    LKI_TRY(lki_trial_memory(t, &out->saved, lki_times(needs->saved_bytes, (size_t)t->count)));
     LKI_TRY(lki_trial_memory(t, &out->replica, needs->replica_bytes));
     LKI_TRY(lki_trial_memory(t, &out->sums, needs->sums_bytes));
     return lki_trial_memory(t, &out->workspace, needs->workspace_bytes);
@@ -144,7 +146,7 @@ lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lk
     plan->random_key = t->key;
     for (int i = 0; i < chain->node[0]->in_count; i++)
         plan->d_in_wanted[i] = lki_trial_has_gradient(t, i) && !(skip_in >> i & 1u);
-    LKI_TRY(kernel->plan(plan));
+    LKI_TRY(lki_plan_make(plan));
     LKI_TRY(make_stage_memory(t, out));
     const float *param[LKI_MAX_PARAM];
     for (int i = 0; i < LKI_MAX_PARAM; i++) param[i] = t->param[i];

@@ -15,7 +15,7 @@ lks_status lki_check_floats(const lki_node *node)
     for (int i = 0; i < count; i++) {
         if (node->in[i]->dtype != LKS_F32)
             return LKI_FAIL(
-                LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected F32; lks_normalize() it first",
+                LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected F32; put a normalize before it",
                 LKI_NODE(node), node->in[i]->node->name, lks_dtype_name(node->in[i]->dtype));
     }
     return LKS_OK;
@@ -34,7 +34,7 @@ lks_status lki_check_vector(const lki_node *node)
 {
     if (node->in[0]->shape.ndim != 1)
         return LKI_FAIL(LKS_E_SHAPE,
-                        "%s '%s': input has %d dimensions, expected 1; lks_flatten() it first",
+                        "%s '%s': input has %d dimensions, expected 1; put a flatten before it",
                         LKI_NODE(node), node->in[0]->shape.ndim);
     return lki_check_floats(node);
 }

@@ -16,6 +16,7 @@ lks_status lki_pool_infer(lki_node *node)
         lki_default(&opts->stride[i], opts->kernel[i]);
         /* The kernel's own sentence comes first where both are wrong. */
         LKI_TRY(lki_check_range(node, "kernel", opts->kernel[i], 1, LKI_ATTRIBUTE_MOST));
+        LKI_TRY(lki_check_range(node, "padding", opts->padding[i], 0, LKI_ATTRIBUTE_MOST));
         if (2 * opts->padding[i] > opts->kernel[i])
             return LKI_FAIL(
                 LKS_E_INVALID, "%s '%s': padding is %lld, expected at most half the kernel of %lld",

@@ -63,7 +63,7 @@ static lks_status check_opts(const lks_train_opts *opts)
     TRY(check_counts(opts));
     TRY(lks_schedule_check(&opts->schedule));
     if (opts->schedule.kind == LKS_PLATEAU && !opts->valid && !opts->test) {
-        return lks_fail(LKS_E_INVALID, "training: the schedule LKS_PLATEAU needs a loss to watch; "
+        return lks_fail(LKS_E_INVALID, "training: to reduce on plateau needs a loss to watch; "
                                        "give validation or test data");
     }
     if (opts->patience > 0 && !opts->valid && !opts->test) {

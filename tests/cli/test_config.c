@@ -184,6 +184,11 @@ static void keys_and_values_that_are_wrong(void **state)
         {"model: {layers: [leaky_relu: {slope: 1e-300}]}\n",
          "slope is 1e-300, which 32-bit floats"},
         {"validation: {patience: 4294967297}\n", "expected an integer from 1 to 1000000"},
+        {"checkpoint: {path: x, resume: \"true\"}\n",
+         "checkpoint.resume is the text \"true\", expected true or false"},
+        {"rl: 1\n", "unknown key 'rl'; the nearest is 'optimizer.lr'"}, /* exchanged letters */
+        {"model: {layers: [conv2d: {filters: 2, kernel: 3}, dense: 4]}\n",
+         "input has 3 dimensions, expected 1; put a flatten before it"},
         {"trian: {epochs: 1}\n", "c.yaml:1: unknown key 'trian'; the nearest is 'train'"},
         {"qqqqqqqqqqqqqqqqqq: 1\n", "unknown key 'qqqqqqqqqqqqqqqqqq'; lockstep --help-config "
                                     "lists the keys"},

@@ -217,7 +217,9 @@ static void a_folder_for_training_alone_is_split(void **state)
     last_hash(hash[3]);
     assert_string_equal(hash[0], hash[3]);
     run("train c.yaml --set validation.shuffle=false --out o --resume --epochs 3");
-    expect(5, "data"); /* which samples are trained on is part of the run */
+    expect(
+        5,
+        "validation.shuffle was true, is false"); /* which samples are trained on is part of the run */
     run("train c.yaml --out o --resume --epochs 3");
     expect_ok();
     /* it splits what data.samples leaves */

@@ -12,14 +12,6 @@
 /* Streams of numbers of one network, as in parity.py. */
 enum { PIXELS, LABELS, FIRST_VALUE, STREAMS = 100, STEPS = 20, MOST = 16 };
 
-static uint32_t hashed(uint32_t i, uint32_t stream)
-{
-    uint32_t h = i + stream * 0x9E3779B9u;
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    return h ^ (h >> 16);
-}
-
 static uint32_t stream_of(const json_t *network, uint32_t which)
 {
     return (uint32_t)lkt_json_integer(network, "number") * STREAMS + which;
@@ -65,14 +57,14 @@ static void write_data(const json_t *network)
     for (size_t i = 0; i < dims; i++)
         put_big_endian(file, json_integer_value(json_array_get(shape, i)));
     for (uint32_t i = 0; i < samples * product(shape); i++)
-        putc((int)(hashed(i, stream_of(network, PIXELS)) >> 24), file);
+        putc((int)(lkt_hashed(i, stream_of(network, PIXELS)) >> 24), file);
     assert_int_equal(fclose(file), 0);
 
     file = create("data/train-labels-idx1-ubyte");
     put_big_endian(file, 0x0801);
     put_big_endian(file, samples);
     for (uint32_t i = 0; i < samples; i++)
-        putc((int)(hashed(i, stream_of(network, LABELS)) % classes), file);
+        putc((int)(lkt_hashed(i, stream_of(network, LABELS)) % classes), file);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -142,7 +134,7 @@ static void write_weights(const json_t *network)
         begin = add_header(header, json_string_value(json_object_get(tensor, "name")), "F32", shape,
                            begin, 4 * product(shape));
         for (uint32_t i = 0; i < product(shape); i++) {
-            float value = (float)(hashed(i, stream) >> 8) * 0x1p-23f - 1.0f;
+            float value = (float)(lkt_hashed(i, stream) >> 8) * 0x1p-23f - 1.0f;
 
             value = value * scale + offset;
             fwrite(&value, sizeof value, 1, values);

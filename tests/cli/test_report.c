@@ -94,6 +94,28 @@ static void validation_and_optimizer_are_shown(void **state)
     assert_true(share > 0 && share <= 100 && valid != loss);
 }
 
+/* The best accuracy is the largest, wherever it stands, and the last one has a column of its own. */
+static void the_best_is_not_the_last(void **state)
+{
+    (void)state;
+    static const char record[] =
+        "{\"hash\": \"0123456789abcdef\", \"steps\": 3, \"config\": {\"loss\": {\"name\": null}},\n"
+        " \"epochs\": [{\"epoch\": 1, \"test_loss\": 0.5, \"test_correct\": 71, \"test_samples\": "
+        "100},\n"
+        "  {\"epoch\": 2, \"test_loss\": 0.25, \"test_correct\": 93, \"test_samples\": 100},\n"
+        "  {\"epoch\": 3, \"test_loss\": 0.75, \"test_correct\": 82, \"test_samples\": 100}]}\n";
+    write_text("a.json", record);
+    run("report a.json");
+    expect_ok();
+    const char *line = strstr(last.out, "\na  ");
+    assert_non_null(line);
+    const char *best = strstr(line, " 93.00 ");
+    assert_non_null(best);
+    const char *end = strstr(best, " 82.00 ");
+    assert_non_null(end);
+    assert_true(end < strchr(line + 1, '\n'));
+}
+
 static void letters_or_braille(void **state)
 {
     (void)state;
@@ -283,9 +305,10 @@ static void foreign_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(tables_and_differences), TEST(validation_and_optimizer_are_shown),
-        TEST(letters_or_braille),     TEST(files_are_well_formed),
-        TEST(a_browser_shows_it),     TEST(foreign_records),
+        TEST(tables_and_differences),   TEST(validation_and_optimizer_are_shown),
+        TEST(the_best_is_not_the_last), TEST(letters_or_braille),
+        TEST(files_are_well_formed),    TEST(a_browser_shows_it),
+        TEST(foreign_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

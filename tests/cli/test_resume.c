@@ -186,6 +186,12 @@ static void early_stopping_says_so(void **state)
     expect_out("Train set size: 400\nValidation set size: 100\nTest set size: 100\n");
     expect_out("\nValidation set: Average loss: ");
     assert_int_equal(last_hash(hash), 32); /* the first is the best; 4 epochs of 8 steps */
+    run("train c.yaml --epochs 3 --lr 0 --set validation.fraction=0.2 "
+        "--set validation.patience=3"); /* one evaluation fewer: it ends by its epochs */
+    assert_null(strstr(last.err, "stopped early"));
+    run("train c.yaml --epochs 4 --lr 0 --set validation.fraction=0.2 "
+        "--set validation.patience=3"); /* both at once */
+    expect(0, "lockstep: stopped early: no better loss in 3 evaluations");
 }
 
 /* The test line of `eval c.yaml` with these options. */

@@ -104,6 +104,37 @@ static void json_has_a_line_for_every_step_and_epoch(void **state)
     assert_int_equal(strncmp(line, "hash ", 5), 0);
 }
 
+/* The rate of the step that follows an evaluation is its own: here the evaluation takes as long as
+ * some hundred steps. */
+static void evaluations_are_no_time_of_steps(void **state)
+{
+    (void)state;
+    double first[4] = {0}, rate, sum = 0;
+    int step, epoch, steps = 0;
+    write_text("c.yaml", "data: {name: digits, samples: 200, test_samples: 20000}\n"
+                         "model: {name: mlp, hidden: [16]}\n"
+                         "train: {epochs: 4, batch_size: 10, replicas: 1, device: ref}\n");
+    run("train c.yaml --format json");
+    expect(0, "");
+    for (const char *line = last.out; *line != '\0'; line = strchr(line, '\n') + 1) {
+        const char *at = strstr(line, "\"samples_per_second\": ");
+        if (sscanf(line, "{\"event\": \"step\", \"step\": %d, \"epoch\": %d", &step, &epoch) != 2 ||
+            sscanf(at, "\"samples_per_second\": %lf", &rate) != 1)
+            continue;
+        if (step % 20 == 1)
+            first[epoch - 1] = rate;
+        else
+            sum += 1 / rate, steps++;
+    }
+    assert_int_equal(steps, 76);
+    /* At least one of three is not disturbed by other programs. */
+    double best = first[1] > first[2] ? first[1] : first[2];
+    if (first[3] > best) best = first[3];
+    if (1 / best > 20 * sum / steps)
+        fail_msg("%g s for 10 samples after an evaluation, %g usually", 10 / best,
+                 10 * sum / steps);
+}
+
 static json_t *read_json(const char *name)
 {
     json_t *json = json_load_file(in_folder(name), 0, NULL);
@@ -396,6 +427,7 @@ int main(void)
         TEST(lines_are_those_of_the_example),
         TEST(quiet_leaves_the_hash),
         TEST(json_has_a_line_for_every_step_and_epoch),
+        TEST(evaluations_are_no_time_of_steps),
         TEST(the_record_has_it_all),
         TEST(workers_change_no_bit),
         TEST(says_how_to_use_all_cores),

@@ -225,6 +225,12 @@ static void info_describes(void **state)
     snprintf(row, sizeof row, "\nhash          %s\n", hash);
     run("info run/step-00000010.json");
     expect_out(row);
+    shell("mkdir cut && "
+          "cp run/step-00000010.safetensors cut"); /* as a save that was cut off leaves them */
+    run("info cut/step-00000010.safetensors");
+    expect_ok();
+    expect_out("\n8 tensors, 25460 numbers\n");
+    assert_null(strstr(last.out, "checkpoint "));
     run("info mlp.safetensors");
     expect_ok();
     expect_out("4 tensors, 12730 numbers\n");
@@ -300,6 +306,13 @@ static void tensors_are_compared(void **state)
     assert_null(strstr(last.out, "step 20"));
     run("compare a b/step-00000015.safetensors"); /* the newest of a */
     expect(1, "");
+    run("train c.yaml --save-model --quiet"); /* the same, but nothing of the optimizer */
+    for (int turn = 0; turn < 2; turn++) {
+        run("compare %s", turn == 0 ? "mlp.safetensors a" : "a mlp.safetensors");
+        expect(1, "");
+        expect_out(" is only in a/step-00000020.safetensors\n4 tensors are only in one of them\n");
+        assert_null(strstr(last.out, "differ;"));
+    }
     run("train c.yaml --save-model --set model.hidden=[8] --quiet");
     run("compare mlp.safetensors a");
     expect(1, "");

@@ -28,6 +28,10 @@ liblockstep0.1 libs usr/lib*/liblockstep.so.0.1
 liblockstep-dev libdevel usr/include/lockstep/lockstep.h
 END
 [ -z "$(ls ./*.deb 2>/dev/null)" ] || { echo "unexpected: $(ls ./*.deb)"; exit 1; }
+for f in lockstep/usr/share/doc/lockstep/{README.md,docs/program.md,configs/mlp.yaml} \
+    liblockstep-dev/usr/share/doc/lockstep/examples/own_program.c; do
+    [ -s "$f" ] || { echo "there is no $f"; exit 1; }
+done
 lockstep/usr/bin/lockstep --version
 # zgrep would do, but a pipe into grep -q ends its left side by SIGPIPE when grep is quicker.
 grep -q '^\.TH' <(gzip -dc lockstep/usr/share/man/man1/lockstep.1.gz)

@@ -50,6 +50,18 @@ cmake --build outside >>cmake.log || { cat cmake.log; exit 1; }
 for p in c_lockstep cpp_lockstep c_static cpp_static; do expect "./outside/$p"; done
 if links outside/c_static; then echo 'outside/c_static uses the shared library'; exit 1; fi
 
+# Documents, and what they point at; the example builds from there.
+doc=$prefix/share/doc/lockstep
+while read -r page; do
+    while read -r link; do
+        case $link in http*|'#'*) continue ;; esac
+        [ -e "$(dirname "$page")/${link%%#*}" ] || { echo "${page#"$doc"/}: there is no $link"; exit 1; }
+    done < <(grep -o ']([^)]*)' "$page" | sed 's/^](//; s/)$//')
+done < <(printf '%s\n' "$doc"/README.md "$doc"/docs/program.md "$doc"/docs/numerics.md)
+# shellcheck disable=SC2046  # a list of words
+cc -std=c11 -Wall -Werror "$doc/examples/own_program.c" -o own $(pkg-config --cflags --libs lockstep) -lm
+LD_LIBRARY_PATH=$libraries ./own >own.log || { cat own.log; exit 1; }
+
 "$prefix/bin/lockstep" --version
 bash -n "$prefix/share/bash-completion/completions/lockstep"
 if command -v man >/dev/null; then

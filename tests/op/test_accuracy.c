@@ -15,18 +15,10 @@
 /* The tensor that a stream of numbers fills, as in accuracy.py. */
 enum { IN, WEIGHT, BIAS, D_OUT, TARGET, LABEL, STREAMS = 8, MOST_SEEDS = 64, MOST_TENSORS = 6 };
 
-static uint32_t hashed(uint32_t i, uint32_t stream)
-{
-    uint32_t h = i + stream * 0x9E3779B9u;
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    return h ^ (h >> 16);
-}
-
 static void fill(float *out, int64_t count, uint32_t stream, bool positive)
 {
     for (int64_t i = 0; i < count; i++) {
-        const float h = (float)(hashed((uint32_t)i, stream) >> 8);
+        const float h = (float)(lkt_hashed((uint32_t)i, stream) >> 8);
         out[i] = positive ? h * 0x1p-24f : h * 0x1p-23f - 1.0f;
     }
 }
@@ -47,7 +39,7 @@ static void fill_case(lkt_case *c, const json_t *test, uint32_t seed)
     if (node->in_count > 1 && node->in[1]->dtype == LKS_F32)
         fill(c->in[1], lkt_in_elements(c, 1), first + TARGET, positive);
     for (uint32_t i = 0; node->in_count > 1 && node->in[1]->dtype == LKS_I32 && i < c->count; i++)
-        ((int32_t *)c->in[1])[i] = (int32_t)(hashed(i, first + LABEL) %
+        ((int32_t *)c->in[1])[i] = (int32_t)(lkt_hashed(i, first + LABEL) %
                                              (uint32_t)node->in[0]->shape.dim[0]);
 }
 

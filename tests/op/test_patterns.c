@@ -339,10 +339,42 @@ static void ties_go_to_the_first(void **state)
     assert_true(chains > 0 || patterns == 0);
 }
 
+/* Positions in an image with its border are 32 bits wide: 6000 x 6000 x 64 is above 2^31. */
+static void images_beyond_32_bits_do_not_fit(void **state)
+{
+    (void)state;
+    for (int b = 0; lki_backends[b] != NULL; b++) {
+        for (int p = 0; p < lki_backends[b]->pattern_count; p++) {
+            const lki_pattern *pattern = &lki_backends[b]->patterns[p];
+            if (pattern->fits == NULL || pattern->count != 3) continue;
+            for (int wide = 0; wide < 2; wide++) {
+                const int64_t padding = wide ? 3000 : 1;
+                lks_context *context;
+                lks_graph *graph;
+                LKT_OK(lks_context_create(&context, NULL));
+                LKT_OK(lks_graph_create(&graph, context));
+                lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(2, 2, 64)});
+                lks_tensor *c = lks_conv2d(graph, x,
+                                           &(lks_conv2d_opts){.filters = 32,
+                                                              .kernel = {1, 1},
+                                                              .padding = {padding, padding}});
+                lks_tensor *r = lks_relu(graph, c);
+                lks_tensor *m = lks_max_pool(graph, r, &(lks_pool_opts){.kernel = {2, 2}});
+                LKT_OK(lks_graph_status(graph));
+                const lki_chain chain = {.node = {c->node, r->node, m->node}, .count = 3};
+                assert_int_equal(pattern->fits(&chain), !wide);
+                lks_graph_destroy(graph);
+                lks_context_destroy(context);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ties_go_to_the_first),
+        cmocka_unit_test(images_beyond_32_bits_do_not_fit),
         cmocka_unit_test(fused_kernels_agree_with_the_chain),
     };
 

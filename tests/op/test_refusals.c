@@ -66,6 +66,7 @@ BUILDER(norm_epsilon, NORM(.epsilon = -1e-5f))
 BUILDER(pool, POOL(.kernel = {2, 2}))
 BUILDER(pool_kernel, POOL(.kernel = {0, 2}))
 BUILDER(pool_padding, POOL(.kernel = {3, 3}, .padding = {1, 2}))
+BUILDER(pool_wide, POOL(.kernel = {3, 3}, .padding = {INT64_MAX, 1}))
 BUILDER(pool_stride, POOL(.kernel = {3, 3}, .stride = {1, -1}))
 BUILDER(average, lks_avg_pool(g, x, &(lks_pool_opts){.kernel = {9, 9}}))
 BUILDER(global, lks_global_avg_pool(g, x))
@@ -136,7 +137,7 @@ static const refusal refusals[] = {
     {conv, VECTOR, 0, LKS_E_SHAPE,
      "conv2d 'conv2d_1': input has 1 dimension, expected 3 (height, width, channels)"},
     {conv, IMAGE, LKS_U8, LKS_E_SHAPE,
-     "conv2d 'conv2d_1': input 'input_1' is U8, expected F32; lks_normalize() it first"},
+     "conv2d 'conv2d_1': input 'input_1' is U8, expected F32; put a normalize before it"},
     {conv,
      {3, {2, 2, 1}},
      0,
@@ -156,7 +157,7 @@ static const refusal refusals[] = {
     {conv_weights, {3, {8, 8, 3}}, 0, LKS_E_SHAPE, "weight has more than 2147483647 elements"},
     {conv_outputs, IMAGE, 0, LKS_E_SHAPE, "the output has more than 2147483647 elements"},
     {dense, IMAGE, 0, LKS_E_SHAPE,
-     "dense 'dense_1': input has 3 dimensions, expected 1; lks_flatten() it first"},
+     "dense 'dense_1': input has 3 dimensions, expected 1; put a flatten before it"},
     {dense_units, VECTOR, 0, LKS_E_INVALID, "units is -4, expected at least 1"},
     {dense_weights, VECTOR, 0, LKS_E_SHAPE, "weight has more than 2147483647 elements"},
     {dense_init, VECTOR, 0, LKS_E_INVALID, "bias_init has scale -1, expected a positive number"},
@@ -166,6 +167,8 @@ static const refusal refusals[] = {
     {pool, VECTOR, 0, LKS_E_SHAPE, "max_pool 'max_pool_1': input has 1 dimension, expected 3"},
     {pool_kernel, IMAGE, 0, LKS_E_INVALID, "kernel is 0, expected at least 1"},
     {pool_padding, IMAGE, 0, LKS_E_INVALID, "padding is 2, expected at most half the kernel of 3"},
+    {pool_wide, IMAGE, 0, LKS_E_INVALID,
+     "padding is 9223372036854775807, expected at most 16777216"},
     {pool_stride, IMAGE, 0, LKS_E_INVALID, "stride is -1, expected at least 1"},
     {average, IMAGE, 0, LKS_E_SHAPE, "avg_pool 'avg_pool_1': the kernel covers a height of 9"},
     {global, VECTOR, 0, LKS_E_SHAPE, "global_avg_pool 'global_avg_pool_1': input has 1 dimension"},

@@ -26,6 +26,15 @@ double lkt_json_number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
+/* The finalizer of MurmurHash3 (A. Appleby 2011). */
+uint32_t lkt_hashed(uint32_t i, uint32_t stream)
+{
+    uint32_t h = i + stream * 0x9E3779B9u;
+    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
+    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
+    return h ^ (h >> 16);
+}
+
 static float number(const json_t *test, const char *key)
 {
     return (float)lkt_json_number(test, key);

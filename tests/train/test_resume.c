@@ -165,7 +165,7 @@ static void plateau(void **state)
     assert_true(j->rates[1] == 0.2 / 4.0);
     lks_run_clear(&run);
     opts.valid = NULL;
-    LKT_FAILS(LKS_E_INVALID, "the schedule LKS_PLATEAU needs a loss to watch",
+    LKT_FAILS(LKS_E_INVALID, "to reduce on plateau needs a loss to watch",
               lks_train(j->net.context, &opts, NULL));
     job_close(j);
 }

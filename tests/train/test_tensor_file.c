@@ -323,11 +323,32 @@ static void allocations_fail(void **state)
     }
 }
 
+/* Header lengths that begin like gzip: 0x8b1f, alone and with more behind it. */
+static void header_lengths_are_no_gzip(void **state)
+{
+    static const size_t lengths[] = {0x8b1f, 0x18b1f, 0x88b1f};
+    const char *text = "{\"a\": {\"dtype\": \"U8\", \"shape\": [3], \"data_offsets\": [0, 3]}}";
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        lks_tensor_file *file;
+        char *header = malloc(lengths[i]);
+        assert_non_null(header);
+        memset(header, ' ', lengths[i]);
+        memcpy(header, text, strlen(text));
+        write_claim(lengths[i], header, lengths[i], 3);
+        LKT_OK(lks_tensor_file_open(&file, NULL, path));
+        assert_memory_equal(entry_of(file, "a").data, "\1\2\3", 3);
+        lks_tensor_file_close(file);
+        free(header);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_pytorchs),
         cmocka_unit_test_setup_teardown(reads_unusual_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(header_lengths_are_no_gzip, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_bad_lengths, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_bad_json, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_bad_tensors, set_up, tear_down),

@@ -80,9 +80,8 @@ static lks_status plan_conv(lki_plan *plan)
         plan->needs.packed_bytes = p->cpu.vector->conv->packed_bytes(&p->shape);
     }
     p->masked = lki_align(bytes);
-    plan->needs.workspace_bytes = p->masked +
-                                  (p->relu ? sizeof(float) * (size_t)(plan->slice * p->cpu.out)
-                                           : 0);
+    plan->needs.workspace_bytes = lki_plus(
+        p->masked, p->relu ? sizeof(float) * (size_t)(plan->slice * p->cpu.out) : 0);
     return LKS_OK;
 }
 

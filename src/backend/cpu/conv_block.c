@@ -26,11 +26,22 @@ static const lki_node *member(const lki_chain *chain, lki_op_id op)
     return NULL;
 }
 
+/* The kernel's lists have positions in the image with its border in 32 bits; those in the weight are
+ * below 2^31 by its shape. */
+static bool has_positions(const lki_conv_shape *s)
+{
+    size_t elements = (size_t)s->channels;
+    for (int i = 0; i < 2; i++)
+        elements = lki_times(elements, (size_t)(s->in[i] + 2 * s->padding[i]));
+    return elements <= INT32_MAX;
+}
+
 bool lki_cpu_conv_block_fits(const lki_chain *chain)
 {
     const lki_conv_shape conv = lki_conv_shape_of(chain->node[0]);
     const lks_pool_opts *pool = member(chain, LKI_OP_MAX_POOL)->attr;
-    bool fits = conv.groups == 1 && conv.channels % 16 == 0 && conv.filters % 32 == 0;
+    bool fits = conv.groups == 1 && conv.channels % 16 == 0 && conv.filters % 32 == 0 &&
+                has_positions(&conv);
     for (int i = 0; i < 2; i++)
         fits = fits && conv.stride[i] == 1 && conv.dilation[i] == 1 && pool->kernel[i] == 2 &&
                pool->stride[i] == 2 && pool->padding[i] == 0;

@@ -327,8 +327,8 @@ static size_t packed_bytes(const lki_conv_shape *s)
 static size_t workspace_bytes(const lki_conv_shape *s, int64_t count)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s), g = gradient_frame(s);
-    const size_t forward_bytes = frame_needed(&f) ? floats(count * frame_floats(&f)) : 0;
-    const size_t backward_bytes = frame_needed(&g) ? floats(count * frame_floats(&g)) : 0;
+    const size_t forward_bytes = frame_needed(&f) ? frame_bytes(&f, count) : 0;
+    const size_t backward_bytes = frame_needed(&g) ? frame_bytes(&g, count) : 0;
     const size_t weight_bytes = LKI_ISA_NAME(lki_conv_weight_bytes)(s, count);
     const size_t most = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
     return most > weight_bytes ? most : weight_bytes;

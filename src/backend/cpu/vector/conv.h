@@ -4,6 +4,7 @@
 
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/tile.h"
+#include "base/memory.h"
 
 /* An image with a border of zeros, rows and columns; all 0 where none is needed. */
 typedef struct frame {
@@ -20,6 +21,13 @@ INLINE bool frame_needed(const frame *f)
 INLINE int64_t frame_floats(const frame *f)
 {
     return f->size[0] * f->size[1] * f->channels;
+}
+
+/* Of so many images with their border. */
+INLINE size_t frame_bytes(const frame *f, int64_t count)
+{
+    const size_t row = lki_times((size_t)f->size[1], (size_t)f->channels * sizeof(float));
+    return lki_times((size_t)count, lki_times((size_t)f->size[0], row));
 }
 
 /* Of the input, for the forward pass and the weight gradient. */

@@ -183,8 +183,9 @@ static int64_t strip_floats(const lki_conv_shape *s, int64_t count)
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count)
 {
-    return sizeof(float) *
-           (size_t)(framed_floats(s, count) + strip_floats(s, count) + conv_panel_floats(s));
+    const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
+    return lki_plus(frame_needed(&f) ? lki_align(frame_bytes(&f, count)) : 0,
+                    sizeof(float) * (size_t)(strip_floats(s, count) + conv_panel_floats(s)));
 }
 
 static void start_sums(const lki_conv_shape *s, const float *d_weight, bool add, float *sums)
