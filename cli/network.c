@@ -1,5 +1,6 @@
 #include "network.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "layers.h"
@@ -63,6 +64,36 @@ static lks_tensor *build_loss(const cli_config *config, lks_graph *graph, lks_te
     return lks_cross_entropy(graph, output, target, &opts);
 }
 
+/* Whether the loss is one for the data's targets. */
+static lks_status check_loss(const cli_config *config, const lks_dataset_info *info)
+{
+    const char *name = config_text(config, KEY_LOSS_NAME),
+               *data = config_text(config, KEY_DATA_NAME);
+    const bool is_mse = name != NULL && strcmp(name, "mse") == 0;
+    if (is_mse && info->classes > 0)
+        return config_fail(
+            config, KEY_LOSS_NAME,
+            "is mse, but the data set '%.60s' has classes; expected cross_entropy or "
+            "nll",
+            data);
+    if (!is_mse && info->classes == 0)
+        return config_fail(config, KEY_LOSS_NAME,
+                           "is %s, but the data set '%.60s' has no classes; expected mse",
+                           name != NULL ? name : "not set", data);
+    return LKS_OK;
+}
+
+/* What the loss says of the output that the layers have. */
+static lks_status check_graph(const cli_config *config, const lks_graph *graph)
+{
+    char message[sizeof lks_last_error()->message];
+    const lks_status status = lks_graph_status(graph);
+    if (status == LKS_OK || !config_has(config, KEY_MODEL_LAYERS)) return status;
+    snprintf(message, sizeof message, "%s", lks_last_error()->message);
+    return lks_fail(status, "%s: the last of model.layers: %.450s",
+                    config->value[KEY_MODEL_LAYERS].where, message);
+}
+
 lks_status network_build(cli_network *out, cli_config *config, lks_graph *graph,
                          const lks_dataset_info *info)
 {
@@ -75,7 +106,8 @@ lks_status network_build(cli_network *out, cli_config *config, lks_graph *graph,
     bool is_log = false;
     *out = (cli_network){0};
     lks_tensor *x = lks_input(graph, &input);
-    lks_status status = normalize(&x, config, graph);
+    lks_status status = check_loss(config, info);
+    if (status == LKS_OK) status = normalize(&x, config, graph);
     if (status != LKS_OK) return status;
     if (config_has(config, KEY_MODEL_LAYERS)) {
         status = layers_build(&x, &is_log, config, graph, x);
@@ -90,5 +122,5 @@ lks_status network_build(cli_network *out, cli_config *config, lks_graph *graph,
     if (status != LKS_OK) return status;
     out->output = x;
     out->loss = build_loss(config, graph, x, lks_target(graph, &wanted), is_log);
-    return lks_graph_status(graph);
+    return check_graph(config, graph);
 }

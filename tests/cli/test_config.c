@@ -186,6 +186,12 @@ static void keys_and_values_that_are_wrong(void **state)
         {"validation: {patience: 4294967297}\n", "expected an integer from 1 to 1000000"},
         {"checkpoint: {path: x, resume: \"true\"}\n",
          "checkpoint.resume is the text \"true\", expected true or false"},
+        {"{loss: {name: mse}, model: {name: mlp}}\n",
+         "c.yaml:1: loss.name is mse, but the data set 'digits' has classes; "
+         "expected cross_entropy or nll"},
+        {"model: {name: x, layers: [relu]}\n",
+         "c.yaml:1: the last of model.layers: cross_entropy 'cross_entropy_1': input has 3 "
+         "dimensions, expected 1; put a flatten before it"},
         {"rl: 1\n", "unknown key 'rl'; the nearest is 'optimizer.lr'"}, /* exchanged letters */
         {"model: {layers: [conv2d: {filters: 2, kernel: 3}, dense: 4]}\n",
          "input has 3 dimensions, expected 1; put a flatten before it"},
