@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #if defined(__GLIBC__)
 #include <gnu/libc-version.h>
@@ -132,6 +133,44 @@ int lki_quota_cores(const char *self, const char *mount)
 int64_t lki_memory_limit(const char *self, const char *mount)
 {
     return least_of_groups(self, mount, "memory", folder_memory);
+}
+
+/* Bytes that the machine could give now without ending another process; 0: it does not tell. */
+static int64_t available(const char *path)
+{
+    char line[128];
+    long long kilobytes, sum = 0;
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %lld kB", &kilobytes) == 1 ||
+            sscanf(line, "SwapFree: %lld kB", &kilobytes) == 1)
+            sum += kilobytes;
+    fclose(file);
+    return sum < INT64_MAX / 1024 ? sum * 1024 : 0;
+}
+
+static void limit_room(lki_room *room, int64_t bytes, const char *before, const char *after)
+{
+    if (bytes <= 0 || (room->bytes > 0 && room->bytes <= bytes)) return;
+    room->bytes = bytes;
+    snprintf(room->why, sizeof room->why, "%s %lld MB%s", before, (long long)(bytes / 1000000),
+             after);
+}
+
+lki_room lki_memory_room(const char *root)
+{
+    char self[PATH_MAX], mount[PATH_MAX], info[PATH_MAX];
+    lki_room room = {0};
+    struct rlimit limit;
+    snprintf(self, sizeof self, "%s/proc/self/cgroup", root ? root : "");
+    snprintf(mount, sizeof mount, "%s/sys/fs/cgroup", root ? root : "");
+    snprintf(info, sizeof info, "%s/proc/meminfo", root ? root : "");
+    limit_room(&room, available(info), "the machine has only", " available");
+    limit_room(&room, lki_memory_limit(self, mount), "the limit of its control group is", "");
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < INT64_MAX)
+        limit_room(&room, (int64_t)limit.rlim_cur, "ulimit -v allows", "");
+    return room;
 }
 
 int lki_allowed_cpus(lki_cpu *cpus, int most)

@@ -14,6 +14,14 @@ int lki_quota_cores(const char *self, const char *mount);
 /* Their least limit of memory, in bytes; 0 where there is none. */
 int64_t lki_memory_limit(const char *self, const char *mount);
 
+/* The most memory that this process can have, by what allows the least: its control groups, ulimit -v,
+ * or what the machine has available, swap included. `root` is as for lks_machine_get(). */
+typedef struct lki_room {
+    int64_t bytes; /* 0: nothing tells */
+    char why[96];  /* "ulimit -v allows 512 MB" */
+} lki_room;
+lki_room lki_memory_room(const char *root);
+
 typedef struct lki_cpu {
     int number; /* the kernel's */
     int core;   /* equal for CPUs that share a physical core */

@@ -145,24 +145,36 @@ static char *place_array(lks_model *model, char *at, int array)
     return at;
 }
 
+static bool trains(const lks_model *model)
+{
+    return model->program.loss != NULL;
+}
+
+static bool averages(const lks_model *model)
+{
+    return trains(model) && model->opts.ema_decay > 0;
+}
+
+static void measure_parameters(lks_model *model)
+{
+    size_t arrays = 1;
+    for (int a = 0; a < LKI_MAX_STATES; a++)
+        arrays += trains(model) && lki_state_keeps(&model->opts.optim, a) ? 1 : 0;
+    for (int w = 0; w < model->weights; w++)
+        model->parameter_bytes += (arrays + (averages(model) && model->weight[w].trained ? 1 : 0)) *
+                                  lki_align((size_t)model->weight[w].count * sizeof(float));
+}
+
 static lks_status allocate_parameters(lks_model *model)
 {
-    const lks_optim *optim = &model->opts.optim;
-    const bool trains = model->program.loss != NULL;
-    const bool averages = trains && model->opts.ema_decay > 0;
-    size_t arrays = 1;
-    for (int a = 0; a < LKI_MAX_STATES; a++) arrays += trains && lki_state_keeps(optim, a) ? 1 : 0;
-    for (int w = 0; w < model->weights; w++)
-        model->parameter_bytes += (arrays + (averages && model->weight[w].trained ? 1 : 0)) *
-                                  lki_align((size_t)model->weight[w].count * sizeof(float));
     void *memory;
     LKI_TRY(lki_alloc(model->context, &memory, model->parameter_bytes,
                       "parameters and the optimizer's state"));
     model->parameters = memory;
     char *at = place_array(model, memory, VALUES);
-    if (averages) at = place_array(model, at, AVERAGES);
+    if (averages(model)) at = place_array(model, at, AVERAGES);
     for (int a = 0; a < LKI_MAX_STATES; a++)
-        if (trains && lki_state_keeps(optim, a)) at = place_array(model, at, a);
+        if (trains(model) && lki_state_keeps(&model->opts.optim, a)) at = place_array(model, at, a);
     for (int w = 0; w < model->weights; w++)
         model->program.stage[model->weight[w].stage].param[model->weight[w].index] =
             model->weight[w].value;
@@ -174,14 +186,18 @@ static size_t buffer_bytes(const lki_buffer *buffer)
     return (size_t)lks_shape_elements(&buffer->shape) * lks_dtype_size(buffer->dtype);
 }
 
-static lks_status allocate_buffers(lks_model *model)
+static void measure_buffers(lks_model *model)
 {
-    lki_program *program = &model->program;
-    for (int s = 0; s < program->stages; s++) {
-        const lki_node *owner = program->stage[s].owner;
+    for (int s = 0; s < model->program.stages; s++) {
+        const lki_node *owner = model->program.stage[s].owner;
         for (int i = 0; owner != NULL && i < owner->buffer_count; i++)
             model->buffer_bytes += lki_align(buffer_bytes(&owner->buffer[i]));
     }
+}
+
+static lks_status allocate_buffers(lks_model *model)
+{
+    lki_program *program = &model->program;
     void *memory;
     LKI_TRY(lki_alloc(model->context, &memory, model->buffer_bytes, "buffers"));
     model->buffers = memory;
@@ -200,8 +216,13 @@ static lks_status allocate_buffers(lks_model *model)
     return LKS_OK;
 }
 
+size_t lki_worker_gradient_bytes(const lks_model *model, const lki_worker *worker)
+{
+    return trains(model) ? (size_t)(worker->slots * model->gradient_count) * sizeof(float) : 0;
+}
+
 /* Slots for sums of gradients: as many as the worker's part of the tree needs at most. */
-static lks_status make_worker(lks_model *model, lki_worker *worker, int64_t stats)
+static lks_status describe_worker(lks_model *model, lki_worker *worker, int64_t stats)
 {
     const lki_program *program = &model->program;
     const int levels = 2 + lki_tree_slots(program->replicas, 0, program->replicas);
@@ -216,21 +237,10 @@ static lks_status make_worker(lks_model *model, lki_worker *worker, int64_t stat
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)(levels * stats) * sizeof(double),
                             "sums of statistics"));
     worker->stats_sum = memory;
-    LKI_TRY(lki_alloc(model->context, &memory, program->local_bytes + program->workspace_bytes,
-                      "a worker's activations"));
-    worker->local.memory = memory;
-    worker->local.kept = program->kept;
-    if (program->loss == NULL) return LKS_OK;
-    LKI_TRY(lki_alloc(model->context, &memory,
-                      (size_t)(worker->slots * model->gradient_count) * sizeof(float),
-                      "a worker's gradients"));
-    worker->gradients = memory;
-    for (int i = 0; i < worker->slots; i++)
-        worker->unused[worker->unused_count++] = worker->gradients + i * model->gradient_count;
     return LKS_OK;
 }
 
-static lks_status make_workers(lks_model *model)
+static lks_status describe_workers(lks_model *model)
 {
     const lki_program *program = &model->program;
     int64_t stats = 0;
@@ -248,12 +258,30 @@ static lks_status make_workers(lks_model *model)
     for (int w = 0; w < model->workers; w++) {
         model->worker[w].first = lki_share(w, model->workers, program->replicas);
         model->worker[w].last = lki_share(w + 1, model->workers, program->replicas);
-        LKI_TRY(make_worker(model, &model->worker[w], stats));
+        LKI_TRY(describe_worker(model, &model->worker[w], stats));
     }
-    return lki_workers_create(&model->threads, model->context, model->workers);
+    return LKS_OK;
 }
 
-static lks_status build(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
+static lks_status allocate_worker(lks_model *model, lki_worker *worker)
+{
+    const lki_program *program = &model->program;
+    void *memory;
+    LKI_TRY(lki_alloc(model->context, &memory, program->local_bytes + program->workspace_bytes,
+                      "a worker's activations"));
+    worker->local.memory = memory;
+    worker->local.kept = program->kept;
+    if (!trains(model)) return LKS_OK;
+    LKI_TRY(lki_alloc(model->context, &memory, lki_worker_gradient_bytes(model, worker),
+                      "a worker's gradients"));
+    worker->gradients = memory;
+    for (int i = 0; i < worker->slots; i++)
+        worker->unused[worker->unused_count++] = worker->gradients + i * model->gradient_count;
+    return LKS_OK;
+}
+
+/* All that can be said before there is memory. */
+static lks_status plan(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
 {
     LKI_TRY(fill_opts(model, graph, opts));
     LKI_TRY(check_tensors(&model->opts, graph));
@@ -271,15 +299,25 @@ static lks_status build(lks_model *model, const lks_graph *graph, const lks_mode
         .no_fusion = model->opts.no_fusion,
         .by_replica = model->opts.by_replica};
     LKI_TRY(lki_program_compile(&model->program));
-    LKI_TRY(lki_program_allocate(&model->program));
     LKI_TRY(list_weights(model));
     LKI_TRY(lki_groups_apply(model));
+    LKI_TRY(lki_kept_choose(model));
+    LKI_TRY(describe_workers(model));
+    measure_parameters(model);
+    measure_buffers(model);
+    return lki_check_budget(model);
+}
+
+static lks_status allocate(lks_model *model)
+{
+    LKI_TRY(lki_program_allocate(&model->program));
     LKI_TRY(lki_kept_make(model));
     LKI_TRY(allocate_parameters(model));
     LKI_TRY(allocate_buffers(model));
     for (int w = 0; w < model->weights; w++) lki_initialise(model, &model->weight[w]);
     LKI_TRY(lki_state_list(model));
-    return make_workers(model);
+    for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, &model->worker[w]));
+    return lki_workers_create(&model->threads, model->context, model->workers);
 }
 
 /* A tensor of another graph would be looked for in vain, or outlived by the model. */
@@ -311,7 +349,8 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
     model->forks = lki_forks();
     pthread_mutex_init(&model->preparing, NULL); /* without attributes it does not fail on Linux */
     const unsigned saved = lki_float_enter();    /* plans see what workers see */
-    const lks_status status = build(model, graph, opts);
+    lks_status status = plan(model, graph, opts);
+    if (status == LKS_OK) status = allocate(model);
     lki_float_leave(saved);
     if (status != LKS_OK) {
         const lks_error error = *lks_last_error();
@@ -332,8 +371,7 @@ void lks_model_destroy(lks_model *model)
     for (int w = 0; w < model->workers; w++) {
         lki_worker *worker = &model->worker[w];
         lki_free(context, worker->local.memory, program->local_bytes + program->workspace_bytes);
-        lki_free(context, worker->gradients,
-                 (size_t)(worker->slots * model->gradient_count) * sizeof(float));
+        lki_free(context, worker->gradients, lki_worker_gradient_bytes(model, worker));
     }
     lki_free(context, model->parameters, model->parameter_bytes);
     lki_free(context, model->buffers, model->buffer_bytes);
@@ -363,12 +401,6 @@ lks_model_info lks_model_get_info(const lks_model *model)
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].plan->chain.count; i++)
             info.multiply_adds += program->stage[s].plan->chain.node[i]->multiply_adds;
-    info.memory_bytes = program->kept_bytes + program->packed_bytes +
-                        (size_t)program->stats_count * sizeof(double) + model->parameter_bytes +
-                        model->buffer_bytes + model->gradient_bytes;
-    for (int w = 0; w < model->workers; w++)
-        info.memory_bytes += program->local_bytes + program->workspace_bytes +
-                             (size_t)(model->worker[w].slots * model->gradient_count) *
-                                 sizeof(float);
+    info.memory_bytes = lki_model_bytes(model);
     return info;
 }

@@ -10,12 +10,18 @@ static int64_t blocks_of(const lki_weight *weight)
     return !weight->trained ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
 }
 
-lks_status lki_gradients_make(lks_model *model)
+static size_t gradient_bytes(const lks_model *model)
 {
-    if (model->gradient_memory != NULL) return LKS_OK;
     size_t bytes = 0;
     for (int w = 0; w < model->weights; w++)
         bytes += lki_align((size_t)model->weight[w].count * sizeof(float));
+    return bytes;
+}
+
+lks_status lki_gradients_make(lks_model *model)
+{
+    if (model->gradient_memory != NULL) return LKS_OK;
+    const size_t bytes = gradient_bytes(model);
     void *memory;
     LKI_TRY(lki_alloc(model->context, &memory, bytes, "gradients"));
     model->gradient_memory = memory;
@@ -62,7 +68,7 @@ static lks_status check_backend(const lks_model *model, bool is_adamp)
                                       : "averages of parameters (ema_decay)");
 }
 
-lks_status lki_kept_make(lks_model *model)
+lks_status lki_kept_choose(lks_model *model)
 {
     const lks_model_opts *opts = &model->opts;
     const bool is_adamp = opts->optim.kind == LKS_ADAMP;
@@ -72,6 +78,13 @@ lks_status lki_kept_make(lks_model *model)
     model->measures = opts->clip_norm > 0 || opts->skip_not_finite;
     model->keeps = model->measures || opts->clip_value > 0 || is_adamp;
     LKI_TRY(check_backend(model, is_adamp));
+    if (model->keeps) model->gradient_bytes = gradient_bytes(model);
+    return LKS_OK;
+}
+
+lks_status lki_kept_make(lks_model *model)
+{
+    const bool is_adamp = model->opts.optim.kind == LKS_ADAMP;
     if (!model->keeps) return LKS_OK;
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];

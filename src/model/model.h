@@ -191,8 +191,18 @@ void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *up
                       int64_t count, const float *sums);
 void lki_update_buffers(lks_model *model, int worker);
 
+/* budget.c */
+/* Of all arenas; known before there is any. */
+size_t lki_model_bytes(const lks_model *model);
+/* LKS_E_NOMEM, with both figures, where the process cannot have so much. */
+lks_status lki_check_budget(const lks_model *model);
+
+/* compile.c: the arrays of gradients by replica of one worker. */
+size_t lki_worker_gradient_bytes(const lks_model *model, const lki_worker *worker);
+
 /* kept.c */
-lks_status lki_kept_make(lks_model *model);      /* at compile */
+lks_status lki_kept_choose(lks_model *model);    /* at compile: what is kept, */
+lks_status lki_kept_make(lks_model *model);      /* and memory for it */
 lks_status lki_gradients_make(lks_model *model); /* memory for them; once */
 /* From kept gradients to new parameters: clipped, measured, all as the options say. Begins with a
  * barrier. False, on every worker: not finite, and nothing was updated. */

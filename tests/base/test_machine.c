@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/context.h"
@@ -120,6 +121,29 @@ static void memory_limits(void **state)
     assert_int_equal(memory(self), 1073741824);
     put("mount/cpu/other/memory.limit_in_bytes", "5\n"); /* another controller's folder */
     assert_int_equal(memory(self), 1073741824);
+}
+
+/* Whatever allows the least, in words. */
+static void room_for_memory(void **state)
+{
+    (void)state;
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    if (limit.rlim_cur != RLIM_INFINITY) skip();
+    lki_room room = lki_memory_room(folder);
+    assert_int_equal(room.bytes, 0);
+    put("proc/meminfo", "MemTotal: 9000000 kB\nMemFree: 100 kB\nMemAvailable:    2000000 kB\n"
+                        "SwapTotal: 3000000 kB\nSwapFree:  1000000 kB\n");
+    room = lki_memory_room(folder);
+    assert_int_equal(room.bytes, 3000000 * 1024LL);
+    assert_string_equal(room.why, "the machine has only 3072 MB available");
+    put("proc/self/cgroup", "0::/group\n");
+    put("sys/fs/cgroup/group/memory.max", "4000000000\n");
+    assert_int_equal(lki_memory_room(folder).bytes, 3000000 * 1024LL);
+    put("sys/fs/cgroup/group/memory.max", "512000000\n");
+    room = lki_memory_room(folder);
+    assert_int_equal(room.bytes, 512000000);
+    assert_string_equal(room.why, "the limit of its control group is 512 MB");
 }
 
 /* Below a root of its own: two CPUs that share a core, quota and memory of the group. */
@@ -296,6 +320,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(quota_version_2, setup, teardown),
         cmocka_unit_test_setup_teardown(quota_version_1, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_limits, setup, teardown),
+        cmocka_unit_test_setup_teardown(room_for_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(machine_below_a_root, setup, teardown),
         cmocka_unit_test(library_versions),
         cmocka_unit_test(cores),

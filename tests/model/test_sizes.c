@@ -1,4 +1,7 @@
 /* Sizes that no machine has: a sentence, before anything is allocated. */
+#include <string.h>
+#include <sys/resource.h>
+
 #include <lockstep/profile.h>
 
 #include "support/backends.h"
@@ -92,11 +95,60 @@ static void batches_beyond_the_address_space(void **state)
     }
 }
 
+/* Sizes that can be addressed, and that no machine has: 2^31 samples of 784 floats. */
+static void models_beyond_the_memory(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        fixture f;
+        lks_model *model;
+        begin(&f, lkt_backends()[b]->name);
+        lks_tensor *x = lks_input(f.graph, &(lks_input_opts){.shape = LKS_SHAPE(784)});
+        x = lks_dense(f.graph, lks_relu(f.graph, x), &(lks_dense_opts){.units = 784});
+        LKT_FAILS(LKS_E_NOMEM, "the model would take ",
+                  lks_model_compile(
+                      &model, f.graph,
+                      &(lks_model_opts){.output = x, .global_batch = INT32_MAX, .replicas = 1}));
+        assert_non_null(strstr(lks_last_error()->message, " MB of memory, but "));
+        assert_null(model);
+        assert_nothing_was_allocated(&f);
+        end(&f);
+    }
+}
+
+/* 2 GB of parameters where the process may have one. */
+static int compile_in_one_gigabyte(void *user)
+{
+    const struct rlimit limit = {.rlim_cur = 1 << 30, .rlim_max = 1 << 30};
+    fixture f;
+    lks_model *model;
+    (void)user;
+    begin(&f, "ref");
+    lks_tensor *x = lks_input(f.graph, &(lks_input_opts){.shape = LKS_SHAPE(1 << 14)});
+    x = lks_dense(f.graph, x, &(lks_dense_opts){.units = 1 << 15});
+    LKT_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    const lks_status status = lks_model_compile(
+        &model, f.graph, &(lks_model_opts){.output = x, .global_batch = 1, .replicas = 1});
+    LKT_CHECK(status == LKS_E_NOMEM);
+    LKT_CHECK(strstr(lks_last_error()->message, "but ulimit -v allows 1073 MB; ") != NULL);
+    LKT_CHECK(f.heap.most_bytes < 1 << 20);
+    return 0;
+}
+
+static void models_beyond_the_limit(void **state)
+{
+    (void)state;
+    if (lkt_sanitized()) skip(); /* it has more address space than that */
+    assert_int_equal(lkt_in_child(compile_in_one_gigabyte, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(borders_beyond_the_address_space),
         cmocka_unit_test(batches_beyond_the_address_space),
+        cmocka_unit_test(models_beyond_the_memory),
+        cmocka_unit_test(models_beyond_the_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
