@@ -2,8 +2,16 @@
 #ifndef LKI_BASE_FMA_H
 #define LKI_BASE_FMA_H
 
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
+
+/* What all arithmetic rests on: IEEE 754, each type in its own precision. */
+#if defined(__FAST_MATH__)
+#error "Lockstep promises bits: build it without -ffast-math"
+#endif
+_Static_assert(FLT_EVAL_METHOD == 0 && FLT_MANT_DIG == 24 && DBL_MANT_DIG == 53,
+               "Lockstep needs IEEE 754 float and double, not evaluated in more precision");
 
 /* Where the target has the instruction, the compiler's function is it, and no call. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
