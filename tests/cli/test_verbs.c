@@ -262,6 +262,46 @@ static void the_promise_is_verified(void **state)
     expect(2, "with 1 replica there is only 1 worker");
 }
 
+/* From given weights a run is verified as it is trained. */
+static void a_run_from_weights_is_verified(void **state)
+{
+    (void)state;
+    char random[32], given[32], row[64];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --seed 8 --save-model");
+    run("train c.yaml --steps 5");
+    last_hash(random);
+    run("train c.yaml --steps 5 --init mlp.safetensors");
+    last_hash(given);
+    assert_string_not_equal(random, given);
+    run("verify c.yaml --workers 1,4 --steps 5 --init mlp.safetensors");
+    expect(0, "");
+    for (int workers = 1; workers <= 4; workers += 3) {
+        snprintf(row, sizeof row, "\n      %d       5  %s  ", workers, given);
+        expect_out(row);
+    }
+}
+
+/* drop_last is of training: every test sample counts, also those of a short last batch. */
+static void dropping_is_for_training_alone(void **state)
+{
+    (void)state;
+    char hash[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --batch-size 60 --test-batch-size 30 --set data.drop_last=true --out o "
+        "--set validation.samples=70");
+    expect_ok();
+    assert_int_equal(last_hash(hash), 2 * (430 / 60));
+    expect_out("Test set: Average loss: ");
+    expect_out("/100 (");
+    expect_out("/70 (");
+    run("eval c.yaml --test-batch-size 30 --batch-size 60 --set data.drop_last=true --out o");
+    expect_out("/100 (");
+    run("predict c.yaml --test-batch-size 30 --batch-size 60 --set data.drop_last=true --out o");
+    expect_ok();
+    assert_int_equal(count_lines(last.out), 101);
+}
+
 /* 9,973 samples in batches of 61: two primes, so that nothing divides, and more than an epoch. */
 static void the_promise_holds_for_primes(void **state)
 {
@@ -472,6 +512,8 @@ int main(void)
         TEST(missing_data_says_what_gets_it),
         TEST(info_describes),
         TEST(the_promise_is_verified),
+        TEST(a_run_from_weights_is_verified),
+        TEST(dropping_is_for_training_alone),
         TEST(the_promise_holds_for_primes),
         TEST(tensors_are_compared),
         TEST(the_records_of_checkpoints_are_compared),

@@ -1,4 +1,5 @@
 /* Data sets from callbacks and arrays: what they check, slices, identity. */
+#include "base/permutation.h"
 #include "support/test.h"
 
 #include <string.h>
@@ -185,7 +186,13 @@ static void splits_deal_every_sample_once(void **state)
     assert_int_equal(closed, 0);
     assert_memory_equal(first[0], first[1], sizeof first[0]);
     for (int b = 0; b < 2; b++) lks_dataset_destroy(bases[b]);
-    /* it is the last 20 of 97 in the order of epoch -1 of seed 0, and does not lie in one piece */
+    /* they are the last 20 of 97 in the order of epoch -1, and do not lie in one piece */
+    const lki_permutation order = lki_permutation_make(0, -1, SAMPLES);
+    for (int i = SAMPLES - 20; i < SAMPLES; i++) {
+        int found = 0;
+        for (int k = 0; k < 20; k++) found += first[0][k] == lki_permutation_at(&order, i);
+        assert_int_equal(found, 1);
+    }
     assert_true(first[0][19] - first[0][0] > 40);
 }
 

@@ -372,6 +372,56 @@ static void leaves_nothing_when_writing_fails(void **state)
     lks_dataset_destroy(set);
 }
 
+static int64_t bytes_of(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 ? about.st_size : -1;
+}
+
+/* While the last sample is read, a folder takes the name of the labels. */
+static lks_status read_and_block(void *user, int64_t index, void *x, void *y)
+{
+    static const int64_t nothing_bad = -1;
+    if (index == 39) assert_int_equal(mkdir(user, 0777), 0);
+    return read_some((void *)(uintptr_t)&nothing_bad, index, x, y);
+}
+
+/* New images without their labels would mislead, so they go; older images, which were never replaced,
+ * stay. */
+static void images_do_not_stay_without_labels(void **state)
+{
+    (void)state;
+    int64_t bad = -1;
+    char path[4300];
+    lks_dataset *small, *set;
+    lks_dataset_ops ops = {.info = {.samples = 40, .shape = LKS_SHAPE(6), .classes = 1},
+                           .read = read_some};
+    ops.info.dtype = LKS_U8;
+    LKT_OK(lks_dataset_create(&set, context, "tape", &ops, &bad));
+    ops.info.samples = 2;
+    LKT_OK(lks_dataset_create(&small, context, "tape", &ops, &bad));
+    LKT_OK(lks_dataset_write_idx(small, images, labels));
+    const int64_t before = bytes_of(images);
+    snprintf(path, sizeof path, "%s-missing/labels", labels);
+    LKT_FAILS(LKS_E_IO, path, lks_dataset_write_idx(set, images, path));
+    assert_int_equal(bytes_of(images), before);
+    bad = 20; /* while they are written */
+    LKT_FAILS(LKS_E_IO, "the tape broke", lks_dataset_write_idx(set, images, labels));
+    assert_int_equal(bytes_of(images), before);
+    bad = -1;
+    /* The images have their name when it turns out that the labels cannot get theirs. */
+    lks_dataset_destroy(set);
+    snprintf(path, sizeof path, "%s-blocked", labels);
+    ops.info.samples = 40;
+    ops.read = read_and_block;
+    LKT_OK(lks_dataset_create(&set, context, "tape", &ops, path));
+    LKT_FAILS(LKS_E_IO, path, lks_dataset_write_idx(set, images, path));
+    assert_int_equal(bytes_of(images), -1);
+    assert_int_equal(rmdir(path), 0);
+    lks_dataset_destroy(small);
+    lks_dataset_destroy(set);
+}
+
 static void refuses_to_write_what_does_not_fit(void **state)
 {
     (void)state;
@@ -473,6 +523,7 @@ int main(void)
         TEST(refuses_damaged_gzip),
         TEST(writes_what_others_read),
         TEST(leaves_nothing_when_writing_fails),
+        TEST(images_do_not_stay_without_labels),
         TEST(refuses_to_write_what_does_not_fit),
         TEST(checks_one_file),
         TEST(survives_every_failed_allocation),

@@ -1,0 +1,224 @@
+/*
+ * What verbs say where the library answers otherwise than it does: bits that differ, a kernel that is
+ * wrong, steps of known times, a quiet machine. The verbs run in this process, and the linker puts
+ * the functions below between them and the library (tests.cmake: --wrap).
+ */
+#include "cli/program.h"
+
+#include <fcntl.h>
+#include <math.h>
+
+#include <lockstep/lockstep.h>
+
+#include "cli.h"
+#include "core/backend.h"
+#include "doctor.h"
+
+/* ---------------------------------------------------------------- what is exchanged */
+
+static int other_bits_with; /* workers; 0: nobody */
+
+lks_status __real_lks_model_hash(lks_model *model, uint64_t *out);
+lks_status __wrap_lks_model_hash(lks_model *model, uint64_t *out);
+lks_status __wrap_lks_model_hash(lks_model *model, uint64_t *out)
+{
+    const lks_status status = __real_lks_model_hash(model, out);
+    if (lks_model_get_info(model).workers == other_bits_with) *out ^= 1;
+    return status;
+}
+
+static bool known_times; /* step k takes 1 + 5 k mod 16 milliseconds: 1 to 16, in disorder */
+static double now;
+static int steps_done;
+
+double __real_process_clock(void);
+double __wrap_process_clock(void);
+double __wrap_process_clock(void)
+{
+    return known_times ? now : __real_process_clock();
+}
+
+lks_status __real_lks_model_step(lks_model *model, const lks_batch *batch, double lr,
+                                 lks_metrics *metrics);
+lks_status __wrap_lks_model_step(lks_model *model, const lks_batch *batch, double lr,
+                                 lks_metrics *metrics);
+lks_status __wrap_lks_model_step(lks_model *model, const lks_batch *batch, double lr,
+                                 lks_metrics *metrics)
+{
+    now += 1e-3 * (1 + steps_done++ * 5 % 16);
+    return __real_lks_model_step(model, batch, lr, metrics);
+}
+
+static bool quiet_machine;
+
+void __real_doctor_noise(cli_doctor *doctor);
+void __wrap_doctor_noise(cli_doctor *doctor);
+void __wrap_doctor_noise(cli_doctor *doctor)
+{
+    if (!quiet_machine) __real_doctor_noise(doctor);
+}
+
+static float wrong_by; /* is added to the first output of relu on any device but ref; NaN too */
+
+static lks_status wrong_forward(const lki_plan *plan, const lki_args *args);
+
+const lki_backend *__real_lki_backend_find(const char *name);
+const lki_backend *__wrap_lki_backend_find(const char *name);
+const lki_backend *__wrap_lki_backend_find(const char *name)
+{
+    static const lki_kernel *kernels[LKI_OP_COUNT];
+    static lki_kernel relu;
+    static lki_backend wrong;
+    const lki_backend *right = __real_lki_backend_find(name);
+    if (right == NULL || wrong_by == 0 || strcmp(name, "ref") == 0) return right;
+    memcpy(kernels, right->kernels, sizeof kernels);
+    relu = *right->kernels[LKI_OP_RELU];
+    relu.forward = wrong_forward;
+    kernels[LKI_OP_RELU] = &relu;
+    wrong = *right;
+    wrong.kernels = kernels;
+    return &wrong;
+}
+
+static lks_status wrong_forward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_backend *right = __real_lki_backend_find(lks_context_device(plan->context));
+    const lks_status status = right->kernels[LKI_OP_RELU]->forward(plan, args);
+    if (args->position == 0) *(float *)args->out += wrong_by;
+    return status;
+}
+
+static int calm(void **state)
+{
+    other_bits_with = 0;
+    known_times = quiet_machine = false;
+    wrong_by = 0;
+    return tear_down(state);
+}
+
+/* ---------------------------------------------------------------- running a verb here */
+
+/* The words of a command line, in the test's folder; into `last`. */
+static void here(const char *line)
+{
+    static char words[1024];
+    char *argv[64], *rest = NULL, where[4096];
+    int argc = 0, code = 0;
+    cli_pool pool = {0};
+    cli_args cli;
+    argv[argc++] = (char *)(uintptr_t) "lockstep";
+    snprintf(words, sizeof words, "%s", line);
+    for (char *w = strtok_r(words, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest))
+        argv[argc++] = w;
+    argv[argc] = NULL;
+    assert_non_null(getcwd(where, sizeof where));
+    assert_int_equal(chdir(folder), 0);
+    fflush(stdout);
+    const int kept = dup(STDOUT_FILENO), out = open("out.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    assert_true(kept >= 0 && out >= 0 && dup2(out, STDOUT_FILENO) >= 0);
+    lks_status status = cli_parse(&cli, &pool, argc, argv);
+    if (status == LKS_OK) status = cli.verb->run(&cli, &code);
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(out);
+    close(kept);
+    assert_int_equal(chdir(where), 0);
+    if (status != LKS_OK) fail_msg("%s: %s", line, lks_last_error()->message);
+    pool_clear(&pool);
+    last.code = code;
+    read_text(last.out, "out.txt");
+}
+
+static void verify_finds_the_run_that_differs(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    here("verify c.yaml --workers 1,2,3,4 --steps 2");
+    assert_int_equal(last.code, 0);
+    expect_out("equal: 4 runs have the same bits after 2 steps\n");
+    for (int workers = 2; workers <= 4; workers++) { /* also one in the middle, or the last alone */
+        char line[100];
+        other_bits_with = workers;
+        here("verify c.yaml --workers 1,2,3,4 --steps 2");
+        assert_int_equal(last.code, 1);
+        snprintf(line, sizeof line, "workers %d: the hash differs from that of workers 1\n",
+                 workers);
+        expect_out(line);
+        expect_out("different: 1 of 4 runs\n");
+    }
+    other_bits_with = 1;
+    here("verify c.yaml --workers 1,2,3,4 --steps 2");
+    assert_int_equal(last.code, 1);
+    expect_out("different: 3 of 4 runs\n");
+}
+
+/* 16 steps of 1 to 16 ms: sorted, those at a quarter, a half and three quarters. */
+static void quartiles_are_those_of_the_steps(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    known_times = true;
+    here("bench c.yaml --steps 16");
+    expect_out("\nstep     9.000 ms (median)\n");
+    expect_out("\nspread   quartiles 5.000 and 13.000, least 1.000, most 16.000\n");
+    expect_out("steps    16 after 10 to warm up, 0.14 s");
+}
+
+static void a_wrong_kernel_is_not_good(void **state)
+{
+    (void)state;
+    static const float wrong[] = {0.01f, -1e-5f, NAN, INFINITY};
+#ifndef LKT_HAVE_CPU
+    print_message("no device but ref: skipped\n");
+    skip();
+#endif
+    here("op relu in=3x40 --seconds 0.0001");
+    assert_int_equal(last.code, 0);
+    expect_out("good: every element is within its bound");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        wrong_by = wrong[i];
+        here("op relu in=3x40 --seconds 0.0001");
+        assert_int_equal(last.code, 1);
+        assert_null(strstr(last.out, "good: every"));
+        here("op relu in=3x40 --seconds 0.0001 --format json");
+        assert_int_equal(last.code, 1);
+        expect_out("\"good\": false");
+    }
+    wrong_by = 0.25f; /* its gradient alone is right */
+    here("op relu in=3x40 --seconds 0.0001");
+    expect_out("gradient of input 0");
+    assert_int_equal(last.code, 1);
+}
+
+/* A quota of one CPU and a half is two, and what is no more than a note is no failure. */
+static void notes_are_no_failure(void **state)
+{
+    (void)state;
+    char arguments[4200];
+    quiet_machine = true;
+    shell("mkdir -p r/proc/self r/sys/fs/cgroup/box");
+    write_text("r/proc/self/cgroup", "0::/box\n");
+    write_text("r/sys/fs/cgroup/box/cpu.max", "150000 100000\n");
+    write_text("r/proc/loadavg", "1000.50 3 4 1/2 3\n");
+    snprintf(arguments, sizeof arguments, "doctor --root %s", in_folder("r"));
+    here(arguments);
+    expect_out("CPU quota          2 cores, rounded up\n");
+    expect_out("  note     load  ");
+    if (strstr(last.out, " 0 warnings,") != NULL && strstr(last.out, "0 errors,") != NULL)
+        assert_int_equal(last.code, 0);
+    else if (strstr(last.out, "warning  ") == NULL)
+        fail_msg("neither warnings nor none: %s", last.out);
+}
+
+#define STAGED(name) cmocka_unit_test_setup_teardown(name, set_up, calm)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGED(verify_finds_the_run_that_differs),
+        STAGED(quartiles_are_those_of_the_steps),
+        STAGED(a_wrong_kernel_is_not_good),
+        STAGED(notes_are_no_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
