@@ -13,7 +13,18 @@
 #include "support/op_json.h"
 
 /* The tensor that a stream of numbers fills, as in accuracy.py. */
-enum { IN, WEIGHT, BIAS, D_OUT, TARGET, LABEL, STREAMS = 8, MOST_SEEDS = 64, MOST_TENSORS = 6 };
+enum {
+    IN,
+    WEIGHT,
+    BIAS,
+    D_OUT,
+    TARGET,
+    LABEL,
+    STREAMS = 8,
+    MOST_SEEDS = 64,
+    THEORY_SEEDS = 2,
+    MOST_TENSORS = 6
+};
 
 static void fill(float *out, int64_t count, uint32_t stream, bool positive)
 {
@@ -43,9 +54,60 @@ static void fill_case(lkt_case *c, const json_t *test, uint32_t seed)
                                              (uint32_t)node->in[0]->shape.dim[0]);
 }
 
+/*
+ * The error that a sum of n products is allowed by its own theory. Its terms t are summed as
+ * docs/numerics.md says: 64 of them in a chain of fused multiply-adds, 16 such blocks in f32, and these
+ * groups in double. A partial sum s that is rounded to f32 becomes s (1 + d); d is an error of mean 0,
+ * independent of the others, |d| <= u = 2^-24, and uniform over an interval of that width or less: its
+ * variance is at most u^2 / 3 (N. Higham and T. Mary, "A new approach to probabilistic rounding error
+ * analysis", 2019, show that this model holds well). So the squared error is, in the mean,
+ *
+ *     u^2 / 3 * (sum of s^2 over all partial sums that are rounded)
+ *
+ * A partial sum of k of the n terms, in random order, has the mean square
+ *
+ *     E s^2 = k/n Q + k (k - 1) / (n (n - 1)) (S^2 - Q),    S = sum of t, Q = sum of t^2
+ *
+ * which is what `share` and `pairs` add up over the partial sums: first grows as k for zero-mean numbers,
+ * the second as k^2 for positive ones. The total is rounded once, and what is added behind it once more.
+ * Plain sums are formed in double and have these two alone.
+ *
+ * Of N elements the mean of the squared errors scatters. For zero-mean numbers the partial sums of an
+ * element are a random walk W, and its error is a normal variable times the root of the integral of W^2,
+ * whose square has 7/3 of its mean squared as its mean square (R. Cameron and W. Martin 1944): an error has
+ * a kurtosis of at most 7, and the mean of N squares a standard deviation of sqrt(6 / N) of itself. Five of
+ * these are allowed.
+ */
+enum { BLOCK = 64, GROUP = 16 * BLOCK };
+
+static double partial_sums(int64_t n, double sum, double squares)
+{
+    static double share, pairs;
+    static int64_t last;
+
+    if (n < 2) return 0;
+    for (int64_t t = n == last ? n + 1 : 1; t <= n; t++) {
+        if (t == 1) share = pairs = 0;
+        const double k = (double)((t - 1) % BLOCK + 1);
+        share += k;
+        pairs += k * (k - 1);
+        /* a block ends behind others of its group */
+        const double of_group = (double)((t - 1) % GROUP + 1);
+        if ((t % BLOCK != 0 && t != n) || of_group <= BLOCK) continue;
+        share += of_group;
+        pairs += of_group * (of_group - 1);
+    }
+    last = n;
+    return share / (double)n * squares +
+           pairs / ((double)n * (double)(n - 1)) * (sum * sum - squares);
+}
+
 /* One tensor over all seeds. */
 typedef struct errors {
     char name[16];
+    double elements;
+    double rounded,
+        of_norm; /* of the first seeds: sums of the squares of all that is rounded, and of all */
     double error, norm, bias;  /* sums of squares; sum of the seeds' biases */
     double single[MOST_SEEDS]; /* of each seed: its relative error */
 } errors;
@@ -53,6 +115,7 @@ typedef struct errors {
 typedef struct measured {
     errors tensor[MOST_TENSORS];
     int count, seeds;
+    bool biased; /* biases are measured */
 } measured;
 
 /* In units in the last place at the exact value, of normal numbers. */
@@ -64,8 +127,10 @@ static double ulps(double error, double exact)
     return error / ldexp(1, exponent - 24);
 }
 
+/* Numbers of terms and sums of squares are NULL where a sum is formed in double. */
 static void add_tensor(measured *to, int *at, const char *name, const float *found,
-                       const double *exact, int64_t count)
+                       const double *exact, const double *terms, const double *squares,
+                       int64_t count)
 {
     errors *e = &to->tensor[(*at)++];
     double error = 0, norm = 0, bias = 0;
@@ -75,10 +140,14 @@ static void add_tensor(measured *to, int *at, const char *name, const float *fou
     for (int64_t i = 0; i < count; i++) {
         const double d = (double)found[i] - exact[i];
 
+        if (terms != NULL) e->rounded += partial_sums((int64_t)terms[i], exact[i], squares[i]);
+        e->rounded += 2 * exact[i] * exact[i];
         error += d * d;
         norm += exact[i] * exact[i];
-        bias += fmin(fmax(ulps(d, exact[i]), -1), 1) / (double)count;
+        if (to->biased) bias += fmin(fmax(ulps(d, exact[i]), -1), 1) / (double)count;
     }
+    if (to->seeds < THEORY_SEEDS) e->of_norm += norm;
+    e->elements += (double)count;
     e->single[to->seeds] = sqrt(error / norm);
     e->error += error;
     e->norm += norm;
@@ -90,7 +159,7 @@ static void run_seed(const lki_backend *backend, const json_t *test, uint32_t se
     static const char *const d_in[] = {"d_in", "d_in_1"}, *const d_param[] = {"d_weight", "d_bias"};
     lkt_random random = {seed};
     lkt_result found;
-    lkt_exact exact;
+    lkt_exact exact, terms = {0}, squares = {0};
     lkt_case c;
     int at = 0;
 
@@ -100,13 +169,20 @@ static void run_seed(const lki_backend *backend, const json_t *test, uint32_t se
     fill_case(&c, test, seed);
     lkt_run(&c, backend, NULL, NULL, &found);
     lkt_exact_make(&c, found.out, &exact);
-    add_tensor(to, &at, "out", found.out, exact.out, lkt_out_elements(&c));
+    const bool products = lkt_first(&c)->op == LKI_OP_CONV2D || lkt_first(&c)->op == LKI_OP_DENSE;
+    if (products && to->seeds < THEORY_SEEDS) {
+        lkt_exact_powers(&c, 0, &terms);
+        lkt_exact_powers(&c, 2, &squares);
+        terms.d_param[1] = NULL;
+    }
+    add_tensor(to, &at, "out", found.out, exact.out, terms.out, squares.out, lkt_out_elements(&c));
     for (int i = 0; i < LKI_MAX_IN; i++)
         if (found.d_in[i] != NULL)
-            add_tensor(to, &at, d_in[i], found.d_in[i], exact.d_in[i], lkt_in_elements(&c, i));
+            add_tensor(to, &at, d_in[i], found.d_in[i], exact.d_in[i], terms.d_in[i],
+                       squares.d_in[i], lkt_in_elements(&c, i));
     for (int i = 0; i < lkt_first(&c)->param_count; i++)
-        add_tensor(to, &at, d_param[i], found.d_param[i], exact.d_param[i],
-                   lkt_param_elements(&c, i));
+        add_tensor(to, &at, d_param[i], found.d_param[i], exact.d_param[i], terms.d_param[i],
+                   squares.d_param[i], lkt_param_elements(&c, i));
     lkt_case_free(&c);
     to->seeds++;
 }
@@ -131,6 +207,12 @@ static char *describe(const json_t *test)
     return text;
 }
 
+/* The theory's bound of the relative error. */
+static double bound_of(const errors *e)
+{
+    return sqrt(0x1p-48 / 3 * e->rounded / e->of_norm * (1 + 5 * sqrt(6 / e->elements)));
+}
+
 static void print(const lki_backend *backend, const json_t *test, const measured *m)
 {
     char *what = describe(test);
@@ -139,11 +221,11 @@ static void print(const lki_backend *backend, const json_t *test, const measured
         const errors *e = &m->tensor[i];
         const json_t *theirs = json_object_get(test, e->name);
 
-        print_message("@ %s\t%s\t%s\t%.3g\t%.2g\t%.4f\t%.3g\t%.2g\t%.4f\n", backend->name, what,
-                      e->name, sqrt(e->error / e->norm), spread(e, m->seeds), e->bias / m->seeds,
-                      json_number_value(json_array_get(theirs, 0)),
+        print_message("@ %s\t%s\t%s\t%.3g\t%.2g\t%.4f\t%.3g\t%.2g\t%.4f\t%.3g\n", backend->name,
+                      what, e->name, sqrt(e->error / e->norm), spread(e, m->seeds),
+                      e->bias / m->seeds, json_number_value(json_array_get(theirs, 0)),
                       json_number_value(json_array_get(theirs, 1)),
-                      json_number_value(json_array_get(theirs, 2)));
+                      json_number_value(json_array_get(theirs, 2)), bound_of(e));
     }
     free(what);
 }
@@ -155,8 +237,8 @@ static void print(const lki_backend *backend, const json_t *test, const measured
 static bool is_behind(const json_t *test)
 {
     static const char *const ops[] = {
-        "conv2d", "dense", "global_avg_pool", "batch_norm", "layer_norm", "add", "mul", "gelu",
-        "silu",   "tanh",  "sigmoid",         "softplus"};
+        "conv2d", "dense", "avg_pool", "global_avg_pool", "batch_norm", "layer_norm", "add", "mul",
+        "gelu",   "silu",  "tanh",     "sigmoid",         "softplus"};
     const char *op = json_string_value(json_object_get(test, "op"));
 
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
@@ -164,30 +246,55 @@ static bool is_behind(const json_t *test)
     return false;
 }
 
-/* An error is above PyTorch's where it is by more than three standard errors of the two, which are
- * known from a number of seeds. A bias may be PyTorch's, or what chance makes of none: rounding errors
- * are uniform in +-1/2. */
-static void check(const lki_backend *backend, const json_t *test, const measured *m)
+/* Sums, for which the theory says how far they may be. */
+static bool is_sum(const json_t *test)
 {
+    static const char *const ops[] = {"conv2d", "dense", "avg_pool", "global_avg_pool"};
+    const char *op = json_string_value(json_object_get(test, "op"));
+
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(op, ops[i]) == 0) return true;
+    return false;
+}
+
+/* A tenth of what one rounding does, 1/sqrt(12) of a unit: such a bias adds half a percent to an error. */
+static const double NO_BIAS = 0.029;
+
+/*
+ * An error is above PyTorch's where it is by more than three standard errors of the two, which are known
+ * from a number of seeds.
+ */
+static int check(const lki_backend *backend, const json_t *test, const measured *m)
+{
+    int wrong = 0;
+
     for (int i = 0; i < m->count && !is_behind(test); i++) {
         const errors *e = &m->tensor[i];
         const json_t *theirs = json_object_get(test, e->name);
         const double most = json_number_value(json_array_get(theirs, 0));
         const double deviation = json_number_value(json_array_get(theirs, 1));
+        const double bias = fabs(json_number_value(json_array_get(theirs, 2)));
         const double error = e->norm > 0 ? sqrt(e->error / e->norm) : 0;
         const double chance = 3 * hypot(deviation, spread(e, m->seeds));
+        const bool biased = m->biased && fabs(e->bias / m->seeds) > fmax(bias, NO_BIAS);
 
-        if (!(error <= most + chance)) {
-            char *what = describe(test);
-            fail_msg("%s, %s: the relative error of %s is %.3g, PyTorch's %.3g, by chance +- %.1g",
-                     backend->name, what, e->name, error, most, chance);
-        }
+        if (error <= most + chance && !biased && !(is_sum(test) && error > bound_of(e))) continue;
+        char *what = describe(test);
+        print_error(
+            "%s, %s: the relative error of %s is %.3g; PyTorch's is %.3g, by chance +- %.1g; "
+            "a sum's bound %.3g; the bias is %.3f units, PyTorch's %.3f\n",
+            backend->name, what, e->name, error, most, chance, bound_of(e), e->bias / m->seeds,
+            bias);
+        free(what);
+        wrong++;
     }
+    return wrong;
 }
 
 static void errors_are_not_above_pytorchs(void **state)
 {
     json_t *golden = lkt_json_load("tests/op/golden/accuracy.json"), *test;
+    int wrong = 0;
     size_t index;
 
     (void)state;
@@ -195,7 +302,7 @@ static void errors_are_not_above_pytorchs(void **state)
         json_array_foreach(json_object_get(golden, "cases"), index, test)
         {
             const uint32_t seeds = (uint32_t)lkt_json_integer(test, "seeds");
-            measured m = {0};
+            measured m = {.biased = json_array_size(json_object_get(test, "out")) > 2};
 
             assert_in_range(seeds, 2, MOST_SEEDS);
             for (uint32_t seed = 0; seed < seeds; seed++)
@@ -203,10 +310,11 @@ static void errors_are_not_above_pytorchs(void **state)
             if (getenv("LKT_ACCURACY") != NULL)
                 print(lkt_backends()[b], test, &m);
             else
-                check(lkt_backends()[b], test, &m);
+                wrong += check(lkt_backends()[b], test, &m);
         }
     }
     json_decref(golden);
+    assert_int_equal(wrong, 0);
 }
 
 int main(void)

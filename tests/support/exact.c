@@ -19,12 +19,14 @@ static double *make_zeros(lkt_case *c, int64_t count)
     return values;
 }
 
-static double *widen(lkt_case *c, const float *from, int64_t count, bool square)
+static double *widen(lkt_case *c, const float *from, int64_t count, int power)
 {
     double *values = make_zeros(c, count);
 
     for (int64_t i = 0; i < count; i++)
-        values[i] = square ? (double)from[i] * (double)from[i] : (double)from[i];
+        values[i] = power == 0   ? 1
+                    : power == 2 ? (double)from[i] * (double)from[i]
+                                 : (double)from[i];
     return values;
 }
 
@@ -121,10 +123,9 @@ static void dense(const task *t)
     add_bias(t);
 }
 
-/* One window, `out`: its sum or its first largest, and the gradient's way back. `square`: terms are
- * squares, and so is what divides them. */
+/* One window, `out`: its mean or its first largest, and the gradient's way back. */
 static void pool_window(const task *t, const lks_pool_opts *opts, int64_t sample,
-                        const int64_t out[2], int64_t channel, bool square)
+                        const int64_t out[2], int64_t channel)
 {
     const bool max = t->node->op == LKI_OP_MAX_POOL;
     const int64_t *in = t->node->in[0]->shape.dim, *size = t->node->out.shape.dim;
@@ -148,13 +149,12 @@ static void pool_window(const task *t, const lks_pool_opts *opts, int64_t sample
             divisor++;
         }
         if (!opts->exclude_padding) divisor = (double)area;
-        if (square && back == 0) divisor *= divisor;
     }
     t->to->out[to] = max ? t->in[0][best] : sum / divisor;
     if (max) t->to->d_in[0][best] += t->d_out[to];
 }
 
-static void pool(const task *t, bool square)
+static void pool(const task *t)
 {
     const int64_t *in = t->node->in[0]->shape.dim, *size = t->node->out.shape.dim;
     const bool whole = t->node->op == LKI_OP_GLOBAL_AVG_POOL;
@@ -165,7 +165,7 @@ static void pool(const task *t, bool square)
         const int64_t pixel = i / in[2] % pixels;
 
         pool_window(t, whole ? &global : t->node->attr, i / in[2] / pixels,
-                    (int64_t[2]){pixel / columns, pixel % columns}, i % in[2], square);
+                    (int64_t[2]){pixel / columns, pixel % columns}, i % in[2]);
     }
 }
 
@@ -378,7 +378,7 @@ static void rows(const task *t)
     }
 }
 
-static void compute(const task *t, const float *out, bool square)
+static void compute(const task *t, const float *out)
 {
     switch (t->node->op) {
     case LKI_OP_CONV2D:
@@ -390,7 +390,7 @@ static void compute(const task *t, const float *out, bool square)
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
     case LKI_OP_GLOBAL_AVG_POOL:
-        pool(t, square);
+        pool(t);
         return;
     case LKI_OP_BATCH_NORM:
         batch_norm(t);
@@ -413,7 +413,7 @@ static void compute(const task *t, const float *out, bool square)
     }
 }
 
-static void make(lkt_case *c, const float *out, bool square, lkt_exact *result)
+static void make(lkt_case *c, const float *out, int power, lkt_exact *result)
 {
     const lki_node *node = lkt_first(c);
     task t = {.node = node, .count = c->count, .to = result};
@@ -422,7 +422,7 @@ static void make(lkt_case *c, const float *out, bool square, lkt_exact *result)
     for (int i = 0; i < node->in_count; i++) {
         const int64_t count = lkt_in_elements(c, i);
         const bool floats = node->in[i]->dtype == LKS_F32;
-        double *values = floats ? widen(c, c->in[i], count, square) : make_zeros(c, count);
+        double *values = floats ? widen(c, c->in[i], count, power) : make_zeros(c, count);
 
         for (int64_t e = 0; e < count && !floats; e++)
             values[e] = (double)((const int32_t *)c->in[i])[e];
@@ -430,19 +430,19 @@ static void make(lkt_case *c, const float *out, bool square, lkt_exact *result)
         result->d_in[i] = make_zeros(c, count);
     }
     for (int i = 0; i < node->param_count; i++) {
-        t.param[i] = widen(c, c->param[i], lkt_param_elements(c, i), square);
+        t.param[i] = widen(c, c->param[i], lkt_param_elements(c, i), power);
         result->d_param[i] = make_zeros(c, lkt_param_elements(c, i));
     }
-    t.d_out = widen(c, c->d_out, lkt_out_elements(c), square);
-    compute(&t, out, square);
+    t.d_out = widen(c, c->d_out, lkt_out_elements(c), power);
+    compute(&t, out);
 }
 
 void lkt_exact_make(lkt_case *c, const float *out, lkt_exact *result)
 {
-    make(c, out, false, result);
+    make(c, out, 1, result);
 }
 
-void lkt_exact_squares(lkt_case *c, lkt_exact *result)
+void lkt_exact_powers(lkt_case *c, int power, lkt_exact *result)
 {
-    make(c, NULL, true, result);
+    make(c, NULL, power, result);
 }

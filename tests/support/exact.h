@@ -17,8 +17,8 @@ typedef struct lkt_exact {
 /* The case's one node in training. Dropout takes its mask from `out`, what a backend computed. */
 void lkt_exact_make(lkt_case *c, const float *out, lkt_exact *result);
 
-/* conv2d, dense and the averages are sums of products: the sums of the squares of their terms. The
- * bias counts as a term. */
-void lkt_exact_squares(lkt_case *c, lkt_exact *result);
+/* The same with a power of every factor, for sums of products (conv2d, dense): 0 counts the terms of each
+ * sum, 2 adds up their squares. The bias is a term. */
+void lkt_exact_powers(lkt_case *c, int power, lkt_exact *result);
 
 #endif

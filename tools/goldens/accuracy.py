@@ -93,7 +93,7 @@ SUMS = [
 ]
 
 # Functions of one element. Positive numbers are a half of the zero-mean ones: they have only these.
-ELEMENTS = [{"op": op, "count": 8, "in": [2048], **form, "spread": spread}
+ELEMENTS = [{"op": op, "count": 2, "in": [2048], **form, "spread": spread}
             for op, form in [(op, {}) for op in CURVES] + [("gelu", {"form": "tanh"})]
             for spread in (10, 1, 2**-10)] + [
     {"op": "relu", "count": 2, "in": [2048]},
