@@ -85,7 +85,9 @@ typedef struct lks_target_opts {
 LKS_API lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts);
 
 /* y = (x * scale - mean) / std per channel (the last dimension); constants, no gradient to x. U8
- * input has scale 1/255, F32 input scale 1. Computed in f32, scaling by division as PyTorch does. */
+ * input has scale 1/255, F32 input scale 1. Computed in f32, scaling by division as PyTorch does. At
+ * most 64 constants, so that options are a plain struct and an operation one line of text: for more
+ * channels take one constant, and lks_batch_norm() behind it, or scale the data beforehand. */
 #define LKS_MAX_CHANNEL_CONSTANTS 64
 typedef struct lks_normalize_opts {
     const char *name;

@@ -16,13 +16,17 @@ static lks_status infer(lki_node *node)
                         "%s '%s': input '%s' has parameters before it, but no gradient passes "
                         "normalize; put it right after the input",
                         LKI_NODE(node), x->node->name);
-    if (opts->count < 1 || opts->count > LKS_MAX_CHANNEL_CONSTANTS ||
-        (opts->count != 1 && opts->count != channels))
+    if (channels > LKS_MAX_CHANNEL_CONSTANTS && opts->count > 1)
         return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': count is %d, expected 1 or the number of channels, %lld (at most "
-                        "%d)",
-                        LKI_NODE(node), opts->count, (long long)channels,
+                        "%s '%s': input '%s' has %lld channels, but there can be constants for at "
+                        "most %d; give one for all channels (and batch_norm behind it), or scale "
+                        "the data beforehand",
+                        LKI_NODE(node), x->node->name, (long long)channels,
                         LKS_MAX_CHANNEL_CONSTANTS);
+    if (opts->count != 1 && (opts->count < 1 || opts->count != channels))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': count is %d, expected 1 or the number of channels, %lld",
+                        LKI_NODE(node), opts->count, (long long)channels);
     for (int i = 0; i < opts->count; i++) {
         if (!isfinite(opts->mean[i]))
             return LKI_FAIL(LKS_E_INVALID, "%s '%s': mean[%d] is %g, expected a finite number",

@@ -100,6 +100,7 @@ BUILDER(drop_less, lks_dropout(g, x, &(lks_dropout_opts){.probability = -0.1f}))
 BUILDER(drop_nan, lks_dropout(g, x, &(lks_dropout_opts){.probability = NAN}))
 BUILDER(drop_nearly, lks_dropout(g, x, &(lks_dropout_opts){.probability = 0.999999f}))
 BUILDER(constant_count, CONST(.count = 2, .std = {1.0f, 1.0f}))
+BUILDER(constant_many, CONST(.count = 100, .std = {1.0f}))
 BUILDER(constant_none, CONST(0))
 BUILDER(constant_std, CONST(.count = 1, .mean = {0.5f}))
 BUILDER(constant_mean, CONST(.count = 1, .mean = {INFINITY}, .std = {1.0f}))
@@ -210,6 +211,12 @@ static const refusal refusals[] = {
     {drop_nearly, VECTOR, 0, LKS_E_INVALID, "which is 1 in the 16 bits drawn; use at most 0.99998"},
     {constant_count, IMAGE, 0, LKS_E_INVALID,
      "count is 2, expected 1 or the number of channels, 3"},
+    {constant_many,
+     {3, {8, 6, 100}},
+     0,
+     LKS_E_INVALID,
+     "has 100 channels, but there can be constants for at most 64; give one for all channels"},
+    {constant_many, IMAGE, 0, LKS_E_INVALID, "count is 100, expected 1 or the number of channels"},
     {constant_none, IMAGE, 0, LKS_E_INVALID, "count is 0, expected 1 or the number of channels, 3"},
     {constant_std, IMAGE, 0, LKS_E_INVALID, "std[0] is 0, expected a positive number"},
     {constant_mean, IMAGE, 0, LKS_E_INVALID, "mean[0] is inf, expected a finite number"},
