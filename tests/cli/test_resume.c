@@ -280,7 +280,11 @@ static void a_best_that_is_not_there_is_said(void **state)
         "--set validation.patience=9");
     expect(0, "lockstep: step 10, whose loss was the best, has no checkpoint: the model is that of "
               "step 20, the last\n");
-    run("eval c.yaml --out run"); /* not asked for: the newest */
+    run("train c.yaml --out lost --lr 0 --quiet --set validation.patience=9");
+    run("eval c.yaml --out lost");
+    expect_out("Checkpoint of step 10\n");
+    shell("rm lost/step-00000010.*");
+    run("eval c.yaml --out lost"); /* not asked for: the newest */
     expect(0, "");
     expect_out("Checkpoint of step 20\n");
     run("train c.yaml --out short --steps 3 --quiet");
