@@ -176,11 +176,11 @@
     X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL, SAID,                     \
       "newest checkpoints to keep; the best stays too")                                            \
     X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, SAID, "batches between lines")        \
-    X(LOG_FORMAT, "log.format", CHOICE, "text json", "text", NULL, SAID,                           \
-      "text, or one JSON object a step")                                                           \
+    X(LOG_FORMAT, "log.format", CHOICE, "text json csv", "text", NULL, SAID,                       \
+      "text, or a JSON object or a line of CSV for each step and epoch")                           \
     X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, SAID,                                     \
       "print only the last line, the hash")                                                        \
     X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL, SAID,                                    \
-      "JSON file for all that is known about the run at its end")
+      "JSON file for all that is known about the run, kept current after every epoch")
 
 #endif

@@ -29,7 +29,7 @@ static lks_status run(const cli_args *cli, cli_config *config, cli_session *sess
     if (status == LKS_OK) status = session_load(session, cli, &step);
     if (status == LKS_OK) status = evaluate(session, &sum);
     if (status != LKS_OK) return status;
-    if (strcmp(config_text(config, KEY_LOG_FORMAT), "text") == 0) {
+    if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") != 0) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         report_test("Test", &sum, session->info.classes > 0, true);
         return LKS_OK;

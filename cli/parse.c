@@ -200,6 +200,11 @@ lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path
         status = config_set(config, setting->option->key, setting->text, where);
     }
     if (status == LKS_OK && path != NULL) status = config_resolve(config);
+    const bool has_csv = (cli->verb_bit & (VERB_TRAIN | VERB_PREDICT)) != 0;
+    if (status == LKS_OK && !has_csv && config->source[KEY_LOG_FORMAT] == FROM_COMMAND &&
+        strcmp(config_text(config, KEY_LOG_FORMAT), "csv") == 0)
+        status = config_fail(config, KEY_LOG_FORMAT, "is csv, expected text or json of %s",
+                             cli->verb->name);
     if (status != LKS_OK)
         config_destroy(config);
     else

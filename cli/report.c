@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,12 +13,77 @@
 
 static const double DRAW_SECONDS = 0.1, SMOOTH_SECONDS = 2.0;
 
+/* Of the table that CSV is; an event fills in what it has. */
+static const char *const titles[] = {
+    "event",
+    "epoch",
+    "step",
+    "loss",
+    "lr",
+    "gradient_norm",
+    "skipped",
+    "samples_per_second",
+    "train_loss",
+    "train_correct",
+    "train_samples",
+    "valid_loss",
+    "valid_correct",
+    "valid_samples",
+    "test_loss",
+    "test_correct",
+    "test_samples",
+    "seconds",
+    "finished",
+    "hash",
+};
+enum { COLUMNS = sizeof titles / sizeof *titles };
+
+static void print_titles(void)
+{
+    for (int i = 0; i < COLUMNS; i++) printf("%s%s", i > 0 ? "," : "", titles[i]);
+    putchar('\n');
+}
+
+/* What has no value, or none that is a number, is empty. */
+static void print_row(const json_t *event)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        const json_t *value = json_object_get(event, titles[i]);
+        if (i > 0) putchar(',');
+        if (json_is_string(value))
+            fputs(json_string_value(value), stdout);
+        else if (value != NULL && !json_is_null(value))
+            text_print_json(stdout, value, 0);
+    }
+    putchar('\n');
+}
+
+static report_format format_of(const cli_config *config)
+{
+    const char *name = config_text(config, KEY_LOG_FORMAT);
+    return strcmp(name, "json") == 0  ? REPORT_JSON
+           : strcmp(name, "csv") == 0 ? REPORT_CSV
+                                      : REPORT_TEXT;
+}
+
+void report_event(const cli_report *r, json_t *event)
+{
+    if (r->format != REPORT_TEXT) say_status(NULL);
+    if (r->format == REPORT_JSON) {
+        text_print_json(stdout, event, 0);
+        putchar('\n');
+    } else if (r->format == REPORT_CSV) {
+        print_row(event);
+    }
+    json_decref(event);
+}
+
 void report_begin(cli_report *out, const cli_config *config, int64_t samples, int64_t epochs,
                   int64_t last_step, bool has_classes)
 {
     const bool asked = config->source[KEY_LOG_INTERVAL] == FROM_COMMAND;
     *out = (cli_report){.quiet = config_bool(config, KEY_LOG_QUIET),
-                        .json = strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0,
+                        .format = format_of(config),
                         .has_classes = has_classes,
                         .interval = config_int(config, KEY_LOG_INTERVAL),
                         .batch_size = config_int(config, KEY_TRAIN_BATCH_SIZE),
@@ -28,17 +94,11 @@ void report_begin(cli_report *out, const cli_config *config, int64_t samples, in
                         .loss = (double)NAN};
     const bool out_is_terminal = isatty(STDOUT_FILENO);
     out->draw_clock = out->part_clock = out->step_clock;
-    out->bar = !out->quiet && say_width() > 0 && !(out->json && out_is_terminal);
-    out->lines = !out->quiet && !out->json && (asked || !(out->bar && out_is_terminal));
+    out->bar = !out->quiet && say_width() > 0 && !(out->format != REPORT_TEXT && out_is_terminal);
+    out->lines = !out->quiet && out->format == REPORT_TEXT &&
+                 (asked || !(out->bar && out_is_terminal));
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the file sees whole lines */
-}
-
-static void print_json(json_t *json)
-{
-    say_status(NULL);
-    text_print_json(stdout, json, 0);
-    putchar('\n');
-    json_decref(json);
+    if (out->format == REPORT_CSV) print_titles();
 }
 
 static void draw(const cli_report *r, const lks_step_event *event)
@@ -98,7 +158,7 @@ void report_step(cli_report *r, const lks_step_event *event)
     const double seconds = now - r->step_clock;
     r->step_clock = now;
     if (r->quiet) return;
-    if (r->json) print_json(step_json(event, loss, seconds));
+    if (r->format != REPORT_TEXT) report_event(r, step_json(event, loss, seconds));
     if (event->info.skipped)
         say_error("step %lld: the loss or the gradient is not finite; the step was skipped",
                   (long long)event->step);
@@ -212,8 +272,8 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     r->step_clock = process_clock(); /* evaluation is no time of the next steps */
     begin_part(r, r->step_clock);
     if (r->quiet) return;
-    if (r->json) {
-        print_json(report_epoch_json("epoch", epoch));
+    if (r->format != REPORT_TEXT) {
+        report_event(r, report_epoch_json("epoch", epoch));
         return;
     }
     if (r->bar && !r->lines) {
@@ -223,4 +283,16 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     if (epoch->valid.samples > 0)
         report_test("Validation", &epoch->valid, r->has_classes, epoch->test.samples == 0);
     if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes, true);
+}
+
+void report_end(const cli_report *r, const lks_run *run)
+{
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, run->hash);
+    if (r->format == REPORT_TEXT)
+        say("hash %s step %" PRId64, hash, run->progress.step);
+    else
+        report_event(r, json_pack("{s:s, s:I, s:b, s:s}", "event", "end", "step",
+                                  (json_int_t)run->progress.step, "finished", run->finished, "hash",
+                                  hash));
 }

@@ -174,14 +174,12 @@ static void print_head(const training *t)
                   cores, cores);
     const long long samples = (long long)lks_dataset_get_info(s->train).samples;
     const long long tests = s->test != NULL ? (long long)lks_dataset_get_info(s->test).samples : 0;
-    if (t->report.json) {
-        json_t *json = json_pack("{s:s, s:I, s:I, s:i, s:i, s:I}", "event", "start",
-                                 "train_samples", samples, "test_samples", tests, "workers",
-                                 info.workers, "replicas", info.replicas, "parameters",
-                                 (json_int_t)info.parameters);
-        text_print_json(stdout, json, 0);
-        putchar('\n');
-        json_decref(json);
+    if (t->report.format != REPORT_TEXT) {
+        if (t->report.format == REPORT_JSON) /* the other has no line for it */
+            report_event(&t->report, json_pack("{s:s, s:I, s:I, s:i, s:i, s:I}", "event", "start",
+                                               "train_samples", samples, "test_samples", tests,
+                                               "workers", info.workers, "replicas", info.replicas,
+                                               "parameters", (json_int_t)info.parameters));
         return;
     }
     say("Train set size: %lld", samples);
@@ -272,7 +270,7 @@ static lks_status dry_test(training *t)
         if (status == LKS_OK) status = lks_model_evaluate(t->session.model, &batch, &sum);
         if (status != LKS_OK) return status;
     }
-    if (!t->report.quiet && !t->report.json)
+    if (!t->report.quiet && t->report.format == REPORT_TEXT)
         report_test("Test", &sum, t->session.info.classes > 0, true);
     return LKS_OK;
 }
@@ -334,7 +332,7 @@ static lks_status finish(training *t, lks_status trained)
     say_end(t);
     if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE)) note_failure(&first, save_weights(t));
     if (!dry_run && config_has(t->config, KEY_LOG_RECORD)) note_failure(&first, write_record(t));
-    say("hash %016" PRIx64 " step %" PRId64, t->run.hash, t->run.progress.step);
+    report_end(&t->report, &t->run);
     return first.status == LKS_OK ? LKS_OK : lks_fail(first.status, "%s", first.message);
 }
 

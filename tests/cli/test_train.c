@@ -77,9 +77,9 @@ static void json_has_a_line_for_every_step_and_epoch(void **state)
     write_text("c.yaml", tiny);
     run("train c.yaml --log-format json");
     expect(0, "");
-    int steps = 0, epochs = 0, starts = 0;
-    char *line = last.out;
-    for (char *end; (end = strchr(line, '\n')) != NULL && *line == '{'; line = end + 1) {
+    int steps = 0, epochs = 0, starts = 0, ends = 0;
+    char *line = last.out, hash[32];
+    for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
         json_t *json = json_loads(line, 0, NULL);
         if (json == NULL) fail_msg("not JSON: %s", line);
@@ -92,16 +92,71 @@ static void json_has_a_line_for_every_step_and_epoch(void **state)
         } else if (strcmp(event, "epoch") == 0) {
             assert_int_equal(json_integer_value(json_object_get(json, "epoch")), ++epochs);
             assert_int_equal(json_integer_value(json_object_get(json, "test_samples")), 100);
-        } else {
-            assert_string_equal(event, "start");
+        } else if (strcmp(event, "start") == 0) {
             starts++;
+        } else {
+            assert_string_equal(event, "end");
+            assert_string_equal(end + 1, ""); /* it is the last line */
+            assert_int_equal(json_integer_value(json_object_get(json, "step")), 20);
+            assert_true(json_is_true(json_object_get(json, "finished")));
+            snprintf(hash, sizeof hash, "%s", json_string_value(json_object_get(json, "hash")));
+            ends++;
         }
         json_decref(json);
     }
+    assert_string_equal(line, "");
     assert_int_equal(steps, 20);
     assert_int_equal(epochs, 2);
     assert_int_equal(starts, 1);
-    assert_int_equal(strncmp(line, "hash ", 5), 0);
+    assert_int_equal(ends, 1);
+    char text[32];
+    run("train c.yaml");
+    last_hash(text);
+    assert_string_equal(hash, text);
+    run("train c.yaml --quiet --format json");
+    expect(0, "");
+    assert_int_equal(strncmp(last.out, "{\"event\": \"end\", ", 17), 0);
+}
+
+/* The same as a table, which Python's reader of such tables takes. */
+static void csv_is_a_table(void **state)
+{
+    (void)state;
+    char hash[32];
+    write_text("c.yaml", tiny);
+    write_text("check.py", "import csv, json, sys\n"
+                           "rows = list(csv.DictReader(open('t.csv')))\n"
+                           "events = [json.loads(line) for line in open('t.json')][1:]\n"
+                           "assert [r['event'] for r in rows] == [e['event'] for e in events]\n"
+                           "timed = {'samples_per_second', 'seconds'}\n"
+                           "for row, event in zip(rows, events):\n"
+                           "    assert None not in row and event.keys() <= row.keys()\n"
+                           "    for key, cell in row.items():\n"
+                           "        if key not in event: assert cell == '', key\n"
+                           "        elif key in timed: assert float(cell) > 0, key\n"
+                           "        elif isinstance(event[key], (bool, str)):\n"
+                           "            assert cell.lower() == str(event[key]).lower(), key\n"
+                           "        else: assert float(cell) == event[key], key\n"
+                           "print(rows[-1]['hash'])\n");
+    run("train c.yaml --set optimizer.clip_norm=1 --set validation.fraction=0.2 --format json");
+    expect(0, "");
+    shell("cp out.txt t.json");
+    run("train c.yaml --set optimizer.clip_norm=1 --set validation.fraction=0.2 --format csv");
+    expect(0, "");
+    shell("cp out.txt t.csv");
+    if (shell("python3 check.py >out.txt 2>err.txt") != 0) {
+        read_text(last.err, "err.txt");
+        fail_msg("%s", last.err);
+    }
+    run("train c.yaml --set optimizer.clip_norm=1 --set validation.fraction=0.2");
+    last_hash(hash);
+    shell("python3 check.py >out.txt");
+    read_text(last.out, "out.txt");
+    assert_int_equal(strncmp(last.out, hash, 16), 0);
+    run("eval c.yaml --format csv");
+    expect(2, "log.format is csv, expected text or json of eval");
+    run("doctor --format csv");
+    expect(2, "log.format is csv, expected text or json of doctor");
 }
 
 /* The rate of the step that follows an evaluation is its own: here the evaluation takes as long as
@@ -428,6 +483,7 @@ int main(void)
         TEST(quiet_leaves_the_hash),
         TEST(json_has_a_line_for_every_step_and_epoch),
         TEST(evaluations_are_no_time_of_steps),
+        TEST(csv_is_a_table),
         TEST(the_record_has_it_all),
         TEST(workers_change_no_bit),
         TEST(says_how_to_use_all_cores),
