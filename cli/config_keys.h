@@ -180,6 +180,8 @@
       "text, or a JSON object or a line of CSV for each step and epoch")                           \
     X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, SAID,                                     \
       "print only the last line, the hash")                                                        \
+    X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", NULL, FREE,                                 \
+      "say what is opened, chosen, saved, and how long it takes")                                  \
     X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL, SAID,                                    \
       "JSON file for all that is known about the run, kept current after every epoch")
 

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -292,6 +293,18 @@ static lks_status get_all(download *d)
     return status;
 }
 
+/* Before anything is tried: what libcurl can do besides is not meant. */
+static lks_status check_mirror(const char *address)
+{
+    static const char *const schemes[] = {"http://", "https://", "file://"};
+    for (int i = 0; i < 3; i++)
+        if (strncasecmp(address, schemes[i], strlen(schemes[i])) == 0) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "--mirror is '%.200s', expected the address of a folder that begins with "
+                    "http://, https:// or file://",
+                    address);
+}
+
 static lks_status read_options(download *out, const cli_args *cli, cli_pool *pool)
 {
     const char *patience = cli->local[LOCAL_PATIENCE];
@@ -303,9 +316,12 @@ static lks_status read_options(download *out, const cli_args *cli, cli_pool *poo
                         patience);
     const char **mirrors = pool_alloc(pool, ((size_t)cli->settings + 1) * sizeof *mirrors);
     out->mirrors = mirrors;
-    for (int i = 0; i < cli->settings; i++)
-        if (cli->setting[i].option->local == LOCAL_MIRROR)
-            mirrors[out->mirror_count++] = cli->setting[i].text;
+    for (int i = 0; i < cli->settings; i++) {
+        if (cli->setting[i].option->local != LOCAL_MIRROR) continue;
+        const lks_status status = check_mirror(cli->setting[i].text);
+        if (status != LKS_OK) return status;
+        mirrors[out->mirror_count++] = cli->setting[i].text;
+    }
     if (out->mirror_count > 0) return LKS_OK;
     out->mirrors = out->known->mirrors;
     while (out->mirrors[out->mirror_count] != NULL) out->mirror_count++;

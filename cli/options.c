@@ -110,6 +110,7 @@ const cli_option cli_options[] = {
            "text or json"),
     ALIAS_("log-format", "FORMAT", TRAIN | VERB_EVAL, LOG_FORMAT, "the older name of --format"),
     ALIAS("quiet", NULL, TRAIN, LOG_QUIET),
+    ALIAS("verbose", NULL, RUNS, LOG_VERBOSE),
     LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES, "IDX file of images, instead of the test set"),
     LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
     LOCAL("probabilities", 0, NULL, VERB_PREDICT, PROBABILITIES, "those of all classes too"),

@@ -88,9 +88,11 @@ static lks_status settle_info(cli_session *s)
 
 lks_status session_begin(cli_session *out, cli_config *config)
 {
-    const lks_context_opts opts = {.device = config_text(config, KEY_TRAIN_DEVICE),
-                                   .seed = (uint64_t)config_int(config, KEY_TRAIN_SEED),
-                                   .log = log_line};
+    const lks_context_opts opts = {
+        .device = config_text(config, KEY_TRAIN_DEVICE),
+        .seed = (uint64_t)config_int(config, KEY_TRAIN_SEED),
+        .log = log_line,
+        .log_level = config_bool(config, KEY_LOG_VERBOSE) ? LKS_LOG_DEBUG : LKS_LOG_WARN};
     *out = (cli_session){.config = config};
     return lks_context_create(&out->context, &opts);
 }

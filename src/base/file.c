@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/context.h"
 #include "base/inflate.h"
 #include "base/memory.h"
 
@@ -77,12 +78,21 @@ lks_status lki_file_open(lki_file *out, lks_context *context, const char *path)
         }
     }
     close(descriptor);
-    if (status != LKS_OK || !lki_gzip_is(out->data, out->bytes)) return status;
-
+    if (status != LKS_OK) return status;
+    if (!lki_gzip_is(out->data, out->bytes)) {
+        lki_log_line(context, LKS_LOG_DEBUG, "opened '%.400s': %zu bytes, mapped", path,
+                     out->bytes);
+        return LKS_OK;
+    }
+    const double begin = lki_seconds();
     const lki_file packed = *out;
     *out = (lki_file){.context = context};
     status = lki_gzip_inflate(out, packed.data, packed.bytes, path);
     munmap((void *)(uintptr_t)packed.data, packed.bytes);
+    if (status == LKS_OK)
+        lki_log_line(context, LKS_LOG_DEBUG,
+                     "opened '%.400s': %zu bytes, inflated to %zu in %.3f s", path, packed.bytes,
+                     out->bytes, lki_seconds() - begin);
     return status;
 }
 

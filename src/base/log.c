@@ -4,9 +4,21 @@
 
 #include <stdarg.h>
 
+bool lki_log_wanted(const lks_context *context, lks_log_level level)
+{
+    return context && context->opts.log && level <= context->opts.log_level;
+}
+
+double lki_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 void lki_log_line(lks_context *context, lks_log_level level, const char *format, ...)
 {
-    if (!context || !context->opts.log || level > context->opts.log_level) return;
+    if (!lki_log_wanted(context, level)) return;
     char line[1024];
     va_list arguments;
     va_start(arguments, format);

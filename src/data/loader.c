@@ -253,6 +253,13 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
     pthread_cond_init(&loader->done, NULL);
     LKI_TRY_OR(status, fail, make_slots(loader));
     if (filled.threads > 0) LKI_TRY_OR(status, fail, start_threads(loader));
+    lki_log_line(
+        context, LKS_LOG_DEBUG,
+        "loader of '%.100s': %lld batches of %lld from %lld samples, %d threads, %d batches "
+        "ahead, %s order",
+        dataset->name, (long long)loader->batches, (long long)filled.global_batch,
+        (long long)samples, filled.threads < 0 ? 0 : filled.threads, loader->slots - 1,
+        filled.in_order ? "their" : "a random");
     *out = loader;
     return LKS_OK;
 fail:

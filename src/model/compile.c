@@ -331,6 +331,25 @@ static lks_status check_graph(const lks_graph *graph, const char *role, const lk
                     role);
 }
 
+static void log_line(void *user, const char *line)
+{
+    lki_log_line(user, LKS_LOG_DEBUG, "%s", line);
+}
+
+/* What was chosen, and how long it took. */
+static void log_plan(const lks_model *model, double seconds)
+{
+    if (!lki_log_wanted(model->context, LKS_LOG_DEBUG)) return;
+    const lks_model_info info = lks_model_get_info(model);
+    lki_log_line(
+        model->context, LKS_LOG_DEBUG,
+        "compiled in %.3f s: %lld parameters, %d replicas, %lld samples a step, %d workers; "
+        "the kernels:",
+        seconds, (long long)info.parameters, info.replicas, (long long)info.global_batch,
+        info.workers);
+    (void)!lks_model_describe(model, LKS_DESCRIBE_PLAN, log_line, model->context);
+}
+
 lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_opts *opts)
 {
     if (out == NULL) return LKI_FAIL_NULL(out);
@@ -341,6 +360,7 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
                                        "global_batch");
     LKI_TRY(check_graph(graph, "loss", opts->loss));
     LKI_TRY(check_graph(graph, "output", opts->output));
+    const double begin = lki_seconds();
     void *memory;
     LKI_TRY(lki_alloc(graph->context, &memory, sizeof(lks_model), "the model"));
     lks_model *model = memory;
@@ -358,6 +378,7 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
         lki_error_restore(&error);
         return status;
     }
+    log_plan(model, lki_seconds() - begin);
     *out = model;
     return LKS_OK;
 }

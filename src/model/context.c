@@ -46,6 +46,8 @@ lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
     }
     snprintf(context->fingerprint, sizeof context->fingerprint, "%s; %s%s%s", base, backend->name,
              library[0] != '\0' ? ": " : "", library);
+    lki_log_line(context, LKS_LOG_DEBUG, "Lockstep %s, device %s; %s", lks_version(),
+                 context->device, context->fingerprint);
     *out = context;
     return LKS_OK;
 }

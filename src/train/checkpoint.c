@@ -261,6 +261,7 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
     LKI_TRY(path_of(folder, run->progress.step, RECORD, record));
     LKI_TRY(lki_folder_make(folder));
 
+    const double begin = lki_seconds();
     lks_status status = save_tensors(model, run, tensors, record, &text);
     if (status == LKS_OK) {
         status = save_record(context, record, text);
@@ -268,6 +269,8 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
     }
     free(text);
     LKI_TRY(status);
+    lki_log_line(context, LKS_LOG_DEBUG, "saved '%.400s' in %.3f s", tensors,
+                 lki_seconds() - begin);
     prune(context, folder, run, keep);
     return LKS_OK;
 }
@@ -342,6 +345,7 @@ lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *
     *run = (lks_run){0};
     LKI_TRY(path_of(folder, step, RECORD, record));
     LKI_TRY(path_of(folder, step, TENSORS, tensors));
+    const double begin = lki_seconds();
     lks_run found = {0};
     lks_status status = read_record(context, record, &found, &expected);
     if (status == LKS_OK && found.progress.step != step) {
@@ -353,6 +357,9 @@ lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *
         lks_run_clear(&found);
         return advise(status, folder, step);
     }
+    if (model)
+        lki_log_line(context, LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", tensors,
+                     lki_seconds() - begin);
     *run = found;
     return LKS_OK;
 }

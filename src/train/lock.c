@@ -76,6 +76,7 @@ static lks_status take(lks_folder_lock *lock, const char *folder)
         }
         if (is_in_place(descriptor, lock->path)) {
             sign(descriptor);
+            lki_log_line(lock->context, LKS_LOG_DEBUG, "locked the folder '%.400s'", folder);
             lock->descriptor = descriptor;
             return LKS_OK;
         }

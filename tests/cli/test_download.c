@@ -358,6 +358,14 @@ static void options_are_checked(void **state)
     expect(2, "--patience is '0', expected seconds, more than 0 and at most a day");
     run("data mnist --patience soon");
     expect(2, "--patience is 'soon'");
+    /* Documented are three; libcurl has more, and guesses. */
+    static const char *const others[] = {"ftp://127.0.0.1:1/x", "127.0.0.1:1/x", "/x", "gopher:"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        run("data mnist --out d --mirror http://127.0.0.1:1/none --mirror '%s'", others[i]);
+        expect(2,
+               "', expected the address of a folder that begins with http://, https:// or file://");
+        assert_false(there("d"));
+    }
     run("data mnits");
     expect(2, "unknown data set 'mnits'; the nearest is mnist; expected digits, mnist or fashion");
     unsetenv("HOME");

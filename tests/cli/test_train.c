@@ -118,6 +118,41 @@ static void json_has_a_line_for_every_step_and_epoch(void **state)
     assert_int_equal(strncmp(last.out, "{\"event\": \"end\", ", 17), 0);
 }
 
+/* What is opened, chosen, saved, with times; and nothing of it otherwise. */
+static void verbose_says_what_is_done(void **state)
+{
+    (void)state;
+    char quiet[32], verbose[32];
+    run("data digits --out d --samples 200 --test-samples 50");
+    write_text("c.yaml", "data: {name: mnist, path: d}\n"
+                         "model: {name: mnist_cnn}\n"
+                         "train: {batch_size: 50, epochs: 1, workers: 1, device: ref}\n");
+    run("train c.yaml");
+    expect(0, "");
+    assert_null(strstr(last.err, "opened"));
+    last_hash(quiet);
+    shell("gzip d/train-images-idx3-ubyte");
+    run("train c.yaml --verbose --out run");
+    static const char *const lines[] = {
+        "lockstep: Lockstep ",
+        ", device ref; ",
+        "locked the folder 'run'\n",
+        "opened 'd/train-images-idx3-ubyte.gz': ",
+        " inflated to 156816 in ",
+        "opened 'd/t10k-labels-idx1-ubyte': 58 bytes, mapped\n",
+        "compiled in ",
+        "; the kernels:\n",
+        "loops: conv1\n",
+        "loader of 'd/train-images-idx3-ubyte.gz': 4 batches of 50 from 200 samples, 1 threads, 2 "
+        "batches ahead, a random order\n",
+        "saved 'run/step-00000004.safetensors' in "};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) expect(0, lines[i]);
+    last_hash(verbose);
+    assert_string_equal(quiet, verbose);
+    run("eval c.yaml --out run --verbose");
+    expect(0, "loaded 'run/step-00000004.safetensors' in ");
+}
+
 /* The same as a table, which Python's reader of such tables takes. */
 static void csv_is_a_table(void **state)
 {
@@ -484,6 +519,7 @@ int main(void)
         TEST(json_has_a_line_for_every_step_and_epoch),
         TEST(evaluations_are_no_time_of_steps),
         TEST(csv_is_a_table),
+        TEST(verbose_says_what_is_done),
         TEST(the_record_has_it_all),
         TEST(workers_change_no_bit),
         TEST(says_how_to_use_all_cores),

@@ -193,11 +193,12 @@ static void are_seen_in_a_safe_order(void **state)
     (void)state;
     char written[300] = "", synced[300] = "";
     bool folder_synced = true;
-    int renames = 0;
+    int renames = 0, walks = 0;
     for (int n = 1; n <= count_calls(alone); n++) {
         const call c = call_of(alone, n);
         const char *name = strrchr(c.path, '/');
         name = name != NULL ? name + 1 : c.path;
+        walks += strcmp(c.kind, "list") == 0 && strcmp(c.path, "run") == 0;
         if (strcmp(c.kind, "write") == 0 || strcmp(c.kind, "flush") == 0) {
             snprintf(written, sizeof written, "%s", name);
             synced[0] = '\0';
@@ -217,6 +218,8 @@ static void are_seen_in_a_safe_order(void **state)
         }
     }
     assert_int_equal(renames, 2 * STEPS / 2 + EPOCHS + 2); /* the record at each epoch too */
+    assert_int_equal(walks,
+                     2 + STEPS / 2); /* twice at the start and at each save, whatever is kept */
 }
 
 static int set_up(void **state)
