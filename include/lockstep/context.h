@@ -30,8 +30,20 @@ typedef enum lks_log_level { LKS_LOG_WARN, LKS_LOG_INFO, LKS_LOG_DEBUG } lks_log
 /* `line` has no newline and is valid during the call. */
 typedef void (*lks_log_fn)(void *user, lks_log_level level, const char *line);
 
-/* In every *_opts struct a zeroed field means its documented default, and a NULL pointer to the
- * struct means all defaults. */
+/*
+ * In every *_opts struct a zeroed field means its documented default, and a NULL pointer to the
+ * struct means all defaults.
+ *
+ * A NULL that has no meaning is LKS_E_INVALID with a sentence. Of a NULL object a getter tells
+ * nothing: 0, NaN, NULL, "", a zeroed struct, -1 for what is searched. Destroying NULL is fine. Where
+ * data sets, loaders, files and checkpoints take a context it may be NULL: memory is the system's then,
+ * the seed 0.
+ *
+ * Threads: calls on different objects may run at once. A context, a data set, a graph that is built and
+ * a tensor file may be read by many threads; to build a graph, and a loader, belong to one at a time;
+ * models have rules of their own (model.h). The error record is the thread's. Destroying an object
+ * belongs behind every other call on it.
+ */
 typedef struct lks_context_opts {
     const char *device; /* "cpu" or "ref"; default: the fastest that was built in */
     uint64_t seed;      /* default 0; everything random follows from it */

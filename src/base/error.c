@@ -46,7 +46,8 @@ lks_status lks_fail(lks_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fill("the calling program", 0, status, format, arguments);
+    fill("the calling program", 0, status, format != NULL ? format : lks_status_text(status),
+         arguments);
     va_end(arguments);
     return status;
 }

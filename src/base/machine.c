@@ -240,7 +240,7 @@ void lks_libraries(char *out, size_t size)
 {
     void (*const versions[])(char *, size_t) = {lki_zlib_version, lki_xxhash_version,
                                                 lki_hwloc_version};
-    if (size == 0) return;
+    if (out == NULL || size == 0) return;
     out[0] = '\0';
     for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
         char version[64];

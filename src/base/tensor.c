@@ -34,6 +34,7 @@ const char *lks_dtype_name(lks_dtype dtype)
 int64_t lks_shape_elements(const lks_shape *shape)
 {
     int64_t elements = 1;
+    if (shape == NULL) return 0;
     for (int i = 0; i < shape->ndim; i++) elements *= shape->dim[i];
     return elements;
 }

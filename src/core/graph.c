@@ -9,6 +9,7 @@
 
 lks_status lks_graph_create(lks_graph **out, lks_context *context)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     void *memory = NULL;
 
     *out = NULL;
@@ -49,7 +50,7 @@ lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    lki_text_list(message, sizeof message, format, arguments);
+    lki_text_list(message, sizeof message, format != NULL ? format : "a builder failed", arguments);
     va_end(arguments);
     (void)LKI_FAIL(LKS_E_INVALID, "%s", message);
     if (graph != NULL) lki_graph_keep_error(graph);

@@ -78,6 +78,7 @@ static lks_status create(lks_dataset **out, lks_context *context, const char *na
 lks_status lks_dataset_create(lks_dataset **out, lks_context *context, const char *name,
                               const lks_dataset_ops *ops, void *user)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     *out = NULL;
     if (!ops || !ops->read)
         return LKI_FAIL(LKS_E_INVALID,
@@ -135,6 +136,7 @@ fail:
 lks_status lks_dataset_from_arrays(lks_dataset **out, lks_context *context,
                                    const lks_dataset_info *info, const void *x, const void *y)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     *out = NULL;
     if (!info || !x || !y)
         return LKI_FAIL(LKS_E_INVALID, "data set from arrays: %s is NULL, expected %s",
@@ -146,8 +148,10 @@ lks_status lks_dataset_from_arrays(lks_dataset **out, lks_context *context,
 
 lks_status lks_dataset_slice(lks_dataset **out, lks_dataset *base, int64_t first, int64_t count)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     void *memory = NULL;
     *out = NULL;
+    if (base == NULL) return LKI_FAIL_NULL(base);
     if (first < 0 || count < 1 || first > base->info.samples - count)
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': a slice of %" PRId64 " samples from %" PRId64
@@ -209,7 +213,8 @@ static lks_status deal(lks_dataset *base, int64_t count, int64_t *kept, int64_t 
     LKI_TRY(lki_alloc(base->context, &memory, (size_t)samples, "marks of samples"));
     uint8_t *is_held = memory;
     memset(is_held, 0, (size_t)samples);
-    const lki_permutation order = lki_permutation_make(base->context->opts.seed, -1, samples);
+    const lki_permutation order = lki_permutation_make(lks_context_seed(base->context), -1,
+                                                       samples);
     for (int64_t i = samples - count; i < samples; i++) is_held[lki_permutation_at(&order, i)] = 1;
     for (int64_t i = 0; i < samples; i++) {
         if (is_held[i])
@@ -226,7 +231,10 @@ lks_status lks_dataset_split(lks_dataset **rest, lks_dataset **held, lks_dataset
 {
     lks_status status;
     int64_t *rest_position, *held_position;
+    if (rest == NULL) return LKI_FAIL_NULL(rest);
+    if (held == NULL) return LKI_FAIL_NULL(held);
     *rest = *held = NULL;
+    if (base == NULL) return LKI_FAIL_NULL(base);
     if (count < 1 || count >= base->info.samples)
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': a split of %" PRId64
@@ -255,12 +263,12 @@ void lks_dataset_destroy(lks_dataset *dataset)
 
 lks_dataset_info lks_dataset_get_info(const lks_dataset *dataset)
 {
-    return dataset->info;
+    return dataset != NULL ? dataset->info : (lks_dataset_info){0};
 }
 
 const char *lks_dataset_name(const lks_dataset *dataset)
 {
-    return dataset->name;
+    return dataset != NULL ? dataset->name : "";
 }
 
 /* The failure of a reading function: what it said through lks_fail(), else its status in words. */
@@ -286,6 +294,9 @@ lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t index, void *x,
 
 lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x, void *y)
 {
+    if (dataset == NULL) return LKI_FAIL_NULL(dataset);
+    if (x == NULL) return LKI_FAIL_NULL(x);
+    if (y == NULL) return LKI_FAIL_NULL(y);
     if (index < 0 || index >= dataset->info.samples)
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': sample %" PRId64 " was asked for, expected 0 to %" PRId64,
@@ -353,6 +364,8 @@ done:
 
 lks_status lks_dataset_hash(lks_dataset *dataset, uint64_t *out)
 {
+    if (dataset == NULL) return LKI_FAIL_NULL(dataset);
+    if (out == NULL) return LKI_FAIL_NULL(out);
     const int64_t fit = (int64_t)(LKI_HASH_BLOCK / dataset->x_bytes);
     const int64_t samples = dataset->info.samples;
     const int64_t block = fit < 1 ? 1 : (fit < samples ? fit : samples);

@@ -322,6 +322,7 @@ static void close_digits(void *user)
 lks_status lks_dataset_open_digits(lks_dataset **out, lks_context *context,
                                    const lks_digits_opts *opts)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     const lks_digits_opts given = opts ? *opts : (lks_digits_opts){0};
     const char *split = given.test ? "test" : "training";
     const int64_t usual = given.test ? TEST_SAMPLES : TRAIN_SAMPLES;

@@ -23,6 +23,7 @@ bool lks_dataset_folder_has(const char *folder, bool test_split)
 lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context, const char *folder,
                                    bool test_split, int64_t classes)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     struct stat about;
     *out = NULL;
     if (!folder || stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))

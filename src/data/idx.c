@@ -209,6 +209,7 @@ done:
 lks_status lks_dataset_open_idx(lks_dataset **out, lks_context *context, const char *images,
                                 const char *labels, int64_t classes)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     lks_dataset_ops ops = {.info.classes = classes, .close = close_idx};
     void *memory = NULL;
     lks_status status;
@@ -237,6 +238,7 @@ fail:
 
 lks_status lks_idx_check(lks_idx_info *out, lks_context *context, const char *path, int64_t classes)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     lki_file file = {0};
     header h;
     *out = (lks_idx_info){0};
@@ -320,6 +322,7 @@ done:
 
 lks_status lks_dataset_write_idx(lks_dataset *dataset, const char *images, const char *labels)
 {
+    if (dataset == NULL) return LKI_FAIL_NULL(dataset);
     const lks_shape number = {.ndim = 0};
     lki_writer *x = NULL, *y = NULL;
     lks_shape sample;

@@ -37,6 +37,7 @@ static bool try_name(char *path, size_t size, const char *folder, const char *co
 bool lks_idx_find(char *path, size_t size, const char *folder, bool test_split, bool labels,
                   int number)
 {
+    if (path == NULL || folder == NULL) return false;
     static const char *const stems[2][2] = {{"train", NULL}, {"t10k", "test"}};
     /* The number is that of the dimensions, with the count of images; most often it is three. */
     static const char *const image_kinds[] = {"idx3", "idx4", "idx2", "idx5", NULL};

@@ -230,11 +230,13 @@ static lks_status start_threads(lks_loader *loader)
 lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset *dataset,
                              const lks_loader_opts *opts)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     lks_loader_opts filled = opts ? *opts : (lks_loader_opts){0};
     void *memory = NULL;
     lks_status status;
 
     *out = NULL;
+    if (dataset == NULL) return LKI_FAIL_NULL(dataset);
     LKI_TRY(check_opts(dataset, &filled));
     LKI_TRY(lki_alloc(context, &memory, sizeof(lks_loader), "a loader"));
     lks_loader *loader = memory;

@@ -255,7 +255,10 @@ static lks_status check(lki_trial *t, const lki_backend *backend, bench *b, lks_
 lks_status lks_op_check(lks_op_report *out, lks_context *context, const lks_tensor *tensor,
                         int64_t samples, double seconds)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     *out = (lks_op_report){0};
+    if (context == NULL) return LKI_FAIL_NULL(context);
+    if (tensor == NULL) return LKI_FAIL_NULL(tensor);
     const lki_node *node = tensor->node;
     if (samples < 1 || samples > INT32_MAX / (lks_shape_elements(&tensor->shape) + 1))
         return LKI_FAIL(LKS_E_INVALID,

@@ -20,6 +20,7 @@ static lks_status unknown_device(const char *device)
 
 lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     *out = NULL;
     lks_context_opts filled = opts != NULL ? *opts : (lks_context_opts){0};
     if ((filled.allocator.alloc == NULL) != (filled.allocator.release == NULL))
@@ -62,15 +63,15 @@ void lks_context_destroy(lks_context *context)
 
 const char *lks_context_device(const lks_context *context)
 {
-    return context->device;
+    return context != NULL ? context->device : "";
 }
 
 uint64_t lks_context_seed(const lks_context *context)
 {
-    return context->opts.seed;
+    return context != NULL ? context->opts.seed : 0;
 }
 
 const char *lks_context_fingerprint(const lks_context *context)
 {
-    return context->fingerprint;
+    return context != NULL ? context->fingerprint : "";
 }

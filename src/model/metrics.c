@@ -6,6 +6,7 @@
 
 void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
 {
+    if (sum == NULL || part == NULL) return;
     lki_fixed loss = {.high = sum->loss_high, .low = sum->loss_low};
     lki_fixed_merge(&loss, (lki_fixed){.high = part->loss_high, .low = part->loss_low});
     sum->loss_high = loss.high;
@@ -17,6 +18,7 @@ void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
 
 double lks_metrics_loss(const lks_metrics *metrics)
 {
+    if (metrics == NULL) return (double)NAN;
     const int64_t finite = metrics->samples - metrics->not_finite;
     if (finite <= 0) return NAN;
     return lki_fixed_value((lki_fixed){.high = metrics->loss_high, .low = metrics->loss_low}) /

@@ -22,6 +22,7 @@ static void measure_peak(void *user, int worker)
 
 lks_status lks_peak(double *flops, lks_context *context, int threads, double seconds)
 {
+    if (flops == NULL) return LKI_FAIL_NULL(flops);
     peak_task task = {.seconds = seconds};
     void *memory;
     *flops = 0;

@@ -63,6 +63,8 @@ static lks_status find_before(const char *folder, int64_t limit, int64_t *out)
 
 lks_status lks_checkpoint_find(const char *folder, int64_t *step)
 {
+    if (folder == NULL) return LKI_FAIL_NULL(folder);
+    if (step == NULL) return LKI_FAIL_NULL(step);
     return find_before(folder, INT64_MAX, step);
 }
 
@@ -254,6 +256,9 @@ static lks_status check_run(const lks_model *model, const lks_run *run, int keep
 
 lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char *folder, int keep)
 {
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (run == NULL) return LKI_FAIL_NULL(run);
+    if (folder == NULL) return LKI_FAIL_NULL(folder);
     lks_context *context = lks_model_context(model);
     char tensors[PATH_SIZE], record[PATH_SIZE], *text;
     LKI_TRY(check_run(model, run, keep));
@@ -340,9 +345,11 @@ static lks_status advise(lks_status status, const char *folder, int64_t step)
 lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *run,
                                const char *folder, int64_t step)
 {
+    if (run == NULL) return LKI_FAIL_NULL(run);
     char record[PATH_SIZE], tensors[PATH_SIZE];
     lki_identity expected;
     *run = (lks_run){0};
+    if (folder == NULL) return LKI_FAIL_NULL(folder);
     LKI_TRY(path_of(folder, step, RECORD, record));
     LKI_TRY(path_of(folder, step, TENSORS, tensors));
     const double begin = lki_seconds();
@@ -366,6 +373,7 @@ lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *
 
 lks_status lks_checkpoint_check(lks_context *context, const char *folder, int64_t step)
 {
+    if (folder == NULL) return LKI_FAIL_NULL(folder);
     char record[PATH_SIZE], tensors[PATH_SIZE];
     lki_identity expected;
     lks_tensor_file *file;

@@ -90,8 +90,10 @@ static lks_status take(lks_folder_lock *lock, const char *folder)
 
 lks_status lks_checkpoint_lock(lks_folder_lock **out, lks_context *context, const char *folder)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
     void *memory;
     *out = NULL;
+    if (folder == NULL) return LKI_FAIL_NULL(folder);
     LKI_TRY(lki_folder_make(folder));
     LKI_TRY(lki_alloc(context, &memory, sizeof(lks_folder_lock), "a folder's lock"));
     lks_folder_lock *lock = memory;

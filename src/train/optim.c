@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stddef.h>
 
 #include <lockstep/optim.h>
 
@@ -113,6 +114,7 @@ static lks_status check_adamp(const lks_optim *optim)
 
 lks_status lks_optim_check(const lks_optim *optim)
 {
+    if (optim == NULL) return LKI_FAIL_NULL(optim);
     switch (optim->kind) {
     case LKS_SGD:
         return check_sgd(optim);

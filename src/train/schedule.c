@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stddef.h>
 
 #include <lockstep/optim.h>
 
@@ -77,6 +78,7 @@ static double rate_at(const lks_schedule *schedule, int64_t t)
 
 double lks_schedule_at(const lks_schedule *schedule, int64_t step, int64_t epoch)
 {
+    if (schedule == NULL) return (double)NAN;
     double rate = rate_at(schedule, schedule->per_step ? step : epoch);
     if (step < schedule->warmup_steps) {
         rate *= (double)(step + 1) / ((double)schedule->warmup_steps + 1.0);
@@ -86,11 +88,12 @@ double lks_schedule_at(const lks_schedule *schedule, int64_t step, int64_t epoch
 
 lks_plateau lks_plateau_begin(const lks_schedule *schedule)
 {
-    return (lks_plateau){.lr = schedule->lr, .best = (double)NAN};
+    return (lks_plateau){.lr = schedule != NULL ? schedule->lr : 0, .best = (double)NAN};
 }
 
 void lks_plateau_observe(const lks_schedule *schedule, lks_plateau *plateau, double loss)
 {
+    if (schedule == NULL || plateau == NULL) return;
     const double least_change = 1e-8; /* PyTorch's eps */
     const double threshold = or_default(schedule->threshold, 1e-4);
     const double bar = plateau->best * (1.0 - (threshold > 0.0 ? threshold : 0.0));
@@ -208,6 +211,7 @@ static lks_status check_kind(const lks_schedule *schedule)
 
 lks_status lks_schedule_check(const lks_schedule *schedule)
 {
+    if (schedule == NULL) return LKI_FAIL_NULL(schedule);
     LKI_TRY(at_least("the learning rate", schedule->lr, 0.0, false));
     if (schedule->warmup_steps < 0) {
         return LKI_FAIL(LKS_E_INVALID, "schedule: warmup_steps is %lld, expected 0 or more",

@@ -264,6 +264,8 @@ lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_f
 
 lks_status lks_weights_save(lks_model *model, const char *path)
 {
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (path == NULL) return LKI_FAIL_NULL(path);
     lki_writer *writer;
     LKI_TRY(lki_writer_open(&writer, lks_model_context(model), path));
     lki_writer_tidy(writer);
@@ -275,6 +277,8 @@ lks_status lks_weights_save(lks_model *model, const char *path)
 
 lks_status lks_weights_load(lks_model *model, const char *path)
 {
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (path == NULL) return LKI_FAIL_NULL(path);
     char what[256];
     snprintf(what, sizeof what, "'%s'", path);
     lks_tensor_file *file;

@@ -294,6 +294,9 @@ failed:
 
 lks_status lks_tensor_file_open(lks_tensor_file **out, lks_context *context, const char *path)
 {
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (path == NULL) return LKI_FAIL_NULL(path);
     return lki_tensor_file_open(out, context, path, NULL);
 }
 
@@ -308,18 +311,18 @@ void lks_tensor_file_close(lks_tensor_file *file)
 
 int lks_tensor_file_count(const lks_tensor_file *file)
 {
-    return file->count;
+    return file != NULL ? file->count : 0;
 }
 
 lks_tensor_entry lks_tensor_file_entry(const lks_tensor_file *file, int index)
 {
-    if (index < 0 || index >= file->count) return (lks_tensor_entry){0};
+    if (index < 0 || index >= lks_tensor_file_count(file)) return (lks_tensor_entry){0};
     return file->tensor[index].entry;
 }
 
 int lks_tensor_file_find(const lks_tensor_file *file, const char *name)
 {
-    for (int i = 0; i < file->count; ++i) {
+    for (int i = 0; name != NULL && i < lks_tensor_file_count(file); ++i) {
         if (strcmp(file->tensor[i].entry.name, name) == 0) return i;
     }
     return -1;
@@ -327,6 +330,7 @@ int lks_tensor_file_find(const lks_tensor_file *file, const char *name)
 
 const char *lks_tensor_file_metadata(const lks_tensor_file *file, const char *key)
 {
+    if (file == NULL || key == NULL) return NULL;
     const json_t *metadata = json_object_get(file->header, "__metadata__");
     return json_string_value(json_object_get(metadata, key));
 }

@@ -454,11 +454,15 @@ lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *
 {
     lks_run own;
     lks_folder_lock *lock = NULL;
-    loop l = {.context = context, .opts = *opts, .run = run ? run : &own};
+    loop l = {.run = run ? run : &own};
+    if (opts) l.opts = *opts;
     *l.run = (lks_run){0};
-    TRY(check_opts(opts));
+    TRY(check_opts(&l.opts));
+    l.context = context ? context : lks_model_context(l.opts.model);
     fill_defaults(&l);
-    if (opts->folder && !opts->lock) TRY(lks_checkpoint_lock(&lock, context, opts->folder));
+    if (l.opts.folder && !l.opts.lock) {
+        TRY(lks_checkpoint_lock(&lock, l.context, l.opts.folder));
+    }
     lks_status status = start(&l);
     if (status == LKS_OK) status = run_loop(&l);
     free(l.best);

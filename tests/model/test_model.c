@@ -255,6 +255,25 @@ static void refuses_instruction_sets_that_are_not_here(void **state)
     assert_int_equal(unsetenv("LKS_ISA"), 0);
 }
 
+/* The model would look for it among its own nodes, and it may be gone before the model is. */
+static void refuses_tensors_of_another_graph(void **state)
+{
+    (void)state;
+    small s = make_small(NULL), other = make_small(NULL);
+    lks_model *model;
+    lks_model_opts opts[] = {
+        {.loss = other.loss}, {.output = other.logits}, {.loss = s.loss, .output = other.logits}};
+    for (int i = 0; i < 3; i++) {
+        opts[i].global_batch = BATCH;
+        LKT_FAILS(LKS_E_INVALID,
+                  i == 0 ? "the loss belongs to another graph" : "the output belongs to another",
+                  lks_model_compile(&model, s.graph, &opts[i]));
+        assert_null(model);
+    }
+    free_small(&other);
+    free_small(&s);
+}
+
 /* No builder makes such a graph; an operation with a buffer called as a parameter would. */
 static void refuses_two_of_one_name(void **state)
 {
@@ -279,6 +298,7 @@ int main(void)
         cmocka_unit_test(refuses_bad_batches),
         cmocka_unit_test(refuses_bad_questions),
         cmocka_unit_test(refuses_two_of_one_name),
+        cmocka_unit_test(refuses_tensors_of_another_graph),
         cmocka_unit_test(works_without_a_loss),
         cmocka_unit_test(refuses_instruction_sets_that_are_not_here),
     };
