@@ -274,8 +274,8 @@ static void tasks_are_refused(void **state)
     }
     assert_int_equal(shell("test -z \"$(ls -d run r.json d b.json 2>out.txt)\""), 0);
     static const char *const fine[] = {
-        "SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_NPROCS=4 SLURM_PROCID=0 SLURM_LOCALID=0 "
-        "SLURM_TASKS_PER_NODE=4 SLURM_NNODES=1", /* sbatch --ntasks=4, without srun */
+        ("SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_NPROCS=4 SLURM_PROCID=0 SLURM_LOCALID=0 "
+         "SLURM_TASKS_PER_NODE=4 SLURM_NNODES=1"), /* sbatch --ntasks=4, without srun */
         "SLURM_JOB_ID=7 SLURM_NTASKS=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0",
         "OMPI_COMM_WORLD_SIZE=1 PMI_SIZE=1 MPI_LOCALNRANKS=1",
         "PMI_SIZE= SLURM_STEP_NUM_TASKS=x",
