@@ -53,13 +53,13 @@ LKS_API const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, c
                                     size_t size);
 
 /*
- * One operation alone, on random numbers in [-1, 1): the context's device against ref, and its speed
- * on the calling thread.
+ * One operation alone: the context's device against ref, on random numbers in [-1, 1) and on others in
+ * [0, 1), whose sums grow; and its speed on the calling thread.
  */
 typedef struct lks_op_error {
     char what[64];       /* "output", "gradient of weight" */
     double error, bound; /* of the element that is the farthest in units of its bound; the bound is
-                              derived for any order of the same sums in f32 */
+                              derived from the order of sums in docs/numerics.md */
     double share;        /* error / bound: at most 1 where all is well */
 } lks_op_error;
 

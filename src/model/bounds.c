@@ -1,30 +1,19 @@
 /*
- * Bounds on the difference between a backend in f32 and ref.
+ * Bounds on the difference between a backend and ref: all operations but those of bounds_sums.c.
  *
- * u = 2^-24 is the unit roundoff of f32. A sum of t products computed in f32 in any order, with FMA
- * or without, differs from the exact one by at most t*u/(1 - t*u) * sum |terms| (N. Higham, "Accuracy
- * and Stability of Numerical Algorithms", 2002, section 3.1). Ref's own error is one rounding, u times
- * the value, and for conv2d's parameters one per sample. So with t terms (the bias, what is there
- * already, and ref's roundings counted in) |backend - ref| <= (t + 4) * u * S, where S = sum |terms|
- * is computed by ref itself from the absolute values of all factors. All t here are below 2^20, and
- * the factor 1.1 covers 1/(1 - t*u) and the rounding of S.
+ * A sum of t terms computed in f32 in any order, with FMA or without, differs from the exact one by at
+ * most t*u/(1 - t*u) * sum |terms| (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002,
+ * section 3.1). Ref's own error is one rounding, u times the value. So with t terms (what is there
+ * already, and ref's rounding counted in) |backend - ref| <= (t + 4) * u * S, where S = sum |terms|; the
+ * factor 1.1 covers 1/(1 - t*u) and the rounding of S.
  *
  * Operations that only select, or round once in a way that graph.h defines, must agree exactly.
  */
-#include "model/trial.h"
+#include "model/bounds.h"
 
 #include <math.h>
 
 #include "base/check.h"
-
-static const double U = 0x1p-24;
-
-enum { MOST_TERMS = 1 << 20 };
-
-static double sum_bound(double terms, double magnitude)
-{
-    return 1.1 * (terms + 4.0) * U * magnitude;
-}
 
 /* Zeros: exact. */
 static lks_status zeros(lki_trial *c, double **out, int64_t count)
@@ -34,92 +23,6 @@ static lks_status zeros(lki_trial *c, double **out, int64_t count)
     LKI_TRY(lki_trial_memory(c, &memory, (size_t)count * sizeof **out));
     *out = memory;
     for (int64_t i = 0; i < count; i++) (*out)[i] = 0.0;
-    return LKS_OK;
-}
-
-static lks_status absolute(lki_trial *c, float **out, const float *values, int64_t count)
-{
-    void *memory;
-
-    LKI_TRY(lki_trial_memory(c, &memory, (size_t)count * sizeof **out));
-    *out = memory;
-    for (int64_t i = 0; i < count; i++) (*out)[i] = fabsf(values[i]);
-    return LKS_OK;
-}
-
-/* Ref on absolute values; in[0] stays where only d_out is a factor (`keep_in`). */
-static lks_status make_absolute(lki_trial *m, bool keep_in)
-{
-    float *values;
-
-    if (!keep_in) {
-        LKI_TRY(absolute(m, &values, m->in[0], lki_trial_in_elements(m, 0)));
-        m->in[0] = values;
-    }
-    for (int i = 0; i < LKI_MAX_PARAM && m->param[i] != NULL; i++)
-        LKI_TRY(absolute(m, &m->param[i], m->param[i], lki_trial_param_elements(m, i)));
-    return absolute(m, &m->d_out, m->d_out, lki_trial_out_elements(m));
-}
-
-static lks_status magnitudes(lki_trial *c, bool keep_in, lki_trial_result *out)
-{
-    lki_trial m = *c;
-    lks_status status = make_absolute(&m, keep_in);
-
-    if (status == LKS_OK) status = lki_trial_run(&m, lki_backend_find("ref"), NULL, NULL, out);
-    c->blocks = m.blocks;
-    return status;
-}
-
-static void set_sum(double *bound, double terms, const float *magnitude, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) bound[i] = sum_bound(terms, (double)magnitude[i]);
-}
-
-/* conv2d, dense and pools: sums of so many terms. */
-typedef struct terms {
-    double out, d_in, d_param;
-} terms;
-
-static terms count_terms(const lki_trial *c)
-{
-    const lki_node *node = lki_trial_first(c);
-    const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
-
-    if (node->op == LKI_OP_CONV2D) {
-        const lks_conv2d_opts *opts = node->attr;
-        const double area = (double)(opts->kernel[0] * opts->kernel[1]);
-        const double pixels = (double)(c->count * out->dim[0] * out->dim[1]);
-
-        return (terms){area * (double)(in->dim[2] / opts->groups) + 1.0,
-                       area * (double)(out->dim[2] / opts->groups), pixels + (double)c->count};
-    }
-    if (node->op == LKI_OP_DENSE)
-        return (terms){(double)in->dim[0] + 1.0, (double)out->dim[0], (double)c->count};
-    if (node->op == LKI_OP_GLOBAL_AVG_POOL) return (terms){(double)(in->dim[0] * in->dim[1]), 1, 0};
-
-    const lks_pool_opts *opts = node->attr;
-    const double area = (double)(opts->kernel[0] * opts->kernel[1]);
-    return (terms){node->op == LKI_OP_MAX_POOL ? -4.0 : area, area, 0}; /* -4: max is exact */
-}
-
-static lks_status linear(lki_trial *c, bool backward, lki_bounds *out)
-{
-    const terms t = count_terms(c);
-    lki_trial_result m;
-
-    if (fmax(t.out, fmax(t.d_in, t.d_param)) > MOST_TERMS)
-        return LKI_FAIL(
-            LKS_E_INVALID,
-            "%s '%s' sums more than %d terms, for which no bound is derived; take fewer "
-            "samples",
-            lki_op_get(lki_trial_first(c)->op)->name, lki_trial_first(c)->name, MOST_TERMS);
-    LKI_TRY(magnitudes(c, lki_trial_first(c)->op == LKI_OP_MAX_POOL, &m));
-    set_sum(out->out, t.out, m.out, lki_trial_out_elements(c));
-    if (!backward) return LKS_OK;
-    set_sum(out->d_in[0], t.d_in, m.d_in[0], lki_trial_in_elements(c, 0));
-    for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
-        set_sum(out->d_param[i], t.d_param, m.d_param[i], lki_trial_param_elements(c, i));
     return LKS_OK;
 }
 
@@ -155,16 +58,16 @@ static channel moments(const float *x, int64_t m, int64_t stride, double epsilon
     for (int64_t i = 0; i < m; i++)
         k.variance += ((double)x[i * stride] - k.mean) * ((double)x[i * stride] - k.mean) /
                       (double)m;
-    k.e = ((double)m + 2.0) * U * magnitude;
+    k.e = ((double)m + 2.0) * LKI_U * magnitude;
     k.s = 1.0 / sqrt(k.variance + epsilon);
-    k.r = ((double)m + 8.0) * U + k.e * k.e * k.s * k.s;
+    k.r = ((double)m + 8.0) * LKI_U + k.e * k.e * k.s * k.s;
     return k;
 }
 
 static double z_error(const channel *k, double x)
 {
-    return (k->e + 4.0 * U * (fabs(x) + fabs(k->mean))) * k->s +
-           fabs(x - k->mean) * k->s * (k->r / 2.0 + 3.0 * U);
+    return (k->e + 4.0 * LKI_U * (fabs(x) + fabs(k->mean))) * k->s +
+           fabs(x - k->mean) * k->s * (k->r / 2.0 + 3.0 * LKI_U);
 }
 
 static channel channel_statistics(const lki_trial *c, int64_t m, int64_t channels, int64_t which)
@@ -178,15 +81,15 @@ static channel channel_statistics(const lki_trial *c, int64_t m, int64_t channel
         k.variance = (double)((const float *)c->buffer[1])[which];
         k.e = 0.0;
         k.s = 1.0 / sqrt(k.variance + (double)opts->epsilon);
-        k.r = ((double)m + 8.0) * U;
+        k.r = ((double)m + 8.0) * LKI_U;
     }
     for (int64_t i = which; i < m * channels; i += channels) {
         const double dy = c->d_out[i], z = ((double)x[i] - k.mean) * k.s;
 
         k.d_bias += dy;
         k.d_weight += dy * z;
-        k.e_bias += ((double)m + 4.0) * U * fabs(dy);
-        k.e_weight += fabs(dy) * z_error(&k, x[i]) + ((double)m + 4.0) * U * fabs(dy * z);
+        k.e_bias += ((double)m + 4.0) * LKI_U * fabs(dy);
+        k.e_weight += fabs(dy) * z_error(&k, x[i]) + ((double)m + 4.0) * LKI_U * fabs(dy * z);
     }
     return k;
 }
@@ -205,8 +108,8 @@ static void batch_norm(lki_trial *c, bool backward, lki_bounds *out)
             const double unbiased = m > 1 ? (double)m * k.variance * (double)m / (double)(m - 1)
                                           : 0;
 
-            out->stats[2 + j] = (double)m * (k.e + U * fabs(k.mean));
-            out->stats[2 + channels + j] = 1.1 * (((double)m + 8.0) * U * unbiased +
+            out->stats[2 + j] = (double)m * (k.e + LKI_U * fabs(k.mean));
+            out->stats[2 + channels + j] = 1.1 * (((double)m + 8.0) * LKI_U * unbiased +
                                                   (double)m * 2.0 * k.e * k.e);
         }
         if (backward) {
@@ -217,11 +120,11 @@ static void batch_norm(lki_trial *c, bool backward, lki_bounds *out)
             const double d = z_error(&k, x[i]), z = ((double)x[i] - k.mean) * k.s;
             const double dy = c->d_out[i], n = (double)m;
 
-            out->out[i] = 1.1 * (fabs(w) * d + 3.0 * U * (fabs(w * z) + fabs(b)));
+            out->out[i] = 1.1 * (fabs(w) * d + 3.0 * LKI_U * (fabs(w * z) + fabs(b)));
             if (!backward) continue;
             out->d_in[0][i] = 1.1 * fabs(w) * k.s *
                               (k.e_bias / n + fabs(z) * k.e_weight / n + d * fabs(k.d_weight) / n +
-                               (k.r / 2.0 + 9.0 * U) *
+                               (k.r / 2.0 + 9.0 * LKI_U) *
                                    (fabs(dy) + fabs(k.d_bias) / n + fabs(z * k.d_weight) / n));
         }
     }
@@ -266,8 +169,8 @@ static void layer_norm_row(const lki_trial *c, const channel *k, int64_t m, int6
 
         a += g;
         b += g * z;
-        e_a += (n + 5.0) * U * fabs(g);
-        e_b += fabs(g) * z_error(k, x[i]) + (n + 5.0) * U * fabs(g * z);
+        e_a += (n + 5.0) * LKI_U * fabs(g);
+        e_b += fabs(g) * z_error(k, x[i]) + (n + 5.0) * LKI_U * fabs(g * z);
     }
     for (int64_t i = 0; i < m; i++) {
         const double g = layer_norm_weight(c, i) * (double)dy[i];
@@ -275,7 +178,7 @@ static void layer_norm_row(const lki_trial *c, const channel *k, int64_t m, int6
 
         bound[i] = 1.1 * k->s *
                    (e_a / n + fabs(z) * e_b / n + z_error(k, x[i]) * fabs(b) / n +
-                    (k->r / 2.0 + 9.0 * U) * (fabs(g) + fabs(a) / n + fabs(z * b) / n));
+                    (k->r / 2.0 + 9.0 * LKI_U) * (fabs(g) + fabs(a) / n + fabs(z * b) / n));
     }
 }
 
@@ -298,10 +201,10 @@ static void layer_norm(lki_trial *c, bool backward, lki_bounds *out)
             const double b = c->param[1] != NULL ? (double)c->param[1][at] : 0.0;
             const double d = z_error(&k, x[i]), z = ((double)x[i] - k.mean) * k.s;
 
-            out->out[r * m + i] = 1.1 * (fabs(w) * d + 3.0 * U * (fabs(w * z) + fabs(b)));
+            out->out[r * m + i] = 1.1 * (fabs(w) * d + 3.0 * LKI_U * (fabs(w * z) + fabs(b)));
             if (!backward || opts->no_affine) continue;
-            out->d_param[0][at] += 1.1 * fabs((double)dy[i]) * (d + t * U * fabs(z));
-            out->d_param[1][at] += 1.1 * t * U * fabs((double)dy[i]);
+            out->d_param[0][at] += 1.1 * fabs((double)dy[i]) * (d + t * LKI_U * fabs(z));
+            out->d_param[1][at] += 1.1 * t * LKI_U * fabs((double)dy[i]);
         }
         if (backward) layer_norm_row(c, &k, m, r, out->d_in[0] + r * m);
     }
@@ -329,14 +232,14 @@ static softmax softmax_of(const float *x, int64_t values)
     }
     for (int64_t k = 0; k < values; k++) sum += exp((double)x[k] - s.largest);
     s.whole = s.largest + log(sum);
-    s.l = ((double)values + s.largest - least + 8.0) * U +
-          3.0 * U * (fabs(s.whole) + fabs(s.largest));
+    s.l = ((double)values + s.largest - least + 8.0) * LKI_U +
+          3.0 * LKI_U * (fabs(s.whole) + fabs(s.largest));
     return s;
 }
 
 static double difference_error(const softmax *s, double x)
 {
-    return s->l + 2.0 * U * (fabs(x) + fabs(s->whole));
+    return s->l + 2.0 * LKI_U * (fabs(x) + fabs(s->whole));
 }
 
 static void log_softmax(lki_trial *c, bool backward, lki_bounds *out)
@@ -356,9 +259,9 @@ static void log_softmax(lki_trial *c, bool backward, lki_bounds *out)
             /* dy - p * sum of dy; both backends start from their own out. */
             if (backward)
                 out->d_in[0][n * values + k] = 1.1 *
-                                               (2.0 * U * fabs((double)dy[k]) +
+                                               (2.0 * LKI_U * fabs((double)dy[k]) +
                                                 p * magnitude *
-                                                    (2.0 * error + ((double)values + 8.0) * U));
+                                                    (2.0 * error + ((double)values + 8.0) * LKI_U));
         }
     }
 }
@@ -380,10 +283,12 @@ static void cross_entropy(lki_trial *c, bool backward, lki_bounds *out)
             const double weight = share + (k == target ? 1.0 - (double)opts->label_smoothing : 0.0);
             const double error = difference_error(&s, x[k]), p = exp((double)x[k] - s.whole);
 
-            loss += weight * (error + ((double)values + 4.0) * U * fabs(s.whole - (double)x[k]));
+            loss += weight *
+                    (error + ((double)values + 4.0) * LKI_U * fabs(s.whole - (double)x[k]));
             if (backward)
                 out->d_in[0][n * values + k] = 1.1 * g *
-                                               (p * (error + 8.0 * U) + 5.0 * U * (p + weight));
+                                               (p * (error + 8.0 * LKI_U) +
+                                                5.0 * LKI_U * (p + weight));
         }
         out->out[n] = 1.1 * loss;
     }
@@ -396,9 +301,9 @@ static void mse(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bo
     const float *x = c->in[0], *target = c->in[1];
 
     for (int64_t n = 0; n < c->count; n++)
-        out->out[n] = sum_bound((double)values + 4.0, fabs((double)ref->out[n]));
+        out->out[n] = lki_sum_bound((double)values + 4.0, fabs((double)ref->out[n]));
     for (int64_t i = 0; backward && i < lki_trial_in_elements(c, 0); i++)
-        out->d_in[0][i] = sum_bound(
+        out->d_in[0][i] = lki_sum_bound(
             4.0, 2.0 / (double)values *
                      fabs(((double)x[i] - (double)target[i]) * (double)c->d_out[i / values]));
 }
@@ -417,7 +322,7 @@ static void pair(lki_trial *c, bool backward, lki_bounds *out)
         for (int64_t k = i / values * elements + i % values; k < (i / values + 1) * elements;
              k += values)
             magnitude += fabs((double)c->d_out[k] * (a != NULL ? (double)a[k] : 1.0));
-        out->d_in[1][i] = sum_bound((double)(elements / values), magnitude);
+        out->d_in[1][i] = lki_sum_bound((double)(elements / values), magnitude);
     }
 }
 
@@ -450,20 +355,20 @@ typedef struct errors {
 static errors gated(double x, double a, double d_a)
 {
     const double s = logistic(a), rest = logistic(-a), b = fabs(x * d_a) * rest;
-    const double e = (6.0 + 6.0 * fabs(a) * rest) * U;
+    const double e = (6.0 + 6.0 * fabs(a) * rest) * LKI_U;
 
-    return (errors){fabs(x) * s * (e + 2.0 * U),
-                    s * (1.0 + b) * (e + 3.0 * U) + s * b * (14.0 + 6.0 * fabs(a)) * U};
+    return (errors){fabs(x) * s * (e + 2.0 * LKI_U),
+                    s * (1.0 + b) * (e + 3.0 * LKI_U) + s * b * (14.0 + 6.0 * fabs(a)) * LKI_U};
 }
 
 static errors gelu(double x)
 {
     const double below = 0.5 * erfc(-x * sqrt(0.5)), tail = 0.5 * erfc(fabs(x) * sqrt(0.5));
     const double h = x * x / 2.0, f = exp(-h) * 0.3989422804014327;
-    const double p = (tail * (h + 22.0) + 2.0 * below) * U + 0x1p-52;
+    const double p = (tail * (h + 22.0) + 2.0 * below) * LKI_U + 0x1p-52;
 
-    return (errors){fabs(x) * (p + U * below),
-                    p + fabs(x) * f * (h + 6.0) * U + 2.0 * U * fabs(below + x * f)};
+    return (errors){fabs(x) * (p + LKI_U * below),
+                    p + fabs(x) * f * (h + 6.0) * LKI_U + 2.0 * LKI_U * fabs(below + x * f)};
 }
 
 static errors activation_errors(const lki_node *node, double x)
@@ -473,14 +378,15 @@ static errors activation_errors(const lki_node *node, double x)
     if (node->op == LKI_OP_SIGMOID) {
         const double y = logistic(x), rest = logistic(-x);
 
-        return (errors){7.0 * U * y, U * (6.0 * y * fabs(rest - y) + 4.0 * y * rest)};
+        return (errors){7.0 * LKI_U * y, LKI_U * (6.0 * y * fabs(rest - y) + 4.0 * y * rest)};
     }
     if (node->op == LKI_OP_SOFTPLUS)
-        return (errors){8.0 * U * (fmax(x, 0.0) + log1p(exp(-fabs(x)))), 8.0 * U * logistic(x)};
+        return (errors){8.0 * LKI_U * (fmax(x, 0.0) + log1p(exp(-fabs(x)))),
+                        8.0 * LKI_U * logistic(x)};
     if (node->op == LKI_OP_TANH) {
         const double y = tanh(x);
 
-        return (errors){5.0 * U * fabs(y), U * (9.0 * y * y + 4.0)};
+        return (errors){5.0 * LKI_U * fabs(y), LKI_U * (9.0 * y * y + 4.0)};
     }
     if (node->op == LKI_OP_SILU) return gated(x, x, 1.0);
     if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_ERF) return gelu(x);
@@ -505,10 +411,11 @@ static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_resu
     switch (lki_trial_first(c)->op) {
     case LKI_OP_CONV2D:
     case LKI_OP_DENSE:
+        return lki_bounds_products(c, backward, ref, out);
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
     case LKI_OP_GLOBAL_AVG_POOL:
-        return linear(c, backward, out);
+        return lki_bounds_pools(c, backward, out);
     case LKI_OP_BATCH_NORM:
         batch_norm(c, backward, out);
         return LKS_OK;
@@ -576,7 +483,7 @@ lks_status lki_bounds_make(lki_trial *c, const lki_trial_how *how, const lki_tri
     /* Adding rounds once more in a backend that rounds its gradient first. */
     for (int i = 0; i < LKI_MAX_IN && how->add_in >> i & 1u; i++) {
         for (int64_t e = 0; e < lki_trial_in_elements(c, i); e++)
-            out->d_in[i][e] += 3.0 * U *
+            out->d_in[i][e] += 3.0 * LKI_U *
                                (fabs((double)how->prior[i][e]) + fabs((double)ref->d_in[i][e]));
     }
     return LKS_OK;

@@ -116,6 +116,50 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+/* One chain of fused multiply-adds, or blocks of 64 with a sum in double. */
+static float add_up(const float *x, const float *w, int64_t count, bool blocks)
+{
+    double total = 0;
+    float sum = 0;
+    for (int64_t k = 0; k < count; k++) {
+        sum = fmaf(x[k], w[k], sum);
+        if (!blocks || k % 64 != 63) continue;
+        total += (double)sum;
+        sum = 0;
+    }
+    return (float)(total + (double)sum);
+}
+
+/* On positive numbers the bounds are near enough to see what a long sum in one chain loses. */
+static void a_sum_without_blocks_is_seen(void **state)
+{
+    enum { TERMS = 10000, UNITS = 16 };
+    lkt_random random = lkt_random_make("a_sum_without_blocks_is_seen", 41);
+    double share[2] = {0};
+    lkt_result ref;
+    lkt_bounds bound;
+    lkt_case c;
+    (void)state;
+    lkt_case_begin(&c);
+    lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(TERMS)});
+    lks_tensor *y = lks_dense(c.graph, x, &(lks_dense_opts){.units = UNITS, .no_bias = true});
+    lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
+    for (int i = 0; i < TERMS; i++) ((float *)c.in[0])[i] = fabsf(((float *)c.in[0])[i]);
+    for (int i = 0; i < TERMS * UNITS; i++) c.param[0][i] = fabsf(c.param[0][i]);
+    lkt_run(&c, lkt_ref(), NULL, NULL, &ref);
+    lkt_bounds_make(&c, NULL, &ref, &bound);
+    for (int u = 0; u < UNITS; u++)
+        for (int blocks = 0; blocks < 2; blocks++) {
+            const float sum = add_up(c.in[0], c.param[0] + u * TERMS, TERMS, blocks);
+            const double error = fabs((double)sum - (double)ref.out[u]);
+            share[blocks] = fmax(share[blocks], error / bound.out[u]);
+        }
+    print_message("in one chain %.2g of the bound, in blocks %.2g\n", share[0], share[1]);
+    assert_true(share[0] > 2);
+    assert_true(share[1] < 0.5);
+    lkt_case_free(&c);
+}
+
 static void lines_are_printed(void **state)
 {
     lks_context *context;
@@ -152,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_is_good),
+        cmocka_unit_test(a_sum_without_blocks_is_seen),
         cmocka_unit_test(what_is_no_operation_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(lines_are_printed),
