@@ -10,7 +10,7 @@
 #include "support/runs.h"
 #include "support/test.h"
 
-enum { SAMPLES = 29, BATCH = 9, CLASSES = 5, THREADS = 4, PIXELS = 12 * 10 * 3 };
+enum { SAMPLES = 13, BATCH = 5, CLASSES = 5, THREADS = 4, PIXELS = 12 * 10 * 3 };
 
 typedef struct fixture {
     lks_context *context;
@@ -45,7 +45,7 @@ static void bits_are_those_of_the_model(void **state)
 {
     static const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual, lkt_net_gated,
                                    lkt_net_joined};
-    static const int64_t counts[] = {SAMPLES, 1, BATCH, 0, 11};
+    static const int64_t counts[] = {SAMPLES, 1, BATCH, 0, 7};
     const lks_model_opts opts[] = {{.replicas = 4, .workers = 3},
                                    {.replicas = 5, .workers = 1, .ema_decay = 0.5f},
                                    {.replicas = 12, .workers = 2, .no_fusion = true}};
@@ -154,7 +154,7 @@ static void steps_and_predictions_do_not_meet(void **state)
     int steps = 0;
     LKT_OK(lks_model_predict(f.model, f.images.x, SAMPLES, expected));
     for (int i = 0; i < 2; i++) {
-        tasks[i] = (task){.f = &f, .expected = expected, .rounds = 40};
+        tasks[i] = (task){.f = &f, .expected = expected, .rounds = 20};
         LKT_OK(lks_predictor_create(&tasks[i].predictor, f.model));
         start(&tasks[i]);
     }
