@@ -298,6 +298,11 @@ static void errors_are_not_above_pytorchs(void **state)
     size_t index;
 
     (void)state;
+    if (lkt_sanitized()) {
+        json_decref(golden);
+        print_message("the numbers are those of other builds, and take a minute here\n");
+        skip();
+    }
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         json_array_foreach(json_object_get(golden, "cases"), index, test)
         {
