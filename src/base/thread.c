@@ -45,7 +45,8 @@ struct lki_workers {
     worker *members;
     int count;
     int spins;
-    bool stop;    /* written before start opens */
+    bool watches; /* written before start opens */
+    bool stop;    /* likewise */
     lki_job job;  /* likewise */
     void *user;   /* likewise */
     gate start;   /* opened by the caller for every job */
@@ -53,6 +54,7 @@ struct lki_workers {
     gate barrier; /* opened by the last worker to arrive */
     _Alignas(LINE) _Atomic int running;
     _Alignas(LINE) _Atomic int arrived;
+    _Atomic unsigned met; /* LKI_FLOAT_* */
 };
 
 static uint32_t gate_now(gate *at)
@@ -95,18 +97,18 @@ static void gate_wait(gate *at, uint32_t seen, int spins)
     }
 }
 
-/* Flush to zero, denormals are zero, all exceptions masked, round to nearest. */
+/* All exceptions masked, round to nearest, denormals as the standard says; no flag is set. */
 unsigned lki_float_enter(void)
 {
 #if defined(__x86_64__)
     const unsigned saved = _mm_getcsr();
-    _mm_setcsr(0x9FC0);
+    _mm_setcsr(0x1F80);
     return saved;
 #elif defined(__aarch64__)
     uint64_t saved;
     __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
-    const uint64_t flush = UINT64_C(1) << 24;
-    __asm__ volatile("msr fpcr, %0" : : "r"(flush));
+    __asm__ volatile("msr fpcr, xzr");
+    __asm__ volatile("msr fpsr, xzr");
     return (unsigned)saved;
 #else
     return 0;
@@ -122,6 +124,20 @@ void lki_float_leave(unsigned saved)
     __asm__ volatile("msr fpcr, %0" : : "r"(state));
 #else
     (void)saved;
+#endif
+}
+
+unsigned lki_float_met(void)
+{
+#if defined(__x86_64__)
+    const unsigned flags = _mm_getcsr();
+    return (flags & 2 ? LKI_FLOAT_OPERAND : 0) | (flags & 16 ? LKI_FLOAT_UNDERFLOW : 0);
+#elif defined(__aarch64__)
+    uint64_t flags;
+    __asm__ volatile("mrs %0, fpsr" : "=r"(flags));
+    return flags & 8 ? LKI_FLOAT_UNDERFLOW : 0;
+#else
+    return 0;
 #endif
 }
 
@@ -149,7 +165,9 @@ static void *work(void *argument)
     for (uint32_t seen = 0;; seen += 2) {
         gate_wait(&workers->start, seen, workers->spins);
         if (workers->stop) return NULL;
+        if (workers->watches) lki_float_enter(); /* forgets what was met before */
         workers->job(workers->user, self->number);
+        if (workers->watches) atomic_fetch_or(&workers->met, lki_float_met());
         if (atomic_fetch_sub_explicit(&workers->running, 1, memory_order_acq_rel) == 1) {
             gate_open(&workers->done);
         }
@@ -274,6 +292,17 @@ void lki_workers_destroy(lki_workers *workers)
 int lki_workers_count(const lki_workers *workers)
 {
     return workers->count;
+}
+
+void lki_workers_watch(lki_workers *workers, bool watch)
+{
+    workers->watches = watch;
+    atomic_store(&workers->met, 0);
+}
+
+unsigned lki_workers_met(const lki_workers *workers)
+{
+    return atomic_load(&workers->met);
 }
 
 void lki_workers_run(lki_workers *workers, lki_job job, void *user)

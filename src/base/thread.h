@@ -8,8 +8,9 @@
  * Between start and end of a job a worker makes no system call but futex. Waiting spins for a few
  * microseconds, then sleeps in the kernel, so more workers than cores work too.
  *
- * A worker computes with its whole MXCSR set (round to nearest, exceptions masked, FTZ, DAZ); on
- * AArch64 FPCR likewise. The caller's is never touched.
+ * A worker computes with its whole MXCSR set as IEEE 754 has it (round to nearest, exceptions masked,
+ * no flushing of denormals: processors do that in different ways); on AArch64 FPCR likewise. The
+ * caller's is never touched.
  */
 #ifndef LKI_BASE_THREAD_H
 #define LKI_BASE_THREAD_H
@@ -57,5 +58,16 @@ void lki_workers_barrier(lki_workers *workers, int worker);
  * returns the old state, leave restores it. */
 unsigned lki_float_enter(void);
 void lki_float_leave(unsigned saved);
+
+/*
+ * What happened since lki_float_enter(): processors keep a flag for it, which is how tests see that
+ * nothing meets denormals, with which many are slow. An underflow is a result that is denormal and not
+ * exact; AArch64 says nothing of operands.
+ */
+enum { LKI_FLOAT_OPERAND = 1, LKI_FLOAT_UNDERFLOW = 2 };
+unsigned lki_float_met(void);
+/* Whether workers notice that, and what they met in the jobs since they were told to. Not in a job. */
+void lki_workers_watch(lki_workers *workers, bool watch);
+unsigned lki_workers_met(const lki_workers *workers);
 
 #endif

@@ -33,6 +33,7 @@ enum {
  */
 #define LKI_TINY        0x1p-63f
 #define LKI_TINY_SQUARE 0x1p-110f
+#define LKI_TINY_ROOT   0x1p-50f /* where an optimizer squares a gradient, it is 0 below this */
 
 static inline float lki_flush(float x)
 {
@@ -41,6 +42,11 @@ static inline float lki_flush(float x)
 static inline float lki_flush_square(float x)
 {
     return x < LKI_TINY_SQUARE && x > -LKI_TINY_SQUARE ? 0.0f : x;
+}
+/* A double as what is stored for it; its conversion meets no denormal either. */
+static inline float lki_round(double x)
+{
+    return x < (double)LKI_TINY && x > -(double)LKI_TINY ? 0.0f : (float)x;
 }
 
 /* Consecutive nodes computed by one kernel: each but the first reads only the one before it, which
@@ -192,7 +198,8 @@ typedef struct lki_backend {
     /* NULL, as add: the device only predicts. */
     void (*update)(const lki_update *update, int64_t count, float *w,
                    float *const state[LKI_MAX_STATES], const float *sums);
-    /* left[i] += right[i]: a merge in the tree. */
+    /* left[i] += right[i]: a merge in the tree. Small sums stay: two values that are LKI_TINY at least
+     * have a sum of at least 2^-86, or 0. */
     void (*add)(int64_t count, float *left, const float *right);
     /* These three may be NULL, which is reported at compile where they are needed.
      * left[i] += part * (right[i] - left[i]) */

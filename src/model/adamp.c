@@ -50,7 +50,7 @@ static double cosine(double squares_a, double squares_b, double products, double
 static float factor_along(double squares, double products, double epsilon)
 {
     const double norm = sqrt(squares) + epsilon;
-    return (float)(products / (norm * norm));
+    return lki_round(products / (norm * norm));
 }
 
 typedef enum projection { NONE, BY_ROW, WHOLE } projection;

@@ -173,7 +173,7 @@ bool lki_kept_update(lks_model *model, int worker)
         const double norm = gradient_norm(model), most = model->opts.clip_norm;
         if (worker == 0) model->last.gradient_norm = norm;
         if (!isfinite(norm)) return false;
-        if (most > 0 && most < norm + 1e-6) scale = (float)(most / (norm + 1e-6));
+        if (most > 0 && most < norm + 1e-6) scale = lki_round(most / (norm + 1e-6));
     }
     if (model->opts.optim.kind == LKS_ADAMP)
         lki_adamp_update(model, worker, scale);

@@ -26,8 +26,8 @@ static void keep(const lks_model *model, const lki_weight *weight, int64_t first
 {
     float *gradient = weight->gradient + first;
     const double limit = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
-    const float most = (float)limit;
-    for (int64_t i = 0; i < count; i++) gradient[i] = sums[i] * model->scale;
+    const float most = lki_round(limit);
+    for (int64_t i = 0; i < count; i++) gradient[i] = lki_flush(sums[i] * model->scale);
     if (!(limit > 0)) return;
     for (int64_t i = 0; i < count; i++) /* a NaN stays one */
         gradient[i] = gradient[i] > most ? most : gradient[i] < -most ? -most : gradient[i];

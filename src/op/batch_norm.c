@@ -14,6 +14,8 @@
 
 #include <math.h>
 
+#include "core/backend.h"
+
 static lks_status infer(lki_node *node)
 {
     lks_batch_norm_opts *opts = node->attr;
@@ -55,21 +57,23 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
+static void approach(float *running, double momentum, double value)
+{
+    *running = lki_round((1.0 - momentum) * (double)*running + momentum * value);
+}
+
 static void update_buffers(const lki_node *node, const double *sums, void *const buffer[])
 {
     const lks_batch_norm_opts *opts = node->attr;
     const int64_t channels = node->param[0].shape.dim[0];
+    const double momentum = (double)opts->momentum;
     const double *mean = sums + 2, *variance = mean + channels;
     float *running_mean = buffer[0], *running_var = buffer[1];
     int64_t *batches = buffer[2];
 
     for (int64_t c = 0; c < channels; c++) {
-        if (sums[0] > 0.0)
-            running_mean[c] = (1.0f - opts->momentum) * running_mean[c] +
-                              opts->momentum * (float)(mean[c] / sums[0]);
-        if (sums[1] > 0.0)
-            running_var[c] = (1.0f - opts->momentum) * running_var[c] +
-                             opts->momentum * (float)(variance[c] / sums[1]);
+        if (sums[0] > 0.0) approach(&running_mean[c], momentum, mean[c] / sums[0]);
+        if (sums[1] > 0.0) approach(&running_var[c], momentum, variance[c] / sums[1]);
     }
     ++*batches;
 }

@@ -78,7 +78,7 @@ static void barriers(void **state)
 /* What each worker finds about itself. */
 typedef struct finding {
     cpu_set_t cpus;
-    bool signals_blocked, flushes, rounds_to_nearest;
+    bool signals_blocked, keeps_denormals, rounds_to_nearest;
     unsigned state;
     volatile double tiny; /* denormal; volatile, so that the compiler computes nothing itself */
 } finding;
@@ -104,8 +104,8 @@ static void look_around(void *user, int worker)
     found->state = float_state();
     volatile double one = 1, small = 0x1p-53, smallest = 0x1p-1022;
     found->rounds_to_nearest = one + small == one && -one - small == -one;
-    /* A denormal result and a denormal operand are both zero. */
-    found->flushes = smallest / 2 == 0 && found->tiny * 0x1p60 == 0;
+    /* Neither a denormal result nor a denormal operand counts as zero. */
+    found->keeps_denormals = smallest / 2 == 0x1p-1023 && found->tiny * 0x1p60 == 0x1p-970;
 }
 
 static void surroundings(void **state)
@@ -136,9 +136,9 @@ static void surroundings(void **state)
             assert_true(found[w].signals_blocked);
             assert_true(found[w].rounds_to_nearest);
 #if defined(__x86_64__)
-            assert_int_equal(found[w].state & 0xffc0, 0x9fc0); /* the rest are flags */
-            assert_true(found[w].flushes);
+            assert_int_equal(found[w].state & 0xffc0, 0x1f80); /* the rest are flags */
 #endif
+            assert_true(found[w].keeps_denormals);
             assert_int_equal(CPU_COUNT(&found[w].cpus), pinned ? 1 : allowed);
             CPU_OR(&together, &together, &found[w].cpus);
         }
@@ -152,26 +152,69 @@ static void float_states(void **state)
     /* Volatile: a compiler may move a division, but not a store, past what changes the state. */
     volatile double smallest = 0x1p-1022, inside_half;
     const unsigned before = float_state();
-    assert_true(smallest / 2 != 0);
     const unsigned saved = lki_float_enter();
     inside_half = smallest / 2;
     const unsigned inside = float_state();
     lki_float_leave(saved);
     assert_int_equal(float_state() & 0xffc0, before & 0xffc0);
-    assert_true(smallest / 2 != 0);
-    (void)inside, (void)inside_half;
+    assert_true(inside_half == 0x1p-1023);
+    (void)inside;
 #if defined(__x86_64__)
-    assert_true(inside_half == 0);
-    assert_int_equal(inside & 0xffc0, 0x9fc0);
+    assert_int_equal(inside & 0xffc0, 0x1f80);
     /* Whatever the caller had is changed for the time, and given back. */
-    _mm_setcsr(0x7f80); /* towards zero */
+    _mm_setcsr(0xffc0); /* towards zero, flushing both ways */
     const unsigned odd = lki_float_enter();
+    inside_half = smallest / 2;
     const unsigned replaced = float_state();
     lki_float_leave(odd);
     const unsigned restored = float_state();
     _mm_setcsr(before);
-    assert_int_equal(replaced, 0x9fc0);
-    assert_int_equal(restored, 0x7f80);
+    assert_true(inside_half == 0x1p-1023);
+    assert_int_equal(replaced & 0xffc0, 0x1f80);
+    assert_int_equal(restored, 0xffc0);
+#endif
+}
+
+/* One worker of several meets something, in one job of several. */
+typedef struct meeting {
+    int job, worker;
+    float operand, factor;
+} meeting;
+
+static void compute(void *user, int worker)
+{
+    const meeting *m = user;
+    const bool own = m->job == 1 && worker == m->worker;
+    volatile float operand = own ? m->operand : 1, factor = own ? m->factor : 1, product;
+    product = operand * factor;
+    (void)product;
+}
+
+static unsigned met(float operand, float factor, bool watch)
+{
+    lki_workers *workers;
+    LKT_OK(lki_workers_create(&workers, NULL, 3));
+    lki_workers_watch(workers, watch);
+    meeting m = {.worker = 1, .operand = operand, .factor = factor};
+    for (; m.job < 3; m.job++) lki_workers_run(workers, compute, &m);
+    const unsigned found = lki_workers_met(workers);
+    lki_workers_watch(workers, watch);
+    assert_int_equal(lki_workers_met(workers), 0);
+    lki_workers_destroy(workers);
+    return found;
+}
+
+/* Workers notice denormals where they are asked to. */
+static void denormals_are_noticed(void **state)
+{
+    (void)state;
+    assert_int_equal(met(0x1p-63f, 0x1p-63f, true), 0);
+#if defined(__x86_64__) || defined(__aarch64__)
+    assert_int_equal(met(0x1.8p-63f, 0x1.234566p-64f, true), LKI_FLOAT_UNDERFLOW);
+    assert_int_equal(met(0x1.8p-63f, 0x1.234566p-64f, false), 0);
+#endif
+#if defined(__x86_64__)
+    assert_int_equal(met(0x1p-130f, 0x1p60f, true), LKI_FLOAT_OPERAND);
 #endif
 }
 
@@ -310,10 +353,15 @@ static void two_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_jobs),   cmocka_unit_test(barriers),
-        cmocka_unit_test(surroundings), cmocka_unit_test(float_states),
-        cmocka_unit_test(futex_only),   cmocka_unit_test(wrong_counts),
-        cmocka_unit_test(no_memory),    cmocka_unit_test(too_many),
+        cmocka_unit_test(short_jobs),
+        cmocka_unit_test(barriers),
+        cmocka_unit_test(surroundings),
+        cmocka_unit_test(float_states),
+        cmocka_unit_test(denormals_are_noticed),
+        cmocka_unit_test(futex_only),
+        cmocka_unit_test(wrong_counts),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(too_many),
         cmocka_unit_test(two_pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,18 @@ static lks_status plan_reads_out(lki_plan *plan)
     return lki_cpu_plan_start(plan);
 }
 
+static void put(float *to, double value, bool add)
+{
+    *to = add ? lki_flush(*to + lki_round(value)) : lki_round(value);
+}
+
+/* e^x, for a sum whose largest term is 1, or for a product that is rounded to f32: smaller ones are
+ * lost in both, and would be denormal in the end. */
+static double share(double x)
+{
+    return x < -200 ? 0 : lki_exp(x);
+}
+
 /* log of the sum of exp(x); the largest is taken out, so that nothing overflows. */
 static double log_sum(int64_t count, const float *x)
 {
@@ -21,13 +33,8 @@ static double log_sum(int64_t count, const float *x)
     for (int64_t i = 1; i < count; i++)
         if (x[i] > most) most = x[i];
     double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += lki_exp((double)x[i] - (double)most);
+    for (int64_t i = 0; i < count; i++) sum += share((double)x[i] - (double)most);
     return (double)most + lki_log(sum);
-}
-
-static void put(float *to, double value, bool add)
-{
-    *to = add ? *to + (float)value : (float)value;
 }
 
 static lks_status log_softmax_forward(const lki_plan *plan, const lki_args *args)
@@ -37,7 +44,7 @@ static lks_status log_softmax_forward(const lki_plan *plan, const lki_args *args
         const float *x = (const float *)args->in[0] + s * size;
         float *y = (float *)args->out + s * size;
         const double total = log_sum(size, x);
-        for (int64_t i = 0; i < size; i++) y[i] = (float)((double)x[i] - total);
+        for (int64_t i = 0; i < size; i++) put(&y[i], (double)x[i] - total, false);
     }
     return LKS_OK;
 }
@@ -50,7 +57,7 @@ static lks_status log_softmax_backward(const lki_plan *plan, const lki_args *arg
         double sum = 0;
         for (int64_t i = 0; i < size; i++) sum += (double)d[i];
         for (int64_t i = 0; i < size; i++)
-            put(args->d_in[0] + s * size + i, (double)d[i] - lki_exp((double)y[i]) * sum,
+            put(args->d_in[0] + s * size + i, (double)d[i] - share((double)y[i]) * sum,
                 args->add_in & 1);
     }
     return LKS_OK;
@@ -80,8 +87,9 @@ static lks_status cross_entropy_forward(const lki_plan *plan, const lki_args *ar
         const double total = log_sum(size, x);
         double sum = 0;
         for (int64_t i = 0; smoothing > 0 && i < size; i++) sum += (double)x[i] - total;
-        ((float *)args->out)[s] = (float)(-(1 - smoothing) * ((double)x[target[s]] - total) -
-                                          smoothing / (double)size * sum);
+        put((float *)args->out + s,
+            -(1 - smoothing) * ((double)x[target[s]] - total) - smoothing / (double)size * sum,
+            false);
     }
     return LKS_OK;
 }
@@ -97,8 +105,7 @@ static lks_status cross_entropy_backward(const lki_plan *plan, const lki_args *a
         for (int64_t i = 0; i < size; i++) {
             const double wanted = (i == target[s] ? 1 - smoothing : 0) + smoothing / (double)size;
             put(args->d_in[0] + s * size + i,
-                (double)args->d_out[s] * (lki_exp((double)x[i] - total) - wanted),
-                args->add_in & 1);
+                (double)args->d_out[s] * (share((double)x[i] - total) - wanted), args->add_in & 1);
         }
     }
     return LKS_OK;
@@ -128,7 +135,7 @@ static lks_status nll_backward(const lki_plan *plan, const lki_args *args)
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
         float *d = args->d_in[0] + s * size;
         for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
-        d[target[s]] -= args->d_out[s];
+        put(&d[target[s]], -(double)args->d_out[s], true);
     }
     return LKS_OK;
 }
@@ -152,7 +159,7 @@ static lks_status mse_forward(const lki_plan *plan, const lki_args *args)
             const double difference = (double)x[i] - (double)t[i];
             sum += difference * difference;
         }
-        ((float *)args->out)[s] = (float)(sum / (double)size);
+        put((float *)args->out + s, sum / (double)size, false);
     }
     return LKS_OK;
 }

@@ -19,7 +19,7 @@ static lks_status plan_normalize(lki_plan *plan)
         p->mean[c] = opts->mean[c];
         p->std[c] = opts->std[c];
         for (int value = 0; value < 256; value++)
-            p->table[c][value] = ((float)value / 255.0f - opts->mean[c]) / opts->std[c];
+            p->table[c][value] = lki_flush(((float)value / 255.0f - opts->mean[c]) / opts->std[c]);
     }
     return lki_cpu_plan_start(plan);
 }
@@ -37,7 +37,8 @@ static void from_bytes(const normalize_plan *p, int64_t count, const uint8_t *in
 static void from_floats(const normalize_plan *p, int64_t count, const float *in, float *out)
 {
     for (int64_t i = 0; i < count; i += p->channels)
-        for (int64_t c = 0; c < p->channels; c++) out[i + c] = (in[i + c] - p->mean[c]) / p->std[c];
+        for (int64_t c = 0; c < p->channels; c++)
+            out[i + c] = lki_flush((in[i + c] - p->mean[c]) / p->std[c]);
 }
 
 static lks_status forward(const lki_plan *plan, const lki_args *args)

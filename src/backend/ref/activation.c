@@ -136,7 +136,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
     const float *in = args->in[0];
     float *out = args->out;
 
-    for (int64_t i = 0; i < count; i++) out[i] = (float)functions[node->op].value(node, in[i]);
+    for (int64_t i = 0; i < count; i++) out[i] = lki_round(functions[node->op].value(node, in[i]));
     return LKS_OK;
 }
 

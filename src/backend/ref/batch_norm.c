@@ -71,7 +71,8 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
     for (int64_t i = 0; i < m * channels; i++) {
         const int64_t c = i % channels;
 
-        y[i] = (float)(((double)x[i] - mean[c]) * inverse[c] * (double)weight[c] + (double)bias[c]);
+        y[i] = lki_round(((double)x[i] - mean[c]) * inverse[c] * (double)weight[c] +
+                         (double)bias[c]);
     }
     return LKS_OK;
 }
@@ -91,8 +92,8 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
             d_weight += (double)dy[i] * (((double)x[i] - mean[c]) * inverse[c]);
             d_bias += (double)dy[i];
         }
-        args->d_param[0][c] = (float)d_weight;
-        args->d_param[1][c] = (float)d_bias;
+        args->d_param[0][c] = lki_round(d_weight);
+        args->d_param[1][c] = lki_round(d_bias);
         for (int64_t i = c; args->d_in[0] != NULL && i < m * channels; i += channels) {
             const double z = ((double)x[i] - mean[c]) * inverse[c];
 

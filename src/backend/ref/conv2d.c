@@ -123,7 +123,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
 
             for (int64_t f = 0; f < p->filters; f++) sums[f] = bias != NULL ? (double)bias[f] : 0.0;
             forward_pixel(p, in, args->packed, at / p->columns, at % p->columns, sums);
-            for (int64_t f = 0; f < p->filters; f++) out[f] = (float)sums[f];
+            for (int64_t f = 0; f < p->filters; f++) out[f] = lki_round(sums[f]);
         }
     }
     return LKS_OK;
@@ -157,11 +157,11 @@ static void add_sample(const conv2d *p, const scratch *s, bool add, float *d_wei
             for (int64_t tap = 0; tap < p->taps; tap++) {
                 float *d = &d_weight[(f * p->group_channels + c) * p->taps + tap];
 
-                *d = (add ? *d : 0.0f) +
-                     (float)s->d_weight[(f * p->taps + tap) * p->group_channels + c];
+                *d = lki_flush((add ? *d : 0.0f) +
+                               (float)s->d_weight[(f * p->taps + tap) * p->group_channels + c]);
             }
         }
-        if (d_bias != NULL) d_bias[f] = (add ? d_bias[f] : 0.0f) + (float)s->d_bias[f];
+        if (d_bias != NULL) d_bias[f] = lki_flush((add ? d_bias[f] : 0.0f) + (float)s->d_bias[f]);
     }
 }
 

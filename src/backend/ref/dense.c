@@ -46,7 +46,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
 
             for (int64_t k = 0; k < p->width; k++)
                 sum += (double)x[n * p->width + k] * (double)w[u * p->width + k];
-            y[n * p->units + u] = (float)sum;
+            y[n * p->units + u] = lki_round(sum);
         }
     }
     return LKS_OK;
@@ -85,7 +85,7 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
         lki_ref_put_all(dw + u * p->width, false, row, p->width);
     }
     for (int64_t u = 0; u < p->units && db != NULL; u++)
-        db[u] = (float)bias_sum(p, dy, args->count, u);
+        db[u] = lki_round(bias_sum(p, dy, args->count, u));
     for (int64_t n = 0; n < args->count && dx != NULL; n++) {
         for (int64_t k = 0; k < p->width; k++) row[k] = 0.0;
         for (int64_t u = 0; u < p->units; u++) {
@@ -120,7 +120,7 @@ static bool leaf(const stretch *s, int64_t replica, double *row, float *out)
         weight_row(s->p, x, dy, samples, s->u, s->first, s->count, row);
     else
         row[0] = bias_sum(s->p, dy, samples, s->u);
-    for (int64_t i = 0; i < s->count; i++) out[i] = (float)row[i];
+    for (int64_t i = 0; i < s->count; i++) out[i] = lki_round(row[i]);
     return true;
 }
 

@@ -25,7 +25,7 @@ static lks_status normalize_forward(const lki_plan *plan_, const lki_args *args)
         const int64_t c = opts->count > 1 ? i % channels : 0;
         const float value = x->dtype == LKS_U8 ? (float)bytes[i] / 255.0f : floats[i];
 
-        out[i] = (value - opts->mean[c]) / opts->std[c];
+        out[i] = lki_flush((value - opts->mean[c]) / opts->std[c]);
     }
     return LKS_OK;
 }
@@ -134,7 +134,7 @@ static lks_status dropout_forward(const lki_plan *plan_, const lki_args *args)
         lki_bernoulli_draw(&p->drop, plan_->random_key, args->step, (uint32_t)(args->position + n),
                            0, elements, dropped);
         for (int64_t i = 0; i < elements; i++)
-            out[n * elements + i] = dropped[i] ? 0.0f : in[n * elements + i] * p->scale;
+            out[n * elements + i] = dropped[i] ? 0.0f : lki_flush(in[n * elements + i] * p->scale);
     }
     return LKS_OK;
 }

@@ -4,7 +4,8 @@
  *
  * Everything is added up in double and rounded to f32 once, where it is stored (gradients of
  * conv2d's parameters: once per sample). In sums of products, terms whose gradient or activation
- * is zero are left out, so 0 * infinity and 0 * NaN count as 0 (docs/numerics.md).
+ * is zero are left out, so 0 * infinity and 0 * NaN count as 0 (docs/numerics.md). What is stored is
+ * lki_flush()ed, but for copies.
  */
 #ifndef LKI_REF_KERNELS_H
 #define LKI_REF_KERNELS_H
@@ -45,7 +46,7 @@ static inline int64_t lki_ref_out(const lki_plan *plan)
 /* Writes a gradient, or adds it to the one that is there. */
 static inline void lki_ref_put(float *gradient, bool add, double value)
 {
-    *gradient = (float)(add ? (double)*gradient + value : value);
+    *gradient = lki_round(add ? (double)*gradient + value : value);
 }
 
 /* Writes or adds `count` gradients. */

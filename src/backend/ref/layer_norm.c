@@ -70,7 +70,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
             const int64_t at = parameter(p, i);
             const double z = ((double)x[i] - m.mean) * m.inverse;
 
-            y[i] = (float)(weight != NULL ? z * (double)weight[at] + (double)bias[at] : z);
+            y[i] = lki_round(weight != NULL ? z * (double)weight[at] + (double)bias[at] : z);
         }
     }
     return LKS_OK;
@@ -133,7 +133,7 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
             for (int k = 0; k < 2; k++) {
                 float *d = &args->d_param[k][i];
 
-                *d = (add ? *d : 0.0f) + (float)sums[k * p->width + i];
+                *d = lki_flush((add ? *d : 0.0f) + (float)sums[k * p->width + i]);
             }
         }
     }

@@ -3,6 +3,13 @@
 
 #include "base/real.h"
 
+/* e^x, for a sum whose largest term is 1, or for a product that is rounded to f32: smaller ones are
+ * lost in both, and would be denormal in the end. */
+static double share(double x)
+{
+    return x < -200.0 ? 0.0 : lki_exp(x);
+}
+
 /* log(sum over k of exp(x[k])); the largest is taken out, so that nothing overflows. */
 static double log_sum_exp(const float *x, int64_t count)
 {
@@ -11,7 +18,7 @@ static double log_sum_exp(const float *x, int64_t count)
     for (int64_t k = 1; k < count; k++) {
         if ((double)x[k] > largest) largest = x[k];
     }
-    for (int64_t k = 0; k < count; k++) sum += lki_exp((double)x[k] - largest);
+    for (int64_t k = 0; k < count; k++) sum += share((double)x[k] - largest);
     return largest + lki_log(sum);
 }
 
@@ -34,7 +41,7 @@ static lks_status log_softmax_forward(const lki_plan *plan_, const lki_args *arg
         float *y = (float *)args->out + n * values;
         const double whole = log_sum_exp(x, values);
 
-        for (int64_t k = 0; k < values; k++) y[k] = (float)((double)x[k] - whole);
+        for (int64_t k = 0; k < values; k++) y[k] = lki_round((double)x[k] - whole);
     }
     return LKS_OK;
 }
@@ -52,7 +59,7 @@ static lks_status log_softmax_backward(const lki_plan *plan_, const lki_args *ar
 
         for (int64_t k = 0; k < values; k++) sum += (double)dy[k];
         for (int64_t k = 0; k < values; k++)
-            lki_ref_put(&dx[k], args->add_in & 1u, (double)dy[k] - lki_exp((double)y[k]) * sum);
+            lki_ref_put(&dx[k], args->add_in & 1u, (double)dy[k] - share((double)y[k]) * sum);
     }
     return LKS_OK;
 }
@@ -75,7 +82,7 @@ static lks_status cross_entropy_forward(const lki_plan *plan_, const lki_args *a
         double sum = 0.0;
 
         for (int64_t k = 0; k < values && s > 0.0; k++) sum += whole - (double)x[k];
-        loss[n] = (float)((1.0 - s) * (whole - (double)x[target[n]]) + s / (double)values * sum);
+        loss[n] = lki_round((1.0 - s) * (whole - (double)x[target[n]]) + s / (double)values * sum);
     }
     return LKS_OK;
 }
@@ -93,10 +100,10 @@ static lks_status cross_entropy_backward(const lki_plan *plan_, const lki_args *
         const double whole = log_sum_exp(x, values);
 
         for (int64_t k = 0; k < values; k++) {
-            const double p = lki_exp((double)x[k] - whole);
-            const double share = (k == target[n] ? 1.0 - s : 0.0) + s / (double)values;
+            const double p = share((double)x[k] - whole);
+            const double wanted = (k == target[n] ? 1.0 - s : 0.0) + s / (double)values;
 
-            lki_ref_put(&dx[k], args->add_in & 1u, (double)args->d_out[n] * (p - share));
+            lki_ref_put(&dx[k], args->add_in & 1u, (double)args->d_out[n] * (p - wanted));
         }
     }
     return LKS_OK;
@@ -141,7 +148,7 @@ static lks_status mse_forward(const lki_plan *plan_, const lki_args *args)
 
             sum += distance * distance;
         }
-        loss[n] = (float)(sum / (double)values);
+        loss[n] = lki_round(sum / (double)values);
     }
     return LKS_OK;
 }

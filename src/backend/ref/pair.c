@@ -28,7 +28,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
         float *out = (float *)args->out + n * elements;
 
         for (int64_t i = 0; i < elements; i++)
-            out[i] = multiply ? a[i] * b[i % values] : a[i] + b[i % values];
+            out[i] = lki_flush(multiply ? a[i] * b[i % values] : a[i] + b[i % values]);
     }
     return LKS_OK;
 }

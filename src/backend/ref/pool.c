@@ -129,7 +129,7 @@ static lks_status avg_forward(const lki_plan *plan_, const lki_args *args)
             for (int64_t x = w.x; x < w.x_end; x++)
                 sum += (double)in[(y * p->width + x) * p->channels + i % p->channels];
         }
-        out[i] = (float)(sum / divisor(p, w));
+        out[i] = lki_round(sum / divisor(p, w));
     }
     return LKS_OK;
 }
@@ -174,7 +174,7 @@ static lks_status global_forward(const lki_plan *plan_, const lki_args *args)
         double sum = 0.0;
 
         for (int64_t at = 0; at < pixels; at++) sum += (double)in[(n * pixels + at) * channels + c];
-        out[i] = (float)(sum / (double)pixels);
+        out[i] = lki_round(sum / (double)pixels);
     }
     return LKS_OK;
 }

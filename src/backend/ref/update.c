@@ -3,13 +3,32 @@
 
 #include <math.h>
 
+/* The gradient of the mean, with weight decay. */
+static double gradient(const lki_update *update, float sum, double decay, float w)
+{
+    const double g = (double)lki_flush(sum * update->scale) + decay * (double)w;
+
+    return fabs(g) < (double)LKI_TINY ? 0.0 : g;
+}
+
+/* What is going to be squared. */
+static double counted(double x)
+{
+    return fabs(x) < (double)LKI_TINY_ROOT ? 0.0 : x;
+}
+
+static float square_round(double x)
+{
+    return fabs(x) < (double)LKI_TINY_SQUARE ? 0.0f : (float)x;
+}
+
 static void sgd(const lki_update *update, int64_t count, float *w, float *momentum,
                 const float *sums)
 {
     const lks_optim *optim = &update->optim;
 
     for (int64_t i = 0; i < count; i++) {
-        double g = (double)(sums[i] * update->scale) + optim->weight_decay * (double)w[i];
+        double g = gradient(update, sums[i], optim->weight_decay, w[i]);
 
         if (optim->momentum != 0.0) {
             const double mu = optim->momentum;
@@ -17,10 +36,10 @@ static void sgd(const lki_update *update, int64_t count, float *w, float *moment
                                  ? g
                                  : mu * (double)momentum[i] + (1.0 - optim->dampening) * g;
 
-            momentum[i] = (float)m;
+            momentum[i] = lki_round(m);
             g = optim->nesterov ? g + mu * m : m;
         }
-        w[i] = (float)((double)w[i] - update->lr * g);
+        w[i] = lki_round((double)w[i] - update->lr * g);
     }
 }
 
@@ -35,14 +54,14 @@ static void adam(const lki_update *update, int64_t count, float *w, float *const
     const double shrink = decoupled ? update->lr * optim->weight_decay : 0.0;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = (double)(sums[i] * update->scale) + decay * (double)w[i];
+        const double g = counted(gradient(update, sums[i], decay, w[i]));
         const double m = b1 * (double)state[0][i] + (1.0 - b1) * g;
         const double v = b2 * (double)state[1][i] + (1.0 - b2) * g * g;
 
-        state[0][i] = (float)m;
-        state[1][i] = (float)v;
-        w[i] = (float)((double)w[i] * (1.0 - shrink) -
-                       update->lr / update->correction1 * m / (sqrt(v) / root + optim->epsilon));
+        state[0][i] = lki_round(m);
+        state[1][i] = square_round(v);
+        w[i] = lki_round((double)w[i] * (1.0 - shrink) -
+                         update->lr / update->correction1 * m / (sqrt(v) / root + optim->epsilon));
     }
 }
 
@@ -53,14 +72,14 @@ static void adadelta(const lki_update *update, int64_t count, float *w, float *c
     const double rho = optim->rho, epsilon = optim->epsilon;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = (double)(sums[i] * update->scale) + optim->weight_decay * (double)w[i];
+        const double g = counted(gradient(update, sums[i], optim->weight_decay, w[i]));
         const double u = state[1][i];
         const double v = rho * (double)state[0][i] + (1.0 - rho) * g * g;
         const double d = sqrt(u + epsilon) / sqrt(v + epsilon) * g;
 
-        state[0][i] = (float)v;
-        state[1][i] = (float)(rho * u + (1.0 - rho) * d * d);
-        w[i] = (float)((double)w[i] - update->lr * d);
+        state[0][i] = square_round(v);
+        state[1][i] = square_round(rho * u + (1.0 - rho) * counted(d) * counted(d));
+        w[i] = lki_round((double)w[i] - update->lr * d);
     }
 }
 
@@ -71,22 +90,22 @@ static void rmsprop(const lki_update *update, int64_t count, float *w, float *co
     const double alpha = optim->alpha;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = (double)(sums[i] * update->scale) + optim->weight_decay * (double)w[i];
+        const double g = counted(gradient(update, sums[i], optim->weight_decay, w[i]));
         const double v = alpha * (double)state[0][i] + (1.0 - alpha) * g * g;
         double a = 0.0;
 
-        state[0][i] = (float)v;
+        state[0][i] = square_round(v);
         if (optim->centered) {
             a = alpha * (double)state[1][i] + (1.0 - alpha) * g;
-            state[1][i] = (float)a;
+            state[1][i] = lki_round(a);
         }
         const double spread = v - a * a < 0.0 ? 0.0 : v - a * a; /* below by rounding only */
         double d = g / (sqrt(spread) + optim->epsilon);
         if (optim->momentum != 0.0) {
             d += optim->momentum * (double)state[2][i];
-            state[2][i] = (float)d;
+            state[2][i] = lki_round(d);
         }
-        w[i] = (float)((double)w[i] - update->lr * d);
+        w[i] = lki_round((double)w[i] - update->lr * d);
     }
 }
 
@@ -98,34 +117,34 @@ static void adamp(const lki_update *update, int64_t count, float *w, const float
     for (int64_t i = 0; i < count; i++) {
         const double p = (double)direction[i] - (double)update->along * (double)w[i];
 
-        w[i] = (float)((double)w[i] * (1.0 - update->lr * decay) -
-                       update->lr / update->correction1 * p);
+        w[i] = lki_round((double)w[i] * (1.0 - update->lr * decay) -
+                         update->lr / update->correction1 * p);
     }
 }
 
 void lki_ref_direction(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
-                       float *gradient)
+                       float *direction)
 {
     const lks_optim *optim = &update->optim;
     const double b1 = optim->beta1, b2 = optim->beta2;
     const double root = sqrt(update->correction2);
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = gradient[i] * update->scale;
+        const double g = counted((double)(direction[i] * update->scale));
         const double m = b1 * (double)state[0][i] + (1.0 - b1) * g;
         const double v = b2 * (double)state[1][i] + (1.0 - b2) * g * g;
 
-        state[0][i] = (float)m;
-        state[1][i] = (float)v;
-        gradient[i] = (float)((optim->nesterov ? b1 * m + (1.0 - b1) * g : m) /
-                              (sqrt(v) / root + optim->epsilon));
+        state[0][i] = lki_round(m);
+        state[1][i] = square_round(v);
+        direction[i] = lki_round((optim->nesterov ? b1 * m + (1.0 - b1) * g : m) /
+                                 (sqrt(v) / root + optim->epsilon));
     }
 }
 
 void lki_ref_approach(int64_t count, float part, float *left, const float *right)
 {
     for (int64_t i = 0; i < count; i++)
-        left[i] = (float)((double)left[i] + (double)part * ((double)right[i] - (double)left[i]));
+        left[i] = lki_round((double)left[i] + (double)part * ((double)right[i] - (double)left[i]));
 }
 
 double lki_ref_dot(int64_t count, const float *a, const float *b)

@@ -104,8 +104,7 @@ static void apply(int64_t count, const uint8_t *dropped, float scale, const floa
         uint8_t byte[LANES] = {0};
         memcpy(byte, dropped + i, (size_t)n);
         const vm keep = vm_equal(vi_from_bytes(byte), vi_set(0));
-        const vf x = vf_blend(keep, vf_get(in + i, n) * factor, zero);
-        vf_put(out + i, add ? vf_get(out + i, n) + x : x, n);
+        vf_put_result(out + i, vf_blend(keep, vf_get(in + i, n) * factor, zero), n, add);
     }
 }
 

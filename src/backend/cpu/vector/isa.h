@@ -455,4 +455,10 @@ INLINE void vf_put(float *p, vf v, int64_t n)
         vf_store_some(p, v, n);
 }
 
+/* A result of arithmetic, written or added to what is there: what is tiny as 0. */
+INLINE void vf_put_result(float *p, vf v, int64_t n, bool adds)
+{
+    vf_put(p, vf_flush(adds ? vf_get(p, n) + v : v), n);
+}
+
 #endif

@@ -5,7 +5,15 @@
 #include "backend/cpu/vector/isa.h"
 
 typedef float v4 __attribute__((vector_size(16)));
+typedef int32_t v4_bits __attribute__((vector_size(16)));
 typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* vf_flush() */
+INLINE v4 v4_flush(v4 x)
+{
+    const v4_bits tiny = (v4)((v4_bits)x & 0x7fffffff) < LKI_TINY;
+    return (v4)((v4_bits)x & ~tiny);
+}
 
 /* 4 x 4: out[c][r] = in[r][c], or += ; strides in floats. */
 INLINE void transpose4(const float *in, int64_t in_stride, float *out, int64_t out_stride,
@@ -24,10 +32,8 @@ INLINE void transpose4(const float *in, int64_t in_stride, float *out, int64_t o
                        __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
     for (int r = 0; r < 4; r++) {
         v4_memory *to = (v4_memory *)(out + r * out_stride);
-        if (adds)
-            *to += row[r];
-        else
-            *to = row[r];
+        const v4 before = adds ? (v4)*to : (v4){0};
+        *to = v4_flush(adds ? before + row[r] : row[r]);
     }
 }
 

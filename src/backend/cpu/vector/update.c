@@ -9,17 +9,16 @@
 #include "backend/cpu/vector/isa.h"
 #include "backend/cpu/vector/local.h"
 
-/* A hyperparameter, or what is computed from some. */
+/* A hyperparameter, or what is computed from some: 0 where it is tiny, as all that it multiplies. */
 INLINE vf constant(double x)
 {
-    return vf_set((float)x);
+    return vf_set(lki_round(x));
 }
 
 /* What is added to a root, so that a quotient stays finite: not less than the smallest normal number. */
 INLINE vf constant_epsilon(double x)
 {
-    const float least = 0x1p-126f, rounded = (float)x;
-    return vf_set(x > 0 && rounded < least ? least : rounded);
+    return vf_set(x > 0 && x < 0x1p-126 ? 0x1p-126f : (float)x);
 }
 
 /* The average with the part c of x taken in. */
@@ -37,8 +36,14 @@ INLINE vf decayed_square(vf average, vf c, vf x)
 /* The gradient of the mean over samples, with weight decay. */
 INLINE vf gradient(const float *sums, vf w, vf scale, vf decay, bool decays, int64_t n)
 {
-    const vf g = vf_get(sums, n) * scale;
-    return decays ? vf_fma(decay, w, g) : g;
+    const vf g = vf_flush(vf_get(sums, n) * scale);
+    return decays ? vf_flush(vf_fma(decay, w, g)) : g;
+}
+
+/* What is going to be squared. */
+INLINE vf counted(vf x)
+{
+    return vf_flush_below(x, LKI_TINY_ROOT);
 }
 
 static void sgd(const lki_update *u, int64_t count, float *restrict w, float *restrict momentum,
@@ -53,11 +58,12 @@ static void sgd(const lki_update *u, int64_t count, float *restrict w, float *re
         const vf x = vf_get(w + i, n);
         vf g = gradient(sums + i, x, scale, decay, decays, n);
         if (moves) {
-            const vf m = first ? g : vf_fma(rest, g, mu * vf_get(momentum + i, n));
+            vf m = first ? g : vf_fma(rest, g, mu * vf_get(momentum + i, n));
+            m = vf_flush(m);
             vf_put(momentum + i, m, n);
             g = o->nesterov ? vf_fma(mu, m, g) : m;
         }
-        vf_put(w + i, vf_fma(rate, g, x), n);
+        vf_put(w + i, vf_flush(vf_fma(rate, g, x)), n);
     }
 }
 
@@ -90,14 +96,13 @@ INLINE void adam(const lki_update *u, int64_t count, float *restrict w, float *r
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n);
-        const vf g = gradient(sums + i, x, with.scale, decay, decays, n);
-        const vf m = decayed(vf_get(average + i, n), with.c1, g);
+        const vf g = counted(gradient(sums + i, x, with.scale, decay, decays, n));
+        const vf m = vf_flush(decayed(vf_get(average + i, n), with.c1, g));
         const vf v = decayed_square(vf_get(square + i, n), with.c2, g);
+        const vf kept = decoupled ? vf_fma(fade, x, x) : x;
         vf_put(average + i, m, n);
-        vf_put(square + i, v, n);
-        vf_put(w + i,
-               vf_fma(rate, m / (vf_sqrt(v) + with.epsilon), decoupled ? vf_fma(fade, x, x) : x),
-               n);
+        vf_put(square + i, vf_flush_square(v), n);
+        vf_put(w + i, vf_flush(vf_fma(rate, m / (vf_sqrt(v) + with.epsilon), kept)), n);
     }
 }
 
@@ -111,12 +116,12 @@ static void adadelta(const lki_update *u, int64_t count, float *restrict w, floa
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n), past = vf_get(delta + i, n);
-        const vf g = gradient(sums + i, x, scale, decay, decays, n);
+        const vf g = counted(gradient(sums + i, x, scale, decay, decays, n));
         const vf v = decayed_square(vf_get(square + i, n), c, g);
-        const vf d = vf_sqrt(past + epsilon) / vf_sqrt(v + epsilon) * g;
-        vf_put(square + i, v, n);
-        vf_put(delta + i, decayed_square(past, c, d), n);
-        vf_put(w + i, vf_fma(rate, d, x), n);
+        const vf d = vf_flush(vf_sqrt(past + epsilon) / vf_sqrt(v + epsilon) * g);
+        vf_put(square + i, vf_flush_square(v), n);
+        vf_put(delta + i, vf_flush_square(decayed_square(past, c, counted(d))), n);
+        vf_put(w + i, vf_flush(vf_fma(rate, d, x)), n);
     }
 }
 
@@ -131,22 +136,22 @@ static void rmsprop(const lki_update *u, int64_t count, float *restrict w, float
     FOR_VECTORS(i, n, count)
     {
         const vf x = vf_get(w + i, n);
-        const vf g = gradient(sums + i, x, scale, decay, decays, n);
+        const vf g = counted(gradient(sums + i, x, scale, decay, decays, n));
         const vf v = decayed_square(vf_get(square + i, n), c, g);
         vf spread = v;
-        vf_put(square + i, v, n);
+        vf_put(square + i, vf_flush_square(v), n);
         if (centered) {
-            const vf a = decayed(vf_get(average + i, n), c, g);
+            const vf a = vf_flush(decayed(vf_get(average + i, n), c, g));
             vf_put(average + i, a, n);
-            spread = vf_fma(-a, a, v);
+            spread = vf_flush_square(vf_fma(-a, a, v));
             spread = vf_blend(vm_gt(zero, spread), zero, spread); /* below 0 by rounding only */
         }
         vf d = g / (vf_sqrt(spread) + epsilon);
         if (moves) {
-            d = vf_fma(mu, vf_get(momentum + i, n), d);
+            d = vf_flush(vf_fma(mu, vf_get(momentum + i, n), d));
             vf_put(momentum + i, d, n);
         }
-        vf_put(w + i, vf_fma(rate, d, x), n);
+        vf_put(w + i, vf_flush(vf_fma(rate, d, x)), n);
     }
 }
 
@@ -161,7 +166,7 @@ static void adamp(const lki_update *u, int64_t count, float *restrict w,
     {
         const vf x = vf_get(w + i, n);
         const vf p = vf_fma(along, x, vf_get(direction + i, n));
-        vf_put(w + i, vf_fma(rate, p, vf_fma(fade, x, x)), n);
+        vf_put(w + i, vf_flush(vf_fma(rate, p, vf_fma(fade, x, x))), n);
     }
 }
 
@@ -175,13 +180,13 @@ void LKI_ISA_NAME(lki_vector_direction)(const lki_update *u, int64_t count,
     const bool nesterov = o->nesterov;
     FOR_VECTORS(i, n, count)
     {
-        const vf g = vf_get(to + i, n) * with.scale;
-        const vf m = decayed(vf_get(average + i, n), with.c1, g);
+        const vf g = counted(vf_get(to + i, n) * with.scale);
+        const vf m = vf_flush(decayed(vf_get(average + i, n), with.c1, g));
         const vf v = decayed_square(vf_get(square + i, n), with.c2, g);
         vf_put(average + i, m, n);
-        vf_put(square + i, v, n);
+        vf_put(square + i, vf_flush_square(v), n);
         const vf p = nesterov ? vf_fma(b1, m, with.c1 * g) : m;
-        vf_put(to + i, root * (p / (vf_sqrt(v) + with.epsilon)), n);
+        vf_put(to + i, vf_flush(root * (p / (vf_sqrt(v) + with.epsilon))), n);
     }
 }
 
@@ -192,7 +197,7 @@ void LKI_ISA_NAME(lki_vector_approach)(int64_t count, float part, float *restric
     FOR_VECTORS(i, n, count)
     {
         const vf l = vf_get(left + i, n);
-        vf_put(left + i, vf_fma(p, vf_get(right + i, n) - l, l), n);
+        vf_put(left + i, vf_flush(vf_fma(p, vf_get(right + i, n) - l, l)), n);
     }
 }
 
