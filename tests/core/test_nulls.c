@@ -192,7 +192,7 @@ static void of_graphs(void **state)
     assert_null(lks_graph_fail(NULL, "of no graph"));
     LKT_OK(lks_graph_create(&out, context));
     const char *format = NULL;
-    assert_null(lks_graph_fail(out, format));
+    assert_null(lks_graph_fail(out, format, 1));
     REFUSES(lks_graph_status(out));
     lks_graph_destroy(out);
 }
