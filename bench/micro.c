@@ -27,8 +27,8 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A thread's memory: five operands, weights, workspace, each of AREA floats. */
-enum { AREA = 16 << 20, AREAS = 7 };
+/* A thread's memory: five operands, weights, workspace, sums, each of AREA floats. */
+enum { AREA = 16 << 20, AREAS = 8 };
 typedef struct memory {
     float *area[AREAS];
 } memory;
@@ -57,8 +57,15 @@ static void conv_backward(const job *j, const lki_vector *v, const memory *m)
 
 static void conv_weight(const job *j, const lki_vector *v, const memory *m)
 {
-    v->conv->backward_weight(&j->conv, j->samples, m->area[0], m->area[1], m->area[2], m->area[5],
-                             m->area[3], false, m->area[6]);
+    v->conv->backward_weight(&j->conv, j->samples,
+                             &(lki_conv_gradient){.x = m->area[0],
+                                                  .d_y = m->area[1],
+                                                  .y = m->area[2],
+                                                  .last = true,
+                                                  .sums = m->area[7],
+                                                  .d_weight = m->area[5],
+                                                  .d_bias = m->area[3],
+                                                  .workspace = m->area[6]});
 }
 
 static void library_forward(const job *j, const lki_vector *v, const memory *m)
@@ -87,12 +94,14 @@ static void library_weight(const job *j, const lki_vector *v, const memory *m)
 
 static void dense_forward(const job *j, const lki_vector *v, const memory *m)
 {
-    v->dense->forward(&j->dense, j->samples, m->area[0], m->area[4], m->area[3], m->area[1]);
+    v->dense->forward(&j->dense, j->samples, m->area[0], m->area[4], m->area[3], m->area[1],
+                      m->area[6]);
 }
 
 static void dense_backward(const job *j, const lki_vector *v, const memory *m)
 {
-    v->dense->backward(&j->dense, j->samples, m->area[1], m->area[4], m->area[2], false);
+    v->dense->backward(&j->dense, j->samples, m->area[1], m->area[4], m->area[2], false,
+                       m->area[6]);
 }
 
 static void ignore(void *user, int param, int64_t first, int64_t count, const float *sums)
@@ -111,7 +120,7 @@ static void dense_rows(const job *j, const lki_vector *v, const memory *m)
                            .row_count = j->dense.units / 2,
                            .workspace = m->area[6],
                            .sum = ignore};
-    v->dense->rows(&j->dense, &rows, NULL);
+    v->dense->rows(&j->dense, &rows);
 }
 
 static void dense_pack(const job *j, const lki_vector *v, const memory *m)

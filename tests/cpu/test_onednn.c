@@ -66,8 +66,16 @@ static void run_ours(const work *c, const lki_vector *v, results *r)
     v->conv->pack(&c->s, c->w.at, packed, 0, 1);
     v->conv->forward(&c->s, c->count, c->x.at, packed, c->bias.at, false, r->y.at, space);
     v->conv->backward(&c->s, c->count, c->d_y.at, packed, r->d_x.at, false, space);
-    v->conv->backward_weight(&c->s, c->count, c->x.at, c->d_y.at, NULL, r->d_w.at, r->d_b.at, false,
-                             space);
+    void *sums = lkt_scratch(v->conv->sums_bytes(&c->s));
+    v->conv->backward_weight(&c->s, c->count,
+                             &(lki_conv_gradient){.x = c->x.at,
+                                                  .d_y = c->d_y.at,
+                                                  .last = true,
+                                                  .sums = sums,
+                                                  .d_weight = r->d_w.at,
+                                                  .d_bias = r->d_b.at,
+                                                  .workspace = space});
+    free(sums);
     free(packed);
     free(space);
 }

@@ -78,6 +78,7 @@ static lks_status plan_conv(lki_plan *plan)
     } else {
         bytes = p->cpu.vector->conv->workspace_bytes(&p->shape, plan->slice);
         plan->needs.packed_bytes = p->cpu.vector->conv->packed_bytes(&p->shape);
+        plan->needs.sums_bytes = p->cpu.vector->conv->sums_bytes(&p->shape);
     }
     p->masked = lki_align(bytes);
     plan->needs.workspace_bytes = lki_plus(
@@ -151,10 +152,17 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
         p->cpu.vector->conv->backward(&p->shape, args->count, d_out, args->packed, args->d_in[0],
                                       args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL)
-        p->cpu.vector->conv->backward_weight(&p->shape, args->count, args->in[0], d_out,
-                                             p->relu && fused ? args->out : NULL, args->d_param[0],
-                                             p->shape.bias ? args->d_param[1] : NULL,
-                                             args->add_param, args->workspace);
+        p->cpu.vector->conv->backward_weight(
+            &p->shape, args->count,
+            &(lki_conv_gradient){.x = args->in[0],
+                                 .d_y = d_out,
+                                 .y = p->relu && fused ? args->out : NULL,
+                                 .sample = args->sample,
+                                 .last = args->last,
+                                 .sums = args->sums,
+                                 .d_weight = args->d_param[0],
+                                 .d_bias = p->shape.bias ? args->d_param[1] : NULL,
+                                 .workspace = args->workspace});
     return LKS_OK;
 }
 

@@ -12,11 +12,10 @@ typedef struct block_plan {
     int64_t padding[2];
     int64_t image;  /* elements of the image with its border */
     int64_t pooled; /* elements of the pooled image */
-    int64_t weights;
     bool bias, flatten, dropout;
     lki_bernoulli event;
     float scale;
-    size_t borders, d_borders, values, dropped, sums; /* offsets in the workspace */
+    size_t borders, d_borders, values, dropped; /* offsets in the workspace */
 } block_plan;
 
 static const lki_node *member(const lki_chain *chain, lki_op_id op)
@@ -73,7 +72,6 @@ static lks_status plan_block(lki_plan *plan)
                                  .columns = pooled->dim[1]};
     p->image = p->shape.in_rows * p->shape.in_columns * conv.channels;
     p->pooled = lks_shape_elements(pooled);
-    p->weights = lks_shape_elements(&chain->node[0]->param[0].shape);
     p->bias = conv.bias;
     p->flatten = member(chain, LKI_OP_FLATTEN) != NULL;
     p->dropout = dropout != NULL;
@@ -89,10 +87,10 @@ static lks_status plan_block(lki_plan *plan)
     p->d_borders = book(total, border ? p->image : 0, sizeof(float));
     p->values = book(total, p->pooled, sizeof(float));
     p->dropped = book(total, p->pooled, 1);
-    p->sums = book(total, p->weights, sizeof(float));
     plan->needs.reads = LKI_READS_IN;
     plan->needs.packed_bytes = p->cpu.vector->block->packed_bytes(&p->shape);
     plan->needs.saved_bytes = (size_t)p->pooled;
+    plan->needs.sums_bytes = p->cpu.vector->block->sums_bytes(&p->shape);
     snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, sparse backward",
              p->cpu.vector->name);
     return LKS_OK;
@@ -151,32 +149,36 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-/* Adds what lies inside the border to d_in. */
-static void add_inner(const block_plan *p, const float *from, float *d_in)
+/* What lies inside the border is d_in, or is added to it. */
+static void take_inner(const block_plan *p, const float *from, float *d_in, bool add)
 {
     const int64_t *pad = p->padding, row = p->shape.in_columns * p->shape.channels;
     const int64_t inner = (p->shape.in_columns - 2 * pad[1]) * p->shape.channels;
-    for (int64_t r = pad[0]; r < p->shape.in_rows - pad[0]; r++, d_in += inner)
-        p->cpu.vector->element->add(inner, d_in, from + r * row + pad[1] * p->shape.channels);
+    p->cpu.vector->element->move(p->shape.in_rows - 2 * pad[0], inner,
+                                 from + pad[0] * row + pad[1] * p->shape.channels, row, d_in, inner,
+                                 add);
 }
 
-/* Weights between PyTorch's order, [filter][channel][kernel], and [filter][kernel][channel]. */
-static void reorder(const block_plan *p, const float *from, float *to, bool from_pytorch)
+/* The gradient of the weight from [filter][kernel][channel] to PyTorch's order, [filter][channel]
+ * [kernel]; and that of the bias. */
+static void write_gradient(const block_plan *p, const lki_args *args)
 {
     const int64_t kernel = p->shape.kernel[0] * p->shape.kernel[1], channels = p->shape.channels;
-    const int64_t filter = kernel * channels;
-    for (int64_t f = 0; f < p->shape.filters; f++)
-        p->cpu.vector->element->transpose(from_pytorch ? channels : kernel,
-                                          from_pytorch ? kernel : channels, from + f * filter,
-                                          to + f * filter, false);
+    const int64_t filter = kernel * channels, filters = p->shape.filters;
+    const float *from = p->cpu.vector->block->gradient(&p->shape, args->sample + args->count,
+                                                       args->sums);
+    for (int64_t f = 0; f < filters; f++)
+        p->cpu.vector->element->transpose(kernel, channels, from + f * filter,
+                                          args->d_param[0] + f * filter, false);
+    if (p->bias) memcpy(args->d_param[1], from + filters * filter, sizeof(float) * (size_t)filters);
 }
 
-static void backward_sample(const block_plan *p, const lki_args *args, int64_t s, float *sums)
+static void backward_sample(const block_plan *p, const lki_args *args, int64_t s)
 {
     const lki_vector *vector = p->cpu.vector;
     const int64_t positions = p->shape.rows * p->shape.columns;
     const float *d_out = args->d_out + s * p->pooled;
-    const bool border = p->padding[0] > 0 || p->padding[1] > 0;
+    const bool border = p->padding[0] > 0 || p->padding[1] > 0, add = args->add_in & 1;
     float *d_in = args->d_in[0] != NULL ? args->d_in[0] + s * p->cpu.in : NULL;
     float *d_x = d_in != NULL && border ? floats(args, p->d_borders) : d_in;
     if (p->flatten) {
@@ -184,8 +186,7 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
                                    false);
         d_out = floats(args, p->values);
     }
-    if (d_in != NULL && !(args->add_in & 1)) memset(d_in, 0, sizeof(float) * (size_t)p->cpu.in);
-    if (d_in != NULL && border) memset(d_x, 0, sizeof(float) * (size_t)p->image);
+    if (d_in != NULL && (border || !add)) memset(d_x, 0, sizeof(float) * (size_t)p->image);
     vector->block->backward(
         &p->shape,
         &(lki_block_backward){.x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in),
@@ -193,25 +194,18 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
                               .d_out = d_out,
                               .scale = p->dropout && args->training ? p->scale : 1.0f,
                               .packed = args->packed,
-                              .d_weight = sums,
-                              .d_bias = sums != NULL && p->bias ? args->d_param[1] : NULL,
+                              .sample = args->sample + s,
+                              .sums = args->d_param[0] != NULL ? args->sums : NULL,
                               .d_x = d_x,
                               .workspace = args->workspace});
-    if (d_in != NULL && border) add_inner(p, d_x, d_in);
+    if (d_in != NULL && border) take_inner(p, d_x, d_in, add);
 }
 
 static lks_status backward(const lki_plan *plan, const lki_args *args)
 {
     const block_plan *p = (const block_plan *)(const void *)plan;
-    float *sums = args->d_param[0] != NULL ? floats(args, p->sums) : NULL;
-    if (sums != NULL && args->add_param) {
-        reorder(p, args->d_param[0], sums, true);
-    } else if (sums != NULL) {
-        memset(sums, 0, sizeof(float) * (size_t)p->weights);
-        if (p->bias) memset(args->d_param[1], 0, sizeof(float) * (size_t)p->shape.filters);
-    }
-    for (int64_t s = 0; s < args->count; s++) backward_sample(p, args, s, sums);
-    if (sums != NULL) reorder(p, sums, args->d_param[0], false);
+    for (int64_t s = 0; s < args->count; s++) backward_sample(p, args, s);
+    if (args->d_param[0] != NULL && args->last) write_gradient(p, args);
     return LKS_OK;
 }
 

@@ -20,7 +20,9 @@ static lks_status plan_dense(lki_plan *plan)
     p->shape = (lki_dense_shape){
         .inputs = p->cpu.in, .units = p->cpu.out, .bias = plan->chain.node[0]->param_count > 1};
     plan->needs.reads = LKI_READS_IN;
-    plan->needs.workspace_bytes = p->cpu.vector->dense->rows_bytes();
+    const size_t rows = p->cpu.vector->dense->rows_bytes();
+    const size_t passes = p->cpu.vector->dense->workspace_bytes(&p->shape, plan->slice);
+    plan->needs.workspace_bytes = rows > passes ? rows : passes;
     plan->needs.packed_bytes = p->cpu.vector->dense->packed_bytes(&p->shape);
     return LKS_OK;
 }
@@ -35,7 +37,8 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
     p->cpu.vector->dense->forward(&p->shape, args->count, args->in[0], args->packed,
-                                  p->shape.bias ? args->param[1] : NULL, args->out);
+                                  p->shape.bias ? args->param[1] : NULL, args->out,
+                                  args->workspace);
     return LKS_OK;
 }
 
@@ -46,11 +49,11 @@ static void keep(void *user, int param, int64_t first, int64_t count, const floa
     for (int64_t i = 0; i < count; i++) d_param[param][first + i] = sums[i];
 }
 
+/* All samples of the replica are here: LKI_SPAN_JOINT. */
 static void backward_param(const dense_plan *p, const lki_args *args)
 {
     const int64_t start[2] = {0, args->count};
     float *d_param[2] = {args->d_param[0], args->d_param[1]};
-    const float *before[2] = {args->d_param[0], args->d_param[1]};
     const lki_rows rows = {.in = args->in[0],
                            .d_out = args->d_out,
                            .start = start,
@@ -59,7 +62,7 @@ static void backward_param(const dense_plan *p, const lki_args *args)
                            .workspace = args->workspace,
                            .sum = keep,
                            .user = d_param};
-    p->cpu.vector->dense->rows(&p->shape, &rows, args->add_param ? before : NULL);
+    p->cpu.vector->dense->rows(&p->shape, &rows);
 }
 
 static lks_status backward(const lki_plan *plan, const lki_args *args)
@@ -67,7 +70,7 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
     const dense_plan *p = dense(plan);
     if (args->d_in[0] != NULL)
         p->cpu.vector->dense->backward(&p->shape, args->count, args->d_out, args->packed,
-                                       args->d_in[0], args->add_in & 1);
+                                       args->d_in[0], args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL) backward_param(p, args);
     return LKS_OK;
 }
@@ -75,7 +78,7 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
 static void rows(const lki_plan *plan, const lki_rows *args)
 {
     const dense_plan *p = dense(plan);
-    p->cpu.vector->dense->rows(&p->shape, args, NULL);
+    p->cpu.vector->dense->rows(&p->shape, args);
 }
 
 const lki_kernel lki_cpu_dense = {

@@ -5,8 +5,16 @@
  *   forward   panels [group][block of filters ][tap         ][channel][PANEL]
  *   backward  panels [group][block of channels][tap reversed][filter ][PANEL]
  *
- * An element sums over blocks of `depth` channels (by a rule of the shape: a block's panel stays in
- * the second-level cache), over taps in the panels' order, over channels; one accumulator from +0.
+ * The terms of a sum are numbered (tile.h) over taps in the panels' order, over channels. Where these
+ * are many they are cut into blocks of `depth` channels by a rule of the shape, so that a block's part
+ * of a panel stays in the second-level cache; numbers start from 0 in each, and the groups of all
+ * blocks of channels are added in one total:
+ *
+ *   channels   [ 0 .. depth              | depth .. 2 depth        | ...
+ *   numbers      0 ... (taps in turn) ...   0 .....................   0 ...
+ *   total        its groups                 + its groups              + ...
+ *
+ * In between, the totals of WAITING pixels wait in the workspace.
  *
  * The data gradient of a stride s is s * s sweeps, or one for each pixel if these are fewer: pixels
  * whose row and column have the same rest modulo the stride see the same taps.
@@ -18,7 +26,8 @@ enum {
     BLOCK_TERMS = 2560,    /* taps times channels of a block: its panel stays in the second-level
                               cache */
     WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
-    STRIP = 64             /* pixels, at least, that all panels pass over in turn */
+    STRIP = 64,            /* pixels, at least, that all panels pass over in turn */
+    WAITING = 256          /* pixels, at most or one row, whose totals wait */
 };
 
 frame LKI_ISA_NAME(lki_conv_frame)(const lki_conv_shape *s)
@@ -48,36 +57,13 @@ void LKI_ISA_NAME(lki_conv_fill)(const frame *f, const float *from, float *to)
     memset(to, 0, sizeof(float) * (size_t)(f->after[0] * row));
 }
 
-/* Channels of a block of the sum. */
+/* Channels of a block of the sum: blocks of nearly equal size. */
 static int64_t block_depth(const lki_conv_shape *s, int64_t depth)
 {
     const int64_t taps = s->kernel[0] * s->kernel[1];
-    const int64_t most = BLOCK_TERMS / taps;
-    return depth <= most ? depth : most < 8 ? 8 : most - most % 8;
-}
-
-/* One panel over the grid, block by block of the depth; whole is the sweep with a, b and c at the
- * start of group, panel and sample. */
-static void sweep_depth(const lki_conv_shape *shape, const sweep *whole)
-{
-    const int64_t step = block_depth(shape, whole->all_depth);
-    sweep s = *whole;
-    for (int64_t d = 0; d < whole->all_depth; d += step) {
-        const bool last = d + step >= whole->all_depth;
-        s.a = whole->a + d;
-        s.b = whole->b + d * PANEL;
-        s.depth = last ? whole->all_depth - d : step;
-        s.add = whole->add || d > 0;
-        s.bias = last ? whole->bias : NULL;
-        s.relu = last && whole->relu;
-        /* Taps of a row whose values lie side by side, in a and in b, are one longer tap. */
-        if (s.depth == s.a_tap[1] && s.depth * PANEL == s.b_tap[1] && s.taps[1] > 1) {
-            s.depth *= s.taps[1];
-            s.taps[1] = 1;
-        }
-        sweep_grid(&s);
-        s.taps[1] = whole->taps[1];
-    }
+    const int64_t most = BLOCK_TERMS / taps < 8 ? 8 : BLOCK_TERMS / taps;
+    const int64_t blocks = (depth + most - 1) / most;
+    return blocks == 1 ? depth : (depth + blocks - 1) / blocks;
 }
 
 static size_t floats(int64_t count)
@@ -85,51 +71,87 @@ static size_t floats(int64_t count)
     return sizeof(float) * (size_t)count;
 }
 
-/* All samples, groups and panels. a_size and c_size are floats of a sample, a_group and c_group of
- * a group's channels in a pixel. */
+/* All samples, groups and panels. a_group and c_group are floats of a group's channels in a pixel. */
 typedef struct passes {
     const lki_conv_shape *shape;
-    int64_t count, a_size, c_size, a_group, c_group;
+    int64_t count, a_group, c_group;
 } passes;
 
-/* Rows [first, first + rows) of the grid. */
-static void run_panel(const passes *p, const sweep *base, int64_t sample, int64_t panel,
-                      int64_t first, int64_t rows)
+/* One panel over some rows, block by block of the depth. */
+static void run_panel(const passes *p, const sweep *base, int64_t panel)
 {
     const int64_t each = conv_blocks(p->c_group);
     const int64_t group = panel / each, column = panel % each * PANEL;
     const int64_t left = p->c_group - column, taps = p->shape->kernel[0] * p->shape->kernel[1];
-    sweep s = *base;
-    s.grid[0] = rows;
-    s.a += sample * p->a_size + group * p->a_group + first * s.a_pixel[0];
-    s.b += panel * taps * s.all_depth * PANEL;
-    s.c += sample * p->c_size + group * p->c_group + column + first * s.c_pixel[0];
-    s.columns = left < PANEL ? left : PANEL;
-    if (s.bias != NULL) s.bias += group * p->c_group + column;
-    sweep_depth(p->shape, &s);
+    const int64_t step = block_depth(p->shape, base->all_depth);
+    sweep whole = *base;
+    whole.a += group * p->a_group;
+    whole.b += panel * taps * whole.all_depth * PANEL;
+    whole.c += group * p->c_group + column;
+    whole.columns = left < PANEL ? left : PANEL;
+    if (whole.bias != NULL) whole.bias += group * p->c_group + column;
+    for (int64_t d = 0; d < whole.all_depth; d += step) {
+        sweep s = whole;
+        s.a += d;
+        s.b += d * PANEL;
+        s.depth = whole.all_depth - d < step ? whole.all_depth - d : step;
+        s.first = d == 0;
+        s.last = d + s.depth == whole.all_depth;
+        s.many = !s.first || !s.last || s.taps[0] * s.taps[1] * s.depth > LKI_BLOCK_TERMS;
+        /* Taps of a row whose values lie side by side, in a and in b, are one longer tap. */
+        if (s.depth == s.a_tap[1] && s.depth * PANEL == s.b_tap[1] && s.taps[1] > 1) {
+            s.depth *= s.taps[1];
+            s.taps[1] = 1;
+        }
+        sweep_grid(&s);
+    }
 }
 
 static void run_all(const passes *p, const sweep *base)
 {
-    const int64_t panels = p->shape->groups * conv_blocks(p->c_group), all = base->grid[0];
+    const int64_t panels = p->shape->groups * conv_blocks(p->c_group);
+    const int64_t all = p->count * base->grid[0], width = base->grid[1];
     const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
-    const int64_t strip = (STRIP + base->grid[1] - 1) / base->grid[1];
-    if (floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES) {
-        for (int64_t panel = 0; panel < panels; panel++)
-            for (int64_t n = 0; n < p->count; n++) run_panel(p, base, n, panel, 0, all);
-        return;
+    const bool waits = block_depth(p->shape, base->all_depth) < base->all_depth;
+    const bool large = floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES;
+    int64_t strip = large ? all : (STRIP + width - 1) / width;
+    if (waits) strip = width < WAITING ? WAITING / width : 1;
+    sweep s = *base;
+    for (int64_t panel = 0; large && panel < panels; panel++)
+        for (s.row = 0; s.row < all; s.row += s.rows) {
+            s.rows = all - s.row < strip ? all - s.row : strip;
+            run_panel(p, &s, panel);
+        }
+    for (s.row = 0; !large && s.row < all; s.row += s.rows) {
+        s.rows = all - s.row < strip ? all - s.row : strip;
+        for (int64_t panel = 0; panel < panels; panel++) run_panel(p, &s, panel);
     }
-    for (int64_t n = 0; n < p->count; n++)
-        for (int64_t y = 0; y < all; y += strip)
-            for (int64_t panel = 0; panel < panels; panel++)
-                run_panel(p, base, n, panel, y, all - y < strip ? all - y : strip);
 }
 
-/* Images with their border, in the workspace; or as they are. */
-static const float *framed(const frame *f, int64_t count, int64_t size, const float *images,
-                           void *workspace)
+/* The workspace of both passes: what waits, and behind it images with their border. */
+static int64_t waiting_pixels(const lki_conv_shape *s)
 {
-    float *to = workspace;
+    const int64_t width = s->in[1] > s->out[1] ? s->in[1] : s->out[1];
+    return width > WAITING ? width : WAITING;
+}
+
+static int64_t waiting_floats(const lki_conv_shape *s)
+{
+    return 2 * PANEL * waiting_pixels(s) + TILE_ROWS * PANEL;
+}
+
+static tile_wait waiting(const lki_conv_shape *s, void *workspace)
+{
+    double *total = workspace;
+    return (tile_wait){.total = total,
+                       .group = (float *)(void *)(total + PANEL * waiting_pixels(s))};
+}
+
+/* Images with their border; or as they are. */
+static const float *framed(const lki_conv_shape *s, const frame *f, int64_t count, int64_t size,
+                           const float *images, void *workspace)
+{
+    float *to = (float *)workspace + waiting_floats(s);
     if (!frame_needed(f)) return images;
     for (int64_t n = 0; n < count; n++)
         LKI_ISA_NAME(lki_conv_fill)(f, images + n * size, to + n * frame_floats(f));
@@ -149,18 +171,17 @@ static void forward(const lki_conv_shape *s, int64_t count, const float *x, cons
         .grid = {s->out[0], s->out[1]},
         .a_pixel = {s->stride[0] * row, s->stride[1] * s->channels},
         .c_pixel = {s->out[1] * s->filters, s->filters},
-        .a = framed(&f, count, s->in[0] * s->in[1] * s->channels, x, workspace),
+        .a_sample = frame_floats(&f),
+        .c_sample = s->out[0] * s->out[1] * s->filters,
+        .a = framed(s, &f, count, s->in[0] * s->in[1] * s->channels, x, workspace),
         .b = packed,
         .c = y,
         .bias = bias,
         .relu = relu,
+        .at = waiting(s, workspace),
     };
-    const passes p = {.shape = s,
-                      .count = count,
-                      .a_size = frame_floats(&f),
-                      .c_size = s->out[0] * s->out[1] * s->filters,
-                      .a_group = channels,
-                      .c_group = s->filters / s->groups};
+    const passes p = {
+        .shape = s, .count = count, .a_group = channels, .c_group = s->filters / s->groups};
     run_all(&p, &base);
 }
 
@@ -233,7 +254,7 @@ static void clear(const passes *p, const sweep *s)
     for (int64_t n = 0; n < p->count; n++)
         for (int64_t y = 0; y < s->grid[0]; y++)
             for (int64_t x = 0; x < s->grid[1]; x++)
-                memset(s->c + n * p->c_size + y * s->c_pixel[0] + x * s->c_pixel[1], 0,
+                memset(s->c + n * s->c_sample + y * s->c_pixel[0] + x * s->c_pixel[1], 0,
                        floats(p->shape->channels));
 }
 
@@ -243,14 +264,10 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
     const frame f = gradient_frame(s);
     const int64_t filters = s->filters / s->groups, row = f.size[1] * s->filters;
     const int64_t out_row = s->in[1] * s->channels;
-    const float *a = framed(&f, count, s->out[0] * s->out[1] * s->filters, d_y, workspace);
+    const float *a = framed(s, &f, count, s->out[0] * s->out[1] * s->filters, d_y, workspace);
     const float *b = (const float *)packed + conv_panel_floats(s);
-    const passes p = {.shape = s,
-                      .count = count,
-                      .a_size = frame_floats(&f),
-                      .c_size = s->in[0] * out_row,
-                      .a_group = filters,
-                      .c_group = s->channels / s->groups};
+    const passes p = {
+        .shape = s, .count = count, .a_group = filters, .c_group = s->channels / s->groups};
     const int64_t columns = phases(s, 1), all = phases(s, 0) * columns;
     for (int64_t i = 0; i < all; i++) {
         const phase v = phase_of(s, 0, i / columns), h = phase_of(s, 1, i % columns);
@@ -267,7 +284,10 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
             .a = a + (f.before[0] + v.out) * row + (f.before[1] + h.out) * s->filters,
             .b = b + reversed * filters * PANEL,
             .c = d_x + v.pixel * out_row + h.pixel * s->channels,
+            .a_sample = frame_floats(&f),
+            .c_sample = s->in[0] * out_row,
             .add = add,
+            .at = waiting(s, workspace),
         };
         if (v.taps > 0 && h.taps > 0)
             run_all(&p, &base);
@@ -277,8 +297,8 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
 }
 
 /* The weight's elements [filter][channel][tap] as panels of filters. */
-void LKI_ISA_NAME(lki_conv_pack_block)(const lki_conv_shape *s, const float *weight, int64_t group,
-                                       int64_t block, float *panel)
+static void pack_block(const lki_conv_shape *s, const float *weight, int64_t group, int64_t block,
+                       float *panel)
 {
     const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
     const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
@@ -312,8 +332,7 @@ static void pack(const lki_conv_shape *s, const float *weight, void *packed, int
     float *to = packed, *reversed = to + conv_panel_floats(s);
     const int64_t all = s->groups * one, others = s->groups * other;
     for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
-        LKI_ISA_NAME(lki_conv_pack_block)
-    (s, weight, b / one, b % one, to + b * taps * channels * PANEL);
+        pack_block(s, weight, b / one, b % one, to + b * taps * channels * PANEL);
     for (int64_t b = lki_share(part, parts, others); b < lki_share(part + 1, parts, others); b++)
         pack_reversed(s, weight, b / other, b % other, reversed + b * taps * filters * PANEL);
 }
@@ -331,13 +350,15 @@ static size_t workspace_bytes(const lki_conv_shape *s, int64_t count)
     const size_t backward_bytes = frame_needed(&g) ? frame_bytes(&g, count) : 0;
     const size_t weight_bytes = LKI_ISA_NAME(lki_conv_weight_bytes)(s, count);
     const size_t most = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
-    return most > weight_bytes ? most : weight_bytes;
+    const size_t both = lki_plus(floats(waiting_floats(s)), most);
+    return both > weight_bytes ? both : weight_bytes;
 }
 
 const lki_vector_conv LKI_ISA_NAME(lki_vector_conv) = {
     .packed_bytes = packed_bytes,
     .pack = pack,
     .workspace_bytes = workspace_bytes,
+    .sums_bytes = LKI_ISA_NAME(lki_conv_sums_bytes),
     .forward = forward,
     .backward = backward,
     .backward_weight = LKI_ISA_NAME(lki_conv_weight),

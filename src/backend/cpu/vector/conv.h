@@ -53,83 +53,92 @@ INLINE int64_t conv_panel_floats(const lki_conv_shape *s)
            (s->channels / s->groups) * PANEL;
 }
 
-/* A pass over a grid of pixels: c = sum over taps and depth of a * b. */
+/* A pass over rows of a grid of pixels: c = sum over taps and depth of a * b. */
 typedef struct sweep {
     int64_t taps[2];            /* rows, columns */
     int64_t a_tap[2], b_tap[2]; /* floats from tap to tap */
     int64_t depth, all_depth;   /* channels under a tap in a block, in all */
-    int64_t grid[2];            /* pixels */
+    int64_t grid[2];            /* pixels of a sample */
+    int64_t row, rows;          /* which rows; they are counted through the samples */
     int64_t a_pixel[2], c_pixel[2];
+    int64_t a_sample, c_sample; /* floats from sample to sample */
     const float *a, *b;
     float *c;
     int64_t columns; /* of c that exist in this panel */
     bool add, relu;
     const float *bias;
+    bool first, last; /* block of channels */
+    bool many;        /* more than one block of terms in all */
+    tile_wait at;     /* of one tile; with several blocks of channels, totals [pixel][PANEL] */
 } sweep;
 
-INLINE void finish(const int R, const sweep *s, int64_t columns, vf acc[][2])
-{
-    vf bias[1][2];
-    if (s->bias != NULL) {
-        tile_load(1, bias, s->bias, 0, columns);
-        for (int r = 0; r < R; r++) {
-            acc[r][0] += bias[0][0];
-            acc[r][1] += bias[0][1];
-        }
-    }
-    for (int r = 0; s->relu && r < R; r++) {
-        acc[r][0] = vf_relu(acc[r][0]);
-        acc[r][1] = vf_relu(acc[r][1]);
-    }
-}
-
-/* taps, depth and columns are constants where it is worth it: loops of three turns vanish. */
-INLINE void sweep_tile(const int R, const sweep *s, const int64_t taps[2], int64_t depth,
-                       int64_t columns, const float *a, float *c)
+/* taps, depth, columns and `many` are constants where it is worth it: loops of three turns vanish. */
+INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64_t taps[2],
+                       int64_t depth, int64_t columns, const float *a, float *c, tile_wait at)
 {
     vf acc[TILE_ROWS][2];
-    if (s->add)
-        tile_load(R, acc, c, s->c_pixel[1], columns);
-    else
-        tile_zero(R, acc);
+    tile_sum sum = {.begun = !s->first};
+    tile_zero(R, acc);
     for (int64_t v = 0; v < taps[0]; v++)
-        for (int64_t h = 0; h < taps[1]; h++)
-            tile_run(R, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], 1,
-                     s->b + v * s->b_tap[0] + h * s->b_tap[1], depth);
-    finish(R, s, columns, acc);
-    tile_store(R, acc, c, s->c_pixel[1], columns);
+        for (int64_t h = 0; h < taps[1]; h++) {
+            const float *x = a + v * s->a_tap[0] + h * s->a_tap[1];
+            const float *b = s->b + v * s->b_tap[0] + h * s->b_tap[1];
+            if (many)
+                tile_terms(R, acc, at, &sum, x, s->a_pixel[1], b, depth);
+            else
+                tile_run(R, acc, x, s->a_pixel[1], 1, b, depth);
+        }
+    if (many && !s->last) {
+        tile_end(R, acc, at, sum.number, true);
+        tile_fold(R, acc, at.total, !sum.begun);
+        return;
+    }
+    if (many) tile_end(R, acc, at, sum.number, !sum.begun);
+    tile_put(R, acc, c, s->c_pixel[1], columns, s->bias, s->add, s->relu);
 }
 
-INLINE void sweep_rows(const sweep *s, const int64_t taps[2], int64_t depth, int64_t columns)
+INLINE void sweep_rows(const bool many, const sweep *s, const int64_t taps[2], int64_t depth,
+                       int64_t columns)
 {
-    for (int64_t y = 0; y < s->grid[0]; y++) FOR_TILES(first, height, s->grid[1])
+    const int64_t each = s->first && s->last ? 0 : PANEL;
+    int64_t sample = s->row / s->grid[0], y = s->row % s->grid[0];
+    for (int64_t r = 0; r < s->rows; r++) {
+        const float *a_row = s->a + sample * s->a_sample + y * s->a_pixel[0];
+        float *c_row = s->c + sample * s->c_sample + y * s->c_pixel[0];
+        FOR_TILES(first, height, s->grid[1])
         {
-            const float *a = s->a + y * s->a_pixel[0] + first * s->a_pixel[1];
-            float *c = s->c + y * s->c_pixel[0] + first * s->c_pixel[1];
-#define SWEEP(R) sweep_tile(R, s, taps, depth, columns, a, c)
+            const float *a = a_row + first * s->a_pixel[1];
+            float *c = c_row + first * s->c_pixel[1];
+            const tile_wait at = {.group = s->at.group,
+                                  .total = s->at.total + (r * s->grid[1] + first) * each};
+#define SWEEP(R) sweep_tile(R, many, s, taps, depth, columns, a, c, at)
             switch (height) {
                 TILE_CASES(SWEEP)
             }
 #undef SWEEP
         }
+        if (++y == s->grid[0]) {
+            y = 0;
+            sample++;
+        }
+    }
 }
 
 /* The first layer of many networks, 3 x 3 on one channel, is worth a loop of its own. */
 INLINE void sweep_grid(const sweep *s)
 {
     static const int64_t first_layer[2] = {3, 1};
-    if (s->taps[0] == 3 && s->taps[1] == 1 && s->depth == 3 && s->columns == PANEL)
-        sweep_rows(s, first_layer, 3, PANEL);
+    if (s->many)
+        sweep_rows(true, s, s->taps, s->depth, s->columns);
+    else if (s->taps[0] == 3 && s->taps[1] == 1 && s->depth == 3 && s->columns == PANEL)
+        sweep_rows(false, s, first_layer, 3, PANEL);
     else
-        sweep_rows(s, s->taps, s->depth, s->columns);
+        sweep_rows(false, s, s->taps, s->depth, s->columns);
 }
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count);
-void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count, const float *x,
-                                   const float *d_y, const float *y, float *d_weight, float *d_bias,
-                                   bool add, void *workspace);
-/* Panels of filters [block of PANEL, ...) of a group, from and to the parameter's order. */
-void LKI_ISA_NAME(lki_conv_pack_block)(const lki_conv_shape *s, const float *weight, int64_t group,
-                                       int64_t block, float *panel);
+size_t LKI_ISA_NAME(lki_conv_sums_bytes)(const lki_conv_shape *s);
+void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
+                                   const lki_conv_gradient *g);
 
 #endif

@@ -1,72 +1,127 @@
 /*
- * The weight gradient of a convolution: dW[tap][c][f] = sum over samples and pixels, ascending, of
- * x[pixel of the tap][c] * dy[pixel][f], as register tiles (tile.h) whose rows are values of x that
- * lie side by side, whose columns are filters, and whose sum runs along rows of pixels.
+ * The weight gradient of a convolution: dW[tap][c][f] = sum over samples and pixels of
+ * x[pixel of the tap][c] * dy[pixel][f], as register tiles (tile.h) whose rows are values of x that lie
+ * side by side, whose columns are filters, and whose sum runs along rows of pixels. The gradient of the
+ * bias is the sum of dy, in double.
  *
- * Pixels are taken in strips of whole rows, so that a strip's part of dy (copied into panels) and of
- * x stay in the cache while all tiles pass over them; accumulators wait in memory between strips.
+ * The pixels of a replica are numbered through its samples, row by row, which cuts all sums into blocks
+ * and groups. Pixels come in strips that end where a number is a multiple of STRIP or a piece ends, in
+ * the middle of a row or not: a strip's part of dy (copied into panels) and of x stay in the cache while
+ * all tiles pass over them. Between strips, and between pieces, sums wait in memory that belongs to the
+ * replica: the unfinished block, the blocks of the unfinished group, and the total of the groups.
+ *
+ *   pieces   [ samples 0, 1                 | 2, 3                        ]
+ *   strips   [ 0 ... 255 | 256 ... 511 | 512 | 513 ... 767 | 768 ... 1023 | 1024 ...
+ *   block                                x---x
+ *   group                x-------------x-----x-------------x
+ *   total                                                                 x--- ...
+ *
+ * With the last piece the sums become the gradient, in the parameter's order.
  */
 #include "backend/cpu/vector/conv.h"
 
-enum { STRIP = 128 }; /* pixels */
+enum {
+    STRIP = 4 * LKI_BLOCK_TERMS, /* pixels at most */
+    CHUNK = 16                   /* channels whose panels are turned round at a time */
+};
 
-/* Rows of pixels are counted through all samples. */
-static int64_t strip_rows(const lki_conv_shape *s, int64_t count)
+/* Sums, panels one after the other: [group][block of filters][tap][channel][PANEL]; of the bias [group]
+ * [block of filters][PANEL]. */
+typedef struct sums {
+    float *block, *group;
+    double *total, *bias;
+} sums;
+
+static int64_t bias_count(const lki_conv_shape *s)
 {
-    const int64_t rows = STRIP / s->out[1] < 1 ? 1 : STRIP / s->out[1];
-    return rows < count * s->out[0] ? rows : count * s->out[0];
+    return s->groups * conv_blocks(s->filters / s->groups) * PANEL;
+}
+
+size_t LKI_ISA_NAME(lki_conv_sums_bytes)(const lki_conv_shape *s)
+{
+    return sizeof(double) * (size_t)(2 * conv_panel_floats(s) + bias_count(s));
+}
+
+static sums sums_in(const lki_conv_shape *s, void *memory)
+{
+    const int64_t count = conv_panel_floats(s);
+    double *total = memory;
+    float *block = (float *)(void *)(total + count + bias_count(s));
+    return (sums){.total = total, .bias = total + count, .block = block, .group = block + count};
 }
 
 typedef struct strip {
     const lki_conv_shape *shape;
     const frame *frame;
-    const float *x;    /* framed */
-    int64_t row, rows; /* of the output */
-    const float *dy;   /* panels [group][block][pixel][PANEL] */
-    float *sums;       /* panels [group][block][tap][channel][PANEL] */
+    const float *x;        /* framed */
+    int64_t first, pixels; /* of the output, counted through the piece */
+    const float *dy;       /* panels [group][block][pixel][PANEL] */
+    sums sums;
+    int64_t number; /* of the first pixel, in the replica */
 } strip;
 
-/* The first value of x under tap (ky, 0) of an output row. */
-INLINE const float *row_of_x(const strip *s, int64_t row, int64_t ky)
+/* tile_run() for rows that lie at offsets[r]. */
+INLINE void run_apart(const int R, vf acc[][2], const float *a, const int64_t *offsets,
+                      int64_t step, const float *b, int64_t depth)
 {
-    const lki_conv_shape *shape = s->shape;
-    const int64_t sample = row / shape->out[0], y = row % shape->out[0];
-    return s->x + sample * frame_floats(s->frame) +
-           (y * shape->stride[0] + ky * shape->dilation[0]) * s->frame->size[1] * shape->channels;
-}
-
-/* Rows r of a tile lie at offset[r] from the first, or side by side. */
-INLINE void weight_tile(const int R, const strip *s, int64_t ky, int64_t offset,
-                        const int64_t *offsets, const float *dy, float *sums)
-{
-    const int64_t width = s->shape->out[1], step = s->shape->stride[1] * s->shape->channels;
-    vf acc[TILE_ROWS][2];
-    tile_load(R, acc, sums, PANEL, PANEL);
-    for (int64_t r = 0; r < s->rows; r++) {
-        const float *x = row_of_x(s, s->row + r, ky) + offset, *b = dy + r * width * PANEL;
-        if (offsets == NULL) {
-            tile_run(R, acc, x, 1, step, b, width);
-            continue;
-        }
-        for (int64_t p = 0; p < width; p++, x += step, b += PANEL) {
-            const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
-            for (int i = 0; i < R; i++) {
-                const vf v = vf_set(x[offsets[i]]);
-                acc[i][0] = vf_fma(v, b0, acc[i][0]);
-                acc[i][1] = vf_fma(v, b1, acc[i][1]);
-            }
+    for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
+        const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
+        for (int r = 0; r < R; r++) {
+            const vf v = vf_set(a[offsets[r]]);
+            acc[r][0] = vf_fma(v, b0, acc[r][0]);
+            acc[r][1] = vf_fma(v, b1, acc[r][1]);
         }
     }
-    tile_store(R, acc, sums, PANEL, PANEL);
 }
 
-/* Values [offset, offset + count) of x under one tap, or under a row of taps. */
-static void weight_run(const strip *s, int64_t ky, int64_t offset, int64_t count, const float *dy,
-                       float *sums)
+/* Rows r of a tile lie at offsets[r] from the first, or side by side; `x` is the first value under tap
+ * (0, 0) of the first sample. */
+INLINE void weight_tile(const int R, const strip *s, const float *x, const int64_t *offsets,
+                        const float *dy, int64_t at)
+{
+    const lki_conv_shape *shape = s->shape;
+    const int64_t width = shape->out[1], step = shape->stride[1] * shape->channels;
+    const int64_t row = shape->stride[0] * s->frame->size[1] * shape->channels;
+    const tile_wait wait = {.group = s->sums.group + at, .total = s->sums.total + at};
+    int64_t y = s->first / width, column = s->first % width, k = s->number;
+    const int64_t end = k + s->pixels;
+    const float *sample = x + y / shape->out[0] * frame_floats(s->frame);
+    vf acc[TILE_ROWS][2];
+    y %= shape->out[0];
+    if (k % LKI_BLOCK_TERMS == 0)
+        tile_zero(R, acc);
+    else
+        tile_load(R, acc, s->sums.block + at, PANEL, PANEL);
+    while (k < end) {
+        const float *a = sample + y * row + column * step;
+        int64_t n = LKI_BLOCK_TERMS - k % LKI_BLOCK_TERMS;
+        if (n > end - k) n = end - k;
+        if (n > width - column) n = width - column;
+        if (offsets == NULL)
+            tile_run(R, acc, a, 1, step, dy, n);
+        else
+            run_apart(R, acc, a, offsets, step, dy, n);
+        dy += n * PANEL;
+        k += n;
+        column += n;
+        if (column == width) {
+            column = 0;
+            if (++y == shape->out[0]) {
+                y = 0;
+                sample += frame_floats(s->frame);
+            }
+        }
+        if (k % LKI_BLOCK_TERMS == 0) tile_block(R, acc, wait, k, k == LKI_GROUP_TERMS);
+    }
+    if (k % LKI_BLOCK_TERMS != 0) tile_store(R, acc, s->sums.block + at, PANEL, PANEL);
+}
+
+/* Values of x that lie side by side under one tap, or under a row of taps. */
+static void weight_run(const strip *s, const float *x, int64_t count, const float *dy, int64_t at)
 {
     FOR_TILES(first, height, count)
     {
-#define WEIGHT(R) weight_tile(R, s, ky, offset + first, NULL, dy, sums + first * PANEL)
+#define WEIGHT(R) weight_tile(R, s, x + first, NULL, dy, at + first * PANEL)
         switch (height) {
             TILE_CASES(WEIGHT)
         }
@@ -76,7 +131,7 @@ static void weight_run(const strip *s, int64_t ky, int64_t offset, int64_t count
 
 /* The whole kernel as one run of values that lie here and there: where a row of taps has fewer
  * than a tile has rows, as in a first layer. */
-static void weight_small(const strip *s, const float *dy, float *sums)
+static void weight_small(const strip *s, const float *dy, int64_t at)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t run = shape->kernel[1] * shape->channels, count = shape->kernel[0] * run;
@@ -85,7 +140,7 @@ static void weight_small(const strip *s, const float *dy, float *sums)
     {
         int64_t offset[TILE_ROWS];
         for (int64_t r = 0; r < rows; r++) offset[r] = (first + r) / run * row + (first + r) % run;
-#define SMALL(R) weight_tile(R, s, 0, 0, offset, dy, sums + first * PANEL)
+#define SMALL(R) weight_tile(R, s, s->x, offset, dy, at + first * PANEL)
         switch (rows) {
             TILE_CASES(SMALL)
         }
@@ -98,77 +153,102 @@ static void weight_strip(const strip *s)
     const lki_conv_shape *shape = s->shape;
     const int64_t channels = shape->channels / shape->groups;
     const int64_t blocks = conv_blocks(shape->filters / shape->groups);
+    const int64_t row = shape->dilation[0] * s->frame->size[1] * shape->channels;
     const bool runs = conv_runs(shape);
     const int64_t taps = runs ? 1 : shape->kernel[1],
                   run = runs ? shape->kernel[1] * channels : channels;
     const float *dy = s->dy;
-    float *sums = s->sums;
+    int64_t at = 0;
     const bool small = runs && run < TILE_ROWS;
-    for (int64_t b = 0; b < shape->groups * blocks; b++, dy += s->rows * shape->out[1] * PANEL) {
+    for (int64_t b = 0; b < shape->groups * blocks; b++, dy += s->pixels * PANEL) {
         if (small) {
-            weight_small(s, dy, sums);
-            sums += shape->kernel[0] * run * PANEL;
+            weight_small(s, dy, at);
+            at += shape->kernel[0] * run * PANEL;
             continue;
         }
-        const int64_t group = b / blocks * channels;
+        const float *x = s->x + b / blocks * channels;
         for (int64_t ky = 0; ky < shape->kernel[0]; ky++)
-            for (int64_t kx = 0; kx < taps; kx++, sums += run * PANEL)
-                weight_run(s, ky, kx * shape->dilation[1] * shape->channels + group, run, dy, sums);
+            for (int64_t kx = 0; kx < taps; kx++, at += run * PANEL)
+                weight_run(s, x + ky * row + kx * shape->dilation[1] * shape->channels, run, dy,
+                           at);
     }
 }
 
-/* The output's gradient, and what is made of it on the way into panels. */
-typedef struct gradient {
-    const float *d_y;
-    const float *y; /* behind relu: where it is not positive d_y counts as 0; NULL: no relu */
-    float *d_bias;  /* added to; NULL: none */
-} gradient;
-
-/* A strip into panels; it is contiguous, whatever samples it spans. */
-static void copy_gradient(const lki_conv_shape *s, const gradient *g, int64_t first, int64_t pixels,
-                          float *to)
+/* The strip's part of the output's gradient into panels; it is contiguous, whatever samples it spans.
+ * The sums of the bias take it on the way. */
+static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
 {
-    const int64_t filters = s->filters / s->groups;
+    const int64_t all = s->shape->filters, filters = all / s->shape->groups;
     const vf zero = vf_zero();
-    for (int64_t group = 0; group < s->groups; group++)
-        for (int64_t f = 0; f < filters; f += PANEL) {
+    double *bias = s->sums.bias;
+    for (int64_t group = 0; group < s->shape->groups; group++)
+        for (int64_t f = 0; f < filters; f += PANEL, bias += PANEL) {
             const int64_t left = filters - f, n = left < PANEL ? left : PANEL;
-            int64_t at = first * s->filters + group * filters + f;
-            float *bias = g->d_bias != NULL ? g->d_bias + group * filters + f : NULL;
-            vf d[1][2], y[1][2], sum[1][2];
-            tile_zero(1, sum);
-            if (bias != NULL) tile_load(1, sum, bias, 0, n);
-            for (int64_t p = 0; p < pixels; p++, to += PANEL, at += s->filters) {
+            int64_t at = s->first * all + group * filters + f;
+            vf d[1][2], y[1][2];
+            vd sum[4];
+            for (int i = 0; i < 4; i++)
+                sum[i] = s->number == 0 ? (vd){0} : vd_load(bias + i * LANES / 2);
+            for (int64_t p = 0; p < s->pixels; p++, to += PANEL, at += all) {
                 tile_load(1, d, g->d_y + at, 0, n);
                 if (g->y != NULL) {
                     tile_load(1, y, g->y + at, 0, n);
                     d[0][0] = vf_blend(vm_gt(y[0][0], zero), d[0][0], zero);
                     d[0][1] = vf_blend(vm_gt(y[0][1], zero), d[0][1], zero);
                 }
-                sum[0][0] += d[0][0];
-                sum[0][1] += d[0][1];
+                sum[0] += vf_low(d[0][0]);
+                sum[1] += vf_high(d[0][0]);
+                sum[2] += vf_low(d[0][1]);
+                sum[3] += vf_high(d[0][1]);
                 tile_store(1, d, to, 0, PANEL);
             }
-            if (bias != NULL) tile_store(1, sum, bias, 0, n);
+            for (int i = 0; i < 4; i++) vd_store(bias + i * LANES / 2, sum[i]);
         }
 }
 
-/* Panels back into the parameter's order. */
+/* The sums of a replica with so many pixels, all in floats, as they are stored. */
+static void complete(const lki_conv_shape *s, const sums *all, int64_t pixels)
+{
+    const bool rest = pixels % LKI_BLOCK_TERMS != 0, total = pixels >= LKI_GROUP_TERMS;
+    const bool group = pixels % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS;
+    for (int64_t i = 0; i < conv_panel_floats(s); i += LANES) {
+        vf v = rest ? vf_load(all->block + i) : vf_zero();
+        if (group) v = vf_load(all->group + i) + v;
+        if (total) v = vf_total(all->total + i, v);
+        vf_store(all->block + i, vf_flush(v));
+    }
+}
+
+/* Panels into the parameter's order, some channels at a time: what is read stays in the cache, what is
+ * written lies side by side. */
 static void unpack(const lki_conv_shape *s, const float *panel, float *weight)
 {
     const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
     const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
     for (int64_t group = 0; group < s->groups; group++)
-        for (int64_t f = 0; f < filters; f += PANEL) {
+        for (int64_t f = 0; f < filters; f += PANEL, panel += size * PANEL) {
             const int64_t n = filters - f < PANEL ? filters - f : PANEL;
             float *to = weight + (group * filters + f) * size;
-            for (int64_t tap = 0; tap < taps; tap++)
-                for (int64_t c = 0; c < channels; c++, panel += PANEL)
-                    for (int64_t i = 0; i < n; i++) to[i * size + c * taps + tap] = panel[i];
+            for (int64_t first = 0; first < channels; first += CHUNK) {
+                const int64_t end = channels - first < CHUNK ? channels : first + CHUNK;
+                for (int64_t i = 0; i < n; i++)
+                    for (int64_t c = first; c < end; c++)
+                        for (int64_t tap = 0; tap < taps; tap++)
+                            to[i * size + c * taps + tap] = panel[(tap * channels + c) * PANEL + i];
+            }
         }
 }
 
-/* The workspace: framed inputs, a strip of dy in panels, the sums in panels. */
+static void unpack_bias(const lki_conv_shape *s, const double *panel, float *bias)
+{
+    const int64_t filters = s->filters / s->groups;
+    for (int64_t group = 0; group < s->groups; group++, bias += filters)
+        for (int64_t f = 0; f < filters; f += PANEL, panel += PANEL)
+            for (int64_t i = 0; i < PANEL && f + i < filters; i++)
+                bias[f + i] = lki_flush((float)panel[i]);
+}
+
+/* The workspace: framed inputs, a strip of dy in panels. */
 static int64_t framed_floats(const lki_conv_shape *s, int64_t count)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
@@ -177,45 +257,39 @@ static int64_t framed_floats(const lki_conv_shape *s, int64_t count)
 
 static int64_t strip_floats(const lki_conv_shape *s, int64_t count)
 {
-    return s->groups * conv_blocks(s->filters / s->groups) * strip_rows(s, count) * s->out[1] *
-           PANEL;
+    const int64_t pixels = count * s->out[0] * s->out[1];
+    return bias_count(s) * (pixels < STRIP ? pixels : STRIP);
 }
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
     return lki_plus(frame_needed(&f) ? lki_align(frame_bytes(&f, count)) : 0,
-                    sizeof(float) * (size_t)(strip_floats(s, count) + conv_panel_floats(s)));
+                    sizeof(float) * (size_t)strip_floats(s, count));
 }
 
-static void start_sums(const lki_conv_shape *s, const float *d_weight, bool add, float *sums)
-{
-    const int64_t blocks = conv_blocks(s->filters / s->groups), all = blocks * s->groups;
-    if (!add) memset(sums, 0, sizeof(float) * (size_t)conv_panel_floats(s));
-    for (int64_t b = 0; add && b < all; b++) LKI_ISA_NAME(lki_conv_pack_block)
-    (s, d_weight, b / blocks, b % blocks, sums + b * (conv_panel_floats(s) / all));
-}
-
-void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count, const float *x,
-                                   const float *d_y, const float *y, float *d_weight, float *d_bias,
-                                   bool add, void *workspace)
+void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
+                                   const lki_conv_gradient *g)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
-    const int64_t image = s->in[0] * s->in[1] * s->channels, all = count * s->out[0];
-    float *framed = workspace, *dy = framed + framed_floats(s, count);
-    float *sums = dy + strip_floats(s, count);
+    const int64_t image = s->in[0] * s->in[1] * s->channels, pixels = s->out[0] * s->out[1];
+    float *framed = g->workspace, *dy = framed + framed_floats(s, count);
     for (int64_t n = 0; frame_needed(&f) && n < count; n++)
-        LKI_ISA_NAME(lki_conv_fill)(&f, x + n * image, framed + n * frame_floats(&f));
-    start_sums(s, d_weight, add, sums);
-    if (d_bias != NULL && !add) memset(d_bias, 0, sizeof(float) * (size_t)s->filters);
-    const gradient g = {.d_y = d_y, .y = y, .d_bias = d_bias};
-    strip part = {
-        .shape = s, .frame = &f, .x = frame_needed(&f) ? framed : x, .dy = dy, .sums = sums};
-    for (; part.row < all; part.row += part.rows) {
-        const int64_t most = strip_rows(s, count), left = all - part.row;
-        part.rows = left < most ? left : most;
-        copy_gradient(s, &g, part.row * s->out[1], part.rows * s->out[1], dy);
+        LKI_ISA_NAME(lki_conv_fill)(&f, g->x + n * image, framed + n * frame_floats(&f));
+    strip part = {.shape = s,
+                  .frame = &f,
+                  .x = frame_needed(&f) ? framed : g->x,
+                  .dy = dy,
+                  .sums = sums_in(s, g->sums)};
+    for (; part.first < count * pixels; part.first += part.pixels) {
+        part.number = g->sample * pixels + part.first;
+        const int64_t most = STRIP - part.number % STRIP, left = count * pixels - part.first;
+        part.pixels = left < most ? left : most;
+        copy_gradient(&part, g, dy);
         weight_strip(&part);
     }
-    unpack(s, sums, d_weight);
+    if (!g->last) return;
+    complete(s, &part.sums, (g->sample + count) * pixels);
+    unpack(s, part.sums.block, g->d_weight);
+    if (g->d_bias != NULL) unpack_bias(s, part.sums.bias, g->d_bias);
 }

@@ -4,15 +4,22 @@
  *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs
  *   backward  [block of PANEL inputs][unit][PANEL]     dx = dy W: the sum is over units
  *
- * Sums are cut into stretches of DEPTH, so that a panel's stretch stays in the first-level cache;
- * accumulators pass from one to the next through memory, which changes no bit.
+ * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the first-level cache
+ * while all rows pass over it, and that of a row while all panels do. Between stretches, and between
+ * blocks (tile.h), the sums of ROWS rows and COLUMNS columns wait in the workspace, which stays in the
+ * second-level cache.
  */
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/tile.h"
 #include "backend/cpu/vector/transpose.h"
 #include "base/tree.h"
 
-enum { DEPTH = 256, STRIP = 64 };
+enum {
+    STRIP = 64,
+    STRETCH = 4 * LKI_BLOCK_TERMS,
+    ROWS = 128,   /* samples whose sums wait */
+    COLUMNS = 256 /* and units or inputs; a multiple of every PANEL */
+};
 
 static int64_t blocks(int64_t n)
 {
@@ -66,36 +73,51 @@ static void pack(const lki_dense_shape *s, const float *w, void *packed, int par
     }
 }
 
-/* c[r][columns] = or += a[r][depth] * b, for all rows: one panel, one stretch. */
+/* Rows and columns whose sums wait, groups and behind them totals: the same places again and again. */
+static int64_t places(int64_t rows)
+{
+    return (rows < ROWS ? rows : ROWS) * COLUMNS;
+}
+
+static size_t workspace_bytes(const lki_dense_shape *s, int64_t rows)
+{
+    const int64_t most = s->inputs > s->units ? s->inputs : s->units;
+    if (most <= LKI_BLOCK_TERMS) return 0;
+    return (size_t)places(rows) * (sizeof(float) + (most > LKI_GROUP_TERMS ? sizeof(double) : 0));
+}
+
+/* c = a * b, some terms: one panel, all rows. */
 typedef struct product {
     const float *a;
     int64_t a_row; /* from row to row */
     const float *b;
-    int64_t depth;
+    int64_t number, depth, terms; /* the first, how many, of how many */
     float *c;
     int64_t c_row, columns;
-    bool add;
-    const float *bias; /* added last; NULL: none */
+    bool add;          /* to what is in c, last */
+    const float *bias; /* NULL: none */
+    tile_wait at;      /* [row][PANEL] */
 } product;
 
 INLINE void product_tile(const int R, const product *p, int64_t first)
 {
+    const tile_wait at = {.group = p->at.group + first * PANEL,
+                          .total = p->at.total + first * PANEL};
+    const float *a = p->a + first * p->a_row, *b = p->b;
+    const int64_t end = p->number + p->depth;
     vf acc[TILE_ROWS][2];
-    float *c = p->c + first * p->c_row;
-    if (p->add)
-        tile_load(R, acc, c, p->c_row, p->columns);
-    else
-        tile_zero(R, acc);
-    tile_run(R, acc, p->a + first * p->a_row, p->a_row, 1, p->b, p->depth);
-    if (p->bias != NULL) {
-        vf bias[1][2];
-        tile_load(1, bias, p->bias, 0, p->columns);
-        for (int r = 0; r < R; r++) {
-            acc[r][0] += bias[0][0];
-            acc[r][1] += bias[0][1];
-        }
+    tile_zero(R, acc);
+    for (int64_t k = p->number; k < end;) {
+        const int64_t n = end - k < LKI_BLOCK_TERMS ? end - k : LKI_BLOCK_TERMS;
+        tile_run(R, acc, a, p->a_row, 1, b, n);
+        a += n;
+        b += n * PANEL;
+        k += n;
+        if (k < p->terms) tile_block(R, acc, at, k, k == LKI_GROUP_TERMS);
     }
-    tile_store(R, acc, c, p->c_row, p->columns);
+    if (end < p->terms) return;
+    tile_end(R, acc, at, end, end <= LKI_GROUP_TERMS);
+    tile_put(R, acc, p->c + first * p->c_row, p->c_row, p->columns, p->bias, p->add, false);
 }
 
 static void multiply(const product *p, int64_t rows)
@@ -110,47 +132,67 @@ static void multiply(const product *p, int64_t rows)
     }
 }
 
-static void forward(const lki_dense_shape *s, int64_t rows, const float *x, const void *packed,
-                    const float *bias, float *y)
+/* A product of matrices [rows][terms] * [terms][columns]; `whole` starts at the first element of each,
+ * panels one after the other. */
+static void multiply_all(const product *whole, int64_t rows, int64_t columns, void *workspace)
 {
-    const float *weight = packed;
-    for (int64_t k = 0; k < s->inputs; k += DEPTH) {
-        const int64_t depth = s->inputs - k < DEPTH ? s->inputs - k : DEPTH;
-        const bool last = k + depth == s->inputs;
-        for (int64_t u = 0; u < s->units; u += PANEL)
-            multiply(&(product){.a = x + k,
-                                .a_row = s->inputs,
-                                .b = weight + u * s->inputs + k * PANEL,
-                                .depth = depth,
-                                .c = y + u,
-                                .c_row = s->units,
-                                .columns = s->units - u < PANEL ? s->units - u : PANEL,
-                                .add = k > 0,
-                                .bias = last && bias != NULL ? bias + u : NULL},
-                     rows);
+    const int64_t terms = whole->terms;
+    double *totals = workspace;
+    product p = *whole;
+    for (int64_t row = 0; row < rows; row += ROWS) {
+        const int64_t height = rows - row < ROWS ? rows - row : ROWS;
+        for (int64_t column = 0; column < columns; column += COLUMNS) {
+            const int64_t end = columns - column < COLUMNS ? columns : column + COLUMNS;
+            for (p.number = 0; p.number < terms; p.number += p.depth) {
+                p.a = whole->a + row * p.a_row + p.number;
+                p.depth = terms - p.number < STRETCH ? terms - p.number : STRETCH;
+                p.at.total = totals;
+                p.at.group = (float *)(void *)(totals +
+                                               (terms > LKI_GROUP_TERMS ? places(rows) : 0));
+                for (int64_t c = column; c < end; c += PANEL) {
+                    p.b = whole->b + c * terms + p.number * PANEL;
+                    p.c = whole->c + row * p.c_row + c;
+                    p.columns = columns - c < PANEL ? columns - c : PANEL;
+                    p.bias = whole->bias != NULL ? whole->bias + c : NULL;
+                    multiply(&p, height);
+                    p.at.total += height * PANEL;
+                    p.at.group += height * PANEL;
+                }
+            }
+        }
     }
 }
 
-static void backward(const lki_dense_shape *s, int64_t rows, const float *d_y, const void *packed,
-                     float *d_x, bool add)
+static void forward(const lki_dense_shape *s, int64_t rows, const float *x, const void *packed,
+                    const float *bias, float *y, void *workspace)
 {
-    const float *weight = (const float *)(const void *)((const char *)packed + forward_bytes(s));
-    for (int64_t u = 0; u < s->units; u += DEPTH)
-        for (int64_t k = 0; k < s->inputs; k += PANEL)
-            multiply(&(product){.a = d_y + u,
-                                .a_row = s->units,
-                                .b = weight + k * s->units + u * PANEL,
-                                .depth = s->units - u < DEPTH ? s->units - u : DEPTH,
-                                .c = d_x + k,
-                                .c_row = s->inputs,
-                                .columns = s->inputs - k < PANEL ? s->inputs - k : PANEL,
-                                .add = add || u > 0},
-                     rows);
+    const product whole = {.a = x,
+                           .a_row = s->inputs,
+                           .b = packed,
+                           .terms = s->inputs,
+                           .c = y,
+                           .c_row = s->units,
+                           .bias = bias};
+    multiply_all(&whole, rows, s->units, workspace);
+}
+
+static void backward(const lki_dense_shape *s, int64_t rows, const float *d_y, const void *packed,
+                     float *d_x, bool add, void *workspace)
+{
+    const product whole = {.a = d_y,
+                           .a_row = s->units,
+                           .b = (const void *)((const char *)packed + forward_bytes(s)),
+                           .terms = s->units,
+                           .c = d_x,
+                           .c_row = s->inputs,
+                           .add = add};
+    multiply_all(&whole, rows, s->inputs, workspace);
 }
 
 const lki_vector_dense LKI_ISA_NAME(lki_vector_dense) = {
     .packed_bytes = packed_bytes,
     .pack = pack,
+    .workspace_bytes = workspace_bytes,
     .forward = forward,
     .backward = backward,
     .rows_bytes = LKI_ISA_NAME(lki_vector_rows_bytes),

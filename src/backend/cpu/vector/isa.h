@@ -52,8 +52,15 @@ typedef double vd __attribute__((vector_size(4 * LANES)));
 typedef int64_t vl __attribute__((vector_size(4 * LANES)));
 typedef float vh __attribute__((vector_size(2 * LANES))); /* half a vf */
 typedef float vf_memory __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef double vd_memory __attribute__((vector_size(4 * LANES), aligned(8), may_alias));
 
 #define INLINE static inline __attribute__((always_inline, unused))
+/* Before a short loop over registers, which has to be unrolled for them to be registers. */
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 INLINE vf vf_load(const float *p)
 {
@@ -62,6 +69,14 @@ INLINE vf vf_load(const float *p)
 INLINE void vf_store(float *p, vf v)
 {
     *(vf_memory *)p = v;
+}
+INLINE vd vd_load(const double *p)
+{
+    return *(const vd_memory *)p;
+}
+INLINE void vd_store(double *p, vd v)
+{
+    *(vd_memory *)p = v;
 }
 INLINE vf vf_zero(void)
 {
@@ -135,6 +150,17 @@ INLINE vf vf_flush_below(vf x, float least)
 {
     return _mm512_maskz_mov_ps(
         _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(least), _CMP_NLT_UQ), x);
+}
+/* Below 2^-63 the two highest bits of an exponent are 0. */
+INLINE vf vf_flush(vf x)
+{
+    return _mm512_maskz_mov_ps(_mm512_test_epi32_mask((__m512i)x, _mm512_set1_epi32(0x60000000)),
+                               x);
+}
+/* x where it is not below LKI_TINY, else +0: what is stored of relu(x). */
+INLINE vf vf_relu_flush(vf x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(LKI_TINY), _CMP_GE_OQ), x);
 }
 
 /* The two halves of a vector, as doubles; and back, rounded. */
@@ -226,6 +252,10 @@ INLINE vf vf_flush_below(vf x, float least)
 {
     const __m256 size = _mm256_and_ps(x, (__m256)_mm256_set1_epi32(0x7fffffff));
     return _mm256_and_ps(_mm256_cmp_ps(size, _mm256_set1_ps(least), _CMP_NLT_UQ), x);
+}
+INLINE vf vf_relu_flush(vf x)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(LKI_TINY), _CMP_GE_OQ), x);
 }
 
 INLINE vd vf_low(vf a)
@@ -362,6 +392,10 @@ INLINE vf vf_flush_below(vf x, float least)
     const vi below = (vf)((vi)x & 0x7fffffff) < vf_set(least);
     return (vf)((vi)x & ~below);
 }
+INLINE vf vf_relu_flush(vf x)
+{
+    return (vf)((vi)x & (x >= vf_set(LKI_TINY)));
+}
 INLINE vi vi_from_bytes(const uint8_t *p)
 {
     vb bytes;
@@ -396,13 +430,31 @@ INLINE vf vf_size(vf x)
     return (vf)((vi)x & vi_set(0x7fffffff));
 }
 /* What is stored: a value, and one that only ever stands for a square (core/backend.h). */
+#if !defined(__AVX512F__)
 INLINE vf vf_flush(vf x)
 {
     return vf_flush_below(x, LKI_TINY);
 }
+#endif
 INLINE vf vf_flush_square(vf x)
 {
     return vf_flush_below(x, LKI_TINY_SQUARE);
+}
+
+/* totals[0 .. LANES) = or += v, in double; and their sum with v, rounded once. */
+INLINE void vf_fold(double *totals, vf v, bool first)
+{
+    vd low = vf_low(v), high = vf_high(v);
+    if (!first) {
+        low += vd_load(totals);
+        high += vd_load(totals + LANES / 2);
+    }
+    vd_store(totals, low);
+    vd_store(totals + LANES / 2, high);
+}
+INLINE vf vf_total(const double *totals, vf v)
+{
+    return vf_join(vd_load(totals) + vf_low(v), vd_load(totals + LANES / 2) + vf_high(v));
 }
 
 /* Bit i: p[i] == value, for 32 bytes. */

@@ -26,7 +26,6 @@ void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count,
                                         float *const state[LKI_MAX_STATES], float *gradient);
 
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void);
-void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows,
-                                   const float *const start[2]);
+void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows);
 
 #endif

@@ -4,37 +4,39 @@
  * ones.
  *
  * A block of rows and columns is cut into tiles (tile.h: rows are units, columns are inputs, k are
- * samples). A tile takes the samples of one replica after the other; the sums that wait in the
- * tree lie on a stack, which stays in the first-level cache:
+ * samples, numbered from the replica's first). A tile takes one segment after the other: the samples
+ * of a replica, or SAMPLES of them at most. The sums that wait in the tree lie on a stack, which stays
+ * in the first-level cache:
  *
- *   samples  [ replica 0 | replica 1 | replica 2 ...        stack  [0,2) | [2,3) | ...
- *   segment   0           1           2                     depth    0       1
+ *   samples  [ replica 0 | replica 1            | replica 2 ...    stack  [0,2) | [2,3) | ...
+ *   segment    0         | 1: 0..255 | 2: 256.. | 3                depth    0       1
  *
- * Samples are copied, at most SAMPLES at a time, into panels of x and of dy. Where there are more,
- * every tile has a stack of its own, and a replica may be cut: its accumulators wait on top of the
- * stack for the next block of samples.
+ * Samples are copied, at most SAMPLES at a time, into panels of x and of dy; a segment is never cut.
+ * Where there are more, every tile has a stack of its own, and below it the group and the totals (tile.h)
+ * of the replica whose segments have not all been there.
  */
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/tile.h"
 #include "base/tree.h"
 
 enum {
-    SAMPLES = 256,
+    SAMPLES = 4 * LKI_BLOCK_TERMS,
     TILE = TILE_ROWS * PANEL,
+    WAITING = 3 * TILE,                   /* floats that the totals and the group of a tile take */
     BLOCK_TILES = 126 / TILE_ROWS,        /* tiles below each other in a block */
     BLOCK_ROWS = BLOCK_TILES * TILE_ROWS, /* of units */
     PANELS = 512 / PANEL,                 /* most panels beside each other in a block */
     X_FLOATS = 32768,                     /* of x in a block of samples */
     NODES = 2 * 32 + 2,                   /* replicas are counted by an int */
-    STACK_FLOATS = NODES / 2 * TILE * BLOCK_TILES
+    STACK_FLOATS = (NODES / 2 * TILE + WAITING) * BLOCK_TILES
 };
 
-/* Consecutive samples of one replica in the current block. */
+/* Consecutive samples of one replica in the current block: all of them, or SAMPLES, or its last. */
 typedef struct segment {
     int64_t first, count;
-    bool resumes; /* the replica began in an earlier block of samples */
-    int merges;   /* with nodes of the tree that wait on the stack, after it */
-    int depth;    /* of the stack before it */
+    int64_t number, terms; /* of the first in the replica, and how many samples that has */
+    int merges;            /* with nodes of the tree that wait on the stack, after it */
+    int depth;             /* of the stack before it */
 } segment;
 
 typedef struct space {
@@ -42,7 +44,7 @@ typedef struct space {
     float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
     float dy[SAMPLES * BLOCK_ROWS];  /* [tile][sample][rows of the tile] */
     float sums[TILE_ROWS][PANELS * PANEL];
-    float stack[STACK_FLOATS]; /* [tile][depth][TILE] */
+    float stack[STACK_FLOATS]; /* [tile][WAITING, then by depth TILE] */
 } space;
 
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void)
@@ -97,16 +99,19 @@ static int next_segments(cursor *c, segment *to, int64_t *count)
     int n = 0;
     *count = 0;
     skip_absent(c);
-    while (c->replica < c->rows->replicas && *count < SAMPLES) {
-        const int64_t left = samples_of(c) - c->done, room = SAMPLES - *count;
+    while (c->replica < c->rows->replicas) {
+        const int64_t left = samples_of(c) - c->done;
+        const int64_t take = left < SAMPLES ? left : SAMPLES;
+        if (*count + take > SAMPLES) break;
         segment *s = &to[n++];
         *s = (segment){.first = *count,
-                       .count = left < room ? left : room,
-                       .resumes = c->done > 0,
+                       .count = take,
+                       .number = c->done,
+                       .terms = samples_of(c),
                        .depth = c->depth};
-        *count += s->count;
-        c->done += s->count;
-        if (s->count < left) break;
+        *count += take;
+        c->done += take;
+        if (take < left) continue;
         s->merges = finish_replica(c, true) + skip_absent(c);
         c->depth += 1 - s->merges;
         c->done = 0;
@@ -119,7 +124,6 @@ typedef struct block {
     const lki_dense_shape *shape;
     const lki_rows *rows;
     space *space;
-    const float *const *start; /* values the sums start from; NULL: 0 */
     int64_t row, row_count;
     int64_t column, columns; /* column == inputs: of ones */
     int64_t stack_row;       /* floats from one tile's stack to the next; 0: one for all */
@@ -173,42 +177,49 @@ static void copy_dy(const block *b)
     }
 }
 
+/* The sums of a segment; false where its replica goes on. */
+INLINE bool run_segment(const int R, const segment *s, const float *dy, const float *x,
+                        tile_wait at, vf acc[][2])
+{
+    const int64_t end = s->number + s->count;
+    tile_zero(R, acc);
+    for (int64_t k = s->number; k < end;) {
+        const int64_t n = end - k < LKI_BLOCK_TERMS ? end - k : LKI_BLOCK_TERMS;
+        tile_run(R, acc, dy, 1, R, x, n);
+        dy += n * R;
+        x += n * PANEL;
+        k += n;
+        if (k < s->terms) tile_block(R, acc, at, k, k == LKI_GROUP_TERMS);
+    }
+    if (end < s->terms) return false;
+    tile_end(R, acc, at, end, end <= LKI_GROUP_TERMS);
+    return true;
+}
+
 /* The last sums go to `sums`, in the last block of samples. */
 INLINE void run_tile(const int R, const block *b, const float *dy, const float *x, float *stack,
                      float *sums)
 {
+    const tile_wait at = {.total = (double *)(void *)stack, .group = stack + 2 * TILE};
     for (int i = 0; i < b->segments; i++) {
         const segment *s = &b->space->segment[i];
-        float *top = stack + s->depth * TILE;
+        float *top = stack + WAITING + s->depth * TILE;
         vf acc[TILE_ROWS][2];
-        if (s->resumes)
-            tile_load(R, acc, top, PANEL, PANEL);
-        else
-            tile_zero(R, acc);
-        tile_run(R, acc, dy + s->first * R, 1, R, x + s->first * PANEL, s->count);
+        if (!run_segment(R, s, dy + s->first * R, x + s->first * PANEL, at, acc)) continue;
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            acc[r][0] = vf_flush(acc[r][0]);
+            acc[r][1] = vf_flush(acc[r][1]);
+        }
         for (int m = 0; m < s->merges; m++) {
             top -= TILE;
-            for (int r = 0; r < R; r++) {
-                acc[r][0] = vf_load(top + r * PANEL) + acc[r][0];
-                acc[r][1] = vf_load(top + r * PANEL + LANES) + acc[r][1];
-            }
+            tile_add(R, acc, top);
         }
         if (b->last && i == b->segments - 1)
             tile_store(R, acc, sums, PANELS * PANEL, PANEL);
         else
             tile_store(R, acc, top, PANEL, PANEL);
     }
-}
-
-/* The values a tile's sums start from, as if an earlier block of samples had left them. */
-static void preset(const block *b, int64_t row, int64_t rows, int64_t k, float *stack)
-{
-    const int64_t inputs = b->shape->inputs, left = b->columns - k;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < (left < PANEL ? left : PANEL); i++)
-            stack[r * PANEL + i] =
-                b->column == inputs ? b->start[1][b->row + row + r]
-                                    : b->start[0][(b->row + row + r) * inputs + b->column + k + i];
 }
 
 /* Hands out the sums of `rows` rows, which lie in space->sums. */
@@ -236,7 +247,6 @@ static void run_block(const block *b)
         const float *dy = b->space->dy + first * b->samples;
         for (int64_t k = 0; k < b->columns; k += PANEL, stack += b->stack_row) {
             const float *x = b->space->x + k / PANEL * panel_floats(b);
-            if (b->start != NULL && b->sample == 0) preset(b, first, rows, k, stack);
 #define RUN(R) run_tile(R, b, dy, x, stack, &b->space->sums[0][k])
             switch (rows) {
                 TILE_CASES(RUN)
@@ -254,7 +264,6 @@ static void run_columns(block *b)
     for (b->sample = 0; b->sample < total; b->sample += b->samples) {
         b->segments = next_segments(&c, b->space->segment, &b->samples);
         b->last = b->sample + b->samples == total;
-        if (b->start != NULL && b->sample == 0) b->space->segment[0].resumes = true;
         copy_x(b);
         /* The columns before left it there, unless they took several blocks of samples. */
         if (b->column == 0 || b->samples < total) copy_dy(b);
@@ -269,17 +278,16 @@ static void give_zeros(block *b)
         give(b, r, b->row_count - r < TILE_ROWS ? b->row_count - r : TILE_ROWS);
 }
 
-void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows,
-                                   const float *const start[2])
+void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows)
 {
-    block b = {.shape = shape, .rows = rows, .space = rows->workspace, .start = start};
+    block b = {.shape = shape, .rows = rows, .space = rows->workspace};
     const int64_t total = rows->start[rows->replicas];
     int64_t width = X_FLOATS / ((total < 1 ? 1 : total < SAMPLES ? total : SAMPLES) * PANEL);
     if (total > SAMPLES) {
         const int depth = lki_tree_slots(rows->replicas, 0, rows->replicas);
-        const int64_t most = STACK_FLOATS / (depth * TILE * BLOCK_TILES);
+        const int64_t most = STACK_FLOATS / ((WAITING + depth * TILE) * BLOCK_TILES);
         if (width > most) width = most;
-        b.stack_row = depth * TILE;
+        b.stack_row = WAITING + depth * TILE;
     }
     width = (width > PANELS ? PANELS : width) * PANEL;
     const int64_t end = rows->row_first + rows->row_count;

@@ -5,8 +5,22 @@
  *               [ vector 0 | vector 1 ]
  *   a[r][k] --> [ c[r][0]  | c[r][1]  ]   r < R <= TILE_ROWS
  *
- * Every element is one accumulator, c = fma(a[r][k], b[k], c) in ascending k, wherever the tile lies
- * and whatever R is.
+ * The terms of an element's sum are numbered, k = 0, 1, ... 64 consecutive numbers are a block, 16
+ * blocks are a group. A block's sum is one accumulator, c = fma(a[r][k], b[k], c) in ascending k from +0;
+ * the blocks of a group are added in f32, ascending; the groups in double, and the total is rounded
+ * to f32, once:
+ *
+ *   number   0 ... 63 | 64 ... 127 | ... 1023 | 1024 ... 1087 | ... k
+ *   block    c        | c          |     c    | c             |     c       f32, in registers
+ *   group    c        + c          + ... c    | c             + ... c       f32
+ *   total    .............................. g + ...................... g    double -> f32
+ *                                                           then + bias, + what is there, relu
+ *
+ * So the error stays that of about a hundred terms, however many there are. Between blocks a group
+ * waits in memory, while the next block is summed in the same registers; totals are touched once in a
+ * thousand terms, and sums of one block never leave the registers.
+ *
+ * None of this depends on where the tile lies or on what R is.
  */
 #ifndef LKI_CPU_VECTOR_TILE_H
 #define LKI_CPU_VECTOR_TILE_H
@@ -30,8 +44,7 @@ INLINE void tile_step(const int R, vf acc[][2], const float *a, int64_t row, con
     }
 }
 
-/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. Four
- * steps a turn: short loops of a fixed length are predicted to their end. */
+/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. */
 INLINE void tile_run(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
                      const float *b, int64_t depth)
 {
@@ -60,6 +73,116 @@ INLINE void tile_store(const int R, vf acc[][2], float *c, int64_t row, int64_t 
         vf_put(c + r * row, acc[r][0], first);
         if (columns > LANES) vf_put(c + r * row + LANES, acc[r][1], columns - LANES);
     }
+}
+
+/* Where the sums of a tile wait, [r][PANEL] each; undefined until a block ends. */
+typedef struct tile_wait {
+    float *group;  /* the blocks of the group that is not complete */
+    double *total; /* the groups before it */
+} tile_wait;
+
+/* The accumulators become the sum of the group so far. */
+INLINE void tile_add(const int R, vf acc[][2], const float *group)
+{
+    UNROLL
+    for (int r = 0; r < R; r++) {
+        acc[r][0] = vf_load(group + r * PANEL) + acc[r][0];
+        acc[r][1] = vf_load(group + r * PANEL + LANES) + acc[r][1];
+    }
+}
+
+/* A group ends: into the totals, which start with it if it is `first`. */
+INLINE void tile_fold(const int R, vf acc[][2], double *total, bool first)
+{
+    UNROLL
+    for (int r = 0; r < R; r++) {
+        vf_fold(total + r * PANEL, acc[r][0], first);
+        vf_fold(total + r * PANEL + LANES, acc[r][1], first);
+    }
+}
+
+/* The sum of the totals and the last group, rounded. */
+INLINE void tile_total(const int R, vf acc[][2], const double *total)
+{
+    UNROLL
+    for (int r = 0; r < R; r++) {
+        acc[r][0] = vf_total(total + r * PANEL, acc[r][0]);
+        acc[r][1] = vf_total(total + r * PANEL + LANES, acc[r][1]);
+    }
+}
+
+/* A block ends at `number`, a multiple of LKI_BLOCK_TERMS: it waits, and the accumulators are 0. `first`:
+ * its group would be the first of the total. */
+INLINE void tile_block(const int R, vf acc[][2], tile_wait at, int64_t number, bool first)
+{
+    if (number % LKI_GROUP_TERMS != LKI_BLOCK_TERMS) tile_add(R, acc, at.group);
+    if (number % LKI_GROUP_TERMS == 0)
+        tile_fold(R, acc, at.total, first);
+    else
+        tile_store(R, acc, at.group, PANEL, PANEL);
+    tile_zero(R, acc);
+}
+
+/* A sum ends behind `terms` numbers, with the block of the last one in the accumulators; `first`: the
+ * last group is the only one. */
+INLINE void tile_end(const int R, vf acc[][2], tile_wait at, int64_t terms, bool first)
+{
+    if ((terms - 1) % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS) tile_add(R, acc, at.group);
+    if (!first) tile_total(R, acc, at.total);
+}
+
+/* Terms in several runs: those that have been there, and whether totals have begun. */
+typedef struct tile_sum {
+    int64_t number;
+    bool begun;
+} tile_sum;
+
+/* The next `depth` terms, as tile_run takes them; blocks that are followed by a term end. */
+INLINE void tile_terms(const int R, vf acc[][2], tile_wait at, tile_sum *sum, const float *a,
+                       int64_t row, const float *b, int64_t depth)
+{
+    while (depth > 0) {
+        const int64_t inside = sum->number % LKI_BLOCK_TERMS, left = LKI_BLOCK_TERMS - inside;
+        const int64_t n = depth < left ? depth : left;
+        if (inside == 0 && sum->number > 0) {
+            tile_block(R, acc, at, sum->number, !sum->begun);
+            sum->begun |= sum->number % LKI_GROUP_TERMS == 0;
+        }
+        tile_run(R, acc, a, row, 1, b, n);
+        a += n;
+        b += n * PANEL;
+        depth -= n;
+        sum->number += n;
+    }
+}
+
+/* What is added to a total, and what becomes of it: + bias, + what is there, relu; then it is stored. */
+INLINE void tile_put(const int R, vf acc[][2], float *c, int64_t row, int64_t columns,
+                     const float *bias, bool add, bool relu)
+{
+    vf more[TILE_ROWS][2];
+    if (bias != NULL) {
+        tile_load(1, more, bias, 0, columns);
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            acc[r][0] += more[0][0];
+            acc[r][1] += more[0][1];
+        }
+    }
+    if (add) {
+        tile_load(R, more, c, row, columns);
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            acc[r][0] += more[r][0];
+            acc[r][1] += more[r][1];
+        }
+    }
+    UNROLL
+    for (int r = 0; r < R; r++) {
+        acc[r][0] = relu ? vf_relu_flush(acc[r][0]) : vf_flush(acc[r][0]);
+        acc[r][1] = relu ? vf_relu_flush(acc[r][1]) : vf_flush(acc[r][1]);
+    }
+    tile_store(R, acc, c, row, columns);
 }
 
 /* In a switch over the number of rows: case 1: F(1); break; ... case TILE_ROWS: F(TILE_ROWS);

@@ -144,16 +144,16 @@ typedef struct lki_vector_dense {
     /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */
     void (*pack)(const lki_dense_shape *shape, const float *weight, void *packed, int part,
                  int parts);
+    /* Of forward and backward, for calls of at most so many rows. */
+    size_t (*workspace_bytes)(const lki_dense_shape *shape, int64_t rows);
     /* bias may be NULL */
     void (*forward)(const lki_dense_shape *shape, int64_t rows, const float *x, const void *packed,
-                    const float *bias, float *y);
+                    const float *bias, float *y, void *workspace);
     void (*backward)(const lki_dense_shape *shape, int64_t rows, const float *d_y,
-                     const void *packed, float *d_x, bool add);
-    /* lki_kernel.rows; its workspace has rows_bytes. `start` may be NULL, else there is one replica,
-     * and its sums go on from these values (of weight and bias) as if samples before had left
-     * them. */
+                     const void *packed, float *d_x, bool add, void *workspace);
+    /* lki_kernel.rows; its workspace has rows_bytes. */
     size_t (*rows_bytes)(void);
-    void (*rows)(const lki_dense_shape *shape, const lki_rows *rows, const float *const start[2]);
+    void (*rows)(const lki_dense_shape *shape, const lki_rows *rows);
 } lki_vector_dense;
 
 /* conv.c, conv_weight.c */
@@ -165,6 +165,17 @@ typedef struct lki_conv_shape {
     bool bias;
 } lki_conv_shape;
 
+/* A piece of a replica's samples, for the gradient of the weight. */
+typedef struct lki_conv_gradient {
+    const float *x, *d_y;
+    const float *y; /* behind relu, where it is not positive d_y counts as 0; NULL: no relu */
+    int64_t sample; /* number of the first in the replica */
+    bool last;      /* the gradient is complete, and written */
+    void *sums;     /* of all pieces, undefined at the first */
+    float *d_weight, *d_bias; /* d_bias may be NULL */
+    void *workspace;
+} lki_conv_gradient;
+
 typedef struct lki_vector_conv {
     /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */
     size_t (*packed_bytes)(const lki_conv_shape *shape);
@@ -172,16 +183,14 @@ typedef struct lki_vector_conv {
                  int parts);
     /* For calls of at most `count` samples; enough for every function here. */
     size_t (*workspace_bytes)(const lki_conv_shape *shape, int64_t count);
+    size_t (*sums_bytes)(const lki_conv_shape *shape);
     /* bias may be NULL; relu is applied to y. */
     void (*forward)(const lki_conv_shape *shape, int64_t count, const float *x, const void *packed,
                     const float *bias, bool relu, float *y, void *workspace);
     void (*backward)(const lki_conv_shape *shape, int64_t count, const float *d_y,
                      const void *packed, float *d_x, bool add, void *workspace);
-    /* y: behind relu, where it is not positive d_y counts as 0; NULL: no relu. d_bias may be NULL.
-     * `add`: sums go on from what is there, as if samples before had left it. */
-    void (*backward_weight)(const lki_conv_shape *shape, int64_t count, const float *x,
-                            const float *d_y, const float *y, float *d_weight, float *d_bias,
-                            bool add, void *workspace);
+    void (*backward_weight)(const lki_conv_shape *shape, int64_t count,
+                            const lki_conv_gradient *operands);
 } lki_vector_conv;
 
 /* block.c: convolution (stride 1, no dilation, one group) + bias + relu + max-pool 2x2 of one image
@@ -201,10 +210,9 @@ typedef struct lki_block_backward {
     const float *d_out;   /* likewise */
     float scale;          /* times d_out: the gradient of a pooled value */
     const void *packed;
-    float *
-        d_weight; /* [filters][kernel rows][kernel columns][channels]: added to; NULL: not wanted */
-    float *d_bias; /* added to; NULL: none */
-    float *d_x;    /* added to; NULL: not wanted */
+    int64_t sample; /* number of the image in the replica */
+    void *sums;     /* of all images, undefined at the first; NULL: no gradients of parameters */
+    float *d_x;     /* added to; NULL: not wanted */
     void *workspace;
 } lki_block_backward;
 
@@ -214,11 +222,15 @@ typedef struct lki_vector_block {
     void (*pack)(const lki_block_shape *shape, const float *weight, void *packed, int part,
                  int parts);
     size_t (*workspace_bytes)(const lki_block_shape *shape);
+    size_t (*sums_bytes)(const lki_block_shape *shape);
     /* `where`: the place 0..3 of the maximum in its window, the first of equals, or LKI_BLOCK_OFF
      * where relu is 0. bias may be NULL. */
     void (*forward)(const lki_block_shape *shape, const float *x, const void *packed,
                     const float *bias, float *out, uint8_t *where, void *workspace);
     void (*backward)(const lki_block_shape *shape, const lki_block_backward *operands);
+    /* The gradients of a replica of so many images: of the weight, [filters][kernel rows][kernel
+     * columns][channels], and behind it of the bias; they lie in `sums`. */
+    const float *(*gradient)(const lki_block_shape *shape, int64_t samples, void *sums);
 } lki_vector_block;
 
 typedef struct lki_vector {
