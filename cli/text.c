@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <float.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -32,16 +33,28 @@ lks_status text_memory(void)
     return lks_fail(LKS_E_NOMEM, "out of memory: what was printed may lack parts");
 }
 
+/* The fewest digits that read back as the same number. Up to 15 always come back as they were, but of
+ * denormal numbers, so that 15 without their last zeros are the fewest, where they are enough. */
+static int shortest(double number)
+{
+    char text[TEXT_NUMBER_SIZE];
+    int digits = fabs(number) < DBL_MIN ? 1 : 15;
+    for (; digits < 17; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, number);
+        if (strtod(text, NULL) == number) break;
+    }
+    if (digits != 15) return digits;
+    for (const char *end = strchr(text, 'e'); end[-1] == '0'; end--) digits--;
+    return digits > 0 ? digits : 1;
+}
+
 const char *text_number(char text[TEXT_NUMBER_SIZE], double number)
 {
     if (!isfinite(number)) {
         snprintf(text, TEXT_NUMBER_SIZE, "%s", isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
         return text;
     }
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, TEXT_NUMBER_SIZE, "%.*g", digits, number);
-        if (strtod(text, NULL) == number) break;
-    }
+    snprintf(text, TEXT_NUMBER_SIZE, "%.*g", shortest(number), number);
     /* Readers of YAML and JSON tell 1.0 from 1, and some take 1e-6 for a text. */
     char *rest = text + strspn(text, "-0123456789");
     if (*rest != '.') {
@@ -107,10 +120,22 @@ static void print_yaml_quoted(FILE *out, const char *quoted)
     }
 }
 
+/* Most texts are: records have thousands. */
+static bool is_without_escapes(const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++)
+        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') return false;
+    return true;
+}
+
 static void print_string(FILE *out, const char *text, bool yaml)
 {
     if (yaml && is_plain(text)) {
         fputs(text, out);
+        return;
+    }
+    if (is_without_escapes(text)) {
+        fprintf(out, "\"%s\"", text);
         return;
     }
     json_t *json = json_string(text);
@@ -242,17 +267,25 @@ json_t *text_json_real(double number)
     return isfinite(number) ? json_real(number) : json_null();
 }
 
-lks_status text_write_bytes(const char *path, const void *data, size_t bytes)
+typedef lks_status (*writer)(const char *path, const void *data, size_t bytes);
+
+static lks_status write_by(writer write_file, const char *path, const void *data, size_t bytes)
 {
     fflush(stdout); /* which may be that file */
     /* A pipe whose reader is gone is a failure to report. */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
-    const lks_status status = lks_file_write(path, data, bytes);
+    const lks_status status = write_file(path, data, bytes);
     if (before != SIG_ERR) signal(SIGPIPE, before);
     return status;
 }
 
-lks_status text_write_file(const char *path, text_printer print_file, const void *user)
+lks_status text_write_bytes(const char *path, const void *data, size_t bytes)
+{
+    return write_by(lks_file_write, path, data, bytes);
+}
+
+static lks_status print_by(writer write_file, const char *path, text_printer print_file,
+                           const void *user)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -264,9 +297,14 @@ lks_status text_write_file(const char *path, text_printer print_file, const void
         free(text);
         return lks_fail(LKS_E_NOMEM, "no memory for what is to be written to %.300s", path);
     }
-    const lks_status status = text_write_bytes(path, text, bytes);
+    const lks_status status = write_by(write_file, path, text, bytes);
     free(text);
     return status;
+}
+
+lks_status text_write_file(const char *path, text_printer print_file, const void *user)
+{
+    return print_by(lks_file_write, path, print_file, user);
 }
 
 static void print_json_file(FILE *out, const void *json)
@@ -278,6 +316,11 @@ static void print_json_file(FILE *out, const void *json)
 lks_status text_write_json(const char *path, const json_t *json)
 {
     return text_write_file(path, print_json_file, json);
+}
+
+lks_status text_update_json(const char *path, const json_t *json)
+{
+    return print_by(lks_file_update, path, print_json_file, json);
 }
 
 void text_print_xml(FILE *out, const char *text)

@@ -67,10 +67,12 @@ static json_t *record_json(const training *t)
     return record;
 }
 
-static lks_status write_record(const training *t)
+static lks_status write_record(const training *t, bool at_end)
 {
+    const char *path = config_text(t->config, KEY_LOG_RECORD);
     json_t *record = record_json(t);
-    const lks_status status = text_write_json(config_text(t->config, KEY_LOG_RECORD), record);
+    const lks_status status = at_end ? text_write_json(path, record)
+                                     : text_update_json(path, record);
     json_decref(record);
     return status;
 }
@@ -95,7 +97,7 @@ static lks_status on_epoch(void *user, const lks_epoch *epoch)
     report_epoch(&t->report, epoch);
     if (t->keep_record) {
         lks_status status = lks_model_hash(t->session.model, &t->run.hash);
-        if (status == LKS_OK) status = write_record(t);
+        if (status == LKS_OK) status = write_record(t, false);
         if (status != LKS_OK)
             say_error("the record: %s; it is tried again after the next epoch",
                       lks_last_error()->message);
@@ -331,7 +333,8 @@ static lks_status finish(training *t, lks_status trained)
     note_failure(&first, trained);
     say_end(t);
     if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE)) note_failure(&first, save_weights(t));
-    if (!dry_run && config_has(t->config, KEY_LOG_RECORD)) note_failure(&first, write_record(t));
+    if (!dry_run && config_has(t->config, KEY_LOG_RECORD))
+        note_failure(&first, write_record(t, true));
     report_end(&t->report, &t->run);
     return first.status == LKS_OK ? LKS_OK : lks_fail(first.status, "%s", first.message);
 }

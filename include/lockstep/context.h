@@ -90,7 +90,10 @@ LKS_API void lks_libraries(char *out, size_t size);
  * pipe, and into what standard output or error go to, it is written as it is.
  */
 LKS_API LKS_MUSTUSE lks_status lks_file_write(const char *path, const void *data, size_t bytes);
-/* Fails where that would fail before its first byte. What is there stays as it is. */
+/* The same for what is written again and again, without the time that a disk takes to sync: whole
+ * whatever becomes of the process, but perhaps empty when the machine crashes. */
+LKS_API LKS_MUSTUSE lks_status lks_file_update(const char *path, const void *data, size_t bytes);
+/* Fails where these would fail before their first byte. What is there stays as it is. */
 LKS_API LKS_MUSTUSE lks_status lks_file_try(const char *path);
 
 #ifdef __cplusplus

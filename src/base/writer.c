@@ -22,6 +22,7 @@ enum { BUFFER = 64 * 1024, LINKS = 40, TRIES = 100, DIGITS = 16, OLD_SECONDS = 3
 struct lki_writer {
     lks_context *context;
     int descriptor;
+    bool unsynced;     /* the disk may have it later */
     bool direct;       /* into what is there: no temporary, no rename */
     lks_error failure; /* the first one; status LKS_OK while all is well */
     size_t buffered;
@@ -282,7 +283,7 @@ static lks_status sync_folder(const lki_writer *writer)
  * of the first, which may still fail: without it the file would look like a leftover. */
 static int commit_temporary(lki_writer *writer)
 {
-    int error = fsync(writer->descriptor) != 0 ? errno : 0;
+    int error = !writer->unsynced && fsync(writer->descriptor) != 0 ? errno : 0;
     const int lock = error == 0 ? fcntl(writer->descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     if (error == 0 && lock < 0) error = errno;
     const int closed = close(writer->descriptor);
@@ -302,7 +303,7 @@ lks_status lki_writer_commit(lki_writer *writer)
         if (error != 0) status = lki_fail_io("write", writer->path, error);
     }
     if (status == LKS_OK && !writer->direct) {
-        status = sync_folder(writer);
+        if (!writer->unsynced) status = sync_folder(writer);
         lki_free(writer->context, writer, sizeof *writer);
         return status;
     }
@@ -320,18 +321,29 @@ void lki_writer_abandon(lki_writer *writer)
 
 /* ---------------------------------------------------------------- in one call */
 
-lks_status lks_file_write(const char *path, const void *data, size_t bytes)
+static lks_status write_file(const char *path, const void *data, size_t bytes, bool unsynced)
 {
     if (!path || (!data && bytes > 0)) {
         return LKI_FAIL(LKS_E_INVALID, "a file to write needs a path and its bytes; found NULL");
     }
     lki_writer *writer;
     LKI_TRY(lki_writer_open(&writer, NULL, path));
+    writer->unsynced = unsynced;
     lki_writer_tidy(writer);
     const lks_status status = lki_writer_write(writer, data, bytes);
     if (status == LKS_OK) return lki_writer_commit(writer);
     lki_writer_abandon(writer);
     return status;
+}
+
+lks_status lks_file_write(const char *path, const void *data, size_t bytes)
+{
+    return write_file(path, data, bytes, false);
+}
+
+lks_status lks_file_update(const char *path, const void *data, size_t bytes)
+{
+    return write_file(path, data, bytes, true);
 }
 
 lks_status lks_file_try(const char *path)

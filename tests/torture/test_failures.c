@@ -152,6 +152,16 @@ static void link_folder(const char *from, const char *to)
     closedir(open);
 }
 
+/* The call that ended the first save: its folder was synced. 0: there was none. */
+static int first_save(void)
+{
+    for (int n = 1; n <= count_calls(last.calls); n++) {
+        const call c = call_of(last.calls, n);
+        if (strcmp(c.kind, "sync") == 0 && ends_with(c.path, "/run")) return n;
+    }
+    return 0;
+}
+
 /* A training that goes on: what it reads, and its first save. */
 static void of_a_training_that_is_resumed(void **state)
 {
@@ -181,7 +191,7 @@ static void of_a_training_that_is_resumed(void **state)
         if (good && !is_harmless(n))
             BROKEN(fault, "nobody notices that '%s' of %s fails", failed.kind, failed.path);
         passed += good;
-        saved = good && promised() >= 0 && strcmp(failed.kind, "folder") == 0;
+        saved = good && first_save() > 0 && n > first_save();
     }
     print_message("%d harmless\n", passed);
 }
@@ -193,7 +203,7 @@ static void are_seen_in_a_safe_order(void **state)
     (void)state;
     char written[300] = "", synced[300] = "";
     bool folder_synced = true;
-    int renames = 0, walks = 0;
+    int renames = 0, walks = 0, records = 0;
     for (int n = 1; n <= count_calls(alone); n++) {
         const call c = call_of(alone, n);
         const char *name = strrchr(c.path, '/');
@@ -209,6 +219,8 @@ static void are_seen_in_a_safe_order(void **state)
         } else if (strcmp(c.kind, "rename") == 0) {
             renames++;
             assert_string_equal(name, written);
+            if (strncmp(name, ".run.json.", 10) == 0 && ++records <= EPOCHS)
+                continue; /* not the last */
             assert_string_equal(name, synced);
             if (strncmp(c.path, "run/", 4) != 0) continue;
             if (!folder_synced) fail_msg("call %d: the name before is not safe yet", n);
