@@ -234,6 +234,111 @@ static void gradients_are_asked_for_as_they_are(void **state)
     assert_memory_equal(gradient[0], gradient[1], sizeof gradient[0]);
 }
 
+/* Only a step can be skipped: of a batch without a gradient nobody gets one. */
+static void gradients_are_not_skipped(void **state)
+{
+    (void)state;
+    float x[SAMPLES * WIDTH];
+    session s;
+    open_small(&s, (lks_model_opts){.skip_not_finite = true});
+    const lks_batch bad = batch_with(x, 1);
+    LKT_FAILS(LKS_E_NUMERIC, "not finite for sample 100", lks_model_gradient(s.model, &bad, NULL));
+    assert_false(lks_model_last_step(s.model).skipped);
+    assert_int_equal(lks_model_progress(s.model).skipped, 0);
+    close_session(&s);
+}
+
+/* A norm of just clip_norm is scaled too, by clip_norm / (norm + 1e-6), as PyTorch does. */
+static void a_norm_at_its_limit_is_clipped(void **state)
+{
+    (void)state;
+    float x[SAMPLES * WIDTH], weight[3][3 * WIDTH];
+    double norm = 0;
+    for (int k = 0; k < 3; k++) { /* far below the limit, at it, twice as far below */
+        session s;
+        open_small(&s, (lks_model_opts){.clip_norm = k == 1 ? norm : k == 0 ? 1e3 : 2e3});
+        const lks_batch good = batch_with(x, 0);
+        LKT_OK(lks_model_step(s.model, &good, 1.0, NULL));
+        norm = lks_model_last_step(s.model).gradient_norm;
+        assert_true(norm > 0.1 && norm < 10);
+        LKT_OK(lks_model_state_read(s.model, lks_model_state_find(s.model, "fc.weight"), weight[k],
+                                    sizeof weight[k]));
+        close_session(&s);
+    }
+    assert_memory_equal(weight[0], weight[2], sizeof weight[0]);
+    assert_memory_not_equal(weight[0], weight[1], sizeof weight[0]);
+}
+
+/* Running statistics and averages are what a finished run is used with. */
+static void buffers_are_looked_at(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {".running_mean", "ema."};
+    for (int k = 0; k < 2; k++) {
+        session s;
+        open_session(&s, "ref", lkt_net_residual, (lks_model_opts){.ema_decay = 0.5});
+        LKT_OK(lks_model_check_finite(s.model));
+        for (int i = 0; i < lks_model_state_count(s.model); i++) {
+            const lks_state_info info = lks_model_state_info(s.model, i);
+            if (strstr(info.name, kinds[k]) == NULL) continue;
+            float *values = calloc(1, info.bytes);
+            assert_non_null(values);
+            values[1] = NAN;
+            LKT_OK(lks_model_state_write(s.model, i, values, info.bytes));
+            free(values);
+            LKT_FAILS(LKS_E_NUMERIC, info.name, lks_model_check_finite(s.model));
+            assert_non_null(strstr(lks_last_error()->message, k == 0 ? "buffer '" : "parameter '"));
+            break;
+        }
+        assert_true(lks_model_check_finite(s.model) == LKS_E_NUMERIC);
+        close_session(&s);
+    }
+}
+
+/* An entry is read and written whole. */
+static void entries_have_one_size(void **state)
+{
+    (void)state;
+    float values[3 * WIDTH + 1] = {0};
+    session s;
+    open_small(&s, (lks_model_opts){0});
+    const int weight = lks_model_state_find(s.model, "fc.weight");
+    const size_t bytes = 3 * WIDTH * sizeof(float);
+    for (int more = -1; more <= 1; more += 2) {
+        const size_t other = bytes + (size_t)(more * (int)sizeof(float));
+        LKT_FAILS(LKS_E_INVALID, "state 'fc.weight' has 48 bytes, the buffer",
+                  lks_model_state_read(s.model, weight, values, other));
+        LKT_FAILS(LKS_E_INVALID, "state 'fc.weight' has 48 bytes, the buffer",
+                  lks_model_state_write(s.model, weight, values, other));
+    }
+    LKT_OK(lks_model_state_write(s.model, weight, values, bytes));
+    close_session(&s);
+}
+
+/* As many replicas as there may be, on one worker, and one more. */
+static void replicas_have_a_limit(void **state)
+{
+    (void)state;
+    enum { MOST = 1 << 16 };
+    for (int more = 0; more < 2; more++) {
+        session s = {0};
+        LKT_OK(lks_context_create(&s.context, NULL));
+        LKT_OK(lks_graph_create(&s.graph, s.context));
+        lks_tensor *x = lks_input(s.graph, &(lks_input_opts){.shape = LKS_SHAPE(WIDTH)});
+        const lks_model_opts opts = {.output = lks_relu(s.graph, x),
+                                     .global_batch = 4,
+                                     .workers = 1,
+                                     .replicas = more ? MOST + 1 : MOST / 4,
+                                     .accumulate = more ? 1 : 4};
+        if (more)
+            LKT_FAILS(LKS_E_INVALID, "product at most 65536",
+                      lks_model_compile(&s.model, s.graph, &opts));
+        else
+            LKT_OK(lks_model_compile(&s.model, s.graph, &opts));
+        close_session(&s);
+    }
+}
+
 /* As many as fit are named, and where there are more it says so. */
 static void a_message_names_four_samples(void **state)
 {
@@ -245,6 +350,8 @@ static void a_message_names_four_samples(void **state)
     LKT_FAILS(LKS_E_NUMERIC, "100, 101, 102, 103, ...;", lks_model_step(s.model, &five, 0.1, NULL));
     const lks_batch four = batch_with(x, 4);
     LKT_FAILS(LKS_E_NUMERIC, "100, 101, 102, 103;", lks_model_step(s.model, &four, 0.1, NULL));
+    x[5 * WIDTH] = NAN; /* a fifth, and none between them */
+    LKT_FAILS(LKS_E_NUMERIC, "100, 101, 102, 103, ...;", lks_model_step(s.model, &four, 0.1, NULL));
     close_session(&s);
 }
 
@@ -257,6 +364,11 @@ int main(void)
         cmocka_unit_test(ties_are_the_first_class),
         cmocka_unit_test(losses_are_averaged_over_finite_samples),
         cmocka_unit_test(gradients_are_asked_for_as_they_are),
+        cmocka_unit_test(gradients_are_not_skipped),
+        cmocka_unit_test(a_norm_at_its_limit_is_clipped),
+        cmocka_unit_test(buffers_are_looked_at),
+        cmocka_unit_test(entries_have_one_size),
+        cmocka_unit_test(replicas_have_a_limit),
         cmocka_unit_test(a_message_names_four_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,13 @@ static net read_twice_by_one(lks_graph *graph)
     return end(graph, lks_relu(graph, lks_add(graph, c, c)), NULL);
 }
 
+static net read_doubled(lks_graph *graph)
+{
+    lks_tensor *c = conv(graph, input(graph));
+    return end(graph, lks_relu(graph, lks_scale(graph, c, &(lks_scale_opts){.factor = 2.0f})),
+               NULL);
+}
+
 static net read_as_second_input(lks_graph *graph)
 {
     lks_tensor *x = input(graph);
@@ -262,10 +269,28 @@ static void what_others_read_is_not_fused(void **state)
     }
 }
 
+/* Both inputs of a node may be one: its gradient is the sum of what both get. */
+static void one_reader_may_read_twice(void **state)
+{
+    static const case_of twice = {"relu(c + c)", read_twice_by_one, "c"};
+    static const case_of doubled = {"relu(2 c)", read_doubled, "c"};
+    static result expected, found;
+    (void)state;
+    for (int i = 0; lkt_backends()[i] != NULL; i++) {
+        run(&doubled, lkt_backends()[i]->name, false, &expected);
+        run(&twice, lkt_backends()[i]->name, false, &found);
+        equal(&twice, "the output", found.output, expected.output, BATCH * MOST);
+        equal(&twice, "the weight's gradient", found.weight, expected.weight,
+              FILTERS * CHANNELS * 9);
+        equal(&twice, "the bias's gradient", found.bias, expected.bias, FILTERS);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_others_read_is_not_fused),
+        cmocka_unit_test(one_reader_may_read_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

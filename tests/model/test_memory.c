@@ -159,6 +159,45 @@ static void lifetimes_cover_slice_segments(void **state)
     lks_context_destroy(context);
 }
 
+/* What the plan comes to is what the model takes, but for the lists of small things. */
+static void bytes_are_those_that_are_allocated(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int k = 0; k < 4; k++) {
+            lkt_heap heap = {0};
+            lks_context *context;
+            lks_graph *graph;
+            lks_model *model;
+            LKT_OK(lks_context_create(&context,
+                                      &(lks_context_opts){.device = lkt_backends()[b]->name,
+                                                          .allocator = lkt_heap_allocator(&heap)}));
+            LKT_OK(lks_graph_create(&graph, context));
+            lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(300)});
+            lks_tensor *y = lks_target(graph, &(lks_target_opts){.shape = LKS_SHAPE(300)});
+            x = lks_dense(graph, x, &(lks_dense_opts){.units = 500});
+            x = lks_relu(graph, lks_batch_norm(graph, x, NULL));
+            x = lks_dense(graph, x, &(lks_dense_opts){.units = 300});
+            const size_t before = heap.live_bytes;
+            LKT_OK(lks_model_compile(&model, graph,
+                                     &(lks_model_opts){.loss = lks_mse(graph, x, y),
+                                                       .global_batch = 200,
+                                                       .workers = 1 + k,
+                                                       .by_replica = k % 2 == 0,
+                                                       .clip_norm = k / 2,
+                                                       .ema_decay = k == 2 ? 0.9 : 0}));
+            const size_t bytes = lks_model_get_info(model).memory_bytes;
+            const size_t taken = heap.live_bytes - before;
+            assert_true(bytes > 300 * 500 * sizeof(float));
+            if (bytes > taken || taken - bytes > bytes / 32 + 65536)
+                fail_msg("%s, %d: %zu bytes by the plan, %zu taken", lkt_backends()[b]->name, k,
+                         bytes, taken);
+            lks_model_destroy(model);
+            lks_graph_destroy(graph);
+            lks_context_destroy(context);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +205,7 @@ int main(void)
         cmocka_unit_test(lifetimes_cover_slice_segments),
         cmocka_unit_test(lifetimes_cover_the_head_of_a_group),
         cmocka_unit_test(lifetimes_of_sums_cover_backward_of_their_segment),
+        cmocka_unit_test(bytes_are_those_that_are_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static void bits_are_those_of_the_model(void **state)
 {
     static const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual, lkt_net_gated,
                                    lkt_net_joined};
-    static const int64_t counts[] = {SAMPLES, 1, BATCH, 0, 7};
+    static const int64_t counts[] = {SAMPLES, 1, 0, BATCH, 7};
     const lks_model_opts opts[] = {{.replicas = 4, .workers = 3},
                                    {.replicas = 5, .workers = 1, .ema_decay = 0.5f},
                                    {.replicas = 12, .workers = 2, .no_fusion = true}};
@@ -71,6 +71,41 @@ static void bits_are_those_of_the_model(void **state)
             lks_predictor_destroy(predictor);
             close_model(&f);
         }
+}
+
+/* What kernels have packed is what was asked for: parameters or averages, whatever was there before.
+ * A model that has only the one, as its parameters, says what is right. */
+static void averages_are_packed(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        const char *device = lkt_backends()[b]->name;
+        fixture f = open_model(device, lkt_net_conv, (lks_model_opts){.ema_decay = 0.5});
+        fixture plain = open_model(device, lkt_net_conv, (lks_model_opts){0});
+        float expected[2][SAMPLES * CLASSES], found[SAMPLES * CLASSES];
+        for (int i = 0; i < 3; i++) LKT_OK(lks_model_step(f.model, &f.batch, 0.05, NULL));
+        for (int averages = 0; averages < 2; averages++) {
+            for (int i = 0; i < lks_model_state_count(f.model); i++) {
+                const lks_state_info info = lks_model_state_info(f.model, i);
+                if (info.kind != (averages ? LKS_AVERAGE : LKS_PARAMETER)) continue;
+                void *values = malloc(info.bytes);
+                assert_non_null(values);
+                LKT_OK(lks_model_state_read(f.model, i, values, info.bytes));
+                const int to = lks_model_state_find(plain.model, info.name + 4 * averages);
+                LKT_OK(lks_model_state_write(plain.model, to, values, info.bytes));
+                free(values);
+            }
+            LKT_OK(lks_model_predict(plain.model, f.images.x, SAMPLES, expected[averages]));
+        }
+        assert_memory_not_equal(expected[0], expected[1], sizeof found);
+        for (int turn = 0; turn < 4; turn++) {
+            LKT_OK(lks_model_use_averages(f.model, turn % 2 == 0));
+            LKT_OK(lks_model_predict(f.model, f.images.x, SAMPLES, found));
+            assert_memory_equal(found, expected[turn % 2 == 0], sizeof found);
+        }
+        close_model(&plain);
+        close_model(&f);
+    }
 }
 
 typedef struct task {
@@ -123,7 +158,8 @@ static void each_thread_has_its_own(void **state)
                                (lks_model_opts){.replicas = 4, .workers = 2, .ema_decay = 0.9f});
         float expected[SAMPLES * CLASSES];
         task tasks[THREADS];
-        LKT_OK(lks_model_step(f.model, &f.batch, 0.05, NULL));
+        for (int i = 0; i < 3; i++) /* the first average is the parameters */
+            LKT_OK(lks_model_step(f.model, &f.batch, 0.05, NULL));
         LKT_OK(lks_model_use_averages(f.model, true));
         LKT_OK(lks_model_predict(f.model, f.images.x, SAMPLES, expected));
         LKT_OK(lks_model_use_averages(f.model, false));
@@ -222,7 +258,9 @@ static void whoever_comes_second_is_told(void **state)
     LKT_FAILS(LKS_E_STATE, part, lks_predictor_predict(predictor, f.images.x, 1, out));
     assert_int_equal(lki_model_leave(f.model, LKS_E_IO), LKS_E_IO);
 
+    LKT_OK(lki_model_enter_shared(f.model, "one"));
     LKT_OK(lki_model_enter_shared(f.model, "another"));
+    assert_int_equal(lki_model_leave_shared(f.model, LKS_OK), LKS_OK); /* one stays */
     part = "lks_model_step(): 1 other threads are reading the model or predicting";
     LKT_FAILS(LKS_E_STATE, part, lks_model_step(f.model, &f.batch, 0.1, NULL));
     LKT_FAILS(LKS_E_STATE, "predicting", lks_model_predict(f.model, f.images.x, 1, out));
@@ -244,6 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_model),
+        cmocka_unit_test(averages_are_packed),
         cmocka_unit_test(each_thread_has_its_own),
         cmocka_unit_test(steps_and_predictions_do_not_meet),
         cmocka_unit_test(what_is_in_use_is_refused),
