@@ -85,14 +85,17 @@ static void columns_of_a_matrix(void **state)
         for (int64_t i = 0; i < n; i++) e[i] += a.at[i] * x.at[i % columns];
         lkt_same(v, "rows_times", out.at, e, n);
         v->product->column_sums(rows, columns, a.at, sums.at, false);
-        memset(e, 0, sizeof(float) * (size_t)n);
-        for (int64_t i = 0; i < n; i++) e[i % columns] += a.at[i];
+        for (int64_t c = 0; c < columns; c++) {
+            double sum = 0;
+            for (int64_t i = c; i < n; i += columns) sum += (double)a.at[i];
+            e[c] = (float)sum;
+        }
         lkt_same(v, "column_sums", sums.at, e, columns);
         v->product->column_products(rows, columns, a.at, b.at, sums.at, true);
         for (int64_t c = 0; c < columns; c++) {
-            float sum = 0;
-            for (int64_t i = c; i < n; i += columns) sum = fmaf(a.at[i], b.at[i], sum);
-            e[c] += sum;
+            double sum = 0;
+            for (int64_t i = c; i < n; i += columns) sum += (double)a.at[i] * (double)b.at[i];
+            e[c] += (float)sum;
         }
         lkt_same(v, "column_products", sums.at, e, columns);
         lkt_floats_free(&a);

@@ -85,11 +85,6 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static void put(float *to, double value, bool add)
-{
-    *to = add ? *to + (float)value : (float)value;
-}
-
 static lks_status backward(const lki_plan *plan, const lki_args *args)
 {
     const norm_plan *p = norm(plan);
@@ -102,9 +97,8 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
                                   sum_dx);
     for (int64_t c = 0; c < channels; c++) {
         const double inverse = (double)kept.inverse[c];
-        if (args->d_param[0] != NULL)
-            put(args->d_param[0] + c, sum_dx[c] * inverse, args->add_param);
-        if (args->d_param[1] != NULL) put(args->d_param[1] + c, sum_d[c], args->add_param);
+        if (args->d_param[0] != NULL) args->d_param[0][c] = lki_flush((float)(sum_dx[c] * inverse));
+        if (args->d_param[1] != NULL) args->d_param[1][c] = lki_flush((float)sum_d[c]);
         scale[c] = kept.inverse[c] * args->param[0][c];
         level[c] = (float)(sum_d[c] / (double)rows);
         slope[c] = (float)(sum_dx[c] * inverse * inverse / (double)rows);

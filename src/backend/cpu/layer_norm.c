@@ -2,8 +2,9 @@
  * Layer norm, row by row. Kept for backward: mean and 1 / sqrt(variance + epsilon) of each row.
  *
  * Over a whole image the parameters are in PyTorch's order, [channels][pixels]: prepare packs them in
- * the order of rows, and their gradients' terms are transposed as they are added. Their sums have one
- * f32 accumulator from +0 for each element, samples and rows ascending; so pieces change no bit.
+ * the order of rows. The sums of their gradients have that order too, until the replica's last piece:
+ * one accumulator in double for each element, samples and rows ascending, rounded once; so pieces change
+ * no bit.
  */
 #include <string.h>
 
@@ -41,11 +42,15 @@ static lks_status plan_layer(lki_plan *plan)
     p->pixels = p->width / p->channels;
     plan->needs.reads = LKI_READS_IN;
     plan->needs.saved_bytes = lki_align(2 * sizeof(float) * (size_t)p->rows);
-    if (p->affine && p->pixels > 1) {
-        plan->needs.packed_bytes = 2 * sizeof(float) * (size_t)p->width;
-        plan->needs.workspace_bytes = sizeof(float) * (size_t)p->width;
-    }
+    if (p->affine) plan->needs.sums_bytes = 2 * sizeof(double) * (size_t)p->width;
+    if (p->affine && p->pixels > 1) plan->needs.packed_bytes = 2 * sizeof(float) * (size_t)p->width;
     return LKS_OK;
+}
+
+/* Where element i of a row stands in the parameters. */
+static int64_t place_of(const layer_plan *p, int64_t i)
+{
+    return i % p->channels * p->pixels + i / p->channels;
 }
 
 static void prepare(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
@@ -55,8 +60,7 @@ static void prepare(lki_plan *plan, const float *const param[], void *packed, in
     const int64_t end = lki_share(part + 1, parts, p->width);
     for (int k = 0; k < 2; k++)
         for (int64_t i = lki_share(part, parts, p->width); i < end; i++)
-            ((float *)packed)[k * p->width + i] =
-                param[k][i % p->channels * p->pixels + i / p->channels];
+            ((float *)packed)[k * p->width + i] = param[k][place_of(p, i)];
 }
 
 /* Weight or bias in the order of rows; NULL without affine. */
@@ -87,36 +91,31 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static void add_to_parameters(const layer_plan *p, const lki_args *args,
-                              const lki_layer_norm_row *row)
+static void write_gradients(const layer_plan *p, const lki_args *args)
 {
-    const lki_vector *v = p->cpu.vector;
-    if (p->pixels == 1) {
-        v->layer_norm->products(p->width, row, args->d_param[0], true);
-        v->element->add(p->width, args->d_param[1], row->d_out);
-        return;
-    }
-    float *terms = args->workspace;
-    v->layer_norm->products(p->width, row, terms, false);
-    v->element->transpose(p->pixels, p->channels, terms, args->d_param[0], true);
-    v->element->transpose(p->pixels, p->channels, row->d_out, args->d_param[1], true);
+    const double *sums = args->sums;
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; i < p->width; i++)
+            args->d_param[k][place_of(p, i)] = lki_flush((float)sums[k * p->width + i]);
 }
 
 static lks_status backward(const lki_plan *plan, const lki_args *args)
 {
     const layer_plan *p = layer(plan);
-    for (int k = 0; k < 2 && args->d_param[k] != NULL && !args->add_param; k++)
-        memset(args->d_param[k], 0, sizeof(float) * (size_t)p->width);
+    const lki_vector_layer_norm *v = p->cpu.vector->layer_norm;
+    const bool sums = args->d_param[0] != NULL;
+    double *weight = args->sums, *bias = weight + p->width;
+    if (sums && args->sample == 0) memset(args->sums, 0, plan->needs.sums_bytes);
     for (int64_t r = 0; r < args->count * p->rows; r++) {
         const lki_layer_norm_row row = {.x = (const float *)args->in[0] + r * p->width,
                                         .d_out = args->d_out + r * p->width,
                                         .weight = parameter(p, args, 0),
                                         .moments = moments_at(plan, args, r)};
-        if (args->d_param[0] != NULL) add_to_parameters(p, args, &row);
+        if (sums) v->products(p->width, &row, weight, bias);
         if (args->d_in[0] != NULL)
-            p->cpu.vector->layer_norm->backward(p->width, &row, args->d_in[0] + r * p->width,
-                                                args->add_in & 1);
+            v->backward(p->width, &row, args->d_in[0] + r * p->width, args->add_in & 1);
     }
+    if (sums && args->last) write_gradients(p, args);
     return LKS_OK;
 }
 

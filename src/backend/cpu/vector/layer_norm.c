@@ -46,8 +46,9 @@ static void forward(int64_t count, const float *x, const float *moments, const f
     FOR_VECTORS(i, n, count)
     {
         const vf z = (vf_get(x + i, n) - mean) * inverse;
-        vf_put(out + i, weight != NULL ? vf_fma(z, vf_get(weight + i, n), vf_get(bias + i, n)) : z,
-               n);
+        vf_put_result(out + i,
+                      weight != NULL ? vf_fma(z, vf_get(weight + i, n), vf_get(bias + i, n)) : z, n,
+                      false);
     }
 }
 
@@ -69,17 +70,26 @@ static void backward(int64_t count, const lki_layer_norm_row *row, float *d_in, 
         const vf z = (vf_get(x + i, n) - vf_set(mean)) * vf_set(inverse);
         const vf g = w != NULL ? vf_get(d + i, n) * vf_get(w + i, n) : vf_get(d + i, n);
         const vf result = (g - level - z * slope) * vf_set(inverse);
-        vf_put(d_in + i, adds ? vf_get(d_in + i, n) + result : result, n);
+        vf_put_result(d_in + i, result, n, adds);
     }
 }
 
-static void products(int64_t count, const lki_layer_norm_row *row, float *out, bool adds)
+static void products(int64_t count, const lki_layer_norm_row *row, double *weight, double *bias)
 {
     const vf mean = vf_set(row->moments[0]), inverse = vf_set(row->moments[1]);
-    FOR_VECTORS(i, n, count)
-    {
-        const vf z = (vf_get(row->x + i, n) - mean) * inverse, t = vf_get(row->d_out + i, n) * z;
-        vf_put(out + i, adds ? vf_get(out + i, n) + t : t, n);
+    const int64_t whole = count - count % LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        const vf z = (vf_load(row->x + i) - mean) * inverse, d = vf_load(row->d_out + i);
+        double *w = weight + i, *b = bias + i;
+        vd_store(w, vd_load(w) + vf_low(d) * vf_low(z));
+        vd_store(w + LANES / 2, vd_load(w + LANES / 2) + vf_high(d) * vf_high(z));
+        vd_store(b, vd_load(b) + vf_low(d));
+        vd_store(b + LANES / 2, vd_load(b + LANES / 2) + vf_high(d));
+    }
+    for (int64_t i = whole; i < count; i++) {
+        const float z = (row->x[i] - row->moments[0]) * row->moments[1];
+        weight[i] += (double)row->d_out[i] * (double)z;
+        bias[i] += (double)row->d_out[i];
     }
 }
 

@@ -1,5 +1,5 @@
-/* Batch norm over a matrix [rows][columns], columns being channels. Plain loops over columns, which
- * compilers turn into vectors; sums over rows ascend, one accumulator in double for each column. */
+/* Batch norm over a matrix [rows][columns], columns being channels. Sums are plain loops over columns,
+ * which compilers turn into vectors; they ascend, one accumulator in double for each column. */
 #include "backend/cpu/vector/local.h"
 
 static void sums(int64_t rows, int64_t columns, const float *restrict x, double *restrict sum)
@@ -20,12 +20,16 @@ static void squares(int64_t rows, int64_t columns, const float *restrict x,
         }
 }
 
-static void apply(int64_t rows, int64_t columns, const float *restrict x,
-                  const float *restrict mean, const float *restrict scale,
-                  const float *restrict shift, float *restrict out)
+static void apply(int64_t rows, int64_t columns, const float *x, const float *mean,
+                  const float *scale, const float *shift, float *out)
 {
-    for (int64_t r = 0; r < rows; r++, x += columns, out += columns)
-        for (int64_t c = 0; c < columns; c++) out[c] = (x[c] - mean[c]) * scale[c] + shift[c];
+    for (int64_t r = 0; r < rows; r++, x += columns, out += columns) {
+        FOR_VECTORS(c, n, columns)
+        {
+            const vf d = vf_get(x + c, n) - vf_get(mean + c, n);
+            vf_put_result(out + c, vf_fma(d, vf_get(scale + c, n), vf_get(shift + c, n)), n, false);
+        }
+    }
 }
 
 static void products(int64_t rows, int64_t columns, const float *restrict x,
@@ -42,15 +46,17 @@ static void products(int64_t rows, int64_t columns, const float *restrict x,
 
 static void backward(int64_t rows, int64_t columns, const lki_norm_backward *b, bool add)
 {
-    const float *restrict x = b->x, *restrict d = b->d_out;
-    const float *restrict mean = b->mean, *restrict scale = b->scale;
-    const float *restrict level = b->level, *restrict slope = b->slope;
-    float *restrict to = b->d_in;
-    for (int64_t r = 0; r < rows; r++, x += columns, d += columns, to += columns)
-        for (int64_t c = 0; c < columns; c++) {
-            const float g = scale[c] * (d[c] - level[c] - (x[c] - mean[c]) * slope[c]);
-            to[c] = add ? to[c] + g : g;
+    const float *x = b->x, *d = b->d_out;
+    float *to = b->d_in;
+    for (int64_t r = 0; r < rows; r++, x += columns, d += columns, to += columns) {
+        FOR_VECTORS(c, n, columns)
+        {
+            const vf away = vf_get(b->mean + c, n) - vf_get(x + c, n);
+            const vf level = vf_get(d + c, n) - vf_get(b->level + c, n);
+            const vf g = vf_get(b->scale + c, n) * vf_fma(away, vf_get(b->slope + c, n), level);
+            vf_put_result(to + c, g, n, add);
         }
+    }
 }
 
 const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {

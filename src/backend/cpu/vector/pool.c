@@ -1,4 +1,5 @@
-/* Pools over NHWC: channels are the vector. */
+/* Pools over NHWC: channels are the vector. A mean is a sum in double, row by row, times the double
+ * nearest to 1 / area, rounded once. What windows that overlap give to a pixel is added in f32. */
 #include "backend/cpu/vector/local.h"
 
 typedef uint16_t vs __attribute__((vector_size(2 * LANES)));
@@ -72,7 +73,7 @@ static void max_window_backward(const lki_pool_shape *s, const window *w, const 
             for (int64_t kx = w->kx0; kx < w->kx1; kx++) {
                 float *to = d_in + pixel(s, w, ky, kx) + c;
                 const vm here = vm_equal(at, vi_set((int32_t)(ky * s->kernel[1] + kx)));
-                vf_put(to, vf_get(to, n) + vf_blend(here, d, zero), n);
+                vf_put_result(to, vf_blend(here, d, zero), n, true);
             }
     }
 }
@@ -88,10 +89,9 @@ static void max_backward(const lki_pool_shape *s, const uint16_t *where, const f
         }
 }
 
-INLINE vf divisor(const lki_pool_shape *s, const window *w)
+INLINE int64_t area_of(const lki_pool_shape *s, const window *w)
 {
-    return vf_set((float)(s->exclude_padding ? (w->ky1 - w->ky0) * (w->kx1 - w->kx0)
-                                             : s->kernel[0] * s->kernel[1]));
+    return s->exclude_padding ? (w->ky1 - w->ky0) * (w->kx1 - w->kx0) : s->kernel[0] * s->kernel[1];
 }
 
 static void mean_forward(const lki_pool_shape *s, const float *in, float *out)
@@ -99,15 +99,18 @@ static void mean_forward(const lki_pool_shape *s, const float *in, float *out)
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
             const window w = window_at(s, oy, ox);
-            const vf area = divisor(s, &w);
+            const double part = 1 / (double)area_of(s, &w);
             float *to = out + (oy * s->out_columns + ox) * s->channels;
             FOR_VECTORS(c, n, s->channels)
             {
-                vf sum = vf_zero();
+                vd low = {0}, high = {0};
                 for (int64_t ky = w.ky0; ky < w.ky1; ky++)
-                    for (int64_t kx = w.kx0; kx < w.kx1; kx++)
-                        sum += vf_get(in + pixel(s, &w, ky, kx) + c, n);
-                vf_put(to + c, sum / area, n);
+                    for (int64_t kx = w.kx0; kx < w.kx1; kx++) {
+                        const vf x = vf_get(in + pixel(s, &w, ky, kx) + c, n);
+                        low += vf_low(x);
+                        high += vf_high(x);
+                    }
+                vf_put_result(to + c, vf_join(low * part, high * part), n, false);
             }
         }
 }
@@ -117,7 +120,7 @@ static void mean_backward(const lki_pool_shape *s, const float *d_out, float *d_
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
             const window w = window_at(s, oy, ox);
-            const vf area = divisor(s, &w);
+            const vf area = vf_set((float)area_of(s, &w));
             const float *from = d_out + (oy * s->out_columns + ox) * s->channels;
             FOR_VECTORS(c, n, s->channels)
             {
@@ -125,7 +128,7 @@ static void mean_backward(const lki_pool_shape *s, const float *d_out, float *d_
                 for (int64_t ky = w.ky0; ky < w.ky1; ky++)
                     for (int64_t kx = w.kx0; kx < w.kx1; kx++) {
                         float *to = d_in + pixel(s, &w, ky, kx) + c;
-                        vf_put(to, vf_get(to, n) + d, n);
+                        vf_put_result(to, d, n, true);
                     }
             }
         }

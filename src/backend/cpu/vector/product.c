@@ -1,21 +1,16 @@
 /* Products with a number, of two tensors, and of a matrix [rows][columns] with a vector of a value for
- * each column. Sums over rows ascend, one accumulator from +0 for each column. */
+ * each column. Sums over rows ascend, one accumulator in double for each column, rounded once. */
 #include "backend/cpu/vector/local.h"
-
-INLINE void put(float *to, vf value, int64_t n, bool adds)
-{
-    vf_put(to, adds ? vf_get(to, n) + value : value, n);
-}
 
 static void scale(int64_t count, float factor, const float *in, float *out, bool adds)
 {
     const vf f = vf_set(factor);
-    FOR_VECTORS(i, n, count) put(out + i, vf_get(in + i, n) * f, n, adds);
+    FOR_VECTORS(i, n, count) vf_put_result(out + i, vf_get(in + i, n) * f, n, adds);
 }
 
 static void product(int64_t count, const float *a, const float *b, float *out, bool adds)
 {
-    FOR_VECTORS(i, n, count) put(out + i, vf_get(a + i, n) * vf_get(b + i, n), n, adds);
+    FOR_VECTORS(i, n, count) vf_put_result(out + i, vf_get(a + i, n) * vf_get(b + i, n), n, adds);
 }
 
 static void rows_plus(int64_t rows, int64_t columns, const float *in, const float *vector,
@@ -23,7 +18,7 @@ static void rows_plus(int64_t rows, int64_t columns, const float *in, const floa
 {
     for (int64_t r = 0; r < rows; r++, in += columns, out += columns) {
         FOR_VECTORS(c, n, columns)
-        vf_put(out + c, vf_get(in + c, n) + vf_get(vector + c, n), n);
+        vf_put_result(out + c, vf_get(in + c, n) + vf_get(vector + c, n), n, false);
     }
 }
 
@@ -32,7 +27,7 @@ static void rows_times(int64_t rows, int64_t columns, const float *in, const flo
 {
     for (int64_t r = 0; r < rows; r++, in += columns, out += columns) {
         FOR_VECTORS(c, n, columns)
-        put(out + c, vf_get(in + c, n) * vf_get(vector + c, n), n, adds);
+        vf_put_result(out + c, vf_get(in + c, n) * vf_get(vector + c, n), n, adds);
     }
 }
 
@@ -40,21 +35,29 @@ static void column_sums(int64_t rows, int64_t columns, const float *in, float *o
 {
     FOR_VECTORS(c, n, columns)
     {
-        vf sum = vf_zero();
-        for (int64_t r = 0; r < rows; r++) sum += vf_get(in + r * columns + c, n);
-        put(out + c, sum, n, adds);
+        vd low = {0}, high = {0};
+        for (int64_t at = c; at < rows * columns; at += columns) {
+            const vf x = vf_get(in + at, n);
+            low += vf_low(x);
+            high += vf_high(x);
+        }
+        vf_put_result(out + c, vf_join(low, high), n, adds);
     }
 }
 
+/* Products of two floats are exact in double. */
 static void column_products(int64_t rows, int64_t columns, const float *a, const float *b,
                             float *out, bool adds)
 {
     FOR_VECTORS(c, n, columns)
     {
-        vf sum = vf_zero();
-        for (int64_t at = c; at < rows * columns; at += columns)
-            sum = vf_fma(vf_get(a + at, n), vf_get(b + at, n), sum);
-        put(out + c, sum, n, adds);
+        vd low = {0}, high = {0};
+        for (int64_t at = c; at < rows * columns; at += columns) {
+            const vf x = vf_get(a + at, n), y = vf_get(b + at, n);
+            low += vf_low(x) * vf_low(y);
+            high += vf_high(x) * vf_high(y);
+        }
+        vf_put_result(out + c, vf_join(low, high), n, adds);
     }
 }
 

@@ -64,7 +64,7 @@ typedef struct lki_vector_product {
                       float *out);
     void (*rows_times)(int64_t rows, int64_t columns, const float *in, const float *vector,
                        float *out, bool add);
-    /* out[c] = the sum over rows of in, or of a * b; or that is added to out. */
+    /* out[c] = the sum over rows of in, or of a * b, in double; or that is added to out. */
     void (*column_sums)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
     void (*column_products)(int64_t rows, int64_t columns, const float *a, const float *b,
                             float *out, bool add);
@@ -129,8 +129,8 @@ typedef struct lki_vector_layer_norm {
                     const float *bias, float *out);
     /* With g = d_out * weight: d_in = (g - mean of g - z * mean of g z) * inverse, or += . */
     void (*backward)(int64_t count, const lki_layer_norm_row *row, float *d_in, bool add);
-    /* out = d_out * z, or += */
-    void (*products)(int64_t count, const lki_layer_norm_row *row, float *out, bool add);
+    /* weight += d_out * z, bias += d_out */
+    void (*products)(int64_t count, const lki_layer_norm_row *row, double *weight, double *bias);
 } lki_vector_layer_norm;
 
 /* dense.c, rows.c */
