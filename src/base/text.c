@@ -1,7 +1,6 @@
 #include "base/text.h"
 
 #include <fenv.h>
-#include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,25 +14,18 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the C library's own: nothing to free */
 }
 
-/* What the calling thread had. */
-typedef struct before {
-    locale_t locale;
-    int rounding; /* the C library may look at another register than vectors do */
-    unsigned state;
-} before;
-
-static before enter(void)
+lki_text_caller lki_text_enter(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_plain);
-    const before had = {.locale = plain != (locale_t)0 ? uselocale(plain) : (locale_t)0,
-                        .rounding = fegetround(),
-                        .state = lki_float_enter()};
+    const lki_text_caller had = {.locale = plain != (locale_t)0 ? uselocale(plain) : (locale_t)0,
+                                 .rounding = fegetround(),
+                                 .state = lki_float_enter()};
     if (had.rounding != FE_TONEAREST) fesetround(FE_TONEAREST);
     return had;
 }
 
-static void leave(before had)
+void lki_text_leave(lki_text_caller had)
 {
     if (had.rounding != FE_TONEAREST) fesetround(had.rounding);
     lki_float_leave(had.state);
@@ -42,9 +34,9 @@ static void leave(before had)
 
 int lki_text_list(char *out, size_t size, const char *format, va_list arguments)
 {
-    const before had = enter();
+    const lki_text_caller had = lki_text_enter();
     const int length = vsnprintf(out, size, format, arguments);
-    leave(had);
+    lki_text_leave(had);
     return length;
 }
 
@@ -59,22 +51,22 @@ int lki_text(char *out, size_t size, const char *format, ...)
 
 const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number)
 {
-    const before had = enter();
+    const lki_text_caller had = lki_text_enter();
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, LKI_NUMBER_SIZE, "%.*g", digits, number);
         if (strtod(out, NULL) == number) break;
     }
-    leave(had);
+    lki_text_leave(had);
     return out;
 }
 
 const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number)
 {
-    const before had = enter();
+    const lki_text_caller had = lki_text_enter();
     for (int digits = 1; digits <= 9; digits++) {
         snprintf(out, LKI_NUMBER_SIZE, "%.*g", digits, (double)number);
         if (strtof(out, NULL) == number) break;
     }
-    leave(had);
+    lki_text_leave(had);
     return out;
 }

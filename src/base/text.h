@@ -2,8 +2,19 @@
 #ifndef LKI_BASE_TEXT_H
 #define LKI_BASE_TEXT_H
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+/* What a thread had before it entered the state in which text becomes numbers and numbers text: locale
+ * "C", rounding to nearest. Every enter has its leave. */
+typedef struct lki_text_caller {
+    locale_t locale;
+    int rounding; /* the C library may look at another register than vectors do */
+    unsigned state;
+} lki_text_caller;
+lki_text_caller lki_text_enter(void);
+void lki_text_leave(lki_text_caller caller);
 
 /* vsnprintf() and snprintf() in the locale "C", rounded to nearest, whatever the calling thread has. */
 int lki_text_list(char *out, size_t size, const char *format, va_list arguments)

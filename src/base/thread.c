@@ -97,18 +97,20 @@ static void gate_wait(gate *at, uint32_t seen, int spins)
     }
 }
 
-/* All exceptions masked, round to nearest, denormals as the standard says; no flag is set. */
+/* All exceptions masked, round to nearest, denormals as the standard says; no flag is set. Memory is
+ * not read before, nor written behind: what is computed from memory, into memory, is computed here. */
 unsigned lki_float_enter(void)
 {
 #if defined(__x86_64__)
     const unsigned saved = _mm_getcsr();
     _mm_setcsr(0x1F80);
+    __asm__ volatile("" ::: "memory");
     return saved;
 #elif defined(__aarch64__)
     uint64_t saved;
     __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
     __asm__ volatile("msr fpcr, xzr");
-    __asm__ volatile("msr fpsr, xzr");
+    __asm__ volatile("msr fpsr, xzr" ::: "memory");
     return (unsigned)saved;
 #else
     return 0;
@@ -117,6 +119,7 @@ unsigned lki_float_enter(void)
 
 void lki_float_leave(unsigned saved)
 {
+    __asm__ volatile("" ::: "memory");
 #if defined(__x86_64__)
     _mm_setcsr(saved);
 #elif defined(__aarch64__)

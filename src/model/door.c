@@ -20,8 +20,10 @@ lks_status lki_model_enter(lks_model *model, const char *call)
     LKI_TRY(check(model, call));
     int inside = 0;
     if (atomic_compare_exchange_strong_explicit(&model->inside, &inside, ALONE,
-                                                memory_order_acquire, memory_order_relaxed))
+                                                memory_order_acquire, memory_order_relaxed)) {
+        model->caller = lki_float_enter();
         return LKS_OK;
+    }
     if (inside == ALONE)
         return LKI_FAIL(LKS_E_STATE,
                         "%s(): another thread is using the model, which takes one call at a time; "
@@ -36,6 +38,7 @@ lks_status lki_model_enter(lks_model *model, const char *call)
 
 lks_status lki_model_leave(lks_model *model, lks_status status)
 {
+    lki_float_leave(model->caller);
     atomic_store_explicit(&model->inside, 0, memory_order_release);
     return status;
 }

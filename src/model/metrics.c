@@ -21,8 +21,11 @@ double lks_metrics_loss(const lks_metrics *metrics)
     if (metrics == NULL) return (double)NAN;
     const int64_t finite = metrics->samples - metrics->not_finite;
     if (finite <= 0) return NAN;
-    return lki_fixed_value((lki_fixed){.high = metrics->loss_high, .low = metrics->loss_low}) /
-           (double)finite;
+    const lki_fixed sum = {.high = metrics->loss_high, .low = metrics->loss_low};
+    const unsigned saved = lki_float_enter();
+    const volatile double mean = lki_fixed_value(sum) / (double)finite; /* before leave */
+    lki_float_leave(saved);
+    return mean;
 }
 
 static int64_t largest(const float *values, int64_t count)

@@ -118,6 +118,7 @@ struct lks_model {
 
     /* Who is here: door.c. */
     atomic_int inside;         /* calls that share the model; -1: one that has it alone */
+    unsigned caller;           /* the floating-point state of the one that has it alone */
     unsigned forks;            /* lki_forks() when it was compiled */
     pthread_mutex_t preparing; /* of predictors: around averaged, prepared and what these say */
 
@@ -153,7 +154,7 @@ lks_status lki_model_run(lks_model *model, lki_mode mode);
  * door.c: every public call that runs the model or changes it enters alone, and those that only read
  * what others change, and predictors, enter together. LKS_E_STATE with a sentence where another call
  * is inside that does not fit, and behind a fork; LKS_E_INVALID for NULL. `call` is __func__. To leave
- * returns `status`.
+ * returns `status`. Alone, a call has the floating-point state of workers until it leaves.
  */
 lks_status lki_model_enter(lks_model *model, const char *call);
 lks_status lki_model_leave(lks_model *model, lks_status status);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "train/run.h"
 
 enum { FORMAT = 1, HEX = 16 };
@@ -97,6 +98,7 @@ lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki
 {
     const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
     *text = NULL;
+    const lki_text_caller caller = lki_text_enter();
     json_t *json = print_all(run, tensors_name, tensors);
     /* A writer that finds no memory for its own text leaves parts out: it gets the room first. */
     const size_t length = json ? json_dumpb(json, NULL, 0, flags) : 0;
@@ -104,6 +106,7 @@ lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki
     char *sealed = length > 0 ? malloc(length + SEAL_BYTES + 1) : NULL;
     const bool whole = sealed && json_dumpb(json, sealed, length, flags) == length;
     json_decref(json);
+    lki_text_leave(caller);
     if (!whole) {
         free(sealed);
         return LKI_FAIL(LKS_E_INVALID,
@@ -260,7 +263,9 @@ lks_status lki_run_parse(const char *path, const void *text, size_t bytes, lks_r
                          lki_identity *tensors)
 {
     LKI_TRY(check_seal(path, text, bytes));
+    const lki_text_caller caller = lki_text_enter();
     json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    lki_text_leave(caller);
     const json_t *format = json_object_get(json, "lockstep_checkpoint");
     lks_run found = {0};
     lks_status status = LKS_OK;

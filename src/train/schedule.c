@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/real.h"
+#include "base/thread.h"
 
 /* From `begin` to `end` by half a cosine, of whose `span` a part is `done` and the `rest` is left. As a
  * sum of two terms that are not negative, neither of which is formed by a difference: sin^2 and cos^2
@@ -79,10 +80,12 @@ static double rate_at(const lks_schedule *schedule, int64_t t)
 double lks_schedule_at(const lks_schedule *schedule, int64_t step, int64_t epoch)
 {
     if (schedule == NULL) return (double)NAN;
-    double rate = rate_at(schedule, schedule->per_step ? step : epoch);
+    const unsigned saved = lki_float_enter();
+    volatile double rate = rate_at(schedule, schedule->per_step ? step : epoch); /* before leave */
     if (step < schedule->warmup_steps) {
         rate *= (double)(step + 1) / ((double)schedule->warmup_steps + 1.0);
     }
+    lki_float_leave(saved);
     return rate;
 }
 
@@ -91,9 +94,8 @@ lks_plateau lks_plateau_begin(const lks_schedule *schedule)
     return (lks_plateau){.lr = schedule != NULL ? schedule->lr : 0, .best = (double)NAN};
 }
 
-void lks_plateau_observe(const lks_schedule *schedule, lks_plateau *plateau, double loss)
+static void observe(const lks_schedule *schedule, lks_plateau *plateau, double loss)
 {
-    if (schedule == NULL || plateau == NULL) return;
     const double least_change = 1e-8; /* PyTorch's eps */
     const double threshold = or_default(schedule->threshold, 1e-4);
     const double bar = plateau->best * (1.0 - (threshold > 0.0 ? threshold : 0.0));
@@ -109,6 +111,14 @@ void lks_plateau_observe(const lks_schedule *schedule, lks_plateau *plateau, dou
     const double lr = reduced > schedule->min_lr ? reduced : schedule->min_lr;
     if (plateau->lr - lr > least_change) plateau->lr = lr;
     plateau->bad = 0;
+}
+
+void lks_plateau_observe(const lks_schedule *schedule, lks_plateau *plateau, double loss)
+{
+    if (schedule == NULL || plateau == NULL) return;
+    const unsigned saved = lki_float_enter();
+    observe(schedule, plateau, loss);
+    lki_float_leave(saved);
 }
 
 /* low <= value, or low < value where `above`, and finite. */
