@@ -3,6 +3,11 @@
  * wrong, steps of known times, a quiet machine. The verbs run in this process, and the linker puts
  * the functions below between them and the library (tests.cmake: --wrap).
  */
+#include <fenv.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "cli/program.h"
 
 #include <fcntl.h>
@@ -210,15 +215,36 @@ static void notes_are_no_failure(void **state)
         fail_msg("neither warnings nor none: %s", last.out);
 }
 
+/* A thread that flushes denormals, or rounds otherwise: workers do not, and the note says so. */
+static void another_arithmetic_is_noted(void **state)
+{
+    (void)state;
+    quiet_machine = true;
+    here("doctor");
+    expect_out("denormals          kept, as the standard asks, round to nearest\n");
+    fesetround(FE_UPWARD);
+    here("doctor");
+    fesetround(FE_TONEAREST);
+    expect_out("kept, as the standard asks, another rounding\n");
+    expect_out("so training is not touched");
+#if defined(__x86_64__)
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);
+    here("doctor");
+    _mm_setcsr(before);
+    expect_out("  note     denormals ");
+    expect_out("flushed to zero, round to nearest\n");
+#endif
+}
+
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, set_up, calm)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STAGED(verify_finds_the_run_that_differs),
-        STAGED(quartiles_are_those_of_the_steps),
-        STAGED(a_wrong_kernel_is_not_good),
-        STAGED(notes_are_no_failure),
+        STAGED(verify_finds_the_run_that_differs), STAGED(quartiles_are_those_of_the_steps),
+        STAGED(a_wrong_kernel_is_not_good),        STAGED(notes_are_no_failure),
+        STAGED(another_arithmetic_is_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,7 +167,7 @@ INLINE vf softplus_slope(vf x, vf unused)
 INLINE vf gated(vf x, halves h)
 {
     const pair s = h.value;
-    return vf_fma(x, s.high, clamp(x) * s.low);
+    return vf_fma(x, s.high, counted(clamp(x)) * s.low); /* near 0 s is 1/2 */
 }
 
 /* The derivative, where d_a is a'. */

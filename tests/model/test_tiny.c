@@ -1,0 +1,121 @@
+/*
+ * Thousands of steps without a denormal number: weights that get no gradient any more, whose optimizer
+ * state decays; saturated losses and activations; weights that weight decay takes to zero. Workers
+ * compute with gradual underflow, and what they store is flushed far above it (core/backend.h), so that
+ * no processor meets what it is slow with. They keep flags for it.
+ *
+ * Products of what is stored are 2^-126 at least, but the sum of two such may be smaller. That takes
+ * weights and activations that are both below 2^-60 or so: a network that weight decay takes to zero as
+ * a whole passes there, in a few steps of thousands.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "support/backends.h"
+#include "support/test.h"
+
+enum { FEATURES = 12, CLASSES = 3, SAMPLES = 8, STEPS = 2000, ALLOWED = 10 };
+
+/* The second half of the features is dead after a while. */
+static lks_tensor *net(lks_graph *graph)
+{
+    const lks_dense_opts wide = {.units = 8};
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(FEATURES)});
+    lks_tensor *y = lks_target(graph, &(lks_target_opts){.classes = CLASSES});
+    lks_tensor *a = lks_gelu(graph, lks_dense(graph, x, &wide), NULL);
+    lks_tensor *b = lks_tanh(graph, lks_dense(graph, x, &wide));
+    lks_tensor *c = lks_sigmoid(
+        graph, lks_scale(graph, lks_dense(graph, x, &wide), &(lks_scale_opts){.factor = 3}));
+    lks_tensor *d = lks_relu(graph, lks_dense(graph, x, &wide));
+    lks_tensor *e = lks_silu(
+        graph, lks_scale(graph, lks_dense(graph, x, &wide), &(lks_scale_opts){.factor = 3}));
+    lks_tensor *f = lks_softplus(graph, lks_dense(graph, x, &wide));
+    lks_tensor *g = lks_gelu(
+        graph, lks_scale(graph, lks_dense(graph, x, &wide), &(lks_scale_opts){.factor = 2}),
+        &(lks_gelu_opts){.form = LKS_GELU_TANH});
+    x = lks_add(graph, lks_mul(graph, a, b), lks_mul(graph, c, d));
+    x = lks_add(graph, x, lks_mul(graph, lks_add(graph, e, f), g));
+    x = lks_dropout(graph, x, &(lks_dropout_opts){.probability = .25f});
+    x = lks_scale(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}),
+                  &(lks_scale_opts){.factor = 20});
+    return lks_cross_entropy(graph, x, y, NULL);
+}
+
+static void fill(float *x, int32_t *y, int64_t step, lkt_random *random)
+{
+    for (int s = 0; s < SAMPLES; s++) {
+        y[s] = (int32_t)lkt_random_below(random, CLASSES);
+        for (int i = 0; i < FEATURES; i++)
+            x[s * FEATURES + i] = i < FEATURES / 2 ? (i % CLASSES == y[s] ? 2.0f : -1.0f)
+                                  : step < 100     ? (float)lkt_random_real(random, -1, 1)
+                                                   : 0.0f;
+    }
+}
+
+static void train(const char *device, const char *name, const lks_model_opts *opts, double lr)
+{
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+    lkt_random random = {.state = 7};
+    int meetings = 0;
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = device}));
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_model_opts own = *opts;
+    own.loss = net(graph), own.global_batch = SAMPLES, own.replicas = 2, own.workers = 2;
+    LKT_OK(lks_model_compile(&model, graph, &own));
+    lki_workers_watch(model->threads, true);
+    for (int step = 0; step < STEPS; step++) {
+        float x[SAMPLES * FEATURES];
+        int32_t y[SAMPLES];
+        fill(x, y, step, &random);
+        const lks_batch batch = {.x = x, .y = y, .count = SAMPLES};
+        LKT_OK(lks_model_step(model, &batch, lr, NULL));
+        const unsigned met = lki_workers_met(model->threads);
+        if (met == 0) continue;
+        lki_workers_watch(model->threads, true);
+        if (++meetings > ALLOWED)
+            fail_msg("%s, %s: step %d met%s%s", device, name, step + 1,
+                     met & LKI_FLOAT_OPERAND ? " a denormal operand" : "",
+                     met & LKI_FLOAT_UNDERFLOW ? " an underflow" : "");
+    }
+    if (meetings > 0) print_message("%s, %s: %d of %d steps\n", device, name, meetings, STEPS);
+    lks_model_destroy(model);
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
+static void steps_meet_no_denormals(void **state)
+{
+    const struct {
+        const char *name;
+        double lr;
+        lks_optim optim;
+    } list[] = {
+        {"sgd", 1e-3, {.kind = LKS_SGD, .momentum = 0.9, .weight_decay = 40}},
+        {"nesterov",
+         1e-3,
+         {.kind = LKS_SGD, .momentum = 0.5, .nesterov = true, .weight_decay = 30}},
+        {"adam", .01, {.kind = LKS_ADAM, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8}},
+        {"adamw",
+         .01,
+         {.kind = LKS_ADAMW, .beta1 = .9, .beta2 = .9, .epsilon = 1e-8, .weight_decay = 5}},
+        {"adadelta", 1, {.kind = LKS_ADADELTA, .rho = 0.9, .epsilon = 1e-6, .weight_decay = 1e-3}},
+        {"rmsprop", 1e-3, {.kind = LKS_RMSPROP, .alpha = 0.9, .epsilon = 1e-8, .momentum = 0.9}},
+        {"rmsprop", 1e-3, {.kind = LKS_RMSPROP, .alpha = 0.9, .epsilon = 1e-8, .centered = true}},
+        {"adamp", .01, {.kind = LKS_ADAMP, .beta1 = .9, .beta2 = .9, .epsilon = 1e-8, .delta = .1}},
+    };
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+            train(lkt_backends()[b]->name, list[i].name,
+                  &(lks_model_opts){.optim = list[i].optim, .ema_decay = i % 2 == 0 ? 0.9 : 0},
+                  list[i].lr);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_meet_no_denormals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
