@@ -52,6 +52,8 @@ SUMS = [
     {"op": "dense", "count": 4, "in": [8], "units": 4096},
     {"op": "dense", "count": 4096, "in": [8], "units": 8},
     {"op": "dense", "count": 32, "in": [64], "units": 10},
+    {"op": "dense", "count": 64, "in": [128], "units": 10},
+    {"op": "dense", "count": 64, "in": [512], "units": 64},
     {"op": "max_pool", "count": 2, "in": [13, 13, 8], "kernel": [3, 3], "stride": [1, 1]},
     {"op": "avg_pool", "count": 2, "in": [12, 12, 8], "kernel": [2, 2]},
     {"op": "avg_pool", "count": 2, "in": [13, 13, 8], "kernel": [3, 3], "stride": [1, 1],
