@@ -1,10 +1,8 @@
 /*
  * conv2d, in NHWC.
  *
- * A gradient of a parameter is one f32 accumulator from +0 to which the samples are added in
- * ascending order, each sample's own sum over pixels being formed in double. So going on from a
- * gradient that is there (add_param) gives the bits of one call with all samples, and the slice may
- * have any size.
+ * A gradient of a parameter is one sum in double over the pixels of all samples of the replica, in
+ * ascending order; it waits between pieces, and is rounded and stored behind the last.
  *
  * prepare writes the weights twice, each with its inner loop innermost ("tap" is ky*width + kx):
  *
@@ -26,7 +24,7 @@ typedef struct conv2d {
     int64_t taps, weights;
 } conv2d;
 
-/* Scratch of backward: sums of one sample. */
+/* Sums of backward: of the replica, and of one sample. */
 typedef struct scratch {
     double *d_weight; /* [filter][tap][channel of the group] */
     double *d_bias;   /* [filter] */
@@ -49,8 +47,10 @@ static lks_status plan(lki_plan *plan_)
     p->group_filters = p->filters / p->opts.groups;
     p->taps = p->opts.kernel[0] * p->opts.kernel[1];
     p->weights = p->filters * p->taps * p->group_channels;
-    LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN,
-                          (size_t)(p->weights + p->filters + lki_ref_in(plan_)) * sizeof(double)));
+    /* A pixel's filters, or a sample's gradient. */
+    const int64_t scratch_size = p->filters > lki_ref_in(plan_) ? p->filters : lki_ref_in(plan_);
+    LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, (size_t)scratch_size * sizeof(double)));
+    plan_->needs.sums_bytes = (size_t)(p->weights + p->filters) * sizeof(double);
     plan_->needs.packed_bytes = 2 * (size_t)p->weights * sizeof(float);
     return LKS_OK;
 }
@@ -149,19 +149,15 @@ static void backward_pixel(const conv2d *p, const float *in, const float *packed
     }
 }
 
-/* Adds one sample's sums to the gradients, or starts them from +0. */
-static void add_sample(const conv2d *p, const scratch *s, bool add, float *d_weight, float *d_bias)
+static void put_parameters(const conv2d *p, const scratch *s, float *d_weight, float *d_bias)
 {
     for (int64_t f = 0; f < p->filters; f++) {
         for (int64_t c = 0; c < p->group_channels; c++) {
-            for (int64_t tap = 0; tap < p->taps; tap++) {
-                float *d = &d_weight[(f * p->group_channels + c) * p->taps + tap];
-
-                *d = lki_flush((add ? *d : 0.0f) +
-                               (float)s->d_weight[(f * p->taps + tap) * p->group_channels + c]);
-            }
+            for (int64_t tap = 0; tap < p->taps; tap++)
+                d_weight[(f * p->group_channels + c) * p->taps + tap] = lki_round(
+                    s->d_weight[(f * p->taps + tap) * p->group_channels + c]);
         }
-        if (d_bias != NULL) d_bias[f] = lki_flush((add ? d_bias[f] : 0.0f) + (float)s->d_bias[f]);
+        if (d_bias != NULL) d_bias[f] = lki_round(s->d_bias[f]);
     }
 }
 
@@ -170,24 +166,23 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
     const conv2d *p = (const conv2d *)plan_;
     const float *packed = (const float *)args->packed + p->weights;
     const int64_t elements = lki_ref_in(plan_), outputs = lki_ref_out(plan_);
-    const size_t bytes = (size_t)(p->weights + p->filters + elements) * sizeof(double);
-    scratch s = {.d_weight = args->workspace};
+    scratch s = {.d_weight = args->sums, .d_in = args->workspace};
 
     s.d_bias = s.d_weight + p->weights;
-    s.d_in = s.d_bias + p->filters;
+    if (args->sample == 0) memset(args->sums, 0, plan_->needs.sums_bytes);
     for (int64_t n = 0; n < args->count; n++) {
         const float *in = (const float *)args->in[0] + n * elements;
         const float *d_out = args->d_out + n * outputs;
 
-        memset(args->workspace, 0, bytes);
+        memset(s.d_in, 0, (size_t)elements * sizeof *s.d_in);
         for (int64_t i = 0; i < outputs; i++) {
             if (d_out[i] != 0.0f)
                 backward_pixel(p, in, packed, i / p->filters, i % p->filters, d_out[i], &s);
         }
-        add_sample(p, &s, args->add_param || n > 0, args->d_param[0], args->d_param[1]);
         if (args->d_in[0] != NULL)
             lki_ref_put_all(args->d_in[0] + n * elements, args->add_in & 1u, s.d_in, elements);
     }
+    if (args->last) put_parameters(p, &s, args->d_param[0], args->d_param[1]);
     return LKS_OK;
 }
 

@@ -2,8 +2,7 @@
  * The reference backend: plain loops that say what every operation computes. It is the oracle for
  * the other backends and the build without dependencies.
  *
- * Everything is added up in double and rounded to f32 once, where it is stored (gradients of
- * conv2d's parameters: once per sample). In sums of products, terms whose gradient or activation
+ * Everything is added up in double and rounded to f32 once, where it is stored. In sums of products, terms whose gradient or activation
  * is zero are left out, so 0 * infinity and 0 * NaN count as 0 (docs/numerics.md). What is stored is
  * lki_flush()ed, but for copies.
  */

@@ -2,8 +2,8 @@
  * layer_norm over the last dimensions (op/layer_norm.c has the formulas). A sample is a matrix of
  * rows, each normalised by itself; moments are formed again in backward.
  *
- * A gradient of a parameter is one f32 accumulator from +0 to which the samples are added in
- * ascending order, each sample's own sum over rows being formed in double; so pieces change no bit.
+ * A gradient of a parameter is one sum in double over the rows of all samples of the replica; it waits
+ * between pieces, and is rounded and stored behind the last.
  */
 #include "backend/ref/kernels.h"
 
@@ -37,7 +37,9 @@ static lks_status plan(lki_plan *plan_)
     p->rows = lki_ref_in(plan_) / p->width;
     p->channels = image ? in->dim[2] : p->width;
     p->pixels = p->width / p->channels;
-    return lki_ref_needs(plan_, LKI_READS_IN, 2 * (size_t)p->width * sizeof(double));
+    LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, 0));
+    plan_->needs.sums_bytes = 2 * (size_t)p->width * sizeof(double);
+    return LKS_OK;
 }
 
 /* Where the parameter of value i of a row stands. */
@@ -98,7 +100,7 @@ static void backward_row(const layer_norm *p, const float *x, const float *dy, c
     }
 }
 
-/* Adds a row to the sums of its sample, [weight | bias]. */
+/* Adds a row to the sums, [weight | bias]. */
 static void sum_row(const layer_norm *p, const float *x, const float *dy, double *sums)
 {
     const moments m = measure(p, x);
@@ -114,28 +116,20 @@ static void sum_row(const layer_norm *p, const float *x, const float *dy, double
 static lks_status backward(const lki_plan *plan_, const lki_args *args)
 {
     const layer_norm *p = (const layer_norm *)plan_;
-    double *sums = args->workspace;
+    double *sums = args->sums;
 
-    for (int64_t n = 0; n < args->count; n++) {
-        const bool add = args->add_param || n > 0;
+    if (args->sample == 0) memset(sums, 0, plan_->needs.sums_bytes);
+    for (int64_t r = 0; r < args->count * p->rows; r++) {
+        const float *x = (const float *)args->in[0] + r * p->width;
+        const float *dy = args->d_out + r * p->width;
 
-        memset(sums, 0, 2 * (size_t)p->width * sizeof *sums);
-        for (int64_t r = n * p->rows; r < (n + 1) * p->rows; r++) {
-            const float *x = (const float *)args->in[0] + r * p->width;
-            const float *dy = args->d_out + r * p->width;
-
-            sum_row(p, x, dy, sums);
-            if (args->d_in[0] != NULL)
-                backward_row(p, x, dy, args->param[0], args->d_in[0] + r * p->width,
-                             args->add_in & 1u);
-        }
-        for (int64_t i = 0; args->d_param[0] != NULL && i < p->width; i++) {
-            for (int k = 0; k < 2; k++) {
-                float *d = &args->d_param[k][i];
-
-                *d = lki_flush((add ? *d : 0.0f) + (float)sums[k * p->width + i]);
-            }
-        }
+        sum_row(p, x, dy, sums);
+        if (args->d_in[0] != NULL)
+            backward_row(p, x, dy, args->param[0], args->d_in[0] + r * p->width, args->add_in & 1u);
+    }
+    for (int64_t i = 0; args->last && args->d_param[0] != NULL && i < p->width; i++) {
+        args->d_param[0][i] = lki_round(sums[i]);
+        args->d_param[1][i] = lki_round(sums[p->width + i]);
     }
     return LKS_OK;
 }
