@@ -15,8 +15,8 @@
  *
  * which a chain of thousands of terms without blocks exceeds where they are positive. S and Q are computed
  * by ref itself, from the absolute values and the squares of all factors. The total is rounded once, the
- * bias and what is there already are added once each, and ref rounds once (for conv2d's parameters once
- * for each sample): 4u of what these are. The factor 1.1 covers the roundings of S and Q.
+ * bias and what is there already are added once each, and ref rounds once: 4u of what these are. The
+ * factor 1.1 covers the roundings of S and Q.
  */
 #include "model/bounds.h"
 
@@ -89,8 +89,6 @@ static terms count_terms(const lki_trial *c)
     return (terms){area, area, 0};
 }
 
-enum { BLOCK = 64, GROUP = 16 * BLOCK };
-
 /* Sums of powers of k over the partial sums that are rounded, k being their numbers of terms. */
 typedef struct partial {
     double n, roundings, k1, k15, k2;
@@ -107,12 +105,12 @@ static partial partial_sums(double n)
 {
     partial p = {.n = n};
 
-    p.roundings = fmin(n, BLOCK) + fmin(n / BLOCK, 16.0);
+    p.roundings = fmin(n, LKI_BLOCK_TERMS) + fmin(n / LKI_BLOCK_TERMS, 16.0);
     for (int64_t t = 1; t <= (int64_t)n; t++) {
-        const int64_t of_group = (t - 1) % GROUP + 1;
+        const int64_t of_group = (t - 1) % LKI_GROUP_TERMS + 1;
 
-        add_partial(&p, (double)((t - 1) % BLOCK + 1));
-        if ((t % BLOCK == 0 || t == (int64_t)n) && of_group > BLOCK)
+        add_partial(&p, (double)((t - 1) % LKI_BLOCK_TERMS + 1));
+        if ((t % LKI_BLOCK_TERMS == 0 || t == (int64_t)n) && of_group > LKI_BLOCK_TERMS)
             add_partial(&p, (double)of_group);
     }
     return p;
@@ -136,14 +134,12 @@ static void parameters(lki_trial *c, const terms *t, const lki_trial_result *ref
 {
     const bool convolution = lki_trial_first(c)->op == LKI_OP_CONV2D;
     const partial sums = partial_sums(t->d_param);
-    const double of_ref = convolution ? (double)c->count : 0.0; /* it rounds once a sample */
 
     for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++) {
         const float *magnitude = size->magnitude.d_param[i], *squares = size->squares.d_param[i];
 
         for (int64_t e = 0; e < lki_trial_param_elements(c, i); e++) {
-            out->d_param[i][e] = 4.0 * LKI_U * fabs((double)ref->d_param[i][e]) +
-                                 1.1 * of_ref * LKI_U * (double)magnitude[e];
+            out->d_param[i][e] = 4.0 * LKI_U * fabs((double)ref->d_param[i][e]);
             if (i == 1 && convolution)
                 out->d_param[i][e] += lki_sum_bound(t->d_param, magnitude[e]);
             else

@@ -78,8 +78,6 @@ static void fill_case(lkt_case *c, const json_t *test, uint32_t seed)
  * a kurtosis of at most 7, and the mean of N squares a standard deviation of sqrt(6 / N) of itself. Five of
  * these are allowed.
  */
-enum { BLOCK = 64, GROUP = 16 * BLOCK };
-
 static double partial_sums(int64_t n, double sum, double squares)
 {
     static double share, pairs;
@@ -88,12 +86,12 @@ static double partial_sums(int64_t n, double sum, double squares)
     if (n < 2) return 0;
     for (int64_t t = n == last ? n + 1 : 1; t <= n; t++) {
         if (t == 1) share = pairs = 0;
-        const double k = (double)((t - 1) % BLOCK + 1);
+        const double k = (double)((t - 1) % LKI_BLOCK_TERMS + 1);
         share += k;
         pairs += k * (k - 1);
         /* a block ends behind others of its group */
-        const double of_group = (double)((t - 1) % GROUP + 1);
-        if ((t % BLOCK != 0 && t != n) || of_group <= BLOCK) continue;
+        const double of_group = (double)((t - 1) % LKI_GROUP_TERMS + 1);
+        if ((t % LKI_BLOCK_TERMS != 0 && t != n) || of_group <= LKI_BLOCK_TERMS) continue;
         share += of_group;
         pairs += of_group * (of_group - 1);
     }
@@ -231,17 +229,36 @@ static void print(const lki_backend *backend, const json_t *test, const measured
 }
 
 /*
- * Operations whose sums or functions are not there yet: PyTorch sums in shorter chains and in double,
- * and some of its functions are rounded correctly.
+ * What is above PyTorch. Of a case's attributes one may have to be there. Sums of few terms: PyTorch forms
+ * some of them from sums of fewer (a gradient of a convolution's input tap by tap, a weight gradient sample
+ * by sample, an output of few units in the lanes of a vector), where ours are one chain of up to 64.
  */
-static bool is_behind(const json_t *test)
+typedef struct behind {
+    const char *op, *tensor, *attribute;
+} behind;
+
+static const behind SHORT_SUMS[] = {
+    {"conv2d", "d_in", "stride"},
+    {"conv2d", "d_weight", "groups"},
+    {"dense", "out", NULL},
+};
+
+/* Sums that are not in double or in blocks yet. */
+static const behind OPEN[] = {
+    {"conv2d", "d_bias", "groups"},   {"dense", "d_bias", NULL},   {"avg_pool", "out", NULL},
+    {"global_avg_pool", "out", NULL}, {"batch_norm", "out", NULL}, {"layer_norm", "d_weight", NULL},
+    {"layer_norm", "d_bias", NULL},   {"add", "d_in_1", NULL},     {"mul", "d_in_1", NULL},
+    {"conv2d", "d_weight", "groups"},
+};
+
+static bool is_in(const behind *list, size_t count, const json_t *test, const char *tensor)
 {
-    static const char *const ops[] = {"conv2d",     "dense",      "avg_pool", "global_avg_pool",
-                                      "batch_norm", "layer_norm", "add",      "mul"};
     const char *op = json_string_value(json_object_get(test, "op"));
 
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (strcmp(op, ops[i]) == 0) return true;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].op, op) == 0 && strcmp(list[i].tensor, tensor) == 0 &&
+            (list[i].attribute == NULL || json_object_get(test, list[i].attribute) != NULL))
+            return true;
     return false;
 }
 
@@ -259,6 +276,11 @@ static bool is_sum(const json_t *test)
 /* A tenth of what one rounding does, 1/sqrt(12) of a unit: such a bias adds half a percent to an error. */
 static const double NO_BIAS = 0.029;
 
+static bool is_above(double error, double chance, const json_t *theirs)
+{
+    return !(error <= json_number_value(json_array_get(theirs, 0)) + chance);
+}
+
 /*
  * An error is above PyTorch's where it is by more than three standard errors of the two, which are known
  * from a number of seeds.
@@ -267,23 +289,27 @@ static int check(const lki_backend *backend, const json_t *test, const measured 
 {
     int wrong = 0;
 
-    for (int i = 0; i < m->count && !is_behind(test); i++) {
+    for (int i = 0; i < m->count; i++) {
         const errors *e = &m->tensor[i];
         const json_t *theirs = json_object_get(test, e->name);
-        const double most = json_number_value(json_array_get(theirs, 0));
         const double deviation = json_number_value(json_array_get(theirs, 1));
         const double bias = fabs(json_number_value(json_array_get(theirs, 2)));
         const double error = e->norm > 0 ? sqrt(e->error / e->norm) : 0;
         const double chance = 3 * hypot(deviation, spread(e, m->seeds));
+        const bool above = is_above(error, chance, theirs) &&
+                           !is_in(SHORT_SUMS, sizeof SHORT_SUMS / sizeof *SHORT_SUMS, test,
+                                  e->name);
         const bool biased = m->biased && fabs(e->bias / m->seeds) > fmax(bias, NO_BIAS);
+        const bool far = is_sum(test) && !(error <= bound_of(e));
 
-        if (error <= most + chance && !biased && !(is_sum(test) && error > bound_of(e))) continue;
+        if (is_in(OPEN, sizeof OPEN / sizeof *OPEN, test, e->name) || (!above && !biased && !far))
+            continue;
         char *what = describe(test);
         print_error(
             "%s, %s: the relative error of %s is %.3g; PyTorch's is %.3g, by chance +- %.1g; "
             "a sum's bound %.3g; the bias is %.3f units, PyTorch's %.3f\n",
-            backend->name, what, e->name, error, most, chance, bound_of(e), e->bias / m->seeds,
-            bias);
+            backend->name, what, e->name, error, json_number_value(json_array_get(theirs, 0)),
+            chance, bound_of(e), e->bias / m->seeds, bias);
         free(what);
         wrong++;
     }
@@ -305,10 +331,11 @@ static void errors_are_not_above_pytorchs(void **state)
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         json_array_foreach(json_object_get(golden, "cases"), index, test)
         {
-            const uint32_t seeds = (uint32_t)lkt_json_integer(test, "seeds");
+            uint32_t seeds = (uint32_t)lkt_json_integer(test, "seeds");
             measured m = {.biased = json_array_size(json_object_get(test, "out")) > 2};
 
             assert_in_range(seeds, 2, MOST_SEEDS);
+            if (lkt_backends()[b] == lkt_ref() && seeds > 8) seeds = 8; /* it is slow */
             for (uint32_t seed = 0; seed < seeds; seed++)
                 run_seed(lkt_backends()[b], test, seed, &m);
             if (getenv("LKT_ACCURACY") != NULL)
