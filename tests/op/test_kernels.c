@@ -13,7 +13,15 @@ static void same_bits(const lkt_case *c, const char *what, const void *a, const 
         fail_msg("%s: %s depends on the pieces", lkt_describe(c), what);
 }
 
-/* A kernel that takes any piece gives the same bits for all; ref's conv2d and pools too. */
+/* Groups that share no input are computed by a library, whose sums follow the piece. */
+static bool by_library(const lki_node *node)
+{
+    const lks_conv2d_opts *opts = node->attr;
+    return node->op == LKI_OP_CONV2D && opts->groups > 1 && opts->groups == opts->filters &&
+           opts->groups == node->in[0]->shape.dim[2];
+}
+
+/* A kernel that takes pieces gives the same bits for all. */
 static void pieces_change_no_bit(void **state)
 {
     static const int64_t slices[] = {1, 2, 3, 4};
@@ -28,11 +36,14 @@ static void pieces_change_no_bit(void **state)
             lkt_case c;
 
             if (kernel == NULL || lki_span_whole(kernel->span)) continue;
-            if (kernel->span == LKI_SPAN_SLICE && lkt_backends()[b] != lkt_ref()) continue;
             lkt_case_begin(&c);
             lks_tensor *x = lkt_random_input(c.graph, op, &random);
             lks_tensor *y = lkt_random_op(c.graph, op, x, false, &random);
             lkt_case_end(&c, y, y, 7, LKT_RANDOM, &random);
+            if (by_library(y->node)) {
+                lkt_case_free(&c);
+                continue;
+            }
             lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = 7}, &whole);
             lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = slices[k / LKI_OP_COUNT % 4]},
                     &cut);

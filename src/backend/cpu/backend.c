@@ -57,6 +57,12 @@ const lki_vector *lki_cpu_vector(void)
     return chosen;
 }
 
+void lki_cpu_vector_use(const lki_vector *vector)
+{
+    (void)lki_cpu_vector();
+    chosen = vector;
+}
+
 lks_status lki_cpu_plan_start(lki_plan *plan)
 {
     lki_cpu_plan *p = (lki_cpu_plan *)(void *)plan;

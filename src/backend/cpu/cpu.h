@@ -14,8 +14,10 @@
 #include "core/backend.h"
 
 /* What this processor runs best, or LKS_ISA (portable, avx2, avx512, neon) from the environment of the
- * process where it can: bits are equal between machines that run the same. Decided once. */
+ * process where it can: no bit depends on it. Decided once. */
 const lki_vector *lki_cpu_vector(void);
+/* For tests: another one from now on, while there is no model and no other thread. */
+void lki_cpu_vector_use(const lki_vector *vector);
 /* By name; NULL when it is not built in or this processor cannot run it. */
 const lki_vector *lki_cpu_vector_find(const char *name);
 
