@@ -3,7 +3,9 @@
 #include "train/job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +15,35 @@ static const char *lock_path(void)
     static char path[4300];
     snprintf(path, sizeof path, "%s/.lockstep.lock", folder);
     return path;
+}
+
+static bool leaves;
+
+/* In the C library's place: once, whoever had the lock leaves, and another comes, between a file's opening
+ * and its locking. */
+int flock(int descriptor, int operation)
+{
+    if (leaves) {
+        leaves = false;
+        assert_int_equal(unlink(lock_path()), 0);
+        const int other = open(lock_path(), O_RDWR | O_CREAT, 0666);
+        assert_true(other >= 0);
+        close(other);
+    }
+    return (int)syscall(SYS_flock, descriptor, operation);
+}
+
+/* A lock on a file that has no name any more keeps nobody out. */
+static void is_on_the_file_that_is_there(void **state)
+{
+    (void)state;
+    lks_folder_lock *lock, *other;
+    leaves = true;
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    assert_false(leaves);
+    LKT_FAILS(LKS_E_IO, "in use by another training", lks_checkpoint_lock(&other, NULL, folder));
+    lks_checkpoint_unlock(lock);
+    assert_int_equal(access(lock_path(), F_OK), -1);
 }
 
 /* A second one is refused, by this process too, and told who has it. */
@@ -124,9 +155,8 @@ static void is_taken_by_trainings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(is_had_once),
-        IN_FOLDER(ends_with_its_process),
-        IN_FOLDER(may_not_be_had),
+        IN_FOLDER(is_had_once),           IN_FOLDER(is_on_the_file_that_is_there),
+        IN_FOLDER(ends_with_its_process), IN_FOLDER(may_not_be_had),
         IN_FOLDER(is_taken_by_trainings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,11 @@ static void counts_are_those_of_the_model(void **state)
               lks_checkpoint_save(t.model, &run, folder, 1));
     assert_int_equal(newest(), -1);
     run.progress.skipped = 0;
+    run.progress.link++; /* of another chain of hashes */
+    LKT_FAILS(LKS_E_INVALID, "set run.progress = lks_model_progress(model) before saving",
+              lks_checkpoint_save(t.model, &run, folder, 1));
+    assert_int_equal(newest(), -1);
+    run.progress.link--;
     LKT_OK(lks_checkpoint_save(t.model, &run, folder, 1));
     tiny_close(&t);
 }
@@ -60,13 +65,43 @@ static void statistics_are_finite(void **state)
     }
 }
 
+/* A save whose tensors fit on the disk, and whose record does not. */
+static lks_status save_long_record(tiny *t, lks_run *run)
+{
+    static char config[8192];
+    struct rlimit old;
+    memset(config, 'x', sizeof config - 1);
+    run->config = config;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){6000, old.rlim_max}), 0);
+    const lks_status status = lks_checkpoint_save(t->model, run, folder, 1);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, handler);
+    run->config = NULL;
+    return status;
+}
+
+/* What was saved before, of the same step and bits, stays whole where its record cannot be replaced. */
+static void a_failed_repetition_takes_nothing_away(void **state)
+{
+    (void)state;
+    lks_run found;
+    tiny t = tiny_open(&(tiny_opts){0});
+    tiny_steps(&t, 5);
+    lks_run run = tiny_run(&t);
+    LKT_OK(lks_checkpoint_save(t.model, &run, folder, 1));
+    LKT_FAILS(LKS_E_IO, "step-00000005.json", save_long_record(&t, &run));
+    LKT_OK(lks_checkpoint_load(t.context, t.model, &found, folder, 5));
+    lks_run_clear(&found);
+    tiny_close(&t);
+}
+
 /* Another training, at the same step, whose record cannot be written: the tensors are in place when
  * that shows, and must not stand beside the record of the first. */
 static void no_record_has_the_tensors_of_another(void **state)
 {
     (void)state;
-    struct rlimit old;
-    static char config[8192];
     lks_run found;
     tiny one = tiny_open(&(tiny_opts){.seed = 1});
     tiny_steps(&one, 5);
@@ -77,14 +112,7 @@ static void no_record_has_the_tensors_of_another(void **state)
     tiny other = tiny_open(&(tiny_opts){.seed = 2});
     tiny_steps(&other, 5);
     run = tiny_run(&other);
-    memset(config, 'x', sizeof config - 1);
-    run.config = config;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){6000, old.rlim_max}), 0);
-    const lks_status status = lks_checkpoint_save(other.model, &run, folder, 1);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    signal(SIGXFSZ, handler);
+    const lks_status status = save_long_record(&other, &run);
     LKT_FAILS(LKS_E_IO, "step-00000005.json", status);
     assert_int_equal(newest(), -1);
     LKT_FAILS(LKS_E_IO, "", lks_checkpoint_load(other.context, NULL, &found, folder, 5));
@@ -130,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(counts_are_those_of_the_model),
         TEST(statistics_are_finite),
+        TEST(a_failed_repetition_takes_nothing_away),
         TEST(no_record_has_the_tensors_of_another),
         TEST(checkpoints_are_checked),
     };

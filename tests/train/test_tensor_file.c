@@ -131,6 +131,13 @@ static void reads_unusual_files(void **state)
     assert_memory_equal(c.data, "\12\13\14\15\16\17\20\21", 8);
     lks_tensor_file_close(file);
 
+    write_header("{" T("a", "U8", "1,2,1,3,1", "0,6") "}", 6);
+    LKT_OK(lks_tensor_file_open(&file, NULL, path));
+    const lks_tensor_entry a = entry_of(file, "a");
+    assert_int_equal(a.shape.ndim, 5); /* as many as there may be */
+    assert_int_equal(a.shape.dim[3], 3);
+    lks_tensor_file_close(file);
+
     write_header("{}", 0);
     LKT_OK(lks_tensor_file_open(&file, NULL, path));
     assert_int_equal(lks_tensor_file_count(file), 0);
