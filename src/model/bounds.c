@@ -415,7 +415,7 @@ static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_resu
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
     case LKI_OP_GLOBAL_AVG_POOL:
-        return lki_bounds_pools(c, backward, out);
+        return lki_bounds_pools(c, backward, ref, out);
     case LKI_OP_BATCH_NORM:
         batch_norm(c, backward, out);
         return LKS_OK;

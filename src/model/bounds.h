@@ -16,6 +16,7 @@ static inline double lki_sum_bound(double terms, double magnitude)
 /* conv2d and dense; pools. `out` starts as zeros. */
 lks_status lki_bounds_products(lki_trial *t, bool backward, const lki_trial_result *ref,
                                lki_bounds *out);
-lks_status lki_bounds_pools(lki_trial *t, bool backward, lki_bounds *out);
+lks_status lki_bounds_pools(lki_trial *t, bool backward, const lki_trial_result *ref,
+                            lki_bounds *out);
 
 #endif

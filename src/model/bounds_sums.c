@@ -17,6 +17,8 @@
  * by ref itself, from the absolute values and the squares of all factors. The total is rounded once, the
  * bias and what is there already are added once each, and ref rounds once: 4u of what these are. The
  * factor 1.1 covers the roundings of S and Q.
+ *
+ * Means are formed in double, and rounded two times at most.
  */
 #include "model/bounds.h"
 
@@ -174,7 +176,9 @@ lks_status lki_bounds_products(lki_trial *c, bool backward, const lki_trial_resu
     return LKS_OK;
 }
 
-lks_status lki_bounds_pools(lki_trial *c, bool backward, lki_bounds *out)
+/* Averages are plain sums; of gradients, in f32, there are as many as windows that a pixel has. */
+lks_status lki_bounds_pools(lki_trial *c, bool backward, const lki_trial_result *ref,
+                            lki_bounds *out)
 {
     const bool max = lki_trial_first(c)->op == LKI_OP_MAX_POOL;
     const terms t = count_terms(c);
@@ -182,7 +186,7 @@ lks_status lki_bounds_pools(lki_trial *c, bool backward, lki_bounds *out)
 
     LKI_TRY(run_changed(c, ABSOLUTE, &m));
     for (int64_t e = 0; e < lki_trial_out_elements(c) && !max; e++)
-        out->out[e] = lki_sum_bound(t.out, m.out[e]);
+        out->out[e] = 4.0 * LKI_U * fabs((double)ref->out[e]) + 0x1p-45 * (double)m.out[e];
     for (int64_t e = 0; backward && e < lki_trial_in_elements(c, 0); e++)
         out->d_in[0][e] = lki_sum_bound(t.d_in, m.d_in[0][e]);
     return LKS_OK;
