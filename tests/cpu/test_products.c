@@ -139,8 +139,11 @@ static bool tree_element(const lki_vector *v, const dense_case *c, const int64_t
     if (hi - lo == 1) {
         sum terms = {0};
         for (int64_t s = start[lo]; s < start[hi]; s++) {
-            const float x = j == c->shape.inputs ? 1 : c->x.at[s * c->shape.inputs + j];
-            add_term(&terms, s - start[lo], c->d_y.at[s * c->shape.units + u], x);
+            const float d = c->d_y.at[s * c->shape.units + u];
+            if (j == c->shape.inputs)
+                terms.total += (double)d;
+            else
+                add_term(&terms, s - start[lo], d, c->x.at[s * c->shape.inputs + j]);
         }
         *out = total_of(&terms);
         return start[hi] > start[lo];

@@ -43,7 +43,7 @@ static void networks_of_the_theorem(void **state)
             check_all((lkt_run){.net = NETS[n],
                                 .samples = 97,
                                 .batch = 61,
-                                .steps = 3,
+                                .steps = 2,
                                 .opts = {.replicas = 1 + 3 * k,
                                          .by_replica = (n + k) % 2 == 0,
                                          .optim = optim[k]}},

@@ -1,7 +1,6 @@
 /*
- * The weight gradient of a dense layer by rows: dW[u][k] = sum over samples of dy[s][u] * x[s][k],
- * replica by replica, combined in the tree over replicas. The bias gradient is one more column, of
- * ones.
+ * The gradients of a dense layer by rows: dW[u][k] = sum over samples of dy[s][u] * x[s][k], replica by
+ * replica, combined in the tree over replicas. That of the bias is the sum of dy, in double.
  *
  * A block of rows and columns is cut into tiles (tile.h: rows are units, columns are inputs, k are
  * samples, numbered from the replica's first). A tile takes one segment after the other: the samples
@@ -119,14 +118,14 @@ static int next_segments(cursor *c, segment *to, int64_t *count)
     return n;
 }
 
-/* One block: rows of units, columns of inputs (or the column of ones), a block of samples. */
+/* One block: rows of units, columns of inputs, a block of samples. */
 typedef struct block {
     const lki_dense_shape *shape;
     const lki_rows *rows;
     space *space;
     int64_t row, row_count;
-    int64_t column, columns; /* column == inputs: of ones */
-    int64_t stack_row;       /* floats from one tile's stack to the next; 0: one for all */
+    int64_t column, columns;
+    int64_t stack_row; /* floats from one tile's stack to the next; 0: one for all */
     int segments;
     int64_t sample, samples;
     bool last; /* block of samples */
@@ -148,11 +147,6 @@ static void copy_x(const block *b)
     float *to = b->space->x;
     for (int64_t s = 0; s < b->samples; s++, to += PANEL, from += inputs) {
         float *at = to;
-        if (b->column == inputs) {
-            vf_store(at, vf_set(1));
-            vf_store(at + LANES, vf_set(1));
-            continue;
-        }
         for (int64_t k = 0; k < whole; k += PANEL, at += panel) {
             vf_store(at, vf_load(from + k));
             vf_store(at + LANES, vf_load(from + k + LANES));
@@ -226,16 +220,9 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
 static void give(const block *b, int64_t row, int64_t rows)
 {
     const lki_rows *to = b->rows;
-    const int64_t inputs = b->shape->inputs;
-    if (b->column < inputs) {
-        for (int64_t r = 0; r < rows; r++)
-            to->sum(to->user, 0, (b->row + row + r) * inputs + b->column, b->columns,
-                    b->space->sums[r]);
-        return;
-    }
-    float ones[TILE_ROWS];
-    for (int64_t r = 0; r < rows; r++) ones[r] = b->space->sums[r][0];
-    to->sum(to->user, 1, b->row + row, rows, ones);
+    for (int64_t r = 0; r < rows; r++)
+        to->sum(to->user, 0, (b->row + row + r) * b->shape->inputs + b->column, b->columns,
+                b->space->sums[r]);
 }
 
 /* One tile after the other; in the last block of samples the sums are handed out. */
@@ -278,6 +265,40 @@ static void give_zeros(block *b)
         give(b, r, b->row_count - r < TILE_ROWS ? b->row_count - r : TILE_ROWS);
 }
 
+/* The sum of dy over replicas [lo, hi) for n units from u on; false where none has a sample. */
+static bool bias_sum(const lki_dense_shape *s, const lki_rows *rows, int64_t u, int64_t n,
+                     int64_t lo, int64_t hi, vf *out)
+{
+    if (hi - lo == 1) {
+        vd low = {0}, high = {0};
+        for (int64_t i = rows->start[lo]; i < rows->start[hi]; i++) {
+            const vf dy = vf_get(rows->d_out + i * s->units + u, n);
+            low += vf_low(dy);
+            high += vf_high(dy);
+        }
+        *out = vf_flush(vf_join(low, high));
+        return rows->start[lo] < rows->start[hi];
+    }
+    const int64_t middle = lki_tree_split(lo, hi);
+    vf right;
+    const bool left = bias_sum(s, rows, u, n, lo, middle, out);
+    if (!bias_sum(s, rows, u, n, middle, hi, &right)) return left;
+    *out = left ? *out + right : right;
+    return true;
+}
+
+static void give_bias(const lki_dense_shape *s, const lki_rows *rows)
+{
+    FOR_VECTORS(i, n, rows->row_count)
+    {
+        float sums[LANES];
+        vf sum;
+        bias_sum(s, rows, rows->row_first + i, n, 0, rows->replicas, &sum);
+        vf_store(sums, sum);
+        rows->sum(rows->user, 1, rows->row_first + i, n, sums);
+    }
+}
+
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows)
 {
     block b = {.shape = shape, .rows = rows, .space = rows->workspace};
@@ -293,13 +314,14 @@ void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows 
     const int64_t end = rows->row_first + rows->row_count;
     for (b.row = rows->row_first; b.row < end; b.row += b.row_count) {
         b.row_count = end - b.row < BLOCK_ROWS ? end - b.row : BLOCK_ROWS;
-        for (b.column = 0; b.column < shape->inputs + shape->bias; b.column += b.columns) {
+        for (b.column = 0; b.column < shape->inputs; b.column += b.columns) {
             const int64_t left = shape->inputs - b.column;
-            b.columns = left <= 0 ? 1 : left < width ? left : width;
+            b.columns = left < width ? left : width;
             if (total > 0)
                 run_columns(&b);
             else
                 give_zeros(&b);
         }
     }
+    if (shape->bias) give_bias(shape, rows);
 }
