@@ -77,6 +77,9 @@ static void of_contexts(void **state)
     REFUSES(lks_file_write(NULL, "a", 1));
     REFUSES(lks_file_write(path, NULL, 1));
     LKT_OK(lks_file_write(path, NULL, 0));
+    REFUSES(lks_file_update(NULL, "a", 1));
+    REFUSES(lks_file_update(path, NULL, 1));
+    LKT_OK(lks_file_update(path, NULL, 0));
     REFUSES(lks_file_try(NULL));
     assert_int_equal(lks_shape_elements(NULL), 0);
     assert_int_equal(lks_tensor_shape(NULL).ndim, 0);
