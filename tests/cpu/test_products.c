@@ -220,22 +220,24 @@ static void rows_are_the_tree_of_replicas(void **state)
 
 /* A convolution and its operands. */
 typedef struct conv_case {
+    const lki_vector_conv *kernels;
     lki_conv_shape s;
     int64_t count, x_size, y_size;
     lkt_floats x, w, bias, d_y;
     void *packed, *space, *sums;
 } conv_case;
 
-static conv_case conv_make(const lki_vector *v, lkt_random *random, lki_conv_shape s)
+static conv_case conv_make(const lki_vector_conv *kernels, lkt_random *random, lki_conv_shape s)
 {
-    conv_case c = {.s = s, .count = lkt_random_from(random, 1, 4)};
+    conv_case c = {.kernels = kernels, .s = s, .count = lkt_random_from(random, 1, 4)};
     if (s.channels == 2) c.count = 330; /* of a pixel each, or few */
     for (int i = 0; i < 2; i++) {
         const int64_t seen = s.dilation[i] * (s.kernel[i] - 1) + 1;
         c.s.in[i] = seen - 2 * s.padding[i] +
-                    lkt_random_below(random, s.channels == 2   ? 2
-                                             : s.channels == 1 ? 40
-                                                               : 9);
+                    lkt_random_below(random, s.channels == 2          ? 2
+                                             : s.channels == 1        ? 40
+                                             : s.channels == s.groups ? 24
+                                                                      : 9);
         if (c.s.in[i] < 1) c.s.in[i] = 1;
         c.s.out[i] = (c.s.in[i] + 2 * s.padding[i] - seen) / s.stride[i] + 1;
     }
@@ -245,11 +247,11 @@ static conv_case conv_make(const lki_vector *v, lkt_random *random, lki_conv_sha
     c.d_y = lkt_floats_make(random, c.count * c.y_size);
     c.w = lkt_floats_make(random, s.filters * s.channels / s.groups * s.kernel[0] * s.kernel[1]);
     c.bias = lkt_floats_make(random, s.filters);
-    c.packed = lkt_scratch(v->conv->packed_bytes(&c.s));
-    c.space = lkt_scratch(v->conv->workspace_bytes(&c.s, c.count));
-    c.sums = lkt_scratch(v->conv->sums_bytes(&c.s));
+    c.packed = lkt_scratch(c.kernels->packed_bytes(&c.s));
+    c.space = lkt_scratch(c.kernels->workspace_bytes(&c.s, c.count));
+    c.sums = lkt_scratch(c.kernels->sums_bytes(&c.s));
     const int parts = (int)lkt_random_from(random, 1, 3);
-    for (int part = 0; part < parts; part++) v->conv->pack(&c.s, c.w.at, c.packed, part, parts);
+    for (int part = 0; part < parts; part++) c.kernels->pack(&c.s, c.w.at, c.packed, part, parts);
     return c;
 }
 
@@ -325,9 +327,9 @@ static void check_forward(const lki_vector *v, const conv_case *c, lkt_random *r
     const int64_t each = c->s.channels / c->s.groups, cut = lkt_random_below(random, c->count);
     const int64_t block = channel_block(&c->s, each);
     const bool relu = lkt_random_bits(random) & 1;
-    v->conv->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
-    v->conv->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at, relu,
-                     y.at + cut * c->y_size, c->space);
+    c->kernels->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
+    c->kernels->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at,
+                        relu, y.at + cut * c->y_size, c->space);
     for (int64_t i = 0; i < c->count * c->y_size; i++) {
         const int64_t pixel = i % c->y_size / c->s.filters, f = i % c->s.filters;
         const int64_t out[2] = {pixel / c->s.out[1], pixel % c->s.out[1]};
@@ -391,28 +393,27 @@ static void check_data(const lki_vector *v, const conv_case *c, bool add, lkt_ra
         const int64_t in[2] = {pixel / c->s.in[1], pixel % c->s.in[1]};
         expected[i] = data_sum(c, i / c->x_size, in, i % c->s.channels) + (add ? d_x.at[i] : 0);
     }
-    v->conv->backward(&c->s, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
+    c->kernels->backward(&c->s, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
     lkt_same(v, "d_x", d_x.at, expected, c->count * c->x_size);
     lkt_floats_free(&d_x);
     free(expected);
 }
 
 /* All samples, in pieces of `piece`. */
-static void run_weight(const lki_vector *v, const conv_case *c, int64_t piece, const float *y,
-                       float *d_w, float *d_b)
+static void run_weight(const conv_case *c, int64_t piece, const float *y, float *d_w, float *d_b)
 {
     for (int64_t n = 0, count; n < c->count; n += count) {
         count = c->count - n < piece ? c->count - n : piece;
-        v->conv->backward_weight(&c->s, count,
-                                 &(lki_conv_gradient){.x = c->x.at + n * c->x_size,
-                                                      .d_y = c->d_y.at + n * c->y_size,
-                                                      .y = y != NULL ? y + n * c->y_size : NULL,
-                                                      .sample = n,
-                                                      .last = n + count == c->count,
-                                                      .sums = c->sums,
-                                                      .d_weight = d_w,
-                                                      .d_bias = d_b,
-                                                      .workspace = c->space});
+        c->kernels->backward_weight(&c->s, count,
+                                    &(lki_conv_gradient){.x = c->x.at + n * c->x_size,
+                                                         .d_y = c->d_y.at + n * c->y_size,
+                                                         .y = y != NULL ? y + n * c->y_size : NULL,
+                                                         .sample = n,
+                                                         .last = n + count == c->count,
+                                                         .sums = c->sums,
+                                                         .d_weight = d_w,
+                                                         .d_bias = d_b,
+                                                         .workspace = c->space});
     }
 }
 
@@ -425,7 +426,7 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
                d_b = lkt_floats_make(random, c->s.filters);
     lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
     const bool relu = lkt_random_bits(random) & 1;
-    run_weight(v, c, lkt_random_from(random, 1, c->count), relu ? y.at : NULL, d_w.at, d_b.at);
+    run_weight(c, lkt_random_from(random, 1, c->count), relu ? y.at : NULL, d_w.at, d_b.at);
     for (int64_t i = 0; i < c->w.count + c->s.filters; i++) {
         const bool bias = i >= c->w.count;
         const int64_t f = bias ? i - c->w.count : i / (each * area), k = i / area % each;
@@ -470,7 +471,40 @@ static void convolutions(void **state)
     (void)state;
     LKT_FOR_ISAS(v)
     for (int k = 0; k < 2 * CASES; k++) {
-        conv_case c = conv_make(v, &random, k < SHAPE_COUNT ? SHAPES[k] : random_conv(&random));
+        conv_case c = conv_make(v->conv, &random,
+                                k < SHAPE_COUNT ? SHAPES[k] : random_conv(&random));
+        check_forward(v, &c, &random);
+        check_data(v, &c, k % 2 != 0, &random);
+        check_weight(v, &c, &random);
+        conv_free(&c);
+    }
+}
+
+/* Depthwise: most with three taps in a row, as these have loops of their own; some kernels with more
+ * than a block of taps, or a group. */
+static lki_conv_shape random_depthwise(lkt_random *random)
+{
+    const bool large = lkt_random_below(random, 16) == 0, three = lkt_random_below(random, 2) == 0;
+    const int64_t channels = lkt_random_from(random, 3, large ? 20 : 75);
+    const int64_t most = lkt_random_below(random, 2) == 0 ? 16 : 33;
+    lki_conv_shape s = {
+        .groups = channels, .channels = channels, .filters = channels, .bias = true};
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = large ? most + i : three ? 3 : lkt_random_from(random, 1, 9);
+        s.stride[i] = lkt_random_from(random, 1, three ? 2 : 3);
+        s.dilation[i] = lkt_random_below(random, 3) == 0 ? lkt_random_from(random, 1, 3) : 1;
+        s.padding[i] = three && lkt_random_below(random, 2) == 0 ? 1 : lkt_random_below(random, 4);
+    }
+    return s;
+}
+
+static void depthwise(void **state)
+{
+    lkt_random random = lkt_random_make("depthwise", 90);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < 4 * CASES; k++) {
+        conv_case c = conv_make(v->depthwise, &random, random_depthwise(&random));
         check_forward(v, &c, &random);
         check_data(v, &c, k % 2 != 0, &random);
         check_weight(v, &c, &random);
@@ -484,6 +518,7 @@ int main(void)
         cmocka_unit_test(dense_passes),
         cmocka_unit_test(rows_are_the_tree_of_replicas),
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(depthwise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,4 +14,5 @@ const lki_vector LKI_ISA_NAME(lki_vector) = {
     .dense = &LKI_ISA_NAME(lki_vector_dense),
     .block = &LKI_ISA_NAME(lki_vector_block),
     .conv = &LKI_ISA_NAME(lki_vector_conv),
+    .depthwise = &LKI_ISA_NAME(lki_vector_depthwise),
 };

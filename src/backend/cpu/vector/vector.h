@@ -246,6 +246,7 @@ typedef struct lki_vector {
     const lki_vector_dense *dense;
     const lki_vector_block *block;
     const lki_vector_conv *conv;
+    const lki_vector_conv *depthwise; /* of groups == channels == filters */
 } lki_vector;
 
 #endif
