@@ -14,9 +14,11 @@
 #include <time.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/onednn.h"
 #include "base/peak.h"
 #include "base/thread.h"
+#ifdef BENCH_ONEDNN
+#include "onednn.h"
+#endif
 
 enum { MAX_THREADS = 256, ROUNDS = 150 };
 
@@ -41,7 +43,7 @@ typedef struct job {
     lki_conv_shape conv;
     lki_dense_shape dense;
     int64_t replicas;
-    lki_onednn_conv *library;
+    struct onednn_conv *library;
 } job;
 
 static void conv_forward(const job *j, const lki_vector *v, const memory *m)
@@ -68,29 +70,31 @@ static void conv_weight(const job *j, const lki_vector *v, const memory *m)
                                                   .workspace = m->area[6]});
 }
 
+#ifdef BENCH_ONEDNN
 static void library_forward(const job *j, const lki_vector *v, const memory *m)
 {
     (void)v;
-    if (lki_onednn_conv_forward(j->library, j->samples, m->area[0], m->area[4], m->area[3],
-                                m->area[1], m->area[6]) != LKS_OK)
+    if (onednn_conv_forward(j->library, j->samples, m->area[0], m->area[4], m->area[3], m->area[1],
+                            m->area[6]) != LKS_OK)
         abort();
 }
 
 static void library_backward(const job *j, const lki_vector *v, const memory *m)
 {
     (void)v;
-    if (lki_onednn_conv_backward_data(j->library, j->samples, m->area[1], m->area[4], m->area[2],
-                                      m->area[6]) != LKS_OK)
+    if (onednn_conv_backward_data(j->library, j->samples, m->area[1], m->area[4], m->area[2],
+                                  m->area[6]) != LKS_OK)
         abort();
 }
 
 static void library_weight(const job *j, const lki_vector *v, const memory *m)
 {
     (void)v;
-    if (lki_onednn_conv_backward_weight(j->library, j->samples, m->area[0], m->area[1], m->area[5],
-                                        m->area[3], m->area[6]) != LKS_OK)
+    if (onednn_conv_backward_weight(j->library, j->samples, m->area[0], m->area[1], m->area[5],
+                                    m->area[3], m->area[6]) != LKS_OK)
         abort();
 }
+#endif
 
 static void dense_forward(const job *j, const lki_vector *v, const memory *m)
 {
@@ -220,18 +224,20 @@ static void convolution(const char *name, lki_conv_shape s, int64_t samples, boo
     if (data) add(name, "data gradient", j);
     j.run = conv_weight;
     add(name, "weight gradient", j);
+#ifdef BENCH_ONEDNN
     lks_context *context;
     if (lks_context_create(&context, NULL) != LKS_OK) exit(1);
-    if (lki_onednn_conv_create(&j.library, context, &j.conv, samples, data) == LKS_OK) {
+    if (onednn_conv_create(&j.library, context, &j.conv, samples, data) == LKS_OK) {
         j.run = library_forward;
         add(name, "forward, oneDNN", j);
         j.run = library_backward;
         if (data) add(name, "data gradient, oneDNN", j);
         j.run = library_weight;
         add(name, "weight gradient, oneDNN", j);
-        lki_onednn_conv_destroy(j.library);
+        onednn_conv_destroy(j.library);
     }
     lks_context_destroy(context);
+#endif
 }
 
 static void dense(const char *name, int64_t inputs, int64_t units, int64_t samples)

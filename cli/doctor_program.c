@@ -36,8 +36,7 @@ static bool note_variable(cli_doctor *d, const char *name, const char *advice)
     return true;
 }
 
-/* What the backend says of itself stands behind the last semicolon of the fingerprint: "cpu:
- * oneDNN 2.6.3, avx2". */
+/* What the backend says of itself stands behind the last semicolon of the fingerprint: "cpu: avx2". */
 static void check_device(cli_doctor *d)
 {
     lks_context *context;
@@ -50,15 +49,15 @@ static void check_device(cli_doctor *d)
         return;
     }
     const char *last = strrchr(lks_context_fingerprint(context), ';');
-    const char *comma = strrchr(lks_context_fingerprint(context), ',');
-    const char *isa = comma != NULL && comma > last ? comma + 2 : "none";
+    const char *colon = last != NULL ? strstr(last, "cpu: ") : NULL;
+    const char *isa = colon != NULL ? colon + strlen("cpu: ") : "none";
     doctor_finding *f = doctor_add(d, "device", "%s", last != NULL ? last + 2 : "");
     f->values = json_pack("{s:s, s:s, s:s}", "device", lks_context_device(context), "instructions",
                           isa, "fingerprint", lks_context_fingerprint(context));
     if (strcmp(lks_context_device(context), "cpu") != 0)
         doctor_raise(d, f, LEVEL_WARNING,
-                     "the fast backend is not built in, and the reference is slower many times; "
-                     "install oneDNN (libdnnl-dev) and build again");
+                     "the fast backend was left out, and the reference is slower many times; "
+                     "build without LKS_CPU=OFF");
     else if (asked != NULL)
         doctor_raise(d, f, LEVEL_NOTE,
                      "LKS_ISA chose this; unset it for the fastest (with other bits)");
@@ -177,31 +176,18 @@ static void check_threads(cli_doctor *d)
 {
     static const char unused[] = "Lockstep's workers are not chosen by this; use --workers, or "
                                  "train.workers";
-    static const char bind[] = "Lockstep binds its workers itself, and an OpenMP library may "
-                               "narrow the affinity mask to one CPU first; unset it";
-    static const char onednn[] = "this limits or traces oneDNN, and may change bits; unset it "
-                                 "unless you look for a fault";
+    static const char bind[] = "Lockstep does not read this, and binds its workers itself";
     static const struct {
         const char *name, *advice;
     } rows[] = {
-        {"OMP_NUM_THREADS", unused},
-        {"OMP_THREAD_LIMIT", unused},
-        {"MKL_NUM_THREADS", unused},
-        {"OPENBLAS_NUM_THREADS", unused},
-        {"OMP_PROC_BIND", bind},
-        {"OMP_PLACES", bind},
-        {"GOMP_CPU_AFFINITY", bind},
-        {"KMP_AFFINITY", bind},
-        {"ONEDNN_MAX_CPU_ISA", onednn},
-        {"DNNL_MAX_CPU_ISA", onednn},
-        {"ONEDNN_VERBOSE", onednn},
-        {"DNNL_VERBOSE", onednn},
-        {"ONEDNN_DEFAULT_FPMATH_MODE", onednn},
+        {"OMP_NUM_THREADS", unused},      {"OMP_THREAD_LIMIT", unused}, {"MKL_NUM_THREADS", unused},
+        {"OPENBLAS_NUM_THREADS", unused}, {"OMP_PROC_BIND", bind},      {"OMP_PLACES", bind},
+        {"GOMP_CPU_AFFINITY", bind},      {"KMP_AFFINITY", bind},
     };
     bool any = false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         any |= note_variable(d, rows[i].name, rows[i].advice);
-    if (!any) doctor_add(d, "threads", "no variable of OpenMP or oneDNN is set");
+    if (!any) doctor_add(d, "threads", "no variable of OpenMP is set");
 }
 
 static int number_in(const char *name)

@@ -149,8 +149,8 @@ typedef struct lki_rows {
 typedef struct lki_kernel {
     size_t plan_bytes; /* of the struct that embeds lki_plan */
     lki_span span;
-    /* Choose the algorithm, build vendor descriptors, fill needs. Called with every worker's
-     * conditions (one OpenMP thread). LKS_E_UNSUPPORTED with a sentence where it cannot. */
+    /* Choose the algorithm, build vendor descriptors, fill needs. LKS_E_UNSUPPORTED with a sentence
+     * where it cannot. */
     lks_status (*plan)(lki_plan *plan);
     /* May be NULL. Frees what plan made, also after a plan that failed half-way. */
     void (*release)(lki_plan *plan);

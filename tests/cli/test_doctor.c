@@ -145,7 +145,7 @@ static void variables_are_seen(void **state)
     setenv("LKS_ISA", "portable", 1);
     look(-1, "");
     finds("Slurm", "ok", "job 77, 1 task");
-    finds("device", "note", ", portable");
+    finds("device", "note", "cpu: portable");
     setenv("LKS_ISA", "avx1024", 1);
     look(11, "");
     finds("device", "error", "LKS_ISA is 'avx1024', expected portable");

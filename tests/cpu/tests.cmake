@@ -1,5 +1,18 @@
-# Not a test: kernels alone against the FMA peak. Built with the tests, so that it keeps compiling.
+# Not tests: kernels alone against the FMA peak, and against oneDNN where that is found. Built with the
+# tests, so that they keep compiling.
 if(LKS_CPU_ON)
-  add_executable(bench_micro ${PROJECT_SOURCE_DIR}/bench/micro.c)
-  target_link_libraries(bench_micro PRIVATE lks_flags lockstep_static m)
+  lks_find(dnnl oneapi/dnnl/dnnl.h libdnnl-dev dnnl)
+  set(benches micro)
+  if(DNNL_FOUND)
+    list(APPEND benches depthwise)
+  endif()
+  foreach(bench ${benches})
+    add_executable(bench_${bench} ${PROJECT_SOURCE_DIR}/bench/${bench}.c)
+    target_link_libraries(bench_${bench} PRIVATE lks_flags lockstep_static m)
+    if(DNNL_FOUND)
+      target_sources(bench_${bench} PRIVATE ${PROJECT_SOURCE_DIR}/bench/onednn.c)
+      target_compile_definitions(bench_${bench} PRIVATE BENCH_ONEDNN)
+      target_link_libraries(bench_${bench} PRIVATE lks_dnnl)
+    endif()
+  endforeach()
 endif()

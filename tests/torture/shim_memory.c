@@ -1,6 +1,6 @@
 /*
  * Preloaded into the program: counts its allocations from the start of main(), and makes one fail,
- * or all from there on. Allocations of libraries that are not ours to mend (hwloc, oneDNN) are not
+ * or all from there on. Allocations of libraries that are not ours to mend (hwloc) are not
  * counted.
  *
  *   LKT_FAULT      "<n> memory", "<n> exhausted" (n and all that follow); "<n> thread":
@@ -38,7 +38,7 @@ static void find_next(const char *name, void *out, size_t bytes)
 /* Whether the call came from a library that ends the program when memory is short, or worse. */
 static bool is_foreign(const void *caller)
 {
-    static const char *const names[] = {"/libhwloc", "/libdnnl", "/libstdc++", "/libgomp"};
+    static const char *const names[] = {"/libhwloc"};
     Dl_info info;
     if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

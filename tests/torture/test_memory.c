@@ -1,8 +1,8 @@
 /*
  * Allocations of a short training fail, one in each run or all from one on, and threads cannot be
  * started: the program ends with a sentence and an exit code, or as if nothing had happened, and
- * what it leaves is whole. Allocations of other libraries that end the program themselves (hwloc,
- * oneDNN) are spared.
+ * what it leaves is whole. Allocations of other libraries that end the program themselves
+ * (hwloc) are spared.
  */
 #include "torture/scene.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/onednn.h"
 
 extern const lki_vector lki_vector_portable;
 #ifdef LKI_HAVE_NEON
@@ -83,9 +82,7 @@ static lks_status fingerprint(char *out, size_t size)
             "LKS_ISA is '%s', expected portable, avx2, avx512 or neon, and one that this "
             "processor and build have; unset it for the best",
             asked);
-    char library[64];
-    lki_onednn_version(library, sizeof library);
-    snprintf(out, size, "%s, %s", library, lki_cpu_vector()->name);
+    snprintf(out, size, "%s", lki_cpu_vector()->name);
     return LKS_OK;
 }
 

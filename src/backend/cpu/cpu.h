@@ -3,7 +3,6 @@
  *
  *   backend.c    the table of kernels, the choice of an instruction set
  *   <op>.c       one or a few kernels: plan, and calls into the vector functions
- *   onednn.c     everything that knows oneDNN
  *   vector/      loops, compiled once per instruction set
  */
 #ifndef LKI_CPU_CPU_H

@@ -1,5 +1,5 @@
 /* See onednn.h. Differences between 2.x and 3.x of the library end in the first part. */
-#include "backend/cpu/onednn.h"
+#include "onednn.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -114,12 +114,6 @@ static lks_status failed(const char *what, dnnl_status_t status)
         if (dnnl_status_ != dnnl_success) return failed(what, dnnl_status_);                       \
     } while (0)
 
-void lki_onednn_version(char *out, size_t size)
-{
-    const dnnl_version_t *version = dnnl_version();
-    snprintf(out, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
-}
-
 enum { MAX_LEVELS = 24 }; /* of pieces: 1, 2, 4, ... */
 
 typedef struct primitive {
@@ -127,7 +121,7 @@ typedef struct primitive {
     dnnl_primitive_t run;
 } primitive;
 
-struct lki_onednn_conv {
+struct onednn_conv {
     lks_context *context;
     lki_conv_shape shape;
     int levels;
@@ -149,7 +143,7 @@ typedef struct argument {
     const void *data;
 } argument;
 
-static lks_status execute(const lki_onednn_conv *conv, const primitive *operation,
+static lks_status execute(const onednn_conv *conv, const primitive *operation,
                           const argument *arguments, int count)
 {
     be_single();
@@ -189,7 +183,7 @@ static const dnnl_query_t weight_query[PASSES] = {dnnl_query_weights_md, dnnl_qu
                                                   dnnl_query_diff_weights_md};
 
 /* One direction for one piece. The largest piece, made first, chooses the weight's layout. */
-static dnnl_status_t make_operation(lki_onednn_conv *conv, direction pass, int level,
+static dnnl_status_t make_operation(onednn_conv *conv, direction pass, int level,
                                     dnnl_primitive_attr_t attr, const operands *o,
                                     const geometry *g)
 {
@@ -230,7 +224,7 @@ static geometry geometry_of(const lki_conv_shape *s)
 }
 
 /* All passes for pieces of 2^level samples. */
-static lks_status make_level(lki_onednn_conv *conv, int level, dnnl_primitive_attr_t attr)
+static lks_status make_level(onednn_conv *conv, int level, dnnl_primitive_attr_t attr)
 {
     const lki_conv_shape *s = &conv->shape;
     const int64_t count = (int64_t)1 << level;
@@ -265,7 +259,7 @@ static lks_status make_level(lki_onednn_conv *conv, int level, dnnl_primitive_at
 }
 
 /* The change of layout between parameters and one pass. */
-static lks_status make_pack(lki_onednn_conv *conv, direction pass, dnnl_primitive_attr_t attr)
+static lks_status make_pack(onednn_conv *conv, direction pass, dnnl_primitive_attr_t attr)
 {
     const desc_ref layout = md(&conv->pass[pass][conv->levels - 1], weight_query[pass], 0);
     const desc_ref plain = DESC_REF(conv->plain);
@@ -285,7 +279,7 @@ static lks_status make_pack(lki_onednn_conv *conv, direction pass, dnnl_primitiv
     return LKS_OK;
 }
 
-static lks_status build(lki_onednn_conv *conv, dnnl_primitive_attr_t attr)
+static lks_status build(onednn_conv *conv, dnnl_primitive_attr_t attr)
 {
     dnnl_dims_t dims;
     int ndims;
@@ -305,8 +299,8 @@ static lks_status build(lki_onednn_conv *conv, dnnl_primitive_attr_t attr)
     return LKS_OK;
 }
 
-lks_status lki_onednn_conv_create(lki_onednn_conv **out, lks_context *context,
-                                  const lki_conv_shape *shape, int64_t slice, bool data)
+lks_status onednn_conv_create(onednn_conv **out, lks_context *context, const lki_conv_shape *shape,
+                              int64_t slice, bool data)
 {
     *out = NULL;
     be_single();
@@ -315,9 +309,9 @@ lks_status lki_onednn_conv_create(lki_onednn_conv **out, lks_context *context,
         return LKI_FAIL(LKS_E_UNSUPPORTED, "a piece has %lld samples, expected at most %lld",
                         (long long)slice, 1LL << (MAX_LEVELS - 1));
     void *memory;
-    LKI_TRY(lki_alloc(context, &memory, sizeof(lki_onednn_conv), "a convolution"));
-    lki_onednn_conv *conv = memory;
-    *conv = (lki_onednn_conv){.context = context, .shape = *shape, .levels = levels};
+    LKI_TRY(lki_alloc(context, &memory, sizeof(onednn_conv), "a convolution"));
+    onednn_conv *conv = memory;
+    *conv = (onednn_conv){.context = context, .shape = *shape, .levels = levels};
     conv->passes = 1 << FORWARD | 1 << WEIGHT | (data ? 1 << DATA : 0);
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t made = dnnl_primitive_attr_create(&attr);
@@ -327,7 +321,7 @@ lks_status lki_onednn_conv_create(lki_onednn_conv **out, lks_context *context,
     if (attr != NULL) dnnl_primitive_attr_destroy(attr);
     if (status != LKS_OK) {
         const lks_error error = *lks_last_error();
-        lki_onednn_conv_destroy(conv);
+        onednn_conv_destroy(conv);
         lki_error_restore(&error);
         return status;
     }
@@ -341,7 +335,7 @@ static void drop(primitive *operation)
     if (operation->desc != NULL) dnnl_primitive_desc_destroy(operation->desc);
 }
 
-void lki_onednn_conv_destroy(lki_onednn_conv *conv)
+void onednn_conv_destroy(onednn_conv *conv)
 {
     if (conv == NULL) return;
     for (int pass = 0; pass < PASSES; pass++) {
@@ -353,24 +347,24 @@ void lki_onednn_conv_destroy(lki_onednn_conv *conv)
     lki_free(conv->context, conv, sizeof *conv);
 }
 
-size_t lki_onednn_conv_packed_bytes(const lki_onednn_conv *conv)
+size_t onednn_conv_packed_bytes(const onednn_conv *conv)
 {
     return conv->packed_bytes[FORWARD] + conv->packed_bytes[DATA];
 }
 
 /* The scratchpad, then a weight gradient in the library's layout. */
-size_t lki_onednn_conv_workspace_bytes(const lki_onednn_conv *conv)
+size_t onednn_conv_workspace_bytes(const onednn_conv *conv)
 {
     return conv->scratch_bytes + conv->weight_bytes;
 }
 
-const char *lki_onednn_conv_algorithm(const lki_onednn_conv *conv)
+const char *onednn_conv_algorithm(const onednn_conv *conv)
 {
     return conv->algorithm;
 }
 
-void lki_onednn_conv_pack(const lki_onednn_conv *conv, const float *weight, void *packed, int part,
-                          int parts)
+void onednn_conv_pack(const onednn_conv *conv, const float *weight, void *packed, int part,
+                      int parts)
 {
     char *to = packed;
     for (int pass = FORWARD; pass <= DATA; to += conv->packed_bytes[pass], pass++) {
@@ -385,8 +379,8 @@ void lki_onednn_conv_pack(const lki_onednn_conv *conv, const float *weight, void
     }
 }
 
-lks_status lki_onednn_conv_forward(const lki_onednn_conv *conv, int64_t count, const float *x,
-                                   const void *packed, const float *bias, float *y, void *workspace)
+lks_status onednn_conv_forward(const onednn_conv *conv, int64_t count, const float *x,
+                               const void *packed, const float *bias, float *y, void *workspace)
 {
     const primitive *run = &conv->pass[FORWARD][level_of(count)];
     const argument list[] = {
@@ -399,9 +393,8 @@ lks_status lki_onednn_conv_forward(const lki_onednn_conv *conv, int64_t count, c
     return execute(conv, run, list, bias != NULL ? 5 : 4);
 }
 
-lks_status lki_onednn_conv_backward_data(const lki_onednn_conv *conv, int64_t count,
-                                         const float *d_y, const void *packed, float *d_x,
-                                         void *workspace)
+lks_status onednn_conv_backward_data(const onednn_conv *conv, int64_t count, const float *d_y,
+                                     const void *packed, float *d_x, void *workspace)
 {
     const primitive *run = &conv->pass[DATA][level_of(count)];
     const argument list[] = {
@@ -414,9 +407,9 @@ lks_status lki_onednn_conv_backward_data(const lki_onednn_conv *conv, int64_t co
     return execute(conv, run, list, 4);
 }
 
-lks_status lki_onednn_conv_backward_weight(const lki_onednn_conv *conv, int64_t count,
-                                           const float *x, const float *d_y, float *d_weight,
-                                           float *d_bias, void *workspace)
+lks_status onednn_conv_backward_weight(const onednn_conv *conv, int64_t count, const float *x,
+                                       const float *d_y, float *d_weight, float *d_bias,
+                                       void *workspace)
 {
     const primitive *run = &conv->pass[WEIGHT][level_of(count)];
     char *own = (char *)workspace + conv->scratch_bytes;
