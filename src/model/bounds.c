@@ -327,16 +327,16 @@ static void pair(lki_trial *c, bool backward, lki_bounds *out)
 }
 
 /*
- * Activations. With s(x) = 1/(1 + exp(-x)), its error 1.3u (both s and 1 - s = s(-x)), and u for ref:
- *   sigmoid     y: 2.3u |y|. From its own y, y (1 - y) errs by 2.3u y |1 - 2y| + 4u y (1 - y)
- *   softplus    y: 2.6u y, y' = s(x): 2.3u s(x)
+ * Activations. With s(x) = 1/(1 + exp(-x)), its error 3.1u (both s and 1 - s = s(-x)), and u for ref:
+ *   sigmoid     y: 4.1u |y|. From its own y, y (1 - y) errs by 4.1u y |1 - 2y| + 4u y (1 - y)
+ *   softplus    y: 2.6u y, y' = s(x): 4.1u s(x)
  *   tanh        y: 2.5u |y|. From its own y, 1 - y^2 errs by 3u y^2 + 3u
- *   x s(a)      (silu: a = x; gelu's tanh form) a errs by 5u, so that s(a) errs by
- *               e = (0.3 + 5 |a| s(-a)) u; y: |y| (e + 2u)
- *               y' = s(a) (1 + x a' s(-a)), a' errs by 3u: s(a) (1 + b) (e + 3u) + s(a) b (6 + 5 |a|) u
+ *   x s(a)      (silu: a = x; gelu's tanh form) a errs by 6u, so that s(a) errs by
+ *               e = (3.1 + 6 |a| s(-a)) u; y: |y| (e + 2u)
+ *               y' = s(a) (1 + x a' s(-a)), a' errs by 3u: s(a) (1 + b) (e + 3u) + s(a) b (9 + 6 |a|) u
  *               where b = |x a'| s(-a)
- *   gelu        P, with t = |x|: p = 22u P(-t) + 2u P(x); y: |x| p + u |y|
- *               y' = P + x f, f = exp(-t^2/2)/sqrt(2 pi): p + 5u |x| f + 2u |y'|
+ *   gelu        P, with t = |x|: p = (t^2/2 + 22) u P(-t) + 2u P(x); y: |x| p + u |y|
+ *               y' = P + x f, f = exp(-t^2/2)/sqrt(2 pi): p + |x| f (t^2/2 + 6) u + 2u |y'|
  *               ref's own P has an absolute error of 2^-52, as 1 + erf cancels
  * (the kernels' errors are derived where they are). What is stored counts as 0 where it is tiny, so does
  * a derivative before it is multiplied, and e^x, which is then multiplied by 3 * 43.7 + 1 at most: CUT.
@@ -355,20 +355,20 @@ typedef struct errors {
 static errors gated(double x, double a, double d_a)
 {
     const double s = logistic(a), rest = logistic(-a), b = fabs(x * d_a) * rest;
-    const double e = (0.3 + 5.0 * fabs(a) * rest) * LKI_U;
+    const double e = (3.1 + 6.0 * fabs(a) * rest) * LKI_U;
 
     return (errors){fabs(x) * s * (e + 2.0 * LKI_U),
-                    s * (1.0 + b) * (e + 3.0 * LKI_U) + s * b * (6.0 + 5.0 * fabs(a)) * LKI_U};
+                    s * (1.0 + b) * (e + 3.0 * LKI_U) + s * b * (9.0 + 6.0 * fabs(a)) * LKI_U};
 }
 
 static errors gelu(double x)
 {
     const double below = 0.5 * erfc(-x * sqrt(0.5)), tail = 0.5 * erfc(fabs(x) * sqrt(0.5));
-    const double f = exp(-x * x / 2.0) * 0.3989422804014327;
-    const double p = (tail * 22.0 + 2.0 * below) * LKI_U + 0x1p-52;
+    const double h = x * x / 2.0, f = exp(-h) * 0.3989422804014327;
+    const double p = (tail * (h + 22.0) + 2.0 * below) * LKI_U + 0x1p-52;
 
     return (errors){fabs(x) * (p + LKI_U * below),
-                    p + fabs(x) * f * 5.0 * LKI_U + 2.0 * LKI_U * fabs(below + x * f)};
+                    p + fabs(x) * f * (h + 6.0) * LKI_U + 2.0 * LKI_U * fabs(below + x * f)};
 }
 
 static errors activation_errors(const lki_node *node, double x)
@@ -378,11 +378,11 @@ static errors activation_errors(const lki_node *node, double x)
     if (node->op == LKI_OP_SIGMOID) {
         const double y = logistic(x), rest = logistic(-x);
 
-        return (errors){2.3 * LKI_U * y, LKI_U * (2.3 * y * fabs(rest - y) + 4.0 * y * rest)};
+        return (errors){4.1 * LKI_U * y, LKI_U * (4.1 * y * fabs(rest - y) + 4.0 * y * rest)};
     }
     if (node->op == LKI_OP_SOFTPLUS)
         return (errors){2.6 * LKI_U * (fmax(x, 0.0) + log1p(exp(-fabs(x)))),
-                        2.3 * LKI_U * logistic(x)};
+                        4.1 * LKI_U * logistic(x)};
     if (node->op == LKI_OP_TANH) {
         const double y = tanh(x);
 

@@ -33,11 +33,10 @@ typedef struct exact {
     double y, y_error, slope, slope_error;
 } exact;
 
-/* a = 2 k x, which is nearly exact, and another term, which errs by 5u. */
-static exact gated(double x, double a, double x_d_a, double k)
+static exact gated(double x, double a, double x_d_a, double a_error)
 {
-    const double s = logistic(a), rest = logistic(-a), near = 0.3 + 5 * fabs(a - 2 * k * x) * rest;
-    const double b = fabs(x_d_a) * rest, far = 5 + 5 * fabs(a - 2 * k * x) * s;
+    const double s = logistic(a), rest = logistic(-a), b = fabs(x_d_a) * rest;
+    const double near = 0.2 + (2.9 + a_error) * rest, far = 6 + (2.9 + a_error) * s;
     return (exact){x * s, fabs(x * s) * (near + 1), s * (1 + x_d_a * rest),
                    s * (1 + b) * (near + 2) + s * b * far};
 }
@@ -46,23 +45,24 @@ static exact exact_of(lki_activation id, double x)
 {
     const double y = logistic(x), rest = logistic(-x), t = tanh(x), h = x * x / 2;
     const double p = below(x), tail = below(-fabs(x)), f = exp(-h) / sqrt(2 * acos(-1));
-    const double part = fabs(x) < 1 ? 2.5 * fabs(p - 0.5) : 22 * tail;
+    const double part = fabs(x) < 1 ? 2.5 * fabs(p - 0.5) : (h + 22) * tail;
     switch (id) {
     case LKI_GELU:
         return (exact){x * p, fabs(x) * (part + p), p + x * f,
-                       part + p + fabs(x) * f * 4 + fabs(p + x * f)};
+                       part + p + fabs(x) * f * (h + 5) + fabs(p + x * f)};
     case LKI_GELU_TANH:
-        return gated(x, argument(x), argument_slope(x), sqrt(2 / acos(-1)));
+        return gated(x, argument(x), argument_slope(x),
+                     fabs(argument(x)) + 5 * fabs(argument(x) - 2 * sqrt(2 / acos(-1)) * x));
     case LKI_SILU:
-        return gated(x, x, x, 0.5);
+        return gated(x, x, x, 0);
     case LKI_TANH:
         return (exact){t, 1.5 * fabs(t), 4 * y * rest,
                        0}; /* the slope is formed from y, and tested there */
     case LKI_SIGMOID:
-        return (exact){y, 1.3 * y, y * rest, 0};
+        return (exact){y, (1.2 + 1.9 * rest) * y, y * rest, 0};
     case LKI_SOFTPLUS: {
         const double value = fmax(x, 0) + log1p(exp(-fabs(x)));
-        return (exact){value, 1.6 * value, y, 1.3 * y};
+        return (exact){value, 1.6 * value, y, (1.2 + 1.9 * rest) * y};
     }
     default:
         return (exact){x > 0 ? x : (double)0.3f * x, fabs(x), x > 0 ? 1 : (double)0.3f, 0};

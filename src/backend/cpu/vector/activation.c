@@ -31,12 +31,15 @@ INLINE vf vf_least(vf a, vf b)
 }
 
 /*
- * e^a for a <= 0: 0.15u. a = k ln 2 + r with |r| <= 0.347 (k times the high part of ln 2 is
- * exact; r_low is what r's rounding leaves out), e^r = 1 + r + r^2 q with q fitted. The sum 1 + r
- * is exact as a pair; r^2 q, at most 0.066, errs by 2u of itself, and the second part, at most 0.1,
- * rounds by as much.
+ * e^a for a <= 0 is 2^k e^r: a = k ln 2 + r with |r| <= 0.347 (k times the high part of ln 2 is exact),
+ * e^r = 1 + r + r^2 q(r), q fitted.
  */
-INLINE pair exp_negative(vf a)
+typedef struct reduced {
+    vf r, r_low; /* r_low: what r's rounding leaves out, 0.26u of e^r */
+    vf power;    /* 2^k, or 0 where e^a counts as 0 */
+} reduced;
+
+INLINE reduced reduce(vf a)
 {
     const vf shift = vf_set(0x1.8p23f); /* adding it rounds to an integer, in the lowest bits */
     const vm tiny = vm_gt(vf_set(-43.66f), a);
@@ -44,24 +47,38 @@ INLINE pair exp_negative(vf a)
     const vf shifted = vf_fma(a, vf_set(0x1.715476p+0f), shift);
     const vf k = shifted - shift, ln2_low = vf_set(-0x1.7f7d1cp-20f);
     const vf whole = vf_fma(k, vf_set(-0x1.62e4p-1f), a), r = vf_fma(k, ln2_low, whole);
-    const vf r_low = vf_fma(k, ln2_low, whole - r);
+    const vf power = (vf)(((vu)shifted << 23) + (vu)vi_set(0x3f800000));
+    return (reduced){r, vf_fma(k, ln2_low, whole - r), vf_blend(tiny, vf_zero(), power)};
+}
+
+/* q(r) */
+INLINE vf exp_rest(vf r)
+{
     vf q = vf_set(0x1.9dfbbep-13f);
     q = vf_fma(q, r, vf_set(0x1.6d4cbep-10f));
     q = vf_fma(q, r, vf_set(0x1.11130ep-7f));
     q = vf_fma(q, r, vf_set(0x1.5554e8p-5f));
     q = vf_fma(q, r, vf_set(0x1.555554p-3f));
-    q = vf_fma(q, r, vf_set(0.5f));
-    const pair first = exact_sum(vf_set(1.0f), r);
-    const pair value = exact_sum(first.high, vf_fma(r * r, q, first.low + r_low));
-    vf power = (vf)(((vu)shifted << 23) + (vu)vi_set(0x3f800000)); /* 2^k */
-    power = vf_blend(tiny, vf_zero(), power);
-    return (pair){value.high * power, vf_flush_below(value.low, 0x1p-50f) * power};
+    return vf_fma(q, r, vf_set(0.5f));
 }
 
-/* From e^a to e^(a + low), for a low part of a: 0.2u. */
-INLINE pair times_exp(pair z, vf low)
+/* 1.9u: r^2 q errs by 0.22u, its sum with r rounds by 0.25u, and the last sum by u of at least 1, or by
+ * u/2 of at least 0.7. */
+INLINE vf exp_negative(vf a)
 {
-    return exact_sum(z.high, vf_fma(z.high, low, z.low));
+    const reduced x = reduce(a);
+    return (vf_set(1.0f) + vf_fma(x.r * x.r, exp_rest(x.r), x.r)) * x.power;
+}
+
+/* 0.15u. The sum 1 + r is exact as a pair; r^2 q, at most 0.066, errs by 2u of itself, and the second part,
+ * at most 0.1, rounds by as much. */
+INLINE pair exp_pair(vf a)
+{
+    const reduced x = reduce(a);
+    const pair first = exact_sum(vf_set(1.0f), x.r);
+    const vf second = vf_fma(x.r * x.r, exp_rest(x.r), first.low + x.r_low);
+    const pair value = exact_sum(first.high, second);
+    return (pair){value.high * x.power, value.low * x.power};
 }
 
 /* n / d: the quotient of the first parts, and what is missing. */
@@ -79,25 +96,25 @@ INLINE pair one_plus(pair z)
     return (pair){sum.high, sum.low + z.low};
 }
 
-/* 1 / (1 + e^-a), 0.3u, and 1 minus that, which has no cancellation, 1.3u. */
+/*
+ * s = 1 / (1 + e^-a), and 1 - s, which has no cancellation, from z = e^-|a|: the quotients are exact but for
+ * 0.2u, and z's error counts 1 - s times in s. (In 1 - s it counts s times.)
+ */
 typedef struct halves {
-    pair value;
-    vf rest;
+    pair value, rest;
 } halves;
 
-/* From z = e^-|a|. */
-INLINE halves logistic_of(vf a, pair z)
+INLINE halves logistic_of(vf a, vf z)
 {
     const vm positive = vm_gt(a, vf_zero());
-    const pair sum = one_plus(z);
-    const vf one = vf_set(1.0f), inverse = one / sum.high;
-    const vf n = vf_blend(positive, one, z.high), n_low = vf_blend(positive, vf_zero(), z.low);
-    const vf q = n * inverse;
-    const vf rest = vf_fma(-q, sum.high, n) + vf_fma(-q, sum.low, n_low);
-    const vf m = vf_blend(positive, z.high, one), m_low = vf_blend(positive, z.low, vf_zero());
-    const vf p = m * inverse;
-    const vf missing = vf_fma(-p, sum.high, m) + vf_fma(-p, sum.low, m_low);
-    return (halves){{q, rest * inverse}, vf_fma(missing, inverse, p)};
+    const vf one = vf_set(1.0f);
+    const pair sum = exact_sum(one, z);
+    const vf inverse = one / sum.high, n = vf_blend(positive, one, z),
+             m = vf_blend(positive, z, one);
+    const vf q = n * inverse, p = m * inverse;
+    const vf q_rest = vf_fma(-q, sum.low, vf_fma(-q, sum.high, n));
+    const vf p_rest = vf_fma(-p, sum.low, vf_fma(-p, sum.high, m));
+    return (halves){{q, q_rest * inverse}, {p, p_rest * inverse}};
 }
 
 INLINE halves logistic(vf a)
@@ -117,7 +134,7 @@ INLINE vf clamp(vf x)
     return vf_signed(vf_least(vf_size(x), vf_set(100.0f)), x);
 }
 
-/* 1.3u */
+/* 3.1u: s, and a rounding */
 INLINE vf sigmoid(vf x, vf unused)
 {
     (void)unused;
@@ -139,7 +156,7 @@ INLINE vf sigmoid_slope(vf y, vf unused)
 INLINE vf softplus(vf x, vf unused)
 {
     (void)unused;
-    const pair z = exp_negative(vf_signed(vf_size(x), vf_set(-1.0f)));
+    const pair z = exp_pair(vf_signed(vf_size(x), vf_set(-1.0f)));
     pair sum = exact_sum(vf_set(2.0f), z.high);
     sum.low += z.low;
     const pair s = quotient(z, sum);
@@ -157,24 +174,24 @@ INLINE vf softplus(vf x, vf unused)
     return vf_blend(vm_gt(x, vf_set(100.0f)), x, whole + (lost + low));
 }
 
-/* 1.3u */
+/* 3.1u */
 INLINE vf softplus_slope(vf x, vf unused)
 {
     return sigmoid(x, unused);
 }
 
-/* x s(a), where s errs by e: e + u. */
+/* x s(a), where s errs by e: e + u. Near 0, s is 1/2. */
 INLINE vf gated(vf x, halves h)
 {
     const pair s = h.value;
-    return vf_fma(x, s.high, counted(clamp(x)) * s.low); /* near 0 s is 1/2 */
+    return vf_fma(x, s.high, counted(clamp(x)) * s.low);
 }
 
-/* The derivative, where d_a is a'. */
-INLINE vf gated_slope(vf x, halves s, vf d_a)
+/* The derivative s + s x a' (1 - s): e + 2u, and 6u and what 1 - s errs of the second term. */
+INLINE vf gated_slope(vf x, halves h, vf d_a)
 {
-    const vf factor = vf_fma(x * d_a, s.rest, vf_set(1.0f));
-    return vf_fma(s.value.high, factor, s.value.low * factor);
+    const vf s = h.value.high + h.value.low;
+    return vf_fma(s, x * d_a * (h.rest.high + h.rest.low), s);
 }
 
 INLINE vf silu(vf x, vf unused)
@@ -190,20 +207,20 @@ INLINE vf silu_slope(vf x, vf unused)
     return gated_slope(x, logistic(x), vf_set(1.0f));
 }
 
-/* Of a(x) = c x + c b x^3 of op/gelu.c, with c as a pair: the second term errs by 5u of itself. */
-INLINE halves gelu_tanh_logistic(vf x)
+/* a(x) = c x + c b x^3 of op/gelu.c, with c as a pair, or it would have a bias: as a pair, but for 5u of the
+ * second term. */
+INLINE pair gelu_tanh_argument(vf x)
 {
     const vf c = vf_set(0x1.988454p+0f), square = x * x;
     const vf rest = x * vf_fma(square, vf_set(0x1.2444f2p-4f), vf_set(-0x1.857936p-25f));
-    const vf a = vf_fma(x, c, rest), low = vf_fma(x, c, -a) + rest;
-    const pair z = exp_negative(vf_signed(vf_size(a), vf_set(-1.0f)));
-    return logistic_of(a, times_exp(z, vf_blend(vm_gt(a, vf_zero()), -low, low)));
+    const vf a = vf_fma(x, c, rest);
+    return (pair){a, vf_fma(x, c, -a) + rest};
 }
 
 INLINE vf gelu_tanh(vf x, vf unused)
 {
     (void)unused;
-    return gated(x, gelu_tanh_logistic(clamp(x)));
+    return gated(x, logistic(gelu_tanh_argument(clamp(x)).high));
 }
 
 INLINE vf gelu_tanh_slope(vf x, vf unused)
@@ -211,7 +228,10 @@ INLINE vf gelu_tanh_slope(vf x, vf unused)
     (void)unused;
     x = clamp(x);
     const vf d_a = vf_fma(x * x, vf_set(0x1.b6676cp-3f), vf_set(0x1.988454p+0f));
-    return gated_slope(x, gelu_tanh_logistic(x), d_a);
+    const pair a = gelu_tanh_argument(x);
+    const vf z = exp_negative(vf_signed(vf_size(a.high), vf_set(-1.0f)));
+    const vf low = vf_blend(vm_gt(a.high, vf_zero()), -a.low, a.low);
+    return gated_slope(x, logistic_of(a.high, vf_fma(z, low, z)), d_a);
 }
 
 /*
@@ -223,7 +243,7 @@ INLINE vf gelu_tanh_slope(vf x, vf unused)
 typedef struct normal_values {
     vm centre; /* below 1 */
     vf t, square, g;
-    vf tail; /* P(-t) for t of 1 and more: 15u */
+    vf tail; /* P(-t) for t of 1 and more: (t^2/2 + 22) u, as the exponent rounds by u of itself */
     vf exponential;
 } normal_values;
 
@@ -231,7 +251,7 @@ INLINE normal_values normal(vf x)
 {
     const vf t = vf_least(vf_size(x), vf_set(10.0f)), half = vf_set(-0.5f);
     const vf c = counted(t), square = c * c;
-    const pair z = times_exp(exp_negative(square * half), vf_fma(c, c, -square) * half);
+    const vf z = exp_negative(square * half);
     vf g = vf_set(0x1.43856cp-21f);
     g = vf_fma(g, square, vf_set(-0x1.3df30ep-17f));
     g = vf_fma(g, square, vf_set(0x1.e4aaf2p-14f));
@@ -250,8 +270,8 @@ INLINE normal_values normal(vf x)
     q = vf_fma(q, t, vf_set(0x1.46f6d2p+0f));
     q = vf_fma(q, t, vf_set(0x1.b8832cp+0f));
     q = vf_fma(q, t, vf_set(1.0f));
-    const vf tail = z.high * (p / q);
-    return (normal_values){vm_gt(vf_set(1.0f), t), t, square, g, tail, z.high};
+    const vf tail = z * (p / q);
+    return (normal_values){vm_gt(vf_set(1.0f), t), t, square, g, tail, z};
 }
 
 /* x P(x): in the centre x/2 + x^2 g, which errs by u and 2u of the second term; for larger x that is x -
@@ -289,7 +309,7 @@ INLINE vf hyperbolic(vf x, vf unused)
     p = vf_fma(p, s, vf_set(0x1.1105eep-3f));
     p = vf_fma(p, s, vf_set(-0x1.55553ep-2f));
     const vf near = vf_fma(c * s, p, x);
-    const pair z = exp_negative(vf_set(-2.0f) * t);
+    const pair z = exp_pair(vf_set(-2.0f) * t);
     const pair far = quotient(one_plus((pair){-z.high, -z.low}), one_plus(z));
     return vf_blend(vm_gt(t, vf_set(0.4f)), vf_signed(far.high + far.low, x), near);
 }
