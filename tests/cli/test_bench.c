@@ -53,6 +53,8 @@ static void steps_are_timed(void **state)
     assert_true(number(json, "median") <= number(json, "quartile3"));
     assert_true(number(json, "quartile3") <= number(json, "most"));
     assert_true(number(json, "seconds") >= 12 * number(json, "least"));
+    const double samples = number(json, "samples_per_second") * number(json, "seconds");
+    assert_true(samples > 12 * 50 - 1e-6 && samples < 12 * 50 + 1e-6); /* none of the warm-up's */
     assert_true(number(json, "peak_flops_before") > 0 && number(json, "peak_flops_after") > 0);
     assert_null(json_object_get(json, "profile"));
     const int workers = (int)number(json, "workers"), at_once = (int)number(json, "peak_workers");

@@ -225,8 +225,42 @@ static void a_folder_for_training_alone_is_split(void **state)
     /* it splits what data.samples leaves */
     run("train c.yaml --set data.samples=40");
     expect_out("Train set size: 30\nValidation set size: 10\nUsing");
+    for (int samples = 1; samples <= 400; samples += 399) { /* not all */
+        run("train c.yaml --set validation.samples=%d", samples);
+        expect(samples == 400 ? 2 : 0, samples == 400 ? "would hold back 400 of 400 samples" : "");
+    }
     run("train c.yaml --set data.validation=0.1");
     expect(2, "unknown key 'data.validation'; the nearest is 'validation.fraction'");
+}
+
+/* The loss that a line has behind `what`. */
+static double loss_behind(const char *what)
+{
+    const char *at = strstr(last.out, what);
+    if (at == NULL) fail_msg("no \"%s\" in:\n%s", what, last.out);
+    return atof(at + strlen(what));
+}
+
+/* Without drawing, those that are held back are the last, and none that is trained on: as a test split
+ * they have the same loss. */
+static void the_last_are_held_back(void **state)
+{
+    (void)state;
+    static const folder_shape bars = {"idx3", 2, {8, 8}, 4};
+    shell("rm -rf d && mkdir d");
+    put_split("train", 401, &bars);
+    write_text("c.yaml", "data: {path: d}\n" NET);
+    shell("cd d && head -c 4 train-images-idx3-ubyte >t && printf '\\0\\0\\0\\143\\0\\0\\0\\10"
+          "\\0\\0\\0\\10' >>t && tail -c $((99 * 64)) train-images-idx3-ubyte >>t && "
+          "mv t t10k-images-idx3-ubyte");
+    shell("cd d && head -c 4 train-labels-idx1-ubyte >t && printf '\\0\\0\\0\\143' >>t && "
+          "tail -c 99 train-labels-idx1-ubyte >>t && mv t t10k-labels-idx1-ubyte");
+    run("train c.yaml --epochs 3 --set validation.samples=99 --set validation.shuffle=false");
+    expect(0, "");
+    expect_out("Train set size: 302\nValidation set size: 99\nTest set size: 99\n");
+    assert_true(loss_behind("Validation set: Average loss: ") > 0);
+    assert_true(loss_behind("Validation set: Average loss: ") ==
+                loss_behind("Test set: Average loss: "));
 }
 
 int main(void)
@@ -234,7 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(any_number_of_classes_and_any_shape),  TEST(the_training_labels_say_how_many_classes),
         TEST(messages_name_the_data_in_use),        TEST(a_folder_for_training_alone),
-        TEST(a_folder_for_training_alone_is_split),
+        TEST(a_folder_for_training_alone_is_split), TEST(the_last_are_held_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* Optimizers, groups of parameters and schedules of a configuration. */
 #include "cli/program.h"
 
+#include <math.h>
+
 #define NET "model: {name: mlp}\n"
 
 static void defaults_follow_the_name(void **state)
@@ -175,6 +177,11 @@ static void steps_are_skipped_and_counted(void **state)
     if (strstr(last.err, "the loss or the gradient is not finite; the step was skipped") == NULL)
         fail_msg("no sentence in %s", last.err);
     expect_out("\"skipped\": true");
+    expect_out("\"loss\": null");
+    run("train c.yaml --lr 1e30 --set optimizer.momentum=0 --set train.not_finite=skip "
+        "--log-format csv --set data.test_samples=1");
+    expect_out("\nstep,2,20,,"); /* a loss that is not finite is no value */
+    assert_null(strstr(last.out, "null"));
     static char record[OUTPUT_SIZE];
     read_text(record, "r.json");
     const char *found = strstr(record, "\"skipped_steps\": ");
@@ -207,6 +214,60 @@ static void endless_runs_have_schedules(void **state)
     }
 }
 
+/* The rates of all epochs, or of all steps, of a run in JSON lines; returns how many. */
+static int rates_of(const char *event, double rates[64])
+{
+    int count = 0;
+    for (const char *line = last.out; *line != '\0'; line = strchr(line, '\n') + 1) {
+        char kind[64];
+        snprintf(kind, sizeof kind, "{\"event\": \"%s\"", event);
+        if (strncmp(line, kind, strlen(kind)) != 0 || count == 64) continue;
+        const char *at = strstr(line, "\"lr\": ");
+        assert_non_null(at);
+        rates[count++] = atof(at + strlen("\"lr\": "));
+    }
+    return count;
+}
+
+/* patience: 0 is no patience, not the default: with nothing trained no loss is better than the first. */
+static void a_plateau_may_have_no_patience(void **state)
+{
+    (void)state;
+    double rates[64];
+    write_text("c.yaml", tiny);
+    for (int patience = 0; patience < 3; patience++) {
+        run("train c.yaml --epochs 5 --format json --set schedule.name=reduce_on_plateau --set "
+            "schedule.factor=0.5 --set schedule.patience=%d --set 'optimizer.groups=[{match: "
+            "\"*\", "
+            "lr_factor: 0}]'",
+            patience);
+        expect(0, "");
+        assert_int_equal(rates_of("epoch", rates), 5);
+        static const double expected[][5] = {{0.1, 0.1, 0.05, 0.025, 0.0125},
+                                             {0.1, 0.1, 0.1, 0.05, 0.05},
+                                             {0.1, 0.1, 0.1, 0.1, 0.05}};
+        for (int i = 0; i < 5; i++) assert_true(fabs(rates[i] - expected[patience][i]) < 1e-12);
+    }
+}
+
+/* A schedule is as long as the run, whichever of epochs and steps ends it. */
+static void schedules_end_with_the_run(void **state)
+{
+    (void)state;
+    static const char *const lengths[] = {"--epochs 2", "--epochs 2 --steps 1000",
+                                          "--epochs 9 --steps 20", "--steps 20"};
+    double rates[4][64];
+    write_text("c.yaml", tiny);
+    for (int i = 0; i < 4; i++) {
+        run("train c.yaml --format json --set schedule.name=linear --set schedule.per_step=true %s",
+            lengths[i]);
+        expect(0, "");
+        assert_int_equal(rates_of("step", rates[i]), 20);
+        assert_memory_equal(rates[i], rates[0], 20 * sizeof **rates);
+    }
+    assert_true(fabs(rates[0][19] - 0.1 / 20) < 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +277,8 @@ int main(void)
         TEST(norms_and_averages_are_seen),
         TEST(steps_are_skipped_and_counted),
         TEST(endless_runs_have_schedules),
+        TEST(a_plateau_may_have_no_patience),
+        TEST(schedules_end_with_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

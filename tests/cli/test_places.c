@@ -169,6 +169,12 @@ static void devices_and_links_stay(void **state)
     char *end = strstr(last.out, "\n}\nhash ");
     assert_non_null(end);
     assert_null(strstr(strstr(last.out, "\"version\"") + 1, "\"version\""));
+    shell("ln -s /proc/self/fd/2 stderr");
+    run("train c.yaml --quiet --record stderr");
+    expect_ok();
+    assert_int_equal(last.err[0], '{');
+    assert_non_null(strstr(last.err, "\n}\n"));
+    assert_null(strstr(strstr(last.err, "\"version\"") + 1, "\"version\""));
 }
 
 /* Before the first step, not after the last. */

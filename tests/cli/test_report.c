@@ -92,6 +92,18 @@ static void validation_and_optimizer_are_shown(void **state)
     assert_non_null(line);
     assert_int_equal(sscanf(strchr(line, '\n'), " 1 %lf %lf %lf", &loss, &valid, &share), 3);
     assert_true(share > 0 && share <= 100 && valid != loss);
+    /* An epoch that was not evaluated has a dash, also where it is the last. */
+    run("train c.yaml --quiet --out p --epochs 4 --set validation.fraction=0.2 --set "
+        "validation.every_epochs=2 --set checkpoint.keep=9");
+    run("info p/step-00000024.json"); /* of 4 epochs of 8 steps */
+    expect_ok();
+    expect_out("  valid loss  valid %   test loss  test %        lr  seconds\n");
+    line = strstr(last.out, "\n    3 ");
+    assert_non_null(line);
+    char dashes[2][8];
+    assert_int_equal(sscanf(line, " 3 %lf %7s %7s", &loss, dashes[0], dashes[1]), 3);
+    assert_string_equal(dashes[0], "-");
+    assert_string_equal(dashes[1], "-");
 }
 
 /* The best accuracy is the largest, wherever it stands, and the last one has a column of its own. */
@@ -114,6 +126,30 @@ static void the_best_is_not_the_last(void **state)
     const char *end = strstr(best, " 82.00 ");
     assert_non_null(end);
     assert_true(end < strchr(line + 1, '\n'));
+}
+
+/* Seconds change to minutes where a tenth would be 60.0; and only runs of the same steps are the same. */
+static void records_at_their_edges(void **state)
+{
+    (void)state;
+    static const char *const seconds[][2] = {
+        {"0.994", " 0.99 s "},       {"59.94", " 59.9 s "},      {"59.96", " 1 min 00 s "},
+        {"3599.4", " 59 min 59 s "}, {"3599.6", " 1 h 00 min "}, {"86399.6", " 24 h 00 min "}};
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        char record[200];
+        snprintf(record, sizeof record,
+                 "{\"hash\": \"0123456789abcdef\", \"steps\": 3, \"config\": {}, \"epochs\": [],\n"
+                 " \"seconds\": %s}\n",
+                 seconds[i][0]);
+        write_text("a.json", record);
+        run("report a.json");
+        expect_ok();
+        expect_out(seconds[i][1]);
+    }
+    shell("sed 's/: 3,/: 4,/' a.json >b.json && cp a.json c.json");
+    run("report a.json b.json c.json");
+    expect_ok();
+    expect_out("\nThe same bits: a, c\n");
 }
 
 static void letters_or_braille(void **state)
@@ -306,9 +342,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(tables_and_differences),   TEST(validation_and_optimizer_are_shown),
-        TEST(the_best_is_not_the_last), TEST(letters_or_braille),
-        TEST(files_are_well_formed),    TEST(a_browser_shows_it),
-        TEST(foreign_records),
+        TEST(the_best_is_not_the_last), TEST(records_at_their_edges),
+        TEST(letters_or_braille),       TEST(files_are_well_formed),
+        TEST(a_browser_shows_it),       TEST(foreign_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

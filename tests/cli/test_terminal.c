@@ -125,6 +125,24 @@ static void an_epoch_leaves_a_line(void **state)
     }
 }
 
+/* A field that ends in the last column is there as a whole; in one column less it is not there. */
+static void fields_are_whole(void **state)
+{
+    (void)state;
+    write_text("c.yaml", small);
+    const char *seen = on_terminal(80, true, "train c.yaml --epochs 1");
+    const char *line = strstr(seen, "epoch 1/1  loss ");
+    const char *end = line != NULL ? strchr(line, '%') : NULL;
+    if (end == NULL) fail_msg("no line in: %s", seen);
+    char field[64];
+    const int columns = (int)(end - line) + 1;
+    const char *test = strstr(line, "  test ");
+    assert_true(test != NULL && test < end);
+    snprintf(field, sizeof field, "%.*s", (int)(end - test) + 1, test);
+    assert_non_null(strstr(on_terminal(columns, true, "train c.yaml --epochs 1"), field));
+    assert_null(strstr(on_terminal(columns - 1, true, "train c.yaml --epochs 1"), "  test "));
+}
+
 /* No line on a terminal of 80 columns is wider than it, so nothing breaks within a word. */
 static void check_width(const char *seen, const char *what)
 {
@@ -223,6 +241,7 @@ int main(void)
         TEST(the_bar_is_drawn_and_removed),
         TEST(it_fits_any_width),
         TEST(lines_go_to_the_file_and_the_bar_to_the_terminal),
+        TEST(fields_are_whole),
         TEST(an_epoch_leaves_a_line),
         TEST(what_people_read_fits_80_columns),
         TEST(samples_are_drawn),

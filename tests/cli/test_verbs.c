@@ -86,6 +86,17 @@ static void predictions_tell_all_they_know(void **state)
         if (rows == 0) memcpy(first, value + 4, sizeof first);
     }
     assert_int_equal(rows, 100);
+    /* Floats are printed so that they are read back: many need nine digits. */
+    bool nine = false;
+    for (const char *at = last.out + strlen(head); *at != '\0' && !nine; at++) {
+        const size_t length = strcspn(at, ",\n");
+        const char *digits = at + strspn(at, "-0.");
+        int count = 0;
+        for (const char *c = digits; c < at + length && *c != 'e'; c++) count += *c != '.';
+        nine = count == 9;
+        at += length;
+    }
+    assert_true(nine);
 
     run("predict c.yaml --init mlp.safetensors --format json --count 1 --probabilities --outputs");
     expect_ok();
@@ -257,7 +268,12 @@ static void the_promise_is_verified(void **state)
     expect_out("equal: 4 runs have the same bits after 12 steps\n");
     run("verify c.yaml --replicas 6 --steps 3");
     expect_ok();
-    expect_out("equal: 4 runs"); /* 1, 2, 3, 5 */
+    expect_out("equal: 4 runs");                            /* 1, 2, 3, 5 */
+    run("verify c.yaml --workers 1,2 --set train.steps=3"); /* a training's length, not a check's */
+    expect_out("equal: 2 runs have the same bits after 3 steps\n");
+    write_text("steps.yaml", "model: {name: mlp}\ntrain: {steps: 3}\n");
+    run("verify steps.yaml --workers 1,2");
+    expect_out("equal: 2 runs have the same bits after 20 steps\n");
     run("verify c.yaml --replicas 1");
     expect(2, "with 1 replica there is only 1 worker");
 }
@@ -316,6 +332,22 @@ static void the_promise_holds_for_primes(void **state)
     }
 }
 
+/* Of equal outputs the first is the class, as in training. */
+static void ties_are_the_first_class(void **state)
+{
+    (void)state;
+    write_text("c.yaml", "data: {name: digits, samples: 50, test_samples: 20}\n"
+                         "model:\n  layers:\n  - flatten\n"
+                         "  - dense: {units: 10, weight_init: zeros, bias_init: zeros}\n"
+                         "train: {batch_size: 50}\n");
+    run("train c.yaml --save-model --lr 0");
+    expect_ok();
+    run("predict c.yaml --init model.safetensors --count 3 --format csv");
+    expect_ok();
+    expect_out("\n0,0,0.100000,");
+    expect_out("\n2,0,0.100000,");
+}
+
 static void tensors_are_compared(void **state)
 {
     (void)state;
@@ -344,6 +376,25 @@ static void tensors_are_compared(void **state)
     expect_out("1 of 8 tensors differ; the largest difference is "); /* 4, and momentum's 4 */
     expect_out(", in fc1.bias\ndifferent\n");
     assert_null(strstr(last.out, "step 20"));
+    static const char *const apart[][3] = {{"-1.0", "-1.0000001", "1"},
+                                           {"-1.0000001", "-1.0", "1"},
+                                           {"-0.0", "1e-45", "1"},
+                                           {"1e-45", "-1e-45", "2"},
+                                           {"-1.0", "1.0", "2130706432"}};
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        char text[64];
+        shell("python3 -c \"\nimport struct\n"
+              "head = b'{\\\"x\\\":{\\\"dtype\\\":\\\"F32\\\",\\\"shape\\\":[1],"
+              "\\\"data_offsets\\\":[0,4]}}'\n"
+              "for name, x in (('x', %s), ('y', %s)):\n"
+              "  open(name + '.safetensors', 'wb').write(\n"
+              "    struct.pack('<Q', len(head)) + head + struct.pack('<f', x))\n\"",
+              apart[i][0], apart[i][1]);
+        run("compare x.safetensors y.safetensors");
+        expect(1, "");
+        snprintf(text, sizeof text, ", %s floats apart)\n", apart[i][2]);
+        expect_out(text);
+    }
     run("compare a b/step-00000015.safetensors"); /* the newest of a */
     expect(1, "");
     run("train c.yaml --save-model --quiet"); /* the same, but nothing of the optimizer */
@@ -515,6 +566,7 @@ int main(void)
         TEST(a_run_from_weights_is_verified),
         TEST(dropping_is_for_training_alone),
         TEST(the_promise_holds_for_primes),
+        TEST(ties_are_the_first_class),
         TEST(tensors_are_compared),
         TEST(the_records_of_checkpoints_are_compared),
         TEST(damaged_checkpoints_are_said),
