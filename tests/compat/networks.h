@@ -1,0 +1,302 @@
+/*
+ * The networks whose hashes are kept in hashes.json. Together they have every operation, optimizer and
+ * option that bits depend on; test_hashes.c checks that. They are never changed: what is new gets a
+ * network of its own.
+ */
+#ifndef LKT_COMPAT_NETWORKS_H
+#define LKT_COMPAT_NETWORKS_H
+
+#include <math.h>
+
+#include <lockstep/lockstep.h>
+
+enum { KEPT_CLASSES = 5, KEPT_VALUES = 12 * 10 * 3 };
+
+typedef struct kept_network {
+    const char *name;
+    lks_tensor *(*build)(lks_graph *graph);
+    bool numbers; /* targets are floats, [2], and so are inputs */
+    int64_t batch;
+    double lr;
+    lks_optim (*optim)(void);
+    lks_model_opts opts;
+} kept_network;
+
+static lks_tensor *kept_image(lks_graph *g)
+{
+    lks_tensor *x = lks_input(
+        g, &(lks_input_opts){.name = "x", .shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
+    return lks_normalize(
+        g, x, &(lks_normalize_opts){.count = 3, .mean = {.5f, .4f, .45f}, .std = {.25f, .3f, .2f}});
+}
+
+static lks_tensor *kept_conv(lks_graph *g, lks_tensor *x, int64_t filters, int64_t kernel)
+{
+    return lks_conv2d(g, x,
+                      &(lks_conv2d_opts){.filters = filters,
+                                         .kernel = {kernel, kernel},
+                                         .padding = {kernel / 2, kernel / 2}});
+}
+
+static lks_tensor *kept_dense(lks_graph *g, lks_tensor *x, int64_t units)
+{
+    return lks_dense(g, x, &(lks_dense_opts){.units = units});
+}
+
+static lks_tensor *kept_loss(lks_graph *g, lks_tensor *x, float smoothing)
+{
+    lks_tensor *y = lks_target(g, &(lks_target_opts){.name = "y", .classes = KEPT_CLASSES});
+    return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES), y,
+                             &(lks_cross_entropy_opts){.label_smoothing = smoothing});
+}
+
+/* A multi-layer perceptron. */
+static lks_tensor *kept_mlp(lks_graph *g)
+{
+    lks_tensor *x = lks_relu(g, kept_dense(g, lks_flatten(g, kept_image(g)), 70));
+    x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .3f});
+    return kept_loss(g, lks_relu(g, kept_dense(g, x, 33)), 0);
+}
+
+/* Convolutions behind which pooling leaves most gradients zero; runs of 48 and of 160 values. */
+static lks_tensor *kept_pooled(lks_graph *g)
+{
+    const lks_pool_opts pool = {.kernel = {2, 2}};
+    lks_tensor *x = lks_relu(g, kept_conv(g, kept_image(g), 16, 3));
+    x = lks_max_pool(g, lks_relu(g, kept_conv(g, x, 32, 3)), &pool);
+    x = lks_conv2d(g, x, &(lks_conv2d_opts){.filters = 64, .kernel = {3, 5}, .padding = {1, 2}});
+    x = lks_max_pool(g, lks_relu(g, x), &pool);
+    x = lks_flatten(g, lks_dropout(g, x, &(lks_dropout_opts){.probability = .25f}));
+    x = lks_log_softmax(g, kept_dense(g, x, KEPT_CLASSES));
+    return lks_nll(g, x, lks_target(g, &(lks_target_opts){.classes = KEPT_CLASSES}));
+}
+
+static lks_tensor *kept_block(lks_graph *g, lks_tensor *x, int64_t filters, int64_t stride)
+{
+    const lks_conv2d_opts first = {.filters = filters,
+                                   .kernel = {3, 3},
+                                   .padding = {1, 1},
+                                   .stride = {stride, stride},
+                                   .no_bias = true};
+    const lks_conv2d_opts way = {
+        .filters = filters, .kernel = {1, 1}, .stride = {stride, stride}, .no_bias = true};
+    lks_tensor *y = lks_relu(g, lks_batch_norm(g, lks_conv2d(g, x, &first), NULL));
+    y = lks_batch_norm(g, kept_conv(g, y, filters, 3),
+                       &(lks_batch_norm_opts){.momentum = .2f, .epsilon = 1e-3f});
+    if (stride != 1) x = lks_batch_norm(g, lks_conv2d(g, x, &way), NULL);
+    return lks_relu(g, lks_add(g, x, y));
+}
+
+/* A residual network with batch norm. */
+static lks_tensor *kept_residual(lks_graph *g)
+{
+    lks_tensor *x = kept_block(g, kept_conv(g, kept_image(g), 12, 3), 12, 1);
+    x = kept_block(g, x, 20, 2);
+    return kept_loss(g, lks_global_avg_pool(g, x), .1f);
+}
+
+/* Every activation; gates of channels. */
+static lks_tensor *kept_gated(lks_graph *g)
+{
+    lks_tensor *x = lks_gelu(g, kept_conv(g, kept_image(g), 6, 3), NULL);
+    lks_tensor *y = lks_gelu(g, kept_conv(g, x, 6, 3), &(lks_gelu_opts){.form = LKS_GELU_TANH});
+    lks_tensor *gate = lks_silu(g, kept_dense(g, lks_global_avg_pool(g, y), 3));
+    gate = lks_sigmoid(g, kept_dense(g, gate, 6));
+    x = lks_add(g, x, lks_scale(g, lks_mul(g, y, gate), &(lks_scale_opts){.factor = .3f}));
+    y = lks_tanh(g, kept_conv(g, x, 6, 3));
+    x = lks_mul(g, y, lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = .03f}));
+    x = lks_softplus(g, lks_add(g, x, lks_global_avg_pool(g, x)));
+    return kept_loss(g, lks_global_avg_pool(g, x), 0);
+}
+
+/* Layer norms, branches, average pools. */
+static lks_tensor *kept_joined(lks_graph *g)
+{
+    const lks_pool_opts inside = {
+        .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .exclude_padding = true};
+    const lks_pool_opts whole = {.kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 1}};
+    lks_tensor *x = kept_conv(g, kept_image(g), 6, 3);
+    lks_tensor *a = lks_relu(g, lks_layer_norm(g, x, NULL));
+    lks_tensor *b = lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = 3, .epsilon = 1e-4f});
+    x = lks_concat(g, a, lks_avg_pool(g, b, &inside));
+    x = lks_layer_norm(g, lks_avg_pool(g, x, &whole),
+                       &(lks_layer_norm_opts){.dims = 2, .no_affine = true});
+    x = lks_layer_norm(g, lks_flatten(g, x), NULL);
+    return kept_loss(g, x, 0);
+}
+
+/* Depthwise and grouped convolutions, strides and dilation. */
+static lks_tensor *kept_depthwise(lks_graph *g)
+{
+    lks_tensor *x = lks_relu(g, kept_conv(g, kept_image(g), 24, 3));
+    x = lks_conv2d(
+        g, x,
+        &(lks_conv2d_opts){
+            .name = "depthwise", .filters = 24, .groups = 24, .kernel = {3, 3}, .padding = {1, 1}});
+    x = lks_relu(g, lks_batch_norm(g, x, NULL));
+    x = lks_conv2d(g, x,
+                   &(lks_conv2d_opts){.filters = 24,
+                                      .groups = 24,
+                                      .kernel = {5, 3},
+                                      .stride = {2, 2},
+                                      .dilation = {1, 2},
+                                      .padding = {2, 2},
+                                      .no_bias = true});
+    x = lks_relu(
+        g, lks_conv2d(g, x, &(lks_conv2d_opts){.filters = 18, .groups = 3, .kernel = {2, 2}}));
+    return kept_loss(g, lks_global_avg_pool(g, x), 0);
+}
+
+/* Numbers to numbers, and sums of more than 1,024 terms. */
+static lks_tensor *kept_regression(lks_graph *g)
+{
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(KEPT_VALUES)});
+    x = lks_normalize(g, x, &(lks_normalize_opts){.count = 1, .mean = {.1f}, .std = {.7f}});
+    x = lks_tanh(g, kept_dense(g, x, 1100));
+    x = lks_dense(g, x, &(lks_dense_opts){.units = 2, .no_bias = true});
+    return lks_mse(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2)}));
+}
+
+/* Convolutions of more than 1,024 terms, both ways, and of more than fit a block of channels. */
+static lks_tensor *kept_wide(lks_graph *g)
+{
+    lks_tensor *x = lks_relu(g, kept_conv(g, kept_image(g), 300, 1));
+    x = lks_relu(g, kept_conv(g, x, 9, 3));
+    x = lks_relu(g, kept_conv(g, x, 130, 3));
+    x = lks_avg_pool(g, kept_conv(g, x, 4, 1), &(lks_pool_opts){.kernel = {12, 10}});
+    return kept_loss(g, lks_flatten(g, x), 0);
+}
+
+/* Maxima of windows that overlap. */
+static lks_tensor *kept_maxima(lks_graph *g)
+{
+    lks_tensor *x = kept_conv(g, kept_image(g), 7, 3);
+    x = lks_max_pool(g, x, &(lks_pool_opts){.kernel = {3, 3}, .stride = {2, 1}, .padding = {1, 1}});
+    x = lks_relu(g, kept_conv(g, x, 8, 1));
+    x = lks_max_pool(g, x, &(lks_pool_opts){.kernel = {2, 2}});
+    x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .37f});
+    return kept_loss(g, lks_flatten(g, x), 0);
+}
+
+/* Every way in which parameters start. */
+static lks_tensor *kept_starts(lks_graph *g)
+{
+    static const lks_init inits[] = {
+        {.kind = LKS_INIT_KAIMING_UNIFORM},
+        {.kind = LKS_INIT_KAIMING_NORMAL, .slope = .2f, .fan_out = true},
+        {.kind = LKS_INIT_XAVIER_UNIFORM},
+        {.kind = LKS_INIT_XAVIER_NORMAL, .gain = 1.5f},
+        {.kind = LKS_INIT_UNIFORM, .scale = .1f},
+        {.kind = LKS_INIT_NORMAL, .scale = .05f},
+        {.kind = LKS_INIT_IDENTITY},
+        {.kind = LKS_INIT_CONSTANT, .value = .01f},
+    };
+    lks_tensor *x = lks_conv2d(g, kept_image(g),
+                               &(lks_conv2d_opts){.filters = 10,
+                                                  .kernel = {7, 5},
+                                                  .stride = {3, 2},
+                                                  .dilation = {1, 2},
+                                                  .weight_init = inits[0],
+                                                  .bias_init = {.kind = LKS_INIT_ONES}});
+    x = lks_flatten(g, x);
+    for (int i = 1; i < 8; i++)
+        x = lks_leaky_relu(g,
+                           lks_dense(g, x,
+                                     &(lks_dense_opts){.units = 13,
+                                                       .weight_init = inits[i],
+                                                       .bias_init = {.kind = LKS_INIT_ZEROS}}),
+                           NULL);
+    return kept_loss(g, x, 0);
+}
+
+static lks_optim kept_momentum(void)
+{
+    lks_optim o = lks_sgd(0.9);
+    o.nesterov = true;
+    o.weight_decay = 1e-3;
+    return o;
+}
+
+static lks_optim kept_plain(void)
+{
+    return lks_sgd(0);
+}
+
+static lks_optim kept_dampened(void)
+{
+    lks_optim o = lks_sgd(0.8);
+    o.dampening = 0.3;
+    return o;
+}
+
+static lks_optim kept_centered(void)
+{
+    lks_optim o = lks_rmsprop();
+    o.centered = true;
+    o.momentum = 0.7;
+    o.alpha = 0.9999;
+    return o;
+}
+
+static lks_optim kept_adadelta(void)
+{
+    lks_optim o = lks_adadelta();
+    o.rho = 0.95;
+    o.weight_decay = 1e-4;
+    return o;
+}
+
+static lks_optim kept_adamp(void)
+{
+    lks_optim o = lks_adamp();
+    o.weight_decay = 0.01;
+    o.nesterov = true;
+    return o;
+}
+
+static const lks_group kept_groups[] = {
+    {.match = "*.bias", .weight_decay = 0, .lr_factor = 0.5},
+    {.match = "layer_norm_*", .weight_decay = NAN, .lr_factor = 0},
+};
+
+static const kept_network kept_networks[] = {
+    {"mlp",
+     kept_mlp,
+     false,
+     31,
+     .05,
+     kept_momentum,
+     {.replicas = 6, .decay_of = LKS_DECAY_WEIGHTS}},
+    {"pooled", kept_pooled, false, 20, 1, lks_adadelta, {.replicas = 4}},
+    {"residual", kept_residual, false, 24, 1e-3, kept_centered, {.replicas = 3, .ema_decay = 0.99}},
+    {"gated", kept_gated, false, 19, 1e-2, lks_adam, {.replicas = 5, .clip_norm = 0.5}},
+    {"joined",
+     kept_joined,
+     false,
+     16,
+     1e-2,
+     lks_adamw,
+     {.replicas = 4, .groups = kept_groups, .group_count = 2}},
+    {"depthwise", kept_depthwise, false, 18, 1e-2, kept_adamp, {.replicas = 2}},
+    {"regression",
+     kept_regression,
+     true,
+     90,
+     1e-2,
+     kept_plain,
+     {.replicas = 1, .clip_value = 0.01}},
+    {"wide", kept_wide, false, 7, .02, kept_dampened, {.replicas = 3, .no_fusion = true}},
+    {"maxima", kept_maxima, false, 23, .5, kept_adadelta, {.replicas = 8}},
+    {"starts",
+     kept_starts,
+     false,
+     15,
+     1e-3,
+     lks_rmsprop,
+     {.replicas = 2, .accumulate = 3, .skip_not_finite = true}},
+    {"large-share", kept_mlp, false, 150, .1, kept_plain, {.replicas = 2}},
+    {"absent", kept_residual, false, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
+};
+enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };
+
+#endif
