@@ -269,6 +269,7 @@ INLINE void sum_runs(const int R, vf *acc, const unit *list, int64_t count, cons
     for (int64_t n = 0; n < count; n++) {
         const vf value = vf_set(list[n].value);
         const float *run = from + list[n].offset;
+        __asm__("" : "+r"(run)); /* one address and constants, not R addresses */
         UNROLL for (int i = 0; i < R; i++) acc[i] = vf_fma(value, vf_load(run + i * LANES), acc[i]);
     }
 }

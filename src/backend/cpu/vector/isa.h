@@ -151,11 +151,10 @@ INLINE vf vf_flush_below(vf x, float least)
     return _mm512_maskz_mov_ps(
         _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(least), _CMP_NLT_UQ), x);
 }
-/* Below 2^-63 the two highest bits of an exponent are 0. */
-INLINE vf vf_flush(vf x)
+/* x where it shares a bit with the mask. */
+INLINE vf vf_where_bits(vf x, int32_t mask)
 {
-    return _mm512_maskz_mov_ps(_mm512_test_epi32_mask((__m512i)x, _mm512_set1_epi32(0x60000000)),
-                               x);
+    return _mm512_maskz_mov_ps(_mm512_test_epi32_mask((__m512i)x, _mm512_set1_epi32(mask)), x);
 }
 /* x where it is not below LKI_TINY, else +0: what is stored of relu(x). */
 INLINE vf vf_relu_flush(vf x)
@@ -429,13 +428,20 @@ INLINE vf vf_size(vf x)
 {
     return (vf)((vi)x & vi_set(0x7fffffff));
 }
-/* What is stored: a value, and one that only ever stands for a square (core/backend.h). */
 #if !defined(__AVX512F__)
-INLINE vf vf_flush(vf x)
+INLINE vf vf_where_bits(vf x, int32_t mask)
 {
-    return vf_flush_below(x, LKI_TINY);
+    return (vf)((vi)x & ~(((vi)x & vi_set(mask)) == 0));
 }
 #endif
+
+/* What is stored: a value, and one that only ever stands for a square (core/backend.h). Below LKI_TINY
+ * the two highest bits of an exponent are 0. */
+enum { TINY_BITS = 0x60000000 };
+INLINE vf vf_flush(vf x)
+{
+    return vf_where_bits(x, TINY_BITS);
+}
 INLINE vf vf_flush_square(vf x)
 {
     return vf_flush_below(x, LKI_TINY_SQUARE);

@@ -190,6 +190,19 @@ INLINE bool run_segment(const int R, const segment *s, const float *dy, const fl
     return true;
 }
 
+/* vf_flush(). The compiler may not have the constant ready before: in the loop over samples registers
+ * are short. */
+INLINE void flush_tile(const int R, vf acc[][2])
+{
+    int32_t mask = TINY_BITS;
+    __asm__ volatile("" : "+r"(mask));
+    UNROLL
+    for (int r = 0; r < R; r++) {
+        acc[r][0] = vf_where_bits(acc[r][0], mask);
+        acc[r][1] = vf_where_bits(acc[r][1], mask);
+    }
+}
+
 /* The last sums go to `sums`, in the last block of samples. */
 INLINE void run_tile(const int R, const block *b, const float *dy, const float *x, float *stack,
                      float *sums)
@@ -200,11 +213,7 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
         float *top = stack + WAITING + s->depth * TILE;
         vf acc[TILE_ROWS][2];
         if (!run_segment(R, s, dy + s->first * R, x + s->first * PANEL, at, acc)) continue;
-        UNROLL
-        for (int r = 0; r < R; r++) {
-            acc[r][0] = vf_flush(acc[r][0]);
-            acc[r][1] = vf_flush(acc[r][1]);
-        }
+        flush_tile(R, acc);
         for (int m = 0; m < s->merges; m++) {
             top -= TILE;
             tile_add(R, acc, top);
