@@ -225,6 +225,8 @@ static void keys_and_values_that_are_wrong(void **state)
                                       "worker needs a replica; replicas: 9 would use all (other "
                                       "bits)"},
         {"train: {replicas: 4000, accumulate: 3}\n", "expected at most 4096"},
+        {"train: {replicas: 1024, accumulate: 4}\nmodel: {name: x}\n", "model.name is 'x'"},
+        {"log: {format: text json}\n", "log.format is 'text json', expected text, "},
         {"validation: {samples: 3, fraction: 0.1}\n", "say the same thing; drop one"},
         {"train: {epochs: 2}\n", "model.name is missing: expected mnist_cnn or mlp"},
         {"model: {name: resnet}\n", "model.name is 'resnet', expected mnist_cnn or mlp"},
@@ -279,6 +281,8 @@ static void layers_that_are_wrong(void **state)
          "c.yaml:4: dense has no option 'unit'; the nearest is 'units'"},
         {LIST "  - conv2d: {kernel: 3}\n", "c.yaml:3: conv2d needs filters"},
         {LIST "  - conv2d: {filters: 3, kernel: [1, 2, 3]}\n", "conv2d kernel is a list of 3"},
+        {LIST "  - conv2d: {filters: 3, kernel: [3]}\n",
+         "conv2d kernel is a list of 1, expected one of 2"},
         {LIST "  - conv2d: {filters: 0, kernel: 3}\n",
          "conv2d filters is '0', expected an integer"},
         {LIST "  - dense: {units: 3}\n", "c.yaml:3: dense 'dense_1': input has 3 dimensions"},

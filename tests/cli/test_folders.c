@@ -204,6 +204,7 @@ static void a_folder_for_training_alone_is_split(void **state)
     expect(0, "");
     expect_out("Train set size: 300\nValidation set size: 100\nUsing");
     expect_out("Validation set: Average loss: ");
+    expect_out("%)\n\nhash "); /* an empty line behind the last of an epoch */
     last_hash(hash[0]);
     run("train c.yaml --workers 1");
     last_hash(hash[1]);
@@ -261,6 +262,8 @@ static void the_last_are_held_back(void **state)
     assert_true(loss_behind("Validation set: Average loss: ") > 0);
     assert_true(loss_behind("Validation set: Average loss: ") ==
                 loss_behind("Test set: Average loss: "));
+    run("train c.yaml --steps 1 --set validation.fraction=0.25 --set data.samples=399");
+    expect_out("Train set size: 300\nValidation set size: 99\n"); /* of 99.75 */
 }
 
 int main(void)

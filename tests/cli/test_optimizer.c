@@ -250,6 +250,22 @@ static void a_plateau_may_have_no_patience(void **state)
     }
 }
 
+/* threshold: 0 is none, not the default: then every smaller loss is a better one. */
+static void a_plateau_may_have_no_threshold(void **state)
+{
+    (void)state;
+    double rates[64];
+    write_text("c.yaml", tiny);
+    for (int k = 0; k < 2; k++) {
+        run("train c.yaml --epochs 4 --format json --lr 1e-6 --set model.dropout=0 --set "
+            "schedule.name=reduce_on_plateau --set schedule.patience=0 --set schedule.threshold=%s",
+            k == 0 ? "0.0001" : "0");
+        expect(0, "");
+        assert_int_equal(rates_of("epoch", rates), 4);
+        assert_true(fabs(rates[3] - (k == 0 ? 1e-8 : 1e-6)) < 1e-12);
+    }
+}
+
 /* A schedule is as long as the run, whichever of epochs and steps ends it. */
 static void schedules_end_with_the_run(void **state)
 {
@@ -278,6 +294,7 @@ int main(void)
         TEST(steps_are_skipped_and_counted),
         TEST(endless_runs_have_schedules),
         TEST(a_plateau_may_have_no_patience),
+        TEST(a_plateau_may_have_no_threshold),
         TEST(schedules_end_with_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

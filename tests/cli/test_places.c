@@ -224,6 +224,10 @@ static void the_hash_is_always_said(void **state)
     read_text(last.err, "err.txt");
     last.code = code;
     expect(3, "safetensors': the file would be larger than is allowed (see ulimit -f)");
+    /* Both are said, and the first ends the program. */
+    const char *weights = strstr(last.err, "mlp.safetensors': the file would be larger");
+    assert_non_null(weights);
+    assert_non_null(strstr(weights, "/step-00000020.safetensors': the file would be larger"));
     assert_int_equal(last_hash(hash), 20);
     assert_string_equal(hash, whole);
 }

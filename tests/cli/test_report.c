@@ -150,6 +150,14 @@ static void records_at_their_edges(void **state)
     run("report a.json b.json c.json");
     expect_ok();
     expect_out("\nThe same bits: a, c\n");
+    /* Only ".json" is cut from a name; an epoch that was begun says nothing of how many samples. */
+    write_text("run.v2", "{\"hash\": \"0123456789abcdef\", \"steps\": 3,\n"
+                         " \"config\": {\"data\": {\"name\": \"digits\"}},\n"
+                         " \"epochs\": [{\"epoch\": 1, \"train_samples\": 400},\n"
+                         "  {\"epoch\": 2, \"train_samples\": 150}]}\n");
+    run("report run.v2");
+    expect_ok();
+    expect_out("\nrun.v2  digits (400)  ");
 }
 
 static void letters_or_braille(void **state)

@@ -295,6 +295,8 @@ static void a_best_that_is_not_there_is_said(void **state)
     expect(2, "--best and --last name two checkpoints");
     run("eval c.yaml --best --init mlp.safetensors");
     expect(2, "--best is about a folder of checkpoints: give --out DIR, and no --init");
+    run("eval c.yaml --last --init mlp.safetensors --out lost");
+    expect(2, "--last is about a folder of checkpoints: give --out DIR, and no --init");
 }
 
 int main(void)

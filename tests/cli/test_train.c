@@ -445,6 +445,23 @@ static void a_second_signal_ends_it_at_once(void **state)
     assert_null(strstr(last.out, "hash"));
 }
 
+/* In order, the first batch of all samples is that of the first ones alone. */
+static void samples_may_stay_in_order(void **state)
+{
+    (void)state;
+    char hash[3][32];
+    static const char *const data[] = {"--set data.samples=50 --set data.shuffle=false",
+                                       "--set data.shuffle=false", ""};
+    write_text("c.yaml", tiny);
+    for (int i = 0; i < 3; i++) {
+        run("train c.yaml --steps 1 %s", data[i]);
+        expect_ok();
+        last_hash(hash[i]);
+    }
+    assert_string_equal(hash[0], hash[1]);
+    assert_string_not_equal(hash[1], hash[2]);
+}
+
 /* As nohup and a shell's background jobs do it: what the parent ignores stays ignored. */
 static void ignored_signals_stay_ignored(void **state)
 {
@@ -518,6 +535,7 @@ int main(void)
         TEST(quiet_leaves_the_hash),
         TEST(json_has_a_line_for_every_step_and_epoch),
         TEST(evaluations_are_no_time_of_steps),
+        TEST(samples_may_stay_in_order),
         TEST(csv_is_a_table),
         TEST(verbose_says_what_is_done),
         TEST(the_record_has_it_all),

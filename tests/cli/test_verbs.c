@@ -274,6 +274,10 @@ static void the_promise_is_verified(void **state)
     write_text("steps.yaml", "model: {name: mlp}\ntrain: {steps: 3}\n");
     run("verify steps.yaml --workers 1,2");
     expect_out("equal: 2 runs have the same bits after 20 steps\n");
+    run("verify c.yaml --workers 1,8 --replicas 2 --set train.accumulate=4 --steps 2");
+    expect_out("equal: 2 runs");
+    run("verify c.yaml --workers 0,1");
+    expect(2, "--workers is '0,1', expected numbers of workers such as 1,2,3,5");
     run("verify c.yaml --replicas 1");
     expect(2, "with 1 replica there is only 1 worker");
 }
@@ -338,7 +342,9 @@ static void ties_are_the_first_class(void **state)
     (void)state;
     write_text("c.yaml", "data: {name: digits, samples: 50, test_samples: 20}\n"
                          "model:\n  layers:\n  - flatten\n"
-                         "  - dense: {units: 10, weight_init: zeros, bias_init: zeros}\n"
+                         "  - dense: {units: 10, weight_init: zeros, bias_init: constant, "
+                         "bias_value: 1000}\n" /* exp(1000) is no number */
+
                          "train: {batch_size: 50}\n");
     run("train c.yaml --save-model --lr 0");
     expect_ok();
@@ -526,6 +532,11 @@ static void records_are_compared(void **state)
     expect_out("epoch 2: train_loss is ");
     expect_out("\nhash: ");
     expect_out("\ndifferent\n");
+    run("train c.yaml --record v.json --set validation.samples=50"); /* of what nothing follows */
+    shell("sed 's/\"valid_correct\": [0-9]*/\"valid_correct\": 51/' v.json >w.json");
+    run("compare v.json w.json");
+    expect(1, "");
+    expect_out("epoch 1: valid_correct is ");
     run("compare a.json c.yaml");
     expect(4, "c.yaml:1: not JSON");
     write_text("c.json", "{}");

@@ -271,6 +271,8 @@ static void of_other_runs_are_refused(void **state)
             "was made with hash_every 10, this run has 20");
     refuses(&(tiny_opts){.seed = 8, .optim = lks_adam()}, LKS_E_MISMATCH,
             "was made with seed 9, this run has 8");
+    refuses(&(tiny_opts){.seed = 10, .optim = lks_adam()}, LKS_E_MISMATCH,
+            "was made with seed 9, this run has 10");
     refuses(&(tiny_opts){.seed = 9, .optim = lks_adam(), .hidden = 4}, LKS_E_MISMATCH,
             "step-00000005.safetensors' belongs to another network: its 'fc1.weight' is 5x6 F32, "
             "the model's is 4x6 F32");

@@ -58,6 +58,45 @@ static void validation_decides(void **state)
     job_close(j);
 }
 
+/* A run is at its end where a shorter one ends that goes on there. */
+static void shortened_runs_are_finished(void **state)
+{
+    (void)state;
+    lks_run run;
+    for (int part = 0; part < 2; part++) {
+        job *j = job_open(&NET, 1);
+        lks_train_opts opts = job_opts(j, folder);
+        opts.resume = part == 1;
+        opts.steps = part == 0 ? 20 : 10;
+        j->stop_step = part == 0 ? 10 : 0;
+        const lks_status status = lks_train(j->net.context, &opts, &run);
+        assert_int_equal(status, part == 0 ? LKS_E_STOPPED : LKS_OK);
+        assert_int_equal(run.progress.step, 10);
+        assert_int_equal(run.finished, part == 1);
+        lks_run_clear(&run);
+        job_close(j);
+    }
+}
+
+/* A record that does not know its data takes any, and knows them from there on. */
+static void data_may_become_known(void **state)
+{
+    (void)state;
+    lks_run run;
+    for (uint64_t part = 0; part < 2; part++) {
+        job *j = job_open(&NET, 1);
+        lks_train_opts opts = job_opts(j, folder);
+        opts.resume = part == 1;
+        opts.epochs = 1 + (int64_t)part;
+        opts.data_hash = 7 * part;
+        opts.test_hash = 9 * part;
+        LKT_OK(lks_train(j->net.context, &opts, &run));
+        assert_true(run.data_hash == 7 * part && run.test_hash == 9 * part);
+        lks_run_clear(&run);
+        job_close(j);
+    }
+}
+
 /* All epochs together take no longer than the whole. */
 static void seconds_are_those_of_an_epoch(void **state)
 {
@@ -82,8 +121,8 @@ static void seconds_are_those_of_an_epoch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(other_epochs_are_refused),
-        TEST(validation_decides),
+        TEST(other_epochs_are_refused),      TEST(validation_decides),
+        TEST(shortened_runs_are_finished),   TEST(data_may_become_known),
         TEST(seconds_are_those_of_an_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,23 @@ static void plateau(void **state)
     assert_true(run.history[3].learning_rate == 0.05);
     assert_true(j->rates[1] == 0.2 / 4.0);
     lks_run_clear(&run);
+    job_close(j);
+    j = open_variant(&v, 1);
+    opts = opts_of(j, &v, folder);
+    opts.epochs = 2;
+    LKT_OK(lks_train(j->net.context, &opts, &run)); /* in a record, until the schedule is another */
+    assert_true(run.plateau.lr > 0);
+    lks_run_clear(&run);
+    job_close(j);
+    j = open_variant(&v, 1);
+    opts = opts_of(j, &v, folder);
+    opts.resume = true;
+    opts.epochs = 5;
+    opts.schedule = (lks_schedule){.kind = LKS_CONSTANT, .lr = 0.1};
+    LKT_OK(lks_train(j->net.context, &opts, &run));
+    assert_true(run.progress.step == 5 * JOB_BATCHES && run.plateau.lr == 0);
+    lks_run_clear(&run);
+    opts.schedule = v.schedule;
     opts.valid = NULL;
     LKT_FAILS(LKS_E_INVALID, "to reduce on plateau needs a loss to watch",
               lks_train(j->net.context, &opts, NULL));

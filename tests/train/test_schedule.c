@@ -298,6 +298,8 @@ static void refuses_bad_newer_schedules(void **state)
     refuses_schedule(
         (lks_schedule){.kind = LKS_MULTI_STEP, .milestone_count = 2, .milestones = {5, 5}},
         "milestone 5 comes behind 5");
+    refuses_schedule((lks_schedule){.kind = LKS_MULTI_STEP, .milestone_count = 1},
+                     "milestone 0 comes behind 0, expected ascending numbers above 0");
     refuses_schedule((lks_schedule){.kind = LKS_EXPONENTIAL}, "gamma is 0");
     refuses_schedule((lks_schedule){.kind = LKS_LINEAR}, "length of the linear is 0");
     refuses_schedule((lks_schedule){.kind = LKS_LINEAR, .length = 1, .final_lr = -1},
@@ -313,6 +315,8 @@ static void refuses_bad_newer_schedules(void **state)
     refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .factor = 1.0}, "factor is 1");
     refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .patience = -2}, "patience is -2");
     refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .threshold = (double)NAN}, "threshold is");
+    refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .threshold = 1},
+                     "threshold is 1, expected a number below 1");
     refuses_schedule((lks_schedule){.kind = LKS_PLATEAU, .min_lr = -1}, "min_lr is -1");
 }
 

@@ -112,6 +112,10 @@ static void of_another_net_are_refused(void **state)
     tiny_close(&t);
     refuses(&(tiny_opts){0}, LKS_E_MISMATCH,
             "has no tensor 'fc1.weight', but has 'module.fc1.weight': rename its tensors");
+    t = tiny_open(&(tiny_opts){.name = "the_fc1"}); /* another name, no prefix */
+    LKT_OK(lks_weights_save(t.model, path));
+    tiny_close(&t);
+    refuses(&(tiny_opts){0}, LKS_E_MISMATCH, "has no tensor 'fc1.weight', which the model needs");
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite("\2\0\0\0\0\0\0\0{}", 1, 10, file), 10);
