@@ -16,8 +16,14 @@
 #include "backend/cpu/vector/depthwise.h"
 #include "base/memory.h"
 
+/* Pixels that are taken together, and vectors of channels where a group is 3 x 3. */
+#if LANES == 16 || defined(LKI_NEON) /* 32 registers */
+#define VECTORS 2
+#else
+#define VECTORS 1
+#endif
 #if LANES > 4 || defined(LKI_NEON)
-enum { RUN = 4 }; /* pixels that are taken together */
+enum { RUN = 4 };
 #else
 enum { RUN = 1 }; /* a multiply-add is a page of code */
 #endif
@@ -51,6 +57,20 @@ static sums sums_of(const lki_conv_shape *s, void *memory, int64_t vector)
     return (sums){.bias = start, .total = start + LANES, .group = floats, .block = floats + each};
 }
 
+/* Behind the term in front of number `end` the block is done, or waits. */
+INLINE void leave(const sums *to, int64_t at, vf block, int64_t end)
+{
+    if (end % LKI_BLOCK_TERMS != 0) {
+        vf_store(to->block + at, block);
+        return;
+    }
+    if (end % LKI_GROUP_TERMS != LKI_BLOCK_TERMS) block = vf_load(to->group + at) + block;
+    if (end % LKI_GROUP_TERMS != 0)
+        vf_store(to->group + at, block);
+    else
+        vf_fold(to->total + at, block, end == LKI_GROUP_TERMS);
+}
+
 /* Pixels [from, to) of a piece, all in one block. */
 typedef struct strip {
     const lki_conv_shape *shape;
@@ -62,7 +82,6 @@ typedef struct strip {
 /* Taps of V rows, from ky, and H columns, from kx. */
 typedef struct group {
     int64_t ky, kx;
-    bool bias;
     int64_t channel, n;
 } group;
 
@@ -71,146 +90,174 @@ INLINE vf get(const float *from, bool whole, int64_t n)
     return whole ? vf_load(from) : vf_load_some(from, n);
 }
 
-/* P pixels of a row: x are the rows of taps, `at` under the first tap of the first pixel, which is in
- * this column; NULL: outside the image. S and D: stride and dilation of columns. */
-INLINE void pixels(const int P, const int V, const int H, const int64_t S, const int64_t D,
-                   const bool whole, const bool border, const strip *s, const group *g,
-                   const float *const x[], int64_t column, const float *dy, const float *y,
-                   vf acc[], vd bias[2])
+/* Where pixels lie: the rows of taps, NULL outside the image, the column of the first tap of the first
+ * pixel, the gradient there, and whether the first tap of the first or the last of the last is outside. */
+typedef struct place {
+    const float *x[3], *dy, *y;
+    int64_t column;
+    bool before, after;
+} place;
+
+INLINE vf gradient(const place *at, int64_t offset, bool whole, int64_t n)
 {
-    const int64_t channels = s->shape->channels, at = column * channels;
+    const vf d = get(at->dy + offset, whole, n);
+    if (at->y == NULL) return d;
+    return vf_blend(vm_gt(get(at->y + offset, whole, n), vf_zero()), d, vf_zero());
+}
+
+/* P pixels side by side. S and D: stride and dilation of columns. `far`: any tap may be outside. */
+INLINE void pixels(const int P, const int W, const int V, const int H, const int64_t S,
+                   const int64_t D, const bool whole, const bool far, const strip *s,
+                   const group *g, const place *at, vf acc[][VECTORS])
+{
+    const int64_t channels = s->shape->channels, start = at->column * channels;
     const uint64_t width = (uint64_t)s->shape->in[1];
-    vf d[RUN];
-    UNROLL for (int p = 0; p < P; p++)
-    {
-        d[p] = get(dy + p * channels, whole, g->n);
-        if (y != NULL)
-            d[p] = vf_blend(vm_gt(get(y + p * channels, whole, g->n), vf_zero()), d[p], vf_zero());
-        if (g->bias) {
-            bias[0] += vf_low(d[p]);
-            bias[1] += vf_high(d[p]);
-        }
+    vf d[RUN][VECTORS];
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        UNROLL
+        for (int k = 0; k < W; k++) d[p][k] = gradient(at, p * channels + k * LANES, whole, g->n);
     }
-    UNROLL for (int v = 0; v < V; v++)
-    {
-        if (x[v] == NULL) continue;
-        UNROLL for (int p = 0; p < P; p++)
-        {
-            UNROLL for (int h = 0; h < H; h++)
-            {
+    UNROLL
+    for (int v = 0; v < V; v++) {
+        if (at->x[v] == NULL) continue;
+        UNROLL
+        for (int p = 0; p < P; p++) {
+            UNROLL
+            for (int h = 0; h < H; h++) {
                 const int64_t tap = p * S + h * D;
-                if (border && (uint64_t)(column + tap) >= width) continue;
-                acc[v * H + h] = vf_fma(get(x[v] + at + tap * channels, whole, g->n), d[p],
-                                        acc[v * H + h]);
+                if (far && (uint64_t)(at->column + tap) >= width) continue;
+                if (p == 0 && h == 0 && at->before) continue;
+                if (p == P - 1 && h == H - 1 && at->after) continue;
+                const float *x = at->x[v] + start + tap * channels;
+                UNROLL
+                for (int k = 0; k < W; k++)
+                    acc[v * H + h][k] = vf_fma(get(x + k * LANES, whole, g->n), d[p][k],
+                                               acc[v * H + h][k]);
             }
         }
     }
 }
 
-/* Output columns [from, to) of a row of the piece; in [inner[0], inner[1]) all taps are in the image. */
-INLINE void row_of(const int V, const int H, const int64_t S, const int64_t D, const bool whole,
-                   const strip *s, const group *g, int64_t row, int64_t from, int64_t to,
-                   const int64_t inner[2], vf acc[], vd bias[2])
+#define PIXELS(P) pixels(P, W, V, H, S, D, whole, false, s, g, &at, acc)
+
+/* A row of the output: its number in the sample, and the values of the piece in front of the sample,
+ * and in front of the row. */
+typedef struct row {
+    int64_t number, x, dy;
+} row;
+
+/* Columns [from, to) of a row; of those in [near[0], near[1]) at most the first tap lies in front of the
+ * image, or the last behind it. */
+INLINE void row_of(const int W, const int V, const int H, const int64_t S, const int64_t D,
+                   const bool whole, const strip *s, const group *g, const row *r, int64_t from,
+                   int64_t to, const int64_t near[2], vf acc[][VECTORS])
 {
     const lki_conv_shape *shape = s->shape;
-    const int64_t channels = shape->channels, first = g->kx * D - shape->padding[1];
-    const int64_t sample = row / shape->out[0], y_row = row % shape->out[0];
-    const float *x[3];
-    UNROLL for (int v = 0; v < V; v++)
-    {
-        const int64_t in = y_row * shape->stride[0] + (g->ky + v) * shape->dilation[0] -
-                           shape->padding[0];
-        x[v] = in < 0 || in >= shape->in[0]
-                   ? NULL
-                   : s->x + (sample * shape->in[0] + in) * shape->in[1] * channels + g->channel;
+    const int64_t channels = shape->channels, line = shape->in[1] * channels;
+    const int64_t first = g->kx * D - shape->padding[1];
+    const int64_t top = r->number * shape->stride[0] + g->ky * shape->dilation[0] -
+                        shape->padding[0];
+    place at;
+    UNROLL
+    for (int v = 0; v < V; v++) {
+        const int64_t in = top + v * shape->dilation[0];
+        const bool outside = in < 0 || in >= shape->in[0];
+        at.x[v] = outside ? NULL : s->x + r->x + in * line + g->channel;
     }
-    const int64_t whole_end = inner[1] < to ? inner[1] : to;
-    for (int64_t p = from; p < to;) {
-        const int64_t at = (row * shape->out[1] + p) * channels + g->channel;
-        const float *dy = s->dy + at, *y = s->y != NULL ? s->y + at : NULL;
-        if (p < inner[0] || p >= inner[1]) {
-            pixels(1, V, H, S, D, whole, true, s, g, x, p * S + first, dy, y, acc, bias);
-            p++;
-        } else if (p + RUN <= whole_end) {
-            pixels(RUN, V, H, S, D, whole, false, s, g, x, p * S + first, dy, y, acc, bias);
-            p += RUN;
-        } else {
-            pixels(1, V, H, S, D, whole, false, s, g, x, p * S + first, dy, y, acc, bias);
-            p++;
-        }
+    for (int64_t p = from, n; p < to; p += n) {
+        const int64_t start = r->dy + p * channels + g->channel;
+        const bool far = p < near[0] || p >= near[1];
+        const int64_t left = (to < near[1] ? to : near[1]) - p;
+        n = far ? 1 : left < RUN ? left : RUN;
+        at.dy = s->dy + start;
+        at.y = s->y != NULL ? s->y + start : NULL;
+        at.column = first + p * S;
+        at.before = !far && at.column < 0;
+        at.after = !far && at.column + (n - 1) * S + (H - 1) * D >= shape->in[1];
+        if (far)
+            pixels(1, W, V, H, S, D, whole, true, s, g, &at, acc);
+        else if (RUN == 1 || n == 1)
+            PIXELS(1);
+        else if (n == 2)
+            PIXELS(RUN / 2);
+        else if (n == 3)
+            PIXELS(RUN - 1);
+        else
+            PIXELS(RUN);
     }
 }
 
-/* A group's sums over a strip. */
-INLINE void group_of(const int V, const int H, const int64_t S, const int64_t D, const bool whole,
-                     const strip *s, const group *g, sums to)
+/* A group's sums over a strip, of W vectors of channels whose sums lie behind each other. */
+INLINE void group_of(const int W, const int V, const int H, const int64_t S, const int64_t D,
+                     const bool whole, const strip *s, const group *g, const sums *to)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t width = shape->out[1], first = g->kx * D - shape->padding[1];
-    const int64_t room = shape->in[1] - 1 - first - (H - 1) * D;
-    const int64_t inner[2] = {first < 0 ? (-first + S - 1) / S : 0, room < 0 ? 0 : room / S + 1};
+    const int64_t room = shape->in[1] - first - (H - 1) * D;
+    const int64_t near[2] = {first < -1 ? (-1 - first + S - 1) / S : 0,
+                             room < 0 ? 0 : room / S + 1};
     const int64_t end = s->number + s->to - s->from;
-    vf acc[GROUP];
-    vd bias[2] = {{0}, {0}};
-    if (g->bias && s->number > 0) {
-        bias[0] = vd_load(to.bias);
-        bias[1] = vd_load(to.bias + LANES / 2);
-    }
+    vf acc[GROUP][VECTORS];
     UNROLL
-    for (int t = 0; t < V * H; t++) {
-        const int64_t at = ((g->ky + t / H) * shape->kernel[1] + g->kx + t % H) * LANES;
-        acc[t] = s->number % LKI_BLOCK_TERMS != 0 ? vf_load(to.block + at) : vf_zero();
-    }
-    int64_t row = s->from / width, from = s->from % width;
-    for (int64_t p = s->from; p < s->to; row++) {
-        const int64_t n = s->to - p < width - from ? s->to - p : width - from;
-        row_of(V, H, S, D, whole, s, g, row, from, from + n, inner, acc, bias);
-        p += n;
-        from = 0;
-    }
-    if (g->bias) {
-        vd_store(to.bias, bias[0]);
-        vd_store(to.bias + LANES / 2, bias[1]);
-    }
-    UNROLL
-    for (int t = 0; t < V * H; t++) {
-        const int64_t at = ((g->ky + t / H) * shape->kernel[1] + g->kx + t % H) * LANES;
-        if (end % LKI_BLOCK_TERMS != 0) {
-            vf_store(to.block + at, acc[t]);
-            continue;
+    for (int k = 0; k < W; k++) {
+        UNROLL
+        for (int t = 0; t < V * H; t++) {
+            const int64_t at = ((g->ky + t / H) * shape->kernel[1] + g->kx + t % H) * LANES;
+            acc[t][k] = s->number % LKI_BLOCK_TERMS != 0 ? vf_load(to[k].block + at) : vf_zero();
         }
-        const bool only = end % LKI_GROUP_TERMS == LKI_BLOCK_TERMS; /* so far */
-        const vf sum = only ? acc[t] : vf_load(to.group + at) + acc[t];
-        if (end % LKI_GROUP_TERMS != 0)
-            vf_store(to.group + at, sum);
-        else
-            vf_fold(to.total + at, sum, end == LKI_GROUP_TERMS);
+    }
+    const int64_t rows = s->from / width, sample = rows / shape->out[0];
+    row r = {.number = rows - sample * shape->out[0],
+             .x = sample * shape->in[0] * shape->in[1] * shape->channels,
+             .dy = rows * width * shape->channels};
+    int64_t from = s->from - rows * width;
+    for (int64_t p = s->from; p < s->to; from = 0) {
+        const int64_t n = s->to - p < width - from ? s->to - p : width - from;
+        row_of(W, V, H, S, D, whole, s, g, &r, from, from + n, near, acc);
+        p += n;
+        r.dy += width * shape->channels;
+        if (++r.number < shape->out[0]) continue;
+        r.number = 0;
+        r.x += shape->in[0] * shape->in[1] * shape->channels;
+    }
+    UNROLL
+    for (int k = 0; k < W; k++) {
+        UNROLL
+        for (int t = 0; t < V * H; t++) {
+            const int64_t at = ((g->ky + t / H) * shape->kernel[1] + g->kx + t % H) * LANES;
+            leave(&to[k], at, acc[t][k], end);
+        }
     }
 }
 
 #define CASE(H)                                                                                    \
     case H:                                                                                        \
-        group_of(1, H, stride, dilation, whole, s, &g, to);                                        \
+        group_of(1, 1, H, stride, dilation, whole, s, &g, to);                                     \
         break;
 
-INLINE void vector_of(const bool whole, const strip *s, int64_t channel, int64_t n, bool bias,
-                      sums to)
+/* Channels [channel, channel + n), or W vectors of them where the kernel is 3 x 3. */
+INLINE void vectors_of(const int W, const bool whole, const strip *s, int64_t channel, int64_t n,
+                       void *memory)
 {
     const int64_t *kernel = s->shape->kernel;
     const int64_t stride = s->shape->stride[1], dilation = s->shape->dilation[1];
-    group g = {.bias = bias, .channel = channel, .n = n};
+    group g = {.channel = channel, .n = n};
+    sums to[VECTORS];
+    UNROLL
+    for (int k = 0; k < W; k++) to[k] = sums_of(s->shape, memory, channel / LANES + k);
     if (kernel[0] == 3 && kernel[1] == 3) {
-        if (whole && stride == 1 && dilation == 1)
-            group_of(3, 3, 1, 1, true, s, &g, to);
-        else if (whole && stride == 2 && dilation == 1)
-            group_of(3, 3, 2, 1, true, s, &g, to);
+        const bool fixed = RUN > 1 && whole && dilation == 1;
+        if (fixed && stride == 1)
+            group_of(W, 3, 3, 1, 1, true, s, &g, to);
+        else if (fixed && stride == 2)
+            group_of(W, 3, 3, 2, 1, true, s, &g, to);
         else
-            group_of(3, 3, stride, dilation, whole, s, &g, to);
+            group_of(W, 3, 3, stride, dilation, whole, s, &g, to);
         return;
     }
-    for (g.ky = 0; g.ky < kernel[0]; g.ky++)
-        for (g.kx = 0; g.kx < kernel[1]; g.kx += GROUP_ROW, g.bias = false)
-            switch (kernel[1] - g.kx) {
+    for (g.ky = 0; W == 1 && g.ky < kernel[0]; g.ky++)
+        for (g.kx = 0; g.kx < kernel[1]; g.kx += GROUP_ROW) switch (kernel[1] - g.kx) {
                 CASE(1)
                 CASE(2)
                 CASE(3)
@@ -219,8 +266,41 @@ INLINE void vector_of(const bool whole, const strip *s, int64_t channel, int64_t
                 CASE(6)
                 CASE(7)
             default:
-                group_of(1, GROUP_ROW, stride, dilation, whole, s, &g, to);
+                group_of(1, 1, GROUP_ROW, stride, dilation, whole, s, &g, to);
             }
+}
+
+/* The bias: in double, whatever blocks there are. */
+static void bias_of(const strip *s, void *memory)
+{
+    FOR_VECTORS(c, n, s->shape->channels)
+    {
+        double *to = sums_of(s->shape, memory, c / LANES).bias;
+        vd low = {0}, high = {0};
+        place at = {.dy = s->dy + c, .y = s->y != NULL ? s->y + c : NULL};
+        if (s->number > 0) {
+            low = vd_load(to);
+            high = vd_load(to + LANES / 2);
+        }
+        for (int64_t p = s->from; p < s->to; p++) {
+            const vf d = gradient(&at, p * s->shape->channels, n == LANES, n);
+            low += vf_low(d);
+            high += vf_high(d);
+        }
+        vd_store(to, low);
+        vd_store(to + LANES / 2, high);
+    }
+}
+
+static void strip_of(const strip *s, void *memory)
+{
+    const lki_conv_shape *shape = s->shape;
+    const int W = shape->kernel[0] == 3 && shape->kernel[1] == 3 ? VECTORS : 1;
+    int64_t c = 0;
+    for (; W > 1 && c + W * LANES <= shape->channels; c += W * LANES)
+        vectors_of(VECTORS, true, s, c, LANES, memory);
+    for (; c + LANES <= shape->channels; c += LANES) vectors_of(1, true, s, c, LANES, memory);
+    if (c < shape->channels) vectors_of(1, false, s, c, shape->channels - c, memory);
 }
 
 /* A sum of so many terms. */
@@ -258,14 +338,8 @@ void LKI_ISA_NAME(lki_depthwise_weight)(const lki_conv_shape *s, int64_t count,
     for (; part.from < all; part.number += part.to - part.from, part.from = part.to) {
         const int64_t left = LKI_BLOCK_TERMS - part.number % LKI_BLOCK_TERMS;
         part.to = all - part.from < left ? all : part.from + left;
-        FOR_VECTORS(c, n, s->channels)
-        {
-            const sums to = sums_of(s, g->sums, c / LANES);
-            if (n == LANES)
-                vector_of(true, &part, c, LANES, g->d_bias != NULL, to);
-            else
-                vector_of(false, &part, c, n, g->d_bias != NULL, to);
-        }
+        if (g->d_bias != NULL) bias_of(&part, g->sums);
+        strip_of(&part, g->sums);
     }
     if (g->last) finish(s, g, g->sample * pixels + all);
 }
