@@ -275,20 +275,15 @@ INLINE vf vf_join(vd low, vd high)
 
 typedef vi vm;
 
+#if defined(LKI_NEON)
 INLINE vf vf_set(float x)
 {
-    vf v = {0};
-    for (int i = 0; i < LANES; i++) v[i] = x;
-    return v;
+    return (vf)vdupq_n_f32(x);
 }
 INLINE vi vi_set(int32_t x)
 {
-    vi v = {0};
-    for (int i = 0; i < LANES; i++) v[i] = x;
-    return v;
+    return (vi)vdupq_n_s32(x);
 }
-
-#if defined(LKI_NEON)
 INLINE vd vf_low(vf a)
 {
     return (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)a));
@@ -314,6 +309,18 @@ INLINE vq vq_multiply(vq a, vq b)
     return (vq)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
 }
 #else
+INLINE vf vf_set(float x)
+{
+    vf v = {0};
+    for (int i = 0; i < LANES; i++) v[i] = x;
+    return v;
+}
+INLINE vi vi_set(int32_t x)
+{
+    vi v = {0};
+    for (int i = 0; i < LANES; i++) v[i] = x;
+    return v;
+}
 INLINE vd vf_low(vf a)
 {
     vh half;
@@ -406,6 +413,23 @@ INLINE void vi_to_bytes(uint8_t *p, vi v)
     const vb bytes = __builtin_convertvector(v, vb);
     memcpy(p, &bytes, LANES);
 }
+#if defined(LKI_NEON)
+INLINE vf vf_load_some(const float *p, int64_t n)
+{
+    float32x4_t v = vdupq_n_f32(0);
+    if (n > 0) v = vld1q_lane_f32(p, v, 0);
+    if (n > 1) v = vld1q_lane_f32(p + 1, v, 1);
+    if (n > 2) v = vld1q_lane_f32(p + 2, v, 2);
+    return n > 3 ? vf_load(p) : (vf)v;
+}
+INLINE void vf_store_some(float *p, vf v, int64_t n)
+{
+    if (n > 0) vst1q_lane_f32(p, (float32x4_t)v, 0);
+    if (n > 1) vst1q_lane_f32(p + 1, (float32x4_t)v, 1);
+    if (n > 2) vst1q_lane_f32(p + 2, (float32x4_t)v, 2);
+    if (n > 3) vst1q_lane_f32(p + 3, (float32x4_t)v, 3);
+}
+#else
 INLINE vf vf_load_some(const float *p, int64_t n)
 {
     vf v = vf_zero();
@@ -416,6 +440,7 @@ INLINE void vf_store_some(float *p, vf v, int64_t n)
 {
     memcpy(p, &v, sizeof(float) * (size_t)n);
 }
+#endif
 
 #endif
 

@@ -37,6 +37,7 @@
 INLINE void tile_step(const int R, vf acc[][2], const float *a, int64_t row, const float *b)
 {
     const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
+    UNROLL
     for (int r = 0; r < R; r++) {
         const vf x = vf_set(a[r * row]);
         acc[r][0] = vf_fma(x, b0, acc[r][0]);
@@ -53,6 +54,7 @@ INLINE void tile_run(const int R, vf acc[][2], const float *a, int64_t row, int6
 
 INLINE void tile_zero(const int R, vf acc[][2])
 {
+    UNROLL
     for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = vf_zero();
 }
 
@@ -60,6 +62,7 @@ INLINE void tile_zero(const int R, vf acc[][2])
 INLINE void tile_load(const int R, vf acc[][2], const float *c, int64_t row, int64_t columns)
 {
     const int64_t first = columns < LANES ? columns : LANES;
+    UNROLL
     for (int r = 0; r < R; r++) {
         acc[r][0] = vf_get(c + r * row, first);
         acc[r][1] = columns > LANES ? vf_get(c + r * row + LANES, columns - LANES) : vf_zero();
@@ -69,6 +72,7 @@ INLINE void tile_load(const int R, vf acc[][2], const float *c, int64_t row, int
 INLINE void tile_store(const int R, vf acc[][2], float *c, int64_t row, int64_t columns)
 {
     const int64_t first = columns < LANES ? columns : LANES;
+    UNROLL
     for (int r = 0; r < R; r++) {
         vf_put(c + r * row, acc[r][0], first);
         if (columns > LANES) vf_put(c + r * row + LANES, acc[r][1], columns - LANES);
