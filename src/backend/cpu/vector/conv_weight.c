@@ -174,35 +174,52 @@ static void weight_strip(const strip *s)
     }
 }
 
+/* Columns [0, n) of so many pixels of the output's gradient, and `sum` plus them. `whole`: n is PANEL;
+ * constants, as the loop is short. */
+INLINE void copy_pixels(const bool masked, const bool whole, const float *d_y, const float *y,
+                        int64_t step, int64_t n, int64_t pixels, float *to, double *bias,
+                        bool first)
+{
+    const int64_t columns = whole ? PANEL : n;
+    vf d[1][2], mask[1][2];
+    vd sum[4] = {{0}};
+    for (int i = 0; i < 4 && !first; i++) sum[i] = vd_load(bias + i * LANES / 2);
+    for (int64_t p = 0; p < pixels; p++, to += PANEL, d_y += step) {
+        tile_load(1, d, d_y, 0, columns);
+        if (masked) {
+            tile_load(1, mask, y + p * step, 0, columns);
+            d[0][0] = vf_blend(vm_gt(mask[0][0], vf_zero()), d[0][0], vf_zero());
+            d[0][1] = vf_blend(vm_gt(mask[0][1], vf_zero()), d[0][1], vf_zero());
+        }
+        sum[0] += vf_low(d[0][0]);
+        sum[1] += vf_high(d[0][0]);
+        sum[2] += vf_low(d[0][1]);
+        sum[3] += vf_high(d[0][1]);
+        tile_store(1, d, to, 0, PANEL);
+    }
+    for (int i = 0; i < 4; i++) vd_store(bias + i * LANES / 2, sum[i]);
+}
+
 /* The strip's part of the output's gradient into panels; it is contiguous, whatever samples it spans.
  * The sums of the bias take it on the way. */
 static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
 {
     const int64_t all = s->shape->filters, filters = all / s->shape->groups;
-    const vf zero = vf_zero();
     double *bias = s->sums.bias;
     for (int64_t group = 0; group < s->shape->groups; group++)
-        for (int64_t f = 0; f < filters; f += PANEL, bias += PANEL) {
+        for (int64_t f = 0; f < filters; f += PANEL, bias += PANEL, to += s->pixels * PANEL) {
             const int64_t left = filters - f, n = left < PANEL ? left : PANEL;
-            int64_t at = s->first * all + group * filters + f;
-            vf d[1][2], y[1][2];
-            vd sum[4];
-            for (int i = 0; i < 4; i++)
-                sum[i] = s->number == 0 ? (vd){0} : vd_load(bias + i * LANES / 2);
-            for (int64_t p = 0; p < s->pixels; p++, to += PANEL, at += all) {
-                tile_load(1, d, g->d_y + at, 0, n);
-                if (g->y != NULL) {
-                    tile_load(1, y, g->y + at, 0, n);
-                    d[0][0] = vf_blend(vm_gt(y[0][0], zero), d[0][0], zero);
-                    d[0][1] = vf_blend(vm_gt(y[0][1], zero), d[0][1], zero);
-                }
-                sum[0] += vf_low(d[0][0]);
-                sum[1] += vf_high(d[0][0]);
-                sum[2] += vf_low(d[0][1]);
-                sum[3] += vf_high(d[0][1]);
-                tile_store(1, d, to, 0, PANEL);
-            }
-            for (int i = 0; i < 4; i++) vd_store(bias + i * LANES / 2, sum[i]);
+            const int64_t at = s->first * all + group * filters + f;
+            const float *d_y = g->d_y + at, *y = g->y != NULL ? g->y + at : NULL;
+            const bool first = s->number == 0;
+            if (n < PANEL && y != NULL)
+                copy_pixels(true, false, d_y, y, all, n, s->pixels, to, bias, first);
+            else if (n < PANEL)
+                copy_pixels(false, false, d_y, y, all, n, s->pixels, to, bias, first);
+            else if (y != NULL)
+                copy_pixels(true, true, d_y, y, all, n, s->pixels, to, bias, first);
+            else
+                copy_pixels(false, true, d_y, y, all, n, s->pixels, to, bias, first);
         }
 }
 
