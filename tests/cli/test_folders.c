@@ -132,6 +132,13 @@ static void the_training_labels_say_how_many_classes(void **state)
     expect_out("[1000][4]");
     run("train c.yaml --set data.classes=10");
     expect(4, "label number 10 is 10, expected 0 to 9 for 10 classes");
+    /* and where the data are drawn */
+    write_text("drawn.yaml", "data: {samples: 50, test_samples: 10}\n" NET);
+    for (int classes = 9; classes <= 11; classes++) {
+        run("train drawn.yaml --set data.classes=%d", classes);
+        expect(classes < 10 ? 2 : 0,
+               classes < 10 ? "data.classes is 9, but there are labels up to 9" : "");
+    }
 }
 
 static void messages_name_the_data_in_use(void **state)
