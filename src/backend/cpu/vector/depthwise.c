@@ -67,6 +67,7 @@ typedef struct pass {
     int64_t a_row, a_tap_row, a_tap, a_pixel, c_row, c_pixel; /* floats */
     int64_t b_tap_row, b_tap;
     int64_t tiles, pixels, more; /* in a row: tiles, each of so many pixels, some with one more */
+    bool large;                  /* a does not come from the second-level cache: by the caller */
     bool over;                   /* the last pixel's last tap is behind the end of the row */
 } pass;
 
@@ -141,31 +142,71 @@ INLINE void fetch(const int columns, const int V, const float *a, int64_t channe
     }
 }
 
-/* Rows of three taps side by side, with stride S. */
+/* The taps of a row, one after the other: each passes over all pixels. */
+INLINE void three_by_tap(const int R, const int V, const bool whole, const int S, const pass *p,
+                         const place *at, const float *a, const float *b, vf acc[][VECTORS])
+{
+    const int64_t vector = p->taps * LANES;
+    UNROLL
+    for (int h = 0; h < 3; h++) {
+        const float *x = a + h * p->channels;
+        vf w[VECTORS];
+        UNROLL
+        for (int k = 0; k < V; k++) w[k] = vf_load(b + h * p->b_tap + k * vector);
+        UNROLL
+        for (int i = 0; i < R; i++, x += S * p->channels) {
+            if (h == 0 && i == 0 && at->before) continue;
+            if (h == 2 && i == R - 1 && at->after) continue;
+            UNROLL
+            for (int k = 0; k < V; k++)
+                acc[i][k] = vf_fma(get(x + k * LANES, whole, at->n), w[k], acc[i][k]);
+        }
+    }
+}
+
+/* The columns of a row, one after the other: each gives to all pixels that see it. */
+INLINE void three_by_column(const int R, const int V, const bool whole, const int S, const pass *p,
+                            const place *at, const float *a, const float *b, vf acc[][VECTORS])
+{
+    const int64_t vector = p->taps * LANES;
+    const int last = (R - 1) * S + 2;
+    vf w[3][VECTORS];
+    UNROLL
+    for (int h = 0; h < 3; h++) {
+        UNROLL
+        for (int k = 0; k < V; k++) w[h][k] = vf_load(b + h * p->b_tap + k * vector);
+    }
+    UNROLL
+    for (int j = 0; j <= last; j++, a += p->channels) {
+        if ((j == 0 && at->before) || (j == last && at->after)) continue;
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            const vf x = get(a + k * LANES, whole, at->n);
+            UNROLL
+            for (int h = 0; h < 3; h++) {
+                const int i = (j - h) / S;
+                if (j >= h && (j - h) % S == 0 && i < R) acc[i][k] = vf_fma(x, w[h][k], acc[i][k]);
+            }
+        }
+    }
+}
+
+/* Rows of three taps side by side, with stride S. Which way is the faster one was measured; the order of
+ * an element's terms is the same. */
 INLINE void three(const int R, const int V, const bool whole, const int S, const strip *s,
                   const place *at)
 {
     const pass *p = s->p;
-    const int64_t channels = p->channels, vector = p->taps * LANES;
     const float *a = at->a, *b = at->b;
     vf acc[TILE][VECTORS];
     clear(R, V, acc);
     for (int64_t v = 0; v < s->rows; v++, a += p->a_tap_row, b += p->b_tap_row) {
         if (v + S >= s->rows)
-            fetch(R * S, V, a + (R * S + 3 - S) * channels, channels, at->channel);
-        UNROLL for (int h = 0; h < 3; h++)
-        {
-            const float *x = a + h * channels;
-            vf w[VECTORS];
-            UNROLL for (int k = 0; k < V; k++) w[k] = vf_load(b + h * p->b_tap + k * vector);
-            UNROLL for (int i = 0; i < R; i++, x += S * channels)
-            {
-                if (h == 0 && i == 0 && at->before) continue;
-                if (h == 2 && i == R - 1 && at->after) continue;
-                UNROLL for (int k = 0; k < V; k++)
-                    acc[i][k] = vf_fma(get(x + k * LANES, whole, at->n), w[k], acc[i][k]);
-            }
-        }
+            fetch(R * S, V, a + (R * S + 3 - S) * p->channels, p->channels, at->channel);
+        if (LANES == 16 || S == 2)
+            three_by_tap(R, V, whole, S, p, at, a, b, acc);
+        else
+            three_by_column(R, V, whole, S, p, at, a, b, acc);
     }
     finish(R, V, whole, p, at, p->c_pixel, acc);
 }
@@ -340,7 +381,9 @@ static void ready(pass *p)
             p->kind == ANY && h->a_step <= 2)
             p->kind = h->a_step == 1 ? THREE : THREE_BY_2;
     }
-    const int64_t most = p->kind == PAIRS || p->kind == BLOCKS ? FEW : TILE;
+    /* A stride of 2 reads twice as many columns at a time, which are too many streams from memory. */
+    const bool few = p->kind == PAIRS || p->kind == BLOCKS || (p->kind == THREE_BY_2 && p->large);
+    const int64_t most = few ? FEW : TILE;
     p->tiles = (h->pixels + most - 1) / most;
     p->pixels = h->pixels / p->tiles;
     p->more = h->pixels - p->pixels * p->tiles;
@@ -377,12 +420,17 @@ static void run_row(const pass *p, const float *a, float *c, int64_t y)
     run(&s, p->pixels);
 }
 
+static bool is_large(const lki_conv_shape *s)
+{
+    return s->in[0] * s->in[1] * s->channels > LARGE / (int64_t)sizeof(float);
+}
+
 /* Channels of an image that are gone through together: the rows of a (its columns) under a kernel's
  * rows wait in the first-level cache for the next row. */
 static int64_t chunk_of(const lki_conv_shape *s, int64_t columns)
 {
     const int64_t row = s->channels * columns * (int64_t)sizeof(float);
-    if (s->stride[0] > 1 && row * s->in[0] > LARGE) return s->channels;
+    if (s->stride[0] > 1 && is_large(s)) return s->channels;
     const int64_t chunks = (row * s->kernel[0] + CACHED - 1) / CACHED;
     const int64_t blocks = (depthwise_blocks(s) + chunks - 1) / chunks;
     return blocks * LANES > CHUNK ? blocks * LANES : CHUNK;
@@ -419,7 +467,8 @@ static void forward(const lki_conv_shape *s, int64_t count, const float *x, cons
               .taps = s->kernel[0] * s->kernel[1],
               .b = packed,
               .bias = bias,
-              .relu = relu};
+              .relu = relu,
+              .large = is_large(s)};
     ready(&p);
     for (int64_t n = 0; n < count; n++)
         for (int64_t c = 0; c < s->channels; c += chunk) {
