@@ -29,11 +29,11 @@ static values *make_values(void)
     values *v = malloc(sizeof *v);
     assert_non_null(v);
     for (int i = 0; i < SAMPLES; i++) {
-        for (int k = 0; k < KEPT_VALUES; k++) {
+        for (int k = 0; k < KEPT_VALUES; k++)
             v->image[i][k] = (uint8_t)(((uint64_t)(i * KEPT_VALUES + k) * 2654435761u + 12345u) >>
                                        13);
+        for (int k = 0; k < KEPT_VALUES; k++)
             v->x[i][k] = (float)v->image[i][(k * 7 + 3) % KEPT_VALUES] / 128 - 1;
-        }
         v->label[i] = (int32_t)(((uint64_t)i * 2246822519u >> 7) % KEPT_CLASSES);
         for (int k = 0; k < 2; k++) v->y[i][k] = v->x[i][k] * v->x[i][k + 5];
     }
