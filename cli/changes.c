@@ -21,6 +21,16 @@ static bool same_value(const cli_config *a, const cli_config *b, config_key key)
 
 enum { SHOWN = 60 };
 
+/* Bytes of a text that are shown: no part of a character. */
+static int shown_bytes(const char *text)
+{
+    int bytes = (int)strlen(text);
+    if (bytes <= SHOWN) return bytes;
+    for (bytes = SHOWN; ((unsigned char)text[bytes] & 0xc0) == 0x80; bytes--) {
+    }
+    return bytes;
+}
+
 /* A value as people write it. */
 static void print_value(char text[SHOWN + 4], const cli_config *config, config_key key)
 {
@@ -31,9 +41,8 @@ static void print_value(char text[SHOWN + 4], const cli_config *config, config_k
     cli_pool pool = {0};
     json_t *json = value_json(&config->value[key], config_rows[key].spec.type);
     const char *yaml = text_yaml(&pool, json);
-    const int most = text_bytes(yaml, SHOWN);
-    snprintf(text, SHOWN + 4, "%.*s%s", most < SHOWN ? most : SHOWN, yaml,
-             yaml[most] != '\0' ? "..." : "");
+    const int bytes = shown_bytes(yaml);
+    snprintf(text, SHOWN + 4, "%.*s%s", bytes, yaml, yaml[bytes] != '\0' ? "..." : "");
     json_decref(json);
     pool_clear(&pool);
 }

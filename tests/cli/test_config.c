@@ -215,6 +215,8 @@ static void keys_and_values_that_are_wrong(void **state)
                                        "and below 1"},
         {"optimizer: {name: adm}\n", "optimizer.name is 'adm', expected sgd, adam"},
         {"optimizer: {nesterov: 1}\n", "optimizer.nesterov is '1', expected true or false"},
+        {"train: {lr: 0.1}\n", "unknown key 'train.lr'; the nearest is 'optimizer.lr'"},
+        {"train: {x-more: 0.1}\n", "unknown key 'train.x-more'"}, /* templates stand outside */
         {"optimizer: adam\n", "c.yaml:1: optimizer is a section, expected keys in it"},
         {"optimizer: {name: adam, rho: 0.9}\n", "optimizer.rho is not known to adam; it is for "
                                                 "optimizer.name 'adadelta'"},

@@ -213,6 +213,9 @@ static void another_root(void **state)
     look(10, "--root r");
     finds("memory", "ok", "not known available of not known");
     finds("load", "ok", "not known");
+    write_text("r/proc/meminfo", "MemTotal:  1048576 kB\nMemAvailable: 1024 kB\n");
+    look(10, "--root r");
+    finds("memory", "warning", "1.0 MiB available of 1.0 GiB");
 }
 
 static void no_root_at_all(void **state)

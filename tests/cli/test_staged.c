@@ -18,6 +18,7 @@
 #include "cli.h"
 #include "core/backend.h"
 #include "doctor.h"
+#include "rates.h"
 
 /* ---------------------------------------------------------------- what is exchanged */
 
@@ -239,12 +240,52 @@ static void another_arithmetic_is_noted(void **state)
 
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, set_up, calm)
 
+/* Of advice of one level the first is given. */
+static void the_first_advice_stays(void **state)
+{
+    (void)state;
+    static cli_doctor doctor;
+    doctor_finding *finding = doctor_add(&doctor, "name", "found");
+    doctor_raise(&doctor, finding, LEVEL_NOTE, "first");
+    doctor_raise(&doctor, finding, LEVEL_NOTE, "second");
+    assert_string_equal(finding->advice, "first");
+    doctor_raise(&doctor, finding, LEVEL_WARNING, "third");
+    doctor_raise(&doctor, finding, LEVEL_NOTE, "fourth");
+    assert_string_equal(finding->advice, "third");
+    assert_int_equal(finding->level, LEVEL_WARNING);
+    pool_clear(&doctor.pool);
+}
+
+/* Digits that say something, and no rounding to one digit more than the others have. */
+static void rates_and_shares_at_their_edges(void **state)
+{
+    (void)state;
+    static const struct row {
+        double value;
+        const char *rate, *share;
+    } rows[] = {{0, "", ""},
+                {0.0123, "0.012", "1.2%"},
+                {0.0944, "0.094", "9.4%"},
+                {0.0994, "0.1", "9.9%"},
+                {0.0996, "0.1", "10%"},
+                {0.5, "0.5", "50%"},
+                {0.996, "1.0", "100%"},
+                {99.94, "99.9", "9994%"},
+                {1234, "1234", "123400%"}};
+    char text[24];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_string_equal(rate_text(text, 1e9 * rows[i].value), rows[i].rate);
+        assert_string_equal(share_text(text, rows[i].value), rows[i].share);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGED(verify_finds_the_run_that_differs), STAGED(quartiles_are_those_of_the_steps),
         STAGED(a_wrong_kernel_is_not_good),        STAGED(notes_are_no_failure),
-        STAGED(another_arithmetic_is_noted),
+        STAGED(another_arithmetic_is_noted),       STAGED(the_first_advice_stays),
+        STAGED(rates_and_shares_at_their_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

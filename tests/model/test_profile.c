@@ -209,11 +209,33 @@ static void operations_are_counted(void **state)
             assert_true(row_of(s.model, dense, "backward").flops == (rows ? 0 : once));
             /* SGD without momentum: gradient, parameter and parameter again. */
             assert_true(row_of(s.model, dense, "update").bytes == 3.0 * 3 * 4 * (360 * 7 + 7));
+            /* the output's gradient and what is read, and the parameters' in every call */
+            const lks_profile_row back = row_of(s.model, dense, "backward");
+            if (!rows)
+                assert_true(back.bytes ==
+                            44.0 * 4 * (360 + 7) + (double)back.calls * 4 * (360 * 7 + 7));
             const int softmax = stage_of(s.model, "log_softmax");
             assert_true(row_of(s.model, softmax, "forward").flops == 0);
             assert_true(row_of(s.model, softmax, "forward").bytes >= 44.0 * 2 * 7 * 4);
             close_session(&s);
         }
+}
+
+/* The gradient is read, the parameter and each of the optimizer's arrays read and written. */
+static void updates_move_state_both_ways(void **state)
+{
+    (void)state;
+    const lks_optim optims[] = {lks_sgd(0), lks_sgd(0.9), lks_adam()};
+    for (int states = 0; states < 3; states++) {
+        session s;
+        open_session(&s, NULL, one_dense, (lks_model_opts){.workers = 2, .optim = optims[states]},
+                     NULL);
+        LKT_OK(lks_profile_start(s.model));
+        steps(&s, 2);
+        const lks_profile_row row = row_of(s.model, stage_of(s.model, "dense"), "update");
+        assert_true(row.bytes == (3.0 + 2 * states) * 2 * 4 * (360 * 7 + 7));
+        close_session(&s);
+    }
 }
 
 static void profiled_steps_allocate_nothing(void **state)
@@ -278,6 +300,7 @@ int main(void)
         cmocka_unit_test(kept_gradients_are_in_the_rows),
         cmocka_unit_test(a_profile_changes_no_bit),
         cmocka_unit_test(operations_are_counted),
+        cmocka_unit_test(updates_move_state_both_ways),
         cmocka_unit_test(profiled_steps_allocate_nothing),
         cmocka_unit_test(failed_steps_are_not_counted),
         cmocka_unit_test(the_peak_is_measured),
