@@ -244,10 +244,6 @@ static const behind SHORT_SUMS[] = {
     {"dense", "out", NULL, 128},
 };
 
-/* Depthwise convolutions, as long as a library computes them. */
-static const behind OPEN[] = {{"conv2d", "d_bias", "groups", 0},
-                              {"conv2d", "d_weight", "groups", 0}};
-
 static bool is_in(const behind *list, size_t count, const json_t *test, const char *tensor)
 {
     const char *op = json_string_value(json_object_get(test, "op"));
@@ -301,8 +297,7 @@ static int check(const lki_backend *backend, const json_t *test, const measured 
         const bool biased = m->biased && fabs(e->bias / m->seeds) > fmax(bias, NO_BIAS);
         const bool far = is_sum(test) && !(error <= bound_of(e));
 
-        if (is_in(OPEN, sizeof OPEN / sizeof *OPEN, test, e->name) || (!above && !biased && !far))
-            continue;
+        if (!above && !biased && !far) continue;
         char *what = describe(test);
         print_error(
             "%s, %s: the relative error of %s is %.3g; PyTorch's is %.3g, by chance +- %.1g; "
