@@ -121,7 +121,6 @@ typedef struct lki_args {
     unsigned add_in;         /* bit i: add to d_in[i] instead of writing it */
     const float *param[LKI_MAX_PARAM];
     float *d_param[LKI_MAX_PARAM]; /* NULL: formed by rows, later */
-    bool add_param;                /* not the replica's first piece: add to d_param */
     void *const *buffer;           /* running statistics: read only */
     double *stats;                 /* written by forward in training */
     const void *packed;

@@ -138,7 +138,6 @@ static lks_status backward(const lki_program *program, const lki_pass *pass, con
     for (int i = 0; i < stage->head->in_count; i++)
         args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
     args.add_in = stage->add_in;
-    args.add_param = at->offset > 0;
     if (stage->weight >= 0 && !stage->by_rows)
         for (int i = 0; i < stage->owner->param_count; i++)
             args.d_param[i] = local->gradient + stage->d_param[i];

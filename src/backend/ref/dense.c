@@ -2,7 +2,7 @@
  * dense: y[n][u] = sum over k of x[n][k] * w[u][k], + b[u].
  *
  * A replica's gradient is one sum in double over all of its samples in ascending order, rounded to
- * f32 once; so the kernel takes a share whole (add_param never occurs), and by rows the same
+ * f32 once; so the kernel takes a share whole, and by rows the same
  * function forms the same bits for any range of elements.
  */
 #include "backend/ref/kernels.h"
