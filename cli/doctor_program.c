@@ -1,6 +1,7 @@
 /* doctor: libraries, instruction set, arithmetic, limits, environment, terminal. */
 #include <fenv.h>
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -60,12 +61,14 @@ static void check_device(cli_doctor *d)
                      "build without LKS_CPU=OFF");
     else if (asked != NULL)
         doctor_raise(d, f, LEVEL_NOTE,
-                     "LKS_ISA chose this; unset it for the fastest (with other bits)");
-#if defined(__x86_64__)
+                     "LKS_ISA chose this; unset it for the fastest, with the same bits");
+#if !defined(FP_FAST_FMAF) /* portable kernels are built for the least processor of their kind */
     else if (strcmp(isa, "portable") == 0)
         doctor_raise(d, f, LEVEL_WARNING,
-                     "the processor, or the virtual machine, has no AVX2, so kernels are slower "
-                     "several times; use a machine that shows it");
+                     "the processor, or the virtual machine, has no fused multiply-add (FMA) with "
+                     "AVX2, so each is computed in software and training is slower tens of times, "
+                     "with the same bits; use a processor, or a model of the virtual one, that has "
+                     "both");
 #endif
     lks_context_destroy(context);
 }

@@ -64,6 +64,15 @@ void __wrap_doctor_noise(cli_doctor *doctor)
     if (!quiet_machine) __real_doctor_noise(doctor);
 }
 
+static const char *other_fingerprint; /* NULL: the machine's own */
+
+const char *__real_lks_context_fingerprint(const lks_context *context);
+const char *__wrap_lks_context_fingerprint(const lks_context *context);
+const char *__wrap_lks_context_fingerprint(const lks_context *context)
+{
+    return other_fingerprint != NULL ? other_fingerprint : __real_lks_context_fingerprint(context);
+}
+
 static float wrong_by; /* is added to the first output of relu on any device but ref; NaN too */
 
 static lks_status wrong_forward(const lki_plan *plan, const lki_args *args);
@@ -99,6 +108,7 @@ static int calm(void **state)
     other_bits_with = 0;
     known_times = quiet_machine = false;
     wrong_by = 0;
+    other_fingerprint = NULL;
     return tear_down(state);
 }
 
@@ -238,6 +248,39 @@ static void another_arithmetic_is_noted(void **state)
 #endif
 }
 
+/* A processor that runs no kernels but portable ones, which have no instruction for a multiply-add. */
+static void a_processor_without_multiply_add_is_slow(void **state)
+{
+    (void)state;
+#if !defined(LKT_HAVE_CPU) || defined(FP_FAST_FMAF)
+    print_message("portable kernels are not there, or have the instruction: skipped\n");
+    skip();
+#endif
+    static const char advice[] =
+        "-> the processor, or the virtual machine, has no fused multiply-add";
+    const char *asked = getenv("LKS_ISA"), *kept = asked != NULL ? strdup(asked) : NULL;
+    quiet_machine = true;
+    unsetenv("LKS_ISA");
+    other_fingerprint = "x86_64 sse4.1 avx L1d=32K; cpu: avx2";
+    here("doctor");
+    assert_null(strstr(last.out, advice));
+    other_fingerprint = "x86_64 sse4.1 avx L1d=32K; cpu: portable";
+    here("doctor");
+    expect_out("  warning  device             cpu: portable\n");
+    expect_out(advice);
+    assert_int_equal(last.code, 10);
+    setenv("LKS_ISA", "portable", 1); /* by choice: the processor may have it */
+    here("doctor");
+    expect_out("  note     device             cpu: portable\n");
+    expect_out("unset it for the fastest, with the same bits");
+    assert_null(strstr(last.out, advice));
+    if (kept != NULL)
+        setenv("LKS_ISA", kept, 1);
+    else
+        unsetenv("LKS_ISA");
+    free((void *)(uintptr_t)kept);
+}
+
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, set_up, calm)
 
 /* Of advice of one level the first is given. */
@@ -285,7 +328,7 @@ int main(void)
         STAGED(verify_finds_the_run_that_differs), STAGED(quartiles_are_those_of_the_steps),
         STAGED(a_wrong_kernel_is_not_good),        STAGED(notes_are_no_failure),
         STAGED(another_arithmetic_is_noted),       STAGED(the_first_advice_stays),
-        STAGED(rates_and_shares_at_their_edges),
+        STAGED(rates_and_shares_at_their_edges),   STAGED(a_processor_without_multiply_add_is_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
