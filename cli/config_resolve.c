@@ -172,6 +172,32 @@ static lks_status check_schedule(const cli_config *config)
     return LKS_OK;
 }
 
+/* What --print-config prints, and what a checkpoint keeps, has every key in its section: it must be
+ * within the limits of what is read. */
+static lks_status check_size(const cli_config *config)
+{
+    enum { AROUND = 2, KEY_BYTES = 100 };
+    size_t bytes = 0;
+    int nodes = 0, height = 0;
+    config_key largest = KEY_MODEL_NAME; /* which has been settled */
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const cli_value *value = &config->value[key];
+        const cli_node *tree = value->set ? value->tree : NULL;
+        nodes += AROUND + (tree != NULL ? tree->weight : 1);
+        bytes += KEY_BYTES + (tree != NULL ? tree->bytes : 0);
+        if (tree == NULL) continue;
+        if (tree->height > height) height = tree->height;
+        if (tree->bytes > config->value[largest].tree->bytes) largest = (config_key)key;
+    }
+    if (nodes <= TREE_MAX_NODES && bytes <= TREE_MAX_BYTES && height <= TREE_MAX_DEPTH - AROUND)
+        return LKS_OK;
+    return config_fail(
+        config, largest,
+        "makes the configuration too large to be written and read again; it may have "
+        "%d values, nested %d deep, of %d bytes",
+        TREE_MAX_NODES, TREE_MAX_DEPTH, TREE_MAX_BYTES);
+}
+
 lks_status config_resolve(cli_config *config)
 {
     settle_pair(config, KEY_TRAIN_EPOCHS, KEY_TRAIN_STEPS);
@@ -191,5 +217,6 @@ lks_status config_resolve(cli_config *config)
                            "needs the folder of checkpoints: give --out DIR");
     status = check_schedule(config);
     if (status == LKS_OK) status = check_model(config);
-    return status == LKS_OK ? settle_defaults(config) : status;
+    if (status == LKS_OK) status = settle_defaults(config);
+    return status == LKS_OK ? check_size(config) : status;
 }

@@ -58,11 +58,40 @@ static lks_status too_large(const reader *r, int line)
                     place(r, line), TREE_MAX_NODES);
 }
 
+static lks_status too_deep(const reader *r, int line)
+{
+    return lks_fail(LKS_E_INVALID,
+                    "%s: lists and maps are nested more than %d deep (aliases counted as what they "
+                    "stand for); a configuration needs at most 6",
+                    place(r, line), TREE_MAX_DEPTH);
+}
+
+/* Bytes of a text with the escapes that it may need, and what stands around it; no number takes more
+ * than the least. */
+static size_t scalar_bytes(const char *text)
+{
+    enum { LEAST = 40, WITHIN = 24 };
+    size_t bytes = 0;
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++)
+        bytes += *c < ' ' || *c == 0x7f ? 6 : *c >= 0x80 ? 3 : *c == '"' || *c == '\\' ? 2 : 1;
+    return bytes > WITHIN ? LEAST - WITHIN + bytes : LEAST;
+}
+
+enum { BRACKETS = 16 };
+
 static lks_status add_entry(const reader *r, cli_node *parent, const cli_node *key,
                             const cli_node *value)
 {
     parent->weight += value->weight + (key != NULL);
     if (parent->weight > TREE_MAX_NODES) return too_large(r, value->line);
+    if (parent->height <= value->height) parent->height = value->height + 1;
+    if (parent->height > TREE_MAX_DEPTH) return too_deep(r, value->line);
+    parent->bytes += value->bytes + (key != NULL ? key->bytes : 0);
+    if (parent->bytes > TREE_MAX_BYTES)
+        return lks_fail(LKS_E_INVALID,
+                        "%s: its texts have more than %d bytes (aliases counted as what they stand "
+                        "for); a configuration has a few thousand",
+                        place(r, value->line), TREE_MAX_BYTES);
     cli_entry *added = pool_alloc(r->pool, sizeof *added);
     added->key = key;
     added->value = value;
@@ -108,6 +137,7 @@ static lks_status read_scalar(reader *r, const cli_node **out)
     n->text = pool_copy(r->pool, (const char *)r->event.data.scalar.value,
                         r->event.data.scalar.length);
     n->weight = 1;
+    n->bytes = scalar_bytes(n->text);
     *out = n;
     if (strlen(n->text) != r->event.data.scalar.length)
         return lks_fail(LKS_E_INVALID, "%s: a text has a zero byte in it", place(r, n->line));
@@ -212,13 +242,10 @@ static lks_status read_node(reader *r, int depth, const cli_node **out)
         cli_node *n = pool_alloc(r->pool, sizeof *n);
         n->kind = is_list ? NODE_LIST : NODE_MAP;
         n->line = line_of(event->start_mark);
-        n->weight = 1;
+        n->weight = n->height = 1;
+        n->bytes = BRACKETS;
         *out = n;
-        if (depth >= TREE_MAX_DEPTH)
-            return lks_fail(LKS_E_INVALID,
-                            "%s: lists and maps are nested more than %d deep; a configuration "
-                            "needs at most 6",
-                            place(r, n->line), TREE_MAX_DEPTH);
+        if (depth >= TREE_MAX_DEPTH) return too_deep(r, n->line);
         status = read_children(r, n, depth);
     }
     if (status != LKS_OK || name == NULL) return status;
@@ -290,6 +317,7 @@ const cli_node *node_from_text(cli_pool *pool, const char *text, bool plain)
     n->plain = plain;
     n->text = pool_format(pool, "%s", text);
     n->weight = 1;
+    n->bytes = scalar_bytes(n->text);
     return n;
 }
 

@@ -24,8 +24,11 @@ typedef struct cli_node {
     bool plain;       /* scalar without quotes: may be a number, a truth value or nothing */
     const char *text; /* of a scalar */
     struct cli_entry *first;
-    int count;  /* entries */
-    int weight; /* nodes in it, with each alias counted as what it stands for */
+    int count; /* entries */
+    /* Of all that is in it, each alias counted as what it stands for: */
+    int weight;   /* nodes */
+    int height;   /* lists and maps within each other; of a scalar 0 */
+    size_t bytes; /* that it takes to print, at most; no more when what is printed is read */
 } cli_node;
 
 typedef struct cli_entry {

@@ -449,8 +449,8 @@ static void hostile_files_end_in_a_sentence(void **state)
     repeat(file, "]", 10000);
     fclose(file);
     run("train c.yaml");
-    expect(2, "c.yaml:1: lists and maps are nested more than 32 deep; a configuration needs at "
-              "most 6");
+    expect(2, "c.yaml:1: lists and maps are nested more than 32 deep (aliases counted as what they "
+              "stand for); a configuration needs at most 6");
 
     file = fopen(in_folder("c.yaml"), "w");
     fputs("model: ", file);
@@ -458,6 +458,35 @@ static void hostile_files_end_in_a_sentence(void **state)
     fclose(file);
     run("train c.yaml");
     expect(2, "nested more than 32 deep");
+
+    file = fopen(in_folder("c.yaml"), "w"); /* each line is shallow */
+    fputs("x-0: &a0 [1]\n", file);
+    for (int i = 1; i <= 40; i++) fprintf(file, "x-%d: &a%d [*a%d]\n", i, i, i - 1);
+    fclose(file);
+    run("train c.yaml");
+    expect(2, "c.yaml:32: lists and maps are nested more than 32 deep (aliases counted");
+
+    file = fopen(in_folder("c.yaml"), "w"); /* one long text, many times */
+    fputs("x-0: &a ", file);
+    repeat(file, "a", 1000);
+    fputs("\nx-1: [", file);
+    repeat(file, "*a, ", 2000);
+    fputs("]\n", file);
+    fclose(file);
+    run("train c.yaml");
+    expect(2,
+           "c.yaml:1: its texts have more than 1048576 bytes (aliases counted as what they stand "
+           "for); a configuration has a few thousand");
+
+    file = fopen(in_folder("c.yaml"), "w"); /* as deep as can be read, but not once it is printed */
+    fputs("model.layers: ", file);
+    repeat(file, "[", 31);
+    repeat(file, "]", 31);
+    fclose(file);
+    run("train c.yaml --print-config");
+    expect(2,
+           "c.yaml:1: model.layers makes the configuration too large to be written and read again; "
+           "it may have 10000 values, nested 32 deep, of 1048576 bytes");
 
     /* Ten lists of ten aliases each stand for ten thousand million values. */
     file = fopen(in_folder("c.yaml"), "w");

@@ -12,7 +12,7 @@
 static int count_nodes(const cli_node *node, int depth)
 {
     int nodes = 1, entries = 0;
-    FUZZ_CHECK(depth <= 2 * TREE_MAX_DEPTH);
+    FUZZ_CHECK(depth <= TREE_MAX_DEPTH);
     FUZZ_CHECK((node->kind == NODE_SCALAR) == (node->text != NULL));
     for (const cli_entry *e = node->first; e != NULL; e = e->next) {
         FUZZ_CHECK((node->kind == NODE_MAP) == (e->key != NULL));
@@ -32,13 +32,14 @@ static void check_printed(cli_pool *pool, const cli_node *root)
     FILE *out = open_memstream(&text, &bytes);
     FUZZ_CHECK(out != NULL && one != NULL);
     text_print_yaml(out, one);
-    FUZZ_CHECK(fclose(out) == 0);
+    FUZZ_CHECK(fclose(out) == 0 && bytes <= root->bytes);
     const lks_status status = tree_read_file(&again, pool, fuzz_file(1, text, bytes));
     if (status != LKS_OK) fprintf(stderr, "%s\n", text);
     FUZZ_CHECK(status == LKS_OK);
     json_t *other = node_json(again);
     if (!json_equal(one, other)) fprintf(stderr, "%s\n", text);
-    FUZZ_CHECK(json_equal(one, other));
+    FUZZ_CHECK(json_equal(one, other) && again->weight == root->weight &&
+               again->height == root->height && again->bytes <= root->bytes);
     json_decref(one);
     json_decref(other);
     free(text);

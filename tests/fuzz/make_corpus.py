@@ -107,6 +107,12 @@ write("run", "negative", record(step=-1))
 write("run", "newer", record(lockstep_checkpoint=2, version="9.0"))
 write("run", "large", record(step=2**63 - 1, best_loss=1e308, so_far_seconds=5e-324))
 write("run", "not_hex", record(link="0123456789ABCDEF"))
+write("run", "plateau", record(numerics=2, skipped_steps=3, test_hash="0000000000000abc", best_loss=0.25, best_step=6, bad_epochs=2,
+                              plateau={"lr": 0.01, "best": None, "bad": 4}))
+write("run", "no_plateau", record(plateau=None, skipped_steps=0, test_hash="0000000000000000"))
+write("run", "bad_plateau", record(plateau={"lr": 0.0, "best": 0.5, "bad": 1073741824}))
+write("run", "skipped_more", record(skipped_steps=9))
+write("run", "bad_epochs", record(bad_epochs=1073741825))
 write("run", "unsealed", b"\0" + json.dumps(RECORD).encode())
 write("run", "not_json", b"\1{\"lockstep_checkpoint\": 1, \"step\"")
 
@@ -146,6 +152,45 @@ checkpoint: {path: out, every_steps: 1, every_epochs: 0, keep: 1, resume: true}
 log: {interval: 1, format: json, quiet: true, record: run.json}
 """)
 
+write("config", "more_layers", """data: {name: shapes, path: /data/shapes, classes: 300}
+model:
+  layers:
+    - conv2d: {filters: 4, kernel: 3, padding: 1, bias: false, weight_init: xavier_uniform, weight_gain: 1.4, name: a}
+    - gelu: {form: tanh}
+    - concat: {with: a}
+    - conv2d: {filters: 16, kernel: [1, 3], groups: 8, dilation: [1, 2], name: b}
+    - leaky_relu: {slope: 0.2}
+    - silu
+    - mul: {with: b}
+    - tanh: {from: a}
+    - scale: {factor: 0.5}
+    - sigmoid
+    - softplus
+    - avg_pool: {kernel: 2, exclude_padding: true}
+    - layer_norm: {dims: 3, affine: false}
+    - flatten
+    - dense: {units: 1, weight_init: identity, bias_init: constant, bias_value: -1}
+loss: {name: mse}
+""")
+write("config", "every_other", """data: {mean: 0.5, seed: 18446744073709551615}
+model: {name: mlp, hidden: 5, save: false}
+train: {steps: 9, ema: 0.99, ema_evaluate: false, not_finite: skip}
+optimizer: {name: adamp, lr: 1.2e-38, decay_of: weights, nesterov: true, delta: 0.2, wd_ratio: 0.3, clip_value: 1, clip_norm: 2.5,
+  groups: [{match: "*.bias", lr: 0.1, weight_decay: 0}]}
+schedule: {name: reduce_on_plateau, factor: 0.5, patience: 3, threshold: 1e-3, min_lr: 1e-6}
+validation: {samples: 10, shuffle: true, patience: 1000000, restore_best: false, every_epochs: 2}
+checkpoint: {path: out, resume: true, accept_changes: true}
+log: {format: csv, verbose: true, record: run.json}
+""")
+write("config", "too_small", "model: {name: mlp}\noptimizer: {name: rmsprop, alpha: 0.9, centered: true, eps: 1e-39}\n")
+write("config", "one_cycle", "model: {name: mnist_cnn}\noptimizer: {name: adadelta, rho: 0.8}\n"
+      "schedule: {name: one_cycle, rise: 0.2, start_div: 10, final_div: 1e4, warmup_steps: 2}\n")
+write("config", "multi_step", "model: {name: mlp}\noptimizer: {momentum: 0.9, dampening: 0.1}\n"
+      "schedule: {name: multi_step, milestones: [1, 3], gamma: 0.3}\n")
+
+write("config", "deep", "model.layers: " + "[" * 31 + "]" * 31 + "\n")
+write("config", "less_deep", "model.layers: " + "[" * 30 + "]" * 30 + "\n")
+
 write("config", "nulls", "data: {name: ~}\nmodel: {name: mlp}\ntrain: {batch_size: }\n"
       "optimizer:\n  name:\nschedule: {name: null}\n")
 
@@ -156,6 +201,8 @@ write("yaml", "alias", "- &a [1, 2]\n- *a\n- *a\n")
 write("yaml", "bomb", "- &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
     f"- &{b} [{','.join(['*' + a] * 9)}]\n" for a, b in zip("abcdef", "bcdefg")))
 write("yaml", "deep", "[" * 40)
+write("yaml", "deep_by_aliases", "- &a0 [1]\n" + "".join(f"- &a{i} [*a{i - 1}]\n" for i in range(1, 40)))
+write("yaml", "deepest", "[" * 32 + "]" * 32)
 write("yaml", "tags", "a: !!str 1\nb: !!int 2\nc: !other 3\n")
 write("yaml", "twice", "a: 1\na: 2\n")
 write("yaml", "documents", "a: 1\n---\nb: 2\n")
@@ -174,6 +221,12 @@ for name, words in {
     "unknown_option": ["train", "c.yaml", "--epoch", "1"], "no_value": ["train", "c.yaml", "--lr"],
     "ambiguous": ["train", "--s", "1"], "value": ["train", "c.yaml", "--resume=yes"],
     "end": ["compare", "--", "--a", "-b"],
+    "accept": ["train", "c.yaml", "--out", "a", "--resume", "--accept-changes", "--verbose", "--format", "csv"],
+    "table": ["predict", "c.yaml", "--out", "a", "--best", "--probabilities", "--outputs", "--format=csv"],
+    "last": ["eval", "c.yaml", "--out", "a", "--last", "--format", "json"], "empty": ["train", "c.yaml", "--out", ""],
+    "record": ["train", "c.yaml", "--record", "r.json", "--save-model", "--dry-run", "--set", "validation.patience=3"],
+    "report": ["report", "a.json", "b.json", "--out", "c.html"], "manual": ["--help-as", "man"], "op": ["op", "relu in=2x3", "--workers", "2"],
+    "bench": ["bench", "c.yaml", "--steps", "3"], "doctor": ["doctor", "--format", "json", "--data", "d"],
 }.items():
     write("options", name, "\n".join(words))
 
@@ -183,6 +236,10 @@ for name, line in {
     "add": "add in=4x5x5x3 with=5x5x3", "pool": "max_pool kernel=2 in=1x4x4x2", "relu": "relu in=2x3",
     "fan": "conv2d filters=2 kernel=1 weight_init=kaiming_normal:fan_out in=1x2x2x1", "drop": "dropout probability=0.5 in=2x9",
     "nothing": "", "no_in": "dense units=3", "loss": "cross_entropy label_smoothing=0.1 in=4x10",
+    "layer_norm": "layer_norm dims=2 affine=false in=2x3x4", "gelu": "gelu form=tanh in=2x3", "leaky": "leaky_relu slope=0.2 in=2x3",
+    "scale": "scale factor=-1.5e-3 in=2x3", "mul": "mul in=4x5x5x3 with=3", "concat": "concat in=4x5x5x3 with=5x5x2",
+    "mse": "mse in=4x10", "depthwise": "conv2d filters=6 kernel=3x1 groups=3 dilation=2x1 padding=2x0 weight_init=xavier_normal:0.5 in=1x9x9x3",
+    "average": "avg_pool kernel=3 stride=2 padding=1 exclude_padding in=1x8x8x2", "identity": "dense units=3 weight_init=identity bias_init=constant:0.25 in=2x3",
     "norm": "batch_norm epsilon=1e-3 in=2x3x3x4", "wrong": "dense units=0 in=1x1", "huge": "dense units=9223372036854775807 in=2147483647x2147483647",
 }.items():
     write("line", name, line)
@@ -195,7 +252,13 @@ RUN = {"version": "0.1.0", "device": "cpu", "workers": 2, "replicas": 4, "global
 RUNS = [json.dumps({**RUN, **change}) for change in (
     {}, {"config": {"optimizer": {"name": "<script>alert('&\"')</script>", "lr": 1}}, "hash": "<b>"},
     {"epochs": [{**EPOCH, "train_loss": None, "test_loss": 1e300}, {**EPOCH, "epoch": 3, "test_loss": -5}], "seconds": -1},
-    {"epochs": [], "config": {}}, {"workers": "two", "epochs": [{}], "finished": None})]
+    {"epochs": [], "config": {}}, {"workers": "two", "epochs": [{}], "finished": None},
+    {"numerics": 2, "steps": 8, "config": {"data": {"name": "shapes"}, "loss": {"name": "mse"}, "optimizer": {
+        "name": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0, "eps": 1e-8, "groups": [{"match": "*.bias"}]}},
+     "epochs": [{**EPOCH, "valid_loss": 0.5, "valid_correct": 3, "valid_samples": 6}]},
+    {"steps": 8, "links": [{"step": 4, "link": "00000000000000aa"}, {"step": 8, "link": "00000000000000ab"}],
+     "epochs": [{**EPOCH, "valid_loss": 0.5, "valid_correct": 3, "valid_samples": 6},
+                {**EPOCH, "epoch": 2, "valid_loss": None, "valid_correct": 9, "valid_samples": 6}]})]
 for i, text in enumerate(RUNS):
     write("report", f"one_{i}", text)
 write("report", "three", "\x1e".join(RUNS[:3]))
