@@ -40,7 +40,7 @@ static void print_value(char text[SHOWN + 4], const cli_config *config, config_k
     }
     cli_pool pool = {0};
     json_t *json = value_json(&config->value[key], config_rows[key].spec.type);
-    const char *yaml = text_yaml(&pool, json);
+    const char *yaml = text_clean(&pool, text_yaml(&pool, json));
     const int bytes = shown_bytes(yaml);
     snprintf(text, SHOWN + 4, "%.*s%s", bytes, yaml, yaml[bytes] != '\0' ? "..." : "");
     json_decref(json);

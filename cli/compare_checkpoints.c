@@ -24,12 +24,21 @@ static bool is_circumstance(const char *key)
     return false;
 }
 
+/* What a record says may come from anywhere: it is cleaned for the terminal, and cut between
+ * characters. */
 static void say_difference(const char *path, const json_t *a, const json_t *b)
 {
+    enum { SHOWN = 100 };
+    cli_pool pool = {0};
     char *x = text_json(a), *y = text_json(b);
-    if (x != NULL && y != NULL) say("record: %s is %.100s and %.100s", path, x, y);
+    if (x != NULL && y != NULL) {
+        const char *one = text_clean(&pool, x), *other = text_clean(&pool, y);
+        say("record: %s is %.*s and %.*s", text_clean(&pool, path), text_bytes(one, SHOWN), one,
+            text_bytes(other, SHOWN), other);
+    }
     free(x);
     free(y);
+    pool_clear(&pool);
 }
 
 /* The deepest key that differs; says it. One that only one of them has is of another version, as a
@@ -59,7 +68,8 @@ static bool same_json(cli_pool *pool, const char *path, const json_t *a, const j
     }
     if (json_equal(a, b)) return true;
     if (json_is_array(a) && json_is_array(b))
-        say("record: %s has %zu entries and %zu", path, json_array_size(a), json_array_size(b));
+        say("record: %s has %zu entries and %zu", text_clean(pool, path), json_array_size(a),
+            json_array_size(b));
     else
         say_difference(path, a, b);
     return false;

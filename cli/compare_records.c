@@ -8,18 +8,25 @@
 #include "say.h"
 #include "text.h"
 
-static void say_setting(const char *section, const char *key, const json_t *a, const json_t *b)
+/* A value of a record, which may come from anywhere, for a terminal. */
+static const char *value_text(cli_pool *pool, const json_t *value)
+{
+    char *text = value != NULL ? text_json(value) : NULL;
+    const char *clean = text != NULL ? text_clean(pool, text) : "nothing";
+    free(text);
+    return clean;
+}
+
+static void say_setting(cli_pool *pool, const char *section, const char *key, const json_t *a,
+                        const json_t *b)
 {
     if (a != NULL && b != NULL && json_equal(a, b)) return;
-    char *x = a != NULL ? text_json(a) : NULL, *y = b != NULL ? text_json(b) : NULL;
-    say("setting %s.%s: %s and %s", section, key, x != NULL ? x : "nothing",
-        y != NULL ? y : "nothing");
-    free(x);
-    free(y);
+    say("setting %s.%s: %s and %s", text_clean(pool, section), text_clean(pool, key),
+        value_text(pool, a), value_text(pool, b));
 }
 
 /* Settings that are not equal may explain the rest; they are no difference of the result. */
-static void say_settings(const json_t *a, const json_t *b)
+static void say_settings(cli_pool *pool, const json_t *a, const json_t *b)
 {
     const char *section, *key;
     json_t *keys, *value;
@@ -27,19 +34,20 @@ static void say_settings(const json_t *a, const json_t *b)
     {
         const json_t *others = json_object_get(json_object_get(b, "config"), section);
         json_object_foreach(keys, key, value)
-            say_setting(section, key, value, json_object_get(others, key));
+            say_setting(pool, section, key, value, json_object_get(others, key));
     }
     json_object_foreach((json_t *)json_object_get(b, "config"), section, keys)
     {
         const json_t *others = json_object_get(json_object_get(a, "config"), section);
         json_object_foreach(keys, key, value) if (json_object_get(others, key) == NULL)
-            say_setting(section, key, NULL, value);
+            say_setting(pool, section, key, NULL, value);
     }
     static const char *const facts[] = {"numerics", "version", "build", "fingerprint", "workers"};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         const json_t *x = json_object_get(a, facts[i]), *y = json_object_get(b, facts[i]);
         if (json_is_string(x) && json_is_string(y) && !json_equal(x, y))
-            say("%s: %s and %s", facts[i], json_string_value(x), json_string_value(y));
+            say("%s: %s and %s", facts[i], text_clean(pool, json_string_value(x)),
+                text_clean(pool, json_string_value(y)));
         if (json_is_integer(x) && json_is_integer(y) && !json_equal(x, y))
             say("%s: %lld and %lld", facts[i], (long long)json_integer_value(x),
                 (long long)json_integer_value(y));
@@ -69,8 +77,9 @@ static bool same_links(const json_t *a, const json_t *b)
     {
         const json_int_t step = number_of(link, "step");
         const json_t *other = with_number(json_object_get(b, "links"), "step", step);
-        if (other == NULL) continue;
-        if (!json_equal(json_object_get(link, "link"), json_object_get(other, "link"))) {
+        const json_t *x = json_object_get(link, "link"), *y = json_object_get(other, "link");
+        if (x == NULL || y == NULL) continue;
+        if (!json_equal(x, y)) {
             say("step %lld: the links of the hash chain differ; at step %lld they did not",
                 (long long)step, (long long)last);
             return false;
@@ -107,6 +116,7 @@ static bool same_epochs(const json_t *a, const json_t *b)
 
 lks_status compare_records(bool *equal, const char *path_a, const char *path_b)
 {
+    cli_pool pool = {0};
     json_t *a = NULL, *b = NULL;
     lks_status status = record_read(&a, path_a);
     if (status == LKS_OK) status = record_read(&b, path_b);
@@ -115,12 +125,15 @@ lks_status compare_records(bool *equal, const char *path_a, const char *path_b)
         const char *y = json_string_value(json_object_get(b, "hash"));
         const long long step_a = number_of(a, "steps"), step_b = number_of(b, "steps");
         const bool same_hash = step_a == step_b && strcmp(x, y) == 0;
-        say_settings(a, b);
+        say_settings(&pool, a, b);
         const bool links = same_links(a, b), epochs = same_epochs(a, b);
-        if (!same_hash) say("hash: %s at step %lld and %s at step %lld", x, step_a, y, step_b);
+        if (!same_hash)
+            say("hash: %s at step %lld and %s at step %lld", text_clean(&pool, x), step_a,
+                text_clean(&pool, y), step_b);
         *equal = links && epochs && same_hash;
     }
     json_decref(a);
     json_decref(b);
+    pool_clear(&pool);
     return status;
 }

@@ -51,11 +51,19 @@ static void print_index(char *text, size_t size, const lks_shape *shape, int64_t
 
 typedef struct tally {
     int tensors, different;
-    double largest;  /* difference, and */
-    char where[128]; /* its tensor */
+    double largest;    /* difference, and */
+    const char *where; /* its tensor; NULL: none differs */
+    cli_pool pool;
 } tally;
 
-static void say_element(const lks_tensor_entry *a, const lks_tensor_entry *b, int64_t index)
+/* A name out of a file, for a terminal. */
+static const char *shown(tally *t, const char *name)
+{
+    return text_clean(&t->pool, name);
+}
+
+static void say_element(tally *t, const lks_tensor_entry *a, const lks_tensor_entry *b,
+                        int64_t index)
 {
     char at[LKS_MAX_DIMS * 24], x[TEXT_NUMBER_SIZE], y[TEXT_NUMBER_SIZE], steps[48] = "";
     const double p = element(a, index), q = element(b, index);
@@ -69,8 +77,8 @@ static void say_element(const lks_tensor_entry *a, const lks_tensor_entry *b, in
         snprintf(x, sizeof x, "%.0f", p);
         snprintf(y, sizeof y, "%.0f", q);
     }
-    say("tensor %s, element %s: %s and %s (difference %.3g%s)", a->name, at, x, y, fabs(p - q),
-        steps);
+    say("tensor %s, element %s: %s and %s (difference %.3g%s)", shown(t, a->name), at, x, y,
+        fabs(p - q), steps);
 }
 
 static void compare_entry(tally *t, const lks_tensor_entry *a, const lks_tensor_entry *b)
@@ -83,12 +91,12 @@ static void compare_entry(tally *t, const lks_tensor_entry *a, const lks_tensor_
         const size_t offset = (size_t)i * size;
         if (memcmp((const char *)a->data + offset, (const char *)b->data + offset, size) == 0)
             continue;
-        if (same && t->different == 0) say_element(a, b, i);
+        if (same && t->different == 0) say_element(t, a, b, i);
         same = false;
         const double difference = fabs(element(a, i) - element(b, i));
-        if (t->where[0] != '\0' && !(difference > t->largest)) continue;
+        if (t->where != NULL && !(difference > t->largest)) continue;
         t->largest = difference;
-        snprintf(t->where, sizeof t->where, "%s", a->name);
+        t->where = a->name;
     }
     t->different++;
 }
@@ -107,7 +115,7 @@ static bool compare_files(const lks_tensor_file *a, const lks_tensor_file *b, co
         const lks_tensor_entry x = lks_tensor_file_entry(a, i);
         const int j = lks_tensor_file_find(b, x.name);
         if (j < 0) {
-            if (missing++ == 0) say("tensor %s is only in %s", x.name, path_a);
+            if (missing++ == 0) say("tensor %s is only in %s", shown(&t, x.name), path_a);
             continue;
         }
         const lks_tensor_entry y = lks_tensor_file_entry(b, j);
@@ -115,19 +123,21 @@ static bool compare_files(const lks_tensor_file *a, const lks_tensor_file *b, co
         if (same_form(&x, &y)) {
             compare_entry(&t, &x, &y);
         } else {
-            if (t.different == 0) say("tensor %s has other dimensions or another type", x.name);
+            if (t.different == 0)
+                say("tensor %s has other dimensions or another type", shown(&t, x.name));
             t.different++;
         }
     }
     for (int i = 0; i < lks_tensor_file_count(b); i++) {
         const lks_tensor_entry y = lks_tensor_file_entry(b, i);
         if (lks_tensor_file_find(a, y.name) >= 0) continue;
-        if (missing++ == 0) say("tensor %s is only in %s", y.name, path_b);
+        if (missing++ == 0) say("tensor %s is only in %s", shown(&t, y.name), path_b);
     }
     if (missing > 0) say("%d tensors are only in one of them", missing);
-    if (t.where[0] != '\0')
+    if (t.where != NULL)
         say("%d of %d tensors differ; the largest difference is %.3g, in %s", t.different,
-            t.tensors, t.largest, t.where);
+            t.tensors, t.largest, shown(&t, t.where));
+    pool_clear(&t.pool);
     return t.different == 0 && missing == 0;
 }
 

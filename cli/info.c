@@ -41,17 +41,19 @@ static lks_status print_tensors(lks_context *context, const char *path)
     const lks_status status = lks_tensor_file_open(&file, context, path);
     if (status != LKS_OK) return status;
     int64_t elements = 0;
+    cli_pool pool = {0};
     for (int i = 0; i < lks_tensor_file_count(file); i++) {
         const lks_tensor_entry entry = lks_tensor_file_entry(file, i);
         char shape[LKS_MAX_DIMS * 24] = "";
         for (int d = 0; d < entry.shape.ndim; d++)
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "[%" PRId64 "]",
                      entry.shape.dim[d]);
-        say("%-44s %-4s %s", entry.name, lks_dtype_name(entry.dtype), shape);
+        say("%-44s %-4s %s", text_clean(&pool, entry.name), lks_dtype_name(entry.dtype), shape);
         elements += lks_shape_elements(&entry.shape);
     }
     say("%d tensors, %" PRId64 " numbers", lks_tensor_file_count(file), elements);
     lks_tensor_file_close(file);
+    pool_clear(&pool);
     return LKS_OK;
 }
 
@@ -121,8 +123,8 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
     say("replicas      %d", run->replicas);
     say("data hash     %016" PRIx64, run->data_hash);
     printf("device        ");
-    text_print_wrapped(stdout, run->fingerprint != NULL ? run->fingerprint : "not known", 14, 14,
-                       say_columns());
+    const char *device = run->fingerprint != NULL ? run->fingerprint : "not known";
+    text_print_wrapped(stdout, text_clean(&pool, device), 14, 14, say_columns());
     if (isfinite(run->best_loss))
         say("best loss     %s, step %" PRId64, text_number(number, run->best_loss), run->best_step);
     print_history(run);
@@ -133,8 +135,9 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
         json_t *keys;
         json_object_foreach(config, section, keys)
         {
-            const int used = printf("  %s: ", section);
-            text_print_wrapped(stdout, text_yaml(&pool, keys), used, 4, say_columns());
+            const int used = printf("  %s: ", text_clean(&pool, section));
+            const char *yaml = text_clean(&pool, text_yaml(&pool, keys));
+            text_print_wrapped(stdout, yaml, used, 4, say_columns());
         }
     }
     json_decref(config);

@@ -52,6 +52,41 @@ static void long_values_are_cut_between_characters(void **state)
     if (strstr(last.err, cut) == NULL) fail_msg("no \"%s\" in:\n%s", cut, last.err);
 }
 
+/* Files may come from anywhere: nothing in them is a command for the terminal. */
+static void what_files_say_is_no_command(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        shell("python3 -c \""
+              "import json, struct\n"
+              "e = '\\x1b[2J'\n"
+              "run = {'hash': 'a' + e, 'steps': 1, 'epochs': [], 'version': 'v' + e,\n"
+              "       'config': {'s' + e: {'k' + e: 'x' + e}}}\n"
+              "for i in range(2):\n"
+              "    json.dump({**run, 'hash': e * i, 'version': e * i, 'config': {e: {e: e * i}}},\n"
+              "              open(f'{i}.json', 'w'))\n"
+              "    t = json.dumps({f'one{e}': {'dtype': 'U8', 'shape': [1], 'data_offsets': [0, "
+              "1]},\n"
+              "                    f'other{i}{e}': {'dtype': 'U8', 'shape': [1], 'data_offsets': "
+              "[1, 2]}})\n"
+              "    open(f'{i}.safetensors', 'wb').write(struct.pack('<Q', len(t)) + t.encode() + "
+              "bytes([i, 0]))\n"
+              "\""),
+        0);
+    static const char *const verbs[] = {"compare 0.json 1.json", "compare 1.json 0.json",
+                                        "compare 0.safetensors 1.safetensors", "info 0.safetensors",
+                                        "report 0.json 1.json"};
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        run("%s", verbs[i]);
+        assert_int_equal(last.code, i < 3);
+        if (strchr(last.out, '\x1b') != NULL) fail_msg("%s prints:\n%s", verbs[i], last.out);
+    }
+    run("compare 0.safetensors 1.safetensors");
+    expect_out("tensor one?[2J, element ");
+    expect_out("in one?[2J\n");
+    expect_out("tensor other0?[2J is only in 0.safetensors\n");
+}
+
 /* A table that has the width of the terminal stands in one piece. */
 static void tables_fill_the_terminal(void **state)
 {
@@ -218,15 +253,11 @@ static void the_command_to_go_on_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(texts_are_read_back),
-        TEST(long_values_are_cut_between_characters),
-        TEST(tables_fill_the_terminal),
-        TEST(axes_suit_what_they_show),
-        TEST(many_runs_have_letters),
-        TEST(empty_variables_are_none),
-        TEST(pictures_cut_names),
-        TEST(sizes_count_statistics),
-        TEST(lines_of_layers_fill_80_columns),
+        TEST(texts_are_read_back),          TEST(long_values_are_cut_between_characters),
+        TEST(what_files_say_is_no_command), TEST(tables_fill_the_terminal),
+        TEST(axes_suit_what_they_show),     TEST(many_runs_have_letters),
+        TEST(empty_variables_are_none),     TEST(pictures_cut_names),
+        TEST(sizes_count_statistics),       TEST(lines_of_layers_fill_80_columns),
         TEST(the_command_to_go_on_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

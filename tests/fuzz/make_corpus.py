@@ -264,6 +264,55 @@ for i, text in enumerate(RUNS):
 write("report", "three", "\x1e".join(RUNS[:3]))
 write("report", "not_json", "{")
 
+def two(kind, a, b):
+    return bytes([kind]) + b"\x1e".join(t if isinstance(t, bytes) else t.encode() for t in (a, b))
+
+
+LINKS = {"steps": 8, "links": [{"step": 4, "link": "00000000000000aa"}, {"step": 8, "link": "00000000000000ab"}]}
+for name, other in {
+    "same": {}, "hash": {"hash": "0123456789abcdee"}, "steps": {"steps": 9}, "setting": {"config": {"optimizer": {"lr": 0.2}, "x\x1b": {}}},
+    "link": {"links": [{"step": 4, "link": "00000000000000ac"}]}, "facts": {"numerics": 2, "workers": 4, "version": "0.2.0\x1b[2J"},
+    "epoch": {"epochs": [{**EPOCH, "valid_loss": 0.125, "train_loss": None}, {**EPOCH, "epoch": 2}]},
+    "twice": {"epochs": [EPOCH, EPOCH]},
+}.items():
+    write("compare", f"record_{name}", two(0, json.dumps({**RUN, **LINKS}), json.dumps({**RUN, **LINKS, **other})))
+write("compare", "record_none", two(0, "{}", json.dumps(RUN)))
+
+CONFIGS = ["data: {name: digits}\nmodel: {name: mlp, hidden: [3]}\ntrain: {batch_size: 6, epochs: 2}\nschedule: {name: cosine}\n",
+           json.dumps({"data": {"name": "digits", "mean": 0.1}, "model": {"name": "net", "layers": ["flatten", {"dense": 10}]},
+                       "optimizer": {"name": "adam", "groups": [{"match": "*.bias", "lr": 0.1}]}})]
+for name, other in {
+    "same": {}, "config": {"config": json.dumps({"model": {"name": "mlp"}, "train": {"seed": 1}})}, "plateau": {"plateau": {"lr": 1.5, "best": 0.5, "bad": 1}},
+    "best": {"best_loss": 0.5, "best_step": 4, "bad_epochs": 3}, "history": {"history": []}, "numerics": {"numerics": 2, "skipped_steps": 1},
+    "circumstance": {"fingerprint": "neon\x1b", "build": "b", "so_far_seconds": 9, "finished": False}, "seed": {"seed": "00000000000000ff"},
+}.items():
+    base = record(config=json.dumps({"model": {"name": "mlp"}}))[1:]
+    write("compare", f"checkpoint_{name}", two(1, base, record(**{"config": json.dumps({"model": {"name": "mlp"}}), **other})[1:]))
+for name, (a, b) in {
+    "same": (CONFIGS[0], CONFIGS[0]), "other": (CONFIGS[0], CONFIGS[1]), "accepted": (CONFIGS[1], CONFIGS[0] + "checkpoint.accept_changes: true\n"),
+    "longer": (CONFIGS[0], CONFIGS[0].replace("epochs: 2", "epochs: 3")),
+    "plateau": ("model.name: mlp\nschedule.name: reduce_on_plateau\n", "model.name: mlp\nschedule.name: reduce_on_plateau\noptimizer.lr: 0.5\n"),
+    "long": ("model.name: mlp\n", f"model: {{name: mlp, init: {'ä' * 50}}}\ndata.path: /{'ä€' * 40}\n"),
+    "wrong": ("model: {name: mlp}\noptimiser: {lr: 1}\n", "model.name: mlp\n"),
+}.items():
+    write("compare", f"config_{name}", two(2, a, b))
+
+for name, number in {"half": 0.5, "tenth": 0.1, "third": 1 / 3, "zero": -0.0, "least": 5e-324, "denormal": 2.225073858507201e-308, "largest": 1.7976931348623157e308,
+                     "whole": 60000.0, "nan": float("nan"), "infinite": float("-inf"), "e22": 1e22, "digits15": 123456789012345.0}.items():
+    for state in (0, 5):
+        write("text", f"double_{name}_{state}", bytes([0, state]) + struct.pack("<d", number))
+for name, number in {"tenth": 0.1, "least": 1e-45, "denormal": 1.1754942e-38, "largest": 3.4028235e38, "nan": float("nan"), "nine": 16777217.5}.items():
+    write("text", f"float_{name}", bytes([1, 6]) + struct.pack("<f", number))
+for name, text in {"int": "-12", "plus": "+007", "largest": "9223372036854775807", "least": "-9223372036854775808", "over": "9223372036854775808",
+                   "real": "1.5e-3", "point": ".5", "points": "1.2.3", "power": "1e+", "huge": "1e309", "tiny": "1e-400", "hex": "0x10", "inf": "inf",
+                   "comma": "0,5", "space": " 1", "sign": "-", "end": "1.", "exact": "9007199254740993", "long": "0." + "3" * 60,
+                   "halfway": "2.2250738585072011e-308"}.items():
+    write("text", f"number_{name}", bytes([2, 0]) + text.encode())
+for name, text in {"plain": b"some words, some more words", "utf8": "grün € 𝄞 ﷐ ￾".encode(), "wrong": b"a\xffb\xc3(\xed\xa0\x80\xf4\x90\x80\x80\xc0\xaf",
+                   "control": b"a\x1b[2J\x7f\xc2\x9b\n", "bidi": "\u202eabc\u2066".encode(), "cut": "ä".encode()[:1], "gaps": b"  a   b  "}.items():
+    for state in (4, 200):
+        write("text", f"clean_{name}_{state}", bytes([3, state]) + text)
+
 write("png", "grey", bytes([1, 2, 0, 7]) + bytes(range(0, 240, 40)))
 write("png", "colour", bytes([3, 3, 1, 9]) + bytes(range(48)))
 write("png", "one", bytes([0, 0, 0, 0, 128]))
