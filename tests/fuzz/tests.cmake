@@ -7,7 +7,7 @@ foreach(source ${fuzz_targets})
   set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${what})
   add_executable(${target} ${source} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz.c)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE lks_flags lks_program lockstep_static lks_jansson
+  target_link_libraries(${target} PRIVATE lks_flags lks_program lks_support lockstep_static lks_jansson
                         lks_zlib m)
   if(LKS_FUZZ)
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
