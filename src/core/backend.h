@@ -23,7 +23,8 @@ enum {
     LKI_UPDATE_BLOCK = 4096, /* elements; ranges of parameters are cut at its multiples */
     LKI_MAX_STATES = 3,      /* arrays that an optimizer keeps per parameter */
     LKI_BLOCK_TERMS = 64,    /* a sum of products: so many in one f32 accumulator, */
-    LKI_GROUP_TERMS = 1024,  /* blocks of so many added in f32, such groups in double */
+    LKI_GROUP_TERMS = 1024,  /* blocks of so many added in f32, such groups in double; but */
+    LKI_NARROW = 16,         /* all in double where the result has fewer columns */
 };
 
 /*

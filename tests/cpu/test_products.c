@@ -1,7 +1,8 @@
 /*
  * Dense layers and convolutions against their definition in bits: scalar loops that take terms in
  * the written order, in blocks of 64 of their numbers, each an f32 accumulator from +0, in groups of 16
- * blocks added in f32, in a total in double. So an element's bits depend neither on tiles, tails and
+ * blocks added in f32, in a total in double; or in double alone where the result has fewer than 16
+ * columns. So an element's bits depend neither on tiles, tails and
  * strips nor on how samples, rows and replicas are cut.
  */
 #include "base/tree.h"
@@ -16,7 +17,14 @@ typedef struct sum {
     float block, group;
     double total;
     int64_t number; /* of the last term */
+    bool narrow;    /* all in double */
 } sum;
+
+/* An empty sum, of an element of a result with so many columns. */
+static sum sum_of(int64_t columns)
+{
+    return (sum){.narrow = columns < 16};
+}
 
 static void end_block(sum *s)
 {
@@ -35,6 +43,10 @@ static void end_group(sum *s)
 
 static void add_term(sum *s, int64_t number, float a, float b)
 {
+    if (s->narrow) {
+        s->total += (double)a * (double)b;
+        return;
+    }
     if (number / 1024 != s->number / 1024)
         end_group(s);
     else if (number / 64 != s->number / 64)
@@ -106,7 +118,7 @@ static void dense_passes(void **state)
         void *space = lkt_scratch(v->dense->workspace_bytes(&c.shape, rows));
         for (int64_t i = 0; i < rows * units; i++) {
             const float *x = c.x.at + i / units * in, *w = c.w.at + i % units * in;
-            sum s = {0};
+            sum s = sum_of(units);
             for (int64_t j = 0; j < in; j++) add_term(&s, j, x[j], w[j]);
             expected[i] = total_of(&s) + c.bias.at[i % units];
         }
@@ -115,7 +127,7 @@ static void dense_passes(void **state)
                           y.at + cut * units, space);
         lkt_same(v, "y", y.at, expected, rows * units);
         for (int64_t i = 0; i < rows * in; i++) {
-            sum s = {0};
+            sum s = sum_of(in);
             for (int64_t u = 0; u < units; u++)
                 add_term(&s, u, c.d_y.at[i / in * units + u], c.w.at[u * in + i % in]);
             expected[i] = k % 2 == 0 ? total_of(&s) : total_of(&s) + d_x.at[i];
@@ -222,6 +234,7 @@ static void rows_are_the_tree_of_replicas(void **state)
 typedef struct conv_case {
     const lki_vector_conv *kernels;
     lki_conv_shape s;
+    bool depthwise; /* has blocks, however narrow */
     int64_t count, x_size, y_size;
     lkt_floats x, w, bias, d_y;
     void *packed, *space, *sums;
@@ -280,9 +293,16 @@ static void conv_free(conv_case *c)
     free(c->sums);
 }
 
-/* Channels of a block of the sum over a depth: the documented rule. */
-static int64_t channel_block(const lki_conv_shape *s, int64_t depth)
+/* An empty sum of an element, whose result has so many columns in a group. */
+static sum conv_sum(const conv_case *c, int64_t columns)
 {
+    return c->depthwise ? (sum){0} : sum_of(columns / c->s.groups);
+}
+
+/* Channels of a block of the sum over a depth: the documented rule. */
+static int64_t channel_block(const lki_conv_shape *s, int64_t depth, int64_t columns)
+{
+    if (columns / s->groups < 16) return depth;
     const int64_t taps = s->kernel[0] * s->kernel[1], most = 2560 / taps < 8 ? 8 : 2560 / taps;
     const int64_t blocks = (depth + most - 1) / most;
     return (depth + blocks - 1) / blocks;
@@ -325,7 +345,7 @@ static void check_forward(const lki_vector *v, const conv_case *c, lkt_random *r
 {
     lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
     const int64_t each = c->s.channels / c->s.groups, cut = lkt_random_below(random, c->count);
-    const int64_t block = channel_block(&c->s, each);
+    const int64_t block = channel_block(&c->s, each, c->s.filters);
     const bool relu = lkt_random_bits(random) & 1;
     c->kernels->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
     c->kernels->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at,
@@ -333,7 +353,7 @@ static void check_forward(const lki_vector *v, const conv_case *c, lkt_random *r
     for (int64_t i = 0; i < c->count * c->y_size; i++) {
         const int64_t pixel = i % c->y_size / c->s.filters, f = i % c->s.filters;
         const int64_t out[2] = {pixel / c->s.out[1], pixel % c->s.out[1]};
-        sum s = {0};
+        sum s = conv_sum(c, c->s.filters);
         for (int64_t k = 0; k < each; k += block)
             forward_sum(c, i / c->y_size, out, f, k, k + block < each ? k + block : each, &s);
         float expected = (float)s.total + c->bias.at[f];
@@ -362,8 +382,9 @@ static bool reaches(const conv_case *c, int axis, int64_t in, int64_t tap)
 static float data_sum(const conv_case *c, int64_t n, const int64_t in[2], int64_t channel)
 {
     const int64_t filters = c->s.filters / c->s.groups, channels = c->s.channels / c->s.groups;
-    const int64_t block = channel_block(&c->s, filters), group = channel / channels * filters;
-    sum s = {0};
+    const int64_t block = channel_block(&c->s, filters, c->s.channels);
+    const int64_t group = channel / channels * filters;
+    sum s = conv_sum(c, c->s.channels);
     for (int64_t from = 0; from < filters; from += block) {
         const int64_t to = from + block < filters ? from + block : filters;
         int64_t tap[2], out[2], number = 0;
@@ -432,7 +453,7 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
         const int64_t f = bias ? i - c->w.count : i / (each * area), k = i / area % each;
         const int64_t group = f / (c->s.filters / c->s.groups) * each;
         const int64_t tap[2] = {i % area / c->s.kernel[1], i % area % c->s.kernel[1]};
-        sum s = {0};
+        sum s = conv_sum(c, c->s.filters);
         for (int64_t p = 0; p < c->count * pixels; p++) {
             const int64_t out[2] = {p % pixels / c->s.out[1], p % pixels % c->s.out[1]};
             const float *x = bias ? NULL : under(c, c->x.at, p / pixels, out, tap);
@@ -505,6 +526,7 @@ static void depthwise(void **state)
     LKT_FOR_ISAS(v)
     for (int k = 0; k < 4 * CASES; k++) {
         conv_case c = conv_make(v->depthwise, &random, random_depthwise(&random));
+        c.depthwise = true;
         check_forward(v, &c, &random);
         check_data(v, &c, k % 2 != 0, &random);
         check_weight(v, &c, &random);

@@ -58,9 +58,10 @@ void LKI_ISA_NAME(lki_conv_fill)(const frame *f, const float *from, float *to)
     memset(to, 0, sizeof(float) * (size_t)(f->after[0] * row));
 }
 
-/* Channels of a block of the sum: blocks of nearly equal size. */
-static int64_t block_depth(const lki_conv_shape *s, int64_t depth)
+/* Channels of a block of the sum: blocks of nearly equal size; one where the result is narrow. */
+static int64_t block_depth(const lki_conv_shape *s, int64_t depth, int64_t columns)
 {
+    if (columns < LKI_NARROW) return depth;
     const int64_t taps = s->kernel[0] * s->kernel[1];
     const int64_t most = BLOCK_TERMS / taps < 8 ? 8 : BLOCK_TERMS / taps;
     const int64_t blocks = (depth + most - 1) / most;
@@ -84,12 +85,13 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
     const int64_t each = conv_blocks(p->c_group);
     const int64_t group = panel / each, column = panel % each * PANEL;
     const int64_t left = p->c_group - column, taps = p->shape->kernel[0] * p->shape->kernel[1];
-    const int64_t step = block_depth(p->shape, base->all_depth);
+    const int64_t step = block_depth(p->shape, base->all_depth, p->c_group);
     sweep whole = *base;
     whole.a += group * p->a_group;
     whole.b += panel * taps * whole.all_depth * PANEL;
     whole.c += group * p->c_group + column;
     whole.columns = left < PANEL ? left : PANEL;
+    whole.narrow = p->c_group < LKI_NARROW;
     if (whole.bias != NULL) whole.bias += group * p->c_group + column;
     for (int64_t d = 0; d < whole.all_depth; d += step) {
         sweep s = whole;
@@ -113,7 +115,7 @@ static void run_all(const passes *p, const sweep *base)
     const int64_t panels = p->shape->groups * conv_blocks(p->c_group);
     const int64_t all = p->count * base->grid[0], width = base->grid[1];
     const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
-    const bool waits = block_depth(p->shape, base->all_depth) < base->all_depth;
+    const bool waits = block_depth(p->shape, base->all_depth, p->c_group) < base->all_depth;
     const bool large = floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES;
     int64_t strip = large ? all : (STRIP + width - 1) / width;
     if (waits) strip = width < WAITING ? WAITING / width : 1;

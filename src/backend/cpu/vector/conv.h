@@ -3,7 +3,7 @@
 #define LKI_CPU_VECTOR_CONV_H
 
 #include "backend/cpu/vector/local.h"
-#include "backend/cpu/vector/tile.h"
+#include "backend/cpu/vector/narrow.h"
 #include "base/memory.h"
 
 /* An image with a border of zeros, rows and columns; all 0 where none is needed. */
@@ -69,6 +69,7 @@ typedef struct sweep {
     const float *bias;
     bool first, last; /* block of channels */
     bool many;        /* more than one block of terms in all */
+    bool narrow;      /* narrow.h; there is one block of channels */
     tile_wait at;     /* of one tile; with several blocks of channels, totals [pixel][PANEL] */
 } sweep;
 
@@ -97,21 +98,40 @@ INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64
     tile_put(R, acc, c, s->c_pixel[1], columns, s->bias, s->add, s->relu);
 }
 
-INLINE void sweep_rows(const bool many, const sweep *s, const int64_t taps[2], int64_t depth,
-                       int64_t columns)
+/* The same for narrow results. */
+INLINE void sweep_narrow(const int R, const int V, const sweep *s, const float *a, float *c)
+{
+    vd acc[NARROW_ROWS][4];
+    vf sums[TILE_ROWS][2];
+    narrow_zero(R, V, acc);
+    for (int64_t v = 0; v < s->taps[0]; v++)
+        for (int64_t h = 0; h < s->taps[1]; h++)
+            narrow_run(R, V, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], NULL, 1,
+                       s->b + v * s->b_tap[0] + h * s->b_tap[1], s->depth);
+    narrow_round(R, V, acc, sums);
+    tile_put(R, sums, c, s->c_pixel[1], s->columns, s->bias, s->add, s->relu);
+}
+
+/* V is 0 where the result is not narrow. */
+INLINE void sweep_rows(const int V, const bool many, const sweep *s, const int64_t taps[2],
+                       int64_t depth, int64_t columns)
 {
     const int64_t each = s->first && s->last ? 0 : PANEL;
     int64_t sample = s->row / s->grid[0], y = s->row % s->grid[0];
     for (int64_t r = 0; r < s->rows; r++) {
         const float *a_row = s->a + sample * s->a_sample + y * s->a_pixel[0];
         float *c_row = s->c + sample * s->c_sample + y * s->c_pixel[0];
-        FOR_TILES(first, height, s->grid[1])
+        FOR_TILES_OF(V > 0 ? NARROW_ROWS : TILE_ROWS, first, height, s->grid[1])
         {
             const float *a = a_row + first * s->a_pixel[1];
             float *c = c_row + first * s->c_pixel[1];
             const tile_wait at = {.group = s->at.group,
                                   .total = s->at.total + (r * s->grid[1] + first) * each};
-#define SWEEP(R) sweep_tile(R, many, s, taps, depth, columns, a, c, at)
+#define SWEEP(R)                                                                                   \
+    if (V == 0)                                                                                    \
+        sweep_tile(R, many, s, taps, depth, columns, a, c, at);                                    \
+    else if ((R) <= NARROW_ROWS)                                                                   \
+    sweep_narrow(R, V, s, a, c)
             switch (height) {
                 TILE_CASES(SWEEP)
             }
@@ -128,12 +148,16 @@ INLINE void sweep_rows(const bool many, const sweep *s, const int64_t taps[2], i
 INLINE void sweep_grid(const sweep *s)
 {
     static const int64_t first_layer[2] = {3, 1};
-    if (s->many)
-        sweep_rows(true, s, s->taps, s->depth, s->columns);
+    if (s->narrow && s->columns <= LANES)
+        sweep_rows(2, false, s, s->taps, s->depth, s->columns);
+    else if (s->narrow)
+        sweep_rows(4, false, s, s->taps, s->depth, s->columns);
+    else if (s->many)
+        sweep_rows(0, true, s, s->taps, s->depth, s->columns);
     else if (s->taps[0] == 3 && s->taps[1] == 1 && s->depth == 3 && s->columns == PANEL)
-        sweep_rows(false, s, first_layer, 3, PANEL);
+        sweep_rows(0, false, s, first_layer, 3, PANEL);
     else
-        sweep_rows(false, s, s->taps, s->depth, s->columns);
+        sweep_rows(0, false, s, s->taps, s->depth, s->columns);
 }
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count);

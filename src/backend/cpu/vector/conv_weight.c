@@ -16,7 +16,8 @@
  *   group                x-------------x-----x-------------x
  *   total                                                                 x--- ...
  *
- * With the last piece the sums become the gradient, in the parameter's order.
+ * With the last piece the sums become the gradient, in the parameter's order. Sums of narrow results
+ * (narrow.h), those of fewer than LKI_NARROW filters in a group, are totals from their first term.
  */
 #include "backend/cpu/vector/conv.h"
 
@@ -60,6 +61,11 @@ typedef struct strip {
     int64_t number; /* of the first pixel, in the replica */
 } strip;
 
+static bool is_narrow(const lki_conv_shape *s)
+{
+    return s->filters / s->groups < LKI_NARROW;
+}
+
 /* tile_run() for rows that lie at offsets[r]. */
 INLINE void run_apart(const int R, vf acc[][2], const float *a, const int64_t *offsets,
                       int64_t step, const float *b, int64_t depth)
@@ -75,9 +81,9 @@ INLINE void run_apart(const int R, vf acc[][2], const float *a, const int64_t *o
 }
 
 /* Rows r of a tile lie at offsets[r] from the first, or side by side; `x` is the first value under tap
- * (0, 0) of the first sample. */
-INLINE void weight_tile(const int R, const strip *s, const float *x, const int64_t *offsets,
-                        const float *dy, int64_t at)
+ * (0, 0) of the first sample. V is 0 where the result is not narrow. */
+INLINE void weight_tile(const int R, const int V, const strip *s, const float *x,
+                        const int64_t *offsets, const float *dy, int64_t at)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t width = shape->out[1], step = shape->stride[1] * shape->channels;
@@ -87,8 +93,13 @@ INLINE void weight_tile(const int R, const strip *s, const float *x, const int64
     const int64_t end = k + s->pixels;
     const float *sample = x + y / shape->out[0] * frame_floats(s->frame);
     vf acc[TILE_ROWS][2];
+    vd narrow[NARROW_ROWS][4];
     y %= shape->out[0];
-    if (k % LKI_BLOCK_TERMS == 0)
+    if (V > 0 && k == 0)
+        narrow_zero(R, V, narrow);
+    else if (V > 0)
+        narrow_load(R, V, narrow, wait.total);
+    else if (k % LKI_BLOCK_TERMS == 0)
         tile_zero(R, acc);
     else
         tile_load(R, acc, s->sums.block + at, PANEL, PANEL);
@@ -97,7 +108,9 @@ INLINE void weight_tile(const int R, const strip *s, const float *x, const int64
         int64_t n = LKI_BLOCK_TERMS - k % LKI_BLOCK_TERMS;
         if (n > end - k) n = end - k;
         if (n > width - column) n = width - column;
-        if (offsets == NULL)
+        if (V > 0)
+            narrow_run(R, V, narrow, a, 1, offsets, step, dy, n);
+        else if (offsets == NULL)
             tile_run(R, acc, a, 1, step, dy, n);
         else
             run_apart(R, acc, a, offsets, step, dy, n);
@@ -111,17 +124,22 @@ INLINE void weight_tile(const int R, const strip *s, const float *x, const int64
                 sample += frame_floats(s->frame);
             }
         }
-        if (k % LKI_BLOCK_TERMS == 0) tile_block(R, acc, wait, k, k == LKI_GROUP_TERMS);
+        if (V == 0 && k % LKI_BLOCK_TERMS == 0) tile_block(R, acc, wait, k, k == LKI_GROUP_TERMS);
     }
-    if (k % LKI_BLOCK_TERMS != 0) tile_store(R, acc, s->sums.block + at, PANEL, PANEL);
+    if (V > 0)
+        narrow_store(R, V, narrow, wait.total);
+    else if (k % LKI_BLOCK_TERMS != 0)
+        tile_store(R, acc, s->sums.block + at, PANEL, PANEL);
 }
 
 /* Values of x that lie side by side under one tap, or under a row of taps. */
-static void weight_run(const strip *s, const float *x, int64_t count, const float *dy, int64_t at)
+INLINE void weight_run(const int V, const strip *s, const float *x, int64_t count, const float *dy,
+                       int64_t at)
 {
-    FOR_TILES(first, height, count)
+    FOR_TILES_OF(V > 0 ? NARROW_ROWS : TILE_ROWS, first, height, count)
     {
-#define WEIGHT(R) weight_tile(R, s, x + first, NULL, dy, at + first * PANEL)
+#define WEIGHT(R)                                                                                  \
+    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, x + first, NULL, dy, at + first * PANEL)
         switch (height) {
             TILE_CASES(WEIGHT)
         }
@@ -131,16 +149,17 @@ static void weight_run(const strip *s, const float *x, int64_t count, const floa
 
 /* The whole kernel as one run of values that lie here and there: where a row of taps has fewer
  * than a tile has rows, as in a first layer. */
-static void weight_small(const strip *s, const float *dy, int64_t at)
+INLINE void weight_small(const int V, const strip *s, const float *dy, int64_t at)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t run = shape->kernel[1] * shape->channels, count = shape->kernel[0] * run;
     const int64_t row = shape->dilation[0] * s->frame->size[1] * shape->channels;
-    FOR_TILES(first, rows, count)
+    FOR_TILES_OF(V > 0 ? NARROW_ROWS : TILE_ROWS, first, rows, count)
     {
         int64_t offset[TILE_ROWS];
         for (int64_t r = 0; r < rows; r++) offset[r] = (first + r) / run * row + (first + r) % run;
-#define SMALL(R) weight_tile(R, s, s->x, offset, dy, at + first * PANEL)
+#define SMALL(R)                                                                                   \
+    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, s->x, offset, dy, at + first * PANEL)
         switch (rows) {
             TILE_CASES(SMALL)
         }
@@ -148,29 +167,40 @@ static void weight_small(const strip *s, const float *dy, int64_t at)
     }
 }
 
-static void weight_strip(const strip *s)
+/* One panel of filters: all its tiles. */
+INLINE void weight_panel(const int V, const strip *s, int64_t panel, const float *dy)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t channels = shape->channels / shape->groups;
-    const int64_t blocks = conv_blocks(shape->filters / shape->groups);
+    const int64_t group = panel / conv_blocks(shape->filters / shape->groups);
     const int64_t row = shape->dilation[0] * s->frame->size[1] * shape->channels;
     const bool runs = conv_runs(shape);
     const int64_t taps = runs ? 1 : shape->kernel[1],
                   run = runs ? shape->kernel[1] * channels : channels;
-    const float *dy = s->dy;
-    int64_t at = 0;
-    const bool small = runs && run < TILE_ROWS;
-    for (int64_t b = 0; b < shape->groups * blocks; b++, dy += s->pixels * PANEL) {
-        if (small) {
-            weight_small(s, dy, at);
-            at += shape->kernel[0] * run * PANEL;
-            continue;
-        }
-        const float *x = s->x + b / blocks * channels;
-        for (int64_t ky = 0; ky < shape->kernel[0]; ky++)
-            for (int64_t kx = 0; kx < taps; kx++, at += run * PANEL)
-                weight_run(s, x + ky * row + kx * shape->dilation[1] * shape->channels, run, dy,
-                           at);
+    int64_t at = panel * shape->kernel[0] * taps * run * PANEL;
+    if (runs && run < TILE_ROWS) {
+        weight_small(V, s, dy, at);
+        return;
+    }
+    for (int64_t ky = 0; ky < shape->kernel[0]; ky++)
+        for (int64_t kx = 0; kx < taps; kx++, at += run * PANEL)
+            weight_run(V, s,
+                       s->x + group * channels + ky * row +
+                           kx * shape->dilation[1] * shape->channels,
+                       run, dy, at);
+}
+
+static void weight_strip(const strip *s)
+{
+    const int64_t filters = s->shape->filters / s->shape->groups, each = conv_blocks(filters);
+    for (int64_t panel = 0; panel < s->shape->groups * each; panel++) {
+        const float *dy = s->dy + panel * s->pixels * PANEL;
+        if (!is_narrow(s->shape))
+            weight_panel(0, s, panel, dy);
+        else if (filters - panel % each * PANEL <= LANES)
+            weight_panel(2, s, panel, dy);
+        else
+            weight_panel(4, s, panel, dy);
     }
 }
 
@@ -226,12 +256,14 @@ static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
 /* The sums of a replica with so many pixels, all in floats, as they are stored. */
 static void complete(const lki_conv_shape *s, const sums *all, int64_t pixels)
 {
+    const bool narrow = is_narrow(s);
     const bool rest = pixels % LKI_BLOCK_TERMS != 0, total = pixels >= LKI_GROUP_TERMS;
     const bool group = pixels % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS;
     for (int64_t i = 0; i < conv_panel_floats(s); i += LANES) {
         vf v = rest ? vf_load(all->block + i) : vf_zero();
         if (group) v = vf_load(all->group + i) + v;
         if (total) v = vf_total(all->total + i, v);
+        if (narrow) v = vf_total(all->total + i, vf_zero());
         vf_store(all->block + i, vf_flush(v));
     }
 }

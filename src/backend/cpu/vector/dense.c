@@ -10,7 +10,7 @@
  * second-level cache.
  */
 #include "backend/cpu/vector/local.h"
-#include "backend/cpu/vector/tile.h"
+#include "backend/cpu/vector/narrow.h"
 #include "backend/cpu/vector/transpose.h"
 #include "base/tree.h"
 
@@ -94,6 +94,7 @@ typedef struct product {
     int64_t number, depth, terms; /* the first, how many, of how many */
     float *c;
     int64_t c_row, columns;
+    bool narrow;       /* narrow.h */
     bool add;          /* to what is in c, last */
     const float *bias; /* NULL: none */
     tile_wait at;      /* [row][PANEL] */
@@ -120,8 +121,48 @@ INLINE void product_tile(const int R, const product *p, int64_t first)
     tile_put(R, acc, p->c + first * p->c_row, p->c_row, p->columns, p->bias, p->add, false);
 }
 
+/* The same for narrow results, whose sums wait in double. */
+INLINE void product_narrow(const int R, const int V, const product *p, int64_t first)
+{
+    double *total = p->at.total + first * PANEL;
+    vd acc[NARROW_ROWS][4];
+    vf sums[TILE_ROWS][2];
+    if (p->number == 0)
+        narrow_zero(R, V, acc);
+    else
+        narrow_load(R, V, acc, total);
+    narrow_run(R, V, acc, p->a + first * p->a_row, p->a_row, NULL, 1, p->b, p->depth);
+    if (p->number + p->depth < p->terms) {
+        narrow_store(R, V, acc, total);
+        return;
+    }
+    narrow_round(R, V, acc, sums);
+    tile_put(R, sums, p->c + first * p->c_row, p->c_row, p->columns, p->bias, p->add, false);
+}
+
+INLINE void multiply_narrow(const int V, const product *p, int64_t rows)
+{
+    FOR_TILES_OF(NARROW_ROWS, first, height, rows)
+    {
+#define TILE(R)                                                                                    \
+    if ((R) <= NARROW_ROWS) product_narrow(R, V, p, first)
+        switch (height) {
+            TILE_CASES(TILE)
+        }
+#undef TILE
+    }
+}
+
 static void multiply(const product *p, int64_t rows)
 {
+    if (p->narrow && p->columns <= LANES) {
+        multiply_narrow(2, p, rows);
+        return;
+    }
+    if (p->narrow) {
+        multiply_narrow(4, p, rows);
+        return;
+    }
     FOR_TILES(first, height, rows)
     {
 #define TILE(R) product_tile(R, p, first)
@@ -139,13 +180,15 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, vo
     const int64_t terms = whole->terms;
     double *totals = workspace;
     product p = *whole;
+    p.narrow = columns < LKI_NARROW;
+    const int64_t stretch = p.narrow ? LKI_GROUP_TERMS : STRETCH; /* totals wait behind a group */
     for (int64_t row = 0; row < rows; row += ROWS) {
         const int64_t height = rows - row < ROWS ? rows - row : ROWS;
         for (int64_t column = 0; column < columns; column += COLUMNS) {
             const int64_t end = columns - column < COLUMNS ? columns : column + COLUMNS;
             for (p.number = 0; p.number < terms; p.number += p.depth) {
                 p.a = whole->a + row * p.a_row + p.number;
-                p.depth = terms - p.number < STRETCH ? terms - p.number : STRETCH;
+                p.depth = terms - p.number < stretch ? terms - p.number : stretch;
                 p.at.total = totals;
                 p.at.group = (float *)(void *)(totals +
                                                (terms > LKI_GROUP_TERMS ? places(rows) : 0));

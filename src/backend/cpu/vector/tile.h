@@ -207,12 +207,13 @@ INLINE void tile_put(const int R, vf acc[][2], float *c, int64_t row, int64_t co
         F(R);                                                                                      \
         break;
 
-/* Cuts rows into tiles of nearly equal height: in the body, `first` and `height` are the tile's.
- * One division for all of them. */
-#define FOR_TILES(first, height, rows)                                                             \
-    for (int64_t first = 0, tiles_ = ((rows) + TILE_ROWS - 1) / TILE_ROWS,                         \
+/* Cuts rows into tiles of nearly equal height, at most `most`: in the body, `first` and `height` are the
+ * tile's. One division for all of them. */
+#define FOR_TILES_OF(most, first, height, rows)                                                    \
+    for (int64_t first = 0, tiles_ = ((rows) + (most)-1) / (most),                                 \
                  least_ = tiles_ > 0 ? (rows) / tiles_ : 0, more_ = (rows)-least_ * tiles_,        \
                  height;                                                                           \
          height = least_ + (more_ > 0), first < (rows); first += height, more_--)
+#define FOR_TILES(first, height, rows) FOR_TILES_OF(TILE_ROWS, first, height, rows)
 
 #endif
