@@ -1,0 +1,314 @@
+/* What a model says of itself: layers, plan and memory, to the letter, on ref, whose kernels are the
+ * same everywhere. */
+#include <string.h>
+
+#include <lockstep/profile.h>
+
+#include "support/runs.h"
+#include "support/test.h"
+
+enum { TEXT_SIZE = 8192 };
+
+typedef struct text {
+    char all[TEXT_SIZE];
+    size_t used;
+} text;
+
+static void write_line(void *user, const char *line)
+{
+    text *t = user;
+    const int length = snprintf(t->all + t->used, sizeof t->all - t->used, "%s\n", line);
+    assert_true(length > 0 && (size_t)length < sizeof t->all - t->used);
+    t->used += (size_t)length;
+}
+
+typedef struct session {
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+} session;
+
+/* Segments of slices, of whole replicas and of several replicas at once; a name too long for a line, and
+ * a layer that nothing reads. */
+static void open_session(session *s, lks_model_opts opts, lks_log_fn log, void *user)
+{
+    LKT_OK(lks_context_create(
+        &s->context,
+        &(lks_context_opts){
+            .device = "ref", .seed = 1, .log = log, .log_user = user, .log_level = LKS_LOG_DEBUG}));
+    LKT_OK(lks_graph_create(&s->graph, s->context));
+    lks_graph *g = s->graph;
+    lks_tensor *x = lks_input(
+        g, &(lks_input_opts){.name = "pixels", .shape = LKS_SHAPE(40, 40, 3), .dtype = LKS_U8});
+    lks_tensor *y = lks_target(g, &(lks_target_opts){.classes = 10});
+    x = lks_normalize(g, x, &(lks_normalize_opts){.count = 1, .mean = {.5f}, .std = {.25f}});
+    x = lks_conv2d(g, x,
+                   &(lks_conv2d_opts){.name = "a_convolution_with_a_long_name",
+                                      .filters = 8,
+                                      .kernel = {3, 3},
+                                      .padding = {1, 1}});
+    x = lks_batch_norm(g, x, &(lks_batch_norm_opts){.name = "bn"});
+    x = lks_max_pool(g, lks_relu(g, x), &(lks_pool_opts){.kernel = {2, 2}});
+    x = lks_flatten(g, x);
+    (void)lks_dense(g, x, &(lks_dense_opts){.name = "unread", .units = 32});
+    x = lks_relu(g, lks_dense(g, x, &(lks_dense_opts){.name = "fc1", .units = 32}));
+    x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .5f});
+    x = lks_dense(g, x, &(lks_dense_opts){.name = "fc2", .units = 10});
+    opts.loss = lks_cross_entropy(g, x, y, NULL);
+    opts.global_batch = 20;
+    opts.replicas = 5;
+    LKT_OK(lks_model_compile(&s->model, g, &opts));
+}
+
+static void close_session(session *s)
+{
+    lks_model_destroy(s->model);
+    lks_graph_destroy(s->graph);
+    lks_context_destroy(s->context);
+}
+
+static void says(const session *s, lks_describe what, const char *expected)
+{
+    text found = {.used = 0};
+    LKT_OK(lks_model_describe(s->model, what, write_line, &found));
+    assert_string_equal(found.all, expected);
+}
+
+static const char LAYERS[] =
+    "name                            output      parameters    mult-adds  operation\n"
+    "pixels                          40x40x3              -            -\n"
+    "    input shape=40x40x3 dtype=U8\n"
+    "target_1                        one number           -            -\n"
+    "    target classes=10\n"
+    "normalize_1                     40x40x3              -            -\n"
+    "    normalize mean=0.5 std=0.25 in=4x40x40x3:u8\n"
+    "a_convolution_with_a_long_name  40x40x8            224      345,600\n"
+    "    conv2d filters=8 kernel=3x3 padding=1 in=4x40x40x3\n"
+    "bn                              40x40x8             16            -\n"
+    "    batch_norm in=4x40x40x8\n"
+    "relu_1                          40x40x8              -            -\n"
+    "    relu in=4x40x40x8\n"
+    "max_pool_1                      20x20x8              -            -\n"
+    "    max_pool kernel=2x2 in=4x40x40x8\n"
+    "flatten_1                       3200                 -            -\n"
+    "    flatten in=4x20x20x8\n"
+    "fc1                             32             102,432      102,400\n"
+    "    dense units=32 in=4x3200\n"
+    "relu_2                          32                   -            -\n"
+    "    relu in=4x32\n"
+    "dropout_1                       32                   -            -\n"
+    "    dropout probability=0.5 in=4x32\n"
+    "fc2                             10                 330          320\n"
+    "    dense units=10 in=4x32\n"
+    "cross_entropy_1                 one number           -            -\n"
+    "    cross_entropy in=4x10\n"
+    "103,002 parameters to train, 103,019 numbers with running statistics\n"
+    "448,320 multiply-adds in a sample's forward pass\n"
+    "0.41 MB parameters, 0.82 MB optimizer, 7.59 MB activations, 9.03 MB in all\n"
+    "batches of 20 in 5 replicas on 2 workers\n";
+
+static const char PLAN[] =
+    "stage  segment  at a time    gradient      saved  kernel: layers\n"
+    "    0        0  16 samples                     0  loops: normalize_1\n"
+    "    1        0  16 samples   by replica        0  loops:\n"
+    "                                                  a_convolution_with_a_long_name\n"
+    "    2        1  a replica    by replica        0  loops: bn\n"
+    "    3        1  a replica                      0  loops: relu_1\n"
+    "    4        2  16 samples                     0  loops: max_pool_1\n"
+    "    5        2  16 samples                     0  loops: flatten_1\n"
+    "    6        3  3 replicas   by rows           0  loops: fc1\n"
+    "    7        3  3 replicas                     0  loops: relu_2\n"
+    "    8        3  3 replicas                    32  loops: dropout_1\n"
+    "    9        3  3 replicas   by rows           0  loops: fc2\n"
+    "   10        3  3 replicas                     0  loops: cross_entropy_1\n"
+    "saved: bytes of a sample that the kernel keeps from forward for backward\n";
+
+static const char MEMORY[] =
+    "place    node             value          offset        bytes  alive (ticks)\n"
+    "group    normalize_1      out           3072000       230400  0 to 21\n"
+    "group    a_convolution_with_a_long_name out                 0       614400  0 to 21\n"
+    "group    a_convolution_with_a_long_name d_out          614400       614400  16 to 21\n"
+    "sums     a_convolution_with_a_long_name sums          3302400         1792  20 to 21\n"
+    "group    bn               out            614400       614400  0 to 5\n"
+    "group    bn               d_out         1228800       614400  16 to 21\n"
+    "replica  bn               replica       3661312          384  0 to 21\n"
+    "group    relu_1           out           1843200       614400  0 to 21\n"
+    "group    relu_1           d_out         2457600       614400  16 to 21\n"
+    "slice    max_pool_1       out           1228800       204800  4 to 5\n"
+    "slice    max_pool_1       d_out         3302400       204800  16 to 17\n"
+    "kept     flatten_1        out                 0       256000  5 to 15\n"
+    "group    flatten_1        d_out         3507200       153600  15 to 21\n"
+    "group    fc1              out            614400         1536  6 to 7\n"
+    "kept     fc1              d_out          256000         2560  14 to 15\n"
+    "group    relu_2           out            615936         1536  7 to 14\n"
+    "group    relu_2           d_out          614400         1536  13 to 14\n"
+    "kept     dropout_1        out            258560         2560  8 to 12\n"
+    "group    dropout_1        d_out          617472         1536  12 to 13\n"
+    "group    dropout_1        saved          619008          384  8 to 13\n"
+    "group    fc2              out           3660800          512  9 to 21\n"
+    "kept     fc2              d_out          261120          832  11 to 12\n"
+    "group    cross_entropy_1  out           3661696           64  10 to 21\n"
+    "activations of a worker (group, slice, replica)      7323520 bytes (all workers)\n"
+    "workspace of a worker                                204800 bytes (all workers)\n"
+    "gradients by replica of worker 0                       2176 bytes\n"
+    "gradients by replica of worker 1                       2176 bytes\n"
+    "kept for gradients by rows                           261952 bytes\n"
+    "parameters and optimizer state                      1236480 bytes\n"
+    "packed parameters                                      1728 bytes\n"
+    "buffers                                                 192 bytes\n";
+
+/* Two workers, gradients by rows, groups of three replicas at most. */
+static void by_rows_on_two_workers(void **state)
+{
+    (void)state;
+    session s;
+    open_session(&s, (lks_model_opts){.workers = 2, .optim = lks_adam()}, NULL, NULL);
+    says(&s, LKS_DESCRIBE_LAYERS, LAYERS);
+    says(&s, LKS_DESCRIBE_PLAN, PLAN);
+    says(&s, LKS_DESCRIBE_MEMORY, MEMORY);
+    LKT_FAILS(LKS_E_INVALID, "there is no description 3",
+              lks_model_describe(s.model, (lks_describe)3, write_line, NULL));
+    close_session(&s);
+}
+
+/* One worker, gradients by replica and kept for their norm, averages: nothing is joint. */
+static void by_replica_on_one_worker(void **state)
+{
+    (void)state;
+    session s;
+    open_session(
+        &s,
+        (lks_model_opts){
+            .workers = 1, .optim = lks_adam(), .clip_norm = 1, .ema_decay = .9, .by_replica = true},
+        NULL, NULL);
+    says(&s, LKS_DESCRIBE_PLAN,
+         "stage  segment  at a time    gradient      saved  kernel: layers\n"
+         "    0        0  16 samples                     0  loops: normalize_1\n"
+         "    1        0  16 samples   by replica        0  loops:\n"
+         "                                                  a_convolution_with_a_long_name\n"
+         "    2        1  a replica    by replica        0  loops: bn\n"
+         "    3        1  a replica                      0  loops: relu_1\n"
+         "    4        2  16 samples                     0  loops: max_pool_1\n"
+         "    5        2  16 samples                     0  loops: flatten_1\n"
+         "    6        3  a replica    by replica        0  loops: fc1\n"
+         "    7        3  a replica                      0  loops: relu_2\n"
+         "    8        3  a replica                     32  loops: dropout_1\n"
+         "    9        3  a replica    by replica        0  loops: fc2\n"
+         "   10        3  a replica                      0  loops: cross_entropy_1\n"
+         "saved: bytes of a sample that the kernel keeps from forward for backward\n");
+    says(&s, LKS_DESCRIBE_MEMORY,
+         "place    node             value          offset        bytes  alive (ticks)\n"
+         "group    normalize_1      out            819200        76800  0 to 21\n"
+         "group    a_convolution_with_a_long_name out                 0       204800  0 to 19\n"
+         "group    a_convolution_with_a_long_name d_out          204800       204800  19 to 21\n"
+         "sums     a_convolution_with_a_long_name sums                0         1792  20 to 21\n"
+         "group    bn               out            204800       204800  2 to 3\n"
+         "group    bn               d_out          409600       204800  18 to 19\n"
+         "replica  bn               replica        947392          128  2 to 19\n"
+         "group    relu_1           out            614400       204800  3 to 18\n"
+         "group    relu_1           d_out          204800       204800  16 to 18\n"
+         "slice    max_pool_1       out            204800       204800  4 to 5\n"
+         "slice    max_pool_1       d_out          409600       204800  16 to 17\n"
+         "group    flatten_1        out            409600        51200  4 to 15\n"
+         "group    flatten_1        d_out          896000        51200  15 to 17\n"
+         "group    fc1              out            204800          512  6 to 7\n"
+         "group    fc1              d_out          204800          512  14 to 15\n"
+         "group    relu_2           out            205312          512  7 to 14\n"
+         "group    relu_2           d_out          205824          512  13 to 14\n"
+         "group    dropout_1        out            204800          512  8 to 12\n"
+         "group    dropout_1        d_out          206336          512  12 to 13\n"
+         "group    dropout_1        saved          206848          128  8 to 13\n"
+         "group    fc2              out            947200          192  9 to 21\n"
+         "group    fc2              d_out          205824          192  11 to 12\n"
+         "group    cross_entropy_1  out            947520           64  10 to 21\n"
+         "activations of a worker (group, slice, replica)       947584 bytes\n"
+         "workspace of a worker                                102400 bytes\n"
+         "gradients by replica of worker 0                    1236480 bytes\n"
+         "kept for gradients by rows                                0 bytes\n"
+         "gradients, kept for the update                       412160 bytes\n"
+         "parameters and optimizer state                      1648640 bytes\n"
+         "packed parameters                                      1728 bytes\n"
+         "buffers                                                 192 bytes\n");
+    text layers = {.used = 0};
+    LKT_OK(lks_model_describe(s.model, LKS_DESCRIBE_LAYERS, write_line, &layers));
+    assert_non_null(strstr(
+        layers.all, "0.41 MB parameters, 0.82 MB optimizer, 0.95 MB activations, 4.35 MB in all\n"
+                    "batches of 20 in 5 replicas on 1 worker\n"));
+    close_session(&s);
+}
+
+typedef struct log {
+    text lines;
+    int debug, others;
+} log;
+
+static void write_log(void *user, lks_log_level level, const char *line)
+{
+    log *l = user;
+    if (level == LKS_LOG_DEBUG)
+        l->debug++;
+    else
+        l->others++;
+    write_line(&l->lines, line);
+}
+
+/* The log has the context, and behind a compilation what was chosen. */
+static void a_compilation_is_logged(void **state)
+{
+    (void)state;
+    log l = {.debug = 0};
+    session s;
+    open_session(&s, (lks_model_opts){.workers = 2}, write_log, &l);
+    char first[512];
+    snprintf(first, sizeof first, "Lockstep %s, device ref; %s\n", lks_version(),
+             lks_context_fingerprint(s.context));
+    assert_true(strncmp(l.lines.all, first, strlen(first)) == 0);
+    const char *compiled = l.lines.all + strlen(first);
+    assert_true(strncmp(compiled, "compiled in 0.", strlen("compiled in 0.")) == 0);
+    assert_non_null(strstr(compiled,
+                           " s: 103002 parameters, 5 replicas, 20 samples a step, 2 workers; "
+                           "the kernels:\nstage  segment  at a time"));
+    assert_int_equal(l.others, 0);
+    assert_int_equal(l.debug, 2 + 1 + 12 + 1); /* one stage takes two lines */
+    close_session(&s);
+}
+
+/* A line says the samples of the first input, and the second one where it is another shape. */
+static void a_tensor_is_one_line(void **state)
+{
+    (void)state;
+    char line[LKS_LINE_SIZE], tiny[6];
+    lks_context *context;
+    lks_graph *g;
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&g, context));
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(6, 5, 4)});
+    lks_tensor *gate = lks_sigmoid(g, lks_global_avg_pool(g, x));
+    LKT_OK(lks_graph_status(g));
+    assert_string_equal(lks_tensor_line(gate, 3, line, sizeof line), "sigmoid in=3x4");
+    assert_string_equal(lks_tensor_line(gate, 0, line, sizeof line), "sigmoid");
+    assert_string_equal(lks_tensor_line(lks_mul(g, x, gate), 3, line, sizeof line),
+                        "mul in=3x6x5x4 with=4");
+    assert_string_equal(lks_tensor_line(lks_add(g, x, x), 2, line, sizeof line), "add in=2x6x5x4");
+    assert_string_equal(lks_tensor_line(x, 2, line, sizeof line), "input shape=6x5x4");
+    assert_ptr_equal(lks_tensor_line(gate, 3, tiny, sizeof tiny), tiny);
+    assert_string_equal(tiny, "sigmo");
+    assert_string_equal(lks_tensor_line(NULL, 3, line, sizeof line), "");
+    assert_ptr_equal(lks_tensor_line(NULL, 3, line, sizeof line), line);
+    strcpy(tiny, "x");
+    assert_string_equal(lks_tensor_line(gate, 3, tiny, 0), "");
+    assert_string_equal(tiny, "x");
+    lks_graph_destroy(g);
+    lks_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_rows_on_two_workers),
+        cmocka_unit_test(by_replica_on_one_worker),
+        cmocka_unit_test(a_compilation_is_logged),
+        cmocka_unit_test(a_tensor_is_one_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
