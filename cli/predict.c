@@ -30,7 +30,8 @@ static int64_t classify(double *share, const float *output, int64_t count)
         share[i] = exp((double)output[i] - (double)output[best]);
         sum += share[i];
     }
-    for (int64_t i = 0; i < count; i++) share[i] /= sum;
+    /* One that is no number has no sign: processors disagree about it, and printf() shows it. */
+    for (int64_t i = 0; i < count; i++) share[i] = isnan(sum) ? (double)NAN : share[i] / sum;
     return best;
 }
 

@@ -87,6 +87,31 @@ static void what_files_say_is_no_command(void **state)
     expect_out("tensor other0?[2J is only in 0.safetensors\n");
 }
 
+/* A probability that is no number is "nan", whatever sign the processor gives it. */
+static void what_is_no_number_has_no_sign(void **state)
+{
+    (void)state;
+    write_text("c.yaml", "data: {samples: 20, test_samples: 2}\n"
+                         "model: {name: net, layers: [flatten, dense: {units: 10, name: d}]}\n");
+    assert_int_equal(
+        shell("python3 -c \""
+              "import json, struct\n"
+              "n = 7840\n"
+              "t = json.dumps({'d.weight': {'dtype': 'F32', 'shape': [10, 784], 'data_offsets': "
+              "[0, 4 * n]},\n"
+              "                'd.bias': {'dtype': 'F32', 'shape': [10], 'data_offsets': [4 * n, 4 "
+              "* n + 40]}})\n"
+              "w = struct.pack('<7850f', *[3e38] * 7850)\n"
+              "open('w.safetensors', 'wb').write(struct.pack('<Q', len(t)) + t.encode() + w)\n"
+              "\""),
+        0);
+    run("predict c.yaml --init w.safetensors --format csv --probabilities --outputs");
+    expect_ok();
+    expect_out("\n0,0,nan,");
+    expect_out("nan,inf,");
+    if (strstr(last.out, "-nan") != NULL) fail_msg("%s", last.out);
+}
+
 /* A table that has the width of the terminal stands in one piece. */
 static void tables_fill_the_terminal(void **state)
 {
@@ -253,11 +278,17 @@ static void the_command_to_go_on_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(texts_are_read_back),          TEST(long_values_are_cut_between_characters),
-        TEST(what_files_say_is_no_command), TEST(tables_fill_the_terminal),
-        TEST(axes_suit_what_they_show),     TEST(many_runs_have_letters),
-        TEST(empty_variables_are_none),     TEST(pictures_cut_names),
-        TEST(sizes_count_statistics),       TEST(lines_of_layers_fill_80_columns),
+        TEST(texts_are_read_back),
+        TEST(long_values_are_cut_between_characters),
+        TEST(what_files_say_is_no_command),
+        TEST(what_is_no_number_has_no_sign),
+        TEST(tables_fill_the_terminal),
+        TEST(axes_suit_what_they_show),
+        TEST(many_runs_have_letters),
+        TEST(empty_variables_are_none),
+        TEST(pictures_cut_names),
+        TEST(sizes_count_statistics),
+        TEST(lines_of_layers_fill_80_columns),
         TEST(the_command_to_go_on_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ void fuzz_check_failure(lks_status status)
 
 const char *fuzz_file(int slot, const void *data, size_t bytes)
 {
-    static int descriptor[FUZZ_FILES] = {-1, -1, -1};
+    static int descriptor[FUZZ_FILES] = {-1, -1, -1, -1};
     static char path[FUZZ_FILES][40];
     if (descriptor[slot] < 0) {
         descriptor[slot] = memfd_create("fuzz", MFD_CLOEXEC);

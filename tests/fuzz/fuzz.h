@@ -22,7 +22,7 @@ void fuzz_check(bool good, const char *file, int line, const char *what);
 void fuzz_check_failure(lks_status status);
 
 /* The path of a file in memory that has these bytes; the next call with this slot changes it. */
-enum { FUZZ_FILES = 3 };
+enum { FUZZ_FILES = 4 };
 const char *fuzz_file(int slot, const void *data, size_t bytes);
 
 #endif

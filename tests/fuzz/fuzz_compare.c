@@ -217,7 +217,8 @@ static void check_changes(const cli_config *was, const cli_config *is)
         char begin[80];
         const bool differs = !same_value(was, is, key);
         snprintf(begin, sizeof begin, "lockstep: %s was ", config_rows[key].spec.name);
-        const char *said = strstr(text, begin);
+        const char *said = strstr(text, begin); /* as a line, not in another key's value */
+        while (said != NULL && said != text && said[-1] != '\n') said = strstr(said + 1, begin);
         const bool expected = differs && config_rows[key].change != CHANGE_FREE;
         if ((said != NULL) != expected) fprintf(behind, "%s: %s\n", begin, text);
         FUZZ_CHECK((said != NULL) == expected);

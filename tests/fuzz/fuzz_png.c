@@ -59,13 +59,21 @@ static void check_file(const char *path, const cli_sheet *sheet)
     free(rgb);
 }
 
+static char folder[] = "/tmp/fuzz-png-XXXXXX";
+
+static void remove_folder(void)
+{
+    rmdir(folder);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static uint8_t pixels[LARGEST * LARGEST * RGB];
-    static char folder[] = "/tmp/fuzz-png-XXXXXX", path[64] = "";
+    static char path[64] = "";
     if (bytes < 5) return 0;
     if (path[0] == '\0') {
         FUZZ_CHECK(mkdtemp(folder) != NULL);
+        atexit(remove_folder);
         snprintf(path, sizeof path, "%s/a.png", folder);
     }
     const int32_t label = data[3];

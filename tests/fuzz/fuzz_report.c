@@ -1,5 +1,5 @@
 /*
- * Records of trainings, as `lockstep report` reads them: up to three, divided by a byte 0x1e. The
+ * Records of trainings, as `lockstep report` reads them: up to four, divided by a byte 0x1e. The
  * page and the curves have no tag but their own, whatever stands in the records.
  */
 #include <ctype.h>

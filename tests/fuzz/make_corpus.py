@@ -45,6 +45,19 @@ write("idx", "floats", pair(10, idx([3]), idx([3, 2], kind=13)))
 write("idx", "truncated", pair(10, idx([3]), idx([3, 2, 2])[:-3]))
 write("idx", "huge", pair(10, None, struct.pack(">BBBBIII", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1)))
 
+def idx_folder(classes, absent, style, files):
+    return bytes([classes, 2 | absent << 4, style]) + bytes(len(f) for f in files[:3]) + b"".join(files)
+
+
+SPLITS = [idx([12]), idx([12, 2, 2]), idx([3]), idx([3, 2, 2])]
+for style in range(0, 256, 37):
+    write("idx", f"folder_{style}", idx_folder(0 if style % 2 else 10, 0, style, SPLITS))
+for absent in (1, 2, 4, 8, 3, 12, 15):
+    write("idx", f"folder_without_{absent}", idx_folder(0, absent, 3, SPLITS))
+write("idx", "folder_few_classes", idx_folder(0, 0, 0, [idx([3]), idx([3, 2, 2]), idx([9]), idx([9, 2, 2])]))
+write("idx", "folder_many_classes", idx_folder(0, 0, 66, [idx([1])[:-1] + b"\xff", gzip.compress(idx([1, 2]), mtime=0), idx([1]), idx([1, 2])]))
+write("idx", "folder_damaged", idx_folder(0, 0, 0, [idx([3])[:-1], idx([3, 2, 2]), idx([9]), idx([9, 2, 2])]))
+
 PACKED = gzip.compress(b"some text, some text, some other text", mtime=0)
 write("gzip", "one", b"\0" + PACKED)
 write("gzip", "two", b"\0" + PACKED + PACKED)
@@ -312,6 +325,12 @@ for name, text in {"plain": b"some words, some more words", "utf8": "grün € �
                    "control": b"a\x1b[2J\x7f\xc2\x9b\n", "bidi": "\u202eabc\u2066".encode(), "cut": "ä".encode()[:1], "gaps": b"  a   b  "}.items():
     for state in (4, 200):
         write("text", f"clean_{name}_{state}", bytes([3, state]) + text)
+
+for name, numbers in {"plain": [0.5, -1, 2, 3, 0.1, 1e-5], "ties": [0], "large": [3e38, 3e38, -3e38, 3e38], "small": [1e-45, 1e-38, 1e-40],
+                      "nan": [float("nan")], "far": [1000, 0, -1000, 0, 1e4]}.items():
+    for logs in (0, 1):
+        floats = [numbers[i % len(numbers)] for i in range(15)]
+        write("predict", f"{name}_{logs}", bytes([len(numbers), 3, logs]) + struct.pack("<15f", *floats) + bytes([255, 0, 255, 255, 7, 100, 1, 2]))
 
 write("png", "grey", bytes([1, 2, 0, 7]) + bytes(range(0, 240, 40)))
 write("png", "colour", bytes([3, 3, 1, 9]) + bytes(range(48)))
