@@ -268,6 +268,7 @@ lks_status lki_run_parse(const char *path, const void *text, size_t bytes, lks_r
     lki_text_leave(caller);
     const json_t *format = json_object_get(json, "lockstep_checkpoint");
     lks_run found = {0};
+    lki_identity named;
     lks_status status = LKS_OK;
     if (json_is_integer(format) && json_integer_value(format) > FORMAT) {
         const char *version = json_string_value(json_object_get(json, "version"));
@@ -276,7 +277,7 @@ lks_status lki_run_parse(const char *path, const void *text, size_t bytes, lks_r
                           "Lockstep %s, which reads format %d: use the newer program",
                           path, (long long)json_integer_value(format), version ? version : "?",
                           lks_version(), FORMAT);
-    } else if (!json_is_integer(format) || !read_all(json, &found, tensors)) {
+    } else if (!json_is_integer(format) || !read_all(json, &found, &named)) {
         status = LKI_FAIL(LKS_E_FORMAT,
                           "'%s' is not a checkpoint of Lockstep: an entry is missing or not valid",
                           path);
@@ -284,6 +285,7 @@ lks_status lki_run_parse(const char *path, const void *text, size_t bytes, lks_r
     json_decref(json);
     if (status == LKS_OK) {
         *run = found;
+        *tensors = named;
     } else {
         lks_run_clear(&found);
     }
