@@ -191,8 +191,10 @@ static int is_transcript(const struct dirent *entry)
     return dot != NULL && strcmp(dot, ".txt") == 0;
 }
 
-int main(void)
+/* With a pattern such as 'data*': those files alone. */
+int main(int argc, char **argv)
 {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     struct dirent **found;
     struct CMUnitTest tests[MOST] = {{0}};
     const int count = scandir(source("tests/cli/transcripts"), &found, is_transcript, alphasort);
