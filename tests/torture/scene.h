@@ -47,6 +47,11 @@ static size_t weights_bytes; /* of them */
 static json_t *record;       /* its run.json */
 static ended last;           /* of launch() */
 
+/* What launch() runs, with the program's name; NULL: the training. */
+static const char *const *command;
+static bool asked_to_stop;       /* the record and the weights may be those of any step */
+static const char *signal_asked; /* "<n> <number>" for the shim of files; NULL: none */
+
 static inline const char *in_attempt(const char *name)
 {
     static char path[4][PATH_SIZE + 300];
@@ -108,6 +113,7 @@ static inline void become_program(const char *shim, const char *fault, const cha
     setenv("LKT_FAULT_LOG", "../calls.txt", 1);
     setenv("LKT_FAULT_PID", "7", 1);
     if (fault != NULL) setenv("LKT_FAULT", fault, 1);
+    if (signal_asked != NULL) setenv("LKT_SIGNAL", signal_asked, 1);
     const int out = open("../out.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666);
     const int err = open("../err.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (out < 0 || err < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
@@ -116,8 +122,11 @@ static inline void become_program(const char *shim, const char *fault, const cha
     close(err);
     setenv("LD_PRELOAD", library, 1);
     alarm(PATIENCE);
-    execl(program, "lockstep", "train", "../c.yaml", "--out", "run", "--resume", "--record",
-          "run.json", "--save-model", "--workers", workers, (char *)NULL);
+    if (command != NULL)
+        execv(program, (char *const *)(uintptr_t)command);
+    else
+        execl(program, "lockstep", "train", "../c.yaml", "--out", "run", "--resume", "--record",
+              "run.json", "--save-model", "--workers", workers, (char *)NULL);
     _exit(126);
 }
 
@@ -206,7 +215,7 @@ typedef struct contents {
 } contents;
 
 /* The record has everything that the one of the training that was left alone has: all of it, or what
- * it was after an epoch. Returns whether the training has finished. */
+ * it was after an epoch, or when it was stopped. Returns whether the training has finished. */
 static inline bool check_record(const char *fault, const char *path)
 {
     json_t *found = json_load_file(path, 0, NULL);
@@ -221,7 +230,9 @@ static inline bool check_record(const char *fault, const char *path)
     }
     if (finished && !json_equal(json_object_get(record, "hash"), json_object_get(found, "hash")))
         BROKEN(fault, "the record has another hash");
-    if (epochs < 1 || steps != epochs * (STEPS / EPOCHS) || (finished && epochs != EPOCHS))
+    const bool whole = epochs >= 1 && steps == epochs * (STEPS / EPOCHS);
+    const bool fits = asked_to_stop ? steps / (STEPS / EPOCHS) == epochs : whole;
+    if (!fits || (finished && (!whole || epochs != EPOCHS)))
         BROKEN(fault, "the record has %d epochs, %d steps", (int)epochs, (int)steps);
     json_decref(found);
     return finished;
@@ -276,7 +287,13 @@ static inline contents check_contents(const char *fault)
         } else if (strcmp(name, "mlp.safetensors") == 0) {
             size_t bytes;
             void *data = read_bytes(in_attempt(name), &bytes);
-            if (bytes != weights_bytes || memcmp(data, weights, bytes) != 0)
+            const bool is_last = bytes == weights_bytes && memcmp(data, weights, bytes) == 0;
+            lks_tensor_file *file = NULL;
+            if (asked_to_stop && (lks_tensor_file_open(&file, NULL, in_attempt(name)) != LKS_OK ||
+                                  bytes != weights_bytes))
+                BROKEN(fault, "the weights are not whole");
+            lks_tensor_file_close(file);
+            if (!is_last && !asked_to_stop)
                 BROKEN(fault, "the weights are not those of the training");
             free(data);
         } else {

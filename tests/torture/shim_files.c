@@ -9,6 +9,7 @@
  *                    half   call n, a write, writes half of its bytes; then SIGKILL
  *                    short  call n, a write, writes half of its bytes
  *                    again  call n fails with EINTR, before it has done anything
+ *   LKT_SIGNAL     "<n> <number>": the process gets this signal before call n, whatever goes wrong
  *   LKT_FAULT_LOG  file that gets a line for each call: number, kind, "ok" or the error's number,
  *                  path (of a rename: from, tab, to)
  *   LKT_FAULT_PID  what getpid() says: processes of containers often have the same number
@@ -64,12 +65,14 @@ static const struct kind_row {
 
 enum { STREAM_FAILED = 0x20 }; /* ferror(), in the GNU C library */
 
-static int count, fault_at, log_descriptor = -1;
+static int count, fault_at, signal_at, signal_number, log_descriptor = -1;
 static char fault[16] = "";
 
 __attribute__((constructor)) static void read_environment(void)
 {
     const char *given = getenv("LKT_FAULT"), *log = getenv("LKT_FAULT_LOG");
+    const char *asked = getenv("LKT_SIGNAL");
+    if (asked != NULL) sscanf(asked, "%d %d", &signal_at, &signal_number);
     if (given != NULL) sscanf(given, "%d %15s", &fault_at, fault);
     if (log != NULL)
         log_descriptor = (int)syscall(SYS_openat, AT_FDCWD, log,
@@ -117,6 +120,7 @@ static int begin(const char *path)
 {
     if (!is_ours(path)) return 0;
     const int number = __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    if (number == signal_at) syscall(SYS_kill, syscall(SYS_getpid), signal_number);
     if (number == fault_at && strcmp(fault, "kill") == 0) end_process();
     return number;
 }

@@ -196,6 +196,57 @@ static void of_a_training_that_is_resumed(void **state)
     print_message("%d harmless\n", passed);
 }
 
+/* SIGHUP and SIGUSR1 come while a checkpoint is saved, and ask for another one: calls of the rest of the
+ * run fail. */
+static void of_a_training_that_is_stopped(void **state)
+{
+    (void)state;
+    static const int numbers[] = {SIGHUP, SIGUSR1};
+    char asked[32], fault[32];
+    int at = 1;
+    while (strcmp(call_of(alone, at).kind, "rename") != 0) at++;
+    for (int i = 0; i < 2; i++) {
+        int passed = 0, calls;
+        snprintf(asked, sizeof asked, "%d %d", at, numbers[i]);
+        signal_asked = asked;
+        clear_attempt();
+        launch("lkt_shim_files", NULL, "1");
+        signal_asked = NULL;
+        const int code = last.code;
+        assert_int_equal(code, 128 + numbers[i]);
+        if (strstr(last.err, "to continue: ") == NULL)
+            BROKEN(asked, "it does not say how to go on");
+        calls = count_calls(last.calls);
+        asked_to_stop = true;
+        const contents left = check_contents("a signal");
+        assert_true(left.newest > 0 && left.newest < STEPS && left.temporary == 0 && !left.locked);
+        for (int n = at + 1; n <= calls; n += stride(1)) {
+            snprintf(fault, sizeof fault, "%d fail", n);
+            signal_asked = asked;
+            clear_attempt();
+            launch("lkt_shim_files", fault, "1");
+            signal_asked = NULL; /* the one that goes on is left alone */
+            const call failed = call_of(last.calls, n);
+            const bool good = last.code == code;
+            if (!says_sentences() || last.err[0] == '\0')
+                BROKEN(fault, "the program does not say why");
+            if (good && !is_harmless(n))
+                BROKEN(fault, "nobody notices that '%s' of %s fails", failed.kind, failed.path);
+            if (!good && (last.code < 1 || last.code > 9)) BROKEN(fault, "it does not fail well");
+            const int64_t kept = promised();
+            const contents found = check_contents(fault);
+            if (found.newest < kept) BROKEN(fault, "the checkpoint of step %d is lost", (int)kept);
+            if (found.temporary > 0) BROKEN(fault, "an unfinished file is left");
+            asked_to_stop = false;
+            check_resumed(fault);
+            asked_to_stop = true;
+            passed += good;
+        }
+        asked_to_stop = false;
+        print_message("signal %d: %d calls, %d harmless\n", numbers[i], calls - at, passed);
+    }
+}
+
 /* What makes checkpoints survive a power cut as well: a file is synced behind its last write, before
  * it gets its name; and the tensors have their name for good before the record gets its own. */
 static void are_seen_in_a_safe_order(void **state)
@@ -245,9 +296,12 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(are_seen_in_a_safe_order),      cmocka_unit_test(of_one_call),
-        cmocka_unit_test(of_all_that_need_space),        cmocka_unit_test(not_of_halves),
+        cmocka_unit_test(are_seen_in_a_safe_order),
+        cmocka_unit_test(of_one_call),
+        cmocka_unit_test(of_all_that_need_space),
+        cmocka_unit_test(not_of_halves),
         cmocka_unit_test(of_a_training_that_is_resumed),
+        cmocka_unit_test(of_a_training_that_is_stopped),
     };
     return cmocka_run_group_tests(tests, set_up, close_scene);
 }
