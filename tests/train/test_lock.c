@@ -18,13 +18,15 @@ static const char *lock_path(void)
 }
 
 static bool leaves;
+static int always; /* so many times, counted down */
 
 /* In the C library's place: once, whoever had the lock leaves, and another comes, between a file's opening
  * and its locking. */
 int flock(int descriptor, int operation)
 {
-    if (leaves) {
+    if (leaves || always > 0) {
         leaves = false;
+        always--;
         assert_int_equal(unlink(lock_path()), 0);
         const int other = open(lock_path(), O_RDWR | O_CREAT, 0666);
         assert_true(other >= 0);
@@ -44,6 +46,69 @@ static void is_on_the_file_that_is_there(void **state)
     LKT_FAILS(LKS_E_IO, "in use by another training", lks_checkpoint_lock(&other, NULL, folder));
     lks_checkpoint_unlock(lock);
     assert_int_equal(access(lock_path(), F_OK), -1);
+}
+
+static int descriptors(void)
+{
+    const int next = dup(0);
+    assert_true(next >= 0);
+    close(next);
+    return next;
+}
+
+/* Who always comes too late gives up after a hundred tries, and leaves no file open. */
+static void is_not_waited_for(void **state)
+{
+    (void)state;
+    lks_folder_lock *lock;
+    const int before = descriptors();
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    lks_checkpoint_unlock(lock);
+    always = 99;
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    assert_int_equal(always, 0);
+    lks_checkpoint_unlock(lock);
+    always = 101;
+    LKT_FAILS(LKS_E_IO, "cannot be locked: others take and leave its lock all the time; try again",
+              lks_checkpoint_lock(&lock, NULL, folder));
+    assert_int_equal(always, 1);
+    always = 0;
+    assert_null(lock);
+    assert_int_equal(descriptors(), before);
+}
+
+/* Its file says who has it, in one line, whatever was there before; a program that is started does not
+ * inherit it, and it is no link to elsewhere. */
+static void is_signed(void **state)
+{
+    (void)state;
+    lks_folder_lock *lock;
+    char host[256] = "", expected[400], found[400] = "", other[4300], target[4300];
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    lks_checkpoint_unlock(lock);
+    FILE *file = fopen(lock_path(), "w");
+    assert_non_null(file);
+    fprintf(file, "%0200d", 1);
+    assert_int_equal(fclose(file), 0);
+    const int next = descriptors();
+    LKT_OK(lks_checkpoint_lock(&lock, NULL, folder));
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    snprintf(expected, sizeof expected, "%ld %s\n", (long)getpid(), host);
+    assert_non_null(file = fopen(lock_path(), "r"));
+    assert_true(fread(found, 1, sizeof found - 1, file) > 0);
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(found, expected);
+    assert_true(fcntl(next, F_GETFD) & FD_CLOEXEC);
+    lks_checkpoint_unlock(lock);
+    assert_int_equal(descriptors(), next);
+
+    snprintf(other, sizeof other, "%s/other", folder);
+    assert_non_null(file = fopen(other, "w"));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(symlink("other", lock_path()), 0);
+    LKT_FAILS(LKS_E_IO, "lock the folder", lks_checkpoint_lock(&lock, NULL, folder));
+    assert_true(readlink(lock_path(), target, sizeof target) == 5);
+    assert_int_equal(descriptors(), next);
 }
 
 /* A second one is refused, by this process too, and told who has it. */
@@ -155,9 +220,13 @@ static void is_taken_by_trainings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(is_had_once),           IN_FOLDER(is_on_the_file_that_is_there),
-        IN_FOLDER(ends_with_its_process), IN_FOLDER(may_not_be_had),
+        IN_FOLDER(is_had_once),
+        IN_FOLDER(is_on_the_file_that_is_there),
+        IN_FOLDER(ends_with_its_process),
+        IN_FOLDER(may_not_be_had),
         IN_FOLDER(is_taken_by_trainings),
+        IN_FOLDER(is_not_waited_for),
+        IN_FOLDER(is_signed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
