@@ -1,5 +1,7 @@
 /* Behind a fork a model and a loader have no threads: their calls say so, and do not wait for ever. */
 
+#include <string.h>
+
 #include "support/runs.h"
 #include "support/test.h"
 
@@ -56,6 +58,9 @@ static int child(void *user)
     lks_batch batch;
 
     LKT_CHECK(lks_model_step(f->model, &f->batch, 0.1, NULL) == LKS_E_STATE);
+    LKT_CHECK(strcmp(lks_last_error()->message,
+                     "lks_model_step(): the model was compiled before this process was forked, and "
+                     "its threads are those of the parent; compile it in this process") == 0);
     LKT_CHECK(lks_model_predict(f->model, f->images.x, 1, out) == LKS_E_STATE);
     LKT_CHECK(lks_model_hash(f->model, &hash) == LKS_E_STATE);
     LKT_CHECK(lks_predictor_predict(f->predictor, f->images.x, 1, out) == LKS_E_STATE);

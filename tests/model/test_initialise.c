@@ -354,6 +354,35 @@ static void identity_passes_the_input_on(void **state)
     }
 }
 
+/* Of each group, output d is input d at the middle of the kernel, behind it where its size is even; what
+ * one side has more of stays zero. */
+static void identity_has_its_place(void **state)
+{
+    (void)state;
+    const layer cases[] = {{.in = LKS_SHAPE(9, 9, 4), .outputs = 6, .kernel = {2, 5}, .groups = 2},
+                           {.in = LKS_SHAPE(9, 9, 6), .outputs = 4, .kernel = {3, 4}, .groups = 2},
+                           {.in = LKS_SHAPE(9, 9, 2), .outputs = 3, .kernel = {1, 1}, .groups = 1},
+                           {.in = LKS_SHAPE(3), .outputs = 5, .groups = 1}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        layer l = cases[k];
+        int64_t count;
+        l.weight.kind = LKS_INIT_IDENTITY;
+        float *found = first_values(&l, "layer.weight", "ref", 1, &count);
+        const bool image = l.in.ndim == 3;
+        const int64_t height = image ? l.kernel[0] : 1, width = image ? l.kernel[1] : 1;
+        const int64_t inputs = l.in.dim[l.in.ndim - 1] / l.groups, outputs = l.outputs / l.groups;
+        assert_int_equal(count, l.outputs * inputs * height * width);
+        int64_t at = 0;
+        for (int64_t o = 0; o < l.outputs; o++)
+            for (int64_t i = 0; i < inputs; i++)
+                for (int64_t y = 0; y < height; y++)
+                    for (int64_t x = 0; x < width; x++, at++)
+                        assert_true(found[at] ==
+                                    (float)(o % outputs == i && y == height / 2 && x == width / 2));
+        free(found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +391,7 @@ int main(void)
         cmocka_unit_test(random_kinds_have_their_moments),
         cmocka_unit_test(initialisers_match_pytorch),
         cmocka_unit_test(identity_passes_the_input_on),
+        cmocka_unit_test(identity_has_its_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

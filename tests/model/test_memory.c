@@ -1,4 +1,6 @@
 /* The memory plan: what is alive at the same time never overlaps, and reuse pays. */
+#include <lockstep/profile.h>
+
 #include "core/backend.h"
 #include "model/model.h"
 #include "support/backends.h"
@@ -189,6 +191,10 @@ static void bytes_are_those_that_are_allocated(void **state)
             const size_t bytes = lks_model_get_info(model).memory_bytes;
             const size_t taken = heap.live_bytes - before;
             assert_true(bytes > 300 * 500 * sizeof(float));
+            /* The lists are the context's memory, too. */
+            assert_true(taken >= bytes + sizeof(lks_model) + 6 * sizeof(lki_weight) +
+                                     (size_t)lks_model_state_count(model) * sizeof(lki_state) +
+                                     (size_t)lks_model_stages(model) * sizeof(lki_stage));
             if (bytes > taken || taken - bytes > bytes / 32 + 65536)
                 fail_msg("%s, %d: %zu bytes by the plan, %zu taken", lkt_backends()[b]->name, k,
                          bytes, taken);
