@@ -8,3 +8,10 @@ foreach(function lks_model_hash lks_model_step process_clock doctor_noise lki_ba
         lks_context_fingerprint)
   target_link_options(test_cli_staged PRIVATE -Wl,--wrap=${function})
 endforeach()
+# Has parts of the program alone, with the machine below them exchanged.
+target_link_libraries(test_cli_parts PRIVATE lks_program)
+foreach(function isatty ioctl lks_machine_get lks_cores sched_getaffinity process_clock getrlimit
+        statvfs fsync write)
+  target_link_options(test_cli_parts PRIVATE -Wl,--wrap=${function})
+endforeach()
+target_link_libraries(test_cli_words PRIVATE lks_program)

@@ -1,0 +1,41 @@
+/* What a test found, as one text that is compared with a file of golden/ at its end. */
+#ifndef LKT_CLI_GOLDEN_H
+#define LKT_CLI_GOLDEN_H
+
+#include "cli/program.h"
+
+static FILE *text;         /* tmpfile() */
+static const char *golden; /* the name of the file; LKT_TRANSCRIPTS=write makes it anew */
+
+static inline void head(const char *title)
+{
+    fprintf(text, "\n# %s\n", title);
+}
+
+static inline void all_is_as_it_was(void **state)
+{
+    static char found[OUTPUT_SIZE], expected[OUTPUT_SIZE];
+    (void)state;
+    char path[8192];
+    const char *write = getenv("LKT_TRANSCRIPTS");
+    snprintf(path, sizeof path, "%s/%s", source("tests/cli/golden"), golden);
+    rewind(text);
+    found[fread(found, 1, sizeof found - 1, text)] = '\0';
+    assert_true(feof(text));
+    FILE *file = fopen(path, write != NULL ? "w+" : "r");
+    assert_non_null(file);
+    if (write != NULL) fputs(found, file);
+    rewind(file);
+    expected[fread(expected, 1, sizeof expected - 1, file)] = '\0';
+    fclose(file);
+    size_t at = 0;
+    int line = 1;
+    while (found[at] != '\0' && found[at] == expected[at]) line += found[at++] == '\n';
+    if (found[at] == expected[at]) return;
+    while (at > 0 && found[at - 1] != '\n') at--;
+    fail_msg("golden/%s, line %d, expected\n%.*s\nfound\n%.*s", golden, line,
+             (int)strcspn(expected + at, "\n"), expected + at, (int)strcspn(found + at, "\n"),
+             found + at);
+}
+
+#endif
