@@ -2,6 +2,8 @@
 #ifndef LKT_CLI_GOLDEN_H
 #define LKT_CLI_GOLDEN_H
 
+#include <fcntl.h>
+
 #include "cli/program.h"
 
 static FILE *text;         /* tmpfile() */
@@ -10,6 +12,35 @@ static const char *golden; /* the name of the file; LKT_TRANSCRIPTS=write makes 
 static inline void head(const char *title)
 {
     fprintf(text, "\n# %s\n", title);
+}
+
+/* What `print` writes to this stream, each line behind '|', with control characters to be seen. */
+static inline void write_stream(int stream, void (*print)(const void *user), const void *user)
+{
+    static char seen[OUTPUT_SIZE];
+    const char *name = stream == STDOUT_FILENO ? "out.txt" : "err.txt"; /* one within the other */
+    fflush(stdout);
+    fflush(stderr);
+    const int kept = dup(stream), file = open(in_folder(name), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    assert_true(kept >= 0 && file >= 0 && dup2(file, stream) >= 0);
+    print(user);
+    fflush(stdout);
+    fflush(stderr);
+    dup2(kept, stream);
+    close(kept);
+    close(file);
+    read_text(seen, name);
+    fputc('|', text);
+    for (const char *c = seen; *c != '\0'; c++) {
+        if (*c == '\033')
+            fputs("<esc>", text);
+        else if (*c == '\r')
+            fputs("<cr>", text);
+        else
+            fputc(*c, text);
+        if (*c == '\n') fputc('|', text);
+    }
+    fputc('\n', text);
 }
 
 static inline void all_is_as_it_was(void **state)

@@ -163,35 +163,6 @@ static void write_findings(void)
     pool_clear(&doctor.pool);
 }
 
-/* What `print` writes to this stream, each line behind '|', with control characters to be seen. */
-static void write_stream(int stream, void (*print)(const void *user), const void *user)
-{
-    static char seen[OUTPUT_SIZE];
-    fflush(stdout);
-    fflush(stderr);
-    const int kept = dup(stream),
-              file = open(in_folder("stream.txt"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    assert_true(kept >= 0 && file >= 0 && dup2(file, stream) >= 0);
-    print(user);
-    fflush(stdout);
-    fflush(stderr);
-    dup2(kept, stream);
-    close(kept);
-    close(file);
-    read_text(seen, "stream.txt");
-    fputc('|', text);
-    for (const char *c = seen; *c != '\0'; c++) {
-        if (*c == '\033')
-            fputs("<esc>", text);
-        else if (*c == '\r')
-            fputs("<cr>", text);
-        else
-            fputc(*c, text);
-        if (*c == '\n') fputc('|', text);
-    }
-    fputc('\n', text);
-}
-
 /* ---------------------------------------------------------------- doctor */
 
 static void make_root(void)

@@ -14,4 +14,9 @@ foreach(function isatty ioctl lks_machine_get lks_cores sched_getaffinity proces
         statvfs fsync write)
   target_link_options(test_cli_parts PRIVATE -Wl,--wrap=${function})
 endforeach()
+target_link_libraries(test_cli_clocks PRIVATE lks_program)
+foreach(function isatty ioctl process_clock pthread_create pthread_join pthread_setaffinity_np
+        sched_getaffinity clock_gettime clock_getres)
+  target_link_options(test_cli_clocks PRIVATE -Wl,--wrap=${function})
+endforeach()
 target_link_libraries(test_cli_words PRIVATE lks_program)
