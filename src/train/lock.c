@@ -13,6 +13,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "train/state.h"
 
 enum { TRIES = 100, HOST_SIZE = 128 };
 
@@ -24,11 +25,13 @@ struct lks_folder_lock {
 
 static lks_status fail_busy(const char *folder, int descriptor)
 {
-    char text[HOST_SIZE + 32] = "", host[HOST_SIZE] = "", holder[HOST_SIZE + 64] = "";
+    char text[HOST_SIZE + 32] = "", host[HOST_SIZE] = "", shown[LKI_NAME_TEXT];
+    char holder[LKI_NAME_TEXT + 64] = "";
     long process = 0;
     if (pread(descriptor, text, sizeof text - 1, 0) > 0 &&
         sscanf(text, "%ld %127s", &process, host) == 2)
-        snprintf(holder, sizeof holder, " (process %ld on %s)", process, host);
+        snprintf(holder, sizeof holder, " (process %ld on %s)", process,
+                 lki_name_print(host, shown));
     return LKI_FAIL(LKS_E_IO,
                     "the folder '%.300s' is in use by another training%s; wait for its end, or "
                     "give another folder",

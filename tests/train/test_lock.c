@@ -137,6 +137,39 @@ static void is_had_once(void **state)
     assert_null(lock);
 }
 
+/* Another program holds it, and says whatever it likes: the sentence stays one. */
+static void may_say_anything(void **state)
+{
+    (void)state;
+    static const struct row {
+        const char *text, *said;
+    } rows[] = {
+        {"", "training; wait"},
+        {"12", "training; wait"},
+        {"a b\n", "training; wait"},
+        {"7 \x1b[2Jhost\x7f", "(process 7 on ?[2Jhost?); wait"},
+        {"99999999999999999999 x y", " on x); wait"},
+        {"1 "
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+         "\n",
+         "aaaa...); wait"},
+    };
+    lks_folder_lock *other;
+    assert_int_equal(mkdir(folder, 0777) != 0 && errno != EEXIST, 0);
+    const int holder = open(lock_path(), O_RDWR | O_CREAT, 0666);
+    assert_true(holder >= 0);
+    assert_int_equal(flock(holder, LOCK_EX), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const size_t bytes = strlen(rows[i].text);
+        assert_int_equal(ftruncate(holder, 0), 0);
+        assert_int_equal(pwrite(holder, rows[i].text, bytes, 0), bytes);
+        LKT_FAILS(LKS_E_IO, rows[i].said, lks_checkpoint_lock(&other, NULL, folder));
+    }
+    close(holder);
+    assert_int_equal(unlink(lock_path()), 0);
+}
+
 static int die_locked(void *user)
 {
     lks_folder_lock *lock;
@@ -227,6 +260,7 @@ int main(void)
         IN_FOLDER(is_taken_by_trainings),
         IN_FOLDER(is_not_waited_for),
         IN_FOLDER(is_signed),
+        IN_FOLDER(may_say_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
