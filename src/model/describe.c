@@ -98,7 +98,7 @@ static bool is_planned(const lki_program *program, const lki_node *node)
 /* The operation stays whole, so that it can be copied: below the rest where it does not fit. */
 static void write_layer(const sink *to, const char *head, const char *operation)
 {
-    char line[LINE_SIZE + LKS_LINE_SIZE];
+    char line[LINE_SIZE + 2 + LKS_LINE_SIZE];
     if (strlen(head) + 2 + strlen(operation) <= WIDTH) {
         snprintf(line, sizeof line, "%s  %s", head, operation);
     } else {
