@@ -214,7 +214,8 @@ static void denormals_are_noticed(void **state)
     assert_int_equal(met(0x1.8p-63f, 0x1.234566p-64f, false), 0);
 #endif
 #if defined(__x86_64__)
-    assert_int_equal(met(0x1p-130f, 0x1p60f, true), LKI_FLOAT_OPERAND);
+    if (!lkt_emulated()) /* qemu does not set this flag */
+        assert_int_equal(met(0x1p-130f, 0x1p60f, true), LKI_FLOAT_OPERAND);
 #endif
 }
 

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -76,17 +77,22 @@ bool lkt_allow_futex_only(void)
     return install(code, 6);
 }
 
+bool lkt_emulated(void)
+{
+    return getenv("LKT_EMULATED") != NULL;
+}
+
 bool lkt_sanitized(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(LKT_EMULATED)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return true;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
     return true;
 #else
-    return false;
+    return lkt_emulated();
 #endif
 #else
-    return false;
+    return lkt_emulated();
 #endif
 }

@@ -96,6 +96,9 @@ bool lkt_refuse(long call, int error);
  * program by SIGSYS. */
 bool lkt_allow_futex_only(void);
 
+/* Whether an emulator runs this: who uses one puts LKT_EMULATED into the environment. */
+bool lkt_emulated(void);
+
 /* Whether a sanitizer or an emulator runs this, which make system calls and map memory of their own. */
 bool lkt_sanitized(void);
 
