@@ -4,11 +4,21 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+/* A shell without job control lets what it starts in the background ignore these signals, and nohup
+ * SIGHUP; programs that tests start would inherit it, and not stop when they are told to. */
+__attribute__((constructor)) static void hear_signals(void)
+{
+    signal(SIGHUP, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+}
 
 void lkt_fails(const char *file, int line, lks_status expected, const char *part, lks_status found)
 {
