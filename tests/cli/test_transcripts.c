@@ -155,6 +155,9 @@ static void the_session_is_as_it_was(void **state)
     char path[8192], search[16384];
     const char *name = *state, *write = getenv("LKT_TRANSCRIPTS"), *paths = getenv("PATH");
     snprintf(path, sizeof path, "%s/%s", source("tests/cli/transcripts"), name);
+#ifndef LKT_HAVE_MD
+    if (strcmp(name, "data.txt") == 0) skip(); /* compares SHA-256 */
+#endif
     text before = read_whole(path);
     folder = lkt_make_folder();
     assert_int_equal(shell("mkdir here"), 0);
