@@ -329,6 +329,10 @@ static void what_is_wrong_is_reported(void **state)
             assert_true(row->share == row->error / row->bound);
         }
         assert_int_equal(report.good, cases[k / 2].what == RIGHT);
+        assert_true(forwards > 1000 && backwards > 1000); /* what is timed is not spoilt */
+        assert_true(report.peak > 0);
+        for (int i = 0; i < 3; i++) /* seconds */
+            assert_true(report.times[i].least > 0 && report.times[i].most < 60);
         assert_int_equal(report.time_count, 3);
         assert_string_equal(report.times[0].pass, "forward");
         assert_string_equal(report.times[1].pass, "backward");

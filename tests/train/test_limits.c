@@ -318,6 +318,80 @@ static void the_sooner_end_counts(void **state)
     }
 }
 
+/* What is said of each step and epoch, and what the run has at the end. */
+typedef struct told {
+    lks_model *model;
+    lks_metrics sum;
+    int64_t steps, epochs;
+} told;
+
+static lks_status step_is_told(void *user, const lks_step_event *event)
+{
+    told *t = user;
+    assert_int_equal(event->step, ++t->steps);
+    assert_int_equal(event->batches, JOB_BATCHES);
+    assert_int_equal(event->epoch, 1 + (t->steps - 1) / JOB_BATCHES);
+    assert_int_equal(event->batch, (t->steps - 1) % JOB_BATCHES);
+    assert_int_equal(event->metrics->samples, event->batch < JOB_BATCHES - 1 ? 8 : 5);
+    assert_true(event->learning_rate == (event->epoch == 1 ? 0.5 : 0.25));
+    assert_true(event->info.gradient_norm > 0 &&
+                event->info.gradient_norm == lks_model_last_step(t->model).gradient_norm);
+    lks_metrics_add(&t->sum, event->metrics);
+    return LKS_OK;
+}
+
+static lks_status epoch_is_told(void *user, const lks_epoch *epoch)
+{
+    told *t = user;
+    assert_int_equal(epoch->epoch, ++t->epochs);
+    assert_int_equal(t->steps, t->epochs * JOB_BATCHES);
+    assert_memory_equal(&epoch->train, &t->sum, sizeof t->sum);
+    assert_int_equal(epoch->train.samples, TINY_SAMPLES);
+    assert_int_equal(epoch->valid.samples, JOB_HELD);
+    assert_memory_equal(&epoch->test, &epoch->valid, sizeof epoch->test);
+    assert_true(epoch->learning_rate == (t->epochs == 1 ? 0.5 : 0.25));
+    assert_true(epoch->seconds > 0 && epoch->seconds < 60);
+    t->sum = (lks_metrics){0};
+    return LKS_OK;
+}
+
+static void events_say_what_was_done(void **state)
+{
+    (void)state;
+    lks_run run;
+    uint64_t hash;
+    job *j = job_open(&(tiny_opts){.model = {.clip_norm = 1}}, 1);
+    told t = {.model = j->net.model};
+    lks_train_opts opts = job_opts(j, NULL);
+    opts.schedule = (lks_schedule){.kind = LKS_STEP, .lr = 0.5, .gamma = 0.5};
+    opts.test = j->valid;
+    opts.epochs = 2;
+    opts.data_hash = 7;
+    opts.test_hash = 8;
+    opts.config = "{}";
+    opts.events = (lks_train_events){
+        .on_step = step_is_told, .on_epoch = epoch_is_told, .user = &t};
+    LKT_OK(lks_train(NULL, &opts, &run));
+    assert_int_equal(t.epochs, 2);
+    assert_int_equal(run.progress.step, 2 * JOB_BATCHES);
+    assert_int_equal(run.epochs, 2);
+    assert_int_equal(run.so_far.samples, 0);
+    assert_true(run.so_far_seconds == 0 && run.finished);
+    assert_true(run.data_hash == 7 && run.test_hash == 8);
+    assert_string_equal(run.config, "{}");
+    assert_string_equal(run.fingerprint, lks_context_fingerprint(j->net.context));
+    assert_true(run.plateau.lr == 0);
+    LKT_OK(lks_model_hash(j->net.model, &hash));
+    assert_true(run.hash == hash);
+    const int best = lks_metrics_loss(&run.history[1].valid) <
+                     lks_metrics_loss(&run.history[0].valid);
+    assert_int_equal(run.best_step, (1 + best) * JOB_BATCHES);
+    assert_true(run.best_loss == lks_metrics_loss(&run.history[best].valid));
+    assert_int_equal(run.bad_epochs, 1 - best);
+    lks_run_clear(&run);
+    job_close(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +401,7 @@ int main(void)
         cmocka_unit_test(optimizers),
         cmocka_unit_test(options_of_a_training),
         cmocka_unit_test(the_sooner_end_counts),
+        cmocka_unit_test(events_say_what_was_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
