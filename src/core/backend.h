@@ -14,6 +14,8 @@
 #ifndef LKI_CORE_BACKEND_H
 #define LKI_CORE_BACKEND_H
 
+#include <math.h>
+
 #include <lockstep/optim.h>
 
 #include "core/op.h"
@@ -46,10 +48,12 @@ static inline float lki_flush_square(float x)
 {
     return x < LKI_TINY_SQUARE && x > -LKI_TINY_SQUARE ? 0.0f : x;
 }
-/* A double as what is stored for it; its conversion meets no denormal either. */
+/* A double as what is stored for it. It is made 0 by arithmetic before it is converted: where there is a
+ * choice of two values instead, compilers convert first and choose behind that, and the conversion of
+ * what is too small is denormal. */
 static inline float lki_round(double x)
 {
-    return x < (double)LKI_TINY && x > -(double)LKI_TINY ? 0.0f : (float)x;
+    return (float)(x * (double)!(fabs(x) < (double)LKI_TINY) + 0.0); /* 0.0: no -0 */
 }
 
 /* Consecutive nodes computed by one kernel: each but the first reads only the one before it, which
