@@ -247,7 +247,7 @@ static lks_status fill_opts(training *t, char **config_text_out)
         .save_epochs = every > 0 ? every : -1,
         .keep = (int)config_int(config, KEY_CHECKPOINT_KEEP),
         .resume = !dry_run && config_bool(config, KEY_CHECKPOINT_RESUME),
-        .other_data = config_bool(config, KEY_CHECKPOINT_ACCEPT_CHANGES),
+        .accept_changes = config_bool(config, KEY_CHECKPOINT_ACCEPT_CHANGES),
         .config = *config_text_out,
         .events = {on_step, on_epoch, on_resume, NULL, t},
     };

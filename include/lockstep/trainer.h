@@ -57,7 +57,7 @@ typedef struct lks_train_opts {
     const char *config;          /* stored in checkpoints */
     uint64_t data_hash;          /* stored, and compared when resuming; 0: not known */
     uint64_t test_hash;          /* the same of the test data */
-    bool other_data;             /* resume also where these hashes, or the
+    bool accept_changes;         /* resume also where these hashes, or the
                                     version of the numerics, differ */
 
     lks_train_events events;

@@ -49,17 +49,6 @@ int lki_text(char *out, size_t size, const char *format, ...)
     return length;
 }
 
-const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number)
-{
-    const lki_text_caller had = lki_text_enter();
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, LKI_NUMBER_SIZE, "%.*g", digits, number);
-        if (strtod(out, NULL) == number) break;
-    }
-    lki_text_leave(had);
-    return out;
-}
-
 const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number)
 {
     const lki_text_caller had = lki_text_enter();

@@ -22,8 +22,7 @@ int lki_text_list(char *out, size_t size, const char *format, va_list arguments)
 int lki_text(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 enum { LKI_NUMBER_SIZE = 32 };
-/* As few digits as give the same double, or float, back; returns `out`. */
-const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number);
+/* As few digits as give the same float back; returns `out`. */
 const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number);
 
 #endif

@@ -153,7 +153,8 @@ static loop loop_of(const lki_program *program, int tick)
                   .slice = segment->slice};
 }
 
-/* Whether a value is written and read for one piece after the other. */
+/* Whether a value is written and read for one piece after the other. Loss and output are not: they are
+ * written on the way forward and last read at the last tick. */
 static bool within_slices(const lki_program *program, const lki_value *value)
 {
     const int n = program->stages;
@@ -171,9 +172,6 @@ static void widen(const lki_program *program, lki_value *value)
 
 static void set_places(lki_program *program)
 {
-    const int output = program->activation[program->output->node->index];
-    const int loss = program->loss != NULL ? program->activation[program->loss->node->index]
-                                           : LKI_NO_VALUE;
     for (int v = 0; v < program->values; v++) {
         lki_value *value = &program->value[v];
         if (value->first < 0) continue; /* never touched: takes no room */
@@ -190,7 +188,7 @@ static void set_places(lki_program *program)
             value->first = 2 * program->stages - segment->first - segment->count;
             value->last = 2 * program->stages - 1 - segment->first;
         } else if (value->place == LKI_AT_GROUP) {
-            if (v != output && v != loss && within_slices(program, value)) {
+            if (within_slices(program, value)) {
                 value->place = LKI_AT_SLICE;
                 value->room = lki_align(
                     lki_times(value->bytes, (size_t)loop_of(program, value->first).slice));

@@ -127,7 +127,7 @@ static lks_status describe_run(loop *l)
 static lks_status check_hash(const loop *l, const lks_run *found, const char *what, uint64_t theirs,
                              uint64_t ours)
 {
-    if (l->opts.other_data || ours == 0 || theirs == 0 || ours == theirs) return LKS_OK;
+    if (l->opts.accept_changes || ours == 0 || theirs == 0 || ours == theirs) return LKS_OK;
     return lks_fail(LKS_E_MISMATCH,
                     "checkpoint of step %lld in '%s' was made with other %sdata: its hash is "
                     "%016llx, this data's is %016llx; give the same data, or another folder",
@@ -137,7 +137,7 @@ static lks_status check_hash(const loop *l, const lks_run *found, const char *wh
 
 static lks_status check_numerics(const loop *l, const lks_run *found)
 {
-    if (l->opts.other_data || found->numerics == lks_numerics()) return LKS_OK;
+    if (l->opts.accept_changes || found->numerics == lks_numerics()) return LKS_OK;
     return lks_fail(LKS_E_MISMATCH,
                     "checkpoint of step %lld in '%s' has bits of version %d of the numerics, this "
                     "program computes those of version %d: what goes on is no longer the run that "
