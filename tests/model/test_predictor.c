@@ -279,6 +279,57 @@ static void whoever_comes_second_is_told(void **state)
     close_model(&f);
 }
 
+/* ---------------------------------------------------------------- kernels that fail */
+
+static int64_t fails_from; /* position in the batch */
+static bool in_backward;
+
+static lks_status fail_forward(const lki_plan *plan, const lki_args *args)
+{
+    if (in_backward || args->position + args->count <= fails_from) return LKS_OK;
+    return lks_fail(LKS_E_IO, "'%s' failed in the piece at %lld", plan->chain.node[0]->name,
+                    (long long)args->position);
+}
+
+static lks_status fail_backward(const lki_plan *plan, const lki_args *args)
+{
+    if (!in_backward || args->position + args->count <= fails_from) return LKS_OK;
+    return lks_fail(LKS_E_IO, "'%s' failed in the piece at %lld", plan->chain.node[0]->name,
+                    (long long)args->position);
+}
+
+/* Of several workers that fail, the first in order of replicas has the word; nothing is updated, and no
+ * metrics are counted. */
+static void the_first_failure_is_told(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        fixture f = open_model("ref", lkt_net_mlp,
+                               (lks_model_opts){.replicas = 4, .workers = 2, .by_replica = true});
+        const lks_batch batch = f.batch;
+        char expected[100];
+        float out[CLASSES * SAMPLES];
+        lki_stage *stage = &f.model->program.stage[0];
+        lki_kernel failing = *stage->kernel;
+        lks_metrics sum = {0};
+        failing.forward = fail_forward;
+        failing.backward = fail_backward;
+        stage->kernel = &failing;
+        stage->backward = true;
+        fails_from = k / 2; /* shares begin at 0, 1, 2, 3 */
+        in_backward = k % 2 == 1;
+        snprintf(expected, sizeof expected, "failed in the piece at %lld", (long long)fails_from);
+        LKT_FAILS(LKS_E_IO, expected, lks_model_step(f.model, &batch, 0.1, NULL));
+        assert_int_equal(lks_model_progress(f.model).step, 0);
+        if (!in_backward) {
+            LKT_FAILS(LKS_E_IO, expected, lks_model_evaluate(f.model, &batch, &sum));
+            assert_int_equal(sum.samples, 0);
+            LKT_FAILS(LKS_E_IO, expected, lks_model_predict(f.model, f.images.x, batch.count, out));
+        }
+        close_model(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +339,7 @@ int main(void)
         cmocka_unit_test(steps_and_predictions_do_not_meet),
         cmocka_unit_test(what_is_in_use_is_refused),
         cmocka_unit_test(whoever_comes_second_is_told),
+        cmocka_unit_test(the_first_failure_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

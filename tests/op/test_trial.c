@@ -386,13 +386,40 @@ static void what_a_device_lacks_is_said(void **state)
     close_session(&s);
 }
 
+/* Whichever allocation fails, every plan that was made is released, once. */
+static void plans_are_released_once(void **state)
+{
+    (void)state;
+    if (strcmp(lki_backends[0]->name, "ref") == 0) skip();
+    for (int64_t n = 1;; n++) {
+        lkt_heap heap = {0};
+        lks_op_report report;
+        session s = {0};
+        LKT_OK(lks_context_create(&s.context,
+                                  &(lks_context_opts){.allocator = lkt_heap_allocator(&heap)}));
+        LKT_OK(lks_graph_create(&s.graph, s.context));
+        lks_tensor *x = lks_input(s.graph, &(lks_input_opts){.shape = LKS_SHAPE(INPUTS)});
+        s.y = lks_dense(s.graph, x, &(lks_dense_opts){.units = UNITS});
+        staged = true;
+        make_dense(LKI_SPAN_SLICE, false);
+        heap.fail_at = heap.allocations + n;
+        const lks_status status = lks_op_check(&report, s.context, s.y, SAMPLES, 1e-9);
+        const bool failed = heap.allocations >= heap.fail_at;
+        assert_int_equal(status, failed ? LKS_E_NOMEM : LKS_OK);
+        assert_int_equal(releases, plans);
+        close_session(&s);
+        assert_int_equal(heap.live, 0);
+        if (!failed) break;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_promises_are_named),   cmocka_unit_test(scratch_is_spoilt),
         cmocka_unit_test(failures_come_back),          cmocka_unit_test(chains_are_described),
         cmocka_unit_test(what_is_wrong_is_reported),   cmocka_unit_test(costs_are_counted),
-        cmocka_unit_test(what_a_device_lacks_is_said),
+        cmocka_unit_test(what_a_device_lacks_is_said), cmocka_unit_test(plans_are_released_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@
 #endif
 
 static _Atomic int64_t live; /* blocks */
+static int64_t fail_in;      /* allocations, of which the last has no memory; 0: all have */
 
 #if COUNTED
 #pragma GCC visibility push(default) /* for the shared libraries */
@@ -30,6 +31,11 @@ void *__libc_realloc(void *block, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void *block);
 
+static bool fails(void)
+{
+    return fail_in > 0 && --fail_in == 0;
+}
+
 static void *counted(void *block)
 {
     if (block != NULL) atomic_fetch_add(&live, 1);
@@ -38,16 +44,17 @@ static void *counted(void *block)
 
 void *malloc(size_t bytes)
 {
-    return counted(__libc_malloc(bytes));
+    return fails() ? NULL : counted(__libc_malloc(bytes));
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return counted(__libc_calloc(count, bytes));
+    return fails() ? NULL : counted(__libc_calloc(count, bytes));
 }
 
 void *realloc(void *block, size_t bytes)
 {
+    if (fails()) return NULL;
     void *grown = __libc_realloc(block, bytes);
     return block == NULL ? counted(grown) : grown;
 }
@@ -174,6 +181,36 @@ static void refusals(void **state)
 {
     (void)state;
     leaves_nothing("a refused training", refuse_to_train);
+}
+
+/* Wherever the C library has no memory, a training says so, or its run is whole. */
+static void allocations_fail(void **state)
+{
+    (void)state;
+    if (!COUNTED) skip();
+    for (int64_t n = 1;; n++) {
+        lks_run run;
+        job *j = job_open(&(tiny_opts){.workers = 1}, -1);
+        lks_train_opts opts = job_opts(j, NULL);
+        opts.epochs = 1;
+        opts.config = "{}";
+        opts.patience = 1;
+        fail_in = n;
+        const lks_status status = lks_train(NULL, &opts, &run);
+        const bool failed = fail_in == 0;
+        fail_in = 0;
+        if (failed) assert_int_equal(status, LKS_E_NOMEM);
+        if (!failed) {
+            LKT_OK(status);
+            assert_string_equal(run.config, "{}");
+            assert_string_equal(run.fingerprint, lks_context_fingerprint(j->net.context));
+            assert_int_equal(run.epochs, 1);
+            assert_true(n > 4); /* two texts, a copy of the best, the history */
+        }
+        lks_run_clear(&run);
+        job_close(j);
+        if (!failed) return;
+    }
 }
 
 /* ---------------------------------------------------------------- checkpoints and weights */
@@ -341,8 +378,8 @@ static void models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(trainings),    TEST(refusals), TEST(checkpoints),
-        TEST(tensor_files), TEST(records),  TEST(models),
+        TEST(allocations_fail), TEST(trainings), TEST(refusals), TEST(checkpoints),
+        TEST(tensor_files),     TEST(records),   TEST(models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
