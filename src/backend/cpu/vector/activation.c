@@ -25,9 +25,10 @@ INLINE vf vf_signed(vf size, vf x)
     return (vf)((vi)size | ((vi)x & vi_set(INT32_MIN)));
 }
 
-INLINE vf vf_least(vf a, vf b)
+/* -|x| */
+INLINE vf vf_negative(vf x)
 {
-    return vf_blend(vm_gt(a, b), b, a);
+    return (vf)((vi)x | vi_set(INT32_MIN));
 }
 
 /*
@@ -42,13 +43,13 @@ typedef struct reduced {
 INLINE reduced reduce(vf a)
 {
     const vf shift = vf_set(0x1.8p23f); /* adding it rounds to an integer, in the lowest bits */
-    const vm tiny = vm_gt(vf_set(-43.66f), a);
-    a = vf_blend(tiny, vf_set(-43.66f), a);
+    const vf least = vf_set(-43.66f), original = a;
+    a = vf_most(a, least);
     const vf shifted = vf_fma(a, vf_set(0x1.715476p+0f), shift);
     const vf k = shifted - shift, ln2_low = vf_set(-0x1.7f7d1cp-20f);
     const vf whole = vf_fma(k, vf_set(-0x1.62e4p-1f), a), r = vf_fma(k, ln2_low, whole);
-    const vf power = (vf)(((vu)shifted << 23) + (vu)vi_set(0x3f800000));
-    return (reduced){r, vf_fma(k, ln2_low, whole - r), vf_blend(tiny, vf_zero(), power)};
+    const vi power = (vi)(((vu)shifted << 23) + (vu)vi_set(0x3f800000));
+    return (reduced){r, vf_fma(k, ln2_low, whole - r), (vf)vi_unless_below(power, original, least)};
 }
 
 /* q(r) */
@@ -104,7 +105,7 @@ typedef struct halves {
     pair value, rest;
 } halves;
 
-INLINE halves logistic_of(vf a, vf z)
+INLINE halves logistic(vf a, vf z)
 {
     const vm positive = vm_gt(a, vf_zero());
     const vf one = vf_set(1.0f);
@@ -117,35 +118,28 @@ INLINE halves logistic_of(vf a, vf z)
     return (halves){{q, q_rest * inverse}, {p, p_rest * inverse}};
 }
 
-INLINE halves logistic(vf a)
-{
-    return logistic_of(a, exp_negative(vf_signed(vf_size(a), vf_set(-1.0f))));
-}
-
-/* What is squared, or cubed: beside 1, or beside the first power, a smaller one makes no difference. */
-INLINE vf counted(vf x)
-{
-    return vf_flush_below(x, 0x1p-30f);
-}
-
 /* Beyond 100 the functions are x or end, and derivatives are 0 or 1; so that nothing overflows. */
 INLINE vf clamp(vf x)
 {
-    return vf_signed(vf_least(vf_size(x), vf_set(100.0f)), x);
+    return vf_most(vf_least(x, vf_set(100.0f)), vf_set(-100.0f));
+}
+
+INLINE vf logistic_begin(vf x)
+{
+    return exp_negative(vf_negative(x));
 }
 
 /* 3.1u: s, and a rounding */
-INLINE vf sigmoid(vf x, vf unused)
+INLINE vf sigmoid_end(vf x, vf z)
 {
-    (void)unused;
-    const pair s = logistic(x).value;
+    const pair s = logistic(x, z).value;
     return s.high + s.low;
 }
 
 INLINE vf sigmoid_slope(vf y, vf unused)
 {
     (void)unused;
-    return y * (vf_set(1.0f) - y);
+    return vf_flush(y * (vf_set(1.0f) - y));
 }
 
 /*
@@ -153,14 +147,24 @@ INLINE vf sigmoid_slope(vf y, vf unused)
  * + z) <= 1/3 as a pair (0.3u) and p fitted; the terms behind 2s are at most 4% of it and err by
  * 6u. The sum with x, exact as a pair, rounds once.
  */
-INLINE vf softplus(vf x, vf unused)
+INLINE pair softplus_begin(vf x)
 {
-    (void)unused;
-    const pair z = exp_pair(vf_signed(vf_size(x), vf_set(-1.0f)));
+    return exp_pair(vf_negative(x));
+}
+
+INLINE pair softplus_middle(vf x, pair z)
+{
+    (void)x;
     pair sum = exact_sum(vf_set(2.0f), z.high);
     sum.low += z.low;
-    const pair s = quotient(z, sum);
-    const vf square = counted(s.high) * counted(s.high);
+    return quotient(z, sum);
+}
+
+INLINE vf softplus_end(vf x, pair s)
+{
+    /* Beside 1 a smaller square makes no difference. */
+    const vf least = vf_set(0x1p-30f), c = (vf)vi_unless_below((vi)s.high, s.high, least);
+    const vf square = c * c;
     vf p = vf_set(0x1.53ce66p-4f);
     p = vf_fma(p, square, vf_set(0x1.824ef4p-4f));
     p = vf_fma(p, square, vf_set(0x1.c46b8cp-4f));
@@ -168,23 +172,17 @@ INLINE vf softplus(vf x, vf unused)
     p = vf_fma(p, square, vf_set(0x1.9998fcp-3f));
     p = vf_fma(p, square, vf_set(0x1.555556p-2f));
     const vf twice = s.high + s.high, low = vf_fma(twice * square, p, s.low + s.low);
-    const vf top = vf_blend(vm_gt(x, vf_zero()), x, vf_zero()), whole = top + twice;
+    const vf top = vf_relu(x), whole = top + twice;
     const vf part = whole - top, lost = (top - (whole - part)) + (twice - part);
     /* An infinite x would give a NaN. */
     return vf_blend(vm_gt(x, vf_set(100.0f)), x, whole + (lost + low));
-}
-
-/* 3.1u */
-INLINE vf softplus_slope(vf x, vf unused)
-{
-    return sigmoid(x, unused);
 }
 
 /* x s(a), where s errs by e: e + u. Near 0, s is 1/2. */
 INLINE vf gated(vf x, halves h)
 {
     const pair s = h.value;
-    return vf_fma(x, s.high, counted(clamp(x)) * s.low);
+    return vf_fma(x, s.high, vf_least(x, vf_set(100.0f)) * s.low);
 }
 
 /* The derivative s + s x a' (1 - s): e + 2u, and 6u and what 1 - s errs of the second term. */
@@ -194,17 +192,15 @@ INLINE vf gated_slope(vf x, halves h, vf d_a)
     return vf_fma(s, x * d_a * (h.rest.high + h.rest.low), s);
 }
 
-INLINE vf silu(vf x, vf unused)
+INLINE vf silu_end(vf x, vf z)
 {
-    (void)unused;
-    return gated(x, logistic(x));
+    return gated(x, logistic(x, z));
 }
 
-INLINE vf silu_slope(vf x, vf unused)
+INLINE vf silu_slope_end(vf x, vf z)
 {
-    (void)unused;
     x = clamp(x);
-    return gated_slope(x, logistic(x), vf_set(1.0f));
+    return gated_slope(x, logistic(x, z), vf_set(1.0f));
 }
 
 /* a(x) = c x + c b x^3 of op/gelu.c, with c as a pair, or it would have a bias: as a pair, but for 5u of the
@@ -217,21 +213,40 @@ INLINE pair gelu_tanh_argument(vf x)
     return (pair){a, vf_fma(x, c, -a) + rest};
 }
 
-INLINE vf gelu_tanh(vf x, vf unused)
+INLINE vf gelu_tanh_begin(vf x)
 {
-    (void)unused;
-    return gated(x, logistic(gelu_tanh_argument(clamp(x)).high));
+    return gelu_tanh_argument(x).high;
 }
 
-INLINE vf gelu_tanh_slope(vf x, vf unused)
+INLINE vf gelu_tanh_middle(vf x, vf a)
 {
-    (void)unused;
+    (void)x;
+    return exp_negative(vf_negative(a));
+}
+
+INLINE vf gelu_tanh_end(vf x, vf z)
+{
+    return gated(x, logistic(x, z));
+}
+
+INLINE pair gelu_tanh_slope_begin(vf x)
+{
+    return gelu_tanh_argument(clamp(x));
+}
+
+INLINE pair gelu_tanh_slope_middle(vf x, pair a)
+{
+    const vf z = exp_negative(vf_negative(a.high));
+    const vf low = vf_blend(vm_gt(x, vf_zero()), -a.low, a.low);
+    return (pair){vf_fma(z, low, z), vf_zero()};
+}
+
+INLINE vf gelu_tanh_slope_end(vf x, pair value)
+{
+    const vf z = value.high;
     x = clamp(x);
     const vf d_a = vf_fma(x * x, vf_set(0x1.b6676cp-3f), vf_set(0x1.988454p+0f));
-    const pair a = gelu_tanh_argument(x);
-    const vf z = exp_negative(vf_signed(vf_size(a.high), vf_set(-1.0f)));
-    const vf low = vf_blend(vm_gt(a.high, vf_zero()), -a.low, a.low);
-    return gated_slope(x, logistic_of(a.high, vf_fma(z, low, z)), d_a);
+    return gated_slope(x, logistic(x, z), d_a);
 }
 
 /*
@@ -240,25 +255,22 @@ INLINE vf gelu_tanh_slope(vf x, vf unused)
  * approximated by a quotient of polynomials for t up to 10 (0.08u, fitted). They are all positive, so
  * Horner's rule errs by a rounding a coefficient.
  */
-typedef struct normal_values {
-    vm centre; /* below 1 */
-    vf t, square, g;
-    vf tail; /* P(-t) for t of 1 and more: (t^2/2 + 22) u, as the exponent rounds by u of itself */
-    vf exponential;
-} normal_values;
-
-INLINE normal_values normal(vf x)
+INLINE vf normal_size(vf x)
 {
-    const vf t = vf_least(vf_size(x), vf_set(10.0f)), half = vf_set(-0.5f);
-    const vf c = counted(t), square = c * c;
-    const vf z = exp_negative(square * half);
-    vf g = vf_set(0x1.43856cp-21f);
-    g = vf_fma(g, square, vf_set(-0x1.3df30ep-17f));
-    g = vf_fma(g, square, vf_set(0x1.e4aaf2p-14f));
-    g = vf_fma(g, square, vf_set(-0x1.3745f2p-10f));
-    g = vf_fma(g, square, vf_set(0x1.46d074p-7f));
-    g = vf_fma(g, square, vf_set(-0x1.105838p-4f));
-    g = vf_fma(g, square, vf_set(-0x1.86482ap-27f)) + vf_set(0x1.988454p-2f);
+    return vf_least(vf_size(x), vf_set(10.0f));
+}
+
+/* Where t is less than 2^-30 this is 1, as it is there. */
+INLINE vf normal_exponential(vf x)
+{
+    const vf t = vf_most(normal_size(x), vf_set(0x1p-30f));
+    return exp_negative(t * t * vf_set(-0.5f));
+}
+
+/* P(-t) for t of 1 and more, of z = e^(-t^2/2): (t^2/2 + 22) u, as the exponent rounds by u of itself. */
+INLINE vf normal_tail(vf x, vf z)
+{
+    const vf t = normal_size(x);
     vf p = vf_set(0x1.600932p-8f);
     p = vf_fma(p, t, vf_set(0x1.85f87p-5f));
     p = vf_fma(p, t, vf_set(0x1.9e3d94p-3f));
@@ -270,29 +282,49 @@ INLINE normal_values normal(vf x)
     q = vf_fma(q, t, vf_set(0x1.46f6d2p+0f));
     q = vf_fma(q, t, vf_set(0x1.b8832cp+0f));
     q = vf_fma(q, t, vf_set(1.0f));
-    const vf tail = z * (p / q);
-    return (normal_values){vm_gt(vf_set(1.0f), t), t, square, g, tail, z};
+    return z * (p / q);
+}
+
+/* g(x^2) */
+INLINE vf normal_centre(vf square)
+{
+    vf g = vf_set(0x1.43856cp-21f);
+    g = vf_fma(g, square, vf_set(-0x1.3df30ep-17f));
+    g = vf_fma(g, square, vf_set(0x1.e4aaf2p-14f));
+    g = vf_fma(g, square, vf_set(-0x1.3745f2p-10f));
+    g = vf_fma(g, square, vf_set(0x1.46d074p-7f));
+    g = vf_fma(g, square, vf_set(-0x1.105838p-4f));
+    return vf_fma(g, square, vf_set(-0x1.86482ap-27f)) + vf_set(0x1.988454p-2f);
 }
 
 /* x P(x): in the centre x/2 + x^2 g, which errs by u and 2u of the second term; for larger x that is x -
  * x P(-x), for smaller ones x P(x). */
-INLINE vf gelu(vf x, vf unused)
+INLINE vf gelu_end(vf x, vf tail)
 {
-    (void)unused;
-    const normal_values n = normal(x);
-    const vf near = vf_fma(n.square, n.g, vf_set(0.5f) * x);
-    const vf far = vf_fma(-n.t, n.tail, vf_blend(vm_gt(x, vf_zero()), x, vf_zero()));
-    return vf_blend(n.centre, near, far);
+    const vf t = normal_size(x), square = t * t;
+    const vf near = vf_fma(square, normal_centre(square), vf_set(0.5f) * x);
+    const vf far = vf_fma(-t, tail, vf_relu(x));
+    return vf_blend(vm_gt(vf_set(1.0f), t), near, far);
 }
 
-INLINE vf gelu_slope(vf x, vf unused)
+INLINE pair gelu_slope_begin(vf x)
 {
-    (void)unused;
+    return (pair){normal_exponential(x), vf_zero()};
+}
+
+INLINE pair gelu_slope_middle(vf x, pair value)
+{
+    return (pair){value.high, normal_tail(x, value.high)};
+}
+
+INLINE vf gelu_slope_end(vf x, pair value)
+{
     x = clamp(x);
-    const normal_values n = normal(x);
-    const vf far = vf_blend(vm_gt(x, vf_zero()), vf_set(1.0f) - n.tail, n.tail);
-    const vf below = vf_blend(n.centre, vf_fma(x, n.g, vf_set(0.5f)), far);
-    return vf_fma(x * vf_set(0x1.988454p-2f), n.exponential, below); /* 1 / sqrt(2 pi) */
+    const vf z = value.high, tail = value.low;
+    const vf far = vf_blend(vm_gt(x, vf_zero()), vf_set(1.0f) - tail, tail);
+    const vf t = normal_size(x), near = vf_fma(x, normal_centre(t * t), vf_set(0.5f));
+    const vf below = vf_blend(vm_gt(vf_set(1.0f), t), near, far);
+    return vf_fma(x * vf_set(0x1.988454p-2f), z, below); /* 1 / sqrt(2 pi) */
 }
 
 /*
@@ -300,18 +332,27 @@ INLINE vf gelu_slope(vf x, vf unused)
  * which is at most 0.05 of the sum. Above, with z = e^-2t < 0.45, (1 - z)/(1 + z), both exact but for
  * z's 0.15u.
  */
-INLINE vf hyperbolic(vf x, vf unused)
+INLINE pair hyperbolic_begin(vf x)
 {
-    (void)unused;
-    const vf t = vf_size(x), c = counted(x), s = c * c;
+    return exp_pair(vf_set(-2.0f) * vf_size(x));
+}
+
+INLINE pair hyperbolic_middle(vf x, pair z)
+{
+    (void)x;
+    const pair far = quotient(one_plus((pair){-z.high, -z.low}), one_plus(z));
+    return (pair){far.high + far.low, vf_zero()};
+}
+
+INLINE vf hyperbolic_end(vf x, pair far)
+{
+    const vf s = vf_most(x * x, vf_set(0x1p-60f)); /* beside 1 less makes no difference */
     vf p = vf_set(0x1.33137ap-6f);
     p = vf_fma(p, s, vf_set(-0x1.b6c672p-5f));
     p = vf_fma(p, s, vf_set(0x1.1105eep-3f));
     p = vf_fma(p, s, vf_set(-0x1.55553ep-2f));
-    const vf near = vf_fma(c * s, p, x);
-    const pair z = exp_pair(vf_set(-2.0f) * t);
-    const pair far = quotient(one_plus((pair){-z.high, -z.low}), one_plus(z));
-    return vf_blend(vm_gt(t, vf_set(0.4f)), vf_signed(far.high + far.low, x), near);
+    const vf near = vf_fma(x * s, p, x);
+    return vf_blend(vm_gt(vf_size(x), vf_set(0.4f)), vf_signed(far.high, x), near);
 }
 
 INLINE vf hyperbolic_slope(vf y, vf unused)
@@ -330,21 +371,123 @@ INLINE vf leaky_relu(vf x, vf slope)
     return x * leaky_relu_slope(x, slope);
 }
 
+/*
+ * A function in three loops over a piece that stays in the nearest cache: begin(x) of each vector is kept for
+ * middle(x, kept), and that for end(x, kept). The operations of one vector wait for each other; a
+ * processor finds others to do meanwhile among the next few hundred instructions, which are more
+ * vectors where a loop is short. In one loop the functions take up to twice as long.
+ */
+enum { PIECE = 512 };
+
+#define NO_MIDDLE(x, kept) (kept)
+
+#define FORWARD(name, kept, begin, middle, end)                                                    \
+    static void name##_vectors(int64_t count, float constant, const float *in, float *out)         \
+    {                                                                                              \
+        (void)constant;                                                                            \
+        for (kept value[PIECE / LANES]; count > 0; count -= PIECE, in += PIECE, out += PIECE) {    \
+            const int64_t some = (count < PIECE ? count : PIECE) / LANES;                          \
+            UNROLL_4 for (int64_t v = 0; v < some; v++) value[v] = begin(vf_load(in + v * LANES)); \
+            UNROLL_4 for (int64_t v = 0; v < some; v++)                                            \
+                value[v] = middle(vf_load(in + v * LANES), value[v]);                              \
+            UNROLL_4 for (int64_t v = 0; v < some; v++)                                            \
+                vf_store(out + v * LANES, vf_flush(end(vf_load(in + v * LANES), value[v])));       \
+        }                                                                                          \
+    }
+
+#define BACKWARD(name, kept, begin, middle, end)                                                   \
+    static void name##_slopes(int64_t count, float constant, const float *at, const float *d_out,  \
+                              float *d_in, bool adds)                                              \
+    {                                                                                              \
+        (void)constant;                                                                            \
+        for (kept value[PIECE / LANES]; count > 0;                                                 \
+             count -= PIECE, at += PIECE, d_out += PIECE, d_in += PIECE) {                         \
+            const int64_t some = (count < PIECE ? count : PIECE) / LANES;                          \
+            UNROLL_4 for (int64_t v = 0; v < some; v++) value[v] = begin(vf_load(at + v * LANES)); \
+            UNROLL_4 for (int64_t v = 0; v < some; v++)                                            \
+                value[v] = middle(vf_load(at + v * LANES), value[v]);                              \
+            UNROLL_4 for (int64_t v = 0; v < some; v++)                                            \
+            {                                                                                      \
+                const vf slope = vf_flush(end(vf_load(at + v * LANES), value[v]));                 \
+                const vf d = vf_load(d_out + v * LANES) * slope;                                   \
+                vf_put_result(d_in + v * LANES, d, LANES, adds);                                   \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+/* Of few operations; the derivative, and what it is made of, is flushed already or never tiny. */
+#define BACKWARD_SHORT(name, slope)                                                                \
+    static void name##_slopes(int64_t count, float constant, const float *at, const float *d_out,  \
+                              float *d_in, bool adds)                                              \
+    {                                                                                              \
+        const vf c = vf_flush(vf_set(constant));                                                   \
+        for (int64_t i = 0; i < count; i += LANES)                                                 \
+            vf_put_result(d_in + i, vf_load(d_out + i) * slope(vf_load(at + i), c), LANES, adds);  \
+    }
+
+FORWARD(gelu, vf, normal_exponential, normal_tail, gelu_end)
+BACKWARD(gelu, pair, gelu_slope_begin, gelu_slope_middle, gelu_slope_end)
+FORWARD(gelu_tanh, vf, gelu_tanh_begin, gelu_tanh_middle, gelu_tanh_end)
+BACKWARD(gelu_tanh, pair, gelu_tanh_slope_begin, gelu_tanh_slope_middle, gelu_tanh_slope_end)
+FORWARD(silu, vf, logistic_begin, NO_MIDDLE, silu_end)
+BACKWARD(silu, vf, logistic_begin, NO_MIDDLE, silu_slope_end)
+FORWARD(hyperbolic, pair, hyperbolic_begin, hyperbolic_middle, hyperbolic_end)
+BACKWARD_SHORT(hyperbolic, hyperbolic_slope)
+FORWARD(sigmoid, vf, logistic_begin, NO_MIDDLE, sigmoid_end)
+BACKWARD_SHORT(sigmoid, sigmoid_slope)
+FORWARD(softplus, pair, softplus_begin, softplus_middle, softplus_end)
+BACKWARD(softplus, vf, logistic_begin, NO_MIDDLE, sigmoid_end)
+BACKWARD_SHORT(leaky_relu, leaky_relu_slope)
+
+static void leaky_relu_vectors(int64_t count, float constant, const float *in, float *out)
+{
+    const vf c = vf_set(constant);
+    for (int64_t i = 0; i < count; i += LANES)
+        vf_store(out + i, vf_flush(leaky_relu(vf_load(in + i), c)));
+}
+
+/* Functions of whole vectors, run on any number of elements. */
+typedef void forward_function(int64_t count, float constant, const float *in, float *out);
+typedef void backward_function(int64_t count, float constant, const float *at, const float *d_out,
+                               float *d_in, bool adds);
+
+INLINE void run_forward(forward_function *vectors, int64_t count, float constant, const float *in,
+                        float *out)
+{
+    const int64_t rest = count % LANES, whole = count - rest;
+    vectors(whole, constant, in, out);
+    if (rest > 0) {
+        float x[LANES];
+        vf_store(x, vf_load_some(in + whole, rest));
+        vectors(LANES, constant, x, x);
+        vf_store_some(out + whole, vf_load(x), rest);
+    }
+}
+
+INLINE void run_backward(backward_function *slopes, int64_t count, float constant, const float *at,
+                         const float *d_out, float *d_in, bool adds)
+{
+    const int64_t rest = count % LANES, whole = count - rest;
+    slopes(whole, constant, at, d_out, d_in, adds);
+    if (rest > 0) {
+        float x[LANES], d[LANES], to[LANES] = {0};
+        vf_store(x, vf_load_some(at + whole, rest));
+        vf_store(d, vf_load_some(d_out + whole, rest));
+        if (adds) vf_store(to, vf_load_some(d_in + whole, rest));
+        slopes(LANES, constant, x, d, to, adds);
+        vf_store_some(d_in + whole, vf_load(to), rest);
+    }
+}
+
 #define FUNCTION(name)                                                                             \
     static void name##_forward(int64_t count, float constant, const float *in, float *out)         \
     {                                                                                              \
-        const vf c = vf_set(constant);                                                             \
-        FOR_VECTORS(i, n, count) vf_put_result(out + i, name(vf_get(in + i, n), c), n, false);     \
+        run_forward(name##_vectors, count, constant, in, out);                                     \
     }                                                                                              \
     static void name##_backward(int64_t count, float constant, const float *at,                    \
                                 const float *d_out, float *d_in, bool adds)                        \
     {                                                                                              \
-        const vf c = vf_set(constant);                                                             \
-        FOR_VECTORS(i, n, count)                                                                   \
-        {                                                                                          \
-            const vf d = vf_get(d_out + i, n) * vf_flush(name##_slope(vf_get(at + i, n), c));      \
-            vf_put_result(d_in + i, d, n, adds);                                                   \
-        }                                                                                          \
+        run_backward(name##_slopes, count, constant, at, d_out, d_in, adds);                       \
     }
 
 FUNCTION(gelu)

@@ -57,9 +57,11 @@ typedef double vd_memory __attribute__((vector_size(4 * LANES), aligned(8), may_
 #define INLINE static inline __attribute__((always_inline, unused))
 /* Before a short loop over registers, which has to be unrolled for them to be registers. */
 #ifdef __clang__
-#define UNROLL _Pragma("unroll")
+#define UNROLL   _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
 #else
-#define UNROLL _Pragma("GCC unroll 16")
+#define UNROLL   _Pragma("GCC unroll 16")
+#define UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
 INLINE vf vf_load(const float *p)
@@ -144,6 +146,20 @@ INLINE void vf_store_some(float *p, vf v, int64_t n)
 INLINE vf vf_relu(vf x)
 {
     return _mm512_max_ps(x, vf_zero());
+}
+/* a, but b where that is less, or greater; a also where one of them is a NaN. */
+INLINE vf vf_least(vf a, vf b)
+{
+    return _mm512_min_ps(b, a);
+}
+INLINE vf vf_most(vf a, vf b)
+{
+    return _mm512_max_ps(b, a);
+}
+/* x, but 0 where a is less than b. */
+INLINE vi vi_unless_below(vi x, vf a, vf b)
+{
+    return (vi)_mm512_maskz_mov_epi32(_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ), (__m512i)x);
 }
 /* +0 where |x| < least; NaN stays. */
 INLINE vf vf_flush_below(vf x, float least)
@@ -246,6 +262,18 @@ INLINE void vf_store_some(float *p, vf v, int64_t n)
 INLINE vf vf_relu(vf x)
 {
     return _mm256_max_ps(x, vf_zero());
+}
+INLINE vf vf_least(vf a, vf b)
+{
+    return _mm256_min_ps(b, a);
+}
+INLINE vf vf_most(vf a, vf b)
+{
+    return _mm256_max_ps(b, a);
+}
+INLINE vi vi_unless_below(vi x, vf a, vf b)
+{
+    return (vi)_mm256_and_si256((__m256i)_mm256_cmp_ps(a, b, _CMP_NLT_UQ), (__m256i)x);
 }
 INLINE vf vf_flush_below(vf x, float least)
 {
@@ -392,6 +420,18 @@ INLINE vf vf_blend(vm m, vf yes, vf no)
 INLINE vf vf_relu(vf x)
 {
     return (vf)((vi)x & (x > vf_zero()));
+}
+INLINE vf vf_least(vf a, vf b)
+{
+    return vf_blend(a > b, b, a);
+}
+INLINE vf vf_most(vf a, vf b)
+{
+    return vf_blend(b > a, b, a);
+}
+INLINE vi vi_unless_below(vi x, vf a, vf b)
+{
+    return x & ~(vi)(a < b);
 }
 INLINE vf vf_flush_below(vf x, float least)
 {
