@@ -1,5 +1,6 @@
 #include "process.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +32,19 @@ static void on_lost_page(int number, siginfo_t *info, void *context)
     signal(number, SIG_DFL); /* any other fault comes back, and ends the program as usual */
 }
 
+/* A standard stream that is closed would be the number of the next file that is opened, a checkpoint's
+ * for example, and lines would be written into it. This one refuses to be read, or written. */
+static void keep_standard_streams(void)
+{
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0)
+            (void)!open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 void process_begin(void)
 {
     main_began = process_clock();
+    keep_standard_streams();
     struct sigaction action = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);

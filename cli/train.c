@@ -365,8 +365,8 @@ static lks_status run_training(training *t, int *code)
     if (status == LKS_OK) status = open_loaders(t);
     if (status == LKS_OK) status = fill_opts(t, &config);
     if (status == LKS_OK) {
-        print_head(t);
         stop_watch();
+        print_head(t);
         status = lks_train(t->session.context, &t->opts, &t->run);
         if (status == LKS_OK && config_bool(t->config, KEY_TRAIN_DRY_RUN)) status = dry_test(t);
         if (status == LKS_E_STOPPED && stop_asked() != 0) {

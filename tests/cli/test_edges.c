@@ -275,6 +275,62 @@ static void the_command_to_go_on_with(void **state)
     }
 }
 
+/* Nobody reads on: the run is saved, and goes on as if nothing had happened. */
+static void a_broken_pipe_saves(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"text", "json", "csv"};
+    char parts[32], whole[32];
+    signal(SIGPIPE, SIG_DFL);
+    write_text("c.yaml", tiny);
+    run("train c.yaml --steps 200");
+    expect(0, "");
+    last_hash(whole);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        shell("rm -rf run");
+        shell(
+            "{ '%s' train c.yaml --steps 200 --out run --format %s --set log.interval=1 2>err.txt; "
+            "echo $? >code.txt; } | head -1 >out.txt",
+            program(), formats[i]);
+        read_text(last.out, "code.txt");
+        read_text(last.err, "err.txt");
+        last.code = atoi(last.out);
+        expect(3, "lockstep: standard output could not be written: Broken pipe\n");
+        expect(3, " and saved in run; to continue: ");
+        run("train c.yaml --steps 200 --out run --resume");
+        expect(0, "");
+        last_hash(parts);
+        assert_string_equal(parts, whole);
+    }
+}
+
+/* Its number is free, and the next file that is opened must not get it. */
+static void closed_streams_are_no_files(void **state)
+{
+    (void)state;
+    char parts[32], whole[32];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --steps 30");
+    last_hash(whole);
+    static const struct row {
+        const char *closed;
+        int code;
+    } rows[] = {{">&- 2>err.txt", 3}, {">&- 2>&- <&-", 3}, {">out.txt 2>&- <&-", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        shell("rm -rf run; : >err.txt");
+        last.code = shell("'%s' train c.yaml --steps 20 --out run --record r.json %s", program(),
+                          rows[i].closed);
+        read_text(last.err, "err.txt");
+        expect(rows[i].code,
+               i == 0 ? "lockstep: standard output could not be written: Bad file descriptor\n"
+                      : "");
+        run("train c.yaml --steps 30 --out run --resume");
+        expect(0, "");
+        last_hash(parts);
+        assert_string_equal(parts, whole);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +346,8 @@ int main(void)
         TEST(sizes_count_statistics),
         TEST(lines_of_layers_fill_80_columns),
         TEST(the_command_to_go_on_with),
+        TEST(a_broken_pipe_saves),
+        TEST(closed_streams_are_no_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
