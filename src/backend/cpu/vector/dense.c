@@ -97,13 +97,14 @@ typedef struct product {
     bool narrow;       /* narrow.h */
     bool add;          /* to what is in c, last */
     const float *bias; /* NULL: none */
-    tile_wait at;      /* [row][PANEL] */
+    bool waits;        /* sums are not complete at its end */
+    tile_wait at; /* [row][PANEL]; of a tile where nothing waits, so that it stays in the cache */
 } product;
 
 INLINE void product_tile(const int R, const product *p, int64_t first)
 {
-    const tile_wait at = {.group = p->at.group + first * PANEL,
-                          .total = p->at.total + first * PANEL};
+    const int64_t place = p->waits ? first * PANEL : 0;
+    const tile_wait at = {.group = p->at.group + place, .total = p->at.total + place};
     const float *a = p->a + first * p->a_row, *b = p->b;
     const int64_t end = p->number + p->depth;
     vf acc[TILE_ROWS][2];
@@ -182,6 +183,7 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, vo
     product p = *whole;
     p.narrow = columns < LKI_NARROW;
     const int64_t stretch = p.narrow ? LKI_GROUP_TERMS : STRETCH; /* totals wait behind a group */
+    p.waits = terms > stretch;
     for (int64_t row = 0; row < rows; row += ROWS) {
         const int64_t height = rows - row < ROWS ? rows - row : ROWS;
         for (int64_t column = 0; column < columns; column += COLUMNS) {
@@ -198,8 +200,8 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, vo
                     p.columns = columns - c < PANEL ? columns - c : PANEL;
                     p.bias = whole->bias != NULL ? whole->bias + c : NULL;
                     multiply(&p, height);
-                    p.at.total += height * PANEL;
-                    p.at.group += height * PANEL;
+                    p.at.total += p.waits * height * PANEL;
+                    p.at.group += p.waits * height * PANEL;
                 }
             }
         }
