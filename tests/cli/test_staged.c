@@ -178,6 +178,7 @@ static void quartiles_are_those_of_the_steps(void **state)
     expect_out("\nstep     9.000 ms (median)\n");
     expect_out("\nspread   quartiles 5.000 and 13.000, least 1.000, most 16.000\n");
     expect_out("steps    16 after 10 to warm up, 0.14 s");
+    expect_out("\nspeed    5,882 samples/s\n"); /* 800 in 0.136 s */
 }
 
 static void a_wrong_kernel_is_not_good(void **state)
