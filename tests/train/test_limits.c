@@ -318,6 +318,26 @@ static void the_sooner_end_counts(void **state)
     }
 }
 
+/* A plateau's rate begins as the schedule's; a run without one keeps none. */
+static void plateaus_begin_with_the_run(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        lks_run run;
+        job *j = job_open(&(tiny_opts){0}, -1);
+        lks_train_opts opts = job_opts(j, NULL);
+        opts.schedule = (lks_schedule){.kind = k == 0 ? LKS_PLATEAU : LKS_CONSTANT, .lr = 0.125};
+        opts.epochs = 1;
+        LKT_OK(lks_train(NULL, &opts, &run));
+        for (int i = 1; i <= JOB_BATCHES; i++) assert_true(j->rates[i] == 0.125);
+        assert_true(run.plateau.lr == (k == 0 ? 0.125 : 0));
+        if (k == 0) assert_true(run.plateau.best == run.best_loss && run.plateau.bad == 0);
+        assert_true(run.history[0].learning_rate == 0.125);
+        lks_run_clear(&run);
+        job_close(j);
+    }
+}
+
 /* What is said of each step and epoch, and what the run has at the end. */
 typedef struct told {
     lks_model *model;
@@ -401,6 +421,7 @@ int main(void)
         cmocka_unit_test(optimizers),
         cmocka_unit_test(options_of_a_training),
         cmocka_unit_test(the_sooner_end_counts),
+        cmocka_unit_test(plateaus_begin_with_the_run),
         cmocka_unit_test(events_say_what_was_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
