@@ -1,10 +1,13 @@
 /*
  * Depthwise convolutions beside oneDNN's, one thread: GFLOP/s of both in turns, the ratio of the best
- * rounds and of the median ones, and how much of the FMA peak and of a copy's bytes a second that is.
+ * rounds and the median of the rounds' ratios, and how much of the FMA peak and of a copy's bytes a
+ * second that is; at the end, geometric means by pass and stride. Time is the thread's own, so that of
+ * others on the core does not count.
  *
- *   taskset -c 1 bench_depthwise [rounds]
+ *   taskset -c 1 bench_depthwise [rounds [text]]      text: only lines that contain it
  *   LKS_ISA=avx2 DNNL_MAX_CPU_ISA=AVX2 taskset -c 1 bench_depthwise
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +40,7 @@ typedef struct work {
 static double seconds_now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -82,26 +85,45 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Seconds of one call, sorted by rounds: [oneDNN, ours]. */
-static void measure(const work *k, int pass, int rounds, double seconds[2][MAX_ROUNDS])
+/* Seconds of one call, the best round's: [oneDNN, ours]. Gives the median of the rounds' ratios. */
+static double measure(const work *k, int pass, int rounds, double best[2])
 {
     const lki_vector_conv *side[2] = {NULL, lki_cpu_vector()->depthwise};
+    static double ratios[MAX_ROUNDS];
+    double each[2];
     int times = 1;
-    for (int r = -2; r < rounds; r++)
+    best[0] = best[1] = HUGE_VAL;
+    for (int r = -2; r < rounds; r++) {
         for (int i = 0; i < 2; i++) {
             const double start = seconds_now();
             for (int t = 0; t < times; t++) run(k, side[i], pass);
-            const double each = (seconds_now() - start) / times;
-            if (r >= 0) seconds[i][r] = each;
-            if (r == -1 && i == 1) times = (int)(0.002 / each) + 1;
+            each[i] = (seconds_now() - start) / times;
+            if (r >= 0 && each[i] < best[i]) best[i] = each[i];
         }
-    for (int i = 0; i < 2; i++) qsort(seconds[i], (size_t)rounds, sizeof(double), ascending);
+        if (r >= 0) ratios[r] = each[0] / each[1];
+        if (r == -1) times = (int)(0.002 / each[1]) + 1;
+    }
+    qsort(ratios, (size_t)rounds, sizeof(double), ascending);
+    return ratios[rounds / 2];
 }
 
-static void compare(const int *row, int rounds, double peak, double copy, lks_context *context)
+/* Ratios of a pass with a stride: how many, the sums of their logarithms (best, median), the least. */
+typedef struct mean {
+    int count;
+    double best, median, least;
+} mean;
+
+static const char *const PASSES[] = {"forward", "data gradient", "weight gradient"};
+
+/* How fast this machine is, and what is wanted. */
+typedef struct setting {
+    int rounds;
+    const char *only; /* NULL: all */
+    double peak, copy;
+} setting;
+
+static void compare(const int *row, const setting *set, lks_context *context, mean means[3])
 {
-    static double seconds[2][MAX_ROUNDS];
-    static const char *const names[] = {"forward", "data gradient", "weight gradient"};
     const int64_t c = row[2], out = (row[1] - 1) / row[3] + 1;
     work k = {.s = {.groups = c,
                     .channels = c,
@@ -126,14 +148,19 @@ static void compare(const int *row, int rounds, double peak, double copy, lks_co
     ours->pack(&k.s, k.w, k.packed[1], 0, 1);
     for (int pass = 0; pass < 3; pass++) {
         char name[64];
-        measure(&k, pass, rounds, seconds);
-        const double flops = 18.0 * (double)y, bytes = (double)(x + y) * sizeof(float);
+        double best[2];
         snprintf(name, sizeof name, "%d x %dx%dx%d s%d %s", row[0], row[1], row[1], row[2], row[3],
-                 names[pass]);
+                 PASSES[pass]);
+        if (set->only != NULL && strstr(name, set->only) == NULL) continue;
+        const double median = measure(&k, pass, set->rounds, best), ratio = best[0] / best[1];
+        const double flops = 18.0 * (double)y, bytes = (double)(x + y) * sizeof(float);
         printf("%-36s oneDNN %6.1f ours %6.1f  best %4.2f median %4.2f  %3.0f%% FMA %3.0f%% copy\n",
-               name, flops / seconds[0][0] * 1e-9, flops / seconds[1][0] * 1e-9,
-               seconds[0][0] / seconds[1][0], seconds[0][rounds / 2] / seconds[1][rounds / 2],
-               100 * flops / seconds[1][0] / peak, 100 * bytes / seconds[1][0] / copy);
+               name, flops / best[0] * 1e-9, flops / best[1] * 1e-9, ratio, median,
+               100 * flops / best[1] / set->peak, 100 * bytes / best[1] / set->copy);
+        mean *m = &means[pass];
+        m->least = m->count++ == 0 || ratio < m->least ? ratio : m->least;
+        m->best += log(ratio);
+        m->median += log(median);
     }
     fflush(stdout);
     onednn_conv_destroy(k.library);
@@ -161,20 +188,27 @@ static double copy_rate(void)
 
 int main(int argc, char **argv)
 {
-    const int rounds = argc > 1 ? atoi(argv[1]) : 30;
+    setting set = {.rounds = argc > 1 ? atoi(argv[1]) : 30, .only = argc > 2 ? argv[2] : NULL};
+    mean means[2][3] = {{{0}}};
     lks_context *context;
-    if (rounds < 1 || rounds > MAX_ROUNDS || lks_context_create(&context, NULL) != LKS_OK) return 2;
+    if (set.rounds < 1 || set.rounds > MAX_ROUNDS || lks_context_create(&context, NULL) != LKS_OK)
+        return 2;
     lki_float_enter();
-    double peak = 0;
     for (int i = 0; i < 5; i++) {
         const double now = lki_peak(0.05);
-        if (now > peak) peak = now;
+        if (now > set.peak) set.peak = now;
     }
-    const double copy = copy_rate();
+    set.copy = copy_rate();
     printf("%s, FMA peak of the processor %.1f GFLOP/s, copy %.1f GB/s\n", lki_cpu_vector()->name,
-           peak * 1e-9, copy * 1e-9);
+           set.peak * 1e-9, set.copy * 1e-9);
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++)
-        compare(SHAPES[i], rounds, peak, copy, context);
+        compare(SHAPES[i], &set, context, means[SHAPES[i][3] - 1]);
+    for (int i = 0; i < 6; i++) {
+        const mean *m = &means[i / 3][i % 3];
+        if (m->count == 0) continue;
+        printf("mean of stride %d %-19s best %4.2f median %4.2f least %4.2f\n", i / 3 + 1,
+               PASSES[i % 3], exp(m->best / m->count), exp(m->median / m->count), m->least);
+    }
     lks_context_destroy(context);
     return 0;
 }

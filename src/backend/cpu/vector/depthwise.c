@@ -4,9 +4,10 @@
  *
  *     c[pixel][channel] = sum over taps of a[pixel under the tap][channel] * b[tap][channel]
  *
- *     a     . x x x x x x .     A tile is up to TILE pixels of a row and VECTORS vectors of channels,
+ *     a     . x x x x x x .     A tile is up to TILE pixels of a row and one or two vectors of channels,
  *     tap     \ | /             with an accumulator for each. A tap passes over all of it, its weights
- *     c         t t t t         in a register, before the next tap does.
+ *     c         t t t t         in a register, before the next tap does; or, with fewer registers, a
+ *                               column of a is read once, for all pixels that see it.
  *
  * An element takes its taps row by row, from left to right (the data gradient in the opposite order),
  * and numbers all of them, also those in the border, which are left out: no image is copied. A
@@ -23,19 +24,16 @@
 #include "base/memory.h"
 #include "base/tree.h"
 
-/* Pixels of a tile; and where each takes two accumulators, or two more in double. */
+/* Pixels of a tile; with a stride of 2; with more accumulators each. Vectors of a narrow and a wide one. */
 #if LANES == 16 || defined(LKI_NEON) /* 32 registers */
-#define VECTORS     2
 #define CASES(KIND) CASES_8(KIND)
-enum { TILE = 8, FEW = 4 };
+enum { TILE = 8, TILE_BY_2 = 8, FEW = 4, NARROW = 2, WIDE = 2 };
 #elif LANES == 8
-#define VECTORS     1
 #define CASES(KIND) CASES_8(KIND)
-enum { TILE = 8, FEW = 4 };
+enum { TILE = 8, TILE_BY_2 = 7, FEW = 4, NARROW = 1, WIDE = 2 };
 #else /* a multiply-add is a page of code */
-#define VECTORS     1
 #define CASES(KIND) CASES_4(KIND)
-enum { TILE = 4, FEW = 4 };
+enum { TILE = 4, TILE_BY_2 = 4, FEW = 4, NARROW = 1, WIDE = 1 };
 #endif
 enum {
     CACHED = 20 * 1024, /* bytes: rows under a kernel that stay in the first-level cache */
@@ -54,7 +52,8 @@ typedef struct axis {
     int64_t a_size, c_size;
 } axis;
 
-typedef enum kind { ANY, BLOCKS, THREE, THREE_BY_2, PAIRS } kind;
+/* Three taps side by side with a stride of 1, of 2, of 2 with wide tiles. */
+typedef enum kind { ANY, BLOCKS, THREE, THREE_BY_2, WIDE_BY_2, PAIRS } kind;
 
 typedef struct pass {
     axis v, h;              /* rows; columns, or pairs of them */
@@ -67,7 +66,7 @@ typedef struct pass {
     int64_t a_row, a_tap_row, a_tap, a_pixel, c_row, c_pixel; /* floats */
     int64_t b_tap_row, b_tap;
     int64_t tiles, pixels, more; /* in a row: tiles, each of so many pixels, some with one more */
-    bool large;                  /* a does not come from the second-level cache: by the caller */
+    bool large;                  /* a does not wait in the second-level cache: by the caller */
     bool over;                   /* the last pixel's last tap is behind the end of the row */
 } pass;
 
@@ -94,7 +93,7 @@ INLINE vf get(const float *from, bool whole, int64_t n)
 }
 
 INLINE void finish(const int R, const int V, const bool whole, const pass *p, const place *at,
-                   int64_t step, vf acc[][VECTORS])
+                   int64_t step, vf acc[][WIDE])
 {
     float *c = at->c;
     if (p->bias != NULL) {
@@ -111,11 +110,17 @@ INLINE void finish(const int R, const int V, const bool whole, const pass *p, co
                 acc[i][k] = get(c + i * step + k * LANES, whole, at->n) + acc[i][k];
         }
     }
+    if (p->relu) {
+        UNROLL for (int i = 0; i < R; i++)
+        {
+            UNROLL for (int k = 0; k < V; k++) acc[i][k] = vf_relu(acc[i][k]);
+        }
+    }
     UNROLL for (int i = 0; i < R; i++, c += step)
     {
         UNROLL for (int k = 0; k < V; k++)
         {
-            const vf x = vf_flush(p->relu ? vf_relu(acc[i][k]) : acc[i][k]);
+            const vf x = vf_flush(acc[i][k]);
             if (whole)
                 vf_store(c + k * LANES, x);
             else
@@ -124,7 +129,7 @@ INLINE void finish(const int R, const int V, const bool whole, const pass *p, co
     }
 }
 
-INLINE void clear(const int R, const int V, vf acc[][VECTORS])
+INLINE void clear(const int R, const int V, vf acc[][WIDE])
 {
     UNROLL for (int i = 0; i < R; i++)
     {
@@ -144,13 +149,13 @@ INLINE void fetch(const int columns, const int V, const float *a, int64_t channe
 
 /* The taps of a row, one after the other: each passes over all pixels. */
 INLINE void three_by_tap(const int R, const int V, const bool whole, const int S, const pass *p,
-                         const place *at, const float *a, const float *b, vf acc[][VECTORS])
+                         const place *at, const float *a, const float *b, vf acc[][WIDE])
 {
     const int64_t vector = p->taps * LANES;
     UNROLL
     for (int h = 0; h < 3; h++) {
         const float *x = a + h * p->channels;
-        vf w[VECTORS];
+        vf w[WIDE];
         UNROLL
         for (int k = 0; k < V; k++) w[k] = vf_load(b + h * p->b_tap + k * vector);
         UNROLL
@@ -164,24 +169,29 @@ INLINE void three_by_tap(const int R, const int V, const bool whole, const int S
     }
 }
 
-/* The columns of a row, one after the other: each gives to all pixels that see it. */
+/* The columns of a row, one after the other: each is read once and gives to all pixels that see it. */
 INLINE void three_by_column(const int R, const int V, const bool whole, const int S, const pass *p,
-                            const place *at, const float *a, const float *b, vf acc[][VECTORS])
+                            const place *at, const float *a, const float *b, vf acc[][WIDE])
 {
     const int64_t vector = p->taps * LANES;
     const int last = (R - 1) * S + 2;
-    vf w[3][VECTORS];
+    int64_t apart[4] = {0, p->channels, 2 * p->channels, 3 * p->channels};
+    vf w[3][WIDE];
+    UNROLL
+    for (int t = 1; t < 4; t++) OPAQUE(apart[t]); /* so that they stay in registers */
     UNROLL
     for (int h = 0; h < 3; h++) {
         UNROLL
         for (int k = 0; k < V; k++) w[h][k] = vf_load(b + h * p->b_tap + k * vector);
     }
     UNROLL
-    for (int j = 0; j <= last; j++, a += p->channels) {
+    for (int j = 0; j <= last; j++) {
+        if (j > 0 && j % 4 == 0) a += 4 * p->channels;
         if ((j == 0 && at->before) || (j == last && at->after)) continue;
         UNROLL
         for (int k = 0; k < V; k++) {
-            const vf x = get(a + k * LANES, whole, at->n);
+            vf x = get(a + apart[j % 4] + k * LANES, whole, at->n);
+            OPAQUE_VECTOR(x);
             UNROLL
             for (int h = 0; h < 3; h++) {
                 const int i = (j - h) / S;
@@ -191,19 +201,19 @@ INLINE void three_by_column(const int R, const int V, const bool whole, const in
     }
 }
 
-/* Rows of three taps side by side, with stride S. Which way is the faster one was measured; the order of
- * an element's terms is the same. */
+/* Rows of three taps side by side, with stride S, by the way that is faster; both have the same order. */
 INLINE void three(const int R, const int V, const bool whole, const int S, const strip *s,
                   const place *at)
 {
     const pass *p = s->p;
     const float *a = at->a, *b = at->b;
-    vf acc[TILE][VECTORS];
+    vf acc[TILE][WIDE];
     clear(R, V, acc);
     for (int64_t v = 0; v < s->rows; v++, a += p->a_tap_row, b += p->b_tap_row) {
-        if (v + S >= s->rows)
+        OPAQUE(a); /* else a pointer for each column goes from row to row, in memory */
+        if (p->large && v + S >= s->rows)
             fetch(R * S, V, a + (R * S + 3 - S) * p->channels, p->channels, at->channel);
-        if (LANES == 16 || S == 2)
+        if (LANES == 16)
             three_by_tap(R, V, whole, S, p, at, a, b, acc);
         else
             three_by_column(R, V, whole, S, p, at, a, b, acc);
@@ -217,10 +227,12 @@ INLINE void pairs(const int R, const int V, const bool whole, const strip *s, co
     const pass *p = s->p;
     const int64_t channels = p->channels;
     const float *a = at->a, *b = at->b;
-    vf acc[2 * FEW][VECTORS];
+    vf acc[2 * FEW][WIDE];
     clear(2 * R, V, acc);
     for (int64_t v = 0; v < s->rows; v++, a += p->a_tap_row, b += p->b_tap_row) {
-        if (v + 1 == s->rows) fetch(R, V, a + (R + 1) * channels, channels, at->channel);
+        OPAQUE(a);
+        if (p->large && v + 1 == s->rows)
+            fetch(R, V, a + (R + 1) * channels, channels, at->channel);
         UNROLL for (int k = 0; k < V; k++)
         {
             const float *x = a + k * LANES, *w = b + k * p->taps * LANES;
@@ -265,7 +277,7 @@ INLINE void any(const int R, const bool whole, const bool many, const strip *s, 
                         at->column + (R - 1) * h->a_step + (h->taps - 1) * h->a_tap < h->a_size;
     const float *a = at->a, *b = at->b;
     int64_t number = s->first * h->taps;
-    vf acc[TILE][VECTORS];
+    vf acc[TILE][WIDE];
     waiting wait[FEW];
     clear(R, 1, acc);
     if (many) memset(wait, 0, sizeof wait);
@@ -300,7 +312,7 @@ INLINE void tile(const kind of, const int R, const int V, const bool whole, cons
     at.c += channel;
     at.channel = channel;
     at.n = n;
-    if (of == THREE || of == THREE_BY_2)
+    if (of == THREE || of == THREE_BY_2 || of == WIDE_BY_2)
         three(R, V, whole, of == THREE ? 1 : 2, s, &at);
     else if (of == PAIRS)
         pairs(R, V, whole, s, &at);
@@ -308,10 +320,13 @@ INLINE void tile(const kind of, const int R, const int V, const bool whole, cons
         any(R, whole, of == BLOCKS, s, &at);
 }
 
-INLINE void tiles(const kind of, const int R, const strip *s)
+INLINE void tiles(const kind of, const int R, const strip *given)
 {
-    const pass *p = s->p;
-    const int V = of == ANY || of == BLOCKS ? 1 : VECTORS;
+    const int V = of == ANY || of == BLOCKS ? 1 : of == WIDE_BY_2 ? WIDE : NARROW;
+    /* Copies, so that nothing of them has to be read again behind a store. */
+    const pass copy = *given->p, *const p = &copy;
+    strip here = *given, *const s = &here;
+    s->p = p;
     place at = {.a = s->a, .c = s->c, .column = s->column};
     for (int t = 0; t < s->tiles; t++) {
         int64_t c = p->from;
@@ -348,16 +363,18 @@ RUN(run_any, ANY, CASES)
 RUN(run_blocks, BLOCKS, CASES_4)
 RUN(run_three, THREE, CASES)
 RUN(run_three_by_2, THREE_BY_2, CASES)
+RUN(run_wide_by_2, WIDE_BY_2, CASES_4)
 RUN(run_pairs, PAIRS, CASES_4)
 // clang-format on
 
 static void run(const strip *s, int64_t pixels)
 {
-    static void (*const by_kind[])(const strip *, int64_t) = {
-        [ANY] = run_any,     [BLOCKS] = run_blocks,
-        [THREE] = run_three, [THREE_BY_2] = run_three_by_2,
-        [PAIRS] = run_pairs,
-    };
+    static void (*const by_kind[])(const strip *, int64_t) = {[ANY] = run_any,
+                                                              [BLOCKS] = run_blocks,
+                                                              [THREE] = run_three,
+                                                              [THREE_BY_2] = run_three_by_2,
+                                                              [WIDE_BY_2] = run_wide_by_2,
+                                                              [PAIRS] = run_pairs};
     if (s->tiles > 0) by_kind[s->p->kind](s, pixels);
 }
 
@@ -375,15 +392,17 @@ static void ready(pass *p)
     p->b_tap_row = v->b_tap * LANES;
     p->b_tap = h->b_tap * LANES;
     p->over = last == h->a_size;
+    /* A stride of 2 reads twice as many columns at a time, which are too many streams from memory. */
+    const bool wide = p->large ||
+                      (WIDE > NARROW && h->pixels % TILE_BY_2 != 0 && h->pixels % FEW == 0);
     if (p->kind != PAIRS) {
         p->kind = v->taps * h->taps > LKI_BLOCK_TERMS ? BLOCKS : ANY;
         if (h->taps == 3 && h->a_tap == 1 && h->a_first >= -1 && last <= h->a_size &&
             p->kind == ANY && h->a_step <= 2)
-            p->kind = h->a_step == 1 ? THREE : THREE_BY_2;
+            p->kind = h->a_step == 1 ? THREE : wide ? WIDE_BY_2 : THREE_BY_2;
     }
-    /* A stride of 2 reads twice as many columns at a time, which are too many streams from memory. */
-    const bool few = p->kind == PAIRS || p->kind == BLOCKS || (p->kind == THREE_BY_2 && p->large);
-    const int64_t most = few ? FEW : TILE;
+    const bool few = p->kind == PAIRS || p->kind == BLOCKS || p->kind == WIDE_BY_2;
+    const int64_t most = few ? FEW : p->kind == THREE_BY_2 ? TILE_BY_2 : TILE;
     p->tiles = (h->pixels + most - 1) / most;
     p->pixels = h->pixels / p->tiles;
     p->more = h->pixels - p->pixels * p->tiles;
@@ -533,8 +552,11 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
                   y_size = s->out[0] * s->out[1] * s->channels;
     const int64_t chunk = chunk_of(s, s->out[1]);
     const int64_t rows = (s->in[0] + s->stride[0] - 1) / s->stride[0];
-    pass p = {
-        .channels = s->channels, .taps = s->kernel[0] * s->kernel[1], .b = packed, .add = add};
+    pass p = {.channels = s->channels,
+              .taps = s->kernel[0] * s->kernel[1],
+              .b = packed,
+              .add = add,
+              .large = is_large(s)};
     (void)workspace;
     for (int64_t n = 0; n < count; n++)
         for (int64_t c = 0; c < s->channels; c += chunk) {

@@ -4,6 +4,17 @@
 
 #include "backend/cpu/vector/local.h"
 
+/* From here on a value that the compiler derives from no other: a number; a vector, which it would else
+ * read from memory again for each use. */
+#define OPAQUE(number) __asm__("" : "+r"(number))
+#if defined(__AVX2__)
+#define OPAQUE_VECTOR(x) __asm__("" : "+v"(x))
+#elif defined(LKI_NEON)
+#define OPAQUE_VECTOR(x) __asm__("" : "+w"(x))
+#else
+#define OPAQUE_VECTOR(x) (void)(x)
+#endif
+
 /* Vectors of channels. */
 INLINE int64_t depthwise_blocks(const lki_conv_shape *s)
 {

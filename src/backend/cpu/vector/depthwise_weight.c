@@ -139,7 +139,43 @@ INLINE void pixels(const int P, const int W, const int V, const int H, const int
     }
 }
 
-#define PIXELS(P) pixels(P, W, V, H, S, D, whole, false, s, g, &at, acc)
+/* The same for 3 x 3 taps side by side and a constant stride: a column is read once, for all taps that see
+ * it; tap after tap, as above, an element's terms come in the same order. */
+INLINE void columns(const int P, const int W, const int64_t S, const strip *s, const group *g,
+                    const place *at, vf acc[][VECTORS])
+{
+    const int64_t channels = s->shape->channels, last = (P - 1) * S + 2;
+    vf d[RUN][VECTORS];
+    UNROLL
+    for (int p = 0; p < P; p++) {
+        UNROLL
+        for (int k = 0; k < W; k++) d[p][k] = gradient(at, p * channels + k * LANES, true, g->n);
+    }
+    UNROLL
+    for (int v = 0; v < 3; v++) {
+        if (at->x[v] == NULL) continue;
+        const float *from = at->x[v] + at->column * channels;
+        UNROLL
+        for (int j = 0; j <= last; j++, from += channels) {
+            if ((j == 0 && at->before) || (j == last && at->after)) continue;
+            UNROLL
+            for (int k = 0; k < W; k++) {
+                vf x = vf_load(from + k * LANES);
+                OPAQUE_VECTOR(x);
+                UNROLL
+                for (int h = 0; h < 3; h++) {
+                    const int64_t p = (j - h) / S;
+                    if (j < h || (j - h) % S != 0 || p >= P) continue;
+                    acc[v * 3 + h][k] = vf_fma(x, d[p][k], acc[v * 3 + h][k]);
+                }
+            }
+        }
+    }
+}
+
+#define PIXELS(P)                                                                                  \
+    fixed ? columns(P, W, S, s, g, &at, acc)                                                       \
+          : pixels(P, W, V, H, S, D, whole, false, s, g, &at, acc)
 
 /* A row of the output: its number in the sample, and the values of the piece in front of the sample,
  * and in front of the row. */
@@ -148,10 +184,10 @@ typedef struct row {
 } row;
 
 /* Columns [from, to) of a row; of those in [near[0], near[1]) at most the first tap lies in front of the
- * image, or the last behind it. */
+ * image, or the last behind it. `fixed`: whole vectors of 3 x 3 taps side by side, S is a constant. */
 INLINE void row_of(const int W, const int V, const int H, const int64_t S, const int64_t D,
-                   const bool whole, const strip *s, const group *g, const row *r, int64_t from,
-                   int64_t to, const int64_t near[2], vf acc[][VECTORS])
+                   const bool fixed, const bool whole, const strip *s, const group *g, const row *r,
+                   int64_t from, int64_t to, const int64_t near[2], vf acc[][VECTORS])
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t channels = shape->channels, line = shape->in[1] * channels;
@@ -190,7 +226,8 @@ INLINE void row_of(const int W, const int V, const int H, const int64_t S, const
 
 /* A group's sums over a strip, of W vectors of channels whose sums lie behind each other. */
 INLINE void group_of(const int W, const int V, const int H, const int64_t S, const int64_t D,
-                     const bool whole, const strip *s, const group *g, const sums *to)
+                     const bool fixed, const bool whole, const strip *s, const group *g,
+                     const sums *to)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t width = shape->out[1], first = g->kx * D - shape->padding[1];
@@ -214,7 +251,7 @@ INLINE void group_of(const int W, const int V, const int H, const int64_t S, con
     int64_t from = s->from - rows * width;
     for (int64_t p = s->from; p < s->to; from = 0) {
         const int64_t n = s->to - p < width - from ? s->to - p : width - from;
-        row_of(W, V, H, S, D, whole, s, g, &r, from, from + n, near, acc);
+        row_of(W, V, H, S, D, fixed, whole, s, g, &r, from, from + n, near, acc);
         p += n;
         r.dy += width * shape->channels;
         if (++r.number < shape->out[0]) continue;
@@ -233,7 +270,7 @@ INLINE void group_of(const int W, const int V, const int H, const int64_t S, con
 
 #define CASE(H)                                                                                    \
     case H:                                                                                        \
-        group_of(1, 1, H, stride, dilation, whole, s, &g, to);                                     \
+        group_of(1, 1, H, stride, dilation, false, whole, s, &g, to);                              \
         break;
 
 /* Channels [channel, channel + n), or W vectors of them where the kernel is 3 x 3. */
@@ -249,11 +286,11 @@ INLINE void vectors_of(const int W, const bool whole, const strip *s, int64_t ch
     if (kernel[0] == 3 && kernel[1] == 3) {
         const bool fixed = RUN > 1 && whole && dilation == 1;
         if (fixed && stride == 1)
-            group_of(W, 3, 3, 1, 1, true, s, &g, to);
+            group_of(W, 3, 3, 1, 1, true, true, s, &g, to);
         else if (fixed && stride == 2)
-            group_of(W, 3, 3, 2, 1, true, s, &g, to);
+            group_of(W, 3, 3, 2, 1, true, true, s, &g, to);
         else
-            group_of(W, 3, 3, stride, dilation, whole, s, &g, to);
+            group_of(W, 3, 3, stride, dilation, false, whole, s, &g, to);
         return;
     }
     for (g.ky = 0; W == 1 && g.ky < kernel[0]; g.ky++)
@@ -266,7 +303,7 @@ INLINE void vectors_of(const int W, const bool whole, const strip *s, int64_t ch
                 CASE(6)
                 CASE(7)
             default:
-                group_of(1, 1, GROUP_ROW, stride, dilation, whole, s, &g, to);
+                group_of(1, 1, GROUP_ROW, stride, dilation, false, whole, s, &g, to);
             }
 }
 
