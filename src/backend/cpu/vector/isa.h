@@ -55,13 +55,19 @@ typedef float vf_memory __attribute__((vector_size(4 * LANES), aligned(4), may_a
 typedef double vd_memory __attribute__((vector_size(4 * LANES), aligned(8), may_alias));
 
 #define INLINE static inline __attribute__((always_inline, unused))
-/* Before a short loop over registers, which has to be unrolled for them to be registers. */
+/* Before a short loop over registers, which has to be unrolled for them to be registers; and before a
+ * long one, for the operations of several vectors to be mixed. Where a multiply-add is twenty instructions
+ * that would only be large. */
 #ifdef __clang__
 #define UNROLL   _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
 #else
 #define UNROLL   _Pragma("GCC unroll 16")
 #define UNROLL_4 _Pragma("GCC unroll 4")
+#endif
+#if !defined(LKI_FAST_FMA)
+#undef UNROLL_4
+#define UNROLL_4
 #endif
 
 INLINE vf vf_load(const float *p)
