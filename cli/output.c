@@ -1,15 +1,19 @@
 #include "output.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <lockstep/context.h>
 #include <lockstep/data.h>
 
 #include "dataset.h"
+#include "stop.h"
 #include "text.h"
 
 lks_status output_alone(void)
@@ -133,12 +137,34 @@ lks_status output_differ(const char *a, const char *b)
     return lks_fail(LKS_E_INVALID, "'%.300s' would be written twice; give two names", a);
 }
 
+static bool is_stream(const struct stat *output)
+{
+    struct stat stream;
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
+        if (fstat(i, &stream) == 0 && is_same(output, &stream)) return true;
+    return false;
+}
+
 bool output_is_file(const char *path)
 {
-    struct stat info, stream;
+    struct stat info;
     if (stat(path, &info) != 0) return true;
-    if (!S_ISREG(info.st_mode)) return false;
-    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
-        if (fstat(i, &stream) == 0 && is_same(&info, &stream)) return false;
-    return true;
+    return S_ISREG(info.st_mode) && !is_stream(&info);
+}
+
+lks_status output_await(int *pipe, const char *path)
+{
+    struct stat info;
+    *pipe = -1;
+    if (stat(path, &info) != 0 || !S_ISFIFO(info.st_mode) || is_stream(&info)) return LKS_OK;
+    /* An open() that waits would go on waiting behind a signal, whose handler only notes it. */
+    while ((*pipe = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 && errno == ENXIO) {
+        if (stop_asked() != 0)
+            return lks_fail(LKS_E_IO,
+                            "cannot write '%.300s': it is a pipe that nobody reads, and a signal "
+                            "asked to stop; start its reader first",
+                            path);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    return LKS_OK; /* what else is wrong with it, writing says */
 }

@@ -22,4 +22,8 @@ LKS_MUSTUSE lks_status output_differ(const char *a, const char *b);
  * goes to, where what is written once stays. */
 bool output_is_file(const char *path);
 
+/* Waits for the reader of a pipe that is to be written, as opening it would, but not behind a signal
+ * (stop.h). `*pipe` keeps it open: to be closed when it has been written; -1: that is no pipe. */
+LKS_MUSTUSE lks_status output_await(int *pipe, const char *path);
+
 #endif

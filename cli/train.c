@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "changes.h"
 #include "cli.h"
@@ -325,6 +326,22 @@ static lks_status save_weights(const training *t)
     return status;
 }
 
+static lks_status save_record(const training *t)
+{
+    return write_record(t, true);
+}
+
+/* Into a pipe, when it has a reader. */
+static lks_status write_at_end(const training *t, const char *path,
+                               lks_status (*write_it)(const training *t))
+{
+    int pipe;
+    lks_status status = output_await(&pipe, path);
+    if (status == LKS_OK) status = write_it(t);
+    if (pipe >= 0) close(pipe);
+    return status;
+}
+
 /* After the last step, by its end or by a signal. Whatever fails now, the hash is said. */
 static lks_status finish(training *t, lks_status trained)
 {
@@ -332,9 +349,10 @@ static lks_status finish(training *t, lks_status trained)
     lks_error first = {.status = LKS_OK};
     note_failure(&first, trained);
     say_end(t);
-    if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE)) note_failure(&first, save_weights(t));
+    if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE))
+        note_failure(&first, write_at_end(t, weights_file(t), save_weights));
     if (!dry_run && config_has(t->config, KEY_LOG_RECORD))
-        note_failure(&first, write_record(t, true));
+        note_failure(&first, write_at_end(t, config_text(t->config, KEY_LOG_RECORD), save_record));
     report_end(&t->report, &t->run);
     return first.status == LKS_OK ? LKS_OK : lks_fail(first.status, "%s", first.message);
 }

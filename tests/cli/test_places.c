@@ -131,6 +131,48 @@ static void inputs_are_not_replaced(void **state)
     expect_ok();
 }
 
+/* Waits for it, but not for ever. */
+static void finish_soon(pid_t child)
+{
+    siginfo_t info = {.si_pid = 0};
+    for (int i = 0; i < 200 && info.si_pid == 0; i++) {
+        assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+        if (info.si_pid == 0) nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    if (info.si_pid == 0) kill(child, SIGKILL);
+    finish(child);
+}
+
+/* A record's pipe waits for its reader, whom a signal says not to wait for: in the training, and after
+ * it. What is printed and saved is whole. */
+static void a_pipe_may_have_no_reader(void **state)
+{
+    (void)state;
+    static const struct row {
+        const char *epochs, *file, *until;
+    } rows[] = {{"100000", "out.txt", "Train Epoch: 3 "}, {"2", "run/step-00000020.json", "{"}};
+    char hash[32];
+    write_text("c.yaml", tiny);
+    shell("mkfifo pipe");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char arguments[200];
+        shell("rm -rf run out.txt err.txt");
+        snprintf(arguments, sizeof arguments,
+                 "train c.yaml --epochs %s --out run --record pipe --set log.interval=1",
+                 rows[i].epochs);
+        const pid_t child = start(arguments);
+        wait_for(rows[i].file, rows[i].until);
+        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+        kill(child, SIGTERM);
+        finish_soon(child);
+        expect(3,
+               "cannot write 'pipe': it is a pipe that nobody reads, and a signal asked to stop");
+        const long long step = last_hash(hash);
+        assert_int_equal(shell("test -p pipe && test -s run/step-%08lld.json", step), 0);
+    }
+}
+
 /* A device, a pipe, a link: never replaced by a file, also where one might. */
 static void devices_and_links_stay(void **state)
 {
@@ -302,7 +344,7 @@ int main(void)
         TEST(a_dry_run_leaves_nothing),  TEST(inputs_are_not_replaced),
         TEST(devices_and_links_stay),    TEST(folders_are_no_files),
         TEST(the_hash_is_always_said),   TEST(the_record_is_kept_current),
-        TEST(tasks_are_refused),
+        TEST(tasks_are_refused),         TEST(a_pipe_may_have_no_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
