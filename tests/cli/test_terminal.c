@@ -3,7 +3,7 @@
 
 /* Half a second or more, even on a fast machine: the bar is drawn every tenth. Sanitizers make it
  * slow enough in fewer steps. */
-#ifdef __SANITIZE_ADDRESS__
+#if LKT_SANITIZER
 #define STEPS "120"
 #else
 #define STEPS "600"

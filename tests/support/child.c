@@ -84,15 +84,5 @@ bool lkt_emulated(void)
 
 bool lkt_sanitized(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return true;
-#else
-    return lkt_emulated();
-#endif
-#else
-    return lkt_emulated();
-#endif
+    return LKT_SANITIZER || lkt_emulated();
 }

@@ -99,6 +99,18 @@ bool lkt_allow_futex_only(void);
 /* Whether an emulator runs this: who uses one puts LKT_EMULATED into the environment. */
 bool lkt_emulated(void);
 
+/* Whether an address or thread sanitizer is built in: gcc and clang say it by different names. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LKT_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LKT_SANITIZER 1
+#endif
+#endif
+#ifndef LKT_SANITIZER
+#define LKT_SANITIZER 0
+#endif
+
 /* Whether a sanitizer or an emulator runs this, which make system calls and map memory of their own. */
 bool lkt_sanitized(void);
 

@@ -14,7 +14,7 @@
 
 #include "train/run.h"
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !LKT_SANITIZER
 #define COUNTED 1
 #else
 #define COUNTED 0
