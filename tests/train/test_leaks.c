@@ -21,7 +21,10 @@
 #endif
 
 static _Atomic int64_t live; /* blocks */
-static int64_t fail_in;      /* allocations, of which the last has no memory; 0: all have */
+
+/* Allocations of this thread, of which the last has no memory; 0: all have. A worker's that starts late
+ * is none of the training's. */
+static _Thread_local int64_t fail_in;
 
 #if COUNTED
 #pragma GCC visibility push(default) /* for the shared libraries */
