@@ -345,6 +345,21 @@ static void epochs_are_saved(void **state)
     job_close(j);
 }
 
+/* Where nothing is said, those of the last two. */
+static void two_are_kept(void **state)
+{
+    (void)state;
+    job *j = job_open(&NET, 1);
+    lks_train_opts opts = job_opts(j, folder);
+    opts.valid = NULL; /* no best one is kept beside them */
+    opts.epochs = 4;
+    LKT_OK(lks_train(j->net.context, &opts, NULL));
+    assert_int_equal(j->saves, 4);
+    for (int64_t epoch = 1; epoch <= 4; epoch++)
+        assert_int_equal(there(epoch * JOB_BATCHES), epoch > 2);
+    job_close(j);
+}
+
 /* Validation losses that are no numbers are never the best, and do not stop the training. */
 static void validation_may_be_nan(void **state)
 {
@@ -527,13 +542,21 @@ static void bad_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(resumed_is_uninterrupted), TEST(finished_runs_return_and_extend),
-        TEST(goes_on_in_memory),        TEST(rates_follow_the_schedule),
-        TEST(patience_and_the_best),    TEST(rare_evaluations_and_saves),
-        TEST(the_best_is_restored),     TEST(what_is_not_restored),
-        TEST(epochs_are_saved),         TEST(validation_may_be_nan),
-        TEST(bad_samples_stop_the_run), TEST(bad_parameters_are_not_saved),
-        TEST(other_runs_are_refused),   TEST(full_disk_keeps_the_last),
+        TEST(resumed_is_uninterrupted),
+        TEST(finished_runs_return_and_extend),
+        TEST(goes_on_in_memory),
+        TEST(rates_follow_the_schedule),
+        TEST(patience_and_the_best),
+        TEST(rare_evaluations_and_saves),
+        TEST(the_best_is_restored),
+        TEST(what_is_not_restored),
+        TEST(epochs_are_saved),
+        TEST(two_are_kept),
+        TEST(validation_may_be_nan),
+        TEST(bad_samples_stop_the_run),
+        TEST(bad_parameters_are_not_saved),
+        TEST(other_runs_are_refused),
+        TEST(full_disk_keeps_the_last),
         TEST(bad_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
