@@ -295,6 +295,33 @@ static void buffers_are_looked_at(void **state)
     }
 }
 
+/* The longest name of a layer, whole in those of its entries. */
+static void names_are_whole(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {".weight", ".running_mean", ".num_batches_tracked"};
+    char layer[64], name[100];
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+    memset(layer, 'n', sizeof layer - 1);
+    layer[sizeof layer - 1] = '\0';
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(WIDTH)});
+    x = lks_batch_norm(graph, x, &(lks_batch_norm_opts){.name = layer});
+    LKT_OK(lks_model_compile(&model, graph, &(lks_model_opts){.output = x, .global_batch = 2}));
+    for (int k = 0; k < 3; k++) {
+        snprintf(name, sizeof name, "%s%s", layer, ends[k]);
+        const int at = lks_model_state_find(model, name);
+        if (at < 0) fail_msg("there is no '%s'", name);
+        assert_string_equal(lks_model_state_info(model, at).name, name);
+    }
+    lks_model_destroy(model);
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
 /* An entry is read and written whole. */
 static void entries_have_one_size(void **state)
 {
@@ -367,6 +394,7 @@ int main(void)
         cmocka_unit_test(gradients_are_not_skipped),
         cmocka_unit_test(a_norm_at_its_limit_is_clipped),
         cmocka_unit_test(buffers_are_looked_at),
+        cmocka_unit_test(names_are_whole),
         cmocka_unit_test(entries_have_one_size),
         cmocka_unit_test(replicas_have_a_limit),
         cmocka_unit_test(a_message_names_four_samples),
