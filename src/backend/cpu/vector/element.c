@@ -1,4 +1,5 @@
-/* Elementwise kernels, bound by memory. */
+/* Elementwise kernels, bound by memory. What is only copied or selected was stored before, and needs no
+ * flush (core/backend.h). */
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/transpose.h"
 
@@ -37,7 +38,10 @@ static void relu_backward(int64_t count, const float *out, const float *d_out, f
     FOR_VECTORS(i, n, count)
     {
         const vf d = vf_blend(vm_gt(vf_get(out + i, n), zero), vf_get(d_out + i, n), zero);
-        vf_put_result(d_in + i, d, n, adds);
+        if (adds)
+            vf_put_result(d_in + i, d, n, true);
+        else
+            vf_put(d_in + i, d, n);
     }
 }
 
@@ -47,12 +51,19 @@ static void move(int64_t rows, int64_t columns, const float *in, int64_t in_stri
     for (int64_t r = 0; r < rows; r++, in += in_stride, out += out_stride)
         FOR_VECTORS(i, n, columns)
         {
-            vf_put_result(out + i, vf_get(in + i, n), n, adds);
+            if (adds)
+                vf_put_result(out + i, vf_get(in + i, n), n, true);
+            else
+                vf_put(out + i, vf_get(in + i, n), n);
         }
 }
 
 static void transpose(int64_t rows, int64_t columns, const float *in, float *out, bool adds)
 {
+    if (rows == 1 || columns == 1) {
+        pass(rows * columns, in, out, adds);
+        return;
+    }
     const int64_t whole_rows = rows - rows % 4, whole_columns = columns - columns % 4;
     for (int64_t c = 0; c < whole_columns; c += 4)
         for (int64_t r = 0; r < whole_rows; r += 4)
@@ -60,7 +71,7 @@ static void transpose(int64_t rows, int64_t columns, const float *in, float *out
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; c++) {
             float *to = out + c * rows + r;
-            *to = lki_flush(adds ? *to + in[r * columns + c] : in[r * columns + c]);
+            *to = adds ? lki_flush(*to + in[r * columns + c]) : in[r * columns + c];
         }
 }
 

@@ -32,8 +32,7 @@ INLINE void transpose4(const float *in, int64_t in_stride, float *out, int64_t o
                        __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
     for (int r = 0; r < 4; r++) {
         v4_memory *to = (v4_memory *)(out + r * out_stride);
-        const v4 before = adds ? (v4)*to : (v4){0};
-        *to = v4_flush(adds ? before + row[r] : row[r]);
+        *to = adds ? v4_flush(*to + row[r]) : row[r];
     }
 }
 
