@@ -10,7 +10,7 @@
 static inline void wait_for(const char *name, const char *text)
 {
     static char found[OUTPUT_SIZE];
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 6000; i++) { /* five minutes: costs nothing where it passes */
         if (there(name)) {
             read_text(found, name);
             if (strstr(found, text) != NULL) return;
