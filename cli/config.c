@@ -72,14 +72,20 @@ static const char *last_part(const char *name)
     return dot != NULL ? dot + 1 : name;
 }
 
-static bool is_section(const char *name)
+/* The first key of a section, or NONE where that is no section's name. */
+static config_key first_of(const char *name)
 {
     const size_t length = strlen(name);
     for (int key = 0; key < KEY_COUNT; key++)
         if (strncmp(config_rows[key].spec.name, name, length) == 0 &&
             config_rows[key].spec.name[length] == '.')
-            return true;
-    return false;
+            return (config_key)key;
+    return KEY_NONE;
+}
+
+static bool is_section(const char *name)
+{
+    return first_of(name) != KEY_NONE;
 }
 
 /* The key or section that was meant: near by its whole name, or by its last part. */
@@ -202,8 +208,8 @@ static lks_status read_section(cli_config *config, const char *path, const char 
         else
             status = lks_fail(LKS_E_INVALID,
                               "%s: %.100s is a section, expected keys in it, such as '%.100s: "
-                              "{name: ...}'",
-                              where, name, name);
+                              "{%s: ...}'",
+                              where, name, name, last_part(config_rows[first_of(name)].spec.name));
         if (status != LKS_OK) return status;
     }
     return LKS_OK;
