@@ -96,6 +96,90 @@ static void say_consequences(const cli_config *was, const cli_config *is)
                   "optimizer.lr changes nothing");
 }
 
+/* The arrays that an optimizer keeps for each parameter, told apart by bits. */
+static int state_of(const cli_config *config)
+{
+    enum { MOMENTUM = 1, CENTERED = 2, RMSPROP = 4, ADADELTA = 8, ADAMS = 16 };
+    const char *name = config_text(config, KEY_OPTIMIZER_NAME);
+    if (strncmp(name, "adam", 4) == 0) return ADAMS;
+    if (strcmp(name, "adadelta") == 0) return ADADELTA;
+    const bool rmsprop = strcmp(name, "rmsprop") == 0;
+    const bool centered = rmsprop && config_bool(config, KEY_OPTIMIZER_CENTERED);
+    const bool momentum = config_float(config, KEY_OPTIMIZER_MOMENTUM) > 0;
+    return (rmsprop ? RMSPROP : 0) | (centered ? CENTERED : 0) | (momentum ? MOMENTUM : 0);
+}
+
+/*
+ * What the state in a checkpoint asks for when a key has another value: NULL where it fits, "" where it
+ * never does, else the condition, which the configurations alone do not tell. The library looks at the
+ * state itself, with --accept-changes too; here the first refusal advises nothing that the second one
+ * would take back.
+ */
+static const char *condition(const cli_config *was, const cli_config *is, config_key key)
+{
+    const char *const never = "";
+    const char *const same_network = "where the parameters have the same names and shapes";
+    const bool layers = config_has(is, KEY_MODEL_LAYERS);
+    switch ((int)key) {
+    case KEY_TRAIN_SEED:
+    case KEY_TRAIN_BATCH_SIZE:
+    case KEY_TRAIN_HASH_EVERY:
+        return never;
+    case KEY_TRAIN_REPLICAS:
+    case KEY_TRAIN_ACCUMULATE:
+        return config_int(was, KEY_TRAIN_REPLICAS) * config_int(was, KEY_TRAIN_ACCUMULATE) ==
+                       config_int(is, KEY_TRAIN_REPLICAS) * config_int(is, KEY_TRAIN_ACCUMULATE)
+                   ? NULL
+                   : never;
+    case KEY_TRAIN_EMA:
+        return config_has(was, key) && config_has(is, key) ? NULL : never;
+    case KEY_OPTIMIZER_NAME:
+    case KEY_OPTIMIZER_MOMENTUM:
+    case KEY_OPTIMIZER_CENTERED:
+        return state_of(was) == state_of(is) ? NULL : never;
+    case KEY_MODEL_HIDDEN:
+    case KEY_DATA_CLASSES:
+        return config_has(was, key) && config_has(is, key) ? never : same_network;
+    case KEY_MODEL_NAME: /* beside layers it is but a word */
+        if (layers != config_has(was, KEY_MODEL_LAYERS)) return same_network;
+        return layers ? NULL : never;
+    case KEY_MODEL_LAYERS:
+        return same_network;
+    case KEY_DATA_SAMPLES:
+    case KEY_DATA_DROP_LAST:
+    case KEY_VALIDATION_SAMPLES:
+    case KEY_VALIDATION_FRACTION:
+        return "where an epoch has as many batches as before";
+    default:
+        return NULL;
+    }
+}
+
+/* The change that leaves the least to do, of those that make it another run. */
+static lks_status refuse(const cli_config *was, const cli_config *is, const char *folder,
+                         int64_t step)
+{
+    config_key worst = changes_first(was, is);
+    const char *asked = condition(was, is, worst);
+    for (int i = (int)worst + 1; i < KEY_COUNT; i++) {
+        const config_key key = (config_key)i;
+        if (config_rows[i].change != CHANGE_FIXED || same_value(was, is, key)) continue;
+        const char *also = condition(was, is, key);
+        if (also == NULL || (asked != NULL && (*asked == '\0' || *also != '\0'))) continue;
+        worst = key;
+        asked = also;
+    }
+    char line[300], advice[120] = ", or start a new run in another folder";
+    print_change(line, sizeof line, was, is, worst);
+    if (asked == NULL || *asked != '\0')
+        snprintf(advice, sizeof advice, ", start in another folder, or%s%s%s give --accept-changes",
+                 asked != NULL ? ", " : "", asked != NULL ? asked : "", asked != NULL ? "," : "");
+    return lks_fail(LKS_E_MISMATCH,
+                    "the checkpoint of step %" PRId64 " in %.200s is of another run: %s; use the "
+                    "same%s",
+                    step, folder, line, advice);
+}
+
 static lks_status check(const cli_config *is, const cli_config *was, const char *folder,
                         int64_t step)
 {
@@ -106,16 +190,10 @@ static lks_status check(const cli_config *is, const cli_config *was, const char 
         print_change(line, sizeof line, was, is, key);
         say_error("%s", line);
     }
-    const config_key first = changes_first(was, is);
-    if (first == KEY_NONE || config_bool(is, KEY_CHECKPOINT_ACCEPT_CHANGES)) {
-        say_consequences(was, is);
-        return LKS_OK;
-    }
-    print_change(line, sizeof line, was, is, first);
-    return lks_fail(LKS_E_MISMATCH,
-                    "the checkpoint of step %" PRId64 " in %.200s is of another run: %s; use the "
-                    "same, start in another folder, or give --accept-changes",
-                    step, folder, line);
+    if (changes_first(was, is) != KEY_NONE && !config_bool(is, KEY_CHECKPOINT_ACCEPT_CHANGES))
+        return refuse(was, is, folder, step);
+    say_consequences(was, is);
+    return LKS_OK;
 }
 
 lks_status changes_check(const cli_config *config, const char *folder)

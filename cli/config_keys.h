@@ -7,7 +7,8 @@
  * When a run is resumed with another value than its checkpoint has:
  *   FREE   each command has its own: nothing is said
  *   SAID   people change it on purpose: it is said, and the run goes on
- *   FIXED  it makes the run what it is: refused, unless with checkpoint.accept_changes
+ *   FIXED  it makes the run what it is: refused, unless with checkpoint.accept_changes, and with it
+ *          too where the state in the checkpoint does not fit (condition() in changes.c)
  *
  * X(id, name, type, range, default, only, change, help)
  */

@@ -82,42 +82,65 @@ static void changes_are_said(void **state)
 static void another_run_is_refused(void **state)
 {
     (void)state;
+    static const char
+        never[] = ", or start a new run in another folder",
+        taken[] = ", start in another folder, or give --accept-changes",
+        batches[] = ", start in another folder, or, where an epoch has as many batches "
+                    "as before, give --accept-changes",
+        network[] = ", start in another folder, or, where the parameters have the same "
+                    "names and shapes, give --accept-changes";
     static const struct row {
-        const char *option, *said;
+        const char *option, *said, *advice;
+        int code; /* with --accept-changes */
     } rows[] = {
-        {"data.samples=400", "data.samples was 500, is 400"},
-        {"data.test_samples=50", "data.test_samples was 100, is 50"},
-        {"data.mean=0.5", "data.mean was [0.13], is [0.5]"},
-        {"data.std=2", "data.std was not set, is [2.0]"},
-        {"data.shuffle=false", "data.shuffle was true, is false"},
-        {"data.seed=8", "data.seed was 0, is 8"},
-        {"model.hidden=[8,8]", "model.hidden was [16], is [8, 8]"},
-        {"model.dropout=0", "model.dropout was 0.1, is 0.0"},
+        {"data.samples=460", "data.samples was 500, is 460", batches, 0},
+        {"data.test_samples=50", "data.test_samples was 100, is 50", taken, 0},
+        {"data.classes=11", "data.classes was not set, is 11", network, 5},
+        {"data.mean=0.5", "data.mean was [0.13], is [0.5]", taken, 0},
+        {"data.std=2", "data.std was not set, is [2.0]", taken, 0},
+        {"data.shuffle=false", "data.shuffle was true, is false", taken, 0},
+        {"data.seed=8", "data.seed was 0, is 8", taken, 0},
+        {"model.hidden=[8,8]", "model.hidden was [16], is [8, 8]", never, 5},
+        {"model.name=mnist_cnn --set model.dropout=0", "model.name was mlp, is mnist_cnn", never,
+         5},
+        {"model.dropout=0", "model.dropout was 0.1, is 0.0", taken, 0},
         {"loss.label_smoothing=0.1 --set loss.name=cross_entropy",
-         "loss.name was not set, is cross_entropy"},
-        {"train.batch_size=25", "train.batch_size was 50, is 25"},
-        {"train.replicas=5", "train.replicas was 4, is 5"},
-        {"train.seed=8", "train.seed was 3, is 8"},
-        {"train.ema=0.9", "train.ema was not set, is 0.9"},
-        {"optimizer.name=adam", "optimizer.name was sgd, is adam"},
-        {"optimizer.momentum=0.5", "optimizer.momentum was 0.9, is 0.5"},
-        {"optimizer.weight_decay=0.5", "optimizer.weight_decay was 0.0, is 0.5"},
-        {"validation.samples=50", "validation.samples was not set, is 50"},
+         "loss.name was not set, is cross_entropy", taken, 0},
+        {"train.batch_size=25", "train.batch_size was 50, is 25", never, 5},
+        {"train.replicas=5", "train.replicas was 4, is 5", never, 5},
+        {"train.accumulate=2 --set train.replicas=2", "train.replicas was 4, is 2", taken, 0},
+        {"train.seed=8 --set data.mean=0.5", "train.seed was 3, is 8", never, 5},
+        {"train.hash_every=7", "train.hash_every was 4, is 7", never, 5},
+        {"train.ema=0.9", "train.ema was not set, is 0.9", never, 5},
+        {"optimizer.name=adam", "optimizer.name was sgd, is adam", never, 5},
+        {"optimizer.momentum=0.5", "optimizer.momentum was 0.9, is 0.5", taken, 0},
+        {"optimizer.momentum=0", "optimizer.momentum was 0.9, is 0.0", never, 5},
+        {"optimizer.weight_decay=0.5", "optimizer.weight_decay was 0.0, is 0.5", taken, 0},
+        {"validation.samples=50", "validation.samples was not set, is 50", batches, 0},
     };
-    char expected[300];
+    char expected[400];
     write_text("c.yaml", tiny);
     run("train c.yaml --out run --epochs 1");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         run("train c.yaml --epochs 1 --out run --resume --set %s", rows[i].option);
         snprintf(expected, sizeof expected, "lockstep: %s\n", rows[i].said);
         expect(5, expected);
-        snprintf(expected, sizeof expected,
-                 "lockstep: the checkpoint of step 10 in run is of another run: %s; use the same, "
-                 "start in another folder, or give --accept-changes\n",
-                 rows[i].said);
+        snprintf(
+            expected, sizeof expected,
+            "lockstep: the checkpoint of step 10 in run is of another run: %s; use the same%s\n",
+            rows[i].said, rows[i].advice);
         expect(5, expected);
         assert_string_equal(last.out, "");
+        shell("rm -rf copy && cp -r run copy"); /* what the advice says is so */
+        run("train c.yaml --epochs 1 --out copy --resume --accept-changes --set %s",
+            rows[i].option);
+        assert_int_equal(last.code, rows[i].code);
     }
+    run("train c.yaml --out adam --epochs 1 --set optimizer.name=adam");
+    run("train c.yaml --out adam --epochs 2 --resume --set optimizer.name=adamw");
+    expect(5, "optimizer.name was adam, is adamw; use the same, start in another folder, or give ");
+    run("train c.yaml --out adam --epochs 2 --resume --accept-changes --set optimizer.name=adamw");
+    expect(0, "lockstep: continuing from step 10 in adam\n");
     run("train c.yaml --out run --resume --accept-changes --set data.mean=0.5 "
         "--set data.test_samples=50 --set optimizer.momentum=0.5");
     expect(0, "lockstep: data.mean was [0.13], is [0.5]\n");
