@@ -139,44 +139,6 @@ INLINE void pixels(const int P, const int W, const int V, const int H, const int
     }
 }
 
-/* The same for 3 x 3 taps side by side and a constant stride: a column is read once, for all taps that see
- * it; tap after tap, as above, an element's terms come in the same order. */
-INLINE void columns(const int P, const int W, const int64_t S, const strip *s, const group *g,
-                    const place *at, vf acc[][VECTORS])
-{
-    const int64_t channels = s->shape->channels, last = (P - 1) * S + 2;
-    vf d[RUN][VECTORS];
-    UNROLL
-    for (int p = 0; p < P; p++) {
-        UNROLL
-        for (int k = 0; k < W; k++) d[p][k] = gradient(at, p * channels + k * LANES, true, g->n);
-    }
-    UNROLL
-    for (int v = 0; v < 3; v++) {
-        if (at->x[v] == NULL) continue;
-        const float *from = at->x[v] + at->column * channels;
-        UNROLL
-        for (int j = 0; j <= last; j++, from += channels) {
-            if ((j == 0 && at->before) || (j == last && at->after)) continue;
-            UNROLL
-            for (int k = 0; k < W; k++) {
-                vf x = vf_load(from + k * LANES);
-                OPAQUE_VECTOR(x);
-                UNROLL
-                for (int h = 0; h < 3; h++) {
-                    const int64_t p = (j - h) / S;
-                    if (j < h || (j - h) % S != 0 || p >= P) continue;
-                    acc[v * 3 + h][k] = vf_fma(x, d[p][k], acc[v * 3 + h][k]);
-                }
-            }
-        }
-    }
-}
-
-#define PIXELS(P)                                                                                  \
-    fixed ? columns(P, W, S, s, g, &at, acc)                                                       \
-          : pixels(P, W, V, H, S, D, whole, false, s, g, &at, acc)
-
 /* A row of the output: its number in the sample, and the values of the piece in front of the sample,
  * and in front of the row. */
 typedef struct row {
@@ -184,10 +146,10 @@ typedef struct row {
 } row;
 
 /* Columns [from, to) of a row; of those in [near[0], near[1]) at most the first tap lies in front of the
- * image, or the last behind it. `fixed`: whole vectors of 3 x 3 taps side by side, S is a constant. */
+ * image, or the last behind it. */
 INLINE void row_of(const int W, const int V, const int H, const int64_t S, const int64_t D,
-                   const bool fixed, const bool whole, const strip *s, const group *g, const row *r,
-                   int64_t from, int64_t to, const int64_t near[2], vf acc[][VECTORS])
+                   const bool whole, const strip *s, const group *g, const row *r, int64_t from,
+                   int64_t to, const int64_t near[2], vf acc[][VECTORS])
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t channels = shape->channels, line = shape->in[1] * channels;
@@ -214,20 +176,19 @@ INLINE void row_of(const int W, const int V, const int H, const int64_t S, const
         if (far)
             pixels(1, W, V, H, S, D, whole, true, s, g, &at, acc);
         else if (RUN == 1 || n == 1)
-            PIXELS(1);
+            pixels(1, W, V, H, S, D, whole, false, s, g, &at, acc);
         else if (n == 2)
-            PIXELS(RUN / 2);
+            pixels(RUN / 2, W, V, H, S, D, whole, false, s, g, &at, acc);
         else if (n == 3)
-            PIXELS(RUN - 1);
+            pixels(RUN - 1, W, V, H, S, D, whole, false, s, g, &at, acc);
         else
-            PIXELS(RUN);
+            pixels(RUN, W, V, H, S, D, whole, false, s, g, &at, acc);
     }
 }
 
 /* A group's sums over a strip, of W vectors of channels whose sums lie behind each other. */
 INLINE void group_of(const int W, const int V, const int H, const int64_t S, const int64_t D,
-                     const bool fixed, const bool whole, const strip *s, const group *g,
-                     const sums *to)
+                     const bool whole, const strip *s, const group *g, const sums *to)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t width = shape->out[1], first = g->kx * D - shape->padding[1];
@@ -251,7 +212,7 @@ INLINE void group_of(const int W, const int V, const int H, const int64_t S, con
     int64_t from = s->from - rows * width;
     for (int64_t p = s->from; p < s->to; from = 0) {
         const int64_t n = s->to - p < width - from ? s->to - p : width - from;
-        row_of(W, V, H, S, D, fixed, whole, s, g, &r, from, from + n, near, acc);
+        row_of(W, V, H, S, D, whole, s, g, &r, from, from + n, near, acc);
         p += n;
         r.dy += width * shape->channels;
         if (++r.number < shape->out[0]) continue;
@@ -268,14 +229,155 @@ INLINE void group_of(const int W, const int V, const int H, const int64_t S, con
     }
 }
 
+/* What lies in a strip of a row, for 3 x 3 taps side by side, of which at most one row and one column are
+ * outside the image. */
+typedef struct stretch {
+    int64_t x, dy; /* of the piece: under the first tap of the first pixel; the gradient there */
+    int64_t inner; /* pixels with all columns of taps inside */
+    bool before,
+        after;        /* and one in front of them, with the first column outside; one behind them */
+    bool top, bottom; /* the first row of taps is outside; the last */
+} stretch;
+
+/* Returns how many a strip has; 0: it has others. */
+static int stretches_of(const strip *s, stretch list[LKI_BLOCK_TERMS])
+{
+    const lki_conv_shape *c = s->shape;
+    const int64_t width = c->out[1], rows = s->from / width, sample = rows / c->out[0];
+    int64_t column = s->from - rows * width, image = sample * c->in[0] * c->in[1];
+    int64_t number = rows - sample * c->out[0];
+    int count = 0;
+    for (int64_t p = s->from, n; p < s->to; p += n, column = 0) {
+        n = s->to - p < width - column ? s->to - p : width - column;
+        const int64_t y = number * c->stride[0] - c->padding[0];
+        const int64_t x = column * c->stride[1] - c->padding[1];
+        const int64_t end[2] = {y + 3, x + (n - 1) * c->stride[1] + 3};
+        stretch *to = &list[count++];
+        *to = (stretch){.x = (image + y * c->in[1] + x) * c->channels,
+                        .dy = p * c->channels,
+                        .before = x<0, .after = end[1]> c->in[1],
+                        .top = y<0, .bottom = end[0]> c->in[0]};
+        to->inner = n - to->before - to->after;
+        if (x < -1 || y < -1 || end[0] > c->in[0] + 1 || end[1] > c->in[1] + 1) return 0;
+        if ((to->top && to->bottom) || to->inner < 0) return 0;
+        if (++number < c->out[0]) continue;
+        number = 0;
+        image += c->in[0] * c->in[1];
+    }
+    return count;
+}
+
+/* Pointers to the first tap of a pixel in each row and to the gradient, and how far the next four pixels
+ * of a row are away. */
+typedef struct walk {
+    const float *x[3], *dy, *y;
+    int64_t apart[5];
+} walk;
+
+INLINE void forth(walk *w, const int first, const int last, const int pixels)
+{
+    UNROLL
+    for (int v = first; v < last; v++) w->x[v] += w->apart[pixels];
+}
+
+/* P pixels side by side, S apart: columns [from, to) and rows [first, last) of taps. A column is read once,
+ * for all taps that see it; an element's terms come in the order of the pixels. */
+INLINE void columns(const int P, const int W, const int S, const bool masked, const int first,
+                    const int last, const int from, const int to, walk *w, vf acc[][VECTORS])
+{
+    const int end = (P - 1) * S + to;
+    vf d[RUN][VECTORS];
+    UNROLL
+    for (int j = 0; j < end; j++) {
+        if (j > 0 && j % 4 == 0) forth(w, first, last, 4);
+        if (j < from) continue;
+        UNROLL
+        for (int k = 0; k < W; k++) {
+            const int p = (j - from) / S;
+            if ((j - from) % S != 0 || p >= P) continue;
+            d[p][k] = vf_load(w->dy + w->apart[p] + k * LANES);
+            if (masked)
+                d[p][k] = vf_blend(vm_gt(vf_load(w->y + w->apart[p] + k * LANES), vf_zero()),
+                                   d[p][k], vf_zero());
+        }
+        UNROLL
+        for (int v = first; v < last; v++) {
+            UNROLL
+            for (int k = 0; k < W; k++) {
+                vf x = vf_load(w->x[v] + w->apart[j % 4] + k * LANES);
+                if (S == 1 ? P > 1 && j > 0 && j < P + 1 : j > 0 && j % 2 == 0 && j < 2 * P)
+                    OPAQUE_VECTOR(x);
+                UNROLL
+                for (int h = from; h < to; h++) {
+                    const int p = (j - h) / S;
+                    if (j < h || (j - h) % S != 0 || p >= P) continue;
+                    acc[v * 3 + h][k] = vf_fma(x, d[p][k], acc[v * 3 + h][k]);
+                }
+            }
+        }
+    }
+    const int done = (end - 1) / 4 * 4;
+    if (P * S > done) forth(w, first, last, P * S - done);
+    w->dy += w->apart[P];
+    if (masked) w->y += w->apart[P];
+}
+
+/* A stretch, with rows [first, last) of taps. */
+INLINE void stretch_of(const int W, const int S, const bool masked, const int first, const int last,
+                       const strip *s, const stretch *p, int64_t channel, vf acc[][VECTORS])
+{
+    const int64_t channels = s->shape->channels, line = s->shape->in[1] * channels;
+    walk w = {.dy = s->dy + p->dy + channel, .y = masked ? s->y + p->dy + channel : NULL};
+    UNROLL
+    for (int i = 0; i < 5; i++) {
+        w.apart[i] = i * channels;
+        if (i > 0) OPAQUE(w.apart[i]); /* so that they stay in registers */
+    }
+    UNROLL
+    for (int v = first; v < last; v++) w.x[v] = s->x + (p->x + v * line + channel);
+    if (p->before) columns(1, W, S, masked, first, last, 1, 3, &w, acc);
+    int64_t n = p->inner;
+    for (; n >= RUN; n -= RUN) columns(RUN, W, S, masked, first, last, 0, 3, &w, acc);
+    for (; n > 0; n--) columns(1, W, S, masked, first, last, 0, 3, &w, acc);
+    if (p->after) columns(1, W, S, masked, first, last, 0, 2, &w, acc);
+}
+
+/* All 3 x 3 sums over the stretches of a strip. */
+INLINE void stretches(const int W, const int S, const bool masked, const strip *s,
+                      const stretch *list, int count, int64_t channel, const sums *to)
+{
+    const int64_t end = s->number + s->to - s->from;
+    vf acc[GROUP][VECTORS];
+    UNROLL
+    for (int k = 0; k < W; k++) {
+        UNROLL
+        for (int t = 0; t < GROUP; t++) acc[t][k] = vf_zero();
+        if (s->number % LKI_BLOCK_TERMS == 0) continue;
+        UNROLL
+        for (int t = 0; t < GROUP; t++) acc[t][k] = vf_load(to[k].block + t * LANES);
+    }
+    for (const stretch *p = list; p < list + count; p++)
+        if (p->top)
+            stretch_of(W, S, masked, 1, 3, s, p, channel, acc);
+        else if (p->bottom)
+            stretch_of(W, S, masked, 0, 2, s, p, channel, acc);
+        else
+            stretch_of(W, S, masked, 0, 3, s, p, channel, acc);
+    UNROLL
+    for (int k = 0; k < W; k++) {
+        UNROLL
+        for (int t = 0; t < GROUP; t++) leave(&to[k], t * LANES, acc[t][k], end);
+    }
+}
+
 #define CASE(H)                                                                                    \
     case H:                                                                                        \
-        group_of(1, 1, H, stride, dilation, false, whole, s, &g, to);                              \
+        group_of(1, 1, H, stride, dilation, whole, s, &g, to);                                     \
         break;
 
-/* Channels [channel, channel + n), or W vectors of them where the kernel is 3 x 3. */
-INLINE void vectors_of(const int W, const bool whole, const strip *s, int64_t channel, int64_t n,
-                       void *memory)
+/* Channels [channel, channel + n), or W vectors of them where the kernel is 3 x 3; count 0: no stretches. */
+INLINE void vectors_of(const int W, const bool whole, const strip *s, const stretch *list,
+                       int count, int64_t channel, int64_t n, void *memory)
 {
     const int64_t *kernel = s->shape->kernel;
     const int64_t stride = s->shape->stride[1], dilation = s->shape->dilation[1];
@@ -283,14 +385,19 @@ INLINE void vectors_of(const int W, const bool whole, const strip *s, int64_t ch
     sums to[VECTORS];
     UNROLL
     for (int k = 0; k < W; k++) to[k] = sums_of(s->shape, memory, channel / LANES + k);
-    if (kernel[0] == 3 && kernel[1] == 3) {
-        const bool fixed = RUN > 1 && whole && dilation == 1;
-        if (fixed && stride == 1)
-            group_of(W, 3, 3, 1, 1, true, true, s, &g, to);
-        else if (fixed && stride == 2)
-            group_of(W, 3, 3, 2, 1, true, true, s, &g, to);
+    if (whole && count > 0) {
+        if (stride == 1 && s->y == NULL)
+            stretches(W, 1, false, s, list, count, channel, to);
+        else if (stride == 1)
+            stretches(W, 1, true, s, list, count, channel, to);
+        else if (s->y == NULL)
+            stretches(W, 2, false, s, list, count, channel, to);
         else
-            group_of(W, 3, 3, stride, dilation, false, whole, s, &g, to);
+            stretches(W, 2, true, s, list, count, channel, to);
+        return;
+    }
+    if (kernel[0] == 3 && kernel[1] == 3) {
+        group_of(W, 3, 3, stride, dilation, whole, s, &g, to);
         return;
     }
     for (g.ky = 0; W == 1 && g.ky < kernel[0]; g.ky++)
@@ -303,7 +410,7 @@ INLINE void vectors_of(const int W, const bool whole, const strip *s, int64_t ch
                 CASE(6)
                 CASE(7)
             default:
-                group_of(1, 1, GROUP_ROW, stride, dilation, false, whole, s, &g, to);
+                group_of(1, 1, GROUP_ROW, stride, dilation, whole, s, &g, to);
             }
 }
 
@@ -332,12 +439,17 @@ static void bias_of(const strip *s, void *memory)
 static void strip_of(const strip *s, void *memory)
 {
     const lki_conv_shape *shape = s->shape;
-    const int W = shape->kernel[0] == 3 && shape->kernel[1] == 3 ? VECTORS : 1;
+    const bool square = shape->kernel[0] == 3 && shape->kernel[1] == 3;
+    const bool near = shape->dilation[0] == 1 && shape->dilation[1] == 1 && shape->stride[1] <= 2;
+    const int W = square ? VECTORS : 1;
+    stretch list[LKI_BLOCK_TERMS];
+    const int count = RUN > 1 && square && near ? stretches_of(s, list) : 0;
     int64_t c = 0;
     for (; W > 1 && c + W * LANES <= shape->channels; c += W * LANES)
-        vectors_of(VECTORS, true, s, c, LANES, memory);
-    for (; c + LANES <= shape->channels; c += LANES) vectors_of(1, true, s, c, LANES, memory);
-    if (c < shape->channels) vectors_of(1, false, s, c, shape->channels - c, memory);
+        vectors_of(VECTORS, true, s, list, count, c, LANES, memory);
+    for (; c + LANES <= shape->channels; c += LANES)
+        vectors_of(1, true, s, list, count, c, LANES, memory);
+    if (c < shape->channels) vectors_of(1, false, s, list, 0, c, shape->channels - c, memory);
 }
 
 /* A sum of so many terms. */
