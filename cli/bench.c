@@ -105,9 +105,9 @@ static void print_head(const bench *b, const char *path)
     const lks_model_info info = lks_model_get_info(s->model);
     char text[TEXT_NUMBER_SIZE];
     say("%s", path);
-    say("network  %s parameters, batch %lld, %d replicas on %d worker%s, device %s",
+    say("network  %s parameters, batch %lld, %d replica%s on %d worker%s, device %s",
         text_count(text, info.parameters), (long long)info.global_batch, info.replicas,
-        info.workers, info.workers == 1 ? "" : "s", lks_context_device(s->context));
+        TEXT_S(info.replicas), info.workers, TEXT_S(info.workers), lks_context_device(s->context));
     say("steps    %lld after %d to warm up, %.2f s", (long long)b->steps, WARM_UP, b->total);
     say("step     %.3f ms (median)", 1e3 * b->median);
     say("spread   quartiles %.3f and %.3f, least %.3f, most %.3f", 1e3 * b->low, 1e3 * b->high,
@@ -115,7 +115,8 @@ static void print_head(const bench *b, const char *path)
     say("speed    %s samples/s", text_count(text, llround((double)b->samples / b->total)));
     char of[64] = "all workers";
     if (b->peak_workers < info.workers)
-        snprintf(of, sizeof of, "%d workers, one for each core,", b->peak_workers);
+        snprintf(of, sizeof of, "%d worker%s, one for each core,", b->peak_workers,
+                 TEXT_S(b->peak_workers));
     say("peak     %.1f GFLOP/s of %s before, %.1f after", 1e-9 * b->peak[0], of, 1e-9 * b->peak[1]);
 }
 

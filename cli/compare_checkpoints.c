@@ -68,8 +68,8 @@ static bool same_json(cli_pool *pool, const char *path, const json_t *a, const j
     }
     if (json_equal(a, b)) return true;
     if (json_is_array(a) && json_is_array(b))
-        say("record: %s has %zu entries and %zu", text_clean(pool, path), json_array_size(a),
-            json_array_size(b));
+        say("record: %s has %zu entr%s and %zu", text_clean(pool, path), json_array_size(a),
+            json_array_size(a) == 1 ? "y" : "ies", json_array_size(b));
     else
         say_difference(path, a, b);
     return false;

@@ -69,10 +69,10 @@ static void say_element(tally *t, const lks_tensor_entry *a, const lks_tensor_en
     const double p = element(a, index), q = element(b, index);
     print_index(at, sizeof at, &a->shape, index);
     if (a->dtype == LKS_F32) {
+        const int64_t apart = float_steps((float)p, (float)q);
         snprintf(x, sizeof x, "%.9g", p);
         snprintf(y, sizeof y, "%.9g", q);
-        snprintf(steps, sizeof steps, ", %" PRId64 " floats apart",
-                 float_steps((float)p, (float)q));
+        snprintf(steps, sizeof steps, ", %" PRId64 " float%s apart", apart, TEXT_S(apart));
     } else {
         snprintf(x, sizeof x, "%.0f", p);
         snprintf(y, sizeof y, "%.0f", q);
@@ -133,10 +133,12 @@ static bool compare_files(const lks_tensor_file *a, const lks_tensor_file *b, co
         if (lks_tensor_file_find(a, y.name) >= 0) continue;
         if (missing++ == 0) say("tensor %s is only in %s", shown(&t, y.name), path_b);
     }
-    if (missing > 0) say("%d tensors are only in one of them", missing);
+    if (missing > 0)
+        say("%d tensor%s only in one of them", missing, missing == 1 ? " is" : "s are");
     if (t.where != NULL)
-        say("%d of %d tensors differ; the largest difference is %.3g, in %s", t.different,
-            t.tensors, t.largest, shown(&t, t.where));
+        say("%d of %d tensor%s differ%s; the largest difference is %.3g, in %s", t.different,
+            t.tensors, TEXT_S(t.tensors), t.different == 1 ? "s" : "", t.largest,
+            shown(&t, t.where));
     pool_clear(&t.pool);
     return t.different == 0 && missing == 0;
 }

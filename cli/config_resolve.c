@@ -1,5 +1,6 @@
 /* What concerns several keys of the configuration. */
 #include "config.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -210,8 +211,9 @@ lks_status config_resolve(cli_config *config)
         return config_fail(config, KEY_VALIDATION_FRACTION,
                            "and validation.samples say the same thing; drop one");
     if (config_has(config, KEY_OPTIMIZER_BETAS) && config->value[KEY_OPTIMIZER_BETAS].count != 2)
-        return config_fail(config, KEY_OPTIMIZER_BETAS, "has %d numbers, expected 2",
-                           config->value[KEY_OPTIMIZER_BETAS].count);
+        return config_fail(config, KEY_OPTIMIZER_BETAS, "has %d number%s, expected 2",
+                           config->value[KEY_OPTIMIZER_BETAS].count,
+                           TEXT_S(config->value[KEY_OPTIMIZER_BETAS].count));
     if (config_bool(config, KEY_CHECKPOINT_RESUME) && !config_has(config, KEY_CHECKPOINT_PATH))
         return config_fail(config, KEY_CHECKPOINT_RESUME,
                            "needs the folder of checkpoints: give --out DIR");

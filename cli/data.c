@@ -1,6 +1,7 @@
 /* lockstep data */
 #include "data.h"
 #include "output.h"
+#include "text.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -23,8 +24,9 @@ static lks_status write_digits(cli_config *config, lks_context *context, const c
         if (status != LKS_OK) break;
         status = lks_dataset_write_idx(digits, path[2 * test], path[2 * test + 1]);
         if (status == LKS_OK)
-            say("%s: %lld samples", path[2 * test],
-                (long long)lks_dataset_get_info(digits).samples);
+            say("%s: %lld sample%s", path[2 * test],
+                (long long)lks_dataset_get_info(digits).samples,
+                TEXT_S(lks_dataset_get_info(digits).samples));
         lks_dataset_destroy(digits);
     }
     return status;

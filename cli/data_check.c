@@ -78,12 +78,15 @@ static const char *describe(const check *c, const entry *e, bool labels)
     char count[TEXT_NUMBER_SIZE];
     const char *packed = e->info.packed ? ", packed" : "", *gaps = "";
     text_count(count, e->info.count);
-    if (!labels) return pool_format(c->pool, "%s images of %s%s", count, shape_of(e), packed);
+    if (!labels)
+        return pool_format(c->pool, "%s image%s of %s%s", count, TEXT_S(e->info.count), shape_of(e),
+                           packed);
     int least = 0;
     while (e->info.values[least] == 0) least++;
     const int most = largest(e), absent = most - least + 1 - kinds_of(e);
     if (absent > 0) gaps = pool_format(c->pool, ", %d of these without a sample", absent);
-    return pool_format(c->pool, "%s labels from %d to %d%s%s", count, least, most, gaps, packed);
+    return pool_format(c->pool, "%s label%s from %d to %d%s%s", count, TEXT_S(e->info.count), least,
+                       most, gaps, packed);
 }
 
 /* ---------------------------------------------------------------- one file */
@@ -199,9 +202,11 @@ static void compare_pairs(check *c)
     entry *e = c->entry;
     for (int i = 0; i < FILES; i += 2)
         if (e[i].readable && e[i + 1].readable && e[i].info.count != e[i + 1].info.count)
-            say_wrong(c, LKS_E_FORMAT, e[i].name,
-                      "it has %lld images, but %s has %lld labels; are they of the same data set?",
-                      (long long)e[i].info.count, e[i + 1].name, (long long)e[i + 1].info.count);
+            say_wrong(
+                c, LKS_E_FORMAT, e[i].name,
+                "it has %lld image%s, but %s has %lld label%s; are they of the same data set?",
+                (long long)e[i].info.count, TEXT_S(e[i].info.count), e[i + 1].name,
+                (long long)e[i + 1].info.count, TEXT_S(e[i + 1].info.count));
     if (e[1].readable && e[TEST_SPLIT + 1].readable && largest(&e[TEST_SPLIT + 1]) > largest(&e[1]))
         say_wrong(
             c, LKS_E_FORMAT, e[TEST_SPLIT + 1].name,
@@ -274,7 +279,7 @@ static lks_status check_folder(check *c, const char *folder)
         return LKS_OK;
     }
     return lks_fail(c->first, "%d thing%s in %.300s %s wrong, as said above", c->wrong,
-                    c->wrong == 1 ? "" : "s", c->folder, c->wrong == 1 ? "is" : "are");
+                    TEXT_S(c->wrong), c->folder, c->wrong == 1 ? "is" : "are");
 }
 
 lks_status data_check(const cli_args *cli, const char *what)

@@ -88,7 +88,8 @@ static lks_status show(const cli_args *cli, const data_source *source, const cha
     uint8_t *pixels = malloc((size_t)(chosen.count * lks_shape_elements(&info.shape)));
     int32_t *labels = malloc((size_t)chosen.count * sizeof *labels);
     if (pixels == NULL || labels == NULL)
-        status = lks_fail(LKS_E_NOMEM, "out of memory for %lld samples", (long long)chosen.count);
+        status = lks_fail(LKS_E_NOMEM, "out of memory for %lld sample%s", (long long)chosen.count,
+                          TEXT_S(chosen.count));
     if (status == LKS_OK) status = collect(&sheet, pixels, labels, source->data, &chosen);
     if (status == LKS_OK) {
         sheet.title = title_of(source, what, &sheet, &chosen);
@@ -99,7 +100,8 @@ static lks_status show(const cli_args *cli, const data_source *source, const cha
         else
             status = sheet_write_png(&sheet, out);
     }
-    if (status == LKS_OK && out != NULL) say("%s: %lld samples", out, (long long)sheet.count);
+    if (status == LKS_OK && out != NULL)
+        say("%s: %lld sample%s", out, (long long)sheet.count, TEXT_S(sheet.count));
     free(labels);
     free(pixels);
     return status;

@@ -127,8 +127,8 @@ static lks_status report(counts *c, const data_source *source, const char *what)
         status = lks_fail(LKS_E_NOMEM, "out of memory for the statistics of %.200s", what);
     if (status == LKS_OK) status = count_samples(c, source->data, x);
     if (status == LKS_OK) {
-        say("%s: %s %s samples of %s", what, text_count(samples, info.samples), source->split,
-            data_shape_text(shape, &info.shape));
+        say("%s: %s %s sample%s of %s", what, text_count(samples, info.samples), source->split,
+            TEXT_S(info.samples), data_shape_text(shape, &info.shape));
         status = print_moments(c);
     }
     if (status == LKS_OK) print_classes(c, source, info.samples);

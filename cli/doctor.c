@@ -127,9 +127,8 @@ static void print_text(const cli_doctor *doctor)
         say("\nnothing to remark");
     else
         say("\n%d error%s, %d warning%s, %d note%s", counts[LEVEL_ERROR],
-            counts[LEVEL_ERROR] == 1 ? "" : "s", counts[LEVEL_WARNING],
-            counts[LEVEL_WARNING] == 1 ? "" : "s", counts[LEVEL_NOTE],
-            counts[LEVEL_NOTE] == 1 ? "" : "s");
+            TEXT_S(counts[LEVEL_ERROR]), counts[LEVEL_WARNING], TEXT_S(counts[LEVEL_WARNING]),
+            counts[LEVEL_NOTE], TEXT_S(counts[LEVEL_NOTE]));
 }
 
 static void print_json(const cli_doctor *doctor)

@@ -9,6 +9,7 @@
 #include <lockstep/context.h>
 
 #include "doctor.h"
+#include "text.h"
 
 static const char not_known[] = "not known";
 
@@ -71,9 +72,9 @@ static void check_cpus(cli_doctor *d, const lks_machine *m)
     f->values = json_pack("{s:i, s:i}", "usable", m->cpus, "present", present);
     if (m->cpus < present)
         doctor_raise(d, f, LEVEL_NOTE,
-                     "the affinity mask leaves out %d CPUs; taskset, a batch system or a "
+                     "the affinity mask leaves out %d CPU%s; taskset, a batch system or a "
                      "container set it, and there is where to ask for more",
-                     present - m->cpus);
+                     present - m->cpus, TEXT_S(present - m->cpus));
     char line[DOCTOR_LINE];
     if (!doctor_line(d, line, "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")) {
         doctor_add(d, "cores", "%s", not_known);
@@ -98,7 +99,7 @@ static const char *no_limit(const cli_doctor *d)
 static void check_quota(cli_doctor *d, const lks_machine *m)
 {
     doctor_finding *f = m->quota > 0 ? doctor_add(d, "CPU quota", "%d core%s, rounded up", m->quota,
-                                                  m->quota == 1 ? "" : "s")
+                                                  TEXT_S(m->quota))
                                      : doctor_add(d, "CPU quota", "%s", no_limit(d));
     f->values = json_pack("{s:i}", "cores", m->quota);
     if (m->quota > 0 && m->quota < m->cpus)
@@ -146,7 +147,7 @@ static void check_frequency(cli_doctor *d)
 static void check_nodes(cli_doctor *d)
 {
     const int nodes = count_list(d, "/sys/devices/system/node/online");
-    doctor_finding *f = nodes > 0 ? doctor_add(d, "NUMA", "%d node%s", nodes, nodes == 1 ? "" : "s")
+    doctor_finding *f = nodes > 0 ? doctor_add(d, "NUMA", "%d node%s", nodes, TEXT_S(nodes))
                                   : doctor_add(d, "NUMA", "%s", not_known);
     f->values = json_pack("{s:i}", "nodes", nodes);
     if (nodes > 1)

@@ -21,6 +21,7 @@ typedef int limit_kind;
 #include "fetch.h"
 #include "say.h"
 #include "sheet.h"
+#include "text.h"
 
 static const char *variable(const char *name)
 {
@@ -237,8 +238,8 @@ void doctor_terminal(cli_doctor *d)
     const char *term = variable("TERM");
     const char *what = !isatty(STDOUT_FILENO) ? "no terminal on standard output"
                        : columns == 0         ? "a terminal that cannot redraw a line"
-                                      : pool_format(&d->pool, "%d columns, TERM=%.40s", columns,
-                                                    term != NULL ? term : "");
+                                      : pool_format(&d->pool, "%d column%s, TERM=%.40s", columns,
+                                                    TEXT_S(columns), term != NULL ? term : "");
     doctor_finding *f = doctor_add(d, "terminal", "%s, %s", what,
                                    say_unicode() ? "UTF-8" : "ASCII only");
     f->values = json_pack("{s:i, s:b}", "columns", columns, "unicode", say_unicode());

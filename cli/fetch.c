@@ -19,6 +19,7 @@
 #include <lockstep/status.h>
 
 #include "process.h"
+#include "text.h"
 
 enum { LEAST_BYTES = 1024, REDIRECTS = 10, HTTP_PARTIAL = 206, HTTP_RANGE = 416 };
 
@@ -210,18 +211,19 @@ static fetch_end judge(const transfer *t, CURLcode code, const char *error, long
     const int64_t bytes = t->request->bytes;
     if (t->failed) return FETCH_FAILED;
     if (t->too_long) {
-        snprintf(reason, FETCH_REASON, "it sends more than the %" PRId64 " bytes of the file",
-                 bytes);
+        snprintf(reason, FETCH_REASON, "it sends more than the %" PRId64 " byte%s of the file",
+                 bytes, TEXT_S(bytes));
         return FETCH_WRONG;
     }
     if (code == CURLE_OK && t->have == bytes) return FETCH_DONE;
     if (code == CURLE_OK) {
-        snprintf(reason, FETCH_REASON, "it sends %" PRId64 " bytes, but the file has %" PRId64,
-                 t->have, bytes);
+        snprintf(reason, FETCH_REASON, "it sends %" PRId64 " byte%s, but the file has %" PRId64,
+                 t->have, TEXT_S(t->have), bytes);
         return FETCH_WRONG;
     }
     if (t->impatient) {
-        snprintf(reason, FETCH_REASON, "nothing came for %g seconds", t->request->patience);
+        snprintf(reason, FETCH_REASON, "nothing came for %g second%s", t->request->patience,
+                 TEXT_S(t->request->patience));
         return FETCH_BROKEN;
     }
     if (code == CURLE_HTTP_RETURNED_ERROR) {

@@ -51,7 +51,8 @@ static lks_status print_tensors(lks_context *context, const char *path)
         say("%-44s %-4s %s", text_clean(&pool, entry.name), lks_dtype_name(entry.dtype), shape);
         elements += lks_shape_elements(&entry.shape);
     }
-    say("%d tensors, %" PRId64 " numbers", lks_tensor_file_count(file), elements);
+    const int tensors = lks_tensor_file_count(file);
+    say("%d tensor%s, %" PRId64 " number%s", tensors, TEXT_S(tensors), elements, TEXT_S(elements));
     lks_tensor_file_close(file);
     pool_clear(&pool);
     return LKS_OK;

@@ -25,8 +25,8 @@ static void print_text(const lks_op_report *r, const char *line, lks_context *co
 {
     char cell[4][24];
     say("%s", line);
-    say("device %s%s%s, pieces of %lld samples, one thread", lks_context_device(context),
-        r->algorithm[0] != '\0' ? ", " : "", r->algorithm, (long long)r->slice);
+    say("device %s%s%s, pieces of %lld sample%s, one thread", lks_context_device(context),
+        r->algorithm[0] != '\0' ? ", " : "", r->algorithm, (long long)r->slice, TEXT_S(r->slice));
     say("\n%-36s %13s %13s %13s", "against ref", "largest error", "its bound", "share");
     for (int i = 0; i < r->error_count; i++) {
         const lks_op_error *e = &r->errors[i];

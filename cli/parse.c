@@ -1,5 +1,6 @@
 /* The command line, by the tables in options.c. */
 #include "cli.h"
+#include "text.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -179,7 +180,7 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     if (out->operands >= out->verb->least && out->operands <= out->verb->most) return LKS_OK;
     return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s (lockstep %s --help)",
                     out->verb->name, *out->verb->operands != '\0' ? out->verb->operands : "none",
-                    out->operands, out->operands == 1 ? "" : "s", out->verb->name);
+                    out->operands, TEXT_S(out->operands), out->verb->name);
 }
 
 lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path)

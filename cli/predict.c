@@ -123,8 +123,8 @@ static lks_status predict(prediction *p, const cli_session *session, lks_loader 
     lks_status status = LKS_OK;
     if (output == NULL || p->share == NULL)
         status = lks_fail(LKS_E_NOMEM,
-                          "no memory for the outputs of %lld samples; choose a smaller test batch",
-                          (long long)batch_size);
+                          "no memory for the outputs of %lld sample%s; choose a smaller test batch",
+                          (long long)batch_size, TEXT_S(batch_size));
     if (status == LKS_OK) {
         print_head(p);
         status = print_batches(p, session, loader, count, output);

@@ -172,8 +172,9 @@ void report_step(cli_report *r, const lks_step_event *event)
 static void say_not_finite(const char *what, const lks_metrics *metrics)
 {
     if (metrics->not_finite > 0)
-        say_error("%s set: the loss of %lld samples is not a finite number; they are left out",
-                  what, (long long)metrics->not_finite);
+        say_error("%s set: the loss of %lld sample%s is not a finite number; %s left out", what,
+                  (long long)metrics->not_finite, TEXT_S(metrics->not_finite),
+                  metrics->not_finite == 1 ? "it is" : "they are");
 }
 
 static double percent(const lks_metrics *metrics)

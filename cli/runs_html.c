@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "runs.h"
+#include "text.h"
 
 #include <lockstep/status.h>
 
@@ -157,8 +158,8 @@ static void print_shared(FILE *out, const cli_runs *runs)
 
 void runs_print_html(FILE *out, const cli_runs *runs)
 {
-    fprintf(out, "%s<p>%d run%s, by lockstep %s</p>\n", head, runs->count,
-            runs->count == 1 ? "" : "s", lks_version());
+    fprintf(out, "%s<p>%d run%s, by lockstep %s</p>\n", head, runs->count, TEXT_S(runs->count),
+            lks_version());
     fputs("<h2>Runs</h2>\n", out);
     print_runs(out, runs);
     if (runs->panels > 0) {
@@ -174,8 +175,8 @@ void runs_print_html(FILE *out, const cli_runs *runs)
     else if (runs->count > 1)
         fputs("<p>None: all runs have the same configuration.</p>\n", out);
     fputs(runs->count > 1 ? "<h2>What all runs share</h2>\n" : "<h2>Configuration</h2>\n", out);
-    fprintf(out, "<details%s><summary>%d settings</summary>\n", runs->count > 1 ? "" : " open",
-            runs->settings - runs->differing);
+    fprintf(out, "<details%s><summary>%d setting%s</summary>\n", runs->count > 1 ? "" : " open",
+            runs->settings - runs->differing, TEXT_S(runs->settings - runs->differing));
     print_shared(out, runs);
     fprintf(out, "</details>\n%s</body>\n</html>\n", script);
 }

@@ -5,6 +5,7 @@
 
 #include "dataset.h"
 #include "say.h"
+#include "text.h"
 
 static void log_line(void *user, lks_log_level level, const char *line)
 {
@@ -21,8 +22,9 @@ static lks_status limit(lks_dataset **used, lks_dataset **slice, const cli_confi
     *used = whole;
     if (!config_has(config, key) || config_int(config, key) == samples) return LKS_OK;
     if (config_int(config, key) > samples)
-        return config_fail(config, key, "is %lld, but there are only %lld samples",
-                           (long long)config_int(config, key), (long long)samples);
+        return config_fail(config, key, "is %lld, but there %s only %lld sample%s",
+                           (long long)config_int(config, key), samples == 1 ? "is" : "are",
+                           (long long)samples, TEXT_S(samples));
     const lks_status status = lks_dataset_slice(slice, whole, 0, config_int(config, key));
     *used = *slice;
     return status;
@@ -41,8 +43,8 @@ static lks_status split(cli_session *s)
                                      : config_int(config, key);
     if (held < 1 || held >= samples)
         return config_fail(config, key,
-                           "would hold back %lld of %lld samples, expected at least 1 and not all",
-                           (long long)held, (long long)samples);
+                           "would hold back %lld of %lld sample%s, expected at least 1 and not all",
+                           (long long)held, (long long)samples, TEXT_S(samples));
     /* Of the limited part, which stays open beneath; where there is none, of the whole. */
     s->limited = s->slice[0];
     s->slice[0] = NULL;

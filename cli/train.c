@@ -189,7 +189,7 @@ static void print_head(const training *t)
     if (s->valid != NULL)
         say("Validation set size: %lld", (long long)lks_dataset_get_info(s->valid).samples);
     if (s->test != NULL) say("Test set size: %lld", tests);
-    say("Using %d worker%s.", info.workers, info.workers == 1 ? "" : "s");
+    say("Using %d worker%s.", info.workers, TEXT_S(info.workers));
 }
 
 static lks_status open_loaders(training *t)
@@ -219,7 +219,8 @@ static lks_status fill_opts(training *t, char **config_text_out)
                         config_int(config, KEY_TRAIN_BATCH_SIZE));
     if (epochs > INT64_MAX / batches)
         return config_fail(config, KEY_TRAIN_EPOCHS,
-                           "is too large for %" PRId64 " batches in an epoch", batches);
+                           "is too large for %" PRId64 " batch%s in an epoch", batches,
+                           batches == 1 ? "" : "es");
     const lks_schedule schedule = session_schedule(config, epochs, steps, batches);
     if (dry_run) steps = 1;
     json_t *json = config_json(config);
@@ -297,7 +298,8 @@ static void say_end(const training *t)
     const int64_t step = lks_model_progress(t->session.model).step;
     if (t->opts.patience == 0 || t->report.quiet) return;
     if (run->bad_epochs >= t->opts.patience)
-        say_error("stopped early: no better loss in %d evaluations", run->bad_epochs);
+        say_error("stopped early: no better loss in %d evaluation%s", run->bad_epochs,
+                  TEXT_S(run->bad_epochs));
     if (step != run->progress.step)
         say_error("the model is that of step %" PRId64 ", whose loss was the best; the hash is of "
                   "step %" PRId64 ", the last",

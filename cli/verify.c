@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "process.h"
 #include "session.h"
+#include "text.h"
 
 enum { MAX_RUNS = 64, DEFAULT_STEPS = 20 };
 
@@ -101,7 +102,8 @@ static void judge(const verification *v, int *code)
         other++;
     }
     if (other == 0) {
-        say("equal: %d runs have the same bits after %" PRId64 " steps", v->runs, v->steps);
+        say("equal: %d runs have the same bits after %" PRId64 " step%s", v->runs, v->steps,
+            TEXT_S(v->steps));
         return;
     }
     say("different: %d of %d runs", other, v->runs);

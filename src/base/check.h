@@ -13,6 +13,9 @@ lks_status lki_fail_at(const char *file, int line, lks_status status, const char
     __attribute__((format(printf, 4, 5)));
 #define LKI_FAIL(status, ...) lki_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
 
+/* The end of a noun behind a number in a message: "%d worker%s", n, LKI_S(n). */
+#define LKI_S(count) ((count) == 1 ? "" : "s")
+
 /* What a public function answers to a NULL that it cannot take: if (x == NULL) return ... */
 #define LKI_FAIL_NULL(argument) LKI_FAIL(LKS_E_INVALID, "%s() got NULL as %s", __func__, #argument)
 

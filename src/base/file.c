@@ -80,8 +80,8 @@ lks_status lki_file_open(lki_file *out, lks_context *context, const char *path)
     close(descriptor);
     if (status != LKS_OK) return status;
     if (!lki_gzip_is(out->data, out->bytes)) {
-        lki_log_line(context, LKS_LOG_DEBUG, "opened '%.400s': %zu bytes, mapped", path,
-                     out->bytes);
+        lki_log_line(context, LKS_LOG_DEBUG, "opened '%.400s': %zu byte%s, mapped", path,
+                     out->bytes, LKI_S(out->bytes));
         return LKS_OK;
     }
     const double begin = lki_seconds();
@@ -91,8 +91,8 @@ lks_status lki_file_open(lki_file *out, lks_context *context, const char *path)
     munmap((void *)(uintptr_t)packed.data, packed.bytes);
     if (status == LKS_OK)
         lki_log_line(context, LKS_LOG_DEBUG,
-                     "opened '%.400s': %zu bytes, inflated to %zu in %.3f s", path, packed.bytes,
-                     out->bytes, lki_seconds() - begin);
+                     "opened '%.400s': %zu byte%s, inflated to %zu in %.3f s", path, packed.bytes,
+                     LKI_S(packed.bytes), out->bytes, lki_seconds() - begin);
     return status;
 }
 

@@ -96,9 +96,9 @@ static lks_status inflate_member(z_stream *stream, buffer *out, const uint8_t *e
         if (code == Z_OK) continue;
         if (out->used < out->size) { /* there was space, so input is what is missing */
             return LKI_FAIL(LKS_E_FORMAT,
-                            "'%s': the gzip data ends too early, after %zu bytes; the file is "
+                            "'%s': the gzip data ends too early, after %zu byte%s; the file is "
                             "truncated, get it again",
-                            path, bytes);
+                            path, bytes, LKI_S(bytes));
         }
         LKI_TRY(resize(out, out->size * 2, path));
     }
@@ -116,9 +116,9 @@ static lks_status inflate_all(z_stream *stream, buffer *out, const uint8_t *data
         if (rest == 0) return LKS_OK;
         if (!lki_gzip_is(stream->next_in, rest)) {
             return LKI_FAIL(LKS_E_FORMAT,
-                            "'%s': %zu bytes follow the end of the gzip data, expected none; get "
+                            "'%s': %zu byte%s the end of the gzip data, expected none; get "
                             "the file again",
-                            path, rest);
+                            path, rest, rest == 1 ? " follows" : "s follow");
         }
         inflateReset(stream);
     }

@@ -62,7 +62,8 @@ lks_status lki_alloc(lks_context *context, void **out, size_t bytes, const char 
         memory = system_alloc(NULL, size, LKI_ALIGN);
     }
     if (!memory) {
-        return LKI_FAIL(LKS_E_NOMEM, "no memory for %s: %zu bytes were asked for", what, bytes);
+        return LKI_FAIL(LKS_E_NOMEM, "no memory for %s: %zu byte%s asked for", what, bytes,
+                        bytes == 1 ? " was" : "s were");
     }
     *out = memset(memory, 0, size);
     return LKS_OK;

@@ -153,11 +153,11 @@ lks_status lks_dataset_slice(lks_dataset **out, lks_dataset *base, int64_t first
     *out = NULL;
     if (base == NULL) return LKI_FAIL_NULL(base);
     if (first < 0 || count < 1 || first > base->info.samples - count)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "data set '%s': a slice of %" PRId64 " samples from %" PRId64
-                        " was asked for, expected at least 1 and to stay within its %" PRId64
-                        " samples",
-                        base->name, count, first, base->info.samples);
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "data set '%s': a slice of %" PRId64 " sample%s from %" PRId64
+            " was asked for, expected at least 1 and to stay within its %" PRId64 " sample%s",
+            base->name, count, LKI_S(count), first, base->info.samples, LKI_S(base->info.samples));
     LKI_TRY(lki_alloc(base->context, &memory, sizeof(lks_dataset), "a slice of a data set"));
     lks_dataset *set = memory;
     *set = *base;
@@ -238,8 +238,8 @@ lks_status lks_dataset_split(lks_dataset **rest, lks_dataset **held, lks_dataset
     if (count < 1 || count >= base->info.samples)
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': a split of %" PRId64
-                        " samples was asked for, expected at least 1 and fewer than its %" PRId64,
-                        base->name, count, base->info.samples);
+                        " sample%s was asked for, expected at least 1 and fewer than its %" PRId64,
+                        base->name, count, LKI_S(count), base->info.samples);
     LKI_TRY(create_part(rest, &rest_position, base, base->info.samples - count, "rest"));
     LKI_TRY_OR(status, fail, create_part(held, &held_position, base, count, "held"));
     LKI_TRY_OR(status, fail, deal(base, count, rest_position, held_position));

@@ -56,9 +56,9 @@ static lks_status check_magic(const lki_file *file, const char *path, bool label
     const char *magic = labels ? "00 00 08 01" : "00 00 08 03";
     if (file->bytes < 4)
         return LKI_FAIL(LKS_E_FORMAT,
-                        "'%s' has %zu bytes, too few for an IDX file of %s; it is truncated, copy "
+                        "'%s' has %zu byte%s, too few for an IDX file of %s; it is truncated, copy "
                         "or download it again",
-                        path, file->bytes, want);
+                        path, file->bytes, LKI_S(file->bytes), want);
     if (b[0] != 0 || b[1] != 0)
         return LKI_FAIL(LKS_E_FORMAT,
                         "'%s' starts with the bytes %02x %02x %02x %02x, expected %s as an IDX "
@@ -119,15 +119,16 @@ static lks_status read_header(const lki_file *file, const char *path, bool label
     const uint64_t found = file->bytes - h.bytes;
     if (found < elements)
         return LKI_FAIL(LKS_E_FORMAT,
-                        "'%s' has %" PRIu64 " bytes of %s, expected %" PRIu64 " for the %" PRId64
+                        "'%s' has %" PRIu64 " byte%s of %s, expected %" PRIu64 " for the %" PRId64
                         " that its header promises; it is truncated, copy or download it again",
-                        path, found, what, elements, h.count);
+                        path, found, LKI_S(found), what, elements, h.count);
     if (found > elements)
         return LKI_FAIL(LKS_E_FORMAT,
-                        "'%s' has %" PRIu64 " trailing bytes after the %" PRId64
-                        " %s that its header promises; the file is damaged, copy or download it "
+                        "'%s' has %" PRIu64 " trailing byte%s after the %" PRId64
+                        " %.*s that its header promises; the file is damaged, copy or download it "
                         "again",
-                        path, found - elements, h.count, what);
+                        path, found - elements, LKI_S(found - elements), h.count,
+                        (int)strlen(what) - (h.count == 1), what);
     *out = h;
     return LKS_OK;
 }
@@ -154,8 +155,8 @@ static lks_status check_labels(const char *path, const uint8_t *labels, int64_t 
         if (labels[i] >= classes)
             return LKI_FAIL(LKS_E_FORMAT,
                             "'%s': label number %" PRId64 " is %d, expected 0 to %" PRId64
-                            " for %" PRId64 " classes; the file is damaged or of another data set",
-                            path, i, labels[i], classes - 1, classes);
+                            " for %" PRId64 " class%s; the file is damaged or of another data set",
+                            path, i, labels[i], classes - 1, classes, classes == 1 ? "" : "es");
     return LKS_OK;
 }
 
@@ -189,9 +190,9 @@ static lks_status load(idx *set, const char *images, const char *labels, lks_dat
     }
     if (labels && x.count != y.count) {
         status = LKI_FAIL(LKS_E_FORMAT,
-                          "'%s' has %" PRId64 " images but '%s' has %" PRId64
-                          " labels, expected as many; are they of the same data set?",
-                          images, x.count, labels, y.count);
+                          "'%s' has %" PRId64 " image%s but '%s' has %" PRId64
+                          " label%s, expected as many; are they of the same data set?",
+                          images, x.count, LKI_S(x.count), labels, y.count, LKI_S(y.count));
         goto done;
     }
     set->count = x.count;

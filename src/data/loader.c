@@ -170,8 +170,8 @@ static lks_status check_opts(const lks_dataset *set, lks_loader_opts *opts)
         return LKI_FAIL(LKS_E_INVALID,
                         "loader of '%s': drop_last leaves no batch, for a batch of %" PRId64
                         " is more than the %" PRId64
-                        " samples; make the batch smaller or keep the last one",
-                        set->name, opts->global_batch, set->info.samples);
+                        " sample%s; make the batch smaller or keep the last one",
+                        set->name, opts->global_batch, set->info.samples, LKI_S(set->info.samples));
     return LKS_OK;
 }
 
@@ -187,8 +187,8 @@ static lks_status make_slots(lks_loader *loader)
     if ((size_t)most > (PTRDIFF_MAX / slots - 3 * LKI_ALIGN) / a_sample)
         return LKI_FAIL(LKS_E_NOMEM,
                         "loader of '%s': %d batches of %" PRId64
-                        " samples do not fit in memory; make global_batch or ahead smaller",
-                        set->name, loader->slots, most);
+                        " sample%s do not fit in memory; make global_batch or ahead smaller",
+                        set->name, loader->slots, most, LKI_S(most));
     const size_t x_bytes = lki_align((size_t)most * set->x_bytes);
     const size_t y_bytes = lki_align((size_t)most * set->y_bytes);
     const size_t bytes = x_bytes + y_bytes + lki_align((size_t)most * sizeof(int64_t));
@@ -257,11 +257,12 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
     if (filled.threads > 0) LKI_TRY_OR(status, fail, start_threads(loader));
     lki_log_line(
         context, LKS_LOG_DEBUG,
-        "loader of '%.100s': %lld batches of %lld from %lld samples, %d threads, %d batches "
+        "loader of '%.100s': %lld batch%s of %lld from %lld sample%s, %d thread%s, %d batch%s "
         "ahead, %s order",
-        dataset->name, (long long)loader->batches, (long long)filled.global_batch,
-        (long long)samples, filled.threads < 0 ? 0 : filled.threads, loader->slots - 1,
-        filled.in_order ? "their" : "a random");
+        dataset->name, (long long)loader->batches, loader->batches == 1 ? "" : "es",
+        (long long)filled.global_batch, (long long)samples, LKI_S(samples),
+        filled.threads < 0 ? 0 : filled.threads, LKI_S(filled.threads), loader->slots - 1,
+        loader->slots == 2 ? "" : "es", filled.in_order ? "their" : "a random");
     *out = loader;
     return LKS_OK;
 fail:

@@ -43,9 +43,10 @@ static lks_status fill_opts(lks_model *model, const lks_graph *graph, const lks_
     if (o->workers == 0) o->workers = cores < replicas ? cores : replicas;
     if (o->workers < 1 || o->workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
-                        "%d workers cannot share %d replicas: a worker runs whole replicas; use 1 "
-                        "to %d workers, or replicas: %d (other bits)",
-                        o->workers, replicas, replicas, o->workers);
+                        "%d worker%s cannot share %d replica%s: a worker runs whole replicas; use "
+                        "1 to %d, or replicas: %d (other bits)",
+                        o->workers, LKI_S(o->workers), replicas, LKI_S(replicas), replicas,
+                        o->workers);
     if (o->loss != NULL && o->loss->node->in_count < 2)
         return LKI_FAIL(LKS_E_INVALID,
                         "'%s' is not a loss; give the tensor of lks_nll() or another",
@@ -63,9 +64,9 @@ static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *gra
     const lks_tensor *loss = opts->loss, *output = opts->output;
     if (loss != NULL && (loss->shape.ndim != 0 || loss->dtype != LKS_F32))
         return LKI_FAIL(LKS_E_SHAPE,
-                        "loss '%s' has %d dimensions, expected one number per sample; use a loss "
+                        "loss '%s' has %d dimension%s, expected one number per sample; use a loss "
                         "such as lks_cross_entropy()",
-                        loss->node->name, loss->shape.ndim);
+                        loss->node->name, loss->shape.ndim, LKI_S(loss->shape.ndim));
     if (output->dtype != LKS_F32 || output->node->op == LKI_OP_INPUT ||
         output->node->op == LKI_OP_TARGET)
         return LKI_FAIL(LKS_E_INVALID, "output '%s' is not computed by the network",
@@ -73,10 +74,11 @@ static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *gra
     const lks_tensor *target = graph->target;
     if (loss == NULL || target == NULL || target->dtype != LKS_I32) return LKS_OK;
     const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
-    if (lks_shape_elements(&output->shape) != classes)
+    const int64_t elements = lks_shape_elements(&output->shape);
+    if (elements != classes)
         return LKI_FAIL(LKS_E_SHAPE,
-                        "output '%s' has %lld elements, expected %lld, the classes of target '%s'",
-                        output->node->name, (long long)lks_shape_elements(&output->shape),
+                        "output '%s' has %lld element%s, expected %lld, the classes of target '%s'",
+                        output->node->name, (long long)elements, LKI_S(elements),
                         (long long)classes, target->node->name);
     return LKS_OK;
 }
@@ -341,12 +343,12 @@ static void log_plan(const lks_model *model, double seconds)
 {
     if (!lki_log_wanted(model->context, LKS_LOG_DEBUG)) return;
     const lks_model_info info = lks_model_get_info(model);
-    lki_log_line(
-        model->context, LKS_LOG_DEBUG,
-        "compiled in %.3f s: %lld parameters, %d replicas, %lld samples a step, %d workers; "
-        "the kernels:",
-        seconds, (long long)info.parameters, info.replicas, (long long)info.global_batch,
-        info.workers);
+    lki_log_line(model->context, LKS_LOG_DEBUG,
+                 "compiled in %.3f s: %lld parameters, %d replica%s, %lld sample%s a step, "
+                 "%d worker%s; the kernels:",
+                 seconds, (long long)info.parameters, info.replicas, LKI_S(info.replicas),
+                 (long long)info.global_batch, LKI_S(info.global_batch), info.workers,
+                 LKI_S(info.workers));
     (void)!lks_model_describe(model, LKS_DESCRIBE_PLAN, log_line, model->context);
 }
 

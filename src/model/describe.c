@@ -162,9 +162,9 @@ static void totals(const lks_model *model, const sink *to)
              1e-6 * (double)bytes, 1e-6 * (double)states, 1e-6 * (double)activations,
              1e-6 * (double)info.memory_bytes);
     to->write(to->user, line);
-    snprintf(line, sizeof line, "batches of %lld in %d replicas on %d worker%s",
-             (long long)info.global_batch, info.replicas, info.workers,
-             info.workers == 1 ? "" : "s");
+    snprintf(line, sizeof line, "batches of %lld in %d replica%s on %d worker%s",
+             (long long)info.global_batch, info.replicas, LKI_S(info.replicas), info.workers,
+             LKI_S(info.workers));
     to->write(to->user, line);
 }
 
@@ -175,7 +175,8 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
     const lki_needs *needs = &stage->plan->needs;
     char pieces[32], head[LINE_SIZE], text[LINE_SIZE];
     if (segment->slice != 0)
-        snprintf(pieces, sizeof pieces, "%lld samples", (long long)segment->slice);
+        snprintf(pieces, sizeof pieces, "%lld sample%s", (long long)segment->slice,
+                 LKI_S(segment->slice));
     else if (segment->joint && program->group > 1)
         snprintf(pieces, sizeof pieces, "%lld replicas", (long long)program->group);
     else

@@ -29,11 +29,11 @@ lks_status lki_model_enter(lks_model *model, const char *call)
                         "%s(): another thread is using the model, which takes one call at a time; "
                         "to predict from several threads, give each an lks_predictor",
                         call);
-    return LKI_FAIL(
-        LKS_E_STATE,
-        "%s(): %d other threads are reading the model or predicting with it; wait until "
-        "they have returned",
-        call, inside);
+    return LKI_FAIL(LKS_E_STATE,
+                    "%s(): %d other thread%s reading the model or predicting with it; wait until "
+                    "%s returned",
+                    call, inside, inside == 1 ? " is" : "s are",
+                    inside == 1 ? "it has" : "they have");
 }
 
 lks_status lki_model_leave(lks_model *model, lks_status status)

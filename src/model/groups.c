@@ -59,7 +59,9 @@ lks_status lki_groups_apply(lks_model *model)
                         "decay_of is %d, expected LKS_DECAY_ALL or LKS_DECAY_WEIGHTS",
                         (int)opts->decay_of);
     if (opts->group_count < 0 || (opts->group_count > 0 && opts->groups == NULL))
-        return LKI_FAIL(LKS_E_INVALID, "there are %d groups of parameters%s", opts->group_count,
+        return LKI_FAIL(LKS_E_INVALID, "there %s %d group%s of parameters%s",
+                        opts->group_count == 1 ? "is" : "are", opts->group_count,
+                        LKI_S(opts->group_count),
                         opts->group_count < 0 ? ", expected 0 or more" : ", but no groups");
     for (int g = 0; g < opts->group_count; g++)
         LKI_TRY(check_group(model, &opts->groups[g], g + 1));

@@ -24,9 +24,9 @@ static lks_status check_batch(const lks_model *model, const lks_batch *batch)
         if (label[i] < 0 || label[i] >= classes)
             return LKI_FAIL(LKS_E_INVALID,
                             "the label of sample %lld is %d, expected 0 to %lld: the network has "
-                            "%lld classes",
+                            "%lld class%s",
                             (long long)(batch->ids != NULL ? batch->ids[i] : i), label[i],
-                            (long long)classes - 1, (long long)classes);
+                            (long long)classes - 1, (long long)classes, classes == 1 ? "" : "es");
     return LKS_OK;
 }
 
@@ -287,7 +287,7 @@ lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metr
 lks_status lki_check_predict(const void *x, int64_t count, const float *out)
 {
     if (count >= 0 && (count == 0 || (x != NULL && out != NULL))) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID, "predict got %lld samples%s", (long long)count,
+    return LKI_FAIL(LKS_E_INVALID, "predict got %lld sample%s%s", (long long)count, LKI_S(count),
                     count < 0 ? ", expected at least 0" : " but no x or no out");
 }
 

@@ -115,9 +115,9 @@ const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size)
     }
     char shape[128];
     if (used < size)
-        snprintf(buffer + used, size - used, ", input %s, %lld samples from %lld",
+        snprintf(buffer + used, size - used, ", input %s, %lld sample%s from %lld",
                  lki_shape_print(&lki_trial_first(t)->in[0]->shape, shape, sizeof shape),
-                 (long long)t->count, (long long)t->position);
+                 (long long)t->count, LKI_S(t->count), (long long)t->position);
     return buffer;
 }
 

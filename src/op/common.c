@@ -24,9 +24,9 @@ lks_status lki_check_floats(const lki_node *node)
 lks_status lki_check_image(const lki_node *node)
 {
     if (node->in[0]->shape.ndim != 3)
-        return LKI_FAIL(
-            LKS_E_SHAPE, "%s '%s': input has %d dimension%s, expected 3 (height, width, channels)",
-            LKI_NODE(node), node->in[0]->shape.ndim, node->in[0]->shape.ndim == 1 ? "" : "s");
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': input has %d dimension%s, expected 3 (height, width, channels)",
+                        LKI_NODE(node), node->in[0]->shape.ndim, LKI_S(node->in[0]->shape.ndim));
     return lki_check_floats(node);
 }
 
@@ -150,10 +150,10 @@ lks_status lki_check_classes(const lki_node *node)
     if (classes != values)
         return LKI_FAIL(
             LKS_E_SHAPE,
-            "%s '%s': input '%s' has %lld values, but target '%s' has %lld classes; they "
+            "%s '%s': input '%s' has %lld value%s, but target '%s' has %lld class%s; they "
             "must be equal",
-            LKI_NODE(node), node->in[0]->node->name, (long long)values, target->name,
-            (long long)classes);
+            LKI_NODE(node), node->in[0]->node->name, (long long)values, LKI_S(values), target->name,
+            (long long)classes, classes == 1 ? "" : "es");
     return LKS_OK;
 }
 

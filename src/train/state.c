@@ -155,8 +155,8 @@ lks_status lki_state_write(lks_model *model, lki_state_set set, lki_writer *writ
     LKI_TRY_OR(status, done, lki_arena_alloc(&arena, &buffer, order.largest, "a tensor to save"));
     header = make_header(model, &order);
     if (!header) {
-        status = LKI_FAIL(LKS_E_NOMEM, "no memory for the header of a file of %d tensors",
-                          order.count);
+        status = LKI_FAIL(LKS_E_NOMEM, "no memory for the header of a file of %d tensor%s",
+                          order.count, LKI_S(order.count));
         goto done;
     }
     status = write_all(model, set, &order, writer, hash, &sum, buffer, header);

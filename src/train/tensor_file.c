@@ -179,16 +179,17 @@ static lks_status find_header(const lki_file *file, const char *path, size_t *he
     uint64_t claim = 0;
     if (file->bytes < LENGTH_BYTES + 2) {
         return LKI_FAIL(LKS_E_FORMAT,
-                        "'%s' is not a safetensors file: it has %zu bytes, expected at least 10",
-                        path, file->bytes);
+                        "'%s' is not a safetensors file: it has %zu byte%s, expected at least 10",
+                        path, file->bytes, LKI_S(file->bytes));
     }
     for (int i = 0; i < LENGTH_BYTES; ++i) claim |= (uint64_t)file->data[i] << (8 * i);
     const size_t rest = file->bytes - LENGTH_BYTES;
     if (claim > rest || claim > MAX_HEADER || claim < 2) {
         return LKI_FAIL(LKS_E_FORMAT,
                         "'%s' is not a safetensors file, or is truncated: it claims a header of "
-                        "%llu bytes, expected 2 to %zu",
-                        path, (unsigned long long)claim, rest < MAX_HEADER ? rest : MAX_HEADER);
+                        "%llu byte%s, expected 2 to %zu",
+                        path, (unsigned long long)claim, LKI_S(claim),
+                        rest < MAX_HEADER ? rest : MAX_HEADER);
     }
     if (file->data[LENGTH_BYTES] != '{') {
         return LKI_FAIL(LKS_E_FORMAT,
@@ -261,8 +262,8 @@ static lks_status check_identity(const lki_file *file, const char *path,
                                  const lki_identity *expected)
 {
     if (file->bytes != expected->bytes) {
-        return LKI_FAIL(LKS_E_FORMAT, "'%s' is damaged: it has %zu bytes, expected %zu", path,
-                        file->bytes, expected->bytes);
+        return LKI_FAIL(LKS_E_FORMAT, "'%s' is damaged: it has %zu byte%s, expected %zu", path,
+                        file->bytes, LKI_S(file->bytes), expected->bytes);
     }
     const uint64_t found = lki_hash(file->data, file->bytes);
     if (found == expected->checksum) return LKS_OK;

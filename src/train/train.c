@@ -157,10 +157,11 @@ static lks_status check_resumed(const loop *l, const lks_run *found)
     const int64_t pending = found->so_far.samples > 0 ? 1 : 0;
     if (recorded > epochs || recorded < epochs - pending) {
         return lks_fail(LKS_E_MISMATCH,
-                        "checkpoint of step %lld in '%s' finished %lld epochs, but with %lld "
-                        "batches in an epoch it would be %lld; give the same data and batch",
+                        "checkpoint of step %lld in '%s' finished %lld epoch%s, but with %lld "
+                        "batch%s in an epoch it would be %lld; give the same data and batch",
                         (long long)found->progress.step, l->opts.folder, (long long)recorded,
-                        (long long)l->batches, (long long)epochs);
+                        recorded == 1 ? "" : "s", (long long)l->batches,
+                        l->batches == 1 ? "" : "es", (long long)epochs);
     }
     return LKS_OK;
 }
@@ -353,7 +354,9 @@ static lks_status append_epoch(lks_run *run, const lks_epoch *epoch)
 {
     const size_t count = (size_t)run->epochs + 1;
     lks_epoch *history = realloc(run->history, count * sizeof *history);
-    if (!history) return lks_fail(LKS_E_NOMEM, "training: no memory for %zu epochs", count);
+    if (!history)
+        return lks_fail(LKS_E_NOMEM, "training: no memory for %zu epoch%s", count,
+                        count == 1 ? "" : "s");
     history[run->epochs++] = *epoch;
     run->history = history;
     return LKS_OK;

@@ -168,7 +168,8 @@ static void trailing_bytes(void **state)
         put(bytes + extra);
         lki_file file;
         char sentence[64];
-        snprintf(sentence, sizeof sentence, "%zu bytes follow the end of the gzip data", extra);
+        snprintf(sentence, sizeof sentence, "%zu byte%s the end of the gzip data, expected none",
+                 extra, extra == 1 ? " follows" : "s follow");
         LKT_FAILS(LKS_E_FORMAT, sentence, lki_file_open(&file, NULL, path));
         assert_null(file.data);
     }

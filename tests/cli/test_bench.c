@@ -269,7 +269,8 @@ static void the_peak_is_that_of_the_cores(void **state)
     write_text("c.yaml", tiny);
     run("bench c.yaml --steps 10 --replicas %d --workers %d", many, many);
     expect_ok();
-    snprintf(line, sizeof line, "GFLOP/s of %d workers, one for each core, before, ", cores);
+    snprintf(line, sizeof line, "GFLOP/s of %d worker%s, one for each core, before, ", cores,
+             cores == 1 ? "" : "s");
     expect_out(line);
     run("bench c.yaml --steps 10 --workers 1");
     expect_out("GFLOP/s of all workers before, ");

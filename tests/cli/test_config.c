@@ -220,7 +220,7 @@ static void keys_and_values_that_are_wrong(void **state)
         {"optimizer: adam\n", "c.yaml:1: optimizer is a section, expected keys in it"},
         {"optimizer: {name: adam, rho: 0.9}\n", "optimizer.rho is not known to adam; it is for "
                                                 "optimizer.name 'adadelta'"},
-        {"optimizer: {name: adam, betas: [0.9]}\n", "optimizer.betas has 1 numbers, expected 2"},
+        {"optimizer: {name: adam, betas: [0.9]}\n", "optimizer.betas has 1 number, expected 2"},
         {"data: {mean: [a]}\n", "data.mean is 'a', expected a number, or a list of numbers"},
         {"data: {std: 0}\n", "data.std is '0', expected a number, or a list of numbers, above 0"},
         {"train: {workers: 9}\n" NET, "c.yaml:1: train.workers is 9, expected at most 8: each "

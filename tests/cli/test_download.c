@@ -237,8 +237,8 @@ static void a_place_that_hangs_is_given_up(void **state)
     (void)state;
     const time_t began = time(NULL);
     run("data mnist --out d --patience 1%s", from("mute half"));
-    expect(3, "/mute/train-images-idx3-ubyte.gz: nothing came for 1 seconds; trying the next");
-    expect(3, "/half/train-images-idx3-ubyte.gz: nothing came for 1 seconds; going on at byte 49");
+    expect(3, "/mute/train-images-idx3-ubyte.gz: nothing came for 1 second; trying the next");
+    expect(3, "/half/train-images-idx3-ubyte.gz: nothing came for 1 second; going on at byte 49");
     assert_true(time(NULL) - began < 60);
     assert_true(there("d/train-images-idx3-ubyte.gz.part")); /* for the next run */
 }

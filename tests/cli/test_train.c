@@ -143,7 +143,7 @@ static void verbose_says_what_is_done(void **state)
         "compiled in ",
         "; the kernels:\n",
         "loops: conv1\n",
-        ("loader of 'd/train-images-idx3-ubyte.gz': 4 batches of 50 from 200 samples, 1 threads, 2 "
+        ("loader of 'd/train-images-idx3-ubyte.gz': 4 batches of 50 from 200 samples, 1 thread, 2 "
          "batches ahead, a random order\n"),
         "saved 'run/step-00000004.safetensors' in "};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) expect(0, lines[i]);

@@ -379,7 +379,7 @@ static void tensors_are_compared(void **state)
     expect(1, "");
     expect_out("step 10\nstep 15\ntensor fc1.bias, element [3]: ");
     expect_out(", 2 floats apart)\n");
-    expect_out("1 of 8 tensors differ; the largest difference is "); /* 4, and momentum's 4 */
+    expect_out("1 of 8 tensors differs; the largest difference is "); /* 4, and momentum's 4 */
     expect_out(", in fc1.bias\ndifferent\n");
     assert_null(strstr(last.out, "step 20"));
     static const char *const apart[][3] = {{"-1.0", "-1.0000001", "1"},
@@ -398,7 +398,8 @@ static void tensors_are_compared(void **state)
               apart[i][0], apart[i][1]);
         run("compare x.safetensors y.safetensors");
         expect(1, "");
-        snprintf(text, sizeof text, ", %s floats apart)\n", apart[i][2]);
+        snprintf(text, sizeof text, ", %s float%s apart)\n", apart[i][2],
+                 strcmp(apart[i][2], "1") == 0 ? "" : "s");
         expect_out(text);
     }
     run("compare a b/step-00000015.safetensors"); /* the newest of a */

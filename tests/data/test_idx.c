@@ -243,7 +243,7 @@ static void refuses_every_other_length(void **state)
     fails(LKS_E_FORMAT, "has 3 trailing bytes after the 7 images that its header promises", 0);
     write_usual();
     write_bytes(labels, y.data, y.bytes + 1);
-    fails(LKS_E_FORMAT, "has 1 trailing bytes after the 7 labels", 0);
+    fails(LKS_E_FORMAT, "has 1 trailing byte after the 7 labels", 0);
 }
 
 static void refuses_impossible_sizes(void **state)

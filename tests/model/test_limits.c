@@ -104,12 +104,11 @@ static void options(void **state)
         refuses(&n, (lks_model_opts){.ema_decay = k ? 1 : -0.5},
                 k ? "ema_decay is 1, expected a number above 0 and below 1, or 0: none"
                   : "ema_decay is -0.5, expected a number above 0 and below 1, or 0: none");
-    refuses(
-        &n, (lks_model_opts){.workers = 4, .replicas = 3},
-        "4 workers cannot share 3 replicas: a worker runs whole replicas; use 1 to 3 workers, or "
-        "replicas: 4 (other bits)");
+    refuses(&n, (lks_model_opts){.workers = 4, .replicas = 3},
+            "4 workers cannot share 3 replicas: a worker runs whole replicas; use 1 to 3, or "
+            "replicas: 4 (other bits)");
     refuses(&n, (lks_model_opts){.workers = -1, .replicas = 3},
-            "-1 workers cannot share 3 replicas: a worker runs whole replicas; use 1 to 3 workers, "
+            "-1 workers cannot share 3 replicas: a worker runs whole replicas; use 1 to 3, "
             "or replicas: -1 (other bits)");
     compiles(&n, (lks_model_opts){.global_batch = 8, .workers = 6, .replicas = 3, .accumulate = 2});
     for (int k = 0; k < 2; k++) {
@@ -145,7 +144,7 @@ static void tensors(void **state)
     net n = make_net();
     lks_tensor *sum = lks_add(n.graph, n.hidden, n.hidden);
     refused(&n, (lks_model_opts){.loss = sum, .global_batch = 8}, LKS_E_SHAPE,
-            "loss 'add_1' has 1 dimensions, expected one number per sample; use a loss such as "
+            "loss 'add_1' has 1 dimension, expected one number per sample; use a loss such as "
             "lks_cross_entropy()");
     refused(&n, (lks_model_opts){.output = n.x, .global_batch = 8}, LKS_E_INVALID,
             "output 'x' is not computed by the network");
@@ -251,9 +250,9 @@ static void batches(void **state)
     fails(lks_model_predict(n.model, X, -2, out), LKS_E_INVALID,
           "predict got -2 samples, expected at least 0");
     fails(lks_model_predict(n.model, NULL, 1, out), LKS_E_INVALID,
-          "predict got 1 samples but no x or no out");
+          "predict got 1 sample but no x or no out");
     fails(lks_model_predict(n.model, X, 1, NULL), LKS_E_INVALID,
-          "predict got 1 samples but no x or no out");
+          "predict got 1 sample but no x or no out");
     LKT_OK(lks_model_predict(n.model, NULL, 0, NULL));
     assert_int_equal(lks_model_progress(n.model).step, 1);
     close_net(&n);

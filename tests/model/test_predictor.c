@@ -262,7 +262,7 @@ static void whoever_comes_second_is_told(void **state)
     LKT_OK(lki_model_enter_shared(f.model, "one"));
     LKT_OK(lki_model_enter_shared(f.model, "another"));
     assert_int_equal(lki_model_leave_shared(f.model, LKS_OK), LKS_OK); /* one stays */
-    part = "lks_model_step(): 1 other threads are reading the model or predicting";
+    part = "lks_model_step(): 1 other thread is reading the model or predicting";
     LKT_FAILS(LKS_E_STATE, part, lks_model_step(f.model, &f.batch, 0.1, NULL));
     LKT_FAILS(LKS_E_STATE, "predicting", lks_model_predict(f.model, f.images.x, 1, out));
     LKT_OK(lks_model_state_read(f.model, bias, value, sizeof value));

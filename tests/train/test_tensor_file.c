@@ -162,7 +162,8 @@ static void refuses_bad_lengths(void **state)
     const uint64_t claims[] = {UINT64_C(1) << 63, UINT64_MAX, UINT64_MAX - 7, INT64_MAX, 0, 1};
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
         char part[80];
-        snprintf(part, sizeof part, "claims a header of %llu bytes", (unsigned long long)claims[i]);
+        snprintf(part, sizeof part, "claims a header of %llu byte%s,",
+                 (unsigned long long)claims[i], claims[i] == 1 ? "" : "s");
         write_claim(claims[i], good, strlen(good), 4);
         refuses(part);
     }
