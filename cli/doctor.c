@@ -82,14 +82,14 @@ bool doctor_entry(const cli_doctor *doctor, char line[DOCTOR_LINE], const char *
 
 const char *doctor_size(cli_doctor *doctor, double bytes)
 {
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
     int unit = 0;
-    while (bytes >= 1024 && unit < 4) {
+    while (unit < 4 && bytes >= (unit > 0 ? 1023.5 : 1024)) { /* as printed: never "1024 MiB" */
         bytes /= 1024;
         unit++;
     }
-    return pool_format(&doctor->pool, unit > 0 && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes,
-                       units[unit]);
+    if (unit == 0) return pool_format(&doctor->pool, "%.0f byte%s", bytes, TEXT_S(bytes));
+    return pool_format(&doctor->pool, bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
 }
 
 static doctor_level worst_of(const cli_doctor *doctor, int counts[4])

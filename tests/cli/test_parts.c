@@ -327,8 +327,9 @@ static void folders(void **state)
     doctor_folder(&doctor);
     assert_int_equal(doctor.count, 0);
     head("sizes");
-    static const double sizes[] = {0,       1023,    1024, 1536, 102399, 102400,
-                                   1048575, 1048576, 1e9,  1e12, 1e15,   1e18};
+    static const double sizes[] = {0,       1,      1023,   1024,    1536,    102348,
+                                   102349,  102399, 102400, 1048063, 1048064, 1048575,
+                                   1048576, 1e9,    1e12,   1e15,    1e18};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         fprintf(text, "%s\n", doctor_size(&doctor, sizes[i]));
     pool_clear(&doctor.pool);
