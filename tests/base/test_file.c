@@ -165,11 +165,14 @@ static void leftovers(void **state)
         ".file.lockstep-0123456789abcde",   ".file.lockstep-0123456789abcdeg",
         "file.lockstep-0123456789abcdef",   ".filelockstep-0123456789abcdef",
         ".file.tmp-0123456789abcdef",       ".lockstep-0123456789abcdef",
+        "..lockstep-0123456789abcdef",
     };
     enum { STAY = sizeof stay / sizeof stay[0] };
     for (int i = 0; i < STAY; i++) make_entry(folder, stay[i], i == 0 ? 3000 : 100000);
     make_entry(folder, ".other.lockstep-0000000000000000", 4000);
     assert_int_equal(mkfifo(in_folder(folder, ".file.lockstep-1111111111111111"), 0600), 0);
+    const int reader = open(path, O_RDONLY | O_NONBLOCK); /* so that it can be opened for writing */
+    assert_true(reader >= 0);
     LKT_OK(lki_writer_open(&other, NULL, in_folder(folder, "file")));
     assert_int_equal(entries(folder), STAY + 4);
     LKT_OK(lki_writer_open(&writer, NULL, in_folder(folder, "file")));
@@ -180,6 +183,8 @@ static void leftovers(void **state)
     assert_int_equal(entries(folder), STAY + 3); /* with those of both writers */
     LKT_OK(lki_writer_commit(other));
     LKT_OK(lki_writer_commit(writer));
+    close(reader);
+    make_entry(folder, ".file.lockstep-2222222222222222", 0);
     LKT_OK(lks_file_write(in_folder(folder, "file"), "x", 1)); /* tidies too */
     assert_int_equal(entries(folder), STAY + 2);
 }
@@ -213,6 +218,12 @@ static void links(void **state)
     assert_int_equal(symlink("below/three", in_folder(folder, "new")), 0); /* not there yet */
     LKT_OK(lks_file_write(in_folder(folder, "new"), "third", 5));
     expect_content(in_folder(folder, "below/three"), "third");
+
+    char target[4300];
+    snprintf(target, sizeof target, "%s/below/file", folder);
+    assert_int_equal(symlink(target, in_folder(folder, "absolute")), 0);
+    LKT_OK(lks_file_write(in_folder(folder, "absolute"), "fourth", 6));
+    expect_content(target, "fourth");
 
     assert_int_equal(symlink("loop", in_folder(folder, "loop")), 0);
     LKT_FAILS(LKS_E_IO, "cannot write '", lks_file_write(in_folder(folder, "loop"), "x", 1));
@@ -286,6 +297,8 @@ static void devices(void **state)
     assert_int_equal(lkt_in_child(write_to_output, *state), 0);
     expect_content(in_folder(folder, "out"), "printed, by name, written, printed");
     assert_int_equal(entries(folder), count + 3);
+    assert_int_equal(mknod(in_folder(folder, "socket"), S_IFSOCK | 0600, 0), 0);
+    LKT_FAILS(LKS_E_IO, "it is a socket, expected a file", lks_file_write(path, "x", 1));
     LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_write(NULL, "x", 1));
     LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_write("x", NULL, 1));
     LKT_FAILS(LKS_E_INVALID, "found NULL", lks_file_try(NULL));
@@ -331,6 +344,8 @@ static void cannot_write(void **state)
     assert_null(writer);
     LKT_FAILS(LKS_E_IO, "it is a folder", lki_writer_open(&writer, NULL, *state));
     LKT_FAILS(LKS_E_IO, "it is a folder", lki_writer_open(&writer, NULL, in_folder(*state, "")));
+    LKT_FAILS(LKS_E_IO, "it is a folder",
+              lki_writer_open(&writer, NULL, in_folder(*state, "missing/")));
     char longest[5000];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
@@ -364,6 +379,10 @@ static void folders(void **state)
     LKT_FAILS(LKS_E_IO, "a part of the path is not a folder",
               lki_folder_make(in_folder(*state, "a/b/c/file/below")));
     LKT_FAILS(LKS_E_IO, "cannot make the folder ''", lki_folder_make(""));
+    char longest[5000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    LKT_FAILS(LKS_E_IO, "too long", lki_folder_make(longest));
     LKT_OK(lki_folder_make("/"));
     LKT_OK(lki_folder_make("."));
 }
