@@ -152,6 +152,20 @@ static void wrong_names_are_refused(void **state)
     }
 }
 
+/* Reserved is how a name begins, up to the point. */
+static void names_that_resemble_reserved_ones_are_taken(void **state)
+{
+    static const char *const names[] = {"optimizer", "gradients.x", "fc.ema.x", "ema-x", "Ema.x"};
+    lks_graph *g = ((fixture *)*state)->graph;
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(4)});
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        x = lks_dense(g, x, &(lks_dense_opts){.name = names[i], .units = 2});
+        LKT_OK(lks_graph_status(g));
+        assert_string_equal(lks_tensor_name(x), names[i]);
+    }
+}
+
 /* Each builds one wrong thing. */
 static void null_input(lks_graph *g, lks_graph *other)
 {
@@ -290,6 +304,7 @@ int main(void)
         TEST(the_first_error_stays),
         TEST(own_builders_can_fail),
         TEST(wrong_names_are_refused),
+        TEST(names_that_resemble_reserved_ones_are_taken),
         TEST(what_does_not_belong_is_refused),
         cmocka_unit_test(null_is_answered),
         cmocka_unit_test(no_memory_is_an_error),
