@@ -8,7 +8,8 @@
 
 /* The device that lacks it is ref without one function; the linker puts this file in the place of
  * lki_backend_find() (tests.cmake). */
-static enum { NOTHING, APPROACH, DOT, DIRECTION } lacks;
+enum { NOTHING, APPROACH, DOT, DIRECTION };
+static int lacks;
 
 const lki_backend *__real_lki_backend_find(const char *name);
 const lki_backend *__wrap_lki_backend_find(const char *name);
