@@ -16,11 +16,14 @@
 #include "backend/cpu/vector/depthwise.h"
 #include "base/memory.h"
 
-/* Pixels that are taken together, and vectors of channels where a group is 3 x 3. */
+/* Pixels that are taken together (RUN); where a group is 3 x 3, vectors of channels, and how many times
+ * so many take turns. */
 #if LANES == 16 || defined(LKI_NEON) /* 32 registers */
 #define VECTORS 2
+#define TURNS   1
 #else
 #define VECTORS 1
+#define TURNS   2
 #endif
 #if LANES > 4 || defined(LKI_NEON)
 enum { RUN = 4 };
@@ -305,8 +308,8 @@ INLINE void columns(const int P, const int W, const int S, const bool masked, co
             UNROLL
             for (int k = 0; k < W; k++) {
                 vf x = vf_load(w->x[v] + w->apart[j % 4] + k * LANES);
-                if (S == 1 ? P > 1 && j > 0 && j < P + 1 : j > 0 && j % 2 == 0 && j < 2 * P)
-                    OPAQUE_VECTOR(x);
+                if (S == 1 ? P > 1 && j > 0 && j <= P : j > 0 && j % 2 == 0 && j < 2 * P)
+                    OPAQUE_VECTOR(x); /* several taps see it */
                 UNROLL
                 for (int h = from; h < to; h++) {
                     const int p = (j - h) / S;
@@ -323,8 +326,8 @@ INLINE void columns(const int P, const int W, const int S, const bool masked, co
 }
 
 /* A stretch, with rows [first, last) of taps. */
-INLINE void stretch_of(const int W, const int S, const bool masked, const int first, const int last,
-                       const strip *s, const stretch *p, int64_t channel, vf acc[][VECTORS])
+INLINE void rows_of(const int W, const int S, const bool masked, const int first, const int last,
+                    const strip *s, const stretch *p, int64_t channel, vf acc[][VECTORS])
 {
     const int64_t channels = s->shape->channels, line = s->shape->in[1] * channels;
     walk w = {.dy = s->dy + p->dy + channel, .y = masked ? s->y + p->dy + channel : NULL};
@@ -342,32 +345,93 @@ INLINE void stretch_of(const int W, const int S, const bool masked, const int fi
     if (p->after) columns(1, W, S, masked, first, last, 0, 2, &w, acc);
 }
 
-/* All 3 x 3 sums over the stretches of a strip. */
-INLINE void stretches(const int W, const int S, const bool masked, const strip *s,
+INLINE void copy(const int W, vf to[][VECTORS], vf from[][VECTORS])
+{
+    UNROLL
+    for (int t = 0; t < GROUP; t++) {
+        UNROLL
+        for (int k = 0; k < W; k++) to[t][k] = from[t][k];
+    }
+}
+
+INLINE void stretch_of(const int W, const int S, const bool masked, const strip *s,
+                       const stretch *p, int64_t channel, vf acc[][VECTORS])
+{
+    if (p->top)
+        rows_of(W, S, masked, 1, 3, s, p, channel, acc);
+    else if (p->bottom)
+        rows_of(W, S, masked, 0, 2, s, p, channel, acc);
+    else
+        rows_of(W, S, masked, 0, 3, s, p, channel, acc);
+}
+
+/* All 3 x 3 sums of T times W vectors over the stretches of a strip. With T > 1 they take turns, so that
+ * what one has read waits in the first-level cache for the other one, which wants the rest of its lines. */
+INLINE void stretches(const int T, const int W, const int S, const bool masked, const strip *s,
                       const stretch *list, int count, int64_t channel, const sums *to)
 {
     const int64_t end = s->number + s->to - s->from;
-    vf acc[GROUP][VECTORS];
-    UNROLL
-    for (int k = 0; k < W; k++) {
+    vf all[TURNS][GROUP][VECTORS];
+    for (int i = 0; i < T; i++) {
         UNROLL
-        for (int t = 0; t < GROUP; t++) acc[t][k] = vf_zero();
-        if (s->number % LKI_BLOCK_TERMS == 0) continue;
-        UNROLL
-        for (int t = 0; t < GROUP; t++) acc[t][k] = vf_load(to[k].block + t * LANES);
+        for (int k = 0; k < W; k++) {
+            UNROLL
+            for (int t = 0; t < GROUP; t++)
+                all[i][t][k] = s->number % LKI_BLOCK_TERMS != 0
+                                   ? vf_load(to[i * W + k].block + t * LANES)
+                                   : vf_zero();
+        }
     }
     for (const stretch *p = list; p < list + count; p++)
-        if (p->top)
-            stretch_of(W, S, masked, 1, 3, s, p, channel, acc);
-        else if (p->bottom)
-            stretch_of(W, S, masked, 0, 2, s, p, channel, acc);
-        else
-            stretch_of(W, S, masked, 0, 3, s, p, channel, acc);
-    UNROLL
-    for (int k = 0; k < W; k++) {
+        for (int i = 0; i < T; i++) {
+            vf acc[GROUP][VECTORS];
+            copy(W, acc, all[i]);
+            stretch_of(W, S, masked, s, p, channel + i * W * LANES, acc);
+            copy(W, all[i], acc);
+        }
+    for (int i = 0; i < T; i++) {
         UNROLL
-        for (int t = 0; t < GROUP; t++) leave(&to[k], t * LANES, acc[t][k], end);
+        for (int k = 0; k < W; k++) {
+            UNROLL
+            for (int t = 0; t < GROUP; t++) leave(&to[i * W + k], t * LANES, all[i][t][k], end);
+        }
     }
+}
+
+/* A function each: in small ones the compiler keeps all sums in registers. */
+#define STRETCHES(name, T, W, S, masked)                                                           \
+    static __attribute__((noinline)) void name(const strip *s, const stretch *list, int count,     \
+                                               int64_t channel, const sums *to)                    \
+    {                                                                                              \
+        stretches(T, W, S, masked, s, list, count, channel, to);                                   \
+    }
+STRETCHES(many_by_1, TURNS, VECTORS, 1, false)
+STRETCHES(many_by_2, TURNS, VECTORS, 2, false)
+STRETCHES(many_by_1_masked, TURNS, VECTORS, 1, true)
+STRETCHES(many_by_2_masked, TURNS, VECTORS, 2, true)
+STRETCHES(one_by_1, 1, 1, 1, false)
+STRETCHES(one_by_2, 1, 1, 2, false)
+STRETCHES(one_by_1_masked, 1, 1, 1, true)
+STRETCHES(one_by_2_masked, 1, 1, 2, true)
+
+typedef void stretches_by(const strip *s, const stretch *list, int count, int64_t channel,
+                          const sums *to);
+/* By the stride of columns, less 1, and whether gradients are masked. */
+static stretches_by *const MANY[2][2] = {{many_by_1, many_by_1_masked},
+                                         {many_by_2, many_by_2_masked}};
+static stretches_by *const ONE[2][2] = {{one_by_1, one_by_1_masked}, {one_by_2, one_by_2_masked}};
+
+/* Whole vectors of channels from `channel` on, so many at once; returns where they end. */
+static int64_t take(stretches_by *const by[2][2], int vectors, const strip *s, const stretch *list,
+                    int count, int64_t channel, void *memory)
+{
+    stretches_by *const sum = by[s->shape->stride[1] - 1][s->y != NULL];
+    for (; channel + vectors * LANES <= s->shape->channels; channel += vectors * LANES) {
+        sums to[TURNS * VECTORS];
+        for (int k = 0; k < vectors; k++) to[k] = sums_of(s->shape, memory, channel / LANES + k);
+        sum(s, list, count, channel, to);
+    }
+    return channel;
 }
 
 #define CASE(H)                                                                                    \
@@ -375,9 +439,9 @@ INLINE void stretches(const int W, const int S, const bool masked, const strip *
         group_of(1, 1, H, stride, dilation, whole, s, &g, to);                                     \
         break;
 
-/* Channels [channel, channel + n), or W vectors of them where the kernel is 3 x 3; count 0: no stretches. */
-INLINE void vectors_of(const int W, const bool whole, const strip *s, const stretch *list,
-                       int count, int64_t channel, int64_t n, void *memory)
+/* Channels [channel, channel + n), or W vectors of them where the kernel is 3 x 3. */
+INLINE void vectors_of(const int W, const bool whole, const strip *s, int64_t channel, int64_t n,
+                       void *memory)
 {
     const int64_t *kernel = s->shape->kernel;
     const int64_t stride = s->shape->stride[1], dilation = s->shape->dilation[1];
@@ -385,17 +449,6 @@ INLINE void vectors_of(const int W, const bool whole, const strip *s, const stre
     sums to[VECTORS];
     UNROLL
     for (int k = 0; k < W; k++) to[k] = sums_of(s->shape, memory, channel / LANES + k);
-    if (whole && count > 0) {
-        if (stride == 1 && s->y == NULL)
-            stretches(W, 1, false, s, list, count, channel, to);
-        else if (stride == 1)
-            stretches(W, 1, true, s, list, count, channel, to);
-        else if (s->y == NULL)
-            stretches(W, 2, false, s, list, count, channel, to);
-        else
-            stretches(W, 2, true, s, list, count, channel, to);
-        return;
-    }
     if (kernel[0] == 3 && kernel[1] == 3) {
         group_of(W, 3, 3, stride, dilation, whole, s, &g, to);
         return;
@@ -445,11 +498,14 @@ static void strip_of(const strip *s, void *memory)
     stretch list[LKI_BLOCK_TERMS];
     const int count = RUN > 1 && square && near ? stretches_of(s, list) : 0;
     int64_t c = 0;
+    /* In shorter rows turns cost more than they save. */
+    if (count > 0 && (TURNS == 1 || shape->in[1] >= 12))
+        c = take(MANY, TURNS * VECTORS, s, list, count, c, memory);
+    if (count > 0) c = take(ONE, 1, s, list, count, c, memory);
     for (; W > 1 && c + W * LANES <= shape->channels; c += W * LANES)
-        vectors_of(VECTORS, true, s, list, count, c, LANES, memory);
-    for (; c + LANES <= shape->channels; c += LANES)
-        vectors_of(1, true, s, list, count, c, LANES, memory);
-    if (c < shape->channels) vectors_of(1, false, s, list, 0, c, shape->channels - c, memory);
+        vectors_of(VECTORS, true, s, c, LANES, memory);
+    for (; c + LANES <= shape->channels; c += LANES) vectors_of(1, true, s, c, LANES, memory);
+    if (c < shape->channels) vectors_of(1, false, s, c, shape->channels - c, memory);
 }
 
 /* A sum of so many terms. */
