@@ -95,6 +95,29 @@ static void batches_beyond_the_address_space(void **state)
     }
 }
 
+/* Batch norms keep values of a whole batch. One of 2^63 - 2^32 bytes can be addressed, two cannot, and
+ * three are, modulo 2^64, as many bytes as can be. */
+static void sums_beyond_the_address_space(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int values = 2; values <= 5; values++) {
+            fixture f;
+            lks_model *model;
+            begin(&f, lkt_backends()[b]->name);
+            lks_tensor *x = lks_input(f.graph, &(lks_input_opts){.shape = LKS_SHAPE(INT32_MAX)});
+            lks_tensor *y = lks_target(f.graph, &(lks_target_opts){.shape = LKS_SHAPE(INT32_MAX)});
+            for (int i = 0; i < values; i++) x = lks_batch_norm(f.graph, x, NULL);
+            LKT_FAILS(LKS_E_SHAPE, "needs more memory than can be addressed: '",
+                      lks_model_compile(&model, f.graph,
+                                        &(lks_model_opts){.loss = lks_mse(f.graph, x, y),
+                                                          .global_batch = 1 << 30,
+                                                          .replicas = 1}));
+            assert_nothing_was_allocated(&f);
+            end(&f);
+        }
+}
+
 /* Sizes that can be addressed, and that no machine has: 2^31 samples of 784 floats. */
 static void models_beyond_the_memory(void **state)
 {
@@ -147,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(borders_beyond_the_address_space),
         cmocka_unit_test(batches_beyond_the_address_space),
+        cmocka_unit_test(sums_beyond_the_address_space),
         cmocka_unit_test(models_beyond_the_memory),
         cmocka_unit_test(models_beyond_the_limit),
     };
