@@ -300,7 +300,9 @@ static void all_comes_back(void **state)
     assert_int_equal(found.numerics, lks_numerics());
     assert_memory_equal(&found.progress, &run.progress, sizeof run.progress);
     assert_memory_equal(&found.so_far, &run.so_far, sizeof run.so_far);
-    assert_memory_equal(&found.plateau, &run.plateau, sizeof run.plateau);
+    assert_memory_equal(&found.plateau.lr, &run.plateau.lr, sizeof run.plateau.lr);
+    assert_memory_equal(&found.plateau.best, &run.plateau.best, sizeof run.plateau.best);
+    assert_int_equal(found.plateau.bad, run.plateau.bad);
     assert_memory_equal(found.history, history, sizeof history);
     assert_int_equal(found.epochs, 1);
     assert_memory_equal(&tensors, &TENSORS, sizeof tensors);
