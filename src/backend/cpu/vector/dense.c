@@ -15,7 +15,7 @@
 #include "base/tree.h"
 
 enum {
-    STRIP = 64,
+    STRIP = 256,
     STRETCH = 4 * LKI_BLOCK_TERMS,
     ROWS = 128,   /* samples whose sums wait */
     COLUMNS = 256 /* and units or inputs; a multiple of every PANEL */
@@ -37,13 +37,19 @@ static size_t packed_bytes(const lki_dense_shape *s)
 }
 
 /* Units [u, u + units) x inputs [k, k + n), n <= STRIP, u and k multiples of PANEL, by way of a
- * small copy: rows of the weight are often a multiple of 4,096 bytes apart. */
+ * small copy: rows of the weight are often a multiple of 4,096 bytes apart. What comes next is fetched on
+ * the way: the processor does not foresee it, as rows take turns. */
 static void pack_block(const lki_dense_shape *s, const float *w, int64_t u, int64_t units,
                        int64_t k, int64_t n, float *to_forward, float *to_backward)
 {
-    float copy[PANEL][STRIP + LANES] = {{0}};
-    for (int64_t i = 0; i < units; i++)
-        memcpy(copy[i], w + (u + i) * s->inputs + k, sizeof(float) * (size_t)n);
+    float copy[PANEL][STRIP + LANES];
+    if (units < PANEL || n < STRIP) memset(copy, 0, sizeof copy);
+    for (int64_t i = 0; i < units; i++) {
+        const float *row = w + (u + i) * s->inputs + k;
+        memcpy(copy[i], row, sizeof(float) * (size_t)n);
+        for (int64_t next = STRIP; next < 2 * STRIP && k + next < s->inputs; next += 16)
+            __builtin_prefetch(row + next);
+    }
     float *to = to_forward + (u * s->inputs + k * PANEL);
     const int64_t whole = n - n % 4;
     for (int64_t j = 0; j < whole; j += 4)
@@ -111,7 +117,10 @@ INLINE void product_tile(const int R, const product *p, int64_t first)
     tile_zero(R, acc);
     for (int64_t k = p->number; k < end;) {
         const int64_t n = end - k < LKI_BLOCK_TERMS ? end - k : LKI_BLOCK_TERMS;
-        tile_run(R, acc, a, p->a_row, 1, b, n);
+        if (n == LKI_BLOCK_TERMS)
+            tile_run_block(R, acc, a, p->a_row, 1, b);
+        else
+            tile_run(R, acc, a, p->a_row, 1, b, n);
         a += n;
         b += n * PANEL;
         k += n;

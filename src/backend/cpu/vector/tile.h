@@ -52,6 +52,18 @@ INLINE void tile_run(const int R, vf acc[][2], const float *a, int64_t row, int6
     for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) tile_step(R, acc, a, row, b);
 }
 
+/* The same for a whole block: a loop of few turns, whose end the processor foresees. */
+INLINE void tile_run_block(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
+                           const float *b)
+{
+    for (int k = 0; k < LKI_BLOCK_TERMS / 4; k++, a += 4 * step, b += 4 * PANEL) {
+        tile_step(R, acc, a, row, b);
+        tile_step(R, acc, a + step, row, b + PANEL);
+        tile_step(R, acc, a + 2 * step, row, b + 2 * PANEL);
+        tile_step(R, acc, a + 3 * step, row, b + 3 * PANEL);
+    }
+}
+
 INLINE void tile_zero(const int R, vf acc[][2])
 {
     UNROLL
