@@ -253,17 +253,22 @@ static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
         }
 }
 
-/* The sums of a replica with so many pixels, all in floats, as they are stored. */
+/* Sums that were totals from their first term, in floats, as they are stored. */
+static void complete_narrow(const lki_conv_shape *s, const sums *all)
+{
+    for (int64_t i = 0; i < conv_panel_floats(s); i += LANES)
+        vf_store(all->block + i, vf_flush(vf_total(all->total + i, vf_zero())));
+}
+
+/* The sums of a replica with so many pixels, likewise. */
 static void complete(const lki_conv_shape *s, const sums *all, int64_t pixels)
 {
-    const bool narrow = is_narrow(s);
     const bool rest = pixels % LKI_BLOCK_TERMS != 0, total = pixels >= LKI_GROUP_TERMS;
     const bool group = pixels % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS;
     for (int64_t i = 0; i < conv_panel_floats(s); i += LANES) {
         vf v = rest ? vf_load(all->block + i) : vf_zero();
         if (group) v = vf_load(all->group + i) + v;
         if (total) v = vf_total(all->total + i, v);
-        if (narrow) v = vf_total(all->total + i, vf_zero());
         vf_store(all->block + i, vf_flush(v));
     }
 }
@@ -338,7 +343,10 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
         weight_strip(&part);
     }
     if (!g->last) return;
-    complete(s, &part.sums, (g->sample + count) * pixels);
+    if (is_narrow(s))
+        complete_narrow(s, &part.sums);
+    else
+        complete(s, &part.sums, (g->sample + count) * pixels);
     unpack(s, part.sums.block, g->d_weight);
     if (g->d_bias != NULL) unpack_bias(s, part.sums.bias, g->d_bias);
 }
