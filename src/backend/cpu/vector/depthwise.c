@@ -24,16 +24,16 @@
 #include "base/memory.h"
 #include "base/tree.h"
 
-/* Pixels of a tile; with a stride of 2; with more accumulators each. Vectors of a narrow and a wide one. */
+/* Pixels of a tile; with a stride of 2; with more accumulators each. Vectors of channels; of a wide tile. */
 #if LANES == 16 || defined(LKI_NEON) /* 32 registers */
 #define CASES(KIND) CASES_8(KIND)
-enum { TILE = 8, TILE_BY_2 = 8, FEW = 4, NARROW = 2, WIDE = 2 };
+enum { TILE = 8, TILE_BY_2 = 8, FEW = 4, VECTORS = 2, WIDE = 2 };
 #elif LANES == 8
 #define CASES(KIND) CASES_8(KIND)
-enum { TILE = 8, TILE_BY_2 = 7, FEW = 4, NARROW = 1, WIDE = 2 };
+enum { TILE = 8, TILE_BY_2 = 7, FEW = 4, VECTORS = 1, WIDE = 2 };
 #else /* a multiply-add is a page of code */
 #define CASES(KIND) CASES_4(KIND)
-enum { TILE = 4, TILE_BY_2 = 4, FEW = 4, NARROW = 1, WIDE = 1 };
+enum { TILE = 4, TILE_BY_2 = 4, FEW = 4, VECTORS = 1, WIDE = 1 };
 #endif
 enum {
     CACHED = 20 * 1024, /* bytes: rows under a kernel that stay in the first-level cache */
@@ -322,7 +322,7 @@ INLINE void tile(const kind of, const int R, const int V, const bool whole, cons
 
 INLINE void tiles(const kind of, const int R, const strip *given)
 {
-    const int V = of == ANY || of == BLOCKS ? 1 : of == WIDE_BY_2 ? WIDE : NARROW;
+    const int V = of == ANY || of == BLOCKS ? 1 : of == WIDE_BY_2 ? WIDE : VECTORS;
     /* Copies, so that nothing of them has to be read again behind a store. */
     const pass copy = *given->p, *const p = &copy;
     strip here = *given, *const s = &here;
@@ -394,7 +394,7 @@ static void ready(pass *p)
     p->over = last == h->a_size;
     /* A stride of 2 reads twice as many columns at a time, which are too many streams from memory. */
     const bool wide = p->large ||
-                      (WIDE > NARROW && h->pixels % TILE_BY_2 != 0 && h->pixels % FEW == 0);
+                      (WIDE > VECTORS && h->pixels % TILE_BY_2 != 0 && h->pixels % FEW == 0);
     if (p->kind != PAIRS) {
         p->kind = v->taps * h->taps > LKI_BLOCK_TERMS ? BLOCKS : ANY;
         if (h->taps == 3 && h->a_tap == 1 && h->a_first >= -1 && last <= h->a_size &&
