@@ -69,4 +69,21 @@ static inline void all_is_as_it_was(void **state)
              found + at);
 }
 
+static inline bool golden_open(const char *name)
+{
+    golden = name;
+    text = tmpfile();
+    return text != NULL;
+}
+
+static inline int golden_close(int failed)
+{
+    fclose(text);
+    return failed;
+}
+
+/* What main() returns: runs tests, of which all_is_as_it_was is the last. */
+#define GOLDEN_RUN(name, tests)                                                                    \
+    (golden_open(name) ? golden_close(cmocka_run_group_tests(tests, NULL, NULL)) : 1)
+
 #endif

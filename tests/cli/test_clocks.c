@@ -312,10 +312,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(trainings_are_told, set_up, tear_down),
         cmocka_unit_test(all_is_as_it_was),
     };
-    golden = "clocks.txt";
-    text = tmpfile();
-    if (text == NULL) return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    fclose(text);
-    return failed;
+    return GOLDEN_RUN("clocks.txt", tests);
 }

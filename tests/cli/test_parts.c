@@ -480,10 +480,5 @@ int main(void)
         PART(folders),  PART(bars),   PART(sheets),
         PART(tables),   PART(curves), cmocka_unit_test(all_is_as_it_was),
     };
-    golden = "parts.txt";
-    text = tmpfile();
-    if (text == NULL) return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    fclose(text);
-    return failed;
+    return GOLDEN_RUN("parts.txt", tests);
 }

@@ -221,10 +221,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_are_got, set_up, tear_down),
         cmocka_unit_test(all_is_as_it_was),
     };
-    golden = "transfers.txt";
-    text = tmpfile();
-    if (text == NULL) return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    fclose(text);
-    return failed;
+    return GOLDEN_RUN("transfers.txt", tests);
 }

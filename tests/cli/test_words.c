@@ -177,10 +177,5 @@ int main(void)
         WORDS(codes),
         cmocka_unit_test(all_is_as_it_was),
     };
-    golden = "words.txt";
-    text = tmpfile();
-    if (text == NULL) return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    fclose(text);
-    return failed;
+    return GOLDEN_RUN("words.txt", tests);
 }

@@ -2,7 +2,12 @@
 #ifndef LKT_TRAIN_FOLDER_H
 #define LKT_TRAIN_FOLDER_H
 
+#include <stdbool.h>
+#include <unistd.h>
+
 #include "support/test.h"
+
+enum { FOLDER_PATH = 8500 }; /* longer than a system takes */
 
 static char folder[4200];
 
@@ -11,6 +16,18 @@ static inline int set_up(void **state)
     (void)state;
     snprintf(folder, sizeof folder, "%s/run", lkt_make_folder());
     return 0;
+}
+
+static inline const char *in_folder(const char *name)
+{
+    static char path[FOLDER_PATH];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static inline bool there(const char *name)
+{
+    return access(in_folder(name), F_OK) == 0;
 }
 
 static inline int tear_down(void **state)

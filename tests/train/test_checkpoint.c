@@ -13,19 +13,6 @@
 #include "train/folder.h"
 #include "train/run.h"
 
-enum { PATH = 4300 };
-static const char *in_folder(const char *name)
-{
-    static char path[PATH];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static bool there(const char *name)
-{
-    return access(in_folder(name), F_OK) == 0;
-}
-
 static char *read_file(const char *name, size_t *bytes)
 {
     FILE *file = fopen(in_folder(name), "rb");

@@ -11,20 +11,6 @@
 #include "base/hash.h"
 #include "train/state.h"
 
-enum { PATH = 8500 };
-
-static const char *in_folder(const char *name)
-{
-    static char path[PATH];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static bool there(const char *name)
-{
-    return access(in_folder(name), F_OK) == 0;
-}
-
 static void write_file(const char *name, const void *data, size_t bytes)
 {
     unlink(in_folder(name));
@@ -179,7 +165,7 @@ static void saves_and_loads_are_logged(void **state)
 /* A folder's name of so many bytes, below the test's. */
 static char *long_name(size_t bytes)
 {
-    static char name[PATH];
+    static char name[FOLDER_PATH];
     size_t used = (size_t)snprintf(name, sizeof name, "%s", folder);
     while (used < bytes) {
         const size_t left = bytes - used;

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static bool there(int64_t step)
+static bool has_step(int64_t step)
 {
     char path[4300];
     snprintf(path, sizeof path, "%s/step-%08" PRId64 ".json", folder, step);
@@ -183,7 +183,7 @@ static void patience_and_the_best(void **state)
     assert_int_equal(run.best_step, 7);
     assert_true(run.best_loss == lks_metrics_loss(&run.history[2].valid));
     assert_true(run.finished);
-    assert_true(there(7) && !there(14) && there(21));
+    assert_true(has_step(7) && !has_step(14) && has_step(21));
     lks_run_clear(&run);
     job_close(j);
 
@@ -199,7 +199,7 @@ static void patience_and_the_best(void **state)
     opts.patience = 4; /* more patience: goes on */
     LKT_OK(lks_train(j->net.context, &opts, &run));
     assert_int_equal(run.epochs, 5);
-    assert_true(there(7) && !there(21) && there(35));
+    assert_true(has_step(7) && !has_step(21) && has_step(35));
     lks_run_clear(&run);
     job_close(j);
 }
@@ -256,7 +256,7 @@ static void the_best_is_restored(void **state)
         lks_run_clear(&run);
         job_close(j);
     }
-    assert_true(there(best) && newest() == last.progress.step);
+    assert_true(has_step(best) && newest() == last.progress.step);
     lks_run_clear(&last);
 }
 
@@ -319,7 +319,7 @@ static void rare_evaluations_and_saves(void **state)
     }
     assert_int_equal(j->saves, 4);
     for (int64_t step = 1; step <= 35; step++) {
-        assert_int_equal(there(step), step % 10 == 0 || step == 35);
+        assert_int_equal(has_step(step), step % 10 == 0 || step == 35);
     }
     /* What is best is known also where it has no checkpoint; the last evaluation decides nothing. */
     assert_int_equal(run.best_step, 21);
@@ -340,7 +340,7 @@ static void epochs_are_saved(void **state)
     opts.keep = 9;
     LKT_OK(lks_train(j->net.context, &opts, NULL));
     for (int64_t epoch = 1; epoch <= 5; epoch++) {
-        assert_int_equal(there(epoch * JOB_BATCHES), epoch != 3);
+        assert_int_equal(has_step(epoch * JOB_BATCHES), epoch != 3);
     }
     job_close(j);
 }
@@ -356,7 +356,7 @@ static void two_are_kept(void **state)
     LKT_OK(lks_train(j->net.context, &opts, NULL));
     assert_int_equal(j->saves, 4);
     for (int64_t epoch = 1; epoch <= 4; epoch++)
-        assert_int_equal(there(epoch * JOB_BATCHES), epoch > 2);
+        assert_int_equal(has_step(epoch * JOB_BATCHES), epoch > 2);
     job_close(j);
 }
 
