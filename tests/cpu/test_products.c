@@ -61,11 +61,12 @@ static float total_of(sum *s)
     return (float)s->total;
 }
 
-/* Sizes around the borders of blocks, or small ones. */
+/* Sizes around the borders of blocks, of vectors and of what is narrow, or small ones. */
 static int64_t size_of_sum(lkt_random *random)
 {
-    static const int64_t sizes[] = {1, 2, 63, 64, 65, 128, 257, 511, 1023, 1024, 1025, 1089, 2300};
-    return lkt_random_below(random, 3) == 0 ? sizes[lkt_random_below(random, 13)]
+    static const int64_t sizes[] = {1,    2,    63,   64,   65, 128, 257, 511, 1023,
+                                    1024, 1025, 1089, 2300, 5,  9,   15,  16};
+    return lkt_random_below(random, 2) == 0 ? sizes[lkt_random_below(random, 17)]
                                             : lkt_random_from(random, 1, 90);
 }
 
