@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "backend/cpu/cpu.h"
-#include "base/peak.h"
-#include "base/thread.h"
+#include "machine/peak.h"
+#include "base/float.h"
 #include "onednn.h"
 
 enum { MAX_ROUNDS = 1000 };

@@ -2,8 +2,8 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
-#include "config.h"
-#include "say.h"
+#include "cli/out/say.h"
+#include "cli/recipe/config.h"
 
 typedef struct cli cli_args;
 

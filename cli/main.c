@@ -1,14 +1,14 @@
 /* lockstep: the program. It sees the library's public headers only. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <string.h>
 
 #include <lockstep/lockstep.h>
 
-#include "manual.h"
-#include "network.h"
-#include "process.h"
-#include "text.h"
+#include "cli/args/manual.h"
+#include "cli/out/text.h"
+#include "cli/process.h"
+#include "cli/recipe/network.h"
 
 static lks_status run(const cli_args *cli, int *code)
 {

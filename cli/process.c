@@ -1,4 +1,4 @@
-#include "process.h"
+#include "cli/process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "say.h"
+#include "cli/out/say.h"
 
 static double main_began;
 

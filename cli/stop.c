@@ -1,4 +1,4 @@
-#include "stop.h"
+#include "cli/stop.h"
 
 #include <signal.h>
 #include <stddef.h>

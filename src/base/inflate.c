@@ -8,7 +8,6 @@
 #include <zlib.h>
 
 #include "base/check.h"
-#include "base/machine.h"
 #include "base/memory.h"
 
 /* A first guess at the size that is above this many times the file's own is not believed. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/thread.h"
+#include "base/float.h"
 
 static locale_t plain;
 

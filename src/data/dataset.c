@@ -8,9 +8,9 @@
 
 #include "base/check.h"
 #include "base/context.h"
-#include "base/hash.h"
 #include "base/memory.h"
-#include "base/permutation.h"
+#include "numeric/hash.h"
+#include "numeric/permutation.h"
 
 /* Bytes of one tensor of this shape; false where the shape is not valid or the size overflows. */
 static bool shape_bytes(const lks_shape *shape, size_t element, size_t *out)

@@ -21,11 +21,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/float.h"
 #include "base/memory.h"
-#include "base/random.h"
-#include "base/real.h"
-#include "base/thread.h"
 #include "data/glyphs.h"
+#include "numeric/random.h"
+#include "numeric/real.h"
 
 enum {
     SIDE = 28,

@@ -22,10 +22,10 @@
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
-#include "base/permutation.h"
-#include "base/thread.h"
-#include "base/tree.h"
 #include "data/dataset.h"
+#include "machine/thread.h"
+#include "numeric/permutation.h"
+#include "numeric/tree.h"
 
 enum { MAX_THREADS = 1024, MAX_AHEAD = 1024 };
 static const int64_t MAX_BATCH = INT64_C(1) << 62;

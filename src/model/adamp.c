@@ -2,8 +2,8 @@
  * of it decides follows from sums of every row, by the tree over rows. */
 #include <math.h>
 
-#include "base/tree.h"
 #include "model/model.h"
+#include "numeric/tree.h"
 
 enum { GRADIENT, PARAMETER, BOTH, DIRECTION }; /* of row_sum */
 

@@ -1,6 +1,6 @@
 /* What a model's memory comes to, and whether the process can have so much. */
 #include "base/check.h"
-#include "base/machine.h"
+#include "machine/machine.h"
 #include "model/model.h"
 
 /* A process that has less is in need anyway; and to ask the system takes longer than a compile. */

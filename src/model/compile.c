@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/tree.h"
+#include "base/float.h"
 #include "model/model.h"
+#include "numeric/tree.h"
 
 enum { DEFAULT_REPLICAS = 8, DEFAULT_HASH_EVERY = 100, MAX_REPLICAS = 1 << 16 };
 

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/tree.h"
+#include "base/float.h"
 #include "model/model.h"
+#include "numeric/tree.h"
 
 typedef struct finding {
     char text[256]; /* empty: nothing found yet */

@@ -1,6 +1,7 @@
 /* Who may be inside a model now. A call that comes at the wrong time is refused, it does not wait:
  * waiting would hide that two threads use one model, and a step takes no lock. */
 #include "base/check.h"
+#include "base/float.h"
 #include "model/model.h"
 
 enum { ALONE = -1 };

@@ -1,8 +1,8 @@
 /* How parameters start: graph.h has the kinds, random.h the numbers. */
 #include <math.h>
 
-#include "base/random.h"
 #include "model/model.h"
+#include "numeric/random.h"
 
 /* What numbers in [-1, 1), or normal ones, are multiplied by. */
 static double scale_of(const lki_weight *weight)

@@ -1,7 +1,7 @@
 /* What the workers do: the picture in model.h. */
 #include "base/check.h"
-#include "base/tree.h"
 #include "model/model.h"
+#include "numeric/tree.h"
 
 static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_group *group,
                                    int64_t replica)

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "base/tree.h"
 #include "model/model.h"
+#include "numeric/tree.h"
 
 static int64_t blocks_of(const lki_weight *weight)
 {

@@ -1,8 +1,9 @@
 /* Exact metrics: integers, and losses in 128-bit fixed point. */
 #include <math.h>
 
-#include "base/fixed.h"
+#include "base/float.h"
 #include "model/model.h"
+#include "numeric/fixed.h"
 
 void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
 {

@@ -19,8 +19,8 @@
 #include <lockstep/model.h>
 
 #include "base/context.h"
-#include "base/thread.h"
-#include "model/program.h"
+#include "machine/thread.h"
+#include "program/program.h"
 
 enum {
     LKI_ROW_SUMS = 4, /* squares of gradient and parameter, their product, parameter times p */

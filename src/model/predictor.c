@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/float.h"
 #include "model/model.h"
 
 struct lks_predictor {

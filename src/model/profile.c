@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "model/cost.h"
 #include "model/model.h"
+#include "program/cost.h"
 
 /* Of a model that is, or was, profiled. */
 struct lki_profile {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/hash.h"
-#include "base/tree.h"
 #include "model/model.h"
+#include "numeric/hash.h"
+#include "numeric/tree.h"
 
 static const char *const STATE_NAMES[][LKI_MAX_STATES] = {
     [LKS_SGD] = {"momentum_buffer"},

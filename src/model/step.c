@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "base/real.h"
-#include "base/tree.h"
 #include "model/model.h"
+#include "numeric/real.h"
+#include "numeric/tree.h"
 
 /* A batch that the model can take, or a sentence. Labels are read here once, so that no kernel has
  * to defend itself. */

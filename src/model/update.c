@@ -1,8 +1,8 @@
 /* From sums of gradients to new parameters and buffers: every worker a part of each. */
 #include <string.h>
 
-#include "base/tree.h"
 #include "model/model.h"
+#include "numeric/tree.h"
 
 void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
                       int64_t count, const float *sums)

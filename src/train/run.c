@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/text.h"
+#include "numeric/hash.h"
 #include "train/run.h"
 
 enum { FORMAT = 1, HEX = 16 };

@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/memory.h"
+#include "numeric/hash.h"
 #include "train/state.h"
 
 /* The state's entries that belong to a set, in the order in which the file has them. */

@@ -14,8 +14,8 @@
 #include <jansson.h>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/memory.h"
+#include "numeric/hash.h"
 #include "train/state.h"
 
 enum { LENGTH_BYTES = 8, MAX_HEADER = 100 * 1000 * 1000 };

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/fixed.h"
+#include "numeric/fixed.h"
 
 static lki_fixed of(double x)
 {

@@ -1,7 +1,7 @@
 /* The multiply-add that rounds once, against the C library's. */
 #include <math.h>
 
-#include "base/fma.h"
+#include "numeric/fma.h"
 #include "support/test.h"
 
 static uint32_t bits_of(float x)

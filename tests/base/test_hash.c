@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/hash.h"
+#include "numeric/hash.h"
 
 static void known_answer(void **state)
 {

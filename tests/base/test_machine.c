@@ -8,7 +8,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
-#include "base/machine.h"
+#include "machine/machine.h"
 
 static const char *folder;
 

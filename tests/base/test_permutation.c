@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/permutation.h"
+#include "numeric/permutation.h"
 
 static void is_bijection(uint64_t seed, int64_t epoch, int64_t count)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-#include "base/random.h"
+#include "numeric/hash.h"
+#include "numeric/random.h"
 
 /* The known answers that come with Random123 for philox4x32-10. */
 static void philox_known_answers(void **state)

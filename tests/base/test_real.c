@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/real.h"
+#include "numeric/real.h"
 
 /* The error in units of the last place of the double nearest to `exact` (of a denormal: the
  * smallest). */

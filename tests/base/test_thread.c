@@ -12,8 +12,9 @@
 #endif
 
 #include "base/context.h"
-#include "base/machine.h"
-#include "base/thread.h"
+#include "base/float.h"
+#include "machine/machine.h"
+#include "machine/thread.h"
 
 enum { MOST = 8, JOBS = 10000, ROUNDS = 10000 };
 

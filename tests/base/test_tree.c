@@ -1,7 +1,7 @@
 /* The tree over replicas against its definition. */
 #include "support/test.h"
 
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 enum { MOST = 33 };
 

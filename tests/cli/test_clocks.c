@@ -14,9 +14,9 @@
 
 #include <lockstep/lockstep.h>
 
-#include "doctor.h"
-#include "report.h"
-#include "text.h"
+#include "cli/doctor/doctor.h"
+#include "cli/out/text.h"
+#include "cli/report/report.h"
 
 /* ---------------------------------------------------------------- what is exchanged */
 

@@ -1,5 +1,5 @@
 /* What is printed at its edges: characters, columns, axes, names; and the command to go on with. */
-#include "cli/background.h"
+#include "verbs/background.h"
 #include "cli/terminal.h"
 
 /* Texts that would be something else without quotes, or end them. */

@@ -17,13 +17,13 @@
 
 #include <lockstep/lockstep.h>
 
-#include "doctor.h"
-#include "plot.h"
-#include "report.h"
-#include "say.h"
-#include "sheet.h"
-#include "table.h"
-#include "text.h"
+#include "cli/doctor/doctor.h"
+#include "cli/out/plot.h"
+#include "cli/out/say.h"
+#include "cli/out/sheet.h"
+#include "cli/out/table.h"
+#include "cli/out/text.h"
+#include "cli/report/report.h"
 
 /* ---------------------------------------------------------------- what is exchanged */
 

@@ -1,5 +1,5 @@
 /* Where the program writes: folders that are in use, links, devices, what must not be replaced. */
-#include "cli/background.h"
+#include "verbs/background.h"
 
 #include <signal.h>
 

@@ -15,10 +15,10 @@
 
 #include <lockstep/lockstep.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/doctor/doctor.h"
+#include "cli/verbs/rates.h"
 #include "core/backend.h"
-#include "doctor.h"
-#include "rates.h"
 
 /* ---------------------------------------------------------------- what is exchanged */
 

@@ -1,7 +1,7 @@
 /* eval, predict, info, data, verify, compare; the real data where it is at hand. */
 #include "cli/program.h"
 
-#include "base/hash.h"
+#include "numeric/hash.h"
 
 #include <math.h>
 

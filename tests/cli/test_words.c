@@ -9,9 +9,9 @@
 
 #include <lockstep/lockstep.h>
 
-#include "say.h"
-#include "text.h"
-#include "value.h"
+#include "cli/out/say.h"
+#include "cli/out/text.h"
+#include "cli/recipe/value.h"
 
 static cli_pool pool;
 

@@ -1,7 +1,3 @@
-# The sheets are read back by libpng.
-if(LKS_PNG_ON)
-  target_link_libraries(test_cli_sheet PRIVATE lks_png)
-endif()
 # Has the verbs in its own process, with functions of the library exchanged.
 target_link_libraries(test_cli_staged PRIVATE lks_program)
 foreach(function lks_model_hash lks_model_step process_clock doctor_noise lki_backend_find
@@ -20,9 +16,3 @@ foreach(function isatty ioctl process_clock pthread_create pthread_join pthread_
   target_link_options(test_cli_clocks PRIVATE -Wl,--wrap=${function})
 endforeach()
 target_link_libraries(test_cli_words PRIVATE lks_program)
-if(TARGET test_cli_transfers)
-  target_link_libraries(test_cli_transfers PRIVATE lks_program)
-  foreach(function isatty ioctl process_clock fetch_open fetch_run digest_sha256)
-    target_link_options(test_cli_transfers PRIVATE -Wl,--wrap=${function})
-  endforeach()
-endif()

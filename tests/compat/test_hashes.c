@@ -9,9 +9,9 @@
 
 #include <jansson.h>
 
-#include "base/hash.h"
 #include "compat/networks.h"
 #include "core/graph.h"
+#include "numeric/hash.h"
 #include "support/backends.h"
 #include "support/test.h"
 

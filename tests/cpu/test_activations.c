@@ -4,7 +4,7 @@
 
 #ifdef LKT_HAVE_CPU
 
-#include "base/thread.h"
+#include "base/float.h"
 
 static double logistic(double x)
 {
@@ -28,7 +28,7 @@ static double argument_slope(double x)
 }
 
 /* The exact function (exact to a few units of double), and the error it may have, in units of
- * u = 2^-24. See src/model/bounds.c; this is without ref's. */
+ * u = 2^-24. See src/check/bounds.c; this is without ref's. */
 typedef struct exact {
     double y, y_error, slope, slope_error;
 } exact;

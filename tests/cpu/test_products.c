@@ -5,8 +5,8 @@
  * columns. So an element's bits depend neither on tiles, tails and
  * strips nor on how samples, rows and replicas are cut.
  */
-#include "base/tree.h"
 #include "cpu/vectors.h"
+#include "numeric/tree.h"
 
 #ifdef LKT_HAVE_CPU
 

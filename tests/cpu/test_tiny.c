@@ -4,8 +4,8 @@
 
 #ifdef LKT_HAVE_CPU
 
-#include "base/fma.h"
-#include "base/thread.h"
+#include "base/float.h"
+#include "numeric/fma.h"
 
 /* Around 0, the least denormal and normal numbers, 2^-110, 2^-86, 2^-63, 2^-50, and usual ones. */
 static const float BORDER[] = {

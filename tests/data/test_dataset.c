@@ -1,5 +1,5 @@
 /* Data sets from callbacks and arrays: what they check, slices, identity. */
-#include "base/permutation.h"
+#include "numeric/permutation.h"
 #include "support/test.h"
 
 #include <string.h>

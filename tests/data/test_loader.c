@@ -11,7 +11,7 @@
 
 #include <lockstep/data.h>
 
-#include "base/permutation.h"
+#include "numeric/permutation.h"
 
 enum { SAMPLES = 9973, BATCH = 61, WIDTH = 3 }; /* primes: nothing divides anything */
 static const int64_t batches = (SAMPLES + BATCH - 1) / BATCH;

@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
-#include "changes.h"
-#include "checkpoint_path.h"
-#include "compare.h"
+#include "cli/args/changes.h"
+#include "cli/out/text.h"
+#include "cli/verbs/checkpoint_path.h"
+#include "cli/verbs/compare.h"
 #include "fuzz/fuzz.h"
-#include "text.h"
+#include "numeric/hash.h"
 #include "train/run.h"
 
 enum { STEP = 8 };

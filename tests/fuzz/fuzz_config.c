@@ -7,9 +7,9 @@
 
 #include <lockstep/lockstep.h>
 
-#include "config.h"
+#include "cli/recipe/config.h"
+#include "cli/recipe/network.h"
 #include "fuzz/fuzz.h"
-#include "network.h"
 
 /* The defaults are read once; what is set later lies in a pool of its own. */
 static cli_config make_config(void)

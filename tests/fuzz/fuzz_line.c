@@ -4,8 +4,8 @@
 
 #include <lockstep/lockstep.h>
 
+#include "cli/recipe/layers.h"
 #include "fuzz/fuzz.h"
-#include "layers.h"
 
 enum { LINE = LKS_LINE_SIZE };
 

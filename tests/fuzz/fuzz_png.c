@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/out/sheet.h"
 #include "fuzz/fuzz.h"
-#include "sheet.h"
 
 #if defined(CLI_HAVE_PNG)
 

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "fuzz/fuzz.h"
 
 enum { PIXELS = 2, MOST = 5, CONFIG = 0, WEIGHTS = 1, IMAGES = 2, LABELS = 3 };

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/report/runs.h"
 #include "fuzz/fuzz.h"
-#include "runs.h"
 
 static bool is_own(const char *tag, size_t length)
 {

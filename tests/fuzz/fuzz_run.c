@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "fuzz/fuzz.h"
+#include "numeric/hash.h"
 #include "train/run.h"
 
 /* Prints what a text says; NULL when it is refused. */

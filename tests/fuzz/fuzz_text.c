@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/out/text.h"
+#include "cli/recipe/value.h"
 #include "fuzz/fuzz.h"
 #include "support/locale.h"
-#include "text.h"
-#include "value.h"
 
 static locale_t comma, plain;
 

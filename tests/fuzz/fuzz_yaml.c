@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/out/text.h"
+#include "cli/recipe/tree.h"
+#include "cli/recipe/value.h"
 #include "fuzz/fuzz.h"
-#include "text.h"
-#include "tree.h"
-#include "value.h"
 
 /* Counts values, each alias as what it stands for. */
 static int count_nodes(const cli_node *node, int depth)

@@ -9,9 +9,9 @@
 
 #include <lockstep/lockstep.h>
 
-#include "config.h"
-#include "network.h"
-#include "say.h"
+#include "cli/out/say.h"
+#include "cli/recipe/config.h"
+#include "cli/recipe/network.h"
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \

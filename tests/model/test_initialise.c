@@ -15,8 +15,8 @@
 
 #include <lockstep/lockstep.h>
 
-#include "base/random.h"
 #include "core/backend.h"
+#include "numeric/random.h"
 #include "support/backends.h"
 #include "support/test.h"
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/float.h"
 #include "model/model.h"
 #include "support/backends.h"
 #include "support/test.h"

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/thread.h"
+#include "base/float.h"
 #include "support/backends.h"
 #include "support/op_json.h"
 

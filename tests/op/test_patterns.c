@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "base/random.h"
+#include "numeric/random.h"
 #include "support/backends.h"
 #include "support/ops.h"
 

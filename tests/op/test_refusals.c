@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "core/graph.h"
+#include "numeric/random.h"
 #include "support/test.h"
 
 static lks_context *context;

@@ -1,8 +1,8 @@
 /* A gradient by rows has the bits of the gradients by replica, merged in the tree. */
 #include <string.h>
 
-#include "base/thread.h"
-#include "base/tree.h"
+#include "base/float.h"
+#include "numeric/tree.h"
 #include "support/backends.h"
 #include "support/ops.h"
 

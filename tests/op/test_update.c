@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/thread.h"
+#include "base/float.h"
 #include "core/backend.h"
 #include "support/backends.h"
 #include "support/test.h"

@@ -13,7 +13,7 @@
 #ifndef LKT_OPS_H
 #define LKT_OPS_H
 
-#include "model/trial.h"
+#include "check/trial.h"
 #include "support/test.h"
 
 /* What tensors are filled with. */
@@ -73,7 +73,7 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
                           lkt_random *random);
 
 /*
- * Bounds on |backend - ref| of every element, derived in src/model/bounds.c. For chains of one node.
+ * Bounds on |backend - ref| of every element, derived in src/check/bounds.c. For chains of one node.
  */
 typedef lki_bounds lkt_bounds;
 void lkt_bounds_make(lkt_case *c, const lkt_how *how, const lkt_result *ref, lkt_bounds *out);

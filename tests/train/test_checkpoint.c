@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "numeric/hash.h"
 #include "train/folder.h"
 #include "train/run.h"
 

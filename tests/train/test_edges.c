@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "numeric/hash.h"
 #include "train/state.h"
 
 static void write_file(const char *name, const void *data, size_t bytes)

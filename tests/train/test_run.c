@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "numeric/hash.h"
 #include "support/test.h"
 #include "train/run.h"
 

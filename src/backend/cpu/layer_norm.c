@@ -10,7 +10,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/memory.h"
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 typedef struct layer_plan {
     lki_cpu_plan cpu;

@@ -1,6 +1,6 @@
 /* log_softmax and the losses. A sample is a few values, so sums are in double. */
 #include "backend/cpu/cpu.h"
-#include "base/real.h"
+#include "numeric/real.h"
 
 static lks_status plan_reads_in(lki_plan *plan)
 {

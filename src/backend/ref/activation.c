@@ -2,7 +2,7 @@
  * f'(x) from x, so that a gradient has one rounding. */
 #include "backend/ref/kernels.h"
 
-#include "base/real.h"
+#include "numeric/real.h"
 
 typedef double function(const lki_node *node, double x);
 

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 typedef struct conv2d {
     lki_plan base;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 enum { COLUMNS = 256, LEVELS = 32 }; /* of the tree over replicas: their number is an int */
 

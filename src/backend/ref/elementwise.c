@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/random.h"
+#include "numeric/random.h"
 
 static lks_status no_reads(lki_plan *plan_)
 {

@@ -1,7 +1,7 @@
 /* log_softmax and the losses. Backward forms again what it needs from the inputs. */
 #include "backend/ref/kernels.h"
 
-#include "base/real.h"
+#include "numeric/real.h"
 
 /* e^x, for a sum whose largest term is 1, or for a product that is rounded to f32: smaller ones are
  * lost in both, and would be denormal in the end. */

@@ -31,7 +31,7 @@
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/tile.h"
 #include "base/memory.h"
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 enum {
     STRIP_BYTES = 28 * 1024, /* of x under a strip: the first-level cache, less a little */

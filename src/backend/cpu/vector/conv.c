@@ -21,7 +21,7 @@
  */
 #include "backend/cpu/vector/conv.h"
 #include "backend/cpu/vector/phase.h"
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 enum {
     BLOCK_TERMS = 2560,    /* taps times channels of a block: its panel stays in the second-level

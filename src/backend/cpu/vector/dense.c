@@ -12,7 +12,7 @@
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/narrow.h"
 #include "backend/cpu/vector/transpose.h"
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 enum {
     STRIP = 256,

@@ -22,7 +22,7 @@
 #include "backend/cpu/vector/depthwise.h"
 #include "backend/cpu/vector/phase.h"
 #include "base/memory.h"
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 /* Pixels of a tile; with a stride of 2; with more accumulators each. Vectors of channels; of a wide tile. */
 #if LANES == 16 || defined(LKI_NEON) /* 32 registers */

@@ -24,8 +24,8 @@
 #include <arm_neon.h>
 #endif
 
-#include "base/fma.h"
 #include "core/backend.h"
+#include "numeric/fma.h"
 
 #define LKI_ISA_PASTE2(name, isa) name##_##isa
 #define LKI_ISA_PASTE(name, isa)  LKI_ISA_PASTE2(name, isa)

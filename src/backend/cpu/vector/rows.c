@@ -16,7 +16,7 @@
  */
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/tile.h"
-#include "base/tree.h"
+#include "numeric/tree.h"
 
 enum {
     SAMPLES = 4 * LKI_BLOCK_TERMS,

@@ -6,8 +6,8 @@
 #ifndef LKI_CPU_VECTOR_VECTOR_H
 #define LKI_CPU_VECTOR_VECTOR_H
 
-#include "base/random.h"
 #include "core/backend.h"
+#include "numeric/random.h"
 
 /* element.c, update.c, dropout.c */
 typedef struct lki_vector_element {

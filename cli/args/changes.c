@@ -1,0 +1,221 @@
+#include "cli/args/changes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstep/checkpoint.h>
+
+#include "cli/out/say.h"
+#include "cli/out/text.h"
+
+static bool same_value(const cli_config *a, const cli_config *b, config_key key)
+{
+    const value_type type = config_rows[key].spec.type;
+    json_t *x = value_json(&a->value[key], type), *y = value_json(&b->value[key], type);
+    const bool same = json_equal(x, y);
+    json_decref(x);
+    json_decref(y);
+    return same;
+}
+
+enum { SHOWN = 60 };
+
+/* Bytes of a text that are shown: no part of a character. */
+static int shown_bytes(const char *text)
+{
+    int bytes = (int)strlen(text);
+    if (bytes <= SHOWN) return bytes;
+    for (bytes = SHOWN; ((unsigned char)text[bytes] & 0xc0) == 0x80; bytes--) {
+    }
+    return bytes;
+}
+
+/* A value as people write it. */
+static void print_value(char text[SHOWN + 4], const cli_config *config, config_key key)
+{
+    if (!config_has(config, key)) {
+        snprintf(text, SHOWN + 4, "not set");
+        return;
+    }
+    cli_pool pool = {0};
+    json_t *json = value_json(&config->value[key], config_rows[key].spec.type);
+    const char *yaml = text_clean(&pool, text_yaml(&pool, json));
+    const int bytes = shown_bytes(yaml);
+    snprintf(text, SHOWN + 4, "%.*s%s", bytes, yaml, yaml[bytes] != '\0' ? "..." : "");
+    json_decref(json);
+    pool_clear(&pool);
+}
+
+/* "optimizer.lr was 1, is 0.5" */
+static void print_change(char *line, size_t size, const cli_config *was, const cli_config *is,
+                         config_key key)
+{
+    char old[SHOWN + 4], new[SHOWN + 4];
+    print_value(old, was, key);
+    print_value(new, is, key);
+    snprintf(line, size, "%s was %s, is %s", config_rows[key].spec.name, old, new);
+}
+
+config_key changes_first(const cli_config *a, const cli_config *b)
+{
+    for (int key = 0; key < KEY_COUNT; key++)
+        if (config_rows[key].change == CHANGE_FIXED && !same_value(a, b, (config_key)key))
+            return (config_key)key;
+    return KEY_NONE;
+}
+
+lks_status changes_read(cli_config **out, const char *name, const char *text)
+{
+    lks_status status = config_create(out);
+    if (status == LKS_OK) status = config_read_text(*out, name, text);
+    if (status == LKS_OK) status = config_resolve(*out);
+    if (status == LKS_OK) return LKS_OK;
+    config_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+/* What a change of these keys brings about, where it is not what one may think. */
+static void say_consequences(const cli_config *was, const cli_config *is)
+{
+    const char *schedule = config_text(is, KEY_SCHEDULE_NAME);
+    const bool same_schedule = same_value(was, is, KEY_SCHEDULE_NAME);
+    const bool ends = config_rows[KEY_SCHEDULE_LENGTH].only != NULL &&
+                      strstr(config_rows[KEY_SCHEDULE_LENGTH].only, schedule) != NULL;
+    const bool same_end = same_value(was, is, KEY_TRAIN_EPOCHS) &&
+                          same_value(was, is, KEY_TRAIN_STEPS);
+    if (ends && same_schedule && !same_end && !config_has(was, KEY_SCHEDULE_LENGTH) &&
+        !config_has(is, KEY_SCHEDULE_LENGTH))
+        say_error("schedule.length is not set, so %s ends with the run: from here on the rates are "
+                  "those of the new length",
+                  schedule);
+    if (strcmp(schedule, "reduce_on_plateau") == 0 && same_schedule &&
+        !same_value(was, is, KEY_OPTIMIZER_LR))
+        say_error("reduce_on_plateau goes on from the rate that the run has come to; the new "
+                  "optimizer.lr changes nothing");
+}
+
+/* The arrays that an optimizer keeps for each parameter, told apart by bits. */
+static int state_of(const cli_config *config)
+{
+    enum { MOMENTUM = 1, CENTERED = 2, RMSPROP = 4, ADADELTA = 8, ADAMS = 16 };
+    const char *name = config_text(config, KEY_OPTIMIZER_NAME);
+    if (strncmp(name, "adam", 4) == 0) return ADAMS;
+    if (strcmp(name, "adadelta") == 0) return ADADELTA;
+    const bool rmsprop = strcmp(name, "rmsprop") == 0;
+    const bool centered = rmsprop && config_bool(config, KEY_OPTIMIZER_CENTERED);
+    const bool momentum = config_float(config, KEY_OPTIMIZER_MOMENTUM) > 0;
+    return (rmsprop ? RMSPROP : 0) | (centered ? CENTERED : 0) | (momentum ? MOMENTUM : 0);
+}
+
+/*
+ * What the state in a checkpoint asks for when a key has another value: NULL where it fits, "" where it
+ * never does, else the condition, which the configurations alone do not tell. The library looks at the
+ * state itself, with --accept-changes too; here the first refusal advises nothing that the second one
+ * would take back.
+ */
+static const char *condition(const cli_config *was, const cli_config *is, config_key key)
+{
+    const char *const never = "";
+    const char *const same_network = "where the parameters have the same names and shapes";
+    const bool layers = config_has(is, KEY_MODEL_LAYERS);
+    switch ((int)key) {
+    case KEY_TRAIN_SEED:
+    case KEY_TRAIN_BATCH_SIZE:
+    case KEY_TRAIN_HASH_EVERY:
+        return never;
+    case KEY_TRAIN_REPLICAS:
+    case KEY_TRAIN_ACCUMULATE:
+        return config_int(was, KEY_TRAIN_REPLICAS) * config_int(was, KEY_TRAIN_ACCUMULATE) ==
+                       config_int(is, KEY_TRAIN_REPLICAS) * config_int(is, KEY_TRAIN_ACCUMULATE)
+                   ? NULL
+                   : never;
+    case KEY_TRAIN_EMA:
+        return config_has(was, key) && config_has(is, key) ? NULL : never;
+    case KEY_OPTIMIZER_NAME:
+    case KEY_OPTIMIZER_MOMENTUM:
+    case KEY_OPTIMIZER_CENTERED:
+        return state_of(was) == state_of(is) ? NULL : never;
+    case KEY_MODEL_HIDDEN:
+    case KEY_DATA_CLASSES:
+        return config_has(was, key) && config_has(is, key) ? never : same_network;
+    case KEY_MODEL_NAME: /* beside layers it is but a word */
+        if (layers != config_has(was, KEY_MODEL_LAYERS)) return same_network;
+        return layers ? NULL : never;
+    case KEY_MODEL_LAYERS:
+        return same_network;
+    case KEY_DATA_SAMPLES:
+    case KEY_DATA_DROP_LAST:
+    case KEY_VALIDATION_SAMPLES:
+    case KEY_VALIDATION_FRACTION:
+        return "where an epoch has as many batches as before";
+    default:
+        return NULL;
+    }
+}
+
+/* The change that leaves the least to do, of those that make it another run. */
+static lks_status refuse(const cli_config *was, const cli_config *is, const char *folder,
+                         int64_t step)
+{
+    config_key worst = changes_first(was, is);
+    const char *asked = condition(was, is, worst);
+    for (int i = (int)worst + 1; i < KEY_COUNT; i++) {
+        const config_key key = (config_key)i;
+        if (config_rows[i].change != CHANGE_FIXED || same_value(was, is, key)) continue;
+        const char *also = condition(was, is, key);
+        if (also == NULL || (asked != NULL && (*asked == '\0' || *also != '\0'))) continue;
+        worst = key;
+        asked = also;
+    }
+    char line[300], advice[120] = ", or start a new run in another folder";
+    print_change(line, sizeof line, was, is, worst);
+    if (asked == NULL || *asked != '\0')
+        snprintf(advice, sizeof advice, ", start in another folder, or%s%s%s give --accept-changes",
+                 asked != NULL ? ", " : "", asked != NULL ? asked : "", asked != NULL ? "," : "");
+    return lks_fail(LKS_E_MISMATCH,
+                    "the checkpoint of step %" PRId64 " in %.200s is of another run: %s; use the "
+                    "same%s",
+                    step, folder, line, advice);
+}
+
+static lks_status check(const cli_config *is, const cli_config *was, const char *folder,
+                        int64_t step)
+{
+    char line[300];
+    for (int i = 0; i < KEY_COUNT; i++) {
+        const config_key key = (config_key)i;
+        if (config_rows[i].change == CHANGE_FREE || same_value(was, is, key)) continue;
+        print_change(line, sizeof line, was, is, key);
+        say_error("%s", line);
+    }
+    if (changes_first(was, is) != KEY_NONE && !config_bool(is, KEY_CHECKPOINT_ACCEPT_CHANGES))
+        return refuse(was, is, folder, step);
+    say_consequences(was, is);
+    return LKS_OK;
+}
+
+lks_status changes_check(const cli_config *config, const char *folder)
+{
+    int64_t step;
+    lks_run run;
+    cli_config *was;
+    lks_status status = lks_checkpoint_find(folder, &step);
+    if (status != LKS_OK || step < 0) return status;
+    status = lks_checkpoint_load(NULL, NULL, &run, folder, step);
+    if (status != LKS_OK) return status;
+    if (run.config != NULL) {
+        status = changes_read(&was, folder, run.config);
+        if (status == LKS_OK) {
+            status = check(config, was, folder, step);
+            config_destroy(was);
+        } else if (status == LKS_E_INVALID) { /* of a newer version, or of another program */
+            say_error("the configuration in the checkpoint is not compared: %s",
+                      lks_last_error()->message);
+            status = LKS_OK;
+        }
+    }
+    lks_run_clear(&run);
+    return status;
+}

@@ -1,0 +1,71 @@
+/* Help, printed from the tables. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+#include "cli/out/text.h"
+
+enum { COLUMN = 28 };
+
+/* Text from COLUMN on; the cursor is at `used`. */
+static void print_wrapped(FILE *out, int used, const char *text)
+{
+    if (used >= COLUMN) {
+        fputc('\n', out);
+        used = 0;
+    }
+    fprintf(out, "%*s", COLUMN - used, "");
+    text_print_wrapped(out, text, COLUMN, COLUMN, HELP_WIDTH);
+}
+
+void cli_option_text(char *text, size_t size, const cli_option *option)
+{
+    if (option->key == KEY_NONE) {
+        snprintf(text, size, "%s", option->help);
+        return;
+    }
+    const config_row *row = &config_rows[option->key];
+    const char *help = option->help != NULL ? option->help : row->help;
+    const char *null = strstr(help, "null: "); /* as the file has it; a flag is just not given */
+    if (null == NULL) null = help + strlen(help);
+    const char *rest = *null != '\0' ? null + strlen("null: ") : null;
+    snprintf(text, size, "%.*s%s%s%s(%s%s%s)", (int)(null - help), help,
+             *null != '\0' ? "default: " : "", rest, *help != '\0' ? " " : "", row->spec.name,
+             row->fallback != NULL && option->argument != NULL ? "; default " : "",
+             row->fallback != NULL && option->argument != NULL ? row->fallback : "");
+}
+
+static void print_option(FILE *out, const cli_option *option)
+{
+    char text[CLI_TEXT_SIZE];
+    int used = option->letter != 0 ? fprintf(out, "  -%c, --%s", option->letter, option->name)
+                                   : fprintf(out, "      --%s", option->name);
+    if (option->argument != NULL) used += fprintf(out, " %s", option->argument);
+    cli_option_text(text, sizeof text, option);
+    print_wrapped(out, used, text);
+}
+
+void cli_help(const cli_args *cli, FILE *out)
+{
+    if (cli->verb != NULL) {
+        fprintf(out, "Usage: lockstep %s%s%s [OPTIONS]\n\n  ", cli->verb->name,
+                *cli->verb->operands != '\0' ? " " : "", cli->verb->operands);
+        text_print_wrapped(out, cli->verb->summary, 2, 2, HELP_WIDTH);
+        fputc('\n', out);
+    } else {
+        fputs("Usage: lockstep VERB ... [OPTIONS]\n\n"
+              "Synchronous data-parallel training: the same bits on any number of workers.\n\n"
+              "Verbs (lockstep VERB --help has the options of each):\n",
+              out);
+        for (int i = 0; i < cli_verb_count; i++) {
+            const int used = fprintf(out, "  %s %s", cli_verbs[i].name, cli_verbs[i].operands);
+            print_wrapped(out, used, cli_verbs[i].summary);
+        }
+        fputc('\n', out);
+    }
+    fputs("Options (a name in brackets is the key of the configuration that it sets):\n", out);
+    for (int i = 0; i < cli_option_count; i++)
+        if ((cli_options[i].verbs & cli->verb_bit) != 0) print_option(out, &cli_options[i]);
+    fputs("\nExit codes:\n", out);
+    exit_codes_print(out);
+}

@@ -1,0 +1,141 @@
+/* The tables of verbs and options: parser and help follow from them. */
+#include "cli/cli.h"
+
+#include "cli/report/runs.h"
+
+const cli_verb cli_verbs[] = {
+    {"train", "CONFIG", 1, 1, "train the network of a configuration", verb_train},
+    {"eval", "CONFIG", 1, 1, "loss and accuracy of saved weights on the test set", verb_eval},
+    {"predict", "CONFIG", 1, 1, "class and probability of each sample, by saved weights",
+     verb_predict},
+    {"info", "CONFIG|CHECKPOINT", 1, 1,
+     "the layers of a network; or what is in a checkpoint or a safetensors file", verb_info},
+    {"data", "digits|mnist|fashion | show|check|stats WHAT", 1, 2,
+     "get a data set as IDX files: digits are drawn and written to --out, the others downloaded; "
+     "or see one (WHAT: a name, a folder, a configuration): show samples, check its files, or "
+     "count its values and classes",
+     verb_data},
+    {"verify", "CONFIG", 1, 1,
+     "train with several numbers of workers and compare the bits: of parameters, buffers and "
+     "averages, not of the optimizer's state, which shows in them a step later",
+     verb_verify},
+    {"compare", "A B", 2, 2,
+     "the first step, tensor and element in which two records, checkpoints or safetensors files "
+     "differ",
+     verb_compare},
+    {"report", "RUN.json...", 1, RUNS_MOST,
+     "records of trainings side by side: a table, what differs in their configurations, and curves",
+     verb_report},
+    {"doctor", "", 0, 0,
+     "what this machine gives a training, what would be slow or wrong, and what to do about it",
+     verb_doctor},
+    {"bench", "CONFIG", 1, 1, "how fast a configuration trains, and where the time of a step goes",
+     verb_bench},
+    {"op", "LINE", 1, 64,
+     "one operation alone, such as 'conv2d filters=32 kernel=3 in=8x28x28x1' (samples x shape): "
+     "checked against device ref, and timed",
+     verb_op},
+};
+const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
+
+enum {
+    TRAIN = VERB_TRAIN,
+    LOADS = VERB_EVAL | VERB_PREDICT,
+    RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY | VERB_BENCH,
+    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_DOCTOR | VERB_OP | VERB_NONE,
+};
+
+#define ALIAS(name, argument, verbs, key)                                                          \
+    {                                                                                              \
+        name, 0, argument, verbs, KEY_##key, LOCAL_NONE, NULL                                      \
+    }
+#define ALIAS_(name, argument, verbs, key, help)                                                   \
+    {                                                                                              \
+        name, 0, argument, verbs, KEY_##key, LOCAL_NONE, help                                      \
+    }
+#define LOCAL(name, letter, argument, verbs, id, help)                                             \
+    {                                                                                              \
+        name, letter, argument, verbs, KEY_NONE, LOCAL_##id, help                                  \
+    }
+
+const cli_option cli_options[] = {
+    ALIAS("data", "DIR", RUNS, DATA_PATH),
+    ALIAS("epochs", "N", TRAIN, TRAIN_EPOCHS),
+    ALIAS("steps", "N", TRAIN | VERB_VERIFY, TRAIN_STEPS),
+    ALIAS_("steps", "N", VERB_BENCH, TRAIN_STEPS, "steps to measure; null: those of 3 seconds"),
+    LOCAL("seconds", 0, "S", VERB_BENCH, SECONDS, "measure for so long; default 3"),
+    LOCAL("seconds", 0, "S", VERB_OP, SECONDS, "time each pass for so long; default 0.2"),
+    LOCAL("profile", 0, NULL, VERB_BENCH, PROFILE, "where the time goes, per layer and pass"),
+    ALIAS("batch-size", "N", RUNS, TRAIN_BATCH_SIZE),
+    ALIAS("test-batch-size", "N", TRAIN | LOADS, TRAIN_TEST_BATCH_SIZE),
+    ALIAS("lr", "RATE", TRAIN | VERB_VERIFY, OPTIMIZER_LR),
+    ALIAS("gamma", "FACTOR", TRAIN | VERB_VERIFY, SCHEDULE_GAMMA),
+    ALIAS("replicas", "V", RUNS, TRAIN_REPLICAS),
+    ALIAS("workers", "W", RUNS & ~VERB_VERIFY, TRAIN_WORKERS),
+    LOCAL("workers", 0, "LIST", VERB_VERIFY, WORKERS,
+          "numbers of workers to compare; default 1,2,3,5,8, as far as there are replicas"),
+    ALIAS("seed", "N", RUNS | VERB_OP, TRAIN_SEED),
+    ALIAS_("seed", "N", VERB_DATA, DATA_SEED, NULL),
+    ALIAS("device", "NAME", RUNS | VERB_OP, TRAIN_DEVICE),
+    ALIAS("dry-run", NULL, TRAIN, TRAIN_DRY_RUN),
+    ALIAS("init", "FILE", RUNS & ~VERB_INFO, MODEL_INIT),
+    ALIAS("save-model", NULL, TRAIN, MODEL_SAVE),
+    ALIAS("out", "DIR", TRAIN, CHECKPOINT_PATH),
+    ALIAS_("out", "DIR", LOADS, CHECKPOINT_PATH,
+           "folder of checkpoints: the newest is used, or what --best says"),
+    LOCAL("best", 0, NULL, LOADS, BEST,
+          "of --out the checkpoint whose loss was the best; the default where the run restores the "
+          "best (validation.patience)"),
+    LOCAL("last", 0, NULL, LOADS, LAST, "of --out the newest checkpoint"),
+    ALIAS_("out", "DIR", VERB_DOCTOR, CHECKPOINT_PATH, "a folder for checkpoints, to try it"),
+    LOCAL("out", 0, "PATH", VERB_DATA, OUT,
+          "folder for the four files; default for a download: where training looks for them; of "
+          "show, a PNG file"),
+    LOCAL("mirror", 0, "URL", VERB_DATA, MIRROR,
+          "download from this place instead of the official ones: the address of a folder, http, "
+          "https or file; may be repeated, and they are tried in order"),
+    LOCAL("patience", 0, "SECONDS", VERB_DATA, PATIENCE,
+          "give a place up when nothing comes for so long; default 30"),
+    LOCAL("test", 0, NULL, VERB_DATA, TEST, "the test samples, not those for training"),
+    LOCAL("count", 0, "N", VERB_DATA, COUNT, "samples to show; default 10, in a file 100"),
+    LOCAL("first", 0, "N", VERB_DATA, FIRST, "show samples from this number on; default 0"),
+    LOCAL("class", 0, "N", VERB_DATA, CLASS, "show only samples of this class"),
+    ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
+    ALIAS("accept-changes", NULL, TRAIN, CHECKPOINT_ACCEPT_CHANGES),
+    ALIAS("record", "FILE", TRAIN, LOG_RECORD),
+    ALIAS_("record", "FILE", VERB_BENCH, LOG_RECORD, "JSON file for all that was measured"),
+    ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),
+    ALIAS("format", "FORMAT", TRAIN, LOG_FORMAT),
+    ALIAS_("format", "FORMAT", VERB_EVAL | VERB_DOCTOR | VERB_BENCH | VERB_OP, LOG_FORMAT,
+           "text or json"),
+    ALIAS_("log-format", "FORMAT", TRAIN | VERB_EVAL, LOG_FORMAT, "the older name of --format"),
+    ALIAS("quiet", NULL, TRAIN, LOG_QUIET),
+    ALIAS("verbose", NULL, RUNS, LOG_VERBOSE),
+    LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES, "IDX file of images, instead of the test set"),
+    LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
+    LOCAL("probabilities", 0, NULL, VERB_PREDICT, PROBABILITIES, "those of all classes too"),
+    LOCAL("outputs", 0, NULL, VERB_PREDICT, OUTPUTS,
+          "what the network gives too, as it is (logits, or logarithms of probabilities)"),
+    LOCAL("count", 0, "N", VERB_PREDICT, COUNT, "only the first so many; default: all"),
+    ALIAS_("samples", "N", VERB_DATA, DATA_SAMPLES, "training samples to write; default 60000"),
+    ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
+    LOCAL("memory", 0, NULL, VERB_INFO, MEMORY, "the memory map too"),
+    LOCAL("svg", 0, "FILE", VERB_REPORT, SVG, "the curves as a picture too"),
+    LOCAL("html", 0, "FILE", VERB_REPORT, HTML, "everything as one page too"),
+    LOCAL("root", 0, "DIR", VERB_DOCTOR, ROOT,
+          "read proc and sys below this folder, as where a host's are mounted in a container"),
+    LOCAL("plan", 0, NULL, VERB_INFO, PLAN, "the kernels that were chosen too"),
+    LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
+          "set any key of the configuration, such as "
+          "optimizer.lr=0.1; may be repeated"),
+    LOCAL("print-config", 0, NULL, RUNS, PRINT_CONFIG,
+          "print the configuration with everything settled, as YAML, and stop"),
+    LOCAL("help", 'h', NULL, ALL, HELP, "this help"),
+    LOCAL("help-config", 0, NULL, ALL, HELP_CONFIG, "every key of a configuration"),
+    LOCAL("help-layers", 0, NULL, ALL, HELP_LAYERS, "every layer for model.layers"),
+    LOCAL("help-as", 0, "FORMAT", VERB_NONE, HELP_AS,
+          "all of the help as a man page (man), completion for a shell (bash, zsh), or a page of "
+          "the documentation (cli.md, ops.md)"),
+    LOCAL("version", 'V', NULL, ALL, VERSION, "version and build"),
+};
+const int cli_option_count = sizeof cli_options / sizeof *cli_options;

@@ -1,0 +1,249 @@
+/* The command line, by the tables in options.c. */
+#include "cli/cli.h"
+#include "cli/out/text.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_ROW = 256 }; /* getopt's value of a row: its number and this */
+enum { NAMES_SIZE = 200 };
+
+static const cli_option *option_of(int value, int verb_bit)
+{
+    if (value >= FIRST_ROW) return &cli_options[value - FIRST_ROW];
+    for (int i = 0; i < cli_option_count; i++)
+        if (cli_options[i].letter == value && (cli_options[i].verbs & verb_bit) != 0)
+            return &cli_options[i];
+    return NULL;
+}
+
+static const char *verb_hint(const cli_args *cli)
+{
+    return cli->verb != NULL ? cli->verb->name : "";
+}
+
+/* "?" from getopt: unknown, ambiguous, or a value for an option that takes none. */
+static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
+{
+    const char *gap = cli->verb != NULL ? " " : "";
+    if (opt >= FIRST_ROW)
+        return lks_fail(LKS_E_INVALID, "option --%s takes no value",
+                        cli_options[opt - FIRST_ROW].name);
+    char word[64] = "";
+    if (strncmp(typed, "--", 2) == 0)
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+    cli_nearest near = {.word = word};
+    int begun = 0;
+    bool elsewhere = false;
+    for (int i = 0; i < cli_option_count && *word != '\0'; i++) {
+        elsewhere |= strcmp(cli_options[i].name, word) == 0;
+        if ((cli_options[i].verbs & cli->verb_bit) == 0) continue;
+        nearest_offer(&near, cli_options[i].name);
+        begun += strncmp(cli_options[i].name, word, strlen(word)) == 0;
+    }
+    if (begun > 1)
+        return lks_fail(LKS_E_INVALID,
+                        "option --%s could be several; write it in full (lockstep%s%s --help)",
+                        word, gap, verb_hint(cli));
+    if (elsewhere)
+        return lks_fail(LKS_E_INVALID, "%s%s has no option --%s; see lockstep%s%s --help",
+                        cli->verb != NULL ? "" : "lockstep without a verb", verb_hint(cli), word,
+                        gap, verb_hint(cli));
+    if (near.best != NULL)
+        return lks_fail(LKS_E_INVALID, "unknown option --%s; did you mean --%s?", word, near.best);
+    return lks_fail(LKS_E_INVALID, "unknown option %.100s; see lockstep%s%s --help", typed, gap,
+                    verb_hint(cli));
+}
+
+static lks_status take_option(cli_args *cli, const cli_option *option, const char *argument)
+{
+    const char *text = argument != NULL ? argument : "true";
+    const cli_local local = option->local;
+    if (*text == '\0') /* never the default: whoever wrote the option meant something */
+        return lks_fail(LKS_E_INVALID,
+                        "option --%s has an empty value, expected %s; is a variable of the shell "
+                        "not set?",
+                        option->name, option->argument);
+    if (local != LOCAL_NONE && local != LOCAL_SET && local != LOCAL_MIRROR) {
+        cli->local[local] = text;
+        return LKS_OK;
+    }
+    cli->setting[cli->settings++] = (cli_setting){option, text};
+    return LKS_OK;
+}
+
+/* "train, eval or compare": every verb. */
+static const char *verb_names(char *out, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; i < cli_verb_count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                 i == 0                    ? ""
+                                 : i == cli_verb_count - 1 ? " or "
+                                                           : ", ",
+                                 cli_verbs[i].name);
+    return out;
+}
+
+static lks_status find_verb(cli_args *cli, const char *word)
+{
+    cli_nearest near = {.word = word};
+    for (int i = 0; i < cli_verb_count; i++) {
+        nearest_offer(&near, cli_verbs[i].name);
+        if (strcmp(cli_verbs[i].name, word) != 0) continue;
+        cli->verb = &cli_verbs[i];
+        cli->verb_bit = 1 << i;
+        return LKS_OK;
+    }
+    if (near.best != NULL)
+        return lks_fail(LKS_E_INVALID, "unknown verb '%.60s'; did you mean '%s'?", word, near.best);
+    char names[NAMES_SIZE];
+    return lks_fail(LKS_E_INVALID,
+                    "unknown verb '%.60s'; expected %s (lockstep train CONFIG, for example)", word,
+                    verb_names(names, sizeof names));
+}
+
+static lks_status read_options(cli_args *cli, cli_pool *pool, int argc, char **argv)
+{
+    /* One row for each option and an empty one behind them. */
+    struct option *longs = pool_alloc(pool, ((size_t)cli_option_count + 1) * sizeof *longs);
+    const size_t room = 2 * (size_t)cli_option_count + 2;
+    char *shorts = pool_alloc(pool, room);
+    size_t used = 1;
+    int count = 0;
+    shorts[0] = ':';
+    for (int i = 0; i < cli_option_count; i++) {
+        const cli_option *row = &cli_options[i];
+        if ((row->verbs & cli->verb_bit) == 0) continue;
+        longs[count++] = (struct option){row->name,
+                                         row->argument != NULL ? required_argument : no_argument,
+                                         NULL, FIRST_ROW + i};
+        if (row->letter != 0)
+            used += (size_t)snprintf(shorts + used, room - used, "%c%s", row->letter,
+                                     row->argument != NULL ? ":" : "");
+    }
+    opterr = 0;
+    optind = 0;
+    for (;;) {
+        const int before = optind > 0 ? optind : 1;
+        const int value = getopt_long(argc, argv, shorts, longs, NULL);
+        if (value == -1) return LKS_OK;
+        if (value == '?')
+            return bad_option(cli, optopt, argv[optind > before ? optind - 1 : before]);
+        if (value == ':')
+            return lks_fail(LKS_E_INVALID, "option %.60s needs a value", argv[optind - 1]);
+        const lks_status status = take_option(cli, option_of(value, cli->verb_bit), optarg);
+        if (status != LKS_OK) return status;
+    }
+}
+
+static bool wants_only_help(const cli_args *cli)
+{
+    return cli->local[LOCAL_HELP] != NULL || cli->local[LOCAL_HELP_CONFIG] != NULL ||
+           cli->local[LOCAL_HELP_LAYERS] != NULL || cli->local[LOCAL_HELP_AS] != NULL ||
+           cli->local[LOCAL_VERSION] != NULL;
+}
+
+lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
+{
+    *out = (cli_args){.argc = argc, .argv = argv, .verb_bit = VERB_NONE};
+    out->setting = pool_alloc(pool, (size_t)argc * sizeof *out->setting);
+    int first = 0;
+    lks_status status = LKS_OK;
+    if (argc > 1 && argv[1][0] != '-') {
+        first = 1;
+        if (strcmp(argv[1], "help") == 0) { /* lockstep help train */
+            out->local[LOCAL_HELP] = "true";
+            return argc > 2 ? find_verb(out, argv[2]) : LKS_OK;
+        }
+        status = find_verb(out, argv[1]);
+    }
+    /* getopt moves operands to the end; the command line is kept as it was typed. */
+    char **moved = pool_alloc(pool, ((size_t)argc + 1) * sizeof *moved);
+    memcpy(moved, argv, (size_t)argc * sizeof *moved);
+    if (status == LKS_OK) status = read_options(out, pool, argc - first, moved + first);
+    if (status != LKS_OK || wants_only_help(out)) return status;
+    out->operands = argc - first - optind;
+    out->operand = moved + first + optind;
+    char names[NAMES_SIZE];
+    if (out->verb == NULL)
+        return lks_fail(LKS_E_INVALID, "no verb; expected %s (lockstep --help)",
+                        verb_names(names, sizeof names));
+    for (int i = 0; i < out->operands; i++)
+        if (*out->operand[i] == '\0')
+            return lks_fail(
+                LKS_E_INVALID,
+                "an operand of %s is empty, expected %s; is a variable of the shell not "
+                "set?",
+                out->verb->name, out->verb->operands);
+    if (out->operands >= out->verb->least && out->operands <= out->verb->most) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s (lockstep %s --help)",
+                    out->verb->name, *out->verb->operands != '\0' ? out->verb->operands : "none",
+                    out->operands, TEXT_S(out->operands), out->verb->name);
+}
+
+lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path)
+{
+    cli_config *config;
+    lks_status status = config_create(&config);
+    *out = NULL;
+    if (status != LKS_OK) return status;
+    if (path != NULL) status = config_read(config, path);
+    for (int i = 0; i < cli->settings && status == LKS_OK; i++) {
+        const cli_setting *setting = &cli->setting[i];
+        if (setting->option->local == LOCAL_SET) {
+            status = config_assign(config, setting->text);
+            continue;
+        }
+        if (setting->option->key == KEY_NONE) continue;
+        const char *where = pool_format(&config->pool, "--%s", setting->option->name);
+        status = config_set(config, setting->option->key, setting->text, where);
+    }
+    if (status == LKS_OK && path != NULL) status = config_resolve(config);
+    const bool has_csv = (cli->verb_bit & (VERB_TRAIN | VERB_PREDICT)) != 0;
+    if (status == LKS_OK && !has_csv && config->source[KEY_LOG_FORMAT] == FROM_COMMAND &&
+        strcmp(config_text(config, KEY_LOG_FORMAT), "csv") == 0)
+        status = config_fail(config, KEY_LOG_FORMAT, "is csv, expected text or json of %s",
+                             cli->verb->name);
+    if (status != LKS_OK)
+        config_destroy(config);
+    else
+        *out = config;
+    return status;
+}
+
+lks_status cli_seconds(double *out, const cli_args *cli)
+{
+    const char *text = cli->local[LOCAL_SECONDS];
+    if (text == NULL || (text_is_float(text, out) && *out > 0 && *out < 1e6)) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "--seconds is '%.60s', expected a number above 0", text);
+}
+
+static bool needs_quotes(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_./=,:+@%";
+    return *word == '\0' || word[strspn(word, plain)] != '\0';
+}
+
+char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra)
+{
+    char *line = pool_format(pool, "%s", "");
+    bool there = false;
+    for (int i = 0; i < cli->argc; i++) {
+        const char *word = cli->argv[i];
+        const char *gap = i > 0 ? " " : "";
+        there |= strcmp(word, extra) == 0;
+        line = pool_format(pool, "%s%s", line, gap);
+        if (!needs_quotes(word)) {
+            line = pool_format(pool, "%s%s", line, word);
+            continue;
+        }
+        line = pool_format(pool, "%s'", line);
+        for (const char *c = word; *c != '\0'; c++)
+            line = pool_format(pool, *c == '\'' ? "%s'\\%c'" : "%s%c", line, *c);
+        line = pool_format(pool, "%s'", line);
+    }
+    return there ? line : pool_format(pool, "%s %s", line, extra);
+}

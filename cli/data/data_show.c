@@ -1,0 +1,119 @@
+/* lockstep data show: samples as a sheet. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/data/data.h"
+#include "cli/out/output.h"
+#include "cli/out/sheet.h"
+#include "cli/out/text.h"
+
+enum { FEW = 10, MANY = 100, MOST = 10000 };
+
+typedef struct choice {
+    int64_t first, count, label; /* label < 0: any */
+} choice;
+
+static lks_status read_number(int64_t *out, const cli_args *cli, cli_local option, const char *name,
+                              int64_t least, int64_t most)
+{
+    const char *text = cli->local[option];
+    if (text == NULL || (text_is_int(text, out) && *out >= least && *out <= most)) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "--%s is '%.60s', expected an integer from %lld to %lld", name,
+                    text, (long long)least, (long long)most);
+}
+
+static lks_status read_choice(choice *out, const cli_args *cli, const lks_dataset_info *info)
+{
+    *out = (choice){.count = cli->local[LOCAL_OUT] != NULL ? MANY : FEW, .label = -1};
+    lks_status status = read_number(&out->first, cli, LOCAL_FIRST, "first", 0, info->samples - 1);
+    if (status == LKS_OK)
+        status = read_number(&out->label, cli, LOCAL_CLASS, "class", 0, info->classes - 1);
+    if (status == LKS_OK) status = read_number(&out->count, cli, LOCAL_COUNT, "count", 1, MOST);
+    const int64_t left = info->samples - out->first;
+    if (out->count > left) out->count = left;
+    return status;
+}
+
+/* The chosen samples; sheet->count is then how many there were. */
+static lks_status collect(cli_sheet *sheet, uint8_t *pixels, int32_t *labels, lks_dataset *data,
+                          const choice *chosen)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    const int64_t elements = lks_shape_elements(&info.shape);
+    for (int64_t i = chosen->first; i < info.samples && sheet->count < chosen->count; i++) {
+        int32_t *label = &labels[sheet->count];
+        const lks_status status = lks_dataset_read(data, i, pixels + sheet->count * elements,
+                                                   label);
+        if (status != LKS_OK) return status;
+        if (chosen->label < 0 || *label == chosen->label) sheet->count++;
+    }
+    if (sheet->count > 0) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "there is no sample of class %lld from number %lld on",
+                    (long long)chosen->label, (long long)chosen->first);
+}
+
+static const char *title_of(const data_source *source, const char *what, const cli_sheet *sheet,
+                            const choice *chosen)
+{
+    cli_pool *pool = &source->config->pool;
+    char count[TEXT_NUMBER_SIZE], all[TEXT_NUMBER_SIZE], first[TEXT_NUMBER_SIZE];
+    const char *from = "", *class = "";
+    if (chosen->first > 0)
+        from = pool_format(pool, ", from number %s on", text_count(first, chosen->first));
+    if (chosen->label >= 0) class = pool_format(pool, ", class %lld", (long long)chosen->label);
+    return pool_format(pool, "%s: %s of %s %s samples%s%s", text_clean(pool, what),
+                       text_count(count, sheet->count),
+                       text_count(all, lks_dataset_get_info(source->data).samples), source->split,
+                       class, from);
+}
+
+static lks_status show(const cli_args *cli, const data_source *source, const char *what)
+{
+    const lks_dataset_info info = lks_dataset_get_info(source->data);
+    const char *out = cli->local[LOCAL_OUT];
+    const bool named = source->known != NULL && source->known->classes != NULL &&
+                       info.classes <= source->known->info.classes;
+    choice chosen;
+    char shape[64];
+    if (info.shape.ndim != 3)
+        return lks_fail(LKS_E_UNSUPPORTED,
+                        "samples of %s are no images; expected rows, columns, and channels",
+                        data_shape_text(shape, &info.shape));
+    lks_status status = read_choice(&chosen, cli, &info);
+    if (status != LKS_OK) return status;
+    cli_sheet sheet = {.height = (int)info.shape.dim[0],
+                       .width = (int)info.shape.dim[1],
+                       .channels = (int)info.shape.dim[2],
+                       .classes = named ? source->known->classes : NULL};
+    uint8_t *pixels = malloc((size_t)(chosen.count * lks_shape_elements(&info.shape)));
+    int32_t *labels = malloc((size_t)chosen.count * sizeof *labels);
+    if (pixels == NULL || labels == NULL)
+        status = lks_fail(LKS_E_NOMEM, "out of memory for %lld sample%s", (long long)chosen.count,
+                          TEXT_S(chosen.count));
+    if (status == LKS_OK) status = collect(&sheet, pixels, labels, source->data, &chosen);
+    if (status == LKS_OK) {
+        sheet.title = title_of(source, what, &sheet, &chosen);
+        sheet.pixels = pixels;
+        sheet.labels = labels;
+        if (out == NULL)
+            sheet_print(&sheet);
+        else
+            status = sheet_write_png(&sheet, out);
+    }
+    if (status == LKS_OK && out != NULL)
+        say("%s: %lld sample%s", out, (long long)sheet.count, TEXT_S(sheet.count));
+    free(labels);
+    free(pixels);
+    return status;
+}
+
+lks_status data_show(const cli_args *cli, const char *what)
+{
+    data_source source;
+    lks_status status = data_open(&source, cli, what);
+    if (status == LKS_OK)
+        status = output_check(cli, source.config, "--out", cli->local[LOCAL_OUT], false);
+    if (status == LKS_OK) status = show(cli, &source, what);
+    data_close(&source);
+    return status;
+}

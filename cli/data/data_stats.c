@@ -1,0 +1,154 @@
+/* lockstep data stats: mean and standard deviation for data.mean and data.std, and class counts. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/data/data.h"
+#include "cli/out/text.h"
+
+enum { VALUES = 256, LONGEST_BAR = 40 };
+
+/* Everything follows from how often each value occurs in each channel, which is exact. */
+typedef struct counts {
+    int64_t channels, classes;
+    int64_t *values; /* [channels][VALUES] */
+    int64_t *labels; /* [classes] */
+} counts;
+
+static lks_status count_samples(counts *c, lks_dataset *data, uint8_t *x)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    const int64_t elements = lks_shape_elements(&info.shape);
+    for (int64_t i = 0; i < info.samples; i++) {
+        int32_t label;
+        const lks_status status = lks_dataset_read(data, i, x, &label);
+        if (status != LKS_OK) return status;
+        for (int64_t k = 0; k < elements; k += c->channels)
+            for (int64_t channel = 0; channel < c->channels; channel++)
+                c->values[channel * VALUES + x[k + channel]]++;
+        c->labels[label]++;
+    }
+    return LKS_OK;
+}
+
+/* Of bytes that are scaled to 0..1, over all samples: the deviation of the whole, not an estimate
+ * from a part of it. */
+static void moments(const int64_t *values, double *mean, double *deviation)
+{
+    double sum = 0, squares = 0, count = 0;
+    for (int v = 0; v < VALUES; v++) {
+        sum += (double)values[v] * v;
+        count += (double)values[v];
+    }
+    const double centre = sum / count;
+    for (int v = 0; v < VALUES; v++) squares += (double)values[v] * (v - centre) * (v - centre);
+    *mean = centre / (VALUES - 1);
+    *deviation = sqrt(squares / count) / (VALUES - 1);
+}
+
+static void print_list(const char *key, const double *numbers, int64_t count)
+{
+    const char *begin = count > 1 ? "[" : "", *end = count > 1 ? "]" : "";
+    printf("  %s: %s", key, begin);
+    for (int64_t i = 0; i < count; i++) printf("%s%.4f", i > 0 ? ", " : "", numbers[i]);
+    printf("%s #", end);
+    for (int64_t i = 0; i < count; i++) printf(" %.9f", numbers[i]);
+    putchar('\n');
+}
+
+static lks_status print_moments(const counts *c)
+{
+    double *number = calloc(2 * (size_t)c->channels, sizeof *number);
+    if (number == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for the statistics");
+    int least = VALUES - 1, most = 0;
+    for (int64_t i = 0; i < c->channels; i++) {
+        const int64_t *values = c->values + i * VALUES;
+        moments(values, &number[i], &number[c->channels + i]);
+        for (int v = 0; v < VALUES; v++) {
+            if (values[v] == 0) continue;
+            if (v < least) least = v;
+            if (v > most) most = v;
+        }
+    }
+    say("bytes from %d to %d; scaled to 0..1, for a configuration:\n", least, most);
+    say("data:");
+    print_list("mean", number, c->channels);
+    print_list("std", number + c->channels, c->channels);
+    for (int64_t i = 0; i < c->channels; i++)
+        if (number[c->channels + i] == 0)
+            say("  # channel %lld is the same everywhere: there is no std to divide it by",
+                (long long)i);
+    free(number);
+    return LKS_OK;
+}
+
+/* `share` of `width` columns, to an eighth of one where the terminal can. */
+static void print_bar(double share, int width, bool blocks)
+{
+    static const char *const parts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    const int eighths = (int)lround(share * width * 8);
+    for (int i = 0; i < (blocks ? eighths / 8 : (eighths + 4) / 8); i++)
+        fputs(blocks ? "█" : "#", stdout);
+    if (blocks) fputs(parts[eighths % 8], stdout);
+}
+
+static void print_classes(const counts *c, const data_source *source, int64_t samples)
+{
+    const bool named = source->known != NULL && source->known->classes != NULL &&
+                       c->classes <= source->known->info.classes;
+    const int columns = say_columns(), width = named ? 15 : 7;
+    const int room = (columns > 0 ? columns : 79) - width - 22;
+    const int longest = room < 1 ? 1 : room > LONGEST_BAR ? LONGEST_BAR : room;
+    int64_t most = 1;
+    for (int64_t i = 0; i < c->classes; i++)
+        if (c->labels[i] > most) most = c->labels[i];
+    say("\n%-*s %10s %8s", width, "class", "samples", "share");
+    for (int64_t i = 0; i < c->classes; i++) {
+        char count[TEXT_NUMBER_SIZE], name[40];
+        snprintf(name, sizeof name, "%lld %s", (long long)i,
+                 named ? source->known->classes[i] : "");
+        printf("%-*s %10s %7.2f%%", width, name, text_count(count, c->labels[i]),
+               100.0 * (double)c->labels[i] / (double)samples);
+        if (c->labels[i] > 0) fputs("  ", stdout);
+        print_bar((double)c->labels[i] / (double)most, longest, columns > 0 && say_unicode());
+        putchar('\n');
+    }
+}
+
+static lks_status report(counts *c, const data_source *source, const char *what)
+{
+    const lks_dataset_info info = lks_dataset_get_info(source->data);
+    char shape[64], samples[TEXT_NUMBER_SIZE];
+    uint8_t *x = malloc((size_t)lks_shape_elements(&info.shape));
+    c->values = calloc((size_t)c->channels * VALUES, sizeof *c->values);
+    c->labels = calloc((size_t)c->classes, sizeof *c->labels);
+    lks_status status = LKS_OK;
+    if (x == NULL || c->values == NULL || c->labels == NULL)
+        status = lks_fail(LKS_E_NOMEM, "out of memory for the statistics of %.200s", what);
+    if (status == LKS_OK) status = count_samples(c, source->data, x);
+    if (status == LKS_OK) {
+        say("%s: %s %s sample%s of %s", what, text_count(samples, info.samples), source->split,
+            TEXT_S(info.samples), data_shape_text(shape, &info.shape));
+        status = print_moments(c);
+    }
+    if (status == LKS_OK) print_classes(c, source, info.samples);
+    free(c->labels);
+    free(c->values);
+    free(x);
+    return status;
+}
+
+lks_status data_stats(const cli_args *cli, const char *what)
+{
+    data_source source;
+    lks_status status = data_open(&source, cli, what);
+    if (status == LKS_OK) {
+        const lks_dataset_info info = lks_dataset_get_info(source.data);
+        /* Rows, columns, channels; what has fewer dimensions has one channel. */
+        counts c = {.channels = info.shape.ndim >= 3 ? info.shape.dim[info.shape.ndim - 1] : 1,
+                    .classes = info.classes};
+        status = report(&c, &source, what);
+    }
+    data_close(&source);
+    return status;
+}

@@ -1,0 +1,200 @@
+/* lockstep doctor */
+#include "cli/doctor/doctor.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/out/text.h"
+
+static const char *const levels[] = {"ok", "note", "warning", "error"};
+
+static const char *format_text(cli_pool *pool, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+static const char *format_text(cli_pool *pool, const char *format, va_list args)
+{
+    char text[1024];
+    vsnprintf(text, sizeof text, format, args);
+    return text_clean(pool, text);
+}
+
+doctor_finding *doctor_add(cli_doctor *doctor, const char *name, const char *format, ...)
+{
+    doctor_finding *finding = &doctor->finding[doctor->count];
+    if (doctor->count < DOCTOR_MOST - 1) doctor->count++;
+    va_list args;
+    va_start(args, format);
+    *finding = (doctor_finding){
+        .area = doctor->area, .name = name, .found = format_text(&doctor->pool, format, args)};
+    va_end(args);
+    return finding;
+}
+
+void doctor_raise(cli_doctor *doctor, doctor_finding *finding, doctor_level level,
+                  const char *format, ...)
+{
+    if (level <= finding->level) return;
+    va_list args;
+    va_start(args, format);
+    finding->level = level;
+    finding->advice = format_text(&doctor->pool, format, args);
+    va_end(args);
+}
+
+static FILE *open_below(const cli_doctor *doctor, const char *path)
+{
+    char whole[DOCTOR_LINE];
+    if (snprintf(whole, sizeof whole, "%s%s", doctor->root, path) >= (int)sizeof whole) return NULL;
+    return fopen(whole, "re");
+}
+
+bool doctor_line(const cli_doctor *doctor, char line[DOCTOR_LINE], const char *format, ...)
+{
+    char path[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(path, sizeof path, format, args);
+    va_end(args);
+    FILE *file = open_below(doctor, path);
+    if (file == NULL) return false;
+    const bool found = fgets(line, DOCTOR_LINE, file) != NULL;
+    fclose(file);
+    if (found) line[strcspn(line, "\n")] = '\0';
+    return found;
+}
+
+bool doctor_entry(const cli_doctor *doctor, char line[DOCTOR_LINE], const char *path,
+                  const char *word)
+{
+    FILE *file = open_below(doctor, path);
+    if (file == NULL) return false;
+    bool found = false;
+    while (!found && fgets(line, DOCTOR_LINE, file) != NULL)
+        found = strncmp(line, word, strlen(word)) == 0;
+    fclose(file);
+    if (!found) return false;
+    const size_t gap = strlen(word) + strspn(line + strlen(word), " \t:");
+    memmove(line, line + gap, strlen(line + gap) + 1);
+    line[strcspn(line, "\n")] = '\0';
+    return true;
+}
+
+const char *doctor_size(cli_doctor *doctor, double bytes)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    while (unit < 4 && bytes >= (unit > 0 ? 1023.5 : 1024)) { /* as printed: never "1024 MiB" */
+        bytes /= 1024;
+        unit++;
+    }
+    if (unit == 0) return pool_format(&doctor->pool, "%.0f byte%s", bytes, TEXT_S(bytes));
+    return pool_format(&doctor->pool, bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+static doctor_level worst_of(const cli_doctor *doctor, int counts[4])
+{
+    doctor_level worst = LEVEL_OK;
+    for (int i = 0; i < doctor->count; i++) {
+        const doctor_level level = doctor->finding[i].level;
+        counts[level]++;
+        if (level > worst) worst = level;
+    }
+    return worst;
+}
+
+static void print_finding(const char *mark, const char *text, const char *level, const char *name,
+                          int width)
+{
+    const int indent = printf("  %-8s %-18s %s", level, name, mark);
+    text_print_wrapped(stdout, text, indent, indent, width);
+}
+
+/* Each finding on one line, or on as many as a terminal needs. */
+static void print_text(const cli_doctor *doctor)
+{
+    const int width = say_columns();
+    int counts[4] = {0};
+    const char *area = "";
+    for (int i = 0; i < doctor->count; i++) {
+        const doctor_finding *f = &doctor->finding[i];
+        if (strcmp(f->area, area) != 0) say("%s%s", i > 0 ? "\n" : "", f->area);
+        area = f->area;
+        print_finding("", f->found, levels[f->level], f->name, width);
+        if (f->advice != NULL) print_finding("-> ", f->advice, "", "", width);
+    }
+    if (worst_of(doctor, counts) == LEVEL_OK)
+        say("\nnothing to remark");
+    else
+        say("\n%d error%s, %d warning%s, %d note%s", counts[LEVEL_ERROR],
+            TEXT_S(counts[LEVEL_ERROR]), counts[LEVEL_WARNING], TEXT_S(counts[LEVEL_WARNING]),
+            counts[LEVEL_NOTE], TEXT_S(counts[LEVEL_NOTE]));
+}
+
+static void print_json(const cli_doctor *doctor)
+{
+    int counts[4] = {0};
+    json_t *checks = json_array();
+    for (int i = 0; i < doctor->count; i++) {
+        const doctor_finding *f = &doctor->finding[i];
+        json_t *check = json_object();
+        json_object_set_new(check, "area", json_string(f->area));
+        json_object_set_new(check, "name", json_string(f->name));
+        json_object_set_new(check, "level", json_string(levels[f->level]));
+        json_object_set_new(check, "found", json_string(f->found));
+        json_object_set_new(check, "advice",
+                            f->advice != NULL ? json_string(f->advice) : json_null());
+        if (f->values != NULL) json_object_set(check, "values", f->values);
+        json_array_append_new(checks, check);
+    }
+    json_t *all = json_object();
+    json_object_set_new(all, "version", json_string(lks_version()));
+    json_object_set_new(all, "worst", json_string(levels[worst_of(doctor, counts)]));
+    json_object_set_new(all, "checks", checks);
+    text_print_json(stdout, all, 2);
+    putchar('\n');
+    json_decref(all);
+}
+
+static void look(cli_doctor *doctor)
+{
+    static const struct {
+        const char *area;
+        void (*check)(cli_doctor *doctor);
+    } checks[] = {
+        {"Hardware", doctor_hardware}, {"Hardware", doctor_memory},
+        {"Program", doctor_build},     {"Program", doctor_arithmetic},
+        {"Limits", doctor_limits},     {"Environment", doctor_environment},
+        {"Time", doctor_noise},        {"Output", doctor_folder},
+        {"Output", doctor_terminal},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        doctor->area = checks[i].area;
+        checks[i].check(doctor);
+    }
+}
+
+lks_status verb_doctor(const cli_args *cli, int *code)
+{
+    cli_config *config;
+    const lks_status status = cli_configure(&config, cli, NULL);
+    if (status != LKS_OK) return status;
+    cli_pool pool = {0};
+    cli_doctor *doctor = pool_alloc(&pool, sizeof *doctor);
+    int counts[4] = {0};
+    doctor->root = cli->local[LOCAL_ROOT] != NULL ? cli->local[LOCAL_ROOT] : "";
+    doctor->folder = config_text(config, KEY_CHECKPOINT_PATH);
+    look(doctor);
+    if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0)
+        print_json(doctor);
+    else
+        print_text(doctor);
+    const doctor_level worst = worst_of(doctor, counts);
+    if (worst == LEVEL_WARNING) *code = EXIT_WARNING;
+    if (worst == LEVEL_ERROR) *code = EXIT_ERROR;
+    for (int i = 0; i < doctor->count; i++) json_decref(doctor->finding[i].values);
+    pool_clear(&doctor->pool);
+    pool_clear(&pool);
+    config_destroy(config);
+    return LKS_OK;
+}

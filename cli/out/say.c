@@ -1,0 +1,158 @@
+#include "cli/out/say.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Which status ends in which code. Codes are part of the interface: they never change. */
+static const struct exit_row {
+    int code;
+    const char *text;
+    unsigned statuses; /* bit s: lks_status s */
+} exit_rows[] = {
+    {0, "success", 1u << LKS_OK},
+    {EXIT_DIFFERENT, "verify, compare or op found a difference", 0},
+    {EXIT_INVALID, "the command line, the configuration or the network is not valid",
+     1u << LKS_E_INVALID | 1u << LKS_E_SHAPE | 1u << LKS_E_UNSUPPORTED},
+    {3, "a file could not be read or written", 1u << LKS_E_IO},
+    {4, "a file is damaged or not what it claims to be", 1u << LKS_E_FORMAT},
+    {5, "a file belongs to another network, configuration or data set", 1u << LKS_E_MISMATCH},
+    {6, "a loss or a parameter is not finite", 1u << LKS_E_NUMERIC},
+    {7, "out of memory", 1u << LKS_E_NOMEM},
+    {8, "the compute library failed", 1u << LKS_E_DEVICE},
+    {9, "a fault in Lockstep itself, please report it",
+     1u << LKS_E_STATE | 1u << LKS_E_BUG | 1u << LKS_E_STOPPED},
+    {EXIT_WARNING, "doctor has a warning: something is slow, or may fail later", 0},
+    {EXIT_ERROR, "doctor has an error: no training will work", 0},
+    {129, "stopped by SIGHUP, after the step (and saved, with --out)", 0},
+    {130, "stopped by SIGINT, after the step (and saved, with --out)", 0},
+    {138, "stopped by SIGUSR1, after the step (and saved, with --out)", 0},
+    {143, "stopped by SIGTERM, after the step (and saved, with --out)", 0},
+};
+enum { EXIT_ROWS = sizeof exit_rows / sizeof *exit_rows };
+
+static bool status_drawn;
+
+int exit_code_of(lks_status status)
+{
+    for (int i = 0; i < EXIT_ROWS; i++)
+        if (exit_rows[i].statuses >> status & 1u) return exit_rows[i].code;
+    return exit_code_of(LKS_E_BUG);
+}
+
+void exit_codes_print(FILE *out)
+{
+    for (int i = 0; i < EXIT_ROWS; i++)
+        fprintf(out, "  %3d  %s\n", exit_rows[i].code, exit_rows[i].text);
+}
+
+bool exit_code_row(int row, int *code, const char **text)
+{
+    if (row >= EXIT_ROWS) return false;
+    *code = exit_rows[row].code;
+    *text = exit_rows[row].text;
+    return true;
+}
+
+void say(const char *format, ...)
+{
+    say_status(NULL);
+    va_list args;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+void say_error(const char *format, ...)
+{
+    char sentence[1 << 14]; /* a command to continue with may be as long as paths are */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    /* Parts of it may come from a file: they are no commands for the terminal, and no new line. */
+    for (char *c = sentence; *c != '\0'; c++)
+        if (iscntrl((unsigned char)*c)) *c = '?';
+    say_status(NULL);
+    fflush(stdout); /* keeps the order where both go to one place */
+    fprintf(stderr, "lockstep: %s\n", sentence);
+}
+
+void say_status(const char *line)
+{
+    if (line == NULL && !status_drawn) return;
+    status_drawn = line != NULL;
+    fflush(stdout);
+    fprintf(stderr, "\r\033[K%s", line != NULL ? line : "");
+    fflush(stderr);
+}
+
+void say_bar(const char *head, double share, const char *const *fields, int count)
+{
+    enum { LINE = 256, SHORTEST = 8, LONGEST = 40 };
+    char line[2 * LINE], tail[LINE] = "", bar[LONGEST + 8] = "";
+    const int width = say_width();
+    const size_t room = width > LINE ? LINE : width > 3 ? (size_t)width - 3 : 0; /* and "^C" */
+    const int used = snprintf(line, LINE, "%s %3.0f%%", head, 100 * share);
+    if (used < 0 || (size_t)used > room) return;
+    /* Fields first, in order of their worth; the bar gets what is left between head and them. */
+    const size_t rest = room - (size_t)used;
+    for (int i = 0; i < count; i++) {
+        if (*fields[i] == '\0' || strlen(tail) + 2 + strlen(fields[i]) > rest) continue;
+        strcat(tail, "  ");
+        strcat(tail, fields[i]);
+    }
+    const size_t gap = rest - strlen(tail);
+    if (gap >= SHORTEST + 3) {
+        const int length = gap - 3 > LONGEST ? LONGEST : (int)gap - 3;
+        const int full = (int)(share * length);
+        memcpy(bar, " [", 2);
+        memset(bar + 2, '.', (size_t)length);
+        memset(bar + 2, '#', (size_t)full);
+        bar[2 + length] = ']';
+    }
+    strcat(line, bar);
+    strcat(line, tail);
+    say_status(line);
+}
+
+static int columns_of(int stream)
+{
+    const char *terminal = getenv("TERM");
+    if (!isatty(stream) || terminal == NULL || strcmp(terminal, "dumb") == 0) return 0;
+    struct winsize size;
+    if (ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col;
+}
+
+int say_width(void)
+{
+    return columns_of(STDERR_FILENO);
+}
+
+int say_columns(void)
+{
+    return columns_of(STDOUT_FILENO);
+}
+
+bool say_unicode(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && *value != '\0')
+            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+    }
+    return false;
+}
+
+lks_status say_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return LKS_OK;
+    return lks_fail(LKS_E_IO, "standard output could not be written: %s", strerror(errno));
+}

@@ -1,0 +1,51 @@
+#include "cli/out/table.h"
+
+#include <stdio.h>
+
+#include "cli/out/text.h"
+
+enum { GAP = 2 };
+
+static int width_of(const cli_table *t, int column)
+{
+    int width = text_length(t->title[column]);
+    for (int row = 0; row < t->rows; row++) {
+        const int length = text_length(t->cell[row * t->columns + column]);
+        if (length > width) width = length;
+    }
+    return width;
+}
+
+static void print_cell(const cli_table *t, const char *text, int column, bool last)
+{
+    const int pad = width_of(t, column) - text_length(text);
+    const bool right = t->right != NULL && t->right[column];
+    printf("%*s%s", right ? pad : 0, "", text);
+    if (!last) printf("%*s", (right ? 0 : pad) + GAP, "");
+}
+
+/* The first column, and those from `first` to before `end`; row -1 is the titles. */
+static void print_row(const cli_table *t, int row, int first, int end)
+{
+    const char *const *text = row < 0 ? t->title : t->cell + row * t->columns;
+    print_cell(t, text[0], 0, first == end);
+    for (int column = first; column < end; column++)
+        print_cell(t, text[column], column, column == end - 1);
+    putchar('\n');
+}
+
+void table_print(const cli_table *t, int width)
+{
+    int first = 1;
+    do {
+        int used = width_of(t, 0), end = first;
+        while (end < t->columns) {
+            used += GAP + width_of(t, end);
+            if (width > 0 && used > width && end > first) break;
+            end++;
+        }
+        if (first > 1) putchar('\n');
+        for (int row = -1; row < t->rows; row++) print_row(t, row, first, end);
+        first = end;
+    } while (first < t->columns);
+}

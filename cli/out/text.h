@@ -1,0 +1,73 @@
+/* Text made from values: numbers, JSON and YAML, and files that appear whole or not at all. */
+#ifndef CLI_TEXT_H
+#define CLI_TEXT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include <lockstep/status.h>
+
+#include "cli/recipe/pool.h"
+
+enum { TEXT_NUMBER_SIZE = 32 };
+
+/* The shortest decimal number that reads back as the same double; nan, inf as such. */
+const char *text_number(char text[TEXT_NUMBER_SIZE], double number);
+
+/* The end of a noun behind a number: say("%d step%s", n, TEXT_S(n)). */
+#define TEXT_S(count) ((count) == 1 ? "" : "s")
+
+/* 60000 -> "60,000" */
+const char *text_count(char text[TEXT_NUMBER_SIZE], int64_t count);
+
+/* From here on it is noted where JSON finds no memory, so that a value may lack parts. */
+void text_watch_memory(void);
+/* LKS_E_NOMEM when that has happened: text_json() gives nothing from then on, and no file is
+ * written. */
+LKS_MUSTUSE lks_status text_memory(void);
+
+/* JSON on one line, or with `indent` > 0 on several; numbers at their shortest, NaN as null. */
+void text_print_json(FILE *out, const json_t *json, int indent);
+
+/* The same value as YAML on one line, with quotes only where they are needed. */
+void text_print_yaml(FILE *out, const json_t *json);
+
+/* JSON as text on one line; free() it. NULL: no memory. */
+char *text_json(const json_t *json);
+
+/* YAML as text on one line in the pool; empty where there is no memory, which text_memory() tells. */
+const char *text_yaml(cli_pool *pool, const json_t *json);
+
+/* A number that may be NaN, as JSON: then null. */
+json_t *text_json_real(double number);
+
+/* Writes a file as lks_file_write() does, behind what standard output has kept. */
+LKS_MUSTUSE lks_status text_write_bytes(const char *path, const void *data, size_t bytes);
+
+/* The same; `print` prints what is in it. */
+typedef void (*text_printer)(FILE *out, const void *user);
+LKS_MUSTUSE lks_status text_write_file(const char *path, text_printer print, const void *user);
+
+/* The same with JSON in it. */
+LKS_MUSTUSE lks_status text_write_json(const char *path, const json_t *json);
+/* As lks_file_update() does. */
+LKS_MUSTUSE lks_status text_update_json(const char *path, const json_t *json);
+
+/* Text between tags or in an attribute of XML or HTML; it must be clean. */
+void text_print_xml(FILE *out, const char *text);
+
+/* A copy in the pool for people's eyes, whatever the bytes are: control characters and what is no
+ * UTF-8 become '?'. */
+const char *text_clean(cli_pool *pool, const char *text);
+
+/* Prints text and a line end, broken between words so that no line is wider than `width` (0: any
+ * width will do). The cursor is at `used`, further lines begin at `indent`. */
+void text_print_wrapped(FILE *out, const char *text, int used, int indent, int width);
+
+/* Characters of UTF-8, and the bytes of the first `most` of them. */
+int text_length(const char *text);
+int text_bytes(const char *text, int most);
+
+#endif

@@ -1,0 +1,160 @@
+#include "cli/recipe/line.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/recipe/value.h"
+
+/* "3x3" and "0.1,0.2" are lists. */
+static const cli_node *read_value(cli_pool *pool, const char *text)
+{
+    const bool sizes = text[strspn(text, "0123456789x")] == '\0';
+    const char *gap = sizes ? "x" : ",";
+    if (strpbrk(text, gap) == NULL) return node_from_text(pool, text, true);
+    cli_node *list = pool_alloc(pool, sizeof *list);
+    *list = (cli_node){.kind = NODE_LIST};
+    cli_entry **end = &list->first;
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, gap);
+        cli_entry *entry = *end = pool_alloc(pool, sizeof *entry);
+        entry->value = node_from_text(pool, pool_copy(pool, at, length), true);
+        end = (cli_entry **)&entry->next;
+        list->count++;
+        at += length;
+        if (*at == '\0') return list;
+    }
+}
+
+void line_add(cli_pool *pool, cli_line *line, const char *key, const char *value)
+{
+    cli_entry *entry = pool_alloc(pool, sizeof *entry);
+    *entry = (cli_entry){line->options.first, node_from_text(pool, key, true),
+                         read_value(pool, value)};
+    line->options.first = entry;
+    line->options.count++;
+}
+
+/* "uniform:0.5" and "kaiming_normal:0.2:fan_out": what stands behind the kind is an option of its
+ * own. */
+static void add_init(cli_pool *pool, cli_line *line, const char *key, const char *text)
+{
+    static const char *const numbers[][2] = {
+        {"constant", "value"}, {"kaiming", "slope"}, {"xavier", "gain"}, {"", "scale"}};
+    const int stem = (int)(strlen(key) - strlen("init"));
+    const size_t kind = strcspn(text, ":");
+    line_add(pool, line, key, pool_copy(pool, text, kind));
+    for (const char *at = text + kind; *at == ':'; at += strcspn(at, ":")) {
+        double number;
+        at++;
+        const char *part = pool_copy(pool, at, strcspn(at, ":"));
+        const bool is_number = text_is_float(part, &number);
+        int n = 0;
+        while (strncmp(text, numbers[n][0], strlen(numbers[n][0])) != 0) n++;
+        line_add(pool, line,
+                 pool_format(pool, "%.*s%s", stem, key, is_number ? numbers[n][1] : part),
+                 is_number ? part : "true");
+    }
+}
+
+static void add_word(cli_pool *pool, cli_line *line, const char *word)
+{
+    const char *equals = strchr(word, '=');
+    if (equals == NULL) {
+        const bool no = strncmp(word, "no_", 3) == 0;
+        line_add(pool, line, no ? word + 3 : word, no ? "false" : "true");
+        return;
+    }
+    const char *key = pool_copy(pool, word, (size_t)(equals - word));
+    const size_t length = strlen(key);
+    if (length > 5 && strcmp(key + length - 5, "_init") == 0)
+        add_init(pool, line, key, equals + 1);
+    else
+        line_add(pool, line, key, equals + 1);
+}
+
+/* "28x28x1": returns what stands behind the sizes. */
+static const char *read_sizes(const char *text, int64_t size[], int *count, int most)
+{
+    *count = 0;
+    for (const char *at = text;;) {
+        char *end;
+        const int64_t number = strtoll(at, &end, 10);
+        if (strchr("0123456789", *at) == NULL || *at == '\0' || number < 1 || number > INT32_MAX)
+            return *count > 0 ? at - 1 : at;
+        size[(*count)++] = number;
+        if (*end != 'x' || *count == most) return end;
+        at = end + 1;
+    }
+}
+
+/* "8x28x28x1" or "8x28x28x1:u8" */
+static lks_status read_in(cli_line *out, const char *where, const char *text)
+{
+    int64_t size[LKS_MAX_DIMS + 1];
+    int count;
+    const char *rest = read_sizes(text, size, &count, LKS_MAX_DIMS + 1);
+    const bool bytes = strcmp(rest, ":u8") == 0;
+    if ((*rest != '\0' && !bytes) || count < 2)
+        return lks_fail(LKS_E_INVALID,
+                        "%s: in is '%.60s', expected the number of samples and the shape of one, "
+                        "such as in=8x28x28x1 (or, of bytes, in=8x28x28x1:u8)",
+                        where, text);
+    if (bytes) out->input.dtype = LKS_U8;
+    out->samples = size[0];
+    out->input.shape.ndim = count - 1;
+    memcpy(out->input.shape.dim, size + 1, (size_t)(count - 1) * sizeof *size);
+    return LKS_OK;
+}
+
+static lks_status read_with(cli_line *out, const char *where, const char *text)
+{
+    const char *rest = read_sizes(text, out->second.dim, &out->second.ndim, LKS_MAX_DIMS);
+    if (*rest == '\0' && out->second.ndim > 0) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "%s: with is '%.60s', expected the shape of one sample of the second input, "
+                    "such as with=28x28x3",
+                    where, text);
+}
+
+static lks_status check_twice(const cli_line *line, const char *where)
+{
+    for (const cli_entry *a = line->options.first; a != NULL; a = a->next)
+        for (const cli_entry *b = a->next; b != NULL; b = b->next)
+            if (strcmp(a->key->text, b->key->text) == 0)
+                return lks_fail(LKS_E_INVALID, "%s: %.60s is given twice", where, a->key->text);
+    return LKS_OK;
+}
+
+lks_status line_read(cli_line *out, cli_pool *pool, const char *where, const char *text)
+{
+    static const char blanks[] = " \t\r\n";
+    const char *in = NULL, *with = NULL;
+    *out = (cli_line){.options = {.kind = NODE_MAP}};
+    for (const char *at = text + strspn(text, blanks); *at != '\0'; at += strspn(at, blanks)) {
+        const size_t length = strcspn(at, blanks);
+        const char *word = pool_copy(pool, at, length);
+        at += length;
+        if (out->name == NULL)
+            out->name = word;
+        else if (strncmp(word, "in=", 3) == 0)
+            in = word + 3;
+        else if (strncmp(word, "with=", 5) == 0)
+            with = word + 5;
+        else
+            add_word(pool, out, word);
+    }
+    if (out->name == NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "%s: the line is empty, expected an operation, such as 'dense units=10 "
+                        "in=64x784'",
+                        where);
+    if (in == NULL)
+        return lks_fail(
+            LKS_E_INVALID,
+            "%s: %.60s has no in; give the number of samples and the shape of one, such "
+            "as in=8x28x28x1",
+            where, out->name);
+    lks_status status = check_twice(out, where);
+    if (status == LKS_OK && with != NULL) status = read_with(out, where, with);
+    return status == LKS_OK ? read_in(out, where, in) : status;
+}

@@ -1,0 +1,30 @@
+/* One operation written as a line: "conv2d filters=32 kernel=3x3 no_bias in=8x28x28x1". */
+#ifndef CLI_LINE_H
+#define CLI_LINE_H
+
+#include <lockstep/graph.h>
+
+#include "cli/recipe/tree.h"
+
+typedef struct cli_line {
+    const char *name;
+    cli_node options; /* a map, as a configuration has it */
+    int64_t samples;
+    lks_input_opts input; /* shape and type of one sample */
+    lks_shape second;     /* of the second input, where it is another one; ndim 0: not given */
+} cli_line;
+
+/*
+ * Parts a line into words (by any white space, so that a wrapped line can be pasted): a name, `in`
+ * (samples and the shape of one; ":u8" behind it means bytes), `with` (the shape of a second input),
+ * and options: "kernel=3x3" and "mean=0.1,0.2" are lists, "no_bias" is bias: false,
+ * "weight_init=uniform:0.5" gives weight_scale too and "weight_init=kaiming_normal:fan_out"
+ * weight_fan_out: true. Sentences begin with `where`.
+ */
+LKS_MUSTUSE lks_status line_read(cli_line *out, cli_pool *pool, const char *where,
+                                 const char *text);
+
+/* One more option. */
+void line_add(cli_pool *pool, cli_line *line, const char *key, const char *value);
+
+#endif

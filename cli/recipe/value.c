@@ -1,0 +1,314 @@
+#include "cli/recipe/value.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool text_is_int(const char *text, int64_t *out)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    if (*digits == '\0' || digits[strspn(digits, "0123456789")] != '\0') return false;
+    errno = 0;
+    *out = strtoll(text, NULL, 10);
+    return errno == 0;
+}
+
+bool text_is_float(const char *text, double *out)
+{
+    if (*text == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') return false;
+    char *end;
+    *out = strtod(text, &end);
+    return *end == '\0' && isfinite(*out);
+}
+
+bool text_is_bool(const char *text, bool *out)
+{
+    static const struct word {
+        const char *text;
+        bool value;
+    } words[] = {
+        {"true", true},   {"True", true},   {"TRUE", true},   {"yes", true}, {"on", true},
+        {"false", false}, {"False", false}, {"FALSE", false}, {"no", false}, {"off", false},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i].text) == 0) {
+            *out = words[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "[0,1)": ends that are absent are infinite. */
+typedef struct interval {
+    double low, high;
+    bool open_low, open_high;
+} interval;
+
+static interval interval_of(const char *range)
+{
+    interval v = {-HUGE_VAL, HUGE_VAL, true, true};
+    if (range == NULL) return v;
+    char *end;
+    v.open_low = range[0] == '(';
+    v.low = strtod(range + 1, &end);
+    if (end[1] != ')' && end[1] != ']') v.high = strtod(end + 1, &end);
+    v.open_high = range[strlen(range) - 1] == ')';
+    return v;
+}
+
+static bool in_interval(const interval *v, double x)
+{
+    return (v->open_low ? x > v->low : x >= v->low) && (v->open_high ? x < v->high : x <= v->high);
+}
+
+static const char *noun(value_type type)
+{
+    switch (type) {
+    case VALUE_INT:
+        return "an integer";
+    case VALUE_FLOAT:
+        return "a number";
+    case VALUE_BOOL:
+        return "true or false";
+    case VALUE_STRING:
+        return "a text";
+    case VALUE_PAIR:
+        return "an integer, or [height, width],";
+    case VALUE_INTS:
+        return "an integer, or a list of integers,";
+    case VALUE_FLOATS:
+        return "a number, or a list of numbers,";
+    case VALUE_CHOICE:
+    case VALUE_TREE:
+        break;
+    }
+    return "a list";
+}
+
+void spec_describe(const cli_spec *spec, char *text, size_t size)
+{
+    if (spec->type == VALUE_CHOICE) {
+        size_t used = 0;
+        for (const char *c = spec->range; *c != '\0' && used + 8 < size; c++) {
+            const bool last = strchr(c + 1, ' ') == NULL;
+            if (*c != ' ')
+                text[used++] = *c;
+            else
+                used += (size_t)snprintf(text + used, size - used, last ? " or " : ", ");
+        }
+        text[used] = '\0';
+        return;
+    }
+    const interval v = interval_of(spec->range);
+    const char *thing = noun(spec->type);
+    if (spec->range == NULL)
+        snprintf(text, size, "%s", thing);
+    else if (v.high < HUGE_VAL && !v.open_low && !v.open_high)
+        snprintf(text, size, "%s from %.15g to %.15g", thing, v.low, v.high);
+    else if (v.high < HUGE_VAL)
+        snprintf(text, size, "%s %s %.15g and %s %.15g", thing,
+                 v.open_low ? "above" : "of at least", v.low, v.open_high ? "below" : "at most",
+                 v.high);
+    else
+        snprintf(text, size, "%s %s %.15g", thing, v.open_low ? "above" : "of at least", v.low);
+    const size_t length = strlen(text);
+    if (length > 0 && text[length - 1] == ',') text[length - 1] = '\0';
+}
+
+/* Every number of a configuration meets 32-bit floats: what they cannot hold as a normal number would
+ * be 0 or infinite there. */
+static bool has_size(double x)
+{
+    return x == 0 || (fabs(x) >= (double)FLT_MIN && fabs(x) <= (double)FLT_MAX);
+}
+
+static lks_status wrong(const cli_spec *spec, const cli_node *found, const char *where)
+{
+    char expected[160];
+    spec_describe(spec, expected, sizeof expected);
+    if (found->kind != NODE_SCALAR)
+        return lks_fail(LKS_E_INVALID, "%s: %s is a %s, expected %s", where, spec->name,
+                        found->kind == NODE_LIST ? "list" : "section", expected);
+    double x;
+    const bool is_float = spec->type == VALUE_FLOAT || spec->type == VALUE_FLOATS;
+    if (is_float && found->plain && text_is_float(found->text, &x) && !has_size(x))
+        return lks_fail(LKS_E_INVALID,
+                        "%s: %s is %.100s, which 32-bit floats cannot hold; expected 0, or a size "
+                        "from 1.2e-38 to 3.4e38",
+                        where, spec->name, found->text);
+    return lks_fail(LKS_E_INVALID, "%s: %s is %s%.100s%s, expected %s", where, spec->name,
+                    found->plain ? "'" : "the text \"", found->text, found->plain ? "'" : "\"",
+                    expected);
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+    const size_t length = strlen(text);
+    for (const char *at = choices; (at = strstr(at, text)) != NULL; at++)
+        if (length > 0 && (at == choices || at[-1] == ' ') && strchr(" ", at[length]) != NULL)
+            return strchr(text, ' ') == NULL;
+    return false;
+}
+
+static bool read_number(const cli_spec *spec, const cli_node *node, int64_t *i, double *f)
+{
+    const interval range = interval_of(spec->range);
+    if (node->kind != NODE_SCALAR || !node->plain) return false;
+    if (spec->type == VALUE_FLOAT || spec->type == VALUE_FLOATS)
+        return text_is_float(node->text, f) && in_interval(&range, *f) && has_size(*f);
+    return text_is_int(node->text, i) && in_interval(&range, (double)*i);
+}
+
+static lks_status read_numbers(cli_value *out, const cli_spec *spec, const cli_node *node,
+                               const char *where)
+{
+    if (node->kind == NODE_SCALAR) {
+        if (!read_number(spec, node, &out->i[0], &out->f[0])) return wrong(spec, node, where);
+        out->count = 1;
+        if (spec->type == VALUE_PAIR) out->i[out->count++] = out->i[0];
+        return LKS_OK;
+    }
+    const int most = spec->type == VALUE_PAIR ? 2 : VALUE_MAX_LIST;
+    if (node->kind != NODE_LIST || node->count == 0) return wrong(spec, node, where);
+    if (node->count > most || (spec->type == VALUE_PAIR && node->count != 2))
+        return lks_fail(LKS_E_INVALID, "%s: %s is a list of %d, expected %s %d", where, spec->name,
+                        node->count, spec->type == VALUE_PAIR ? "one of" : "at most", most);
+    for (const cli_entry *e = node->first; e != NULL; e = e->next, out->count++)
+        if (!read_number(spec, e->value, &out->i[out->count], &out->f[out->count]))
+            return wrong(spec, e->value, where);
+    return LKS_OK;
+}
+
+lks_status value_parse(cli_value *out, const cli_spec *spec, const cli_node *node,
+                       const char *where)
+{
+    *out = (cli_value){.where = where};
+    if (node_is_null(node)) return LKS_OK;
+    const bool scalar = node->kind == NODE_SCALAR;
+    bool good = false;
+    switch (spec->type) {
+    case VALUE_INT:
+    case VALUE_FLOAT:
+        good = read_number(spec, node, &out->i[0], &out->f[0]);
+        break;
+    case VALUE_BOOL:
+        good = scalar && node->plain && text_is_bool(node->text, &out->b);
+        break;
+    case VALUE_CHOICE:
+        good = scalar && is_choice(spec->range, node->text);
+        break;
+    case VALUE_STRING:
+        good = scalar && node->text[0] != '\0';
+        break;
+    case VALUE_TREE:
+        good = node->kind == NODE_LIST;
+        break;
+    case VALUE_PAIR:
+    case VALUE_INTS:
+    case VALUE_FLOATS: {
+        const lks_status status = read_numbers(out, spec, node, where);
+        if (status != LKS_OK) return status;
+        good = true;
+    }
+    }
+    if (!good) return wrong(spec, node, where);
+    out->s = node->text;
+    out->tree = node;
+    out->set = true;
+    return LKS_OK;
+}
+
+static json_t *list_json(const cli_value *value, value_type type)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < value->count; i++)
+        json_array_append_new(list, type == VALUE_FLOATS ? json_real(value->f[i])
+                                                         : json_integer(value->i[i]));
+    return list;
+}
+
+json_t *value_json(const cli_value *value, value_type type)
+{
+    if (!value->set) return json_null();
+    switch (type) {
+    case VALUE_INT:
+        return json_integer(value->i[0]);
+    case VALUE_FLOAT:
+        return json_real(value->f[0]);
+    case VALUE_BOOL:
+        return json_boolean(value->b);
+    case VALUE_STRING:
+    case VALUE_CHOICE:
+        return json_string(value->s);
+    case VALUE_PAIR:
+    case VALUE_INTS:
+    case VALUE_FLOATS:
+        return list_json(value, type);
+    case VALUE_TREE:
+        break;
+    }
+    return node_json(value->tree);
+}
+
+json_t *node_json(const cli_node *node)
+{
+    if (node->kind == NODE_SCALAR) {
+        int64_t i;
+        double f;
+        bool b;
+        if (!node->plain) return json_string(node->text);
+        if (node_is_null(node)) return json_null();
+        if (text_is_int(node->text, &i)) return json_integer(i);
+        if (text_is_float(node->text, &f)) return json_real(f);
+        if (text_is_bool(node->text, &b)) return json_boolean(b);
+        return json_string(node->text);
+    }
+    json_t *json = node->kind == NODE_LIST ? json_array() : json_object();
+    for (const cli_entry *e = node->first; e != NULL; e = e->next) {
+        if (node->kind == NODE_LIST)
+            json_array_append_new(json, node_json(e->value));
+        else
+            json_object_set_new(json, e->key->text, node_json(e->value));
+    }
+    return json;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int edit_distance(const char *a, const char *b)
+{
+    enum { MOST = 64 };
+    const int m = (int)strlen(a), n = (int)strlen(b);
+    if (m > MOST || n > MOST) return MOST;
+    int d[MOST + 1][MOST + 1];
+    for (int i = 0; i <= m; i++) d[i][0] = i;
+    for (int j = 0; j <= n; j++) d[0][j] = j;
+    for (int i = 1; i <= m; i++) {
+        for (int j = 1; j <= n; j++) {
+            const int change = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + change);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    }
+    return d[m][n];
+}
+
+void nearest_offer(cli_nearest *nearest, const char *candidate)
+{
+    const int distance = edit_distance(nearest->word, candidate);
+    const int longer = (int)(strlen(nearest->word) > strlen(candidate) ? strlen(nearest->word)
+                                                                       : strlen(candidate));
+    if (distance > longer / 2) return;
+    if (nearest->best != NULL && distance >= nearest->distance) return;
+    nearest->best = candidate;
+    nearest->distance = distance;
+}

@@ -1,0 +1,299 @@
+#include "cli/report/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/out/say.h"
+#include "cli/out/text.h"
+#include "cli/process.h"
+
+static const double DRAW_SECONDS = 0.1, SMOOTH_SECONDS = 2.0;
+
+/* Of the table that CSV is; an event fills in what it has. */
+static const char *const titles[] = {
+    "event",
+    "epoch",
+    "step",
+    "loss",
+    "lr",
+    "gradient_norm",
+    "skipped",
+    "samples_per_second",
+    "train_loss",
+    "train_correct",
+    "train_samples",
+    "valid_loss",
+    "valid_correct",
+    "valid_samples",
+    "test_loss",
+    "test_correct",
+    "test_samples",
+    "seconds",
+    "finished",
+    "hash",
+};
+enum { COLUMNS = sizeof titles / sizeof *titles };
+
+static void print_titles(void)
+{
+    for (int i = 0; i < COLUMNS; i++) printf("%s%s", i > 0 ? "," : "", titles[i]);
+    putchar('\n');
+}
+
+/* What has no value, or none that is a number, is empty. */
+static void print_row(const json_t *event)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        const json_t *value = json_object_get(event, titles[i]);
+        if (i > 0) putchar(',');
+        if (json_is_string(value))
+            fputs(json_string_value(value), stdout);
+        else if (value != NULL && !json_is_null(value))
+            text_print_json(stdout, value, 0);
+    }
+    putchar('\n');
+}
+
+static report_format format_of(const cli_config *config)
+{
+    const char *name = config_text(config, KEY_LOG_FORMAT);
+    return strcmp(name, "json") == 0  ? REPORT_JSON
+           : strcmp(name, "csv") == 0 ? REPORT_CSV
+                                      : REPORT_TEXT;
+}
+
+void report_event(const cli_report *r, json_t *event)
+{
+    if (r->format != REPORT_TEXT) say_status(NULL);
+    if (r->format == REPORT_JSON) {
+        text_print_json(stdout, event, 0);
+        putchar('\n');
+    } else if (r->format == REPORT_CSV) {
+        print_row(event);
+    }
+    json_decref(event);
+}
+
+void report_begin(cli_report *out, const cli_config *config, int64_t samples, int64_t epochs,
+                  int64_t last_step, bool has_classes)
+{
+    const bool asked = config->source[KEY_LOG_INTERVAL] == FROM_COMMAND;
+    *out = (cli_report){.quiet = config_bool(config, KEY_LOG_QUIET),
+                        .format = format_of(config),
+                        .has_classes = has_classes,
+                        .interval = config_int(config, KEY_LOG_INTERVAL),
+                        .batch_size = config_int(config, KEY_TRAIN_BATCH_SIZE),
+                        .samples = samples,
+                        .epochs = epochs,
+                        .last_step = last_step,
+                        .step_clock = process_clock(),
+                        .loss = (double)NAN};
+    const bool out_is_terminal = isatty(STDOUT_FILENO);
+    out->draw_clock = out->part_clock = out->step_clock;
+    out->bar = !out->quiet && say_width() > 0 && !(out->format != REPORT_TEXT && out_is_terminal);
+    out->lines = !out->quiet && out->format == REPORT_TEXT &&
+                 (asked || !(out->bar && out_is_terminal));
+    setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the file sees whole lines */
+    if (out->format == REPORT_CSV) print_titles();
+}
+
+static void draw(const cli_report *r, const lks_step_event *event)
+{
+    char head[64], loss[32], eta[32] = "", rate[64], count[TEXT_NUMBER_SIZE];
+    const int64_t left = r->last_step - event->step;
+    const double seconds = (double)left * (double)r->batch_size / r->rate;
+    const double share = (double)(event->batch + 1) / (double)event->batches;
+    snprintf(head, sizeof head, "epoch %lld/%lld", (long long)event->epoch, (long long)r->epochs);
+    snprintf(loss, sizeof loss, "loss %.4f", r->loss);
+    if (seconds < 1e7)
+        snprintf(eta, sizeof eta, "ETA %lld:%02lld", (long long)seconds / 60,
+                 (long long)seconds % 60);
+    snprintf(rate, sizeof rate, "%s samples/s", text_count(count, (int64_t)r->rate));
+    say_bar(head, share, (const char *const[]){loss, eta, rate}, 3);
+}
+
+static void begin_part(cli_report *r, double now)
+{
+    r->part_clock = now;
+    r->part_samples = 0;
+    r->part_loss = 0;
+}
+
+static void update_bar(cli_report *r, const lks_step_event *event, double now)
+{
+    r->part_samples += event->metrics->samples;
+    r->part_loss += lks_metrics_loss(event->metrics) * (double)event->metrics->samples;
+    if (now - r->draw_clock < DRAW_SECONDS) return;
+    const double past = now - r->part_clock;
+    const double rate = (double)r->part_samples / past;
+    const double loss = r->part_loss / (double)r->part_samples;
+    const double keep = isnan(r->loss) ? 0 : exp(-past / SMOOTH_SECONDS);
+    r->rate = keep > 0 ? keep * r->rate + (1 - keep) * rate : rate;
+    r->loss = keep > 0 ? keep * r->loss + (1 - keep) * loss : loss;
+    r->draw_clock = now;
+    begin_part(r, now);
+    draw(r, event);
+}
+
+/* The norm and the skipped step only where there is one. */
+static json_t *step_json(const lks_step_event *event, double loss, double seconds)
+{
+    json_t *json = json_pack("{s:s, s:I, s:I, s:o, s:f, s:o}", "event", "step", "step",
+                             (json_int_t)event->step, "epoch", (json_int_t)event->epoch, "loss",
+                             text_json_real(loss), "lr", event->learning_rate, "samples_per_second",
+                             text_json_real((double)event->metrics->samples / seconds));
+    if (!isnan(event->info.gradient_norm))
+        json_object_set_new(json, "gradient_norm", text_json_real(event->info.gradient_norm));
+    if (event->info.skipped) json_object_set_new(json, "skipped", json_true());
+    return json;
+}
+
+void report_step(cli_report *r, const lks_step_event *event)
+{
+    const double now = process_clock(), loss = lks_metrics_loss(event->metrics);
+    const double seconds = now - r->step_clock;
+    r->step_clock = now;
+    if (r->quiet) return;
+    if (r->format != REPORT_TEXT) report_event(r, step_json(event, loss, seconds));
+    if (event->info.skipped)
+        say_error("step %lld: the loss or the gradient is not finite; the step was skipped",
+                  (long long)event->step);
+    if (r->lines && event->batch % r->interval == 0)
+        say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f", (long long)event->epoch,
+            (long long)(event->batch * r->batch_size), (long long)r->samples,
+            100.0 * (double)event->batch / (double)event->batches, loss);
+    if (r->bar) update_bar(r, event, now);
+}
+
+static void say_not_finite(const char *what, const lks_metrics *metrics)
+{
+    if (metrics->not_finite > 0)
+        say_error("%s set: the loss of %lld sample%s is not a finite number; %s left out", what,
+                  (long long)metrics->not_finite, TEXT_S(metrics->not_finite),
+                  metrics->not_finite == 1 ? "it is" : "they are");
+}
+
+static double percent(const lks_metrics *metrics)
+{
+    return 100.0 * (double)metrics->correct / (double)metrics->samples;
+}
+
+void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last)
+{
+    const char *end = last ? "\n" : "";
+    const double loss = lks_metrics_loss(metrics);
+    say_not_finite(what, metrics);
+    if (!has_classes)
+        say("\n%s set: Average loss: %.4f%s", what, loss, end);
+    else
+        say("\n%s set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)%s", what, loss,
+            (long long)metrics->correct, (long long)metrics->samples, percent(metrics), end);
+}
+
+/* Adds a field where there is room for it; else false. */
+static bool add_field(char *line, size_t width, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool add_field(char *line, size_t width, const char *format, ...)
+{
+    const size_t used = strlen(line);
+    char field[64];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(field, sizeof field, format, args);
+    va_end(args);
+    const bool fits = length > 0 && used + 2 + (size_t)length < width;
+    if (fits) snprintf(line + used, width - used, "  %s", field);
+    return fits;
+}
+
+static void add_set(char *line, size_t width, const char *what, const lks_metrics *metrics,
+                    bool has_classes)
+{
+    if (metrics->samples == 0) return;
+    const double loss = lks_metrics_loss(metrics);
+    if (has_classes)
+        add_field(line, width, "%s %.4f %.2f%%", what, loss, percent(metrics));
+    else
+        add_field(line, width, "%s %.4f", what, loss);
+}
+
+/* What stays of an epoch above the bar: "epoch 3/14  loss 0.0481  test 0.0287 99.05%  4.6 s
+ * 13,104 samples/s", without what would not fit the terminal. */
+static void say_epoch(const cli_report *r, const lks_epoch *epoch)
+{
+    enum { LONGEST = 160 };
+    char line[LONGEST], count[TEXT_NUMBER_SIZE];
+    const int columns = say_columns();
+    const size_t width = columns > 0 && columns < LONGEST ? (size_t)columns + 1 : LONGEST;
+    say_not_finite("Validation", &epoch->valid);
+    say_not_finite("Test", &epoch->test);
+    snprintf(line, width, "epoch %lld/%lld", (long long)epoch->epoch, (long long)r->epochs);
+    add_field(line, width, "loss %.4f", lks_metrics_loss(&epoch->train));
+    add_set(line, width, "valid", &epoch->valid, r->has_classes);
+    add_set(line, width, "test", &epoch->test, r->has_classes);
+    add_field(line, width, "%.1f s", epoch->seconds);
+    text_count(count, (int64_t)((double)epoch->train.samples / epoch->seconds));
+    if (!add_field(line, width, "%s samples/s", count)) add_field(line, width, "%s/s", count);
+    say("%s", line);
+}
+
+static void add_metrics(json_t *json, const char *set, const lks_metrics *metrics)
+{
+    char key[32];
+    if (metrics->samples == 0) return;
+    snprintf(key, sizeof key, "%s_loss", set);
+    json_object_set_new(json, key, text_json_real(lks_metrics_loss(metrics)));
+    snprintf(key, sizeof key, "%s_correct", set);
+    json_object_set_new(json, key, json_integer(metrics->correct));
+    snprintf(key, sizeof key, "%s_samples", set);
+    json_object_set_new(json, key, json_integer(metrics->samples));
+}
+
+json_t *report_epoch_json(const char *event, const lks_epoch *epoch)
+{
+    json_t *json = json_object();
+    if (event != NULL) json_object_set_new(json, "event", json_string(event));
+    json_object_set_new(json, "epoch", json_integer(epoch->epoch));
+    add_metrics(json, "train", &epoch->train);
+    add_metrics(json, "valid", &epoch->valid);
+    add_metrics(json, "test", &epoch->test);
+    json_object_set_new(json, "lr", json_real(epoch->learning_rate));
+    json_object_set_new(json, "seconds", text_json_real(epoch->seconds));
+    json_object_set_new(json, "samples_per_second",
+                        text_json_real((double)epoch->train.samples / epoch->seconds));
+    return json;
+}
+
+void report_epoch(cli_report *r, const lks_epoch *epoch)
+{
+    r->step_clock = process_clock(); /* evaluation is no time of the next steps */
+    begin_part(r, r->step_clock);
+    if (r->quiet) return;
+    if (r->format != REPORT_TEXT) {
+        report_event(r, report_epoch_json("epoch", epoch));
+        return;
+    }
+    if (r->bar && !r->lines) {
+        say_epoch(r, epoch);
+        return;
+    }
+    if (epoch->valid.samples > 0)
+        report_test("Validation", &epoch->valid, r->has_classes, epoch->test.samples == 0);
+    if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes, true);
+}
+
+void report_end(const cli_report *r, const lks_run *run)
+{
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, run->hash);
+    if (r->format == REPORT_TEXT)
+        say("hash %s step %" PRId64, hash, run->progress.step);
+    else
+        report_event(r, json_pack("{s:s, s:I, s:b, s:s}", "event", "end", "step",
+                                  (json_int_t)run->progress.step, "finished", run->finished, "hash",
+                                  hash));
+}

@@ -1,0 +1,49 @@
+/* What a training prints while it runs: lines, JSON, CSV, or a progress bar, which goes when anything
+ * else is said. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include <lockstep/trainer.h>
+
+#include "cli/recipe/config.h"
+
+typedef enum report_format {
+    REPORT_TEXT,
+    REPORT_JSON, /* an object a line, for each event */
+    REPORT_CSV,  /* the same as a table: a line for each event but the start */
+} report_format;
+
+typedef struct cli_report {
+    bool quiet;
+    report_format format;
+    bool lines;       /* print a line every `interval` batches */
+    bool bar;         /* draw the progress bar */
+    bool has_classes; /* else there is no accuracy */
+    int64_t interval, batch_size, samples;
+    int64_t epochs; /* of the whole run */
+    int64_t last_step;
+    double step_clock; /* when the last step ended */
+    double draw_clock; /* when the bar was drawn */
+    double part_clock; /* since when part_* count: the last drawing, or the end of an epoch */
+    int64_t part_samples;
+    double part_loss;  /* sum over the samples */
+    double rate, loss; /* smoothed over about two seconds */
+} cli_report;
+
+/* `samples` of training data; `epochs` and `last_step` are where the run ends. */
+void report_begin(cli_report *out, const cli_config *config, int64_t samples, int64_t epochs,
+                  int64_t last_step, bool has_classes);
+/* An event for programs, whose object is taken over; other formats than JSON and CSV leave it out. */
+void report_event(const cli_report *report, json_t *event);
+void report_step(cli_report *report, const lks_step_event *event);
+void report_epoch(cli_report *report, const lks_epoch *epoch);
+/* The last line: "hash <16 digits> step <n>", or the event "end". */
+void report_end(const cli_report *report, const lks_run *run);
+
+/* "Test set: Average loss: ..." with an empty line before it, and after it if it is the `last`. */
+void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last);
+
+/* An epoch for JSON lines, with "event", and for the record, without (NULL). */
+json_t *report_epoch_json(const char *event, const lks_epoch *epoch);
+
+#endif

@@ -1,0 +1,87 @@
+/* Runs side by side, as `lockstep report` shows them: from records to tables and curves. */
+#ifndef CLI_RUNS_H
+#define CLI_RUNS_H
+
+#include <jansson.h>
+
+#include "cli/out/plot.h"
+#include "cli/recipe/pool.h"
+
+enum { RUNS_MOST = 50 };
+
+typedef enum run_series {
+    RUN_TRAIN_LOSS,
+    RUN_VALID_LOSS,
+    RUN_TEST_LOSS,
+    RUN_VALID_ACCURACY, /* percent */
+    RUN_TEST_ACCURACY,
+    RUN_SERIES
+} run_series;
+
+typedef struct cli_run {
+    const char *name; /* of its file; no other run of the report has it */
+    json_t *record;
+    plot_curve curve[RUN_SERIES]; /* epochs without a value are left out */
+} cli_run;
+
+typedef enum run_column {
+    RUN_NAME,
+    RUN_DATA,
+    RUN_MODEL,
+    RUN_WORKERS,
+    RUN_REPLICAS,
+    RUN_BATCH,
+    RUN_OPTIMIZER,
+    RUN_LR,
+    RUN_EPOCHS,
+    RUN_VALID_BEST,
+    RUN_VALID_LAST,
+    RUN_BEST,
+    RUN_FINAL,
+    RUN_LOSS,
+    RUN_SPEED,
+    RUN_TIME,
+    RUN_HASH,
+    RUN_COLUMNS
+} run_column;
+
+typedef struct run_cell {
+    const char *text; /* clean; "-" where it is not known */
+    double number;    /* to sort by; NaN: sort by the text */
+} run_cell;
+
+/* Something in which not all runs are equal, or that all have: a setting, or "version". */
+typedef struct run_setting {
+    const char *key;
+    const char **text; /* of each run; "-": it has none */
+    bool differs;
+} run_setting;
+
+typedef struct cli_runs {
+    cli_pool pool;
+    int count;
+    cli_run run[RUNS_MOST];
+    run_cell cell[RUNS_MOST][RUN_COLUMNS];
+    int settings, differing;
+    run_setting *setting;
+    int same;              /* groups of runs that ended with the same bits */
+    const char **same_run; /* their names, "a, b" */
+    int panels;            /* those that have curves */
+    plot_panel panel[RUN_SERIES];
+    plot_curve curve[RUN_SERIES][RUNS_MOST];
+    const char *name[RUNS_MOST];
+} cli_runs;
+
+extern const char *const run_titles[RUN_COLUMNS];
+bool run_column_is_number(run_column column);
+/* Whether any run has something there. */
+bool run_column_is_used(const cli_runs *runs, run_column column);
+
+/* Reads records. Clear it also after a failure. */
+LKS_MUSTUSE lks_status runs_read(cli_runs *out, int count, char **paths);
+void runs_clear(cli_runs *runs);
+
+/* The whole page. */
+void runs_print_html(FILE *out, const cli_runs *runs);
+
+#endif

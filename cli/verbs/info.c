@@ -1,0 +1,181 @@
+/* lockstep info */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/args/changes.h"
+#include "cli/cli.h"
+#include "cli/out/text.h"
+#include "cli/recipe/session.h"
+#include "cli/verbs/checkpoint_path.h"
+
+static void print_line(void *user, const char *line)
+{
+    (void)user;
+    say("%s", line);
+}
+
+static lks_status info_config(const cli_args *cli, cli_config *config, cli_session *session)
+{
+    lks_status status = session_open_shape(session, config);
+    if (status == LKS_OK) status = session_compile(session, 0);
+    if (status == LKS_OK)
+        status = lks_model_describe(session->model, LKS_DESCRIBE_LAYERS, print_line, NULL);
+    if (status == LKS_OK && cli->local[LOCAL_PLAN] != NULL) {
+        say("%s", "");
+        status = lks_model_describe(session->model, LKS_DESCRIBE_PLAN, print_line, NULL);
+    }
+    if (status == LKS_OK && cli->local[LOCAL_MEMORY] != NULL) {
+        say("%s", "");
+        status = lks_model_describe(session->model, LKS_DESCRIBE_MEMORY, print_line, NULL);
+    }
+    return status;
+}
+
+static lks_status print_tensors(lks_context *context, const char *path)
+{
+    lks_tensor_file *file;
+    const lks_status status = lks_tensor_file_open(&file, context, path);
+    if (status != LKS_OK) return status;
+    int64_t elements = 0;
+    cli_pool pool = {0};
+    for (int i = 0; i < lks_tensor_file_count(file); i++) {
+        const lks_tensor_entry entry = lks_tensor_file_entry(file, i);
+        char shape[LKS_MAX_DIMS * 24] = "";
+        for (int d = 0; d < entry.shape.ndim; d++)
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "[%" PRId64 "]",
+                     entry.shape.dim[d]);
+        say("%-44s %-4s %s", text_clean(&pool, entry.name), lks_dtype_name(entry.dtype), shape);
+        elements += lks_shape_elements(&entry.shape);
+    }
+    const int tensors = lks_tensor_file_count(file);
+    say("%d tensor%s, %" PRId64 " number%s", tensors, TEXT_S(tensors), elements, TEXT_S(elements));
+    lks_tensor_file_close(file);
+    pool_clear(&pool);
+    return LKS_OK;
+}
+
+/* "0.123456" and "97.12", "-" where there was no evaluation. */
+static void evaluation_text(char loss[32], char share[32], const lks_metrics *metrics)
+{
+    snprintf(loss, 32, "-");
+    snprintf(share, 32, "-");
+    if (metrics->samples == 0) return;
+    snprintf(loss, 32, "%.6f", lks_metrics_loss(metrics));
+    snprintf(share, 32, "%.2f", 100.0 * (double)metrics->correct / (double)metrics->samples);
+}
+
+static void print_history(const lks_run *run)
+{
+    bool valid = false;
+    for (int64_t i = 0; i < run->epochs; i++) valid |= run->history[i].valid.samples > 0;
+    if (run->epochs > 0)
+        say("\nepoch  train loss%s   test loss  test %%        lr  seconds",
+            valid ? "  valid loss  valid %" : "");
+    for (int64_t i = 0; i < run->epochs; i++) {
+        const lks_epoch *e = &run->history[i];
+        char loss[32], share[32], held[80] = "";
+        evaluation_text(loss, share, &e->valid);
+        if (valid) snprintf(held, sizeof held, "  %10s  %7s", loss, share);
+        evaluation_text(loss, share, &e->test);
+        say("%5" PRId64 "  %10.6f%s  %10s  %6s  %8.4g  %7.2f", e->epoch,
+            lks_metrics_loss(&e->train), held, loss, share, e->learning_rate, e->seconds);
+    }
+}
+
+/* The hash after the checkpoint's step: a model as it was configured then, with its state. */
+static lks_status find_hash(uint64_t *hash, const lks_run *run, const checkpoint_path *found)
+{
+    cli_config *config;
+    cli_session session = {0};
+    lks_run same = {0};
+    if (run->config == NULL) return lks_fail(LKS_E_STATE, "the checkpoint has no configuration");
+    lks_status status = changes_read(&config, found->folder, run->config);
+    if (status == LKS_OK) status = session_open_shape(&session, config);
+    if (status == LKS_OK) status = session_compile(&session, 1);
+    if (status == LKS_OK)
+        status = lks_checkpoint_load(session.context, session.model, &same, found->folder,
+                                     found->step);
+    if (status == LKS_OK) status = lks_model_hash(session.model, hash);
+    lks_run_clear(&same);
+    session_close(&session);
+    config_destroy(config);
+    return status;
+}
+
+static void print_run(const lks_run *run, const checkpoint_path *found)
+{
+    char number[TEXT_NUMBER_SIZE];
+    cli_pool pool = {0};
+    uint64_t hash;
+    say("checkpoint    %s, step %" PRId64 "%s", found->folder, run->progress.step,
+        run->finished ? " (finished)" : "");
+    if (find_hash(&hash, run, found) == LKS_OK)
+        say("hash          %016" PRIx64, hash);
+    else
+        say("hash          not known: %s", lks_last_error()->message);
+    say("numerics      version %d", run->numerics);
+    say("link          %016" PRIx64, run->progress.link);
+    say("seed          %" PRIu64, run->seed);
+    say("batch size    %" PRId64, run->global_batch);
+    say("replicas      %d", run->replicas);
+    say("data hash     %016" PRIx64, run->data_hash);
+    printf("device        ");
+    const char *device = run->fingerprint != NULL ? run->fingerprint : "not known";
+    text_print_wrapped(stdout, text_clean(&pool, device), 14, 14, say_columns());
+    if (isfinite(run->best_loss))
+        say("best loss     %s, step %" PRId64, text_number(number, run->best_loss), run->best_step);
+    print_history(run);
+    json_t *config = run->config != NULL ? json_loads(run->config, 0, NULL) : NULL;
+    if (config != NULL) {
+        say("\nconfiguration");
+        const char *section;
+        json_t *keys;
+        json_object_foreach(config, section, keys)
+        {
+            const int used = printf("  %s: ", text_clean(&pool, section));
+            const char *yaml = text_clean(&pool, text_yaml(&pool, keys));
+            text_print_wrapped(stdout, yaml, used, 4, say_columns());
+        }
+    }
+    json_decref(config);
+    pool_clear(&pool);
+}
+
+static lks_status info_checkpoint(lks_context *context, const char *path)
+{
+    cli_pool pool = {0};
+    checkpoint_path found;
+    lks_run run = {0};
+    lks_status status = checkpoint_resolve(&found, &pool, path);
+    if (status == LKS_OK) {
+        status = lks_checkpoint_load(context, NULL, &run, found.folder, found.step);
+        if (status == LKS_OK) {
+            print_run(&run, &found);
+            lks_run_clear(&run);
+            say("%s", "");
+            status = lks_checkpoint_check(context, found.folder, found.step);
+            if (status == LKS_OK) status = print_tensors(context, found.tensors);
+        }
+    }
+    pool_clear(&pool);
+    return status;
+}
+
+lks_status verb_info(const cli_args *cli, int *code)
+{
+    const char *path = cli->operand[0];
+    (void)code;
+    const checkpoint_kind kind = checkpoint_kind_of(path);
+    if (kind == PATH_OTHER) return session_run(cli, info_config);
+    lks_context *context;
+    lks_status status = lks_context_create(&context, NULL);
+    if (status == LKS_OK)
+        status = kind == PATH_TENSORS ? print_tensors(context, path)
+                                      : info_checkpoint(context, path);
+    lks_context_destroy(context);
+    return status;
+}

@@ -1,0 +1,142 @@
+/* lockstep verify: the promise, tried out. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/out/text.h"
+#include "cli/process.h"
+#include "cli/recipe/session.h"
+
+enum { MAX_RUNS = 64, DEFAULT_STEPS = 20 };
+
+typedef struct verification {
+    int workers[MAX_RUNS];
+    uint64_t hash[MAX_RUNS];
+    int runs;
+    int64_t steps;
+} verification;
+
+/* "1,2,3,5" */
+static lks_status read_list(verification *v, const char *list, int64_t replicas)
+{
+    const char *at = list;
+    while (*at != '\0') {
+        char word[16] = "";
+        const size_t length = strcspn(at, ",");
+        int64_t workers;
+        if (length < sizeof word) memcpy(word, at, length);
+        if (!text_is_int(word, &workers) || workers < 1)
+            return lks_fail(LKS_E_INVALID,
+                            "--workers is '%.60s', expected numbers of workers such as 1,2,3,5",
+                            list);
+        if (workers > replicas)
+            return lks_fail(LKS_E_INVALID,
+                            "--workers has %" PRId64 ", expected at most %" PRId64
+                            ": each worker needs a replica; --replicas %" PRId64
+                            " would allow it (other bits)",
+                            workers, replicas, workers);
+        if (v->runs == MAX_RUNS)
+            return lks_fail(LKS_E_INVALID, "--workers has more than %d numbers", MAX_RUNS);
+        v->workers[v->runs++] = (int)workers;
+        at += length;
+        at += *at == ',';
+    }
+    if (v->runs < 2)
+        return lks_fail(LKS_E_INVALID,
+                        "--workers is '%.60s', expected at least two numbers to "
+                        "compare, such as 1,2",
+                        list);
+    return LKS_OK;
+}
+
+static lks_status choose_workers(verification *v, const cli_args *cli, const cli_config *config)
+{
+    static const int usual[] = {1, 2, 3, 5, 8};
+    const int64_t replicas = config_int(config, KEY_TRAIN_REPLICAS) *
+                             config_int(config, KEY_TRAIN_ACCUMULATE);
+    if (cli->local[LOCAL_WORKERS] != NULL) return read_list(v, cli->local[LOCAL_WORKERS], replicas);
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (usual[i] <= replicas) v->workers[v->runs++] = usual[i];
+    if (v->runs >= 2) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "with 1 replica there is only 1 worker, so nothing to compare; "
+                                   "give --replicas 8");
+}
+
+/* One whole run, from initial weights; nothing but the data is shared with the others. */
+static lks_status run_once(verification *v, cli_session *session, int run)
+{
+    lks_loader *loader = NULL;
+    const cli_config *config = session->config;
+    lks_status status = session_compile(session, v->workers[run]);
+    if (status == LKS_OK && config_has(config, KEY_MODEL_INIT))
+        status = lks_weights_load(session->model, config_text(config, KEY_MODEL_INIT));
+    if (status == LKS_OK) status = session_loader(&loader, session, session->train, true);
+    if (status != LKS_OK) return status;
+    const int64_t epochs = config_has(config, KEY_TRAIN_EPOCHS)
+                               ? config_int(config, KEY_TRAIN_EPOCHS)
+                               : 0;
+    const int64_t batches = lks_loader_batches(loader);
+    const lks_train_opts opts = {
+        .model = session->model,
+        .train = loader,
+        .schedule = session_schedule(config, epochs, v->steps, batches > 0 ? batches : 1),
+        .steps = v->steps};
+    const double began = process_clock();
+    status = lks_train(session->context, &opts, NULL);
+    const double seconds = process_clock() - began;
+    if (status == LKS_OK) status = lks_model_hash(session->model, &v->hash[run]);
+    lks_loader_destroy(loader);
+    if (status == LKS_OK)
+        say("%7d  %6" PRId64 "  %016" PRIx64 "  %7.2f", v->workers[run], v->steps, v->hash[run],
+            seconds);
+    return status;
+}
+
+static void judge(const verification *v, int *code)
+{
+    int other = 0;
+    for (int i = 1; i < v->runs; i++) {
+        if (v->hash[i] == v->hash[0]) continue;
+        say("workers %d: the hash differs from that of workers %d", v->workers[i], v->workers[0]);
+        other++;
+    }
+    if (other == 0) {
+        say("equal: %d runs have the same bits after %" PRId64 " step%s", v->runs, v->steps,
+            TEXT_S(v->steps));
+        return;
+    }
+    say("different: %d of %d runs", other, v->runs);
+    *code = EXIT_DIFFERENT;
+}
+
+static lks_status verify(verification *v, const cli_args *cli, cli_config *config,
+                         cli_session *session)
+{
+    lks_status status = choose_workers(v, cli, config);
+    /* The file's own steps are the length of a training, not of a check. */
+    v->steps = config->source[KEY_TRAIN_STEPS] == FROM_COMMAND ? config_int(config, KEY_TRAIN_STEPS)
+                                                               : DEFAULT_STEPS;
+    if (status == LKS_OK) status = session_open(session, config, SESSION_TRAIN);
+    if (status != LKS_OK) return status;
+    say("workers   steps  hash              seconds");
+    for (int run = 0; run < v->runs && status == LKS_OK; run++) status = run_once(v, session, run);
+    return status;
+}
+
+lks_status verb_verify(const cli_args *cli, int *code)
+{
+    cli_config *config;
+    cli_session session = {0};
+    verification v = {.runs = 0};
+    lks_status status = cli_configure(&config, cli, cli->operand[0]);
+    if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL) {
+        config_print(config, stdout);
+    } else if (status == LKS_OK) {
+        status = verify(&v, cli, config, &session);
+        if (status == LKS_OK) judge(&v, code);
+    }
+    session_close(&session);
+    config_destroy(config);
+    return status;
+}

@@ -1,0 +1,490 @@
+/*
+ * Bounds on the difference between a backend and ref: all operations but those of bounds_sums.c.
+ *
+ * A sum of t terms computed in f32 in any order, with FMA or without, differs from the exact one by at
+ * most t*u/(1 - t*u) * sum |terms| (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002,
+ * section 3.1). Ref's own error is one rounding, u times the value. So with t terms (what is there
+ * already, and ref's rounding counted in) |backend - ref| <= (t + 4) * u * S, where S = sum |terms|; the
+ * factor 1.1 covers 1/(1 - t*u) and the rounding of S.
+ *
+ * Operations that only select, or round once in a way that graph.h defines, must agree exactly.
+ */
+#include "check/bounds.h"
+
+#include <math.h>
+
+#include "base/check.h"
+
+/* Zeros: exact. */
+static lks_status zeros(lki_trial *c, double **out, int64_t count)
+{
+    void *memory;
+
+    LKI_TRY(lki_trial_memory(c, &memory, (size_t)count * sizeof **out));
+    *out = memory;
+    for (int64_t i = 0; i < count; i++) (*out)[i] = 0.0;
+    return LKS_OK;
+}
+
+/*
+ * Batch norm, one channel of m values; s = 1/sqrt(variance + epsilon), z = (x - mean) * s.
+ *   mean       error e <= (m + 2) u mean|x|
+ *   variance   two passes: each square (x - mean)^2 has relative error 3u and the sum m*u; the error
+ *              of the mean adds e^2 at most, as the terms linear in it cancel:
+ *              r = (m + 8) u + e^2 s^2 relative to variance + epsilon
+ *   s          r/2 + 3u, relative
+ *   z          d = (e + 4u (|x| + |mean|)) s + |z| (r/2 + 3u), also when computed as x*s - mean*s
+ *   y = w z + b             |w| d + 3u (|w z| + |b|)
+ *   d_bias = sum dy         (m + 4) u sum|dy|
+ *   d_weight = sum dy z     sum |dy| d + (m + 4) u sum |dy z|
+ *   dx = w s (dy - d_bias/m - z d_weight/m), with G the three magnitudes in the bracket:
+ *       |w| s (error of d_bias / m + |z| error of d_weight / m + d |d_weight| / m + (r/2 + 9u) G)
+ */
+typedef struct channel {
+    double mean, variance, s, e, r;
+    double d_weight, d_bias, e_weight, e_bias;
+} channel;
+
+/* Mean to r of m values that lie `stride` apart. */
+static channel moments(const float *x, int64_t m, int64_t stride, double epsilon)
+{
+    channel k = {0};
+    double magnitude = 0.0;
+
+    for (int64_t i = 0; i < m; i++) {
+        k.mean += (double)x[i * stride] / (double)m;
+        magnitude += fabs((double)x[i * stride]) / (double)m;
+    }
+    for (int64_t i = 0; i < m; i++)
+        k.variance += ((double)x[i * stride] - k.mean) * ((double)x[i * stride] - k.mean) /
+                      (double)m;
+    k.e = ((double)m + 2.0) * LKI_U * magnitude;
+    k.s = 1.0 / sqrt(k.variance + epsilon);
+    k.r = ((double)m + 8.0) * LKI_U + k.e * k.e * k.s * k.s;
+    return k;
+}
+
+static double z_error(const channel *k, double x)
+{
+    return (k->e + 4.0 * LKI_U * (fabs(x) + fabs(k->mean))) * k->s +
+           fabs(x - k->mean) * k->s * (k->r / 2.0 + 3.0 * LKI_U);
+}
+
+static channel channel_statistics(const lki_trial *c, int64_t m, int64_t channels, int64_t which)
+{
+    const lks_batch_norm_opts *opts = lki_trial_first(c)->attr;
+    const float *x = c->in[0];
+    channel k = moments(x + which, m, channels, (double)opts->epsilon);
+
+    if (!c->training) { /* the running ones, which are given */
+        k.mean = (double)((const float *)c->buffer[0])[which];
+        k.variance = (double)((const float *)c->buffer[1])[which];
+        k.e = 0.0;
+        k.s = 1.0 / sqrt(k.variance + (double)opts->epsilon);
+        k.r = ((double)m + 8.0) * LKI_U;
+    }
+    for (int64_t i = which; i < m * channels; i += channels) {
+        const double dy = c->d_out[i], z = ((double)x[i] - k.mean) * k.s;
+
+        k.d_bias += dy;
+        k.d_weight += dy * z;
+        k.e_bias += ((double)m + 4.0) * LKI_U * fabs(dy);
+        k.e_weight += fabs(dy) * z_error(&k, x[i]) + ((double)m + 4.0) * LKI_U * fabs(dy * z);
+    }
+    return k;
+}
+
+static void batch_norm(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const int64_t channels = lki_trial_param_elements(c, 0),
+                  m = lki_trial_in_elements(c, 0) / channels;
+    const float *x = c->in[0];
+
+    for (int64_t j = 0; j < channels; j++) {
+        const channel k = channel_statistics(c, m, channels, j);
+        const double w = c->param[0][j], b = c->param[1][j];
+
+        if (out->stats != NULL) {
+            const double unbiased = m > 1 ? (double)m * k.variance * (double)m / (double)(m - 1)
+                                          : 0;
+
+            out->stats[2 + j] = (double)m * (k.e + LKI_U * fabs(k.mean));
+            out->stats[2 + channels + j] = 1.1 * (((double)m + 8.0) * LKI_U * unbiased +
+                                                  (double)m * 2.0 * k.e * k.e);
+        }
+        if (backward) {
+            out->d_param[0][j] = 1.1 * k.e_weight;
+            out->d_param[1][j] = 1.1 * k.e_bias;
+        }
+        for (int64_t i = j; i < m * channels; i += channels) {
+            const double d = z_error(&k, x[i]), z = ((double)x[i] - k.mean) * k.s;
+            const double dy = c->d_out[i], n = (double)m;
+
+            out->out[i] = 1.1 * (fabs(w) * d + 3.0 * LKI_U * (fabs(w * z) + fabs(b)));
+            if (!backward) continue;
+            out->d_in[0][i] = 1.1 * fabs(w) * k.s *
+                              (k.e_bias / n + fabs(z) * k.e_weight / n + d * fabs(k.d_weight) / n +
+                               (k.r / 2.0 + 9.0 * LKI_U) *
+                                   (fabs(dy) + fabs(k.d_bias) / n + fabs(z * k.d_weight) / n));
+        }
+    }
+}
+
+/*
+ * Layer norm, one row of m values: moments, z and y as batch norm has them for a channel. With
+ * g = w dy, which rounds once, and sums over the row in the place of d_bias and d_weight there:
+ *   A = sum g      (m + 5) u sum|g|
+ *   B = sum g z    sum |g| d + (m + 5) u sum |g z|
+ *   dx = s (g - A/m - z B/m), with G the three magnitudes in the bracket:
+ *       s (error of A / m + |z| error of B / m + d |B| / m + (r/2 + 9u) G)
+ * The parameters' gradients are sums over all rows, which ref rounds once for each sample; with t the
+ * number of rows and samples, + 4:
+ *   sum |dy| d + t u sum |dy z|    and    t u sum |dy|
+ */
+/* Where the parameter of element i of a row stands (op/layer_norm.c). */
+static int64_t layer_norm_parameter(const lki_trial *c, int64_t i)
+{
+    const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
+    const lks_layer_norm_opts *opts = lki_trial_first(c)->attr;
+
+    if (opts->dims != 3 || in->ndim != 3) return i;
+    return i % in->dim[2] * in->dim[0] * in->dim[1] + i / in->dim[2];
+}
+
+static double layer_norm_weight(const lki_trial *c, int64_t i)
+{
+    return c->param[0] != NULL ? (double)c->param[0][layer_norm_parameter(c, i)] : 1.0;
+}
+
+static void layer_norm_row(const lki_trial *c, const channel *k, int64_t m, int64_t row,
+                           double *bound)
+{
+    const float *x = (const float *)c->in[0] + row * m, *dy = c->d_out + row * m;
+    const double n = (double)m;
+    double a = 0.0, b = 0.0, e_a = 0.0, e_b = 0.0;
+
+    for (int64_t i = 0; i < m; i++) {
+        const double g = layer_norm_weight(c, i) * (double)dy[i];
+        const double z = ((double)x[i] - k->mean) * k->s;
+
+        a += g;
+        b += g * z;
+        e_a += (n + 5.0) * LKI_U * fabs(g);
+        e_b += fabs(g) * z_error(k, x[i]) + (n + 5.0) * LKI_U * fabs(g * z);
+    }
+    for (int64_t i = 0; i < m; i++) {
+        const double g = layer_norm_weight(c, i) * (double)dy[i];
+        const double z = ((double)x[i] - k->mean) * k->s;
+
+        bound[i] = 1.1 * k->s *
+                   (e_a / n + fabs(z) * e_b / n + z_error(k, x[i]) * fabs(b) / n +
+                    (k->r / 2.0 + 9.0 * LKI_U) * (fabs(g) + fabs(a) / n + fabs(z * b) / n));
+    }
+}
+
+static void layer_norm(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const lks_layer_norm_opts *opts = lki_trial_first(c)->attr;
+    const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
+    int64_t m = 1;
+    for (int i = in->ndim - opts->dims; i < in->ndim; i++) m *= in->dim[i];
+    const int64_t rows = lki_trial_in_elements(c, 0) / m;
+    const double t = (double)(rows + c->count + 4);
+
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = (const float *)c->in[0] + r * m, *dy = c->d_out + r * m;
+        const channel k = moments(x, m, 1, (double)opts->epsilon);
+
+        for (int64_t i = 0; i < m; i++) {
+            const int64_t at = layer_norm_parameter(c, i);
+            const double w = layer_norm_weight(c, i);
+            const double b = c->param[1] != NULL ? (double)c->param[1][at] : 0.0;
+            const double d = z_error(&k, x[i]), z = ((double)x[i] - k.mean) * k.s;
+
+            out->out[r * m + i] = 1.1 * (fabs(w) * d + 3.0 * LKI_U * (fabs(w * z) + fabs(b)));
+            if (!backward || opts->no_affine) continue;
+            out->d_param[0][at] += 1.1 * fabs((double)dy[i]) * (d + t * LKI_U * fabs(z));
+            out->d_param[1][at] += 1.1 * t * LKI_U * fabs((double)dy[i]);
+        }
+        if (backward) layer_norm_row(c, &k, m, r, out->d_in[0] + r * m);
+    }
+}
+
+/*
+ * log_softmax and cross_entropy of one sample with K values x, L = log(sum of exp(x)), range D =
+ * max - min. An exponential in f32 has relative error (D + 4) u (D u from rounding its argument x -
+ * max, 4u from itself), the sum K u more, so L has absolute error
+ *     l = (K + D + 8) u + 3u (|L| + |max|)
+ * and a difference x - L one of l + u (|x| + |L|); p = exp(x - L) has that relative error, + 4u.
+ */
+typedef struct softmax {
+    double whole, largest, l;
+} softmax;
+
+static softmax softmax_of(const float *x, int64_t values)
+{
+    softmax s = {.largest = x[0]};
+    double least = x[0], sum = 0.0;
+
+    for (int64_t k = 1; k < values; k++) {
+        s.largest = fmax(s.largest, (double)x[k]);
+        least = fmin(least, (double)x[k]);
+    }
+    for (int64_t k = 0; k < values; k++) sum += exp((double)x[k] - s.largest);
+    s.whole = s.largest + log(sum);
+    s.l = ((double)values + s.largest - least + 8.0) * LKI_U +
+          3.0 * LKI_U * (fabs(s.whole) + fabs(s.largest));
+    return s;
+}
+
+static double difference_error(const softmax *s, double x)
+{
+    return s->l + 2.0 * LKI_U * (fabs(x) + fabs(s->whole));
+}
+
+static void log_softmax(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const int64_t values = lks_shape_elements(&lki_trial_first(c)->out.shape);
+
+    for (int64_t n = 0; n < c->count; n++) {
+        const float *x = (const float *)c->in[0] + n * values, *dy = c->d_out + n * values;
+        const softmax s = softmax_of(x, values);
+        double magnitude = 0.0;
+
+        for (int64_t k = 0; k < values; k++) magnitude += fabs((double)dy[k]);
+        for (int64_t k = 0; k < values; k++) {
+            const double error = difference_error(&s, x[k]), p = exp((double)x[k] - s.whole);
+
+            out->out[n * values + k] = 1.1 * error;
+            /* dy - p * sum of dy; both backends start from their own out. */
+            if (backward)
+                out->d_in[0][n * values + k] = 1.1 *
+                                               (2.0 * LKI_U * fabs((double)dy[k]) +
+                                                p * magnitude *
+                                                    (2.0 * error + ((double)values + 8.0) * LKI_U));
+        }
+    }
+}
+
+static void cross_entropy(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const int64_t values = lks_shape_elements(&lki_trial_first(c)->in[0]->shape);
+    const lks_cross_entropy_opts *opts = lki_trial_first(c)->attr;
+    const double share = (double)opts->label_smoothing / (double)values;
+
+    for (int64_t n = 0; n < c->count; n++) {
+        const float *x = (const float *)c->in[0] + n * values;
+        const softmax s = softmax_of(x, values);
+        const int32_t target = ((const int32_t *)c->in[1])[n];
+        const double g = fabs((double)c->d_out[n]);
+        double loss = 0.0;
+
+        for (int64_t k = 0; k < values; k++) {
+            const double weight = share + (k == target ? 1.0 - (double)opts->label_smoothing : 0.0);
+            const double error = difference_error(&s, x[k]), p = exp((double)x[k] - s.whole);
+
+            loss += weight *
+                    (error + ((double)values + 4.0) * LKI_U * fabs(s.whole - (double)x[k]));
+            if (backward)
+                out->d_in[0][n * values + k] = 1.1 * g *
+                                               (p * (error + 8.0 * LKI_U) +
+                                                5.0 * LKI_U * (p + weight));
+        }
+        out->out[n] = 1.1 * loss;
+    }
+}
+
+/* Each square has relative error 3u; a gradient is three products of one difference. */
+static void mse(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bounds *out)
+{
+    const int64_t values = lks_shape_elements(&lki_trial_first(c)->in[0]->shape);
+    const float *x = c->in[0], *target = c->in[1];
+
+    for (int64_t n = 0; n < c->count; n++)
+        out->out[n] = lki_sum_bound((double)values + 4.0, fabs((double)ref->out[n]));
+    for (int64_t i = 0; backward && i < lki_trial_in_elements(c, 0); i++)
+        out->d_in[0][i] = lki_sum_bound(
+            4.0, 2.0 / (double)values *
+                     fabs(((double)x[i] - (double)target[i]) * (double)c->d_out[i / values]));
+}
+
+/* Gradients of a channel vector are sums over the pixels; all else of add and mul rounds once. */
+static void pair(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const lki_node *node = lki_trial_first(c);
+    const int64_t values = lks_shape_elements(&node->in[1]->shape);
+    const int64_t elements = lks_shape_elements(&node->in[0]->shape);
+    const float *a = node->op == LKI_OP_MUL ? c->in[0] : NULL;
+
+    for (int64_t i = 0; backward && values < elements && i < lki_trial_in_elements(c, 1); i++) {
+        double magnitude = 0.0;
+
+        for (int64_t k = i / values * elements + i % values; k < (i / values + 1) * elements;
+             k += values)
+            magnitude += fabs((double)c->d_out[k] * (a != NULL ? (double)a[k] : 1.0));
+        out->d_in[1][i] = lki_sum_bound((double)(elements / values), magnitude);
+    }
+}
+
+/*
+ * Activations. With s(x) = 1/(1 + exp(-x)), its error 3.1u (both s and 1 - s = s(-x)), and u for ref:
+ *   sigmoid     y: 4.1u |y|. From its own y, y (1 - y) errs by 4.1u y |1 - 2y| + 4u y (1 - y)
+ *   softplus    y: 2.6u y, y' = s(x): 4.1u s(x)
+ *   tanh        y: 2.5u |y|. From its own y, 1 - y^2 errs by 3u y^2 + 3u
+ *   x s(a)      (silu: a = x; gelu's tanh form) a errs by 6u, so that s(a) errs by
+ *               e = (3.1 + 6 |a| s(-a)) u; y: |y| (e + 2u)
+ *               y' = s(a) (1 + x a' s(-a)), a' errs by 3u: s(a) (1 + b) (e + 3u) + s(a) b (9 + 6 |a|) u
+ *               where b = |x a'| s(-a)
+ *   gelu        P, with t = |x|: p = (t^2/2 + 22) u P(-t) + 2u P(x); y: |x| p + u |y|
+ *               y' = P + x f, f = exp(-t^2/2)/sqrt(2 pi): p + |x| f (t^2/2 + 6) u + 2u |y'|
+ *               ref's own P has an absolute error of 2^-52, as 1 + erf cancels
+ * (the kernels' errors are derived where they are). What is stored counts as 0 where it is tiny, so does
+ * a derivative before it is multiplied, and e^x, which is then multiplied by 3 * 43.7 + 1 at most: CUT.
+ */
+static const double CUT = 140.0 * (double)LKI_TINY;
+
+static double logistic(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+
+typedef struct errors {
+    double value, slope;
+} errors;
+
+static errors gated(double x, double a, double d_a)
+{
+    const double s = logistic(a), rest = logistic(-a), b = fabs(x * d_a) * rest;
+    const double e = (3.1 + 6.0 * fabs(a) * rest) * LKI_U;
+
+    return (errors){fabs(x) * s * (e + 2.0 * LKI_U),
+                    s * (1.0 + b) * (e + 3.0 * LKI_U) + s * b * (9.0 + 6.0 * fabs(a)) * LKI_U};
+}
+
+static errors gelu(double x)
+{
+    const double below = 0.5 * erfc(-x * sqrt(0.5)), tail = 0.5 * erfc(fabs(x) * sqrt(0.5));
+    const double h = x * x / 2.0, f = exp(-h) * 0.3989422804014327;
+    const double p = (tail * (h + 22.0) + 2.0 * below) * LKI_U + 0x1p-52;
+
+    return (errors){fabs(x) * (p + LKI_U * below),
+                    p + fabs(x) * f * (h + 6.0) * LKI_U + 2.0 * LKI_U * fabs(below + x * f)};
+}
+
+static errors activation_errors(const lki_node *node, double x)
+{
+    const double factor = 1.5957691216057308, cube = 0.044715;
+
+    if (node->op == LKI_OP_SIGMOID) {
+        const double y = logistic(x), rest = logistic(-x);
+
+        return (errors){4.1 * LKI_U * y, LKI_U * (4.1 * y * fabs(rest - y) + 4.0 * y * rest)};
+    }
+    if (node->op == LKI_OP_SOFTPLUS)
+        return (errors){2.6 * LKI_U * (fmax(x, 0.0) + log1p(exp(-fabs(x)))),
+                        4.1 * LKI_U * logistic(x)};
+    if (node->op == LKI_OP_TANH) {
+        const double y = tanh(x);
+
+        return (errors){2.5 * LKI_U * fabs(y), LKI_U * (3.0 * y * y + 3.0)};
+    }
+    if (node->op == LKI_OP_SILU) return gated(x, x, 1.0);
+    if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_ERF) return gelu(x);
+    return gated(x, factor * x * (1.0 + cube * x * x), factor * (1.0 + 3.0 * cube * x * x));
+}
+
+static void activation(lki_trial *c, bool backward, lki_bounds *out)
+{
+    const float *x = c->in[0];
+
+    for (int64_t i = 0; i < lki_trial_in_elements(c, 0); i++) {
+        const errors e = activation_errors(lki_trial_first(c), x[i]);
+
+        out->out[i] = 1.1 * e.value + CUT;
+        if (backward) out->d_in[0][i] = fabs((double)c->d_out[i]) * (1.1 * e.slope + CUT) + CUT;
+    }
+}
+
+static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_result *ref,
+                               lki_bounds *out)
+{
+    switch (lki_trial_first(c)->op) {
+    case LKI_OP_CONV2D:
+    case LKI_OP_DENSE:
+        return lki_bounds_products(c, backward, ref, out);
+    case LKI_OP_MAX_POOL:
+    case LKI_OP_AVG_POOL:
+    case LKI_OP_GLOBAL_AVG_POOL:
+        return lki_bounds_pools(c, backward, ref, out);
+    case LKI_OP_BATCH_NORM:
+        batch_norm(c, backward, out);
+        return LKS_OK;
+    case LKI_OP_LAYER_NORM:
+        layer_norm(c, backward, out);
+        return LKS_OK;
+    case LKI_OP_LOG_SOFTMAX:
+        log_softmax(c, backward, out);
+        return LKS_OK;
+    case LKI_OP_CROSS_ENTROPY:
+        cross_entropy(c, backward, out);
+        return LKS_OK;
+    case LKI_OP_MSE:
+        mse(c, backward, ref, out);
+        return LKS_OK;
+    case LKI_OP_ADD:
+    case LKI_OP_MUL:
+        pair(c, backward, out);
+        return LKS_OK;
+    case LKI_OP_GELU:
+    case LKI_OP_SILU:
+    case LKI_OP_TANH:
+    case LKI_OP_SIGMOID:
+    case LKI_OP_SOFTPLUS:
+        activation(c, backward, out);
+        return LKS_OK;
+    case LKI_OP_NORMALIZE:
+    case LKI_OP_RELU:
+    case LKI_OP_LEAKY_RELU:
+    case LKI_OP_SCALE:
+    case LKI_OP_CONCAT:
+    case LKI_OP_FLATTEN:
+    case LKI_OP_DROPOUT:
+    case LKI_OP_NLL:
+        return LKS_OK; /* exact */
+    case LKI_OP_INPUT:
+    case LKI_OP_TARGET:
+    case LKI_OP_COUNT:
+        break;
+    }
+    return LKI_FAIL(LKS_E_BUG, "there are no bounds for %s",
+                    lki_op_get(lki_trial_first(c)->op)->name);
+}
+
+static lks_status make_zeros(lki_trial *c, const lki_trial_result *ref, lki_bounds *out)
+{
+    *out = (lki_bounds){0};
+    LKI_TRY(zeros(c, &out->out, lki_trial_out_elements(c)));
+    for (int i = 0; i < LKI_MAX_IN && c->in[i] != NULL; i++)
+        LKI_TRY(zeros(c, &out->d_in[i], lki_trial_in_elements(c, i)));
+    for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
+        LKI_TRY(zeros(c, &out->d_param[i], lki_trial_param_elements(c, i)));
+    if (ref->stats != NULL) LKI_TRY(zeros(c, &out->stats, lki_trial_first(c)->stats));
+    return LKS_OK;
+}
+
+lks_status lki_bounds_make(lki_trial *c, const lki_trial_how *how, const lki_trial_result *ref,
+                           lki_bounds *out)
+{
+    static const lki_trial_how usual = {0};
+
+    if (how == NULL) how = &usual;
+    LKI_TRY(make_zeros(c, ref, out));
+    LKI_TRY(by_operation(c, c->training && !how->no_backward, ref, out));
+    /* Adding rounds once more in a backend that rounds its gradient first. */
+    for (int i = 0; i < LKI_MAX_IN && how->add_in >> i & 1u; i++) {
+        for (int64_t e = 0; e < lki_trial_in_elements(c, i); e++)
+            out->d_in[i][e] += 3.0 * LKI_U *
+                               (fabs((double)how->prior[i][e]) + fabs((double)ref->d_in[i][e]));
+    }
+    return LKS_OK;
+}

@@ -1,0 +1,22 @@
+/* What the files of bounds share: trial.h has what others call. */
+#ifndef LKI_CHECK_BOUNDS_H
+#define LKI_CHECK_BOUNDS_H
+
+#include "check/trial.h"
+
+/* u: the unit roundoff of f32. */
+#define LKI_U 0x1p-24
+
+/* Of a sum of so many terms in f32, in any order; `magnitude` is the sum of their absolute values. */
+static inline double lki_sum_bound(double terms, double magnitude)
+{
+    return 1.1 * (terms + 4.0) * LKI_U * magnitude;
+}
+
+/* conv2d and dense; pools. `out` starts as zeros. */
+lks_status lki_bounds_products(lki_trial *t, bool backward, const lki_trial_result *ref,
+                               lki_bounds *out);
+lks_status lki_bounds_pools(lki_trial *t, bool backward, const lki_trial_result *ref,
+                            lki_bounds *out);
+
+#endif

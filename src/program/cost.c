@@ -1,0 +1,59 @@
+#include "program/cost.h"
+
+static double tensor_bytes(const lks_tensor *tensor)
+{
+    return (double)lks_shape_elements(&tensor->shape) * (double)lks_dtype_size(tensor->dtype);
+}
+
+double lki_cost_parameter_bytes(const lki_chain *chain)
+{
+    double bytes = 0;
+    for (int i = 0; i < chain->count; i++)
+        for (int p = 0; p < chain->node[i]->param_count; p++)
+            bytes += (double)lks_shape_elements(&chain->node[i]->param[p].shape) * sizeof(float);
+    return bytes;
+}
+
+lki_cost lki_cost_of(const lki_plan *plan, lki_pass_id pass, bool by_rows, int64_t samples,
+                     int64_t calls)
+{
+    const lki_chain *chain = &plan->chain;
+    const lki_node *head = chain->node[0];
+    const double out = tensor_bytes(&chain->node[chain->count - 1]->out);
+    const double saved = (double)plan->needs.saved_bytes;
+    const double parameters = lki_cost_parameter_bytes(chain);
+    double in = 0, d_in = 0, once = 0;
+    for (int i = 0; i < head->in_count; i++) {
+        in += tensor_bytes(head->in[i]);
+        d_in += plan->d_in_wanted[i] ? tensor_bytes(head->in[i]) : 0;
+    }
+    for (int i = 0; i < chain->count; i++) once += 2.0 * (double)chain->node[i]->multiply_adds;
+    once *= (double)samples;
+
+    const bool sums = parameters > 0 && !by_rows;
+    const unsigned reads = plan->needs.reads;
+    lki_cost cost = {0};
+    switch (pass) {
+    case LKI_PASS_FORWARD:
+        cost.flops = once;
+        cost.bytes = (double)samples * (in + out + saved) + (double)calls * parameters;
+        break;
+    case LKI_PASS_BACKWARD: /* a multiply-add is one for the data's gradient, one for the weight's */
+        cost.flops = once * ((d_in > 0) + sums);
+        cost.bytes = (double)samples * (out + d_in + saved + (reads & LKI_READS_IN ? in : 0) +
+                                        (reads & LKI_READS_OUT ? out : 0)) +
+                     (double)calls * parameters * ((d_in > 0) + sums);
+        break;
+    case LKI_PASS_ROWS:
+        cost.flops = once;
+        cost.bytes = (double)samples * (in + out);
+        break;
+    case LKI_PASS_PREPARE:
+        cost.bytes = parameters + (double)plan->needs.packed_bytes;
+        break;
+    case LKI_PASS_UPDATE:
+    case LKI_PASSES:
+        break;
+    }
+    return cost;
+}

@@ -1,0 +1,297 @@
+/* A place in memory for every value of a program, and what it costs in all. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "program/program.h"
+
+static int add_value(lki_program *program, lki_place place, size_t bytes, const char *node,
+                     const char *role)
+{
+    program->value[program->values] = (lki_value){
+        .place = place, .node = node, .role = role, .bytes = bytes, .first = -1, .last = -1};
+    return program->values++;
+}
+
+static void touch(lki_program *program, int value, int tick)
+{
+    if (value == LKI_NO_VALUE) return;
+    lki_value *v = &program->value[value];
+    if (v->first < 0 || tick < v->first) v->first = tick;
+    if (tick > v->last) v->last = tick;
+}
+
+/* Every value, without a place in an arena yet; gradients are made by their readers' stages. */
+static void make_values(lki_program *program)
+{
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
+        program->activation[node->index] = program->gradient[node->index] = LKI_NO_VALUE;
+        if (node->op == LKI_OP_INPUT || node->op == LKI_OP_TARGET)
+            program->activation[node->index] = add_value(
+                program, node->op == LKI_OP_INPUT ? LKI_AT_BATCH_X : LKI_AT_BATCH_Y,
+                lki_tensor_bytes(&node->out), node->name, node->op == LKI_OP_INPUT ? "x" : "y");
+    }
+    for (int s = 0; s < program->stages; s++) {
+        lki_stage *stage = &program->stage[s];
+        const lki_needs *needs = &stage->plan->needs;
+        const char *name = stage->head->name;
+        const size_t bytes = lki_tensor_bytes(&stage->tail->out);
+        const int index = stage->tail->index;
+        program->activation[index] = add_value(program, LKI_AT_GROUP, bytes, name, "out");
+        if (stage->backward && &stage->tail->out != program->loss)
+            program->gradient[index] = add_value(program, LKI_AT_GROUP, bytes, name, "d_out");
+        stage->out = program->activation[index];
+        stage->d_out = program->gradient[index];
+        stage->saved = stage->replica = stage->sums = LKI_NO_VALUE;
+        if (needs->saved_bytes > 0)
+            stage->saved = add_value(program, LKI_AT_GROUP, needs->saved_bytes, name, "saved");
+        if (needs->replica_bytes > 0)
+            stage->replica = add_value(program, LKI_AT_REPLICA, needs->replica_bytes, name,
+                                       "replica");
+        if (stage->backward && needs->sums_bytes > 0)
+            stage->sums = add_value(program, LKI_AT_SUMS, needs->sums_bytes, name, "sums");
+        for (int i = 0; i < LKI_MAX_IN; i++) {
+            const lki_node *in = i < stage->head->in_count ? stage->head->in[i]->node : NULL;
+            stage->in[i] = in != NULL ? program->activation[in->index] : LKI_NO_VALUE;
+            stage->d_in[i] = in != NULL && stage->plan->d_in_wanted[i]
+                                 ? program->gradient[in->index]
+                                 : LKI_NO_VALUE;
+        }
+    }
+}
+
+/* Who touches a value when; which gradients are added to; what gradients by rows keep. */
+static void set_times(lki_program *program)
+{
+    const int n = program->stages;
+    for (int s = 0; s < n; s++) {
+        const lki_stage *stage = &program->stage[s];
+        const unsigned reads = stage->backward ? stage->plan->needs.reads : 0;
+        const int back = 2 * n - 1 - s;
+        for (int i = 0; i < LKI_MAX_IN; i++) {
+            touch(program, stage->in[i], s);
+            if (reads & LKI_READS_IN) touch(program, stage->in[i], back);
+            touch(program, stage->d_in[i], back);
+        }
+        touch(program, stage->out, s);
+        if (reads & LKI_READS_OUT) touch(program, stage->out, back);
+        touch(program, stage->d_out, back);
+        touch(program, stage->sums, back);
+        touch(program, stage->saved, s);
+        touch(program, stage->replica, s);
+        if (stage->backward) touch(program, stage->saved, back);
+        if (stage->backward) touch(program, stage->replica, back);
+        if (stage->by_rows) {
+            lki_value *in = &program->value[stage->in[0]];
+            if (in->place == LKI_AT_GROUP) in->place = LKI_AT_KEPT;
+            if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
+        }
+    }
+    /* Loss and output are read when all has ended. */
+    touch(program, program->activation[program->output->node->index], 2 * n - 1);
+    if (program->loss != NULL)
+        touch(program, program->activation[program->loss->node->index], 2 * n - 1);
+}
+
+/* Whether another stage, or an earlier input of this one, writes this gradient before stage s does:
+ * backward runs from the last stage to the first. */
+static bool written_before(const lki_program *program, int s, int input)
+{
+    const int value = program->stage[s].d_in[input];
+    for (int i = 0; i < input; i++)
+        if (program->stage[s].d_in[i] == value) return true;
+    for (int t = s + 1; t < program->stages; t++)
+        for (int i = 0; i < LKI_MAX_IN; i++)
+            if (program->stage[t].d_in[i] == value) return true;
+    return false;
+}
+
+static void set_additions(lki_program *program)
+{
+    for (int s = 0; s < program->stages; s++)
+        for (int i = 0; i < LKI_MAX_IN; i++)
+            if (program->stage[s].d_in[i] != LKI_NO_VALUE && written_before(program, s, i))
+                program->stage[s].add_in |= 1u << i;
+}
+
+/*
+ * What is run again and again while a group passes: the head, once for each replica, or else a slice
+ * segment, once for each piece. In a loop every stage runs again for the next replica or piece, so
+ * whatever crosses its border is in use from its first to its last tick.
+ */
+typedef struct loop {
+    int first, last; /* ticks */
+    int64_t slice;   /* 0: no slice segment */
+} loop;
+
+static int stage_of(const lki_program *program, int tick)
+{
+    return tick < program->stages ? tick : 2 * program->stages - 1 - tick;
+}
+
+static const lki_segment *segment_of(const lki_program *program, int tick)
+{
+    return &program->segment[program->stage[stage_of(program, tick)].segment];
+}
+
+static loop loop_of(const lki_program *program, int tick)
+{
+    const int n = program->stages;
+    const bool forward = tick < n;
+    const int s = stage_of(program, tick);
+    const int head = lki_program_head(program);
+    const lki_segment *segment = segment_of(program, tick);
+    int first = segment->first, last = first + segment->count - 1;
+    if (head < program->segments && program->stage[s].segment < head) {
+        first = 0;
+        last = program->segment[head].first - 1;
+    } else if (segment->slice == 0) {
+        first = last = s;
+    }
+    return (loop){.first = forward ? first : 2 * n - 1 - last,
+                  .last = forward ? last : 2 * n - 1 - first,
+                  .slice = segment->slice};
+}
+
+/* Whether a value is written and read for one piece after the other. Loss and output are not: they are
+ * written on the way forward and last read at the last tick. */
+static bool within_slices(const lki_program *program, const lki_value *value)
+{
+    const int n = program->stages;
+    const lki_segment *segment = segment_of(program, value->first);
+    return (value->first < n) == (value->last < n) && segment == segment_of(program, value->last) &&
+           segment->slice != 0;
+}
+
+static void widen(const lki_program *program, lki_value *value)
+{
+    const loop a = loop_of(program, value->first), b = loop_of(program, value->last);
+    value->first = a.first;
+    value->last = b.last;
+}
+
+static void set_places(lki_program *program)
+{
+    for (int v = 0; v < program->values; v++) {
+        lki_value *value = &program->value[v];
+        if (value->first < 0) continue; /* never touched: takes no room */
+        if (value->place == LKI_AT_KEPT) {
+            value->room = lki_align(lki_times(value->bytes, (size_t)program->global_batch));
+            value->offset = program->kept_bytes;
+            program->kept_bytes = lki_plus(program->kept_bytes, value->room);
+        } else if (value->place == LKI_AT_REPLICA) {
+            value->room = lki_times(lki_align(value->bytes), (size_t)program->group);
+            widen(program, value);
+        } else if (value->place == LKI_AT_SUMS) {
+            const lki_segment *segment = segment_of(program, value->first);
+            value->room = lki_align(value->bytes);
+            value->first = 2 * program->stages - segment->first - segment->count;
+            value->last = 2 * program->stages - 1 - segment->first;
+        } else if (value->place == LKI_AT_GROUP) {
+            if (within_slices(program, value)) {
+                value->place = LKI_AT_SLICE;
+                value->room = lki_align(
+                    lki_times(value->bytes, (size_t)loop_of(program, value->first).slice));
+            } else {
+                value->room = lki_align(lki_times(value->bytes, (size_t)program->max_group));
+                widen(program, value);
+            }
+        }
+    }
+}
+
+/* All values beside each other can be addressed, so no sum below overflows. */
+static lks_status check_rooms(const lki_program *program)
+{
+    const lki_value *largest = &program->value[0];
+    size_t all = 0;
+    for (int v = 0; v < program->values; v++) {
+        all = lki_plus(all, program->value[v].room);
+        if (program->value[v].room > largest->room) largest = &program->value[v];
+    }
+    if (all <= PTRDIFF_MAX) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_SHAPE,
+        "a batch of %lld samples needs more memory than can be addressed: '%s' alone has "
+        "%zu bytes for each; use a smaller batch",
+        (long long)program->global_batch, largest->node, largest->bytes);
+}
+
+static bool is_local(const lki_value *value)
+{
+    return value->place == LKI_AT_GROUP || value->place == LKI_AT_SLICE ||
+           value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS;
+}
+
+/* The lowest offset at which `value` overlaps no placed value that is alive at the same time. */
+static size_t first_fit(const lki_program *program, const lki_value *value, const bool *placed)
+{
+    size_t offset = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int v = 0; v < program->values; v++) {
+            const lki_value *other = &program->value[v];
+            if (placed[v] && value->first <= other->last && other->first <= value->last &&
+                offset < other->offset + other->room && other->offset < offset + value->room) {
+                offset = other->offset + other->room;
+                moved = true;
+            }
+        }
+    }
+    return offset;
+}
+
+/* Largest first, each as low as it fits: simple, and within a few percent of the most that is alive
+ * at one time for chains. */
+static void place_locals(lki_program *program, bool *placed)
+{
+    for (;;) {
+        int largest = LKI_NO_VALUE;
+        for (int v = 0; v < program->values; v++) {
+            const lki_value *value = &program->value[v];
+            if (!placed[v] && is_local(value) && value->room > 0 &&
+                (largest == LKI_NO_VALUE || value->room > program->value[largest].room))
+                largest = v;
+        }
+        if (largest == LKI_NO_VALUE) return;
+        lki_value *value = &program->value[largest];
+        value->offset = first_fit(program, value, placed);
+        placed[largest] = true;
+        if (value->offset + value->room > program->local_bytes)
+            program->local_bytes = value->offset + value->room;
+    }
+}
+
+lks_status lki_program_place_values(lki_program *program)
+{
+    const size_t nodes = (size_t)program->graph->count;
+    /* At most: out and gradient of a node; saved, replica and sums of a stage. */
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 5 * nodes * sizeof(lki_value), "values"));
+    program->value = memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * nodes * sizeof(int), "values of nodes"));
+    program->activation = memory;
+    program->gradient = program->activation + nodes;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 5 * nodes * sizeof(bool), "placed values"));
+
+    make_values(program);
+    set_times(program);
+    set_additions(program);
+    set_places(program);
+    LKI_TRY(check_rooms(program));
+    place_locals(program, memory);
+
+    for (int s = 0; s < program->stages; s++) {
+        lki_stage *stage = &program->stage[s];
+        const lki_needs *needs = &stage->plan->needs;
+        stage->packed_offset = program->packed_bytes;
+        program->packed_bytes = lki_plus(program->packed_bytes, lki_align(needs->packed_bytes));
+        if (needs->workspace_bytes > program->workspace_bytes)
+            program->workspace_bytes = lki_align(needs->workspace_bytes);
+        if (stage->owner != NULL) {
+            stage->stats_offset = (size_t)program->stats_count;
+            program->stats_count += stage->owner->stats * program->replicas;
+        }
+    }
+    return LKS_OK;
+}

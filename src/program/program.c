@@ -1,0 +1,235 @@
+/* Compile a program, release it, and run replicas of it. */
+#include "program/program.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "numeric/tree.h"
+
+lks_status lki_program_allocate(lki_program *program)
+{
+    void *memory;
+    LKI_TRY(lki_alloc(program->context, &memory, program->kept_bytes,
+                      "the activations that gradients by rows read"));
+    program->kept = memory;
+    LKI_TRY(lki_alloc(program->context, &memory, program->packed_bytes, "packed parameters"));
+    program->packed = memory;
+    LKI_TRY(lki_alloc(program->context, &memory, (size_t)program->stats_count * sizeof(double),
+                      "statistics of replicas"));
+    program->stats = memory;
+    LKI_TRY(lki_alloc(program->context, &memory, (size_t)program->max_group * sizeof(float),
+                      "gradients of losses"));
+    program->ones = memory;
+    for (int64_t i = 0; i < program->max_group; i++) program->ones[i] = 1.0f;
+    return LKS_OK;
+}
+
+lks_status lki_program_compile(lki_program *program)
+{
+    program->arena.context = program->context;
+    program->max_share = (program->global_batch + program->replicas - 1) / program->replicas;
+    LKI_TRY(lki_program_make_stages(program));
+    return lki_program_place_values(program);
+}
+
+void lki_program_release(lki_program *program)
+{
+    for (int s = 0; s < program->stages; s++)
+        if (program->stage[s].kernel->release != NULL)
+            program->stage[s].kernel->release(program->stage[s].plan);
+    lki_free(program->context, program->kept, program->kept_bytes);
+    lki_free(program->context, program->packed, program->packed_bytes);
+    lki_free(program->context, program->stats, (size_t)program->stats_count * sizeof(double));
+    lki_free(program->context, program->ones, (size_t)program->max_group * sizeof(float));
+    lki_arena_release(&program->arena);
+    *program = (lki_program){0};
+}
+
+lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
+                            int64_t last)
+{
+    const int64_t begin = lki_share(first, program->replicas, pass->count);
+    return (lki_group){.first = first,
+                       .last = last,
+                       .begin = begin,
+                       .count = lki_share(last, program->replicas, pass->count) - begin};
+}
+
+/* A piece of a group: samples of one replica, or of all in a joint segment. */
+typedef struct piece {
+    const lki_group *group;
+    int64_t replica; /* the group's first one in a joint segment */
+    int64_t begin;   /* of the replica, in the batch */
+    int64_t offset;  /* in the replica's share */
+    int64_t count;
+    bool last; /* of its replica */
+} piece;
+
+static char *address(const lki_program *program, const lki_pass *pass, const lki_local *local,
+                     int index, const piece *at)
+{
+    if (index == LKI_NO_VALUE) return NULL;
+    const lki_value *value = &program->value[index];
+    const int64_t position = at->begin + at->offset;
+    const size_t in_batch = value->bytes * (size_t)position;
+    switch (value->place) {
+    case LKI_AT_BATCH_X:
+        return (char *)(uintptr_t)pass->x + in_batch;
+    case LKI_AT_BATCH_Y:
+        return pass->y != NULL ? (char *)(uintptr_t)pass->y + in_batch : NULL;
+    case LKI_AT_KEPT:
+        return local->kept + value->offset + in_batch;
+    case LKI_AT_GROUP:
+        return local->memory + value->offset + value->bytes * (size_t)(position - at->group->begin);
+    case LKI_AT_REPLICA:
+        return local->memory + value->offset +
+               lki_align(value->bytes) * (size_t)(at->replica - at->group->first);
+    case LKI_AT_SLICE:
+    case LKI_AT_SUMS:
+        break;
+    }
+    return local->memory + value->offset;
+}
+
+static void fill_args(const lki_program *program, const lki_pass *pass, const lki_local *local,
+                      const lki_stage *stage, const piece *at, lki_args *args)
+{
+    *args = (lki_args){.count = at->count,
+                       .position = at->begin + at->offset,
+                       .sample = at->offset,
+                       .last = at->last,
+                       .step = pass->step,
+                       .training = pass->training,
+                       .out = address(program, pass, local, stage->out, at),
+                       .saved = address(program, pass, local, stage->saved, at),
+                       .replica = address(program, pass, local, stage->replica, at),
+                       .sums = address(program, pass, local, stage->sums, at),
+                       .packed = program->packed + stage->packed_offset,
+                       .buffer = stage->buffer,
+                       .workspace = local->memory + program->local_bytes};
+    for (int i = 0; i < stage->head->in_count; i++)
+        args->in[i] = address(program, pass, local, stage->in[i], at);
+    for (int i = 0; i < LKI_MAX_PARAM; i++) args->param[i] = stage->param[i];
+    if (stage->owner != NULL && stage->owner->stats > 0)
+        args->stats = program->stats + stage->stats_offset +
+                      (size_t)(stage->owner->stats * at->replica);
+}
+
+static lks_status forward(const lki_program *program, const lki_pass *pass, const lki_local *local,
+                          const lki_stage *stage, const piece *at)
+{
+    if (stage->needs_target && pass->y == NULL) return LKS_OK;
+    lki_args args;
+    fill_args(program, pass, local, stage, at, &args);
+    LKI_TRY(stage->kernel->forward(stage->plan, &args));
+    lki_lap(local->laps, lki_lap_of(stage - program->stage, LKI_PASS_FORWARD));
+    return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
+}
+
+static lks_status backward(const lki_program *program, const lki_pass *pass, const lki_local *local,
+                           const lki_stage *stage, const piece *at)
+{
+    if (!stage->backward) return LKS_OK;
+    lki_args args;
+    fill_args(program, pass, local, stage, at, &args);
+    args.d_out = stage->d_out != LKI_NO_VALUE
+                     ? (const float *)(void *)address(program, pass, local, stage->d_out, at)
+                     : program->ones;
+    for (int i = 0; i < stage->head->in_count; i++)
+        args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
+    args.add_in = stage->add_in;
+    if (stage->weight >= 0 && !stage->by_rows)
+        for (int i = 0; i < stage->owner->param_count; i++)
+            args.d_param[i] = local->gradient + stage->d_param[i];
+    LKI_TRY(stage->kernel->backward(stage->plan, &args));
+    lki_lap(local->laps, lki_lap_of(stage - program->stage, LKI_PASS_BACKWARD));
+    return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
+}
+
+/* As many pieces of the segment's slice as fit, then the powers of two in the rest. */
+static int64_t next_piece(const lki_segment *segment, int64_t left)
+{
+    if (segment->slice == 0) return left;
+    int64_t count = segment->slice;
+    while (count > left) count /= 2;
+    return count;
+}
+
+static lks_status run_forward(const lki_program *program, const lki_pass *pass,
+                              const lki_local *local, const lki_segment *segment, piece at,
+                              int64_t count)
+{
+    for (; at.offset < count; at.offset += at.count) {
+        at.count = next_piece(segment, count - at.offset);
+        at.last = at.offset + at.count == count;
+        for (int s = 0; s < segment->count; s++)
+            LKI_TRY(forward(program, pass, local, &program->stage[segment->first + s], &at));
+    }
+    return LKS_OK;
+}
+
+static lks_status run_backward(const lki_program *program, const lki_pass *pass,
+                               const lki_local *local, const lki_segment *segment, piece at,
+                               int64_t count)
+{
+    for (; at.offset < count; at.offset += at.count) {
+        at.count = next_piece(segment, count - at.offset);
+        at.last = at.offset + at.count == count;
+        for (int s = segment->count - 1; s >= 0; s--)
+            LKI_TRY(backward(program, pass, local, &program->stage[segment->first + s], &at));
+    }
+    return LKS_OK;
+}
+
+lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local)
+{
+    const int head = lki_program_head(program);
+    for (int64_t r = group->first; r < group->last; r++) {
+        const lki_group own = lki_program_group(program, pass, r, r + 1);
+        const piece at = {.group = group, .replica = r, .begin = own.begin};
+        for (int g = 0; g < head; g++)
+            LKI_TRY(run_forward(program, pass, local, &program->segment[g], at, own.count));
+    }
+    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    for (int g = head; g < program->segments; g++)
+        LKI_TRY(run_forward(program, pass, local, &program->segment[g], at, group->count));
+    return LKS_OK;
+}
+
+lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
+                                      const lki_group *group, const lki_local *local)
+{
+    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    for (int g = program->segments - 1; g >= lki_program_head(program); g--)
+        LKI_TRY(run_backward(program, pass, local, &program->segment[g], at, group->count));
+    return LKS_OK;
+}
+
+lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
+                                const lki_group *group, int64_t replica, const lki_local *local)
+{
+    const lki_group own = lki_program_group(program, pass, replica, replica + 1);
+    const piece at = {.group = group, .replica = replica, .begin = own.begin};
+    for (int g = lki_program_head(program) - 1; g >= 0; g--)
+        LKI_TRY(run_backward(program, pass, local, &program->segment[g], at, own.count));
+    return LKS_OK;
+}
+
+const void *lki_program_result(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local,
+                               const lks_tensor *tensor)
+{
+    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    return address(program, pass, local, program->activation[tensor->node->index], &at);
+}
+
+void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
+                             const lki_group *group, const lki_local *local, float *out)
+{
+    const size_t bytes = lki_tensor_bytes(program->output);
+    if (group->count == 0) return;
+    memcpy((char *)out + (size_t)group->begin * bytes,
+           lki_program_result(program, pass, group, local, program->output),
+           (size_t)group->count * bytes);
+}

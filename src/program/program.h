@@ -1,0 +1,205 @@
+/*
+ * A program: a graph compiled for a batch, without parameters and without workers.
+ *
+ * Stages (a kernel and the chain of nodes that it covers) stand in segments, and every value has a
+ * place in memory.
+ *
+ *   node    conv1  relu1 | conv2  relu2  pool  drop | flatten | fc1 ...
+ *   stage   [ conv1 ][rl] [    one fused kernel    ] [flatten] [fc1] ...
+ *   segment [--------- slice by slice -----------------------] [- share -] ...
+ *
+ * A segment is run depth-first: all its stages for one piece of samples, then for the next, so that
+ * what lives inside a segment stays in the worker's cache. A share segment has one piece.
+ *
+ * A worker runs its replicas in groups. Where the last segment's kernels are JOINT it has one piece
+ * for the whole group, so that large weights pass through the caches once and not once a replica:
+ *
+ *   group of replicas 0, 1   forward  head of 0, head of 1, joint segment of both
+ *                            backward joint segment of both, head of 0, head of 1
+ *
+ * Which replicas stand in a group changes no bit.
+ */
+#ifndef LKI_PROGRAM_PROGRAM_H
+#define LKI_PROGRAM_PROGRAM_H
+
+#include <lockstep/model.h>
+
+#include "base/memory.h"
+#include "core/backend.h"
+#include "core/graph.h"
+#include "program/laps.h"
+
+/*
+ * Where a value lives. Times are ticks: forward of stage j of n is tick j, backward tick 2n-1-j.
+ *
+ *   BATCH_X, _Y  the caller's samples and targets, [sample of the batch]
+ *   KEPT         memory of the process, [sample of the batch]: what gradients by rows read
+ *   GROUP        a worker's memory, [sample of the group]; planned by liveness, as all that follow
+ *   SLICE        a worker's memory, [sample of the piece]; lives inside one segment
+ *   REPLICA      a worker's memory, one for each replica of the group
+ *   SUMS         a worker's memory, one, for all pieces of a replica in one segment's backward
+ */
+typedef enum lki_place {
+    LKI_AT_BATCH_X,
+    LKI_AT_BATCH_Y,
+    LKI_AT_KEPT,
+    LKI_AT_GROUP,
+    LKI_AT_SLICE,
+    LKI_AT_REPLICA,
+    LKI_AT_SUMS,
+} lki_place;
+
+typedef struct lki_value {
+    lki_place place;
+    const char *node, *role; /* for the memory map: "conv1", "out" */
+    size_t bytes;            /* of one sample; REPLICA, SUMS: of one replica */
+    size_t room;             /* bytes taken in its arena */
+    size_t offset;
+    int first, last; /* the ticks between which it must not be overwritten */
+} lki_value;
+
+enum { LKI_NO_VALUE = -1 };
+
+typedef struct lki_stage {
+    lki_plan *plan;
+    const lki_kernel *kernel;
+    const lki_node *head, *tail; /* of the chain */
+    const lki_node *owner;       /* the node of the chain with parameters, buffers or stats */
+    int segment;
+    int in[LKI_MAX_IN]; /* values */
+    int d_in[LKI_MAX_IN];
+    unsigned add_in;
+    int out, d_out, saved, replica, sums;
+    bool backward;     /* takes part in backward */
+    bool by_rows;      /* gradients of its parameters are formed by rows */
+    bool needs_target; /* left out of predictions */
+
+    /* Filled in by the model. */
+    int weight;                  /* index of its first weight; -1: none */
+    float *param[LKI_MAX_PARAM]; /* values, shared by all workers */
+    void *buffer[LKI_MAX_BUFFER];
+    int64_t d_param[LKI_MAX_PARAM]; /* by replica: position in a gradient array, floats */
+    size_t packed_offset;           /* in program->packed */
+    size_t stats_offset;            /* in program->stats, doubles: [replicas][stats] */
+} lki_stage;
+
+typedef struct lki_segment {
+    int first, count; /* stages */
+    int64_t slice;    /* largest piece; 0: the whole share is the piece */
+    bool joint;       /* every kernel is JOINT or computes sample by sample */
+} lki_segment;
+
+typedef struct lki_program {
+    /* The question. */
+    lks_context *context;
+    const lki_backend *backend;
+    const lks_graph *graph;
+    const lks_tensor *loss; /* NULL: only predictions */
+    const lks_tensor *output;
+    int64_t global_batch;
+    int64_t replicas;
+    int64_t most_replicas; /* of a worker; 0: 1 */
+    bool no_fusion;
+    bool by_replica;
+
+    /* The answer. */
+    int64_t max_share; /* samples of the largest replica */
+    int64_t group;     /* most replicas that are run together */
+    int64_t max_group; /* samples of the largest group */
+    lki_arena arena;   /* all arrays below, and the plans */
+    lki_stage *stage;
+    int stages;
+    lki_segment *segment;
+    int segments;
+    lki_value *value;
+    int values;
+    int *activation;        /* [graph->count]: value of a node's output */
+    int *gradient;          /* and of its gradient */
+    size_t local_bytes;     /* of a worker: values, */
+    size_t workspace_bytes; /* and behind them scratch */
+    size_t kept_bytes, packed_bytes;
+    int64_t stats_count;
+
+    /* Memory of the process. */
+    char *kept, *packed;
+    double *stats;
+    float *ones; /* [max_group]: the gradient of the sum of losses */
+} lki_program;
+
+/* Of one sample. */
+static inline size_t lki_tensor_bytes(const lks_tensor *tensor)
+{
+    return (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
+}
+
+/* Fill in the question in a zeroed struct first. Compiled, a program knows its memory, and has it when
+ * it is allocated. */
+lks_status lki_program_compile(lki_program *program);
+lks_status lki_program_allocate(lki_program *program);
+void lki_program_release(lki_program *program); /* also after a failure, or zeroed */
+
+/* The first segment that is run for a whole group; the number of segments where there is none. */
+static inline int lki_program_head(const lki_program *program)
+{
+    const int last = program->segments - 1;
+    return program->group > 1 && program->segment[last].joint ? last : program->segments;
+}
+
+/* The largest piece of a slice segment whose largest stage has inputs and output of so many bytes a
+ * sample. */
+int64_t lki_slice_of(size_t bytes);
+
+/* Calls the kernel's plan; LKS_E_SHAPE where it needs more than can be addressed. */
+lks_status lki_plan_make(lki_plan *plan);
+
+/* The two halves of compile: stages.c and memory.c. */
+lks_status lki_program_make_stages(lki_program *program);
+lks_status lki_program_place_values(lki_program *program);
+
+/* One pass over a batch. */
+typedef struct lki_pass {
+    const void *x, *y; /* y NULL: stages that need the target are left out */
+    int64_t count;     /* samples, at most global_batch */
+    uint64_t step;
+    bool training, backward;
+} lki_pass;
+
+/* Called after every stage of a traced pass; anything but LKS_OK ends it. */
+typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lki_stage *stage,
+                                const lki_args *args);
+
+/* What a worker needs to run replicas of a program. */
+typedef struct lki_local {
+    char *memory;    /* local_bytes + workspace_bytes */
+    char *kept;      /* kept_bytes: the program's, where gradients are formed from it */
+    float *gradient; /* of the parameters of this replica, by replica; NULL: no backward */
+    lki_laps *laps;  /* NULL: nobody asks where time goes */
+    lki_trace trace; /* NULL: none */
+    void *trace_user;
+} lki_local;
+
+/* Consecutive replicas that are run together, at most program->group. */
+typedef struct lki_group {
+    int64_t first, last;  /* replicas first .. last-1 */
+    int64_t begin, count; /* their samples in the batch */
+} lki_group;
+lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
+                            int64_t last);
+
+/* The three parts of a pass over a group, on the calling thread, in this order; the last is called
+ * for each replica, with its array of gradients in `local`. */
+lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local);
+lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
+                                      const lki_group *group, const lki_local *local);
+lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
+                                const lki_group *group, int64_t replica, const lki_local *local);
+/* The group's part of the output of the batch `out`. */
+void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
+                             const lki_group *group, const lki_local *local, float *out);
+/* Where the group's first sample is in the loss or the output, after all this. */
+const void *lki_program_result(const lki_program *program, const lki_pass *pass,
+                               const lki_group *group, const lki_local *local,
+                               const lks_tensor *tensor);
+
+#endif

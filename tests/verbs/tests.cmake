@@ -1,0 +1,10 @@
+# The sheets are read back by libpng.
+if(LKS_PNG_ON)
+  target_link_libraries(test_verbs_sheet PRIVATE lks_png)
+endif()
+if(TARGET test_verbs_transfers)
+  target_link_libraries(test_verbs_transfers PRIVATE lks_program)
+  foreach(function isatty ioctl process_clock fetch_open fetch_run digest_sha256)
+    target_link_options(test_verbs_transfers PRIVATE -Wl,--wrap=${function})
+  endforeach()
+endif()
