@@ -10,7 +10,7 @@
 #include "cli/process.h"
 #include "cli/recipe/network.h"
 
-static lks_status run(const cli_args *cli, int *code)
+static lks_status main_run(const cli_args *cli, int *code)
 {
     if (cli->local[LOCAL_HELP] != NULL) {
         cli_help(cli, stdout);
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     cli_args cli;
     int code = 0;
     lks_status status = cli_parse(&cli, &pool, argc, argv);
-    if (status == LKS_OK) status = run(&cli, &code);
+    if (status == LKS_OK) status = main_run(&cli, &code);
     if (status == LKS_OK) status = text_memory();
     if (status == LKS_OK) status = say_flush();
     if (status != LKS_OK) {

@@ -180,8 +180,8 @@ static lks_status refuse(const cli_config *was, const cli_config *is, const char
                     step, folder, line, advice);
 }
 
-static lks_status check(const cli_config *is, const cli_config *was, const char *folder,
-                        int64_t step)
+static lks_status check_change(const cli_config *is, const cli_config *was, const char *folder,
+                               int64_t step)
 {
     char line[300];
     for (int i = 0; i < KEY_COUNT; i++) {
@@ -208,7 +208,7 @@ lks_status changes_check(const cli_config *config, const char *folder)
     if (run.config != NULL) {
         status = changes_read(&was, folder, run.config);
         if (status == LKS_OK) {
-            status = check(config, was, folder, step);
+            status = check_change(config, was, folder, step);
             config_destroy(was);
         } else if (status == LKS_E_INVALID) { /* of a newer version, or of another program */
             say_error("the configuration in the checkpoint is not compared: %s",

@@ -35,7 +35,7 @@ void cli_option_text(char *text, size_t size, const cli_option *option)
              row->fallback != NULL && option->argument != NULL ? row->fallback : "");
 }
 
-static void print_option(FILE *out, const cli_option *option)
+static void help_print_option(FILE *out, const cli_option *option)
 {
     char text[CLI_TEXT_SIZE];
     int used = option->letter != 0 ? fprintf(out, "  -%c, --%s", option->letter, option->name)
@@ -65,7 +65,7 @@ void cli_help(const cli_args *cli, FILE *out)
     }
     fputs("Options (a name in brackets is the key of the configuration that it sets):\n", out);
     for (int i = 0; i < cli_option_count; i++)
-        if ((cli_options[i].verbs & cli->verb_bit) != 0) print_option(out, &cli_options[i]);
+        if ((cli_options[i].verbs & cli->verb_bit) != 0) help_print_option(out, &cli_options[i]);
     fputs("\nExit codes:\n", out);
     exit_codes_print(out);
 }

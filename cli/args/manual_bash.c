@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* "--data --epochs": the options of a verb, or of the program without one. */
-static void print_options(FILE *out, int bit)
+static void manual_bash_print_options(FILE *out, int bit)
 {
     int count = 0;
     for (int i = 0; i < cli_option_count; i++)
@@ -44,7 +44,7 @@ static void print_values(FILE *out)
     fputs("        *) return 1 ;;\n    esac\n}\n\n", out);
 }
 
-static void print_verbs(FILE *out)
+static void manual_bash_print_verbs(FILE *out)
 {
     fputs("# The options of a verb, into words, and what its operands are, into kind.\n"
           "_lockstep_verb()\n{\n    case $1 in\n",
@@ -52,16 +52,16 @@ static void print_verbs(FILE *out)
     for (int i = 0; i < cli_verb_count; i++) {
         const bool yaml = strcmp(cli_verbs[i].operands, "CONFIG") == 0;
         fprintf(out, "        %s) kind=%s words='", cli_verbs[i].name, yaml ? "yaml" : "files");
-        print_options(out, 1 << i);
+        manual_bash_print_options(out, 1 << i);
         fputs("' ;;\n", out);
     }
     fputs("        *) kind=none words='", out);
-    print_options(out, VERB_NONE);
+    manual_bash_print_options(out, VERB_NONE);
     for (int i = 0; i < cli_verb_count; i++) fprintf(out, " %s", cli_verbs[i].name);
     fputs(" help' ;;\n    esac\n}\n\n", out);
 }
 
-static void print_keys(FILE *out)
+static void manual_bash_print_keys(FILE *out)
 {
     fputs("_lockstep_keys='", out);
     for (int key = 0; key < KEY_COUNT; key++)
@@ -115,8 +115,8 @@ void manual_print_bash(FILE *out)
 {
     fputs("# Completion of bash for lockstep, made from its tables: lockstep --help-as bash\n\n",
           out);
-    print_keys(out);
+    manual_bash_print_keys(out);
     print_values(out);
-    print_verbs(out);
+    manual_bash_print_verbs(out);
     fputs(body, out);
 }

@@ -28,7 +28,7 @@ static int escape(char out[WORD], const char *word, int length)
 }
 
 /* Text in lines of at most WIDTH; `prefix` is a macro for one line (then it is not broken). */
-static void print_text(FILE *out, const char *prefix, const char *text)
+static void manual_man_print_text(FILE *out, const char *prefix, const char *text)
 {
     int column = fprintf(out, "%s", prefix);
     bool first = true;
@@ -61,42 +61,45 @@ static void print_term(FILE *out, const cli_option *option)
         fprintf(out, ".B %s\n", name);
 }
 
-static void print_rows(FILE *out, const char *section, const manual_row *row)
+static void manual_man_print_rows(FILE *out, const char *section, const manual_row *row)
 {
     fprintf(out, ".SH %s\n", section);
     for (; row->term != NULL; row++) {
         fputs(".TP\n", out);
-        print_text(out, ".B ", row->term);
-        print_text(out, "", row->text);
+        manual_man_print_text(out, ".B ", row->term);
+        manual_man_print_text(out, "", row->text);
     }
 }
 
-static void print_verbs(FILE *out)
+static void manual_man_print_verbs(FILE *out)
 {
     fputs(".SH SYNOPSIS\n", out);
     for (int i = 0; i < cli_verb_count; i++)
         fprintf(out, ".B lockstep %s\n.I %s\n.RI [ OPTIONS ]\n%s", cli_verbs[i].name,
                 cli_verbs[i].operands, i + 1 < cli_verb_count ? ".br\n" : "");
     fputs(".SH DESCRIPTION\n", out);
-    print_text(out, "",
-               "Trains neural networks with synchronous data parallelism: the same bits on any "
-               "number of workers.");
-    print_text(out, "",
-               "A network, its data and how it is trained are written in a YAML file, the "
-               "configuration, or on the command line.");
+    manual_man_print_text(
+        out, "",
+        "Trains neural networks with synchronous data parallelism: the same bits on any "
+        "number of workers.");
+    manual_man_print_text(
+        out, "",
+        "A network, its data and how it is trained are written in a YAML file, the "
+        "configuration, or on the command line.");
     fputs(".PP\nThe verbs:\n", out);
     for (int i = 0; i < cli_verb_count; i++) {
         fprintf(out, ".TP\n.BI \"%s \" \"%s\"\n", cli_verbs[i].name, cli_verbs[i].operands);
-        print_text(out, "", cli_verbs[i].summary);
+        manual_man_print_text(out, "", cli_verbs[i].summary);
     }
 }
 
-static void print_options(FILE *out)
+static void manual_man_print_options(FILE *out)
 {
     fputs(".SH OPTIONS\n", out);
-    print_text(out, "",
-               "Behind each stand the verbs that take it, where not all do, and the key of the "
-               "configuration that it sets.");
+    manual_man_print_text(
+        out, "",
+        "Behind each stand the verbs that take it, where not all do, and the key of the "
+        "configuration that it sets.");
     for (int i = 0; i < cli_option_count; i++) {
         char text[CLI_TEXT_SIZE], verbs[CLI_TEXT_SIZE], line[2 * CLI_TEXT_SIZE + 8];
         print_term(out, &cli_options[i]);
@@ -104,14 +107,14 @@ static void print_options(FILE *out)
         manual_verbs(verbs, sizeof verbs, &cli_options[i]);
         snprintf(line, sizeof line, "%s%s%s%s", text, *verbs != '\0' ? " [" : "", verbs,
                  *verbs != '\0' ? "]" : "");
-        print_text(out, "", line);
+        manual_man_print_text(out, "", line);
     }
 }
 
-static void print_keys(FILE *out)
+static void manual_man_print_keys(FILE *out)
 {
     fputs(".SH CONFIGURATION\n", out);
-    print_text(
+    manual_man_print_text(
         out, "",
         "A YAML file with a map for each section, as in \"optimizer: {name: sgd, lr: 0.1}\". "
         "Any key can be set by --set KEY=VALUE. lockstep --help-layers lists what "
@@ -125,10 +128,10 @@ static void print_keys(FILE *out)
                  row->fallback != NULL ? row->fallback : "null",
                  row->only != NULL ? " (only for: " : "", row->only != NULL ? row->only : "",
                  row->only != NULL ? ")" : "");
-        print_text(out, "", line);
+        manual_man_print_text(out, "", line);
         if (*row->help == '\0') continue;
         fputs(".br\n", out);
-        print_text(out, "", row->help);
+        manual_man_print_text(out, "", row->help);
     }
 }
 
@@ -140,17 +143,17 @@ void manual_print_man(FILE *out)
             LKS_DATE, lks_version());
     fputs(".SH NAME\nlockstep \\- train neural networks, the same bits on any number of workers\n",
           out);
-    print_verbs(out);
-    print_options(out);
-    print_keys(out);
+    manual_man_print_verbs(out);
+    manual_man_print_options(out);
+    manual_man_print_keys(out);
     fputs(".SH EXIT STATUS\n", out);
     int code;
     const char *text;
     for (int i = 0; exit_code_row(i, &code, &text); i++) {
         fprintf(out, ".TP\n.B %d\n", code);
-        print_text(out, "", text);
+        manual_man_print_text(out, "", text);
     }
-    print_rows(out, "ENVIRONMENT", manual_environment);
-    print_rows(out, "FILES", manual_files);
-    print_rows(out, "EXAMPLES", manual_examples);
+    manual_man_print_rows(out, "ENVIRONMENT", manual_environment);
+    manual_man_print_rows(out, "FILES", manual_files);
+    manual_man_print_rows(out, "EXAMPLES", manual_examples);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Text in a cell of a table, or in a paragraph. */
-static void print_text(FILE *out, const char *text)
+static void manual_markdown_print_text(FILE *out, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
         if (strchr("|<*~", *c) != NULL) fputc('\\', out);
@@ -20,7 +20,7 @@ static void print_code(FILE *out, const char *text)
     fputc('`', out);
 }
 
-static void print_option(FILE *out, const cli_option *option)
+static void manual_markdown_print_option(FILE *out, const cli_option *option)
 {
     char text[CLI_TEXT_SIZE];
     fputs("| ", out);
@@ -28,23 +28,23 @@ static void print_option(FILE *out, const cli_option *option)
     fprintf(out, "`--%s%s%s` | ", option->name, option->argument != NULL ? " " : "",
             option->argument != NULL ? option->argument : "");
     cli_option_text(text, sizeof text, option);
-    print_text(out, text);
+    manual_markdown_print_text(out, text);
     fputs(" |\n", out);
 }
 
 /* Heading and options of a verb, or (verb == cli_verb_count) of the program without one. */
-static void print_verb(FILE *out, int verb)
+static void manual_markdown_print_verb(FILE *out, int verb)
 {
     if (verb < cli_verb_count) {
         fprintf(out, "\n### lockstep %s %s\n\n", cli_verbs[verb].name, cli_verbs[verb].operands);
-        print_text(out, cli_verbs[verb].summary);
+        manual_markdown_print_text(out, cli_verbs[verb].summary);
     } else {
         fputs("\n### lockstep\n\nwithout a verb", out);
     }
     fputs("\n\n| option | what it does |\n|---|---|\n", out);
     const int bit = verb < cli_verb_count ? 1 << verb : VERB_NONE;
     for (int i = 0; i < cli_option_count; i++)
-        if ((cli_options[i].verbs & bit) != 0) print_option(out, &cli_options[i]);
+        if ((cli_options[i].verbs & bit) != 0) manual_markdown_print_option(out, &cli_options[i]);
 }
 
 static void print_key(FILE *out, int key)
@@ -57,24 +57,24 @@ static void print_key(FILE *out, int key)
                 (int)section, row->spec.name);
     spec_describe(&row->spec, expected, sizeof expected);
     fprintf(out, "| `%s` | ", row->spec.name);
-    print_text(out, expected);
+    manual_markdown_print_text(out, expected);
     fputs(" | ", out);
     print_code(out, row->fallback != NULL ? row->fallback : "null");
     fputs(" | ", out);
-    print_text(out, row->help);
+    manual_markdown_print_text(out, row->help);
     if (row->only != NULL)
         fprintf(out, "%s(only for: %s)", *row->help != '\0' ? " " : "", row->only);
     fputs(" |\n", out);
 }
 
-static void print_rows(FILE *out, const char *heading, const manual_row *row)
+static void manual_markdown_print_rows(FILE *out, const char *heading, const manual_row *row)
 {
     fprintf(out, "\n## %s\n\n|   |   |\n|---|---|\n", heading);
     for (; row->term != NULL; row++) {
         fputs("| ", out);
         print_code(out, row->term);
         fputs(" | ", out);
-        print_text(out, row->text);
+        manual_markdown_print_text(out, row->text);
         fputs(" |\n", out);
     }
 }
@@ -89,14 +89,14 @@ void manual_print_markdown(FILE *out)
           "option "
           "sets.\n",
           out);
-    for (int verb = 0; verb <= cli_verb_count; verb++) print_verb(out, verb);
+    for (int verb = 0; verb <= cli_verb_count; verb++) manual_markdown_print_verb(out, verb);
     fputs("\n## Configuration\n", out);
     for (int key = 0; key < KEY_COUNT; key++) print_key(out, key);
     fputs("\n## Exit codes\n\n| code | meaning |\n|---|---|\n", out);
     int code;
     const char *text;
     for (int i = 0; exit_code_row(i, &code, &text); i++) fprintf(out, "| %d | %s |\n", code, text);
-    print_rows(out, "Environment", manual_environment);
-    print_rows(out, "Files", manual_files);
-    print_rows(out, "Examples", manual_examples);
+    manual_markdown_print_rows(out, "Environment", manual_environment);
+    manual_markdown_print_rows(out, "Files", manual_files);
+    manual_markdown_print_rows(out, "Examples", manual_examples);
 }

@@ -36,7 +36,7 @@ static void print_action(FILE *out, manual_kind kind, const char *words)
     }
 }
 
-static void print_options(FILE *out, int bit)
+static void manual_zsh_print_options(FILE *out, int bit)
 {
     for (int i = 0; i < cli_option_count; i++) {
         const cli_option *option = &cli_options[i];
@@ -57,11 +57,11 @@ static void print_options(FILE *out, int bit)
     }
 }
 
-static void print_verb(FILE *out, int verb)
+static void manual_zsh_print_verb(FILE *out, int verb)
 {
     const bool yaml = strcmp(cli_verbs[verb].operands, "CONFIG") == 0;
     fprintf(out, "    %s)\n        _arguments \\\n", cli_verbs[verb].name);
-    print_options(out, 1 << verb);
+    manual_zsh_print_options(out, 1 << verb);
     fprintf(out, "        '*:%s:_files%s'\n        ;;\n", cli_verbs[verb].operands,
             yaml ? " -g \"*.(yaml|yml)(-.)\"" : "");
 }
@@ -114,10 +114,10 @@ void manual_print_zsh(FILE *out)
           "    [[ $verb != -* ]] && { shift words; (( CURRENT-- )); }\n"
           "    case $verb in\n",
           out);
-    for (int verb = 0; verb < cli_verb_count; verb++) print_verb(out, verb);
+    for (int verb = 0; verb < cli_verb_count; verb++) manual_zsh_print_verb(out, verb);
     fputs("    help) _lockstep_verbs ;;\n"
           "    *)\n        _arguments \\\n",
           out);
-    print_options(out, VERB_NONE);
+    manual_zsh_print_options(out, VERB_NONE);
     fputs("        '1:verb:_lockstep_verbs'\n        ;;\n    esac\n}\n\n_lockstep \"$@\"\n", out);
 }

@@ -104,7 +104,7 @@ static lks_status find_verb(cli_args *cli, const char *word)
                     verb_names(names, sizeof names));
 }
 
-static lks_status read_options(cli_args *cli, cli_pool *pool, int argc, char **argv)
+static lks_status parse_read_options(cli_args *cli, cli_pool *pool, int argc, char **argv)
 {
     /* One row for each option and an empty one behind them. */
     struct option *longs = pool_alloc(pool, ((size_t)cli_option_count + 1) * sizeof *longs);
@@ -162,7 +162,7 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     /* getopt moves operands to the end; the command line is kept as it was typed. */
     char **moved = pool_alloc(pool, ((size_t)argc + 1) * sizeof *moved);
     memcpy(moved, argv, (size_t)argc * sizeof *moved);
-    if (status == LKS_OK) status = read_options(out, pool, argc - first, moved + first);
+    if (status == LKS_OK) status = parse_read_options(out, pool, argc - first, moved + first);
     if (status != LKS_OK || wants_only_help(out)) return status;
     out->operands = argc - first - optind;
     out->operand = moved + first + optind;

@@ -56,7 +56,7 @@ static const char *shape_of(const entry *e)
     return data_shape_text(text, &e->info.shape);
 }
 
-static int largest(const entry *e)
+static int data_check_largest(const entry *e)
 {
     int most = 0;
     for (int v = 0; v < 256; v++)
@@ -83,7 +83,7 @@ static const char *describe(const check *c, const entry *e, bool labels)
                            packed);
     int least = 0;
     while (e->info.values[least] == 0) least++;
-    const int most = largest(e), absent = most - least + 1 - kinds_of(e);
+    const int most = data_check_largest(e), absent = most - least + 1 - kinds_of(e);
     if (absent > 0) gaps = pool_format(c->pool, ", %d of these without a sample", absent);
     return pool_format(c->pool, "%s label%s from %d to %d%s%s", count, TEXT_S(e->info.count), least,
                        most, gaps, packed);
@@ -91,7 +91,7 @@ static const char *describe(const check *c, const entry *e, bool labels)
 
 /* ---------------------------------------------------------------- one file */
 
-static void find(check *c, int i)
+static void data_check_find(check *c, int i)
 {
     entry *e = &c->entry[i];
     char path[PATH_MAX];
@@ -127,7 +127,7 @@ static lks_status identify(entry *e)
     return LKS_OK;
 }
 
-static void look_at(check *c, int i)
+static void data_check_look_at(check *c, int i)
 {
     entry *e = &c->entry[i];
     const bool labels = i % 2 == 1;
@@ -207,12 +207,13 @@ static void compare_pairs(check *c)
                 "it has %lld image%s, but %s has %lld label%s; are they of the same data set?",
                 (long long)e[i].info.count, TEXT_S(e[i].info.count), e[i + 1].name,
                 (long long)e[i + 1].info.count, TEXT_S(e[i + 1].info.count));
-    if (e[1].readable && e[TEST_SPLIT + 1].readable && largest(&e[TEST_SPLIT + 1]) > largest(&e[1]))
+    if (e[1].readable && e[TEST_SPLIT + 1].readable &&
+        data_check_largest(&e[TEST_SPLIT + 1]) > data_check_largest(&e[1]))
         say_wrong(
             c, LKS_E_FORMAT, e[TEST_SPLIT + 1].name,
             "its labels go up to %d, but those of %s only up to %d; are they of the same data "
             "set? Then set data.classes",
-            largest(&e[TEST_SPLIT + 1]), e[1].name, largest(&e[1]));
+            data_check_largest(&e[TEST_SPLIT + 1]), e[1].name, data_check_largest(&e[1]));
     if (!e[0].readable || !e[TEST_SPLIT].readable ||
         dataset_same_shape(&e[0].info.shape, &e[TEST_SPLIT].info.shape))
         return;
@@ -249,7 +250,7 @@ static lks_status find_files(check *c, const char *folder)
         c->folder = pool_format(c->pool, "%s%s", folder, place);
         bool any = false;
         for (int i = 0; i < FILES; i++) {
-            find(c, i);
+            data_check_find(c, i);
             any |= c->entry[i].path != NULL;
         }
         if (any) return LKS_OK;
@@ -267,7 +268,7 @@ static lks_status check_folder(check *c, const char *folder)
     if (status != LKS_OK) return status;
     const bool has_test = c->known != NULL || c->entry[TEST_SPLIT].path != NULL ||
                           c->entry[TEST_SPLIT + 1].path != NULL;
-    for (int i = 0; i < (has_test ? FILES : TEST_SPLIT); i++) look_at(c, i);
+    for (int i = 0; i < (has_test ? FILES : TEST_SPLIT); i++) data_check_look_at(c, i);
     if (!has_test) say("no test split: a training can hold samples back, with validation.fraction");
     if (c->known == NULL) c->known = majority(c);
     for (int i = 0; i < FILES; i++)

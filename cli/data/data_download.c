@@ -42,7 +42,7 @@ typedef enum presence { ABSENT, RIGHT, OTHER } presence;
 
 /* ---------------------------------------------------------------- files that are there */
 
-static lks_status compare(bool *same, const char *path, const char *sha256)
+static lks_status data_download_compare(bool *same, const char *path, const char *sha256)
 {
     char found[DIGEST_SIZE];
     const lks_status status = digest_sha256(found, path);
@@ -51,14 +51,14 @@ static lks_status compare(bool *same, const char *path, const char *sha256)
 }
 
 /* One of the names that a file may have. Others than those of the known file are somebody's. */
-static lks_status look_at(presence *out, const char *path, const char *sha256)
+static lks_status data_download_look_at(presence *out, const char *path, const char *sha256)
 {
     bool same = false;
     *out = ABSENT;
     if (access(path, F_OK) != 0) return LKS_OK;
     *out = OTHER;
     if (sha256 == NULL) return LKS_OK;
-    const lks_status status = compare(&same, path, sha256);
+    const lks_status status = data_download_compare(&same, path, sha256);
     if (same) *out = RIGHT;
     return status;
 }
@@ -76,8 +76,8 @@ static lks_status look_for(const char **out, const download *d, int i)
     *out = NULL;
     for (int k = 0; k < 3 && *out == NULL; k++) {
         presence found;
-        const lks_status status = look_at(&found, path[k],
-                                          k < 2 ? file->sha256_plain : file->sha256);
+        const lks_status status = data_download_look_at(&found, path[k],
+                                                        k < 2 ? file->sha256_plain : file->sha256);
         if (status != LKS_OK) return status;
         if (found == OTHER)
             return lks_fail(LKS_E_IO,
@@ -117,7 +117,7 @@ typedef struct progress {
     double start, drawn;
 } progress;
 
-static void show(void *user, int64_t have)
+static void data_download_show(void *user, int64_t have)
 {
     progress *p = user;
     const double now = process_clock();
@@ -160,7 +160,7 @@ static fetch_end transfer(const download *d, int part, const char *address, int 
                                    .file = part,
                                    .bytes = p.bytes,
                                    .patience = d->patience,
-                                   .progress = show,
+                                   .progress = data_download_show,
                                    .user = &p};
     struct stat before = {0}, after;
     for (int k = 0;; k++) {
@@ -187,7 +187,7 @@ static lks_status try_mirror(fetch_end *end, const download *d, const char *path
         if (*end == FETCH_BROKEN || *end == FETCH_REFUSED) return LKS_OK;
         if (*end == FETCH_DONE) {
             bool same;
-            const lks_status status = compare(&same, path, file->sha256);
+            const lks_status status = data_download_compare(&same, path, file->sha256);
             if (status != LKS_OK || same) return status;
             *end = FETCH_WRONG;
             snprintf(reason, FETCH_REASON, "its SHA-256 is not that of the published file");
@@ -218,7 +218,8 @@ static lks_status get_part(const download *d, const char *path, int part, int i)
                     address, reason);
 }
 
-static lks_status finish(const download *d, int part, const char *from, const char *to)
+static lks_status data_download_finish(const download *d, int part, const char *from,
+                                       const char *to)
 {
     const bool good = fsync(part) == 0 && rename(from, to) == 0;
     if (!good) return lks_fail(LKS_E_IO, "%.300s cannot be written: %s", to, strerror(errno));
@@ -236,7 +237,7 @@ static lks_status get_file(const download *d, int i)
     const int part = open(from, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (part < 0) return lks_fail(LKS_E_IO, "%.300s cannot be written: %s", from, strerror(errno));
     lks_status status = get_part(d, from, part, i);
-    if (status == LKS_OK) status = finish(d, part, from, to);
+    if (status == LKS_OK) status = data_download_finish(d, part, from, to);
     struct stat info;
     const bool empty = fstat(part, &info) == 0 && info.st_size == 0;
     close(part);
@@ -305,7 +306,7 @@ static lks_status check_mirror(const char *address)
                     address);
 }
 
-static lks_status read_options(download *out, const cli_args *cli, cli_pool *pool)
+static lks_status data_download_read_options(download *out, const cli_args *cli, cli_pool *pool)
 {
     const char *patience = cli->local[LOCAL_PATIENCE];
     out->patience = PATIENCE;
@@ -332,7 +333,7 @@ lks_status data_download(const cli_args *cli, cli_pool *pool, const dataset_know
                          const char *folder)
 {
     download d = {.known = known, .folder = folder, .pool = pool};
-    lks_status status = read_options(&d, cli, pool);
+    lks_status status = data_download_read_options(&d, cli, pool);
     if (status == LKS_OK) status = get_all(&d);
     if (status == LKS_OK) say("%s is complete in %s", known->name, folder);
     return status;

@@ -13,8 +13,8 @@ typedef struct choice {
     int64_t first, count, label; /* label < 0: any */
 } choice;
 
-static lks_status read_number(int64_t *out, const cli_args *cli, cli_local option, const char *name,
-                              int64_t least, int64_t most)
+static lks_status data_show_read_number(int64_t *out, const cli_args *cli, cli_local option,
+                                        const char *name, int64_t least, int64_t most)
 {
     const char *text = cli->local[option];
     if (text == NULL || (text_is_int(text, out) && *out >= least && *out <= most)) return LKS_OK;
@@ -25,10 +25,13 @@ static lks_status read_number(int64_t *out, const cli_args *cli, cli_local optio
 static lks_status read_choice(choice *out, const cli_args *cli, const lks_dataset_info *info)
 {
     *out = (choice){.count = cli->local[LOCAL_OUT] != NULL ? MANY : FEW, .label = -1};
-    lks_status status = read_number(&out->first, cli, LOCAL_FIRST, "first", 0, info->samples - 1);
+    lks_status status = data_show_read_number(&out->first, cli, LOCAL_FIRST, "first", 0,
+                                              info->samples - 1);
     if (status == LKS_OK)
-        status = read_number(&out->label, cli, LOCAL_CLASS, "class", 0, info->classes - 1);
-    if (status == LKS_OK) status = read_number(&out->count, cli, LOCAL_COUNT, "count", 1, MOST);
+        status = data_show_read_number(&out->label, cli, LOCAL_CLASS, "class", 0,
+                                       info->classes - 1);
+    if (status == LKS_OK)
+        status = data_show_read_number(&out->count, cli, LOCAL_COUNT, "count", 1, MOST);
     const int64_t left = info->samples - out->first;
     if (out->count > left) out->count = left;
     return status;
@@ -67,7 +70,7 @@ static const char *title_of(const data_source *source, const char *what, const c
                        class, from);
 }
 
-static lks_status show(const cli_args *cli, const data_source *source, const char *what)
+static lks_status data_show_show(const cli_args *cli, const data_source *source, const char *what)
 {
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     const char *out = cli->local[LOCAL_OUT];
@@ -113,7 +116,7 @@ lks_status data_show(const cli_args *cli, const char *what)
     lks_status status = data_open(&source, cli, what);
     if (status == LKS_OK)
         status = output_check(cli, source.config, "--out", cli->local[LOCAL_OUT], false);
-    if (status == LKS_OK) status = show(cli, &source, what);
+    if (status == LKS_OK) status = data_show_show(cli, &source, what);
     data_close(&source);
     return status;
 }

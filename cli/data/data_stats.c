@@ -33,7 +33,7 @@ static lks_status count_samples(counts *c, lks_dataset *data, uint8_t *x)
 
 /* Of bytes that are scaled to 0..1, over all samples: the deviation of the whole, not an estimate
  * from a part of it. */
-static void moments(const int64_t *values, double *mean, double *deviation)
+static void data_stats_moments(const int64_t *values, double *mean, double *deviation)
 {
     double sum = 0, squares = 0, count = 0;
     for (int v = 0; v < VALUES; v++) {
@@ -46,7 +46,7 @@ static void moments(const int64_t *values, double *mean, double *deviation)
     *deviation = sqrt(squares / count) / (VALUES - 1);
 }
 
-static void print_list(const char *key, const double *numbers, int64_t count)
+static void data_stats_print_list(const char *key, const double *numbers, int64_t count)
 {
     const char *begin = count > 1 ? "[" : "", *end = count > 1 ? "]" : "";
     printf("  %s: %s", key, begin);
@@ -63,7 +63,7 @@ static lks_status print_moments(const counts *c)
     int least = VALUES - 1, most = 0;
     for (int64_t i = 0; i < c->channels; i++) {
         const int64_t *values = c->values + i * VALUES;
-        moments(values, &number[i], &number[c->channels + i]);
+        data_stats_moments(values, &number[i], &number[c->channels + i]);
         for (int v = 0; v < VALUES; v++) {
             if (values[v] == 0) continue;
             if (v < least) least = v;
@@ -72,8 +72,8 @@ static lks_status print_moments(const counts *c)
     }
     say("bytes from %d to %d; scaled to 0..1, for a configuration:\n", least, most);
     say("data:");
-    print_list("mean", number, c->channels);
-    print_list("std", number + c->channels, c->channels);
+    data_stats_print_list("mean", number, c->channels);
+    data_stats_print_list("std", number + c->channels, c->channels);
     for (int64_t i = 0; i < c->channels; i++)
         if (number[c->channels + i] == 0)
             say("  # channel %lld is the same everywhere: there is no std to divide it by",

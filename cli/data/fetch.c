@@ -61,7 +61,7 @@ static lks_status no_library(const char *why)
 }
 
 /* Debian has it once for each library of TLS; any will do. */
-static lks_status load(cli_fetch *fetch)
+static lks_status fetch_load_library(cli_fetch *fetch)
 {
     static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4"};
     char why[200] = "";
@@ -84,7 +84,7 @@ lks_status fetch_open(cli_fetch **out)
     cli_fetch *fetch = calloc(1, sizeof *fetch);
     *out = NULL;
     if (fetch == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a download");
-    const lks_status status = load(fetch);
+    const lks_status status = fetch_load_library(fetch);
     if (status != LKS_OK)
         fetch_close(fetch);
     else
@@ -126,7 +126,7 @@ static fetch_end cannot_write(void)
 }
 
 /* libcurl has `count` more bytes; to return less stops it. */
-static size_t take(char *data, size_t one, size_t count, void *user)
+static size_t fetch_take(char *data, size_t one, size_t count, void *user)
 {
     transfer *t = user;
     const size_t bytes = one * count;
@@ -188,7 +188,7 @@ static CURLcode perform(transfer *t, char error[CURL_ERROR_SIZE])
     SET(CURLOPT_FOLLOWLOCATION, 1L);
     SET(CURLOPT_MAXREDIRS, (long)REDIRECTS);
     SET(CURLOPT_CONNECTTIMEOUT_MS, patience);
-    SET(CURLOPT_WRITEFUNCTION, take);
+    SET(CURLOPT_WRITEFUNCTION, fetch_take);
     SET(CURLOPT_WRITEDATA, t);
     SET(CURLOPT_XFERINFOFUNCTION, watch);
     SET(CURLOPT_XFERINFODATA, t);
@@ -205,8 +205,8 @@ static bool may_go_on(CURLcode code)
 }
 
 /* What the end of a transfer means. */
-static fetch_end judge(const transfer *t, CURLcode code, const char *error, long answer,
-                       char reason[FETCH_REASON])
+static fetch_end fetch_judge(const transfer *t, CURLcode code, const char *error, long answer,
+                             char reason[FETCH_REASON])
 {
     const int64_t bytes = t->request->bytes;
     if (t->failed) return FETCH_FAILED;
@@ -252,7 +252,7 @@ static fetch_end run_from(cli_fetch *fetch, const fetch_request *request, int64_
     const CURLcode code = perform(&t, error);
     fetch->getinfo(t.handle, CURLINFO_RESPONSE_CODE, answer);
     fetch->cleanup(t.handle);
-    return judge(&t, code, error, *answer, reason);
+    return fetch_judge(&t, code, error, *answer, reason);
 }
 
 fetch_end fetch_run(cli_fetch *fetch, const fetch_request *request, char reason[FETCH_REASON])

@@ -111,7 +111,7 @@ static void print_finding(const char *mark, const char *text, const char *level,
 }
 
 /* Each finding on one line, or on as many as a terminal needs. */
-static void print_text(const cli_doctor *doctor)
+static void doctor_print_text(const cli_doctor *doctor)
 {
     const int width = say_columns();
     int counts[4] = {0};
@@ -131,7 +131,7 @@ static void print_text(const cli_doctor *doctor)
             counts[LEVEL_NOTE], TEXT_S(counts[LEVEL_NOTE]));
 }
 
-static void print_json(const cli_doctor *doctor)
+static void doctor_print_json(const cli_doctor *doctor)
 {
     int counts[4] = {0};
     json_t *checks = json_array();
@@ -156,7 +156,7 @@ static void print_json(const cli_doctor *doctor)
     json_decref(all);
 }
 
-static void look(cli_doctor *doctor)
+static void doctor_look(cli_doctor *doctor)
 {
     static const struct {
         const char *area;
@@ -184,11 +184,11 @@ lks_status verb_doctor(const cli_args *cli, int *code)
     int counts[4] = {0};
     doctor->root = cli->local[LOCAL_ROOT] != NULL ? cli->local[LOCAL_ROOT] : "";
     doctor->folder = config_text(config, KEY_CHECKPOINT_PATH);
-    look(doctor);
+    doctor_look(doctor);
     if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0)
-        print_json(doctor);
+        doctor_print_json(doctor);
     else
-        print_text(doctor);
+        doctor_print_text(doctor);
     const doctor_level worst = worst_of(doctor, counts);
     if (worst == LEVEL_WARNING) *code = EXIT_WARNING;
     if (worst == LEVEL_ERROR) *code = EXIT_ERROR;

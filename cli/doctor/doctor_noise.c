@@ -30,7 +30,7 @@ typedef struct measure {
 
 /* A chain of multiplications, each of which needs the last: its time is the clock rate's, whatever
  * else the core could do. */
-static uint64_t work(uint64_t x)
+static uint64_t doctor_noise_work(uint64_t x)
 {
     for (int i = 0; i < ROUNDS; i++) x = x * 6364136223846793005u + 1442695040888963407u;
     return x;
@@ -43,18 +43,18 @@ static double thread_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void *run(void *argument)
+static void *doctor_noise_run(void *argument)
 {
     measure *m = argument;
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET((size_t)m->cpu, &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-    m->sink = work(1);
+    m->sink = doctor_noise_work(1);
     const double began = process_clock(), used = thread_seconds();
     double last = began;
     while (last < m->until && m->slices < MOST_SLICES) {
-        m->sink = work(m->sink);
+        m->sink = doctor_noise_work(m->sink);
         const double now = process_clock();
         m->seconds[m->slices++] = (float)(now - last);
         last = now;
@@ -115,7 +115,7 @@ static void add_percent(cli_doctor *d, const char *name, const char *what, doubl
 }
 
 /* Findings from what the CPUs did, the worst of them each. */
-static void judge(cli_doctor *d, measure *m, int count)
+static void doctor_noise_judge(cli_doctor *d, measure *m, int count)
 {
     double fastest = (double)INFINITY, slowest = 0, late = 0, away = 0, drift = 0;
     for (int i = 0; i < count; i++) {
@@ -162,7 +162,7 @@ static void measure_cpus(cli_doctor *d)
     for (int cpu = 0; cpu < CPU_SETSIZE && count < MOST_CPUS; cpu++) {
         if (!CPU_ISSET((size_t)cpu, &set)) continue;
         m[count] = (measure){.cpu = cpu, .until = until};
-        if (pthread_create(&m[count].thread, NULL, run, &m[count]) != 0) break;
+        if (pthread_create(&m[count].thread, NULL, doctor_noise_run, &m[count]) != 0) break;
         count++;
     }
     int measured = 0;
@@ -177,7 +177,7 @@ static void measure_cpus(cli_doctor *d)
                      "workers are threads; see the limit of processes, and the load");
         return;
     }
-    judge(d, m, measured);
+    doctor_noise_judge(d, m, measured);
     if (known && read_stolen(d, &after[0], &after[1]) && after[0] > before[0])
         add_percent(d, "stolen", "of the CPUs' time the host of this virtual machine took",
                     (after[1] - before[1]) / (after[0] - before[0]), (double[]){0.01, 0.1},

@@ -85,7 +85,7 @@ static const struct glyph {
     {'z', {0x00, 0x00, 0x1f, 0x02, 0x04, 0x08, 0x1f, 0x00, 0x00}},
 };
 
-static const struct glyph *find(char letter)
+static const struct glyph *font_find(char letter)
 {
     const struct glyph *other = glyphs;
     for (size_t i = 0; i < sizeof glyphs / sizeof *glyphs; i++) {
@@ -116,7 +116,7 @@ static int extent(const struct glyph *glyph, int *first)
 int font_width(const char *text, int scale)
 {
     int width = 0, first;
-    for (const char *c = text; *c != '\0'; c++) width += extent(find(*c), &first) + 1;
+    for (const char *c = text; *c != '\0'; c++) width += extent(font_find(*c), &first) + 1;
     return width > 0 ? scale * (width - 1) : 0;
 }
 
@@ -124,7 +124,7 @@ void font_draw(const char *text, int scale, int x, int y,
                void (*dot)(void *user, int x, int y, int size), void *user)
 {
     for (const char *c = text; *c != '\0'; c++) {
-        const struct glyph *glyph = find(*c);
+        const struct glyph *glyph = font_find(*c);
         int first;
         const int width = extent(glyph, &first);
         for (int row = 0; row < FONT_ROWS; row++)

@@ -55,7 +55,7 @@ static bool is_file(const struct stat *output, const char *path)
     return path != NULL && stat(path, &info) == 0 && is_same(output, &info);
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool output_ends_with(const char *text, const char *end)
 {
     const size_t length = strlen(text), last = strlen(end);
     return length >= last && strcmp(text + length - last, end) == 0;
@@ -64,7 +64,7 @@ static bool ends_with(const char *text, const char *end)
 static bool is_checkpoint_name(const char *name)
 {
     if (strncmp(name, "step-", 5) != 0 || strspn(name + 5, "0123456789") < 8) return false;
-    return ends_with(name, ".json") || ends_with(name, ".safetensors");
+    return output_ends_with(name, ".json") || output_ends_with(name, ".safetensors");
 }
 
 /* A file of a run: its checkpoints. Of a folder of data: all but records of trainings. */
@@ -76,7 +76,7 @@ static bool is_in_folder(const struct stat *output, const char *folder, bool of_
     if (open == NULL) return false;
     for (const struct dirent *entry; !found && (entry = readdir(open)) != NULL;) {
         const char *name = entry->d_name;
-        const bool counts = of_run ? is_checkpoint_name(name) : !ends_with(name, ".json");
+        const bool counts = of_run ? is_checkpoint_name(name) : !output_ends_with(name, ".json");
         found = counts && fstatat(dirfd(open), name, &info, 0) == 0 && is_same(output, &info);
     }
     closedir(open);

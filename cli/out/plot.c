@@ -20,7 +20,7 @@ static void include(range *r, double value)
 }
 
 /* 1, 2 or 5 times a power of ten: the least that is not below `least`. */
-static double round_up(double least)
+static double plot_round_up(double least)
 {
     const double power = pow(10, floor(log10(least)));
     static const double steps[] = {1, 2, 5, 10};
@@ -51,7 +51,7 @@ static void fit_epochs(plot_axis *axis, const range *r)
         add_tick(axis, r->low);
         return;
     }
-    const double step = round_up((r->high - r->low) / WANTED);
+    const double step = plot_round_up((r->high - r->low) / WANTED);
     add_multiples(axis, step < 1 ? 1 : step);
 }
 
@@ -65,7 +65,7 @@ static void fit_linear(plot_axis *axis, const range *r, bool is_percent)
         low -= pad;
         high += pad;
     }
-    const double step = round_up((high - low) / WANTED);
+    const double step = plot_round_up((high - low) / WANTED);
     *axis = (plot_axis){.low = floor(low / step + 1e-9) * step,
                         .high = ceil(high / step - 1e-9) * step};
     if (is_percent) {
@@ -81,7 +81,8 @@ static void fit_log(plot_axis *axis, const range *r)
 {
     enum { MANY = 10 };
     static const double parts[] = {1, 2, 5};
-    *axis = (plot_axis){.low = 1 / round_up(1 / r->low), .high = round_up(r->high), .log = true};
+    *axis = (plot_axis){
+        .low = 1 / plot_round_up(1 / r->low), .high = plot_round_up(r->high), .log = true};
     const double decades = log10(axis->high / axis->low);
     const bool fine = decades <= (MANY - 1) / 3.0 + 1e-9;
     const int every = fine ? 1 : 1 + (int)decades / MANY;

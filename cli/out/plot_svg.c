@@ -81,7 +81,7 @@ static double y_of(const plot_panel *p, double value)
     return HEIGHT * (1 - plot_place(&p->y, value));
 }
 
-static bool is_drawn(const plot_panel *p, double y)
+static bool plot_svg_is_drawn(const plot_panel *p, double y)
 {
     const double place = plot_place(&p->y, y);
     return place >= -1e-9 && place <= 1 + 1e-9;
@@ -137,7 +137,7 @@ static void print_curve(FILE *out, const plot_panel *p, int number)
     if (same > 0) fprintf(out, " style=\"stroke-width:%.1f\"", 1.8 + 3.4 * same);
     fputs(" d=\"", out);
     for (int i = 0; i < curve->points; i++) {
-        const bool drawn = is_drawn(p, curve->y[i]);
+        const bool drawn = plot_svg_is_drawn(p, curve->y[i]);
         if (drawn)
             fprintf(out, "%c%.1f %.1f", connected ? 'L' : 'M', x_of(p, curve->x[i]),
                     y_of(p, curve->y[i]));
@@ -146,7 +146,7 @@ static void print_curve(FILE *out, const plot_panel *p, int number)
     fputs("\"/>\n", out);
     if (curve->points > MARKED || same > 0) return;
     for (int i = 0; i < curve->points; i++) {
-        if (!is_drawn(p, curve->y[i])) continue;
+        if (!plot_svg_is_drawn(p, curve->y[i])) continue;
         print_marker(out, curve->style, x_of(p, curve->x[i]), y_of(p, curve->y[i]));
         fputs("><title>", out);
         text_print_xml(out, curve->name);

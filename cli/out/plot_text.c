@@ -24,7 +24,7 @@ static void set_dot(canvas *c, int x, int y, int style)
     c->owner[row][column] = style;
 }
 
-static void draw_line(canvas *c, const int from[2], const int to[2], int style)
+static void plot_text_draw_line(canvas *c, const int from[2], const int to[2], int style)
 {
     const int dx = to[0] - from[0], dy = to[1] - from[1];
     const int steps = (int)fmax(fmax(fabs((double)dx), fabs((double)dy)), 1);
@@ -44,13 +44,13 @@ static bool find_point(const canvas *c, const plot_curve *curve, int i, int at[2
     return true;
 }
 
-static void draw_curve(canvas *c, const plot_curve *curve)
+static void plot_text_draw_curve(canvas *c, const plot_curve *curve)
 {
     int last[2], at[2];
     bool connected = false;
     for (int i = 0; i < curve->points; i++) {
         const bool found = find_point(c, curve, i, at);
-        if (found) draw_line(c, connected ? last : at, at, curve->style);
+        if (found) plot_text_draw_line(c, connected ? last : at, at, curve->style);
         connected = found;
         if (found) memcpy(last, at, sizeof last);
     }
@@ -72,7 +72,7 @@ static void print_ends(FILE *out, const canvas *c, int row)
     }
 }
 
-static void set_colour(FILE *out, const canvas *c, int style)
+static void plot_text_set_colour(FILE *out, const canvas *c, int style)
 {
     static const int codes[] = {34, 33, 32, 35, 36, 31};
     if (!c->terminal->colour) return;
@@ -88,7 +88,7 @@ static void print_dots(FILE *out, const canvas *c, int row)
     for (int i = 0; i < c->columns; i++) {
         const unsigned dots = c->dots[row][i];
         const int owner = dots != 0 ? c->owner[row][i] : colour;
-        if (owner != colour) set_colour(out, c, owner);
+        if (owner != colour) plot_text_set_colour(out, c, owner);
         colour = owner;
         if (dots == 0)
             fputc(' ', out);
@@ -97,7 +97,7 @@ static void print_dots(FILE *out, const canvas *c, int row)
         else /* U+2800 and the bits */
             fprintf(out, "\xe2%c%c", (int)(0xa0 | dots >> 6), (int)(0x80 | (dots & 63)));
     }
-    if (colour != NOBODY) set_colour(out, c, NOBODY);
+    if (colour != NOBODY) plot_text_set_colour(out, c, NOBODY);
 }
 
 /* The tick that belongs to a row or column, by its number among `count`; -1: none. */
@@ -158,7 +158,7 @@ void plot_print_text(FILE *out, const plot_panel *panel, const plot_terminal *te
     if (c.columns < NARROWEST) c.columns = NARROWEST;
     memset(c.owner, 0xff, sizeof c.owner);
     /* From the last to the first, so that the first is on top. */
-    for (int i = panel->curves - 1; i >= 0; i--) draw_curve(&c, &panel->curve[i]);
+    for (int i = panel->curves - 1; i >= 0; i--) plot_text_draw_curve(&c, &panel->curve[i]);
     fprintf(out, "%s%s\n", panel->title, panel->y.log ? ", logarithmic" : "");
     for (int row = 0; row < c.rows; row++) {
         char number[TEXT_NUMBER_SIZE] = "";

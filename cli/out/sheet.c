@@ -63,7 +63,7 @@ static int indexed(colour c)
 }
 
 /* `what` is 38 for the upper half of the character, 48 for what is behind it. */
-static void set_colour(const layout *l, int what, colour c)
+static void sheet_set_colour(const layout *l, int what, colour c)
 {
     if (l->true_colour)
         printf("\033[%d;2;%d;%d;%dm", what, c.red, c.green, c.blue);
@@ -75,8 +75,8 @@ static void print_blocks(const layout *l, int64_t image, int row)
 {
     for (int column = 0; column < l->columns; column++) {
         const int y = row * l->row_scale, x = column * l->scale;
-        set_colour(l, 38, mean_of(l->sheet, image, y, x, l->scale, l->scale));
-        set_colour(l, 48, mean_of(l->sheet, image, y + l->scale, x, l->scale, l->scale));
+        sheet_set_colour(l, 38, mean_of(l->sheet, image, y, x, l->scale, l->scale));
+        sheet_set_colour(l, 48, mean_of(l->sheet, image, y + l->scale, x, l->scale, l->scale));
         fputs("▀", stdout);
     }
     fputs("\033[0m", stdout);

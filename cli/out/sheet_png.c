@@ -35,7 +35,7 @@ typedef struct page {
     uint8_t ink;     /* of letters */
 } page;
 
-static void dot(void *user, int x, int y, int size)
+static void sheet_png_dot(void *user, int x, int y, int size)
 {
     const page *p = user;
     for (int v = y; v < y + size; v++)
@@ -97,12 +97,12 @@ static lks_status lay_out(page *p, const cli_sheet *s)
     return LKS_OK;
 }
 
-static void draw(page *p)
+static void sheet_png_draw(page *p)
 {
     const cli_sheet *s = p->sheet;
     memset(p->pixels, 255, (size_t)p->width * (size_t)p->height * RGB);
     p->ink = 40;
-    font_draw(s->title, LETTERS, MARGIN, MARGIN, dot, p);
+    font_draw(s->title, LETTERS, MARGIN, MARGIN, sheet_png_dot, p);
     p->ink = 90;
     for (int64_t i = 0; i < s->count; i++) {
         char text[SHEET_LABEL];
@@ -112,7 +112,7 @@ static void draw(page *p)
         sheet_label(text, s, i);
         draw_image(p, i, left + (room - s->width * p->scale) / 2, top);
         font_draw(text, LETTERS, left + (room - font_width(text, LETTERS)) / 2,
-                  top + s->height * p->scale + SPACE, dot, p);
+                  top + s->height * p->scale + SPACE, sheet_png_dot, p);
     }
 }
 
@@ -146,7 +146,7 @@ lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
     if (p.pixels == NULL)
         return lks_fail(LKS_E_NOMEM, "out of memory for a sheet of %d x %d pixels", p.width,
                         p.height);
-    draw(&p);
+    sheet_png_draw(&p);
     status = encode(&file, &p);
     if (status == LKS_OK) status = text_write_bytes(path, file.data, file.count);
     free(file.data);

@@ -16,7 +16,7 @@ static int width_of(const cli_table *t, int column)
     return width;
 }
 
-static void print_cell(const cli_table *t, const char *text, int column, bool last)
+static void table_print_cell(const cli_table *t, const char *text, int column, bool last)
 {
     const int pad = width_of(t, column) - text_length(text);
     const bool right = t->right != NULL && t->right[column];
@@ -25,12 +25,12 @@ static void print_cell(const cli_table *t, const char *text, int column, bool la
 }
 
 /* The first column, and those from `first` to before `end`; row -1 is the titles. */
-static void print_row(const cli_table *t, int row, int first, int end)
+static void table_print_row(const cli_table *t, int row, int first, int end)
 {
     const char *const *text = row < 0 ? t->title : t->cell + row * t->columns;
-    print_cell(t, text[0], 0, first == end);
+    table_print_cell(t, text[0], 0, first == end);
     for (int column = first; column < end; column++)
-        print_cell(t, text[column], column, column == end - 1);
+        table_print_cell(t, text[column], column, column == end - 1);
     putchar('\n');
 }
 
@@ -45,7 +45,7 @@ void table_print(const cli_table *t, int width)
             end++;
         }
         if (first > 1) putchar('\n');
-        for (int row = -1; row < t->rows; row++) print_row(t, row, first, end);
+        for (int row = -1; row < t->rows; row++) table_print_row(t, row, first, end);
         first = end;
     } while (first < t->columns);
 }

@@ -158,9 +158,9 @@ static void new_line(FILE *out, print_style style, int depth)
     if (style.indent > 0) fprintf(out, "\n%*s", style.indent * depth, "");
 }
 
-static void print(FILE *out, const json_t *json, print_style style, int depth);
+static void text_print(FILE *out, const json_t *json, print_style style, int depth);
 
-static void print_list(FILE *out, const json_t *json, print_style style, int depth)
+static void text_print_list(FILE *out, const json_t *json, print_style style, int depth)
 {
     size_t i;
     const json_t *item;
@@ -170,7 +170,7 @@ static void print_list(FILE *out, const json_t *json, print_style style, int dep
     {
         if (i > 0) fputs(flat || style.indent == 0 ? ", " : ",", out);
         if (!flat) new_line(out, style, depth + 1);
-        print(out, item, style, depth + 1);
+        text_print(out, item, style, depth + 1);
     }
     if (!flat) new_line(out, style, depth);
     fputc(']', out);
@@ -188,13 +188,13 @@ static void print_map(FILE *out, const json_t *json, print_style style, int dept
         new_line(out, style, depth + 1);
         print_string(out, key, style.yaml);
         fputs(": ", out);
-        print(out, value, style, depth + 1);
+        text_print(out, value, style, depth + 1);
     }
     if (count > 0) new_line(out, style, depth);
     fputc('}', out);
 }
 
-static void print(FILE *out, const json_t *json, print_style style, int depth)
+static void text_print(FILE *out, const json_t *json, print_style style, int depth)
 {
     char number[TEXT_NUMBER_SIZE];
     if (json == NULL) return; /* there was no memory for it */
@@ -203,7 +203,7 @@ static void print(FILE *out, const json_t *json, print_style style, int depth)
         print_map(out, json, style, depth);
         break;
     case JSON_ARRAY:
-        print_list(out, json, style, depth);
+        text_print_list(out, json, style, depth);
         break;
     case JSON_STRING:
         print_string(out, json_string_value(json), style.yaml);
@@ -228,12 +228,12 @@ static void print(FILE *out, const json_t *json, print_style style, int depth)
 
 void text_print_json(FILE *out, const json_t *json, int indent)
 {
-    print(out, json, (print_style){.indent = indent}, 0);
+    text_print(out, json, (print_style){.indent = indent}, 0);
 }
 
 void text_print_yaml(FILE *out, const json_t *json)
 {
-    print(out, json, (print_style){.yaml = true}, 0);
+    text_print(out, json, (print_style){.yaml = true}, 0);
 }
 
 char *text_json(const json_t *json)

@@ -159,7 +159,7 @@ static lks_status missing_files(cli_config *config)
     return lks_fail(LKS_E_IO, "%.*s%s", (int)room, message, hint);
 }
 
-static bool is_drawn(const cli_config *config)
+static bool dataset_is_drawn(const cli_config *config)
 {
     return config_text(config, KEY_DATA_PATH) == NULL &&
            strcmp(config_text(config, KEY_DATA_NAME), "digits") == 0;
@@ -173,7 +173,7 @@ static const dataset_known *published(const cli_config *config)
 }
 
 /* 0: as many as the labels say. */
-static int64_t classes_of(const cli_config *config)
+static int64_t dataset_classes_of(const cli_config *config)
 {
     const dataset_known *known = published(config);
     if (!config_has(config, KEY_DATA_CLASSES)) return known != NULL ? known->info.classes : 0;
@@ -200,7 +200,7 @@ static lks_status find_folder(const char **out, cli_config *config)
 bool dataset_has_test(cli_config *config)
 {
     const char *folder;
-    if (is_drawn(config) || published(config) != NULL) return true;
+    if (dataset_is_drawn(config) || published(config) != NULL) return true;
     /* A folder that is not there is for dataset_open() to tell. */
     return find_folder(&folder, config) != LKS_OK || lks_dataset_folder_has(folder, true);
 }
@@ -209,9 +209,9 @@ lks_status dataset_open(lks_dataset **out, cli_config *config, lks_context *cont
 {
     const char *folder;
     *out = NULL;
-    if (is_drawn(config)) return open_digits(out, config, context, test);
+    if (dataset_is_drawn(config)) return open_digits(out, config, context, test);
     lks_status status = find_folder(&folder, config);
     if (status != LKS_OK) return status;
-    status = lks_dataset_open_folder(out, context, folder, test, classes_of(config));
+    status = lks_dataset_open_folder(out, context, folder, test, dataset_classes_of(config));
     return status == LKS_E_IO ? missing_files(config) : status;
 }

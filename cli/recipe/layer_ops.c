@@ -36,7 +36,7 @@ static lks_tensor *other(const layer *l)
     return layer_earlier(l, l->value[OPTION_WITH].s);
 }
 
-static void pair(int64_t out[2], const cli_value *value)
+static void layer_ops_pair(int64_t out[2], const cli_value *value)
 {
     if (value->set) memcpy(out, value->i, 2 * sizeof *out);
 }
@@ -102,10 +102,10 @@ static lks_tensor *build_conv2d(const layer *l)
                             .no_bias = no_bias(l),
                             .weight_init = weight_init(l),
                             .bias_init = bias_init(l)};
-    pair(opts.kernel, &l->value[OPTION_KERNEL]);
-    pair(opts.stride, &l->value[OPTION_STRIDE]);
-    pair(opts.padding, &l->value[OPTION_PADDING]);
-    pair(opts.dilation, &l->value[OPTION_DILATION]);
+    layer_ops_pair(opts.kernel, &l->value[OPTION_KERNEL]);
+    layer_ops_pair(opts.stride, &l->value[OPTION_STRIDE]);
+    layer_ops_pair(opts.padding, &l->value[OPTION_PADDING]);
+    layer_ops_pair(opts.dilation, &l->value[OPTION_DILATION]);
     return lks_conv2d(l->graph, l->x, &opts);
 }
 
@@ -140,9 +140,9 @@ static lks_tensor *build_layer_norm(const layer *l)
 static lks_pool_opts pool_opts(const layer *l)
 {
     lks_pool_opts opts = {.name = layer_own_name(l)};
-    pair(opts.kernel, &l->value[OPTION_KERNEL]);
-    pair(opts.stride, &l->value[OPTION_STRIDE]);
-    pair(opts.padding, &l->value[OPTION_PADDING]);
+    layer_ops_pair(opts.kernel, &l->value[OPTION_KERNEL]);
+    layer_ops_pair(opts.stride, &l->value[OPTION_STRIDE]);
+    layer_ops_pair(opts.padding, &l->value[OPTION_PADDING]);
     return opts;
 }
 
@@ -286,7 +286,7 @@ const layer_op layer_ops[] = {
 };
 const int layer_op_count = sizeof layer_ops / sizeof *layer_ops;
 
-static lks_tensor *classes_of(const layer *l)
+static lks_tensor *layer_ops_classes_of(const layer *l)
 {
     return lks_target(l->graph, &(lks_target_opts){.classes = lks_tensor_shape(l->x).dim[0]});
 }
@@ -295,12 +295,12 @@ static lks_tensor *build_cross_entropy(const layer *l)
 {
     const lks_cross_entropy_opts opts = {
         .label_smoothing = (float)l->value[OPTION_LABEL_SMOOTHING].f[0]};
-    return lks_cross_entropy(l->graph, l->x, classes_of(l), &opts);
+    return lks_cross_entropy(l->graph, l->x, layer_ops_classes_of(l), &opts);
 }
 
 static lks_tensor *build_nll(const layer *l)
 {
-    return lks_nll(l->graph, l->x, classes_of(l));
+    return lks_nll(l->graph, l->x, layer_ops_classes_of(l));
 }
 
 static lks_tensor *build_mse(const layer *l)

@@ -14,7 +14,7 @@ static const cli_spec options[OPTION_COUNT] = {
 #undef X
 };
 
-static const layer_op *find(const layer_op *list, int count, const char *name)
+static const layer_op *layers_find(const layer_op *list, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(list[i].name, name) == 0) return &list[i];
@@ -23,7 +23,7 @@ static const layer_op *find(const layer_op *list, int count, const char *name)
 
 static const layer_op *find_op(const char *name)
 {
-    return find(layer_ops, layer_op_count, name);
+    return layers_find(layer_ops, layer_op_count, name);
 }
 
 /* What an option's place in the list of a layer says of it. */
@@ -84,7 +84,7 @@ static lks_status unknown_option(const layer *l, const layer_op *op, const char 
                     l->op, name);
 }
 
-static lks_status read_options(layer *l, const layer_op *op, const cli_node *node)
+static lks_status layers_read_options(layer *l, const layer_op *op, const cli_node *node)
 {
     option_mark mark;
     lks_status status = LKS_OK;
@@ -140,7 +140,7 @@ static lks_status build_op(layer *l, const layer_op *op, const cli_node *body)
 {
     l->op = op->name;
     memset(l->value, 0, sizeof l->value);
-    lks_status status = read_options(l, op, body);
+    lks_status status = layers_read_options(l, op, body);
     if (status != LKS_OK) return status;
     const char *from = l->value[OPTION_FROM].s;
     if (layer_own_name(l) != NULL && layer_find_named(l, layer_own_name(l)) != NULL)
@@ -226,7 +226,7 @@ lks_status layers_build_line(lks_tensor **out, int64_t *samples, cli_config *con
     lks_status status = line_read(&line, pool, "op", text);
     if (status != LKS_OK) return status;
     const layer_op *op = find_op(line.name);
-    if (op == NULL) op = find(layer_losses, layer_loss_count, line.name);
+    if (op == NULL) op = layers_find(layer_losses, layer_loss_count, line.name);
     if (op == NULL) return unknown_layer("op", line.name);
     *l = (layer){
         .config = config, .graph = graph, .where = "op", .x = lks_input(graph, &line.input)};

@@ -84,7 +84,7 @@ static lks_status check_loss(const cli_config *config, const lks_dataset_info *i
 }
 
 /* What the loss says of the output that the layers have. */
-static lks_status check_graph(const cli_config *config, const lks_graph *graph)
+static lks_status network_check_graph(const cli_config *config, const lks_graph *graph)
 {
     char message[sizeof lks_last_error()->message];
     const lks_status status = lks_graph_status(graph);
@@ -122,5 +122,5 @@ lks_status network_build(cli_network *out, cli_config *config, lks_graph *graph,
     if (status != LKS_OK) return status;
     out->output = x;
     out->loss = build_loss(config, graph, x, lks_target(graph, &wanted), is_log);
-    return check_graph(config, graph);
+    return network_check_graph(config, graph);
 }

@@ -7,7 +7,7 @@
 #include "cli/out/text.h"
 #include "cli/recipe/dataset.h"
 
-static void log_line(void *user, lks_log_level level, const char *line)
+static void session_log_line(void *user, lks_log_level level, const char *line)
 {
     (void)user;
     (void)level;
@@ -15,8 +15,8 @@ static void log_line(void *user, lks_log_level level, const char *line)
 }
 
 /* The first `key` samples of a split, where the configuration limits them. */
-static lks_status limit(lks_dataset **used, lks_dataset **slice, const cli_config *config,
-                        lks_dataset *whole, config_key key)
+static lks_status session_limit(lks_dataset **used, lks_dataset **slice, const cli_config *config,
+                                lks_dataset *whole, config_key key)
 {
     const int64_t samples = lks_dataset_get_info(whole).samples;
     *used = whole;
@@ -31,7 +31,7 @@ static lks_status limit(lks_dataset **used, lks_dataset **slice, const cli_confi
 }
 
 /* Holds samples back for validation. */
-static lks_status split(cli_session *s)
+static lks_status session_split(cli_session *s)
 {
     const cli_config *config = s->config;
     const bool by_fraction = config_has(config, KEY_VALIDATION_FRACTION);
@@ -62,7 +62,7 @@ static lks_status split(cli_session *s)
 }
 
 /* data.classes may be more than the labels say, never less. */
-static lks_status settle_classes(cli_session *s)
+static lks_status session_settle_classes(cli_session *s)
 {
     const cli_config *config = s->config;
     if (!config_has(config, KEY_DATA_CLASSES)) return LKS_OK;
@@ -85,7 +85,7 @@ static lks_status settle_info(cli_session *s)
                             lks_dataset_name(s->train), lks_dataset_name(s->test));
         if (s->train == NULL) s->info = test;
     }
-    return settle_classes(s);
+    return session_settle_classes(s);
 }
 
 lks_status session_begin(cli_session *out, cli_config *config)
@@ -93,7 +93,7 @@ lks_status session_begin(cli_session *out, cli_config *config)
     const lks_context_opts opts = {
         .device = config_text(config, KEY_TRAIN_DEVICE),
         .seed = (uint64_t)config_int(config, KEY_TRAIN_SEED),
-        .log = log_line,
+        .log = session_log_line,
         .log_level = config_bool(config, KEY_LOG_VERBOSE) ? LKS_LOG_DEBUG : LKS_LOG_WARN};
     *out = (cli_session){.config = config};
     return lks_context_create(&out->context, &opts);
@@ -105,16 +105,17 @@ lks_status session_open(cli_session *out, cli_config *config, int data)
     if (status == LKS_OK && (data & SESSION_TRAIN) != 0) {
         status = dataset_open(&out->whole[0], config, out->context, false);
         if (status == LKS_OK)
-            status = limit(&out->train, &out->slice[0], config, out->whole[0], KEY_DATA_SAMPLES);
-        if (status == LKS_OK) status = split(out);
+            status = session_limit(&out->train, &out->slice[0], config, out->whole[0],
+                                   KEY_DATA_SAMPLES);
+        if (status == LKS_OK) status = session_split(out);
     }
     const bool wanted = (data & SESSION_TEST) != 0 &&
                         (data == SESSION_TEST || dataset_has_test(config));
     if (status == LKS_OK && wanted) {
         status = dataset_open(&out->whole[1], config, out->context, true);
         if (status == LKS_OK)
-            status = limit(&out->test, &out->slice[2], config, out->whole[1],
-                           KEY_DATA_TEST_SAMPLES);
+            status = session_limit(&out->test, &out->slice[2], config, out->whole[1],
+                                   KEY_DATA_TEST_SAMPLES);
     }
     return status == LKS_OK ? settle_info(out) : status;
 }
@@ -127,7 +128,7 @@ lks_status session_open_shape(cli_session *out, cli_config *config)
     if (status != LKS_E_IO || known == NULL || out->context == NULL) return status;
     say_error("data set '%s' is not here; its shape is known", known->name);
     out->info = known->info;
-    return settle_classes(out);
+    return session_settle_classes(out);
 }
 
 lks_status session_compile(cli_session *session, int workers)

@@ -155,7 +155,7 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
-static bool read_number(const cli_spec *spec, const cli_node *node, int64_t *i, double *f)
+static bool value_read_number(const cli_spec *spec, const cli_node *node, int64_t *i, double *f)
 {
     const interval range = interval_of(spec->range);
     if (node->kind != NODE_SCALAR || !node->plain) return false;
@@ -168,7 +168,7 @@ static lks_status read_numbers(cli_value *out, const cli_spec *spec, const cli_n
                                const char *where)
 {
     if (node->kind == NODE_SCALAR) {
-        if (!read_number(spec, node, &out->i[0], &out->f[0])) return wrong(spec, node, where);
+        if (!value_read_number(spec, node, &out->i[0], &out->f[0])) return wrong(spec, node, where);
         out->count = 1;
         if (spec->type == VALUE_PAIR) out->i[out->count++] = out->i[0];
         return LKS_OK;
@@ -179,7 +179,7 @@ static lks_status read_numbers(cli_value *out, const cli_spec *spec, const cli_n
         return lks_fail(LKS_E_INVALID, "%s: %s is a list of %d, expected %s %d", where, spec->name,
                         node->count, spec->type == VALUE_PAIR ? "one of" : "at most", most);
     for (const cli_entry *e = node->first; e != NULL; e = e->next, out->count++)
-        if (!read_number(spec, e->value, &out->i[out->count], &out->f[out->count]))
+        if (!value_read_number(spec, e->value, &out->i[out->count], &out->f[out->count]))
             return wrong(spec, e->value, where);
     return LKS_OK;
 }
@@ -194,7 +194,7 @@ lks_status value_parse(cli_value *out, const cli_spec *spec, const cli_node *nod
     switch (spec->type) {
     case VALUE_INT:
     case VALUE_FLOAT:
-        good = read_number(spec, node, &out->i[0], &out->f[0]);
+        good = value_read_number(spec, node, &out->i[0], &out->f[0]);
         break;
     case VALUE_BOOL:
         good = scalar && node->plain && text_is_bool(node->text, &out->b);

@@ -45,7 +45,7 @@ static void print_titles(void)
 }
 
 /* What has no value, or none that is a number, is empty. */
-static void print_row(const json_t *event)
+static void report_print_row(const json_t *event)
 {
     for (int i = 0; i < COLUMNS; i++) {
         const json_t *value = json_object_get(event, titles[i]);
@@ -73,7 +73,7 @@ void report_event(const cli_report *r, json_t *event)
         text_print_json(stdout, event, 0);
         putchar('\n');
     } else if (r->format == REPORT_CSV) {
-        print_row(event);
+        report_print_row(event);
     }
     json_decref(event);
 }
@@ -101,7 +101,7 @@ void report_begin(cli_report *out, const cli_config *config, int64_t samples, in
     if (out->format == REPORT_CSV) print_titles();
 }
 
-static void draw(const cli_report *r, const lks_step_event *event)
+static void report_draw(const cli_report *r, const lks_step_event *event)
 {
     char head[64], loss[32], eta[32] = "", rate[64], count[TEXT_NUMBER_SIZE];
     const int64_t left = r->last_step - event->step;
@@ -136,7 +136,7 @@ static void update_bar(cli_report *r, const lks_step_event *event, double now)
     r->loss = keep > 0 ? keep * r->loss + (1 - keep) * loss : loss;
     r->draw_clock = now;
     begin_part(r, now);
-    draw(r, event);
+    report_draw(r, event);
 }
 
 /* The norm and the skipped step only where there is one. */

@@ -69,7 +69,7 @@ static run_cell real_cell(cli_pool *pool, const char *format, double number)
 }
 
 /* The number of a field, or NaN. */
-static double number_of(const json_t *object, const char *key)
+static double runs_number_of(const json_t *object, const char *key)
 {
     const json_t *json = json_object_get(object, key);
     return json_is_number(json) ? json_number_value(json) : (double)NAN;
@@ -85,7 +85,7 @@ static run_cell data_cell(cli_pool *pool, const cli_run *run)
     size_t i;
     json_array_foreach(json_object_get(run->record, "epochs"), i, epoch)
     {
-        const double trained = number_of(epoch, "train_samples");
+        const double trained = runs_number_of(epoch, "train_samples");
         if (trained > most) most = trained;
     }
     if (most > 0) samples = most;
@@ -150,8 +150,8 @@ static run_cell speed_cell(cli_pool *pool, const cli_run *run)
     double samples = 0, seconds = 0;
     json_array_foreach(json_object_get(run->record, "epochs"), i, epoch)
     {
-        samples += number_of(epoch, "train_samples");
-        seconds += number_of(epoch, "seconds");
+        samples += runs_number_of(epoch, "train_samples");
+        seconds += runs_number_of(epoch, "seconds");
     }
     const double speed = samples / seconds;
     if (!(speed >= 0 && speed < 1e15)) return unknown();
@@ -201,7 +201,7 @@ static void fill_cells(cli_runs *runs, int r)
     cell[RUN_FINAL] = real_cell(pool, "%.2f", value_of(accuracy, false));
     cell[RUN_LOSS] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_TEST_LOSS], false));
     cell[RUN_SPEED] = speed_cell(pool, run);
-    cell[RUN_TIME] = time_cell(pool, number_of(run->record, "seconds"));
+    cell[RUN_TIME] = time_cell(pool, runs_number_of(run->record, "seconds"));
     cell[RUN_HASH] = string_cell(pool, json_object_get(run->record, "hash"));
 }
 
@@ -219,7 +219,7 @@ static bool epoch_value(const json_t *epoch, run_series series, double *out)
     *out = json_is_number(value) ? json_number_value(value) : (double)NAN;
     if (is_accuracy(series)) {
         const bool valid = series == RUN_VALID_ACCURACY;
-        const double share = *out / number_of(epoch, valid ? "valid_samples" : "test_samples");
+        const double share = *out / runs_number_of(epoch, valid ? "valid_samples" : "test_samples");
         *out = share >= 0 && share <= 1 ? 100 * share : (double)NAN;
     }
     return value != NULL;
@@ -239,7 +239,7 @@ static void fill_curve(cli_pool *pool, cli_run *run, run_series series, int styl
     json_array_foreach(epochs, i, epoch)
     {
         if (!epoch_value(epoch, series, &y[curve->points])) continue;
-        const double number = number_of(epoch, "epoch");
+        const double number = runs_number_of(epoch, "epoch");
         x[curve->points++] = number >= 0 && number < 1e9 ? number : (double)i + 1;
     }
 }

@@ -66,7 +66,7 @@ static const char script[] =
     "}\n"
     "</script>\n";
 
-static void print_runs(FILE *out, const cli_runs *runs)
+static void runs_html_print_runs(FILE *out, const cli_runs *runs)
 {
     fputs("<div class=\"wide\"><table id=\"runs\">\n<thead><tr>", out);
     for (int c = 0; c < RUN_COLUMNS; c++) {
@@ -99,7 +99,7 @@ static void print_runs(FILE *out, const cli_runs *runs)
     }
 }
 
-static void print_cell(FILE *out, const char *tag, const char *text)
+static void runs_html_print_cell(FILE *out, const char *tag, const char *text)
 {
     fprintf(out, "<%s>", tag);
     text_print_xml(out, text);
@@ -109,33 +109,34 @@ static void print_cell(FILE *out, const char *tag, const char *text)
 static void begin_table(FILE *out, const char *title)
 {
     fputs("<div class=\"wide\"><table>\n<thead><tr>", out);
-    print_cell(out, "th", title);
+    runs_html_print_cell(out, "th", title);
 }
 
 /* Settings that differ: a row for each and a column for each run, or the other way round, as few
  * columns as can be. */
-static void print_differences(FILE *out, const cli_runs *runs)
+static void runs_html_print_differences(FILE *out, const cli_runs *runs)
 {
     const bool by_run = runs->count > runs->differing;
     begin_table(out, by_run ? "run" : "setting");
     for (int i = 0; i < runs->settings && by_run; i++)
-        if (runs->setting[i].differs) print_cell(out, "th class=\"k\"", runs->setting[i].key);
-    for (int r = 0; r < runs->count && !by_run; r++) print_cell(out, "th", runs->name[r]);
+        if (runs->setting[i].differs)
+            runs_html_print_cell(out, "th class=\"k\"", runs->setting[i].key);
+    for (int r = 0; r < runs->count && !by_run; r++) runs_html_print_cell(out, "th", runs->name[r]);
     fputs("</tr></thead>\n<tbody>\n", out);
     for (int r = 0; r < runs->count && by_run; r++) {
         fputs("<tr>", out);
-        print_cell(out, "td", runs->name[r]);
+        runs_html_print_cell(out, "td", runs->name[r]);
         for (int i = 0; i < runs->settings; i++)
             if (runs->setting[i].differs)
-                print_cell(out, "td class=\"k v\"", runs->setting[i].text[r]);
+                runs_html_print_cell(out, "td class=\"k v\"", runs->setting[i].text[r]);
         fputs("</tr>\n", out);
     }
     for (int i = 0; i < runs->settings && !by_run; i++) {
         if (!runs->setting[i].differs) continue;
         fputs("<tr>", out);
-        print_cell(out, "td class=\"k\"", runs->setting[i].key);
+        runs_html_print_cell(out, "td class=\"k\"", runs->setting[i].key);
         for (int r = 0; r < runs->count; r++)
-            print_cell(out, "td class=\"k v\"", runs->setting[i].text[r]);
+            runs_html_print_cell(out, "td class=\"k v\"", runs->setting[i].text[r]);
         fputs("</tr>\n", out);
     }
     fputs("</tbody>\n</table></div>\n", out);
@@ -149,8 +150,8 @@ static void print_shared(FILE *out, const cli_runs *runs)
     for (int i = 0; i < runs->settings; i++) {
         if (runs->setting[i].differs) continue;
         fputs("<tr>", out);
-        print_cell(out, "td class=\"k\"", runs->setting[i].key);
-        print_cell(out, "td class=\"k v\"", runs->setting[i].text[0]);
+        runs_html_print_cell(out, "td class=\"k\"", runs->setting[i].key);
+        runs_html_print_cell(out, "td class=\"k v\"", runs->setting[i].text[0]);
         fputs("</tr>\n", out);
     }
     fputs("</tbody>\n</table></div>\n", out);
@@ -161,7 +162,7 @@ void runs_print_html(FILE *out, const cli_runs *runs)
     fprintf(out, "%s<p>%d run%s, by lockstep %s</p>\n", head, runs->count, TEXT_S(runs->count),
             lks_version());
     fputs("<h2>Runs</h2>\n", out);
-    print_runs(out, runs);
+    runs_html_print_runs(out, runs);
     if (runs->panels > 0) {
         fputs("<h2>Curves</h2>\n", out);
         plot_print_svg(out, &(plot_figure){.panels = runs->panels,
@@ -171,7 +172,7 @@ void runs_print_html(FILE *out, const cli_runs *runs)
     }
     if (runs->count > 1) fputs("<h2>Differences</h2>\n", out);
     if (runs->differing > 0)
-        print_differences(out, runs);
+        runs_html_print_differences(out, runs);
     else if (runs->count > 1)
         fputs("<p>None: all runs have the same configuration.</p>\n", out);
     fputs(runs->count > 1 ? "<h2>What all runs share</h2>\n" : "<h2>Configuration</h2>\n", out);

@@ -9,7 +9,7 @@
 
 enum { USUAL_WIDTH = 80, WIDEST = 110 };
 
-static void print_runs(const cli_runs *runs, cli_pool *pool, int width)
+static void runs_report_print_runs(const cli_runs *runs, cli_pool *pool, int width)
 {
     const char *cells[RUNS_MOST * RUN_COLUMNS], *titles[RUN_COLUMNS];
     bool right[RUN_COLUMNS];
@@ -36,7 +36,7 @@ static void print_runs(const cli_runs *runs, cli_pool *pool, int width)
 
 /* A row for each setting and a column for each run, or the other way round: as few columns as can
  * be. */
-static void print_differences(const cli_runs *runs, cli_pool *pool, int width)
+static void runs_report_print_differences(const cli_runs *runs, cli_pool *pool, int width)
 {
     const bool by_run = runs->count > runs->differing;
     const int rows = by_run ? runs->count : runs->differing;
@@ -116,8 +116,8 @@ lks_status verb_report(const cli_args *cli, int *code)
     if (status == LKS_OK) status = write_files(cli, runs);
     if (status == LKS_OK) {
         const int width = say_columns();
-        print_runs(runs, &pool, width);
-        print_differences(runs, &pool, width);
+        runs_report_print_runs(runs, &pool, width);
+        runs_report_print_differences(runs, &pool, width);
         print_curves(runs, width);
     }
     runs_clear(runs);

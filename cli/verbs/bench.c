@@ -44,7 +44,7 @@ static lks_status one_step(bench *b, double *seconds, double *waited)
     return status;
 }
 
-static lks_status measure_peak(bench *b, int which)
+static lks_status bench_measure_peak(bench *b, int which)
 {
     /* Of workers that take turns on a core each would count the time that the others have. */
     const int workers = lks_model_get_info(b->session->model).workers, cores = lks_cores();
@@ -52,7 +52,7 @@ static lks_status measure_peak(bench *b, int which)
     return lks_peak(&b->peak[which], b->session->context, b->peak_workers, PEAK_SECONDS);
 }
 
-static int ascending(const void *a, const void *b)
+static int bench_ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -60,7 +60,7 @@ static int ascending(const void *a, const void *b)
 
 static void sort_times(bench *b)
 {
-    qsort(b->step, (size_t)b->steps, sizeof *b->step, ascending);
+    qsort(b->step, (size_t)b->steps, sizeof *b->step, bench_ascending);
     b->least = b->step[0];
     b->low = b->step[b->steps / 4];
     b->median = b->step[b->steps / 2];
@@ -69,12 +69,13 @@ static void sort_times(bench *b)
 }
 
 /* Warm-up, then `steps` steps; 0: as many as `seconds` hold. */
-static lks_status measure(bench *b, cli_pool *pool, int64_t steps, double seconds, bool profile)
+static lks_status bench_measure(bench *b, cli_pool *pool, int64_t steps, double seconds,
+                                bool profile)
 {
     double time = 0, waited;
     lks_status status = LKS_OK;
     for (int i = 0; i < WARM_UP && status == LKS_OK; i++) status = one_step(b, &time, &waited);
-    if (status == LKS_OK) status = measure_peak(b, 0);
+    if (status == LKS_OK) status = bench_measure_peak(b, 0);
     if (status != LKS_OK) return status;
     if (steps == 0) {
         const double fit = seconds / time;
@@ -89,7 +90,7 @@ static lks_status measure(bench *b, cli_pool *pool, int64_t steps, double second
         b->total += time;
         b->loader_wait += waited;
     }
-    if (status == LKS_OK) status = measure_peak(b, 1);
+    if (status == LKS_OK) status = bench_measure_peak(b, 1);
     if (status == LKS_OK) sort_times(b);
     return status;
 }
@@ -99,7 +100,7 @@ static double peak_of(const bench *b)
     return (b->peak[0] + b->peak[1]) / 2;
 }
 
-static void print_head(const bench *b, const char *path)
+static void bench_print_head(const bench *b, const char *path)
 {
     const cli_session *s = b->session;
     const lks_model_info info = lks_model_get_info(s->model);
@@ -131,8 +132,8 @@ static void print_stage(const lks_model *model, int stage)
         say("%s", lks_tensor_line(layer, share, line, sizeof line));
 }
 
-static void print_row(const bench *b, const char *name, double seconds, double calls, double flops,
-                      double bytes)
+static void bench_print_row(const bench *b, const char *name, double seconds, double calls,
+                            double flops, double bytes)
 {
     const double steps = (double)b->steps;
     char cell[4][24], count[24] = "";
@@ -158,18 +159,18 @@ static void print_profile(const bench *b)
         if (row.stage != stage) print_stage(model, row.stage);
         stage = row.stage;
         sum += row.seconds;
-        print_row(b, row.pass, row.seconds, (double)row.calls, row.flops, row.bytes);
+        bench_print_row(b, row.pass, row.seconds, (double)row.calls, row.flops, row.bytes);
     }
     say("everything else");
     for (int r = 0; r < rows; r++) {
         const lks_profile_row row = lks_profile_get(model, r);
         if (row.calls == 0 || row.stage >= 0) continue;
         sum += row.seconds;
-        print_row(b, row.pass, row.seconds, (double)row.calls, row.flops, row.bytes);
+        bench_print_row(b, row.pass, row.seconds, (double)row.calls, row.flops, row.bytes);
     }
-    print_row(b, "loader wait", b->loader_wait, (double)b->steps, 0, 0);
-    print_row(b, "rest", b->total - sum, 0, 0, 0);
-    print_row(b, "step (mean)", b->total, (double)b->steps, 0, 0);
+    bench_print_row(b, "loader wait", b->loader_wait, (double)b->steps, 0, 0);
+    bench_print_row(b, "rest", b->total - sum, 0, 0, 0);
+    bench_print_row(b, "step (mean)", b->total, (double)b->steps, 0, 0);
     say("\nTimes are means over workers, calls those of all. " RATES_PEAK_NOTE);
 }
 
@@ -235,7 +236,7 @@ static json_t *bench_json(const bench *b, bool profile)
     return json;
 }
 
-static lks_status print(const bench *b, const cli_args *cli, bool profile)
+static lks_status bench_print(const bench *b, const cli_args *cli, bool profile)
 {
     const cli_config *config = b->session->config;
     lks_status status = LKS_OK;
@@ -246,7 +247,7 @@ static lks_status print(const bench *b, const cli_args *cli, bool profile)
         text_print_json(stdout, json, 0);
         putchar('\n');
     } else {
-        print_head(b, cli->operand[0]);
+        bench_print_head(b, cli->operand[0]);
         if (profile) print_profile(b);
     }
     json_decref(json);
@@ -274,10 +275,10 @@ static lks_status body(const cli_args *cli, cli_config *config, cli_session *ses
                                    ? config_int(config, KEY_TRAIN_EPOCHS)
                                    : 1;
         b.schedule = session_schedule(config, epochs, 0, batches);
-        status = measure(&b, &config->pool, counted ? config_int(config, KEY_TRAIN_STEPS) : 0,
-                         seconds, profile);
+        status = bench_measure(&b, &config->pool, counted ? config_int(config, KEY_TRAIN_STEPS) : 0,
+                               seconds, profile);
     }
-    if (status == LKS_OK) status = print(&b, cli, profile);
+    if (status == LKS_OK) status = bench_print(&b, cli, profile);
     lks_loader_destroy(b.loader);
     return status;
 }

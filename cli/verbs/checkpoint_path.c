@@ -11,14 +11,14 @@
 
 #include <lockstep/checkpoint.h>
 
-static bool ends_with(const char *text, const char *end)
+static bool checkpoint_path_ends_with(const char *text, const char *end)
 {
     const size_t length = strlen(text), last = strlen(end);
     return length >= last && strcmp(text + length - last, end) == 0;
 }
 
 /* step-<n><ending>: n, or -1. */
-static int64_t step_of(const char *name, const char *ending)
+static int64_t checkpoint_path_step_of(const char *name, const char *ending)
 {
     const size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
     if (digits == 0 || digits > 18 || strcmp(name + 5 + digits, ending) != 0) return -1;
@@ -26,11 +26,13 @@ static int64_t step_of(const char *name, const char *ending)
 }
 
 /* Its folder and step when a path has the form of a checkpoint's file. */
-static bool split(cli_pool *pool, const char *path, const char **folder, int64_t *step)
+static bool checkpoint_path_split(cli_pool *pool, const char *path, const char **folder,
+                                  int64_t *step)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
-    *step = step_of(name, ends_with(name, ".json") ? ".json" : ".safetensors");
+    *step = checkpoint_path_step_of(
+        name, checkpoint_path_ends_with(name, ".json") ? ".json" : ".safetensors");
     if (slash == NULL)
         *folder = ".";
     else
@@ -45,13 +47,13 @@ checkpoint_kind checkpoint_kind_of(const char *path)
     int64_t step;
     cli_pool pool = {0};
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return PATH_FOLDER;
-    bool is_step = split(&pool, path, &folder, &step);
+    bool is_step = checkpoint_path_split(&pool, path, &folder, &step);
     /* The tensors of a save that was cut off have no JSON beside them. */
     if (is_step)
         is_step = access(pool_format(&pool, "%s/step-%08" PRId64 ".json", folder, step), F_OK) == 0;
     pool_clear(&pool);
     if (is_step) return PATH_STEP;
-    return ends_with(path, ".safetensors") ? PATH_TENSORS : PATH_OTHER;
+    return checkpoint_path_ends_with(path, ".safetensors") ? PATH_TENSORS : PATH_OTHER;
 }
 
 const char *checkpoint_tensors(cli_pool *pool, const char *folder, int64_t step)
@@ -66,14 +68,14 @@ lks_status checkpoint_resolve(checkpoint_path *out, cli_pool *pool, const char *
         const lks_status status = lks_checkpoint_find(path, &out->step);
         if (status != LKS_OK) return status;
         if (out->step < 0) return lks_fail(LKS_E_IO, "there is no checkpoint in %.300s", path);
-    } else if (!split(pool, path, &out->folder, &out->step)) {
+    } else if (!checkpoint_path_split(pool, path, &out->folder, &out->step)) {
         return lks_fail(LKS_E_INVALID, "%.300s is no checkpoint", path);
     }
     out->tensors = checkpoint_tensors(pool, out->folder, out->step);
     return LKS_OK;
 }
 
-static int ascending(const void *a, const void *b)
+static int checkpoint_path_ascending(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -88,7 +90,7 @@ lks_status checkpoint_steps(int64_t **steps, int *count, cli_pool *pool, const c
         return lks_fail(LKS_E_IO, "folder %.300s cannot be read: %s", folder, strerror(errno));
     int room = 0;
     for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        const int64_t step = step_of(entry->d_name, ".json");
+        const int64_t step = checkpoint_path_step_of(entry->d_name, ".json");
         if (step < 0) continue;
         if (*count == room) {
             room = room > 0 ? 2 * room : 64;
@@ -99,6 +101,6 @@ lks_status checkpoint_steps(int64_t **steps, int *count, cli_pool *pool, const c
         (*steps)[(*count)++] = step;
     }
     closedir(entries);
-    if (*count > 0) qsort(*steps, (size_t)*count, sizeof **steps, ascending);
+    if (*count > 0) qsort(*steps, (size_t)*count, sizeof **steps, checkpoint_path_ascending);
     return LKS_OK;
 }

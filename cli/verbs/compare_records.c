@@ -54,7 +54,7 @@ static void say_settings(cli_pool *pool, const json_t *a, const json_t *b)
     }
 }
 
-static json_int_t number_of(const json_t *object, const char *key)
+static json_int_t compare_records_number_of(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
 }
@@ -63,7 +63,8 @@ static const json_t *with_number(const json_t *list, const char *key, json_int_t
 {
     size_t i;
     const json_t *item;
-    json_array_foreach(list, i, item) if (number_of(item, key) == number) return item;
+    json_array_foreach(list, i,
+                       item) if (compare_records_number_of(item, key) == number) return item;
     return NULL;
 }
 
@@ -75,7 +76,7 @@ static bool same_links(const json_t *a, const json_t *b)
     json_int_t last = 0;
     json_array_foreach(json_object_get(a, "links"), i, link)
     {
-        const json_int_t step = number_of(link, "step");
+        const json_int_t step = compare_records_number_of(link, "step");
         const json_t *other = with_number(json_object_get(b, "links"), "step", step);
         const json_t *x = json_object_get(link, "link"), *y = json_object_get(other, "link");
         if (x == NULL || y == NULL) continue;
@@ -98,7 +99,7 @@ static bool same_epochs(const json_t *a, const json_t *b)
     const json_t *epoch;
     json_array_foreach(json_object_get(a, "epochs"), i, epoch)
     {
-        const json_int_t number = number_of(epoch, "epoch");
+        const json_int_t number = compare_records_number_of(epoch, "epoch");
         const json_t *other = with_number(json_object_get(b, "epochs"), "epoch", number);
         if (other == NULL) continue;
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
@@ -123,7 +124,8 @@ lks_status compare_records(bool *equal, const char *path_a, const char *path_b)
     if (status == LKS_OK) {
         const char *x = json_string_value(json_object_get(a, "hash"));
         const char *y = json_string_value(json_object_get(b, "hash"));
-        const long long step_a = number_of(a, "steps"), step_b = number_of(b, "steps");
+        const long long step_a = compare_records_number_of(a, "steps"),
+                        step_b = compare_records_number_of(b, "steps");
         const bool same_hash = step_a == step_b && strcmp(x, y) == 0;
         say_settings(&pool, a, b);
         const bool links = same_links(a, b), epochs = same_epochs(a, b);

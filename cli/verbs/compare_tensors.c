@@ -106,8 +106,8 @@ static bool same_form(const lks_tensor_entry *a, const lks_tensor_entry *b)
     return a->dtype == b->dtype && a->bytes == b->bytes && dataset_same_shape(&a->shape, &b->shape);
 }
 
-static bool compare_files(const lks_tensor_file *a, const lks_tensor_file *b, const char *path_a,
-                          const char *path_b)
+static bool compare_tensors_compare_files(const lks_tensor_file *a, const lks_tensor_file *b,
+                                          const char *path_a, const char *path_b)
 {
     tally t = {0};
     int missing = 0;
@@ -149,7 +149,7 @@ lks_status compare_tensors(bool *equal, lks_context *context, const char *path_a
     lks_tensor_file *a, *b = NULL;
     lks_status status = lks_tensor_file_open(&a, context, path_a);
     if (status == LKS_OK) status = lks_tensor_file_open(&b, context, path_b);
-    if (status == LKS_OK) *equal = compare_files(a, b, path_a, path_b);
+    if (status == LKS_OK) *equal = compare_tensors_compare_files(a, b, path_a, path_b);
     lks_tensor_file_close(a);
     lks_tensor_file_close(b);
     return status;

@@ -6,7 +6,7 @@
 #include "cli/recipe/session.h"
 #include "cli/report/report.h"
 
-static lks_status evaluate(const cli_session *session, lks_metrics *sum)
+static lks_status eval_evaluate(const cli_session *session, lks_metrics *sum)
 {
     lks_loader *loader;
     lks_status status = session_loader(&loader, session, session->test, false);
@@ -20,14 +20,14 @@ static lks_status evaluate(const cli_session *session, lks_metrics *sum)
     return status;
 }
 
-static lks_status run(const cli_args *cli, cli_config *config, cli_session *session)
+static lks_status eval_run(const cli_args *cli, cli_config *config, cli_session *session)
 {
     lks_metrics sum = {0};
     int64_t step;
     lks_status status = session_open(session, config, SESSION_TEST);
     if (status == LKS_OK) status = session_compile(session, 0);
     if (status == LKS_OK) status = session_load(session, cli, &step);
-    if (status == LKS_OK) status = evaluate(session, &sum);
+    if (status == LKS_OK) status = eval_evaluate(session, &sum);
     if (status != LKS_OK) return status;
     if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") != 0) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
@@ -47,5 +47,5 @@ static lks_status run(const cli_args *cli, cli_config *config, cli_session *sess
 lks_status verb_eval(const cli_args *cli, int *code)
 {
     (void)code;
-    return session_run(cli, run);
+    return session_run(cli, eval_run);
 }

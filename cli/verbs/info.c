@@ -68,7 +68,7 @@ static void evaluation_text(char loss[32], char share[32], const lks_metrics *me
     snprintf(share, 32, "%.2f", 100.0 * (double)metrics->correct / (double)metrics->samples);
 }
 
-static void print_history(const lks_run *run)
+static void info_print_history(const lks_run *run)
 {
     bool valid = false;
     for (int64_t i = 0; i < run->epochs; i++) valid |= run->history[i].valid.samples > 0;
@@ -128,7 +128,7 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
     text_print_wrapped(stdout, text_clean(&pool, device), 14, 14, say_columns());
     if (isfinite(run->best_loss))
         say("best loss     %s, step %" PRId64, text_number(number, run->best_loss), run->best_step);
-    print_history(run);
+    info_print_history(run);
     json_t *config = run->config != NULL ? json_loads(run->config, 0, NULL) : NULL;
     if (config != NULL) {
         say("\nconfiguration");

@@ -13,7 +13,7 @@
 static const double SECONDS = 0.2; /* each pass */
 
 /* The words of the command line as one line, so that quotes are not needed. */
-static const char *join(cli_pool *pool, const cli_args *cli)
+static const char *op_join(cli_pool *pool, const cli_args *cli)
 {
     const char *line = cli->operand[0];
     for (int i = 1; i < cli->operands; i++)
@@ -21,7 +21,7 @@ static const char *join(cli_pool *pool, const cli_args *cli)
     return line;
 }
 
-static void print_text(const lks_op_report *r, const char *line, lks_context *context)
+static void op_print_text(const lks_op_report *r, const char *line, lks_context *context)
 {
     char cell[4][24];
     say("%s", line);
@@ -47,7 +47,7 @@ static void print_text(const lks_op_report *r, const char *line, lks_context *co
                       : "different: an error is above its bound");
 }
 
-static void print_json(const lks_op_report *r, const char *line, lks_context *context)
+static void op_print_json(const lks_op_report *r, const char *line, lks_context *context)
 {
     json_t *errors = json_array(), *times = json_array();
     for (int i = 0; i < r->error_count; i++)
@@ -70,8 +70,8 @@ static void print_json(const lks_op_report *r, const char *line, lks_context *co
     json_decref(json);
 }
 
-static lks_status run(const cli_args *cli, cli_config *config, lks_context *context,
-                      lks_graph *graph, int *code)
+static lks_status op_run(const cli_args *cli, cli_config *config, lks_context *context,
+                         lks_graph *graph, int *code)
 {
     char line[LKS_LINE_SIZE];
     double seconds = SECONDS;
@@ -80,14 +80,14 @@ static lks_status run(const cli_args *cli, cli_config *config, lks_context *cont
     lks_op_report report;
     lks_status status = cli_seconds(&seconds, cli);
     if (status == LKS_OK)
-        status = layers_build_line(&tensor, &samples, config, graph, join(&config->pool, cli));
+        status = layers_build_line(&tensor, &samples, config, graph, op_join(&config->pool, cli));
     if (status == LKS_OK) status = lks_op_check(&report, context, tensor, samples, seconds);
     if (status != LKS_OK) return status;
     lks_tensor_line(tensor, samples, line, sizeof line);
     if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0)
-        print_json(&report, line, context);
+        op_print_json(&report, line, context);
     else
-        print_text(&report, line, context);
+        op_print_text(&report, line, context);
     *code = report.good ? 0 : EXIT_DIFFERENT;
     return LKS_OK;
 }
@@ -103,7 +103,7 @@ lks_status verb_op(const cli_args *cli, int *code)
                                    .seed = (uint64_t)config_int(config, KEY_TRAIN_SEED)};
     status = lks_context_create(&context, &opts);
     if (status == LKS_OK) status = lks_graph_create(&graph, context);
-    if (status == LKS_OK) status = run(cli, config, context, graph, code);
+    if (status == LKS_OK) status = op_run(cli, config, context, graph, code);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
     config_destroy(config);

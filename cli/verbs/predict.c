@@ -46,7 +46,7 @@ static double shortened(float value)
     return strtod(text, NULL);
 }
 
-static void print_head(const prediction *p)
+static void predict_print_head(const prediction *p)
 {
     const char joint = p->format == FORMAT_CSV ? ',' : '\t';
     if (p->format == FORMAT_JSON) return;
@@ -58,8 +58,8 @@ static void print_head(const prediction *p)
     putchar('\n');
 }
 
-static void print_row(const prediction *p, int64_t id, int64_t class, const float *output,
-                      const int32_t *label)
+static void predict_print_row(const prediction *p, int64_t id, int64_t class, const float *output,
+                              const int32_t *label)
 {
     const char joint = p->format == FORMAT_CSV ? ',' : '\t';
     char number[TEXT_NUMBER_SIZE];
@@ -72,8 +72,8 @@ static void print_row(const prediction *p, int64_t id, int64_t class, const floa
     putchar('\n');
 }
 
-static void print_json(const prediction *p, int64_t id, int64_t class, const float *output,
-                       const int32_t *label)
+static void predict_print_json(const prediction *p, int64_t id, int64_t class, const float *output,
+                               const int32_t *label)
 {
     json_t *line = json_pack("{s:I, s:I, s:o}", "sample", (json_int_t)id, "class",
                              (json_int_t) class, "probability", text_json_real(p->share[class]));
@@ -104,8 +104,8 @@ static lks_status print_batches(const prediction *p, const cli_session *session,
         for (int64_t i = 0; i < some && status == LKS_OK; i++) {
             const float *y = output + i * p->width;
             const int64_t class = classify(p->share, y, p->width);
-            (p->format == FORMAT_JSON ? print_json : print_row)(p, batch.ids[i], class, y,
-                                                                (const int32_t *)batch.y + i);
+            (p->format == FORMAT_JSON ? predict_print_json : predict_print_row)(
+                p, batch.ids[i], class, y, (const int32_t *)batch.y + i);
         }
         count -= some;
     }
@@ -126,7 +126,7 @@ static lks_status predict(prediction *p, const cli_session *session, lks_loader 
                           "no memory for the outputs of %lld sample%s; choose a smaller test batch",
                           (long long)batch_size, TEXT_S(batch_size));
     if (status == LKS_OK) {
-        print_head(p);
+        predict_print_head(p);
         status = print_batches(p, session, loader, count, output);
     }
     free(p->share);
@@ -166,7 +166,7 @@ static lks_status use_images(cli_session *session, const char *images)
                     images);
 }
 
-static lks_status run(const cli_args *cli, cli_config *config, cli_session *session)
+static lks_status predict_run(const cli_args *cli, cli_config *config, cli_session *session)
 {
     const char *images = cli->local[LOCAL_IMAGES], *wanted = cli->local[LOCAL_COUNT];
     prediction p = {.labels = images == NULL,
@@ -198,5 +198,5 @@ static lks_status run(const cli_args *cli, cli_config *config, cli_session *sess
 lks_status verb_predict(const cli_args *cli, int *code)
 {
     (void)code;
-    return session_run(cli, run);
+    return session_run(cli, predict_run);
 }

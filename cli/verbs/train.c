@@ -162,7 +162,7 @@ static lks_status check_places(training *t)
     return status;
 }
 
-static void print_head(const training *t)
+static void train_print_head(const training *t)
 {
     const cli_session *s = &t->session;
     const lks_model_info info = lks_model_get_info(s->model);
@@ -203,7 +203,7 @@ static lks_status open_loaders(training *t)
 }
 
 /* The length of the run, and what lks_train() should do. */
-static lks_status fill_opts(training *t, char **config_text_out)
+static lks_status train_fill_opts(training *t, char **config_text_out)
 {
     const cli_config *config = t->config;
     const bool dry_run = config_bool(config, KEY_TRAIN_DRY_RUN);
@@ -328,7 +328,7 @@ static lks_status save_weights(const training *t)
     return status;
 }
 
-static lks_status save_record(const training *t)
+static lks_status train_save_record(const training *t)
 {
     return write_record(t, true);
 }
@@ -345,7 +345,7 @@ static lks_status write_at_end(const training *t, const char *path,
 }
 
 /* After the last step, by its end or by a signal. Whatever fails now, the hash is said. */
-static lks_status finish(training *t, lks_status trained)
+static lks_status train_finish(training *t, lks_status trained)
 {
     const bool dry_run = config_bool(t->config, KEY_TRAIN_DRY_RUN);
     lks_error first = {.status = LKS_OK};
@@ -354,7 +354,8 @@ static lks_status finish(training *t, lks_status trained)
     if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE))
         note_failure(&first, write_at_end(t, weights_file(t), save_weights));
     if (!dry_run && config_has(t->config, KEY_LOG_RECORD))
-        note_failure(&first, write_at_end(t, config_text(t->config, KEY_LOG_RECORD), save_record));
+        note_failure(&first,
+                     write_at_end(t, config_text(t->config, KEY_LOG_RECORD), train_save_record));
     report_end(&t->report, &t->run);
     return first.status == LKS_OK ? LKS_OK : lks_fail(first.status, "%s", first.message);
 }
@@ -383,10 +384,10 @@ static lks_status run_training(training *t, int *code)
     if (status == LKS_OK && config_has(t->config, KEY_MODEL_INIT))
         status = lks_weights_load(t->session.model, config_text(t->config, KEY_MODEL_INIT));
     if (status == LKS_OK) status = open_loaders(t);
-    if (status == LKS_OK) status = fill_opts(t, &config);
+    if (status == LKS_OK) status = train_fill_opts(t, &config);
     if (status == LKS_OK) {
         stop_watch();
-        print_head(t);
+        train_print_head(t);
         status = lks_train(t->session.context, &t->opts, &t->run);
         if (status == LKS_OK && config_bool(t->config, KEY_TRAIN_DRY_RUN)) status = dry_test(t);
         if (status == LKS_E_STOPPED && stop_asked() != 0) {
@@ -394,7 +395,7 @@ static lks_status run_training(training *t, int *code)
             say_stopped(t, t->run.progress.step);
             status = LKS_OK;
         }
-        if (status == LKS_OK || is_complete(t, status)) status = finish(t, status);
+        if (status == LKS_OK || is_complete(t, status)) status = train_finish(t, status);
     }
     free(config);
     return status;

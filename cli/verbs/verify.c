@@ -93,7 +93,7 @@ static lks_status run_once(verification *v, cli_session *session, int run)
     return status;
 }
 
-static void judge(const verification *v, int *code)
+static void verify_judge(const verification *v, int *code)
 {
     int other = 0;
     for (int i = 1; i < v->runs; i++) {
@@ -134,7 +134,7 @@ lks_status verb_verify(const cli_args *cli, int *code)
         config_print(config, stdout);
     } else if (status == LKS_OK) {
         status = verify(&v, cli, config, &session);
-        if (status == LKS_OK) judge(&v, code);
+        if (status == LKS_OK) verify_judge(&v, code);
     }
     session_close(&session);
     config_destroy(config);

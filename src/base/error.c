@@ -18,8 +18,8 @@ static const char *source_name(const char *file)
     return name;
 }
 
-static void fill(const char *file, int line, lks_status status, const char *format,
-                 va_list arguments)
+static void error_fill(const char *file, int line, lks_status status, const char *format,
+                       va_list arguments)
 {
     /* The arguments may point into the record itself, so the sentence is made beside it. */
     char message[sizeof last_error.message];
@@ -37,7 +37,7 @@ lks_status lki_fail_at(const char *file, int line, lks_status status, const char
 {
     va_list arguments;
     va_start(arguments, format);
-    fill(file, line, status, format, arguments);
+    error_fill(file, line, status, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -46,8 +46,8 @@ lks_status lks_fail(lks_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fill("the calling program", 0, status, format != NULL ? format : lks_status_text(status),
-         arguments);
+    error_fill("the calling program", 0, status, format != NULL ? format : lks_status_text(status),
+               arguments);
     va_end(arguments);
     return status;
 }

@@ -16,14 +16,14 @@ struct lki_arena_chunk {
 
 enum { CHUNK = 16 * 1024, SMALL_ALIGN = 16, HUGE_PAGE = 2 << 20 };
 
-static size_t round_up(size_t bytes, size_t align)
+static size_t memory_round_up(size_t bytes, size_t align)
 {
     return (bytes + align - 1) & ~(align - 1);
 }
 
 size_t lki_align(size_t bytes)
 {
-    return bytes <= SIZE_MAX - LKI_ALIGN ? round_up(bytes, LKI_ALIGN) : SIZE_MAX;
+    return bytes <= SIZE_MAX - LKI_ALIGN ? memory_round_up(bytes, LKI_ALIGN) : SIZE_MAX;
 }
 
 static void *system_alloc(void *user, size_t bytes, size_t align)
@@ -88,7 +88,7 @@ lks_status lki_arena_alloc(lki_arena *arena, void **out, size_t bytes, const cha
     *out = NULL;
     const size_t align = bytes >= LKI_ALIGN ? LKI_ALIGN : SMALL_ALIGN;
     struct lki_arena_chunk *chunk = arena->head;
-    size_t start = chunk ? round_up(chunk->used, align) : 0;
+    size_t start = chunk ? memory_round_up(chunk->used, align) : 0;
     if (!chunk || start > chunk->size || chunk->size - start < bytes) {
         const size_t header = lki_align(sizeof *chunk);
         if (bytes > PTRDIFF_MAX - header) {

@@ -226,7 +226,7 @@ static lks_status keep_failure(lki_writer *writer, lks_status status)
     return status;
 }
 
-static lks_status write_all(lki_writer *writer, const uint8_t *data, size_t bytes)
+static lks_status writer_write_all(lki_writer *writer, const uint8_t *data, size_t bytes)
 {
     while (bytes > 0) {
         const ssize_t done = write(writer->descriptor, data, bytes);
@@ -238,15 +238,15 @@ static lks_status write_all(lki_writer *writer, const uint8_t *data, size_t byte
     return LKS_OK;
 }
 
-static lks_status flush(lki_writer *writer)
+static lks_status writer_flush(lki_writer *writer)
 {
     const size_t bytes = writer->buffered;
     writer->buffered = 0;
-    return write_all(writer, writer->buffer, bytes);
+    return writer_write_all(writer, writer->buffer, bytes);
 }
 
 /* Passes the first failure on again. */
-static lks_status check(const lki_writer *writer)
+static lks_status writer_check(const lki_writer *writer)
 {
     if (writer->failure.status != LKS_OK) lki_error_restore(&writer->failure);
     return writer->failure.status;
@@ -254,10 +254,10 @@ static lks_status check(const lki_writer *writer)
 
 lks_status lki_writer_write(lki_writer *writer, const void *data, size_t bytes)
 {
-    LKI_TRY(check(writer));
+    LKI_TRY(writer_check(writer));
     if (bytes == 0) return LKS_OK;
-    if (bytes > BUFFER - writer->buffered) LKI_TRY(flush(writer));
-    if (bytes >= BUFFER) return write_all(writer, data, bytes);
+    if (bytes > BUFFER - writer->buffered) LKI_TRY(writer_flush(writer));
+    if (bytes >= BUFFER) return writer_write_all(writer, data, bytes);
     memcpy(writer->buffer + writer->buffered, data, bytes);
     writer->buffered += bytes;
     return LKS_OK;
@@ -296,8 +296,8 @@ static int commit_temporary(lki_writer *writer)
 
 lks_status lki_writer_commit(lki_writer *writer)
 {
-    lks_status status = check(writer);
-    if (status == LKS_OK) status = flush(writer);
+    lks_status status = writer_check(writer);
+    if (status == LKS_OK) status = writer_flush(writer);
     if (status == LKS_OK && !writer->direct) {
         const int error = commit_temporary(writer);
         if (error != 0) status = lki_fail_io("write", writer->path, error);

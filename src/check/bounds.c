@@ -46,7 +46,7 @@ typedef struct channel {
 } channel;
 
 /* Mean to r of m values that lie `stride` apart. */
-static channel moments(const float *x, int64_t m, int64_t stride, double epsilon)
+static channel bounds_moments(const float *x, int64_t m, int64_t stride, double epsilon)
 {
     channel k = {0};
     double magnitude = 0.0;
@@ -74,7 +74,7 @@ static channel channel_statistics(const lki_trial *c, int64_t m, int64_t channel
 {
     const lks_batch_norm_opts *opts = lki_trial_first(c)->attr;
     const float *x = c->in[0];
-    channel k = moments(x + which, m, channels, (double)opts->epsilon);
+    channel k = bounds_moments(x + which, m, channels, (double)opts->epsilon);
 
     if (!c->training) { /* the running ones, which are given */
         k.mean = (double)((const float *)c->buffer[0])[which];
@@ -193,7 +193,7 @@ static void layer_norm(lki_trial *c, bool backward, lki_bounds *out)
 
     for (int64_t r = 0; r < rows; r++) {
         const float *x = (const float *)c->in[0] + r * m, *dy = c->d_out + r * m;
-        const channel k = moments(x, m, 1, (double)opts->epsilon);
+        const channel k = bounds_moments(x, m, 1, (double)opts->epsilon);
 
         for (int64_t i = 0; i < m; i++) {
             const int64_t at = layer_norm_parameter(c, i);
@@ -309,7 +309,7 @@ static void mse(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bo
 }
 
 /* Gradients of a channel vector are sums over the pixels; all else of add and mul rounds once. */
-static void pair(lki_trial *c, bool backward, lki_bounds *out)
+static void bounds_pair(lki_trial *c, bool backward, lki_bounds *out)
 {
     const lki_node *node = lki_trial_first(c);
     const int64_t values = lks_shape_elements(&node->in[1]->shape);
@@ -361,7 +361,7 @@ static errors gated(double x, double a, double d_a)
                     s * (1.0 + b) * (e + 3.0 * LKI_U) + s * b * (9.0 + 6.0 * fabs(a)) * LKI_U};
 }
 
-static errors gelu(double x)
+static errors bounds_gelu(double x)
 {
     const double below = 0.5 * erfc(-x * sqrt(0.5)), tail = 0.5 * erfc(fabs(x) * sqrt(0.5));
     const double h = x * x / 2.0, f = exp(-h) * 0.3989422804014327;
@@ -389,11 +389,11 @@ static errors activation_errors(const lki_node *node, double x)
         return (errors){2.5 * LKI_U * fabs(y), LKI_U * (3.0 * y * y + 3.0)};
     }
     if (node->op == LKI_OP_SILU) return gated(x, x, 1.0);
-    if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_ERF) return gelu(x);
+    if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_ERF) return bounds_gelu(x);
     return gated(x, factor * x * (1.0 + cube * x * x), factor * (1.0 + 3.0 * cube * x * x));
 }
 
-static void activation(lki_trial *c, bool backward, lki_bounds *out)
+static void bounds_activation(lki_trial *c, bool backward, lki_bounds *out)
 {
     const float *x = c->in[0];
 
@@ -433,14 +433,14 @@ static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_resu
         return LKS_OK;
     case LKI_OP_ADD:
     case LKI_OP_MUL:
-        pair(c, backward, out);
+        bounds_pair(c, backward, out);
         return LKS_OK;
     case LKI_OP_GELU:
     case LKI_OP_SILU:
     case LKI_OP_TANH:
     case LKI_OP_SIGMOID:
     case LKI_OP_SOFTPLUS:
-        activation(c, backward, out);
+        bounds_activation(c, backward, out);
         return LKS_OK;
     case LKI_OP_NORMALIZE:
     case LKI_OP_RELU:

@@ -24,7 +24,7 @@ typedef enum numbers {
 } numbers;
 
 /* Numbers in [-1, 1), another stream for each role. */
-static lks_status draw(lki_trial *t, float **out, const char *role, int64_t count)
+static lks_status check_op_draw(lki_trial *t, float **out, const char *role, int64_t count)
 {
     void *memory;
     LKI_TRY(lki_trial_memory(t, &memory, (size_t)count * sizeof(float)));
@@ -36,7 +36,7 @@ static lks_status draw(lki_trial *t, float **out, const char *role, int64_t coun
 static lks_status draw_numbers(lki_trial *t, float **out, const char *role, int64_t count,
                                numbers which)
 {
-    LKI_TRY(draw(t, out, role, count));
+    LKI_TRY(check_op_draw(t, out, role, count));
     for (int64_t e = 0; which == POSITIVE && e < count; e++) (*out)[e] = ((*out)[e] + 1.0f) / 2.0f;
     return LKS_OK;
 }
@@ -77,7 +77,7 @@ static lks_status fill_buffer(lki_trial *t, int i)
     const int64_t count = lks_shape_elements(&buffer->shape);
     float *values;
     void *memory;
-    LKI_TRY(draw(t, &values, buffer->suffix, count));
+    LKI_TRY(check_op_draw(t, &values, buffer->suffix, count));
     for (int64_t e = 0; e < count; e++) values[e] = 1.25f + 0.75f * values[e];
     t->buffer[i] = values;
     if (buffer->dtype == LKS_F32) return LKS_OK;
@@ -87,7 +87,7 @@ static lks_status fill_buffer(lki_trial *t, int i)
     return LKS_OK;
 }
 
-static lks_status fill(lki_trial *t, numbers which)
+static lks_status check_op_fill(lki_trial *t, numbers which)
 {
     const lki_node *node = lki_trial_first(t);
     for (int i = 0; i < node->in_count; i++) LKI_TRY(fill_input(t, i, which));
@@ -99,7 +99,7 @@ static lks_status fill(lki_trial *t, numbers which)
 }
 
 /* Keeps the element that is the farthest in units of its bound. */
-static void look(lks_op_error *found, double value, double expected, double bound)
+static void check_op_look(lks_op_error *found, double value, double expected, double bound)
 {
     const double error = fabs(value - expected);
     const double share = error == 0 ? 0 : error / bound; /* infinite where the bound is 0 */
@@ -121,11 +121,13 @@ static lks_op_error *find_error(lks_op_report *out, const char *format, const ch
     return &out->errors[out->error_count++];
 }
 
-static void compare(lks_op_report *out, const char *format, const char *name, int number,
-                    const float *found, const float *expected, const double *bound, int64_t count)
+static void check_op_compare(lks_op_report *out, const char *format, const char *name, int number,
+                             const float *found, const float *expected, const double *bound,
+                             int64_t count)
 {
     lks_op_error *row = find_error(out, format, name, number);
-    for (int64_t i = 0; i < count; i++) look(row, (double)found[i], (double)expected[i], bound[i]);
+    for (int64_t i = 0; i < count; i++)
+        check_op_look(row, (double)found[i], (double)expected[i], bound[i]);
 }
 
 static void compare_all(const lki_trial *t, const lki_trial_result *found,
@@ -133,19 +135,19 @@ static void compare_all(const lki_trial *t, const lki_trial_result *found,
                         lks_op_report *out)
 {
     const lki_node *node = lki_trial_first(t);
-    compare(out, "%s", "output", 0, found->out, expected->out, bound->out,
-            lki_trial_out_elements(t));
+    check_op_compare(out, "%s", "output", 0, found->out, expected->out, bound->out,
+                     lki_trial_out_elements(t));
     for (int i = 0; i < LKI_MAX_IN; i++)
         if (expected->d_in[i] != NULL)
-            compare(out, "%s %d", "gradient of input", i, found->d_in[i], expected->d_in[i],
-                    bound->d_in[i], lki_trial_in_elements(t, i));
+            check_op_compare(out, "%s %d", "gradient of input", i, found->d_in[i],
+                             expected->d_in[i], bound->d_in[i], lki_trial_in_elements(t, i));
     for (int i = 0; i < node->param_count; i++)
-        compare(out, "gradient of %s", node->param[i].suffix, 0, found->d_param[i],
-                expected->d_param[i], bound->d_param[i], lki_trial_param_elements(t, i));
+        check_op_compare(out, "gradient of %s", node->param[i].suffix, 0, found->d_param[i],
+                         expected->d_param[i], bound->d_param[i], lki_trial_param_elements(t, i));
     if (found->stats == NULL) return;
     lks_op_error *row = find_error(out, "%s", "statistics", 0);
     for (int64_t i = 0; i < node->stats; i++)
-        look(row, found->stats[i], expected->stats[i], bound->stats[i]);
+        check_op_look(row, found->stats[i], expected->stats[i], bound->stats[i]);
 }
 
 /* A gradient by rows, kept. */
@@ -188,7 +190,7 @@ static lks_status run_pass(bench *b, lki_pass_id pass)
     return LKS_OK;
 }
 
-static int ascending(const void *a, const void *b)
+static int check_op_ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -206,7 +208,7 @@ static lks_status time_pass(bench *b, lki_pass_id pass, const char *name, lks_op
         b->time[times++] = 1e-9 * (double)(lki_laps_clock() - now);
     } while (times < MOST_TIMES &&
              (times < LEAST_TIMES || 1e-9 * (double)(lki_laps_clock() - begin) < b->seconds));
-    qsort(b->time, (size_t)times, sizeof b->time[0], ascending);
+    qsort(b->time, (size_t)times, sizeof b->time[0], check_op_ascending);
     const lki_cost cost = lki_cost_of(plan, pass, plan->kernel->rows != NULL, b->trial->count, 1);
     out->times[out->time_count++] = (lks_op_time){.pass = name,
                                                   .runs = times,
@@ -248,18 +250,19 @@ static void check_rows(bench *b, const lki_trial_result *ref, const lki_bounds *
     if (b->stage.plan->kernel->rows == NULL) return;
     run_rows(b->trial, &b->stage, &b->result);
     for (int i = 0; i < node->param_count; i++)
-        compare(out, "gradient of %s by rows", node->param[i].suffix, 0, b->result.d_param[i],
-                ref->d_param[i], bound->d_param[i], lki_trial_param_elements(b->trial, i));
+        check_op_compare(out, "gradient of %s by rows", node->param[i].suffix, 0,
+                         b->result.d_param[i], ref->d_param[i], bound->d_param[i],
+                         lki_trial_param_elements(b->trial, i));
 }
 
 /* The errors on such numbers; leaves the stage open. */
-static lks_status check(bench *b, const lki_backend *backend, int64_t slice, numbers which,
-                        lks_op_report *out)
+static lks_status check_op_check(bench *b, const lki_backend *backend, int64_t slice, numbers which,
+                                 lks_op_report *out)
 {
     lki_trial *t = b->trial;
     lki_trial_result expected;
     lki_bounds bound;
-    LKI_TRY(fill(t, which));
+    LKI_TRY(check_op_fill(t, which));
     LKI_TRY(lki_trial_run(t, backend, NULL, NULL, &b->result));
     LKI_TRY(lki_trial_run(t, lki_backend_find("ref"), NULL, NULL, &expected));
     LKI_TRY(lki_bounds_make(t, NULL, &expected, &bound));
@@ -289,11 +292,11 @@ static lks_status check_and_time(bench *b, const lki_backend *backend, lks_op_re
     size_t bytes = lki_tensor_bytes(&node->out);
     for (int i = 0; i < node->in_count; i++) bytes += lki_tensor_bytes(node->in[i]);
     out->slice = lki_span_whole(backend->kernels[node->op]->span) ? t->count : lki_slice_of(bytes);
-    lks_status status = check(b, backend, out->slice, POSITIVE, out);
+    lks_status status = check_op_check(b, backend, out->slice, POSITIVE, out);
     lki_trial_stage_close(&b->stage);
     b->stage = (lki_trial_stage){0};
     lki_trial_release(t);
-    if (status == LKS_OK) status = check(b, backend, out->slice, ZERO_MEAN, out);
+    if (status == LKS_OK) status = check_op_check(b, backend, out->slice, ZERO_MEAN, out);
     const unsigned saved = lki_float_enter();
     if (status == LKS_OK) status = time_passes(b, out);
     lki_float_leave(saved);

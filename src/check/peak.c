@@ -12,7 +12,7 @@ typedef struct peak_task {
     double *rate; /* [threads] */
 } peak_task;
 
-static void measure_peak(void *user, int worker)
+static void peak_measure_peak(void *user, int worker)
 {
     const peak_task *task = user;
     lki_peak(0.01); /* lets the clock settle */
@@ -31,7 +31,7 @@ lks_status lks_peak(double *flops, lks_context *context, int threads, double sec
     const lks_status status = lki_alloc(context, &memory, bytes, "the threads' rates");
     if (status == LKS_OK) {
         task.rate = memory;
-        lki_workers_run(task.workers, measure_peak, &task);
+        lki_workers_run(task.workers, peak_measure_peak, &task);
         for (int t = 0; t < threads; t++) *flops += task.rate[t];
         lki_free(context, memory, bytes);
     }

@@ -266,7 +266,7 @@ static uint64_t hash_inputs(const lki_trial *t)
     return hash;
 }
 
-static lks_status floats(lki_trial *t, float **out, int64_t count)
+static lks_status trial_floats(lki_trial *t, float **out, int64_t count)
 {
     void *memory;
     LKI_TRY(lki_trial_memory(t, &memory, (size_t)count * sizeof(float)));
@@ -277,10 +277,10 @@ static lks_status floats(lki_trial *t, float **out, int64_t count)
 static lks_status make_result(lki_trial *t, const lki_trial_how *how, lki_trial_result *out)
 {
     *out = (lki_trial_result){0};
-    LKI_TRY(floats(t, &out->out, lki_trial_out_elements(t)));
+    LKI_TRY(trial_floats(t, &out->out, lki_trial_out_elements(t)));
     for (int i = 0; i < lki_trial_first(t)->in_count; i++) {
         if (!lki_trial_has_gradient(t, i) || how->skip_in >> i & 1u || how->no_backward) continue;
-        LKI_TRY(floats(t, &out->d_in[i], lki_trial_in_elements(t, i)));
+        LKI_TRY(trial_floats(t, &out->d_in[i], lki_trial_in_elements(t, i)));
         if (how->add_in >> i & 1u)
             memcpy(out->d_in[i], how->prior[i],
                    (size_t)lki_trial_in_elements(t, i) * sizeof(float));
@@ -288,7 +288,7 @@ static lks_status make_result(lki_trial *t, const lki_trial_how *how, lki_trial_
     const lki_node *node = lki_trial_with_parameters(t);
     if (node == NULL) return LKS_OK;
     for (int i = 0; i < node->param_count && !how->no_backward; i++)
-        LKI_TRY(floats(t, &out->d_param[i], lki_trial_param_elements(t, i)));
+        LKI_TRY(trial_floats(t, &out->d_param[i], lki_trial_param_elements(t, i)));
     if (node->stats == 0) return LKS_OK;
     void *memory;
     LKI_TRY(lki_trial_memory(t, &memory, (size_t)node->stats * sizeof(double)));
@@ -336,8 +336,8 @@ static lks_status join_stages(lki_trial *t, bool fused, const lki_trial_how *how
         const int64_t count = t->count * lks_shape_elements(&tail->out.shape);
         lki_trial_tensors *self = &r->tensors[i];
         float *between = out->out, *d_between = t->d_out;
-        if (!last) LKI_TRY(floats(t, &between, count));
-        if (!last) LKI_TRY(floats(t, &d_between, count));
+        if (!last) LKI_TRY(trial_floats(t, &between, count));
+        if (!last) LKI_TRY(trial_floats(t, &d_between, count));
         self->out = between;
         self->d_out = d_between;
         self->in[0] = i == 0 ? t->in[0] : r->tensors[i - 1].out;

@@ -57,7 +57,7 @@ lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...)
     return NULL;
 }
 
-static const lki_node *find(const lks_graph *graph, const char *name)
+static const lki_node *graph_find(const lks_graph *graph, const char *name)
 {
     const lki_node *node = graph->first;
 
@@ -87,7 +87,7 @@ static lks_status set_name(lks_graph *graph, lki_node *node, const char *name)
         do {
             graph->named[node->op]++;
             snprintf(node->name, sizeof node->name, "%s_%d", op, graph->named[node->op]);
-        } while (find(graph, node->name) != NULL);
+        } while (graph_find(graph, node->name) != NULL);
         return LKS_OK;
     }
     if (name[0] == '\0' || name[strspn(name, allowed)] != '\0')
@@ -103,10 +103,10 @@ static lks_status set_name(lks_graph *graph, lki_node *node, const char *name)
                         "%s: the name '%s' begins with '%s', as names of the optimizer's state, of "
                         "gradients and of averages do; choose another beginning",
                         op, name, reserved_beginning(name));
-    if (find(graph, name) != NULL)
+    if (graph_find(graph, name) != NULL)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: the name '%s' is taken by another %s of this graph; names are unique",
-                        op, name, lki_op_get(find(graph, name)->op)->name);
+                        op, name, lki_op_get(graph_find(graph, name)->op)->name);
     strcpy(node->name, name);
     return LKS_OK;
 }
@@ -168,8 +168,8 @@ static lks_status check_single(const lks_graph *graph, const lki_node *node)
                     lki_op_get(node->op)->name, node->name, other->node->name);
 }
 
-static lks_status add(lks_graph *graph, lki_op_id id, const void *attr, lks_tensor *const in[],
-                      int in_count, lks_tensor **out)
+static lks_status graph_add(lks_graph *graph, lki_op_id id, const void *attr,
+                            lks_tensor *const in[], int in_count, lks_tensor **out)
 {
     void *memory = NULL;
     lki_node *node;
@@ -209,7 +209,7 @@ lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_
         return NULL;
     }
     if (graph->error.status != LKS_OK) return NULL;
-    if (add(graph, op, attr, in, in_count, &out) != LKS_OK) lki_graph_keep_error(graph);
+    if (graph_add(graph, op, attr, in, in_count, &out) != LKS_OK) lki_graph_keep_error(graph);
     return out;
 }
 

@@ -26,7 +26,7 @@ static bool shape_bytes(const lks_shape *shape, size_t element, size_t *out)
 }
 
 /* Checks the description of a data set and fills in the bytes of a sample and of a target. */
-static lks_status measure(lks_dataset *set)
+static lks_status dataset_measure(lks_dataset *set)
 {
     const lks_dataset_info *info = &set->info;
     if (info->samples < 1)
@@ -67,7 +67,7 @@ static lks_status create(lks_dataset **out, lks_context *context, const char *na
     set->context = context;
     set->info = *info;
     snprintf(set->name, sizeof set->name, "%s", name ? name : "unnamed");
-    const lks_status status = measure(set);
+    const lks_status status = dataset_measure(set);
     if (status == LKS_OK)
         *out = set;
     else

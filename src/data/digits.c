@@ -91,7 +91,7 @@ typedef struct canvas {
 
 static const float FAR = 1e6f;
 
-static void clear(canvas *c, float reach)
+static void digits_clear(canvas *c, float reach)
 {
     c->reach = reach;
     c->top = SIDE;
@@ -105,7 +105,7 @@ static int clamp_index(float v)
     return v <= 0 ? 0 : (v >= SIDE ? SIDE : (int)v);
 }
 
-static void draw_line(canvas *c, point a, point b)
+static void digits_draw_line(canvas *c, point a, point b)
 {
     const float dx = b.x - a.x, dy = b.y - a.y;
     const float length2 = dx * dx + dy * dy;
@@ -136,14 +136,14 @@ static void draw_line(canvas *c, point a, point b)
 }
 
 /* A quadratic Bezier curve from a to b, drawn towards `control`. */
-static void draw_curve(canvas *c, point a, point control, point b)
+static void digits_draw_curve(canvas *c, point a, point control, point b)
 {
     point from = a;
     for (int i = 1; i <= CURVE_SEGMENTS; i++) {
         const float t = (float)i / CURVE_SEGMENTS, s = 1.0f - t;
         const float u = s * s, v = 2.0f * s * t, w = t * t;
         const point to = {u * a.x + v * control.x + w * b.x, u * a.y + v * control.y + w * b.y};
-        draw_line(c, from, to);
+        digits_draw_line(c, from, to);
         from = to;
     }
 }
@@ -161,13 +161,13 @@ static bool same(point a, point b)
 static void draw_stroke(canvas *c, const point *p, int count)
 {
     point from = p[0];
-    if (count == 2) draw_line(c, p[0], p[1]);
+    if (count == 2) digits_draw_line(c, p[0], p[1]);
     for (int i = 1; i + 1 < count; i++) {
         const point to = i + 2 == count ? p[i + 1] : middle(p[i], p[i + 1]);
         if (same(from, p[i]) || same(p[i], to))
-            draw_line(c, from, to);
+            digits_draw_line(c, from, to);
         else
-            draw_curve(c, from, p[i], to);
+            digits_draw_curve(c, from, p[i], to);
         from = to;
     }
 }
@@ -227,7 +227,7 @@ static void draw_distractor(canvas *c, stream *s)
     a.y = uniform(s, 0, SIDE);
     b.x = a.x + spread(s, 8.0f);
     b.y = a.y + spread(s, 8.0f);
-    draw_line(c, a, b);
+    digits_draw_line(c, a, b);
 }
 
 /* Ink by the distance to the middle of a line: 1 within, 0 outside, `blur` pixels of edge. */
@@ -279,14 +279,14 @@ static int32_t draw_sample(uint64_t key, int64_t index, uint8_t *x)
     const float radius = uniform(&s, 0.7f, 1.9f);
     const float blur = uniform(&s, 0.8f, 1.8f);
     const float strength = uniform(&s, 0.6f, 1.0f);
-    clear(&c, radius + blur);
+    digits_clear(&c, radius + blur);
     draw_glyph(&c, &s, &lki_glyphs[label][variant]);
     ink(&c, radius, blur, strength, image);
     const int distractors = draw_int(&s, 8) - 5;
     if (distractors > 0) {
         const float thin = uniform(&s, 0.4f, 1.0f);
         const float faint = uniform(&s, 0.3f, 0.8f);
-        clear(&c, thin + 1.0f);
+        digits_clear(&c, thin + 1.0f);
         for (int i = 0; i < distractors; i++) draw_distractor(&c, &s);
         ink(&c, thin, 1.0f, faint, image);
     }

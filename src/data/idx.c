@@ -177,7 +177,7 @@ static lks_status read_labels(idx *set, const char *path, const uint8_t *from, i
     return LKS_OK;
 }
 
-static lks_status load(idx *set, const char *images, const char *labels, lks_dataset_info *info)
+static lks_status idx_load(idx *set, const char *images, const char *labels, lks_dataset_info *info)
 {
     lki_file file = {0};
     header x, y = {0};
@@ -225,7 +225,7 @@ lks_status lks_dataset_open_idx(lks_dataset **out, lks_context *context, const c
     LKI_TRY(lki_alloc(context, &memory, sizeof(idx), "an IDX data set"));
     idx *set = memory;
     set->context = context;
-    LKI_TRY_OR(status, fail, load(set, images, labels, &ops.info));
+    LKI_TRY_OR(status, fail, idx_load(set, images, labels, &ops.info));
     const size_t start = set->images.bytes -
                          (size_t)(set->count * lks_shape_elements(&ops.info.shape));
     LKI_TRY_OR(status, fail,

@@ -91,8 +91,8 @@ static lks_status count_classes(int64_t *out, lks_context *context, const char *
 }
 
 /* The classes of a test split are those of the training labels, where these are. */
-static lks_status settle_classes(int64_t *out, lks_context *context, const char *folder,
-                                 const split_files *test)
+static lks_status idx_folder_settle_classes(int64_t *out, lks_context *context, const char *folder,
+                                            const split_files *test)
 {
     split_files training;
     char place[PATH_BYTES];
@@ -123,7 +123,8 @@ static lks_status open_split(lks_dataset **out, lks_context *context, const char
                         place, files.has_images ? "the images" : "the labels",
                         test_split ? "test" : "training", test_split ? "t10k" : "train",
                         files.has_images ? "labels-idx1" : "images-idx3");
-    if (test_split && classes == 0) LKI_TRY(settle_classes(&classes, context, folder, &files));
+    if (test_split && classes == 0)
+        LKI_TRY(idx_folder_settle_classes(&classes, context, folder, &files));
     return lks_dataset_open_idx(out, context, files.images, files.labels, classes);
 }
 

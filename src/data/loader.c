@@ -129,7 +129,7 @@ static void do_ticket(lks_loader *loader)
 }
 
 /* The first batch that has no free slot. */
-static int64_t limit(const lks_loader *loader)
+static int64_t loader_limit(const lks_loader *loader)
 {
     return loader->next_batch - (loader->lent ? 1 : 0) + loader->slots;
 }
@@ -139,7 +139,7 @@ static void *thread_main(void *user)
     lks_loader *loader = user;
     pthread_mutex_lock(&loader->lock);
     while (!loader->stop) {
-        if (loader->ticket_batch < limit(loader))
+        if (loader->ticket_batch < loader_limit(loader))
             do_ticket(loader);
         else
             pthread_cond_wait(&loader->work, &loader->lock);
@@ -150,7 +150,7 @@ static void *thread_main(void *user)
 
 /* ---------------------------------------------------------------- create, destroy */
 
-static lks_status check_opts(const lks_dataset *set, lks_loader_opts *opts)
+static lks_status loader_check_opts(const lks_dataset *set, lks_loader_opts *opts)
 {
     if (opts->global_batch < 1)
         return LKI_FAIL(LKS_E_INVALID,
@@ -207,7 +207,7 @@ static lks_status make_slots(lks_loader *loader)
     return LKS_OK;
 }
 
-static lks_status start_threads(lks_loader *loader)
+static lks_status loader_start_threads(lks_loader *loader)
 {
     const int threads = loader->opts.threads;
     void *memory = NULL;
@@ -237,7 +237,7 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
 
     *out = NULL;
     if (dataset == NULL) return LKI_FAIL_NULL(dataset);
-    LKI_TRY(check_opts(dataset, &filled));
+    LKI_TRY(loader_check_opts(dataset, &filled));
     LKI_TRY(lki_alloc(context, &memory, sizeof(lks_loader), "a loader"));
     lks_loader *loader = memory;
     const int64_t samples = dataset->info.samples;
@@ -254,7 +254,7 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
     pthread_cond_init(&loader->work, NULL);
     pthread_cond_init(&loader->done, NULL);
     LKI_TRY_OR(status, fail, make_slots(loader));
-    if (filled.threads > 0) LKI_TRY_OR(status, fail, start_threads(loader));
+    if (filled.threads > 0) LKI_TRY_OR(status, fail, loader_start_threads(loader));
     lki_log_line(
         context, LKS_LOG_DEBUG,
         "loader of '%.100s': %lld batch%s of %lld from %lld sample%s, %d thread%s, %d batch%s "
@@ -311,7 +311,7 @@ const lks_dataset *lks_loader_dataset(const lks_loader *loader)
     return loader != NULL ? loader->dataset : NULL;
 }
 
-static bool complete(const lks_loader *loader)
+static bool loader_complete(const lks_loader *loader)
 {
     const slot *s = &loader->slot[loader->next_batch % loader->slots];
     return s->batch == loader->next_batch && s->parts_left == 0;
@@ -336,7 +336,7 @@ lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
     pthread_mutex_lock(&loader->lock);
     loader->lent = false;
     pthread_cond_broadcast(&loader->work);
-    while (!complete(loader)) {
+    while (!loader_complete(loader)) {
         if (loader->running == 0)
             do_ticket(loader);
         else

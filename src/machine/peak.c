@@ -66,7 +66,7 @@ typedef struct choice {
     int lanes;
 } choice;
 
-static choice choose(void)
+static choice peak_choose(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -77,14 +77,14 @@ static choice choose(void)
     return (choice){loop_portable, 4};
 }
 
-static double now(void)
+static double peak_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int ascending(const void *a, const void *b)
+static int peak_ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -92,17 +92,17 @@ static int ascending(const void *a, const void *b)
 
 double lki_peak(double seconds)
 {
-    const choice isa = choose();
+    const choice isa = peak_choose();
     volatile float keep = 0; /* so that the loops are not removed */
     double time[MOST_RUNS], last;
     int runs = 0;
-    const double begin = last = now();
+    const double begin = last = peak_now();
     do {
         keep = keep + isa.loop(0.5f);
-        const double end = now();
+        const double end = peak_now();
         time[runs++] = end - last;
         last = end;
     } while (runs < MOST_RUNS && last - begin < seconds);
-    qsort(time, (size_t)runs, sizeof time[0], ascending);
+    qsort(time, (size_t)runs, sizeof time[0], peak_ascending);
     return 2.0 * CHAINS * ROUNDS * isa.lanes / time[runs / 2];
 }

@@ -110,7 +110,7 @@ static void pin(int cpu)
     CPU_FREE(set);
 }
 
-static void *work(void *argument)
+static void *thread_work(void *argument)
 {
     const worker *self = argument;
     lki_workers *workers = self->workers;
@@ -195,12 +195,12 @@ unsigned lki_forks(void)
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
-static lks_status start_threads(lki_workers *workers)
+static lks_status thread_start_threads(lki_workers *workers)
 {
     int started = 0, error = 0;
     for (; started < workers->count && error == 0; started++) {
         worker *member = &workers->members[started];
-        error = lki_thread_start(&member->thread, work, member);
+        error = lki_thread_start(&member->thread, thread_work, member);
         if (error != 0) break;
     }
     if (error == 0) return LKS_OK;
@@ -229,7 +229,7 @@ lks_status lki_workers_create(lki_workers **out, lks_context *context, int count
             workers->members[i].workers = workers;
             workers->members[i].number = i;
         }
-        status = start_threads(workers);
+        status = thread_start_threads(workers);
     }
     if (status != LKS_OK) {
         release(workers);

@@ -53,7 +53,7 @@ bool lki_cores_by_hwloc(lki_cpu *cpus, int count)
 #endif
 }
 
-static int compare(const void *left, const void *right)
+static int topology_compare(const void *left, const void *right)
 {
     const lki_cpu *a = left, *b = right;
     if (a->turn != b->turn) return a->turn < b->turn ? -1 : 1;
@@ -64,11 +64,11 @@ static int compare(const void *left, const void *right)
 void lki_sort_cpus(lki_cpu *cpus, int count)
 {
     for (int i = 0; i < count; i++) cpus[i].turn = 0;
-    qsort(cpus, (size_t)count, sizeof *cpus, compare); /* by core */
+    qsort(cpus, (size_t)count, sizeof *cpus, topology_compare); /* by core */
     for (int i = 1; i < count; i++) {
         if (cpus[i].core == cpus[i - 1].core) cpus[i].turn = cpus[i - 1].turn + 1;
     }
-    qsort(cpus, (size_t)count, sizeof *cpus, compare);
+    qsort(cpus, (size_t)count, sizeof *cpus, topology_compare);
 }
 
 void lki_order_cpus(lki_cpu *cpus, int count)

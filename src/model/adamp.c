@@ -15,13 +15,13 @@ int64_t lki_adamp_rows(const lki_weight *weight)
 }
 
 /* Blocks from the row's start, by the tree. */
-static double dot(const lki_backend *backend, int64_t count, const float *a, const float *b)
+static double adamp_dot(const lki_backend *backend, int64_t count, const float *a, const float *b)
 {
     if (count <= LKI_UPDATE_BLOCK) return backend->dot(count, a, b);
     const int64_t blocks = (count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
     const int64_t left = lki_tree_split(0, blocks) * LKI_UPDATE_BLOCK;
-    const double sum = dot(backend, left, a, b);
-    return sum + dot(backend, count - left, a + left, b + left);
+    const double sum = adamp_dot(backend, left, a, b);
+    return sum + adamp_dot(backend, count - left, a + left, b + left);
 }
 
 /* The sums of a row, and its direction in the gradient's place. */
@@ -33,11 +33,11 @@ static void measure_row(lks_model *model, lki_weight *weight, int64_t row, const
     float *gradient = weight->gradient + row * count;
     float *state[LKI_MAX_STATES] = {weight->state[0] + row * count, weight->state[1] + row * count};
     const double scale = (double)update->scale;
-    model->row_sum[GRADIENT][at] = scale * scale * dot(backend, count, gradient, gradient);
-    model->row_sum[PARAMETER][at] = dot(backend, count, value, value);
-    model->row_sum[BOTH][at] = scale * dot(backend, count, gradient, value);
+    model->row_sum[GRADIENT][at] = scale * scale * adamp_dot(backend, count, gradient, gradient);
+    model->row_sum[PARAMETER][at] = adamp_dot(backend, count, value, value);
+    model->row_sum[BOTH][at] = scale * adamp_dot(backend, count, gradient, value);
     backend->direction(update, count, state, gradient);
-    model->row_sum[DIRECTION][at] = dot(backend, count, value, gradient);
+    model->row_sum[DIRECTION][at] = adamp_dot(backend, count, value, gradient);
 }
 
 /* The cosine between two vectors, from sums. */

@@ -9,7 +9,7 @@
 
 enum { DEFAULT_REPLICAS = 8, DEFAULT_HASH_EVERY = 100, MAX_REPLICAS = 1 << 16 };
 
-static lks_status check_counts(const lks_model_opts *opts)
+static lks_status compile_check_counts(const lks_model_opts *opts)
 {
     if (opts->global_batch < 1 || opts->global_batch > INT32_MAX)
         return LKI_FAIL(LKS_E_INVALID, "global_batch is %lld, expected 1 to %d",
@@ -25,14 +25,15 @@ static lks_status check_counts(const lks_model_opts *opts)
     return LKS_OK;
 }
 
-static lks_status fill_opts(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
+static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
+                                    const lks_model_opts *opts)
 {
     model->opts = *opts;
     lks_model_opts *o = &model->opts;
     if (o->replicas == 0) o->replicas = DEFAULT_REPLICAS;
     if (o->accumulate == 0) o->accumulate = 1;
     if (o->hash_every == 0) o->hash_every = DEFAULT_HASH_EVERY;
-    LKI_TRY(check_counts(o));
+    LKI_TRY(compile_check_counts(o));
     LKI_TRY(lks_optim_check(&o->optim));
     if (!(o->ema_decay >= 0 && o->ema_decay < 1))
         return LKI_FAIL(LKS_E_INVALID,
@@ -284,9 +285,9 @@ static lks_status allocate_worker(lks_model *model, lki_worker *worker)
 }
 
 /* All that can be said before there is memory. */
-static lks_status plan(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
+static lks_status compile_plan(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
 {
-    LKI_TRY(fill_opts(model, graph, opts));
+    LKI_TRY(compile_fill_opts(model, graph, opts));
     LKI_TRY(check_tensors(&model->opts, graph));
     model->program = (lki_program){
         .context = model->context,
@@ -324,7 +325,8 @@ static lks_status allocate(lks_model *model)
 }
 
 /* A tensor of another graph would be looked for in vain, or outlived by the model. */
-static lks_status check_graph(const lks_graph *graph, const char *role, const lks_tensor *tensor)
+static lks_status compile_check_graph(const lks_graph *graph, const char *role,
+                                      const lks_tensor *tensor)
 {
     const lki_node *node = graph->first;
     while (node != NULL && &node->out != tensor) node = node->next;
@@ -334,7 +336,7 @@ static lks_status check_graph(const lks_graph *graph, const char *role, const lk
                     role);
 }
 
-static void log_line(void *user, const char *line)
+static void compile_log_line(void *user, const char *line)
 {
     lki_log_line(user, LKS_LOG_DEBUG, "%s", line);
 }
@@ -350,7 +352,7 @@ static void log_plan(const lks_model *model, double seconds)
                  seconds, (long long)info.parameters, info.replicas, LKI_S(info.replicas),
                  (long long)info.global_batch, LKI_S(info.global_batch), info.workers,
                  LKI_S(info.workers));
-    (void)!lks_model_describe(model, LKS_DESCRIBE_PLAN, log_line, model->context);
+    (void)!lks_model_describe(model, LKS_DESCRIBE_PLAN, compile_log_line, model->context);
 }
 
 lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_opts *opts)
@@ -361,8 +363,8 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
     if (opts == NULL)
         return LKI_FAIL(LKS_E_INVALID, "lks_model_compile() got no options; give at least loss and "
                                        "global_batch");
-    LKI_TRY(check_graph(graph, "loss", opts->loss));
-    LKI_TRY(check_graph(graph, "output", opts->output));
+    LKI_TRY(compile_check_graph(graph, "loss", opts->loss));
+    LKI_TRY(compile_check_graph(graph, "output", opts->output));
     const double begin = lki_seconds();
     void *memory;
     LKI_TRY(lki_alloc(graph->context, &memory, sizeof(lks_model), "the model"));
@@ -372,7 +374,7 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
     model->forks = lki_forks();
     pthread_mutex_init(&model->preparing, NULL); /* without attributes it does not fail on Linux */
     const unsigned saved = lki_float_enter();    /* plans see what workers see */
-    lks_status status = plan(model, graph, opts);
+    lks_status status = compile_plan(model, graph, opts);
     if (status == LKS_OK) status = allocate(model);
     lki_float_leave(saved);
     if (status != LKS_OK) {

@@ -195,7 +195,7 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
     write_wrapped(to, head, text);
 }
 
-static void plan(const lks_model *model, const sink *to)
+static void describe_plan(const lks_model *model, const sink *to)
 {
     to->write(to->user, "stage  segment  at a time    gradient      saved  kernel: layers");
     for (int s = 0; s < model->program.stages; s++) plan_line(model, &model->program.stage[s], to);
@@ -273,7 +273,7 @@ lks_status lks_model_describe(const lks_model *model, lks_describe what,
         totals(model, &to);
         return LKS_OK;
     case LKS_DESCRIBE_PLAN:
-        plan(model, &to);
+        describe_plan(model, &to);
         return LKS_OK;
     case LKS_DESCRIBE_MEMORY:
         memory(model, &to);

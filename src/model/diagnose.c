@@ -40,8 +40,8 @@ static void look_at_parameters(const lks_model *model, finding *found)
     }
 }
 
-static void look_at(finding *found, const lki_node *node, const void *values, int64_t position,
-                    int64_t count)
+static void diagnose_look_at(finding *found, const lki_node *node, const void *values,
+                             int64_t position, int64_t count)
 {
     const int64_t width = lks_shape_elements(&node->out.shape);
     if (found->text[0] != '\0' || node->out.dtype != LKS_F32) return;
@@ -60,9 +60,9 @@ static lks_status trace(void *user, const lki_program *program, const lki_stage 
     for (int i = 0; i < stage->head->in_count; i++) {
         const lki_node *in = stage->head->in[i]->node;
         if (in->op == LKI_OP_INPUT || in->op == LKI_OP_TARGET)
-            look_at(found, in, args->in[i], args->position, args->count);
+            diagnose_look_at(found, in, args->in[i], args->position, args->count);
     }
-    look_at(found, stage->tail, args->out, args->position, args->count);
+    diagnose_look_at(found, stage->tail, args->out, args->position, args->count);
     return LKS_OK;
 }
 

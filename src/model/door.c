@@ -6,7 +6,7 @@
 
 enum { ALONE = -1 };
 
-static lks_status check(const lks_model *model, const char *call)
+static lks_status door_check(const lks_model *model, const char *call)
 {
     if (model == NULL) return LKI_FAIL(LKS_E_INVALID, "%s() got NULL as model", call);
     if (model->forks == lki_forks()) return LKS_OK;
@@ -18,7 +18,7 @@ static lks_status check(const lks_model *model, const char *call)
 
 lks_status lki_model_enter(lks_model *model, const char *call)
 {
-    LKI_TRY(check(model, call));
+    LKI_TRY(door_check(model, call));
     int inside = 0;
     if (atomic_compare_exchange_strong_explicit(&model->inside, &inside, ALONE,
                                                 memory_order_acquire, memory_order_relaxed)) {
@@ -46,7 +46,7 @@ lks_status lki_model_leave(lks_model *model, lks_status status)
 
 lks_status lki_model_enter_shared(lks_model *model, const char *call)
 {
-    LKI_TRY(check(model, call));
+    LKI_TRY(door_check(model, call));
     int inside = atomic_load_explicit(&model->inside, memory_order_relaxed);
     while (inside != ALONE)
         if (atomic_compare_exchange_weak_explicit(&model->inside, &inside, inside + 1,

@@ -36,7 +36,7 @@ static double scale_of(const lki_weight *weight)
     return 1.0;
 }
 
-static void fill(lki_weight *weight, float value)
+static void initialise_fill(lki_weight *weight, float value)
 {
     for (int64_t i = 0; i < weight->count; i++) weight->value[i] = value;
 }
@@ -52,7 +52,7 @@ static void identity(lki_weight *weight)
     const int64_t groups = weight->groups != 0 ? weight->groups : 1;
     const int64_t outputs = dim[0] / groups, inputs = dim[1];
 
-    fill(weight, 0.0f);
+    initialise_fill(weight, 0.0f);
     for (int64_t g = 0; g < groups; g++)
         for (int64_t d = 0; d < outputs && d < inputs; d++)
             weight->value[((g * outputs + d) * inputs + d) * area + middle] = 1.0f;
@@ -65,13 +65,13 @@ void lki_initialise(const lks_model *model, lki_weight *weight)
 
     switch (weight->init.kind) {
     case LKS_INIT_ZEROS:
-        fill(weight, 0.0f);
+        initialise_fill(weight, 0.0f);
         return;
     case LKS_INIT_ONES:
-        fill(weight, 1.0f);
+        initialise_fill(weight, 1.0f);
         return;
     case LKS_INIT_CONSTANT:
-        fill(weight, weight->init.value);
+        initialise_fill(weight, weight->init.value);
         return;
     case LKS_INIT_IDENTITY:
         identity(weight);

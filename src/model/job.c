@@ -59,7 +59,7 @@ static bool all_well(const lks_model *model)
     return true;
 }
 
-static void prepare(lks_model *model, int worker)
+static void job_prepare(lks_model *model, int worker)
 {
     lki_program *program = &model->program;
     lki_laps *laps = model->worker[worker].local.laps;
@@ -82,7 +82,7 @@ void lki_model_job(void *user, int worker)
         run_replicas(model, &model->worker[worker]);
         return;
     case LKI_PREPARE:
-        prepare(model, worker);
+        job_prepare(model, worker);
         return;
     case LKI_HASH:
         lki_state_hash_part(model, worker);
@@ -102,7 +102,7 @@ void lki_model_job(void *user, int worker)
     lki_update_buffers(model, worker);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
-    prepare(model, worker);
+    job_prepare(model, worker);
     if (!model->link_after) return;
     lki_state_hash_part(model, worker);
     lki_lap(laps, LKI_LAP_HASH);

@@ -5,7 +5,7 @@
 #include "model/model.h"
 #include "numeric/tree.h"
 
-static int64_t blocks_of(const lki_weight *weight)
+static int64_t kept_blocks_of(const lki_weight *weight)
 {
     return !weight->trained ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
 }
@@ -43,7 +43,7 @@ static lks_status make_sums(lks_model *model, double **out, int64_t count)
     return LKS_OK;
 }
 
-static lks_status check_opts(const lks_model_opts *opts)
+static lks_status kept_check_opts(const lks_model_opts *opts)
 {
     if (!(opts->clip_value >= 0 && isfinite(opts->clip_value)))
         return LKI_FAIL(LKS_E_INVALID, "clip_value is %g, expected a positive number, or 0: none",
@@ -73,7 +73,7 @@ lks_status lki_kept_choose(lks_model *model)
     const lks_model_opts *opts = &model->opts;
     const bool is_adamp = opts->optim.kind == LKS_ADAMP;
     model->last.gradient_norm = (double)NAN;
-    LKI_TRY(check_opts(opts));
+    LKI_TRY(kept_check_opts(opts));
     if (model->program.loss == NULL) return LKS_OK;
     model->measures = opts->clip_norm > 0 || opts->skip_not_finite;
     model->keeps = model->measures || opts->clip_value > 0 || is_adamp;
@@ -90,7 +90,7 @@ lks_status lki_kept_make(lks_model *model)
         lki_weight *weight = &model->weight[w];
         weight->block = model->blocks;
         weight->row = model->rows;
-        model->blocks += blocks_of(weight);
+        model->blocks += kept_blocks_of(weight);
         model->rows += lki_adamp_rows(weight);
     }
     LKI_TRY(lki_gradients_make(model));
@@ -117,7 +117,7 @@ static void visit_blocks(lks_model *model, int worker, visitor visit, float scal
     const int64_t end = lki_share(worker + 1, model->workers, model->blocks);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
-        for (int64_t b = 0; b < blocks_of(weight); b++) {
+        for (int64_t b = 0; b < kept_blocks_of(weight); b++) {
             if (weight->block + b < begin || weight->block + b >= end) continue;
             visit(model, weight, b, scale);
             lki_lap(model->worker[worker].local.laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
@@ -139,7 +139,7 @@ static void square(lks_model *model, lki_weight *weight, int64_t block, float sc
                                                                        gradient, gradient);
 }
 
-static void update(lks_model *model, lki_weight *weight, int64_t block, float scale)
+static void kept_update(lks_model *model, lki_weight *weight, int64_t block, float scale)
 {
     const int64_t first = block * LKI_UPDATE_BLOCK;
     lki_update own = weight->rule->update;
@@ -155,7 +155,7 @@ static double gradient_norm(const lks_model *model)
     for (int w = 0; w < model->weights; w++) {
         const lki_weight *weight = &model->weight[w];
         if (!weight->trained) continue;
-        sum += lki_kept_sum(model->square + weight->block, 0, blocks_of(weight));
+        sum += lki_kept_sum(model->square + weight->block, 0, kept_blocks_of(weight));
     }
     return sqrt(sum);
 }
@@ -178,6 +178,6 @@ bool lki_kept_update(lks_model *model, int worker)
     if (model->opts.optim.kind == LKS_ADAMP)
         lki_adamp_update(model, worker, scale);
     else
-        visit_blocks(model, worker, update, scale);
+        visit_blocks(model, worker, kept_update, scale);
     return true;
 }

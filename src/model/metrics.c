@@ -29,7 +29,7 @@ double lks_metrics_loss(const lks_metrics *metrics)
     return mean;
 }
 
-static int64_t largest(const float *values, int64_t count)
+static int64_t metrics_largest(const float *values, int64_t count)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < count; i++)
@@ -59,7 +59,7 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *gr
             if (worker->bad_count < LKI_MAX_BAD)
                 worker->bad_position[worker->bad_count++] = group->begin + i;
         }
-        if (label != NULL && largest(output + i * width, width) == label[i])
+        if (label != NULL && metrics_largest(output + i * width, width) == label[i])
             worker->metrics.correct++;
     }
     worker->metrics.loss_high = sum.high;

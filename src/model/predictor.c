@@ -48,7 +48,7 @@ void lks_predictor_destroy(lks_predictor *predictor)
 
 /* Of predictors that find the packed parameters old, one packs them and the others wait. Nobody
  * reads them meanwhile: whoever is inside comes by here first. */
-static void prepare(lks_model *model)
+static void predictor_prepare(lks_model *model)
 {
     lki_program *program = &model->program;
     pthread_mutex_lock(&model->preparing);
@@ -64,7 +64,8 @@ static void prepare(lks_model *model)
 }
 
 /* As the workers do it: the same parts, shares and pieces, so the same bits. */
-static lks_status predict(lks_predictor *predictor, const void *x, int64_t count, float *out)
+static lks_status predictor_predict(lks_predictor *predictor, const void *x, int64_t count,
+                                    float *out)
 {
     const lki_program *program = &predictor->model->program;
     const size_t in = lki_tensor_bytes(program->graph->input);
@@ -98,8 +99,8 @@ lks_status lks_predictor_predict(lks_predictor *predictor, const void *x, int64_
     lks_status status = lki_model_enter_shared(predictor->model, __func__);
     if (status == LKS_OK) {
         const unsigned saved = lki_float_enter();
-        prepare(predictor->model);
-        status = predict(predictor, x, count, out);
+        predictor_prepare(predictor->model);
+        status = predictor_predict(predictor, x, count, out);
         lki_float_leave(saved);
         status = lki_model_leave_shared(predictor->model, status);
     }

@@ -190,7 +190,7 @@ lks_status lks_model_hash(lks_model *model, uint64_t *out)
     return lki_model_leave(model, lki_state_hash(model, out));
 }
 
-static lks_status check_finite(const lks_model *model)
+static lks_status state_check_finite(const lks_model *model)
 {
     for (int s = 0; s < model->hashed_states; s++) {
         const lks_state_info *info = &model->state[s].info;
@@ -210,7 +210,7 @@ static lks_status check_finite(const lks_model *model)
 lks_status lks_model_check_finite(lks_model *model)
 {
     LKI_TRY(lki_model_enter_shared(model, __func__));
-    return lki_model_leave_shared(model, check_finite(model));
+    return lki_model_leave_shared(model, state_check_finite(model));
 }
 
 lks_progress lks_model_progress(const lks_model *model)

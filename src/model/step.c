@@ -80,7 +80,7 @@ static lks_status check_train_batch(const lks_model *model, const lks_batch *bat
     return check_batch(model, batch);
 }
 
-static lks_status prepare(lks_model *model)
+static lks_status step_prepare(lks_model *model)
 {
     if (model->prepared) return LKS_OK;
     LKI_TRY(lki_model_run(model, LKI_PREPARE));
@@ -157,7 +157,7 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
                              lks_metrics *metrics)
 {
     lki_model_choose(model, false);
-    LKI_TRY(prepare(model));
+    LKI_TRY(step_prepare(model));
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
     model->pass = (lki_pass){.x = batch->x,
                              .y = batch->y,
@@ -244,15 +244,15 @@ lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metr
 
 /* Runs inference over any number of samples, a global batch at a time: the parts, and so the bits,
  * depend on the count and the configuration alone. */
-static lks_status infer(lks_model *model, const void *x, const void *y, int64_t count,
-                        lki_mode mode, void *sink)
+static lks_status step_infer(lks_model *model, const void *x, const void *y, int64_t count,
+                             lki_mode mode, void *sink)
 {
     const lks_graph *graph = model->program.graph;
     const size_t x_bytes = lki_tensor_bytes(graph->input);
     const size_t y_bytes = y == NULL ? 0 : lki_tensor_bytes(graph->target);
     const int64_t width = lks_shape_elements(&model->program.output->shape);
     lki_model_choose(model, lki_model_infers_averages(model));
-    LKI_TRY(prepare(model));
+    LKI_TRY(step_prepare(model));
     for (int64_t first = 0; first < count;) {
         const int64_t left = count - first;
         model->pass = (lki_pass){
@@ -267,13 +267,13 @@ static lks_status infer(lks_model *model, const void *x, const void *y, int64_t 
     return LKS_OK;
 }
 
-static lks_status evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
+static lks_status step_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
 {
     if (batch->count < 0)
         return LKI_FAIL(LKS_E_INVALID, "the batch has %lld samples, expected at least 0",
                         (long long)batch->count);
     LKI_TRY(check_batch(model, batch));
-    return infer(model, batch->x, batch->y, batch->count, LKI_EVALUATE, sum);
+    return step_infer(model, batch->x, batch->y, batch->count, LKI_EVALUATE, sum);
 }
 
 lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
@@ -281,7 +281,7 @@ lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metr
     if (batch == NULL) return LKI_FAIL_NULL(batch);
     if (sum == NULL) return LKI_FAIL_NULL(sum);
     LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, evaluate(model, batch, sum));
+    return lki_model_leave(model, step_evaluate(model, batch, sum));
 }
 
 lks_status lki_check_predict(const void *x, int64_t count, const float *out)
@@ -295,5 +295,5 @@ lks_status lks_model_predict(lks_model *model, const void *x, int64_t count, flo
 {
     LKI_TRY(lki_check_predict(x, count, out));
     LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, infer(model, x, NULL, count, LKI_PREDICT, out));
+    return lki_model_leave(model, step_infer(model, x, NULL, count, LKI_PREDICT, out));
 }

@@ -21,8 +21,8 @@ void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *up
 }
 
 /* The mean of a range of a weight's gradient, clipped where a step asks for it. */
-static void keep(const lks_model *model, const lki_weight *weight, int64_t first, int64_t count,
-                 const float *sums)
+static void update_keep(const lks_model *model, const lki_weight *weight, int64_t first,
+                        int64_t count, const float *sums)
 {
     float *gradient = weight->gradient + first;
     const double limit = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
@@ -34,11 +34,11 @@ static void keep(const lks_model *model, const lki_weight *weight, int64_t first
 }
 
 /* Sums of a range of a weight's gradient are there: update it, or keep the mean. */
-static void apply(lks_model *model, lki_weight *weight, int64_t first, int64_t count,
-                  const float *sums)
+static void update_apply(lks_model *model, lki_weight *weight, int64_t first, int64_t count,
+                         const float *sums)
 {
     if (model->mode == LKI_GRADIENT || model->keeps)
-        keep(model, weight, first, count, sums);
+        update_keep(model, weight, first, count, sums);
     else
         lki_update_range(model, weight, &weight->rule->update, first, count, sums);
 }
@@ -58,7 +58,8 @@ static void rows_sum(void *user, int param, int64_t first, int64_t count, const 
 {
     const rows_target *target = user;
     lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PASS_ROWS));
-    apply(target->model, &target->model->weight[target->stage->weight + param], first, count, sums);
+    update_apply(target->model, &target->model->weight[target->stage->weight + param], first, count,
+                 sums);
     lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PASS_UPDATE));
 }
 
@@ -90,7 +91,7 @@ static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
     lki_lap(target.laps, lap_of(model, stage, LKI_PASS_ROWS));
 }
 
-static int64_t blocks_of(const lki_weight *weight)
+static int64_t update_blocks_of(const lki_weight *weight)
 {
     return weight->offset < 0 ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
 }
@@ -99,19 +100,19 @@ static void update_by_replica(lks_model *model, int worker)
 {
     lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
-    for (int w = 0; w < model->weights; w++) blocks += blocks_of(&model->weight[w]);
+    for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(&model->weight[w]);
     const int64_t begin = lki_share(worker, model->workers, blocks);
     const int64_t end = lki_share(worker + 1, model->workers, blocks);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
-        for (int64_t b = 0; b < blocks_of(weight); b++, block++) {
+        for (int64_t b = 0; b < update_blocks_of(weight); b++, block++) {
             if (block < begin || block >= end) continue;
             const int64_t first = b * LKI_UPDATE_BLOCK;
             const int64_t left = weight->count - first;
             const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
             const float *sums = lki_sum_total(model, weight->offset + first, count);
             lki_lap(laps, LKI_LAP_TREE);
-            apply(model, weight, first, count, sums);
+            update_apply(model, weight, first, count, sums);
             lki_lap(laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
         }
     }

@@ -6,12 +6,12 @@
 __extension__ typedef __int128 wide;
 __extension__ typedef unsigned __int128 unsigned_wide;
 
-static unsigned_wide join(lki_fixed value)
+static unsigned_wide fixed_join(lki_fixed value)
 {
     return (unsigned_wide)(uint64_t)value.high << 64 | value.low;
 }
 
-static lki_fixed split(unsigned_wide value)
+static lki_fixed fixed_split(unsigned_wide value)
 {
     /* The conversion of a value above INT64_MAX wraps in gcc and clang, as two's complement. */
     return (lki_fixed){.high = (int64_t)(uint64_t)(value >> 64), .low = (uint64_t)value};
@@ -39,15 +39,15 @@ void lki_fixed_add(lki_fixed *sum, double x)
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     const unsigned_wide size = magnitude(bits);
-    *sum = split(bits >> 63 ? join(*sum) - size : join(*sum) + size);
+    *sum = fixed_split(bits >> 63 ? fixed_join(*sum) - size : fixed_join(*sum) + size);
 }
 
 void lki_fixed_merge(lki_fixed *sum, lki_fixed part)
 {
-    *sum = split(join(*sum) + join(part));
+    *sum = fixed_split(fixed_join(*sum) + fixed_join(part));
 }
 
 double lki_fixed_value(lki_fixed sum)
 {
-    return (double)(wide)join(sum) * 0x1p-32; /* one rounding: the scaling is exact */
+    return (double)(wide)fixed_join(sum) * 0x1p-32; /* one rounding: the scaling is exact */
 }

@@ -225,7 +225,7 @@ static pair exact_product(double a, double b)
 }
 
 /* Errs by some 2^-103. */
-static pair multiply(pair a, pair b)
+static pair real_multiply(pair a, pair b)
 {
     const pair p = exact_product(a.high, b.high);
     if (!(p.high < 0x1p900)) return p;
@@ -237,8 +237,8 @@ static pair multiply(pair a, pair b)
 static pair power(double base, int64_t n)
 {
     pair result = {1, 0}, square = {base, 0};
-    for (;; square = multiply(square, square)) {
-        if (n & 1) result = multiply(result, square);
+    for (;; square = real_multiply(square, square)) {
+        if (n & 1) result = real_multiply(result, square);
         n >>= 1;
         if (n == 0) return result;
     }

@@ -1,7 +1,7 @@
 /* input: the samples of a batch. */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status input_infer(lki_node *node)
 {
     const lks_input_opts *opts = node->attr;
 
@@ -14,7 +14,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void input_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_input_opts *opts = node->attr;
     char shape[128];
@@ -27,8 +27,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_input = {
     .name = "input",
     .attr_size = sizeof(lks_input_opts),
-    .infer = infer,
-    .print = print,
+    .infer = input_infer,
+    .print = input_print,
 };
 
 lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts)

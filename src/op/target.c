@@ -1,7 +1,7 @@
 /* target: what the network should answer: one class per sample (I32), or floats. */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status target_infer(lki_node *node)
 {
     const lks_target_opts *opts = node->attr;
 
@@ -26,7 +26,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void target_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_target_opts *opts = node->attr;
     char shape[128];
@@ -41,8 +41,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_target = {
     .name = "target",
     .attr_size = sizeof(lks_target_opts),
-    .infer = infer,
-    .print = print,
+    .infer = target_infer,
+    .print = target_print,
 };
 
 lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts)

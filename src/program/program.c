@@ -115,8 +115,8 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
                       (size_t)(stage->owner->stats * at->replica);
 }
 
-static lks_status forward(const lki_program *program, const lki_pass *pass, const lki_local *local,
-                          const lki_stage *stage, const piece *at)
+static lks_status program_forward(const lki_program *program, const lki_pass *pass,
+                                  const lki_local *local, const lki_stage *stage, const piece *at)
 {
     if (stage->needs_target && pass->y == NULL) return LKS_OK;
     lki_args args;
@@ -126,8 +126,8 @@ static lks_status forward(const lki_program *program, const lki_pass *pass, cons
     return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
 }
 
-static lks_status backward(const lki_program *program, const lki_pass *pass, const lki_local *local,
-                           const lki_stage *stage, const piece *at)
+static lks_status program_backward(const lki_program *program, const lki_pass *pass,
+                                   const lki_local *local, const lki_stage *stage, const piece *at)
 {
     if (!stage->backward) return LKS_OK;
     lki_args args;
@@ -163,7 +163,8 @@ static lks_status run_forward(const lki_program *program, const lki_pass *pass,
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
         for (int s = 0; s < segment->count; s++)
-            LKI_TRY(forward(program, pass, local, &program->stage[segment->first + s], &at));
+            LKI_TRY(
+                program_forward(program, pass, local, &program->stage[segment->first + s], &at));
     }
     return LKS_OK;
 }
@@ -176,7 +177,8 @@ static lks_status run_backward(const lki_program *program, const lki_pass *pass,
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
         for (int s = segment->count - 1; s >= 0; s--)
-            LKI_TRY(backward(program, pass, local, &program->stage[segment->first + s], &at));
+            LKI_TRY(
+                program_backward(program, pass, local, &program->stage[segment->first + s], &at));
     }
     return LKS_OK;
 }

@@ -72,8 +72,8 @@ static const lki_node *sole_reader(const lki_program *program, const mark *marks
 }
 
 /* The kernel for the chain that starts at `node`: the first pattern that fits, or the node's own. */
-static const lki_kernel *choose(const lki_program *program, const mark *marks, const lki_node *node,
-                                lki_chain *chain)
+static const lki_kernel *stages_choose(const lki_program *program, const mark *marks,
+                                       const lki_node *node, lki_chain *chain)
 {
     const lki_backend *backend = program->backend;
     for (int p = 0; p < backend->pattern_count && !program->no_fusion; p++) {
@@ -95,7 +95,7 @@ static const lki_kernel *choose(const lki_program *program, const mark *marks, c
 static lks_status add_stage(lki_program *program, mark *marks, const lki_node *node)
 {
     lki_chain chain;
-    const lki_kernel *kernel = choose(program, marks, node, &chain);
+    const lki_kernel *kernel = stages_choose(program, marks, node, &chain);
     if (kernel == NULL)
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "device '%s' has no kernel for %s '%s'; choose another device",

@@ -34,7 +34,7 @@ static lks_status path_of(const char *folder, int64_t step, const char *extensio
 }
 
 /* The step in a name that name_of() makes, or -1. */
-static int64_t step_of(const char *name, const char *extension)
+static int64_t checkpoint_step_of(const char *name, const char *extension)
 {
     char own[NAME_SIZE];
     if (strncmp(name, "step-", 5) != 0) return -1;
@@ -54,7 +54,7 @@ static lks_status find_before(const char *folder, int64_t limit, int64_t *out)
         return LKI_FAIL(LKS_E_IO, "folder '%s' cannot be read: %s", folder, strerror(errno));
     }
     for (const struct dirent *entry; (entry = readdir(open));) {
-        const int64_t step = step_of(entry->d_name, RECORD);
+        const int64_t step = checkpoint_step_of(entry->d_name, RECORD);
         if (step > *out && step < limit) *out = step;
     }
     closedir(open);
@@ -127,8 +127,8 @@ static int list(const char *folder, steps *records, steps *tensors)
     if (!open) return errno;
     bool good = true;
     for (const struct dirent *entry; good && (entry = readdir(open));) {
-        const int64_t record = step_of(entry->d_name, RECORD);
-        const int64_t tensor = step_of(entry->d_name, TENSORS);
+        const int64_t record = checkpoint_step_of(entry->d_name, RECORD);
+        const int64_t tensor = checkpoint_step_of(entry->d_name, TENSORS);
         if (record >= 0) good = add_step(records, record);
         if (tensor >= 0) good = add_step(tensors, tensor);
         if (lki_temporary_is(entry->d_name, "step-")) lki_temporary_remove(folder, entry->d_name);
@@ -211,7 +211,7 @@ failed:
     return status;
 }
 
-static lks_status save_record(lks_context *context, const char *path, const char *text)
+static lks_status checkpoint_save_record(lks_context *context, const char *path, const char *text)
 {
     lki_writer *writer;
     LKI_TRY(lki_writer_open(&writer, context, path));
@@ -269,7 +269,7 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
     const double begin = lki_seconds();
     lks_status status = save_tensors(model, run, tensors, record, &text);
     if (status == LKS_OK) {
-        status = save_record(context, record, text);
+        status = checkpoint_save_record(context, record, text);
         if (status != LKS_OK && access(record, F_OK) != 0) unlink(tensors);
     }
     free(text);

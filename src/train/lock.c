@@ -57,7 +57,7 @@ static bool is_in_place(int descriptor, const char *path)
            locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
-static lks_status take(lks_folder_lock *lock, const char *folder)
+static lks_status lock_take(lks_folder_lock *lock, const char *folder)
 {
     for (int i = 0; i < TRIES; i++) {
         const int descriptor = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -104,7 +104,7 @@ lks_status lks_checkpoint_lock(lks_folder_lock **out, lks_context *context, cons
     lock->descriptor = -1;
     const int length = snprintf(lock->path, sizeof lock->path, "%s/.lockstep.lock", folder);
     const lks_status status = length < PATH_MAX
-                                  ? take(lock, folder)
+                                  ? lock_take(lock, folder)
                                   : lki_fail_io("lock the folder", folder, ENAMETOOLONG);
     if (status != LKS_OK) {
         lki_free(context, lock, sizeof *lock);

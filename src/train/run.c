@@ -48,7 +48,7 @@ static json_t *print_metrics(const lks_metrics *metrics)
                      hex(metrics->loss_low));
 }
 
-static json_t *print_history(const lks_run *run)
+static json_t *run_print_history(const lks_run *run)
 {
     json_t *history = json_array();
     for (int64_t i = 0; i < run->epochs; i++) {
@@ -90,7 +90,7 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
         print_metrics(&run->so_far), "so_far_seconds", real_or_null(run->so_far_seconds),
         "best_loss", real_or_null(run->best_loss), "best_step", (json_int_t)run->best_step,
         "bad_epochs", run->bad_epochs, "plateau", print_plateau(&run->plateau), "finished",
-        run->finished, "history", print_history(run), "tensors", file);
+        run->finished, "history", run_print_history(run), "tensors", file);
 }
 
 lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki_identity *tensors,

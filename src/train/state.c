@@ -83,7 +83,7 @@ static char *make_header(const lks_model *model, const layout *order)
     return NULL;
 }
 
-static lks_status check_finite(const lks_state_info *info, const void *data, int64_t step)
+static lks_status saved_check_finite(const lks_state_info *info, const void *data, int64_t step)
 {
     if (info->dtype != LKS_F32 || info->kind == LKS_OPTIMIZER) return LKS_OK;
     const float *value = data;
@@ -122,9 +122,9 @@ static int source_of(const lks_model *model, lki_state_set set, int index)
     return index;
 }
 
-static lks_status write_all(lks_model *model, lki_state_set set, const layout *order,
-                            lki_writer *writer, lki_hash_stream *hash, lki_identity *sum,
-                            void *buffer, const char *header)
+static lks_status state_write_all(lks_model *model, lki_state_set set, const layout *order,
+                                  lki_writer *writer, lki_hash_stream *hash, lki_identity *sum,
+                                  void *buffer, const char *header)
 {
     uint8_t length[8];
     for (int i = 0; i < 8; ++i) length[i] = (uint8_t)((uint64_t)strlen(header) >> (8 * i));
@@ -134,7 +134,7 @@ static lks_status write_all(lks_model *model, lki_state_set set, const layout *o
         const lks_state_info info = lks_model_state_info(model, order->index[i]);
         LKI_TRY(lks_model_state_read(model, source_of(model, set, order->index[i]), buffer,
                                      info.bytes));
-        LKI_TRY(check_finite(&info, buffer, lks_model_progress(model).step));
+        LKI_TRY(saved_check_finite(&info, buffer, lks_model_progress(model).step));
         LKI_TRY(write_part(writer, hash, sum, buffer, info.bytes));
     }
     return LKS_OK;
@@ -159,7 +159,7 @@ lks_status lki_state_write(lks_model *model, lki_state_set set, lki_writer *writ
                           order.count, LKI_S(order.count));
         goto done;
     }
-    status = write_all(model, set, &order, writer, hash, &sum, buffer, header);
+    status = state_write_all(model, set, &order, writer, hash, &sum, buffer, header);
 done:
     sum.checksum = lki_hash_stream_close(hash);
     if (identity) *identity = sum;

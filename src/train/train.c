@@ -24,14 +24,14 @@ typedef struct loop {
     lks_progress best_progress;
 } loop;
 
-static double now(void)
+static double train_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static lks_status check_counts(const lks_train_opts *opts)
+static lks_status train_check_counts(const lks_train_opts *opts)
 {
     if (!opts->model || !opts->train) {
         return lks_fail(LKS_E_INVALID,
@@ -58,9 +58,9 @@ static lks_status check_loader(const lks_model *model, const lks_loader *loader)
     return loader ? lks_model_check_data(model, lks_loader_dataset(loader)) : LKS_OK;
 }
 
-static lks_status check_opts(const lks_train_opts *opts)
+static lks_status train_check_opts(const lks_train_opts *opts)
 {
-    TRY(check_counts(opts));
+    TRY(train_check_counts(opts));
     TRY(lks_schedule_check(&opts->schedule));
     if (opts->schedule.kind == LKS_PLATEAU && !opts->valid && !opts->test) {
         return lks_fail(LKS_E_INVALID, "training: to reduce on plateau needs a loss to watch; "
@@ -261,7 +261,7 @@ static lks_status restore_best(loop *l)
 }
 
 /* Continues from the folder, or starts from the model as it is. */
-static lks_status start(loop *l)
+static lks_status train_start(loop *l)
 {
     const lks_train_events *events = &l->opts.events;
     const int64_t at = lks_model_progress(l->opts.model).step;
@@ -308,10 +308,10 @@ static lks_status train_step(loop *l, lks_status *asked)
     lks_metrics metrics = {0};
     lks_batch batch;
 
-    const double begin = now();
+    const double begin = train_now();
     TRY(lks_loader_next(l->opts.train, &batch));
     TRY(lks_model_step(l->opts.model, &batch, rate, &metrics));
-    run->so_far_seconds += now() - begin;
+    run->so_far_seconds += train_now() - begin;
     run->progress = lks_model_progress(l->opts.model);
     lks_metrics_add(&run->so_far, &metrics);
     if (!events->on_step) return LKS_OK;
@@ -327,7 +327,7 @@ static lks_status train_step(loop *l, lks_status *asked)
 }
 
 /* The whole of a data set, once. */
-static lks_status evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
+static lks_status train_evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
 {
     if (!loader) return LKS_OK;
     TRY(lks_loader_seek(loader, 0));
@@ -363,7 +363,7 @@ static lks_status append_epoch(lks_run *run, const lks_epoch *epoch)
 }
 
 /* What an evaluation changes in the run: what is best, patience, the plateau's rate. */
-static bool judge(loop *l, const lks_metrics *watched)
+static bool train_judge(loop *l, const lks_metrics *watched)
 {
     lks_run *run = l->run;
     const bool better = improve(run, watched);
@@ -390,10 +390,10 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
     const bool measured = l->opts.valid || l->opts.test;
     const bool scheduled = is_scheduled(l, epoch.epoch);
     if (measured && (scheduled || run->progress.step >= l->last_step)) {
-        TRY(evaluate(l, l->opts.valid, &epoch.valid));
-        TRY(evaluate(l, l->opts.test, &epoch.test));
+        TRY(train_evaluate(l, l->opts.valid, &epoch.valid));
+        TRY(train_evaluate(l, l->opts.test, &epoch.test));
         /* One that is there because the run ends shall not decide how a longer run goes on. */
-        if (scheduled) *better = judge(l, l->opts.valid ? &epoch.valid : &epoch.test);
+        if (scheduled) *better = train_judge(l, l->opts.valid ? &epoch.valid : &epoch.test);
     }
     TRY(append_epoch(run, &epoch));
     run->so_far = (lks_metrics){0};
@@ -460,13 +460,13 @@ lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *
     loop l = {.run = run ? run : &own};
     if (opts) l.opts = *opts;
     *l.run = (lks_run){0};
-    TRY(check_opts(&l.opts));
+    TRY(train_check_opts(&l.opts));
     l.context = context ? context : lks_model_context(l.opts.model);
     fill_defaults(&l);
     if (l.opts.folder && !l.opts.lock) {
         TRY(lks_checkpoint_lock(&lock, l.context, l.opts.folder));
     }
-    lks_status status = start(&l);
+    lks_status status = train_start(&l);
     if (status == LKS_OK) status = run_loop(&l);
     free(l.best);
     lks_checkpoint_unlock(lock);

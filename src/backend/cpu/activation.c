@@ -7,7 +7,7 @@ typedef struct activation_plan {
     float constant;
 } activation_plan;
 
-static const activation_plan *activation(const lki_plan *plan)
+static const activation_plan *cpu_activation_activation(const lki_plan *plan)
 {
     return (const activation_plan *)(const void *)plan;
 }
@@ -34,16 +34,16 @@ static lks_status plan_activation(lki_plan *plan)
     return LKS_OK;
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_activation_forward(const lki_plan *plan, const lki_args *args)
 {
-    const activation_plan *p = activation(plan);
+    const activation_plan *p = cpu_activation_activation(plan);
     p->function->forward(args->count * p->cpu.out, p->constant, args->in[0], args->out);
     return LKS_OK;
 }
 
-static lks_status backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_activation_backward(const lki_plan *plan, const lki_args *args)
 {
-    const activation_plan *p = activation(plan);
+    const activation_plan *p = cpu_activation_activation(plan);
     const float *at = plan->needs.reads == LKI_READS_OUT ? args->out : args->in[0];
     if (args->d_in[0] != NULL)
         p->function->backward(args->count * p->cpu.out, p->constant, at, args->d_out, args->d_in[0],
@@ -56,8 +56,8 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
         .plan_bytes = sizeof(activation_plan),                                                     \
         .span = LKI_SPAN_EITHER,                                                                   \
         .plan = plan_activation,                                                                   \
-        .forward = forward,                                                                        \
-        .backward = backward,                                                                      \
+        .forward = cpu_activation_forward,                                                         \
+        .backward = cpu_activation_backward,                                                       \
     }
 
 KERNEL(gelu);

@@ -39,7 +39,7 @@ const lki_vector *lki_cpu_vector_find(const char *name)
 
 static const lki_vector *chosen;
 
-static void choose(void)
+static void cpu_choose(void)
 {
     const char *asked = getenv("LKS_ISA");
     if (asked != NULL) chosen = lki_cpu_vector_find(asked);
@@ -52,7 +52,7 @@ static void choose(void)
 const lki_vector *lki_cpu_vector(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, choose);
+    pthread_once(&once, cpu_choose);
     return chosen;
 }
 
@@ -73,7 +73,7 @@ lks_status lki_cpu_plan_start(lki_plan *plan)
     return LKS_OK;
 }
 
-static lks_status fingerprint(char *out, size_t size)
+static lks_status cpu_fingerprint(char *out, size_t size)
 {
     const char *asked = getenv("LKS_ISA");
     if (asked != NULL && lki_cpu_vector_find(asked) == NULL)
@@ -86,23 +86,23 @@ static lks_status fingerprint(char *out, size_t size)
     return LKS_OK;
 }
 
-static void update(const lki_update *u, int64_t count, float *w, float *const state[LKI_MAX_STATES],
-                   const float *sums)
+static void cpu_update(const lki_update *u, int64_t count, float *w,
+                       float *const state[LKI_MAX_STATES], const float *sums)
 {
     lki_cpu_vector()->element->update(u, count, w, state, sums);
 }
 
-static void add(int64_t count, float *left, const float *right)
+static void cpu_add(int64_t count, float *left, const float *right)
 {
     lki_cpu_vector()->element->add(count, left, right);
 }
 
-static void approach(int64_t count, float part, float *left, const float *right)
+static void cpu_approach(int64_t count, float part, float *left, const float *right)
 {
     lki_cpu_vector()->element->approach(count, part, left, right);
 }
 
-static double dot(int64_t count, const float *a, const float *b)
+static double cpu_dot(int64_t count, const float *a, const float *b)
 {
     return lki_cpu_vector()->element->dot(count, a, b);
 }
@@ -161,13 +161,13 @@ static const lki_pattern patterns[] = {
 
 const lki_backend lki_cpu_backend = {
     .name = "cpu",
-    .fingerprint = fingerprint,
+    .fingerprint = cpu_fingerprint,
     .kernels = kernels,
     .patterns = patterns,
     .pattern_count = sizeof patterns / sizeof patterns[0],
-    .update = update,
-    .add = add,
-    .approach = approach,
-    .dot = dot,
+    .update = cpu_update,
+    .add = cpu_add,
+    .approach = cpu_approach,
+    .dot = cpu_dot,
     .direction = direction,
 };

@@ -20,7 +20,7 @@ static const norm_plan *norm(const lki_plan *plan)
     return (const norm_plan *)(const void *)plan;
 }
 
-static moments moments_at(const norm_plan *p, void *replica)
+static moments cpu_batch_norm_moments_at(const norm_plan *p, void *replica)
 {
     return (moments){replica, (float *)replica + p->channels};
 }
@@ -44,7 +44,7 @@ static float epsilon_of(const lki_plan *plan)
 }
 
 /* The replica's statistics, into `kept` and stats (their layout: op/batch_norm.c). */
-static void measure(const lki_plan *plan, const lki_args *args, moments kept)
+static void cpu_batch_norm_measure(const lki_plan *plan, const lki_args *args, moments kept)
 {
     const norm_plan *p = norm(plan);
     const lki_vector_norm *v = p->cpu.vector->norm;
@@ -63,15 +63,15 @@ static void measure(const lki_plan *plan, const lki_args *args, moments kept)
     }
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_batch_norm_forward(const lki_plan *plan, const lki_args *args)
 {
     const norm_plan *p = norm(plan);
     const int64_t channels = p->channels;
     float *scratch = args->workspace;
     const float *mean = args->training ? NULL : args->buffer[0];
     if (args->training) {
-        const moments kept = moments_at(p, args->replica);
-        measure(plan, args, kept);
+        const moments kept = cpu_batch_norm_moments_at(p, args->replica);
+        cpu_batch_norm_measure(plan, args, kept);
         mean = kept.mean;
         for (int64_t c = 0; c < channels; c++) scratch[c] = kept.inverse[c] * args->param[0][c];
     } else {
@@ -85,11 +85,11 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_batch_norm_backward(const lki_plan *plan, const lki_args *args)
 {
     const norm_plan *p = norm(plan);
     const int64_t channels = p->channels, rows = args->count * p->pixels;
-    const moments kept = moments_at(p, args->replica);
+    const moments kept = cpu_batch_norm_moments_at(p, args->replica);
     double *sum_d = args->workspace, *sum_dx = sum_d + channels;
     float *scale = (float *)(sum_dx + channels), *level = scale + channels;
     float *slope = level + channels;
@@ -120,6 +120,6 @@ const lki_kernel lki_cpu_batch_norm = {
     .plan_bytes = sizeof(norm_plan),
     .span = LKI_SPAN_SHARE,
     .plan = plan_norm,
-    .forward = forward,
-    .backward = backward,
+    .forward = cpu_batch_norm_forward,
+    .backward = cpu_batch_norm_backward,
 };

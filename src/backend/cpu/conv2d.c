@@ -59,13 +59,14 @@ static lks_status plan_conv(lki_plan *plan)
     return LKS_OK;
 }
 
-static void prepare(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
+static void cpu_conv2d_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
+                               int parts)
 {
     const conv_plan *p = conv2d(plan);
     p->kernels->pack(&p->shape, param[0], packed, part, parts);
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_conv2d_forward(const lki_plan *plan, const lki_args *args)
 {
     const conv_plan *p = conv2d(plan);
     p->kernels->forward(&p->shape, args->count, args->in[0], args->packed,
@@ -73,7 +74,7 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_conv2d_backward(const lki_plan *plan, const lki_args *args)
 {
     const conv_plan *p = conv2d(plan);
     const float *d_out = args->d_out;
@@ -106,7 +107,7 @@ const lki_kernel lki_cpu_conv2d = {
     .plan_bytes = sizeof(conv_plan),
     .span = LKI_SPAN_SLICE,
     .plan = plan_conv,
-    .prepare = prepare,
-    .forward = forward,
-    .backward = backward,
+    .prepare = cpu_conv2d_prepare,
+    .forward = cpu_conv2d_forward,
+    .backward = cpu_conv2d_backward,
 };

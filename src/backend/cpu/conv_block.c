@@ -96,13 +96,14 @@ static lks_status plan_block(lki_plan *plan)
     return LKS_OK;
 }
 
-static void prepare(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
+static void cpu_conv_block_prepare(lki_plan *plan, const float *const param[], void *packed,
+                                   int part, int parts)
 {
     const block_plan *p = (const block_plan *)(const void *)plan;
     p->cpu.vector->block->pack(&p->shape, param[0], packed, part, parts);
 }
 
-static float *floats(const lki_args *args, size_t offset)
+static float *cpu_conv_block_floats(const lki_args *args, size_t offset)
 {
     return (float *)(void *)((char *)args->workspace + offset);
 }
@@ -113,7 +114,7 @@ static const float *bordered(const block_plan *p, const lki_args *args, const fl
     const int64_t *pad = p->padding, row = p->shape.in_columns * p->shape.channels;
     if (pad[0] == 0 && pad[1] == 0) return x;
     const int64_t inner = (p->shape.in_columns - 2 * pad[1]) * p->shape.channels;
-    float *to = floats(args, p->borders);
+    float *to = cpu_conv_block_floats(args, p->borders);
     memset(to, 0, sizeof(float) * (size_t)p->image);
     for (int64_t r = pad[0]; r < p->shape.in_rows - pad[0]; r++, x += inner)
         memcpy(to + r * row + pad[1] * p->shape.channels, x, sizeof(float) * (size_t)inner);
@@ -131,14 +132,14 @@ static void drop(const block_plan *p, const lki_args *args, int64_t sample, floa
         where[i] = (uint8_t)(where[i] | dropped[i] * LKI_BLOCK_OFF);
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_conv_block_forward(const lki_plan *plan, const lki_args *args)
 {
     const block_plan *p = (const block_plan *)(const void *)plan;
     const lki_vector *vector = p->cpu.vector;
     const int64_t positions = p->shape.rows * p->shape.columns;
     for (int64_t s = 0; s < args->count; s++) {
         float *out = (float *)args->out + s * p->pooled;
-        float *values = p->flatten ? floats(args, p->values) : out;
+        float *values = p->flatten ? cpu_conv_block_floats(args, p->values) : out;
         uint8_t *where = (uint8_t *)args->saved + s * p->pooled;
         const float *x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in);
         vector->block->forward(&p->shape, x, args->packed, p->bias ? args->param[1] : NULL, values,
@@ -180,11 +181,11 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
     const float *d_out = args->d_out + s * p->pooled;
     const bool border = p->padding[0] > 0 || p->padding[1] > 0, add = args->add_in & 1;
     float *d_in = args->d_in[0] != NULL ? args->d_in[0] + s * p->cpu.in : NULL;
-    float *d_x = d_in != NULL && border ? floats(args, p->d_borders) : d_in;
+    float *d_x = d_in != NULL && border ? cpu_conv_block_floats(args, p->d_borders) : d_in;
     if (p->flatten) {
-        vector->element->transpose(p->shape.filters, positions, d_out, floats(args, p->values),
-                                   false);
-        d_out = floats(args, p->values);
+        vector->element->transpose(p->shape.filters, positions, d_out,
+                                   cpu_conv_block_floats(args, p->values), false);
+        d_out = cpu_conv_block_floats(args, p->values);
     }
     if (d_in != NULL && (border || !add)) memset(d_x, 0, sizeof(float) * (size_t)p->image);
     vector->block->backward(
@@ -201,7 +202,7 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
     if (d_in != NULL && border) take_inner(p, d_x, d_in, add);
 }
 
-static lks_status backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_conv_block_backward(const lki_plan *plan, const lki_args *args)
 {
     const block_plan *p = (const block_plan *)(const void *)plan;
     for (int64_t s = 0; s < args->count; s++) backward_sample(p, args, s);
@@ -213,7 +214,7 @@ const lki_kernel lki_cpu_conv_block = {
     .plan_bytes = sizeof(block_plan),
     .span = LKI_SPAN_SLICE,
     .plan = plan_block,
-    .prepare = prepare,
-    .forward = forward,
-    .backward = backward,
+    .prepare = cpu_conv_block_prepare,
+    .forward = cpu_conv_block_forward,
+    .backward = cpu_conv_block_backward,
 };

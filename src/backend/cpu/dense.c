@@ -27,13 +27,14 @@ static lks_status plan_dense(lki_plan *plan)
     return LKS_OK;
 }
 
-static void prepare(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
+static void cpu_dense_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
+                              int parts)
 {
     const dense_plan *p = dense(plan);
     p->cpu.vector->dense->pack(&p->shape, param[0], packed, part, parts);
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
     p->cpu.vector->dense->forward(&p->shape, args->count, args->in[0], args->packed,
@@ -43,7 +44,7 @@ static lks_status forward(const lki_plan *plan, const lki_args *args)
 }
 
 /* Receives the sums of one replica. */
-static void keep(void *user, int param, int64_t first, int64_t count, const float *sums)
+static void cpu_dense_keep(void *user, int param, int64_t first, int64_t count, const float *sums)
 {
     float *const *d_param = user;
     for (int64_t i = 0; i < count; i++) d_param[param][first + i] = sums[i];
@@ -54,18 +55,18 @@ static void backward_param(const dense_plan *p, const lki_args *args)
 {
     const int64_t start[2] = {0, args->count};
     float *d_param[2] = {args->d_param[0], args->d_param[1]};
-    const lki_rows rows = {.in = args->in[0],
+    const lki_rows sums = {.in = args->in[0],
                            .d_out = args->d_out,
                            .start = start,
                            .replicas = 1,
                            .row_count = p->shape.units,
                            .workspace = args->workspace,
-                           .sum = keep,
+                           .sum = cpu_dense_keep,
                            .user = d_param};
-    p->cpu.vector->dense->rows(&p->shape, &rows);
+    p->cpu.vector->dense->rows(&p->shape, &sums);
 }
 
-static lks_status backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_dense_backward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
     if (args->d_in[0] != NULL)
@@ -75,7 +76,7 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static void rows(const lki_plan *plan, const lki_rows *args)
+static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
 {
     const dense_plan *p = dense(plan);
     p->cpu.vector->dense->rows(&p->shape, args);
@@ -85,8 +86,8 @@ const lki_kernel lki_cpu_dense = {
     .plan_bytes = sizeof(dense_plan),
     .span = LKI_SPAN_JOINT,
     .plan = plan_dense,
-    .prepare = prepare,
-    .forward = forward,
-    .backward = backward,
-    .rows = rows,
+    .prepare = cpu_dense_prepare,
+    .forward = cpu_dense_forward,
+    .backward = cpu_dense_backward,
+    .rows = cpu_dense_rows,
 };

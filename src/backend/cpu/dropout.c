@@ -18,7 +18,8 @@ static lks_status plan_dropout(lki_plan *plan)
     return lki_cpu_plan_start(plan);
 }
 
-static void run(const lki_plan *plan, const lki_args *args, const float *in, float *out, bool add)
+static void cpu_dropout_run(const lki_plan *plan, const lki_args *args, const float *in, float *out,
+                            bool add)
 {
     const dropout_plan *p = (const dropout_plan *)(const void *)plan;
     const lki_vector *vector = p->cpu.vector;
@@ -33,19 +34,20 @@ static void run(const lki_plan *plan, const lki_args *args, const float *in, flo
         }
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_dropout_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     if (args->training)
-        run(plan, args, args->in[0], args->out, false);
+        cpu_dropout_run(plan, args, args->in[0], args->out, false);
     else
         p->vector->element->pass(args->count * p->out, args->in[0], args->out, false);
     return LKS_OK;
 }
 
-static lks_status backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_dropout_backward(const lki_plan *plan, const lki_args *args)
 {
-    if (args->d_in[0] != NULL) run(plan, args, args->d_out, args->d_in[0], args->add_in & 1);
+    if (args->d_in[0] != NULL)
+        cpu_dropout_run(plan, args, args->d_out, args->d_in[0], args->add_in & 1);
     return LKS_OK;
 }
 
@@ -53,6 +55,6 @@ const lki_kernel lki_cpu_dropout = {
     .plan_bytes = sizeof(dropout_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_dropout,
-    .forward = forward,
-    .backward = backward,
+    .forward = cpu_dropout_forward,
+    .backward = cpu_dropout_backward,
 };

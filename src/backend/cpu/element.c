@@ -1,20 +1,20 @@
 /* relu, flatten: kernels that are bound by memory. */
 #include "backend/cpu/cpu.h"
 
-static lks_status relu_plan(lki_plan *plan)
+static lks_status cpu_relu_plan(lki_plan *plan)
 {
     plan->needs.reads = LKI_READS_OUT;
     return lki_cpu_plan_start(plan);
 }
 
-static lks_status relu_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_relu_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     p->vector->element->relu(args->count * p->out, args->in[0], args->out);
     return LKS_OK;
 }
 
-static lks_status relu_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_relu_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     if (args->d_in[0] != NULL)
@@ -26,22 +26,22 @@ static lks_status relu_backward(const lki_plan *plan, const lki_args *args)
 const lki_kernel lki_cpu_relu = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
-    .plan = relu_plan,
-    .forward = relu_forward,
-    .backward = relu_backward,
+    .plan = cpu_relu_plan,
+    .forward = cpu_relu_forward,
+    .backward = cpu_relu_backward,
 };
 
 /* Flatten: a matrix [pixels][channels] becomes [channels][pixels]. */
-static int64_t channels_of(const lki_plan *plan)
+static int64_t cpu_element_channels_of(const lki_plan *plan)
 {
     const lks_shape *in = &plan->chain.node[0]->in[0]->shape;
     return in->dim[in->ndim - 1];
 }
 
-static lks_status flatten_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_flatten_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const int64_t channels = channels_of(plan);
+    const int64_t channels = cpu_element_channels_of(plan);
     for (int64_t s = 0; s < args->count; s++)
         p->vector->element->transpose(p->out / channels, channels,
                                       (const float *)args->in[0] + s * p->out,
@@ -49,10 +49,10 @@ static lks_status flatten_forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status flatten_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_flatten_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const int64_t channels = channels_of(plan);
+    const int64_t channels = cpu_element_channels_of(plan);
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++)
         p->vector->element->transpose(channels, p->out / channels, args->d_out + s * p->out,
                                       args->d_in[0] + s * p->out, args->add_in & 1);
@@ -63,6 +63,6 @@ const lki_kernel lki_cpu_flatten = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
     .plan = lki_cpu_plan_start,
-    .forward = flatten_forward,
-    .backward = flatten_backward,
+    .forward = cpu_flatten_forward,
+    .backward = cpu_flatten_backward,
 };

@@ -53,7 +53,8 @@ static int64_t place_of(const layer_plan *p, int64_t i)
     return i % p->channels * p->pixels + i / p->channels;
 }
 
-static void prepare(lki_plan *plan, const float *const param[], void *packed, int part, int parts)
+static void cpu_layer_norm_prepare(lki_plan *plan, const float *const param[], void *packed,
+                                   int part, int parts)
 {
     const layer_plan *p = layer(plan);
     if (!p->affine || p->pixels == 1) return;
@@ -64,29 +65,29 @@ static void prepare(lki_plan *plan, const float *const param[], void *packed, in
 }
 
 /* Weight or bias in the order of rows; NULL without affine. */
-static const float *parameter(const layer_plan *p, const lki_args *args, int which)
+static const float *cpu_layer_norm_parameter(const layer_plan *p, const lki_args *args, int which)
 {
     if (p->pixels == 1) return args->param[which];
     return p->affine ? (const float *)args->packed + which * p->width : NULL;
 }
 
-static float *moments_at(const lki_plan *plan, const lki_args *args, int64_t row)
+static float *cpu_layer_norm_moments_at(const lki_plan *plan, const lki_args *args, int64_t row)
 {
     const layer_plan *p = layer(plan);
     char *sample = (char *)args->saved + plan->needs.saved_bytes * (size_t)(row / p->rows);
     return (float *)(void *)sample + 2 * (row % p->rows);
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_layer_norm_forward(const lki_plan *plan, const lki_args *args)
 {
     const layer_plan *p = layer(plan);
     const lki_vector_layer_norm *v = p->cpu.vector->layer_norm;
     for (int64_t r = 0; r < args->count * p->rows; r++) {
         const float *x = (const float *)args->in[0] + r * p->width;
-        float *moments = moments_at(plan, args, r);
+        float *moments = cpu_layer_norm_moments_at(plan, args, r);
         v->measure(p->width, x, p->epsilon, moments);
-        v->forward(p->width, x, moments, parameter(p, args, 0), parameter(p, args, 1),
-                   (float *)args->out + r * p->width);
+        v->forward(p->width, x, moments, cpu_layer_norm_parameter(p, args, 0),
+                   cpu_layer_norm_parameter(p, args, 1), (float *)args->out + r * p->width);
     }
     return LKS_OK;
 }
@@ -99,7 +100,7 @@ static void write_gradients(const layer_plan *p, const lki_args *args)
             args->d_param[k][place_of(p, i)] = lki_flush((float)sums[k * p->width + i]);
 }
 
-static lks_status backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_layer_norm_backward(const lki_plan *plan, const lki_args *args)
 {
     const layer_plan *p = layer(plan);
     const lki_vector_layer_norm *v = p->cpu.vector->layer_norm;
@@ -109,8 +110,8 @@ static lks_status backward(const lki_plan *plan, const lki_args *args)
     for (int64_t r = 0; r < args->count * p->rows; r++) {
         const lki_layer_norm_row row = {.x = (const float *)args->in[0] + r * p->width,
                                         .d_out = args->d_out + r * p->width,
-                                        .weight = parameter(p, args, 0),
-                                        .moments = moments_at(plan, args, r)};
+                                        .weight = cpu_layer_norm_parameter(p, args, 0),
+                                        .moments = cpu_layer_norm_moments_at(plan, args, r)};
         if (sums) v->products(p->width, &row, weight, bias);
         if (args->d_in[0] != NULL)
             v->backward(p->width, &row, args->d_in[0] + r * p->width, args->add_in & 1);
@@ -123,7 +124,7 @@ const lki_kernel lki_cpu_layer_norm = {
     .plan_bytes = sizeof(layer_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_layer,
-    .prepare = prepare,
-    .forward = forward,
-    .backward = backward,
+    .prepare = cpu_layer_norm_prepare,
+    .forward = cpu_layer_norm_forward,
+    .backward = cpu_layer_norm_backward,
 };

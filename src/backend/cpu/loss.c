@@ -21,7 +21,7 @@ static void put(float *to, double value, bool add)
 
 /* e^x, for a sum whose largest term is 1, or for a product that is rounded to f32: smaller ones are
  * lost in both, and would be denormal in the end. */
-static double share(double x)
+static double cpu_loss_share(double x)
 {
     return x < -200 ? 0 : lki_exp(x);
 }
@@ -33,11 +33,11 @@ static double log_sum(int64_t count, const float *x)
     for (int64_t i = 1; i < count; i++)
         if (x[i] > most) most = x[i];
     double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += share((double)x[i] - (double)most);
+    for (int64_t i = 0; i < count; i++) sum += cpu_loss_share((double)x[i] - (double)most);
     return (double)most + lki_log(sum);
 }
 
-static lks_status log_softmax_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_log_softmax_forward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->out;
     for (int64_t s = 0; s < args->count; s++) {
@@ -49,7 +49,7 @@ static lks_status log_softmax_forward(const lki_plan *plan, const lki_args *args
     return LKS_OK;
 }
 
-static lks_status log_softmax_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_log_softmax_backward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->out;
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
@@ -57,7 +57,7 @@ static lks_status log_softmax_backward(const lki_plan *plan, const lki_args *arg
         double sum = 0;
         for (int64_t i = 0; i < size; i++) sum += (double)d[i];
         for (int64_t i = 0; i < size; i++)
-            put(args->d_in[0] + s * size + i, (double)d[i] - share((double)y[i]) * sum,
+            put(args->d_in[0] + s * size + i, (double)d[i] - cpu_loss_share((double)y[i]) * sum,
                 args->add_in & 1);
     }
     return LKS_OK;
@@ -67,8 +67,8 @@ const lki_kernel lki_cpu_log_softmax = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_reads_out,
-    .forward = log_softmax_forward,
-    .backward = log_softmax_backward,
+    .forward = cpu_log_softmax_forward,
+    .backward = cpu_log_softmax_backward,
 };
 
 static double smoothing_of(const lki_plan *plan)
@@ -77,7 +77,7 @@ static double smoothing_of(const lki_plan *plan)
     return (double)opts->label_smoothing;
 }
 
-static lks_status cross_entropy_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
     const int32_t *target = args->in[1];
@@ -94,7 +94,7 @@ static lks_status cross_entropy_forward(const lki_plan *plan, const lki_args *ar
     return LKS_OK;
 }
 
-static lks_status cross_entropy_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
     const int32_t *target = args->in[1];
@@ -105,7 +105,8 @@ static lks_status cross_entropy_backward(const lki_plan *plan, const lki_args *a
         for (int64_t i = 0; i < size; i++) {
             const double wanted = (i == target[s] ? 1 - smoothing : 0) + smoothing / (double)size;
             put(args->d_in[0] + s * size + i,
-                (double)args->d_out[s] * (share((double)x[i] - total) - wanted), args->add_in & 1);
+                (double)args->d_out[s] * (cpu_loss_share((double)x[i] - total) - wanted),
+                args->add_in & 1);
         }
     }
     return LKS_OK;
@@ -115,11 +116,11 @@ const lki_kernel lki_cpu_cross_entropy = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_reads_in,
-    .forward = cross_entropy_forward,
-    .backward = cross_entropy_backward,
+    .forward = cpu_cross_entropy_forward,
+    .backward = cpu_cross_entropy_backward,
 };
 
-static lks_status nll_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_nll_forward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
     const int32_t *target = args->in[1];
@@ -128,7 +129,7 @@ static lks_status nll_forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status nll_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_nll_backward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
     const int32_t *target = args->in[1];
@@ -144,11 +145,11 @@ const lki_kernel lki_cpu_nll = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_reads_in,
-    .forward = nll_forward,
-    .backward = nll_backward,
+    .forward = cpu_nll_forward,
+    .backward = cpu_nll_backward,
 };
 
-static lks_status mse_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_mse_forward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
     for (int64_t s = 0; s < args->count; s++) {
@@ -164,7 +165,7 @@ static lks_status mse_forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status mse_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_mse_backward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
@@ -182,6 +183,6 @@ const lki_kernel lki_cpu_mse = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_reads_in,
-    .forward = mse_forward,
-    .backward = mse_backward,
+    .forward = cpu_mse_forward,
+    .backward = cpu_mse_backward,
 };

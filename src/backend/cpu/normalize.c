@@ -41,7 +41,7 @@ static void from_floats(const normalize_plan *p, int64_t count, const float *in,
             out[i + c] = lki_flush((in[i + c] - p->mean[c]) / p->std[c]);
 }
 
-static lks_status forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_normalize_forward(const lki_plan *plan, const lki_args *args)
 {
     const normalize_plan *p = (const normalize_plan *)(const void *)plan;
     const int64_t count = args->count * p->cpu.out;
@@ -56,5 +56,5 @@ const lki_kernel lki_cpu_normalize = {
     .plan_bytes = sizeof(normalize_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_normalize,
-    .forward = forward,
+    .forward = cpu_normalize_forward,
 };

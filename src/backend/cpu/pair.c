@@ -31,7 +31,7 @@ const lki_kernel lki_cpu_scale = {
 };
 
 /* The second operand has so many values for each sample: as many as the first, or its channels. */
-static int64_t second(const lki_plan *plan)
+static int64_t cpu_pair_second(const lki_plan *plan)
 {
     return lks_shape_elements(&plan->chain.node[0]->in[1]->shape);
 }
@@ -39,7 +39,7 @@ static int64_t second(const lki_plan *plan)
 static lks_status add_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const int64_t values = second(plan);
+    const int64_t values = cpu_pair_second(plan);
     const float *a = args->in[0], *b = args->in[1];
     float *out = args->out;
     if (values == p->out) {
@@ -55,7 +55,7 @@ static lks_status add_forward(const lki_plan *plan, const lki_args *args)
 static lks_status add_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const int64_t values = second(plan);
+    const int64_t values = cpu_pair_second(plan);
     for (int i = 0; i < 2; i++) {
         const bool add = args->add_in >> i & 1;
         if (args->d_in[i] == NULL) continue;
@@ -78,7 +78,7 @@ const lki_kernel lki_cpu_add = {
     .backward = add_backward,
 };
 
-static lks_status mul_plan(lki_plan *plan)
+static lks_status cpu_mul_plan(lki_plan *plan)
 {
     plan->needs.reads = LKI_READS_IN;
     return lki_cpu_plan_start(plan);
@@ -87,7 +87,7 @@ static lks_status mul_plan(lki_plan *plan)
 static lks_status mul_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const int64_t values = second(plan);
+    const int64_t values = cpu_pair_second(plan);
     const float *a = args->in[0], *b = args->in[1];
     float *out = args->out;
     if (values == p->out) {
@@ -105,7 +105,8 @@ static lks_status mul_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     const lki_vector_product *v = p->vector->product;
-    const int64_t values = second(plan), rows = p->out / values, whole = args->count * p->out;
+    const int64_t values = cpu_pair_second(plan), rows = p->out / values,
+                  whole = args->count * p->out;
     const float *a = args->in[0], *b = args->in[1], *d = args->d_out;
     const bool add[2] = {args->add_in & 1, args->add_in >> 1 & 1};
     if (values == p->out) {
@@ -127,7 +128,7 @@ static lks_status mul_backward(const lki_plan *plan, const lki_args *args)
 const lki_kernel lki_cpu_mul = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
-    .plan = mul_plan,
+    .plan = cpu_mul_plan,
     .forward = mul_forward,
     .backward = mul_backward,
 };

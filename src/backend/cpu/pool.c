@@ -58,7 +58,7 @@ static uint16_t *positions(const lki_plan *plan, const lki_args *args, int64_t s
     return (uint16_t *)(void *)((char *)args->saved + plan->needs.saved_bytes * (size_t)sample);
 }
 
-static lks_status max_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_max_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     for (int64_t s = 0; s < args->count; s++)
@@ -68,17 +68,17 @@ static lks_status max_forward(const lki_plan *plan, const lki_args *args)
 }
 
 /* The gradient is added to d_in, which starts at zero unless it is to be added to. */
-static void start(const lki_cpu_plan *p, const lki_args *args)
+static void cpu_pool_start(const lki_cpu_plan *p, const lki_args *args)
 {
     float *d_in = args->d_in[0];
     for (int64_t i = 0; !(args->add_in & 1) && i < args->count * p->in; i++) d_in[i] = 0;
 }
 
-static lks_status max_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_max_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     if (args->d_in[0] == NULL) return LKS_OK;
-    start(p, args);
+    cpu_pool_start(p, args);
     for (int64_t s = 0; s < args->count; s++)
         p->vector->pool->max_backward(&pool(plan)->shape, positions(plan, args, s),
                                       args->d_out + s * p->out, args->d_in[0] + s * p->in);
@@ -89,11 +89,11 @@ const lki_kernel lki_cpu_max_pool = {
     .plan_bytes = sizeof(pool_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_max,
-    .forward = max_forward,
-    .backward = max_backward,
+    .forward = cpu_max_forward,
+    .backward = cpu_max_backward,
 };
 
-static lks_status mean_forward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_mean_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     for (int64_t s = 0; s < args->count; s++)
@@ -102,11 +102,11 @@ static lks_status mean_forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status mean_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_mean_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     if (args->d_in[0] == NULL) return LKS_OK;
-    start(p, args);
+    cpu_pool_start(p, args);
     for (int64_t s = 0; s < args->count; s++)
         p->vector->pool->mean_backward(&pool(plan)->shape, args->d_out + s * p->out,
                                        args->d_in[0] + s * p->in);
@@ -117,14 +117,14 @@ const lki_kernel lki_cpu_avg_pool = {
     .plan_bytes = sizeof(pool_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_pool,
-    .forward = mean_forward,
-    .backward = mean_backward,
+    .forward = cpu_mean_forward,
+    .backward = cpu_mean_backward,
 };
 
 const lki_kernel lki_cpu_global_avg_pool = {
     .plan_bytes = sizeof(pool_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_pool,
-    .forward = mean_forward,
-    .backward = mean_backward,
+    .forward = cpu_mean_forward,
+    .backward = cpu_mean_backward,
 };

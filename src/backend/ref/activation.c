@@ -77,7 +77,7 @@ static bool has_tanh_form(const lki_node *node)
     return ((const lks_gelu_opts *)node->attr)->form == LKS_GELU_TANH;
 }
 
-static double gelu(const lki_node *node, double x)
+static double ref_gelu(const lki_node *node, double x)
 {
     return x * (has_tanh_form(node) ? sigmoid(node, tanh_argument(x)) : normal(x));
 }
@@ -107,7 +107,7 @@ static double scale_slope(const lki_node *node, double x)
     return (double)((const lks_scale_opts *)node->attr)->factor;
 }
 
-static double scale(const lki_node *node, double x)
+static double ref_activation_scale(const lki_node *node, double x)
 {
     return scale_slope(node, x) * x;
 }
@@ -116,20 +116,20 @@ static const struct {
     function *value, *slope;
 } functions[LKI_OP_COUNT] = {
     [LKI_OP_LEAKY_RELU] = {leaky_relu, leaky_relu_slope},
-    [LKI_OP_GELU] = {gelu, gelu_slope},
+    [LKI_OP_GELU] = {ref_gelu, gelu_slope},
     [LKI_OP_SILU] = {silu, silu_slope},
     [LKI_OP_TANH] = {hyperbolic, hyperbolic_slope},
     [LKI_OP_SIGMOID] = {sigmoid, sigmoid_slope},
     [LKI_OP_SOFTPLUS] = {softplus, sigmoid},
-    [LKI_OP_SCALE] = {scale, scale_slope},
+    [LKI_OP_SCALE] = {ref_activation_scale, scale_slope},
 };
 
-static lks_status plan(lki_plan *plan_)
+static lks_status ref_activation_plan(lki_plan *plan_)
 {
     return lki_ref_needs(plan_, LKI_READS_IN, 0);
 }
 
-static lks_status forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_activation_forward(const lki_plan *plan_, const lki_args *args)
 {
     const lki_node *node = plan_->chain.node[0];
     const int64_t count = args->count * lki_ref_in(plan_);
@@ -140,7 +140,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_activation_backward(const lki_plan *plan_, const lki_args *args)
 {
     const lki_node *node = plan_->chain.node[0];
     const int64_t count = args->count * lki_ref_in(plan_);
@@ -156,9 +156,9 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
     const lki_kernel lki_ref_##id = {                                                              \
         .plan_bytes = sizeof(lki_plan),                                                            \
         .span = LKI_SPAN_EITHER,                                                                   \
-        .plan = plan,                                                                              \
-        .forward = forward,                                                                        \
-        .backward = backward,                                                                      \
+        .plan = ref_activation_plan,                                                               \
+        .forward = ref_activation_forward,                                                         \
+        .backward = ref_activation_backward,                                                       \
     }
 
 KERNEL(leaky_relu);

@@ -8,13 +8,13 @@ static const lki_kernel *const kernels[LKI_OP_COUNT] = {
 #undef X
 };
 
-static lks_status fingerprint(char *out, size_t size)
+static lks_status ref_fingerprint(char *out, size_t size)
 {
     snprintf(out, size, "plain loops");
     return LKS_OK;
 }
 
-static void add(int64_t count, float *left, const float *right)
+static void ref_add(int64_t count, float *left, const float *right)
 {
     for (int64_t i = 0; i < count; i++) left[i] += right[i];
 }
@@ -22,10 +22,10 @@ static void add(int64_t count, float *left, const float *right)
 extern const lki_backend lki_ref_backend;
 const lki_backend lki_ref_backend = {
     .name = "ref",
-    .fingerprint = fingerprint,
+    .fingerprint = ref_fingerprint,
     .kernels = kernels,
     .update = lki_ref_update,
-    .add = add,
+    .add = ref_add,
     .approach = lki_ref_approach,
     .dot = lki_ref_dot,
     .direction = lki_ref_direction,

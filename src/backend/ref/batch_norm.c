@@ -5,7 +5,7 @@
 
 /* Per replica, kept for backward: [mean of channels | 1 / sqrt(variance + epsilon)]. */
 
-static lks_status plan(lki_plan *plan_)
+static lks_status ref_batch_norm_plan(lki_plan *plan_)
 {
     const int64_t channels = plan_->chain.node[0]->param[0].shape.dim[0];
 
@@ -47,7 +47,7 @@ static void replica_statistics(const lki_plan *plan_, const lki_args *args, int6
     args->stats[1] = weight;
 }
 
-static lks_status forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_batch_norm_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t channels = plan_->chain.node[0]->param[0].shape.dim[0];
     const int64_t m = args->count * lki_ref_in(plan_) / channels;
@@ -78,7 +78,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
 }
 
 /* With z the normalised x: dx = weight * inverse * (dy - mean of dy - z * mean of dy * z). */
-static lks_status backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_batch_norm_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t channels = plan_->chain.node[0]->param[0].shape.dim[0];
     const int64_t m = args->count * lki_ref_in(plan_) / channels;
@@ -109,7 +109,7 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
 const lki_kernel lki_ref_batch_norm = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_SHARE,
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
+    .plan = ref_batch_norm_plan,
+    .forward = ref_batch_norm_forward,
+    .backward = ref_batch_norm_backward,
 };

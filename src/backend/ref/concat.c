@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static lks_status plan(lki_plan *plan_)
+static lks_status ref_concat_plan(lki_plan *plan_)
 {
     return lki_ref_needs(plan_, 0, 0);
 }
@@ -13,7 +13,7 @@ static int64_t channels(const lks_tensor *tensor)
     return tensor->shape.dim[tensor->shape.ndim - 1];
 }
 
-static lks_status forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_concat_forward(const lki_plan *plan_, const lki_args *args)
 {
     const lki_node *node = plan_->chain.node[0];
     const int64_t a = channels(node->in[0]), b = channels(node->in[1]);
@@ -29,7 +29,7 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
 
 /* One input after the other: they may be one tensor, whose gradient is then added to the second
  * time. */
-static lks_status backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_concat_backward(const lki_plan *plan_, const lki_args *args)
 {
     const lki_node *node = plan_->chain.node[0];
     const int64_t all = channels(&node->out), rows = args->count * lki_ref_out(plan_) / all;
@@ -49,7 +49,7 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
 const lki_kernel lki_ref_concat = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
+    .plan = ref_concat_plan,
+    .forward = ref_concat_forward,
+    .backward = ref_concat_backward,
 };

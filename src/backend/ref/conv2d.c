@@ -31,7 +31,7 @@ typedef struct scratch {
     double *d_in;     /* [row][column][channel] */
 } scratch;
 
-static lks_status plan(lki_plan *plan_)
+static lks_status ref_conv2d_plan(lki_plan *plan_)
 {
     conv2d *p = (conv2d *)plan_;
     const lki_node *node = plan_->chain.node[0];
@@ -55,7 +55,8 @@ static lks_status plan(lki_plan *plan_)
     return LKS_OK;
 }
 
-static void prepare(lki_plan *plan_, const float *const param[], void *packed, int part, int parts)
+static void ref_conv2d_prepare(lki_plan *plan_, const float *const param[], void *packed, int part,
+                               int parts)
 {
     const conv2d *p = (const conv2d *)plan_;
     const float *weight = param[0]; /* [filter][channel of the group][tap] */
@@ -108,7 +109,7 @@ static void forward_pixel(const conv2d *p, const float *in, const float *packed,
     }
 }
 
-static lks_status forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_conv2d_forward(const lki_plan *plan_, const lki_args *args)
 {
     const conv2d *p = (const conv2d *)plan_;
     const float *bias = args->param[1];
@@ -161,7 +162,7 @@ static void put_parameters(const conv2d *p, const scratch *s, float *d_weight, f
     }
 }
 
-static lks_status backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_conv2d_backward(const lki_plan *plan_, const lki_args *args)
 {
     const conv2d *p = (const conv2d *)plan_;
     const float *packed = (const float *)args->packed + p->weights;
@@ -189,8 +190,8 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
 const lki_kernel lki_ref_conv2d = {
     .plan_bytes = sizeof(conv2d),
     .span = LKI_SPAN_SLICE,
-    .plan = plan,
-    .prepare = prepare,
-    .forward = forward,
-    .backward = backward,
+    .plan = ref_conv2d_plan,
+    .prepare = ref_conv2d_prepare,
+    .forward = ref_conv2d_forward,
+    .backward = ref_conv2d_backward,
 };

@@ -24,7 +24,7 @@ typedef struct scratch {
     float level[LEVELS][COLUMNS];
 } scratch;
 
-static lks_status plan(lki_plan *plan_)
+static lks_status ref_dense_plan(lki_plan *plan_)
 {
     dense *p = (dense *)plan_;
     const size_t row = (size_t)lki_ref_in(plan_) * sizeof(double);
@@ -34,7 +34,7 @@ static lks_status plan(lki_plan *plan_)
     return lki_ref_needs(plan_, LKI_READS_IN, row > sizeof(scratch) ? row : sizeof(scratch));
 }
 
-static lks_status forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_dense_forward(const lki_plan *plan_, const lki_args *args)
 {
     const dense *p = (const dense *)plan_;
     const float *x = args->in[0], *w = args->param[0], *b = args->param[1];
@@ -65,7 +65,7 @@ static void weight_row(const dense *p, const float *x, const float *dy, int64_t 
     }
 }
 
-static double bias_sum(const dense *p, const float *dy, int64_t samples, int64_t u)
+static double ref_dense_bias_sum(const dense *p, const float *dy, int64_t samples, int64_t u)
 {
     double sum = 0.0;
 
@@ -73,7 +73,7 @@ static double bias_sum(const dense *p, const float *dy, int64_t samples, int64_t
     return sum;
 }
 
-static lks_status backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_dense_backward(const lki_plan *plan_, const lki_args *args)
 {
     const dense *p = (const dense *)plan_;
     const float *x = args->in[0], *w = args->param[0], *dy = args->d_out;
@@ -85,7 +85,7 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
         lki_ref_put_all(dw + u * p->width, false, row, p->width);
     }
     for (int64_t u = 0; u < p->units && db != NULL; u++)
-        db[u] = lki_round(bias_sum(p, dy, args->count, u));
+        db[u] = lki_round(ref_dense_bias_sum(p, dy, args->count, u));
     for (int64_t n = 0; n < args->count && dx != NULL; n++) {
         for (int64_t k = 0; k < p->width; k++) row[k] = 0.0;
         for (int64_t u = 0; u < p->units; u++) {
@@ -119,7 +119,7 @@ static bool leaf(const stretch *s, int64_t replica, double *row, float *out)
     if (s->param == 0)
         weight_row(s->p, x, dy, samples, s->u, s->first, s->count, row);
     else
-        row[0] = bias_sum(s->p, dy, samples, s->u);
+        row[0] = ref_dense_bias_sum(s->p, dy, samples, s->u);
     for (int64_t i = 0; i < s->count; i++) out[i] = lki_round(row[i]);
     return true;
 }
@@ -146,7 +146,7 @@ static void give_sum(const stretch *s, scratch *space)
     s->rows->sum(s->rows->user, s->param, element, s->count, space->level[0]);
 }
 
-static void rows(const lki_plan *plan_, const lki_rows *args)
+static void ref_dense_rows(const lki_plan *plan_, const lki_rows *args)
 {
     const dense *p = (const dense *)plan_;
 
@@ -164,8 +164,8 @@ static void rows(const lki_plan *plan_, const lki_rows *args)
 const lki_kernel lki_ref_dense = {
     .plan_bytes = sizeof(dense),
     .span = LKI_SPAN_JOINT,
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
-    .rows = rows,
+    .plan = ref_dense_plan,
+    .forward = ref_dense_forward,
+    .backward = ref_dense_backward,
+    .rows = ref_dense_rows,
 };

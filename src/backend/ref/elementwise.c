@@ -30,12 +30,12 @@ static lks_status normalize_forward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status relu_plan(lki_plan *plan_)
+static lks_status ref_relu_plan(lki_plan *plan_)
 {
     return lki_ref_needs(plan_, LKI_READS_OUT, 0);
 }
 
-static lks_status relu_forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_relu_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t count = args->count * lki_ref_in(plan_);
     const float *in = args->in[0];
@@ -45,7 +45,7 @@ static lks_status relu_forward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status relu_backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_relu_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t count = args->count * lki_ref_in(plan_);
     const float *out = args->out;
@@ -77,7 +77,7 @@ static int64_t transposed(matrix m, int64_t i)
     return i - inside + inside % m.columns * m.rows + inside / m.columns;
 }
 
-static lks_status flatten_forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_flatten_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t count = args->count * lki_ref_in(plan_);
     const matrix m = as_matrix(plan_);
@@ -88,7 +88,7 @@ static lks_status flatten_forward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status flatten_backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_flatten_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t count = args->count * lki_ref_in(plan_);
     const matrix m = as_matrix(plan_);
@@ -161,17 +161,17 @@ const lki_kernel lki_ref_normalize = {
 const lki_kernel lki_ref_relu = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
-    .plan = relu_plan,
-    .forward = relu_forward,
-    .backward = relu_backward,
+    .plan = ref_relu_plan,
+    .forward = ref_relu_forward,
+    .backward = ref_relu_backward,
 };
 
 const lki_kernel lki_ref_flatten = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
     .plan = no_reads,
-    .forward = flatten_forward,
-    .backward = flatten_backward,
+    .forward = ref_flatten_forward,
+    .backward = ref_flatten_backward,
 };
 
 const lki_kernel lki_ref_dropout = {

@@ -23,7 +23,7 @@ typedef struct moments {
     double mean, inverse; /* 1 / sqrt(variance + epsilon) */
 } moments;
 
-static lks_status plan(lki_plan *plan_)
+static lks_status ref_layer_norm_plan(lki_plan *plan_)
 {
     layer_norm *p = (layer_norm *)plan_;
     const lki_node *node = plan_->chain.node[0];
@@ -43,12 +43,12 @@ static lks_status plan(lki_plan *plan_)
 }
 
 /* Where the parameter of value i of a row stands. */
-static int64_t parameter(const layer_norm *p, int64_t i)
+static int64_t ref_layer_norm_parameter(const layer_norm *p, int64_t i)
 {
     return i % p->channels * p->pixels + i / p->channels;
 }
 
-static moments measure(const layer_norm *p, const float *x)
+static moments ref_layer_norm_measure(const layer_norm *p, const float *x)
 {
     double sum = 0.0, squares = 0.0;
 
@@ -58,7 +58,7 @@ static moments measure(const layer_norm *p, const float *x)
     return (moments){mean, 1.0 / sqrt(squares / (double)p->width + p->epsilon)};
 }
 
-static lks_status forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_layer_norm_forward(const lki_plan *plan_, const lki_args *args)
 {
     const layer_norm *p = (const layer_norm *)plan_;
     const float *weight = args->param[0], *bias = args->param[1];
@@ -66,10 +66,10 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
     for (int64_t r = 0; r < args->count * p->rows; r++) {
         const float *x = (const float *)args->in[0] + r * p->width;
         float *y = (float *)args->out + r * p->width;
-        const moments m = measure(p, x);
+        const moments m = ref_layer_norm_measure(p, x);
 
         for (int64_t i = 0; i < p->width; i++) {
-            const int64_t at = parameter(p, i);
+            const int64_t at = ref_layer_norm_parameter(p, i);
             const double z = ((double)x[i] - m.mean) * m.inverse;
 
             y[i] = lki_round(weight != NULL ? z * (double)weight[at] + (double)bias[at] : z);
@@ -82,12 +82,12 @@ static lks_status forward(const lki_plan *plan_, const lki_args *args)
 static void backward_row(const layer_norm *p, const float *x, const float *dy, const float *weight,
                          float *dx, bool add)
 {
-    const moments m = measure(p, x);
+    const moments m = ref_layer_norm_measure(p, x);
     double mean = 0.0, slope = 0.0;
 
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t i = 0; i < p->width; i++) {
-            const double w = weight != NULL ? (double)weight[parameter(p, i)] : 1.0;
+            const double w = weight != NULL ? (double)weight[ref_layer_norm_parameter(p, i)] : 1.0;
             const double z = ((double)x[i] - m.mean) * m.inverse, g = w * (double)dy[i];
 
             if (pass == 0) {
@@ -103,17 +103,17 @@ static void backward_row(const layer_norm *p, const float *x, const float *dy, c
 /* Adds a row to the sums, [weight | bias]. */
 static void sum_row(const layer_norm *p, const float *x, const float *dy, double *sums)
 {
-    const moments m = measure(p, x);
+    const moments m = ref_layer_norm_measure(p, x);
 
     for (int64_t i = 0; i < p->width; i++) {
-        const int64_t at = parameter(p, i);
+        const int64_t at = ref_layer_norm_parameter(p, i);
 
         sums[at] += (double)dy[i] * (((double)x[i] - m.mean) * m.inverse);
         sums[p->width + at] += (double)dy[i];
     }
 }
 
-static lks_status backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_layer_norm_backward(const lki_plan *plan_, const lki_args *args)
 {
     const layer_norm *p = (const layer_norm *)plan_;
     double *sums = args->sums;
@@ -137,7 +137,7 @@ static lks_status backward(const lki_plan *plan_, const lki_args *args)
 const lki_kernel lki_ref_layer_norm = {
     .plan_bytes = sizeof(layer_norm),
     .span = LKI_SPAN_EITHER,
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
+    .plan = ref_layer_norm_plan,
+    .forward = ref_layer_norm_forward,
+    .backward = ref_layer_norm_backward,
 };

@@ -5,7 +5,7 @@
 
 /* e^x, for a sum whose largest term is 1, or for a product that is rounded to f32: smaller ones are
  * lost in both, and would be denormal in the end. */
-static double share(double x)
+static double ref_loss_share(double x)
 {
     return x < -200.0 ? 0.0 : lki_exp(x);
 }
@@ -18,7 +18,7 @@ static double log_sum_exp(const float *x, int64_t count)
     for (int64_t k = 1; k < count; k++) {
         if ((double)x[k] > largest) largest = x[k];
     }
-    for (int64_t k = 0; k < count; k++) sum += share((double)x[k] - largest);
+    for (int64_t k = 0; k < count; k++) sum += ref_loss_share((double)x[k] - largest);
     return largest + lki_log(sum);
 }
 
@@ -32,7 +32,7 @@ static lks_status reads_out(lki_plan *plan_)
     return lki_ref_needs(plan_, LKI_READS_OUT, 0);
 }
 
-static lks_status log_softmax_forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_log_softmax_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
 
@@ -47,7 +47,7 @@ static lks_status log_softmax_forward(const lki_plan *plan_, const lki_args *arg
 }
 
 /* dx[k] = dy[k] - exp(y[k]) * sum of dy. */
-static lks_status log_softmax_backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_log_softmax_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
 
@@ -59,7 +59,8 @@ static lks_status log_softmax_backward(const lki_plan *plan_, const lki_args *ar
 
         for (int64_t k = 0; k < values; k++) sum += (double)dy[k];
         for (int64_t k = 0; k < values; k++)
-            lki_ref_put(&dx[k], args->add_in & 1u, (double)dy[k] - share((double)y[k]) * sum);
+            lki_ref_put(&dx[k], args->add_in & 1u,
+                        (double)dy[k] - ref_loss_share((double)y[k]) * sum);
     }
     return LKS_OK;
 }
@@ -69,7 +70,7 @@ static double smoothing(const lki_plan *plan_)
     return (double)((const lks_cross_entropy_opts *)plan_->chain.node[0]->attr)->label_smoothing;
 }
 
-static lks_status cross_entropy_forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_cross_entropy_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
     const int32_t *target = args->in[1];
@@ -88,7 +89,7 @@ static lks_status cross_entropy_forward(const lki_plan *plan_, const lki_args *a
 }
 
 /* dx[k] = p[k] - s/K, less 1 - s for the target. */
-static lks_status cross_entropy_backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_cross_entropy_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
     const int32_t *target = args->in[1];
@@ -100,7 +101,7 @@ static lks_status cross_entropy_backward(const lki_plan *plan_, const lki_args *
         const double whole = log_sum_exp(x, values);
 
         for (int64_t k = 0; k < values; k++) {
-            const double p = share((double)x[k] - whole);
+            const double p = ref_loss_share((double)x[k] - whole);
             const double wanted = (k == target[n] ? 1.0 - s : 0.0) + s / (double)values;
 
             lki_ref_put(&dx[k], args->add_in & 1u, (double)args->d_out[n] * (p - wanted));
@@ -109,7 +110,7 @@ static lks_status cross_entropy_backward(const lki_plan *plan_, const lki_args *
     return LKS_OK;
 }
 
-static lks_status nll_forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_nll_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
     const float *x = args->in[0];
@@ -120,7 +121,7 @@ static lks_status nll_forward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status nll_backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_nll_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
     const int32_t *target = args->in[1];
@@ -134,7 +135,7 @@ static lks_status nll_backward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status mse_forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_mse_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
     const float *x = args->in[0], *target = args->in[1];
@@ -153,7 +154,7 @@ static lks_status mse_forward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status mse_backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_mse_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
     const float *x = args->in[0], *target = args->in[1];
@@ -169,30 +170,30 @@ const lki_kernel lki_ref_log_softmax = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
     .plan = reads_out,
-    .forward = log_softmax_forward,
-    .backward = log_softmax_backward,
+    .forward = ref_log_softmax_forward,
+    .backward = ref_log_softmax_backward,
 };
 
 const lki_kernel lki_ref_cross_entropy = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
     .plan = reads_in,
-    .forward = cross_entropy_forward,
-    .backward = cross_entropy_backward,
+    .forward = ref_cross_entropy_forward,
+    .backward = ref_cross_entropy_backward,
 };
 
 const lki_kernel lki_ref_nll = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
     .plan = reads_in,
-    .forward = nll_forward,
-    .backward = nll_backward,
+    .forward = ref_nll_forward,
+    .backward = ref_nll_backward,
 };
 
 const lki_kernel lki_ref_mse = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
     .plan = reads_in,
-    .forward = mse_forward,
-    .backward = mse_backward,
+    .forward = ref_mse_forward,
+    .backward = ref_mse_backward,
 };

@@ -2,7 +2,7 @@
 #include "backend/ref/kernels.h"
 
 /* Elements of a sample's second operand; element i of in[0] belongs to its element i % of these. */
-static int64_t second(const lki_plan *plan_)
+static int64_t ref_pair_second(const lki_plan *plan_)
 {
     return lks_shape_elements(&plan_->chain.node[0]->in[1]->shape);
 }
@@ -12,14 +12,14 @@ static lks_status add_plan(lki_plan *plan_)
     return lki_ref_needs(plan_, 0, 0);
 }
 
-static lks_status mul_plan(lki_plan *plan_)
+static lks_status ref_mul_plan(lki_plan *plan_)
 {
     return lki_ref_needs(plan_, LKI_READS_IN, 0);
 }
 
-static lks_status forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_pair_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t elements = lki_ref_in(plan_), values = second(plan_);
+    const int64_t elements = lki_ref_in(plan_), values = ref_pair_second(plan_);
     const bool multiply = plan_->chain.node[0]->op == LKI_OP_MUL;
 
     for (int64_t n = 0; n < args->count; n++) {
@@ -61,9 +61,9 @@ static void second_gradient(int64_t elements, int64_t values, const float *d_out
 
 /* One input after the other: they may be one tensor, whose gradient is then added to the second
  * time. */
-static lks_status backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_pair_backward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t elements = lki_ref_in(plan_), values = second(plan_);
+    const int64_t elements = lki_ref_in(plan_), values = ref_pair_second(plan_);
     const bool multiply = plan_->chain.node[0]->op == LKI_OP_MUL;
 
     for (int64_t n = 0; n < args->count; n++) {
@@ -85,14 +85,14 @@ const lki_kernel lki_ref_add = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
     .plan = add_plan,
-    .forward = forward,
-    .backward = backward,
+    .forward = ref_pair_forward,
+    .backward = ref_pair_backward,
 };
 
 const lki_kernel lki_ref_mul = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
-    .plan = mul_plan,
-    .forward = forward,
-    .backward = backward,
+    .plan = ref_mul_plan,
+    .forward = ref_pair_forward,
+    .backward = ref_pair_backward,
 };

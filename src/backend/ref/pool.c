@@ -15,7 +15,7 @@ typedef struct window {
     int64_t y, y_end, x, x_end;
 } window;
 
-static lks_status plan(lki_plan *plan_, unsigned reads)
+static lks_status ref_pool_plan(lki_plan *plan_, unsigned reads)
 {
     pool *p = (pool *)plan_;
     const lki_node *node = plan_->chain.node[0];
@@ -51,7 +51,7 @@ static double divisor(const pool *p, window w)
 
 /* The element of the sample that wins channel c of the window: the first of the largest. A NaN
  * wins only where it comes first. */
-static int64_t largest(const pool *p, const float *in, window w, int64_t c)
+static int64_t ref_pool_largest(const pool *p, const float *in, window w, int64_t c)
 {
     int64_t best = (w.y * p->width + w.x) * p->channels + c;
 
@@ -67,10 +67,10 @@ static int64_t largest(const pool *p, const float *in, window w, int64_t c)
 
 static lks_status max_plan(lki_plan *plan_)
 {
-    return plan(plan_, LKI_READS_IN);
+    return ref_pool_plan(plan_, LKI_READS_IN);
 }
 
-static lks_status max_forward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_max_forward(const lki_plan *plan_, const lki_args *args)
 {
     const pool *p = (const pool *)plan_;
     const int64_t elements = lki_ref_in(plan_), outputs = lki_ref_out(plan_);
@@ -80,13 +80,13 @@ static lks_status max_forward(const lki_plan *plan_, const lki_args *args)
         const float *in = (const float *)args->in[0] + i / outputs * elements;
         const int64_t at = i % outputs / p->channels;
 
-        out[i] =
-            in[largest(p, in, window_at(p, at / p->columns, at % p->columns), i % p->channels)];
+        out[i] = in[ref_pool_largest(p, in, window_at(p, at / p->columns, at % p->columns),
+                                     i % p->channels)];
     }
     return LKS_OK;
 }
 
-static lks_status max_backward(const lki_plan *plan_, const lki_args *args)
+static lks_status ref_max_backward(const lki_plan *plan_, const lki_args *args)
 {
     const pool *p = (const pool *)plan_;
     const int64_t elements = lki_ref_in(plan_), outputs = lki_ref_out(plan_);
@@ -101,7 +101,8 @@ static lks_status max_backward(const lki_plan *plan_, const lki_args *args)
             const int64_t at = i / p->channels;
             const window w = window_at(p, at / p->columns, at % p->columns);
 
-            d_in[largest(p, in, w, i % p->channels)] += (double)args->d_out[n * outputs + i];
+            d_in[ref_pool_largest(p, in, w, i % p->channels)] += (double)
+                                                                     args->d_out[n * outputs + i];
         }
         lki_ref_put_all(args->d_in[0] + n * elements, args->add_in & 1u, d_in, elements);
     }
@@ -110,7 +111,7 @@ static lks_status max_backward(const lki_plan *plan_, const lki_args *args)
 
 static lks_status avg_plan(lki_plan *plan_)
 {
-    return plan(plan_, 0);
+    return ref_pool_plan(plan_, 0);
 }
 
 static lks_status avg_forward(const lki_plan *plan_, const lki_args *args)
@@ -194,8 +195,8 @@ const lki_kernel lki_ref_max_pool = {
     .plan_bytes = sizeof(pool),
     .span = LKI_SPAN_SLICE,
     .plan = max_plan,
-    .forward = max_forward,
-    .backward = max_backward,
+    .forward = ref_max_forward,
+    .backward = ref_max_backward,
 };
 
 const lki_kernel lki_ref_avg_pool = {

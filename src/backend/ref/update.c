@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* The gradient of the mean, with weight decay. */
-static double gradient(const lki_update *update, float sum, double decay, float w)
+static double ref_update_gradient(const lki_update *update, float sum, double decay, float w)
 {
     const double g = (double)lki_flush(sum * update->scale) + decay * (double)w;
 
@@ -22,13 +22,13 @@ static float square_round(double x)
     return fabs(x) < (double)LKI_TINY_SQUARE ? 0.0f : (float)x;
 }
 
-static void sgd(const lki_update *update, int64_t count, float *w, float *momentum,
-                const float *sums)
+static void ref_sgd(const lki_update *update, int64_t count, float *w, float *momentum,
+                    const float *sums)
 {
     const lks_optim *optim = &update->optim;
 
     for (int64_t i = 0; i < count; i++) {
-        double g = gradient(update, sums[i], optim->weight_decay, w[i]);
+        double g = ref_update_gradient(update, sums[i], optim->weight_decay, w[i]);
 
         if (optim->momentum != 0.0) {
             const double mu = optim->momentum;
@@ -54,7 +54,7 @@ static void adam(const lki_update *update, int64_t count, float *w, float *const
     const double shrink = decoupled ? update->lr * optim->weight_decay : 0.0;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = counted(gradient(update, sums[i], decay, w[i]));
+        const double g = counted(ref_update_gradient(update, sums[i], decay, w[i]));
         const double m = b1 * (double)state[0][i] + (1.0 - b1) * g;
         const double v = b2 * (double)state[1][i] + (1.0 - b2) * g * g;
 
@@ -65,14 +65,14 @@ static void adam(const lki_update *update, int64_t count, float *w, float *const
     }
 }
 
-static void adadelta(const lki_update *update, int64_t count, float *w, float *const state[],
-                     const float *sums)
+static void ref_adadelta(const lki_update *update, int64_t count, float *w, float *const state[],
+                         const float *sums)
 {
     const lks_optim *optim = &update->optim;
     const double rho = optim->rho, epsilon = optim->epsilon;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = counted(gradient(update, sums[i], optim->weight_decay, w[i]));
+        const double g = counted(ref_update_gradient(update, sums[i], optim->weight_decay, w[i]));
         const double u = state[1][i];
         const double v = rho * (double)state[0][i] + (1.0 - rho) * g * g;
         const double d = sqrt(u + epsilon) / sqrt(v + epsilon) * g;
@@ -83,14 +83,14 @@ static void adadelta(const lki_update *update, int64_t count, float *w, float *c
     }
 }
 
-static void rmsprop(const lki_update *update, int64_t count, float *w, float *const state[],
-                    const float *sums)
+static void ref_rmsprop(const lki_update *update, int64_t count, float *w, float *const state[],
+                        const float *sums)
 {
     const lks_optim *optim = &update->optim;
     const double alpha = optim->alpha;
 
     for (int64_t i = 0; i < count; i++) {
-        const double g = counted(gradient(update, sums[i], optim->weight_decay, w[i]));
+        const double g = counted(ref_update_gradient(update, sums[i], optim->weight_decay, w[i]));
         const double v = alpha * (double)state[0][i] + (1.0 - alpha) * g * g;
         double a = 0.0;
 
@@ -109,7 +109,7 @@ static void rmsprop(const lki_update *update, int64_t count, float *w, float *co
     }
 }
 
-static void adamp(const lki_update *update, int64_t count, float *w, const float *direction)
+static void ref_adamp(const lki_update *update, int64_t count, float *w, const float *direction)
 {
     const lks_optim *optim = &update->optim;
     const double decay = optim->weight_decay * (update->projected ? optim->wd_ratio : 1.0);
@@ -161,20 +161,20 @@ void lki_ref_update(const lki_update *update, int64_t count, float *w,
 {
     switch (update->optim.kind) {
     case LKS_SGD:
-        sgd(update, count, w, state[0], sums);
+        ref_sgd(update, count, w, state[0], sums);
         return;
     case LKS_ADAM:
     case LKS_ADAMW:
         adam(update, count, w, state, sums, update->optim.kind == LKS_ADAMW);
         return;
     case LKS_ADADELTA:
-        adadelta(update, count, w, state, sums);
+        ref_adadelta(update, count, w, state, sums);
         return;
     case LKS_RMSPROP:
-        rmsprop(update, count, w, state, sums);
+        ref_rmsprop(update, count, w, state, sums);
         return;
     case LKS_ADAMP:
-        adamp(update, count, w, sums);
+        ref_adamp(update, count, w, sums);
         return;
     }
 }

@@ -7,7 +7,7 @@
  */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status gelu_infer(lki_node *node)
 {
     const lks_gelu_opts *opts = node->attr;
 
@@ -17,7 +17,7 @@ static lks_status infer(lki_node *node)
     return lki_infer_same(node);
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void gelu_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_gelu_opts *opts = node->attr;
 
@@ -28,8 +28,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_gelu = {
     .name = "gelu",
     .attr_size = sizeof(lks_gelu_opts),
-    .infer = infer,
-    .print = print,
+    .infer = gelu_infer,
+    .print = gelu_print,
 };
 
 lks_tensor *lks_gelu(lks_graph *graph, lks_tensor *x, const lks_gelu_opts *opts)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static lks_status infer(lki_node *node)
+static lks_status leaky_relu_infer(lki_node *node)
 {
     lks_leaky_relu_opts *opts = node->attr;
 
@@ -14,7 +14,7 @@ static lks_status infer(lki_node *node)
     return lki_infer_same(node);
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void leaky_relu_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_leaky_relu_opts *opts = node->attr;
 
@@ -25,8 +25,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_leaky_relu = {
     .name = "leaky_relu",
     .attr_size = sizeof(lks_leaky_relu_opts),
-    .infer = infer,
-    .print = print,
+    .infer = leaky_relu_infer,
+    .print = leaky_relu_print,
 };
 
 lks_tensor *lks_leaky_relu(lks_graph *graph, lks_tensor *x, const lks_leaky_relu_opts *opts)

@@ -1,7 +1,7 @@
 /* log_softmax: y[k] = x[k] - log(sum over j of exp(x[j])). */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status log_softmax_infer(lki_node *node)
 {
     LKI_TRY(lki_check_vector(node));
     node->out.shape = node->in[0]->shape;
@@ -10,7 +10,7 @@ static lks_status infer(lki_node *node)
 
 const lki_op lki_op_log_softmax = {
     .name = "log_softmax",
-    .infer = infer,
+    .infer = log_softmax_infer,
     .print = lki_print_nothing,
 };
 

@@ -16,7 +16,7 @@
 
 #include "core/backend.h"
 
-static lks_status infer(lki_node *node)
+static lks_status batch_norm_infer(lki_node *node)
 {
     lks_batch_norm_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape;
@@ -57,7 +57,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void approach(float *running, double momentum, double value)
+static void batch_norm_approach(float *running, double momentum, double value)
 {
     *running = lki_round((1.0 - momentum) * (double)*running + momentum * value);
 }
@@ -72,13 +72,13 @@ static void update_buffers(const lki_node *node, const double *sums, void *const
     int64_t *batches = buffer[2];
 
     for (int64_t c = 0; c < channels; c++) {
-        if (sums[0] > 0.0) approach(&running_mean[c], momentum, mean[c] / sums[0]);
-        if (sums[1] > 0.0) approach(&running_var[c], momentum, variance[c] / sums[1]);
+        if (sums[0] > 0.0) batch_norm_approach(&running_mean[c], momentum, mean[c] / sums[0]);
+        if (sums[1] > 0.0) batch_norm_approach(&running_var[c], momentum, variance[c] / sums[1]);
     }
     ++*batches;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void batch_norm_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_batch_norm_opts *opts = node->attr;
 
@@ -91,8 +91,8 @@ const lki_op lki_op_batch_norm = {
     .name = "batch_norm",
     .attr_size = sizeof(lks_batch_norm_opts),
     .per_replica = true,
-    .infer = infer,
-    .print = print,
+    .infer = batch_norm_infer,
+    .print = batch_norm_print,
     .update_buffers = update_buffers,
 };
 

@@ -10,7 +10,7 @@ static bool equal_but_for_channels(const lks_shape *a, const lks_shape *b)
     return lki_shape_equal(a, &other);
 }
 
-static lks_status infer(lki_node *node)
+static lks_status concat_infer(lki_node *node)
 {
     const lks_tensor *a = node->in[0], *b = node->in[1];
     const int last = a->shape.ndim - 1;
@@ -31,7 +31,7 @@ static lks_status infer(lki_node *node)
     return lki_check_shape(node, "the output", &node->out.shape);
 }
 
-const lki_op lki_op_concat = {.name = "concat", .infer = infer, .print = lki_print_nothing};
+const lki_op lki_op_concat = {.name = "concat", .infer = concat_infer, .print = lki_print_nothing};
 
 lks_tensor *lks_concat(lks_graph *graph, lks_tensor *a, lks_tensor *b)
 {

@@ -29,7 +29,7 @@ static lks_status infer_parameters(lki_node *node, const lks_conv2d_opts *opts, 
     return LKS_OK;
 }
 
-static lks_status infer(lki_node *node)
+static lks_status conv2d_infer(lki_node *node)
 {
     lks_conv2d_opts *opts = node->attr;
     int64_t out[2], channels;
@@ -58,7 +58,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void conv2d_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_conv2d_opts *opts = node->attr;
 
@@ -77,8 +77,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_conv2d = {
     .name = "conv2d",
     .attr_size = sizeof(lks_conv2d_opts),
-    .infer = infer,
-    .print = print,
+    .infer = conv2d_infer,
+    .print = conv2d_print,
 };
 
 lks_tensor *lks_conv2d(lks_graph *graph, lks_tensor *x, const lks_conv2d_opts *opts)

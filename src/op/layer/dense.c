@@ -1,7 +1,7 @@
 /* dense: y[u] = sum over k of x[k] * weight[u][k], + bias[u]. */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status dense_infer(lki_node *node)
 {
     const lks_dense_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape;
@@ -29,7 +29,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void dense_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_dense_opts *opts = node->attr;
 
@@ -43,8 +43,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_dense = {
     .name = "dense",
     .attr_size = sizeof(lks_dense_opts),
-    .infer = infer,
-    .print = print,
+    .infer = dense_infer,
+    .print = dense_print,
 };
 
 lks_tensor *lks_dense(lks_graph *graph, lks_tensor *x, const lks_dense_opts *opts)

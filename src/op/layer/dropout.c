@@ -6,7 +6,7 @@
 #include "numeric/random.h"
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status dropout_infer(lki_node *node)
 {
     const lks_dropout_opts *opts = node->attr;
 
@@ -25,7 +25,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void dropout_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_dropout_opts *opts = node->attr;
 
@@ -36,8 +36,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_dropout = {
     .name = "dropout",
     .attr_size = sizeof(lks_dropout_opts),
-    .infer = infer,
-    .print = print,
+    .infer = dropout_infer,
+    .print = dropout_print,
 };
 
 lks_tensor *lks_dropout(lks_graph *graph, lks_tensor *x, const lks_dropout_opts *opts)

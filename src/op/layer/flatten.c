@@ -1,14 +1,15 @@
 /* flatten: one dimension, the last dimension (channels) first: channel, row, column order. */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status flatten_infer(lki_node *node)
 {
     LKI_TRY(lki_check_floats(node));
     node->out.shape = LKS_SHAPE(lks_shape_elements(&node->in[0]->shape));
     return LKS_OK;
 }
 
-const lki_op lki_op_flatten = {.name = "flatten", .infer = infer, .print = lki_print_nothing};
+const lki_op lki_op_flatten = {
+    .name = "flatten", .infer = flatten_infer, .print = lki_print_nothing};
 
 lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x)
 {

@@ -1,7 +1,7 @@
 /* global_avg_pool: the mean over rows and columns; height, width, channels become channels. */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status global_avg_pool_infer(lki_node *node)
 {
     LKI_TRY(lki_check_image(node));
     node->out.shape = LKS_SHAPE(node->in[0]->shape.dim[2]);
@@ -10,7 +10,7 @@ static lks_status infer(lki_node *node)
 
 const lki_op lki_op_global_avg_pool = {
     .name = "global_avg_pool",
-    .infer = infer,
+    .infer = global_avg_pool_infer,
     .print = lki_print_nothing,
 };
 

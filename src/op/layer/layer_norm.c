@@ -20,7 +20,7 @@ static lks_shape shape_of_parameters(const lks_shape *in, int dims)
     return shape;
 }
 
-static lks_status infer(lki_node *node)
+static lks_status layer_norm_infer(lki_node *node)
 {
     lks_layer_norm_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape;
@@ -47,7 +47,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void layer_norm_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_layer_norm_opts *opts = node->attr;
 
@@ -60,8 +60,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_layer_norm = {
     .name = "layer_norm",
     .attr_size = sizeof(lks_layer_norm_opts),
-    .infer = infer,
-    .print = print,
+    .infer = layer_norm_infer,
+    .print = layer_norm_print,
 };
 
 lks_tensor *lks_layer_norm(lks_graph *graph, lks_tensor *x, const lks_layer_norm_opts *opts)

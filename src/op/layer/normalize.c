@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static lks_status infer(lki_node *node)
+static lks_status normalize_infer(lki_node *node)
 {
     const lks_normalize_opts *opts = node->attr;
     const lks_tensor *x = node->in[0];
@@ -39,7 +39,8 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print_list(char *buffer, size_t size, const char *name, const float *values, int count)
+static void normalize_print_list(char *buffer, size_t size, const char *name, const float *values,
+                                 int count)
 {
     lki_print_float(buffer, size, name, values[0]);
     for (int i = 1; i < count; i++) {
@@ -51,20 +52,20 @@ static void print_list(char *buffer, size_t size, const char *name, const float 
     }
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void normalize_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_normalize_opts *opts = node->attr;
 
     buffer[0] = '\0';
-    print_list(buffer, size, "mean", opts->mean, opts->count);
-    print_list(buffer, size, "std", opts->std, opts->count);
+    normalize_print_list(buffer, size, "mean", opts->mean, opts->count);
+    normalize_print_list(buffer, size, "std", opts->std, opts->count);
 }
 
 const lki_op lki_op_normalize = {
     .name = "normalize",
     .attr_size = sizeof(lks_normalize_opts),
-    .infer = infer,
-    .print = print,
+    .infer = normalize_infer,
+    .print = normalize_print,
 };
 
 lks_tensor *lks_normalize(lks_graph *graph, lks_tensor *x, const lks_normalize_opts *opts)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static lks_status infer(lki_node *node)
+static lks_status scale_infer(lki_node *node)
 {
     const lks_scale_opts *opts = node->attr;
 
@@ -13,7 +13,7 @@ static lks_status infer(lki_node *node)
     return lki_infer_same(node);
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void scale_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_scale_opts *opts = node->attr;
 
@@ -24,8 +24,8 @@ static void print(const lki_node *node, char *buffer, size_t size)
 const lki_op lki_op_scale = {
     .name = "scale",
     .attr_size = sizeof(lks_scale_opts),
-    .infer = infer,
-    .print = print,
+    .infer = scale_infer,
+    .print = scale_print,
 };
 
 lks_tensor *lks_scale(lks_graph *graph, lks_tensor *x, const lks_scale_opts *opts)

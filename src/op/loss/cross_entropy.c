@@ -4,7 +4,7 @@
  */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status cross_entropy_infer(lki_node *node)
 {
     const lks_cross_entropy_opts *opts = node->attr;
 
@@ -16,7 +16,7 @@ static lks_status infer(lki_node *node)
     return LKS_OK;
 }
 
-static void print(const lki_node *node, char *buffer, size_t size)
+static void cross_entropy_print(const lki_node *node, char *buffer, size_t size)
 {
     const lks_cross_entropy_opts *opts = node->attr;
 
@@ -29,8 +29,8 @@ const lki_op lki_op_cross_entropy = {
     .name = "cross_entropy",
     .attr_size = sizeof(lks_cross_entropy_opts),
     .is_loss = true,
-    .infer = infer,
-    .print = print,
+    .infer = cross_entropy_infer,
+    .print = cross_entropy_print,
 };
 
 lks_tensor *lks_cross_entropy(lks_graph *graph, lks_tensor *logits, lks_tensor *target,

@@ -1,7 +1,7 @@
 /* mse: loss = mean over the sample's elements of (x - target)^2. */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status mse_infer(lki_node *node)
 {
     const lks_tensor *x = node->in[0], *target = node->in[1];
 
@@ -24,7 +24,7 @@ static lks_status infer(lki_node *node)
 const lki_op lki_op_mse = {
     .name = "mse",
     .is_loss = true,
-    .infer = infer,
+    .infer = mse_infer,
     .print = lki_print_nothing,
 };
 

@@ -1,7 +1,7 @@
 /* nll: loss = -x[t], for log-probabilities x and target class t. */
 #include "op/common.h"
 
-static lks_status infer(lki_node *node)
+static lks_status nll_infer(lki_node *node)
 {
     LKI_TRY(lki_check_vector(node));
     return lki_check_classes(node);
@@ -10,7 +10,7 @@ static lks_status infer(lki_node *node)
 const lki_op lki_op_nll = {
     .name = "nll",
     .is_loss = true,
-    .infer = infer,
+    .infer = nll_infer,
     .print = lki_print_nothing,
 };
 

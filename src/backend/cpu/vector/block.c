@@ -59,25 +59,26 @@ static int64_t run_of(const lki_block_shape *s)
     return s->kernel[1] * s->channels;
 }
 
-static int64_t strip_of(const lki_block_shape *s)
+static int64_t vector_block_strip_of(const lki_block_shape *s)
 {
     const int64_t row = s->in_columns * s->channels * (int64_t)sizeof(float);
     const int64_t rows = (STRIP_BYTES / row - s->kernel[0] + 1) / 2;
     return rows < 1 ? 1 : rows < s->rows ? rows : s->rows;
 }
 
-static size_t forward_bytes(const lki_block_shape *s)
+static size_t vector_block_forward_bytes(const lki_block_shape *s)
 {
     return sizeof(float) * (size_t)(s->kernel[0] * run_of(s) * s->filters);
 }
 
-static size_t packed_bytes(const lki_block_shape *s)
+static size_t vector_block_packed_bytes(const lki_block_shape *s)
 {
-    return 2 * forward_bytes(s);
+    return 2 * vector_block_forward_bytes(s);
 }
 
 /* Forward: [panel][kernel row][run][PANEL]; backward: [kernel row][filter][run]. */
-static void pack(const lki_block_shape *s, const float *weight, void *packed, int part, int parts)
+static void vector_block_pack(const lki_block_shape *s, const float *weight, void *packed, int part,
+                              int parts)
 {
     const int64_t run = run_of(s), kernel = s->kernel[0] * s->kernel[1], channels = s->channels;
     float *forward = packed, *backward = forward + s->kernel[0] * run * s->filters;
@@ -96,7 +97,7 @@ static void pack(const lki_block_shape *s, const float *weight, void *packed, in
 
 static lists lists_in(const lki_block_shape *s, char *memory)
 {
-    lists l = {.strip = strip_of(s)};
+    lists l = {.strip = vector_block_strip_of(s)};
     const size_t windows = (size_t)(l.strip * s->columns), filters = (size_t)s->filters;
     l.by_filter = (unit *)(void *)memory;
     l.by_window = l.by_filter + windows * filters;
@@ -105,9 +106,10 @@ static lists lists_in(const lki_block_shape *s, char *memory)
     return l;
 }
 
-static size_t workspace_bytes(const lki_block_shape *s)
+static size_t vector_block_workspace_bytes(const lki_block_shape *s)
 {
-    const size_t windows = (size_t)(strip_of(s) * s->columns), filters = (size_t)s->filters;
+    const size_t windows = (size_t)(vector_block_strip_of(s) * s->columns),
+                 filters = (size_t)s->filters;
     const size_t backward = 2 * windows * filters * sizeof(unit) +
                             (filters + windows * PLACES) * sizeof(int32_t);
     const size_t forward = (sizeof(double) + sizeof(float)) * (size_t)(TILE_ROWS * PANEL) +
@@ -161,8 +163,8 @@ INLINE void pool_window(const float *top, const float *below, vf bias, float *ou
     vi_to_bytes(where, place);
 }
 
-static void forward(const lki_block_shape *s, const float *x, const void *packed, const float *bias,
-                    float *out, uint8_t *where, void *workspace)
+static void vector_block_forward(const lki_block_shape *s, const float *x, const void *packed,
+                                 const float *bias, float *out, uint8_t *where, void *workspace)
 {
     const int64_t panel = s->kernel[0] * run_of(s) * PANEL;
     const int64_t in_row = s->in_columns * s->channels, pixels = 2 * s->columns * PANEL;
@@ -210,12 +212,12 @@ static size_t sums_bytes(const lki_block_shape *s)
 /* Strips of an image, and of a block. */
 static int64_t strips_of(const lki_block_shape *s)
 {
-    return (s->rows + strip_of(s) - 1) / strip_of(s);
+    return (s->rows + vector_block_strip_of(s) - 1) / vector_block_strip_of(s);
 }
 
 static int64_t block_strips(const lki_block_shape *s)
 {
-    const int64_t windows = strip_of(s) * s->columns;
+    const int64_t windows = vector_block_strip_of(s) * s->columns;
     return (WINDOWS + windows - 1) / windows;
 }
 
@@ -371,13 +373,13 @@ static void strip_data(const lki_block_shape *s, const lki_block_backward *b, co
 }
 
 /* Pixels [first, last) of d_x, which no strip after this one adds to. */
-static void flush(const lki_block_shape *s, float *d_x, int64_t first, int64_t last)
+static void vector_block_flush(const lki_block_shape *s, float *d_x, int64_t first, int64_t last)
 {
     for (int64_t i = first * s->channels; i < last * s->channels; i += LANES)
         vf_store(d_x + i, vf_flush(vf_load(d_x + i)));
 }
 
-static void backward(const lki_block_shape *s, const lki_block_backward *b)
+static void vector_block_backward(const lki_block_shape *s, const lki_block_backward *b)
 {
     lists l = lists_in(s, b->workspace);
     int64_t strip = b->sample * strips_of(s);
@@ -393,12 +395,12 @@ static void backward(const lki_block_shape *s, const lki_block_backward *b)
         if (b->sums != NULL) strip_weight(s, b, &l, &to);
         if (b->d_x == NULL) continue;
         strip_data(s, b, &l, first, rows);
-        flush(s, b->d_x, 2 * first * s->in_columns,
-              (last ? s->in_rows : 2 * (first + rows)) * s->in_columns);
+        vector_block_flush(s, b->d_x, 2 * first * s->in_columns,
+                           (last ? s->in_rows : 2 * (first + rows)) * s->in_columns);
     }
 }
 
-static const float *gradient(const lki_block_shape *s, int64_t samples, void *memory)
+static const float *vector_block_gradient(const lki_block_shape *s, int64_t samples, void *memory)
 {
     const int64_t strips = samples * strips_of(s), each = block_strips(s);
     const sums all = sums_at(s, memory, 0);
@@ -413,11 +415,11 @@ static const float *gradient(const lki_block_shape *s, int64_t samples, void *me
 }
 
 const lki_vector_block LKI_ISA_NAME(lki_vector_block) = {
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .workspace_bytes = workspace_bytes,
+    .packed_bytes = vector_block_packed_bytes,
+    .pack = vector_block_pack,
+    .workspace_bytes = vector_block_workspace_bytes,
     .sums_bytes = sums_bytes,
-    .forward = forward,
-    .backward = backward,
-    .gradient = gradient,
+    .forward = vector_block_forward,
+    .backward = vector_block_backward,
+    .gradient = vector_block_gradient,
 };

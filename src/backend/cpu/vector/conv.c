@@ -68,7 +68,7 @@ static int64_t block_depth(const lki_conv_shape *s, int64_t depth, int64_t colum
     return blocks == 1 ? depth : (depth + blocks - 1) / blocks;
 }
 
-static size_t floats(int64_t count)
+static size_t vector_conv_floats(int64_t count)
 {
     return sizeof(float) * (size_t)count;
 }
@@ -116,7 +116,7 @@ static void run_all(const passes *p, const sweep *base)
     const int64_t all = p->count * base->grid[0], width = base->grid[1];
     const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
     const bool waits = block_depth(p->shape, base->all_depth, p->c_group) < base->all_depth;
-    const bool large = floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES;
+    const bool large = vector_conv_floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES;
     int64_t strip = large ? all : (STRIP + width - 1) / width;
     if (waits) strip = width < WAITING ? WAITING / width : 1;
     sweep s = *base;
@@ -161,8 +161,9 @@ static const float *framed(const lki_conv_shape *s, const frame *f, int64_t coun
     return to;
 }
 
-static void forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
-                    const float *bias, bool relu, float *y, void *workspace)
+static void vector_conv_forward(const lki_conv_shape *s, int64_t count, const float *x,
+                                const void *packed, const float *bias, bool relu, float *y,
+                                void *workspace)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
     const int64_t channels = s->channels / s->groups, row = f.size[1] * s->channels;
@@ -206,17 +207,17 @@ static frame gradient_frame(const lki_conv_shape *s)
 }
 
 /* Pixels that no tap reaches. */
-static void clear(const passes *p, const sweep *s)
+static void vector_conv_clear(const passes *p, const sweep *s)
 {
     for (int64_t n = 0; n < p->count; n++)
         for (int64_t y = 0; y < s->grid[0]; y++)
             for (int64_t x = 0; x < s->grid[1]; x++)
                 memset(s->c + n * s->c_sample + y * s->c_pixel[0] + x * s->c_pixel[1], 0,
-                       floats(p->shape->channels));
+                       vector_conv_floats(p->shape->channels));
 }
 
-static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, const void *packed,
-                     float *d_x, bool add, void *workspace)
+static void vector_conv_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
+                                 const void *packed, float *d_x, bool add, void *workspace)
 {
     const frame f = gradient_frame(s);
     const int64_t filters = s->filters / s->groups, row = f.size[1] * s->filters;
@@ -249,13 +250,13 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
         if (v.taps > 0 && h.taps > 0)
             run_all(&p, &base);
         else if (!add)
-            clear(&p, &base);
+            vector_conv_clear(&p, &base);
     }
 }
 
 /* The weight's elements [filter][channel][tap] as panels of filters. */
-static void pack_block(const lki_conv_shape *s, const float *weight, int64_t group, int64_t block,
-                       float *panel)
+static void vector_conv_pack_block(const lki_conv_shape *s, const float *weight, int64_t group,
+                                   int64_t block, float *panel)
 {
     const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
     const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
@@ -281,7 +282,8 @@ static void pack_reversed(const lki_conv_shape *s, const float *weight, int64_t 
             }
 }
 
-static void pack(const lki_conv_shape *s, const float *weight, void *packed, int part, int parts)
+static void vector_conv_pack(const lki_conv_shape *s, const float *weight, void *packed, int part,
+                             int parts)
 {
     const int64_t taps = s->kernel[0] * s->kernel[1];
     const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
@@ -289,34 +291,35 @@ static void pack(const lki_conv_shape *s, const float *weight, void *packed, int
     float *to = packed, *reversed = to + conv_panel_floats(s);
     const int64_t all = s->groups * one, others = s->groups * other;
     for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
-        pack_block(s, weight, b / one, b % one, to + b * taps * channels * PANEL);
+        vector_conv_pack_block(s, weight, b / one, b % one, to + b * taps * channels * PANEL);
     for (int64_t b = lki_share(part, parts, others); b < lki_share(part + 1, parts, others); b++)
         pack_reversed(s, weight, b / other, b % other, reversed + b * taps * filters * PANEL);
 }
 
-static size_t packed_bytes(const lki_conv_shape *s)
+static size_t vector_conv_packed_bytes(const lki_conv_shape *s)
 {
     const int64_t blocks = conv_blocks(s->channels / s->groups);
-    return floats(conv_panel_floats(s) + blocks * s->kernel[0] * s->kernel[1] * s->filters * PANEL);
+    return vector_conv_floats(conv_panel_floats(s) +
+                              blocks * s->kernel[0] * s->kernel[1] * s->filters * PANEL);
 }
 
-static size_t workspace_bytes(const lki_conv_shape *s, int64_t count)
+static size_t vector_conv_workspace_bytes(const lki_conv_shape *s, int64_t count)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s), g = gradient_frame(s);
     const size_t forward_bytes = frame_needed(&f) ? frame_bytes(&f, count) : 0;
     const size_t backward_bytes = frame_needed(&g) ? frame_bytes(&g, count) : 0;
     const size_t weight_bytes = LKI_ISA_NAME(lki_conv_weight_bytes)(s, count);
     const size_t most = forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
-    const size_t both = lki_plus(floats(waiting_floats(s)), most);
+    const size_t both = lki_plus(vector_conv_floats(waiting_floats(s)), most);
     return both > weight_bytes ? both : weight_bytes;
 }
 
 const lki_vector_conv LKI_ISA_NAME(lki_vector_conv) = {
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .workspace_bytes = workspace_bytes,
+    .packed_bytes = vector_conv_packed_bytes,
+    .pack = vector_conv_pack,
+    .workspace_bytes = vector_conv_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_conv_sums_bytes),
-    .forward = forward,
-    .backward = backward,
+    .forward = vector_conv_forward,
+    .backward = vector_conv_backward,
     .backward_weight = LKI_ISA_NAME(lki_conv_weight),
 };

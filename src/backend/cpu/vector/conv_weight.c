@@ -261,7 +261,7 @@ static void complete_narrow(const lki_conv_shape *s, const sums *all)
 }
 
 /* The sums of a replica with so many pixels, likewise. */
-static void complete(const lki_conv_shape *s, const sums *all, int64_t pixels)
+static void vector_conv_weight_complete(const lki_conv_shape *s, const sums *all, int64_t pixels)
 {
     const bool rest = pixels % LKI_BLOCK_TERMS != 0, total = pixels >= LKI_GROUP_TERMS;
     const bool group = pixels % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS;
@@ -346,7 +346,7 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
     if (is_narrow(s))
         complete_narrow(s, &part.sums);
     else
-        complete(s, &part.sums, (g->sample + count) * pixels);
+        vector_conv_weight_complete(s, &part.sums, (g->sample + count) * pixels);
     unpack(s, part.sums.block, g->d_weight);
     if (g->d_bias != NULL) unpack_bias(s, part.sums.bias, g->d_bias);
 }

@@ -26,21 +26,23 @@ static int64_t blocks(int64_t n)
     return (n + PANEL - 1) / PANEL;
 }
 
-static size_t forward_bytes(const lki_dense_shape *s)
+static size_t vector_dense_forward_bytes(const lki_dense_shape *s)
 {
     return sizeof(float) * (size_t)(blocks(s->units) * s->inputs * PANEL);
 }
 
-static size_t packed_bytes(const lki_dense_shape *s)
+static size_t vector_dense_packed_bytes(const lki_dense_shape *s)
 {
-    return forward_bytes(s) + sizeof(float) * (size_t)(blocks(s->inputs) * s->units * PANEL);
+    return vector_dense_forward_bytes(s) +
+           sizeof(float) * (size_t)(blocks(s->inputs) * s->units * PANEL);
 }
 
 /* Units [u, u + units) x inputs [k, k + n), n <= STRIP, u and k multiples of PANEL, by way of a
  * small copy: rows of the weight are often a multiple of 4,096 bytes apart. What comes next is fetched on
  * the way: the processor does not foresee it, as rows take turns. */
-static void pack_block(const lki_dense_shape *s, const float *w, int64_t u, int64_t units,
-                       int64_t k, int64_t n, float *to_forward, float *to_backward)
+static void vector_dense_pack_block(const lki_dense_shape *s, const float *w, int64_t u,
+                                    int64_t units, int64_t k, int64_t n, float *to_forward,
+                                    float *to_backward)
 {
     float copy[PANEL][STRIP + LANES];
     if (units < PANEL || n < STRIP) memset(copy, 0, sizeof copy);
@@ -65,16 +67,17 @@ static void pack_block(const lki_dense_shape *s, const float *w, int64_t u, int6
         }
 }
 
-static void pack(const lki_dense_shape *s, const float *w, void *packed, int part, int parts)
+static void vector_dense_pack(const lki_dense_shape *s, const float *w, void *packed, int part,
+                              int parts)
 {
     float *forward = packed;
-    float *backward = (float *)(void *)((char *)packed + forward_bytes(s));
+    float *backward = (float *)(void *)((char *)packed + vector_dense_forward_bytes(s));
     const int64_t count = blocks(s->units);
     for (int64_t b = lki_share(part, parts, count); b < lki_share(part + 1, parts, count); b++) {
         const int64_t u = b * PANEL, left = s->units - u, units = left < PANEL ? left : PANEL;
         for (int64_t k = 0; k < s->inputs; k += STRIP) {
             const int64_t n = s->inputs - k < STRIP ? s->inputs - k : STRIP;
-            pack_block(s, w, u, units, k, n, forward, backward);
+            vector_dense_pack_block(s, w, u, units, k, n, forward, backward);
         }
     }
 }
@@ -85,7 +88,7 @@ static int64_t places(int64_t rows)
     return (rows < ROWS ? rows : ROWS) * COLUMNS;
 }
 
-static size_t workspace_bytes(const lki_dense_shape *s, int64_t rows)
+static size_t vector_dense_workspace_bytes(const lki_dense_shape *s, int64_t rows)
 {
     const int64_t most = s->inputs > s->units ? s->inputs : s->units;
     if (most <= LKI_BLOCK_TERMS) return 0;
@@ -163,7 +166,7 @@ INLINE void multiply_narrow(const int V, const product *p, int64_t rows)
     }
 }
 
-static void multiply(const product *p, int64_t rows)
+static void vector_dense_multiply(const product *p, int64_t rows)
 {
     if (p->narrow && p->columns <= LANES) {
         multiply_narrow(2, p, rows);
@@ -208,7 +211,7 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, vo
                     p.c = whole->c + row * p.c_row + c;
                     p.columns = columns - c < PANEL ? columns - c : PANEL;
                     p.bias = whole->bias != NULL ? whole->bias + c : NULL;
-                    multiply(&p, height);
+                    vector_dense_multiply(&p, height);
                     p.at.total += p.waits * height * PANEL;
                     p.at.group += p.waits * height * PANEL;
                 }
@@ -217,8 +220,8 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, vo
     }
 }
 
-static void forward(const lki_dense_shape *s, int64_t rows, const float *x, const void *packed,
-                    const float *bias, float *y, void *workspace)
+static void vector_dense_forward(const lki_dense_shape *s, int64_t rows, const float *x,
+                                 const void *packed, const float *bias, float *y, void *workspace)
 {
     const product whole = {.a = x,
                            .a_row = s->inputs,
@@ -230,25 +233,26 @@ static void forward(const lki_dense_shape *s, int64_t rows, const float *x, cons
     multiply_all(&whole, rows, s->units, workspace);
 }
 
-static void backward(const lki_dense_shape *s, int64_t rows, const float *d_y, const void *packed,
-                     float *d_x, bool add, void *workspace)
+static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const float *d_y,
+                                  const void *packed, float *d_x, bool add, void *workspace)
 {
-    const product whole = {.a = d_y,
-                           .a_row = s->units,
-                           .b = (const void *)((const char *)packed + forward_bytes(s)),
-                           .terms = s->units,
-                           .c = d_x,
-                           .c_row = s->inputs,
-                           .add = add};
+    const product whole = {
+        .a = d_y,
+        .a_row = s->units,
+        .b = (const void *)((const char *)packed + vector_dense_forward_bytes(s)),
+        .terms = s->units,
+        .c = d_x,
+        .c_row = s->inputs,
+        .add = add};
     multiply_all(&whole, rows, s->inputs, workspace);
 }
 
 const lki_vector_dense LKI_ISA_NAME(lki_vector_dense) = {
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .workspace_bytes = workspace_bytes,
-    .forward = forward,
-    .backward = backward,
+    .packed_bytes = vector_dense_packed_bytes,
+    .pack = vector_dense_pack,
+    .workspace_bytes = vector_dense_workspace_bytes,
+    .forward = vector_dense_forward,
+    .backward = vector_dense_backward,
     .rows_bytes = LKI_ISA_NAME(lki_vector_rows_bytes),
     .rows = LKI_ISA_NAME(lki_vector_rows),
 };

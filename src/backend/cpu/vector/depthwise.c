@@ -367,7 +367,7 @@ RUN(run_wide_by_2, WIDE_BY_2, CASES_4)
 RUN(run_pairs, PAIRS, CASES_4)
 // clang-format on
 
-static void run(const strip *s, int64_t pixels)
+static void vector_depthwise_run(const strip *s, int64_t pixels)
 {
     static void (*const by_kind[])(const strip *, int64_t) = {[ANY] = run_any,
                                                               [BLOCKS] = run_blocks,
@@ -427,7 +427,7 @@ static void run_row(const pass *p, const float *a, float *c, int64_t y)
                .before = h->a_first < 0 ? 0 : -1,
                .after = -1};
     if (p->more > 0) {
-        run(&s, p->pixels + 1);
+        vector_depthwise_run(&s, p->pixels + 1);
         const int64_t done = p->more * (p->pixels + 1);
         s.a += done * p->a_pixel;
         s.c += done * p->c_pixel;
@@ -436,7 +436,7 @@ static void run_row(const pass *p, const float *a, float *c, int64_t y)
     }
     s.tiles = (int)(p->tiles - p->more);
     if (p->over) s.after = s.tiles - 1;
-    run(&s, p->pixels);
+    vector_depthwise_run(&s, p->pixels);
 }
 
 static bool is_large(const lki_conv_shape *s)
@@ -456,14 +456,15 @@ static int64_t chunk_of(const lki_conv_shape *s, int64_t columns)
 }
 
 /* Channels [p->from, p->to). */
-static void take(pass *p, int64_t from, int64_t chunk)
+static void vector_depthwise_take(pass *p, int64_t from, int64_t chunk)
 {
     p->from = from;
     p->to = p->channels - from < chunk ? p->channels : from + chunk;
 }
 
-static void forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
-                    const float *bias, bool relu, float *y, void *workspace)
+static void vector_depthwise_forward(const lki_conv_shape *s, int64_t count, const float *x,
+                                     const void *packed, const float *bias, bool relu, float *y,
+                                     void *workspace)
 {
     const int64_t x_size = s->in[0] * s->in[1] * s->channels,
                   y_size = s->out[0] * s->out[1] * s->channels;
@@ -491,7 +492,7 @@ static void forward(const lki_conv_shape *s, int64_t count, const float *x, cons
     ready(&p);
     for (int64_t n = 0; n < count; n++)
         for (int64_t c = 0; c < s->channels; c += chunk) {
-            take(&p, c, chunk);
+            vector_depthwise_take(&p, c, chunk);
             for (int64_t r = 0; r < s->out[0]; r++) run_row(&p, x + n * x_size, y + n * y_size, r);
         }
 }
@@ -545,8 +546,8 @@ static void backward_rows(const lki_conv_shape *s, pass *p, const float *d_y, fl
         }
 }
 
-static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, const void *packed,
-                     float *d_x, bool add, void *workspace)
+static void vector_depthwise_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
+                                      const void *packed, float *d_x, bool add, void *workspace)
 {
     const int64_t x_size = s->in[0] * s->in[1] * s->channels,
                   y_size = s->out[0] * s->out[1] * s->channels;
@@ -560,19 +561,20 @@ static void backward(const lki_conv_shape *s, int64_t count, const float *d_y, c
     (void)workspace;
     for (int64_t n = 0; n < count; n++)
         for (int64_t c = 0; c < s->channels; c += chunk) {
-            take(&p, c, chunk);
+            vector_depthwise_take(&p, c, chunk);
             for (int64_t r = 0; r < rows; r += PHASE_ROWS)
                 backward_rows(s, &p, d_y + n * y_size, d_x + n * x_size, r);
         }
 }
 
-static size_t packed_bytes(const lki_conv_shape *s)
+static size_t vector_depthwise_packed_bytes(const lki_conv_shape *s)
 {
     const size_t taps = lki_times((size_t)s->kernel[0], (size_t)s->kernel[1]);
     return lki_times(taps, sizeof(float) * (size_t)(depthwise_blocks(s) * LANES));
 }
 
-static void pack(const lki_conv_shape *s, const float *weight, void *packed, int part, int parts)
+static void vector_depthwise_pack(const lki_conv_shape *s, const float *weight, void *packed,
+                                  int part, int parts)
 {
     const int64_t blocks = depthwise_blocks(s), taps = s->kernel[0] * s->kernel[1];
     for (int64_t b = lki_share(part, parts, blocks); b < lki_share(part + 1, parts, blocks); b++) {
@@ -583,18 +585,18 @@ static void pack(const lki_conv_shape *s, const float *weight, void *packed, int
     }
 }
 
-static size_t workspace_bytes(const lki_conv_shape *s, int64_t count)
+static size_t vector_depthwise_workspace_bytes(const lki_conv_shape *s, int64_t count)
 {
     (void)s, (void)count;
     return 0;
 }
 
 const lki_vector_conv LKI_ISA_NAME(lki_vector_depthwise) = {
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .workspace_bytes = workspace_bytes,
+    .packed_bytes = vector_depthwise_packed_bytes,
+    .pack = vector_depthwise_pack,
+    .workspace_bytes = vector_depthwise_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_depthwise_sums_bytes),
-    .forward = forward,
-    .backward = backward,
+    .forward = vector_depthwise_forward,
+    .backward = vector_depthwise_backward,
     .backward_weight = LKI_ISA_NAME(lki_depthwise_weight),
 };

@@ -422,8 +422,9 @@ static stretches_by *const MANY[2][2] = {{many_by_1, many_by_1_masked},
 static stretches_by *const ONE[2][2] = {{one_by_1, one_by_1_masked}, {one_by_2, one_by_2_masked}};
 
 /* Whole vectors of channels from `channel` on, so many at once; returns where they end. */
-static int64_t take(stretches_by *const by[2][2], int vectors, const strip *s, const stretch *list,
-                    int count, int64_t channel, void *memory)
+static int64_t vector_depthwise_weight_take(stretches_by *const by[2][2], int vectors,
+                                            const strip *s, const stretch *list, int count,
+                                            int64_t channel, void *memory)
 {
     stretches_by *const sum = by[s->shape->stride[1] - 1][s->y != NULL];
     for (; channel + vectors * LANES <= s->shape->channels; channel += vectors * LANES) {
@@ -489,7 +490,7 @@ static void bias_of(const strip *s, void *memory)
     }
 }
 
-static void strip_of(const strip *s, void *memory)
+static void vector_depthwise_weight_strip_of(const strip *s, void *memory)
 {
     const lki_conv_shape *shape = s->shape;
     const bool square = shape->kernel[0] == 3 && shape->kernel[1] == 3;
@@ -500,8 +501,8 @@ static void strip_of(const strip *s, void *memory)
     int64_t c = 0;
     /* In shorter rows turns cost more than they save. */
     if (count > 0 && (TURNS == 1 || shape->in[1] >= 12))
-        c = take(MANY, TURNS * VECTORS, s, list, count, c, memory);
-    if (count > 0) c = take(ONE, 1, s, list, count, c, memory);
+        c = vector_depthwise_weight_take(MANY, TURNS * VECTORS, s, list, count, c, memory);
+    if (count > 0) c = vector_depthwise_weight_take(ONE, 1, s, list, count, c, memory);
     for (; W > 1 && c + W * LANES <= shape->channels; c += W * LANES)
         vectors_of(VECTORS, true, s, c, LANES, memory);
     for (; c + LANES <= shape->channels; c += LANES) vectors_of(1, true, s, c, LANES, memory);
@@ -509,7 +510,7 @@ static void strip_of(const strip *s, void *memory)
 }
 
 /* A sum of so many terms. */
-static vf complete(const sums *from, int64_t at, int64_t terms)
+static vf vector_depthwise_weight_complete(const sums *from, int64_t at, int64_t terms)
 {
     const int64_t in_group = terms % LKI_GROUP_TERMS;
     vf sum = terms % LKI_BLOCK_TERMS != 0 ? vf_load(from->block + at) : vf_zero();
@@ -518,7 +519,8 @@ static vf complete(const sums *from, int64_t at, int64_t terms)
 }
 
 /* The gradients of a replica with so many pixels, in the parameter's order. */
-static void finish(const lki_conv_shape *s, const lki_conv_gradient *g, int64_t pixels)
+static void vector_depthwise_weight_finish(const lki_conv_shape *s, const lki_conv_gradient *g,
+                                           int64_t pixels)
 {
     const int64_t taps = taps_of(s);
     float sum[LANES];
@@ -526,7 +528,7 @@ static void finish(const lki_conv_shape *s, const lki_conv_gradient *g, int64_t 
     {
         const sums from = sums_of(s, g->sums, c / LANES);
         for (int64_t t = 0; t < taps; t++) {
-            vf_store(sum, vf_flush(complete(&from, t * LANES, pixels)));
+            vf_store(sum, vf_flush(vector_depthwise_weight_complete(&from, t * LANES, pixels)));
             for (int64_t i = 0; i < n; i++) g->d_weight[(c + i) * taps + t] = sum[i];
         }
         if (g->d_bias == NULL) continue;
@@ -544,7 +546,7 @@ void LKI_ISA_NAME(lki_depthwise_weight)(const lki_conv_shape *s, int64_t count,
         const int64_t left = LKI_BLOCK_TERMS - part.number % LKI_BLOCK_TERMS;
         part.to = all - part.from < left ? all : part.from + left;
         if (g->d_bias != NULL) bias_of(&part, g->sums);
-        strip_of(&part, g->sums);
+        vector_depthwise_weight_strip_of(&part, g->sums);
     }
-    if (g->last) finish(s, g, g->sample * pixels + all);
+    if (g->last) vector_depthwise_weight_finish(s, g, g->sample * pixels + all);
 }

@@ -59,8 +59,8 @@ INLINE void events(const uint32_t *word, int64_t words, unsigned bits, uint32_t 
             out[w * each + i] = (uint8_t)(((word[w] >> (i * bits)) & mask) < threshold);
 }
 
-static void draw(const lki_bernoulli *event, uint64_t key, uint64_t step, uint32_t position,
-                 int64_t first, int64_t count, uint8_t *out)
+static void vector_dropout_draw(const lki_bernoulli *event, uint64_t key, uint64_t step,
+                                uint32_t position, int64_t first, int64_t count, uint8_t *out)
 {
     uint32_t word[4 * CHUNK];
     uint8_t happens[128 * CHUNK];
@@ -95,8 +95,8 @@ static void draw(const lki_bernoulli *event, uint64_t key, uint64_t step, uint32
     }
 }
 
-static void apply(int64_t count, const uint8_t *dropped, float scale, const float *in, float *out,
-                  bool add)
+static void vector_dropout_apply(int64_t count, const uint8_t *dropped, float scale,
+                                 const float *in, float *out, bool add)
 {
     const vf factor = vf_set(scale), zero = vf_zero();
     FOR_VECTORS(i, n, count)
@@ -108,4 +108,5 @@ static void apply(int64_t count, const uint8_t *dropped, float scale, const floa
     }
 }
 
-const lki_vector_dropout LKI_ISA_NAME(lki_vector_dropout) = {.draw = draw, .apply = apply};
+const lki_vector_dropout LKI_ISA_NAME(lki_vector_dropout) = {.draw = vector_dropout_draw,
+                                                             .apply = vector_dropout_apply};

@@ -4,7 +4,7 @@
 #include "backend/cpu/vector/transpose.h"
 
 /* A merge in the tree, the only sum whose small results stay (core/backend.h). */
-static void add(int64_t count, float *left, const float *right)
+static void vector_element_add(int64_t count, float *left, const float *right)
 {
     FOR_VECTORS(i, n, count) vf_put(left + i, vf_get(left + i, n) + vf_get(right + i, n), n);
 }
@@ -31,8 +31,8 @@ static void relu(int64_t count, const float *in, float *out)
     }
 }
 
-static void relu_backward(int64_t count, const float *out, const float *d_out, float *d_in,
-                          bool adds)
+static void vector_relu_backward(int64_t count, const float *out, const float *d_out, float *d_in,
+                                 bool adds)
 {
     const vf zero = vf_zero();
     FOR_VECTORS(i, n, count)
@@ -76,7 +76,7 @@ static void transpose(int64_t rows, int64_t columns, const float *in, float *out
 }
 
 const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
-    .add = add,
+    .add = vector_element_add,
     .update = LKI_ISA_NAME(lki_vector_update),
     .approach = LKI_ISA_NAME(lki_vector_approach),
     .dot = LKI_ISA_NAME(lki_vector_dot),
@@ -84,7 +84,7 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .sum = sum,
     .pass = pass,
     .relu = relu,
-    .relu_backward = relu_backward,
+    .relu_backward = vector_relu_backward,
     .move = move,
     .transpose = transpose,
 };

@@ -29,7 +29,8 @@ INLINE double total(double sum[SUMS])
         }                                                                                          \
     } while (0)
 
-static void measure(int64_t count, const float *restrict x, double epsilon, float *moments)
+static void vector_layer_norm_measure(int64_t count, const float *restrict x, double epsilon,
+                                      float *moments)
 {
     double sum[SUMS] = {0}, square[SUMS] = {0};
     FOR_LANES(i, j, count, sum[j] += (double)x[i]);
@@ -39,8 +40,8 @@ static void measure(int64_t count, const float *restrict x, double epsilon, floa
     moments[1] = (float)(1 / sqrt(total(square) / (double)count + epsilon));
 }
 
-static void forward(int64_t count, const float *x, const float *moments, const float *weight,
-                    const float *bias, float *out)
+static void vector_layer_norm_forward(int64_t count, const float *x, const float *moments,
+                                      const float *weight, const float *bias, float *out)
 {
     const vf mean = vf_set(moments[0]), inverse = vf_set(moments[1]);
     FOR_VECTORS(i, n, count)
@@ -52,7 +53,8 @@ static void forward(int64_t count, const float *x, const float *moments, const f
     }
 }
 
-static void backward(int64_t count, const lki_layer_norm_row *row, float *d_in, bool adds)
+static void vector_layer_norm_backward(int64_t count, const lki_layer_norm_row *row, float *d_in,
+                                       bool adds)
 {
     const float *restrict x = row->x, *restrict d = row->d_out, *restrict w = row->weight;
     const float mean = row->moments[0], inverse = row->moments[1];
@@ -74,7 +76,8 @@ static void backward(int64_t count, const lki_layer_norm_row *row, float *d_in, 
     }
 }
 
-static void products(int64_t count, const lki_layer_norm_row *row, double *weight, double *bias)
+static void vector_layer_norm_products(int64_t count, const lki_layer_norm_row *row, double *weight,
+                                       double *bias)
 {
     const vf mean = vf_set(row->moments[0]), inverse = vf_set(row->moments[1]);
     const int64_t whole = count - count % LANES;
@@ -94,4 +97,7 @@ static void products(int64_t count, const lki_layer_norm_row *row, double *weigh
 }
 
 const lki_vector_layer_norm LKI_ISA_NAME(lki_vector_layer_norm) = {
-    .measure = measure, .forward = forward, .backward = backward, .products = products};
+    .measure = vector_layer_norm_measure,
+    .forward = vector_layer_norm_forward,
+    .backward = vector_layer_norm_backward,
+    .products = vector_layer_norm_products};

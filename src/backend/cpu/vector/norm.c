@@ -20,8 +20,8 @@ static void squares(int64_t rows, int64_t columns, const float *restrict x,
         }
 }
 
-static void apply(int64_t rows, int64_t columns, const float *x, const float *mean,
-                  const float *scale, const float *shift, float *out)
+static void vector_norm_apply(int64_t rows, int64_t columns, const float *x, const float *mean,
+                              const float *scale, const float *shift, float *out)
 {
     for (int64_t r = 0; r < rows; r++, x += columns, out += columns) {
         FOR_VECTORS(c, n, columns)
@@ -32,9 +32,9 @@ static void apply(int64_t rows, int64_t columns, const float *x, const float *me
     }
 }
 
-static void products(int64_t rows, int64_t columns, const float *restrict x,
-                     const float *restrict mean, const float *restrict d, double *restrict sum_d,
-                     double *restrict sum_dx)
+static void vector_norm_products(int64_t rows, int64_t columns, const float *restrict x,
+                                 const float *restrict mean, const float *restrict d,
+                                 double *restrict sum_d, double *restrict sum_dx)
 {
     for (int64_t c = 0; c < columns; c++) sum_d[c] = sum_dx[c] = 0;
     for (int64_t r = 0; r < rows; r++, x += columns, d += columns)
@@ -44,7 +44,8 @@ static void products(int64_t rows, int64_t columns, const float *restrict x,
         }
 }
 
-static void backward(int64_t rows, int64_t columns, const lki_norm_backward *b, bool add)
+static void vector_norm_backward(int64_t rows, int64_t columns, const lki_norm_backward *b,
+                                 bool add)
 {
     const float *x = b->x, *d = b->d_out;
     float *to = b->d_in;
@@ -59,5 +60,8 @@ static void backward(int64_t rows, int64_t columns, const lki_norm_backward *b, 
     }
 }
 
-const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {
-    .sums = sums, .squares = squares, .apply = apply, .products = products, .backward = backward};
+const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {.sums = sums,
+                                                       .squares = squares,
+                                                       .apply = vector_norm_apply,
+                                                       .products = vector_norm_products,
+                                                       .backward = vector_norm_backward};

@@ -49,7 +49,8 @@ static void max_window(const lki_pool_shape *s, const window *w, const float *in
     }
 }
 
-static void max_forward(const lki_pool_shape *s, const float *in, float *out, uint16_t *where)
+static void vector_max_forward(const lki_pool_shape *s, const float *in, float *out,
+                               uint16_t *where)
 {
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
@@ -78,8 +79,8 @@ static void max_window_backward(const lki_pool_shape *s, const window *w, const 
     }
 }
 
-static void max_backward(const lki_pool_shape *s, const uint16_t *where, const float *d_out,
-                         float *d_in)
+static void vector_max_backward(const lki_pool_shape *s, const uint16_t *where, const float *d_out,
+                                float *d_in)
 {
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
@@ -94,7 +95,7 @@ INLINE int64_t area_of(const lki_pool_shape *s, const window *w)
     return s->exclude_padding ? (w->ky1 - w->ky0) * (w->kx1 - w->kx0) : s->kernel[0] * s->kernel[1];
 }
 
-static void mean_forward(const lki_pool_shape *s, const float *in, float *out)
+static void vector_mean_forward(const lki_pool_shape *s, const float *in, float *out)
 {
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
@@ -115,7 +116,7 @@ static void mean_forward(const lki_pool_shape *s, const float *in, float *out)
         }
 }
 
-static void mean_backward(const lki_pool_shape *s, const float *d_out, float *d_in)
+static void vector_mean_backward(const lki_pool_shape *s, const float *d_out, float *d_in)
 {
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
@@ -135,8 +136,8 @@ static void mean_backward(const lki_pool_shape *s, const float *d_out, float *d_
 }
 
 const lki_vector_pool LKI_ISA_NAME(lki_vector_pool) = {
-    .max_forward = max_forward,
-    .max_backward = max_backward,
-    .mean_forward = mean_forward,
-    .mean_backward = mean_backward,
+    .max_forward = vector_max_forward,
+    .max_backward = vector_max_backward,
+    .mean_forward = vector_mean_forward,
+    .mean_backward = vector_mean_backward,
 };

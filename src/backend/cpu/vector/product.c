@@ -2,7 +2,8 @@
  * each column. Sums over rows ascend, one accumulator in double for each column, rounded once. */
 #include "backend/cpu/vector/local.h"
 
-static void scale(int64_t count, float factor, const float *in, float *out, bool adds)
+static void vector_product_scale(int64_t count, float factor, const float *in, float *out,
+                                 bool adds)
 {
     const vf f = vf_set(factor);
     FOR_VECTORS(i, n, count) vf_put_result(out + i, vf_get(in + i, n) * f, n, adds);
@@ -62,7 +63,7 @@ static void column_products(int64_t rows, int64_t columns, const float *a, const
 }
 
 const lki_vector_product LKI_ISA_NAME(lki_vector_product) = {
-    .scale = scale,
+    .scale = vector_product_scale,
     .product = product,
     .rows_plus = rows_plus,
     .rows_times = rows_times,

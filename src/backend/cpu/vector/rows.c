@@ -275,8 +275,8 @@ static void give_zeros(block *b)
 }
 
 /* The sum of dy over replicas [lo, hi) for n units from u on; false where none has a sample. */
-static bool bias_sum(const lki_dense_shape *s, const lki_rows *rows, int64_t u, int64_t n,
-                     int64_t lo, int64_t hi, vf *out)
+static bool vector_rows_bias_sum(const lki_dense_shape *s, const lki_rows *rows, int64_t u,
+                                 int64_t n, int64_t lo, int64_t hi, vf *out)
 {
     if (hi - lo == 1) {
         vd low = {0}, high = {0};
@@ -290,8 +290,8 @@ static bool bias_sum(const lki_dense_shape *s, const lki_rows *rows, int64_t u, 
     }
     const int64_t middle = lki_tree_split(lo, hi);
     vf right;
-    const bool left = bias_sum(s, rows, u, n, lo, middle, out);
-    if (!bias_sum(s, rows, u, n, middle, hi, &right)) return left;
+    const bool left = vector_rows_bias_sum(s, rows, u, n, lo, middle, out);
+    if (!vector_rows_bias_sum(s, rows, u, n, middle, hi, &right)) return left;
     *out = left ? *out + right : right;
     return true;
 }
@@ -302,7 +302,7 @@ static void give_bias(const lki_dense_shape *s, const lki_rows *rows)
     {
         float sums[LANES];
         vf sum;
-        bias_sum(s, rows, rows->row_first + i, n, 0, rows->replicas, &sum);
+        vector_rows_bias_sum(s, rows, rows->row_first + i, n, 0, rows->replicas, &sum);
         vf_store(sums, sum);
         rows->sum(rows->user, 1, rows->row_first + i, n, sums);
     }

@@ -46,8 +46,8 @@ INLINE vf counted(vf x)
     return vf_flush_below(x, LKI_TINY_ROOT);
 }
 
-static void sgd(const lki_update *u, int64_t count, float *restrict w, float *restrict momentum,
-                const float *restrict sums)
+static void vector_sgd(const lki_update *u, int64_t count, float *restrict w,
+                       float *restrict momentum, const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
     const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
@@ -106,8 +106,9 @@ INLINE void adam(const lki_update *u, int64_t count, float *restrict w, float *r
     }
 }
 
-static void adadelta(const lki_update *u, int64_t count, float *restrict w, float *restrict square,
-                     float *restrict delta, const float *restrict sums)
+static void vector_adadelta(const lki_update *u, int64_t count, float *restrict w,
+                            float *restrict square, float *restrict delta,
+                            const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
     const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
@@ -125,8 +126,9 @@ static void adadelta(const lki_update *u, int64_t count, float *restrict w, floa
     }
 }
 
-static void rmsprop(const lki_update *u, int64_t count, float *restrict w, float *restrict square,
-                    float *restrict average, float *restrict momentum, const float *restrict sums)
+static void vector_rmsprop(const lki_update *u, int64_t count, float *restrict w,
+                           float *restrict square, float *restrict average,
+                           float *restrict momentum, const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
     const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
@@ -155,8 +157,8 @@ static void rmsprop(const lki_update *u, int64_t count, float *restrict w, float
     }
 }
 
-static void adamp(const lki_update *u, int64_t count, float *restrict w,
-                  const float *restrict direction)
+static void vector_adamp(const lki_update *u, int64_t count, float *restrict w,
+                         const float *restrict direction)
 {
     const lks_optim *o = &u->optim;
     const double ratio = u->projected ? o->wd_ratio : 1;
@@ -218,22 +220,22 @@ void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, fl
 {
     switch (update->optim.kind) {
     case LKS_SGD:
-        sgd(update, count, w, state[0], sums);
+        vector_sgd(update, count, w, state[0], sums);
         break;
     case LKS_ADAM:
         adam(update, count, w, state[0], state[1], sums, false);
         break;
     case LKS_ADADELTA:
-        adadelta(update, count, w, state[0], state[1], sums);
+        vector_adadelta(update, count, w, state[0], state[1], sums);
         break;
     case LKS_ADAMW:
         adam(update, count, w, state[0], state[1], sums, true);
         break;
     case LKS_RMSPROP:
-        rmsprop(update, count, w, state[0], state[1], state[2], sums);
+        vector_rmsprop(update, count, w, state[0], state[1], state[2], sums);
         break;
     case LKS_ADAMP:
-        adamp(update, count, w, sums);
+        vector_adamp(update, count, w, sums);
         break;
     }
 }
