@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "model/model.h"
@@ -17,21 +16,6 @@ struct lki_profile {
     size_t laps_bytes; /* of a worker: lki_laps and its sums */
     lki_laps *laps[];
 };
-
-int64_t lki_laps_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-void lki_laps_add(lki_laps *laps, int id, int calls)
-{
-    const int64_t now = lki_laps_clock();
-    laps->sum[id].nanoseconds += now - laps->last;
-    laps->sum[id].calls += calls;
-    laps->last = now;
-}
 
 static int lap_count(const lks_model *model)
 {
