@@ -3,7 +3,8 @@
 #define CLI_CLI_H
 
 #include "cli/out/say.h"
-#include "cli/recipe/config.h"
+#include "cli/pool.h"
+#include "recipe/config.h"
 
 typedef struct cli cli_args;
 
@@ -71,7 +72,7 @@ typedef struct cli_option {
     char letter;          /* 0: none */
     const char *argument; /* NULL: it takes none */
     int verbs;
-    config_key key;   /* the key it sets, or KEY_NONE */
+    lki_key key;      /* the key it sets, or KEY_NONE */
     cli_local local;  /* when it is no key */
     const char *help; /* NULL: the key's */
 } cli_option;
@@ -101,7 +102,7 @@ struct cli {
 LKS_MUSTUSE lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv);
 
 /* The configuration: defaults, then the file (NULL: none), then the options; resolved. */
-LKS_MUSTUSE lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path);
+LKS_MUSTUSE lks_status cli_configure(lki_config **out, const cli_args *cli, const char *path);
 
 /* --seconds, where it is given. */
 LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);

@@ -8,7 +8,7 @@
 #include "cli/args/manual.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
-#include "cli/recipe/network.h"
+#include "cli/args/help.h"
 
 static lks_status main_run(const cli_args *cli, int *code)
 {
@@ -21,7 +21,7 @@ static lks_status main_run(const cli_args *cli, int *code)
         return LKS_OK;
     }
     if (cli->local[LOCAL_HELP_LAYERS] != NULL) {
-        network_layers_print(stdout);
+        help_layers_print(stdout);
         return LKS_OK;
     }
     if (cli->local[LOCAL_HELP_AS] != NULL) return manual_print(stdout, cli->local[LOCAL_HELP_AS]);

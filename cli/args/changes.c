@@ -9,10 +9,10 @@
 #include "cli/out/say.h"
 #include "cli/out/text.h"
 
-static bool same_value(const cli_config *a, const cli_config *b, config_key key)
+static bool same_value(const lki_config *a, const lki_config *b, lki_key key)
 {
-    const value_type type = config_rows[key].spec.type;
-    json_t *x = value_json(&a->value[key], type), *y = value_json(&b->value[key], type);
+    const lki_type type = lki_key_rows[key].spec.type;
+    json_t *x = lki_setting_json(&a->value[key], type), *y = lki_setting_json(&b->value[key], type);
     const bool same = json_equal(x, y);
     json_decref(x);
     json_decref(y);
@@ -32,14 +32,14 @@ static int shown_bytes(const char *text)
 }
 
 /* A value as people write it. */
-static void print_value(char text[SHOWN + 4], const cli_config *config, config_key key)
+static void print_value(char text[SHOWN + 4], const lki_config *config, lki_key key)
 {
-    if (!config_has(config, key)) {
+    if (!lki_config_has(config, key)) {
         snprintf(text, SHOWN + 4, "not set");
         return;
     }
     cli_pool pool = {0};
-    json_t *json = value_json(&config->value[key], config_rows[key].spec.type);
+    json_t *json = lki_setting_json(&config->value[key], lki_key_rows[key].spec.type);
     const char *yaml = text_clean(&pool, text_yaml(&pool, json));
     const int bytes = shown_bytes(yaml);
     snprintf(text, SHOWN + 4, "%.*s%s", bytes, yaml, yaml[bytes] != '\0' ? "..." : "");
@@ -48,64 +48,64 @@ static void print_value(char text[SHOWN + 4], const cli_config *config, config_k
 }
 
 /* "optimizer.lr was 1, is 0.5" */
-static void print_change(char *line, size_t size, const cli_config *was, const cli_config *is,
-                         config_key key)
+static void print_change(char *line, size_t size, const lki_config *was, const lki_config *is,
+                         lki_key key)
 {
     char old[SHOWN + 4], new[SHOWN + 4];
     print_value(old, was, key);
     print_value(new, is, key);
-    snprintf(line, size, "%s was %s, is %s", config_rows[key].spec.name, old, new);
+    snprintf(line, size, "%s was %s, is %s", lki_key_rows[key].spec.name, old, new);
 }
 
-config_key changes_first(const cli_config *a, const cli_config *b)
+lki_key changes_first(const lki_config *a, const lki_config *b)
 {
-    for (int key = 0; key < KEY_COUNT; key++)
-        if (config_rows[key].change == CHANGE_FIXED && !same_value(a, b, (config_key)key))
-            return (config_key)key;
-    return KEY_NONE;
+    for (int key = 0; key < LKI_KEY_COUNT; key++)
+        if (lki_key_rows[key].change == LKI_CHANGE_FIXED && !same_value(a, b, (lki_key)key))
+            return (lki_key)key;
+    return LKI_KEY_NONE;
 }
 
-lks_status changes_read(cli_config **out, const char *name, const char *text)
+lks_status changes_read(lki_config **out, const char *name, const char *text)
 {
-    lks_status status = config_create(out);
-    if (status == LKS_OK) status = config_read_text(*out, name, text);
-    if (status == LKS_OK) status = config_resolve(*out);
+    lks_status status = lki_config_create(out);
+    if (status == LKS_OK) status = lki_config_read_text(*out, name, text);
+    if (status == LKS_OK) status = lki_config_resolve(*out);
     if (status == LKS_OK) return LKS_OK;
-    config_destroy(*out);
+    lki_config_destroy(*out);
     *out = NULL;
     return status;
 }
 
 /* What a change of these keys brings about, where it is not what one may think. */
-static void say_consequences(const cli_config *was, const cli_config *is)
+static void say_consequences(const lki_config *was, const lki_config *is)
 {
-    const char *schedule = config_text(is, KEY_SCHEDULE_NAME);
-    const bool same_schedule = same_value(was, is, KEY_SCHEDULE_NAME);
-    const bool ends = config_rows[KEY_SCHEDULE_LENGTH].only != NULL &&
-                      strstr(config_rows[KEY_SCHEDULE_LENGTH].only, schedule) != NULL;
-    const bool same_end = same_value(was, is, KEY_TRAIN_EPOCHS) &&
-                          same_value(was, is, KEY_TRAIN_STEPS);
-    if (ends && same_schedule && !same_end && !config_has(was, KEY_SCHEDULE_LENGTH) &&
-        !config_has(is, KEY_SCHEDULE_LENGTH))
+    const char *schedule = lki_config_text(is, LKI_KEY_SCHEDULE_NAME);
+    const bool same_schedule = same_value(was, is, LKI_KEY_SCHEDULE_NAME);
+    const bool ends = lki_key_rows[LKI_KEY_SCHEDULE_LENGTH].only != NULL &&
+                      strstr(lki_key_rows[LKI_KEY_SCHEDULE_LENGTH].only, schedule) != NULL;
+    const bool same_end = same_value(was, is, LKI_KEY_TRAIN_EPOCHS) &&
+                          same_value(was, is, LKI_KEY_TRAIN_STEPS);
+    if (ends && same_schedule && !same_end && !lki_config_has(was, LKI_KEY_SCHEDULE_LENGTH) &&
+        !lki_config_has(is, LKI_KEY_SCHEDULE_LENGTH))
         say_error("schedule.length is not set, so %s ends with the run: from here on the rates are "
                   "those of the new length",
                   schedule);
     if (strcmp(schedule, "reduce_on_plateau") == 0 && same_schedule &&
-        !same_value(was, is, KEY_OPTIMIZER_LR))
+        !same_value(was, is, LKI_KEY_OPTIMIZER_LR))
         say_error("reduce_on_plateau goes on from the rate that the run has come to; the new "
                   "optimizer.lr changes nothing");
 }
 
 /* The arrays that an optimizer keeps for each parameter, told apart by bits. */
-static int state_of(const cli_config *config)
+static int state_of(const lki_config *config)
 {
     enum { MOMENTUM = 1, CENTERED = 2, RMSPROP = 4, ADADELTA = 8, ADAMS = 16 };
-    const char *name = config_text(config, KEY_OPTIMIZER_NAME);
+    const char *name = lki_config_text(config, LKI_KEY_OPTIMIZER_NAME);
     if (strncmp(name, "adam", 4) == 0) return ADAMS;
     if (strcmp(name, "adadelta") == 0) return ADADELTA;
     const bool rmsprop = strcmp(name, "rmsprop") == 0;
-    const bool centered = rmsprop && config_bool(config, KEY_OPTIMIZER_CENTERED);
-    const bool momentum = config_float(config, KEY_OPTIMIZER_MOMENTUM) > 0;
+    const bool centered = rmsprop && lki_config_bool(config, LKI_KEY_OPTIMIZER_CENTERED);
+    const bool momentum = lki_config_float(config, LKI_KEY_OPTIMIZER_MOMENTUM) > 0;
     return (rmsprop ? RMSPROP : 0) | (centered ? CENTERED : 0) | (momentum ? MOMENTUM : 0);
 }
 
@@ -115,40 +115,42 @@ static int state_of(const cli_config *config)
  * state itself, with --accept-changes too; here the first refusal advises nothing that the second one
  * would take back.
  */
-static const char *condition(const cli_config *was, const cli_config *is, config_key key)
+static const char *condition(const lki_config *was, const lki_config *is, lki_key key)
 {
     const char *const never = "";
     const char *const same_network = "where the parameters have the same names and shapes";
-    const bool layers = config_has(is, KEY_MODEL_LAYERS);
+    const bool layers = lki_config_has(is, LKI_KEY_MODEL_LAYERS);
     switch ((int)key) {
-    case KEY_TRAIN_SEED:
-    case KEY_TRAIN_BATCH_SIZE:
-    case KEY_TRAIN_HASH_EVERY:
+    case LKI_KEY_TRAIN_SEED:
+    case LKI_KEY_TRAIN_BATCH_SIZE:
+    case LKI_KEY_TRAIN_HASH_EVERY:
         return never;
-    case KEY_TRAIN_REPLICAS:
-    case KEY_TRAIN_ACCUMULATE:
-        return config_int(was, KEY_TRAIN_REPLICAS) * config_int(was, KEY_TRAIN_ACCUMULATE) ==
-                       config_int(is, KEY_TRAIN_REPLICAS) * config_int(is, KEY_TRAIN_ACCUMULATE)
+    case LKI_KEY_TRAIN_REPLICAS:
+    case LKI_KEY_TRAIN_ACCUMULATE:
+        return lki_config_int(was, LKI_KEY_TRAIN_REPLICAS) *
+                           lki_config_int(was, LKI_KEY_TRAIN_ACCUMULATE) ==
+                       lki_config_int(is, LKI_KEY_TRAIN_REPLICAS) *
+                           lki_config_int(is, LKI_KEY_TRAIN_ACCUMULATE)
                    ? NULL
                    : never;
-    case KEY_TRAIN_EMA:
-        return config_has(was, key) && config_has(is, key) ? NULL : never;
-    case KEY_OPTIMIZER_NAME:
-    case KEY_OPTIMIZER_MOMENTUM:
-    case KEY_OPTIMIZER_CENTERED:
+    case LKI_KEY_TRAIN_EMA:
+        return lki_config_has(was, key) && lki_config_has(is, key) ? NULL : never;
+    case LKI_KEY_OPTIMIZER_NAME:
+    case LKI_KEY_OPTIMIZER_MOMENTUM:
+    case LKI_KEY_OPTIMIZER_CENTERED:
         return state_of(was) == state_of(is) ? NULL : never;
-    case KEY_MODEL_HIDDEN:
-    case KEY_DATA_CLASSES:
-        return config_has(was, key) && config_has(is, key) ? never : same_network;
-    case KEY_MODEL_NAME: /* beside layers it is but a word */
-        if (layers != config_has(was, KEY_MODEL_LAYERS)) return same_network;
+    case LKI_KEY_MODEL_HIDDEN:
+    case LKI_KEY_DATA_CLASSES:
+        return lki_config_has(was, key) && lki_config_has(is, key) ? never : same_network;
+    case LKI_KEY_MODEL_NAME: /* beside layers it is but a word */
+        if (layers != lki_config_has(was, LKI_KEY_MODEL_LAYERS)) return same_network;
         return layers ? NULL : never;
-    case KEY_MODEL_LAYERS:
+    case LKI_KEY_MODEL_LAYERS:
         return same_network;
-    case KEY_DATA_SAMPLES:
-    case KEY_DATA_DROP_LAST:
-    case KEY_VALIDATION_SAMPLES:
-    case KEY_VALIDATION_FRACTION:
+    case LKI_KEY_DATA_SAMPLES:
+    case LKI_KEY_DATA_DROP_LAST:
+    case LKI_KEY_VALIDATION_SAMPLES:
+    case LKI_KEY_VALIDATION_FRACTION:
         return "where an epoch has as many batches as before";
     default:
         return NULL;
@@ -156,14 +158,14 @@ static const char *condition(const cli_config *was, const cli_config *is, config
 }
 
 /* The change that leaves the least to do, of those that make it another run. */
-static lks_status refuse(const cli_config *was, const cli_config *is, const char *folder,
+static lks_status refuse(const lki_config *was, const lki_config *is, const char *folder,
                          int64_t step)
 {
-    config_key worst = changes_first(was, is);
+    lki_key worst = changes_first(was, is);
     const char *asked = condition(was, is, worst);
-    for (int i = (int)worst + 1; i < KEY_COUNT; i++) {
-        const config_key key = (config_key)i;
-        if (config_rows[i].change != CHANGE_FIXED || same_value(was, is, key)) continue;
+    for (int i = (int)worst + 1; i < LKI_KEY_COUNT; i++) {
+        const lki_key key = (lki_key)i;
+        if (lki_key_rows[i].change != LKI_CHANGE_FIXED || same_value(was, is, key)) continue;
         const char *also = condition(was, is, key);
         if (also == NULL || (asked != NULL && (*asked == '\0' || *also != '\0'))) continue;
         worst = key;
@@ -180,27 +182,28 @@ static lks_status refuse(const cli_config *was, const cli_config *is, const char
                     step, folder, line, advice);
 }
 
-static lks_status check_change(const cli_config *is, const cli_config *was, const char *folder,
+static lks_status check_change(const lki_config *is, const lki_config *was, const char *folder,
                                int64_t step)
 {
     char line[300];
-    for (int i = 0; i < KEY_COUNT; i++) {
-        const config_key key = (config_key)i;
-        if (config_rows[i].change == CHANGE_FREE || same_value(was, is, key)) continue;
+    for (int i = 0; i < LKI_KEY_COUNT; i++) {
+        const lki_key key = (lki_key)i;
+        if (lki_key_rows[i].change == LKI_CHANGE_FREE || same_value(was, is, key)) continue;
         print_change(line, sizeof line, was, is, key);
         say_error("%s", line);
     }
-    if (changes_first(was, is) != KEY_NONE && !config_bool(is, KEY_CHECKPOINT_ACCEPT_CHANGES))
+    if (changes_first(was, is) != LKI_KEY_NONE &&
+        !lki_config_bool(is, LKI_KEY_CHECKPOINT_ACCEPT_CHANGES))
         return refuse(was, is, folder, step);
     say_consequences(was, is);
     return LKS_OK;
 }
 
-lks_status changes_check(const cli_config *config, const char *folder)
+lks_status changes_check(const lki_config *config, const char *folder)
 {
     int64_t step;
     lks_run run;
-    cli_config *was;
+    lki_config *was;
     lks_status status = lks_checkpoint_find(folder, &step);
     if (status != LKS_OK || step < 0) return status;
     status = lks_checkpoint_load(NULL, NULL, &run, folder, step);
@@ -209,7 +212,7 @@ lks_status changes_check(const cli_config *config, const char *folder)
         status = changes_read(&was, folder, run.config);
         if (status == LKS_OK) {
             status = check_change(config, was, folder, step);
-            config_destroy(was);
+            lki_config_destroy(was);
         } else if (status == LKS_E_INVALID) { /* of a newer version, or of another program */
             say_error("the configuration in the checkpoint is not compared: %s",
                       lks_last_error()->message);

@@ -20,11 +20,11 @@ static void print_wrapped(FILE *out, int used, const char *text)
 
 void cli_option_text(char *text, size_t size, const cli_option *option)
 {
-    if (option->key == KEY_NONE) {
+    if (option->key == LKI_KEY_NONE) {
         snprintf(text, size, "%s", option->help);
         return;
     }
-    const config_row *row = &config_rows[option->key];
+    const lki_key_row *row = &lki_key_rows[option->key];
     const char *help = option->help != NULL ? option->help : row->help;
     const char *null = strstr(help, "null: "); /* as the file has it; a flag is just not given */
     if (null == NULL) null = help + strlen(help);

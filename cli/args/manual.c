@@ -2,15 +2,14 @@
 
 #include <string.h>
 
-#include "cli/recipe/network.h"
+#include "cli/args/help.h"
 
 static const struct format {
     const char *name;
     void (*print)(FILE *out);
 } formats[] = {
-    {"man", manual_print_man},           {"bash", manual_print_bash},
-    {"zsh", manual_print_zsh},           {"cli.md", manual_print_markdown},
-    {"ops.md", network_layers_markdown},
+    {"man", manual_print_man},         {"bash", manual_print_bash},      {"zsh", manual_print_zsh},
+    {"cli.md", manual_print_markdown}, {"ops.md", help_layers_markdown},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 static const char format_words[] = "man bash zsh cli.md ops.md";
@@ -69,12 +68,12 @@ void manual_verbs(char *text, size_t size, const cli_option *option)
     if (count == cli_verb_count) text[0] = '\0';
 }
 
-manual_kind manual_value(const config_row *row, const char **words)
+manual_kind manual_value(const lki_key_row *row, const char **words)
 {
     *words = row->spec.range;
-    if (row->spec.type == VALUE_CHOICE) return MANUAL_WORDS;
+    if (row->spec.type == LKI_TYPE_CHOICE) return MANUAL_WORDS;
     *words = "true false";
-    if (row->spec.type == VALUE_BOOL) return MANUAL_WORDS;
+    if (row->spec.type == LKI_TYPE_BOOL) return MANUAL_WORDS;
     *words = "";
     const char *name = strrchr(row->spec.name, '.') + 1;
     if (strcmp(name, "path") == 0) return MANUAL_FOLDER;
@@ -89,9 +88,9 @@ manual_kind manual_argument(const cli_option *option, const char **words)
     if (strcmp(option->argument, "DIR") == 0) return MANUAL_FOLDER;
     *words = format_words;
     if (option->local == LOCAL_HELP_AS) return MANUAL_WORDS;
-    if (option->key == KEY_NONE) return MANUAL_OTHER;
-    return manual_value(&config_rows[option->key], words) == MANUAL_WORDS ? MANUAL_WORDS
-                                                                          : MANUAL_OTHER;
+    if (option->key == LKI_KEY_NONE) return MANUAL_OTHER;
+    return manual_value(&lki_key_rows[option->key], words) == MANUAL_WORDS ? MANUAL_WORDS
+                                                                           : MANUAL_OTHER;
 }
 
 bool manual_is_repeated(int option)

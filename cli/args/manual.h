@@ -28,7 +28,7 @@ typedef enum manual_kind {
     MANUAL_SETTING, /* KEY=VALUE */
 } manual_kind;
 manual_kind manual_argument(const cli_option *option, const char **words);
-manual_kind manual_value(const config_row *row, const char **words);
+manual_kind manual_value(const lki_key_row *row, const char **words);
 
 /* Whether an option with the same name stands before this one in the table. */
 bool manual_is_repeated(int option);

@@ -37,9 +37,9 @@ static void print_values(FILE *out)
         const manual_kind kind = manual_argument(&cli_options[i], &words);
         print_kind(out, name, kind, words);
     }
-    for (int key = 0; key < KEY_COUNT; key++) {
-        const manual_kind kind = manual_value(&config_rows[key], &words);
-        print_kind(out, config_rows[key].spec.name, kind, words);
+    for (int key = 0; key < LKI_KEY_COUNT; key++) {
+        const manual_kind kind = manual_value(&lki_key_rows[key], &words);
+        print_kind(out, lki_key_rows[key].spec.name, kind, words);
     }
     fputs("        *) return 1 ;;\n    esac\n}\n\n", out);
 }
@@ -64,8 +64,8 @@ static void manual_bash_print_verbs(FILE *out)
 static void manual_bash_print_keys(FILE *out)
 {
     fputs("_lockstep_keys='", out);
-    for (int key = 0; key < KEY_COUNT; key++)
-        fprintf(out, "%s%s", key > 0 ? " " : "", config_rows[key].spec.name);
+    for (int key = 0; key < LKI_KEY_COUNT; key++)
+        fprintf(out, "%s%s", key > 0 ? " " : "", lki_key_rows[key].spec.name);
     fputs("'\n\n", out);
 }
 

@@ -119,10 +119,10 @@ static void manual_man_print_keys(FILE *out)
         "A YAML file with a map for each section, as in \"optimizer: {name: sgd, lr: 0.1}\". "
         "Any key can be set by --set KEY=VALUE. lockstep --help-layers lists what "
         "model.layers may have.");
-    for (int key = 0; key < KEY_COUNT; key++) {
-        const config_row *row = &config_rows[key];
+    for (int key = 0; key < LKI_KEY_COUNT; key++) {
+        const lki_key_row *row = &lki_key_rows[key];
         char expected[160], line[CLI_TEXT_SIZE];
-        spec_describe(&row->spec, expected, sizeof expected);
+        lki_spec_describe(&row->spec, expected, sizeof expected);
         fprintf(out, ".TP\n.B %s\n", row->spec.name);
         snprintf(line, sizeof line, "%s; default %s%s%s%s", expected,
                  row->fallback != NULL ? row->fallback : "null",

@@ -49,13 +49,13 @@ static void manual_markdown_print_verb(FILE *out, int verb)
 
 static void print_key(FILE *out, int key)
 {
-    const config_row *row = &config_rows[key];
+    const lki_key_row *row = &lki_key_rows[key];
     char expected[160];
     const size_t section = strcspn(row->spec.name, ".");
-    if (key == 0 || strncmp(config_rows[key - 1].spec.name, row->spec.name, section + 1) != 0)
+    if (key == 0 || strncmp(lki_key_rows[key - 1].spec.name, row->spec.name, section + 1) != 0)
         fprintf(out, "\n### %.*s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
                 (int)section, row->spec.name);
-    spec_describe(&row->spec, expected, sizeof expected);
+    lki_spec_describe(&row->spec, expected, sizeof expected);
     fprintf(out, "| `%s` | ", row->spec.name);
     manual_markdown_print_text(out, expected);
     fputs(" | ", out);
@@ -91,7 +91,7 @@ void manual_print_markdown(FILE *out)
           out);
     for (int verb = 0; verb <= cli_verb_count; verb++) manual_markdown_print_verb(out, verb);
     fputs("\n## Configuration\n", out);
-    for (int key = 0; key < KEY_COUNT; key++) print_key(out, key);
+    for (int key = 0; key < LKI_KEY_COUNT; key++) print_key(out, key);
     fputs("\n## Exit codes\n\n| code | meaning |\n|---|---|\n", out);
     int code;
     const char *text;

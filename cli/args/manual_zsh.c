@@ -70,9 +70,9 @@ static void manual_zsh_print_verb(FILE *out, int verb)
 static void print_setting(FILE *out)
 {
     fputs("_lockstep_setting()\n{\n    local -a keys=(\n", out);
-    for (int key = 0; key < KEY_COUNT; key++) {
-        fprintf(out, "        '%s:", config_rows[key].spec.name);
-        print_quoted(out, config_rows[key].help);
+    for (int key = 0; key < LKI_KEY_COUNT; key++) {
+        fprintf(out, "        '%s:", lki_key_rows[key].spec.name);
+        print_quoted(out, lki_key_rows[key].help);
         fputs("'\n", out);
     }
     fputs("    )\n"
@@ -82,11 +82,11 @@ static void print_setting(FILE *out)
           "    fi\n"
           "    case ${IPREFIX##*--set=} in\n",
           out);
-    for (int key = 0; key < KEY_COUNT; key++) {
+    for (int key = 0; key < LKI_KEY_COUNT; key++) {
         const char *words;
-        const manual_kind kind = manual_value(&config_rows[key], &words);
+        const manual_kind kind = manual_value(&lki_key_rows[key], &words);
         if (kind == MANUAL_OTHER) continue;
-        fprintf(out, "    %s=) ", config_rows[key].spec.name);
+        fprintf(out, "    %s=) ", lki_key_rows[key].spec.name);
         fprintf(out, kind == MANUAL_WORDS ? "compadd -- %s ;;\n" : "_files ;;\n%.0s", words);
     }
     fputs("    esac\n}\n\n", out);

@@ -47,15 +47,15 @@ enum {
 
 #define ALIAS(name, argument, verbs, key)                                                          \
     {                                                                                              \
-        name, 0, argument, verbs, KEY_##key, LOCAL_NONE, NULL                                      \
+        name, 0, argument, verbs, LKI_KEY_##key, LOCAL_NONE, NULL                                  \
     }
 #define ALIAS_(name, argument, verbs, key, help)                                                   \
     {                                                                                              \
-        name, 0, argument, verbs, KEY_##key, LOCAL_NONE, help                                      \
+        name, 0, argument, verbs, LKI_KEY_##key, LOCAL_NONE, help                                  \
     }
 #define LOCAL(name, letter, argument, verbs, id, help)                                             \
     {                                                                                              \
-        name, letter, argument, verbs, KEY_NONE, LOCAL_##id, help                                  \
+        name, letter, argument, verbs, LKI_KEY_NONE, LOCAL_##id, help                              \
     }
 
 const cli_option cli_options[] = {

@@ -33,13 +33,13 @@ static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
     char word[64] = "";
     if (strncmp(typed, "--", 2) == 0)
         snprintf(word, sizeof word, "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
-    cli_nearest near = {.word = word};
+    lki_nearest near = {.word = word};
     int begun = 0;
     bool elsewhere = false;
     for (int i = 0; i < cli_option_count && *word != '\0'; i++) {
         elsewhere |= strcmp(cli_options[i].name, word) == 0;
         if ((cli_options[i].verbs & cli->verb_bit) == 0) continue;
-        nearest_offer(&near, cli_options[i].name);
+        lki_nearest_offer(&near, cli_options[i].name);
         begun += strncmp(cli_options[i].name, word, strlen(word)) == 0;
     }
     if (begun > 1)
@@ -88,9 +88,9 @@ static const char *verb_names(char *out, size_t size)
 
 static lks_status find_verb(cli_args *cli, const char *word)
 {
-    cli_nearest near = {.word = word};
+    lki_nearest near = {.word = word};
     for (int i = 0; i < cli_verb_count; i++) {
-        nearest_offer(&near, cli_verbs[i].name);
+        lki_nearest_offer(&near, cli_verbs[i].name);
         if (strcmp(cli_verbs[i].name, word) != 0) continue;
         cli->verb = &cli_verbs[i];
         cli->verb_bit = 1 << i;
@@ -183,31 +183,31 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
                     out->operands, TEXT_S(out->operands), out->verb->name);
 }
 
-lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path)
+lks_status cli_configure(lki_config **out, const cli_args *cli, const char *path)
 {
-    cli_config *config;
-    lks_status status = config_create(&config);
+    lki_config *config;
+    lks_status status = lki_config_create(&config);
     *out = NULL;
     if (status != LKS_OK) return status;
-    if (path != NULL) status = config_read(config, path);
+    if (path != NULL) status = lki_config_read(config, path);
     for (int i = 0; i < cli->settings && status == LKS_OK; i++) {
         const cli_setting *setting = &cli->setting[i];
         if (setting->option->local == LOCAL_SET) {
-            status = config_assign(config, setting->text);
+            status = lki_config_assign(config, setting->text);
             continue;
         }
-        if (setting->option->key == KEY_NONE) continue;
-        const char *where = pool_format(&config->pool, "--%s", setting->option->name);
-        status = config_set(config, setting->option->key, setting->text, where);
+        if (setting->option->key == LKI_KEY_NONE) continue;
+        const char *where = pool_format(&config->heap, "--%s", setting->option->name);
+        status = lki_config_set(config, setting->option->key, setting->text, where);
     }
-    if (status == LKS_OK && path != NULL) status = config_resolve(config);
+    if (status == LKS_OK && path != NULL) status = lki_config_resolve(config);
     const bool has_csv = (cli->verb_bit & (VERB_TRAIN | VERB_PREDICT)) != 0;
-    if (status == LKS_OK && !has_csv && config->source[KEY_LOG_FORMAT] == FROM_COMMAND &&
-        strcmp(config_text(config, KEY_LOG_FORMAT), "csv") == 0)
-        status = config_fail(config, KEY_LOG_FORMAT, "is csv, expected text or json of %s",
-                             cli->verb->name);
+    if (status == LKS_OK && !has_csv && config->source[LKI_KEY_LOG_FORMAT] == LKI_FROM_COMMAND &&
+        strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "csv") == 0)
+        status = lki_config_fail(config, LKI_KEY_LOG_FORMAT, "is csv, expected text or json of %s",
+                                 cli->verb->name);
     if (status != LKS_OK)
-        config_destroy(config);
+        lki_config_destroy(config);
     else
         *out = config;
     return status;
@@ -216,7 +216,7 @@ lks_status cli_configure(cli_config **out, const cli_args *cli, const char *path
 lks_status cli_seconds(double *out, const cli_args *cli)
 {
     const char *text = cli->local[LOCAL_SECONDS];
-    if (text == NULL || (text_is_float(text, out) && *out > 0 && *out < 1e6)) return LKS_OK;
+    if (text == NULL || (lki_text_is_float(text, out) && *out > 0 && *out < 1e6)) return LKS_OK;
     return lks_fail(LKS_E_INVALID, "--seconds is '%.60s', expected a number above 0", text);
 }
 

@@ -8,19 +8,19 @@
 #include <unistd.h>
 
 /* Both splits; files that are there already may be somebody's data. */
-static lks_status write_digits(cli_config *config, lks_context *context, const char *folder)
+static lks_status write_digits(lki_config *config, lks_context *context, const char *folder)
 {
-    const char *path[DATASET_IDX_FILES];
-    for (int i = 0; i < DATASET_IDX_FILES; i++) {
-        path[i] = pool_format(&config->pool, "%s/%s", folder, dataset_idx_names[i]);
+    const char *path[LKI_IDX_FILES];
+    for (int i = 0; i < LKI_IDX_FILES; i++) {
+        path[i] = pool_format(&config->heap, "%s/%s", folder, lki_idx_names[i]);
         if (access(path[i], F_OK) == 0)
             return lks_fail(
                 LKS_E_IO, "%.300s is there already; remove it, or choose another folder", path[i]);
     }
-    lks_status status = dataset_make_folder(folder);
+    lks_status status = lki_folder_create(folder);
     for (int test = 0; test < 2 && status == LKS_OK; test++) {
         lks_dataset *digits;
-        status = dataset_open(&digits, config, context, test == 1);
+        status = lki_source_open(&digits, config, context, test == 1);
         if (status != LKS_OK) break;
         status = lks_dataset_write_idx(digits, path[2 * test], path[2 * test + 1]);
         if (status == LKS_OK)
@@ -32,7 +32,7 @@ static lks_status write_digits(cli_config *config, lks_context *context, const c
     return status;
 }
 
-static lks_status get_digits(cli_config *config, const char *folder)
+static lks_status get_digits(lki_config *config, const char *folder)
 {
     if (folder == NULL)
         return lks_fail(LKS_E_INVALID, "data digits needs a folder to write to: give --out DIR");
@@ -44,27 +44,27 @@ static lks_status get_digits(cli_config *config, const char *folder)
     return status;
 }
 
-static lks_status get_known(const cli_args *cli, cli_config *config, const dataset_known *known)
+static lks_status get_known(const cli_args *cli, lki_config *config, const lki_published *known)
 {
     const char *folder = cli->local[LOCAL_OUT];
-    const lks_status status = config_set(config, KEY_DATA_NAME, known->name, "data");
+    const lks_status status = lki_config_set(config, LKI_KEY_DATA_NAME, known->name, "data");
     if (status != LKS_OK) return status;
     if (known->mirrors[0] == NULL) return get_digits(config, folder);
-    if (folder == NULL) folder = dataset_folder(config);
+    if (folder == NULL) folder = lki_source_folder(config);
     if (folder == NULL)
         return lks_fail(LKS_E_INVALID,
                         "data %s has no folder to write to: neither XDG_DATA_HOME nor HOME is set; "
                         "give --out DIR",
                         cli->operand[0]);
-    return data_download(cli, &config->pool, known, folder);
+    return data_download(cli, &config->heap, known, folder);
 }
 
-static lks_status get(const cli_args *cli, const dataset_known *known)
+static lks_status get(const cli_args *cli, const lki_published *known)
 {
-    cli_config *config;
+    lki_config *config;
     lks_status status = cli_configure(&config, cli, NULL);
     if (status == LKS_OK) status = get_known(cli, config, known);
-    config_destroy(config);
+    lki_config_destroy(config);
     return status;
 }
 
@@ -79,11 +79,12 @@ const char *data_shape_text(char text[64], const lks_shape *shape)
     return text;
 }
 
-static void offer_names(cli_nearest *near)
+static void offer_names(lki_nearest *near)
 {
-    for (int i = 0; i < dataset_table_count; i++) {
-        nearest_offer(near, dataset_table[i].name);
-        if (dataset_table[i].alias != NULL) nearest_offer(near, dataset_table[i].alias);
+    for (int i = 0; i < lki_published_count; i++) {
+        lki_nearest_offer(near, lki_published_table[i].name);
+        if (lki_published_table[i].alias != NULL)
+            lki_nearest_offer(near, lki_published_table[i].alias);
     }
 }
 
@@ -91,10 +92,10 @@ static void offer_names(cli_nearest *near)
 static lks_status configure(data_source *out, const cli_args *cli, const char *what)
 {
     struct stat info;
-    out->known = dataset_find_word(what);
+    out->known = lki_published_find_word(what);
     const bool there = out->known == NULL && stat(what, &info) == 0;
     if (out->known == NULL && !there) {
-        cli_nearest near = {.word = what};
+        lki_nearest near = {.word = what};
         offer_names(&near);
         return lks_fail(
             LKS_E_INVALID,
@@ -105,12 +106,12 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
     const bool file = there && !S_ISDIR(info.st_mode);
     lks_status status = cli_configure(&out->config, cli, file ? what : NULL);
     if (status == LKS_OK && out->known != NULL)
-        status = config_set(out->config, KEY_DATA_NAME, out->known->name, "data");
+        status = lki_config_set(out->config, LKI_KEY_DATA_NAME, out->known->name, "data");
     if (status == LKS_OK && there && !file)
-        status = config_set(out->config, KEY_DATA_PATH, what, "data");
-    if (status == LKS_OK) status = config_name_data(out->config);
+        status = lki_config_set(out->config, LKI_KEY_DATA_PATH, what, "data");
+    if (status == LKS_OK) status = lki_config_name_data(out->config);
     if (status == LKS_OK && file)
-        out->known = dataset_find(config_text(out->config, KEY_DATA_NAME));
+        out->known = lki_published_find(lki_config_text(out->config, LKI_KEY_DATA_NAME));
     return status;
 }
 
@@ -120,7 +121,7 @@ lks_status data_open(data_source *out, const cli_args *cli, const char *what)
     *out = (data_source){.split = test ? "test" : "training"};
     lks_status status = configure(out, cli, what);
     if (status == LKS_OK) status = lks_context_create(&out->context, NULL);
-    if (status == LKS_OK) status = dataset_open(&out->data, out->config, out->context, test);
+    if (status == LKS_OK) status = lki_source_open(&out->data, out->config, out->context, test);
     return status;
 }
 
@@ -128,7 +129,7 @@ void data_close(data_source *source)
 {
     lks_dataset_destroy(source->data);
     lks_context_destroy(source->context);
-    config_destroy(source->config);
+    lki_config_destroy(source->config);
 }
 
 /* ---------------------------------------------------------------- the verb */
@@ -141,9 +142,9 @@ enum { ACTIONS = sizeof actions / sizeof *actions };
 
 static lks_status unknown_action(const char *word)
 {
-    cli_nearest near = {.word = word};
+    lki_nearest near = {.word = word};
     offer_names(&near);
-    for (int i = 0; i < ACTIONS; i++) nearest_offer(&near, actions[i].name);
+    for (int i = 0; i < ACTIONS; i++) lki_nearest_offer(&near, actions[i].name);
     return lks_fail(
         LKS_E_INVALID,
         "unknown data set '%.60s'%s%s; expected digits, mnist or fashion to get one, or "
@@ -155,7 +156,7 @@ static lks_status unknown_action(const char *word)
 lks_status verb_data(const cli_args *cli, int *code)
 {
     const char *word = cli->operand[0];
-    const dataset_known *known = dataset_find_word(word);
+    const lki_published *known = lki_published_find_word(word);
     (void)code;
     for (int i = 0; i < ACTIONS; i++) {
         if (strcmp(actions[i].name, word) != 0) continue;

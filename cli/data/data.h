@@ -3,14 +3,15 @@
 #define CLI_DATA_H
 
 #include "cli/cli.h"
-#include "cli/recipe/dataset.h"
+#include "cli/pool.h"
+#include "recipe/source.h"
 
 /* What an action is about, `what`: a known data set, a folder of IDX files, or a configuration. */
 typedef struct data_source {
-    cli_config *config;
+    lki_config *config;
     lks_context *context;
     lks_dataset *data;          /* the split that --test asks for */
-    const dataset_known *known; /* NULL: nothing */
+    const lki_published *known; /* NULL: nothing */
     const char *split;          /* "training" or "test" */
 } data_source;
 LKS_MUSTUSE lks_status data_open(data_source *out, const cli_args *cli, const char *what);
@@ -18,7 +19,7 @@ void data_close(data_source *source); /* also after a failure */
 
 /* Downloads a known data set into `folder`, which may have some of its files already. */
 LKS_MUSTUSE lks_status data_download(const cli_args *cli, cli_pool *pool,
-                                     const dataset_known *known, const char *folder);
+                                     const lki_published *known, const char *folder);
 
 /* One for each action but those above. */
 LKS_MUSTUSE lks_status data_check(const cli_args *cli, const char *what);

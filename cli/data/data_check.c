@@ -14,13 +14,13 @@
 #include "cli/out/text.h"
 
 /* The files have numbers: images and labels of the training split, then of the test split. */
-enum { FILES = DATASET_IDX_FILES, NAME_WIDTH = 26, TEST_SPLIT = 2, ANY_CLASSES = 256 };
+enum { FILES = LKI_IDX_FILES, NAME_WIDTH = 26, TEST_SPLIT = 2, ANY_CLASSES = 256 };
 
 typedef struct entry {
     char *name, *path; /* NULL: not there */
     bool readable;     /* by itself it is right */
     lks_idx_info info;
-    const dataset_known *published; /* it is file `number` of this data set, or NULL */
+    const lki_published *published; /* it is file `number` of this data set, or NULL */
     int number;
 } entry;
 
@@ -28,7 +28,7 @@ typedef struct check {
     cli_pool *pool;
     lks_context *context;
     const char *folder;         /* where the files are */
-    const dataset_known *known; /* what they should be; NULL: anything */
+    const lki_published *known; /* what they should be; NULL: anything */
     bool compares;              /* hashes can be computed */
     entry entry[FILES];
     int wrong;
@@ -114,10 +114,10 @@ static lks_status identify(entry *e)
     char found[DIGEST_SIZE];
     const lks_status status = digest_sha256(found, e->path);
     if (status != LKS_OK) return status;
-    for (int i = 0; i < dataset_table_count; i++) {
-        const dataset_known *known = &dataset_table[i];
+    for (int i = 0; i < lki_published_count; i++) {
+        const lki_published *known = &lki_published_table[i];
         for (int k = 0; k < known->file_count; k++) {
-            const dataset_file *file = &known->files[k];
+            const lki_published_file *file = &known->files[k];
             const char *expected = e->info.packed ? file->sha256 : file->sha256_plain;
             if (expected == NULL || strcmp(expected, found) != 0) continue;
             e->published = known;
@@ -132,7 +132,7 @@ static void data_check_look_at(check *c, int i)
     entry *e = &c->entry[i];
     const bool labels = i % 2 == 1;
     if (e->path == NULL) {
-        say_wrong(c, LKS_E_IO, dataset_idx_names[i],
+        say_wrong(c, LKS_E_IO, lki_idx_names[i],
                   "missing, packed (.gz) as well as unpacked; put it "
                   "there, without it the %s cannot be read",
                   i < TEST_SPLIT ? "training samples" : "test samples");
@@ -157,9 +157,9 @@ static void data_check_look_at(check *c, int i)
 /* ---------------------------------------------------------------- files together */
 
 /* What most of the readable files are; NULL: nothing that was published. */
-static const dataset_known *majority(const check *c)
+static const lki_published *majority(const check *c)
 {
-    const dataset_known *best = NULL;
+    const lki_published *best = NULL;
     int most = 0;
     for (int i = 0; i < FILES; i++) {
         int votes = 0;
@@ -181,7 +181,7 @@ static void say_found(check *c, int i)
     if (e->published != NULL && (e->number != i || (c->known != NULL && e->published != c->known)))
         say_wrong(c, LKS_E_MISMATCH, e->name,
                   "it is %s of %s, expected %s%s%s; exchange it for the right file",
-                  dataset_idx_names[e->number], e->published->name, dataset_idx_names[i],
+                  lki_idx_names[e->number], e->published->name, lki_idx_names[i],
                   c->known != NULL ? " of " : "", c->known != NULL ? c->known->name : "");
     else if (e->published != NULL)
         say("%-*s  %s; as published for %s", NAME_WIDTH, e->name, what, e->published->name);
@@ -215,7 +215,7 @@ static void compare_pairs(check *c)
             "set? Then set data.classes",
             data_check_largest(&e[TEST_SPLIT + 1]), e[1].name, data_check_largest(&e[1]));
     if (!e[0].readable || !e[TEST_SPLIT].readable ||
-        dataset_same_shape(&e[0].info.shape, &e[TEST_SPLIT].info.shape))
+        lki_same_shape(&e[0].info.shape, &e[TEST_SPLIT].info.shape))
         return;
     const char *training = pool_format(c->pool, "%s", shape_of(&e[0]));
     say_wrong(c, LKS_E_FORMAT, e[TEST_SPLIT].name,
@@ -227,7 +227,7 @@ static void compare_pairs(check *c)
 static void say_parts(const check *c)
 {
     for (int i = 0; i < FILES; i++) {
-        char *name = pool_format(c->pool, "%s.gz.part", dataset_idx_names[i]);
+        char *name = pool_format(c->pool, "%s.gz.part", lki_idx_names[i]);
         if (access(pool_format(c->pool, "%s/%s", c->folder, name), F_OK) == 0)
             say("%-*s  an unfinished download; start it again, or remove it", NAME_WIDTH, name);
     }
@@ -258,8 +258,7 @@ static lks_status find_files(check *c, const char *folder)
     return lks_fail(LKS_E_IO,
                     "%.300s is no data set: it has none of the files %s[.gz], %s, %s, %s, nor has "
                     "MNIST/raw or its like below it",
-                    folder, dataset_idx_names[0], dataset_idx_names[1], dataset_idx_names[2],
-                    dataset_idx_names[3]);
+                    folder, lki_idx_names[0], lki_idx_names[1], lki_idx_names[2], lki_idx_names[3]);
 }
 
 static lks_status check_folder(check *c, const char *folder)
@@ -285,8 +284,8 @@ static lks_status check_folder(check *c, const char *folder)
 
 lks_status data_check(const cli_args *cli, const char *what)
 {
-    cli_config *config;
-    const dataset_known *known = dataset_find_word(what);
+    lki_config *config;
+    const lki_published *known = lki_published_find_word(what);
     const char *folder = what;
     if (known != NULL && known->files == NULL)
         return lks_fail(
@@ -296,8 +295,8 @@ lks_status data_check(const cli_args *cli, const char *what)
             what, what);
     lks_status status = cli_configure(&config, cli, NULL);
     if (status == LKS_OK && known != NULL) {
-        status = config_set(config, KEY_DATA_NAME, known->name, "data");
-        folder = status == LKS_OK ? dataset_folder(config) : NULL;
+        status = lki_config_set(config, LKI_KEY_DATA_NAME, known->name, "data");
+        folder = status == LKS_OK ? lki_source_folder(config) : NULL;
         if (status == LKS_OK && folder == NULL)
             status = lks_fail(LKS_E_INVALID,
                               "%s has no folder: neither XDG_DATA_HOME nor HOME is set; give the "
@@ -307,10 +306,10 @@ lks_status data_check(const cli_args *cli, const char *what)
     lks_context *context = NULL;
     if (status == LKS_OK) status = lks_context_create(&context, NULL);
     if (status == LKS_OK) {
-        check c = {.pool = &config->pool, .context = context, .known = known, .compares = true};
+        check c = {.pool = &config->heap, .context = context, .known = known, .compares = true};
         status = check_folder(&c, folder);
     }
     lks_context_destroy(context);
-    config_destroy(config);
+    lki_config_destroy(config);
     return status;
 }

@@ -28,7 +28,7 @@ static const double PATIENCE = 30, DRAW_SECONDS = 0.1, LINE_SECONDS = 5;
 enum { TRIES = 20 };
 
 typedef struct download {
-    const dataset_known *known;
+    const lki_published *known;
     const char *folder;
     cli_pool *pool;
     cli_fetch *fetch;
@@ -67,7 +67,7 @@ static lks_status data_download_look_at(presence *out, const char *path, const c
  * downloaded, so that it counts, and has to be right. */
 static lks_status look_for(const char **out, const download *d, int i)
 {
-    const dataset_file *file = &d->known->files[i];
+    const lki_published_file *file = &d->known->files[i];
     char *plain = pool_format(d->pool, "%s/%s", d->folder, d->known->files[i].name);
     char *dotted = pool_format(d->pool, "%s", plain);
     char *packed = pool_format(d->pool, "%s.gz", plain);
@@ -177,7 +177,7 @@ static fetch_end transfer(const download *d, int part, const char *address, int 
 static lks_status try_mirror(fetch_end *end, const download *d, const char *path, int part,
                              const char *address, int i, char reason[FETCH_REASON])
 {
-    const dataset_file *file = &d->known->files[i];
+    const lki_published_file *file = &d->known->files[i];
     struct stat info = {0};
     for (;;) {
         const bool resumed = fstat(part, &info) == 0 && info.st_size > 0;
@@ -282,7 +282,7 @@ static lks_status get_all(download *d)
     int locked = -1;
     lks_status status = look_for_all(there, d, &all);
     if (status == LKS_OK && !all) {
-        status = dataset_make_folder(d->folder);
+        status = lki_folder_create(d->folder);
         if (status == LKS_OK) status = lock(&locked, d);
         if (status == LKS_OK)
             status = look_for_all(there, d, &all); /* another may have been at work */
@@ -310,8 +310,8 @@ static lks_status data_download_read_options(download *out, const cli_args *cli,
 {
     const char *patience = cli->local[LOCAL_PATIENCE];
     out->patience = PATIENCE;
-    if (patience != NULL &&
-        (!text_is_float(patience, &out->patience) || out->patience <= 0 || out->patience > 86400))
+    if (patience != NULL && (!lki_text_is_float(patience, &out->patience) || out->patience <= 0 ||
+                             out->patience > 86400))
         return lks_fail(LKS_E_INVALID,
                         "--patience is '%.60s', expected seconds, more than 0 and at most a day",
                         patience);
@@ -329,7 +329,7 @@ static lks_status data_download_read_options(download *out, const cli_args *cli,
     return LKS_OK;
 }
 
-lks_status data_download(const cli_args *cli, cli_pool *pool, const dataset_known *known,
+lks_status data_download(const cli_args *cli, cli_pool *pool, const lki_published *known,
                          const char *folder)
 {
     download d = {.known = known, .folder = folder, .pool = pool};

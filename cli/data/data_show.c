@@ -17,7 +17,8 @@ static lks_status data_show_read_number(int64_t *out, const cli_args *cli, cli_l
                                         const char *name, int64_t least, int64_t most)
 {
     const char *text = cli->local[option];
-    if (text == NULL || (text_is_int(text, out) && *out >= least && *out <= most)) return LKS_OK;
+    if (text == NULL || (lki_text_is_int(text, out) && *out >= least && *out <= most))
+        return LKS_OK;
     return lks_fail(LKS_E_INVALID, "--%s is '%.60s', expected an integer from %lld to %lld", name,
                     text, (long long)least, (long long)most);
 }
@@ -58,7 +59,7 @@ static lks_status collect(cli_sheet *sheet, uint8_t *pixels, int32_t *labels, lk
 static const char *title_of(const data_source *source, const char *what, const cli_sheet *sheet,
                             const choice *chosen)
 {
-    cli_pool *pool = &source->config->pool;
+    cli_pool *pool = &source->config->heap;
     char count[TEXT_NUMBER_SIZE], all[TEXT_NUMBER_SIZE], first[TEXT_NUMBER_SIZE];
     const char *from = "", *class = "";
     if (chosen->first > 0)

@@ -176,16 +176,16 @@ static void doctor_look(cli_doctor *doctor)
 
 lks_status verb_doctor(const cli_args *cli, int *code)
 {
-    cli_config *config;
+    lki_config *config;
     const lks_status status = cli_configure(&config, cli, NULL);
     if (status != LKS_OK) return status;
     cli_pool pool = {0};
     cli_doctor *doctor = pool_alloc(&pool, sizeof *doctor);
     int counts[4] = {0};
     doctor->root = cli->local[LOCAL_ROOT] != NULL ? cli->local[LOCAL_ROOT] : "";
-    doctor->folder = config_text(config, KEY_CHECKPOINT_PATH);
+    doctor->folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
     doctor_look(doctor);
-    if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0)
+    if (strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "json") == 0)
         doctor_print_json(doctor);
     else
         doctor_print_text(doctor);
@@ -195,6 +195,6 @@ lks_status verb_doctor(const cli_args *cli, int *code)
     for (int i = 0; i < doctor->count; i++) json_decref(doctor->finding[i].values);
     pool_clear(&doctor->pool);
     pool_clear(&pool);
-    config_destroy(config);
+    lki_config_destroy(config);
     return LKS_OK;
 }

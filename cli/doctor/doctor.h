@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "cli/recipe/pool.h"
+#include "cli/pool.h"
 
 typedef enum doctor_level { LEVEL_OK, LEVEL_NOTE, LEVEL_WARNING, LEVEL_ERROR } doctor_level;
 

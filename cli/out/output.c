@@ -13,7 +13,7 @@
 #include <lockstep/data.h>
 
 #include "cli/out/text.h"
-#include "cli/recipe/dataset.h"
+#include "recipe/source.h"
 #include "cli/stop.h"
 
 lks_status output_alone(void)
@@ -32,8 +32,8 @@ lks_status output_alone(void)
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const char *tasks = getenv(launchers[i].tasks), *rank = getenv(launchers[i].rank);
         int64_t count, number;
-        if (tasks == NULL || !text_is_int(tasks, &count) || count <= 1) continue;
-        if (rank == NULL || !text_is_int(rank, &number)) number = 0;
+        if (tasks == NULL || !lki_text_is_int(tasks, &count) || count <= 1) continue;
+        if (rank == NULL || !lki_text_is_int(rank, &number)) number = 0;
         return lks_fail(LKS_E_INVALID,
                         "this is process %lld of %lld that were started together (%s=%lld), and "
                         "each would do the same: there are no ranks yet; start one, with all the "
@@ -83,29 +83,29 @@ static bool is_in_folder(const struct stat *output, const char *folder, bool of_
     return found;
 }
 
-static bool is_data(const struct stat *output, cli_config *config)
+static bool is_data(const struct stat *output, lki_config *config)
 {
-    const char *folder = config_text(config, KEY_DATA_PATH);
-    if (folder == NULL) folder = dataset_folder(config);
+    const char *folder = lki_config_text(config, LKI_KEY_DATA_PATH);
+    if (folder == NULL) folder = lki_source_folder(config);
     if (folder == NULL) return false;
     for (int i = 0; lks_idx_place(i) != NULL; i++) {
-        const char *place = pool_format(&config->pool, "%s%s", folder, lks_idx_place(i));
+        const char *place = pool_format(&config->heap, "%s%s", folder, lks_idx_place(i));
         if (is_in_folder(output, place, false)) return true;
     }
     return false;
 }
 
-static bool is_input(const struct stat *output, const cli_args *cli, cli_config *config)
+static bool is_input(const struct stat *output, const cli_args *cli, lki_config *config)
 {
     for (int i = 0; i < cli->operands; i++)
         if (is_file(output, cli->operand[i])) return true;
     if (config == NULL) return false;
-    const char *run = config_text(config, KEY_CHECKPOINT_PATH);
-    return is_file(output, config_text(config, KEY_MODEL_INIT)) ||
+    const char *run = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
+    return is_file(output, lki_config_text(config, LKI_KEY_MODEL_INIT)) ||
            (run != NULL && is_in_folder(output, run, true)) || is_data(output, config);
 }
 
-lks_status output_check(const cli_args *cli, cli_config *config, const char *what, const char *path,
+lks_status output_check(const cli_args *cli, lki_config *config, const char *what, const char *path,
                         bool look_only)
 {
     struct stat info;

@@ -12,7 +12,7 @@ LKS_MUSTUSE lks_status output_alone(void);
  * command reads (operands, weights, data, checkpoints), by whatever name or link. `what` is the
  * option's name, for messages; NULL config: there is none. With `look_only` nothing is touched, and
  * the folder may still be missing. NULL path: nothing is asked for. */
-LKS_MUSTUSE lks_status output_check(const cli_args *cli, cli_config *config, const char *what,
+LKS_MUSTUSE lks_status output_check(const cli_args *cli, lki_config *config, const char *what,
                                     const char *path, bool look_only);
 
 /* Two files of one command are not the same; NULL: there is none. */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "cli/recipe/pool.h"
+#include "cli/pool.h"
 
 typedef struct cli_table {
     int rows, columns;

@@ -11,7 +11,7 @@
 
 #include <lockstep/context.h>
 
-#include "cli/recipe/value.h"
+#include "recipe/setting.h"
 
 static bool memory_lacked;
 
@@ -84,12 +84,12 @@ static bool is_plain(const char *text)
     int64_t i;
     double f;
     bool b;
-    const cli_node node = {.kind = NODE_SCALAR, .plain = true, .text = text};
+    const lki_yaml node = {.kind = LKI_YAML_SCALAR, .plain = true, .text = text};
     if (!isalnum((unsigned char)*text) && *text != '/' && *text != '_') return false;
     for (const char *c = text; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && strchr("_-./", *c) == NULL) return false;
-    return !node_is_null(&node) && !text_is_int(text, &i) && !text_is_float(text, &f) &&
-           !text_is_bool(text, &b);
+    return !lki_yaml_is_null(&node) && !lki_text_is_int(text, &i) && !lki_text_is_float(text, &f) &&
+           !lki_text_is_bool(text, &b);
 }
 
 /* The code of a character of one to three bytes, and how many they are; longer ones are passed over. */

@@ -9,7 +9,7 @@
 
 #include <lockstep/status.h>
 
-#include "cli/recipe/pool.h"
+#include "cli/pool.h"
 
 enum { TEXT_NUMBER_SIZE = 32 };
 

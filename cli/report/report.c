@@ -58,9 +58,9 @@ static void report_print_row(const json_t *event)
     putchar('\n');
 }
 
-static report_format format_of(const cli_config *config)
+static report_format format_of(const lki_config *config)
 {
-    const char *name = config_text(config, KEY_LOG_FORMAT);
+    const char *name = lki_config_text(config, LKI_KEY_LOG_FORMAT);
     return strcmp(name, "json") == 0  ? REPORT_JSON
            : strcmp(name, "csv") == 0 ? REPORT_CSV
                                       : REPORT_TEXT;
@@ -78,15 +78,15 @@ void report_event(const cli_report *r, json_t *event)
     json_decref(event);
 }
 
-void report_begin(cli_report *out, const cli_config *config, int64_t samples, int64_t epochs,
+void report_begin(cli_report *out, const lki_config *config, int64_t samples, int64_t epochs,
                   int64_t last_step, bool has_classes)
 {
-    const bool asked = config->source[KEY_LOG_INTERVAL] == FROM_COMMAND;
-    *out = (cli_report){.quiet = config_bool(config, KEY_LOG_QUIET),
+    const bool asked = config->source[LKI_KEY_LOG_INTERVAL] == LKI_FROM_COMMAND;
+    *out = (cli_report){.quiet = lki_config_bool(config, LKI_KEY_LOG_QUIET),
                         .format = format_of(config),
                         .has_classes = has_classes,
-                        .interval = config_int(config, KEY_LOG_INTERVAL),
-                        .batch_size = config_int(config, KEY_TRAIN_BATCH_SIZE),
+                        .interval = lki_config_int(config, LKI_KEY_LOG_INTERVAL),
+                        .batch_size = lki_config_int(config, LKI_KEY_TRAIN_BATCH_SIZE),
                         .samples = samples,
                         .epochs = epochs,
                         .last_step = last_step,

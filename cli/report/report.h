@@ -5,7 +5,7 @@
 
 #include <lockstep/trainer.h>
 
-#include "cli/recipe/config.h"
+#include "recipe/config.h"
 
 typedef enum report_format {
     REPORT_TEXT,
@@ -31,7 +31,7 @@ typedef struct cli_report {
 } cli_report;
 
 /* `samples` of training data; `epochs` and `last_step` are where the run ends. */
-void report_begin(cli_report *out, const cli_config *config, int64_t samples, int64_t epochs,
+void report_begin(cli_report *out, const lki_config *config, int64_t samples, int64_t epochs,
                   int64_t last_step, bool has_classes);
 /* An event for programs, whose object is taken over; other formats than JSON and CSV leave it out. */
 void report_event(const cli_report *report, json_t *event);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/recipe/config.h"
+#include "recipe/config.h"
 #include "cli/verbs/record.h"
 
 const char *const run_titles[RUN_COLUMNS] = {
@@ -99,14 +99,14 @@ static bool is_usual(const char *key, const json_t *value, const char *text)
 {
     if (json_is_null(value) || json_is_false(value)) return true;
     if (json_is_number(value) && json_number_value(value) == 0) return true;
-    for (int k = 0; k < KEY_COUNT; k++) {
-        const config_row *row = &config_rows[k];
+    for (int k = 0; k < LKI_KEY_COUNT; k++) {
+        const lki_key_row *row = &lki_key_rows[k];
         if (strncmp(row->spec.name, "optimizer.", 10) != 0 || strcmp(row->spec.name + 10, key) != 0)
             continue;
         double number;
         if (row->fallback == NULL) break;
         return strcmp(row->fallback, text) == 0 ||
-               (json_is_number(value) && text_is_float(row->fallback, &number) &&
+               (json_is_number(value) && lki_text_is_float(row->fallback, &number) &&
                 number == json_number_value(value));
     }
     /* The divisor's guard has a default that depends on the name. */

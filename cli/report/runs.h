@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "cli/out/plot.h"
-#include "cli/recipe/pool.h"
+#include "cli/pool.h"
 
 enum { RUNS_MOST = 50 };
 

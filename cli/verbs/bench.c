@@ -10,14 +10,14 @@
 #include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
-#include "cli/recipe/session.h"
+#include "cli/session.h"
 #include "cli/verbs/rates.h"
 
 enum { WARM_UP = 10, LEAST_STEPS = 10, MOST_STEPS = 1000000 };
 static const double SECONDS = 3, PEAK_SECONDS = 0.25;
 
 typedef struct bench {
-    cli_session *session;
+    lki_session *session;
     lks_loader *loader;
     lks_schedule schedule;
     int64_t steps, samples;
@@ -102,7 +102,7 @@ static double peak_of(const bench *b)
 
 static void bench_print_head(const bench *b, const char *path)
 {
-    const cli_session *s = b->session;
+    const lki_session *s = b->session;
     const lks_model_info info = lks_model_get_info(s->model);
     char text[TEXT_NUMBER_SIZE];
     say("%s", path);
@@ -212,7 +212,7 @@ static json_t *profile_json(const bench *b)
 
 static json_t *bench_json(const bench *b, bool profile)
 {
-    const cli_session *s = b->session;
+    const lki_session *s = b->session;
     const lks_model_info info = lks_model_get_info(s->model);
     uint64_t hash = 0;
     char text[20];
@@ -221,8 +221,8 @@ static json_t *bench_json(const bench *b, bool profile)
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:s, s:o, s:i, s:i, s:i, s:I, s:I}", "version", lks_version(), "build",
         lks_build_info(), "fingerprint", lks_context_fingerprint(s->context), "device",
-        lks_context_device(s->context), "config", config_json(s->config), "workers", info.workers,
-        "peak_workers", b->peak_workers, "replicas", info.replicas, "global_batch",
+        lks_context_device(s->context), "config", lki_config_json(s->config), "workers",
+        info.workers, "peak_workers", b->peak_workers, "replicas", info.replicas, "global_batch",
         (json_int_t)info.global_batch, "parameters", (json_int_t)info.parameters);
     json_t *times = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "steps",
                               (json_int_t)b->steps, "seconds", b->total, "samples_per_second",
@@ -238,12 +238,12 @@ static json_t *bench_json(const bench *b, bool profile)
 
 static lks_status bench_print(const bench *b, const cli_args *cli, bool profile)
 {
-    const cli_config *config = b->session->config;
+    const lki_config *config = b->session->config;
     lks_status status = LKS_OK;
     json_t *json = bench_json(b, profile);
-    if (config_has(config, KEY_LOG_RECORD))
-        status = text_write_json(config_text(config, KEY_LOG_RECORD), json);
-    if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0) {
+    if (lki_config_has(config, LKI_KEY_LOG_RECORD))
+        status = text_write_json(lki_config_text(config, LKI_KEY_LOG_RECORD), json);
+    if (strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "json") == 0) {
         text_print_json(stdout, json, 0);
         putchar('\n');
     } else {
@@ -254,29 +254,30 @@ static lks_status bench_print(const bench *b, const cli_args *cli, bool profile)
     return status;
 }
 
-static lks_status body(const cli_args *cli, cli_config *config, cli_session *session)
+static lks_status body(const cli_args *cli, lki_config *config, lki_session *session)
 {
     const bool profile = cli->local[LOCAL_PROFILE] != NULL;
-    const bool counted = config->source[KEY_TRAIN_STEPS] == FROM_COMMAND;
+    const bool counted = config->source[LKI_KEY_TRAIN_STEPS] == LKI_FROM_COMMAND;
     bench b = {.session = session};
     double seconds = SECONDS;
     lks_status status = cli_seconds(&seconds, cli);
     if (status == LKS_OK)
-        status = output_check(cli, config, "log.record", config_text(config, KEY_LOG_RECORD),
-                              false);
-    if (status == LKS_OK) status = session_open(session, config, SESSION_TRAIN);
-    if (status == LKS_OK) status = session_compile(session, 0);
-    if (status == LKS_OK && config_has(config, KEY_MODEL_INIT))
-        status = lks_weights_load(session->model, config_text(config, KEY_MODEL_INIT));
-    if (status == LKS_OK) status = session_loader(&b.loader, session, session->train, true);
+        status = output_check(cli, config, "log.record",
+                              lki_config_text(config, LKI_KEY_LOG_RECORD), false);
+    if (status == LKS_OK) status = lki_session_open(session, config, LKI_SESSION_TRAIN);
+    if (status == LKS_OK) status = lki_session_compile(session, 0);
+    if (status == LKS_OK && lki_config_has(config, LKI_KEY_MODEL_INIT))
+        status = lks_weights_load(session->model, lki_config_text(config, LKI_KEY_MODEL_INIT));
+    if (status == LKS_OK) status = lki_session_loader(&b.loader, session, session->train, true);
     if (status == LKS_OK) {
         const int64_t batches = lks_loader_batches(b.loader);
-        const int64_t epochs = config_has(config, KEY_TRAIN_EPOCHS)
-                                   ? config_int(config, KEY_TRAIN_EPOCHS)
+        const int64_t epochs = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS)
+                                   ? lki_config_int(config, LKI_KEY_TRAIN_EPOCHS)
                                    : 1;
-        b.schedule = session_schedule(config, epochs, 0, batches);
-        status = bench_measure(&b, &config->pool, counted ? config_int(config, KEY_TRAIN_STEPS) : 0,
-                               seconds, profile);
+        b.schedule = lki_session_schedule(config, epochs, 0, batches);
+        status = bench_measure(&b, &config->heap,
+                               counted ? lki_config_int(config, LKI_KEY_TRAIN_STEPS) : 0, seconds,
+                               profile);
     }
     if (status == LKS_OK) status = bench_print(&b, cli, profile);
     lks_loader_destroy(b.loader);

@@ -6,7 +6,7 @@
 
 #include <lockstep/status.h>
 
-#include "cli/recipe/pool.h"
+#include "cli/pool.h"
 
 typedef enum checkpoint_kind {
     PATH_FOLDER,  /* of checkpoints */

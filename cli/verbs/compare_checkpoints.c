@@ -80,21 +80,21 @@ static bool same_config(const json_t *a, const json_t *b)
 {
     const char *x = json_string_value(json_object_get(a, "config"));
     const char *y = json_string_value(json_object_get(b, "config"));
-    cli_config *p = NULL, *q = NULL;
-    config_key key = KEY_NONE;
+    lki_config *p = NULL, *q = NULL;
+    lki_key key = LKI_KEY_NONE;
     if (x == NULL || y == NULL || strcmp(x, y) == 0) return true;
     if (changes_read(&p, "config", x) == LKS_OK && changes_read(&q, "config", y) == LKS_OK)
         key = changes_first(p, q);
-    if (key != KEY_NONE) {
-        json_t *u = value_json(&p->value[key], config_rows[key].spec.type);
-        json_t *v = value_json(&q->value[key], config_rows[key].spec.type);
-        say_difference(config_rows[key].spec.name, u, v);
+    if (key != LKI_KEY_NONE) {
+        json_t *u = lki_setting_json(&p->value[key], lki_key_rows[key].spec.type);
+        json_t *v = lki_setting_json(&q->value[key], lki_key_rows[key].spec.type);
+        say_difference(lki_key_rows[key].spec.name, u, v);
         json_decref(u);
         json_decref(v);
     }
-    config_destroy(p);
-    config_destroy(q);
-    return key == KEY_NONE;
+    lki_config_destroy(p);
+    lki_config_destroy(q);
+    return key == LKI_KEY_NONE;
 }
 
 /* The record of a checkpoint that is whole. */

@@ -3,13 +3,13 @@
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
-#include "cli/recipe/session.h"
+#include "cli/session.h"
 #include "cli/report/report.h"
 
-static lks_status eval_evaluate(const cli_session *session, lks_metrics *sum)
+static lks_status eval_evaluate(const lki_session *session, lks_metrics *sum)
 {
     lks_loader *loader;
-    lks_status status = session_loader(&loader, session, session->test, false);
+    lks_status status = lki_session_loader(&loader, session, session->test, false);
     if (status != LKS_OK) return status;
     for (int64_t left = lks_loader_batches(loader); left > 0 && status == LKS_OK; left--) {
         lks_batch batch;
@@ -20,16 +20,16 @@ static lks_status eval_evaluate(const cli_session *session, lks_metrics *sum)
     return status;
 }
 
-static lks_status eval_run(const cli_args *cli, cli_config *config, cli_session *session)
+static lks_status eval_run(const cli_args *cli, lki_config *config, lki_session *session)
 {
     lks_metrics sum = {0};
     int64_t step;
-    lks_status status = session_open(session, config, SESSION_TEST);
-    if (status == LKS_OK) status = session_compile(session, 0);
+    lks_status status = lki_session_open(session, config, LKI_SESSION_TEST);
+    if (status == LKS_OK) status = lki_session_compile(session, 0);
     if (status == LKS_OK) status = session_load(session, cli, &step);
     if (status == LKS_OK) status = eval_evaluate(session, &sum);
     if (status != LKS_OK) return status;
-    if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") != 0) {
+    if (strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "json") != 0) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         report_test("Test", &sum, session->info.classes > 0, true);
         return LKS_OK;

@@ -9,7 +9,7 @@
 #include "cli/args/changes.h"
 #include "cli/cli.h"
 #include "cli/out/text.h"
-#include "cli/recipe/session.h"
+#include "cli/session.h"
 #include "cli/verbs/checkpoint_path.h"
 
 static void print_line(void *user, const char *line)
@@ -18,10 +18,10 @@ static void print_line(void *user, const char *line)
     say("%s", line);
 }
 
-static lks_status info_config(const cli_args *cli, cli_config *config, cli_session *session)
+static lks_status info_config(const cli_args *cli, lki_config *config, lki_session *session)
 {
-    lks_status status = session_open_shape(session, config);
-    if (status == LKS_OK) status = session_compile(session, 0);
+    lks_status status = lki_session_open_shape(session, config);
+    if (status == LKS_OK) status = lki_session_compile(session, 0);
     if (status == LKS_OK)
         status = lks_model_describe(session->model, LKS_DESCRIBE_LAYERS, print_line, NULL);
     if (status == LKS_OK && cli->local[LOCAL_PLAN] != NULL) {
@@ -89,20 +89,20 @@ static void info_print_history(const lks_run *run)
 /* The hash after the checkpoint's step: a model as it was configured then, with its state. */
 static lks_status find_hash(uint64_t *hash, const lks_run *run, const checkpoint_path *found)
 {
-    cli_config *config;
-    cli_session session = {0};
+    lki_config *config;
+    lki_session session = session_new();
     lks_run same = {0};
     if (run->config == NULL) return lks_fail(LKS_E_STATE, "the checkpoint has no configuration");
     lks_status status = changes_read(&config, found->folder, run->config);
-    if (status == LKS_OK) status = session_open_shape(&session, config);
-    if (status == LKS_OK) status = session_compile(&session, 1);
+    if (status == LKS_OK) status = lki_session_open_shape(&session, config);
+    if (status == LKS_OK) status = lki_session_compile(&session, 1);
     if (status == LKS_OK)
         status = lks_checkpoint_load(session.context, session.model, &same, found->folder,
                                      found->step);
     if (status == LKS_OK) status = lks_model_hash(session.model, hash);
     lks_run_clear(&same);
-    session_close(&session);
-    config_destroy(config);
+    lki_session_close(&session);
+    lki_config_destroy(config);
     return status;
 }
 

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
-#include "cli/recipe/layers.h"
+#include "recipe/layers.h"
 #include "cli/verbs/rates.h"
 
 static const double SECONDS = 0.2; /* each pass */
@@ -70,7 +70,7 @@ static void op_print_json(const lks_op_report *r, const char *line, lks_context 
     json_decref(json);
 }
 
-static lks_status op_run(const cli_args *cli, cli_config *config, lks_context *context,
+static lks_status op_run(const cli_args *cli, lki_config *config, lks_context *context,
                          lks_graph *graph, int *code)
 {
     char line[LKS_LINE_SIZE];
@@ -80,11 +80,12 @@ static lks_status op_run(const cli_args *cli, cli_config *config, lks_context *c
     lks_op_report report;
     lks_status status = cli_seconds(&seconds, cli);
     if (status == LKS_OK)
-        status = layers_build_line(&tensor, &samples, config, graph, op_join(&config->pool, cli));
+        status = lki_layers_build_line(&tensor, &samples, config, graph,
+                                       op_join(&config->heap, cli));
     if (status == LKS_OK) status = lks_op_check(&report, context, tensor, samples, seconds);
     if (status != LKS_OK) return status;
     lks_tensor_line(tensor, samples, line, sizeof line);
-    if (strcmp(config_text(config, KEY_LOG_FORMAT), "json") == 0)
+    if (strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "json") == 0)
         op_print_json(&report, line, context);
     else
         op_print_text(&report, line, context);
@@ -94,18 +95,18 @@ static lks_status op_run(const cli_args *cli, cli_config *config, lks_context *c
 
 lks_status verb_op(const cli_args *cli, int *code)
 {
-    cli_config *config;
+    lki_config *config;
     lks_context *context = NULL;
     lks_graph *graph = NULL;
     lks_status status = cli_configure(&config, cli, NULL);
     if (status != LKS_OK) return status;
-    const lks_context_opts opts = {.device = config_text(config, KEY_TRAIN_DEVICE),
-                                   .seed = (uint64_t)config_int(config, KEY_TRAIN_SEED)};
+    const lks_context_opts opts = {.device = lki_config_text(config, LKI_KEY_TRAIN_DEVICE),
+                                   .seed = (uint64_t)lki_config_int(config, LKI_KEY_TRAIN_SEED)};
     status = lks_context_create(&context, &opts);
     if (status == LKS_OK) status = lks_graph_create(&graph, context);
     if (status == LKS_OK) status = op_run(cli, config, context, graph, code);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
-    config_destroy(config);
+    lki_config_destroy(config);
     return status;
 }

@@ -5,8 +5,8 @@
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
-#include "cli/recipe/dataset.h"
-#include "cli/recipe/session.h"
+#include "recipe/source.h"
+#include "cli/session.h"
 
 typedef enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON } format;
 
@@ -91,7 +91,7 @@ static void predict_print_json(const prediction *p, int64_t id, int64_t class, c
     json_decref(line);
 }
 
-static lks_status print_batches(const prediction *p, const cli_session *session, lks_loader *loader,
+static lks_status print_batches(const prediction *p, const lki_session *session, lks_loader *loader,
                                 int64_t count, float *output)
 {
     lks_status status = LKS_OK;
@@ -112,12 +112,12 @@ static lks_status print_batches(const prediction *p, const cli_session *session,
     return status;
 }
 
-static lks_status predict(prediction *p, const cli_session *session, lks_loader *loader,
+static lks_status predict(prediction *p, const lki_session *session, lks_loader *loader,
                           int64_t count)
 {
     const lks_shape shape = lks_tensor_shape(session->network.output);
     p->width = lks_shape_elements(&shape);
-    const int64_t batch_size = config_int(session->config, KEY_TRAIN_TEST_BATCH_SIZE);
+    const int64_t batch_size = lki_config_int(session->config, LKI_KEY_TRAIN_TEST_BATCH_SIZE);
     float *output = malloc((size_t)(batch_size * p->width) * sizeof *output);
     p->share = malloc((size_t)p->width * sizeof *p->share);
     lks_status status = LKS_OK;
@@ -135,11 +135,11 @@ static lks_status predict(prediction *p, const cli_session *session, lks_loader 
 }
 
 /* --format, or else log.format. */
-static lks_status read_format(format *out, const cli_args *cli, const cli_config *config)
+static lks_status read_format(format *out, const cli_args *cli, const lki_config *config)
 {
     static const char *const names[] = {"text", "csv", "json"};
     const char *wanted = cli->local[LOCAL_FORMAT];
-    const char *name = wanted != NULL ? wanted : config_text(config, KEY_LOG_FORMAT);
+    const char *name = wanted != NULL ? wanted : lki_config_text(config, LKI_KEY_LOG_FORMAT);
     for (int i = 0; i < 3; i++) {
         if (strcmp(names[i], name) != 0) continue;
         *out = (format)i;
@@ -149,7 +149,7 @@ static lks_status read_format(format *out, const cli_args *cli, const cli_config
 }
 
 /* --images: a file of images without labels, instead of the test set. */
-static lks_status use_images(cli_session *session, const char *images)
+static lks_status use_images(lki_session *session, const char *images)
 {
     const lks_dataset_info wanted = session->info;
     lks_dataset *other;
@@ -159,34 +159,34 @@ static lks_status use_images(cli_session *session, const char *images)
     lks_dataset_destroy(session->slice[2]);
     session->slice[2] = session->test = other;
     const lks_dataset_info found = lks_dataset_get_info(other);
-    if (dataset_same_shape(&found.shape, &wanted.shape)) return LKS_OK;
+    if (lki_same_shape(&found.shape, &wanted.shape)) return LKS_OK;
     return lks_fail(LKS_E_SHAPE,
                     "samples of %s have another shape than the data of the "
                     "configuration",
                     images);
 }
 
-static lks_status predict_run(const cli_args *cli, cli_config *config, cli_session *session)
+static lks_status predict_run(const cli_args *cli, lki_config *config, lki_session *session)
 {
     const char *images = cli->local[LOCAL_IMAGES], *wanted = cli->local[LOCAL_COUNT];
     prediction p = {.labels = images == NULL,
                     .probabilities = cli->local[LOCAL_PROBABILITIES] != NULL,
                     .outputs = cli->local[LOCAL_OUTPUTS] != NULL};
     int64_t step, count = INT64_MAX;
-    if (wanted != NULL && (!text_is_int(wanted, &count) || count < 1))
+    if (wanted != NULL && (!lki_text_is_int(wanted, &count) || count < 1))
         return lks_fail(LKS_E_INVALID, "--count is '%.60s', expected an integer of at least 1",
                         wanted);
     lks_status status = read_format(&p.format, cli, config);
-    if (status == LKS_OK) status = session_open_shape(session, config);
+    if (status == LKS_OK) status = lki_session_open_shape(session, config);
     if (status == LKS_OK && session->info.classes == 0)
         return lks_fail(LKS_E_UNSUPPORTED, "predict prints classes, but this data has none");
     if (status == LKS_OK && images != NULL) status = use_images(session, images);
     if (status == LKS_OK && session->test == NULL)
         return lks_fail(LKS_E_IO, "no test set is at hand; give --data DIR or --images FILE");
-    if (status == LKS_OK) status = session_compile(session, 0);
+    if (status == LKS_OK) status = lki_session_compile(session, 0);
     if (status == LKS_OK) status = session_load(session, cli, &step);
     lks_loader *loader = NULL;
-    if (status == LKS_OK) status = session_loader(&loader, session, session->test, false);
+    if (status == LKS_OK) status = lki_session_loader(&loader, session, session->test, false);
     if (status == LKS_OK) {
         const int64_t samples = lks_dataset_get_info(session->test).samples;
         status = predict(&p, session, loader, count < samples ? count : samples);

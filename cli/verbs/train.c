@@ -5,18 +5,19 @@
 #include <unistd.h>
 
 #include "cli/args/changes.h"
+#include "cli/args/help.h"
 #include "cli/cli.h"
 #include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
-#include "cli/recipe/session.h"
+#include "cli/session.h"
 #include "cli/report/report.h"
 #include "cli/stop.h"
 
 typedef struct training {
     const cli_args *cli;
-    cli_config *config;
-    cli_session session;
+    lki_config *config;
+    lki_session session;
     cli_report report;
     lks_folder_lock *lock;
     lks_loader *train, *valid, *test;
@@ -42,7 +43,7 @@ static json_t *record_json(const training *t)
     json_object_set_new(record, "fingerprint",
                         json_string(lks_context_fingerprint(t->session.context)));
     json_object_set_new(record, "device", json_string(lks_context_device(t->session.context)));
-    json_object_set_new(record, "config", config_json(t->config));
+    json_object_set_new(record, "config", lki_config_json(t->config));
     json_object_set_new(record, "workers", json_integer(info.workers));
     json_object_set_new(record, "replicas", json_integer(info.replicas));
     json_object_set_new(record, "global_batch", json_integer(info.global_batch));
@@ -70,7 +71,7 @@ static json_t *record_json(const training *t)
 
 static lks_status write_record(const training *t, bool at_end)
 {
-    const char *path = config_text(t->config, KEY_LOG_RECORD);
+    const char *path = lki_config_text(t->config, LKI_KEY_LOG_RECORD);
     json_t *record = record_json(t);
     const lks_status status = at_end ? text_write_json(path, record)
                                      : text_update_json(path, record);
@@ -82,7 +83,7 @@ static lks_status on_step(void *user, const lks_step_event *event)
 {
     training *t = user;
     if (t->first_step <= 0) t->first_step = process_seconds(&t->first_from);
-    if (event->step % config_int(t->config, KEY_TRAIN_HASH_EVERY) == 0) {
+    if (event->step % lki_config_int(t->config, LKI_KEY_TRAIN_HASH_EVERY) == 0) {
         char link[20];
         snprintf(link, sizeof link, "%016" PRIx64, lks_model_progress(t->session.model).link);
         json_array_append_new(
@@ -109,7 +110,7 @@ static lks_status on_epoch(void *user, const lks_epoch *epoch)
 static void on_resume(void *user, const lks_run *run)
 {
     training *t = user;
-    const char *folder = config_text(t->config, KEY_CHECKPOINT_PATH);
+    const char *folder = lki_config_text(t->config, LKI_KEY_CHECKPOINT_PATH);
     if (run == NULL) {
         say_error("no checkpoint in %s yet: starting afresh", folder);
         return;
@@ -124,36 +125,36 @@ static void on_resume(void *user, const lks_run *run)
  * --resume one with checkpoints of an earlier run is left alone, and with it the run stays the same. */
 static lks_status take_folder(training *t)
 {
-    const cli_config *config = t->config;
-    const char *folder = config_text(config, KEY_CHECKPOINT_PATH);
+    const lki_config *config = t->config;
+    const char *folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
     int64_t newest = -1;
     lks_status status = LKS_OK;
     if (folder == NULL) return LKS_OK;
-    if (!config_bool(config, KEY_TRAIN_DRY_RUN))
+    if (!lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN))
         status = lks_checkpoint_lock(&t->lock, t->session.context, folder);
     if (status != LKS_OK) return status;
-    if (config_bool(config, KEY_CHECKPOINT_RESUME)) return changes_check(config, folder);
+    if (lki_config_bool(config, LKI_KEY_CHECKPOINT_RESUME)) return changes_check(config, folder);
     status = lks_checkpoint_find(folder, &newest);
     if (status != LKS_OK || newest < 0) return status;
-    return config_fail(config, KEY_CHECKPOINT_PATH,
-                       "is %.200s, which has checkpoints up to step %" PRId64
-                       "; give --resume to continue, or another folder",
-                       folder, newest);
+    return lki_config_fail(config, LKI_KEY_CHECKPOINT_PATH,
+                           "is %.200s, which has checkpoints up to step %" PRId64
+                           "; give --resume to continue, or another folder",
+                           folder, newest);
 }
 
 /* The file for the weights; NULL: they are not saved. */
 static const char *weights_file(const training *t)
 {
-    if (!config_bool(t->config, KEY_MODEL_SAVE)) return NULL;
-    return pool_format(&t->config->pool, "%.200s.safetensors",
-                       config_text(t->config, KEY_MODEL_NAME));
+    if (!lki_config_bool(t->config, LKI_KEY_MODEL_SAVE)) return NULL;
+    return pool_format(&t->config->heap, "%.200s.safetensors",
+                       lki_config_text(t->config, LKI_KEY_MODEL_NAME));
 }
 
 /* What is written at the end of a long training has a place, which is better known now. */
 static lks_status check_places(training *t)
 {
-    const char *record = config_text(t->config, KEY_LOG_RECORD), *weights = weights_file(t);
-    const bool look_only = config_bool(t->config, KEY_TRAIN_DRY_RUN);
+    const char *record = lki_config_text(t->config, LKI_KEY_LOG_RECORD), *weights = weights_file(t);
+    const bool look_only = lki_config_bool(t->config, LKI_KEY_TRAIN_DRY_RUN);
     lks_status status = output_differ(record, weights);
     if (status == LKS_OK) status = output_check(t->cli, t->config, "log.record", record, look_only);
     if (status == LKS_OK)
@@ -164,15 +165,15 @@ static lks_status check_places(training *t)
 
 static void train_print_head(const training *t)
 {
-    const cli_session *s = &t->session;
+    const lki_session *s = &t->session;
     const lks_model_info info = lks_model_get_info(s->model);
-    if (config_bool(t->config, KEY_LOG_QUIET)) return;
+    if (lki_config_bool(t->config, LKI_KEY_LOG_QUIET)) return;
     if (s->test == NULL && s->valid == NULL)
         say_error("%s has no test split, so nothing is tested; validation.fraction: 0.1 with "
                   "validation.shuffle: true would hold samples back",
-                  config_text(t->config, KEY_DATA_NAME));
+                  lki_config_text(t->config, LKI_KEY_DATA_NAME));
     const int cores = lks_cores();
-    if (cores > info.replicas && !config_has(t->config, KEY_TRAIN_WORKERS))
+    if (cores > info.replicas && !lki_config_has(t->config, LKI_KEY_TRAIN_WORKERS))
         say_error("using %d of %d cores; replicas: %d would use all (other bits)", info.workers,
                   cores, cores);
     const long long samples = (long long)lks_dataset_get_info(s->train).samples;
@@ -194,36 +195,39 @@ static void train_print_head(const training *t)
 
 static lks_status open_loaders(training *t)
 {
-    lks_status status = session_loader(&t->train, &t->session, t->session.train, true);
+    lks_status status = lki_session_loader(&t->train, &t->session, t->session.train, true);
     if (status == LKS_OK && t->session.valid != NULL)
-        status = session_loader(&t->valid, &t->session, t->session.valid, false);
+        status = lki_session_loader(&t->valid, &t->session, t->session.valid, false);
     if (status == LKS_OK && t->session.test != NULL)
-        status = session_loader(&t->test, &t->session, t->session.test, false);
+        status = lki_session_loader(&t->test, &t->session, t->session.test, false);
     return status;
 }
 
 /* The length of the run, and what lks_train() should do. */
 static lks_status train_fill_opts(training *t, char **config_text_out)
 {
-    const cli_config *config = t->config;
-    const bool dry_run = config_bool(config, KEY_TRAIN_DRY_RUN);
+    const lki_config *config = t->config;
+    const bool dry_run = lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN);
     const int64_t batches = lks_loader_batches(t->train);
-    const int64_t every = config_int(config, KEY_CHECKPOINT_EVERY_EPOCHS);
-    int64_t epochs = config_has(config, KEY_TRAIN_EPOCHS) ? config_int(config, KEY_TRAIN_EPOCHS)
-                                                          : 0;
-    int64_t steps = config_has(config, KEY_TRAIN_STEPS) ? config_int(config, KEY_TRAIN_STEPS) : 0;
+    const int64_t every = lki_config_int(config, LKI_KEY_CHECKPOINT_EVERY_EPOCHS);
+    int64_t epochs = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS)
+                         ? lki_config_int(config, LKI_KEY_TRAIN_EPOCHS)
+                         : 0;
+    int64_t steps = lki_config_has(config, LKI_KEY_TRAIN_STEPS)
+                        ? lki_config_int(config, LKI_KEY_TRAIN_STEPS)
+                        : 0;
     if (batches < 1)
         return lks_fail(LKS_E_INVALID,
                         "the training data has no whole batch of %" PRId64
                         "; choose a smaller train.batch_size, or data.drop_last: false",
-                        config_int(config, KEY_TRAIN_BATCH_SIZE));
+                        lki_config_int(config, LKI_KEY_TRAIN_BATCH_SIZE));
     if (epochs > INT64_MAX / batches)
-        return config_fail(config, KEY_TRAIN_EPOCHS,
-                           "is too large for %" PRId64 " batch%s in an epoch", batches,
-                           batches == 1 ? "" : "es");
-    const lks_schedule schedule = session_schedule(config, epochs, steps, batches);
+        return lki_config_fail(config, LKI_KEY_TRAIN_EPOCHS,
+                               "is too large for %" PRId64 " batch%s in an epoch", batches,
+                               batches == 1 ? "" : "es");
+    const lks_schedule schedule = lki_session_schedule(config, epochs, steps, batches);
     if (dry_run) steps = 1;
-    json_t *json = config_json(config);
+    json_t *json = lki_config_json(config);
     *config_text_out = text_json(json);
     json_decref(json);
     if (*config_text_out == NULL)
@@ -236,20 +240,20 @@ static lks_status train_fill_opts(training *t, char **config_text_out)
         .schedule = schedule,
         .epochs = epochs,
         .steps = steps,
-        .eval_epochs = config_int(config, KEY_VALIDATION_EVERY_EPOCHS),
-        .patience = config_has(config, KEY_VALIDATION_PATIENCE)
-                        ? (int)config_int(config, KEY_VALIDATION_PATIENCE)
+        .eval_epochs = lki_config_int(config, LKI_KEY_VALIDATION_EVERY_EPOCHS),
+        .patience = lki_config_has(config, LKI_KEY_VALIDATION_PATIENCE)
+                        ? (int)lki_config_int(config, LKI_KEY_VALIDATION_PATIENCE)
                         : 0,
-        .keep_last = !config_bool(config, KEY_VALIDATION_RESTORE_BEST),
-        .folder = dry_run ? NULL : config_text(config, KEY_CHECKPOINT_PATH),
+        .keep_last = !lki_config_bool(config, LKI_KEY_VALIDATION_RESTORE_BEST),
+        .folder = dry_run ? NULL : lki_config_text(config, LKI_KEY_CHECKPOINT_PATH),
         .lock = t->lock,
-        .save_steps = config_has(config, KEY_CHECKPOINT_EVERY_STEPS)
-                          ? config_int(config, KEY_CHECKPOINT_EVERY_STEPS)
+        .save_steps = lki_config_has(config, LKI_KEY_CHECKPOINT_EVERY_STEPS)
+                          ? lki_config_int(config, LKI_KEY_CHECKPOINT_EVERY_STEPS)
                           : 0,
         .save_epochs = every > 0 ? every : -1,
-        .keep = (int)config_int(config, KEY_CHECKPOINT_KEEP),
-        .resume = !dry_run && config_bool(config, KEY_CHECKPOINT_RESUME),
-        .accept_changes = config_bool(config, KEY_CHECKPOINT_ACCEPT_CHANGES),
+        .keep = (int)lki_config_int(config, LKI_KEY_CHECKPOINT_KEEP),
+        .resume = !dry_run && lki_config_bool(config, LKI_KEY_CHECKPOINT_RESUME),
+        .accept_changes = lki_config_bool(config, LKI_KEY_CHECKPOINT_ACCEPT_CHANGES),
         .config = *config_text_out,
         .events = {on_step, on_epoch, on_resume, NULL, t},
     };
@@ -347,15 +351,15 @@ static lks_status write_at_end(const training *t, const char *path,
 /* After the last step, by its end or by a signal. Whatever fails now, the hash is said. */
 static lks_status train_finish(training *t, lks_status trained)
 {
-    const bool dry_run = config_bool(t->config, KEY_TRAIN_DRY_RUN);
+    const bool dry_run = lki_config_bool(t->config, LKI_KEY_TRAIN_DRY_RUN);
     lks_error first = {.status = LKS_OK};
     note_failure(&first, trained);
     say_end(t);
-    if (!dry_run && config_bool(t->config, KEY_MODEL_SAVE))
+    if (!dry_run && lki_config_bool(t->config, LKI_KEY_MODEL_SAVE))
         note_failure(&first, write_at_end(t, weights_file(t), save_weights));
-    if (!dry_run && config_has(t->config, KEY_LOG_RECORD))
-        note_failure(&first,
-                     write_at_end(t, config_text(t->config, KEY_LOG_RECORD), train_save_record));
+    if (!dry_run && lki_config_has(t->config, LKI_KEY_LOG_RECORD))
+        note_failure(&first, write_at_end(t, lki_config_text(t->config, LKI_KEY_LOG_RECORD),
+                                          train_save_record));
     report_end(&t->report, &t->run);
     return first.status == LKS_OK ? LKS_OK : lks_fail(first.status, "%s", first.message);
 }
@@ -375,21 +379,22 @@ static lks_status run_training(training *t, int *code)
 {
     char *config = NULL;
     lks_status status = output_alone();
-    if (status == LKS_OK) status = session_begin(&t->session, t->config);
+    if (status == LKS_OK) status = lki_session_begin(&t->session, t->config);
     if (status == LKS_OK) status = take_folder(t);
     if (status == LKS_OK) status = check_places(t);
     if (status == LKS_OK)
-        status = session_open(&t->session, t->config, SESSION_TRAIN | SESSION_TEST);
-    if (status == LKS_OK) status = session_compile(&t->session, 0);
-    if (status == LKS_OK && config_has(t->config, KEY_MODEL_INIT))
-        status = lks_weights_load(t->session.model, config_text(t->config, KEY_MODEL_INIT));
+        status = lki_session_open(&t->session, t->config, LKI_SESSION_TRAIN | LKI_SESSION_TEST);
+    if (status == LKS_OK) status = lki_session_compile(&t->session, 0);
+    if (status == LKS_OK && lki_config_has(t->config, LKI_KEY_MODEL_INIT))
+        status = lks_weights_load(t->session.model, lki_config_text(t->config, LKI_KEY_MODEL_INIT));
     if (status == LKS_OK) status = open_loaders(t);
     if (status == LKS_OK) status = train_fill_opts(t, &config);
     if (status == LKS_OK) {
         stop_watch();
         train_print_head(t);
         status = lks_train(t->session.context, &t->opts, &t->run);
-        if (status == LKS_OK && config_bool(t->config, KEY_TRAIN_DRY_RUN)) status = dry_test(t);
+        if (status == LKS_OK && lki_config_bool(t->config, LKI_KEY_TRAIN_DRY_RUN))
+            status = dry_test(t);
         if (status == LKS_E_STOPPED && stop_asked() != 0) {
             *code = 128 + stop_asked();
             say_stopped(t, t->run.progress.step);
@@ -403,7 +408,7 @@ static lks_status run_training(training *t, int *code)
 
 lks_status verb_train(const cli_args *cli, int *code)
 {
-    training t = {.cli = cli, .links = json_array()};
+    training t = {.cli = cli, .session = session_new(), .links = json_array()};
     lks_status status = cli_configure(&t.config, cli, cli->operand[0]);
     if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL)
         config_print(t.config, stdout);
@@ -414,8 +419,8 @@ lks_status verb_train(const cli_args *cli, int *code)
     lks_loader_destroy(t.valid);
     lks_loader_destroy(t.test);
     lks_checkpoint_unlock(t.lock);
-    session_close(&t.session);
-    config_destroy(t.config);
+    lki_session_close(&t.session);
+    lki_config_destroy(t.config);
     json_decref(t.links);
     return status;
 }

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/args/help.h"
 #include "cli/cli.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
-#include "cli/recipe/session.h"
+#include "cli/session.h"
 
 enum { MAX_RUNS = 64, DEFAULT_STEPS = 20 };
 
@@ -26,7 +27,7 @@ static lks_status read_list(verification *v, const char *list, int64_t replicas)
         const size_t length = strcspn(at, ",");
         int64_t workers;
         if (length < sizeof word) memcpy(word, at, length);
-        if (!text_is_int(word, &workers) || workers < 1)
+        if (!lki_text_is_int(word, &workers) || workers < 1)
             return lks_fail(LKS_E_INVALID,
                             "--workers is '%.60s', expected numbers of workers such as 1,2,3,5",
                             list);
@@ -50,11 +51,11 @@ static lks_status read_list(verification *v, const char *list, int64_t replicas)
     return LKS_OK;
 }
 
-static lks_status choose_workers(verification *v, const cli_args *cli, const cli_config *config)
+static lks_status choose_workers(verification *v, const cli_args *cli, const lki_config *config)
 {
     static const int usual[] = {1, 2, 3, 5, 8};
-    const int64_t replicas = config_int(config, KEY_TRAIN_REPLICAS) *
-                             config_int(config, KEY_TRAIN_ACCUMULATE);
+    const int64_t replicas = lki_config_int(config, LKI_KEY_TRAIN_REPLICAS) *
+                             lki_config_int(config, LKI_KEY_TRAIN_ACCUMULATE);
     if (cli->local[LOCAL_WORKERS] != NULL) return read_list(v, cli->local[LOCAL_WORKERS], replicas);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (usual[i] <= replicas) v->workers[v->runs++] = usual[i];
@@ -64,23 +65,23 @@ static lks_status choose_workers(verification *v, const cli_args *cli, const cli
 }
 
 /* One whole run, from initial weights; nothing but the data is shared with the others. */
-static lks_status run_once(verification *v, cli_session *session, int run)
+static lks_status run_once(verification *v, lki_session *session, int run)
 {
     lks_loader *loader = NULL;
-    const cli_config *config = session->config;
-    lks_status status = session_compile(session, v->workers[run]);
-    if (status == LKS_OK && config_has(config, KEY_MODEL_INIT))
-        status = lks_weights_load(session->model, config_text(config, KEY_MODEL_INIT));
-    if (status == LKS_OK) status = session_loader(&loader, session, session->train, true);
+    const lki_config *config = session->config;
+    lks_status status = lki_session_compile(session, v->workers[run]);
+    if (status == LKS_OK && lki_config_has(config, LKI_KEY_MODEL_INIT))
+        status = lks_weights_load(session->model, lki_config_text(config, LKI_KEY_MODEL_INIT));
+    if (status == LKS_OK) status = lki_session_loader(&loader, session, session->train, true);
     if (status != LKS_OK) return status;
-    const int64_t epochs = config_has(config, KEY_TRAIN_EPOCHS)
-                               ? config_int(config, KEY_TRAIN_EPOCHS)
+    const int64_t epochs = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS)
+                               ? lki_config_int(config, LKI_KEY_TRAIN_EPOCHS)
                                : 0;
     const int64_t batches = lks_loader_batches(loader);
     const lks_train_opts opts = {
         .model = session->model,
         .train = loader,
-        .schedule = session_schedule(config, epochs, v->steps, batches > 0 ? batches : 1),
+        .schedule = lki_session_schedule(config, epochs, v->steps, batches > 0 ? batches : 1),
         .steps = v->steps};
     const double began = process_clock();
     status = lks_train(session->context, &opts, NULL);
@@ -110,14 +111,15 @@ static void verify_judge(const verification *v, int *code)
     *code = EXIT_DIFFERENT;
 }
 
-static lks_status verify(verification *v, const cli_args *cli, cli_config *config,
-                         cli_session *session)
+static lks_status verify(verification *v, const cli_args *cli, lki_config *config,
+                         lki_session *session)
 {
     lks_status status = choose_workers(v, cli, config);
     /* The file's own steps are the length of a training, not of a check. */
-    v->steps = config->source[KEY_TRAIN_STEPS] == FROM_COMMAND ? config_int(config, KEY_TRAIN_STEPS)
-                                                               : DEFAULT_STEPS;
-    if (status == LKS_OK) status = session_open(session, config, SESSION_TRAIN);
+    v->steps = config->source[LKI_KEY_TRAIN_STEPS] == LKI_FROM_COMMAND
+                   ? lki_config_int(config, LKI_KEY_TRAIN_STEPS)
+                   : DEFAULT_STEPS;
+    if (status == LKS_OK) status = lki_session_open(session, config, LKI_SESSION_TRAIN);
     if (status != LKS_OK) return status;
     say("workers   steps  hash              seconds");
     for (int run = 0; run < v->runs && status == LKS_OK; run++) status = run_once(v, session, run);
@@ -126,8 +128,8 @@ static lks_status verify(verification *v, const cli_args *cli, cli_config *confi
 
 lks_status verb_verify(const cli_args *cli, int *code)
 {
-    cli_config *config;
-    cli_session session = {0};
+    lki_config *config;
+    lki_session session = session_new();
     verification v = {.runs = 0};
     lks_status status = cli_configure(&config, cli, cli->operand[0]);
     if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL) {
@@ -136,7 +138,7 @@ lks_status verb_verify(const cli_args *cli, int *code)
         status = verify(&v, cli, config, &session);
         if (status == LKS_OK) verify_judge(&v, code);
     }
-    session_close(&session);
-    config_destroy(config);
+    lki_session_close(&session);
+    lki_config_destroy(config);
     return status;
 }

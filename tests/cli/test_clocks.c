@@ -232,11 +232,11 @@ static void play(const void *user)
 {
     const scene *s = user;
     cli_report report;
-    cli_config *config;
-    LKT_OK(config_create(&config));
-    LKT_OK(config_assign(config, "train.batch_size=20"));
+    lki_config *config;
+    LKT_OK(lki_config_create(&config));
+    LKT_OK(lki_config_assign(config, "train.batch_size=20"));
     for (int i = 0; i < 3 && s->settings[i] != NULL; i++)
-        LKT_OK(config_assign(config, s->settings[i]));
+        LKT_OK(lki_config_assign(config, s->settings[i]));
     now = 100;
     report_begin(&report, config, 90, 2, 10, s->has_classes);
     report_event(&report, json_pack("{s:s}", "event", "start"));
@@ -262,7 +262,7 @@ static void play(const void *user)
         report_epoch(&report, &epoch);
     }
     report_end(&report, &(lks_run){.progress = {.step = 10}, .finished = true, .hash = 0x1234abcd});
-    config_destroy(config);
+    lki_config_destroy(config);
 }
 
 static const scene *scene_now;

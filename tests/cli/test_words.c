@@ -11,7 +11,7 @@
 
 #include "cli/out/say.h"
 #include "cli/out/text.h"
-#include "cli/recipe/value.h"
+#include "recipe/setting.h"
 
 static cli_pool pool;
 
@@ -139,17 +139,18 @@ static void distances(void **state)
     head("distances");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         fprintf(text, "%s %s %d\n", pairs[i][0], pairs[i][1],
-                edit_distance(pairs[i][0], pairs[i][1]));
+                lki_edit_distance(pairs[i][0], pairs[i][1]));
     char longest[80];
     memset(longest, 'a', sizeof longest);
     longest[64] = '\0';
-    fprintf(text, "%d ", edit_distance(longest, longest));
+    fprintf(text, "%d ", lki_edit_distance(longest, longest));
     longest[64] = 'a';
     longest[65] = '\0';
-    fprintf(text, "%d\n", edit_distance(longest, longest));
+    fprintf(text, "%d\n", lki_edit_distance(longest, longest));
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        cli_nearest near = {.word = wanted[i]};
-        for (size_t k = 0; k < sizeof words / sizeof *words; k++) nearest_offer(&near, words[k]);
+        lki_nearest near = {.word = wanted[i]};
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            lki_nearest_offer(&near, words[k]);
         fprintf(text, "%s: %s %d\n", wanted[i], near.best != NULL ? near.best : "none",
                 near.best != NULL ? near.distance : 0);
     }

@@ -155,9 +155,9 @@ static void put_checkpoint(int slot, const uint8_t *data, size_t bytes)
     free(text);
 }
 
-static cli_config *read_config(const uint8_t *data, size_t bytes)
+static lki_config *read_config(const uint8_t *data, size_t bytes)
 {
-    cli_config *config;
+    lki_config *config;
     char *text = calloc(bytes + 1, 1);
     FUZZ_CHECK(text != NULL);
     memcpy(text, data, bytes);
@@ -168,10 +168,10 @@ static cli_config *read_config(const uint8_t *data, size_t bytes)
     return config;
 }
 
-static bool same_value(const cli_config *a, const cli_config *b, int key)
+static bool same_value(const lki_config *a, const lki_config *b, int key)
 {
-    json_t *x = value_json(&a->value[key], config_rows[key].spec.type);
-    json_t *y = value_json(&b->value[key], config_rows[key].spec.type);
+    json_t *x = lki_setting_json(&a->value[key], lki_key_rows[key].spec.type);
+    json_t *y = lki_setting_json(&b->value[key], lki_key_rows[key].spec.type);
     const bool same = json_equal(x, y);
     json_decref(x);
     json_decref(y);
@@ -179,9 +179,9 @@ static bool same_value(const cli_config *a, const cli_config *b, int key)
 }
 
 /* The configuration of the checkpoint, as train writes it, in slot 0. */
-static void put_config(const cli_config *config)
+static void put_config(const lki_config *config)
 {
-    json_t *json = config_json(config);
+    json_t *json = lki_config_json(config);
     lks_run run = {.progress.step = STEP,
                    .global_batch = 1,
                    .replicas = 1,
@@ -189,23 +189,23 @@ static void put_config(const cli_config *config)
                    .best_step = -1,
                    .config = text_json(json)};
     char *text;
-    cli_config *again;
+    lki_config *again;
     FUZZ_CHECK(run.config != NULL);
     FUZZ_CHECK(changes_read(&again, "printed", run.config) == LKS_OK);
-    json_t *other = config_json(again);
+    json_t *other = lki_config_json(again);
     FUZZ_CHECK(json_equal(json, other));
     FUZZ_CHECK(lki_run_print(&run, "tensors", &(lki_identity){0}, &text) == LKS_OK);
     (void)fuzz_file(0, text, strlen(text));
     json_decref(json);
     json_decref(other);
-    config_destroy(again);
+    lki_config_destroy(again);
     free((char *)run.config);
     free(text);
 }
 
 /* A line for every key that differs, but those that each command has for itself; the run goes on
  * unless one of them makes it what it is. */
-static void check_changes(const cli_config *was, const cli_config *is)
+static void check_changes(const lki_config *was, const lki_config *is)
 {
     capture err;
     bool fixed = false;
@@ -213,21 +213,21 @@ static void check_changes(const cli_config *was, const cli_config *is)
     listen_to(&err, &stderr);
     const lks_status status = changes_check(is, folder_path[0]);
     char *text = heard(&err);
-    for (int key = 0; key < KEY_COUNT; key++) {
+    for (int key = 0; key < LKI_KEY_COUNT; key++) {
         char begin[80];
         const bool differs = !same_value(was, is, key);
-        snprintf(begin, sizeof begin, "lockstep: %s was ", config_rows[key].spec.name);
+        snprintf(begin, sizeof begin, "lockstep: %s was ", lki_key_rows[key].spec.name);
         const char *said = strstr(text, begin); /* as a line, not in another key's value */
         while (said != NULL && said != text && said[-1] != '\n') said = strstr(said + 1, begin);
-        const bool expected = differs && config_rows[key].change != CHANGE_FREE;
+        const bool expected = differs && lki_key_rows[key].change != LKI_CHANGE_FREE;
         if ((said != NULL) != expected) fprintf(behind, "%s: %s\n", begin, text);
         FUZZ_CHECK((said != NULL) == expected);
-        fixed |= differs && config_rows[key].change == CHANGE_FIXED;
+        fixed |= differs && lki_key_rows[key].change == LKI_CHANGE_FIXED;
     }
-    FUZZ_CHECK((changes_first(was, is) != KEY_NONE) == fixed);
+    FUZZ_CHECK((changes_first(was, is) != LKI_KEY_NONE) == fixed);
     FUZZ_CHECK(changes_first(was, is) == changes_first(is, was));
-    FUZZ_CHECK(changes_first(is, is) == KEY_NONE && changes_first(was, was) == KEY_NONE);
-    if (fixed && !config_bool(is, KEY_CHECKPOINT_ACCEPT_CHANGES)) {
+    FUZZ_CHECK(changes_first(is, is) == LKI_KEY_NONE && changes_first(was, was) == LKI_KEY_NONE);
+    if (fixed && !lki_config_bool(is, LKI_KEY_CHECKPOINT_ACCEPT_CHANGES)) {
         FUZZ_CHECK(status == LKS_E_MISMATCH);
         fuzz_check_failure(status);
     } else {
@@ -253,10 +253,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         compare_all(data[0] % 3 == 1);
         return 0;
     }
-    cli_config *was = read_config(from[0], size[0]), *is = read_config(from[1], size[1]);
+    lki_config *was = read_config(from[0], size[0]), *is = read_config(from[1], size[1]);
     if (was != NULL) put_config(was);
     if (was != NULL && is != NULL) check_changes(was, is);
-    config_destroy(was);
-    config_destroy(is);
+    lki_config_destroy(was);
+    lki_config_destroy(is);
     return 0;
 }

@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 #include "cli/out/text.h"
-#include "cli/recipe/value.h"
+#include "recipe/setting.h"
 #include "fuzz/fuzz.h"
 #include "support/locale.h"
 
@@ -95,7 +95,7 @@ static void check_real(uint8_t state, double number, float single, bool is_float
     /* The program's own: YAML and JSON see that it is no integer. */
     FUZZ_CHECK(text_number(own, x) == own && strlen(own) < TEXT_NUMBER_SIZE);
     if (isfinite(x)) {
-        FUZZ_CHECK(text_is_float(own, &back) && same(back, x) && !text_is_int(own, &whole));
+        FUZZ_CHECK(lki_text_is_float(own, &back) && same(back, x) && !lki_text_is_int(own, &whole));
         write_shortest(fewest, x, false);
         const bool has_point = fewest[strspn(fewest, "-0123456789")] == '.';
         FUZZ_CHECK(strlen(own) == strlen(fewest) + (has_point ? 0 : 2));
@@ -143,13 +143,13 @@ static void check_text_as_number(const char *text)
     int64_t whole = 0, expected;
     double real = 0;
     const bool is_int = is_integer(text, &expected);
-    FUZZ_CHECK(text_is_int(text, &whole) == is_int && (!is_int || whole == expected));
+    FUZZ_CHECK(lki_text_is_int(text, &whole) == is_int && (!is_int || whole == expected));
     const bool is_float = is_decimal(text) && isfinite(strtod(text, NULL));
-    FUZZ_CHECK(text_is_float(text, &real) == is_float);
+    FUZZ_CHECK(lki_text_is_float(text, &real) == is_float);
     FUZZ_CHECK(!is_float || same(real, strtod(text, NULL)));
     FUZZ_CHECK(!is_int || is_float || strlen(text) > 18);
     cli_pool pool = {0};
-    json_t *json = node_json(node_from_text(&pool, text, true));
+    json_t *json = lki_yaml_json(lki_yaml_scalar(&pool, text, true));
     FUZZ_CHECK(!is_int || (json_is_integer(json) && json_integer_value(json) == whole));
     FUZZ_CHECK(!is_float || is_int || (json_is_real(json) && same(json_real_value(json), real)));
     json_decref(json);

@@ -10,8 +10,8 @@
 #include <lockstep/lockstep.h>
 
 #include "cli/out/say.h"
-#include "cli/recipe/config.h"
-#include "cli/recipe/network.h"
+#include "recipe/config.h"
+#include "recipe/network.h"
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -20,7 +20,7 @@
     } while (0)
 
 typedef struct parts { /* main() destroys what is made */
-    cli_config *config;
+    lki_config *config;
     lks_context *context;
     lks_dataset *images;
     lks_graph *graph;
@@ -42,16 +42,16 @@ static lks_status read_images(parts *p, const lks_dataset_info *info)
 
 static lks_status run(parts *p, char **argv)
 {
-    cli_network network;
-    TRY(config_create(&p->config));
-    TRY(config_read(p->config, argv[1]));
-    TRY(config_resolve(p->config));
+    lki_network network;
+    TRY(lki_config_create(&p->config));
+    TRY(lki_config_read(p->config, argv[1]));
+    TRY(lki_config_resolve(p->config));
     TRY(lks_context_create(&p->context, NULL));
     TRY(lks_dataset_open_idx(&p->images, p->context, argv[3], NULL, 10));
     const lks_dataset_info info = lks_dataset_get_info(p->images);
     TRY(read_images(p, &info));
     TRY(lks_graph_create(&p->graph, p->context));
-    TRY(network_build(&network, p->config, p->graph, &info));
+    TRY(lki_network_build(&network, p->config, p->graph, &info));
     TRY(lks_model_compile(&p->model, p->graph,
                           &(lks_model_opts){.loss = network.loss,
                                             .output = network.output,
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     lks_graph_destroy(p.graph);
     lks_dataset_destroy(p.images);
     lks_context_destroy(p.context);
-    config_destroy(p.config);
+    lki_config_destroy(p.config);
     free(p.pixels);
     free(p.output);
     return status == LKS_OK ? 0 : 1;

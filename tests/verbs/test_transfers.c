@@ -16,7 +16,7 @@
 #include "cli/cli.h"
 #include "cli/data/digest.h"
 #include "cli/data/fetch.h"
-#include "cli/recipe/dataset.h"
+#include "recipe/source.h"
 
 /* ---------------------------------------------------------------- what is exchanged */
 
@@ -97,10 +97,10 @@ lks_status __wrap_digest_sha256(char out[DIGEST_SIZE], const char *path)
     snprintf(out, DIGEST_SIZE, "%064d", 0);
     if (wrong_names != NULL && strstr(path, wrong_names) != NULL) return LKS_OK;
     if (stat(path, &info) != 0) return lks_fail(LKS_E_IO, "no %s", path);
-    for (int i = 0; i < dataset_table_count; i++) {
-        const dataset_known *known = &dataset_table[i];
+    for (int i = 0; i < lki_published_count; i++) {
+        const lki_published *known = &lki_published_table[i];
         for (int k = 0; k < known->file_count; k++) {
-            const dataset_file *file = &known->files[k];
+            const lki_published_file *file = &known->files[k];
             if (info.st_size == file->bytes) snprintf(out, DIGEST_SIZE, "%s", file->sha256);
             if (info.st_size == k + 1 && file->sha256_plain != NULL)
                 snprintf(out, DIGEST_SIZE, "%s", file->sha256_plain);

@@ -1,13 +1,13 @@
 /* The layers that a list or a line may have, and how each is built from its options. */
-#ifndef CLI_LAYER_H
-#define CLI_LAYER_H
+#ifndef LKI_RECIPE_LAYER_H
+#define LKI_RECIPE_LAYER_H
 
 #include <lockstep/graph.h>
 
-#include "cli/recipe/config.h"
+#include "recipe/config.h"
 
 /* Every option of any layer. X(id, name, type, range) */
-#define OPTION_LIST(X)                                                                             \
+#define LKI_OPTION_LIST(X)                                                                         \
     X(NAME, "name", STRING, NULL)                                                                  \
     X(FILTERS, "filters", INT, "[1,)")                                                             \
     X(UNITS, "units", INT, "[1,)")                                                                 \
@@ -45,51 +45,62 @@
     "xavier_normal"
 #define WEIGHT_INITS INITS " identity"
 
-typedef enum option_id {
-#define X(id, name, type, range) OPTION_##id,
-    OPTION_LIST(X)
+typedef enum lki_option_id {
+#define X(id, name, type, range) LKI_OPTION_##id,
+    LKI_OPTION_LIST(X)
 #undef X
-        OPTION_COUNT
-} option_id;
+        LKI_OPTION_COUNT
+} lki_option_id;
+
+extern const lki_spec lki_layer_options[LKI_OPTION_COUNT];
+
+/* What an option's place in the list of a layer says of it. */
+typedef struct lki_option_mark {
+    bool required;
+    char fallback[32]; /* for people; "": none */
+} lki_option_mark;
+
+/* Steps through "filters! stride=1": the next option, or LKI_OPTION_COUNT at the end. */
+lki_option_id lki_option_next(const char **at, lki_option_mark *mark);
 
 /* A layer being built. */
-typedef struct layer {
-    cli_config *config;
+typedef struct lki_layer {
+    lki_config *config;
     lks_graph *graph;
     lks_tensor *x;
     const char *where;
     const char *op;
-    cli_value value[OPTION_COUNT];
-    const struct layer_named *named;
-} layer;
+    lki_setting value[LKI_OPTION_COUNT];
+    const struct lki_layer_named *named;
+} lki_layer;
 
 /* Layers with a name, for `from: name` and `add: {with: name}`; the first is the list's input. */
-typedef struct layer_named {
-    const struct layer_named *next;
+typedef struct lki_layer_named {
+    const struct lki_layer_named *next;
     const char *name;
     lks_tensor *tensor;
-} layer_named;
+} lki_layer_named;
 
 /* Options in order; the first may be given alone (`dropout: 0.5`); "!" marks the required ones,
  * "=" the default that help prints. */
-typedef struct layer_op {
+typedef struct lki_layer_op {
     const char *name;
     const char *what; /* it computes */
     const char *options;
-    lks_tensor *(*build)(const layer *); /* NULL: the graph or the error record says why */
-} layer_op;
+    lks_tensor *(*build)(const lki_layer *); /* NULL: the graph or the error record says why */
+} lki_layer_op;
 
-extern const layer_op layer_ops[];
-extern const int layer_op_count;
+extern const lki_layer_op lki_layer_ops[];
+extern const int lki_layer_op_count;
 /* Losses are no layers of a list: lines have them. */
-extern const layer_op layer_losses[];
-extern const int layer_loss_count;
+extern const lki_layer_op lki_layer_losses[];
+extern const int lki_layer_loss_count;
 
 /* The layer's own name, or NULL. */
-const char *layer_own_name(const layer *l);
+const char *lki_layer_own_name(const lki_layer *l);
 /* The layer before this one that has the name; NULL: there is none. */
-lks_tensor *layer_find_named(const layer *l, const char *name);
+lks_tensor *lki_layer_find_named(const lki_layer *l, const char *name);
 /* The same, with a sentence in the graph where there is none. */
-lks_tensor *layer_earlier(const layer *l, const char *name);
+lks_tensor *lki_layer_earlier(const lki_layer *l, const char *name);
 
 #endif

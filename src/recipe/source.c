@@ -1,11 +1,13 @@
-#include "cli/recipe/dataset.h"
+#include "recipe/source.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-const char *const dataset_idx_names[DATASET_IDX_FILES] = {
+#include "base/check.h"
+
+const char *const lki_idx_names[LKI_IDX_FILES] = {
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
     "t10k-images-idx3-ubyte",
@@ -18,7 +20,7 @@ const char *const dataset_idx_names[DATASET_IDX_FILES] = {
         .samples = 60000, .shape = {3, {28, 28, 1}}, .dtype = LKS_U8, .classes = 10                \
     }
 
-static const dataset_file mnist_files[DATASET_IDX_FILES] = {
+static const lki_published_file mnist_files[LKI_IDX_FILES] = {
     {"train-images-idx3-ubyte", 9912422,
      "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
      "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
@@ -34,7 +36,7 @@ static const dataset_file mnist_files[DATASET_IDX_FILES] = {
 };
 
 /* As in TensorFlow Datasets, url_checksums/fashion_mnist.txt. */
-static const dataset_file fashion_files[DATASET_IDX_FILES] = {
+static const lki_published_file fashion_files[LKI_IDX_FILES] = {
     {"train-images-idx3-ubyte", 26421880,
      "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84", NULL},
     {"train-labels-idx1-ubyte", 29515,
@@ -50,162 +52,164 @@ static const char *const fashion_classes[10] = {
     "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot",
 };
 
-const dataset_known dataset_table[] = {
+const lki_published lki_published_table[] = {
     {.name = "digits", .info = LIKE_MNIST},
     {.name = "mnist",
      .mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist",
                  "https://storage.googleapis.com/cvdf-datasets/mnist"},
-     .file_count = DATASET_IDX_FILES,
+     .file_count = LKI_IDX_FILES,
      .files = mnist_files,
      .info = LIKE_MNIST},
     {.name = "fashion_mnist",
      .alias = "fashion",
      .mirrors = {"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"},
-     .file_count = DATASET_IDX_FILES,
+     .file_count = LKI_IDX_FILES,
      .files = fashion_files,
      .info = LIKE_MNIST,
      .classes = fashion_classes},
 };
-const int dataset_table_count = sizeof dataset_table / sizeof *dataset_table;
+const int lki_published_count = sizeof lki_published_table / sizeof *lki_published_table;
 
-const dataset_known *dataset_find(const char *name)
+const lki_published *lki_published_find(const char *name)
 {
-    for (int i = 0; i < dataset_table_count; i++)
-        if (strcmp(dataset_table[i].name, name) == 0) return &dataset_table[i];
+    for (int i = 0; i < lki_published_count; i++)
+        if (strcmp(lki_published_table[i].name, name) == 0) return &lki_published_table[i];
     return NULL;
 }
 
-const dataset_known *dataset_find_word(const char *word)
+const lki_published *lki_published_find_word(const char *word)
 {
-    for (int i = 0; i < dataset_table_count; i++) {
-        const char *alias = dataset_table[i].alias;
-        if (alias != NULL && strcmp(alias, word) == 0) return &dataset_table[i];
+    for (int i = 0; i < lki_published_count; i++) {
+        const char *alias = lki_published_table[i].alias;
+        if (alias != NULL && strcmp(alias, word) == 0) return &lki_published_table[i];
     }
-    return dataset_find(word);
+    return lki_published_find(word);
 }
 
-lks_status dataset_make_folder(const char *path)
+lks_status lki_folder_create(const char *path)
 {
     char part[4096];
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part || part[0] == '\0')
-        return lks_fail(LKS_E_IO, "'%.60s' is no path of a folder that can be made", path);
+        return LKI_FAIL(LKS_E_IO, "'%.60s' is no path of a folder that can be made", path);
     for (char *c = part + 1;; c++) {
         if (*c != '/' && *c != '\0') continue;
         const char rest = *c;
         *c = '\0';
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return lks_fail(LKS_E_IO, "folder %.300s cannot be made: %s", part, strerror(errno));
+            return LKI_FAIL(LKS_E_IO, "folder %.300s cannot be made: %s", part, strerror(errno));
         *c = rest;
         if (rest == '\0') return LKS_OK;
     }
 }
 
-bool dataset_same_shape(const lks_shape *a, const lks_shape *b)
+bool lki_same_shape(const lks_shape *a, const lks_shape *b)
 {
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
 }
 
-const char *dataset_folder(cli_config *config)
+const char *lki_source_folder(lki_config *config)
 {
-    const char *name = config_text(config, KEY_DATA_NAME);
+    const char *name = lki_config_text(config, LKI_KEY_DATA_NAME);
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     if (data != NULL && data[0] == '/')
-        return pool_format(&config->pool, "%s/lockstep/%s", data, name);
+        return lki_heap_format(&config->heap, "%s/lockstep/%s", data, name);
     if (home == NULL || home[0] == '\0') return NULL;
-    return pool_format(&config->pool, "%s/.local/share/lockstep/%s", home, name);
+    return lki_heap_format(&config->heap, "%s/.local/share/lockstep/%s", home, name);
 }
 
-static lks_status open_digits(lks_dataset **out, const cli_config *config, lks_context *context,
+static lks_status open_digits(lks_dataset **out, const lki_config *config, lks_context *context,
                               bool test)
 {
-    const config_key samples = test ? KEY_DATA_TEST_SAMPLES : KEY_DATA_SAMPLES;
+    const lki_key samples = test ? LKI_KEY_DATA_TEST_SAMPLES : LKI_KEY_DATA_SAMPLES;
     const lks_digits_opts opts = {
-        .seed = (uint64_t)config_int(config, KEY_DATA_SEED),
-        .samples = config_has(config, samples) ? config_int(config, samples) : 0,
+        .seed = (uint64_t)lki_config_int(config, LKI_KEY_DATA_SEED),
+        .samples = lki_config_has(config, samples) ? lki_config_int(config, samples) : 0,
         .test = test,
     };
     return lks_dataset_open_digits(out, context, &opts);
 }
 
 /* "; 'lockstep data mnist' gets it" where that is so; else what to do without a data set. */
-static const char *what_gets_it(cli_config *config)
+static const char *what_gets_it(lki_config *config)
 {
-    const char *name = config_text(config, KEY_DATA_NAME),
-               *out = config_text(config, KEY_DATA_PATH);
-    const dataset_known *known = dataset_find(name);
+    const char *name = lki_config_text(config, LKI_KEY_DATA_NAME),
+               *out = lki_config_text(config, LKI_KEY_DATA_PATH);
+    const lki_published *known = lki_published_find(name);
     if (known == NULL || known->mirrors[0] == NULL)
         return "; configs/digits.yaml needs no files: lockstep train configs/digits.yaml";
-    return pool_format(&config->pool, "; 'lockstep data %s%s%.200s' gets it", name,
-                       out != NULL ? " --out " : "", out != NULL ? out : "");
+    return lki_heap_format(&config->heap, "; 'lockstep data %s%s%.200s' gets it", name,
+                           out != NULL ? " --out " : "", out != NULL ? out : "");
 }
 
-static lks_status missing_folder(cli_config *config, const char *folder, int error)
+static lks_status missing_folder(lki_config *config, const char *folder, int error)
 {
-    return lks_fail(LKS_E_IO,
+    return LKI_FAIL(LKS_E_IO,
                     "data set '%.60s' is not at %.200s: %s; expected a folder with its IDX files, "
                     "here or where --data DIR says%s",
-                    config_text(config, KEY_DATA_NAME), folder, strerror(error),
+                    lki_config_text(config, LKI_KEY_DATA_NAME), folder, strerror(error),
                     what_gets_it(config));
 }
 
 /* The library's sentence says what is missing. */
-static lks_status missing_files(cli_config *config)
+static lks_status missing_files(lki_config *config)
 {
-    const char *message = pool_format(&config->pool, "data set '%.60s': %s",
-                                      config_text(config, KEY_DATA_NAME),
-                                      lks_last_error()->message);
+    const char *message = lki_heap_format(&config->heap, "data set '%.60s': %s",
+                                          lki_config_text(config, LKI_KEY_DATA_NAME),
+                                          lks_last_error()->message);
     const char *hint = what_gets_it(config);
     const size_t room = sizeof lks_last_error()->message - 1 - strlen(hint);
-    return lks_fail(LKS_E_IO, "%.*s%s", (int)room, message, hint);
+    return LKI_FAIL(LKS_E_IO, "%.*s%s", (int)room, message, hint);
 }
 
-static bool dataset_is_drawn(const cli_config *config)
+static bool dataset_is_drawn(const lki_config *config)
 {
-    return config_text(config, KEY_DATA_PATH) == NULL &&
-           strcmp(config_text(config, KEY_DATA_NAME), "digits") == 0;
+    return lki_config_text(config, LKI_KEY_DATA_PATH) == NULL &&
+           strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0;
 }
 
 /* Data sets that are published are known; of others the folder tells. */
-static const dataset_known *published(const cli_config *config)
+static const lki_published *published(const lki_config *config)
 {
-    const dataset_known *known = dataset_find(config_text(config, KEY_DATA_NAME));
+    const lki_published *known = lki_published_find(lki_config_text(config, LKI_KEY_DATA_NAME));
     return known != NULL && known->files != NULL ? known : NULL;
 }
 
 /* 0: as many as the labels say. */
-static int64_t dataset_classes_of(const cli_config *config)
+static int64_t dataset_classes_of(const lki_config *config)
 {
-    const dataset_known *known = published(config);
-    if (!config_has(config, KEY_DATA_CLASSES)) return known != NULL ? known->info.classes : 0;
+    const lki_published *known = published(config);
+    if (!lki_config_has(config, LKI_KEY_DATA_CLASSES))
+        return known != NULL ? known->info.classes : 0;
     /* A label is a byte; a network may have more outputs. */
-    const int64_t classes = config_int(config, KEY_DATA_CLASSES);
+    const int64_t classes = lki_config_int(config, LKI_KEY_DATA_CLASSES);
     return classes < 256 ? classes : 256;
 }
 
-static lks_status find_folder(const char **out, cli_config *config)
+static lks_status find_folder(const char **out, lki_config *config)
 {
-    const char *folder = config_text(config, KEY_DATA_PATH);
+    const char *folder = lki_config_text(config, LKI_KEY_DATA_PATH);
     struct stat status;
-    if (folder == NULL) folder = dataset_folder(config);
+    if (folder == NULL) folder = lki_source_folder(config);
     *out = folder;
+    LKI_TRY(lki_heap_status(&config->heap, LKS_OK));
     if (folder == NULL)
-        return lks_fail(LKS_E_INVALID,
+        return LKI_FAIL(LKS_E_INVALID,
                         "data set '%.60s' has no folder: neither XDG_DATA_HOME nor HOME is set; "
                         "give --data DIR",
-                        config_text(config, KEY_DATA_NAME));
+                        lki_config_text(config, LKI_KEY_DATA_NAME));
     if (stat(folder, &status) != 0) return missing_folder(config, folder, errno);
     return S_ISDIR(status.st_mode) ? LKS_OK : missing_folder(config, folder, ENOTDIR);
 }
 
-bool dataset_has_test(cli_config *config)
+bool lki_source_has_test(lki_config *config)
 {
     const char *folder;
     if (dataset_is_drawn(config) || published(config) != NULL) return true;
-    /* A folder that is not there is for dataset_open() to tell. */
+    /* A folder that is not there is for lki_source_open() to tell. */
     return find_folder(&folder, config) != LKS_OK || lks_dataset_folder_has(folder, true);
 }
 
-lks_status dataset_open(lks_dataset **out, cli_config *config, lks_context *context, bool test)
+lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context, bool test)
 {
     const char *folder;
     *out = NULL;

@@ -12,10 +12,10 @@
  *
  * X(id, name, type, range, default, only, change, help)
  */
-#ifndef CLI_CONFIG_KEYS_H
-#define CLI_CONFIG_KEYS_H
+#ifndef LKI_RECIPE_KEYS_H
+#define LKI_RECIPE_KEYS_H
 
-#define CONFIG_KEY_LIST(X)                                                                         \
+#define LKI_KEY_LIST(X)                                                                            \
     X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL, SAID,                                  \
       "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...; where "  \
       "only data.path is given, the folder's name")                                                \

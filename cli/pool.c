@@ -1,4 +1,4 @@
-#include "cli/recipe/pool.h"
+#include "cli/pool.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,21 +7,14 @@
 
 #include "cli/out/say.h"
 
-struct pool_block {
-    struct pool_block *next;
-    max_align_t data[];
-};
-
 void *pool_alloc(cli_pool *pool, size_t bytes)
 {
-    struct pool_block *block = calloc(1, sizeof *block + bytes);
-    if (block == NULL) {
-        say_error("out of memory: %zu bytes for the configuration", bytes);
+    void *memory = lki_heap_alloc(pool, bytes);
+    if (memory == NULL) {
+        say_error("out of memory: %zu bytes for the command", bytes);
         exit(exit_code_of(LKS_E_NOMEM));
     }
-    block->next = pool->blocks;
-    pool->blocks = block;
-    return block->data;
+    return memory;
 }
 
 char *pool_copy(cli_pool *pool, const char *text, size_t bytes)
@@ -46,9 +39,5 @@ char *pool_format(cli_pool *pool, const char *format, ...)
 
 void pool_clear(cli_pool *pool)
 {
-    while (pool->blocks != NULL) {
-        struct pool_block *next = pool->blocks->next;
-        free(pool->blocks);
-        pool->blocks = next;
-    }
+    lki_heap_clear(pool);
 }

@@ -1,75 +1,79 @@
-#include "cli/recipe/line.h"
+#include "recipe/line.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/recipe/value.h"
+#include "base/check.h"
+#include "recipe/setting.h"
 
 /* "3x3" and "0.1,0.2" are lists. */
-static const cli_node *read_value(cli_pool *pool, const char *text)
+static const lki_yaml *read_value(lki_heap *heap, const char *text)
 {
     const bool sizes = text[strspn(text, "0123456789x")] == '\0';
     const char *gap = sizes ? "x" : ",";
-    if (strpbrk(text, gap) == NULL) return node_from_text(pool, text, true);
-    cli_node *list = pool_alloc(pool, sizeof *list);
-    *list = (cli_node){.kind = NODE_LIST};
-    cli_entry **end = &list->first;
+    if (strpbrk(text, gap) == NULL) return lki_yaml_scalar(heap, text, true);
+    lki_yaml *list = lki_heap_alloc(heap, sizeof *list);
+    if (list == NULL) return lki_yaml_scalar(heap, "", true);
+    *list = (lki_yaml){.kind = LKI_YAML_LIST};
+    lki_yaml_entry **end = &list->first;
     for (const char *at = text;; at++) {
         const size_t length = strcspn(at, gap);
-        cli_entry *entry = *end = pool_alloc(pool, sizeof *entry);
-        entry->value = node_from_text(pool, pool_copy(pool, at, length), true);
-        end = (cli_entry **)&entry->next;
+        lki_yaml_entry *entry = *end = lki_heap_alloc(heap, sizeof *entry);
+        if (entry == NULL) return list;
+        entry->value = lki_yaml_scalar(heap, lki_heap_copy(heap, at, length), true);
+        end = (lki_yaml_entry **)&entry->next;
         list->count++;
         at += length;
         if (*at == '\0') return list;
     }
 }
 
-void line_add(cli_pool *pool, cli_line *line, const char *key, const char *value)
+void lki_line_add(lki_heap *heap, lki_line *line, const char *key, const char *value)
 {
-    cli_entry *entry = pool_alloc(pool, sizeof *entry);
-    *entry = (cli_entry){line->options.first, node_from_text(pool, key, true),
-                         read_value(pool, value)};
+    lki_yaml_entry *entry = lki_heap_alloc(heap, sizeof *entry);
+    if (entry == NULL) return;
+    *entry = (lki_yaml_entry){line->options.first, lki_yaml_scalar(heap, key, true),
+                              read_value(heap, value)};
     line->options.first = entry;
     line->options.count++;
 }
 
 /* "uniform:0.5" and "kaiming_normal:0.2:fan_out": what stands behind the kind is an option of its
  * own. */
-static void add_init(cli_pool *pool, cli_line *line, const char *key, const char *text)
+static void add_init(lki_heap *heap, lki_line *line, const char *key, const char *text)
 {
     static const char *const numbers[][2] = {
         {"constant", "value"}, {"kaiming", "slope"}, {"xavier", "gain"}, {"", "scale"}};
     const int stem = (int)(strlen(key) - strlen("init"));
     const size_t kind = strcspn(text, ":");
-    line_add(pool, line, key, pool_copy(pool, text, kind));
+    lki_line_add(heap, line, key, lki_heap_copy(heap, text, kind));
     for (const char *at = text + kind; *at == ':'; at += strcspn(at, ":")) {
         double number;
         at++;
-        const char *part = pool_copy(pool, at, strcspn(at, ":"));
-        const bool is_number = text_is_float(part, &number);
+        const char *part = lki_heap_copy(heap, at, strcspn(at, ":"));
+        const bool is_number = lki_text_is_float(part, &number);
         int n = 0;
         while (strncmp(text, numbers[n][0], strlen(numbers[n][0])) != 0) n++;
-        line_add(pool, line,
-                 pool_format(pool, "%.*s%s", stem, key, is_number ? numbers[n][1] : part),
-                 is_number ? part : "true");
+        lki_line_add(heap, line,
+                     lki_heap_format(heap, "%.*s%s", stem, key, is_number ? numbers[n][1] : part),
+                     is_number ? part : "true");
     }
 }
 
-static void add_word(cli_pool *pool, cli_line *line, const char *word)
+static void add_word(lki_heap *heap, lki_line *line, const char *word)
 {
     const char *equals = strchr(word, '=');
     if (equals == NULL) {
         const bool no = strncmp(word, "no_", 3) == 0;
-        line_add(pool, line, no ? word + 3 : word, no ? "false" : "true");
+        lki_line_add(heap, line, no ? word + 3 : word, no ? "false" : "true");
         return;
     }
-    const char *key = pool_copy(pool, word, (size_t)(equals - word));
+    const char *key = lki_heap_copy(heap, word, (size_t)(equals - word));
     const size_t length = strlen(key);
     if (length > 5 && strcmp(key + length - 5, "_init") == 0)
-        add_init(pool, line, key, equals + 1);
+        add_init(heap, line, key, equals + 1);
     else
-        line_add(pool, line, key, equals + 1);
+        lki_line_add(heap, line, key, equals + 1);
 }
 
 /* "28x28x1": returns what stands behind the sizes. */
@@ -88,14 +92,14 @@ static const char *read_sizes(const char *text, int64_t size[], int *count, int 
 }
 
 /* "8x28x28x1" or "8x28x28x1:u8" */
-static lks_status read_in(cli_line *out, const char *where, const char *text)
+static lks_status read_in(lki_line *out, const char *where, const char *text)
 {
     int64_t size[LKS_MAX_DIMS + 1];
     int count;
     const char *rest = read_sizes(text, size, &count, LKS_MAX_DIMS + 1);
     const bool bytes = strcmp(rest, ":u8") == 0;
     if ((*rest != '\0' && !bytes) || count < 2)
-        return lks_fail(LKS_E_INVALID,
+        return LKI_FAIL(LKS_E_INVALID,
                         "%s: in is '%.60s', expected the number of samples and the shape of one, "
                         "such as in=8x28x28x1 (or, of bytes, in=8x28x28x1:u8)",
                         where, text);
@@ -106,33 +110,33 @@ static lks_status read_in(cli_line *out, const char *where, const char *text)
     return LKS_OK;
 }
 
-static lks_status read_with(cli_line *out, const char *where, const char *text)
+static lks_status read_with(lki_line *out, const char *where, const char *text)
 {
     const char *rest = read_sizes(text, out->second.dim, &out->second.ndim, LKS_MAX_DIMS);
     if (*rest == '\0' && out->second.ndim > 0) return LKS_OK;
-    return lks_fail(LKS_E_INVALID,
+    return LKI_FAIL(LKS_E_INVALID,
                     "%s: with is '%.60s', expected the shape of one sample of the second input, "
                     "such as with=28x28x3",
                     where, text);
 }
 
-static lks_status check_twice(const cli_line *line, const char *where)
+static lks_status check_twice(const lki_line *line, const char *where)
 {
-    for (const cli_entry *a = line->options.first; a != NULL; a = a->next)
-        for (const cli_entry *b = a->next; b != NULL; b = b->next)
+    for (const lki_yaml_entry *a = line->options.first; a != NULL; a = a->next)
+        for (const lki_yaml_entry *b = a->next; b != NULL; b = b->next)
             if (strcmp(a->key->text, b->key->text) == 0)
-                return lks_fail(LKS_E_INVALID, "%s: %.60s is given twice", where, a->key->text);
+                return LKI_FAIL(LKS_E_INVALID, "%s: %.60s is given twice", where, a->key->text);
     return LKS_OK;
 }
 
-lks_status line_read(cli_line *out, cli_pool *pool, const char *where, const char *text)
+lks_status lki_line_read(lki_line *out, lki_heap *heap, const char *where, const char *text)
 {
     static const char blanks[] = " \t\r\n";
     const char *in = NULL, *with = NULL;
-    *out = (cli_line){.options = {.kind = NODE_MAP}};
+    *out = (lki_line){.options = {.kind = LKI_YAML_MAP}};
     for (const char *at = text + strspn(text, blanks); *at != '\0'; at += strspn(at, blanks)) {
         const size_t length = strcspn(at, blanks);
-        const char *word = pool_copy(pool, at, length);
+        const char *word = lki_heap_copy(heap, at, length);
         at += length;
         if (out->name == NULL)
             out->name = word;
@@ -141,20 +145,21 @@ lks_status line_read(cli_line *out, cli_pool *pool, const char *where, const cha
         else if (strncmp(word, "with=", 5) == 0)
             with = word + 5;
         else
-            add_word(pool, out, word);
+            add_word(heap, out, word);
     }
     if (out->name == NULL)
-        return lks_fail(LKS_E_INVALID,
+        return LKI_FAIL(LKS_E_INVALID,
                         "%s: the line is empty, expected an operation, such as 'dense units=10 "
                         "in=64x784'",
                         where);
     if (in == NULL)
-        return lks_fail(
+        return LKI_FAIL(
             LKS_E_INVALID,
             "%s: %.60s has no in; give the number of samples and the shape of one, such "
             "as in=8x28x28x1",
             where, out->name);
     lks_status status = check_twice(out, where);
     if (status == LKS_OK && with != NULL) status = read_with(out, where, with);
-    return status == LKS_OK ? read_in(out, where, in) : status;
+    if (status == LKS_OK) status = read_in(out, where, in);
+    return lki_heap_status(heap, status);
 }

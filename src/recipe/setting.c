@@ -1,4 +1,4 @@
-#include "cli/recipe/value.h"
+#include "recipe/setting.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool text_is_int(const char *text, int64_t *out)
+#include "base/check.h"
+
+bool lki_text_is_int(const char *text, int64_t *out)
 {
     const char *digits = text + (*text == '-' || *text == '+');
     if (*digits == '\0' || digits[strspn(digits, "0123456789")] != '\0') return false;
@@ -17,7 +19,7 @@ bool text_is_int(const char *text, int64_t *out)
     return errno == 0;
 }
 
-bool text_is_float(const char *text, double *out)
+bool lki_text_is_float(const char *text, double *out)
 {
     if (*text == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') return false;
     char *end;
@@ -25,7 +27,7 @@ bool text_is_float(const char *text, double *out)
     return *end == '\0' && isfinite(*out);
 }
 
-bool text_is_bool(const char *text, bool *out)
+bool lki_text_is_bool(const char *text, bool *out)
 {
     static const struct word {
         const char *text;
@@ -66,33 +68,33 @@ static bool in_interval(const interval *v, double x)
     return (v->open_low ? x > v->low : x >= v->low) && (v->open_high ? x < v->high : x <= v->high);
 }
 
-static const char *noun(value_type type)
+static const char *noun(lki_type type)
 {
     switch (type) {
-    case VALUE_INT:
+    case LKI_TYPE_INT:
         return "an integer";
-    case VALUE_FLOAT:
+    case LKI_TYPE_FLOAT:
         return "a number";
-    case VALUE_BOOL:
+    case LKI_TYPE_BOOL:
         return "true or false";
-    case VALUE_STRING:
+    case LKI_TYPE_STRING:
         return "a text";
-    case VALUE_PAIR:
+    case LKI_TYPE_PAIR:
         return "an integer, or [height, width],";
-    case VALUE_INTS:
+    case LKI_TYPE_INTS:
         return "an integer, or a list of integers,";
-    case VALUE_FLOATS:
+    case LKI_TYPE_FLOATS:
         return "a number, or a list of numbers,";
-    case VALUE_CHOICE:
-    case VALUE_TREE:
+    case LKI_TYPE_CHOICE:
+    case LKI_TYPE_TREE:
         break;
     }
     return "a list";
 }
 
-void spec_describe(const cli_spec *spec, char *text, size_t size)
+void lki_spec_describe(const lki_spec *spec, char *text, size_t size)
 {
-    if (spec->type == VALUE_CHOICE) {
+    if (spec->type == LKI_TYPE_CHOICE) {
         size_t used = 0;
         for (const char *c = spec->range; *c != '\0' && used + 8 < size; c++) {
             const bool last = strchr(c + 1, ' ') == NULL;
@@ -127,21 +129,21 @@ static bool has_size(double x)
     return x == 0 || (fabs(x) >= (double)FLT_MIN && fabs(x) <= (double)FLT_MAX);
 }
 
-static lks_status wrong(const cli_spec *spec, const cli_node *found, const char *where)
+static lks_status wrong(const lki_spec *spec, const lki_yaml *found, const char *where)
 {
     char expected[160];
-    spec_describe(spec, expected, sizeof expected);
-    if (found->kind != NODE_SCALAR)
-        return lks_fail(LKS_E_INVALID, "%s: %s is a %s, expected %s", where, spec->name,
-                        found->kind == NODE_LIST ? "list" : "section", expected);
+    lki_spec_describe(spec, expected, sizeof expected);
+    if (found->kind != LKI_YAML_SCALAR)
+        return LKI_FAIL(LKS_E_INVALID, "%s: %s is a %s, expected %s", where, spec->name,
+                        found->kind == LKI_YAML_LIST ? "list" : "section", expected);
     double x;
-    const bool is_float = spec->type == VALUE_FLOAT || spec->type == VALUE_FLOATS;
-    if (is_float && found->plain && text_is_float(found->text, &x) && !has_size(x))
-        return lks_fail(LKS_E_INVALID,
+    const bool is_float = spec->type == LKI_TYPE_FLOAT || spec->type == LKI_TYPE_FLOATS;
+    if (is_float && found->plain && lki_text_is_float(found->text, &x) && !has_size(x))
+        return LKI_FAIL(LKS_E_INVALID,
                         "%s: %s is %.100s, which 32-bit floats cannot hold; expected 0, or a size "
                         "from 1.2e-38 to 3.4e38",
                         where, spec->name, found->text);
-    return lks_fail(LKS_E_INVALID, "%s: %s is %s%.100s%s, expected %s", where, spec->name,
+    return LKI_FAIL(LKS_E_INVALID, "%s: %s is %s%.100s%s, expected %s", where, spec->name,
                     found->plain ? "'" : "the text \"", found->text, found->plain ? "'" : "\"",
                     expected);
 }
@@ -155,62 +157,62 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
-static bool value_read_number(const cli_spec *spec, const cli_node *node, int64_t *i, double *f)
+static bool value_read_number(const lki_spec *spec, const lki_yaml *node, int64_t *i, double *f)
 {
     const interval range = interval_of(spec->range);
-    if (node->kind != NODE_SCALAR || !node->plain) return false;
-    if (spec->type == VALUE_FLOAT || spec->type == VALUE_FLOATS)
-        return text_is_float(node->text, f) && in_interval(&range, *f) && has_size(*f);
-    return text_is_int(node->text, i) && in_interval(&range, (double)*i);
+    if (node->kind != LKI_YAML_SCALAR || !node->plain) return false;
+    if (spec->type == LKI_TYPE_FLOAT || spec->type == LKI_TYPE_FLOATS)
+        return lki_text_is_float(node->text, f) && in_interval(&range, *f) && has_size(*f);
+    return lki_text_is_int(node->text, i) && in_interval(&range, (double)*i);
 }
 
-static lks_status read_numbers(cli_value *out, const cli_spec *spec, const cli_node *node,
+static lks_status read_numbers(lki_setting *out, const lki_spec *spec, const lki_yaml *node,
                                const char *where)
 {
-    if (node->kind == NODE_SCALAR) {
+    if (node->kind == LKI_YAML_SCALAR) {
         if (!value_read_number(spec, node, &out->i[0], &out->f[0])) return wrong(spec, node, where);
         out->count = 1;
-        if (spec->type == VALUE_PAIR) out->i[out->count++] = out->i[0];
+        if (spec->type == LKI_TYPE_PAIR) out->i[out->count++] = out->i[0];
         return LKS_OK;
     }
-    const int most = spec->type == VALUE_PAIR ? 2 : VALUE_MAX_LIST;
-    if (node->kind != NODE_LIST || node->count == 0) return wrong(spec, node, where);
-    if (node->count > most || (spec->type == VALUE_PAIR && node->count != 2))
-        return lks_fail(LKS_E_INVALID, "%s: %s is a list of %d, expected %s %d", where, spec->name,
-                        node->count, spec->type == VALUE_PAIR ? "one of" : "at most", most);
-    for (const cli_entry *e = node->first; e != NULL; e = e->next, out->count++)
+    const int most = spec->type == LKI_TYPE_PAIR ? 2 : LKI_SETTING_MAX_LIST;
+    if (node->kind != LKI_YAML_LIST || node->count == 0) return wrong(spec, node, where);
+    if (node->count > most || (spec->type == LKI_TYPE_PAIR && node->count != 2))
+        return LKI_FAIL(LKS_E_INVALID, "%s: %s is a list of %d, expected %s %d", where, spec->name,
+                        node->count, spec->type == LKI_TYPE_PAIR ? "one of" : "at most", most);
+    for (const lki_yaml_entry *e = node->first; e != NULL; e = e->next, out->count++)
         if (!value_read_number(spec, e->value, &out->i[out->count], &out->f[out->count]))
             return wrong(spec, e->value, where);
     return LKS_OK;
 }
 
-lks_status value_parse(cli_value *out, const cli_spec *spec, const cli_node *node,
-                       const char *where)
+lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec, const lki_yaml *node,
+                             const char *where)
 {
-    *out = (cli_value){.where = where};
-    if (node_is_null(node)) return LKS_OK;
-    const bool scalar = node->kind == NODE_SCALAR;
+    *out = (lki_setting){.where = where};
+    if (lki_yaml_is_null(node)) return LKS_OK;
+    const bool scalar = node->kind == LKI_YAML_SCALAR;
     bool good = false;
     switch (spec->type) {
-    case VALUE_INT:
-    case VALUE_FLOAT:
+    case LKI_TYPE_INT:
+    case LKI_TYPE_FLOAT:
         good = value_read_number(spec, node, &out->i[0], &out->f[0]);
         break;
-    case VALUE_BOOL:
-        good = scalar && node->plain && text_is_bool(node->text, &out->b);
+    case LKI_TYPE_BOOL:
+        good = scalar && node->plain && lki_text_is_bool(node->text, &out->b);
         break;
-    case VALUE_CHOICE:
+    case LKI_TYPE_CHOICE:
         good = scalar && is_choice(spec->range, node->text);
         break;
-    case VALUE_STRING:
+    case LKI_TYPE_STRING:
         good = scalar && node->text[0] != '\0';
         break;
-    case VALUE_TREE:
-        good = node->kind == NODE_LIST;
+    case LKI_TYPE_TREE:
+        good = node->kind == LKI_YAML_LIST;
         break;
-    case VALUE_PAIR:
-    case VALUE_INTS:
-    case VALUE_FLOATS: {
+    case LKI_TYPE_PAIR:
+    case LKI_TYPE_INTS:
+    case LKI_TYPE_FLOATS: {
         const lks_status status = read_numbers(out, spec, node, where);
         if (status != LKS_OK) return status;
         good = true;
@@ -223,57 +225,57 @@ lks_status value_parse(cli_value *out, const cli_spec *spec, const cli_node *nod
     return LKS_OK;
 }
 
-static json_t *list_json(const cli_value *value, value_type type)
+static json_t *list_json(const lki_setting *value, lki_type type)
 {
     json_t *list = json_array();
     for (int i = 0; i < value->count; i++)
-        json_array_append_new(list, type == VALUE_FLOATS ? json_real(value->f[i])
-                                                         : json_integer(value->i[i]));
+        json_array_append_new(list, type == LKI_TYPE_FLOATS ? json_real(value->f[i])
+                                                            : json_integer(value->i[i]));
     return list;
 }
 
-json_t *value_json(const cli_value *value, value_type type)
+json_t *lki_setting_json(const lki_setting *value, lki_type type)
 {
     if (!value->set) return json_null();
     switch (type) {
-    case VALUE_INT:
+    case LKI_TYPE_INT:
         return json_integer(value->i[0]);
-    case VALUE_FLOAT:
+    case LKI_TYPE_FLOAT:
         return json_real(value->f[0]);
-    case VALUE_BOOL:
+    case LKI_TYPE_BOOL:
         return json_boolean(value->b);
-    case VALUE_STRING:
-    case VALUE_CHOICE:
+    case LKI_TYPE_STRING:
+    case LKI_TYPE_CHOICE:
         return json_string(value->s);
-    case VALUE_PAIR:
-    case VALUE_INTS:
-    case VALUE_FLOATS:
+    case LKI_TYPE_PAIR:
+    case LKI_TYPE_INTS:
+    case LKI_TYPE_FLOATS:
         return list_json(value, type);
-    case VALUE_TREE:
+    case LKI_TYPE_TREE:
         break;
     }
-    return node_json(value->tree);
+    return lki_yaml_json(value->tree);
 }
 
-json_t *node_json(const cli_node *node)
+json_t *lki_yaml_json(const lki_yaml *node)
 {
-    if (node->kind == NODE_SCALAR) {
+    if (node->kind == LKI_YAML_SCALAR) {
         int64_t i;
         double f;
         bool b;
         if (!node->plain) return json_string(node->text);
-        if (node_is_null(node)) return json_null();
-        if (text_is_int(node->text, &i)) return json_integer(i);
-        if (text_is_float(node->text, &f)) return json_real(f);
-        if (text_is_bool(node->text, &b)) return json_boolean(b);
+        if (lki_yaml_is_null(node)) return json_null();
+        if (lki_text_is_int(node->text, &i)) return json_integer(i);
+        if (lki_text_is_float(node->text, &f)) return json_real(f);
+        if (lki_text_is_bool(node->text, &b)) return json_boolean(b);
         return json_string(node->text);
     }
-    json_t *json = node->kind == NODE_LIST ? json_array() : json_object();
-    for (const cli_entry *e = node->first; e != NULL; e = e->next) {
-        if (node->kind == NODE_LIST)
-            json_array_append_new(json, node_json(e->value));
+    json_t *json = node->kind == LKI_YAML_LIST ? json_array() : json_object();
+    for (const lki_yaml_entry *e = node->first; e != NULL; e = e->next) {
+        if (node->kind == LKI_YAML_LIST)
+            json_array_append_new(json, lki_yaml_json(e->value));
         else
-            json_object_set_new(json, e->key->text, node_json(e->value));
+            json_object_set_new(json, e->key->text, lki_yaml_json(e->value));
     }
     return json;
 }
@@ -283,7 +285,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-int edit_distance(const char *a, const char *b)
+int lki_edit_distance(const char *a, const char *b)
 {
     enum { MOST = 64 };
     const int m = (int)strlen(a), n = (int)strlen(b);
@@ -302,9 +304,9 @@ int edit_distance(const char *a, const char *b)
     return d[m][n];
 }
 
-void nearest_offer(cli_nearest *nearest, const char *candidate)
+void lki_nearest_offer(lki_nearest *nearest, const char *candidate)
 {
-    const int distance = edit_distance(nearest->word, candidate);
+    const int distance = lki_edit_distance(nearest->word, candidate);
     const int longer = (int)(strlen(nearest->word) > strlen(candidate) ? strlen(nearest->word)
                                                                        : strlen(candidate));
     if (distance > longer / 2) return;

@@ -1,28 +1,29 @@
 /* Every layer that a configuration may have: its options and its builder. */
-#include "cli/recipe/layer.h"
+#include "recipe/layer.h"
 
 #include <string.h>
 
-#include "cli/recipe/network.h"
+#include "recipe/network.h"
 
-const char *layer_own_name(const layer *l)
+const char *lki_layer_own_name(const lki_layer *l)
 {
-    return l->value[OPTION_NAME].s;
+    return l->value[LKI_OPTION_NAME].s;
 }
 
-lks_tensor *layer_find_named(const layer *l, const char *name)
+lks_tensor *lki_layer_find_named(const lki_layer *l, const char *name)
 {
-    const layer_named *n = l->named;
+    const lki_layer_named *n = l->named;
     while (n != NULL && strcmp(n->name, name) != 0) n = n->next;
     return n != NULL ? n->tensor : NULL;
 }
 
-lks_tensor *layer_earlier(const layer *l, const char *name)
+lks_tensor *lki_layer_earlier(const lki_layer *l, const char *name)
 {
-    lks_tensor *tensor = layer_find_named(l, name);
+    lks_tensor *tensor = lki_layer_find_named(l, name);
     if (tensor != NULL) return tensor;
-    cli_nearest near = {.word = name};
-    for (const layer_named *n = l->named; n != NULL; n = n->next) nearest_offer(&near, n->name);
+    lki_nearest near = {.word = name};
+    for (const lki_layer_named *n = l->named; n != NULL; n = n->next)
+        lki_nearest_offer(&near, n->name);
     if (near.best == NULL)
         return lks_graph_fail(l->graph, "%s: no layer before it has the name '%.60s'", l->op, name);
     return lks_graph_fail(l->graph,
@@ -31,17 +32,17 @@ lks_tensor *layer_earlier(const layer *l, const char *name)
 }
 
 /* The second operand: a NULL ends as the builder's NULL. */
-static lks_tensor *other(const layer *l)
+static lks_tensor *other(const lki_layer *l)
 {
-    return layer_earlier(l, l->value[OPTION_WITH].s);
+    return lki_layer_earlier(l, l->value[LKI_OPTION_WITH].s);
 }
 
-static void layer_ops_pair(int64_t out[2], const cli_value *value)
+static void layer_ops_pair(int64_t out[2], const lki_setting *value)
 {
     if (value->set) memcpy(out, value->i, 2 * sizeof *out);
 }
 
-static lks_init_kind init_kind(const cli_value *kind)
+static lks_init_kind init_kind(const lki_setting *kind)
 {
     static const struct word {
         const char *name;
@@ -64,182 +65,182 @@ static lks_init_kind init_kind(const cli_value *kind)
     return LKS_INIT_DEFAULT;
 }
 
-static lks_init weight_init(const layer *l)
+static lks_init weight_init(const lki_layer *l)
 {
-    return (lks_init){.kind = init_kind(&l->value[OPTION_WEIGHT_INIT]),
-                      .scale = (float)l->value[OPTION_WEIGHT_SCALE].f[0],
-                      .value = (float)l->value[OPTION_WEIGHT_VALUE].f[0],
-                      .gain = (float)l->value[OPTION_WEIGHT_GAIN].f[0],
-                      .slope = (float)l->value[OPTION_WEIGHT_SLOPE].f[0],
-                      .fan_out = l->value[OPTION_WEIGHT_FAN_OUT].b};
+    return (lks_init){.kind = init_kind(&l->value[LKI_OPTION_WEIGHT_INIT]),
+                      .scale = (float)l->value[LKI_OPTION_WEIGHT_SCALE].f[0],
+                      .value = (float)l->value[LKI_OPTION_WEIGHT_VALUE].f[0],
+                      .gain = (float)l->value[LKI_OPTION_WEIGHT_GAIN].f[0],
+                      .slope = (float)l->value[LKI_OPTION_WEIGHT_SLOPE].f[0],
+                      .fan_out = l->value[LKI_OPTION_WEIGHT_FAN_OUT].b};
 }
 
-static lks_init bias_init(const layer *l)
+static lks_init bias_init(const lki_layer *l)
 {
-    return (lks_init){.kind = init_kind(&l->value[OPTION_BIAS_INIT]),
-                      .scale = (float)l->value[OPTION_BIAS_SCALE].f[0],
-                      .value = (float)l->value[OPTION_BIAS_VALUE].f[0]};
+    return (lks_init){.kind = init_kind(&l->value[LKI_OPTION_BIAS_INIT]),
+                      .scale = (float)l->value[LKI_OPTION_BIAS_SCALE].f[0],
+                      .value = (float)l->value[LKI_OPTION_BIAS_VALUE].f[0]};
 }
 
-static bool no_bias(const layer *l)
+static bool no_bias(const lki_layer *l)
 {
-    return l->value[OPTION_BIAS].set && !l->value[OPTION_BIAS].b;
+    return l->value[LKI_OPTION_BIAS].set && !l->value[LKI_OPTION_BIAS].b;
 }
 
-static lks_tensor *build_normalize(const layer *l)
+static lks_tensor *build_normalize(const lki_layer *l)
 {
-    lks_normalize_opts opts = {.name = layer_own_name(l)};
-    const lks_status status = network_constants(&opts, &l->value[OPTION_MEAN],
-                                                &l->value[OPTION_STD]);
+    lks_normalize_opts opts = {.name = lki_layer_own_name(l)};
+    const lks_status status = lki_network_constants(&opts, &l->value[LKI_OPTION_MEAN],
+                                                    &l->value[LKI_OPTION_STD]);
     return status == LKS_OK ? lks_normalize(l->graph, l->x, &opts) : NULL;
 }
 
-static lks_tensor *build_conv2d(const layer *l)
+static lks_tensor *build_conv2d(const lki_layer *l)
 {
-    lks_conv2d_opts opts = {.name = layer_own_name(l),
-                            .filters = l->value[OPTION_FILTERS].i[0],
-                            .groups = l->value[OPTION_GROUPS].i[0],
+    lks_conv2d_opts opts = {.name = lki_layer_own_name(l),
+                            .filters = l->value[LKI_OPTION_FILTERS].i[0],
+                            .groups = l->value[LKI_OPTION_GROUPS].i[0],
                             .no_bias = no_bias(l),
                             .weight_init = weight_init(l),
                             .bias_init = bias_init(l)};
-    layer_ops_pair(opts.kernel, &l->value[OPTION_KERNEL]);
-    layer_ops_pair(opts.stride, &l->value[OPTION_STRIDE]);
-    layer_ops_pair(opts.padding, &l->value[OPTION_PADDING]);
-    layer_ops_pair(opts.dilation, &l->value[OPTION_DILATION]);
+    layer_ops_pair(opts.kernel, &l->value[LKI_OPTION_KERNEL]);
+    layer_ops_pair(opts.stride, &l->value[LKI_OPTION_STRIDE]);
+    layer_ops_pair(opts.padding, &l->value[LKI_OPTION_PADDING]);
+    layer_ops_pair(opts.dilation, &l->value[LKI_OPTION_DILATION]);
     return lks_conv2d(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_dense(const layer *l)
+static lks_tensor *build_dense(const lki_layer *l)
 {
-    const lks_dense_opts opts = {.name = layer_own_name(l),
-                                 .units = l->value[OPTION_UNITS].i[0],
+    const lks_dense_opts opts = {.name = lki_layer_own_name(l),
+                                 .units = l->value[LKI_OPTION_UNITS].i[0],
                                  .no_bias = no_bias(l),
                                  .weight_init = weight_init(l),
                                  .bias_init = bias_init(l)};
     return lks_dense(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_batch_norm(const layer *l)
+static lks_tensor *build_batch_norm(const lki_layer *l)
 {
-    const lks_batch_norm_opts opts = {.name = layer_own_name(l),
-                                      .momentum = (float)l->value[OPTION_MOMENTUM].f[0],
-                                      .epsilon = (float)l->value[OPTION_EPSILON].f[0]};
+    const lks_batch_norm_opts opts = {.name = lki_layer_own_name(l),
+                                      .momentum = (float)l->value[LKI_OPTION_MOMENTUM].f[0],
+                                      .epsilon = (float)l->value[LKI_OPTION_EPSILON].f[0]};
     return lks_batch_norm(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_layer_norm(const layer *l)
+static lks_tensor *build_layer_norm(const lki_layer *l)
 {
-    const cli_value *affine = &l->value[OPTION_AFFINE];
-    const lks_layer_norm_opts opts = {.name = layer_own_name(l),
-                                      .dims = (int)l->value[OPTION_DIMS].i[0],
-                                      .epsilon = (float)l->value[OPTION_EPSILON].f[0],
+    const lki_setting *affine = &l->value[LKI_OPTION_AFFINE];
+    const lks_layer_norm_opts opts = {.name = lki_layer_own_name(l),
+                                      .dims = (int)l->value[LKI_OPTION_DIMS].i[0],
+                                      .epsilon = (float)l->value[LKI_OPTION_EPSILON].f[0],
                                       .no_affine = affine->set && !affine->b};
     return lks_layer_norm(l->graph, l->x, &opts);
 }
 
-static lks_pool_opts pool_opts(const layer *l)
+static lks_pool_opts pool_opts(const lki_layer *l)
 {
-    lks_pool_opts opts = {.name = layer_own_name(l)};
-    layer_ops_pair(opts.kernel, &l->value[OPTION_KERNEL]);
-    layer_ops_pair(opts.stride, &l->value[OPTION_STRIDE]);
-    layer_ops_pair(opts.padding, &l->value[OPTION_PADDING]);
+    lks_pool_opts opts = {.name = lki_layer_own_name(l)};
+    layer_ops_pair(opts.kernel, &l->value[LKI_OPTION_KERNEL]);
+    layer_ops_pair(opts.stride, &l->value[LKI_OPTION_STRIDE]);
+    layer_ops_pair(opts.padding, &l->value[LKI_OPTION_PADDING]);
     return opts;
 }
 
-static lks_tensor *build_max_pool(const layer *l)
+static lks_tensor *build_max_pool(const lki_layer *l)
 {
     const lks_pool_opts opts = pool_opts(l);
     return lks_max_pool(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_avg_pool(const layer *l)
+static lks_tensor *build_avg_pool(const lki_layer *l)
 {
     lks_pool_opts opts = pool_opts(l);
-    opts.exclude_padding = l->value[OPTION_EXCLUDE_PADDING].b;
+    opts.exclude_padding = l->value[LKI_OPTION_EXCLUDE_PADDING].b;
     return lks_avg_pool(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_global_avg_pool(const layer *l)
+static lks_tensor *build_global_avg_pool(const lki_layer *l)
 {
     return lks_global_avg_pool(l->graph, l->x);
 }
 
-static lks_tensor *build_relu(const layer *l)
+static lks_tensor *build_relu(const lki_layer *l)
 {
     return lks_relu(l->graph, l->x);
 }
 
-static lks_tensor *build_leaky_relu(const layer *l)
+static lks_tensor *build_leaky_relu(const lki_layer *l)
 {
-    const lks_leaky_relu_opts opts = {.name = layer_own_name(l),
-                                      .slope = (float)l->value[OPTION_SLOPE].f[0]};
+    const lks_leaky_relu_opts opts = {.name = lki_layer_own_name(l),
+                                      .slope = (float)l->value[LKI_OPTION_SLOPE].f[0]};
     return lks_leaky_relu(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_gelu(const layer *l)
+static lks_tensor *build_gelu(const lki_layer *l)
 {
-    const cli_value *form = &l->value[OPTION_FORM];
+    const lki_setting *form = &l->value[LKI_OPTION_FORM];
     const bool tanh_form = form->set && strcmp(form->s, "tanh") == 0;
-    const lks_gelu_opts opts = {.name = layer_own_name(l),
+    const lks_gelu_opts opts = {.name = lki_layer_own_name(l),
                                 .form = tanh_form ? LKS_GELU_TANH : LKS_GELU_ERF};
     return lks_gelu(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_silu(const layer *l)
+static lks_tensor *build_silu(const lki_layer *l)
 {
     return lks_silu(l->graph, l->x);
 }
 
-static lks_tensor *build_tanh(const layer *l)
+static lks_tensor *build_tanh(const lki_layer *l)
 {
     return lks_tanh(l->graph, l->x);
 }
 
-static lks_tensor *build_sigmoid(const layer *l)
+static lks_tensor *build_sigmoid(const lki_layer *l)
 {
     return lks_sigmoid(l->graph, l->x);
 }
 
-static lks_tensor *build_softplus(const layer *l)
+static lks_tensor *build_softplus(const lki_layer *l)
 {
     return lks_softplus(l->graph, l->x);
 }
 
-static lks_tensor *build_scale(const layer *l)
+static lks_tensor *build_scale(const lki_layer *l)
 {
-    const lks_scale_opts opts = {.name = layer_own_name(l),
-                                 .factor = (float)l->value[OPTION_FACTOR].f[0]};
+    const lks_scale_opts opts = {.name = lki_layer_own_name(l),
+                                 .factor = (float)l->value[LKI_OPTION_FACTOR].f[0]};
     return lks_scale(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_flatten(const layer *l)
+static lks_tensor *build_flatten(const lki_layer *l)
 {
     return lks_flatten(l->graph, l->x);
 }
 
-static lks_tensor *build_log_softmax(const layer *l)
+static lks_tensor *build_log_softmax(const lki_layer *l)
 {
     return lks_log_softmax(l->graph, l->x);
 }
 
-static lks_tensor *build_dropout(const layer *l)
+static lks_tensor *build_dropout(const lki_layer *l)
 {
-    const lks_dropout_opts opts = {.name = layer_own_name(l),
-                                   .probability = (float)l->value[OPTION_PROBABILITY].f[0]};
+    const lks_dropout_opts opts = {.name = lki_layer_own_name(l),
+                                   .probability = (float)l->value[LKI_OPTION_PROBABILITY].f[0]};
     return lks_dropout(l->graph, l->x, &opts);
 }
 
-static lks_tensor *build_add(const layer *l)
+static lks_tensor *build_add(const lki_layer *l)
 {
     return lks_add(l->graph, l->x, other(l));
 }
 
-static lks_tensor *build_mul(const layer *l)
+static lks_tensor *build_mul(const lki_layer *l)
 {
     return lks_mul(l->graph, l->x, other(l));
 }
 
-static lks_tensor *build_concat(const layer *l)
+static lks_tensor *build_concat(const lki_layer *l)
 {
     return lks_concat(l->graph, l->x, other(l));
 }
@@ -248,7 +249,7 @@ static lks_tensor *build_concat(const layer *l)
     "bias=true weight_init weight_scale weight_value weight_gain=1 weight_slope=0 "                \
     "weight_fan_out=false bias_init bias_scale bias_value "
 #define ANY "name from" /* options of any layer */
-const layer_op layer_ops[] = {
+const lki_layer_op lki_layer_ops[] = {
     {"conv2d", "convolution of an image; pixels outside are zero",
      "filters! kernel! stride=1 padding=0 dilation=1 groups=1 " WEIGHTS ANY, build_conv2d},
     {"dense", "y = W x + b; x has one dimension", "units! " WEIGHTS ANY, build_dense},
@@ -284,35 +285,35 @@ const layer_op layer_ops[] = {
      build_normalize},
     {"log_softmax", "logarithms of probabilities; the loss is then nll", ANY, build_log_softmax},
 };
-const int layer_op_count = sizeof layer_ops / sizeof *layer_ops;
+const int lki_layer_op_count = sizeof lki_layer_ops / sizeof *lki_layer_ops;
 
-static lks_tensor *layer_ops_classes_of(const layer *l)
+static lks_tensor *layer_ops_classes_of(const lki_layer *l)
 {
     return lks_target(l->graph, &(lks_target_opts){.classes = lks_tensor_shape(l->x).dim[0]});
 }
 
-static lks_tensor *build_cross_entropy(const layer *l)
+static lks_tensor *build_cross_entropy(const lki_layer *l)
 {
     const lks_cross_entropy_opts opts = {
-        .label_smoothing = (float)l->value[OPTION_LABEL_SMOOTHING].f[0]};
+        .label_smoothing = (float)l->value[LKI_OPTION_LABEL_SMOOTHING].f[0]};
     return lks_cross_entropy(l->graph, l->x, layer_ops_classes_of(l), &opts);
 }
 
-static lks_tensor *build_nll(const layer *l)
+static lks_tensor *build_nll(const lki_layer *l)
 {
     return lks_nll(l->graph, l->x, layer_ops_classes_of(l));
 }
 
-static lks_tensor *build_mse(const layer *l)
+static lks_tensor *build_mse(const lki_layer *l)
 {
     const lks_target_opts target = {.shape = lks_tensor_shape(l->x)};
     return lks_mse(l->graph, l->x, lks_target(l->graph, &target));
 }
 
-const layer_op layer_losses[] = {
+const lki_layer_op lki_layer_losses[] = {
     {"cross_entropy", "softmax and cross-entropy, of logits", "label_smoothing=0",
      build_cross_entropy},
     {"nll", "negative log-likelihood, of log-probabilities", "", build_nll},
     {"mse", "mean squared error", "", build_mse},
 };
-const int layer_loss_count = sizeof layer_losses / sizeof *layer_losses;
+const int lki_layer_loss_count = sizeof lki_layer_losses / sizeof *lki_layer_losses;

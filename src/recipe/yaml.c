@@ -1,4 +1,4 @@
-#include "cli/recipe/tree.h"
+#include "recipe/yaml.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,16 +6,18 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/check.h"
+
 typedef struct anchor {
     struct anchor *next;
     const char *name;
-    const cli_node *node;
+    const lki_yaml *node;
 } anchor;
 
 typedef struct reader {
     yaml_parser_t parser;
     yaml_event_t event; /* the one being looked at */
-    cli_pool *pool;
+    lki_heap *heap;
     const char *name;
     bool is_file; /* else lines mean nothing to who wrote it */
     anchor *anchors;
@@ -25,12 +27,17 @@ typedef struct reader {
 static const char *place(const reader *r, int line)
 {
     if (!r->is_file) return r->name;
-    return pool_format(r->pool, "%s:%d", r->name, line);
+    return lki_heap_format(r->heap, "%s:%d", r->name, line);
 }
 
 static int line_of(yaml_mark_t mark)
 {
     return (int)mark.line + 1;
+}
+
+static lks_status no_memory(const reader *r)
+{
+    return LKI_FAIL(LKS_E_NOMEM, "%s: no memory to read YAML", r->name);
 }
 
 /* Replaces the event by the next. */
@@ -41,29 +48,28 @@ static lks_status advance(reader *r)
     memset(&r->event, 0, sizeof r->event);
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem != NULL ? p->problem : "it cannot be read";
-    if (p->error == YAML_MEMORY_ERROR)
-        return lks_fail(LKS_E_NOMEM, "%s: no memory to read YAML", r->name);
+    if (p->error == YAML_MEMORY_ERROR) return no_memory(r);
     if (p->error == YAML_READER_ERROR)
-        return lks_fail(LKS_E_INVALID, "%s: not valid YAML: byte %zu: %s", r->name,
+        return LKI_FAIL(LKS_E_INVALID, "%s: not valid YAML: byte %zu: %s", r->name,
                         p->problem_offset, problem);
-    return lks_fail(LKS_E_INVALID, "%s: not valid YAML: %s%s%s", place(r, line_of(p->problem_mark)),
+    return LKI_FAIL(LKS_E_INVALID, "%s: not valid YAML: %s%s%s", place(r, line_of(p->problem_mark)),
                     problem, p->context != NULL ? " " : "", p->context != NULL ? p->context : "");
 }
 
 static lks_status too_large(const reader *r, int line)
 {
-    return lks_fail(LKS_E_INVALID,
+    return LKI_FAIL(LKS_E_INVALID,
                     "%s: more than %d values (aliases counted as what they stand for); a "
                     "configuration has a few dozen",
-                    place(r, line), TREE_MAX_NODES);
+                    place(r, line), LKI_YAML_MAX_NODES);
 }
 
 static lks_status too_deep(const reader *r, int line)
 {
-    return lks_fail(LKS_E_INVALID,
+    return LKI_FAIL(LKS_E_INVALID,
                     "%s: lists and maps are nested more than %d deep (aliases counted as what they "
                     "stand for); a configuration needs at most 6",
-                    place(r, line), TREE_MAX_DEPTH);
+                    place(r, line), LKI_YAML_MAX_DEPTH);
 }
 
 /* Bytes of a text with the escapes that it may need, and what stands around it; no number takes more
@@ -79,39 +85,40 @@ static size_t scalar_bytes(const char *text)
 
 enum { BRACKETS = 16 };
 
-static lks_status add_entry(const reader *r, cli_node *parent, const cli_node *key,
-                            const cli_node *value)
+static lks_status add_entry(const reader *r, lki_yaml *parent, const lki_yaml *key,
+                            const lki_yaml *value)
 {
     parent->weight += value->weight + (key != NULL);
-    if (parent->weight > TREE_MAX_NODES) return too_large(r, value->line);
+    if (parent->weight > LKI_YAML_MAX_NODES) return too_large(r, value->line);
     if (parent->height <= value->height) parent->height = value->height + 1;
-    if (parent->height > TREE_MAX_DEPTH) return too_deep(r, value->line);
+    if (parent->height > LKI_YAML_MAX_DEPTH) return too_deep(r, value->line);
     parent->bytes += value->bytes + (key != NULL ? key->bytes : 0);
-    if (parent->bytes > TREE_MAX_BYTES)
-        return lks_fail(LKS_E_INVALID,
+    if (parent->bytes > LKI_YAML_MAX_BYTES)
+        return LKI_FAIL(LKS_E_INVALID,
                         "%s: its texts have more than %d bytes (aliases counted as what they stand "
                         "for); a configuration has a few thousand",
-                        place(r, value->line), TREE_MAX_BYTES);
-    cli_entry *added = pool_alloc(r->pool, sizeof *added);
+                        place(r, value->line), LKI_YAML_MAX_BYTES);
+    lki_yaml_entry *added = lki_heap_alloc(r->heap, sizeof *added);
+    if (added == NULL) return no_memory(r);
     added->key = key;
     added->value = value;
-    cli_entry **end = &parent->first;
+    lki_yaml_entry **end = &parent->first;
     while (*end != NULL) end = &(*end)->next;
     *end = added;
     parent->count++;
     return LKS_OK;
 }
 
-static cli_entry *find_entry(const cli_node *map, const char *key)
+static lki_yaml_entry *find_entry(const lki_yaml *map, const char *key)
 {
-    for (cli_entry *e = map->first; e != NULL; e = e->next)
+    for (lki_yaml_entry *e = map->first; e != NULL; e = e->next)
         if (strcmp(e->key->text, key) == 0) return e;
     return NULL;
 }
 
-static lks_status read_node(reader *r, int depth, const cli_node **out);
+static lks_status read_node(reader *r, int depth, const lki_yaml **out);
 
-static lks_status read_alias(reader *r, const cli_node **out)
+static lks_status read_alias(reader *r, const lki_yaml **out)
 {
     const char *name = (const char *)r->event.data.alias.anchor;
     for (const anchor *a = r->anchors; a != NULL; a = a->next) {
@@ -120,27 +127,28 @@ static lks_status read_alias(reader *r, const cli_node **out)
             return LKS_OK;
         }
     }
-    return lks_fail(
+    return LKI_FAIL(
         LKS_E_INVALID,
         "%s: alias *%.60s stands for nothing; expected an anchor &%.60s that ends before "
         "this line",
         place(r, line_of(r->event.start_mark)), name, name);
 }
 
-static lks_status read_scalar(reader *r, const cli_node **out)
+static lks_status read_scalar(reader *r, const lki_yaml **out)
 {
     const char *tag = (const char *)r->event.data.scalar.tag;
-    cli_node *n = pool_alloc(r->pool, sizeof *n);
-    n->kind = NODE_SCALAR;
+    lki_yaml *n = lki_heap_alloc(r->heap, sizeof *n);
+    if (n == NULL) return no_memory(r);
+    n->kind = LKI_YAML_SCALAR;
     n->line = line_of(r->event.start_mark);
     n->plain = r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    n->text = pool_copy(r->pool, (const char *)r->event.data.scalar.value,
-                        r->event.data.scalar.length);
+    n->text = lki_heap_copy(r->heap, (const char *)r->event.data.scalar.value,
+                            r->event.data.scalar.length);
     n->weight = 1;
     n->bytes = scalar_bytes(n->text);
     *out = n;
     if (strlen(n->text) != r->event.data.scalar.length)
-        return lks_fail(LKS_E_INVALID, "%s: a text has a zero byte in it", place(r, n->line));
+        return LKI_FAIL(LKS_E_INVALID, "%s: a text has a zero byte in it", place(r, n->line));
     if (tag == NULL || strcmp(tag, "!") == 0) return LKS_OK;
     static const char prefix[] = "tag:yaml.org,2002:";
     const char *type = strncmp(tag, prefix, strlen(prefix)) == 0 ? tag + strlen(prefix) : "";
@@ -148,17 +156,17 @@ static lks_status read_scalar(reader *r, const cli_node **out)
     static const char *const known[] = {"str", "int", "float", "bool", "null"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(type, known[i]) == 0) return LKS_OK;
-    return lks_fail(LKS_E_INVALID,
+    return LKI_FAIL(LKS_E_INVALID,
                     "%s: tag %.100s is not known, expected !!str, !!int, !!float, !!bool or !!null",
                     place(r, n->line), tag);
 }
 
-static lks_status merge_from(const reader *r, cli_node *map, const cli_node *from)
+static lks_status merge_from(const reader *r, lki_yaml *map, const lki_yaml *from)
 {
-    if (from->kind != NODE_MAP)
-        return lks_fail(LKS_E_INVALID, "%s: << takes a map, an alias of one, or a list of them",
+    if (from->kind != LKI_YAML_MAP)
+        return LKI_FAIL(LKS_E_INVALID, "%s: << takes a map, an alias of one, or a list of them",
                         place(r, from->line));
-    for (const cli_entry *e = from->first; e != NULL; e = e->next) {
+    for (const lki_yaml_entry *e = from->first; e != NULL; e = e->next) {
         if (find_entry(map, e->key->text) != NULL) continue;
         const lks_status status = add_entry(r, map, e->key, e->value);
         if (status != LKS_OK) return status;
@@ -167,34 +175,34 @@ static lks_status merge_from(const reader *r, cli_node *map, const cli_node *fro
 }
 
 /* Merging waits for the end of the map, as its own keys win wherever they stand. */
-static lks_status merge(const reader *r, cli_node *map, const cli_node *from)
+static lks_status merge(const reader *r, lki_yaml *map, const lki_yaml *from)
 {
-    if (from->kind != NODE_LIST) return merge_from(r, map, from);
-    for (const cli_entry *e = from->first; e != NULL; e = e->next) {
+    if (from->kind != LKI_YAML_LIST) return merge_from(r, map, from);
+    for (const lki_yaml_entry *e = from->first; e != NULL; e = e->next) {
         const lks_status status = merge_from(r, map, e->value);
         if (status != LKS_OK) return status;
     }
     return LKS_OK;
 }
 
-static lks_status read_pair(reader *r, cli_node *map, int depth, const cli_node **merged)
+static lks_status read_pair(reader *r, lki_yaml *map, int depth, const lki_yaml **merged)
 {
-    const cli_node *key, *value;
+    const lki_yaml *key, *value;
     lks_status status = read_node(r, depth + 1, &key);
     if (status == LKS_OK) status = advance(r);
     if (status != LKS_OK) return status;
-    if (key->kind != NODE_SCALAR)
-        return lks_fail(LKS_E_INVALID, "%s: a key is a list or a map, expected a name",
+    if (key->kind != LKI_YAML_SCALAR)
+        return LKI_FAIL(LKS_E_INVALID, "%s: a key is a list or a map, expected a name",
                         place(r, key->line));
-    if (strlen(key->text) > TREE_MAX_KEY)
-        return lks_fail(LKS_E_INVALID, "%s: key '%.40s...' has %zu bytes, expected at most %d",
-                        place(r, key->line), key->text, strlen(key->text), TREE_MAX_KEY);
+    if (strlen(key->text) > LKI_YAML_MAX_KEY)
+        return LKI_FAIL(LKS_E_INVALID, "%s: key '%.40s...' has %zu bytes, expected at most %d",
+                        place(r, key->line), key->text, strlen(key->text), LKI_YAML_MAX_KEY);
     status = read_node(r, depth + 1, &value);
     if (status != LKS_OK) return status;
     const bool is_merge = key->plain && strcmp(key->text, "<<") == 0;
-    const cli_entry *twice = find_entry(map, key->text);
+    const lki_yaml_entry *twice = find_entry(map, key->text);
     if (twice != NULL || (is_merge && *merged != NULL))
-        return lks_fail(LKS_E_INVALID, "%s: key '%.100s' occurs twice in its section%s",
+        return LKI_FAIL(LKS_E_INVALID, "%s: key '%.100s' occurs twice in its section%s",
                         place(r, key->line), key->text, is_merge ? "; give << a list" : "");
     if (!is_merge) return add_entry(r, map, key, value);
     *merged = value;
@@ -202,19 +210,19 @@ static lks_status read_pair(reader *r, cli_node *map, int depth, const cli_node 
 }
 
 /* The event is the start of a list or map; reads to its end. */
-static lks_status read_children(reader *r, cli_node *parent, int depth)
+static lks_status read_children(reader *r, lki_yaml *parent, int depth)
 {
-    const yaml_event_type_t end = parent->kind == NODE_LIST ? YAML_SEQUENCE_END_EVENT
-                                                            : YAML_MAPPING_END_EVENT;
-    const cli_node *merged = NULL;
+    const yaml_event_type_t end = parent->kind == LKI_YAML_LIST ? YAML_SEQUENCE_END_EVENT
+                                                                : YAML_MAPPING_END_EVENT;
+    const lki_yaml *merged = NULL;
     for (;;) {
         lks_status status = advance(r);
         if (status != LKS_OK) return status;
         if (r->event.type == end) break;
-        if (parent->kind == NODE_MAP) {
+        if (parent->kind == LKI_YAML_MAP) {
             status = read_pair(r, parent, depth, &merged);
         } else {
-            const cli_node *value;
+            const lki_yaml *value;
             status = read_node(r, depth + 1, &value);
             if (status == LKS_OK) status = add_entry(r, parent, NULL, value);
         }
@@ -224,7 +232,7 @@ static lks_status read_children(reader *r, cli_node *parent, int depth)
 }
 
 /* Reads the node that begins with the event; ends on its last event. */
-static lks_status read_node(reader *r, int depth, const cli_node **out)
+static lks_status read_node(reader *r, int depth, const lki_yaml **out)
 {
     const yaml_event_t *event = &r->event;
     const char *name = NULL;
@@ -232,36 +240,38 @@ static lks_status read_node(reader *r, int depth, const cli_node **out)
     if (event->type == YAML_ALIAS_EVENT) return read_alias(r, out);
     if (event->type == YAML_SCALAR_EVENT) {
         if (event->data.scalar.anchor != NULL)
-            name = pool_format(r->pool, "%s", (const char *)event->data.scalar.anchor);
+            name = lki_heap_format(r->heap, "%s", (const char *)event->data.scalar.anchor);
         status = read_scalar(r, out);
     } else {
         const bool is_list = event->type == YAML_SEQUENCE_START_EVENT;
         const yaml_char_t *given = is_list ? event->data.sequence_start.anchor
                                            : event->data.mapping_start.anchor;
-        if (given != NULL) name = pool_format(r->pool, "%s", (const char *)given);
-        cli_node *n = pool_alloc(r->pool, sizeof *n);
-        n->kind = is_list ? NODE_LIST : NODE_MAP;
+        if (given != NULL) name = lki_heap_format(r->heap, "%s", (const char *)given);
+        lki_yaml *n = lki_heap_alloc(r->heap, sizeof *n);
+        if (n == NULL) return no_memory(r);
+        n->kind = is_list ? LKI_YAML_LIST : LKI_YAML_MAP;
         n->line = line_of(event->start_mark);
         n->weight = n->height = 1;
         n->bytes = BRACKETS;
         *out = n;
-        if (depth >= TREE_MAX_DEPTH) return too_deep(r, n->line);
+        if (depth >= LKI_YAML_MAX_DEPTH) return too_deep(r, n->line);
         status = read_children(r, n, depth);
     }
     if (status != LKS_OK || name == NULL) return status;
-    anchor *a = pool_alloc(r->pool, sizeof *a);
+    anchor *a = lki_heap_alloc(r->heap, sizeof *a);
+    if (a == NULL) return no_memory(r);
     *a = (anchor){r->anchors, name, *out};
     r->anchors = a;
     return LKS_OK;
 }
 
-static lks_status read_document(reader *r, const cli_node **out)
+static lks_status read_document(reader *r, const lki_yaml **out)
 {
     lks_status status = advance(r); /* start of the stream */
     if (status == LKS_OK) status = advance(r);
     if (status != LKS_OK) return status;
     if (r->event.type == YAML_STREAM_END_EVENT) {
-        *out = node_from_text(r->pool, "", true);
+        *out = lki_yaml_scalar(r->heap, "", true);
         return LKS_OK;
     }
     status = advance(r);
@@ -269,62 +279,68 @@ static lks_status read_document(reader *r, const cli_node **out)
     if (status == LKS_OK) status = advance(r); /* end of the document */
     if (status == LKS_OK) status = advance(r);
     if (status == LKS_OK && r->event.type != YAML_STREAM_END_EVENT)
-        return lks_fail(LKS_E_INVALID, "%s: a second document begins here, expected one",
+        return LKI_FAIL(LKS_E_INVALID, "%s: a second document begins here, expected one",
                         place(r, line_of(r->event.start_mark)));
     return status;
 }
 
-static lks_status read_bytes(const cli_node **out, reader r, const char *text, size_t bytes)
+static lks_status read_bytes(const lki_yaml **out, reader r, const char *text, size_t bytes)
 {
     *out = NULL;
-    if (!yaml_parser_initialize(&r.parser))
-        return lks_fail(LKS_E_NOMEM, "%s: no memory to read YAML", r.name);
+    if (!yaml_parser_initialize(&r.parser)) return no_memory(&r);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, bytes);
-    const lks_status status = read_document(&r, out);
+    const lks_status status = lki_heap_status(r.heap, read_document(&r, out));
     yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);
     return status;
 }
 
-lks_status tree_read_text(const cli_node **out, cli_pool *pool, const char *name, const char *text)
+lks_status lki_yaml_read_text(const lki_yaml **out, lki_heap *heap, const char *name,
+                              const char *text)
 {
-    return read_bytes(out, (reader){.pool = pool, .name = name}, text, strlen(text));
+    return read_bytes(out, (reader){.heap = heap, .name = name}, text, strlen(text));
 }
 
-lks_status tree_read_file(const cli_node **out, cli_pool *pool, const char *path)
+lks_status lki_yaml_read_file(const lki_yaml **out, lki_heap *heap, const char *path)
 {
     *out = NULL;
     FILE *file = fopen(path, "rb");
     if (file == NULL)
-        return lks_fail(LKS_E_IO, "configuration %s cannot be opened: %s", path, strerror(errno));
-    char *text = pool_alloc(pool, TREE_MAX_BYTES + 1);
+        return LKI_FAIL(LKS_E_IO, "configuration %s cannot be opened: %s", path, strerror(errno));
+    char *text = lki_heap_alloc(heap, LKI_YAML_MAX_BYTES + 1);
+    if (text == NULL) {
+        fclose(file);
+        return lki_heap_status(heap, LKS_OK);
+    }
     errno = 0;
-    const size_t bytes = fread(text, 1, TREE_MAX_BYTES + 1, file);
+    const size_t bytes = fread(text, 1, LKI_YAML_MAX_BYTES + 1, file);
     const int failed = ferror(file) ? errno : 0;
     fclose(file);
     if (failed)
-        return lks_fail(LKS_E_IO, "configuration %s cannot be read: %s", path, strerror(failed));
-    if (bytes > TREE_MAX_BYTES)
-        return lks_fail(LKS_E_INVALID, "%s: larger than %d bytes, so it is no configuration", path,
-                        TREE_MAX_BYTES);
-    return read_bytes(out, (reader){.pool = pool, .name = path, .is_file = true}, text, bytes);
+        return LKI_FAIL(LKS_E_IO, "configuration %s cannot be read: %s", path, strerror(failed));
+    if (bytes > LKI_YAML_MAX_BYTES)
+        return LKI_FAIL(LKS_E_INVALID, "%s: larger than %d bytes, so it is no configuration", path,
+                        LKI_YAML_MAX_BYTES);
+    return read_bytes(out, (reader){.heap = heap, .name = path, .is_file = true}, text, bytes);
 }
 
-const cli_node *node_from_text(cli_pool *pool, const char *text, bool plain)
+const lki_yaml *lki_yaml_scalar(lki_heap *heap, const char *text, bool plain)
 {
-    cli_node *n = pool_alloc(pool, sizeof *n);
-    n->kind = NODE_SCALAR;
+    static const lki_yaml nothing = {.plain = true, .text = "", .weight = 1};
+    lki_yaml *n = lki_heap_alloc(heap, sizeof *n);
+    if (n == NULL) return &nothing;
+    n->kind = LKI_YAML_SCALAR;
     n->plain = plain;
-    n->text = pool_format(pool, "%s", text);
+    n->text = lki_heap_format(heap, "%s", text);
     n->weight = 1;
     n->bytes = scalar_bytes(n->text);
     return n;
 }
 
-bool node_is_null(const cli_node *node)
+bool lki_yaml_is_null(const lki_yaml *node)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL", "None"};
-    if (node->kind != NODE_SCALAR || !node->plain) return false;
+    if (node->kind != LKI_YAML_SCALAR || !node->plain) return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(node->text, words[i]) == 0) return true;
     return false;

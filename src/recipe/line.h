@@ -1,18 +1,18 @@
 /* One operation written as a line: "conv2d filters=32 kernel=3x3 no_bias in=8x28x28x1". */
-#ifndef CLI_LINE_H
-#define CLI_LINE_H
+#ifndef LKI_RECIPE_LINE_H
+#define LKI_RECIPE_LINE_H
 
 #include <lockstep/graph.h>
 
-#include "cli/recipe/tree.h"
+#include "recipe/yaml.h"
 
-typedef struct cli_line {
+typedef struct lki_line {
     const char *name;
-    cli_node options; /* a map, as a configuration has it */
+    lki_yaml options; /* a map, as a configuration has it */
     int64_t samples;
     lks_input_opts input; /* shape and type of one sample */
     lks_shape second;     /* of the second input, where it is another one; ndim 0: not given */
-} cli_line;
+} lki_line;
 
 /*
  * Parts a line into words (by any white space, so that a wrapped line can be pasted): a name, `in`
@@ -21,10 +21,10 @@ typedef struct cli_line {
  * "weight_init=uniform:0.5" gives weight_scale too and "weight_init=kaiming_normal:fan_out"
  * weight_fan_out: true. Sentences begin with `where`.
  */
-LKS_MUSTUSE lks_status line_read(cli_line *out, cli_pool *pool, const char *where,
-                                 const char *text);
+LKS_MUSTUSE lks_status lki_line_read(lki_line *out, lki_heap *heap, const char *where,
+                                     const char *text);
 
 /* One more option. */
-void line_add(cli_pool *pool, cli_line *line, const char *key, const char *value);
+void lki_line_add(lki_heap *heap, lki_line *line, const char *key, const char *value);
 
 #endif

@@ -1,0 +1,168 @@
+/* Optimizer, groups of parameters and schedule of a configuration. */
+#include <string.h>
+
+#include "base/check.h"
+#include "recipe/session.h"
+
+/* 0 where the key is not set. */
+static double or_zero(const lki_config *config, lki_key key)
+{
+    return lki_config_has(config, key) ? lki_config_float(config, key) : 0;
+}
+
+static void read_betas(lks_optim *optim, const lki_config *config)
+{
+    optim->beta1 = config->value[LKI_KEY_OPTIMIZER_BETAS].f[0];
+    optim->beta2 = config->value[LKI_KEY_OPTIMIZER_BETAS].f[1];
+}
+
+static lks_optim optim_of(const lki_config *config)
+{
+    const char *name = lki_config_text(config, LKI_KEY_OPTIMIZER_NAME);
+    lks_optim optim;
+    if (strcmp(name, "adam") == 0 || strcmp(name, "adamw") == 0) {
+        optim = strcmp(name, "adam") == 0 ? lks_adam() : lks_adamw();
+        read_betas(&optim, config);
+    } else if (strcmp(name, "adamp") == 0) {
+        optim = lks_adamp();
+        read_betas(&optim, config);
+        optim.delta = lki_config_float(config, LKI_KEY_OPTIMIZER_DELTA);
+        optim.wd_ratio = lki_config_float(config, LKI_KEY_OPTIMIZER_WD_RATIO);
+        optim.nesterov = lki_config_bool(config, LKI_KEY_OPTIMIZER_NESTEROV);
+    } else if (strcmp(name, "adadelta") == 0) {
+        optim = lks_adadelta();
+        optim.rho = lki_config_float(config, LKI_KEY_OPTIMIZER_RHO);
+    } else if (strcmp(name, "rmsprop") == 0) {
+        optim = lks_rmsprop();
+        optim.alpha = lki_config_float(config, LKI_KEY_OPTIMIZER_ALPHA);
+        optim.centered = lki_config_bool(config, LKI_KEY_OPTIMIZER_CENTERED);
+        optim.momentum = lki_config_float(config, LKI_KEY_OPTIMIZER_MOMENTUM);
+    } else {
+        optim = lks_sgd(lki_config_float(config, LKI_KEY_OPTIMIZER_MOMENTUM));
+        optim.dampening = lki_config_float(config, LKI_KEY_OPTIMIZER_DAMPENING);
+        optim.nesterov = lki_config_bool(config, LKI_KEY_OPTIMIZER_NESTEROV);
+    }
+    if (lki_config_has(config, LKI_KEY_OPTIMIZER_EPS))
+        optim.epsilon = lki_config_float(config, LKI_KEY_OPTIMIZER_EPS);
+    optim.weight_decay = lki_config_float(config, LKI_KEY_OPTIMIZER_WEIGHT_DECAY);
+    return optim;
+}
+
+static lks_status read_group(lks_group *out, lki_config *config, const lki_yaml *node)
+{
+    static const lki_spec specs[] = {{"match", LKI_TYPE_STRING, NULL},
+                                     {"weight_decay", LKI_TYPE_FLOAT, "[0,)"},
+                                     {"lr_factor", LKI_TYPE_FLOAT, "[0,)"}};
+    enum { MATCH, WEIGHT_DECAY, LR_FACTOR, SPECS };
+    const char *where = lki_config_where(config, LKI_KEY_OPTIMIZER_GROUPS, node);
+    lki_setting value[SPECS] = {{0}};
+    if (node->kind != LKI_YAML_MAP)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: a group is written '- {match: \"*.bias\", weight_decay: 0}'", where);
+    for (const lki_yaml_entry *e = node->first; e != NULL; e = e->next) {
+        int i = 0;
+        while (i < SPECS && strcmp(specs[i].name, e->key->text) != 0) i++;
+        if (i == SPECS)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "%s: a group has no '%.60s', expected match, weight_decay or lr_factor",
+                            where, e->key->text);
+        const lks_status status = lki_setting_parse(&value[i], &specs[i], e->value, where);
+        if (status != LKS_OK) return status;
+    }
+    if (!value[MATCH].set)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: a group needs match, a pattern for names such as '*.bias'", where);
+    *out = lks_group_of(value[MATCH].s);
+    if (value[WEIGHT_DECAY].set) out->weight_decay = value[WEIGHT_DECAY].f[0];
+    if (value[LR_FACTOR].set) out->lr_factor = value[LR_FACTOR].f[0];
+    return LKS_OK;
+}
+
+static lks_status read_groups(lks_model_opts *opts, lki_config *config)
+{
+    if (!lki_config_has(config, LKI_KEY_OPTIMIZER_GROUPS)) return LKS_OK;
+    const lki_yaml *list = config->value[LKI_KEY_OPTIMIZER_GROUPS].tree;
+    lks_group *groups = lki_heap_alloc(&config->heap, ((size_t)list->count + 1) * sizeof *groups);
+    if (groups == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    opts->groups = groups;
+    for (const lki_yaml_entry *e = list->first; e != NULL; e = e->next) {
+        const lks_status status = read_group(&groups[opts->group_count++], config, e->value);
+        if (status != LKS_OK) return status;
+    }
+    return LKS_OK;
+}
+
+lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
+{
+    const bool weights = strcmp(lki_config_text(config, LKI_KEY_OPTIMIZER_DECAY_OF), "weights") ==
+                         0;
+    opts->optim = optim_of(config);
+    opts->decay_of = weights ? LKS_DECAY_WEIGHTS : LKS_DECAY_ALL;
+    opts->clip_value = or_zero(config, LKI_KEY_OPTIMIZER_CLIP_VALUE);
+    opts->clip_norm = or_zero(config, LKI_KEY_OPTIMIZER_CLIP_NORM);
+    opts->ema_decay = or_zero(config, LKI_KEY_TRAIN_EMA);
+    opts->skip_not_finite = strcmp(lki_config_text(config, LKI_KEY_TRAIN_NOT_FINITE), "skip") == 0;
+    return lki_heap_status(&config->heap, read_groups(opts, config));
+}
+
+static lks_schedule_kind kind_of(const char *name)
+{
+    static const struct word {
+        const char *name;
+        lks_schedule_kind kind;
+    } words[] = {
+        {"constant", LKS_CONSTANT},
+        {"step", LKS_STEP},
+        {"cosine", LKS_COSINE},
+        {"multi_step", LKS_MULTI_STEP},
+        {"exponential", LKS_EXPONENTIAL},
+        {"linear", LKS_LINEAR},
+        {"polynomial", LKS_POLYNOMIAL},
+        {"one_cycle", LKS_ONE_CYCLE},
+        {"reduce_on_plateau", LKS_PLATEAU},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i].name, name) == 0) return words[i].kind;
+    return LKS_CONSTANT;
+}
+
+/* Keys of other schedules are not set. */
+lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int64_t steps,
+                                  int64_t batches)
+{
+    lks_schedule schedule = {
+        .kind = kind_of(lki_config_text(config, LKI_KEY_SCHEDULE_NAME)),
+        .lr = lki_config_float(config, LKI_KEY_OPTIMIZER_LR),
+        .per_step = lki_config_bool(config, LKI_KEY_SCHEDULE_PER_STEP),
+        .warmup_steps = lki_config_int(config, LKI_KEY_SCHEDULE_WARMUP_STEPS),
+        .gamma = or_zero(config, LKI_KEY_SCHEDULE_GAMMA),
+        .final_lr = or_zero(config, LKI_KEY_SCHEDULE_FINAL_LR),
+        .power = or_zero(config, LKI_KEY_SCHEDULE_POWER),
+        .rise = or_zero(config, LKI_KEY_SCHEDULE_RISE),
+        .start_div = or_zero(config, LKI_KEY_SCHEDULE_START_DIV),
+        .final_div = or_zero(config, LKI_KEY_SCHEDULE_FINAL_DIV),
+        .factor = or_zero(config, LKI_KEY_SCHEDULE_FACTOR),
+        .threshold = or_zero(config, LKI_KEY_SCHEDULE_THRESHOLD),
+        .min_lr = or_zero(config, LKI_KEY_SCHEDULE_MIN_LR),
+    };
+    if (schedule.kind == LKS_STEP)
+        schedule.step_size = lki_config_int(config, LKI_KEY_SCHEDULE_STEP_SIZE);
+    if (schedule.kind == LKS_PLATEAU) { /* 0 is a number here, not the default */
+        schedule.patience = (int)lki_config_int(config, LKI_KEY_SCHEDULE_PATIENCE);
+        if (schedule.patience == 0) schedule.patience = -1;
+        if (schedule.threshold <= 0) schedule.threshold = -1;
+    }
+    if (schedule.kind == LKS_MULTI_STEP) {
+        const lki_setting *list = &config->value[LKI_KEY_SCHEDULE_MILESTONES];
+        schedule.milestone_count = list->count; /* too many are refused by lks_schedule_check() */
+        for (int i = 0; i < list->count && i < LKS_MAX_MILESTONES; i++)
+            schedule.milestones[i] = list->i[i];
+    }
+    if (epochs == 0) epochs = steps / batches + (steps % batches != 0);
+    const int64_t all = epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;
+    if (steps == 0 || steps > all) steps = all;
+    schedule.length = schedule.per_step ? steps : epochs;
+    if (lki_config_has(config, LKI_KEY_SCHEDULE_LENGTH))
+        schedule.length = lki_config_int(config, LKI_KEY_SCHEDULE_LENGTH);
+    return schedule;
+}

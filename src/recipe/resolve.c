@@ -1,0 +1,235 @@
+/* What concerns several keys of the configuration. */
+#include "recipe/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static bool same_section(lki_key a, lki_key b)
+{
+    const char *x = lki_key_rows[a].spec.name, *y = lki_key_rows[b].spec.name;
+    const size_t length = strcspn(x, ".");
+    return strcspn(y, ".") == length && strncmp(x, y, length) == 0;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+static lki_key name_key(lki_key key)
+{
+    static const lki_key names[] = {LKI_KEY_DATA_NAME, LKI_KEY_MODEL_NAME, LKI_KEY_LOSS_NAME,
+                                    LKI_KEY_OPTIMIZER_NAME, LKI_KEY_SCHEDULE_NAME};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (same_section(names[i], key)) return names[i];
+    return LKI_KEY_NONE;
+}
+
+static void unset(lki_config *config, lki_key key)
+{
+    config->value[key].set = false;
+    config->source[key] = LKI_FROM_DEFAULT;
+}
+
+static lks_status settle_names(lki_config *config)
+{
+    for (int i = 0; i < LKI_KEY_COUNT; i++) {
+        const lki_key key = (lki_key)i, name = name_key(key);
+        const char *only = lki_key_rows[i].only;
+        if (only == NULL) continue;
+        const char *chosen = lki_config_text(config, name);
+        if (name == LKI_KEY_MODEL_NAME && lki_config_has(config, LKI_KEY_MODEL_LAYERS))
+            chosen = NULL;
+        if (chosen != NULL && has_word(only, chosen)) continue;
+        if (config->source[key] == LKI_FROM_DEFAULT || config->source[name] > config->source[key]) {
+            unset(config, key);
+            continue;
+        }
+        if (chosen == NULL)
+            return lki_config_fail(config, key, "is only for %s '%s'; set that too",
+                                   lki_key_rows[name].spec.name, only);
+        return lki_config_fail(config, key, "is not known to %s; it is for %s '%s'", chosen,
+                               lki_key_rows[name].spec.name, only);
+    }
+    return LKS_OK;
+}
+
+/* Two keys that say the same thing: the later source wins. */
+static void settle_pair(lki_config *config, lki_key a, lki_key b)
+{
+    if (!lki_config_has(config, a) || !lki_config_has(config, b)) return;
+    if (config->source[a] > config->source[b]) unset(config, b);
+    if (config->source[b] > config->source[a]) unset(config, a);
+}
+
+static lks_status check_model(const lki_config *config)
+{
+    const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
+    const bool layers = lki_config_has(config, LKI_KEY_MODEL_LAYERS);
+    const bool known = name != NULL && (!strcmp(name, "mnist_cnn") || !strcmp(name, "mlp"));
+    if (layers && known)
+        return lki_config_fail(
+            config, LKI_KEY_MODEL_NAME,
+            "is '%s', but there are model.layers too; drop one, or choose another "
+            "name",
+            name);
+    if (!layers && name == NULL)
+        return LKI_FAIL(LKS_E_INVALID, "model.name is missing: expected mnist_cnn or mlp, or a "
+                                       "list model.layers");
+    if (!layers && !known)
+        return lki_config_fail(config, LKI_KEY_MODEL_NAME,
+                               "is '%.100s', expected mnist_cnn or mlp, or a list model.layers",
+                               name);
+    if (name != NULL && strpbrk(name, "/") != NULL)
+        return lki_config_fail(config, LKI_KEY_MODEL_NAME,
+                               "is '%.100s', expected a name without '/': it becomes a file name",
+                               name);
+    if (lki_config_has(config, LKI_KEY_MODEL_DROPOUT) && !strcmp(name, "mnist_cnn") &&
+        lki_config_float(config, LKI_KEY_MODEL_DROPOUT) > 0)
+        return lki_config_fail(
+            config, LKI_KEY_MODEL_DROPOUT,
+            "is %g, but mnist_cnn has dropout 0.25 and 0.5; expected 0 (none) or "
+            "null",
+            lki_config_float(config, LKI_KEY_MODEL_DROPOUT));
+    return LKS_OK;
+}
+
+static lks_status check_workers(const lki_config *config)
+{
+    const int64_t replicas = lki_config_int(config, LKI_KEY_TRAIN_REPLICAS) *
+                             lki_config_int(config, LKI_KEY_TRAIN_ACCUMULATE);
+    if (replicas > 4096)
+        return lki_config_fail(config, LKI_KEY_TRAIN_ACCUMULATE,
+                               "times train.replicas is %lld, expected at most 4096",
+                               (long long)replicas);
+    if (!lki_config_has(config, LKI_KEY_TRAIN_WORKERS)) return LKS_OK;
+    const int64_t workers = lki_config_int(config, LKI_KEY_TRAIN_WORKERS);
+    if (workers <= replicas) return LKS_OK;
+    return lki_config_fail(config, LKI_KEY_TRAIN_WORKERS,
+                           "is %lld, expected at most %lld: each worker needs a replica; replicas: "
+                           "%lld would use all (other bits)",
+                           (long long)workers, (long long)replicas, (long long)workers);
+}
+
+/* Sets a default where the key is not set, but the chosen name has it. */
+static lks_status settle(lki_config *config, lki_key key, const char *text)
+{
+    const char *only = lki_key_rows[key].only;
+    if (lki_config_has(config, key)) return LKS_OK;
+    if (only != NULL && !has_word(only, lki_config_text(config, name_key(key)))) return LKS_OK;
+    return lki_config_settle(config, key, text);
+}
+
+/* Defaults that depend on other keys. */
+static lks_status settle_defaults(lki_config *config)
+{
+    const char *optimizer = lki_config_text(config, LKI_KEY_OPTIMIZER_NAME);
+    const char *schedule = lki_config_text(config, LKI_KEY_SCHEDULE_NAME);
+    const bool is_adadelta = strcmp(optimizer, "adadelta") == 0;
+    const bool is_rmsprop = strcmp(optimizer, "rmsprop") == 0;
+    const bool is_adamw = strcmp(optimizer, "adamw") == 0;
+    const bool is_one_cycle = strcmp(schedule, "one_cycle") == 0;
+    const bool has_end = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS) ||
+                         lki_config_has(config, LKI_KEY_TRAIN_STEPS);
+    const char *lr = is_adadelta ? "1.0" : is_rmsprop ? "0.01" : "0.001";
+    lks_status status = settle(config, LKI_KEY_OPTIMIZER_LR, lr);
+    if (status == LKS_OK)
+        status = settle(config, LKI_KEY_OPTIMIZER_WEIGHT_DECAY, is_adamw ? "0.01" : "0");
+    if (status == LKS_OK)
+        status = settle(config, LKI_KEY_OPTIMIZER_EPS, is_adadelta ? "1e-6" : "1e-8");
+    if (status == LKS_OK)
+        status = settle(config, LKI_KEY_SCHEDULE_PER_STEP, is_one_cycle ? "true" : "false");
+    if (status == LKS_OK) status = settle(config, LKI_KEY_SCHEDULE_GAMMA, "0.1");
+    if (status == LKS_OK && !has_end) status = settle(config, LKI_KEY_TRAIN_EPOCHS, "1");
+    if (status == LKS_OK) status = settle(config, LKI_KEY_MODEL_NAME, "model");
+    return status;
+}
+
+lks_status lki_config_name_data(lki_config *config)
+{
+    const char *path = lki_config_text(config, LKI_KEY_DATA_PATH);
+    if (path == NULL || config->source[LKI_KEY_DATA_NAME] != LKI_FROM_DEFAULT) return LKS_OK;
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    const char *name = lki_heap_copy(&config->heap, path + begin, end - begin);
+    const bool says_nothing = name[strspn(name, ".")] == '\0';
+    const lki_yaml *node = lki_yaml_scalar(&config->heap, says_nothing ? "data" : name, false);
+    const lki_spec *spec = &lki_key_rows[LKI_KEY_DATA_NAME].spec;
+    return lki_heap_status(&config->heap, lki_setting_parse(&config->value[LKI_KEY_DATA_NAME], spec,
+                                                            node, "the default"));
+}
+
+/* What a schedule cannot do without. */
+static lks_status check_schedule(const lki_config *config)
+{
+    const char *name = lki_config_text(config, LKI_KEY_SCHEDULE_NAME);
+    if (strcmp(name, "multi_step") == 0 && !lki_config_has(config, LKI_KEY_SCHEDULE_MILESTONES))
+        return lki_config_fail(config, LKI_KEY_SCHEDULE_NAME,
+                               "is multi_step, which needs schedule.milestones, such as [30, 60]");
+    if (strcmp(name, "exponential") == 0 && !lki_config_has(config, LKI_KEY_SCHEDULE_GAMMA))
+        return lki_config_fail(config, LKI_KEY_SCHEDULE_NAME,
+                               "is exponential, which needs schedule.gamma, such as 0.95");
+    return LKS_OK;
+}
+
+/* What --print-config prints, and what a checkpoint keeps, has every key in its section: it must be
+ * within the limits of what is read. */
+static lks_status check_size(const lki_config *config)
+{
+    enum { AROUND = 2, KEY_BYTES = 100 };
+    size_t bytes = 0;
+    int nodes = 0, height = 0;
+    lki_key largest = LKI_KEY_MODEL_NAME; /* which has been settled */
+    for (int key = 0; key < LKI_KEY_COUNT; key++) {
+        const lki_setting *value = &config->value[key];
+        const lki_yaml *tree = value->set ? value->tree : NULL;
+        nodes += AROUND + (tree != NULL ? tree->weight : 1);
+        bytes += KEY_BYTES + (tree != NULL ? tree->bytes : 0);
+        if (tree == NULL) continue;
+        if (tree->height > height) height = tree->height;
+        if (tree->bytes > config->value[largest].tree->bytes) largest = (lki_key)key;
+    }
+    if (nodes <= LKI_YAML_MAX_NODES && bytes <= LKI_YAML_MAX_BYTES &&
+        height <= LKI_YAML_MAX_DEPTH - AROUND)
+        return LKS_OK;
+    return lki_config_fail(
+        config, largest,
+        "makes the configuration too large to be written and read again; it may have "
+        "%d values, nested %d deep, of %d bytes",
+        LKI_YAML_MAX_NODES, LKI_YAML_MAX_DEPTH, LKI_YAML_MAX_BYTES);
+}
+
+lks_status lki_config_resolve(lki_config *config)
+{
+    settle_pair(config, LKI_KEY_TRAIN_EPOCHS, LKI_KEY_TRAIN_STEPS);
+    settle_pair(config, LKI_KEY_VALIDATION_SAMPLES, LKI_KEY_VALIDATION_FRACTION);
+    lks_status status = lki_config_name_data(config);
+    if (status == LKS_OK) status = settle_names(config);
+    if (status == LKS_OK) status = check_workers(config);
+    if (status != LKS_OK) return status;
+    if (lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES) &&
+        lki_config_has(config, LKI_KEY_VALIDATION_FRACTION))
+        return lki_config_fail(config, LKI_KEY_VALIDATION_FRACTION,
+                               "and validation.samples say the same thing; drop one");
+    if (lki_config_has(config, LKI_KEY_OPTIMIZER_BETAS) &&
+        config->value[LKI_KEY_OPTIMIZER_BETAS].count != 2)
+        return lki_config_fail(config, LKI_KEY_OPTIMIZER_BETAS, "has %d number%s, expected 2",
+                               config->value[LKI_KEY_OPTIMIZER_BETAS].count,
+                               LKI_S(config->value[LKI_KEY_OPTIMIZER_BETAS].count));
+    if (lki_config_bool(config, LKI_KEY_CHECKPOINT_RESUME) &&
+        !lki_config_has(config, LKI_KEY_CHECKPOINT_PATH))
+        return lki_config_fail(config, LKI_KEY_CHECKPOINT_RESUME,
+                               "needs the folder of checkpoints: give --out DIR");
+    status = check_schedule(config);
+    if (status == LKS_OK) status = check_model(config);
+    if (status == LKS_OK) status = settle_defaults(config);
+    return status == LKS_OK ? check_size(config) : status;
+}

@@ -1,0 +1,187 @@
+#include "recipe/session.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "recipe/source.h"
+
+/* The first `key` samples of a split, where the configuration limits them. */
+static lks_status session_limit(lks_dataset **used, lks_dataset **slice, const lki_config *config,
+                                lks_dataset *whole, lki_key key)
+{
+    const int64_t samples = lks_dataset_get_info(whole).samples;
+    *used = whole;
+    if (!lki_config_has(config, key) || lki_config_int(config, key) == samples) return LKS_OK;
+    if (lki_config_int(config, key) > samples)
+        return lki_config_fail(config, key, "is %lld, but there %s only %lld sample%s",
+                               (long long)lki_config_int(config, key), samples == 1 ? "is" : "are",
+                               (long long)samples, LKI_S(samples));
+    const lks_status status = lks_dataset_slice(slice, whole, 0, lki_config_int(config, key));
+    *used = *slice;
+    return status;
+}
+
+/* Holds samples back for validation. */
+static lks_status session_split(lki_session *s)
+{
+    const lki_config *config = s->config;
+    const bool by_fraction = lki_config_has(config, LKI_KEY_VALIDATION_FRACTION);
+    const lki_key key = by_fraction ? LKI_KEY_VALIDATION_FRACTION : LKI_KEY_VALIDATION_SAMPLES;
+    if (!lki_config_has(config, key)) return LKS_OK;
+    lks_dataset *limited = s->train;
+    const int64_t samples = lks_dataset_get_info(limited).samples;
+    const int64_t held = by_fraction ? (int64_t)(lki_config_float(config, key) * (double)samples)
+                                     : lki_config_int(config, key);
+    if (held < 1 || held >= samples)
+        return lki_config_fail(
+            config, key, "would hold back %lld of %lld sample%s, expected at least 1 and not all",
+            (long long)held, (long long)samples, LKI_S(samples));
+    /* Of the limited part, which stays open beneath; where there is none, of the whole. */
+    s->limited = s->slice[0];
+    s->slice[0] = NULL;
+    lks_status status;
+    if (lki_config_bool(config, LKI_KEY_VALIDATION_SHUFFLE)) {
+        status = lks_dataset_split(&s->slice[0], &s->slice[1], limited, held);
+    } else {
+        status = lks_dataset_slice(&s->slice[0], limited, 0, samples - held);
+        if (status == LKS_OK)
+            status = lks_dataset_slice(&s->slice[1], limited, samples - held, held);
+    }
+    s->train = s->slice[0];
+    s->valid = s->slice[1];
+    return status;
+}
+
+/* data.classes may be more than the labels say, never less. */
+static lks_status session_settle_classes(lki_session *s)
+{
+    const lki_config *config = s->config;
+    if (!lki_config_has(config, LKI_KEY_DATA_CLASSES)) return LKS_OK;
+    const int64_t classes = lki_config_int(config, LKI_KEY_DATA_CLASSES);
+    if (s->info.classes > classes)
+        return lki_config_fail(config, LKI_KEY_DATA_CLASSES,
+                               "is %lld, but there are labels up to %lld", (long long)classes,
+                               (long long)s->info.classes - 1);
+    s->info.classes = classes;
+    return LKS_OK;
+}
+
+static lks_status settle_info(lki_session *s)
+{
+    if (s->train != NULL) s->info = lks_dataset_get_info(s->train);
+    if (s->test != NULL) {
+        const lks_dataset_info test = lks_dataset_get_info(s->test);
+        if (s->train != NULL &&
+            (!lki_same_shape(&s->info.shape, &test.shape) || s->info.dtype != test.dtype))
+            return LKI_FAIL(LKS_E_FORMAT, "samples of %s and %s have different shapes",
+                            lks_dataset_name(s->train), lks_dataset_name(s->test));
+        if (s->train == NULL) s->info = test;
+    }
+    return session_settle_classes(s);
+}
+
+lks_status lki_session_begin(lki_session *out, lki_config *config)
+{
+    const lks_context_opts opts = {
+        .device = lki_config_text(config, LKI_KEY_TRAIN_DEVICE),
+        .seed = (uint64_t)lki_config_int(config, LKI_KEY_TRAIN_SEED),
+        .log = out->log,
+        .log_user = out->log_user,
+        .log_level = lki_config_bool(config, LKI_KEY_LOG_VERBOSE) ? LKS_LOG_DEBUG : LKS_LOG_WARN};
+    out->config = config;
+    return lks_context_create(&out->context, &opts);
+}
+
+lks_status lki_session_open(lki_session *out, lki_config *config, int data)
+{
+    lks_status status = out->context != NULL ? LKS_OK : lki_session_begin(out, config);
+    if (status == LKS_OK && (data & LKI_SESSION_TRAIN) != 0) {
+        status = lki_source_open(&out->whole[0], config, out->context, false);
+        if (status == LKS_OK)
+            status = session_limit(&out->train, &out->slice[0], config, out->whole[0],
+                                   LKI_KEY_DATA_SAMPLES);
+        if (status == LKS_OK) status = session_split(out);
+    }
+    const bool wanted = (data & LKI_SESSION_TEST) != 0 &&
+                        (data == LKI_SESSION_TEST || lki_source_has_test(config));
+    if (status == LKS_OK && wanted) {
+        status = lki_source_open(&out->whole[1], config, out->context, true);
+        if (status == LKS_OK)
+            status = session_limit(&out->test, &out->slice[2], config, out->whole[1],
+                                   LKI_KEY_DATA_TEST_SAMPLES);
+    }
+    return status == LKS_OK ? settle_info(out) : status;
+}
+
+lks_status lki_session_open_shape(lki_session *out, lki_config *config)
+{
+    const int data = lki_source_has_test(config) ? LKI_SESSION_TEST : LKI_SESSION_TRAIN;
+    const lks_status status = lki_session_open(out, config, data);
+    const lki_published *known = lki_published_find(lki_config_text(config, LKI_KEY_DATA_NAME));
+    if (status != LKS_E_IO || known == NULL || out->context == NULL) return status;
+    if (out->log != NULL)
+        out->log(out->log_user, LKS_LOG_WARN,
+                 lki_heap_format(&config->heap, "data set '%s' is not here; its shape is known",
+                                 known->name));
+    out->info = known->info;
+    return session_settle_classes(out);
+}
+
+lks_status lki_session_compile(lki_session *session, int workers)
+{
+    const lki_config *config = session->config;
+    lks_model_destroy(session->model);
+    lks_graph_destroy(session->graph);
+    session->model = NULL;
+    session->graph = NULL;
+    lks_status status = lks_graph_create(&session->graph, session->context);
+    if (status == LKS_OK)
+        status = lki_network_build(&session->network, session->config, session->graph,
+                                   &session->info);
+    if (status != LKS_OK) return status;
+    if (workers == 0 && lki_config_has(config, LKI_KEY_TRAIN_WORKERS))
+        workers = (int)lki_config_int(config, LKI_KEY_TRAIN_WORKERS);
+    lks_model_opts opts = {
+        .loss = session->network.loss,
+        .output = session->network.output,
+        .global_batch = lki_config_int(config, LKI_KEY_TRAIN_BATCH_SIZE),
+        .replicas = (int)lki_config_int(config, LKI_KEY_TRAIN_REPLICAS),
+        .accumulate = (int)lki_config_int(config, LKI_KEY_TRAIN_ACCUMULATE),
+        .workers = workers,
+        .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
+    };
+    status = lki_session_update(&opts, session->config);
+    if (status == LKS_OK) status = lks_model_compile(&session->model, session->graph, &opts);
+    if (status == LKS_OK && opts.ema_decay > 0)
+        status = lks_model_use_averages(session->model,
+                                        lki_config_bool(config, LKI_KEY_TRAIN_EMA_EVALUATE));
+    return status;
+}
+
+void lki_session_close(lki_session *session)
+{
+    lks_model_destroy(session->model);
+    lks_graph_destroy(session->graph);
+    for (int i = 0; i < 3; i++) lks_dataset_destroy(session->slice[i]);
+    lks_dataset_destroy(session->limited);
+    for (int i = 0; i < 2; i++) lks_dataset_destroy(session->whole[i]);
+    lks_context_destroy(session->context);
+    *session = (lki_session){0};
+}
+
+lks_status lki_session_loader(lks_loader **out, const lki_session *session, lks_dataset *dataset,
+                              bool training)
+{
+    const lki_config *config = session->config;
+    const int threads = (int)lki_config_int(config, LKI_KEY_DATA_THREADS);
+    const lks_loader_opts opts = {
+        .global_batch = lki_config_int(config, training ? LKI_KEY_TRAIN_BATCH_SIZE
+                                                        : LKI_KEY_TRAIN_TEST_BATCH_SIZE),
+        .in_order = !training || !lki_config_bool(config, LKI_KEY_DATA_SHUFFLE),
+        .drop_last = training && lki_config_bool(config, LKI_KEY_DATA_DROP_LAST),
+        .threads = threads > 0 ? threads : -1,
+        .ahead = (int)lki_config_int(config, LKI_KEY_DATA_AHEAD),
+    };
+    return lks_loader_create(out, session->context, dataset, &opts);
+}

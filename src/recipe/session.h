@@ -1,0 +1,53 @@
+/* What most verbs need: context, data, network and model of a configuration. */
+#ifndef LKI_RECIPE_SESSION_H
+#define LKI_RECIPE_SESSION_H
+
+#include <lockstep/lockstep.h>
+
+#include "recipe/network.h"
+
+typedef enum lki_session_data {
+    LKI_SESSION_TRAIN = 1, /* training data, and validation where it is asked for */
+    LKI_SESSION_TEST = 2,  /* test data; with the training data only where there is a test split */
+} lki_session_data;
+
+typedef struct lki_session {
+    lks_log_fn log; /* may be set before anything is opened */
+    void *log_user;
+    lki_config *config; /* borrowed */
+    lks_context *context;
+    lks_dataset *whole[2];             /* of the training and the test split, as opened */
+    lks_dataset *limited;              /* the part of whole[0] that train and valid share */
+    lks_dataset *slice[3];             /* parts of them: train, valid, test */
+    lks_dataset *train, *valid, *test; /* those to use: whole ones or parts; NULL: not opened */
+    lks_dataset_info info;             /* of the data, with the number of classes settled */
+    lks_graph *graph;
+    lki_network network;
+    lks_model *model;
+} lki_session;
+
+/* The context alone, for what has to be done before the data is opened. Close it also after a
+ * failure. */
+LKS_MUSTUSE lks_status lki_session_begin(lki_session *out, lki_config *config);
+/* Opens context, where there is none yet, and data; `out` is zeroed or begun. Close it also after a
+ * failure. */
+LKS_MUSTUSE lks_status lki_session_open(lki_session *out, lki_config *config, int data);
+/* The same with the test data, or the training data where there is no test split; or without data
+ * where it is not there, but its shape is known. */
+LKS_MUSTUSE lks_status lki_session_open_shape(lki_session *out, lki_config *config);
+/* Builds graph and model; `workers` 0: as configured. A second call replaces the first's. */
+LKS_MUSTUSE lks_status lki_session_compile(lki_session *session, int workers);
+void lki_session_close(lki_session *session);
+
+/* A loader over a part of the data: shuffled as configured, or in order for testing. */
+LKS_MUSTUSE lks_status lki_session_loader(lks_loader **out, const lki_session *session,
+                                          lks_dataset *dataset, bool training);
+
+/* Fills in the optimizer and all else that concerns the update; lists are in the configuration's
+ * heap. */
+LKS_MUSTUSE lks_status lki_session_update(lks_model_opts *out, lki_config *config);
+/* `epochs` and `steps` are the length of the run (0: not given), for a schedule that ends with it. */
+lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int64_t steps,
+                                  int64_t batches);
+
+#endif

@@ -1,0 +1,72 @@
+/* Typed values: what a key of the configuration or an option of a layer may be, and its parser. */
+#ifndef LKI_RECIPE_SETTING_H
+#define LKI_RECIPE_SETTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "recipe/yaml.h"
+
+typedef enum lki_type {
+    LKI_TYPE_INT,
+    LKI_TYPE_FLOAT,
+    LKI_TYPE_BOOL,
+    LKI_TYPE_STRING,
+    LKI_TYPE_CHOICE, /* one of the words in `range` */
+    LKI_TYPE_PAIR,   /* height and width: one integer for both, or a list of two */
+    LKI_TYPE_INTS,   /* a list; one number is a list of one */
+    LKI_TYPE_FLOATS,
+    LKI_TYPE_TREE, /* any node, for whoever knows more */
+} lki_type;
+
+enum { LKI_SETTING_MAX_LIST = 64 };
+
+/* `range` is an interval for each number, "[0,1)", "[1,)"; the words of a choice, "sgd adam"; or
+ * NULL. It is what the parser checks and what messages and help print. */
+typedef struct lki_spec {
+    const char *name;
+    lki_type type;
+    const char *range;
+} lki_spec;
+
+typedef struct lki_setting {
+    bool set; /* false: absent, or null */
+    int count;
+    int64_t i[LKI_SETTING_MAX_LIST]; /* INT (the first), PAIR, INTS */
+    double f[LKI_SETTING_MAX_LIST];  /* FLOAT, FLOATS */
+    bool b;
+    const char *s;        /* STRING, CHOICE: borrowed from the tree */
+    const lki_yaml *tree; /* TREE: borrowed */
+    const char *where;    /* where it comes from, for messages: "mnist.yaml:7" */
+} lki_setting;
+
+/* Fills in *out; null leaves it not set. LKS_E_INVALID with where, name, found and expected. */
+LKS_MUSTUSE lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec,
+                                         const lki_yaml *node, const char *where);
+
+/* "an integer of at least 1", "sgd, adam or adadelta" */
+void lki_spec_describe(const lki_spec *spec, char *text, size_t size);
+
+/* The value, as JSON; null when it is not set. */
+json_t *lki_setting_json(const lki_setting *value, lki_type type);
+/* A node as JSON: plain scalars become numbers, truth values or null where they look like it. */
+json_t *lki_yaml_json(const lki_yaml *node);
+
+/* Whether plain text is a decimal number, and its value. 1e3 is no integer; inf and nan are no
+ * numbers. */
+bool lki_text_is_int(const char *text, int64_t *out);
+bool lki_text_is_float(const char *text, double *out);
+bool lki_text_is_bool(const char *text, bool *out);
+
+/* Finds the candidate that is most like a word, by Damerau-Levenshtein distance. */
+typedef struct lki_nearest {
+    const char *word;
+    const char *best; /* NULL while nothing is near enough to be meant */
+    int distance;
+} lki_nearest;
+void lki_nearest_offer(lki_nearest *nearest, const char *candidate);
+int lki_edit_distance(const char *a, const char *b);
+
+#endif
