@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A small file written by the safetensors package through PyTorch, for tests/train.
 
-Usage: safetensors_file.py tests/train/golden/from_pytorch.safetensors   (needs torch, safetensors)
+Usage: safetensors_file.py tests/checkpoint/golden/from_pytorch.safetensors   (needs torch, safetensors)
        safetensors_file.py --check FILE
 
 The first form writes tensors of each type that Lockstep reads, with values from an integer formula.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Learning rates of PyTorch's schedulers, for tests/train/test_schedule.c.
 
-Usage: schedules.py > tests/train/golden/schedules.json   (needs torch)
+Usage: schedules.py > tests/optim/golden/schedules.json   (needs torch)
 
 Every case is a schedule as lks_schedule has it, and the learning rate of each of the first steps.
 Warm-up is torch.optim.lr_scheduler.LinearLR from 1/(w+1) to 1 in w steps, chained: its factor

@@ -13,7 +13,7 @@ static json_t *load_golden(const char *name)
 {
     char path[4096];
     const char *source = getenv("LKT_SOURCE");
-    snprintf(path, sizeof path, "%s/tests/train/golden/%s", source ? source : ".", name);
+    snprintf(path, sizeof path, "%s/tests/optim/golden/%s", source ? source : ".", name);
     json_error_t problem;
     json_t *json = json_load_file(path, 0, &problem);
     if (!json) fail_msg("%s: %s", path, problem.text);

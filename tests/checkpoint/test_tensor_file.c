@@ -75,7 +75,7 @@ static void reads_pytorchs(void **state)
 {
     (void)state;
     const char *source = getenv("LKT_SOURCE");
-    snprintf(path, sizeof path, "%s/tests/train/golden/from_pytorch.safetensors",
+    snprintf(path, sizeof path, "%s/tests/checkpoint/golden/from_pytorch.safetensors",
              source ? source : ".");
     lks_tensor_file *file;
     LKT_OK(lks_tensor_file_open(&file, NULL, path));

@@ -1,0 +1,326 @@
+/* Convolutions against their definition in bits: see products.h. */
+#include "cpu/products.h"
+
+#ifdef LKT_HAVE_CPU
+
+/* A convolution and its operands. */
+typedef struct conv_case {
+    const lki_vector_conv *kernels;
+    lki_conv_shape s;
+    bool depthwise; /* has blocks, however narrow */
+    int64_t count, x_size, y_size;
+    lkt_floats x, w, bias, d_y;
+    void *packed, *space, *sums;
+} conv_case;
+
+static conv_case conv_make(const lki_vector_conv *kernels, lkt_random *random, lki_conv_shape s)
+{
+    conv_case c = {.kernels = kernels, .s = s, .count = lkt_random_from(random, 1, 4)};
+    if (s.channels == 2) c.count = 330; /* of a pixel each, or few */
+    for (int i = 0; i < 2; i++) {
+        const int64_t seen = s.dilation[i] * (s.kernel[i] - 1) + 1;
+        c.s.in[i] = seen - 2 * s.padding[i] +
+                    lkt_random_below(random, s.channels == 2          ? 2
+                                             : s.channels == 1        ? 40
+                                             : s.channels == s.groups ? 24
+                                                                      : 9);
+        if (c.s.in[i] < 1) c.s.in[i] = 1;
+        c.s.out[i] = (c.s.in[i] + 2 * s.padding[i] - seen) / s.stride[i] + 1;
+    }
+    c.x_size = c.s.in[0] * c.s.in[1] * s.channels;
+    c.y_size = c.s.out[0] * c.s.out[1] * s.filters;
+    c.x = lkt_floats_make(random, c.count * c.x_size);
+    c.d_y = lkt_floats_make(random, c.count * c.y_size);
+    c.w = lkt_floats_make(random, s.filters * s.channels / s.groups * s.kernel[0] * s.kernel[1]);
+    c.bias = lkt_floats_make(random, s.filters);
+    c.packed = lkt_scratch(c.kernels->packed_bytes(&c.s));
+    c.space = lkt_scratch(c.kernels->workspace_bytes(&c.s, c.count));
+    c.sums = lkt_scratch(c.kernels->sums_bytes(&c.s));
+    const int parts = (int)lkt_random_from(random, 1, 3);
+    for (int part = 0; part < parts; part++) c.kernels->pack(&c.s, c.w.at, c.packed, part, parts);
+    return c;
+}
+
+static lki_conv_shape random_conv(lkt_random *random)
+{
+    lki_conv_shape s = {.groups = lkt_random_below(random, 4) == 0 ? 2 : 1, .bias = true};
+    s.channels = s.groups * lkt_random_from(random, 1, 20);
+    s.filters = s.groups * lkt_random_from(random, 1, 40);
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = lkt_random_from(random, 1, 4);
+        s.stride[i] = lkt_random_below(random, 2) == 0 ? 1 : lkt_random_from(random, 1, 4);
+        s.dilation[i] = lkt_random_below(random, 2) == 0 ? 1 : lkt_random_from(random, 1, 3);
+        s.padding[i] = lkt_random_below(random, 3);
+    }
+    return s;
+}
+
+static void conv_free(conv_case *c)
+{
+    lkt_floats_free(&c->x);
+    lkt_floats_free(&c->d_y);
+    lkt_floats_free(&c->w);
+    lkt_floats_free(&c->bias);
+    free(c->packed);
+    free(c->space);
+    free(c->sums);
+}
+
+/* An empty sum of an element, whose result has so many columns in a group. */
+static sum conv_sum(const conv_case *c, int64_t columns)
+{
+    return c->depthwise ? (sum){0} : sum_of(columns / c->s.groups);
+}
+
+/* Channels of a block of the sum over a depth: the documented rule. */
+static int64_t channel_block(const lki_conv_shape *s, int64_t depth, int64_t columns)
+{
+    if (columns / s->groups < 16) return depth;
+    const int64_t taps = s->kernel[0] * s->kernel[1], most = 2560 / taps < 8 ? 8 : 2560 / taps;
+    const int64_t blocks = (depth + most - 1) / most;
+    return (depth + blocks - 1) / blocks;
+}
+
+/* The pixel of x under a tap; NULL in the border. */
+static float *under(const conv_case *c, float *x, int64_t sample, const int64_t out[2],
+                    const int64_t tap[2])
+{
+    int64_t at[2];
+    for (int i = 0; i < 2; i++) {
+        at[i] = out[i] * c->s.stride[i] + tap[i] * c->s.dilation[i] - c->s.padding[i];
+        if (at[i] < 0 || at[i] >= c->s.in[i]) return NULL;
+    }
+    return x + sample * c->x_size + (at[0] * c->s.in[1] + at[1]) * c->s.channels;
+}
+
+static float weight_of(const conv_case *c, int64_t f, int64_t channel, const int64_t tap[2])
+{
+    const int64_t each = c->s.channels / c->s.groups;
+    return c->w.at[((f * each + channel) * c->s.kernel[0] + tap[0]) * c->s.kernel[1] + tap[1]];
+}
+
+/* Channels [from, to) of the sum; numbers go over taps, channels. */
+static void forward_sum(const conv_case *c, int64_t sample, const int64_t out[2], int64_t f,
+                        int64_t from, int64_t to, sum *s)
+{
+    const int64_t group = f / (c->s.filters / c->s.groups) * (c->s.channels / c->s.groups);
+    int64_t tap[2], number = 0;
+    for (tap[0] = 0; tap[0] < c->s.kernel[0]; tap[0]++)
+        for (tap[1] = 0; tap[1] < c->s.kernel[1]; tap[1]++, number += to - from) {
+            const float *x = under(c, c->x.at, sample, out, tap);
+            for (int64_t i = from; x != NULL && i < to; i++)
+                add_term(s, number + i - from, x[group + i], weight_of(c, f, i, tap));
+        }
+    end_group(s);
+}
+
+static void check_forward(const lki_vector *v, const conv_case *c, lkt_random *random)
+{
+    lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
+    const int64_t each = c->s.channels / c->s.groups, cut = lkt_random_below(random, c->count);
+    const int64_t block = channel_block(&c->s, each, c->s.filters);
+    const bool relu = lkt_random_bits(random) & 1;
+    c->kernels->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
+    c->kernels->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at,
+                        relu, y.at + cut * c->y_size, c->space);
+    for (int64_t i = 0; i < c->count * c->y_size; i++) {
+        const int64_t pixel = i % c->y_size / c->s.filters, f = i % c->s.filters;
+        const int64_t out[2] = {pixel / c->s.out[1], pixel % c->s.out[1]};
+        sum s = conv_sum(c, c->s.filters);
+        for (int64_t k = 0; k < each; k += block)
+            forward_sum(c, i / c->y_size, out, f, k, k + block < each ? k + block : each, &s);
+        float expected = (float)s.total + c->bias.at[f];
+        if (relu && !(expected > 0)) expected = 0;
+        lkt_same(v, "y", y.at + i, &expected, 1);
+    }
+    lkt_floats_free(&y);
+}
+
+/* The tap under which an output lies over a pixel of the input; false: there is none. */
+static bool over(const conv_case *c, int axis, int64_t in, int64_t tap, int64_t *out)
+{
+    const int64_t at = in + c->s.padding[axis] - tap * c->s.dilation[axis];
+    *out = at / c->s.stride[axis];
+    return at >= 0 && at % c->s.stride[axis] == 0 && *out < c->s.out[axis];
+}
+
+/* Whether a tap ever lies over a pixel, were the output without end. */
+static bool reaches(const conv_case *c, int axis, int64_t in, int64_t tap)
+{
+    return (in + c->s.padding[axis] - tap * c->s.dilation[axis]) % c->s.stride[axis] == 0;
+}
+
+/* An element of the data gradient; numbers go over the taps that have its rest modulo the stride,
+ * descending, over filters, in blocks of filters. */
+static float data_sum(const conv_case *c, int64_t n, const int64_t in[2], int64_t channel)
+{
+    const int64_t filters = c->s.filters / c->s.groups, channels = c->s.channels / c->s.groups;
+    const int64_t block = channel_block(&c->s, filters, c->s.channels);
+    const int64_t group = channel / channels * filters;
+    sum s = conv_sum(c, c->s.channels);
+    for (int64_t from = 0; from < filters; from += block) {
+        const int64_t to = from + block < filters ? from + block : filters;
+        int64_t tap[2], out[2], number = 0;
+        for (tap[0] = c->s.kernel[0] - 1; tap[0] >= 0; tap[0]--)
+            for (tap[1] = c->s.kernel[1] - 1; tap[1] >= 0; tap[1]--) {
+                if (!reaches(c, 0, in[0], tap[0]) || !reaches(c, 1, in[1], tap[1])) continue;
+                if (over(c, 0, in[0], tap[0], &out[0]) && over(c, 1, in[1], tap[1], &out[1]))
+                    for (int64_t f = from; f < to; f++)
+                        add_term(
+                            &s, number + f - from,
+                            c->d_y.at[n * c->y_size +
+                                      (out[0] * c->s.out[1] + out[1]) * c->s.filters + group + f],
+                            weight_of(c, group + f, channel % channels, tap));
+                number += to - from;
+            }
+        end_group(&s);
+    }
+    return (float)s.total;
+}
+
+static void check_data(const lki_vector *v, const conv_case *c, bool add, lkt_random *random)
+{
+    lkt_floats d_x = lkt_floats_make(random, c->count * c->x_size);
+    float *expected = lkt_scratch(sizeof(float) * (size_t)(c->count * c->x_size));
+    for (int64_t i = 0; i < c->count * c->x_size; i++) {
+        const int64_t pixel = i % c->x_size / c->s.channels;
+        const int64_t in[2] = {pixel / c->s.in[1], pixel % c->s.in[1]};
+        expected[i] = data_sum(c, i / c->x_size, in, i % c->s.channels) + (add ? d_x.at[i] : 0);
+    }
+    c->kernels->backward(&c->s, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
+    lkt_same(v, "d_x", d_x.at, expected, c->count * c->x_size);
+    lkt_floats_free(&d_x);
+    free(expected);
+}
+
+/* All samples, in pieces of `piece`. */
+static void run_weight(const conv_case *c, int64_t piece, const float *y, float *d_w, float *d_b)
+{
+    for (int64_t n = 0, count; n < c->count; n += count) {
+        count = c->count - n < piece ? c->count - n : piece;
+        c->kernels->backward_weight(&c->s, count,
+                                    &(lki_conv_gradient){.x = c->x.at + n * c->x_size,
+                                                         .d_y = c->d_y.at + n * c->y_size,
+                                                         .y = y != NULL ? y + n * c->y_size : NULL,
+                                                         .sample = n,
+                                                         .last = n + count == c->count,
+                                                         .sums = c->sums,
+                                                         .d_weight = d_w,
+                                                         .d_bias = d_b,
+                                                         .workspace = c->space});
+    }
+}
+
+/* Pixels are numbered through the samples; pieces change no bit. */
+static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *random)
+{
+    const int64_t each = c->s.channels / c->s.groups, area = c->s.kernel[0] * c->s.kernel[1];
+    const int64_t pixels = c->s.out[0] * c->s.out[1];
+    lkt_floats d_w = lkt_floats_make(random, c->w.count),
+               d_b = lkt_floats_make(random, c->s.filters);
+    lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
+    const bool relu = lkt_random_bits(random) & 1;
+    run_weight(c, lkt_random_from(random, 1, c->count), relu ? y.at : NULL, d_w.at, d_b.at);
+    for (int64_t i = 0; i < c->w.count + c->s.filters; i++) {
+        const bool bias = i >= c->w.count;
+        const int64_t f = bias ? i - c->w.count : i / (each * area), k = i / area % each;
+        const int64_t group = f / (c->s.filters / c->s.groups) * each;
+        const int64_t tap[2] = {i % area / c->s.kernel[1], i % area % c->s.kernel[1]};
+        sum s = conv_sum(c, c->s.filters);
+        for (int64_t p = 0; p < c->count * pixels; p++) {
+            const int64_t out[2] = {p % pixels / c->s.out[1], p % pixels % c->s.out[1]};
+            const float *x = bias ? NULL : under(c, c->x.at, p / pixels, out, tap);
+            const int64_t at = p * c->s.filters + f;
+            const float d = relu && !(y.at[at] > 0) ? 0 : c->d_y.at[at];
+            if (bias)
+                s.total += (double)d;
+            else if (x != NULL)
+                add_term(&s, p, x[group + k], d);
+        }
+        const float expected = total_of(&s);
+        lkt_same(v, bias ? "d_bias" : "d_w", bias ? d_b.at + f : d_w.at + i, &expected, 1);
+    }
+    lkt_floats_free(&d_w);
+    lkt_floats_free(&d_b);
+    lkt_floats_free(&y);
+}
+
+/* What random shapes seldom are: a first layer, sums of many terms, of several blocks of channels,
+ * images of a pixel. */
+static const lki_conv_shape SHAPES[] = {
+    {1, 1, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true},
+    {1, 300, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true},
+    {1, 29, 300, {0}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true},
+    {1, 64, 20, {0}, {0}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, true},
+    {1, 86, 60, {0}, {0}, {3, 1}, {1, 1}, {1, 0}, {1, 1}, true},
+    {1, 2, 5, {0}, {0}, {1, 1}, {1, 1}, {0}, {1, 1}, true},
+    {1, 2, 3, {0}, {0}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true},
+    {1, 700, 3, {0}, {0}, {2, 2}, {2, 1}, {1, 1}, {1, 1}, true},
+};
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
+
+static void convolutions(void **state)
+{
+    lkt_random random = lkt_random_make("convolutions", 82);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < 2 * CASES; k++) {
+        conv_case c = conv_make(v->conv, &random,
+                                k < SHAPE_COUNT ? SHAPES[k] : random_conv(&random));
+        check_forward(v, &c, &random);
+        check_data(v, &c, k % 2 != 0, &random);
+        check_weight(v, &c, &random);
+        conv_free(&c);
+    }
+}
+
+/* Depthwise: most with three taps in a row, as these have loops of their own; some kernels with more
+ * than a block of taps, or a group. */
+static lki_conv_shape random_depthwise(lkt_random *random)
+{
+    const bool large = lkt_random_below(random, 16) == 0, three = lkt_random_below(random, 2) == 0;
+    const int64_t channels = lkt_random_from(random, 3, large ? 20 : 75);
+    const int64_t most = lkt_random_below(random, 2) == 0 ? 16 : 33;
+    lki_conv_shape s = {
+        .groups = channels, .channels = channels, .filters = channels, .bias = true};
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = large ? most + i : three ? 3 : lkt_random_from(random, 1, 9);
+        s.stride[i] = lkt_random_from(random, 1, three ? 2 : 3);
+        s.dilation[i] = lkt_random_below(random, 3) == 0 ? lkt_random_from(random, 1, 3) : 1;
+        s.padding[i] = three && lkt_random_below(random, 2) == 0 ? 1 : lkt_random_below(random, 4);
+    }
+    return s;
+}
+
+static void depthwise(void **state)
+{
+    lkt_random random = lkt_random_make("depthwise", 90);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < 4 * CASES; k++) {
+        conv_case c = conv_make(v->depthwise, &random, random_depthwise(&random));
+        c.depthwise = true;
+        check_forward(v, &c, &random);
+        check_data(v, &c, k % 2 != 0, &random);
+        check_weight(v, &c, &random);
+        conv_free(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(depthwise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0; /* the cpu backend was not built */
+}
+
+#endif
