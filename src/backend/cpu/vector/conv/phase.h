@@ -25,25 +25,25 @@ INLINE int64_t divisor(int64_t a, int64_t m, int64_t *x)
 }
 
 /* There is one for each of the first `stride` pixels. */
-INLINE int64_t phases(const lki_conv_shape *s, int axis)
+INLINE int64_t phases(const lki_conv_shape *s, int way)
 {
-    return s->stride[axis] < s->in[axis] ? s->stride[axis] : s->in[axis];
+    return s->stride[way] < s->in[way] ? s->stride[way] : s->in[way];
 }
 
-INLINE phase phase_of(const lki_conv_shape *s, int axis, int64_t pixel)
+INLINE phase phase_of(const lki_conv_shape *s, int way, int64_t pixel)
 {
-    const int64_t stride = s->stride[axis], dilation = s->dilation[axis];
-    const int64_t padding = s->padding[axis], rest = (pixel + padding) % stride;
-    phase p = {.pixel = pixel, .pixels = (s->in[axis] - pixel + stride - 1) / stride};
+    const int64_t stride = s->stride[way], dilation = s->dilation[way];
+    const int64_t padding = s->padding[way], rest = (pixel + padding) % stride;
+    phase p = {.pixel = pixel, .pixels = (s->in[way] - pixel + stride - 1) / stride};
     int64_t inverse;
     const int64_t common = divisor(dilation, stride, &inverse);
     if (rest % common != 0) return p;
     /* The first tap: tap * dilation has this rest. */
     const int64_t step = stride / common;
     const int64_t first = rest / common * ((inverse % step + step) % step) % step;
-    if (first >= s->kernel[axis]) return p;
+    if (first >= s->kernel[way]) return p;
     p.step = step;
-    p.taps = (s->kernel[axis] - 1 - first) / step + 1;
+    p.taps = (s->kernel[way] - 1 - first) / step + 1;
     p.tap = first + (p.taps - 1) * step;
     p.out = (pixel + padding - p.tap * dilation) / stride;
     p.out_step = step * dilation / stride;

@@ -19,8 +19,8 @@
  * The data gradient of a stride s is s * s sweeps, or one for each pixel if these are fewer: pixels
  * whose row and column have the same rest modulo the stride see the same taps.
  */
-#include "backend/cpu/vector/conv.h"
-#include "backend/cpu/vector/phase.h"
+#include "backend/cpu/vector/conv/conv.h"
+#include "backend/cpu/vector/conv/phase.h"
 #include "numeric/tree.h"
 
 enum {

@@ -19,7 +19,7 @@
  * With the last piece the sums become the gradient, in the parameter's order. Sums of narrow results
  * (narrow.h), those of fewer than LKI_NARROW filters in a group, are totals from their first term.
  */
-#include "backend/cpu/vector/conv.h"
+#include "backend/cpu/vector/conv/conv.h"
 
 enum {
     STRIP = 4 * LKI_BLOCK_TERMS, /* pixels at most */
