@@ -13,7 +13,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "train/state.h"
+#include "train/saved.h"
 
 enum { TRIES = 100, HOST_SIZE = 128 };
 

@@ -2,7 +2,7 @@
 #ifndef LKI_TRAIN_RUN_H
 #define LKI_TRAIN_RUN_H
 
-#include "train/state.h"
+#include "train/saved.h"
 
 /*
  * The whole of a step-<n>.json: the run, the name and identity of the tensors file, and in its last

@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "numeric/hash.h"
-#include "train/state.h"
+#include "train/saved.h"
 
 enum { LENGTH_BYTES = 8, MAX_HEADER = 100 * 1000 * 1000 };
 

@@ -9,7 +9,7 @@
 
 #include "numeric/hash.h"
 #include "train/folder.h"
-#include "train/state.h"
+#include "train/saved.h"
 #include "train/tiny.h"
 
 static void write_file(const char *name, const void *data, size_t bytes)

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "numeric/hash.h"
-#include "train/state.h"
+#include "train/saved.h"
 
 /* The state's entries that belong to a set, in the order in which the file has them. */
 typedef struct layout {

@@ -1,6 +1,6 @@
 /* A model's state as a safetensors file: what weights and checkpoints share. */
-#ifndef LKI_TRAIN_STATE_H
-#define LKI_TRAIN_STATE_H
+#ifndef LKI_TRAIN_SAVED_H
+#define LKI_TRAIN_SAVED_H
 
 #include <lockstep/checkpoint.h>
 

@@ -1,0 +1,193 @@
+/* The training loop: what it checks, and from where it goes on. */
+#include "train/loop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static lks_status train_check_counts(const lks_train_opts *opts)
+{
+    if (!opts->model || !opts->train) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: a model and a loader of training data are needed");
+    }
+    if (opts->epochs < 0 || opts->steps < 0 || (opts->epochs == 0 && opts->steps == 0)) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: epochs is %lld, steps %lld; expected 1 or more of one of both",
+                        (long long)opts->epochs, (long long)opts->steps);
+    }
+    if (opts->eval_epochs < 0 || opts->patience < 0 || opts->save_steps < 0 ||
+        opts->save_epochs < -1 || opts->keep < 0) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: eval_epochs is %lld, patience %d, save_steps %lld, save_epochs "
+                        "%lld, keep %d; expected 0 or more (save_epochs: or -1)",
+                        (long long)opts->eval_epochs, opts->patience, (long long)opts->save_steps,
+                        (long long)opts->save_epochs, opts->keep);
+    }
+    return LKS_OK;
+}
+
+static lks_status check_loader(const lks_model *model, const lks_loader *loader)
+{
+    return loader ? lks_model_check_data(model, lks_loader_dataset(loader)) : LKS_OK;
+}
+
+lks_status lki_loop_check(const lks_train_opts *opts)
+{
+    TRY(train_check_counts(opts));
+    TRY(lks_schedule_check(&opts->schedule));
+    if (opts->schedule.kind == LKS_PLATEAU && !opts->valid && !opts->test) {
+        return lks_fail(LKS_E_INVALID, "training: to reduce on plateau needs a loss to watch; "
+                                       "give validation or test data");
+    }
+    if (opts->patience > 0 && !opts->valid && !opts->test) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: patience %d needs a loss to watch; give validation or test data",
+                        opts->patience);
+    }
+    if (opts->resume && !opts->folder) {
+        return lks_fail(LKS_E_INVALID,
+                        "training: to resume needs the folder that has the checkpoints");
+    }
+    if (lks_loader_batches(opts->train) < 1) {
+        return lks_fail(LKS_E_INVALID, "training: the data has no batch; expected 1 or more");
+    }
+    TRY(check_loader(opts->model, opts->train));
+    TRY(check_loader(opts->model, opts->valid));
+    TRY(check_loader(opts->model, opts->test));
+    return LKS_OK;
+}
+
+void lki_loop_defaults(loop *l)
+{
+    lks_train_opts *opts = &l->opts;
+    if (opts->eval_epochs == 0) opts->eval_epochs = 1;
+    if (opts->save_epochs == 0) opts->save_epochs = 1;
+    if (opts->keep == 0) opts->keep = 2;
+    l->batches = lks_loader_batches(opts->train);
+    l->last_step = opts->steps > 0 ? opts->steps : INT64_MAX;
+    if (opts->epochs > 0 && opts->epochs <= INT64_MAX / l->batches &&
+        opts->epochs * l->batches < l->last_step) {
+        l->last_step = opts->epochs * l->batches;
+    }
+}
+
+/* Replaces a text that the run owns. */
+static lks_status set_text(const char **text, const char *value)
+{
+    char *copy = value ? strdup(value) : NULL;
+    if (value && !copy) return lks_fail(LKS_E_NOMEM, "training: no memory for the run's record");
+    free((char *)*text);
+    *text = copy;
+    return LKS_OK;
+}
+
+/* What a run says of itself from here on. */
+static lks_status describe_run(loop *l)
+{
+    const lks_model_info info = lks_model_get_info(l->opts.model);
+    lks_run *run = l->run;
+    run->progress = lks_model_progress(l->opts.model);
+    run->seed = lks_context_seed(l->context);
+    run->global_batch = info.global_batch;
+    run->replicas = info.replicas;
+    run->hash_every = info.hash_every;
+    if (l->opts.data_hash != 0) run->data_hash = l->opts.data_hash;
+    if (l->opts.test_hash != 0) run->test_hash = l->opts.test_hash;
+    TRY(set_text(&run->fingerprint, lks_context_fingerprint(l->context)));
+    return set_text(&run->config, l->opts.config);
+}
+
+static lks_status check_hash(const loop *l, const lks_run *found, const char *what, uint64_t theirs,
+                             uint64_t ours)
+{
+    if (l->opts.accept_changes || ours == 0 || theirs == 0 || ours == theirs) return LKS_OK;
+    return lks_fail(LKS_E_MISMATCH,
+                    "checkpoint of step %lld in '%s' was made with other %sdata: its hash is "
+                    "%016llx, this data's is %016llx; give the same data, or another folder",
+                    (long long)found->progress.step, l->opts.folder, what,
+                    (unsigned long long)theirs, (unsigned long long)ours);
+}
+
+static lks_status check_numerics(const loop *l, const lks_run *found)
+{
+    if (l->opts.accept_changes || found->numerics == lks_numerics()) return LKS_OK;
+    return lks_fail(LKS_E_MISMATCH,
+                    "checkpoint of step %lld in '%s' has bits of version %d of the numerics, this "
+                    "program computes those of version %d: what goes on is no longer the run that "
+                    "it was; accept that (accept_changes), or use the program that wrote it",
+                    (long long)found->progress.step, l->opts.folder, found->numerics,
+                    lks_numerics());
+}
+
+/* What the model itself does not show: other bits, other data, or other batches of it. */
+static lks_status check_resumed(const loop *l, const lks_run *found)
+{
+    TRY(check_numerics(l, found));
+    TRY(check_hash(l, found, "", found->data_hash, l->opts.data_hash));
+    TRY(check_hash(l, found, "test ", found->test_hash, l->opts.test_hash));
+    const int64_t epochs = found->progress.step / l->batches;
+    const int64_t recorded = found->epochs > 0 ? found->history[found->epochs - 1].epoch : epochs;
+    const int64_t pending = found->so_far.samples > 0 ? 1 : 0;
+    if (recorded > epochs || recorded < epochs - pending) {
+        return lks_fail(LKS_E_MISMATCH,
+                        "checkpoint of step %lld in '%s' finished %lld epoch%s, but with %lld "
+                        "batch%s in an epoch it would be %lld; give the same data and batch",
+                        (long long)found->progress.step, l->opts.folder, (long long)recorded,
+                        recorded == 1 ? "" : "s", (long long)l->batches,
+                        l->batches == 1 ? "" : "es", (long long)epochs);
+    }
+    return LKS_OK;
+}
+
+/* A run that ended between two evaluations was evaluated there once more. It goes on as one that
+ * never ended, which has no such evaluation. */
+static void forget_the_end(loop *l)
+{
+    lks_run *run = l->run;
+    lks_epoch *last = run->epochs > 0 ? &run->history[run->epochs - 1] : NULL;
+    if (!run->finished || is_finished(l) || !last || is_scheduled(l, last->epoch)) return;
+    last->valid = last->test = (lks_metrics){0};
+}
+
+static lks_status resume_from(loop *l, int64_t step)
+{
+    const lks_train_events *events = &l->opts.events;
+    lks_run found;
+    /* The record alone first: the model changes only when everything fits. */
+    TRY(lks_checkpoint_load(l->context, NULL, &found, l->opts.folder, step));
+    lks_status status = check_resumed(l, &found);
+    lks_run_clear(&found);
+    if (status != LKS_OK) return status;
+    TRY(lks_checkpoint_load(l->context, l->opts.model, l->run, l->opts.folder, step));
+    forget_the_end(l);
+    if (events->on_resume) events->on_resume(events->user, l->run);
+    return LKS_OK;
+}
+
+lks_status lki_loop_begin(loop *l)
+{
+    const lks_train_events *events = &l->opts.events;
+    const int64_t at = lks_model_progress(l->opts.model).step;
+    int64_t newest = -1;
+    *l->run = (lks_run){.best_loss = (double)NAN, .best_step = -1};
+    if (l->opts.folder) TRY(lks_checkpoint_find(l->opts.folder, &newest));
+    if (l->opts.resume && newest >= 0) {
+        TRY(resume_from(l, newest));
+    } else if (newest > at) {
+        return lks_fail(LKS_E_MISMATCH,
+                        "folder '%s' has checkpoints of an earlier run, up to step %lld; resume "
+                        "it, or give another folder",
+                        l->opts.folder, (long long)newest);
+    } else if (l->opts.resume && events->on_resume) {
+        events->on_resume(events->user, NULL);
+    }
+    if (l->opts.schedule.kind != LKS_PLATEAU) {
+        l->run->plateau = (lks_plateau){0};
+    } else if (!(l->run->plateau.lr > 0.0)) {
+        l->run->plateau = lks_plateau_begin(&l->opts.schedule);
+    }
+    TRY(describe_run(l));
+    TRY(lki_loop_make_best(l));
+    return lks_loader_seek(l->opts.train, l->run->progress.step);
+}

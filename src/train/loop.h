@@ -1,0 +1,64 @@
+/* The training loop's state, and its parts: train.c runs it, begin.c checks and resumes, best.c keeps the best
+ * parameters. All stand on the public headers, so that they can be copied into a program and changed. */
+#ifndef LKI_TRAIN_LOOP_H
+#define LKI_TRAIN_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lockstep/trainer.h>
+
+/* Passes a failure on to the caller. */
+#define TRY(expression)                                                                            \
+    do {                                                                                           \
+        const lks_status try_status = (expression);                                                \
+        if (try_status != LKS_OK) return try_status;                                               \
+    } while (0)
+
+typedef struct loop {
+    lks_context *context;
+    lks_train_opts opts; /* with defaults filled in */
+    lks_run *run;
+    int64_t batches;   /* in an epoch */
+    int64_t last_step; /* the run ends there */
+    uint8_t *best;     /* without a folder: the model's state when its loss was the best */
+    lks_progress best_progress;
+} loop;
+
+/* All steps of an epoch are done, its evaluation is not. */
+static inline bool epoch_is_due(const loop *l)
+{
+    return l->run->so_far.samples > 0 && l->run->progress.step % l->batches == 0;
+}
+
+static inline bool is_finished(const loop *l)
+{
+    const bool patient = l->opts.patience == 0 || l->run->bad_epochs < l->opts.patience;
+    return !epoch_is_due(l) && (l->run->progress.step >= l->last_step || !patient);
+}
+
+static inline bool is_scheduled(const loop *l, int64_t epoch)
+{
+    return epoch % l->opts.eval_epochs == 0;
+}
+
+/* Whether the model ends as it was when its loss was the best. */
+static inline bool restores(const loop *l)
+{
+    return l->opts.patience > 0 && !l->opts.keep_last;
+}
+
+/* begin.c: what is wrong with the options, if anything; defaults; and from the folder, or from the model as
+ * it is, to the first step. */
+lks_status lki_loop_check(const lks_train_opts *opts);
+void lki_loop_defaults(loop *l);
+lks_status lki_loop_begin(loop *l);
+
+/* best.c: without a folder, memory for the best state, and copies between it and the model. */
+lks_status lki_loop_make_best(loop *l);
+lks_status lki_loop_copy_best(loop *l, bool restore);
+/* The model becomes the best of the run. Where that has no checkpoint (an earlier part of the run saved
+ * none), the last stays. */
+lks_status lki_loop_restore_best(loop *l);
+
+#endif
