@@ -192,8 +192,59 @@ typedef struct lki_update {
     bool projected;                  /* ADAMP: weight decay times wd_ratio */
 } lki_update;
 
+/*
+ * The memory of a device, and what is done there beside kernels and updates. Every array that a kernel
+ * is given lies in it. The model keeps pointers into it and counts on from them; what they point to is
+ * read and written by these functions, by kernels and by those of lki_backend alone. Whatever a function
+ * does is done when it returns. Lists and structs (lki_args, lki_rows.start, `state` and `buffer` below)
+ * are the host's.
+ */
+typedef struct lki_memory {
+    bool
+        host; /* it is the host's own, who reads and writes it: batches and results are not copied */
+    /* Zeroed, aligned to LKI_ALIGN, never NULL on success, also of 0 bytes; LKS_E_NOMEM names `what`.
+     * Freed with the same `bytes`; NULL is fine. */
+    lks_status (*alloc)(lks_context *context, void **out, size_t bytes, const char *what);
+    void (*free)(lks_context *context, void *memory, size_t bytes);
+    void (*copy_in)(void *to, const void *host, size_t bytes);
+    void (*copy_out)(void *host, const void *from, size_t bytes);
+    /* How many of these samples have the first of the largest of `width` outputs at their label. */
+    int64_t (*count_correct)(int64_t samples, int64_t width, const float *output,
+                             const int32_t *label);
+    /* The rest may be NULL where the device only predicts. */
+    void (*copy)(void *to, const void *from, size_t bytes); /* within it; they do not overlap */
+    /* gradient[i] = lki_flush(sums[i] * scale), but at most `most` from 0; a NaN stays one. */
+    void (*mean)(int64_t count, float scale, float most, const float *sums, float *gradient);
+    /* left[i] += right[i]: a merge of statistics in the tree. */
+    void (*add_stats)(int64_t count, double *left, const double *right);
+    /* lki_op.update_buffers of the node's operation. */
+    void (*update_buffers)(const lki_node *node, const double *sums, void *const buffer[]);
+} lki_memory;
+
+/* Of devices that compute in the host's memory: the context's allocator, plain loops. */
+extern const lki_memory lki_host_memory;
+
+/* What lies at `from`, for the host: itself where it can read it, else a copy in `room`. */
+static inline const void *lki_to_host(const lki_memory *memory, const void *from, void *room,
+                                      size_t bytes)
+{
+    if (memory->host) return from;
+    memory->copy_out(room, from, bytes);
+    return room;
+}
+/* The host's bytes at `from`, for the device: themselves, or a copy in `room`, which is the device's. */
+static inline const void *lki_to_device(const lki_memory *memory, const void *from, void *room,
+                                        size_t bytes)
+{
+    if (memory->host) return from;
+    memory->copy_in(room, from, bytes);
+    return room;
+}
+void lki_fill(const lki_memory *memory, float *to, int64_t count, float value);
+
 typedef struct lki_backend {
     const char *name;
+    const lki_memory *memory;
     /* Adds what people want to know of it ("avx2"). Fails where the environment asks for what the
      * machine does not have. */
     lks_status (*fingerprint)(char *out, size_t size);

@@ -133,103 +133,10 @@ static lks_status list_weights(lks_model *model)
     return LKS_OK;
 }
 
-enum { VALUES = -2, AVERAGES = -1 };
-
-/* One array of every weight, values, averages or a state's, from `at` on; returns its end. */
-static char *place_array(lks_model *model, char *at, int array)
-{
-    for (int w = 0; w < model->weights; w++) {
-        lki_weight *weight = &model->weight[w];
-        if (array == AVERAGES && !weight->trained) continue;
-        *(array == VALUES     ? &weight->value
-          : array == AVERAGES ? &weight->average
-                              : &weight->state[array]) = (float *)(void *)at;
-        at += lki_align((size_t)weight->count * sizeof(float));
-    }
-    return at;
-}
-
-static bool trains(const lks_model *model)
-{
-    return model->program.loss != NULL;
-}
-
-static bool averages(const lks_model *model)
-{
-    return trains(model) && model->opts.ema_decay > 0;
-}
-
-static void measure_parameters(lks_model *model)
-{
-    size_t arrays = 1;
-    for (int a = 0; a < LKI_MAX_STATES; a++)
-        arrays += trains(model) && lki_state_keeps(&model->opts.optim, a) ? 1 : 0;
-    for (int w = 0; w < model->weights; w++)
-        model->parameter_bytes += (arrays + (averages(model) && model->weight[w].trained ? 1 : 0)) *
-                                  lki_align((size_t)model->weight[w].count * sizeof(float));
-}
-
-static lks_status allocate_parameters(lks_model *model)
-{
-    void *memory;
-    LKI_TRY(lki_alloc(model->context, &memory, model->parameter_bytes,
-                      "parameters and the optimizer's state"));
-    model->parameters = memory;
-    char *at = place_array(model, memory, VALUES);
-    if (averages(model)) at = place_array(model, at, AVERAGES);
-    for (int a = 0; a < LKI_MAX_STATES; a++)
-        if (trains(model) && lki_state_keeps(&model->opts.optim, a)) at = place_array(model, at, a);
-    for (int w = 0; w < model->weights; w++)
-        model->program.stage[model->weight[w].stage].param[model->weight[w].index] =
-            model->weight[w].value;
-    return LKS_OK;
-}
-
-static size_t buffer_bytes(const lki_buffer *buffer)
-{
-    return (size_t)lks_shape_elements(&buffer->shape) * lks_dtype_size(buffer->dtype);
-}
-
-static void measure_buffers(lks_model *model)
-{
-    for (int s = 0; s < model->program.stages; s++) {
-        const lki_node *owner = model->program.stage[s].owner;
-        for (int i = 0; owner != NULL && i < owner->buffer_count; i++)
-            model->buffer_bytes += lki_align(buffer_bytes(&owner->buffer[i]));
-    }
-}
-
-static lks_status allocate_buffers(lks_model *model)
-{
-    lki_program *program = &model->program;
-    void *memory;
-    LKI_TRY(lki_alloc(model->context, &memory, model->buffer_bytes, "buffers"));
-    model->buffers = memory;
-    char *at = memory;
-    for (int s = 0; s < program->stages; s++) {
-        lki_stage *stage = &program->stage[s];
-        for (int i = 0; stage->owner != NULL && i < stage->owner->buffer_count; i++) {
-            const lki_buffer *buffer = &stage->owner->buffer[i];
-            stage->buffer[i] = at;
-            if (buffer->dtype == LKS_F32)
-                for (int64_t e = 0; e < lks_shape_elements(&buffer->shape); e++)
-                    ((float *)(void *)at)[e] = buffer->start;
-            at += lki_align(buffer_bytes(buffer));
-        }
-    }
-    return LKS_OK;
-}
-
-size_t lki_worker_gradient_bytes(const lks_model *model, const lki_worker *worker)
-{
-    return trains(model) ? (size_t)(worker->slots * model->gradient_count) * sizeof(float) : 0;
-}
-
 /* Slots for sums of gradients: as many as the worker's part of the tree needs at most. */
-static lks_status describe_worker(lks_model *model, lki_worker *worker, int64_t stats)
+static lks_status describe_worker(lks_model *model, lki_worker *worker)
 {
     const lki_program *program = &model->program;
-    const int levels = 2 + lki_tree_slots(program->replicas, 0, program->replicas);
     void *memory;
     worker->slots = lki_tree_slots(program->replicas, worker->first, worker->last);
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)worker->slots * sizeof(float *),
@@ -238,20 +145,13 @@ static lks_status describe_worker(lks_model *model, lki_worker *worker, int64_t 
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)worker->slots * sizeof(lki_sum),
                             "a worker's sums"));
     worker->held = memory;
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)(levels * stats) * sizeof(double),
-                            "sums of statistics"));
-    worker->stats_sum = memory;
     return LKS_OK;
 }
 
 static lks_status describe_workers(lks_model *model)
 {
     const lki_program *program = &model->program;
-    int64_t stats = 0;
     void *memory;
-    for (int s = 0; s < program->stages; s++)
-        if (program->stage[s].owner != NULL && program->stage[s].owner->stats > stats)
-            stats = program->stage[s].owner->stats;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory,
                             (size_t)model->opts.workers * sizeof(lki_worker), "workers"));
     model->worker = memory;
@@ -262,25 +162,8 @@ static lks_status describe_workers(lks_model *model)
     for (int w = 0; w < model->workers; w++) {
         model->worker[w].first = lki_share(w, model->workers, program->replicas);
         model->worker[w].last = lki_share(w + 1, model->workers, program->replicas);
-        LKI_TRY(describe_worker(model, &model->worker[w], stats));
+        LKI_TRY(describe_worker(model, &model->worker[w]));
     }
-    return LKS_OK;
-}
-
-static lks_status allocate_worker(lks_model *model, lki_worker *worker)
-{
-    const lki_program *program = &model->program;
-    void *memory;
-    LKI_TRY(lki_alloc(model->context, &memory, program->local_bytes + program->workspace_bytes,
-                      "a worker's activations"));
-    worker->local.memory = memory;
-    worker->local.kept = program->kept;
-    if (!trains(model)) return LKS_OK;
-    LKI_TRY(lki_alloc(model->context, &memory, lki_worker_gradient_bytes(model, worker),
-                      "a worker's gradients"));
-    worker->gradients = memory;
-    for (int i = 0; i < worker->slots; i++)
-        worker->unused[worker->unused_count++] = worker->gradients + i * model->gradient_count;
     return LKS_OK;
 }
 
@@ -307,8 +190,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph, const l
     LKI_TRY(lki_groups_apply(model));
     LKI_TRY(lki_kept_choose(model));
     LKI_TRY(describe_workers(model));
-    measure_parameters(model);
-    measure_buffers(model);
+    lki_arrays_measure(model);
     return lki_check_budget(model);
 }
 
@@ -316,11 +198,8 @@ static lks_status allocate(lks_model *model)
 {
     LKI_TRY(lki_program_allocate(&model->program));
     LKI_TRY(lki_kept_make(model));
-    LKI_TRY(allocate_parameters(model));
-    LKI_TRY(allocate_buffers(model));
-    for (int w = 0; w < model->weights; w++) lki_initialise(model, &model->weight[w]);
+    LKI_TRY(lki_arrays_make(model));
     LKI_TRY(lki_state_list(model));
-    for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, &model->worker[w]));
     return lki_workers_create(&model->threads, model->context, model->workers);
 }
 
@@ -392,17 +271,9 @@ void lks_model_destroy(lks_model *model)
 {
     if (model == NULL) return;
     lks_context *context = model->context;
-    const lki_program *program = &model->program;
     lki_workers_destroy(model->threads);
-    for (int w = 0; w < model->workers; w++) {
-        lki_worker *worker = &model->worker[w];
-        lki_free(context, worker->local.memory, program->local_bytes + program->workspace_bytes);
-        lki_free(context, worker->gradients, lki_worker_gradient_bytes(model, worker));
-    }
-    lki_free(context, model->parameters, model->parameter_bytes);
-    lki_free(context, model->buffers, model->buffer_bytes);
-    lki_free(context, model->gradient_memory, model->gradient_bytes);
-    if (program->context != NULL) lki_program_release(&model->program);
+    lki_arrays_release(model);
+    lki_program_release(&model->program);
     lki_profile_release(model);
     if (model->forks == lki_forks()) pthread_mutex_destroy(&model->preparing);
     lki_arena_release(&model->arena);

@@ -259,6 +259,7 @@ static void memory(const lks_model *model, const sink *to)
     total_line(to, "parameters and optimizer state", model->parameter_bytes, 1);
     total_line(to, "packed parameters", program->packed_bytes, 1);
     total_line(to, "buffers", model->buffer_bytes, 1);
+    if (model->batch_bytes > 0) total_line(to, "copies of batches", model->batch_bytes, 1);
 }
 
 lks_status lks_model_describe(const lks_model *model, lks_describe what,

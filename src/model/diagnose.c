@@ -1,6 +1,5 @@
 /* Why a loss is not finite: parameters first, then the replica once more, every operation by its
  * own kernel, looking at every tensor. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,15 +10,9 @@
 
 typedef struct finding {
     char text[256]; /* empty: nothing found yet */
+    const lki_memory *memory;
     const lks_batch *batch;
 } finding;
-
-static int64_t first_not_finite(const float *values, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (!isfinite(values[i])) return i;
-    return -1;
-}
 
 static int64_t sample_id(const lks_batch *batch, int64_t position)
 {
@@ -31,8 +24,9 @@ static void look_at_parameters(const lks_model *model, finding *found)
     for (int i = 0; i < model->hashed_states && found->text[0] == '\0'; i++) {
         const lki_state *state = &model->state[i];
         if (state->info.dtype != LKS_F32) continue;
-        const int64_t bad = first_not_finite(*state->memory,
-                                             lks_shape_elements(&state->info.shape));
+        float value;
+        const int64_t bad = lki_first_not_finite(found->memory, *state->memory,
+                                                 lks_shape_elements(&state->info.shape), &value);
         if (bad >= 0)
             snprintf(found->text, sizeof found->text, "%s '%s', element %lld",
                      state->info.kind == LKS_PARAMETER ? "parameter" : "buffer", state->info.name,
@@ -45,7 +39,8 @@ static void diagnose_look_at(finding *found, const lki_node *node, const void *v
 {
     const int64_t width = lks_shape_elements(&node->out.shape);
     if (found->text[0] != '\0' || node->out.dtype != LKS_F32) return;
-    const int64_t bad = first_not_finite(values, count * width);
+    float value;
+    const int64_t bad = lki_first_not_finite(found->memory, values, count * width, &value);
     if (bad >= 0)
         snprintf(found->text, sizeof found->text, "output of %s '%s', element %lld of sample %lld",
                  lki_op_get(node->op)->name, node->name, (long long)(bad % width),
@@ -93,7 +88,7 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     }
     const size_t bytes = plain->local_bytes + plain->workspace_bytes;
     void *memory;
-    LKI_TRY(lki_alloc(model->context, &memory, bytes, "the replay of a replica"));
+    LKI_TRY(found->memory->alloc(model->context, &memory, bytes, "the replay of a replica"));
     const lki_local local = {
         .memory = memory, .kept = plain->kept, .trace = trace, .trace_user = found};
     lki_pass pass = model->pass;
@@ -102,7 +97,7 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     while (lki_share(replica + 1, plain->replicas, pass.count) <= position) replica++;
     const lki_group group = lki_program_group(plain, &pass, replica, replica + 1);
     const lks_status status = lki_program_forward(plain, &pass, &group, &local);
-    lki_free(model->context, memory, bytes);
+    found->memory->free(model->context, memory, bytes);
     return status;
 }
 
@@ -123,7 +118,7 @@ static void list_samples(const lks_model *model, const lks_batch *batch, char *o
 
 lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position)
 {
-    finding found = {.batch = batch};
+    finding found = {.memory = model->program.backend->memory, .batch = batch};
     char samples[160] = "";
     list_samples(model, batch, samples, sizeof samples);
     look_at_parameters(model, &found);

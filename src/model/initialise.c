@@ -36,14 +36,14 @@ static double scale_of(const lki_weight *weight)
     return 1.0;
 }
 
-static void initialise_fill(lki_weight *weight, float value)
+static void initialise_fill(const lki_weight *weight, float *values, float value)
 {
-    for (int64_t i = 0; i < weight->count; i++) weight->value[i] = value;
+    for (int64_t i = 0; i < weight->count; i++) values[i] = value;
 }
 
 /* Output d of each group is input d of the group, read at the middle of the kernel (after it where
  * its size is even). */
-static void identity(lki_weight *weight)
+static void identity(const lki_weight *weight, float *values)
 {
     const int64_t *dim = weight->shape.dim;
     const bool image = weight->shape.ndim == 4;
@@ -52,41 +52,41 @@ static void identity(lki_weight *weight)
     const int64_t groups = weight->groups != 0 ? weight->groups : 1;
     const int64_t outputs = dim[0] / groups, inputs = dim[1];
 
-    initialise_fill(weight, 0.0f);
+    initialise_fill(weight, values, 0.0f);
     for (int64_t g = 0; g < groups; g++)
         for (int64_t d = 0; d < outputs && d < inputs; d++)
-            weight->value[((g * outputs + d) * inputs + d) * area + middle] = 1.0f;
+            values[((g * outputs + d) * inputs + d) * area + middle] = 1.0f;
 }
 
-void lki_initialise(const lks_model *model, lki_weight *weight)
+void lki_initialise(const lks_model *model, const lki_weight *weight, float *values)
 {
     const uint64_t key = lki_random_key(model->context->opts.seed, "init", weight->name);
     const float scale = (float)scale_of(weight);
 
     switch (weight->init.kind) {
     case LKS_INIT_ZEROS:
-        initialise_fill(weight, 0.0f);
+        initialise_fill(weight, values, 0.0f);
         return;
     case LKS_INIT_ONES:
-        initialise_fill(weight, 1.0f);
+        initialise_fill(weight, values, 1.0f);
         return;
     case LKS_INIT_CONSTANT:
-        initialise_fill(weight, weight->init.value);
+        initialise_fill(weight, values, weight->init.value);
         return;
     case LKS_INIT_IDENTITY:
-        identity(weight);
+        identity(weight, values);
         return;
     case LKS_INIT_NORMAL:
     case LKS_INIT_KAIMING_NORMAL:
     case LKS_INIT_XAVIER_NORMAL:
-        lki_random_normal(key, weight->count, weight->value);
+        lki_random_normal(key, weight->count, values);
         break;
     case LKS_INIT_DEFAULT:
     case LKS_INIT_UNIFORM:
     case LKS_INIT_KAIMING_UNIFORM:
     case LKS_INIT_XAVIER_UNIFORM:
-        lki_random_uniform(key, weight->count, weight->value);
+        lki_random_uniform(key, weight->count, values);
         break;
     }
-    for (int64_t i = 0; i < weight->count; i++) weight->value[i] *= scale;
+    for (int64_t i = 0; i < weight->count; i++) values[i] *= scale;
 }

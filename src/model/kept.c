@@ -23,7 +23,7 @@ lks_status lki_gradients_make(lks_model *model)
     if (model->gradient_memory != NULL) return LKS_OK;
     const size_t bytes = gradient_bytes(model);
     void *memory;
-    LKI_TRY(lki_alloc(model->context, &memory, bytes, "gradients"));
+    LKI_TRY(model->program.backend->memory->alloc(model->context, &memory, bytes, "gradients"));
     model->gradient_memory = memory;
     model->gradient_bytes = bytes;
     char *at = memory;

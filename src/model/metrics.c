@@ -29,17 +29,26 @@ double lks_metrics_loss(const lks_metrics *metrics)
     return mean;
 }
 
-static int64_t metrics_largest(const float *values, int64_t count)
+/* Adds the losses of samples [first, first + count) of the batch. */
+static void count_losses(lki_worker *worker, lki_fixed *sum, const float *loss, int64_t first,
+                         int64_t count)
 {
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
+    for (int64_t i = 0; i < count; i++) {
+        if (isfinite(loss[i])) {
+            lki_fixed_add(sum, (double)loss[i]);
+            continue;
+        }
+        worker->metrics.not_finite++;
+        if (worker->bad_count < LKI_MAX_BAD) worker->bad_position[worker->bad_count++] = first + i;
+    }
 }
 
 void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *group)
 {
+    enum { BLOCK = 256 }; /* losses, where they have to be copied */
+    float room[BLOCK];
     const lki_program *program = &model->program;
+    const lki_memory *memory = program->backend->memory;
     const lki_pass *pass = &model->pass;
     const int64_t width = lks_shape_elements(&program->output->shape);
     const float *loss = lki_program_result(program, pass, group, &worker->local, program->loss);
@@ -51,17 +60,14 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *gr
     lki_fixed sum = {.high = worker->metrics.loss_high, .low = worker->metrics.loss_low};
 
     worker->metrics.samples += group->count;
-    for (int64_t i = 0; i < group->count; i++) {
-        if (isfinite(loss[i])) {
-            lki_fixed_add(&sum, (double)loss[i]);
-        } else {
-            worker->metrics.not_finite++;
-            if (worker->bad_count < LKI_MAX_BAD)
-                worker->bad_position[worker->bad_count++] = group->begin + i;
-        }
-        if (label != NULL && metrics_largest(output + i * width, width) == label[i])
-            worker->metrics.correct++;
+    for (int64_t first = 0, count; first < group->count; first += count) {
+        count = group->count - first < BLOCK ? group->count - first : BLOCK;
+        count_losses(worker, &sum,
+                     lki_to_host(memory, loss + first, room, (size_t)count * sizeof *loss),
+                     group->begin + first, count);
     }
+    if (label != NULL)
+        worker->metrics.correct += memory->count_correct(group->count, width, output, label);
     worker->metrics.loss_high = sum.high;
     worker->metrics.loss_low = sum.low;
 }

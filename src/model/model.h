@@ -54,7 +54,7 @@ typedef struct lki_weight { /* a parameter of the model */
 
 typedef struct lki_state { /* an entry of the public list of state */
     lks_state_info info;
-    void **memory; /* where its values are; *memory NULL: not there yet */
+    void **memory; /* where its values are on the device; *memory NULL: not there yet */
 } lki_state;
 
 /* The sum of the gradients of replicas [lo, hi): a node of the tree. */
@@ -69,9 +69,9 @@ typedef struct lki_worker {
     float *gradients; /* [slots][model->gradient_count] */
     float **unused;   /* slots that are free */
     int slots, unused_count;
-    lki_sum *held;     /* ascending; after a pass the maximal nodes of first .. last */
-    double *stats_sum; /* a stage's statistics and scratch for each level of the tree */
+    lki_sum *held; /* ascending; after a pass the maximal nodes of first .. last */
     int held_count;
+    char *block; /* the host's, LKI_HASH_BLOCK bytes; NULL: it reads the device's memory itself */
     lks_metrics metrics;
     int64_t bad_position[LKI_MAX_BAD]; /* of the first samples with a loss that is not finite */
     int bad_count;
@@ -107,7 +107,9 @@ struct lks_model {
     size_t parameter_bytes;
     char *buffers;
     size_t buffer_bytes;
-    float *gradient_memory; /* of lks_model_gradient(), or kept */
+    char *batch_x, *batch_y; /* copies of batches; NULL: kernels read them where they are */
+    size_t batch_bytes;      /* of both */
+    float *gradient_memory;  /* of lks_model_gradient(), or kept */
     size_t gradient_bytes;
     lki_state *state;
     int states, hashed_states; /* the first ones are parameters and buffers */
@@ -168,8 +170,8 @@ void lki_model_choose(lks_model *model, bool averages);
 /* The arguments of a prediction. */
 lks_status lki_check_predict(const void *x, int64_t count, const float *out);
 
-/* initialise.c: the parameter's first values, a function of seed and name alone. */
-void lki_initialise(const lks_model *model, lki_weight *weight);
+/* initialise.c: the parameter's first values, a function of seed and name alone, for the host. */
+void lki_initialise(const lks_model *model, const lki_weight *weight, float *values);
 
 /* groups.c: gives every weight its rule. */
 lks_status lki_groups_apply(lks_model *model);
@@ -198,7 +200,11 @@ size_t lki_model_bytes(const lks_model *model);
 /* LKS_E_NOMEM, with both figures, where the process cannot have so much. */
 lks_status lki_check_budget(const lks_model *model);
 
-/* compile.c: the arrays of gradients by replica of one worker. */
+/* arrays.c: sizes of arrays, then the arrays with their first values; what there is of them is freed. */
+void lki_arrays_measure(lks_model *model);
+lks_status lki_arrays_make(lks_model *model);
+void lki_arrays_release(lks_model *model);
+/* The gradients by replica of one worker. */
 size_t lki_worker_gradient_bytes(const lks_model *model, const lki_worker *worker);
 
 /* kept.c */
@@ -225,6 +231,9 @@ lks_status lki_state_list(lks_model *model);
 lks_status lki_state_hash(lks_model *model, uint64_t *out);
 void lki_state_hash_part(lks_model *model, int worker);
 uint64_t lki_state_hash_finish(lks_model *model);
+/* The first of these values on the device that is not finite, and it in `found`; -1: all are. */
+int64_t lki_first_not_finite(const lki_memory *memory, const float *values, int64_t count,
+                             float *found);
 
 /* metrics.c */
 void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *group);

@@ -9,8 +9,10 @@
 struct lks_predictor {
     lks_context *context;
     lks_model *model;
+    const lki_memory *memory;
     lki_local local;
-    size_t bytes;
+    char *x;      /* copies of samples; NULL: kernels read them where they are */
+    size_t bytes; /* of the device's memory */
     atomic_flag busy;
 };
 
@@ -25,16 +27,18 @@ lks_status lks_predictor_create(lks_predictor **out, lks_model *model)
     predictor->context = model->context;
     predictor->model = model;
     const size_t own = model->program.local_bytes + model->program.workspace_bytes;
-    predictor->bytes = own + model->program.kept_bytes;
+    const lki_memory *device = predictor->memory = model->program.backend->memory;
+    predictor->bytes = own + model->program.kept_bytes + (device->host ? 0 : model->batch_bytes);
     atomic_flag_clear(&predictor->busy);
-    const lks_status status = lki_alloc(model->context, &memory, predictor->bytes,
-                                        "a predictor's activations");
+    const lks_status status = device->alloc(model->context, &memory, predictor->bytes,
+                                            "a predictor's activations");
     if (status != LKS_OK) {
         lks_predictor_destroy(predictor);
         return status;
     }
     predictor->local.memory = memory;
     predictor->local.kept = predictor->local.memory + own;
+    predictor->x = device->host ? NULL : predictor->local.kept + model->program.kept_bytes;
     *out = predictor;
     return LKS_OK;
 }
@@ -42,7 +46,7 @@ lks_status lks_predictor_create(lks_predictor **out, lks_model *model)
 void lks_predictor_destroy(lks_predictor *predictor)
 {
     if (predictor == NULL) return;
-    lki_free(predictor->context, predictor->local.memory, predictor->bytes);
+    predictor->memory->free(predictor->context, predictor->local.memory, predictor->bytes);
     lki_free(predictor->context, predictor, sizeof *predictor);
 }
 
@@ -72,9 +76,11 @@ static lks_status predictor_predict(lks_predictor *predictor, const void *x, int
     const int64_t width = lks_shape_elements(&program->output->shape);
     for (int64_t first = 0; first < count;) {
         const int64_t left = count - first;
-        const lki_pass pass = {.x = (const char *)x + (size_t)first * in,
-                               .count = left < program->global_batch ? left
-                                                                     : program->global_batch};
+        const int64_t part = left < program->global_batch ? left : program->global_batch;
+        const lki_pass pass = {.x = lki_to_device(program->backend->memory,
+                                                  (const char *)x + (size_t)first * in,
+                                                  predictor->x, (size_t)part * in),
+                               .count = part};
         for (int64_t r = 0; r < program->replicas; r += program->group) {
             const int64_t most = program->replicas - r;
             const lki_group group = lki_program_group(

@@ -143,6 +143,13 @@ lks_status lki_state_list(lks_model *model)
     return LKS_OK;
 }
 
+static uint64_t hash_block(const lks_model *model, int worker, const char *values, size_t bytes)
+{
+    return lki_hash(
+        lki_to_host(model->program.backend->memory, values, model->worker[worker].block, bytes),
+        bytes);
+}
+
 /* Worker `worker` makes its share of the digests: for every tensor its header, then its blocks. */
 void lki_state_hash_part(lks_model *model, int worker)
 {
@@ -158,8 +165,8 @@ void lki_state_hash_part(lks_model *model, int worker)
         for (size_t first = 0; first < info->bytes; first += LKI_HASH_BLOCK, at++) {
             const size_t left = info->bytes - first;
             if (at >= begin && at < end)
-                model->digest[at] = lki_hash(values + first,
-                                             left < LKI_HASH_BLOCK ? left : LKI_HASH_BLOCK);
+                model->digest[at] = hash_block(model, worker, values + first,
+                                               left < LKI_HASH_BLOCK ? left : LKI_HASH_BLOCK);
         }
     }
 }
@@ -190,19 +197,37 @@ lks_status lks_model_hash(lks_model *model, uint64_t *out)
     return lki_model_leave(model, lki_state_hash(model, out));
 }
 
+int64_t lki_first_not_finite(const lki_memory *memory, const float *values, int64_t count,
+                             float *found)
+{
+    enum { BLOCK = 256 }; /* values, where they have to be copied */
+    float room[BLOCK];
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int64_t size = count - first < BLOCK ? count - first : BLOCK;
+        const float *at = lki_to_host(memory, values + first, room, (size_t)size * sizeof *at);
+        for (int64_t i = 0; i < size; i++) {
+            *found = at[i];
+            if (!isfinite(at[i])) return first + i;
+        }
+    }
+    return -1;
+}
+
 static lks_status state_check_finite(const lks_model *model)
 {
     for (int s = 0; s < model->hashed_states; s++) {
         const lks_state_info *info = &model->state[s].info;
-        const float *value = *model->state[s].memory;
         if (info->dtype != LKS_F32) continue;
-        for (size_t i = 0; i < info->bytes / sizeof *value; i++)
-            if (!isfinite(value[i]))
-                return LKI_FAIL(LKS_E_NUMERIC,
-                                "%s '%s' is not finite after step %lld: element %zu is %g; look "
-                                "for data that is not finite, or lower the learning rate",
-                                info->kind == LKS_BUFFER ? "buffer" : "parameter", info->name,
-                                (long long)model->progress.step, i, (double)value[i]);
+        float found;
+        const int64_t bad = lki_first_not_finite(model->program.backend->memory,
+                                                 *model->state[s].memory,
+                                                 lks_shape_elements(&info->shape), &found);
+        if (bad >= 0)
+            return LKI_FAIL(LKS_E_NUMERIC,
+                            "%s '%s' is not finite after step %lld: element %lld is %g; look "
+                            "for data that is not finite, or lower the learning rate",
+                            info->kind == LKS_BUFFER ? "buffer" : "parameter", info->name,
+                            (long long)model->progress.step, (long long)bad, (double)found);
     }
     return LKS_OK;
 }
@@ -259,7 +284,7 @@ static lks_status check_access(const lks_model *model, int index, size_t bytes)
 static lks_status read(const lks_model *model, int index, void *out, size_t bytes)
 {
     LKI_TRY(check_access(model, index, bytes));
-    memcpy(out, *model->state[index].memory, bytes);
+    model->program.backend->memory->copy_out(out, *model->state[index].memory, bytes);
     return LKS_OK;
 }
 
@@ -275,7 +300,7 @@ static lks_status write(lks_model *model, int index, const void *in, size_t byte
     if (index >= 0 && index < model->states && model->state[index].info.kind == LKS_GRADIENT)
         return LKI_FAIL(LKS_E_INVALID, "'%s' can only be read", model->state[index].info.name);
     LKI_TRY(check_access(model, index, bytes));
-    memcpy(*model->state[index].memory, in, bytes);
+    model->program.backend->memory->copy_in(*model->state[index].memory, in, bytes);
     model->prepared = false;
     return LKS_OK;
 }

@@ -152,6 +152,20 @@ static lks_status bad_gradient(const lks_model *model)
         (long long)model->progress.step + 1, model->last.gradient_norm);
 }
 
+/* A pass over these samples, which are the host's; y may be NULL. */
+static lki_pass pass_of(const lks_model *model, const void *x, const void *y, int64_t count)
+{
+    const lki_memory *memory = model->program.backend->memory;
+    const lks_graph *graph = model->program.graph;
+    lki_pass pass = {.count = count};
+    pass.x = lki_to_device(memory, x, model->batch_x,
+                           (size_t)count * lki_tensor_bytes(graph->input));
+    if (y != NULL)
+        pass.y = lki_to_device(memory, y, model->batch_y,
+                               (size_t)count * lki_tensor_bytes(graph->target));
+    return pass;
+}
+
 /* Forward and backward of a batch, then what `mode` says. */
 static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
                              lks_metrics *metrics)
@@ -159,12 +173,9 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
     lki_model_choose(model, false);
     LKI_TRY(step_prepare(model));
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
-    model->pass = (lki_pass){.x = batch->x,
-                             .y = batch->y,
-                             .count = batch->count,
-                             .step = (uint64_t)model->progress.step,
-                             .training = true,
-                             .backward = true};
+    model->pass = pass_of(model, batch->x, batch->y, batch->count);
+    model->pass.step = (uint64_t)model->progress.step;
+    model->pass.training = model->pass.backward = true;
     model->scale = (float)(1.0 / (double)batch->count);
     for (int64_t r = 0; r <= model->program.replicas; r++)
         model->share_start[r] = lki_share(r, model->program.replicas, batch->count);
@@ -255,10 +266,10 @@ static lks_status step_infer(lks_model *model, const void *x, const void *y, int
     LKI_TRY(step_prepare(model));
     for (int64_t first = 0; first < count;) {
         const int64_t left = count - first;
-        model->pass = (lki_pass){
-            .x = (const char *)x + (size_t)first * x_bytes,
-            .y = y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes,
-            .count = left < model->program.global_batch ? left : model->program.global_batch};
+        model->pass = pass_of(model, (const char *)x + (size_t)first * x_bytes,
+                              y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes,
+                              left < model->program.global_batch ? left
+                                                                 : model->program.global_batch);
         if (mode == LKI_PREDICT) model->predictions = (float *)sink + first * width;
         LKI_TRY(lki_model_run(model, mode));
         if (mode == LKI_EVALUATE) gather_metrics(model, sink);

@@ -1,5 +1,5 @@
 /* From sums of gradients to new parameters and buffers: every worker a part of each. */
-#include <string.h>
+#include <math.h>
 
 #include "model/model.h"
 #include "numeric/tree.h"
@@ -15,7 +15,7 @@ void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *up
     if (weight->average == NULL) return;
     float *average = weight->average + first;
     if (update->step == 1)
-        memcpy(average, value, (size_t)count * sizeof *value);
+        backend->memory->copy(average, value, (size_t)count * sizeof *value);
     else
         backend->approach(count, (float)(1.0 - model->opts.ema_decay), average, value);
 }
@@ -24,13 +24,10 @@ void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *up
 static void update_keep(const lks_model *model, const lki_weight *weight, int64_t first,
                         int64_t count, const float *sums)
 {
-    float *gradient = weight->gradient + first;
     const double limit = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
-    const float most = lki_round(limit);
-    for (int64_t i = 0; i < count; i++) gradient[i] = lki_flush(sums[i] * model->scale);
-    if (!(limit > 0)) return;
-    for (int64_t i = 0; i < count; i++) /* a NaN stays one */
-        gradient[i] = gradient[i] > most ? most : gradient[i] < -most ? -most : gradient[i];
+    model->program.backend->memory->mean(count, model->scale,
+                                         limit > 0 ? lki_round(limit) : INFINITY, sums,
+                                         weight->gradient + first);
 }
 
 /* Sums of a range of a weight's gradient are there: update it, or keep the mean. */
@@ -118,23 +115,19 @@ static void update_by_replica(lks_model *model, int worker)
     }
 }
 
-/* Adds the statistics of replicas [lo, hi) that have samples into `sum` in the tree; false: none
- * has. Scratch for right halves lies behind `sum`. */
-static bool sum_stats(const lks_model *model, const double *stats, int64_t count, int64_t lo,
-                      int64_t hi, double *sum)
+/* The sum in the tree of the statistics of replicas [lo, hi) that have samples, formed where those of
+ * the first of them are; NULL: none has. */
+static double *sum_stats(const lks_model *model, double *stats, int64_t count, int64_t lo,
+                         int64_t hi)
 {
-    if (hi - lo == 1) {
-        if (model->share_start[lo] == model->share_start[hi]) return false;
-        for (int64_t i = 0; i < count; i++) sum[i] = stats[lo * count + i];
-        return true;
-    }
+    if (hi - lo == 1)
+        return model->share_start[lo] != model->share_start[hi] ? stats + lo * count : NULL;
     const int64_t split = lki_tree_split(lo, hi);
-    if (!sum_stats(model, stats, count, lo, split, sum))
-        return sum_stats(model, stats, count, split, hi, sum);
-    double *right = sum + count;
-    if (sum_stats(model, stats, count, split, hi, right))
-        for (int64_t i = 0; i < count; i++) sum[i] += right[i];
-    return true;
+    double *left = sum_stats(model, stats, count, lo, split);
+    double *right = sum_stats(model, stats, count, split, hi);
+    if (left != NULL && right != NULL)
+        model->program.backend->memory->add_stats(count, left, right);
+    return left != NULL ? left : right;
 }
 
 void lki_update_buffers(lks_model *model, int worker)
@@ -142,11 +135,10 @@ void lki_update_buffers(lks_model *model, int worker)
     for (int s = 0; s < model->program.stages; s++) {
         lki_stage *stage = &model->program.stage[s];
         const lki_node *owner = stage->owner;
-        double *sum = model->worker[worker].stats_sum;
         if (owner == NULL || owner->stats == 0 || s % model->workers != worker) continue;
-        if (sum_stats(model, model->program.stats + stage->stats_offset, owner->stats, 0,
-                      model->program.replicas, sum))
-            lki_op_get(owner->op)->update_buffers(owner, sum, stage->buffer);
+        const double *sum = sum_stats(model, model->program.stats + stage->stats_offset,
+                                      owner->stats, 0, model->program.replicas);
+        if (sum != NULL) model->program.backend->memory->update_buffers(owner, sum, stage->buffer);
         lki_lap(model->worker[worker].local.laps, lki_lap_of(s, LKI_PASS_UPDATE));
     }
 }

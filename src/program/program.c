@@ -1,26 +1,25 @@
 /* Compile a program, release it, and run replicas of it. */
 #include "program/program.h"
 
-#include <string.h>
-
 #include "base/check.h"
 #include "numeric/tree.h"
 
 lks_status lki_program_allocate(lki_program *program)
 {
-    void *memory;
-    LKI_TRY(lki_alloc(program->context, &memory, program->kept_bytes,
-                      "the activations that gradients by rows read"));
-    program->kept = memory;
-    LKI_TRY(lki_alloc(program->context, &memory, program->packed_bytes, "packed parameters"));
-    program->packed = memory;
-    LKI_TRY(lki_alloc(program->context, &memory, (size_t)program->stats_count * sizeof(double),
-                      "statistics of replicas"));
-    program->stats = memory;
-    LKI_TRY(lki_alloc(program->context, &memory, (size_t)program->max_group * sizeof(float),
-                      "gradients of losses"));
-    program->ones = memory;
-    for (int64_t i = 0; i < program->max_group; i++) program->ones[i] = 1.0f;
+    const lki_memory *memory = program->backend->memory;
+    void *made;
+    LKI_TRY(memory->alloc(program->context, &made, program->kept_bytes,
+                          "the activations that gradients by rows read"));
+    program->kept = made;
+    LKI_TRY(memory->alloc(program->context, &made, program->packed_bytes, "packed parameters"));
+    program->packed = made;
+    LKI_TRY(memory->alloc(program->context, &made, (size_t)program->stats_count * sizeof(double),
+                          "statistics of replicas"));
+    program->stats = made;
+    LKI_TRY(memory->alloc(program->context, &made, (size_t)program->max_group * sizeof(float),
+                          "gradients of losses"));
+    program->ones = made;
+    lki_fill(memory, program->ones, program->max_group, 1.0f);
     return LKS_OK;
 }
 
@@ -34,13 +33,15 @@ lks_status lki_program_compile(lki_program *program)
 
 void lki_program_release(lki_program *program)
 {
+    if (program->backend == NULL) return;
     for (int s = 0; s < program->stages; s++)
         if (program->stage[s].kernel->release != NULL)
             program->stage[s].kernel->release(program->stage[s].plan);
-    lki_free(program->context, program->kept, program->kept_bytes);
-    lki_free(program->context, program->packed, program->packed_bytes);
-    lki_free(program->context, program->stats, (size_t)program->stats_count * sizeof(double));
-    lki_free(program->context, program->ones, (size_t)program->max_group * sizeof(float));
+    const lki_memory *memory = program->backend->memory;
+    memory->free(program->context, program->kept, program->kept_bytes);
+    memory->free(program->context, program->packed, program->packed_bytes);
+    memory->free(program->context, program->stats, (size_t)program->stats_count * sizeof(double));
+    memory->free(program->context, program->ones, (size_t)program->max_group * sizeof(float));
     lki_arena_release(&program->arena);
     *program = (lki_program){0};
 }
@@ -231,7 +232,8 @@ void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
 {
     const size_t bytes = lki_tensor_bytes(program->output);
     if (group->count == 0) return;
-    memcpy((char *)out + (size_t)group->begin * bytes,
-           lki_program_result(program, pass, group, local, program->output),
-           (size_t)group->count * bytes);
+    program->backend->memory->copy_out(
+        (char *)out + (size_t)group->begin * bytes,
+        lki_program_result(program, pass, group, local, program->output),
+        (size_t)group->count * bytes);
 }

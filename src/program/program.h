@@ -120,7 +120,7 @@ typedef struct lki_program {
     size_t kept_bytes, packed_bytes;
     int64_t stats_count;
 
-    /* Memory of the process. */
+    /* Memory of the device. */
     char *kept, *packed;
     double *stats;
     float *ones; /* [max_group]: the gradient of the sum of losses */
@@ -158,7 +158,7 @@ lks_status lki_program_place_values(lki_program *program);
 
 /* One pass over a batch. */
 typedef struct lki_pass {
-    const void *x, *y; /* y NULL: stages that need the target are left out */
+    const void *x, *y; /* where kernels read them; y NULL: stages that need it are left out */
     int64_t count;     /* samples, at most global_batch */
     uint64_t step;
     bool training, backward;
@@ -168,7 +168,7 @@ typedef struct lki_pass {
 typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lki_stage *stage,
                                 const lki_args *args);
 
-/* What a worker needs to run replicas of a program. */
+/* What a worker needs to run replicas of a program; the device's memory. */
 typedef struct lki_local {
     char *memory;    /* local_bytes + workspace_bytes */
     char *kept;      /* kept_bytes: the program's, where gradients are formed from it */
@@ -194,10 +194,10 @@ lks_status lki_program_backward_joint(const lki_program *program, const lki_pass
                                       const lki_group *group, const lki_local *local);
 lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
                                 const lki_group *group, int64_t replica, const lki_local *local);
-/* The group's part of the output of the batch `out`. */
+/* The group's part of the output of the batch `out`, which is the host's. */
 void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
                              const lki_group *group, const lki_local *local, float *out);
-/* Where the group's first sample is in the loss or the output, after all this. */
+/* Where the group's first sample is in the loss or the output, after all this: the device's. */
 const void *lki_program_result(const lki_program *program, const lki_pass *pass,
                                const lki_group *group, const lki_local *local,
                                const lks_tensor *tensor);

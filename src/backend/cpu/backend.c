@@ -161,6 +161,7 @@ static const lki_pattern patterns[] = {
 
 const lki_backend lki_cpu_backend = {
     .name = "cpu",
+    .memory = &lki_host_memory,
     .fingerprint = cpu_fingerprint,
     .kernels = kernels,
     .patterns = patterns,

@@ -22,6 +22,7 @@ static void ref_add(int64_t count, float *left, const float *right)
 extern const lki_backend lki_ref_backend;
 const lki_backend lki_ref_backend = {
     .name = "ref",
+    .memory = &lki_host_memory,
     .fingerprint = ref_fingerprint,
     .kernels = kernels,
     .update = lki_ref_update,

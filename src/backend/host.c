@@ -1,0 +1,58 @@
+/* Memory of devices that compute in the host's: ref, cpu. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "core/backend.h"
+
+static void host_copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+static int64_t first_largest(const float *values, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (values[i] > values[best]) best = i;
+    return best;
+}
+
+static int64_t host_count_correct(int64_t samples, int64_t width, const float *output,
+                                  const int32_t *label)
+{
+    int64_t correct = 0;
+    for (int64_t i = 0; i < samples; i++)
+        correct += first_largest(output + i * width, width) == label[i];
+    return correct;
+}
+
+static void host_mean(int64_t count, float scale, float most, const float *sums, float *gradient)
+{
+    for (int64_t i = 0; i < count; i++) gradient[i] = lki_flush(sums[i] * scale);
+    if (isinf(most)) return;
+    for (int64_t i = 0; i < count; i++) /* a NaN stays one */
+        gradient[i] = gradient[i] > most ? most : gradient[i] < -most ? -most : gradient[i];
+}
+
+static void host_add_stats(int64_t count, double *left, const double *right)
+{
+    for (int64_t i = 0; i < count; i++) left[i] += right[i];
+}
+
+static void host_update_buffers(const lki_node *node, const double *sums, void *const buffer[])
+{
+    lki_op_get(node->op)->update_buffers(node, sums, buffer);
+}
+
+const lki_memory lki_host_memory = {
+    .host = true,
+    .alloc = lki_alloc,
+    .free = lki_free,
+    .copy_in = host_copy,
+    .copy_out = host_copy,
+    .count_correct = host_count_correct,
+    .copy = host_copy,
+    .mean = host_mean,
+    .add_stats = host_add_stats,
+    .update_buffers = host_update_buffers,
+};

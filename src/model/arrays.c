@@ -1,0 +1,205 @@
+/* The arrays of a model on its device: parameters and what the optimizer keeps, buffers, batches, and what
+ * each worker has. */
+#include "base/check.h"
+#include "model/model.h"
+#include "numeric/hash.h"
+
+enum { VALUES = -2, AVERAGES = -1 };
+
+/* One array of every weight, values, averages or a state's, from `at` on; returns its end. */
+static char *place_array(lks_model *model, char *at, int array)
+{
+    for (int w = 0; w < model->weights; w++) {
+        lki_weight *weight = &model->weight[w];
+        if (array == AVERAGES && !weight->trained) continue;
+        *(array == VALUES     ? &weight->value
+          : array == AVERAGES ? &weight->average
+                              : &weight->state[array]) = (float *)(void *)at;
+        at += lki_align((size_t)weight->count * sizeof(float));
+    }
+    return at;
+}
+
+static bool trains(const lks_model *model)
+{
+    return model->program.loss != NULL;
+}
+
+static bool averages(const lks_model *model)
+{
+    return trains(model) && model->opts.ema_decay > 0;
+}
+
+static void measure_parameters(lks_model *model)
+{
+    size_t arrays = 1;
+    for (int a = 0; a < LKI_MAX_STATES; a++)
+        arrays += trains(model) && lki_state_keeps(&model->opts.optim, a) ? 1 : 0;
+    for (int w = 0; w < model->weights; w++)
+        model->parameter_bytes += (arrays + (averages(model) && model->weight[w].trained ? 1 : 0)) *
+                                  lki_align((size_t)model->weight[w].count * sizeof(float));
+}
+
+static lks_status allocate_parameters(lks_model *model)
+{
+    void *memory;
+    LKI_TRY(model->program.backend->memory->alloc(model->context, &memory, model->parameter_bytes,
+                                                  "parameters and the optimizer's state"));
+    model->parameters = memory;
+    char *at = place_array(model, memory, VALUES);
+    if (averages(model)) at = place_array(model, at, AVERAGES);
+    for (int a = 0; a < LKI_MAX_STATES; a++)
+        if (trains(model) && lki_state_keeps(&model->opts.optim, a)) at = place_array(model, at, a);
+    for (int w = 0; w < model->weights; w++)
+        model->program.stage[model->weight[w].stage].param[model->weight[w].index] =
+            model->weight[w].value;
+    return LKS_OK;
+}
+
+static size_t buffer_bytes(const lki_buffer *buffer)
+{
+    return (size_t)lks_shape_elements(&buffer->shape) * lks_dtype_size(buffer->dtype);
+}
+
+static void measure_buffers(lks_model *model)
+{
+    for (int s = 0; s < model->program.stages; s++) {
+        const lki_node *owner = model->program.stage[s].owner;
+        for (int i = 0; owner != NULL && i < owner->buffer_count; i++)
+            model->buffer_bytes += lki_align(buffer_bytes(&owner->buffer[i]));
+    }
+}
+
+static lks_status allocate_buffers(lks_model *model)
+{
+    lki_program *program = &model->program;
+    const lki_memory *memory = program->backend->memory;
+    void *made;
+    LKI_TRY(memory->alloc(model->context, &made, model->buffer_bytes, "buffers"));
+    model->buffers = made;
+    char *at = made;
+    for (int s = 0; s < program->stages; s++) {
+        lki_stage *stage = &program->stage[s];
+        for (int i = 0; stage->owner != NULL && i < stage->owner->buffer_count; i++) {
+            const lki_buffer *buffer = &stage->owner->buffer[i];
+            stage->buffer[i] = at;
+            if (buffer->dtype == LKS_F32)
+                lki_fill(memory, (float *)(void *)at, lks_shape_elements(&buffer->shape),
+                         buffer->start);
+            at += lki_align(buffer_bytes(buffer));
+        }
+    }
+    return LKS_OK;
+}
+
+static size_t batch_bytes(const lki_program *program, const lks_tensor *tensor)
+{
+    return lki_align(lki_times(lki_tensor_bytes(tensor), (size_t)program->global_batch));
+}
+
+static void measure_batch(lks_model *model)
+{
+    const lki_program *program = &model->program;
+    if (program->backend->memory->host) return;
+    model->batch_bytes = batch_bytes(program, program->graph->input);
+    if (program->graph->target != NULL)
+        model->batch_bytes = lki_plus(model->batch_bytes,
+                                      batch_bytes(program, program->graph->target));
+}
+
+size_t lki_worker_gradient_bytes(const lks_model *model, const lki_worker *worker)
+{
+    return trains(model) ? (size_t)(worker->slots * model->gradient_count) * sizeof(float) : 0;
+}
+
+void lki_arrays_measure(lks_model *model)
+{
+    measure_parameters(model);
+    measure_buffers(model);
+    measure_batch(model);
+}
+
+static lks_status allocate_worker(lks_model *model, lki_worker *worker)
+{
+    const lki_program *program = &model->program;
+    const lki_memory *memory = program->backend->memory;
+    void *made;
+    LKI_TRY(memory->alloc(model->context, &made, program->local_bytes + program->workspace_bytes,
+                          "a worker's activations"));
+    worker->local.memory = made;
+    worker->local.kept = program->kept;
+    if (!memory->host) {
+        LKI_TRY(lki_alloc(model->context, &made, LKI_HASH_BLOCK, "blocks to hash"));
+        worker->block = made;
+    }
+    if (!trains(model)) return LKS_OK;
+    LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, worker),
+                          "a worker's gradients"));
+    worker->gradients = made;
+    for (int i = 0; i < worker->slots; i++)
+        worker->unused[worker->unused_count++] = worker->gradients + i * model->gradient_count;
+    return LKS_OK;
+}
+
+/* Where batches are copied to, if kernels cannot read them where they are. */
+static lks_status allocate_batch(lks_model *model)
+{
+    const lki_program *program = &model->program;
+    const lki_memory *memory = program->backend->memory;
+    void *made;
+    if (memory->host) return LKS_OK;
+    LKI_TRY(memory->alloc(model->context, &made, model->batch_bytes, "batches"));
+    model->batch_x = made;
+    model->batch_y = model->batch_x + batch_bytes(program, program->graph->input);
+    return LKS_OK;
+}
+
+/* First values are made by the host: in place where it can write there. */
+static lks_status initialise(lks_model *model)
+{
+    const lki_memory *memory = model->program.backend->memory;
+    size_t most = 0;
+    void *room = NULL;
+    for (int w = 0; w < model->weights && !memory->host; w++) {
+        const size_t bytes = (size_t)model->weight[w].count * sizeof(float);
+        most = bytes > most ? bytes : most;
+    }
+    if (!memory->host) LKI_TRY(lki_alloc(model->context, &room, most, "first values"));
+    for (int w = 0; w < model->weights; w++) {
+        const lki_weight *weight = &model->weight[w];
+        lki_initialise(model, weight, room != NULL ? room : weight->value);
+        if (room != NULL)
+            memory->copy_in(weight->value, room, (size_t)weight->count * sizeof(float));
+    }
+    lki_free(model->context, room, most);
+    return LKS_OK;
+}
+
+lks_status lki_arrays_make(lks_model *model)
+{
+    LKI_TRY(allocate_parameters(model));
+    LKI_TRY(allocate_buffers(model));
+    LKI_TRY(allocate_batch(model));
+    LKI_TRY(initialise(model));
+    for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, &model->worker[w]));
+    return LKS_OK;
+}
+
+void lki_arrays_release(lks_model *model)
+{
+    lks_context *context = model->context;
+    const lki_program *program = &model->program;
+    if (program->backend == NULL) return; /* there are none yet */
+    const lki_memory *memory = program->backend->memory;
+    for (int w = 0; w < model->workers; w++) {
+        lki_worker *worker = &model->worker[w];
+        memory->free(context, worker->local.memory,
+                     program->local_bytes + program->workspace_bytes);
+        memory->free(context, worker->gradients, lki_worker_gradient_bytes(model, worker));
+        lki_free(context, worker->block, LKI_HASH_BLOCK);
+    }
+    memory->free(context, model->parameters, model->parameter_bytes);
+    memory->free(context, model->buffers, model->buffer_bytes);
+    memory->free(context, model->batch_x, model->batch_bytes);
+    memory->free(context, model->gradient_memory, model->gradient_bytes);
+}
