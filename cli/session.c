@@ -5,16 +5,9 @@
 #include "cli/args/help.h"
 #include "cli/out/say.h"
 
-static void session_log_line(void *user, lks_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    say_error("%s", line);
-}
-
 lki_session session_new(void)
 {
-    return (lki_session){.log = session_log_line};
+    return (lki_session){.log = say_log};
 }
 
 /* Whether a run ends with its best weights, by the configuration in its record. */

@@ -18,6 +18,9 @@ const manual_row manual_environment[] = {
     {"LKS_ISA",
      "instruction set of the cpu backend: portable, avx2, avx512 or neon; not set: the best "
      "that the processor has"},
+    {"LKS_LOG",
+     "debug: every command says what is opened, chosen, saved, and how long it takes, as --verbose "
+     "does; warn and info: less. Programs that use the library hear of it too, in their log"},
     {"XDG_DATA_HOME",
      "where data sets are looked for, in lockstep/<name>; not set: ~/.local/share"},
     {"TERM", "dumb: no progress bar"},

@@ -38,7 +38,7 @@ static lks_status get_digits(lki_config *config, const char *folder)
         return lks_fail(LKS_E_INVALID, "data digits needs a folder to write to: give --out DIR");
     lks_context *context = NULL;
     lks_status status = output_alone();
-    if (status == LKS_OK) status = lks_context_create(&context, NULL);
+    if (status == LKS_OK) status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK) status = write_digits(config, context, folder);
     lks_context_destroy(context);
     return status;
@@ -120,7 +120,7 @@ lks_status data_open(data_source *out, const cli_args *cli, const char *what)
     const bool test = cli->local[LOCAL_TEST] != NULL;
     *out = (data_source){.split = test ? "test" : "training"};
     lks_status status = configure(out, cli, what);
-    if (status == LKS_OK) status = lks_context_create(&out->context, NULL);
+    if (status == LKS_OK) status = lks_context_create(&out->context, &say_logged);
     if (status == LKS_OK) status = lki_source_open(&out->data, out->config, out->context, test);
     return status;
 }

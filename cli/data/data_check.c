@@ -304,7 +304,7 @@ lks_status data_check(const cli_args *cli, const char *what)
                               what);
     }
     lks_context *context = NULL;
-    if (status == LKS_OK) status = lks_context_create(&context, NULL);
+    if (status == LKS_OK) status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK) {
         check c = {.pool = &config->heap, .context = context, .known = known, .compares = true};
         status = check_folder(&c, folder);

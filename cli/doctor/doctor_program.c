@@ -43,7 +43,7 @@ static void check_device(cli_doctor *d)
 {
     lks_context *context;
     const char *asked = getenv("LKS_ISA");
-    if (lks_context_create(&context, NULL) != LKS_OK) {
+    if (lks_context_create(&context, &say_logged) != LKS_OK) {
         doctor_finding *f = doctor_add(d, "device", "none can be used: %s",
                                        lks_last_error()->message);
         doctor_raise(d, f, LEVEL_ERROR, "no training runs until this is mended%s",

@@ -83,6 +83,15 @@ void say_error(const char *format, ...)
     fprintf(stderr, "lockstep: %s\n", sentence);
 }
 
+void say_log(void *user, lks_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    say_error("%s", line);
+}
+
+const lks_context_opts say_logged = {.log = say_log};
+
 void say_status(const char *line)
 {
     if (line == NULL && !status_drawn) return;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include <lockstep/status.h>
+#include <lockstep/context.h>
 
 enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 2, EXIT_WARNING = 10, EXIT_ERROR = 11 };
 
@@ -26,6 +26,10 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "lockstep: <sentence>" on standard error, with "?" for control characters. */
 void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Says lines of the library's log in the same way: an lks_log_fn, and options of a context with it. */
+void say_log(void *user, lks_log_level level, const char *line);
+extern const lks_context_opts say_logged;
 
 /* Draws `line` (no newline, not wider than the terminal) on standard error in place of the last;
  * NULL removes it. */

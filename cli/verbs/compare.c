@@ -67,7 +67,7 @@ static lks_status compare(bool *equal, cli_pool *pool, const char *a, const char
                         kind_a == PATH_OTHER ? a : b, kind_a == PATH_OTHER ? b : a);
     if (kind_a == PATH_OTHER) return compare_records(equal, a, b);
     lks_context *context;
-    lks_status status = lks_context_create(&context, NULL);
+    lks_status status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK && kind_a == PATH_FOLDER && kind_b == PATH_FOLDER) {
         status = compare_folders(equal, pool, context, a, b);
     } else if (status == LKS_OK) {

@@ -94,6 +94,8 @@ static lks_status find_hash(uint64_t *hash, const lks_run *run, const checkpoint
     lks_run same = {0};
     if (run->config == NULL) return lks_fail(LKS_E_STATE, "the checkpoint has no configuration");
     lks_status status = changes_read(&config, found->folder, run->config);
+    if (status == LKS_OK) /* that one said more of itself is nothing of this command */
+        status = lki_config_set(config, LKI_KEY_LOG_VERBOSE, "false", "info");
     if (status == LKS_OK) status = lki_session_open_shape(&session, config);
     if (status == LKS_OK) status = lki_session_compile(&session, 1);
     if (status == LKS_OK)
@@ -172,7 +174,7 @@ lks_status verb_info(const cli_args *cli, int *code)
     const checkpoint_kind kind = checkpoint_kind_of(path);
     if (kind == PATH_OTHER) return session_run(cli, info_config);
     lks_context *context;
-    lks_status status = lks_context_create(&context, NULL);
+    lks_status status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK)
         status = kind == PATH_TENSORS ? print_tensors(context, path)
                                       : info_checkpoint(context, path);

@@ -101,7 +101,8 @@ lks_status verb_op(const cli_args *cli, int *code)
     lks_status status = cli_configure(&config, cli, NULL);
     if (status != LKS_OK) return status;
     const lks_context_opts opts = {.device = lki_config_text(config, LKI_KEY_TRAIN_DEVICE),
-                                   .seed = (uint64_t)lki_config_int(config, LKI_KEY_TRAIN_SEED)};
+                                   .seed = (uint64_t)lki_config_int(config, LKI_KEY_TRAIN_SEED),
+                                   .log = say_log};
     status = lks_context_create(&context, &opts);
     if (status == LKS_OK) status = lks_graph_create(&graph, context);
     if (status == LKS_OK) status = op_run(cli, config, context, graph, code);

@@ -50,7 +50,9 @@ typedef struct lks_context_opts {
     lks_allocator allocator;
     lks_log_fn log; /* default: silent */
     void *log_user;
-    lks_log_level log_level; /* lines above this level are not made; default: warnings only */
+    /* Lines above this level are not made; default: warnings only. LKS_LOG in the environment (warn,
+     * info or debug) may ask for more; where there is no `log` it means nothing. */
+    lks_log_level log_level;
 } lks_context_opts;
 
 /* Options are copied. */

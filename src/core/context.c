@@ -1,5 +1,6 @@
 /* The context is made here because only this layer may see the registry of backends. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -18,6 +19,23 @@ static lks_status unknown_device(const char *device)
                     names);
 }
 
+/* LKS_LOG in the environment asks for lines that the program did not ask for. */
+static lks_status raise_log_level(lks_log_level *level)
+{
+    static const char *const names[] = {
+        [LKS_LOG_WARN] = "warn", [LKS_LOG_INFO] = "info", [LKS_LOG_DEBUG] = "debug"};
+    const char *asked = getenv("LKS_LOG");
+    if (asked == NULL) return LKS_OK;
+    for (lks_log_level i = LKS_LOG_WARN; i <= LKS_LOG_DEBUG; i++) {
+        if (strcmp(asked, names[i]) != 0) continue;
+        if (i > *level) *level = i;
+        return LKS_OK;
+    }
+    return LKI_FAIL(LKS_E_INVALID,
+                    "LKS_LOG is '%.60s', expected warn, info or debug; unset it for warnings only",
+                    asked);
+}
+
 lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
 {
     if (out == NULL) return LKI_FAIL_NULL(out);
@@ -27,6 +45,7 @@ lks_status lks_context_create(lks_context **out, const lks_context_opts *opts)
         return LKI_FAIL(LKS_E_INVALID,
                         "the allocator has only one of alloc and release; give both or none");
     if (filled.allocator.alloc == NULL) filled.allocator = lki_system_allocator;
+    if (filled.log != NULL) LKI_TRY(raise_log_level(&filled.log_level));
     const lki_backend *backend = filled.device != NULL ? lki_backend_find(filled.device)
                                                        : lki_backends[0];
     if (backend == NULL) return unknown_device(filled.device);

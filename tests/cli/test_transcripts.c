@@ -32,6 +32,9 @@ static const struct mask {
     {" in [0-9]+\\.[0-9]{3} s", " in <n> s"},
     {"[0-9]+\\.[0-9]{2} MB", "<n> MB"},
     {"device ref; .*", "device ref; <fingerprint>"},
+    {"Lockstep [0-9.]+, device cpu; .*", "Lockstep <version>, device cpu; <fingerprint>"},
+    {"Lockstep [0-9.]+, device", "Lockstep <version>, device"},
+    {"json': [0-9]+ bytes", "json': <n> bytes"},
     {"^(device +).*plain loops", "\\1<fingerprint>"},
 };
 
