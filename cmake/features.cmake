@@ -16,6 +16,7 @@ option(LKS_WERROR "Warnings are errors" OFF)
 option(LKS_TESTS "Build the tests (needs cmocka)" ON)
 set(LKS_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(LKS_STATIC "The program as one file that needs nothing where it runs" OFF)
+option(LKS_AVX512 "Kernels for AVX-512 beside those for AVX2" ON)
 set(LKS_KERNEL_LEVEL -O3 CACHE STRING "How the kernels of the cpu backend are optimised")
 option(LKS_FUZZ "Build the fuzz targets for libFuzzer (needs clang)" OFF)
 
