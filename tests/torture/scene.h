@@ -102,9 +102,12 @@ static inline void *read_bytes(const char *path, size_t *bytes)
 static inline void become_program(const char *shim, const char *fault, const char *workers)
 {
     const char *build = getenv("LKT_BUILD"), *sanitizer = getenv("ASAN_OPTIONS");
-    char library[PATH_SIZE], program[PATH_SIZE], options[1000];
-    snprintf(library, sizeof library, "%s/tests/lib%s.so", build ? build : "build/release", shim);
-    snprintf(program, sizeof program, "%s/cli/lockstep", build ? build : "build/release");
+    char library[2 * PATH_SIZE], program[PATH_SIZE], options[1000];
+    if (build == NULL) build = "build/release";
+    snprintf(library, sizeof library, "%s/tests/lib%s.so%s%s%s", build, shim,
+             command != NULL ? ":" : "", command != NULL ? build : "",
+             command != NULL ? "/tests/liblkt_shim_clock.so" : ""); /* some verbs measure */
+    snprintf(program, sizeof program, "%s/cli/lockstep", build);
     /* The sanitizer wants to be the first library; it works behind ours too. */
     snprintf(options, sizeof options, "%s%sverify_asan_link_order=0", sanitizer ? sanitizer : "",
              sanitizer ? ":" : "");

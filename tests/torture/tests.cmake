@@ -1,5 +1,5 @@
-# Libraries that are loaded before the C library, and make its calls fail.
-foreach(what files memory)
+# Libraries that are loaded before the C library, and make its calls fail, or its clock hurry.
+foreach(what clock files memory)
   add_library(lkt_shim_${what} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/torture/shim_${what}.c)
   target_compile_options(lkt_shim_${what} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
   target_compile_definitions(lkt_shim_${what} PRIVATE _GNU_SOURCE)
@@ -7,5 +7,5 @@ foreach(what files memory)
   set_target_properties(lkt_shim_${what} PROPERTIES C_VISIBILITY_PRESET default)
 endforeach()
 foreach(what failures kills memory outputs)
-  add_dependencies(test_torture_${what} lkt_shim_files lkt_shim_memory lockstep)
+  add_dependencies(test_torture_${what} lkt_shim_clock lkt_shim_files lkt_shim_memory lockstep)
 endforeach()

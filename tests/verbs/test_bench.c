@@ -36,6 +36,7 @@ static const char *text(const json_t *json, const char *key)
 static void steps_are_timed(void **state)
 {
     (void)state;
+    hurry();
     write_text("c.yaml", tiny);
     run("bench c.yaml --steps 12");
     expect_ok();
@@ -117,6 +118,7 @@ static void profiles_are_printed(void **state)
 {
     (void)state;
     char hash[2][32];
+    hurry();
     write_text("c.yaml", tiny);
     run("bench c.yaml --steps 8 --profile");
     expect_ok();
@@ -145,6 +147,7 @@ static void profiles_are_printed(void **state)
 static void the_lines_of_a_profile_can_be_pasted(void **state)
 {
     (void)state;
+    hurry();
     write_text("c.yaml", "data: {name: digits, samples: 64, test_samples: 8}\n"
                          "train: {batch_size: 8, replicas: 4}\n"
                          "model:\n  layers:\n"
@@ -266,6 +269,7 @@ static void the_peak_is_that_of_the_cores(void **state)
     (void)state;
     const int cores = lks_cores(), many = 8 * cores;
     char line[100];
+    hurry();
     write_text("c.yaml", tiny);
     run("bench c.yaml --steps 10 --replicas %d --workers %d", many, many);
     expect_ok();
