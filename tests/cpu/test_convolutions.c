@@ -264,7 +264,7 @@ static void convolutions(void **state)
     lkt_random random = lkt_random_make("convolutions", 82);
     (void)state;
     LKT_FOR_ISAS(v)
-    for (int k = 0; k < 2 * CASES; k++) {
+    for (int k = 0; k < 2 * cases(); k++) {
         conv_case c = conv_make(v->conv, &random,
                                 k < SHAPE_COUNT ? SHAPES[k] : random_conv(&random));
         check_forward(v, &c, &random);
@@ -297,7 +297,7 @@ static void depthwise(void **state)
     lkt_random random = lkt_random_make("depthwise", 90);
     (void)state;
     LKT_FOR_ISAS(v)
-    for (int k = 0; k < 4 * CASES; k++) {
+    for (int k = 0; k < 4 * cases(); k++) {
         conv_case c = conv_make(v->depthwise, &random, random_depthwise(&random));
         c.depthwise = true;
         check_forward(v, &c, &random);

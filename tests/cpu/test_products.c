@@ -51,7 +51,7 @@ static void dense_passes(void **state)
     lkt_random random = lkt_random_make("dense_passes", 80);
     (void)state;
     LKT_FOR_ISAS(v)
-    for (int k = 0; k < CASES; k++) {
+    for (int k = 0; k < cases(); k++) {
         dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, k % 8 == 0 ? 150 : 40));
         const int64_t in = c.shape.inputs, units = c.shape.units, rows = c.rows;
         const int64_t cut = lkt_random_below(&random, rows);
@@ -137,7 +137,7 @@ static void rows_are_the_tree_of_replicas(void **state)
     lkt_random random = lkt_random_make("rows_are_the_tree_of_replicas", 81);
     (void)state;
     LKT_FOR_ISAS(v)
-    for (int k = 0; k < CASES; k++) {
+    for (int k = 0; k < cases(); k++) {
         int64_t start[14];
         const int replicas = (int)lkt_random_from(&random, 1, 13);
         const int64_t samples = shares(&random, replicas, start);

@@ -10,11 +10,6 @@
 #include "support/test.h"
 #include "train/tiny.h"
 
-static uint64_t hash_of(const lkt_run *run, lks_metrics metrics[2])
-{
-    return lkt_run_hash(run, metrics);
-}
-
 /* Batch 23 of 37 samples in 6 replicas: shares differ, the second batch of an epoch has 14. */
 static lkt_run make_run(const char *device, lkt_net net, const lks_model_opts *opts)
 {
@@ -29,16 +24,19 @@ static void check(const char *name, const lks_model_opts *opts)
 {
     static const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
     static const int workers[] = {2, 3, 5};
+    static size_t calls;
+    calls++;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof *nets; n++) {
+            if (lkt_sanitized() && n != calls % 3) continue; /* one after the other */
             lkt_run run = make_run(lkt_backends()[b]->name, nets[n], opts);
             lks_metrics one[2], other[2];
             run.opts.workers = 1;
-            const uint64_t expected = hash_of(&run, one);
+            const uint64_t expected = lkt_run_hash(&run, one);
             for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
                 run.opts.workers = workers[w];
                 run.opts.by_replica = w == 2;
-                if (hash_of(&run, other) != expected || memcmp(one, other, sizeof one) != 0)
+                if (lkt_run_hash(&run, other) != expected || memcmp(one, other, sizeof one) != 0)
                     fail_msg("%s, %s, net %zu: %d workers have other bits", name,
                              lkt_backends()[b]->name, n, workers[w]);
             }
@@ -89,7 +87,7 @@ static void averages(void **state)
 static uint64_t hash_with(const lks_model_opts *opts)
 {
     const lkt_run run = make_run(lkt_backends()[0]->name, lkt_net_residual, opts);
-    return hash_of(&run, NULL);
+    return lkt_run_hash(&run, NULL);
 }
 
 /* Keeping gradients changes no bit; nor do limits that are not reached. Those that are do. */
@@ -97,7 +95,7 @@ static void kept_gradients_change_no_bit(void **state)
 {
     (void)state;
     const lks_optim list[] = {lks_sgd(0.9), lks_adam(), lks_adadelta(), lks_adamw(), lks_rmsprop()};
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    for (size_t i = 0; i < sizeof list / sizeof *list; i += lkt_sanitized() ? 2 : 1) {
         const uint64_t plain = hash_with(&(lks_model_opts){.optim = list[i]});
         assert_true(plain ==
                     hash_with(&(lks_model_opts){.optim = list[i], .skip_not_finite = true}));
@@ -116,7 +114,7 @@ static uint64_t with_groups(const lks_optim *optim, const lks_group *groups, int
         lkt_backends()[0]->name, lkt_net_residual,
         &(lks_model_opts){
             .optim = *optim, .groups = groups, .group_count = count, .decay_of = decay_of});
-    return hash_of(&run, NULL);
+    return lkt_run_hash(&run, NULL);
 }
 
 static lks_group decay(const char *match, double weight_decay)

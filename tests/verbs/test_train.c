@@ -123,10 +123,10 @@ static void verbose_says_what_is_done(void **state)
 {
     (void)state;
     char quiet[32], verbose[32];
-    run("data digits --out d --samples 200 --test-samples 50");
+    run("data digits --out d --samples 64 --test-samples 16");
     write_text("c.yaml", "data: {name: mnist, path: d}\n"
                          "model: {name: mnist_cnn}\n"
-                         "train: {batch_size: 50, epochs: 1, workers: 1, device: ref}\n");
+                         "train: {batch_size: 16, epochs: 1, workers: 1, device: ref}\n");
     run("train c.yaml");
     expect(0, "");
     assert_null(strstr(last.err, "opened"));
@@ -138,12 +138,12 @@ static void verbose_says_what_is_done(void **state)
         ", device ref; ",
         "locked the folder 'run'\n",
         "opened 'd/train-images-idx3-ubyte.gz': ",
-        " inflated to 156816 in ",
-        "opened 'd/t10k-labels-idx1-ubyte': 58 bytes, mapped\n",
+        " inflated to 50192 in ",
+        "opened 'd/t10k-labels-idx1-ubyte': 24 bytes, mapped\n",
         "compiled in ",
         "; the kernels:\n",
         "loops: conv1\n",
-        ("loader of 'd/train-images-idx3-ubyte.gz': 4 batches of 50 from 200 samples, 1 thread, 2 "
+        ("loader of 'd/train-images-idx3-ubyte.gz': 4 batches of 16 from 64 samples, 1 thread, 2 "
          "batches ahead, a random order\n"),
         "saved 'run/step-00000004.safetensors' in "};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) expect(0, lines[i]);
@@ -195,13 +195,13 @@ static void csv_is_a_table(void **state)
 }
 
 /* The rate of the step that follows an evaluation is its own: here the evaluation takes as long as
- * some hundred steps. */
+ * a hundred steps and more. */
 static void evaluations_are_no_time_of_steps(void **state)
 {
     (void)state;
     double first[4] = {0}, rate, sum = 0;
     int step, epoch, steps = 0;
-    write_text("c.yaml", "data: {name: digits, samples: 200, test_samples: 20000}\n"
+    write_text("c.yaml", "data: {name: digits, samples: 200, test_samples: 5000}\n"
                          "model: {name: mlp, hidden: [16]}\n"
                          "train: {epochs: 4, batch_size: 10, replicas: 1, device: ref}\n");
     run("train c.yaml --format json");
@@ -509,7 +509,7 @@ static void a_file_that_shrinks_is_said(void **state)
     (void)state;
     char whole[32], parts[32];
     shell("rm -rf d copy out.txt run");
-    run("data digits --out d --samples 200 --test-samples 50");
+    run("data digits --out d --samples 64 --test-samples 16");
     write_text("c.yaml", "data: {name: mnist, path: d}\n"
                          "model: {name: mlp, hidden: [8]}\n"
                          "train: {batch_size: 10, workers: 2}\n"
