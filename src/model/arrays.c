@@ -107,9 +107,9 @@ static void measure_batch(lks_model *model)
                                       batch_bytes(program, program->graph->target));
 }
 
-size_t lki_worker_gradient_bytes(const lks_model *model, const lki_worker *worker)
+size_t lki_worker_gradient_bytes(const lks_model *model, int worker)
 {
-    return trains(model) ? (size_t)(worker->slots * model->gradient_count) * sizeof(float) : 0;
+    return trains(model) ? lki_reduce_bytes(&model->reduce, worker) : 0;
 }
 
 void lki_arrays_measure(lks_model *model)
@@ -119,9 +119,10 @@ void lki_arrays_measure(lks_model *model)
     measure_batch(model);
 }
 
-static lks_status allocate_worker(lks_model *model, lki_worker *worker)
+static lks_status allocate_worker(lks_model *model, int w)
 {
     const lki_program *program = &model->program;
+    lki_worker *worker = &model->worker[w];
     const lki_memory *memory = program->backend->memory;
     void *made;
     LKI_TRY(memory->alloc(model->context, &made, program->local_bytes + program->workspace_bytes,
@@ -133,11 +134,9 @@ static lks_status allocate_worker(lks_model *model, lki_worker *worker)
         worker->block = made;
     }
     if (!trains(model)) return LKS_OK;
-    LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, worker),
+    LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, w),
                           "a worker's gradients"));
-    worker->gradients = made;
-    for (int i = 0; i < worker->slots; i++)
-        worker->unused[worker->unused_count++] = worker->gradients + i * model->gradient_count;
+    model->reduce.owner[w].memory = made;
     return LKS_OK;
 }
 
@@ -181,7 +180,7 @@ lks_status lki_arrays_make(lks_model *model)
     LKI_TRY(allocate_buffers(model));
     LKI_TRY(allocate_batch(model));
     LKI_TRY(initialise(model));
-    for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, &model->worker[w]));
+    for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, w));
     return LKS_OK;
 }
 
@@ -195,7 +194,7 @@ void lki_arrays_release(lks_model *model)
         lki_worker *worker = &model->worker[w];
         memory->free(context, worker->local.memory,
                      program->local_bytes + program->workspace_bytes);
-        memory->free(context, worker->gradients, lki_worker_gradient_bytes(model, worker));
+        memory->free(context, model->reduce.owner[w].memory, lki_worker_gradient_bytes(model, w));
         lki_free(context, worker->block, LKI_HASH_BLOCK);
     }
     memory->free(context, model->parameters, model->parameter_bytes);

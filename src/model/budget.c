@@ -14,7 +14,7 @@ size_t lki_model_bytes(const lks_model *model)
                    model->buffer_bytes + model->batch_bytes + model->gradient_bytes;
     for (int w = 0; w < model->workers; w++)
         bytes += program->local_bytes + program->workspace_bytes +
-                 lki_worker_gradient_bytes(model, &model->worker[w]);
+                 lki_worker_gradient_bytes(model, w);
     return bytes;
 }
 

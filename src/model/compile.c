@@ -133,21 +133,6 @@ static lks_status list_weights(lks_model *model)
     return LKS_OK;
 }
 
-/* Slots for sums of gradients: as many as the worker's part of the tree needs at most. */
-static lks_status describe_worker(lks_model *model, lki_worker *worker)
-{
-    const lki_program *program = &model->program;
-    void *memory;
-    worker->slots = lki_tree_slots(program->replicas, worker->first, worker->last);
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)worker->slots * sizeof(float *),
-                            "a worker's slots"));
-    worker->unused = memory;
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)worker->slots * sizeof(lki_sum),
-                            "a worker's sums"));
-    worker->held = memory;
-    return LKS_OK;
-}
-
 static lks_status describe_workers(lks_model *model)
 {
     const lki_program *program = &model->program;
@@ -158,11 +143,15 @@ static lks_status describe_workers(lks_model *model)
     LKI_TRY(lki_arena_alloc(&model->arena, &memory,
                             (size_t)(program->replicas + 1) * sizeof(int64_t), "shares"));
     model->share_start = memory;
+    model->reduce = (lki_reduce){.backend = program->backend, .replicas = program->replicas};
+    LKI_TRY(lki_reduce_make(&model->reduce, &model->arena, model->opts.workers, 1,
+                            (const int64_t[]){0, model->gradient_count}));
     model->workers = model->opts.workers;
     for (int w = 0; w < model->workers; w++) {
-        model->worker[w].first = lki_share(w, model->workers, program->replicas);
-        model->worker[w].last = lki_share(w + 1, model->workers, program->replicas);
-        LKI_TRY(describe_worker(model, &model->worker[w]));
+        lki_worker *worker = &model->worker[w];
+        worker->first = lki_share(w, model->workers, program->replicas);
+        worker->last = lki_share(w + 1, model->workers, program->replicas);
+        LKI_TRY(lki_reduce_own(&model->reduce, &model->arena, w, worker->first, worker->last));
     }
     return LKS_OK;
 }

@@ -252,7 +252,7 @@ static void memory(const lks_model *model, const sink *to)
     for (int w = 0; w < workers; w++) {
         char what[64];
         snprintf(what, sizeof what, "gradients by replica of worker %d", w);
-        total_line(to, what, lki_worker_gradient_bytes(model, &model->worker[w]), 1);
+        total_line(to, what, lki_worker_gradient_bytes(model, w), 1);
     }
     total_line(to, "kept for gradients by rows", program->kept_bytes, 1);
     if (model->keeps) total_line(to, "gradients, kept for the update", model->gradient_bytes, 1);

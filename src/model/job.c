@@ -1,19 +1,20 @@
 /* What the workers do: the picture in model.h. */
 #include "base/check.h"
 #include "model/model.h"
-#include "numeric/tree.h"
 
 static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_group *group,
                                    int64_t replica)
 {
     const lki_pass *pass = &model->pass;
+    const int owner = (int)(worker - model->worker);
+    const lki_tree_node leaf = {.lo = replica, .hi = replica + 1};
     if (lki_program_group(&model->program, pass, replica, replica + 1).count == 0) {
-        lki_sum_push(model, worker, replica, NULL);
+        lki_reduce_push(&model->reduce, owner, 0, leaf, NULL);
         return LKS_OK;
     }
-    worker->local.gradient = lki_sum_array(worker);
+    worker->local.gradient = lki_reduce_array(&model->reduce, owner, 0);
     LKI_TRY(lki_program_backward(&model->program, pass, group, replica, &worker->local));
-    lki_sum_push(model, worker, replica, worker->local.gradient);
+    lki_reduce_push(&model->reduce, owner, 0, leaf, worker->local.gradient);
     lki_lap(worker->local.laps, LKI_LAP_TREE);
     return LKS_OK;
 }
@@ -41,7 +42,7 @@ static void run_replicas(lks_model *model, lki_worker *worker)
     worker->metrics = (lks_metrics){0};
     worker->bad_count = 0;
     worker->status = LKS_OK;
-    if (model->pass.backward) lki_sum_begin(worker);
+    if (model->pass.backward) lki_reduce_begin(&model->reduce, (int)(worker - model->worker));
     for (int64_t r = worker->first; r < worker->last && worker->status == LKS_OK;
          r += program->group) {
         const int64_t end = r + program->group < worker->last ? r + program->group : worker->last;

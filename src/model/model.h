@@ -21,6 +21,7 @@
 #include "base/context.h"
 #include "machine/thread.h"
 #include "program/program.h"
+#include "reduce/reduce.h"
 
 enum {
     LKI_ROW_SUMS = 4, /* squares of gradient and parameter, their product, parameter times p */
@@ -57,20 +58,9 @@ typedef struct lki_state { /* an entry of the public list of state */
     void **memory; /* where its values are on the device; *memory NULL: not there yet */
 } lki_state;
 
-/* The sum of the gradients of replicas [lo, hi): a node of the tree. */
-typedef struct lki_sum {
-    int64_t lo, hi;
-    float *values; /* NULL: absent, none of them has a sample */
-} lki_sum;
-
 typedef struct lki_worker {
     int64_t first, last; /* replicas first .. last-1 */
     lki_local local;
-    float *gradients; /* [slots][model->gradient_count] */
-    float **unused;   /* slots that are free */
-    int slots, unused_count;
-    lki_sum *held; /* ascending; after a pass the maximal nodes of first .. last */
-    int held_count;
     char *block; /* the host's, LKI_HASH_BLOCK bytes; NULL: it reads the device's memory itself */
     lks_metrics metrics;
     int64_t bad_position[LKI_MAX_BAD]; /* of the first samples with a loss that is not finite */
@@ -103,6 +93,7 @@ struct lks_model {
     lki_weight *weight;
     int weights;
     int64_t gradient_count; /* floats of an array of gradients by replica */
+    lki_reduce reduce;      /* their sums: an owner is a worker, all is one bucket */
     float *parameters;      /* all values, then all optimizer state */
     size_t parameter_bytes;
     char *buffers;
@@ -176,16 +167,6 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
 /* groups.c: gives every weight its rule. */
 lks_status lki_groups_apply(lks_model *model);
 
-/* reduce.c */
-void lki_sum_begin(lki_worker *worker);
-/* An array of gradients for the next replica; returned to the worker by lki_sum_push. */
-float *lki_sum_array(lki_worker *worker);
-/* Replica `leaf` has these gradients (NULL: absent); merges siblings. */
-void lki_sum_push(lks_model *model, lki_worker *worker, int64_t leaf, float *values);
-/* The sums over all replicas for floats [first, first + count) of the gradient arrays, formed in
- * place in one of them. NULL: no replica had a sample. */
-const float *lki_sum_total(lks_model *model, int64_t first, int64_t count);
-
 /* update.c */
 /* Forms gradients, and updates parameters at once; or keeps them, where the model does. */
 void lki_update_gradients(lks_model *model, int worker);
@@ -204,8 +185,8 @@ lks_status lki_check_budget(const lks_model *model);
 void lki_arrays_measure(lks_model *model);
 lks_status lki_arrays_make(lks_model *model);
 void lki_arrays_release(lks_model *model);
-/* The gradients by replica of one worker. */
-size_t lki_worker_gradient_bytes(const lks_model *model, const lki_worker *worker);
+/* The gradients by replica of one worker, an owner in `reduce`. */
+size_t lki_worker_gradient_bytes(const lks_model *model, int worker);
 
 /* kept.c */
 lks_status lki_kept_choose(lks_model *model);    /* at compile: what is kept, */

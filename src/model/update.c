@@ -95,6 +95,7 @@ static int64_t update_blocks_of(const lki_weight *weight)
 
 static void update_by_replica(lks_model *model, int worker)
 {
+    const lki_tree_node all = {.lo = 0, .hi = model->program.replicas};
     lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
     for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(&model->weight[w]);
@@ -107,7 +108,8 @@ static void update_by_replica(lks_model *model, int worker)
             const int64_t first = b * LKI_UPDATE_BLOCK;
             const int64_t left = weight->count - first;
             const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
-            const float *sums = lki_sum_total(model, weight->offset + first, count);
+            const float *sums = lki_reduce_total(&model->reduce, all, weight->offset + first,
+                                                 count);
             lki_lap(laps, LKI_LAP_TREE);
             update_apply(model, weight, first, count, sums);
             lki_lap(laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));

@@ -25,6 +25,16 @@ bool lki_tree_siblings(int64_t leaves, int64_t a, int64_t b, int64_t c)
     }
 }
 
+lki_tree_node lki_tree_maximal(int64_t leaves, int64_t first, int64_t last)
+{
+    lki_tree_node node = {.lo = 0, .hi = leaves};
+    while (node.lo != first || node.hi > last) {
+        const int64_t middle = lki_tree_split(node.lo, node.hi);
+        *(first < middle ? &node.hi : &node.lo) = middle;
+    }
+    return node;
+}
+
 int lki_tree_slots(int64_t leaves, int64_t first, int64_t last)
 {
     int64_t bound[2 * 64 + 2]; /* the nodes held are [bound[i], bound[i + 1]) for i < held */

@@ -58,6 +58,27 @@ static int naive_maximal(int64_t lo, int64_t hi, int64_t first, int64_t last)
     return naive_maximal(lo, middle, first, last) + naive_maximal(middle, hi, first, last);
 }
 
+/* One by one they fill the range, each in its tree, and there are as few as can be. */
+static void maximal_nodes(void **state)
+{
+    (void)state;
+    for (int64_t leaves = 1; leaves <= MOST; leaves++) {
+        for (int64_t first = 0; first < leaves; first++) {
+            for (int64_t last = first + 1; last <= leaves; last++) {
+                int nodes = 0;
+                for (int64_t at = first; at < last; nodes++) {
+                    const lki_tree_node node = lki_tree_maximal(leaves, at, last);
+                    assert_int_equal(node.lo, at);
+                    assert_in_range(node.hi, at + 1, last);
+                    assert_int_equal(naive_maximal(0, leaves, node.lo, node.hi), 1);
+                    at = node.hi;
+                }
+                assert_int_equal(nodes, naive_maximal(0, leaves, first, last));
+            }
+        }
+    }
+}
+
 /* While leaf k is added, the worker holds the maximal nodes of [first, k) and the leaf. */
 static void slots(void **state)
 {
@@ -96,10 +117,8 @@ static void shares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splits),
-        cmocka_unit_test(siblings),
-        cmocka_unit_test(slots),
-        cmocka_unit_test(shares),
+        cmocka_unit_test(splits), cmocka_unit_test(siblings), cmocka_unit_test(maximal_nodes),
+        cmocka_unit_test(slots),  cmocka_unit_test(shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
