@@ -151,10 +151,10 @@ static void compare_all(const lki_trial *t, const lki_trial_result *found,
 }
 
 /* A gradient by rows, kept. */
-static void keep_sums(void *user, int param, int64_t first, int64_t count, const float *sums)
+static void keep_sums(void *user, int slot, int64_t first, int64_t count, const float *sums)
 {
     const lki_trial_result *result = user;
-    memcpy(result->d_param[param] + first, sums, (size_t)count * sizeof(float));
+    memcpy(result->d_param[slot] + first, sums, (size_t)count * sizeof(float));
 }
 
 static void run_rows(const lki_trial *t, const lki_trial_stage *stage, lki_trial_result *result)
@@ -237,7 +237,7 @@ static void fill_tensors(bench *b)
 
 static lks_status open_stage(bench *b, const lki_kernel *kernel, int64_t slice)
 {
-    LKI_TRY(lki_trial_stage_open(b->trial, kernel, &b->trial->chain, slice, 0, &b->stage));
+    LKI_TRY(lki_trial_stage_open(b->trial, kernel, &b->trial->cluster, slice, 0, &b->stage));
     fill_tensors(b);
     return LKS_OK;
 }
@@ -256,8 +256,8 @@ static void check_rows(bench *b, const lki_trial_result *ref, const lki_bounds *
 }
 
 /* The errors on such numbers; leaves the stage open. */
-static lks_status check_op_check(bench *b, const lki_backend *backend, int64_t slice, numbers which,
-                                 lks_op_report *out)
+static lks_status check_op_check(bench *b, const lki_backend *backend, const lki_kernel *kernel,
+                                 numbers which, lks_op_report *out)
 {
     lki_trial *t = b->trial;
     lki_trial_result expected;
@@ -268,7 +268,7 @@ static lks_status check_op_check(bench *b, const lki_backend *backend, int64_t s
     LKI_TRY(lki_bounds_make(t, NULL, &expected, &bound));
     compare_all(t, &b->result, &expected, &bound, out);
     const unsigned saved = lki_float_enter();
-    const lks_status status = open_stage(b, backend->kernels[lki_trial_first(t)->op], slice);
+    const lks_status status = open_stage(b, kernel, out->slice);
     if (status == LKS_OK) check_rows(b, &expected, &bound, out);
     lki_float_leave(saved);
     return status;
@@ -289,14 +289,19 @@ static lks_status check_and_time(bench *b, const lki_backend *backend, lks_op_re
 {
     lki_trial *t = b->trial;
     const lki_node *node = lki_trial_first(t);
+    const lki_impl *impl = lki_impl_alone(backend, node);
+    if (impl == NULL)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "device '%s' has no kernel for %s '%s'; choose another device",
+                        backend->name, lki_op_get(node->op)->name, node->name);
     size_t bytes = lki_tensor_bytes(&node->out);
     for (int i = 0; i < node->in_count; i++) bytes += lki_tensor_bytes(node->in[i]);
-    out->slice = lki_span_whole(backend->kernels[node->op]->span) ? t->count : lki_slice_of(bytes);
-    lks_status status = check_op_check(b, backend, out->slice, POSITIVE, out);
+    out->slice = lki_span_whole(impl->kernel->span) ? t->count : lki_slice_of(bytes);
+    lks_status status = check_op_check(b, backend, impl->kernel, POSITIVE, out);
     lki_trial_stage_close(&b->stage);
     b->stage = (lki_trial_stage){0};
     lki_trial_release(t);
-    if (status == LKS_OK) status = check_op_check(b, backend, out->slice, ZERO_MEAN, out);
+    if (status == LKS_OK) status = check_op_check(b, backend, impl->kernel, ZERO_MEAN, out);
     const unsigned saved = lki_float_enter();
     if (status == LKS_OK) status = time_passes(b, out);
     lki_float_leave(saved);
@@ -321,7 +326,7 @@ lks_status lks_op_check(lks_op_report *out, lks_context *context, const lks_tens
         return LKI_FAIL(LKS_E_INVALID, "'%s' is not computed: there is nothing to check",
                         node->name);
     lki_trial t = {.context = context,
-                   .chain = {.node = {node}, .count = 1},
+                   .cluster = lki_cluster_of(node),
                    .count = samples,
                    .key = lki_random_key(lks_context_seed(context), "op", node->name),
                    .training = true};

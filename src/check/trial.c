@@ -66,24 +66,17 @@ static lks_status check_guards(const lki_trial *t)
 
 const lki_node *lki_trial_first(const lki_trial *t)
 {
-    return t->chain.node[0];
+    return lki_cluster_head(&t->cluster);
 }
 
 const lki_node *lki_trial_last(const lki_trial *t)
 {
-    return t->chain.node[t->chain.count - 1];
-}
-
-const lki_node *lki_trial_with_parameters(const lki_trial *t)
-{
-    for (int i = 0; i < t->chain.count; i++)
-        if (t->chain.node[i]->param_count > 0) return t->chain.node[i];
-    return NULL;
+    return lki_cluster_tail(&t->cluster);
 }
 
 int64_t lki_trial_in_elements(const lki_trial *t, int i)
 {
-    return t->count * lks_shape_elements(&lki_trial_first(t)->in[i]->shape);
+    return t->count * lks_shape_elements(&t->cluster.in[i]->shape);
 }
 
 int64_t lki_trial_out_elements(const lki_trial *t)
@@ -91,32 +84,48 @@ int64_t lki_trial_out_elements(const lki_trial *t)
     return t->count * lks_shape_elements(&lki_trial_last(t)->out.shape);
 }
 
-int64_t lki_trial_param_elements(const lki_trial *t, int i)
+int64_t lki_trial_param_elements(const lki_trial *t, int slot)
 {
-    return lks_shape_elements(&lki_trial_with_parameters(t)->param[i].shape);
+    const lki_node *owner = t->cluster.param[slot].owner;
+    return lks_shape_elements(&owner->param[t->cluster.param[slot].index].shape);
+}
+
+/* The node that reads the cluster's input i. */
+static const lki_node *input_reader(const lki_cluster *cluster, int i)
+{
+    for (int n = 0; n < cluster->count; n++)
+        for (int k = 0; k < cluster->node[n]->in_count; k++)
+            if (!lki_cluster_has(cluster, cluster->node[n]->in[k]->node) && i-- == 0)
+                return cluster->node[n];
+    return NULL;
+}
+
+static bool gives_gradient(const lki_cluster *cluster, int i)
+{
+    return i < cluster->in_count && cluster->in[i]->node->op != LKI_OP_TARGET &&
+           input_reader(cluster, i)->op != LKI_OP_NORMALIZE;
 }
 
 bool lki_trial_has_gradient(const lki_trial *t, int i)
 {
-    const lki_node *node = lki_trial_first(t);
-    if (i >= node->in_count || node->in[i]->node->op == LKI_OP_TARGET) return false;
-    return node->op != LKI_OP_NORMALIZE;
+    return gives_gradient(&t->cluster, i);
 }
 
 const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size)
 {
     size_t used = 0;
-    for (int i = 0; i < t->chain.count && used < size; i++) {
+    for (int i = 0; i < t->cluster.count && used < size; i++) {
         char attributes[300];
-        lki_op_get(t->chain.node[i]->op)->print(t->chain.node[i], attributes, sizeof attributes);
+        lki_op_get(t->cluster.node[i]->op)
+            ->print(t->cluster.node[i], attributes, sizeof attributes);
         used += (size_t)snprintf(buffer + used, size - used, "%s%s%s%s", i > 0 ? " | " : "",
-                                 lki_op_get(t->chain.node[i]->op)->name,
+                                 lki_op_get(t->cluster.node[i]->op)->name,
                                  attributes[0] != '\0' ? " " : "", attributes);
     }
     char shape[128];
     if (used < size)
         snprintf(buffer + used, size - used, ", input %s, %lld sample%s from %lld",
-                 lki_shape_print(&lki_trial_first(t)->in[0]->shape, shape, sizeof shape),
+                 lki_shape_print(&t->cluster.in[0]->shape, shape, sizeof shape),
                  (long long)t->count, LKI_S(t->count), (long long)t->position);
     return buffer;
 }
@@ -131,7 +140,19 @@ static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
     return lki_trial_memory(t, &out->workspace, needs->workspace_bytes);
 }
 
-lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_chain *chain,
+/* The parameters of a cluster that is, or is a part of, the trial's. */
+static void find_params(const lki_trial *t, const lki_cluster *part,
+                        const float *param[LKI_MAX_SLOTS])
+{
+    for (int p = 0; p < LKI_MAX_SLOTS; p++) param[p] = NULL;
+    for (int p = 0; p < part->param_count; p++)
+        for (int i = 0; i < t->cluster.param_count; i++)
+            if (t->cluster.param[i].owner == part->param[p].owner &&
+                t->cluster.param[i].index == part->param[p].index)
+                param[p] = t->param[i];
+}
+
+lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_cluster *cluster,
                                 int64_t slice, unsigned skip_in, lki_trial_stage *out)
 {
     void *memory;
@@ -141,15 +162,15 @@ lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lk
     lki_plan *plan = out->plan = memory;
     plan->kernel = kernel;
     plan->context = t->context;
-    plan->chain = *chain;
+    plan->cluster = *cluster;
     plan->slice = slice;
     plan->random_key = t->key;
-    for (int i = 0; i < chain->node[0]->in_count; i++)
-        plan->d_in_wanted[i] = lki_trial_has_gradient(t, i) && !(skip_in >> i & 1u);
+    for (int i = 0; i < cluster->in_count; i++)
+        plan->d_in_wanted[i] = gives_gradient(cluster, i) && !(skip_in >> i & 1u);
     LKI_TRY(lki_plan_make(plan));
     LKI_TRY(make_stage_memory(t, out));
-    const float *param[LKI_MAX_PARAM];
-    for (int i = 0; i < LKI_MAX_PARAM; i++) param[i] = t->param[i];
+    const float *param[LKI_MAX_SLOTS];
+    find_params(t, cluster, param);
     for (int part = 0; part < PREPARE_PARTS && kernel->prepare != NULL; part++)
         kernel->prepare(plan, param, out->packed, part, PREPARE_PARTS);
     return LKS_OK;
@@ -188,8 +209,8 @@ static const void *at(const void *base, const lks_tensor *tensor, int64_t sample
 static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
                           const lki_trial_tensors *tensors, int64_t first, int64_t count)
 {
-    const lki_chain *chain = &stage->plan->chain;
-    const lki_node *head = chain->node[0], *tail = chain->node[chain->count - 1];
+    const lki_cluster *cluster = &stage->plan->cluster;
+    const lki_node *tail = lki_cluster_tail(cluster);
     const size_t saved = stage->plan->needs.saved_bytes * (size_t)first;
     lki_args args = {
         .count = count,
@@ -209,14 +230,12 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
         .sums = stage->sums,
         .workspace = stage->workspace,
     };
-    for (int i = 0; i < head->in_count; i++) {
-        args.in[i] = at(tensors->in[i], head->in[i], first);
-        args.d_in[i] = (float *)at(tensors->d_in[i], head->in[i], first);
+    for (int i = 0; i < cluster->in_count; i++) {
+        args.in[i] = at(tensors->in[i], cluster->in[i], first);
+        args.d_in[i] = (float *)at(tensors->d_in[i], cluster->in[i], first);
     }
-    for (int i = 0; i < LKI_MAX_PARAM; i++) {
-        args.param[i] = t->param[i];
-        args.d_param[i] = tensors->d_param[i];
-    }
+    find_params(t, cluster, args.param);
+    for (int i = 0; i < LKI_MAX_SLOTS; i++) args.d_param[i] = tensors->d_param[i];
     return args;
 }
 
@@ -258,8 +277,8 @@ static uint64_t hash_inputs(const lki_trial *t)
     uint64_t hash = 0;
     for (const block *b = t->blocks; b != NULL; b = b->next) {
         bool input = b->data == (uint8_t *)t->d_out;
-        for (int i = 0; i < LKI_MAX_IN; i++) input |= b->data == t->in[i];
-        for (int i = 0; i < LKI_MAX_PARAM; i++) input |= b->data == (uint8_t *)t->param[i];
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) input |= b->data == t->in[i];
+        for (int i = 0; i < LKI_MAX_SLOTS; i++) input |= b->data == (uint8_t *)t->param[i];
         for (int i = 0; i < LKI_MAX_BUFFER; i++) input |= b->data == t->buffer[i];
         if (input) hash = hash * 31 + lki_hash(b->data, b->bytes);
     }
@@ -278,76 +297,110 @@ static lks_status make_result(lki_trial *t, const lki_trial_how *how, lki_trial_
 {
     *out = (lki_trial_result){0};
     LKI_TRY(trial_floats(t, &out->out, lki_trial_out_elements(t)));
-    for (int i = 0; i < lki_trial_first(t)->in_count; i++) {
+    for (int i = 0; i < t->cluster.in_count; i++) {
         if (!lki_trial_has_gradient(t, i) || how->skip_in >> i & 1u || how->no_backward) continue;
         LKI_TRY(trial_floats(t, &out->d_in[i], lki_trial_in_elements(t, i)));
         if (how->add_in >> i & 1u)
             memcpy(out->d_in[i], how->prior[i],
                    (size_t)lki_trial_in_elements(t, i) * sizeof(float));
     }
-    const lki_node *node = lki_trial_with_parameters(t);
-    if (node == NULL) return LKS_OK;
-    for (int i = 0; i < node->param_count && !how->no_backward; i++)
+    for (int i = 0; i < t->cluster.param_count && !how->no_backward; i++)
         LKI_TRY(trial_floats(t, &out->d_param[i], lki_trial_param_elements(t, i)));
-    if (node->stats == 0) return LKS_OK;
+    const lki_node *counted = t->cluster.counted;
+    if (counted == NULL || counted->stats == 0) return LKS_OK;
     void *memory;
-    LKI_TRY(lki_trial_memory(t, &memory, (size_t)node->stats * sizeof(double)));
+    LKI_TRY(lki_trial_memory(t, &memory, (size_t)counted->stats * sizeof(double)));
     out->stats = memory;
     return LKS_OK;
 }
 
-/* A run under way: the chain node by node, or in one stage. */
+/* A run under way: the cluster node by node, or in one stage. */
 typedef struct run {
-    lki_trial_stage stage[LKI_MAX_CHAIN];
-    lki_trial_tensors tensors[LKI_MAX_CHAIN];
+    lki_trial_stage stage[LKI_MAX_CLUSTER];
+    lki_trial_tensors tensors[LKI_MAX_CLUSTER];
     int stages;
+    int outside; /* inputs of the trial that stages before this one read */
 } run;
+
+static lks_status open_stage(lki_trial *t, const lki_kernel *kernel, const lki_cluster *cluster,
+                             const lki_trial_how *how, unsigned skip_in, run *r)
+{
+    const int64_t slice = how->slice > 0 && !lki_span_whole(kernel->span)
+                              ? how->slice
+                              : default_slice(kernel, t->count);
+    return lki_trial_stage_open(t, kernel, cluster, slice, skip_in, &r->stage[r->stages++]);
+}
+
+/* Where stage `s` reads its input i, and where that gradient goes: another stage's output, or the trial's
+ * next input. Its number, or -1 for another stage's. */
+static int join_input(const lki_trial *t, const lki_trial_result *out, run *r, int s, int i)
+{
+    const lks_tensor *tensor = r->stage[s].plan->cluster.in[i];
+    lki_trial_tensors *self = &r->tensors[s];
+    for (int k = 0; k < s; k++) {
+        if (&lki_cluster_tail(&r->stage[k].plan->cluster)->out != tensor) continue;
+        self->in[i] = r->tensors[k].out;
+        self->d_in[i] = (float *)r->tensors[k].d_out;
+        return -1;
+    }
+    self->in[i] = t->in[r->outside];
+    self->d_in[i] = out->d_in[r->outside];
+    return r->outside++;
+}
+
+/* The results that a stage writes: all of its inputs' gradients, and of its nodes' parameters. */
+static lks_status join_stage(lki_trial *t, const lki_trial_how *how, const lki_trial_result *out,
+                             run *r, int s, bool last)
+{
+    const lki_cluster *cluster = &r->stage[s].plan->cluster;
+    const int64_t count = t->count * lks_shape_elements(&lki_cluster_tail(cluster)->out.shape);
+    lki_trial_tensors *self = &r->tensors[s];
+    float *between = out->out, *d_between = t->d_out;
+    if (!last) LKI_TRY(trial_floats(t, &between, count));
+    if (!last) LKI_TRY(trial_floats(t, &d_between, count));
+    self->out = between;
+    self->d_out = d_between;
+    for (int i = 0; i < cluster->in_count; i++) {
+        const int outside = join_input(t, out, r, s, i);
+        if (outside >= 0 && (how->add_in >> outside & 1u)) self->add_in |= 1u << i;
+    }
+    for (int p = 0; p < cluster->param_count; p++)
+        for (int i = 0; i < t->cluster.param_count; i++)
+            if (t->cluster.param[i].owner == cluster->param[p].owner &&
+                t->cluster.param[i].index == cluster->param[p].index)
+                self->d_param[p] = out->d_param[i];
+    if (cluster->counted != NULL) self->stats = out->stats;
+    return LKS_OK;
+}
+
+/* Which gradients of its inputs the trial's node n leaves out. */
+static unsigned skipped(const lki_trial *t, int n, unsigned skip_in)
+{
+    unsigned own = 0;
+    int outside = 0;
+    for (int k = 0; k <= n; k++)
+        for (int i = 0; i < t->cluster.node[k]->in_count; i++) {
+            if (lki_cluster_has(&t->cluster, t->cluster.node[k]->in[i]->node)) continue;
+            if (k == n && (skip_in >> outside & 1u)) own |= 1u << i;
+            outside++;
+        }
+    return own;
+}
 
 static lks_status open_stages(lki_trial *t, const lki_backend *backend, const lki_kernel *fused,
                               const lki_trial_how *how, run *r)
 {
-    const int count = fused != NULL ? 1 : t->chain.count;
-    for (int i = 0; i < count; i++) {
-        const lki_chain one = {{t->chain.node[i]}, 1};
-        const lki_kernel *kernel = fused != NULL ? fused : backend->kernels[one.node[0]->op];
-        if (kernel == NULL)
+    if (fused != NULL) return open_stage(t, fused, &t->cluster, how, how->skip_in, r);
+    for (int n = 0; n < t->cluster.count; n++) {
+        const lki_node *node = t->cluster.node[n];
+        const lki_cluster one = lki_cluster_of(node);
+        const lki_impl *impl = lki_impl_alone(backend, node);
+        if (impl == NULL)
             return LKI_FAIL(LKS_E_UNSUPPORTED,
                             "device '%s' has no kernel for %s; choose another device",
-                            backend->name, lki_op_get(one.node[0]->op)->name);
-        r->stages = i + 1;
-        LKI_TRY(lki_trial_stage_open(t, kernel, fused != NULL ? &t->chain : &one,
-                                     how->slice > 0 && !lki_span_whole(kernel->span)
-                                         ? how->slice
-                                         : default_slice(kernel, t->count),
-                                     i == 0 ? how->skip_in : 0, &r->stage[i]));
+                            backend->name, lki_op_get(node->op)->name);
+        LKI_TRY(open_stage(t, impl->kernel, &one, how, skipped(t, n, how->skip_in), r));
     }
-    return LKS_OK;
-}
-
-/* Each stage's output is the next one's input, and its gradient the other way round. */
-static lks_status join_stages(lki_trial *t, bool fused, const lki_trial_how *how,
-                              const lki_trial_result *out, run *r)
-{
-    for (int i = 0; i < r->stages; i++) {
-        const lki_chain *chain = &r->stage[i].plan->chain;
-        const lki_node *tail = chain->node[chain->count - 1];
-        const bool own = fused || chain->node[0] == lki_trial_with_parameters(t);
-        const bool last = i == r->stages - 1;
-        const int64_t count = t->count * lks_shape_elements(&tail->out.shape);
-        lki_trial_tensors *self = &r->tensors[i];
-        float *between = out->out, *d_between = t->d_out;
-        if (!last) LKI_TRY(trial_floats(t, &between, count));
-        if (!last) LKI_TRY(trial_floats(t, &d_between, count));
-        self->out = between;
-        self->d_out = d_between;
-        self->in[0] = i == 0 ? t->in[0] : r->tensors[i - 1].out;
-        if (i > 0) self->d_in[0] = (float *)r->tensors[i - 1].d_out;
-        for (int k = 1; i == 0 && k < LKI_MAX_IN; k++) self->in[k] = t->in[k];
-        for (int p = 0; own && p < LKI_MAX_PARAM; p++) self->d_param[p] = out->d_param[p];
-        if (own) self->stats = out->stats;
-    }
-    memcpy(r->tensors[0].d_in, out->d_in, sizeof out->d_in);
-    r->tensors[0].add_in = how->add_in;
     return LKS_OK;
 }
 
@@ -355,7 +408,7 @@ static lks_status run_stages(lki_trial *t, const lki_backend *backend, const lki
                              const lki_trial_how *how, const lki_trial_result *out, run *r)
 {
     LKI_TRY(open_stages(t, backend, fused, how, r));
-    LKI_TRY(join_stages(t, fused != NULL, how, out, r));
+    for (int s = 0; s < r->stages; s++) LKI_TRY(join_stage(t, how, out, r, s, s == r->stages - 1));
     for (int i = 0; i < r->stages; i++)
         LKI_TRY(lki_trial_forward(t, &r->stage[i], &r->tensors[i], true));
     for (int i = r->stages - 1; i >= 0 && t->training && !how->no_backward; i--)

@@ -1,9 +1,9 @@
 /*
- * One operation, or a chain of them, alone: its tensors, the kernels of any backend run on them as
+ * One operation, or a cluster of them, alone: its tensors, the kernels of any backend run on them as
  * a model does, and bounds on how far a backend may be from ref. What tests of kernels and
  * `lockstep op` rest on.
  *
- *     lki_trial t = {.context = ..., .chain = ..., .count = 8, .training = true};
+ *     lki_trial t = {.context = ..., .cluster = ..., .count = 8, .training = true};
  *     lki_trial_memory(&t, &t.in[0], ...);  and so on, filled
  *     lki_trial_run(&t, backend, NULL, NULL, &result);
  *     lki_trial_release(&t);                               results too
@@ -14,37 +14,37 @@
 #ifndef LKI_CHECK_TRIAL_H
 #define LKI_CHECK_TRIAL_H
 
-#include "core/backend.h"
+#include "core/cluster.h"
 #include "core/graph.h"
 
 typedef struct lki_trial {
     lks_context *context;
     lks_graph *graph; /* the caller's: not used here */
-    lki_chain chain;
+    lki_cluster cluster;
     int64_t count;    /* samples of the replica */
     int64_t position; /* of the first in the global batch */
     uint64_t step, key;
     bool training;
     /* Contents: f32 unless the tensor says otherwise. NULL where there is none. */
-    void *in[LKI_MAX_IN];
+    void *in[LKI_MAX_CLUSTER_IN];
     float *d_out;
-    float *param[LKI_MAX_PARAM]; /* of the one node that has any */
-    void *buffer[LKI_MAX_BUFFER];
+    float *param[LKI_MAX_SLOTS];
+    void *buffer[LKI_MAX_BUFFER]; /* of cluster.counted */
     struct lki_trial_block *blocks;
 } lki_trial;
 
-/* What a run gives; from the trial's memory. stats and d_param are of the node that has any. */
+/* What a run gives; from the trial's memory. stats are those of cluster.counted. */
 typedef struct lki_trial_result {
     float *out;
-    float *d_in[LKI_MAX_IN];
-    float *d_param[LKI_MAX_PARAM];
+    float *d_in[LKI_MAX_CLUSTER_IN];
+    float *d_param[LKI_MAX_SLOTS];
     double *stats;
 } lki_trial_result;
 
 typedef struct lki_trial_how {
     int64_t slice;   /* largest piece, a power of two; default: the largest that fits */
     unsigned add_in; /* as in lki_args; d_in[i] starts as prior[i] there */
-    const float *prior[LKI_MAX_IN];
+    const float *prior[LKI_MAX_CLUSTER_IN];
     unsigned skip_in; /* bit i: d_in[i] is not wanted */
     bool no_backward;
 } lki_trial_how;
@@ -54,17 +54,16 @@ lks_status lki_trial_memory(lki_trial *t, void **out, size_t bytes);
 void lki_trial_release(lki_trial *t); /* all of its memory */
 
 /* Forward, and backward if the kernels have it, over all samples in pieces. `fused` computes the
- * whole chain; NULL: each node by its own kernel. `how` may be NULL. */
+ * whole cluster; NULL: each node by its own kernel. `how` may be NULL. */
 lks_status lki_trial_run(lki_trial *t, const lki_backend *backend, const lki_kernel *fused,
                          const lki_trial_how *how, lki_trial_result *out);
 
 /* Node and numbers of elements. */
 const lki_node *lki_trial_first(const lki_trial *t);
 const lki_node *lki_trial_last(const lki_trial *t);
-const lki_node *lki_trial_with_parameters(const lki_trial *t); /* NULL: none */
-int64_t lki_trial_in_elements(const lki_trial *t, int i);      /* of all samples */
+int64_t lki_trial_in_elements(const lki_trial *t, int i); /* of all samples */
 int64_t lki_trial_out_elements(const lki_trial *t);
-int64_t lki_trial_param_elements(const lki_trial *t, int i);
+int64_t lki_trial_param_elements(const lki_trial *t, int slot);
 /* Whether backward gives d_in[i]: floats, and not the target of a loss. */
 bool lki_trial_has_gradient(const lki_trial *t, int i);
 /* "conv2d filters=3 kernel=1x1 | relu, input 7x7x2, 5 samples"; returns buffer. */
@@ -77,18 +76,18 @@ typedef struct lki_trial_stage {
     void *workspace;
 } lki_trial_stage;
 /* Close it also after a failure. */
-lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_chain *chain,
+lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_cluster *cluster,
                                 int64_t slice, unsigned skip_in, lki_trial_stage *out);
 void lki_trial_stage_close(lki_trial_stage *stage);
 
 /* The tensors of one stage, whole; NULL: none, or not wanted. */
 typedef struct lki_trial_tensors {
-    const void *in[LKI_MAX_IN];
-    float *d_in[LKI_MAX_IN];
+    const void *in[LKI_MAX_CLUSTER_IN];
+    float *d_in[LKI_MAX_CLUSTER_IN];
     void *out;
     const float *d_out;
     unsigned add_in;
-    float *d_param[LKI_MAX_PARAM];
+    float *d_param[LKI_MAX_SLOTS];
     double *stats;
 } lki_trial_tensors;
 /* All samples in pieces; with `strict`, scratch and what backward did not ask for is spoilt. */
@@ -98,7 +97,7 @@ lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
                               const lki_trial_tensors *tensors, bool strict);
 
 /*
- * Bounds on |backend - ref| of every element, derived in bounds.c. For chains of one node.
+ * Bounds on |backend - ref| of every element, derived in bounds.c. For one node.
  */
 typedef struct lki_bounds {
     double *out;

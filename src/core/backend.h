@@ -1,8 +1,8 @@
 /*
- * What a device must provide. A backend is one constant of type lki_backend and a table of kernels;
- * nothing outside its folder includes its headers.
+ * What a device must provide. A backend is one constant of type lki_backend and a list of
+ * implementations; nothing outside its folder includes its headers.
  *
- * A kernel computes a chain of nodes (usually one). It is called by workers, each on replicas of
+ * A kernel computes a cluster of nodes (usually one). It is called by workers, each on replicas of
  * its own, so nothing it does may depend on which worker calls it or on how many there are.
  *
  *   compile   plan (once) ........................................ release
@@ -21,7 +21,9 @@
 #include "core/op.h"
 
 enum {
-    LKI_MAX_CHAIN = 6,
+    LKI_MAX_CLUSTER = 6,     /* nodes of a cluster, */
+    LKI_MAX_CLUSTER_IN = 4,  /* tensors that it reads, */
+    LKI_MAX_SLOTS = 4,       /* and parameters */
     LKI_UPDATE_BLOCK = 4096, /* elements; ranges of parameters are cut at its multiples */
     LKI_MAX_STATES = 3,      /* arrays that an optimizer keeps per parameter */
     LKI_BLOCK_TERMS = 64,    /* a sum of products: so many in one f32 accumulator, */
@@ -56,13 +58,26 @@ static inline float lki_round(double x)
     return (float)(x * (double)!(fabs(x) < (double)LKI_TINY) + 0.0); /* 0.0: no -0 */
 }
 
-/* Consecutive nodes computed by one kernel: each but the first reads only the one before it, which
- * has no other reader. Inputs are node[0]'s, the output is the last one's; at most one node has
- * parameters. */
-typedef struct lki_chain {
-    const lki_node *node[LKI_MAX_CHAIN];
+/*
+ * Nodes that one kernel computes, usually one: a small graph whose last node's output is its own. The
+ * output of every other node has one reader, inside. What the nodes of a residual block's end are:
+ *
+ *     node    conv2d, batch_norm, add, relu
+ *     in      what conv2d reads, what else add reads
+ *     param   weight of conv2d (bias of conv2d, where it has one), weight and bias of batch_norm
+ */
+typedef struct lki_cluster {
+    const lki_node *node[LKI_MAX_CLUSTER]; /* in graph order */
     int count;
-} lki_chain;
+    const lks_tensor *in[LKI_MAX_CLUSTER_IN]; /* read from outside, in order of the nodes' inputs */
+    int in_count;
+    struct {
+        const lki_node *owner;
+        int index;          /* owner->param[index] */
+    } param[LKI_MAX_SLOTS]; /* in order of nodes */
+    int param_count;
+    const lki_node *counted; /* the one node with buffers or stats, or NULL */
+} lki_cluster;
 
 /* How a kernel takes the samples of a replica. */
 typedef enum lki_span {
@@ -99,11 +114,11 @@ typedef struct lki_needs {
 typedef struct lki_plan {
     const struct lki_kernel *kernel;
     lks_context *context;
-    lki_chain chain;
+    lki_cluster cluster;
     int64_t slice; /* largest piece: slice, slice/2, ... 1; for SHARE and JOINT kernels the most
                       samples of a call */
-    bool d_in_wanted[LKI_MAX_IN];
-    uint64_t random_key; /* of the chain's dropout node, if it has one */
+    bool d_in_wanted[LKI_MAX_CLUSTER_IN];
+    uint64_t random_key; /* of the cluster's dropout node, if it has one */
     lki_needs needs;
 } lki_plan;
 
@@ -119,15 +134,15 @@ typedef struct lki_args {
     bool last;  /* no piece of the replica follows */
     uint64_t step;
     bool training;
-    const void *in[LKI_MAX_IN];
+    const void *in[LKI_MAX_CLUSTER_IN];
     void *out;
     const float *d_out;
-    float *d_in[LKI_MAX_IN]; /* NULL: not wanted */
-    unsigned add_in;         /* bit i: add to d_in[i] instead of writing it */
-    const float *param[LKI_MAX_PARAM];
-    float *d_param[LKI_MAX_PARAM]; /* NULL: formed by rows, later */
-    void *const *buffer;           /* running statistics: read only */
-    double *stats;                 /* written by forward in training */
+    float *d_in[LKI_MAX_CLUSTER_IN]; /* NULL: not wanted */
+    unsigned add_in;                 /* bit i: add to d_in[i] instead of writing it */
+    const float *param[LKI_MAX_SLOTS];
+    float *d_param[LKI_MAX_SLOTS]; /* NULL: formed by rows, later */
+    void *const *buffer;           /* running statistics of cluster.counted: read only */
+    double *stats;                 /* its, written by forward in training */
     const void *packed;
     void *saved;
     void *replica;
@@ -136,7 +151,7 @@ typedef struct lki_args {
 } lki_args;
 
 /* A gradient by rows: the sums over all replicas for rows [row_first, row_first + row_count) of the
- * first dimension of the parameters, formed replica by replica (samples ascending, one accumulator
+ * first dimension of the parameters (of every slot, equal there), formed replica by replica (samples ascending, one accumulator
  * from +0), combined in the tree, absent replicas left out, given to `sum` range by range. */
 typedef struct lki_rows {
     const float *in;      /* [samples][elements of in[0]], of all replicas of the process */
@@ -145,8 +160,8 @@ typedef struct lki_rows {
     int64_t replicas;
     int64_t row_first, row_count;
     void *workspace;
-    /* Elements [first, first + count) of parameter `param` have these sums over replicas. */
-    void (*sum)(void *user, int param, int64_t first, int64_t count, const float *sums);
+    /* Elements [first, first + count) of the parameter in this slot have these sums over replicas. */
+    void (*sum)(void *user, int slot, int64_t first, int64_t count, const float *sums);
     void *user;
 } lki_rows;
 
@@ -169,13 +184,29 @@ typedef struct lki_kernel {
     void (*rows)(const lki_plan *plan, const lki_rows *rows);
 } lki_kernel;
 
-/* A fused kernel: taken where the chain of ops occurs and `fits` agrees. */
-typedef struct lki_pattern {
-    lki_op_id op[LKI_MAX_CHAIN];
-    int count;
-    bool (*fits)(const lki_chain *chain);
+/* A node of a pattern. */
+typedef struct lki_pattern_node {
+    uint64_t ops; /* any of these: LKI_OPS(RELU), LKI_OPS(RELU) | LKI_OPS(GELU) */
+    /* Where each input comes from: the node of the pattern so many places before, or 0: from outside of
+     * it. Operands of add and mul of one shape in either order. */
+    signed char from[LKI_MAX_IN];
+    bool optional; /* may be missing: whoever reads it reads what it would read */
+} lki_pattern_node;
+
+#define LKI_OPS(ID) (UINT64_C(1) << LKI_OP_##ID)
+_Static_assert((int)LKI_OP_COUNT <= 64, "a bit for every operation");
+
+/* How one operation, or several, may be computed. */
+typedef struct lki_impl {
+    const char *name; /* for people: "conv2d_relu" */
+    lki_pattern_node pattern[LKI_MAX_CLUSTER];
+    int count; /* 1: of one operation */
+    /* NULL: takes every cluster of this pattern. Its result NULL: takes this one; else why not, for
+     * people: "stride 2". A rule of shapes and attributes alone, never of the machine or a timing: bits
+     * may follow from it. */
+    const char *(*refuses)(const lki_cluster *cluster);
     const lki_kernel *kernel;
-} lki_pattern;
+} lki_impl;
 
 /* The update of a range of parameters; optim.h has the formulas. The gradient is sums[i] * scale in
  * f32; ADAMP takes p in its place, without scale. Other numbers, and what is computed from them (lr /
@@ -248,10 +279,11 @@ typedef struct lki_backend {
     /* Adds what people want to know of it ("avx2"). Fails where the environment asks for what the
      * machine does not have. */
     lks_status (*fingerprint)(char *out, size_t size);
-    const lki_kernel *const *kernels; /* by lki_op_id. NULL: unsupported, reported at compile; input
-                                         and target have none, as nothing is computed there */
-    const lki_pattern *patterns;      /* longest first */
-    int pattern_count;
+    /* In this order, the first that occurs in the graph and does not refuse is taken, from the graph's
+     * last node to its first. An operation without any is reported at compile; input and target have
+     * none, as nothing is computed there. */
+    const lki_impl *impl;
+    int impl_count;
     /* NULL, as add: the device only predicts. */
     void (*update)(const lki_update *update, int64_t count, float *w,
                    float *const state[LKI_MAX_STATES], const float *sums);

@@ -51,7 +51,7 @@ static lks_status allocate_parameters(lks_model *model)
     for (int a = 0; a < LKI_MAX_STATES; a++)
         if (trains(model) && lki_state_keeps(&model->opts.optim, a)) at = place_array(model, at, a);
     for (int w = 0; w < model->weights; w++)
-        model->program.stage[model->weight[w].stage].param[model->weight[w].index] =
+        model->program.stage[model->weight[w].stage].param[model->weight[w].slot] =
             model->weight[w].value;
     return LKS_OK;
 }
@@ -64,9 +64,9 @@ static size_t buffer_bytes(const lki_buffer *buffer)
 static void measure_buffers(lks_model *model)
 {
     for (int s = 0; s < model->program.stages; s++) {
-        const lki_node *owner = model->program.stage[s].owner;
-        for (int i = 0; owner != NULL && i < owner->buffer_count; i++)
-            model->buffer_bytes += lki_align(buffer_bytes(&owner->buffer[i]));
+        const lki_node *counted = model->program.stage[s].cluster->counted;
+        for (int i = 0; counted != NULL && i < counted->buffer_count; i++)
+            model->buffer_bytes += lki_align(buffer_bytes(&counted->buffer[i]));
     }
 }
 
@@ -80,8 +80,9 @@ static lks_status allocate_buffers(lks_model *model)
     char *at = made;
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
-        for (int i = 0; stage->owner != NULL && i < stage->owner->buffer_count; i++) {
-            const lki_buffer *buffer = &stage->owner->buffer[i];
+        const lki_node *counted = stage->cluster->counted;
+        for (int i = 0; counted != NULL && i < counted->buffer_count; i++) {
+            const lki_buffer *buffer = &counted->buffer[i];
             stage->buffer[i] = at;
             if (buffer->dtype == LKS_F32)
                 lki_fill(memory, (float *)(void *)at, lks_shape_elements(&buffer->shape),

@@ -85,32 +85,30 @@ static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *gra
     return LKS_OK;
 }
 
-static lks_status add_weights(lks_model *model, const lki_node *node, int s)
+static lks_status add_weight(lks_model *model, int s, int slot)
 {
     lki_stage *stage = &model->program.stage[s];
-    stage->weight = model->weights;
-    for (int i = 0; i < node->param_count; i++) {
-        const lki_param *param = &node->param[i];
-        lki_weight *weight = &model->weight[model->weights++];
-        char name[2 * LKI_NAME_SIZE];
-        snprintf(name, sizeof name, "%s.%s", node->name, param->suffix);
-        *weight = (lki_weight){.shape = param->shape,
-                               .count = lks_shape_elements(&param->shape),
-                               .init = param->init,
-                               .fan_in = param->fan_in,
-                               .fan_out = param->fan_out,
-                               .groups = param->groups,
-                               .stage = s,
-                               .index = i,
-                               .offset = -1,
-                               .trained = stage->backward};
-        LKI_TRY(lki_arena_string(&model->arena, &weight->name, name));
-        if (stage->backward && !stage->by_rows) {
-            weight->offset = stage->d_param[i] = model->gradient_count;
-            model->gradient_count += (int64_t)(lki_align((size_t)weight->count * sizeof(float)) /
-                                               sizeof(float));
-        }
-    }
+    const lki_node *owner = stage->cluster->param[slot].owner;
+    const lki_param *param = &owner->param[stage->cluster->param[slot].index];
+    lki_weight *weight = &model->weight[model->weights];
+    char name[2 * LKI_NAME_SIZE];
+    stage->weight[slot] = model->weights++;
+    snprintf(name, sizeof name, "%s.%s", owner->name, param->suffix);
+    *weight = (lki_weight){.shape = param->shape,
+                           .count = lks_shape_elements(&param->shape),
+                           .init = param->init,
+                           .fan_in = param->fan_in,
+                           .fan_out = param->fan_out,
+                           .groups = param->groups,
+                           .stage = s,
+                           .slot = slot,
+                           .offset = -1,
+                           .trained = stage->backward};
+    LKI_TRY(lki_arena_string(&model->arena, &weight->name, name));
+    if (!stage->backward || stage->by_rows) return LKS_OK;
+    weight->offset = stage->d_param[slot] = model->gradient_count;
+    model->gradient_count += (int64_t)(lki_align((size_t)weight->count * sizeof(float)) /
+                                       sizeof(float));
     return LKS_OK;
 }
 
@@ -120,14 +118,15 @@ static lks_status list_weights(lks_model *model)
     const lki_program *program = &model->program;
     size_t most = 0;
     for (int s = 0; s < program->stages; s++)
-        most += program->stage[s].owner != NULL ? (size_t)program->stage[s].owner->param_count : 0;
+        most += (size_t)program->stage[s].cluster->param_count;
     void *memory;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, (most + 1) * sizeof(lki_weight), "weights"));
     model->weight = memory;
     for (const lki_node *node = program->graph->first; node != NULL; node = node->next)
-        for (int s = 0; s < program->stages; s++)
-            if (program->stage[s].owner == node && node->param_count > 0)
-                LKI_TRY(add_weights(model, node, s));
+        for (int s = 0; s < program->stages && node->param_count > 0; s++)
+            for (int p = 0; p < program->stage[s].cluster->param_count; p++)
+                if (program->stage[s].cluster->param[p].owner == node)
+                    LKI_TRY(add_weight(model, s, p));
     /* Never empty: NULL instead of an array of gradients means an absent replica. */
     if (model->gradient_count == 0) model->gradient_count = LKI_ALIGN / sizeof(float);
     return LKS_OK;
@@ -285,8 +284,8 @@ lks_model_info lks_model_get_info(const lks_model *model)
                            .averages = lki_model_infers_averages(model)};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
     for (int s = 0; s < program->stages; s++)
-        for (int i = 0; i < program->stage[s].plan->chain.count; i++)
-            info.multiply_adds += program->stage[s].plan->chain.node[i]->multiply_adds;
+        for (int i = 0; i < program->stage[s].cluster->count; i++)
+            info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;
     info.memory_bytes = lki_model_bytes(model);
     return info;
 }

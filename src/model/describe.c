@@ -90,8 +90,7 @@ static bool is_planned(const lki_program *program, const lki_node *node)
 {
     if (program->activation[node->index] != LKI_NO_VALUE) return true;
     for (int s = 0; s < program->stages; s++)
-        for (int i = 0; i < program->stage[s].plan->chain.count; i++)
-            if (program->stage[s].plan->chain.node[i] == node) return true;
+        if (lki_cluster_has(program->stage[s].cluster, node)) return true;
     return false;
 }
 
@@ -183,15 +182,15 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
         snprintf(pieces, sizeof pieces, "a replica");
     snprintf(head, sizeof head, "%5d  %7d  %-11s  %-10s  %7zu  ", (int)(stage - program->stage),
              stage->segment, pieces,
-             stage->weight < 0 || !stage->backward ? ""
-             : stage->by_rows                      ? "by rows"
-                                                   : "by replica",
+             stage->cluster->param_count == 0 || !stage->backward ? ""
+             : stage->by_rows                                     ? "by rows"
+                                                                  : "by replica",
              stage->backward ? needs->saved_bytes : 0);
     size_t used = (size_t)snprintf(text, sizeof text, "%s",
                                    needs->algorithm[0] != '\0' ? needs->algorithm : "plain");
-    for (int i = 0; i < stage->plan->chain.count && used < sizeof text; i++)
+    for (int i = 0; i < stage->cluster->count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %s", i > 0 ? "" : ":",
-                                 stage->plan->chain.node[i]->name);
+                                 stage->cluster->node[i]->name);
     write_wrapped(to, head, text);
 }
 

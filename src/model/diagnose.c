@@ -52,26 +52,35 @@ static lks_status trace(void *user, const lki_program *program, const lki_stage 
 {
     finding *found = user;
     (void)program;
-    for (int i = 0; i < stage->head->in_count; i++) {
-        const lki_node *in = stage->head->in[i]->node;
+    for (int i = 0; i < stage->cluster->in_count; i++) {
+        const lki_node *in = stage->cluster->in[i]->node;
         if (in->op == LKI_OP_INPUT || in->op == LKI_OP_TARGET)
             diagnose_look_at(found, in, args->in[i], args->position, args->count);
     }
-    diagnose_look_at(found, stage->tail, args->out, args->position, args->count);
+    diagnose_look_at(found, lki_cluster_tail(stage->cluster), args->out, args->position,
+                     args->count);
     return LKS_OK;
+}
+
+/* What `to` computes has the parameters and buffers that it has in `from`. */
+static void borrow_from(const lki_stage *from, lki_stage *to)
+{
+    const lki_cluster *has = from->cluster, *wants = to->cluster;
+    for (int t = 0; t < wants->param_count; t++)
+        for (int f = 0; f < has->param_count; f++)
+            if (has->param[f].owner == wants->param[t].owner &&
+                has->param[f].index == wants->param[t].index)
+                to->param[t] = from->param[f];
+    if (wants->counted != NULL && wants->counted == has->counted)
+        memcpy(to->buffer, from->buffer, sizeof to->buffer);
 }
 
 /* A stage of the unfused program uses the parameters and buffers of the model's. */
 static void borrow_parameters(const lks_model *model, lki_program *plain)
 {
     for (int s = 0; s < plain->stages; s++)
-        for (int m = 0; m < model->program.stages; m++) {
-            const lki_stage *from = &model->program.stage[m];
-            lki_stage *to = &plain->stage[s];
-            if (to->owner == NULL || to->owner != from->owner) continue;
-            memcpy(to->param, from->param, sizeof to->param);
-            memcpy(to->buffer, from->buffer, sizeof to->buffer);
-        }
+        for (int m = 0; m < model->program.stages; m++)
+            borrow_from(&model->program.stage[m], &plain->stage[s]);
 }
 
 static lks_status replay(const lks_model *model, lki_program *plain, int64_t position,

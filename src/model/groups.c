@@ -30,11 +30,12 @@ static lks_status check_group(const lks_model *model, const lks_group *group, in
 /* Biases, and what scales and shifts in a normalisation, are no weights. */
 static bool is_weight(const lks_model *model, const lki_weight *weight)
 {
-    const lki_node *owner = model->program.stage[weight->stage].owner;
+    const lki_cluster *cluster = model->program.stage[weight->stage].cluster;
+    const lki_node *owner = lki_weight_owner(model, weight);
     const char *op = lki_op_get(owner->op)->name;
     const size_t length = strlen(op);
     const bool norm = length >= 5 && strcmp(op + length - 5, "_norm") == 0;
-    return !norm && strcmp(owner->param[weight->index].suffix, "bias") != 0;
+    return !norm && strcmp(owner->param[cluster->param[weight->slot].index].suffix, "bias") != 0;
 }
 
 /* The rule with these two numbers, a new one where there is none. */

@@ -40,7 +40,7 @@ typedef struct lki_weight { /* a parameter of the model */
     int64_t count;
     lks_init init;
     int64_t fan_in, fan_out, groups; /* as in lki_param */
-    int stage, index;                /* program->stage[stage].param[index] */
+    int stage, slot;                 /* program->stage[stage].param[slot] */
     int64_t offset;                  /* by replica: first float in a gradient array; by rows: -1 */
     bool
         trained; /* the loss depends on it; otherwise only the output does, and no step touches it */
@@ -137,6 +137,12 @@ struct lks_model {
     float *predictions;
     int64_t *share_start; /* [replicas + 1]: where shares begin in this batch */
 };
+
+/* The node that has this parameter. */
+static inline const lki_node *lki_weight_owner(const lks_model *model, const lki_weight *weight)
+{
+    return model->program.stage[weight->stage].cluster->param[weight->slot].owner;
+}
 
 /* The job of all workers; see the picture. */
 void lki_model_job(void *model, int worker);

@@ -113,10 +113,10 @@ lks_profile lks_profile_total(const lks_model *model)
 static double update_bytes(const lks_model *model, const lki_stage *stage)
 {
     int states = 0;
-    if (stage->weight < 0) return 0;
+    if (stage->cluster->param_count == 0) return 0;
     for (int i = 0; i < LKI_MAX_STATES; i++)
-        states += model->weight[stage->weight].state[i] != NULL;
-    return (3.0 + 2.0 * states) * lki_cost_parameter_bytes(&stage->plan->chain);
+        states += model->weight[stage->weight[0]].state[i] != NULL;
+    return (3.0 + 2.0 * states) * lki_cost_parameter_bytes(stage->cluster);
 }
 
 static lki_cost stage_cost(const lks_model *model, const lki_stage *stage, lki_pass_id pass,
@@ -187,6 +187,6 @@ int lks_model_stages(const lks_model *model)
 const lks_tensor *lks_model_stage_layer(const lks_model *model, int stage, int index)
 {
     if (stage < 0 || stage >= lks_model_stages(model)) return NULL;
-    const lki_chain *chain = &model->program.stage[stage].plan->chain;
-    return index >= 0 && index < chain->count ? &chain->node[index]->out : NULL;
+    const lki_cluster *cluster = model->program.stage[stage].cluster;
+    return index >= 0 && index < cluster->count ? &cluster->node[index]->out : NULL;
 }

@@ -47,26 +47,31 @@ static void describe_last(lks_model *model, lks_dtype dtype, const lks_shape *sh
     info->bytes = (size_t)lks_shape_elements(shape) * lks_dtype_size(dtype);
 }
 
-/* Parameters and buffers of the nodes in graph order. */
+static lks_status list_buffers(lks_model *model, lki_stage *stage, const lki_node *node)
+{
+    for (int i = 0; i < node->buffer_count; i++) {
+        char name[2 * LKI_NAME_SIZE];
+        snprintf(name, sizeof name, "%s.%s", node->name, node->buffer[i].suffix);
+        LKI_TRY(add_state(model, LKS_BUFFER, "", name, &stage->buffer[i]));
+        describe_last(model, node->buffer[i].dtype, &node->buffer[i].shape);
+    }
+    return LKS_OK;
+}
+
+/* Parameters and buffers of the nodes in graph order: so are the weights. */
 static lks_status list_hashed(lks_model *model)
 {
     lki_program *program = &model->program;
+    int w = 0;
     for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
-        for (int s = 0; s < program->stages; s++) {
-            lki_stage *stage = &program->stage[s];
-            if (stage->owner != node) continue;
-            for (int i = 0; i < node->param_count; i++) {
-                lki_weight *weight = &model->weight[stage->weight + i];
-                LKI_TRY(add_state(model, LKS_PARAMETER, "", weight->name, (void **)&weight->value));
-                describe_last(model, LKS_F32, &weight->shape);
-            }
-            for (int i = 0; i < node->buffer_count; i++) {
-                char name[2 * LKI_NAME_SIZE];
-                snprintf(name, sizeof name, "%s.%s", node->name, node->buffer[i].suffix);
-                LKI_TRY(add_state(model, LKS_BUFFER, "", name, &stage->buffer[i]));
-                describe_last(model, node->buffer[i].dtype, &node->buffer[i].shape);
-            }
+        for (; w < model->weights && lki_weight_owner(model, &model->weight[w]) == node; w++) {
+            lki_weight *weight = &model->weight[w];
+            LKI_TRY(add_state(model, LKS_PARAMETER, "", weight->name, (void **)&weight->value));
+            describe_last(model, LKS_F32, &weight->shape);
         }
+        for (int s = 0; s < program->stages; s++)
+            if (program->stage[s].cluster->counted == node)
+                LKI_TRY(list_buffers(model, &program->stage[s], node));
     }
     return LKS_OK;
 }
@@ -101,7 +106,8 @@ lks_status lki_state_list(lks_model *model)
     const lki_program *program = &model->program;
     size_t most = (size_t)model->weights * (3 + LKI_MAX_STATES);
     for (int s = 0; s < program->stages; s++)
-        most += program->stage[s].owner != NULL ? (size_t)program->stage[s].owner->buffer_count : 0;
+        if (program->stage[s].cluster->counted != NULL)
+            most += (size_t)program->stage[s].cluster->counted->buffer_count;
     void *memory;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, most * sizeof(lki_state), "the state list"));
     model->state = memory;

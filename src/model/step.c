@@ -105,10 +105,10 @@ void lki_model_choose(lks_model *model, bool averages)
     if (model->averaged == averages) return;
     for (int w = 0; w < model->weights; w++) {
         const lki_weight *weight = &model->weight[w];
-        model->program.stage[weight->stage].param[weight->index] = averages &&
-                                                                           weight->average != NULL
-                                                                       ? weight->average
-                                                                       : weight->value;
+        model->program.stage[weight->stage].param[weight->slot] = averages &&
+                                                                          weight->average != NULL
+                                                                      ? weight->average
+                                                                      : weight->value;
     }
     model->averaged = averages;
     model->prepared = false;

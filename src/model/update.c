@@ -51,11 +51,11 @@ static int lap_of(const lks_model *model, const lki_stage *stage, lki_pass_id pa
     return lki_lap_of(stage - model->program.stage, pass);
 }
 
-static void rows_sum(void *user, int param, int64_t first, int64_t count, const float *sums)
+static void rows_sum(void *user, int slot, int64_t first, int64_t count, const float *sums)
 {
     const rows_target *target = user;
     lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PASS_ROWS));
-    update_apply(target->model, &target->model->weight[target->stage->weight + param], first, count,
+    update_apply(target->model, &target->model->weight[target->stage->weight[slot]], first, count,
                  sums);
     lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PASS_UPDATE));
 }
@@ -70,7 +70,7 @@ static const float *kept(const lki_program *program, const lki_pass *pass, int v
 static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
 {
     const lki_program *program = &model->program;
-    const int64_t rows = model->weight[stage->weight].shape.dim[0];
+    const int64_t rows = model->weight[stage->weight[0]].shape.dim[0];
     const int64_t first = lki_share(worker, model->workers, rows);
     const int64_t count = lki_share(worker + 1, model->workers, rows) - first;
     rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
@@ -136,11 +136,12 @@ void lki_update_buffers(lks_model *model, int worker)
 {
     for (int s = 0; s < model->program.stages; s++) {
         lki_stage *stage = &model->program.stage[s];
-        const lki_node *owner = stage->owner;
-        if (owner == NULL || owner->stats == 0 || s % model->workers != worker) continue;
+        const lki_node *counted = stage->cluster->counted;
+        if (counted == NULL || counted->stats == 0 || s % model->workers != worker) continue;
         const double *sum = sum_stats(model, model->program.stats + stage->stats_offset,
-                                      owner->stats, 0, model->program.replicas);
-        if (sum != NULL) model->program.backend->memory->update_buffers(owner, sum, stage->buffer);
+                                      counted->stats, 0, model->program.replicas);
+        if (sum != NULL)
+            model->program.backend->memory->update_buffers(counted, sum, stage->buffer);
         lki_lap(model->worker[worker].local.laps, lki_lap_of(s, LKI_PASS_UPDATE));
     }
 }

@@ -5,29 +5,28 @@ static double tensor_bytes(const lks_tensor *tensor)
     return (double)lks_shape_elements(&tensor->shape) * (double)lks_dtype_size(tensor->dtype);
 }
 
-double lki_cost_parameter_bytes(const lki_chain *chain)
+double lki_cost_parameter_bytes(const lki_cluster *cluster)
 {
     double bytes = 0;
-    for (int i = 0; i < chain->count; i++)
-        for (int p = 0; p < chain->node[i]->param_count; p++)
-            bytes += (double)lks_shape_elements(&chain->node[i]->param[p].shape) * sizeof(float);
+    for (int i = 0; i < cluster->count; i++)
+        for (int p = 0; p < cluster->node[i]->param_count; p++)
+            bytes += (double)lks_shape_elements(&cluster->node[i]->param[p].shape) * sizeof(float);
     return bytes;
 }
 
 lki_cost lki_cost_of(const lki_plan *plan, lki_pass_id pass, bool by_rows, int64_t samples,
                      int64_t calls)
 {
-    const lki_chain *chain = &plan->chain;
-    const lki_node *head = chain->node[0];
-    const double out = tensor_bytes(&chain->node[chain->count - 1]->out);
+    const lki_cluster *cluster = &plan->cluster;
+    const double out = tensor_bytes(&lki_cluster_tail(cluster)->out);
     const double saved = (double)plan->needs.saved_bytes;
-    const double parameters = lki_cost_parameter_bytes(chain);
+    const double parameters = lki_cost_parameter_bytes(cluster);
     double in = 0, d_in = 0, once = 0;
-    for (int i = 0; i < head->in_count; i++) {
-        in += tensor_bytes(head->in[i]);
-        d_in += plan->d_in_wanted[i] ? tensor_bytes(head->in[i]) : 0;
+    for (int i = 0; i < cluster->in_count; i++) {
+        in += tensor_bytes(cluster->in[i]);
+        d_in += plan->d_in_wanted[i] ? tensor_bytes(cluster->in[i]) : 0;
     }
-    for (int i = 0; i < chain->count; i++) once += 2.0 * (double)chain->node[i]->multiply_adds;
+    for (int i = 0; i < cluster->count; i++) once += 2.0 * (double)cluster->node[i]->multiply_adds;
     once *= (double)samples;
 
     const bool sums = parameters > 0 && !by_rows;

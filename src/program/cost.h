@@ -2,7 +2,7 @@
 #ifndef LKI_PROGRAM_COST_H
 #define LKI_PROGRAM_COST_H
 
-#include "core/backend.h"
+#include "core/cluster.h"
 #include "program/laps.h"
 
 typedef struct lki_cost {
@@ -15,7 +15,7 @@ typedef struct lki_cost {
 lki_cost lki_cost_of(const lki_plan *plan, lki_pass_id pass, bool by_rows, int64_t samples,
                      int64_t calls);
 
-/* Of all parameters of the chain. */
-double lki_cost_parameter_bytes(const lki_chain *chain);
+/* Of all parameters of the cluster. */
+double lki_cost_parameter_bytes(const lki_cluster *cluster);
 
 #endif

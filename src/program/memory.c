@@ -34,11 +34,13 @@ static void make_values(lki_program *program)
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
         const lki_needs *needs = &stage->plan->needs;
-        const char *name = stage->head->name;
-        const size_t bytes = lki_tensor_bytes(&stage->tail->out);
-        const int index = stage->tail->index;
+        const lki_cluster *cluster = stage->cluster;
+        const char *name = lki_cluster_head(cluster)->name;
+        const lks_tensor *tensor = &lki_cluster_tail(cluster)->out;
+        const size_t bytes = lki_tensor_bytes(tensor);
+        const int index = tensor->node->index;
         program->activation[index] = add_value(program, LKI_AT_GROUP, bytes, name, "out");
-        if (stage->backward && &stage->tail->out != program->loss)
+        if (stage->backward && tensor != program->loss)
             program->gradient[index] = add_value(program, LKI_AT_GROUP, bytes, name, "d_out");
         stage->out = program->activation[index];
         stage->d_out = program->gradient[index];
@@ -50,8 +52,8 @@ static void make_values(lki_program *program)
                                        "replica");
         if (stage->backward && needs->sums_bytes > 0)
             stage->sums = add_value(program, LKI_AT_SUMS, needs->sums_bytes, name, "sums");
-        for (int i = 0; i < LKI_MAX_IN; i++) {
-            const lki_node *in = i < stage->head->in_count ? stage->head->in[i]->node : NULL;
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
+            const lki_node *in = i < cluster->in_count ? cluster->in[i]->node : NULL;
             stage->in[i] = in != NULL ? program->activation[in->index] : LKI_NO_VALUE;
             stage->d_in[i] = in != NULL && stage->plan->d_in_wanted[i]
                                  ? program->gradient[in->index]
@@ -68,7 +70,7 @@ static void set_times(lki_program *program)
         const lki_stage *stage = &program->stage[s];
         const unsigned reads = stage->backward ? stage->plan->needs.reads : 0;
         const int back = 2 * n - 1 - s;
-        for (int i = 0; i < LKI_MAX_IN; i++) {
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
             touch(program, stage->in[i], s);
             if (reads & LKI_READS_IN) touch(program, stage->in[i], back);
             touch(program, stage->d_in[i], back);
@@ -101,7 +103,7 @@ static bool written_before(const lki_program *program, int s, int input)
     for (int i = 0; i < input; i++)
         if (program->stage[s].d_in[i] == value) return true;
     for (int t = s + 1; t < program->stages; t++)
-        for (int i = 0; i < LKI_MAX_IN; i++)
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
             if (program->stage[t].d_in[i] == value) return true;
     return false;
 }
@@ -109,7 +111,7 @@ static bool written_before(const lki_program *program, int s, int input)
 static void set_additions(lki_program *program)
 {
     for (int s = 0; s < program->stages; s++)
-        for (int i = 0; i < LKI_MAX_IN; i++)
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
             if (program->stage[s].d_in[i] != LKI_NO_VALUE && written_before(program, s, i))
                 program->stage[s].add_in |= 1u << i;
 }
@@ -288,9 +290,9 @@ lks_status lki_program_place_values(lki_program *program)
         program->packed_bytes = lki_plus(program->packed_bytes, lki_align(needs->packed_bytes));
         if (needs->workspace_bytes > program->workspace_bytes)
             program->workspace_bytes = lki_align(needs->workspace_bytes);
-        if (stage->owner != NULL) {
+        if (stage->cluster->counted != NULL) {
             stage->stats_offset = (size_t)program->stats_count;
-            program->stats_count += stage->owner->stats * program->replicas;
+            program->stats_count += stage->cluster->counted->stats * program->replicas;
         }
     }
     return LKS_OK;

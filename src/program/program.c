@@ -108,12 +108,12 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
                        .packed = program->packed + stage->packed_offset,
                        .buffer = stage->buffer,
                        .workspace = local->memory + program->local_bytes};
-    for (int i = 0; i < stage->head->in_count; i++)
+    for (int i = 0; i < stage->cluster->in_count; i++)
         args->in[i] = address(program, pass, local, stage->in[i], at);
-    for (int i = 0; i < LKI_MAX_PARAM; i++) args->param[i] = stage->param[i];
-    if (stage->owner != NULL && stage->owner->stats > 0)
-        args->stats = program->stats + stage->stats_offset +
-                      (size_t)(stage->owner->stats * at->replica);
+    for (int i = 0; i < LKI_MAX_SLOTS; i++) args->param[i] = stage->param[i];
+    const lki_node *counted = stage->cluster->counted;
+    if (counted != NULL && counted->stats > 0)
+        args->stats = program->stats + stage->stats_offset + (size_t)(counted->stats * at->replica);
 }
 
 static lks_status program_forward(const lki_program *program, const lki_pass *pass,
@@ -136,12 +136,11 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     args.d_out = stage->d_out != LKI_NO_VALUE
                      ? (const float *)(void *)address(program, pass, local, stage->d_out, at)
                      : program->ones;
-    for (int i = 0; i < stage->head->in_count; i++)
+    for (int i = 0; i < stage->cluster->in_count; i++)
         args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
     args.add_in = stage->add_in;
-    if (stage->weight >= 0 && !stage->by_rows)
-        for (int i = 0; i < stage->owner->param_count; i++)
-            args.d_param[i] = local->gradient + stage->d_param[i];
+    for (int i = 0; i < stage->cluster->param_count && !stage->by_rows; i++)
+        args.d_param[i] = local->gradient + stage->d_param[i];
     LKI_TRY(stage->kernel->backward(stage->plan, &args));
     lki_lap(local->laps, lki_lap_of(stage - program->stage, LKI_PASS_BACKWARD));
     return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;

@@ -1,8 +1,8 @@
 /*
  * A program: a graph compiled for a batch, without parameters and without workers.
  *
- * Stages (a kernel and the chain of nodes that it covers) stand in segments, and every value has a
- * place in memory.
+ * Stages (an implementation and the cluster of nodes that it computes) stand in segments, each where its
+ * last node stands, and every value has a place in memory.
  *
  *   node    conv1  relu1 | conv2  relu2  pool  drop | flatten | fc1 ...
  *   stage   [ conv1 ][rl] [    one fused kernel    ] [flatten] [fc1] ...
@@ -25,7 +25,7 @@
 #include <lockstep/model.h>
 
 #include "base/memory.h"
-#include "core/backend.h"
+#include "core/cluster.h"
 #include "core/graph.h"
 #include "program/laps.h"
 
@@ -60,14 +60,23 @@ typedef struct lki_value {
 
 enum { LKI_NO_VALUE = -1 };
 
+/* An implementation that was not taken although its pattern occurs. */
+typedef struct lki_refusal {
+    const lki_impl *impl;
+    const char *why;
+    struct lki_refusal *next;
+} lki_refusal;
+
 typedef struct lki_stage {
     lki_plan *plan;
+    const lki_cluster *cluster; /* the plan's */
+    const lki_impl *impl;
     const lki_kernel *kernel;
-    const lki_node *head, *tail; /* of the chain */
-    const lki_node *owner;       /* the node of the chain with parameters, buffers or stats */
+    const lki_refusal
+        *refused; /* of clusters that begin with its first node, in the list's order */
     int segment;
-    int in[LKI_MAX_IN]; /* values */
-    int d_in[LKI_MAX_IN];
+    int in[LKI_MAX_CLUSTER_IN]; /* values */
+    int d_in[LKI_MAX_CLUSTER_IN];
     unsigned add_in;
     int out, d_out, saved, replica, sums;
     bool backward;     /* takes part in backward */
@@ -75,10 +84,10 @@ typedef struct lki_stage {
     bool needs_target; /* left out of predictions */
 
     /* Filled in by the model. */
-    int weight;                  /* index of its first weight; -1: none */
-    float *param[LKI_MAX_PARAM]; /* values, shared by all workers */
-    void *buffer[LKI_MAX_BUFFER];
-    int64_t d_param[LKI_MAX_PARAM]; /* by replica: position in a gradient array, floats */
+    int weight[LKI_MAX_SLOTS];      /* indices of weights; of slots, as the next two */
+    float *param[LKI_MAX_SLOTS];    /* values, shared by all workers */
+    int64_t d_param[LKI_MAX_SLOTS]; /* by replica: position in a gradient array, floats */
+    void *buffer[LKI_MAX_BUFFER];   /* of cluster->counted */
     size_t packed_offset;           /* in program->packed */
     size_t stats_offset;            /* in program->stats, doubles: [replicas][stats] */
 } lki_stage;

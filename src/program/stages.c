@@ -1,4 +1,4 @@
-/* From nodes to stages and segments: which kernel computes what, and in which pieces. */
+/* From nodes to stages and segments: which implementation computes what, and in which pieces. */
 #include <string.h>
 
 #include "base/check.h"
@@ -20,8 +20,9 @@ enum { GROUP_SAMPLES = 128, GROUP_BYTES = 32 << 20 };
 /* What is known of a node before stages are made. */
 typedef struct mark {
     bool needed, to_loss, from_target;
-    bool covered; /* by a stage */
-    int readers;  /* among needed nodes */
+    bool covered;         /* by a stage */
+    int readers;          /* edges to needed nodes */
+    lki_refusal *refused; /* of clusters that begin with it, in the list's order */
 } mark;
 
 static const lki_op *op_of(const lki_node *node)
@@ -59,74 +60,160 @@ static void mark_nodes(const lki_program *program, mark *marks)
     }
 }
 
-/* The only needed reader of a node's output, if it reads it as its only input; else NULL. Nothing reads
- * a loss. */
-static const lki_node *sole_reader(const lki_program *program, const mark *marks,
-                                   const lki_node *node)
+/* The choice of stages under way. */
+typedef struct choice {
+    lki_program *program;
+    mark *marks;
+} choice;
+
+/* lki_hidden. Nothing reads a loss. */
+static bool is_hidden(const void *user, const lki_node *node)
 {
-    if (marks[node->index].readers != 1 || &node->out == program->output) return NULL;
-    for (const lki_node *next = node->next; next != NULL; next = next->next)
-        if (marks[next->index].needed && next->in_count > 0 && next->in[0] == &node->out)
-            return next->in_count == 1 ? next : NULL;
-    return NULL;
+    const choice *c = user;
+    return c->marks[node->index].readers == 1 && &node->out != c->program->output;
 }
 
-/* The kernel for the chain that starts at `node`: the first pattern that fits, or the node's own. */
-static const lki_kernel *stages_choose(const lki_program *program, const mark *marks,
-                                       const lki_node *node, lki_chain *chain)
+static bool adds_gradient(const choice *c, const lki_node *reader, const lks_tensor *tensor)
 {
-    const lki_backend *backend = program->backend;
-    for (int p = 0; p < backend->pattern_count && !program->no_fusion; p++) {
-        const lki_pattern *pattern = &backend->patterns[p];
-        const lki_node *next = node;
-        *chain = (lki_chain){0};
-        while (next != NULL && chain->count < pattern->count &&
-               next->op == pattern->op[chain->count]) {
-            chain->node[chain->count++] = next;
-            if (chain->count < pattern->count) next = sole_reader(program, marks, next);
-        }
-        if (chain->count == pattern->count && (pattern->fits == NULL || pattern->fits(chain)))
-            return pattern->kernel;
+    return c->marks[reader->index].needed && c->marks[reader->index].to_loss &&
+           tensor->node->needs_gradient;
+}
+
+static bool reads(const lki_node *node, const lks_tensor *tensor)
+{
+    for (int i = 0; i < node->in_count; i++)
+        if (node->in[i] == tensor) return true;
+    return false;
+}
+
+/*
+ * Readers of a tensor add to its gradient in reverse order of the graph, and the order decides bits, as
+ * kernels round what they add in ways of their own. A cluster stands where its last node stands, and all
+ * stages that are chosen later stand before it: so it may not overtake a reader that stands behind the
+ * node of the cluster that reads the same tensor, and has no stage yet.
+ */
+static bool keeps_order(const choice *c, const lki_cluster *cluster)
+{
+    const lki_node *tail = lki_cluster_tail(cluster);
+    if (!c->marks[tail->index].to_loss) return true;
+    for (int n = 0; n + 1 < cluster->count; n++) {
+        const lki_node *node = cluster->node[n];
+        for (int i = 0; i < node->in_count; i++)
+            for (const lki_node *other = node->next; other != tail; other = other->next)
+                if (reads(other, node->in[i]) && !c->marks[other->index].covered &&
+                    adds_gradient(c, other, node->in[i]) && !lki_cluster_has(cluster, other))
+                    return false;
     }
-    *chain = (lki_chain){.node = {node}, .count = 1};
-    return backend->kernels[node->op];
+    return true;
 }
 
-static lks_status add_stage(lki_program *program, mark *marks, const lki_node *node)
+static lks_status note_refusal(const choice *c, const lki_node *head, const lki_impl *impl,
+                               const char *why)
 {
-    lki_chain chain;
-    const lki_kernel *kernel = stages_choose(program, marks, node, &chain);
-    if (kernel == NULL)
+    lki_refusal **at = &c->marks[head->index].refused;
+    void *memory;
+    while (*at != NULL && (*at)->impl < impl) at = &(*at)->next;
+    if (*at != NULL && (*at)->impl == impl) return LKS_OK; /* of a longer cluster */
+    LKI_TRY(lki_arena_alloc(&c->program->arena, &memory, sizeof(lki_refusal), "refusals"));
+    lki_refusal *refusal = memory;
+    *refusal = (lki_refusal){.impl = impl, .why = why, .next = *at};
+    *at = refusal;
+    return LKS_OK;
+}
+
+/* What computes `tail`, and with it other nodes; NULL: nothing does. */
+static lks_status choose_impl(const choice *c, const lki_node *tail, const lki_impl **out,
+                              lki_cluster *cluster)
+{
+    const lki_backend *backend = c->program->backend;
+    *out = NULL;
+    for (int i = 0; i < backend->impl_count; i++) {
+        const lki_impl *impl = &backend->impl[i];
+        if (!lki_impl_match(impl, tail, is_hidden, c, cluster)) continue;
+        if (c->program->no_fusion && cluster->count > 1) continue;
+        const char *why = impl->refuses != NULL ? impl->refuses(cluster) : NULL;
+        if (why == NULL && !keeps_order(c, cluster))
+            why = "gradients would be added in another order";
+        if (why == NULL) {
+            *out = impl;
+            return LKS_OK;
+        }
+        LKI_TRY(note_refusal(c, lki_cluster_head(cluster), impl, why));
+    }
+    return LKS_OK;
+}
+
+static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_cluster *cluster)
+{
+    lki_program *program = c->program;
+    const lki_node *tail = lki_cluster_tail(cluster);
+    const mark *at = &c->marks[tail->index];
+    lki_stage *stage = &program->stage[program->stages];
+    void *plan;
+    LKI_TRY(lki_arena_alloc(&program->arena, &plan, impl->kernel->plan_bytes, "a kernel's plan"));
+    *stage = (lki_stage){.plan = plan,
+                         .impl = impl,
+                         .kernel = impl->kernel,
+                         .refused = c->marks[lki_cluster_head(cluster)->index].refused,
+                         .needs_target = at->from_target,
+                         .backward = at->to_loss && tail->needs_gradient};
+    *stage->plan = (lki_plan){
+        .kernel = impl->kernel, .context = program->context, .cluster = *cluster};
+    stage->cluster = &stage->plan->cluster;
+    for (int i = 0; i < cluster->count; i++)
+        if (cluster->node[i]->op == LKI_OP_DROPOUT)
+            stage->plan->random_key = lki_random_key(program->context->opts.seed, "dropout",
+                                                     cluster->node[i]->name);
+    for (int i = 0; i < cluster->in_count; i++)
+        stage->plan->d_in_wanted[i] = stage->backward && cluster->in[i]->node->needs_gradient;
+    stage->by_rows = stage->backward && impl->kernel->rows != NULL && !program->by_replica &&
+                     cluster->in[0]->dtype == LKS_F32;
+    program->stages++;
+    return LKS_OK;
+}
+
+/* What was chosen for a node: the implementation whose cluster ends with it; NULL: none does. */
+typedef struct chosen {
+    const lki_impl *impl;
+    lki_cluster cluster;
+} chosen;
+
+/* From the last node to the first, so that the largest cluster that ends with a node is seen before its
+ * parts; `nodes` in order of the graph. */
+static lks_status choose_all(const choice *c, const lki_node *const *nodes, chosen *all)
+{
+    for (int n = c->program->graph->count - 1; n >= 0; n--) {
+        const mark *at = &c->marks[n];
+        if (!at->needed || at->covered || is_source(nodes[n])) continue;
+        LKI_TRY(choose_impl(c, nodes[n], &all[n].impl, &all[n].cluster));
+        if (all[n].impl == NULL) continue;
+        for (int i = 0; i < all[n].cluster.count; i++)
+            c->marks[all[n].cluster.node[i]->index].covered = true;
+    }
+    return LKS_OK;
+}
+
+static lks_status choose_stages(const choice *c)
+{
+    lki_program *program = c->program;
+    const size_t count = (size_t)program->graph->count;
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, count * sizeof(chosen), "clusters"));
+    chosen *all = memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, count * sizeof(lki_node *), "nodes"));
+    const lki_node **nodes = memory;
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next)
+        nodes[node->index] = node;
+    LKI_TRY(choose_all(c, nodes, all));
+    for (size_t n = 0; n < count; n++) {
+        if (all[n].impl != NULL) LKI_TRY(add_stage(c, all[n].impl, &all[n].cluster));
+        if (all[n].impl != NULL || !c->marks[n].needed || c->marks[n].covered ||
+            is_source(nodes[n]))
+            continue;
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "device '%s' has no kernel for %s '%s'; choose another device",
-                        program->backend->name, op_of(node)->name, node->name);
-    lki_stage *stage = &program->stage[program->stages];
-    const lki_node *tail = chain.node[chain.count - 1];
-
-    void *plan;
-    LKI_TRY(lki_arena_alloc(&program->arena, &plan, kernel->plan_bytes, "a kernel's plan"));
-    *stage = (lki_stage){.plan = plan,
-                         .kernel = kernel,
-                         .head = node,
-                         .tail = tail,
-                         .weight = -1,
-                         .needs_target = marks[tail->index].from_target,
-                         .backward = marks[tail->index].to_loss && tail->needs_gradient};
-    *stage->plan = (lki_plan){.kernel = kernel, .context = program->context, .chain = chain};
-    for (int i = 0; i < chain.count; i++) {
-        const lki_node *member = chain.node[i];
-        marks[member->index].covered = true;
-        if (member->param_count > 0 || member->buffer_count > 0 || member->stats > 0)
-            stage->owner = member;
-        if (member->op == LKI_OP_DROPOUT)
-            stage->plan->random_key = lki_random_key(program->context->opts.seed, "dropout",
-                                                     member->name);
+                        program->backend->name, op_of(nodes[n])->name, nodes[n]->name);
     }
-    for (int i = 0; i < node->in_count; i++)
-        stage->plan->d_in_wanted[i] = stage->backward && node->in[i]->node->needs_gradient;
-    stage->by_rows = stage->backward && kernel->rows != NULL && !program->by_replica &&
-                     node->in[0]->dtype == LKS_F32;
-    program->stages++;
     return LKS_OK;
 }
 
@@ -142,9 +229,9 @@ static int64_t slice_of(const lki_program *program, const lki_segment *segment)
     size_t most = 1;
     for (int s = segment->first; s < segment->first + segment->count; s++) {
         const lki_stage *stage = &program->stage[s];
-        size_t bytes = lki_tensor_bytes(&stage->tail->out);
-        for (int i = 0; i < stage->head->in_count; i++)
-            bytes += lki_tensor_bytes(stage->head->in[i]);
+        size_t bytes = lki_tensor_bytes(&lki_cluster_tail(stage->cluster)->out);
+        for (int i = 0; i < stage->cluster->in_count; i++)
+            bytes += lki_tensor_bytes(stage->cluster->in[i]);
         if (bytes > most) most = bytes;
     }
     return lki_slice_of(most);
@@ -154,8 +241,7 @@ static int64_t slice_of(const lki_program *program, const lki_segment *segment)
  * may those of a kernel that takes any piece. */
 static lki_span span_of(const lki_stage *stage)
 {
-    const bool by_replica = stage->backward && !stage->by_rows && stage->owner != NULL &&
-                            stage->owner->param_count > 0;
+    const bool by_replica = stage->backward && !stage->by_rows && stage->cluster->param_count > 0;
     const lki_span span = stage->kernel->span;
     if (!by_replica) return span;
     return span == LKI_SPAN_JOINT    ? LKI_SPAN_SHARE
@@ -192,7 +278,7 @@ static void set_group(lki_program *program)
     if (program->segments == 0 || !program->segment[program->segments - 1].joint) return;
     size_t bytes = 0;
     for (int s = 0; s < program->stages; s++)
-        bytes += lki_tensor_bytes(&program->stage[s].tail->out);
+        bytes += lki_tensor_bytes(&lki_cluster_tail(program->stage[s].cluster)->out);
     int64_t samples = GROUP_BYTES / (int64_t)bytes;
     if (samples > GROUP_SAMPLES) samples = GROUP_SAMPLES;
     program->group = samples / program->max_share;
@@ -205,7 +291,7 @@ static void set_group(lki_program *program)
 lks_status lki_plan_make(lki_plan *plan)
 {
     const lki_needs *needs = &plan->needs;
-    const lki_node *head = plan->chain.node[0];
+    const lki_node *head = lki_cluster_head(&plan->cluster);
     LKI_TRY(plan->kernel->plan(plan));
     const size_t sizes[] = {needs->workspace_bytes, needs->packed_bytes, needs->saved_bytes,
                             needs->replica_bytes, needs->sums_bytes};
@@ -236,9 +322,7 @@ lks_status lki_program_make_stages(lki_program *program)
                         "output '%s' depends on the target, so it cannot be predicted; give the "
                         "tensor before the loss",
                         program->output->node->name);
-    for (const lki_node *node = program->graph->first; node != NULL; node = node->next)
-        if (marks[node->index].needed && !marks[node->index].covered && !is_source(node))
-            LKI_TRY(add_stage(program, marks, node));
+    LKI_TRY(choose_stages(&(choice){.program = program, .marks = marks}));
     make_segments(program);
     set_group(program);
     for (int s = 0; s < program->stages; s++) {

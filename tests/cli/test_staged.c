@@ -18,7 +18,7 @@
 #include "cli/cli.h"
 #include "cli/doctor/doctor.h"
 #include "cli/verbs/rates.h"
-#include "core/backend.h"
+#include "support/backends.h"
 
 /* ---------------------------------------------------------------- what is exchanged */
 
@@ -81,24 +81,27 @@ const lki_backend *__real_lki_backend_find(const char *name);
 const lki_backend *__wrap_lki_backend_find(const char *name);
 const lki_backend *__wrap_lki_backend_find(const char *name)
 {
-    static const lki_kernel *kernels[LKI_OP_COUNT];
+    static lki_impl impls[100]; /* wrong, then all that are right */
     static lki_kernel relu;
     static lki_backend wrong;
     const lki_backend *right = __real_lki_backend_find(name);
     if (right == NULL || wrong_by == 0 || strcmp(name, "ref") == 0) return right;
-    memcpy(kernels, right->kernels, sizeof kernels);
-    relu = *right->kernels[LKI_OP_RELU];
+    relu = *lkt_kernel(right, LKI_OP_RELU);
     relu.forward = wrong_forward;
-    kernels[LKI_OP_RELU] = &relu;
+    impls[0] = (lki_impl){
+        .name = "wrong", .pattern = {{.ops = LKI_OPS(RELU)}}, .count = 1, .kernel = &relu};
+    assert_true((size_t)right->impl_count < sizeof impls / sizeof *impls);
+    memcpy(impls + 1, right->impl, (size_t)right->impl_count * sizeof *impls);
     wrong = *right;
-    wrong.kernels = kernels;
+    wrong.impl = impls;
+    wrong.impl_count++;
     return &wrong;
 }
 
 static lks_status wrong_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_backend *right = __real_lki_backend_find(lks_context_device(plan->context));
-    const lks_status status = right->kernels[LKI_OP_RELU]->forward(plan, args);
+    const lks_status status = lkt_kernel(right, LKI_OP_RELU)->forward(plan, args);
     if (args->position == 0) *(float *)args->out += wrong_by;
     return status;
 }

@@ -148,7 +148,7 @@ static void rows_have_an_end(void **state)
     assert_null(lks_model_stage_layer(n.model, -1, 0));
     assert_null(lks_model_stage_layer(n.model, stages, 0));
     assert_null(lks_model_stage_layer(n.model, 0, -1));
-    assert_null(lks_model_stage_layer(n.model, 0, n.model->program.stage[0].plan->chain.count));
+    assert_null(lks_model_stage_layer(n.model, 0, n.model->program.stage[0].plan->cluster.count));
     assert_non_null(lks_model_stage_layer(n.model, stages - 1, 0));
     lks_profile_stop(NULL);
     assert_int_equal(lks_model_stages(NULL), 0);

@@ -287,14 +287,14 @@ static bool in_backward;
 static lks_status fail_forward(const lki_plan *plan, const lki_args *args)
 {
     if (in_backward || args->position + args->count <= fails_from) return LKS_OK;
-    return lks_fail(LKS_E_IO, "'%s' failed in the piece at %lld", plan->chain.node[0]->name,
+    return lks_fail(LKS_E_IO, "'%s' failed in the piece at %lld", plan->cluster.node[0]->name,
                     (long long)args->position);
 }
 
 static lks_status fail_backward(const lki_plan *plan, const lki_args *args)
 {
     if (!in_backward || args->position + args->count <= fails_from) return LKS_OK;
-    return lks_fail(LKS_E_IO, "'%s' failed in the piece at %lld", plan->chain.node[0]->name,
+    return lks_fail(LKS_E_IO, "'%s' failed in the piece at %lld", plan->cluster.node[0]->name,
                     (long long)args->position);
 }
 

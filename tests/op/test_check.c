@@ -5,6 +5,7 @@
 
 #include <lockstep/profile.h>
 
+#include "support/backends.h"
 #include "support/ops.h"
 
 static const double SECONDS = 1e-4;
@@ -46,7 +47,7 @@ static void every_operation_is_good(void **state)
     for (int b = 0; lki_backends[b] != NULL; b++)
         for (int k = 0; k < 3 * LKI_OP_COUNT; k++) {
             const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
-            const lki_kernel *kernel = lki_backends[b]->kernels[op];
+            const lki_kernel *kernel = lkt_kernel(lki_backends[b], op);
             lks_context *context;
             lks_graph *graph;
             lks_op_report report;

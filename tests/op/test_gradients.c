@@ -16,6 +16,7 @@
  */
 #include <math.h>
 
+#include "support/backends.h"
 #include "support/ops.h"
 
 enum { CASES = 25, ELEMENTS = 10 };
@@ -163,7 +164,7 @@ static void every_gradient_is_checked(void **state)
 {
     (void)state;
     for (lki_op_id op = 0; op < LKI_OP_COUNT; op++) {
-        const lki_kernel *kernel = lkt_ref()->kernels[op];
+        const lki_kernel *kernel = lkt_kernel(lkt_ref(), op);
         bool listed = false;
 
         for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)

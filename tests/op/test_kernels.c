@@ -23,7 +23,7 @@ static void pieces_change_no_bit(void **state)
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (int k = 0; k < 12 * LKI_OP_COUNT; k++) {
             const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
-            const lki_kernel *kernel = lkt_backends()[b]->kernels[op];
+            const lki_kernel *kernel = lkt_kernel(lkt_backends()[b], op);
             lkt_result whole, cut;
             lkt_case c;
 
@@ -56,7 +56,7 @@ static void adding_adds(void **state)
     (void)state;
     for (int k = 0; k < 6 * LKI_OP_COUNT; k++) {
         const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
-        const lki_kernel *kernel = lkt_ref()->kernels[op];
+        const lki_kernel *kernel = lkt_kernel(lkt_ref(), op);
         lkt_how how = {0};
         lkt_result written, added;
         lkt_case c;

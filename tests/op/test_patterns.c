@@ -6,30 +6,43 @@
  * draws where rounding could change which way a relu or max_pool goes are passed over.
  */
 #include <math.h>
+#include <string.h>
 
 #include "numeric/random.h"
 #include "support/backends.h"
 #include "support/ops.h"
 
-enum { CASES = 12, TRIES = 40000 };
+enum { CASES = 24, TRIES = 40000 };
 
 static const double U = 0x1p-24;
 
-/* A chain of random operations that the pattern fits, in c. False: not this time. */
-static bool random_chain(const lki_pattern *pattern, bool exact, lkt_random *random, lkt_case *c)
+/* One of a pattern's operations. */
+static lki_op_id random_member(const lki_pattern_node *node, lkt_random *random)
+{
+    for (;;) {
+        const lki_op_id op = (lki_op_id)lkt_random_below(random, LKI_OP_COUNT);
+        if ((node->ops >> op & 1u) != 0) return op;
+    }
+}
+
+/* A chain of random operations that the implementation takes, in c; what may be missing is, every other
+ * time. False: not this time. */
+static bool random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_case *c)
 {
     lkt_case_begin(c);
-    lks_tensor *x = lkt_random_input(c->graph, pattern->op[0], random);
-    lks_tensor *first = NULL;
+    lks_tensor *x = NULL, *first = NULL;
 
-    for (int i = 0; i < pattern->count && lks_graph_status(c->graph) == LKS_OK; i++) {
-        x = lkt_random_op(c->graph, pattern->op[i], x, exact, random);
-        if (i == 0) first = x;
+    for (int i = 0; i < impl->count && lks_graph_status(c->graph) == LKS_OK; i++) {
+        const lki_op_id op = random_member(&impl->pattern[i], random);
+        if (impl->pattern[i].optional && lkt_random_below(random, 2) == 0) continue;
+        if (x == NULL) x = lkt_random_input(c->graph, op, random);
+        x = lkt_random_op(c->graph, op, x, exact, random);
+        if (first == NULL) first = x;
     }
     if (lks_graph_status(c->graph) == LKS_OK) {
         lkt_case_end(c, first, x, lkt_random_from(random, 1, 9), exact ? LKT_EXACT : LKT_RANDOM,
                      random);
-        if (pattern->fits == NULL || pattern->fits(&c->chain)) return true;
+        if (impl->refuses == NULL || impl->refuses(&c->cluster) == NULL) return true;
     }
     lkt_case_free(c);
     return false;
@@ -61,12 +74,12 @@ static void compare_exactly(lkt_case *c, const lki_backend *backend, const lki_k
     how.slice = 0;
     lkt_run(c, lkt_ref(), NULL, &how, &expected);
     equal(c, "the output", found.out, expected.out, lkt_out_elements(c));
-    for (int i = 0; i < LKI_MAX_IN && c->training; i++) {
+    for (int i = 0; i < c->cluster.in_count && c->training; i++) {
         if (lkt_has_gradient(c, i))
             equal(c, "the input's gradient", found.d_in[i], expected.d_in[i],
                   lkt_in_elements(c, i));
     }
-    for (int i = 0; i < LKI_MAX_PARAM && c->training && c->param[i] != NULL; i++)
+    for (int i = 0; i < LKI_MAX_SLOTS && c->training && c->param[i] != NULL; i++)
         equal(c, "a parameter's gradient", found.d_param[i], expected.d_param[i],
               lkt_param_elements(c, i));
 }
@@ -77,8 +90,8 @@ static void exact_case(lkt_case *c, const lki_backend *backend, const lki_kernel
 {
     lkt_how pieces = {.slice = 2};
 
-    for (int i = 0; i < c->chain.count; i++) {
-        if (!exact_op(c->chain.node[i]->op))
+    for (int i = 0; i < c->cluster.count; i++) {
+        if (!exact_op(c->cluster.node[i]->op))
             fail_msg("fused %s: this test knows no exact values for it", lkt_describe(c));
     }
     if (lkt_has_gradient(c, 0)) {
@@ -101,8 +114,9 @@ static lkt_case part_of(const lkt_case *c, int from, int to)
 {
     lkt_case part = *c;
 
-    part.chain.count = to - from;
-    for (int i = from; i < to; i++) part.chain.node[i - from] = c->chain.node[i];
+    part.cluster.count = to - from;
+    for (int i = from; i < to; i++) part.cluster.node[i - from] = c->cluster.node[i];
+    assert_true(lki_cluster_close(&part.cluster));
     return part;
 }
 
@@ -157,8 +171,8 @@ static tail look_at_tail(lkt_case *c, double error)
 {
     tail t = {.clear = true, .scale = 1.0};
 
-    for (int i = 1; i < c->chain.count; i++) {
-        const lki_node *node = c->chain.node[i];
+    for (int i = 1; i < c->cluster.count; i++) {
+        const lki_node *node = c->cluster.node[i];
         lkt_case before = part_of(c, 0, i);
         lkt_result result;
 
@@ -199,7 +213,7 @@ static void within(const lkt_case *c, const char *what, const float *found, cons
  */
 static bool random_case(lkt_case *c, const lki_backend *backend, const lki_kernel *fused)
 {
-    lkt_case head = part_of(c, 0, 1), rest = part_of(c, 1, c->chain.count);
+    lkt_case head = part_of(c, 0, 1), rest = part_of(c, 1, c->cluster.count);
     lkt_result of_head, of_rest, found, expected;
     lkt_bounds bound;
     double error = 0.0;
@@ -229,35 +243,33 @@ static bool random_case(lkt_case *c, const lki_backend *backend, const lki_kerne
     const double factor = 1.0 + t.terms / 4.0;
     within(c, "the input's gradient", found.d_in[0], expected.d_in[0], bound.d_in[0], factor, 0.0,
            lkt_in_elements(c, 0));
-    for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
+    for (int i = 0; i < LKI_MAX_SLOTS && c->param[i] != NULL; i++)
         within(c, "a parameter's gradient", found.d_param[i], expected.d_param[i], bound.d_param[i],
                factor, 0.0, lkt_param_elements(c, i));
     return true;
 }
 
-static void check_pattern(const lki_backend *backend, const lki_pattern *pattern,
-                          lkt_random *random)
+static void check_impl(const lki_backend *backend, const lki_impl *impl, lkt_random *random)
 {
-    const bool linear_head = pattern->op[0] == LKI_OP_CONV2D || pattern->op[0] == LKI_OP_DENSE;
+    const bool linear_head = (impl->pattern[0].ops & (LKI_OPS(CONV2D) | LKI_OPS(DENSE))) != 0;
     int exact = 0, rounded = linear_head ? 0 : CASES;
 
     for (int k = 0; k < TRIES && (exact < CASES || rounded < CASES); k++) {
         const bool want_exact = exact < CASES;
         lkt_case c;
 
-        if (!random_chain(pattern, want_exact, random, &c)) continue;
+        if (!random_chain(impl, want_exact, random, &c)) continue;
         if (want_exact) {
-            exact_case(&c, backend, pattern->kernel, random);
+            exact_case(&c, backend, impl->kernel, random);
             exact++;
-        } else if (random_case(&c, backend, pattern->kernel)) {
+        } else if (random_case(&c, backend, impl->kernel)) {
             rounded++;
         }
         lkt_case_free(&c);
     }
     if (exact < CASES || rounded < CASES)
-        fail_msg("%s: a pattern that starts with %s met only %d exact and %d random cases in %d "
-                 "tries",
-                 backend->name, lki_op_get(pattern->op[0])->name, exact, rounded, TRIES);
+        fail_msg("%s: %s met only %d exact and %d random cases in %d tries", backend->name,
+                 impl->name, exact, rounded, TRIES);
 }
 
 static void fused_kernels_agree_with_the_chain(void **state)
@@ -266,87 +278,99 @@ static void fused_kernels_agree_with_the_chain(void **state)
 
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        print_message("%s: %d patterns\n", lkt_backends()[b]->name,
-                      lkt_backends()[b]->pattern_count);
-        for (int p = 0; p < lkt_backends()[b]->pattern_count; p++)
-            check_pattern(lkt_backends()[b], &lkt_backends()[b]->patterns[p], &random);
+        for (int i = 0; i < lkt_backends()[b]->impl_count; i++) {
+            const lki_impl *impl = &lkt_backends()[b]->impl[i];
+            if (impl->count == 1) continue;
+            print_message("%s: %s\n", lkt_backends()[b]->name, impl->name);
+            check_impl(lkt_backends()[b], impl, &random);
+        }
     }
 }
 
-/* A pattern's chain on an image of ones with weights of 1/8, without padding: all that the
+/* An implementation's chain, of what may be missing those in `present`, on an image of ones with weights of 1/8, without padding: all that the
  * convolution gives is one positive number, so every window of max_pool has nothing but ties. False:
- * the pattern has no max_pool, or it does not fit. */
-static bool chain_of_ties(const lki_pattern *pattern, lkt_random *random, lkt_case *c)
+ * it has no max_pool, or refuses. */
+static bool chain_of_ties(const lki_impl *impl, unsigned present, lkt_random *random, lkt_case *c)
 {
     bool pools = false;
-    for (int i = 0; i < pattern->count; i++) pools |= pattern->op[i] == LKI_OP_MAX_POOL;
-    if (!pools || pattern->op[0] != LKI_OP_CONV2D) return false;
+    for (int i = 0; i < impl->count; i++) pools |= impl->pattern[i].ops == LKI_OPS(MAX_POOL);
+    if (!pools || impl->pattern[0].ops != LKI_OPS(CONV2D)) return false;
 
     lkt_case_begin(c);
     lks_tensor *x = lks_input(c->graph, &(lks_input_opts){.shape = LKS_SHAPE(9, 11, 16)});
     x = lks_conv2d(c->graph, x, &(lks_conv2d_opts){.filters = 32, .kernel = {2, 3}});
     lks_tensor *first = x;
-    for (int i = 1; i < pattern->count; i++) {
-        if (pattern->op[i] == LKI_OP_MAX_POOL)
+    for (int i = 1; i < impl->count; i++) {
+        const lki_op_id op = random_member(&impl->pattern[i], random);
+        if (impl->pattern[i].optional && !(present >> i & 1u)) continue;
+        if (op == LKI_OP_MAX_POOL)
             x = lks_max_pool(c->graph, x, &(lks_pool_opts){.kernel = {2, 2}});
-        else if (pattern->op[i] == LKI_OP_DROPOUT)
+        else if (op == LKI_OP_DROPOUT)
             x = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = 0.0f});
         else
-            x = lkt_random_op(c->graph, pattern->op[i], x, true, random);
+            x = lkt_random_op(c->graph, op, x, true, random);
     }
     lkt_case_end(c, first, x, 2, LKT_EXACT, random);
     for (int64_t i = 0; i < lkt_in_elements(c, 0); i++) ((float *)c->in[0])[i] = 1.0f;
     for (int64_t i = 0; i < lkt_param_elements(c, 0); i++) c->param[0][i] = 0.125f;
-    if (pattern->fits == NULL || pattern->fits(&c->chain)) return true;
+    if (impl->refuses == NULL || impl->refuses(&c->cluster) == NULL) return true;
     lkt_case_free(c);
     return false;
 }
 
 /* Every pooled gradient goes through the convolution's output at the first pixel of its window, and
  * from there to the 2 x 3 pixels below it. Sums are exact. */
-static void ties_go_to_the_first(void **state)
+static void check_ties(const lki_backend *backend, const lki_impl *impl, lkt_case *c)
 {
     enum { ROWS = 9, COLUMNS = 11, CHANNELS = 16, FILTERS = 32, POOLED = 4 * 4 };
+    const bool flat = lks_tensor_shape(&lkt_last(c)->out).ndim == 1;
+    float expected[2 * ROWS * COLUMNS] = {0};
+    lkt_result found;
+
+    for (int i = 0; i < 2 * POOLED * FILTERS; i++) {
+        const int n = i / (POOLED * FILTERS), inside = i % (POOLED * FILTERS);
+        const int at = flat ? inside % POOLED : inside / FILTERS;
+
+        for (int k = 0; k < 6; k++)
+            expected[(n * ROWS + at / 4 * 2 + k / 3) * COLUMNS + at % 4 * 2 + k % 3] += 0.125f *
+                                                                                        c->d_out[i];
+    }
+    lkt_run(c, backend, impl->kernel, NULL, &found);
+    for (int64_t i = 0; i < lkt_in_elements(c, 0); i++)
+        assert_true(found.d_in[0][i] == expected[i / CHANNELS]);
+}
+
+static void ties_go_to_the_first(void **state)
+{
     lkt_random random = lkt_random_make("ties_go_to_the_first", 61);
-    int chains = 0, patterns = 0;
+    int chains = 0, fused = 0;
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        for (int p = 0; p < lki_backends[b]->pattern_count; p++) {
-            const lki_pattern *pattern = &lki_backends[b]->patterns[p];
-            lkt_result found;
-            lkt_case c;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int i = 0; i < lki_backends[b]->impl_count; i++) {
+            const lki_impl *impl = &lki_backends[b]->impl[i];
 
-            patterns++;
-            if (!chain_of_ties(pattern, &random, &c)) continue;
-            chains++;
-            const bool flat = lks_tensor_shape(&lkt_last(&c)->out).ndim == 1;
-            float expected[2 * ROWS * COLUMNS] = {0};
-            for (int i = 0; i < 2 * POOLED * FILTERS; i++) {
-                const int n = i / (POOLED * FILTERS), inside = i % (POOLED * FILTERS);
-                const int at = flat ? inside % POOLED : inside / FILTERS;
+            fused += impl->count > 1;
+            for (unsigned present = 0; present < 1u << impl->count; present++) {
+                lkt_case c;
 
-                for (int k = 0; k < 6; k++)
-                    expected[(n * ROWS + at / 4 * 2 + k / 3) * COLUMNS + at % 4 * 2 + k % 3] +=
-                        0.125f * c.d_out[i];
+                if (!chain_of_ties(impl, present, &random, &c)) continue;
+                chains++;
+                check_ties(lki_backends[b], impl, &c);
+                lkt_case_free(&c);
             }
-            lkt_run(&c, lki_backends[b], pattern->kernel, NULL, &found);
-            for (int64_t i = 0; i < lkt_in_elements(&c, 0); i++)
-                assert_true(found.d_in[0][i] == expected[i / CHANNELS]);
-            lkt_case_free(&c);
         }
-    }
-    assert_true(chains > 0 || patterns == 0);
+    assert_true(chains > 0 || fused == 0);
 }
 
 /* Positions in an image with its border are 32 bits wide: 6000 x 6000 x 64 is above 2^31. */
-static void images_beyond_32_bits_do_not_fit(void **state)
+static void images_beyond_32_bits_are_refused(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        for (int p = 0; p < lki_backends[b]->pattern_count; p++) {
-            const lki_pattern *pattern = &lki_backends[b]->patterns[p];
-            if (pattern->fits == NULL || pattern->count != 3) continue;
+    for (int b = 0; lki_backends[b] != NULL; b++)
+        for (int i = 0; i < lki_backends[b]->impl_count; i++) {
+            const lki_impl *impl = &lki_backends[b]->impl[i];
+            if (strcmp(impl->name, "conv_block") != 0) continue;
             for (int wide = 0; wide < 2; wide++) {
                 const int64_t padding = wide ? 3000 : 1;
                 lks_context *context;
@@ -361,20 +385,24 @@ static void images_beyond_32_bits_do_not_fit(void **state)
                 lks_tensor *r = lks_relu(graph, c);
                 lks_tensor *m = lks_max_pool(graph, r, &(lks_pool_opts){.kernel = {2, 2}});
                 LKT_OK(lks_graph_status(graph));
-                const lki_chain chain = {.node = {c->node, r->node, m->node}, .count = 3};
-                assert_int_equal(pattern->fits(&chain), !wide);
+                lki_cluster cluster = {.node = {c->node, r->node, m->node}, .count = 3};
+                assert_true(lki_cluster_close(&cluster));
+                const char *why = impl->refuses(&cluster);
+                if (wide)
+                    assert_string_equal(why, "an image with more than 2^31 elements");
+                else
+                    assert_null(why);
                 lks_graph_destroy(graph);
                 lks_context_destroy(context);
             }
         }
-    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ties_go_to_the_first),
-        cmocka_unit_test(images_beyond_32_bits_do_not_fit),
+        cmocka_unit_test(images_beyond_32_bits_are_refused),
         cmocka_unit_test(fused_kernels_agree_with_the_chain),
     };
 

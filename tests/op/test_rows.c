@@ -69,7 +69,7 @@ static void run_rows(lkt_case *c, const lki_kernel *kernel, const int64_t *start
         out->times[p] = lkt_case_memory(c, count * sizeof(int));
         memset(out->times[p], 0, count * sizeof(int));
     }
-    lkt_stage_open(c, kernel, &c->chain, c->count, 0, &stage);
+    lkt_stage_open(c, kernel, &c->cluster, c->count, 0, &stage);
     const unsigned saved = lki_float_enter();
     for (int w = 0; w < workers; w++) {
         const int64_t rows = node->param[0].shape.dim[0], first = lki_share(w, workers, rows);
@@ -102,7 +102,7 @@ static void compare(lkt_case *c, const lki_backend *backend, int replicas, int w
         else
             each[r] = (lkt_result){0};
     }
-    run_rows(c, backend->kernels[node->op], start, replicas, workers, &rows);
+    run_rows(c, lkt_kernel(backend, node->op), start, replicas, workers, &rows);
     for (int p = 0; p < node->param_count; p++) {
         float *parts[MOST_REPLICAS];
         const int64_t count = lkt_param_elements(c, p);
@@ -129,7 +129,7 @@ static void rows_have_the_bits_of_replicas(void **state)
 
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        if (lkt_backends()[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
+        if (lkt_kernel(lkt_backends()[b], LKI_OP_DENSE)->rows == NULL) continue;
         for (int k = 0; k < 48; k++) {
             lkt_case c;
 
@@ -159,7 +159,7 @@ static void rows_of_many_replicas(void **state)
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         lkt_case c;
 
-        if (lkt_backends()[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
+        if (lkt_kernel(lkt_backends()[b], LKI_OP_DENSE)->rows == NULL) continue;
         lkt_case_begin(&c);
         lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(131)});
         lks_tensor *y = lks_dense(c.graph, x, &(lks_dense_opts){.units = 127});
@@ -176,7 +176,7 @@ static void zeros_of_both_signs_agree(void **state)
 
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        if (lkt_backends()[b]->kernels[LKI_OP_DENSE]->rows == NULL) continue;
+        if (lkt_kernel(lkt_backends()[b], LKI_OP_DENSE)->rows == NULL) continue;
         for (int k = 0; k < 8; k++) {
             lkt_case c;
 

@@ -7,6 +7,7 @@
 
 #include <lockstep/profile.h>
 
+#include "support/backends.h"
 #include "support/ops.h"
 
 enum { INPUTS = 5, UNITS = 3, SAMPLES = 6, SCRATCH = 64 };
@@ -119,7 +120,7 @@ static lki_kernel dense;
 
 static const lki_kernel *make_dense(lki_span span, bool rows)
 {
-    right = lkt_ref()->kernels[LKI_OP_DENSE];
+    right = lkt_kernel(lkt_ref(), LKI_OP_DENSE);
     dense = *right;
     dense.span = span;
     dense.plan = plan_dense;
@@ -141,13 +142,15 @@ const lki_backend *__real_lki_backend_find(const char *name);
 const lki_backend *__wrap_lki_backend_find(const char *name);
 const lki_backend *__wrap_lki_backend_find(const char *name)
 {
-    static const lki_kernel *kernels[LKI_OP_COUNT];
+    static lki_impl impl;
     static lki_backend wrong_one;
     const lki_backend *found = __real_lki_backend_find(name);
     if (!staged || strcmp(name, "ref") == 0) return found;
     wrong_one = *found;
-    kernels[LKI_OP_DENSE] = &dense;
-    wrong_one.kernels = kernels;
+    impl = (lki_impl){
+        .name = "wrong", .pattern = {{.ops = LKI_OPS(DENSE)}}, .count = 1, .kernel = &dense};
+    wrong_one.impl = &impl;
+    wrong_one.impl_count = 1;
     return &wrong_one;
 }
 

@@ -145,6 +145,44 @@ static net read_by_nobody_needed(lks_graph *graph)
     return end(graph, x, NULL);
 }
 
+/* Readers of b add to its gradient in reverse order of the graph: where relu(c) is built behind another
+ * reader of b, c and relu in one stage would add before that. */
+static lks_tensor *before_c(lks_graph *graph)
+{
+    return lks_conv2d(graph, input(graph),
+                      &(lks_conv2d_opts){.name = "b", .filters = CHANNELS, .kernel = {1, 1}});
+}
+
+static net relu_behind_a_reader(lks_graph *graph)
+{
+    lks_tensor *b = before_c(graph);
+    lks_tensor *c = conv(graph, b);
+    lks_tensor *other = lks_conv2d(graph, b,
+                                   &(lks_conv2d_opts){.filters = FILTERS, .kernel = {1, 1}});
+    return end(graph, lks_add(graph, lks_relu(graph, c), other), NULL);
+}
+
+/* Both are behind both: the order stays. */
+static net two_relus_behind_two_readers(lks_graph *graph)
+{
+    lks_tensor *b = before_c(graph);
+    lks_tensor *c = conv(graph, b);
+    lks_tensor *other = lks_conv2d(graph, b,
+                                   &(lks_conv2d_opts){.filters = FILTERS, .kernel = {1, 1}});
+    c = lks_relu(graph, c);
+    return end(graph, lks_add(graph, c, lks_relu(graph, other)), NULL);
+}
+
+/* What needs no gradient has no order. */
+static net relu_behind_a_reader_of_the_input(lks_graph *graph)
+{
+    lks_tensor *x = input(graph);
+    lks_tensor *c = conv(graph, x);
+    lks_tensor *other = lks_conv2d(graph, x,
+                                   &(lks_conv2d_opts){.filters = FILTERS, .kernel = {1, 1}});
+    return end(graph, lks_add(graph, lks_relu(graph, c), other), NULL);
+}
+
 static const case_of SHAPES[] = {
     {"a chain", chain, "c relu_1 pool flatten_1"},
     {"relu(c) + c", read_by_add, "c"},
@@ -160,6 +198,9 @@ static const case_of SHAPES[] = {
     {"loss of relu(c), output behind it", loss_reads_relu, "c relu_1"},
     {"loss of c, output behind it", loss_reads_convolution, "c"},
     {"sigmoid(c) that nobody needs", read_by_nobody_needed, "c relu_1 pool"},
+    {"relu(c) + d, built c, d, relu", relu_behind_a_reader, "c"},
+    {"relu(c) + relu(d), built c, d, relu, relu", two_relus_behind_two_readers, "c relu_1"},
+    {"relu(c) + d of the input", relu_behind_a_reader_of_the_input, "c relu_1"},
 };
 
 /* -1, 0 and 1 by turns without a pattern that a kernel could see. */

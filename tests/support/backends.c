@@ -1,9 +1,19 @@
 #include "support/backends.h"
 
+const lki_kernel *lkt_kernel(const lki_backend *backend, lki_op_id op)
+{
+    for (int i = 0; i < backend->impl_count; i++)
+        if (backend->impl[i].count == 1 && (backend->impl[i].pattern[0].ops >> op & 1u) != 0)
+            return backend->impl[i].kernel;
+    return NULL;
+}
+
 static bool is_complete(const lki_backend *backend)
 {
     for (int op = 0; op < LKI_OP_COUNT; op++)
-        if (backend->kernels[op] == NULL && op != LKI_OP_INPUT && op != LKI_OP_TARGET) return false;
+        if (!lki_backend_computes(backend, (lki_op_id)op) && op != LKI_OP_INPUT &&
+            op != LKI_OP_TARGET)
+            return false;
     return backend->update != NULL && backend->add != NULL;
 }
 

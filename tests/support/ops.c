@@ -24,11 +24,6 @@ const lki_node *lkt_last(const lkt_case *c)
     return lki_trial_last(c);
 }
 
-const lki_node *lkt_with_parameters(const lkt_case *c)
-{
-    return lki_trial_with_parameters(c);
-}
-
 int64_t lkt_in_elements(const lkt_case *c, int i)
 {
     return lki_trial_in_elements(c, i);
@@ -39,9 +34,9 @@ int64_t lkt_out_elements(const lkt_case *c)
     return lki_trial_out_elements(c);
 }
 
-int64_t lkt_param_elements(const lkt_case *c, int i)
+int64_t lkt_param_elements(const lkt_case *c, int slot)
 {
-    return lki_trial_param_elements(c, i);
+    return lki_trial_param_elements(c, slot);
 }
 
 bool lkt_has_gradient(const lkt_case *c, int i)
@@ -100,7 +95,7 @@ static void *fill_floats(lkt_case *c, int64_t count, lkt_fill fill, lkt_random *
 
 static void fill_in(lkt_case *c, int i, lkt_fill fill, lkt_random *random)
 {
-    const lks_tensor *tensor = lkt_first(c)->in[i];
+    const lks_tensor *tensor = c->cluster.in[i];
     const int64_t count = lkt_in_elements(c, i);
 
     if (tensor->dtype == LKS_F32) {
@@ -120,10 +115,8 @@ static void fill_in(lkt_case *c, int i, lkt_fill fill, lkt_random *random)
     }
 }
 
-static void fill_parameters(lkt_case *c, const lki_node *node, lkt_fill fill, lkt_random *random)
+static void fill_buffers(lkt_case *c, const lki_node *node, lkt_random *random)
 {
-    for (int i = 0; i < node->param_count; i++)
-        c->param[i] = fill_floats(c, lks_shape_elements(&node->param[i].shape), fill, random);
     for (int i = 0; i < node->buffer_count; i++) {
         const int64_t count = lks_shape_elements(&node->buffer[i].shape);
 
@@ -137,6 +130,14 @@ static void fill_parameters(lkt_case *c, const lki_node *node, lkt_fill fill, lk
     }
 }
 
+static bool depends_on(const lki_node *node, const lki_node *first)
+{
+    if (node == first) return true;
+    for (int i = 0; i < node->in_count; i++)
+        if (depends_on(node->in[i]->node, first)) return true;
+    return false;
+}
+
 void lkt_case_end(lkt_case *c, lks_tensor *first, lks_tensor *last, int64_t count, lkt_fill fill,
                   lkt_random *random)
 {
@@ -146,20 +147,24 @@ void lkt_case_end(lkt_case *c, lks_tensor *first, lks_tensor *last, int64_t coun
     c->step = lkt_random_bits(random);
     c->key = lkt_random_bits(random);
     c->training = true;
-    for (const lks_tensor *t = last; t != first->node->in[0]; t = t->node->in[0]) c->chain.count++;
-    assert_in_range(c->chain.count, 1, LKI_MAX_CHAIN);
-    int at = c->chain.count;
-    for (const lks_tensor *t = last; at > 0; t = t->node->in[0]) c->chain.node[--at] = t->node;
+    for (const lki_node *node = first->node; node != last->node->next; node = node->next) {
+        if (!depends_on(node, first->node) || !depends_on(last->node, node)) continue;
+        assert_true(c->cluster.count < LKI_MAX_CLUSTER);
+        c->cluster.node[c->cluster.count++] = node;
+    }
+    assert_true(lki_cluster_close(&c->cluster));
 
-    for (int i = 0; i < lkt_first(c)->in_count; i++) fill_in(c, i, fill, random);
-    if (lkt_with_parameters(c) != NULL) fill_parameters(c, lkt_with_parameters(c), fill, random);
+    for (int i = 0; i < c->cluster.in_count; i++) fill_in(c, i, fill, random);
+    for (int i = 0; i < c->cluster.param_count; i++)
+        c->param[i] = fill_floats(c, lkt_param_elements(c, i), fill, random);
+    if (c->cluster.counted != NULL) fill_buffers(c, c->cluster.counted, random);
     c->d_out = fill_floats(c, lkt_out_elements(c), fill, random);
 }
 
-void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_chain *chain, int64_t slice,
-                    unsigned skip_in, lkt_stage *out)
+void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_cluster *cluster,
+                    int64_t slice, unsigned skip_in, lkt_stage *out)
 {
-    LKT_OK(lki_trial_stage_open(c, kernel, chain, slice, skip_in, out));
+    LKT_OK(lki_trial_stage_open(c, kernel, cluster, slice, skip_in, out));
 }
 
 void lkt_stage_close(lkt_stage *stage)

@@ -1,5 +1,5 @@
 /*
- * Running kernels of any backend on one node, or on a chain of nodes, as the model does: the
+ * Running kernels of any backend on one node, or on a cluster of nodes, as the model does: the
  * library's trials (model/trial.h), filled with random numbers.
  *
  *     lkt_case_begin(&c);
@@ -29,13 +29,13 @@ typedef lki_trial_result lkt_result;
 typedef lki_trial_how lkt_how;
 
 void lkt_case_begin(lkt_case *c);
-/* The chain leads from `first`'s node to `last`'s along first inputs. */
+/* The nodes that depend on `first` and that `last` depends on, and these two. */
 void lkt_case_end(lkt_case *c, lks_tensor *first, lks_tensor *last, int64_t count, lkt_fill fill,
                   lkt_random *random);
 void lkt_case_free(lkt_case *c);
 
 /* Forward, and backward if the kernels have it, over all samples in pieces. `fused` computes the
- * whole chain; NULL: each node by its own kernel. `how` may be NULL. */
+ * whole cluster; NULL: each node by its own kernel. `how` may be NULL. */
 void lkt_run(lkt_case *c, const lki_backend *backend, const lki_kernel *fused, const lkt_how *how,
              lkt_result *out);
 
@@ -48,10 +48,9 @@ const lki_backend *lkt_ref(void);
 /* Node and numbers of elements. */
 const lki_node *lkt_first(const lkt_case *c);
 const lki_node *lkt_last(const lkt_case *c);
-const lki_node *lkt_with_parameters(const lkt_case *c); /* NULL: none */
-int64_t lkt_in_elements(const lkt_case *c, int i);      /* of all samples */
+int64_t lkt_in_elements(const lkt_case *c, int i); /* of all samples */
 int64_t lkt_out_elements(const lkt_case *c);
-int64_t lkt_param_elements(const lkt_case *c, int i);
+int64_t lkt_param_elements(const lkt_case *c, int slot);
 /* Whether backward gives d_in[i]: floats, and not the target of a loss. */
 bool lkt_has_gradient(const lkt_case *c, int i);
 /* "conv2d filters=3 kernel=1x1 | relu, input 7x7x2, 5 samples"; valid until the next call. */
@@ -59,8 +58,8 @@ const char *lkt_describe(const lkt_case *c);
 
 /* A plan outside of lkt_run, for kernels' own tests: allocated, planned and prepared. */
 typedef lki_trial_stage lkt_stage;
-void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_chain *chain, int64_t slice,
-                    unsigned skip_in, lkt_stage *out);
+void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_cluster *cluster,
+                    int64_t slice, unsigned skip_in, lkt_stage *out);
 void lkt_stage_close(lkt_stage *stage);
 
 /*
@@ -73,7 +72,7 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
                           lkt_random *random);
 
 /*
- * Bounds on |backend - ref| of every element, derived in src/check/bounds.c. For chains of one node.
+ * Bounds on |backend - ref| of every element, derived in src/check/bounds.c. For one node.
  */
 typedef lki_bounds lkt_bounds;
 void lkt_bounds_make(lkt_case *c, const lkt_how *how, const lkt_result *ref, lkt_bounds *out);

@@ -15,7 +15,7 @@ static const activation_plan *cpu_activation_activation(const lki_plan *plan)
 static lks_status plan_activation(lki_plan *plan)
 {
     activation_plan *p = (activation_plan *)(void *)plan;
-    const lki_node *node = plan->chain.node[0];
+    const lki_node *node = plan->cluster.node[0];
     lki_activation id = LKI_SILU;
     LKI_TRY(lki_cpu_plan_start(plan));
     plan->needs.reads = LKI_READS_IN;

@@ -1,4 +1,4 @@
-/* The cpu backend's tables, and the choice of an instruction set. */
+/* The cpu backend's list of implementations, and the choice of an instruction set. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,10 +65,9 @@ void lki_cpu_vector_use(const lki_vector *vector)
 lks_status lki_cpu_plan_start(lki_plan *plan)
 {
     lki_cpu_plan *p = (lki_cpu_plan *)(void *)plan;
-    const lki_chain *chain = &plan->chain;
     p->vector = lki_cpu_vector();
-    p->in = lks_shape_elements(&chain->node[0]->in[0]->shape);
-    p->out = lks_shape_elements(&chain->node[chain->count - 1]->out.shape);
+    p->in = lks_shape_elements(&plan->cluster.in[0]->shape);
+    p->out = lks_shape_elements(&lki_cluster_tail(&plan->cluster)->out.shape);
     snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s", p->vector->name);
     return LKS_OK;
 }
@@ -113,59 +112,73 @@ static void direction(const lki_update *u, int64_t count, float *const state[LKI
     lki_cpu_vector()->element->direction(u, count, state, gradient);
 }
 
-static const lki_kernel *const kernels[LKI_OP_COUNT] = {
-    [LKI_OP_NORMALIZE] = &lki_cpu_normalize,
-    [LKI_OP_CONV2D] = &lki_cpu_conv2d,
-    [LKI_OP_DENSE] = &lki_cpu_dense,
-    [LKI_OP_BATCH_NORM] = &lki_cpu_batch_norm,
-    [LKI_OP_LAYER_NORM] = &lki_cpu_layer_norm,
-    [LKI_OP_MAX_POOL] = &lki_cpu_max_pool,
-    [LKI_OP_AVG_POOL] = &lki_cpu_avg_pool,
-    [LKI_OP_GLOBAL_AVG_POOL] = &lki_cpu_global_avg_pool,
-    [LKI_OP_RELU] = &lki_cpu_relu,
-    [LKI_OP_LEAKY_RELU] = &lki_cpu_leaky_relu,
-    [LKI_OP_GELU] = &lki_cpu_gelu,
-    [LKI_OP_SILU] = &lki_cpu_silu,
-    [LKI_OP_TANH] = &lki_cpu_tanh,
-    [LKI_OP_SIGMOID] = &lki_cpu_sigmoid,
-    [LKI_OP_SOFTPLUS] = &lki_cpu_softplus,
-    [LKI_OP_SCALE] = &lki_cpu_scale,
-    [LKI_OP_ADD] = &lki_cpu_add,
-    [LKI_OP_MUL] = &lki_cpu_mul,
-    [LKI_OP_CONCAT] = &lki_cpu_concat,
-    [LKI_OP_FLATTEN] = &lki_cpu_flatten,
-    [LKI_OP_DROPOUT] = &lki_cpu_dropout,
-    [LKI_OP_LOG_SOFTMAX] = &lki_cpu_log_softmax,
-    [LKI_OP_CROSS_ENTROPY] = &lki_cpu_cross_entropy,
-    [LKI_OP_NLL] = &lki_cpu_nll,
-    [LKI_OP_MSE] = &lki_cpu_mse,
-};
-
-#define CONV_BLOCK(...)                                                                            \
+#define ALONE(ID, id)                                                                              \
     {                                                                                              \
-        .op = {LKI_OP_CONV2D, LKI_OP_RELU, LKI_OP_MAX_POOL, __VA_ARGS__},                          \
-        .count = (int)(sizeof((int[]){0, 0, 0, __VA_ARGS__}) / sizeof(int)),                       \
-        .fits = lki_cpu_conv_block_fits, .kernel = &lki_cpu_conv_block                             \
+        .name = #id, .pattern = {{.ops = LKI_OPS(ID)}}, .count = 1, .kernel = &lki_cpu_##id        \
     }
 
-static const lki_pattern patterns[] = {
-    CONV_BLOCK(LKI_OP_DROPOUT, LKI_OP_FLATTEN),
-    CONV_BLOCK(LKI_OP_DROPOUT),
-    CONV_BLOCK(LKI_OP_FLATTEN),
-    {.op = {LKI_OP_CONV2D, LKI_OP_RELU, LKI_OP_MAX_POOL},
-     .count = 3,
-     .fits = lki_cpu_conv_block_fits,
+static const lki_impl impls[] = {
+    {.name = "conv_block",
+     .pattern = {{.ops = LKI_OPS(CONV2D)},
+                 {.ops = LKI_OPS(RELU), .from = {1}},
+                 {.ops = LKI_OPS(MAX_POOL), .from = {1}},
+                 {.ops = LKI_OPS(DROPOUT), .from = {1}, .optional = true},
+                 {.ops = LKI_OPS(FLATTEN), .from = {1}, .optional = true}},
+     .count = 5,
+     .refuses = lki_cpu_conv_block_refuses,
      .kernel = &lki_cpu_conv_block},
-    {.op = {LKI_OP_CONV2D, LKI_OP_RELU}, .count = 2, .kernel = &lki_cpu_conv2d},
+    {.name = "conv2d_relu",
+     .pattern = {{.ops = LKI_OPS(CONV2D)}, {.ops = LKI_OPS(RELU), .from = {1}}},
+     .count = 2,
+     .refuses = lki_cpu_conv2d_refuses,
+     .kernel = &lki_cpu_conv2d_relu},
+    {.name = "depthwise_relu",
+     .pattern = {{.ops = LKI_OPS(CONV2D)}, {.ops = LKI_OPS(RELU), .from = {1}}},
+     .count = 2,
+     .refuses = lki_cpu_depthwise_refuses,
+     .kernel = &lki_cpu_depthwise_relu},
+    {.name = "conv2d",
+     .pattern = {{.ops = LKI_OPS(CONV2D)}},
+     .count = 1,
+     .refuses = lki_cpu_conv2d_refuses,
+     .kernel = &lki_cpu_conv2d},
+    {.name = "depthwise",
+     .pattern = {{.ops = LKI_OPS(CONV2D)}},
+     .count = 1,
+     .refuses = lki_cpu_depthwise_refuses,
+     .kernel = &lki_cpu_depthwise},
+    ALONE(NORMALIZE, normalize),
+    ALONE(DENSE, dense),
+    ALONE(BATCH_NORM, batch_norm),
+    ALONE(LAYER_NORM, layer_norm),
+    ALONE(MAX_POOL, max_pool),
+    ALONE(AVG_POOL, avg_pool),
+    ALONE(GLOBAL_AVG_POOL, global_avg_pool),
+    ALONE(RELU, relu),
+    ALONE(LEAKY_RELU, leaky_relu),
+    ALONE(GELU, gelu),
+    ALONE(SILU, silu),
+    ALONE(TANH, tanh),
+    ALONE(SIGMOID, sigmoid),
+    ALONE(SOFTPLUS, softplus),
+    ALONE(SCALE, scale),
+    ALONE(ADD, add),
+    ALONE(MUL, mul),
+    ALONE(CONCAT, concat),
+    ALONE(FLATTEN, flatten),
+    ALONE(DROPOUT, dropout),
+    ALONE(LOG_SOFTMAX, log_softmax),
+    ALONE(CROSS_ENTROPY, cross_entropy),
+    ALONE(NLL, nll),
+    ALONE(MSE, mse),
 };
 
 const lki_backend lki_cpu_backend = {
     .name = "cpu",
     .memory = &lki_host_memory,
     .fingerprint = cpu_fingerprint,
-    .kernels = kernels,
-    .patterns = patterns,
-    .pattern_count = sizeof patterns / sizeof patterns[0],
+    .impl = impls,
+    .impl_count = sizeof impls / sizeof *impls,
     .update = cpu_update,
     .add = cpu_add,
     .approach = cpu_approach,

@@ -29,7 +29,7 @@ static lks_status plan_norm(lki_plan *plan)
 {
     norm_plan *p = (norm_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
-    const lks_shape *in = &plan->chain.node[0]->in[0]->shape;
+    const lks_shape *in = &plan->cluster.node[0]->in[0]->shape;
     p->channels = in->dim[in->ndim - 1];
     p->pixels = p->cpu.in / p->channels;
     plan->needs.reads = LKI_READS_IN;
@@ -40,7 +40,7 @@ static lks_status plan_norm(lki_plan *plan)
 
 static float epsilon_of(const lki_plan *plan)
 {
-    return ((const lks_batch_norm_opts *)plan->chain.node[0]->attr)->epsilon;
+    return ((const lks_batch_norm_opts *)plan->cluster.node[0]->attr)->epsilon;
 }
 
 /* The replica's statistics, into `kept` and stats (their layout: op/batch_norm.c). */

@@ -9,7 +9,7 @@ static int64_t cpu_concat_channels_of(const lks_tensor *tensor)
 static lks_status cpu_concat_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const lki_node *node = plan->chain.node[0];
+    const lki_node *node = plan->cluster.node[0];
     const int64_t all = cpu_concat_channels_of(&node->out), rows = args->count * p->out / all;
     float *out = args->out;
     for (int i = 0; i < 2; i++) {
@@ -24,7 +24,7 @@ static lks_status cpu_concat_forward(const lki_plan *plan, const lki_args *args)
 static lks_status cpu_concat_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    const lki_node *node = plan->chain.node[0];
+    const lki_node *node = plan->cluster.node[0];
     const int64_t all = cpu_concat_channels_of(&node->out), rows = args->count * p->out / all;
     const float *d_out = args->d_out;
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-/* conv2d, alone or followed by relu. Depthwise convolutions, where a tile of filters that share their
- * input does not exist, have kernels of their own. */
+/* conv2d, alone or followed by relu: four kernels, as depthwise convolutions, where a tile of filters
+ * that share their input does not exist, have loops of their own. */
 #include <stdio.h>
 
 #include "backend/cpu/cpu.h"
@@ -9,8 +9,7 @@ typedef struct conv_plan {
     lki_cpu_plan cpu;
     lki_conv_shape shape;
     const lki_vector_conv *kernels;
-    bool relu;
-    size_t masked; /* in the workspace: the output's gradient behind relu */
+    size_t masked; /* in the workspace, behind relu: the gradient of what it reads */
 } conv_plan;
 
 static const conv_plan *conv2d(const lki_plan *plan)
@@ -42,21 +41,63 @@ static bool is_depthwise(const lki_conv_shape *s)
     return s->groups > 1 && s->groups == s->channels && s->filters == s->channels;
 }
 
-static lks_status plan_conv(lki_plan *plan)
+const char *lki_cpu_conv2d_refuses(const lki_cluster *cluster)
+{
+    const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
+    return is_depthwise(&shape) ? "depthwise" : NULL;
+}
+
+const char *lki_cpu_depthwise_refuses(const lki_cluster *cluster)
+{
+    const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
+    return is_depthwise(&shape) ? NULL : "not depthwise";
+}
+
+static lks_status plan_conv(lki_plan *plan, bool depthwise)
 {
     conv_plan *p = (conv_plan *)(void *)plan;
-    const lki_node *node = plan->chain.node[0];
     LKI_TRY(lki_cpu_plan_start(plan));
-    p->shape = lki_conv_shape_of(node);
-    p->relu = plan->chain.count > 1;
-    p->kernels = is_depthwise(&p->shape) ? p->cpu.vector->depthwise : p->cpu.vector->conv;
-    plan->needs.reads = LKI_READS_IN | (p->relu ? LKI_READS_OUT : 0);
-    plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
-    plan->needs.sums_bytes = p->kernels->sums_bytes(&p->shape);
-    p->masked = lki_align(p->kernels->workspace_bytes(&p->shape, plan->slice));
-    plan->needs.workspace_bytes = lki_plus(
-        p->masked, p->relu ? sizeof(float) * (size_t)(plan->slice * p->cpu.out) : 0);
+    const lki_vector_conv *kernels = depthwise ? p->cpu.vector->depthwise : p->cpu.vector->conv;
+    p->shape = lki_conv_shape_of(lki_cluster_head(&plan->cluster));
+    p->kernels = kernels;
+    plan->needs.reads = LKI_READS_IN;
+    plan->needs.packed_bytes = kernels->packed_bytes(&p->shape);
+    plan->needs.sums_bytes = kernels->sums_bytes(&p->shape);
+    p->masked = lki_align(kernels->workspace_bytes(&p->shape, plan->slice));
+    plan->needs.workspace_bytes = p->masked;
     return LKS_OK;
+}
+
+/* Backward of relu needs its output, and room for the gradient of what it reads. */
+static lks_status add_relu(lki_plan *plan)
+{
+    const conv_plan *p = conv2d(plan);
+    plan->needs.reads |= LKI_READS_OUT;
+    plan->needs.workspace_bytes = lki_plus(p->masked,
+                                           sizeof(float) * (size_t)(plan->slice * p->cpu.out));
+    return LKS_OK;
+}
+
+static lks_status plan_conv2d(lki_plan *plan)
+{
+    return plan_conv(plan, false);
+}
+
+static lks_status plan_conv2d_relu(lki_plan *plan)
+{
+    LKI_TRY(plan_conv2d(plan));
+    return add_relu(plan);
+}
+
+static lks_status plan_depthwise(lki_plan *plan)
+{
+    return plan_conv(plan, true);
+}
+
+static lks_status plan_depthwise_relu(lki_plan *plan)
+{
+    LKI_TRY(plan_depthwise(plan));
+    return add_relu(plan);
 }
 
 static void cpu_conv2d_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
@@ -66,48 +107,79 @@ static void cpu_conv2d_prepare(lki_plan *plan, const float *const param[], void 
     p->kernels->pack(&p->shape, param[0], packed, part, parts);
 }
 
-static lks_status cpu_conv2d_forward(const lki_plan *plan, const lki_args *args)
+static void conv_forward(const lki_plan *plan, const lki_args *args, bool relu)
 {
     const conv_plan *p = conv2d(plan);
     p->kernels->forward(&p->shape, args->count, args->in[0], args->packed,
-                        p->shape.bias ? args->param[1] : NULL, p->relu, args->out, args->workspace);
+                        p->shape.bias ? args->param[1] : NULL, relu, args->out, args->workspace);
+}
+
+static lks_status cpu_conv2d_forward(const lki_plan *plan, const lki_args *args)
+{
+    conv_forward(plan, args, false);
     return LKS_OK;
 }
 
-static lks_status cpu_conv2d_backward(const lki_plan *plan, const lki_args *args)
+static lks_status cpu_conv2d_relu_forward(const lki_plan *plan, const lki_args *args)
+{
+    conv_forward(plan, args, true);
+    return LKS_OK;
+}
+
+/* `y`: the output behind relu, where d_y is still the gradient of that; else NULL. */
+static void conv_backward(const lki_plan *plan, const lki_args *args, const float *d_y,
+                          const float *y)
 {
     const conv_plan *p = conv2d(plan);
-    const float *d_out = args->d_out;
-    const bool fused = args->d_in[0] == NULL;
-    if (p->relu && !fused) {
-        float *masked = (float *)(void *)((char *)args->workspace + p->masked);
-        p->cpu.vector->element->relu_backward(args->count * p->cpu.out, args->out, d_out, masked,
-                                              false);
-        d_out = masked;
-    }
     if (args->d_in[0] != NULL)
-        p->kernels->backward(&p->shape, args->count, d_out, args->packed, args->d_in[0],
+        p->kernels->backward(&p->shape, args->count, d_y, args->packed, args->d_in[0],
                              args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL)
         p->kernels->backward_weight(
             &p->shape, args->count,
             &(lki_conv_gradient){.x = args->in[0],
-                                 .d_y = d_out,
-                                 .y = p->relu && fused ? args->out : NULL,
+                                 .d_y = d_y,
+                                 .y = y,
                                  .sample = args->sample,
                                  .last = args->last,
                                  .sums = args->sums,
                                  .d_weight = args->d_param[0],
                                  .d_bias = p->shape.bias ? args->d_param[1] : NULL,
                                  .workspace = args->workspace});
+}
+
+static lks_status cpu_conv2d_backward(const lki_plan *plan, const lki_args *args)
+{
+    conv_backward(plan, args, args->d_out, NULL);
     return LKS_OK;
 }
 
-const lki_kernel lki_cpu_conv2d = {
-    .plan_bytes = sizeof(conv_plan),
-    .span = LKI_SPAN_SLICE,
-    .plan = plan_conv,
-    .prepare = cpu_conv2d_prepare,
-    .forward = cpu_conv2d_forward,
-    .backward = cpu_conv2d_backward,
-};
+/* The weight's gradient alone looks at relu itself. */
+static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args *args)
+{
+    const conv_plan *p = conv2d(plan);
+    if (args->d_in[0] == NULL) {
+        conv_backward(plan, args, args->d_out, args->out);
+        return LKS_OK;
+    }
+    float *masked = (float *)(void *)((char *)args->workspace + p->masked);
+    p->cpu.vector->element->relu_backward(args->count * p->cpu.out, args->out, args->d_out, masked,
+                                          false);
+    conv_backward(plan, args, masked, NULL);
+    return LKS_OK;
+}
+
+#define KERNEL(name, function)                                                                     \
+    const lki_kernel lki_cpu_##name = {                                                            \
+        .plan_bytes = sizeof(conv_plan),                                                           \
+        .span = LKI_SPAN_SLICE,                                                                    \
+        .plan = plan_##name,                                                                       \
+        .prepare = cpu_conv2d_prepare,                                                             \
+        .forward = cpu_##function##_forward,                                                       \
+        .backward = cpu_##function##_backward,                                                     \
+    }
+
+KERNEL(conv2d, conv2d);
+KERNEL(conv2d_relu, conv2d_relu);
+KERNEL(depthwise, conv2d);
+KERNEL(depthwise_relu, conv2d_relu);

@@ -18,10 +18,10 @@ typedef struct block_plan {
     size_t borders, d_borders, values, dropped; /* offsets in the workspace */
 } block_plan;
 
-static const lki_node *member(const lki_chain *chain, lki_op_id op)
+static const lki_node *member(const lki_cluster *cluster, lki_op_id op)
 {
-    for (int i = 0; i < chain->count; i++)
-        if (chain->node[i]->op == op) return chain->node[i];
+    for (int i = 0; i < cluster->count; i++)
+        if (cluster->node[i]->op == op) return cluster->node[i];
     return NULL;
 }
 
@@ -35,16 +35,20 @@ static bool has_positions(const lki_conv_shape *s)
     return elements <= INT32_MAX;
 }
 
-bool lki_cpu_conv_block_fits(const lki_chain *chain)
+const char *lki_cpu_conv_block_refuses(const lki_cluster *cluster)
 {
-    const lki_conv_shape conv = lki_conv_shape_of(chain->node[0]);
-    const lks_pool_opts *pool = member(chain, LKI_OP_MAX_POOL)->attr;
-    bool fits = conv.groups == 1 && conv.channels % 16 == 0 && conv.filters % 32 == 0 &&
-                has_positions(&conv);
-    for (int i = 0; i < 2; i++)
-        fits = fits && conv.stride[i] == 1 && conv.dilation[i] == 1 && pool->kernel[i] == 2 &&
-               pool->stride[i] == 2 && pool->padding[i] == 0;
-    return fits;
+    const lki_conv_shape conv = lki_conv_shape_of(lki_cluster_head(cluster));
+    const lks_pool_opts *pool = member(cluster, LKI_OP_MAX_POOL)->attr;
+    if (conv.groups != 1) return "groups";
+    if (conv.channels % 16 != 0) return "channels not a multiple of 16";
+    if (conv.filters % 32 != 0) return "filters not a multiple of 32";
+    for (int i = 0; i < 2; i++) {
+        if (conv.stride[i] != 1) return "stride above 1";
+        if (conv.dilation[i] != 1) return "dilation";
+        if (pool->kernel[i] != 2 || pool->stride[i] != 2 || pool->padding[i] != 0)
+            return "pooling other than 2x2";
+    }
+    return has_positions(&conv) ? NULL : "an image with more than 2^31 elements";
 }
 
 static size_t book(size_t *total, int64_t elements, size_t size)
@@ -57,10 +61,10 @@ static size_t book(size_t *total, int64_t elements, size_t size)
 static lks_status plan_block(lki_plan *plan)
 {
     block_plan *p = (block_plan *)(void *)plan;
-    const lki_chain *chain = &plan->chain;
-    const lki_conv_shape conv = lki_conv_shape_of(chain->node[0]);
-    const lks_shape *pooled = &member(chain, LKI_OP_MAX_POOL)->out.shape;
-    const lki_node *dropout = member(chain, LKI_OP_DROPOUT);
+    const lki_cluster *cluster = &plan->cluster;
+    const lki_conv_shape conv = lki_conv_shape_of(lki_cluster_head(cluster));
+    const lks_shape *pooled = &member(cluster, LKI_OP_MAX_POOL)->out.shape;
+    const lki_node *dropout = member(cluster, LKI_OP_DROPOUT);
     LKI_TRY(lki_cpu_plan_start(plan));
     memcpy(p->padding, conv.padding, sizeof p->padding);
     p->shape = (lki_block_shape){.in_rows = conv.in[0] + 2 * conv.padding[0],
@@ -73,7 +77,7 @@ static lks_status plan_block(lki_plan *plan)
     p->image = p->shape.in_rows * p->shape.in_columns * conv.channels;
     p->pooled = lks_shape_elements(pooled);
     p->bias = conv.bias;
-    p->flatten = member(chain, LKI_OP_FLATTEN) != NULL;
+    p->flatten = member(cluster, LKI_OP_FLATTEN) != NULL;
     p->dropout = dropout != NULL;
     p->scale = 1.0f;
     if (dropout != NULL) {

@@ -1,7 +1,7 @@
 /*
  * The cpu backend: single-threaded kernels, each worker on replicas of its own.
  *
- *   backend.c    the table of kernels, the choice of an instruction set
+ *   backend.c    the list of implementations, the choice of an instruction set
  *   <op>.c       one or a few kernels: plan, and calls into the vector functions
  *   vector/      loops, compiled once per instruction set
  */
@@ -10,7 +10,7 @@
 
 #include "backend/cpu/vector/vector.h"
 #include "base/check.h"
-#include "core/backend.h"
+#include "core/cluster.h"
 
 /* What this processor runs best, or LKS_ISA (portable, avx2, avx512, neon) from the environment of the
  * process where it can: no bit depends on it. Decided once. */
@@ -42,7 +42,11 @@ extern const lki_kernel lki_cpu_add, lki_cpu_avg_pool, lki_cpu_batch_norm, lki_c
     lki_cpu_log_softmax, lki_cpu_max_pool, lki_cpu_mse, lki_cpu_mul, lki_cpu_nll, lki_cpu_normalize,
     lki_cpu_relu, lki_cpu_scale, lki_cpu_sigmoid, lki_cpu_silu, lki_cpu_softplus, lki_cpu_tanh;
 
+extern const lki_kernel lki_cpu_conv2d_relu, lki_cpu_depthwise, lki_cpu_depthwise_relu;
+const char *lki_cpu_conv2d_refuses(const lki_cluster *cluster);
+const char *lki_cpu_depthwise_refuses(const lki_cluster *cluster);
+
 extern const lki_kernel lki_cpu_conv_block;
-bool lki_cpu_conv_block_fits(const lki_chain *chain);
+const char *lki_cpu_conv_block_refuses(const lki_cluster *cluster);
 
 #endif

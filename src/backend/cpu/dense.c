@@ -18,7 +18,7 @@ static lks_status plan_dense(lki_plan *plan)
     dense_plan *p = (dense_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
     p->shape = (lki_dense_shape){
-        .inputs = p->cpu.in, .units = p->cpu.out, .bias = plan->chain.node[0]->param_count > 1};
+        .inputs = p->cpu.in, .units = p->cpu.out, .bias = plan->cluster.node[0]->param_count > 1};
     plan->needs.reads = LKI_READS_IN;
     const size_t rows = p->cpu.vector->dense->rows_bytes();
     const size_t passes = p->cpu.vector->dense->workspace_bytes(&p->shape, plan->slice);

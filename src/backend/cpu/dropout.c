@@ -12,7 +12,7 @@ typedef struct dropout_plan {
 static lks_status plan_dropout(lki_plan *plan)
 {
     dropout_plan *p = (dropout_plan *)(void *)plan;
-    const lks_dropout_opts *opts = plan->chain.node[0]->attr;
+    const lks_dropout_opts *opts = plan->cluster.node[0]->attr;
     p->event = lki_bernoulli_make(opts->probability);
     p->scale = (float)(1.0 / (1.0 - p->event.probability));
     return lki_cpu_plan_start(plan);

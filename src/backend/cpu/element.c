@@ -34,7 +34,7 @@ const lki_kernel lki_cpu_relu = {
 /* Flatten: a matrix [pixels][channels] becomes [channels][pixels]. */
 static int64_t cpu_element_channels_of(const lki_plan *plan)
 {
-    const lks_shape *in = &plan->chain.node[0]->in[0]->shape;
+    const lks_shape *in = &plan->cluster.node[0]->in[0]->shape;
     return in->dim[in->ndim - 1];
 }
 

@@ -29,7 +29,7 @@ static const layer_plan *layer(const lki_plan *plan)
 static lks_status plan_layer(lki_plan *plan)
 {
     layer_plan *p = (layer_plan *)(void *)plan;
-    const lki_node *node = plan->chain.node[0];
+    const lki_node *node = plan->cluster.node[0];
     const lks_layer_norm_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape;
     LKI_TRY(lki_cpu_plan_start(plan));

@@ -73,7 +73,7 @@ const lki_kernel lki_cpu_log_softmax = {
 
 static double smoothing_of(const lki_plan *plan)
 {
-    const lks_cross_entropy_opts *opts = plan->chain.node[0]->attr;
+    const lks_cross_entropy_opts *opts = plan->cluster.node[0]->attr;
     return (double)opts->label_smoothing;
 }
 

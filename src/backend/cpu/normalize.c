@@ -11,7 +11,7 @@ typedef struct normalize_plan {
 static lks_status plan_normalize(lki_plan *plan)
 {
     normalize_plan *p = (normalize_plan *)(void *)plan;
-    const lki_node *node = plan->chain.node[0];
+    const lki_node *node = plan->cluster.node[0];
     const lks_normalize_opts *opts = node->attr;
     const lks_shape *shape = &node->out.shape;
     p->channels = opts->count == 1 ? 1 : shape->dim[shape->ndim - 1];
@@ -45,7 +45,7 @@ static lks_status cpu_normalize_forward(const lki_plan *plan, const lki_args *ar
 {
     const normalize_plan *p = (const normalize_plan *)(const void *)plan;
     const int64_t count = args->count * p->cpu.out;
-    if (plan->chain.node[0]->in[0]->dtype == LKS_U8)
+    if (plan->cluster.node[0]->in[0]->dtype == LKS_U8)
         from_bytes(p, count, args->in[0], args->out);
     else
         from_floats(p, count, args->in[0], args->out);

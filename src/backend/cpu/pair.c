@@ -3,7 +3,7 @@
 
 static float factor_of(const lki_plan *plan)
 {
-    return ((const lks_scale_opts *)plan->chain.node[0]->attr)->factor;
+    return ((const lks_scale_opts *)plan->cluster.node[0]->attr)->factor;
 }
 
 static lks_status scale_forward(const lki_plan *plan, const lki_args *args)
@@ -33,7 +33,7 @@ const lki_kernel lki_cpu_scale = {
 /* The second operand has so many values for each sample: as many as the first, or its channels. */
 static int64_t cpu_pair_second(const lki_plan *plan)
 {
-    return lks_shape_elements(&plan->chain.node[0]->in[1]->shape);
+    return lks_shape_elements(&plan->cluster.node[0]->in[1]->shape);
 }
 
 static lks_status add_forward(const lki_plan *plan, const lki_args *args)

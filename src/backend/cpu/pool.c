@@ -15,7 +15,7 @@ static const pool_plan *pool(const lki_plan *plan)
 static lks_status plan_pool(lki_plan *plan)
 {
     pool_plan *p = (pool_plan *)(void *)plan;
-    const lki_node *node = plan->chain.node[0];
+    const lki_node *node = plan->cluster.node[0];
     const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
     lki_pool_shape *s = &p->shape;
     *s = (lki_pool_shape){.in_rows = in->dim[0],
@@ -47,8 +47,8 @@ static lks_status plan_max(lki_plan *plan)
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "max_pool '%s': a window of %lld x %lld pixels is more than the %d that "
                         "cpu has room to number; use a smaller kernel",
-                        plan->chain.node[0]->name, (long long)s->kernel[0], (long long)s->kernel[1],
-                        UINT16_MAX);
+                        plan->cluster.node[0]->name, (long long)s->kernel[0],
+                        (long long)s->kernel[1], UINT16_MAX);
     plan->needs.saved_bytes = lki_align(sizeof(uint16_t) * (size_t)lki_cpu(plan)->out);
     return LKS_OK;
 }

@@ -131,7 +131,7 @@ static lks_status ref_activation_plan(lki_plan *plan_)
 
 static lks_status ref_activation_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const lki_node *node = plan_->chain.node[0];
+    const lki_node *node = plan_->cluster.node[0];
     const int64_t count = args->count * lki_ref_in(plan_);
     const float *in = args->in[0];
     float *out = args->out;
@@ -142,7 +142,7 @@ static lks_status ref_activation_forward(const lki_plan *plan_, const lki_args *
 
 static lks_status ref_activation_backward(const lki_plan *plan_, const lki_args *args)
 {
-    const lki_node *node = plan_->chain.node[0];
+    const lki_node *node = plan_->cluster.node[0];
     const int64_t count = args->count * lki_ref_in(plan_);
     const float *in = args->in[0];
 

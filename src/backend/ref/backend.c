@@ -2,8 +2,9 @@
 
 #include <stdio.h>
 
-static const lki_kernel *const kernels[LKI_OP_COUNT] = {
-#define X(ID, id) [LKI_OP_##ID] = &lki_ref_##id,
+static const lki_impl impls[] = {
+#define X(ID, id)                                                                                  \
+    {.name = #id, .pattern = {{.ops = LKI_OPS(ID)}}, .count = 1, .kernel = &lki_ref_##id},
     LKI_COMPUTED_OP_LIST(X)
 #undef X
 };
@@ -24,7 +25,8 @@ const lki_backend lki_ref_backend = {
     .name = "ref",
     .memory = &lki_host_memory,
     .fingerprint = ref_fingerprint,
-    .kernels = kernels,
+    .impl = impls,
+    .impl_count = sizeof impls / sizeof *impls,
     .update = lki_ref_update,
     .add = ref_add,
     .approach = lki_ref_approach,

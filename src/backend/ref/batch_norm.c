@@ -7,7 +7,7 @@
 
 static lks_status ref_batch_norm_plan(lki_plan *plan_)
 {
-    const int64_t channels = plan_->chain.node[0]->param[0].shape.dim[0];
+    const int64_t channels = plan_->cluster.node[0]->param[0].shape.dim[0];
 
     LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, 2 * (size_t)channels * sizeof(double)));
     plan_->needs.replica_bytes = 2 * (size_t)channels * sizeof(double);
@@ -16,7 +16,7 @@ static lks_status ref_batch_norm_plan(lki_plan *plan_)
 
 static double inverse_root(const lki_plan *plan_, double variance)
 {
-    const lks_batch_norm_opts *opts = plan_->chain.node[0]->attr;
+    const lks_batch_norm_opts *opts = plan_->cluster.node[0]->attr;
 
     return 1.0 / sqrt(variance + (double)opts->epsilon);
 }
@@ -49,7 +49,7 @@ static void replica_statistics(const lki_plan *plan_, const lki_args *args, int6
 
 static lks_status ref_batch_norm_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t channels = plan_->chain.node[0]->param[0].shape.dim[0];
+    const int64_t channels = plan_->cluster.node[0]->param[0].shape.dim[0];
     const int64_t m = args->count * lki_ref_in(plan_) / channels;
     const float *x = args->in[0], *weight = args->param[0], *bias = args->param[1];
     const double *mean = args->workspace, *inverse = mean + channels;
@@ -80,7 +80,7 @@ static lks_status ref_batch_norm_forward(const lki_plan *plan_, const lki_args *
 /* With z the normalised x: dx = weight * inverse * (dy - mean of dy - z * mean of dy * z). */
 static lks_status ref_batch_norm_backward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t channels = plan_->chain.node[0]->param[0].shape.dim[0];
+    const int64_t channels = plan_->cluster.node[0]->param[0].shape.dim[0];
     const int64_t m = args->count * lki_ref_in(plan_) / channels;
     const float *x = args->in[0], *dy = args->d_out, *weight = args->param[0];
     const double *mean = args->replica, *inverse = mean + channels;

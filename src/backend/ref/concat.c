@@ -15,7 +15,7 @@ static int64_t channels(const lks_tensor *tensor)
 
 static lks_status ref_concat_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const lki_node *node = plan_->chain.node[0];
+    const lki_node *node = plan_->cluster.node[0];
     const int64_t a = channels(node->in[0]), b = channels(node->in[1]);
     const int64_t rows = args->count * lki_ref_in(plan_) / a;
     float *out = args->out;
@@ -31,7 +31,7 @@ static lks_status ref_concat_forward(const lki_plan *plan_, const lki_args *args
  * time. */
 static lks_status ref_concat_backward(const lki_plan *plan_, const lki_args *args)
 {
-    const lki_node *node = plan_->chain.node[0];
+    const lki_node *node = plan_->cluster.node[0];
     const int64_t all = channels(&node->out), rows = args->count * lki_ref_out(plan_) / all;
     int64_t first = 0;
 

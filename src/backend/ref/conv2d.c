@@ -34,7 +34,7 @@ typedef struct scratch {
 static lks_status ref_conv2d_plan(lki_plan *plan_)
 {
     conv2d *p = (conv2d *)plan_;
-    const lki_node *node = plan_->chain.node[0];
+    const lki_node *node = plan_->cluster.node[0];
 
     p->opts = *(const lks_conv2d_opts *)node->attr;
     p->height = node->in[0]->shape.dim[0];

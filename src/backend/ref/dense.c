@@ -156,7 +156,7 @@ static void ref_dense_rows(const lki_plan *plan_, const lki_rows *args)
 
             give_sum(&(stretch){p, args, 0, u, k, count}, args->workspace);
         }
-        if (plan_->chain.node[0]->param_count > 1)
+        if (plan_->cluster.node[0]->param_count > 1)
             give_sum(&(stretch){p, args, 1, u, 0, 1}, args->workspace);
     }
 }

@@ -13,8 +13,8 @@ static lks_status no_reads(lki_plan *plan_)
 /* In f32, as graph.h defines it. */
 static lks_status normalize_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const lks_tensor *x = plan_->chain.node[0]->in[0];
-    const lks_normalize_opts *opts = plan_->chain.node[0]->attr;
+    const lks_tensor *x = plan_->cluster.node[0]->in[0];
+    const lks_normalize_opts *opts = plan_->cluster.node[0]->attr;
     const int64_t channels = x->shape.dim[x->shape.ndim - 1];
     const int64_t count = args->count * lki_ref_in(plan_);
     const uint8_t *bytes = args->in[0];
@@ -63,7 +63,7 @@ typedef struct matrix {
 
 static matrix as_matrix(const lki_plan *plan_)
 {
-    const lks_shape *shape = &plan_->chain.node[0]->in[0]->shape;
+    const lks_shape *shape = &plan_->cluster.node[0]->in[0]->shape;
     const int64_t columns = shape->dim[shape->ndim - 1];
 
     return (matrix){lki_ref_in(plan_) / columns, columns};
@@ -108,7 +108,7 @@ typedef struct dropout {
 static lks_status dropout_plan(lki_plan *plan_)
 {
     dropout *p = (dropout *)plan_;
-    const lks_dropout_opts *opts = plan_->chain.node[0]->attr;
+    const lks_dropout_opts *opts = plan_->cluster.node[0]->attr;
 
     p->drop = lki_bernoulli_make(opts->probability);
     p->scale = (float)(1.0 / (1.0 - p->drop.probability));

@@ -34,12 +34,12 @@ static inline lks_status lki_ref_needs(lki_plan *plan, unsigned reads, size_t wo
 /* Elements of a sample of the node's first input, and of its output. */
 static inline int64_t lki_ref_in(const lki_plan *plan)
 {
-    return lks_shape_elements(&plan->chain.node[0]->in[0]->shape);
+    return lks_shape_elements(&plan->cluster.node[0]->in[0]->shape);
 }
 
 static inline int64_t lki_ref_out(const lki_plan *plan)
 {
-    return lks_shape_elements(&plan->chain.node[0]->out.shape);
+    return lks_shape_elements(&plan->cluster.node[0]->out.shape);
 }
 
 /* Writes a gradient, or adds it to the one that is there. */

@@ -26,7 +26,7 @@ typedef struct moments {
 static lks_status ref_layer_norm_plan(lki_plan *plan_)
 {
     layer_norm *p = (layer_norm *)plan_;
-    const lki_node *node = plan_->chain.node[0];
+    const lki_node *node = plan_->cluster.node[0];
     const lks_layer_norm_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape;
     const bool image = opts->dims == 3 && in->ndim == 3;

@@ -67,7 +67,7 @@ static lks_status ref_log_softmax_backward(const lki_plan *plan_, const lki_args
 
 static double smoothing(const lki_plan *plan_)
 {
-    return (double)((const lks_cross_entropy_opts *)plan_->chain.node[0]->attr)->label_smoothing;
+    return (double)((const lks_cross_entropy_opts *)plan_->cluster.node[0]->attr)->label_smoothing;
 }
 
 static lks_status ref_cross_entropy_forward(const lki_plan *plan_, const lki_args *args)

@@ -4,7 +4,7 @@
 /* Elements of a sample's second operand; element i of in[0] belongs to its element i % of these. */
 static int64_t ref_pair_second(const lki_plan *plan_)
 {
-    return lks_shape_elements(&plan_->chain.node[0]->in[1]->shape);
+    return lks_shape_elements(&plan_->cluster.node[0]->in[1]->shape);
 }
 
 static lks_status add_plan(lki_plan *plan_)
@@ -20,7 +20,7 @@ static lks_status ref_mul_plan(lki_plan *plan_)
 static lks_status ref_pair_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t elements = lki_ref_in(plan_), values = ref_pair_second(plan_);
-    const bool multiply = plan_->chain.node[0]->op == LKI_OP_MUL;
+    const bool multiply = plan_->cluster.node[0]->op == LKI_OP_MUL;
 
     for (int64_t n = 0; n < args->count; n++) {
         const float *a = (const float *)args->in[0] + n * elements;
@@ -64,7 +64,7 @@ static void second_gradient(int64_t elements, int64_t values, const float *d_out
 static lks_status ref_pair_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t elements = lki_ref_in(plan_), values = ref_pair_second(plan_);
-    const bool multiply = plan_->chain.node[0]->op == LKI_OP_MUL;
+    const bool multiply = plan_->cluster.node[0]->op == LKI_OP_MUL;
 
     for (int64_t n = 0; n < args->count; n++) {
         const float *d_out = args->d_out + n * elements;

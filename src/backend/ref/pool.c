@@ -18,7 +18,7 @@ typedef struct window {
 static lks_status ref_pool_plan(lki_plan *plan_, unsigned reads)
 {
     pool *p = (pool *)plan_;
-    const lki_node *node = plan_->chain.node[0];
+    const lki_node *node = plan_->cluster.node[0];
 
     p->opts = *(const lks_pool_opts *)node->attr;
     p->height = node->in[0]->shape.dim[0];
