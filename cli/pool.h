@@ -2,7 +2,7 @@
 #ifndef CLI_POOL_H
 #define CLI_POOL_H
 
-#include "recipe/heap.h"
+#include "recipe/text/heap.h"
 
 typedef lki_heap cli_pool; /* all zero is an empty one */
 

@@ -11,7 +11,7 @@
 
 #include <lockstep/context.h>
 
-#include "recipe/setting.h"
+#include "recipe/text/setting.h"
 
 static bool memory_lacked;
 

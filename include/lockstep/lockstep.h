@@ -13,5 +13,6 @@
 #include <lockstep/profile.h>
 #include <lockstep/checkpoint.h>
 #include <lockstep/trainer.h>
+#include <lockstep/recipe.h>
 
 #endif

@@ -36,6 +36,10 @@ lks_status lki_writer_write(lki_writer *writer, const void *data, size_t bytes);
 lks_status lki_writer_commit(lki_writer *writer); /* frees the writer, also when it fails */
 void lki_writer_abandon(lki_writer *writer);      /* NULL is fine */
 
+/* Whether `path` is, or would be, a file that a writer replaces: no device, no pipe, and nothing that
+ * standard output or error go to, where what is written once stays. */
+bool lki_file_is_replaced(const char *path);
+
 /* Whether an entry of a folder is a temporary file of a writer whose name begins with `begin`. */
 bool lki_temporary_is(const char *entry, const char *begin);
 /* Removes it, unless its writer lives or the file system cannot tell. */

@@ -1,9 +1,12 @@
 #include "base/text.h"
 
 #include <fenv.h>
+#include <float.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/float.h"
 
@@ -57,5 +60,38 @@ const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number)
         if (strtof(out, NULL) == number) break;
     }
     lki_text_leave(had);
+    return out;
+}
+
+/* The fewest digits that read back as the same number. Up to 15 always come back as they were, but of
+ * denormal numbers, so that 15 without their last zeros are the fewest, where they are enough. */
+static int shortest(double number)
+{
+    char text[LKI_NUMBER_SIZE];
+    int digits = fabs(number) < DBL_MIN ? 1 : 15;
+    for (; digits < 17; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, number);
+        if (strtod(text, NULL) == number) break;
+    }
+    if (digits != 15) return digits;
+    for (const char *end = strchr(text, 'e'); end[-1] == '0'; end--) digits--;
+    return digits > 0 ? digits : 1;
+}
+
+const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number)
+{
+    if (!isfinite(number)) {
+        strcpy(out, isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
+        return out;
+    }
+    const lki_text_caller had = lki_text_enter();
+    snprintf(out, LKI_NUMBER_SIZE, "%.*g", shortest(number), number);
+    lki_text_leave(had);
+    /* Readers of YAML and JSON tell 1.0 from 1, and some take 1e-6 for a text. */
+    char *rest = out + strspn(out, "-0123456789");
+    if (*rest != '.') {
+        memmove(rest + 2, rest, strlen(rest) + 1);
+        memcpy(rest, ".0", 2);
+    }
     return out;
 }

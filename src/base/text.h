@@ -24,5 +24,7 @@ int lki_text(char *out, size_t size, const char *format, ...) __attribute__((for
 enum { LKI_NUMBER_SIZE = 32 };
 /* As few digits as give the same float back; returns `out`. */
 const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number);
+/* The same of a double, as JSON and YAML have it: 1 is 1.0; nan, inf and -inf as such. */
+const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number);
 
 #endif

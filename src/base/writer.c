@@ -166,6 +166,13 @@ static int standard_stream(const struct stat *info)
     return -1;
 }
 
+bool lki_file_is_replaced(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) return true;
+    return S_ISREG(info.st_mode) && standard_stream(&info) < 0;
+}
+
 /* With `only_try` a pipe is not opened: its reader would notice. */
 static lks_status open_target(lki_writer *writer, bool only_try)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 
 const lki_key_row lki_key_rows[LKI_KEY_COUNT] = {
 #define X(id, name, type, range, fallback, only, change, help)                                     \
@@ -61,7 +62,7 @@ static const struct synonym {
     {"early_stopping", "validation.patience"},
 };
 
-static lki_key find_key(const char *name)
+lki_key lki_key_find(const char *name)
 {
     for (int key = 0; key < LKI_KEY_COUNT; key++)
         if (strcmp(lki_key_rows[key].spec.name, name) == 0) return (lki_key)key;
@@ -196,7 +197,7 @@ static lks_status read_section(lki_config *config, const char *path, const char 
         if (is_template) continue; /* a place for anchors */
         const char *name = lki_heap_format(&config->heap, "%s%s", prefix, e->key->text);
         const char *where = lki_heap_format(&config->heap, "%s:%d", path, e->value->line);
-        const lki_key key = find_key(name);
+        const lki_key key = lki_key_find(name);
         lks_status status;
         if (key != LKI_KEY_NONE)
             status = set_node(config, key, e->value, where, LKI_FROM_FILE);
@@ -239,7 +240,7 @@ lks_status lki_config_read(lki_config *config, const char *path)
 lks_status lki_config_read_text(lki_config *config, const char *name, const char *text)
 {
     const lki_yaml *root;
-    const lks_status status = lki_yaml_read_text(&root, &config->heap, name, text);
+    const lks_status status = lki_yaml_read_lines(&root, &config->heap, name, text);
     return status == LKS_OK ? lki_heap_status(&config->heap, read_root(config, name, root))
                             : status;
 }
@@ -266,7 +267,7 @@ static lks_status config_assign(lki_config *config, const char *assignment)
                         assignment);
     const char *name = lki_heap_copy(&config->heap, assignment, (size_t)(equals - assignment));
     const char *where = lki_heap_format(&config->heap, "--set %s", name);
-    const lki_key key = find_key(name);
+    const lki_key key = lki_key_find(name);
     if (key == LKI_KEY_NONE) return unknown_key(config, "--set", name);
     if (equals[1 + strspn(equals + 1, " \t\r\n")] == '\0')
         return LKI_FAIL(
@@ -323,7 +324,7 @@ lks_status lki_config_fail(const lki_config *config, lki_key key, const char *fo
     char sentence[400];
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
+    lki_text_list(sentence, sizeof sentence, format, args);
     va_end(args);
     return LKI_FAIL(LKS_E_INVALID, "%s: %s %s", config->value[key].where,
                     lki_key_rows[key].spec.name, sentence);

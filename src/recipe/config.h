@@ -3,7 +3,8 @@
 #define LKI_RECIPE_CONFIG_H
 
 #include "recipe/keys.h"
-#include "recipe/setting.h"
+#include "recipe/text/emit.h"
+#include "recipe/text/setting.h"
 
 typedef enum lki_key {
 #define X(id, name, type, range, fallback, only, change, help) LKI_KEY_##id,
@@ -73,6 +74,7 @@ const char *lki_config_where(lki_config *config, lki_key key, const lki_yaml *no
 lks_status lki_config_fail(const lki_config *config, lki_key key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+lki_key lki_key_find(const char *name); /* LKI_KEY_NONE: there is none */
 /* "optimizer.lr" -> "optimizer"; true when it is another one than the key's before. */
 bool lki_key_section(int key, char section[32]);
 /* "optimizer.lr" -> "lr" */
@@ -82,4 +84,7 @@ bool lki_config_hides(const lki_config *config, int key);
 
 /* {"data": {"name": "mnist", ...}, ...}: every key but those the chosen names do not have. */
 json_t *lki_config_json(const lki_config *config);
+void lki_config_emit(lki_emit *emit, const lki_config *config);
+/* The same as YAML, a line for each key; reading it gives the same configuration. */
+void lki_config_emit_yaml(lki_emit *emit, const lki_config *config);
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "recipe/setting.h"
+#include "recipe/text/setting.h"
 
 /* "3x3" and "0.1,0.2" are lists. */
 static const lki_yaml *read_value(lki_heap *heap, const char *text)

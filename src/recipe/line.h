@@ -4,7 +4,7 @@
 
 #include <lockstep/graph.h>
 
-#include "recipe/yaml.h"
+#include "recipe/text/yaml.h"
 
 typedef struct lki_line {
     const char *name;

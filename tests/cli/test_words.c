@@ -11,7 +11,7 @@
 
 #include "cli/out/say.h"
 #include "cli/out/text.h"
-#include "recipe/setting.h"
+#include "recipe/text/setting.h"
 
 static cli_pool pool;
 

@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 #include "cli/out/text.h"
-#include "recipe/setting.h"
+#include "recipe/text/setting.h"
 #include "fuzz/fuzz.h"
 #include "support/locale.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/out/text.h"
-#include "recipe/yaml.h"
-#include "recipe/setting.h"
+#include "recipe/text/yaml.h"
+#include "recipe/text/setting.h"
 #include "fuzz/fuzz.h"
 
 /* Counts values, each alias as what it stands for. */

@@ -1,4 +1,4 @@
-#include "recipe/yaml.h"
+#include "recipe/text/yaml.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,14 +19,14 @@ typedef struct reader {
     yaml_event_t event; /* the one being looked at */
     lki_heap *heap;
     const char *name;
-    bool is_file; /* else lines mean nothing to who wrote it */
+    bool has_lines; /* else they mean nothing to who wrote it */
     anchor *anchors;
 } reader;
 
 /* "mnist.yaml:7", or the flag that the text comes from. */
 static const char *place(const reader *r, int line)
 {
-    if (!r->is_file) return r->name;
+    if (!r->has_lines) return r->name;
     return lki_heap_format(r->heap, "%s:%d", r->name, line);
 }
 
@@ -301,6 +301,13 @@ lks_status lki_yaml_read_text(const lki_yaml **out, lki_heap *heap, const char *
     return read_bytes(out, (reader){.heap = heap, .name = name}, text, strlen(text));
 }
 
+lks_status lki_yaml_read_lines(const lki_yaml **out, lki_heap *heap, const char *name,
+                               const char *text)
+{
+    return read_bytes(out, (reader){.heap = heap, .name = name, .has_lines = true}, text,
+                      strlen(text));
+}
+
 lks_status lki_yaml_read_file(const lki_yaml **out, lki_heap *heap, const char *path)
 {
     *out = NULL;
@@ -321,7 +328,7 @@ lks_status lki_yaml_read_file(const lki_yaml **out, lki_heap *heap, const char *
     if (bytes > LKI_YAML_MAX_BYTES)
         return LKI_FAIL(LKS_E_INVALID, "%s: larger than %d bytes, so it is no configuration", path,
                         LKI_YAML_MAX_BYTES);
-    return read_bytes(out, (reader){.heap = heap, .name = path, .is_file = true}, text, bytes);
+    return read_bytes(out, (reader){.heap = heap, .name = path, .has_lines = true}, text, bytes);
 }
 
 const lki_yaml *lki_yaml_scalar(lki_heap *heap, const char *text, bool plain)

@@ -3,15 +3,15 @@
  * merges ("<<", a map or a list of maps; keys of the map itself win, then the earliest merged) are
  * resolved while reading, so a node may be reached by several paths.
  */
-#ifndef LKI_RECIPE_YAML_H
-#define LKI_RECIPE_YAML_H
+#ifndef LKI_RECIPE_TEXT_YAML_H
+#define LKI_RECIPE_TEXT_YAML_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <lockstep/status.h>
 
-#include "recipe/heap.h"
+#include "recipe/text/heap.h"
 
 /* Far above what a configuration needs, so that hostile files end in a sentence. */
 enum {
@@ -47,6 +47,10 @@ typedef struct lki_yaml_entry {
 LKS_MUSTUSE lks_status lki_yaml_read_file(const lki_yaml **out, lki_heap *heap, const char *path);
 LKS_MUSTUSE lks_status lki_yaml_read_text(const lki_yaml **out, lki_heap *heap, const char *name,
                                           const char *text);
+
+/* The same of text whose lines mean something to who wrote it: errors name them. */
+LKS_MUSTUSE lks_status lki_yaml_read_lines(const lki_yaml **out, lki_heap *heap, const char *name,
+                                           const char *text);
 
 /* A scalar; where there is no memory, which lki_heap_status() tells, one that says nothing. */
 const lki_yaml *lki_yaml_scalar(lki_heap *heap, const char *text, bool plain);

@@ -1,4 +1,4 @@
-#include "recipe/setting.h"
+#include "recipe/text/setting.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 
 bool lki_text_is_int(const char *text, int64_t *out)
 {
@@ -23,7 +24,9 @@ bool lki_text_is_float(const char *text, double *out)
 {
     if (*text == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0') return false;
     char *end;
+    const lki_text_caller had = lki_text_enter();
     *out = strtod(text, &end);
+    lki_text_leave(had);
     return *end == '\0' && isfinite(*out);
 }
 
@@ -56,9 +59,11 @@ static interval interval_of(const char *range)
     interval v = {-HUGE_VAL, HUGE_VAL, true, true};
     if (range == NULL) return v;
     char *end;
+    const lki_text_caller had = lki_text_enter();
     v.open_low = range[0] == '(';
     v.low = strtod(range + 1, &end);
     if (end[1] != ')' && end[1] != ']') v.high = strtod(end + 1, &end);
+    lki_text_leave(had);
     v.open_high = range[strlen(range) - 1] == ')';
     return v;
 }
@@ -109,15 +114,15 @@ void lki_spec_describe(const lki_spec *spec, char *text, size_t size)
     const interval v = interval_of(spec->range);
     const char *thing = noun(spec->type);
     if (spec->range == NULL)
-        snprintf(text, size, "%s", thing);
+        lki_text(text, size, "%s", thing);
     else if (v.high < HUGE_VAL && !v.open_low && !v.open_high)
-        snprintf(text, size, "%s from %.15g to %.15g", thing, v.low, v.high);
+        lki_text(text, size, "%s from %.15g to %.15g", thing, v.low, v.high);
     else if (v.high < HUGE_VAL)
-        snprintf(text, size, "%s %s %.15g and %s %.15g", thing,
+        lki_text(text, size, "%s %s %.15g and %s %.15g", thing,
                  v.open_low ? "above" : "of at least", v.low, v.open_high ? "below" : "at most",
                  v.high);
     else
-        snprintf(text, size, "%s %s %.15g", thing, v.open_low ? "above" : "of at least", v.low);
+        lki_text(text, size, "%s %s %.15g", thing, v.open_low ? "above" : "of at least", v.low);
     const size_t length = strlen(text);
     if (length > 0 && text[length - 1] == ',') text[length - 1] = '\0';
 }
@@ -223,6 +228,59 @@ lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec, const lki_y
     out->tree = node;
     out->set = true;
     return LKS_OK;
+}
+
+/* Neither number, nor truth value, nor nothing. */
+static bool is_word(const lki_yaml *node)
+{
+    int64_t i;
+    double f;
+    bool b;
+    return !node->plain || !(lki_yaml_is_null(node) || lki_text_is_int(node->text, &i) ||
+                             lki_text_is_float(node->text, &f) || lki_text_is_bool(node->text, &b));
+}
+
+static bool same_scalar(const lki_yaml *a, const lki_yaml *b)
+{
+    int64_t i, j;
+    double x, y;
+    bool c, d;
+    if (is_word(a) || is_word(b)) return is_word(a) && is_word(b) && strcmp(a->text, b->text) == 0;
+    if (lki_yaml_is_null(a) || lki_yaml_is_null(b))
+        return lki_yaml_is_null(a) && lki_yaml_is_null(b);
+    if (lki_text_is_int(a->text, &i) || lki_text_is_int(b->text, &j))
+        return lki_text_is_int(a->text, &i) && lki_text_is_int(b->text, &j) && i == j;
+    if (lki_text_is_float(a->text, &x) && lki_text_is_float(b->text, &y)) return x == y;
+    if (lki_text_is_bool(a->text, &c) && lki_text_is_bool(b->text, &d)) return c == d;
+    return strcmp(a->text, b->text) == 0;
+}
+
+static bool same_tree(const lki_yaml *a, const lki_yaml *b)
+{
+    if (a->kind != b->kind || a->count != b->count) return false;
+    if (a->kind == LKI_YAML_SCALAR) return same_scalar(a, b);
+    const lki_yaml_entry *y = b->first;
+    for (const lki_yaml_entry *x = a->first; x != NULL; x = x->next) {
+        if (a->kind == LKI_YAML_MAP)
+            for (y = b->first; y != NULL && strcmp(x->key->text, y->key->text) != 0;) y = y->next;
+        if (y == NULL || !same_tree(x->value, y->value)) return false;
+        y = y->next;
+    }
+    return true;
+}
+
+bool lki_setting_same(const lki_setting *a, const lki_setting *b, lki_type type)
+{
+    if (a->set != b->set || !a->set) return a->set == b->set;
+    if (type == LKI_TYPE_TREE) return same_tree(a->tree, b->tree);
+    if (type == LKI_TYPE_BOOL) return a->b == b->b;
+    if (type == LKI_TYPE_STRING || type == LKI_TYPE_CHOICE) return strcmp(a->s, b->s) == 0;
+    if (type == LKI_TYPE_FLOAT) return !(a->f[0] < b->f[0]) && !(a->f[0] > b->f[0]);
+    if (type == LKI_TYPE_INT) return a->i[0] == b->i[0];
+    bool same = a->count == b->count;
+    for (int k = 0; k < a->count && same; k++)
+        same = a->i[k] == b->i[k] && !(a->f[k] < b->f[k]) && !(a->f[k] > b->f[k]);
+    return same;
 }
 
 static json_t *list_json(const lki_setting *value, lki_type type)

@@ -1,13 +1,13 @@
 /* Typed values: what a key of the configuration or an option of a layer may be, and its parser. */
-#ifndef LKI_RECIPE_SETTING_H
-#define LKI_RECIPE_SETTING_H
+#ifndef LKI_RECIPE_TEXT_SETTING_H
+#define LKI_RECIPE_TEXT_SETTING_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <jansson.h>
 
-#include "recipe/yaml.h"
+#include "recipe/text/yaml.h"
 
 typedef enum lki_type {
     LKI_TYPE_INT,
@@ -45,6 +45,9 @@ typedef struct lki_setting {
 /* Fills in *out; null leaves it not set. LKS_E_INVALID with where, name, found and expected. */
 LKS_MUSTUSE lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec,
                                          const lki_yaml *node, const char *where);
+
+/* Whether both say the same, in whatever form and order of keys. */
+bool lki_setting_same(const lki_setting *a, const lki_setting *b, lki_type type);
 
 /* "an integer of at least 1", "sgd, adam or adadelta" */
 void lki_spec_describe(const lki_spec *spec, char *text, size_t size);

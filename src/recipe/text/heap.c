@@ -1,4 +1,4 @@
-#include "recipe/heap.h"
+#include "recipe/text/heap.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,0 +1,230 @@
+/* What a resumed run has changed. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recipe/recipe.h"
+
+#include "base/check.h"
+
+/* A value as YAML, to be freed; NULL: no memory. */
+static char *value_of(const lki_config *config, lki_key key)
+{
+    lki_emit emit = {.yaml = true};
+    lks_status status = LKS_OK;
+    lki_emit_setting(&emit, &config->value[key], lki_key_rows[key].spec.type);
+    return lki_emit_take(&emit, "a value", &status);
+}
+
+static bool same_value(const lki_config *a, const lki_config *b, lki_key key)
+{
+    return lki_setting_same(&a->value[key], &b->value[key], lki_key_rows[key].spec.type);
+}
+
+enum { SHOWN = 60 };
+
+/* Bytes of a text that are shown: no part of a character. */
+static int shown_bytes(const char *text)
+{
+    int bytes = (int)strlen(text);
+    if (bytes <= SHOWN) return bytes;
+    for (bytes = SHOWN; ((unsigned char)text[bytes] & 0xc0) == 0x80; bytes--) {
+    }
+    return bytes;
+}
+
+/* A value as people write it. */
+static void print_setting(char text[SHOWN + 4], const lki_config *config, lki_key key)
+{
+    char *yaml = lki_config_has(config, key) ? value_of(config, key) : NULL;
+    if (yaml == NULL) {
+        snprintf(text, SHOWN + 4, "not set");
+        return;
+    }
+    const int bytes = shown_bytes(yaml);
+    snprintf(text, SHOWN + 4, "%.*s%s", bytes, yaml, yaml[bytes] != '\0' ? "..." : "");
+    free(yaml);
+}
+
+/* "optimizer.lr was 1, is 0.5" */
+static void print_change(char *line, size_t size, const lki_config *was, const lki_config *is,
+                         lki_key key)
+{
+    char old[SHOWN + 4], new[SHOWN + 4];
+    print_setting(old, was, key);
+    print_setting(new, is, key);
+    snprintf(line, size, "%s was %s, is %s", lki_key_rows[key].spec.name, old, new);
+}
+
+lki_key lki_changes_first(const lki_config *a, const lki_config *b)
+{
+    for (int key = 0; key < LKI_KEY_COUNT; key++)
+        if (lki_key_rows[key].change == LKI_CHANGE_FIXED && !same_value(a, b, (lki_key)key))
+            return (lki_key)key;
+    return LKI_KEY_NONE;
+}
+
+/* What a change of these keys brings about, where it is not what one may think. */
+static void say_consequences(const lks_recipe *recipe, const lki_config *was, const lki_config *is)
+{
+    const char *schedule = lki_config_text(is, LKI_KEY_SCHEDULE_NAME);
+    const bool same_schedule = same_value(was, is, LKI_KEY_SCHEDULE_NAME);
+    const bool ends = lki_key_rows[LKI_KEY_SCHEDULE_LENGTH].only != NULL &&
+                      strstr(lki_key_rows[LKI_KEY_SCHEDULE_LENGTH].only, schedule) != NULL;
+    const bool same_end = same_value(was, is, LKI_KEY_TRAIN_EPOCHS) &&
+                          same_value(was, is, LKI_KEY_TRAIN_STEPS);
+    if (ends && same_schedule && !same_end && !lki_config_has(was, LKI_KEY_SCHEDULE_LENGTH) &&
+        !lki_config_has(is, LKI_KEY_SCHEDULE_LENGTH))
+        lki_recipe_say(
+            recipe, LKS_LOG_WARN,
+            "schedule.length is not set, so %s ends with the run: from here on the rates are "
+            "those of the new length",
+            schedule);
+    if (strcmp(schedule, "reduce_on_plateau") == 0 && same_schedule &&
+        !same_value(was, is, LKI_KEY_OPTIMIZER_LR))
+        lki_recipe_say(recipe, LKS_LOG_WARN,
+                       "reduce_on_plateau goes on from the rate that the run has come to; the new "
+                       "optimizer.lr changes nothing");
+}
+
+/* The arrays that an optimizer keeps for each parameter, told apart by bits. */
+static int optimizer_state(const lki_config *config)
+{
+    enum { MOMENTUM = 1, CENTERED = 2, RMSPROP = 4, ADADELTA = 8, ADAMS = 16 };
+    const char *name = lki_config_text(config, LKI_KEY_OPTIMIZER_NAME);
+    if (strncmp(name, "adam", 4) == 0) return ADAMS;
+    if (strcmp(name, "adadelta") == 0) return ADADELTA;
+    const bool rmsprop = strcmp(name, "rmsprop") == 0;
+    const bool centered = rmsprop && lki_config_bool(config, LKI_KEY_OPTIMIZER_CENTERED);
+    const bool momentum = lki_config_float(config, LKI_KEY_OPTIMIZER_MOMENTUM) > 0;
+    return (rmsprop ? RMSPROP : 0) | (centered ? CENTERED : 0) | (momentum ? MOMENTUM : 0);
+}
+
+/*
+ * What the state in a checkpoint asks for when a key has another value: NULL where it fits, "" where it
+ * never does, else the condition, which the configurations alone do not tell. The library looks at the
+ * state itself, with --accept-changes too; here the first refusal advises nothing that the second one
+ * would take back.
+ */
+static const char *change_condition(const lki_config *was, const lki_config *is, lki_key key)
+{
+    const char *const never = "";
+    const char *const same_network = "where the parameters have the same names and shapes";
+    const bool layers = lki_config_has(is, LKI_KEY_MODEL_LAYERS);
+    switch ((int)key) {
+    case LKI_KEY_TRAIN_SEED:
+    case LKI_KEY_TRAIN_BATCH_SIZE:
+    case LKI_KEY_TRAIN_HASH_EVERY:
+        return never;
+    case LKI_KEY_TRAIN_REPLICAS:
+    case LKI_KEY_TRAIN_ACCUMULATE:
+        return lki_config_int(was, LKI_KEY_TRAIN_REPLICAS) *
+                           lki_config_int(was, LKI_KEY_TRAIN_ACCUMULATE) ==
+                       lki_config_int(is, LKI_KEY_TRAIN_REPLICAS) *
+                           lki_config_int(is, LKI_KEY_TRAIN_ACCUMULATE)
+                   ? NULL
+                   : never;
+    case LKI_KEY_TRAIN_EMA:
+        return lki_config_has(was, key) && lki_config_has(is, key) ? NULL : never;
+    case LKI_KEY_OPTIMIZER_NAME:
+    case LKI_KEY_OPTIMIZER_MOMENTUM:
+    case LKI_KEY_OPTIMIZER_CENTERED:
+        return optimizer_state(was) == optimizer_state(is) ? NULL : never;
+    case LKI_KEY_MODEL_HIDDEN:
+    case LKI_KEY_DATA_CLASSES:
+        return lki_config_has(was, key) && lki_config_has(is, key) ? never : same_network;
+    case LKI_KEY_MODEL_NAME: /* beside layers it is but a word */
+        if (layers != lki_config_has(was, LKI_KEY_MODEL_LAYERS)) return same_network;
+        return layers ? NULL : never;
+    case LKI_KEY_MODEL_LAYERS:
+        return same_network;
+    case LKI_KEY_DATA_SAMPLES:
+    case LKI_KEY_DATA_DROP_LAST:
+    case LKI_KEY_VALIDATION_SAMPLES:
+    case LKI_KEY_VALIDATION_FRACTION:
+        return "where an epoch has as many batches as before";
+    default:
+        return NULL;
+    }
+}
+
+/* The change that leaves the least to do, of those that make it another run. */
+static lks_status refuse(const lki_config *was, const lki_config *is, const char *folder,
+                         int64_t step)
+{
+    lki_key worst = lki_changes_first(was, is);
+    const char *asked = change_condition(was, is, worst);
+    for (int i = (int)worst + 1; i < LKI_KEY_COUNT; i++) {
+        const lki_key key = (lki_key)i;
+        if (lki_key_rows[i].change != LKI_CHANGE_FIXED || same_value(was, is, key)) continue;
+        const char *also = change_condition(was, is, key);
+        if (also == NULL || (asked != NULL && (*asked == '\0' || *also != '\0'))) continue;
+        worst = key;
+        asked = also;
+    }
+    char line[300], advice[120] = ", or start a new run in another folder";
+    print_change(line, sizeof line, was, is, worst);
+    if (asked == NULL || *asked != '\0')
+        snprintf(advice, sizeof advice, ", start in another folder, or%s%s%s give --accept-changes",
+                 asked != NULL ? ", " : "", asked != NULL ? asked : "", asked != NULL ? "," : "");
+    return LKI_FAIL(LKS_E_MISMATCH,
+                    "the checkpoint of step %" PRId64 " in %.200s is of another run: %s; use the "
+                    "same%s",
+                    step, folder, line, advice);
+}
+
+static lks_status check_change(const lks_recipe *recipe, const lki_config *was, const char *folder,
+                               int64_t step)
+{
+    char line[300];
+    const lki_config *is = recipe->config;
+    for (int i = 0; i < LKI_KEY_COUNT; i++) {
+        const lki_key key = (lki_key)i;
+        if (lki_key_rows[i].change == LKI_CHANGE_FREE || same_value(was, is, key)) continue;
+        print_change(line, sizeof line, was, is, key);
+        lki_recipe_say(recipe, LKS_LOG_WARN, "%s", line);
+    }
+    if (lki_changes_first(was, is) != LKI_KEY_NONE &&
+        !lki_config_bool(is, LKI_KEY_CHECKPOINT_ACCEPT_CHANGES))
+        return refuse(was, is, folder, step);
+    say_consequences(recipe, was, is);
+    return LKS_OK;
+}
+
+/* The configuration in a checkpoint. */
+static lks_status read_config(lki_config **out, const char *name, const char *text)
+{
+    lks_status status = lki_config_create(out);
+    if (status == LKS_OK) status = lki_config_read_text(*out, name, text);
+    if (status == LKS_OK) status = lki_config_resolve(*out);
+    if (status == LKS_OK) return LKS_OK;
+    lki_config_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+lks_status lki_changes_check(const lks_recipe *recipe, const char *folder)
+{
+    int64_t step;
+    lks_run run;
+    lki_config *was;
+    LKI_TRY(lks_checkpoint_find(folder, &step));
+    if (step < 0) return LKS_OK;
+    LKI_TRY(lks_checkpoint_load(NULL, NULL, &run, folder, step));
+    lks_status status = LKS_OK;
+    if (run.config != NULL) {
+        status = read_config(&was, folder, run.config);
+        if (status == LKS_OK) {
+            status = check_change(recipe, was, folder, step);
+            lki_config_destroy(was);
+        } else if (status == LKS_E_INVALID) { /* of a newer version, or of another program */
+            lki_recipe_say(recipe, LKS_LOG_WARN,
+                           "the configuration in the checkpoint is not compared: %s",
+                           lks_last_error()->message);
+            status = LKS_OK;
+        }
+    }
+    lks_run_clear(&run);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* What a recipe is inside: its configuration, what it has opened, and its run. */
+#ifndef LKI_RECIPE_RECIPE_H
+#define LKI_RECIPE_RECIPE_H
+
+#include <lockstep/recipe.h>
+
+#include "recipe/session.h"
+
+typedef struct lki_link {
+    int64_t step;
+    uint64_t link;
+} lki_link;
+
+typedef enum lki_recipe_state {
+    LKI_RECIPE_OPEN, /* keys may be set */
+    LKI_RECIPE_RESOLVED,
+    LKI_RECIPE_REFUSED,
+} lki_recipe_state;
+
+struct lks_recipe {
+    lki_config *config;
+    lki_session session;
+    lki_recipe_state state;
+    lks_error refusal; /* why its keys do not go together */
+    char *yaml;        /* lks_recipe_yaml() gave it */
+    lks_folder_lock *lock;
+    lks_loader *train, *valid, *test;
+    lks_train_opts opts;
+    char *json; /* the configuration, for checkpoints */
+    lks_run run;
+    lks_train_events events; /* the caller's */
+    bool looked; /* at the folder of checkpoints, which is locked where it is written to */
+    bool started, ran, stopped;
+    bool keeps_record; /* it is kept up to date, for whoever finds the run killed */
+    int64_t epochs, steps;
+    lki_link *links; /* of the hash chain, for the record */
+    int64_t link_count, link_room;
+    double began; /* on the clock that never goes back */
+    const char *counted_from;
+    double first_step; /* seconds until it was finished; 0: there was none */
+};
+
+/* A line for people, through the recipe's log. */
+void lki_recipe_say(const lks_recipe *recipe, lks_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Whether a run that is resumed in `folder` is still the same; says what has changed. */
+lks_status lki_changes_check(const lks_recipe *recipe, const char *folder);
+/* The first key with another value that makes another run of it, or LKI_KEY_NONE. */
+lki_key lki_changes_first(const lki_config *a, const lki_config *b);
+
+/* The file for the weights; NULL: they are not saved. */
+const char *lki_weights_file(lks_recipe *recipe);
+/* Writes the record: at the end, or in between, without waiting for the disk. */
+lks_status lki_record_write(const lks_recipe *recipe, bool at_end);
+/* Seconds since the recipe began. */
+double lki_recipe_seconds(const lks_recipe *recipe);
+
+#endif

@@ -1,0 +1,144 @@
+/* What a run leaves for people and programs: its record. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "recipe/recipe.h"
+
+#include "base/check.h"
+
+static void emit_metrics(lki_emit *e, const char *loss, const char *correct, const char *samples,
+                         const lks_metrics *metrics)
+{
+    if (metrics->samples == 0) return;
+    lki_emit_key(e, loss);
+    lki_emit_real(e, lks_metrics_loss(metrics));
+    lki_emit_key(e, correct);
+    lki_emit_int(e, metrics->correct);
+    lki_emit_key(e, samples);
+    lki_emit_int(e, metrics->samples);
+}
+
+static void emit_epoch(lki_emit *e, const lks_epoch *epoch)
+{
+    lki_emit_open(e, '{', false);
+    lki_emit_key(e, "epoch");
+    lki_emit_int(e, epoch->epoch);
+    emit_metrics(e, "train_loss", "train_correct", "train_samples", &epoch->train);
+    emit_metrics(e, "valid_loss", "valid_correct", "valid_samples", &epoch->valid);
+    emit_metrics(e, "test_loss", "test_correct", "test_samples", &epoch->test);
+    lki_emit_key(e, "lr");
+    lki_emit_real(e, epoch->learning_rate);
+    lki_emit_key(e, "seconds");
+    lki_emit_real(e, epoch->seconds);
+    lki_emit_key(e, "samples_per_second");
+    lki_emit_real(e, (double)epoch->train.samples / epoch->seconds);
+    lki_emit_close(e, '}');
+}
+
+static void emit_text(lki_emit *e, const char *key, const char *text)
+{
+    lki_emit_key(e, key);
+    lki_emit_string(e, text);
+}
+
+static void emit_int(lki_emit *e, const char *key, int64_t number)
+{
+    lki_emit_key(e, key);
+    lki_emit_int(e, number);
+}
+
+static void emit_head(lki_emit *e, const lks_recipe *recipe)
+{
+    const lks_model_info info = lks_model_get_info(recipe->session.model);
+    emit_int(e, "numerics", lks_numerics());
+    emit_text(e, "version", lks_version());
+    emit_text(e, "build", lks_build_info());
+    emit_text(e, "fingerprint", lks_context_fingerprint(recipe->session.context));
+    emit_text(e, "device", lks_context_device(recipe->session.context));
+    lki_emit_key(e, "config");
+    lki_config_emit(e, recipe->config);
+    emit_int(e, "workers", info.workers);
+    emit_int(e, "replicas", info.replicas);
+    emit_int(e, "global_batch", info.global_batch);
+    emit_int(e, "parameters", info.parameters);
+}
+
+static void emit_run(lki_emit *e, const lks_recipe *recipe)
+{
+    const lks_run *run = &recipe->run;
+    emit_int(e, "steps", run->progress.step);
+    emit_int(e, "skipped_steps", run->progress.skipped);
+    lki_emit_key(e, "epochs");
+    lki_emit_open(e, '[', run->epochs == 0);
+    for (int64_t i = 0; i < run->epochs; i++) emit_epoch(e, &run->history[i]);
+    lki_emit_close(e, ']');
+    lki_emit_key(e, "finished");
+    lki_emit_bool(e, run->finished);
+    lki_emit_key(e, "best_loss");
+    lki_emit_real(e, run->best_loss);
+    lki_emit_key(e, "best_step");
+    if (run->best_step >= 0)
+        lki_emit_int(e, run->best_step);
+    else
+        lki_emit_null(e);
+    emit_int(e, "weights_step", lks_model_progress(recipe->session.model).step);
+}
+
+static void emit_tail(lki_emit *e, const lks_recipe *recipe)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    lki_emit_key(e, "seconds_to_first_step");
+    if (recipe->first_step > 0)
+        lki_emit_real(e, recipe->first_step);
+    else
+        lki_emit_null(e);
+    emit_text(e, "seconds_counted_from", recipe->counted_from);
+    lki_emit_key(e, "seconds");
+    lki_emit_real(e, lki_recipe_seconds(recipe));
+    emit_int(e, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    lki_emit_key(e, "links");
+    lki_emit_open(e, '[', recipe->link_count == 0);
+    for (int64_t i = 0; i < recipe->link_count; i++) {
+        lki_emit_open(e, '{', false);
+        emit_int(e, "step", recipe->links[i].step);
+        lki_emit_key(e, "link");
+        lki_emit_hex(e, recipe->links[i].link);
+        lki_emit_close(e, '}');
+    }
+    lki_emit_close(e, ']');
+    lki_emit_key(e, "hash");
+    lki_emit_hex(e, recipe->run.hash);
+}
+
+lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
+{
+    lki_emit emit = {.indent = 2};
+    lks_status status = LKS_OK;
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    if (!recipe->started)
+        return LKI_FAIL(LKS_E_STATE, "a recipe has no record before its run is started");
+    lki_emit_open(&emit, '{', false);
+    emit_head(&emit, recipe);
+    emit_run(&emit, recipe);
+    emit_tail(&emit, recipe);
+    lki_emit_close(&emit, '}');
+    lki_emit_raw(&emit, "\n", 1);
+    *out = lki_emit_take(&emit, "the record", &status);
+    return status;
+}
+
+lks_status lki_record_write(const lks_recipe *recipe, bool at_end)
+{
+    const char *path = lki_config_text(recipe->config, LKI_KEY_LOG_RECORD);
+    char *text;
+    LKI_TRY(lks_recipe_record(recipe, &text));
+    const size_t bytes = strlen(text);
+    const lks_status status = at_end ? lks_file_write(path, text, bytes)
+                                     : lks_file_update(path, text, bytes);
+    free(text);
+    return status;
+}

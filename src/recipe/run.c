@@ -1,0 +1,262 @@
+/* The run of a recipe: its folder, start, training, and what is written at its end. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstep/tools.h>
+
+#include "recipe/recipe.h"
+
+#include "base/check.h"
+#include "base/file.h"
+
+/* The folder is this run's from here on; a dry run, which saves nothing, only looks at it. Without
+ * checkpoint.resume one with checkpoints of an earlier run is left alone, and with it the run stays the
+ * same. */
+lks_status lks_recipe_lock(lks_recipe *recipe)
+{
+    int64_t newest = -1;
+    LKI_TRY(lks_recipe_resolve(recipe));
+    const lki_config *config = recipe->config;
+    const char *folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
+    if (recipe->looked) return LKS_OK;
+    if (recipe->session.context == NULL)
+        LKI_TRY(lki_session_begin(&recipe->session, recipe->config));
+    recipe->looked = true;
+    if (folder == NULL) return LKS_OK;
+    if (!lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN))
+        LKI_TRY(lks_checkpoint_lock(&recipe->lock, recipe->session.context, folder));
+    if (lki_config_bool(config, LKI_KEY_CHECKPOINT_RESUME))
+        return lki_changes_check(recipe, folder);
+    LKI_TRY(lks_checkpoint_find(folder, &newest));
+    if (newest < 0) return LKS_OK;
+    return lki_config_fail(config, LKI_KEY_CHECKPOINT_PATH,
+                           "is %.200s, which has checkpoints up to step %" PRId64
+                           "; give --resume to continue, or another folder",
+                           folder, newest);
+}
+
+const char *lki_weights_file(lks_recipe *recipe)
+{
+    if (!lki_config_bool(recipe->config, LKI_KEY_MODEL_SAVE)) return NULL;
+    return lki_heap_format(&recipe->config->heap, "%.200s.safetensors",
+                           lki_config_text(recipe->config, LKI_KEY_MODEL_NAME));
+}
+
+static lks_status open_loaders(lks_recipe *recipe)
+{
+    lki_session *s = &recipe->session;
+    LKI_TRY(lki_session_loader(&recipe->train, s, s->train, true));
+    if (s->valid != NULL) LKI_TRY(lki_session_loader(&recipe->valid, s, s->valid, false));
+    return s->test != NULL ? lki_session_loader(&recipe->test, s, s->test, false) : LKS_OK;
+}
+
+/* 0 where the key is not set. */
+static int64_t int_or_zero(const lki_config *config, lki_key key)
+{
+    return lki_config_has(config, key) ? lki_config_int(config, key) : 0;
+}
+
+static lks_status remember_link(lks_recipe *recipe, int64_t step)
+{
+    if (recipe->link_count == recipe->link_room) {
+        const int64_t room = 2 * recipe->link_room + 64;
+        lki_link *more = realloc(recipe->links, (size_t)room * sizeof *more);
+        if (more == NULL)
+            return LKI_FAIL(LKS_E_NOMEM, "no memory for the hash chain of the record");
+        recipe->links = more;
+        recipe->link_room = room;
+    }
+    recipe->links[recipe->link_count++] = (lki_link){
+        step, lks_model_progress(recipe->session.model).link};
+    return LKS_OK;
+}
+
+/* What an event answers; a stop is noted. */
+static lks_status answered(lks_recipe *recipe, lks_status status)
+{
+    if (status == LKS_E_STOPPED) recipe->stopped = true;
+    return status;
+}
+
+static lks_status recipe_on_step(void *user, const lks_step_event *event)
+{
+    lks_recipe *recipe = user;
+    if (recipe->first_step <= 0) recipe->first_step = lki_recipe_seconds(recipe);
+    if (event->step % lki_config_int(recipe->config, LKI_KEY_TRAIN_HASH_EVERY) == 0)
+        LKI_TRY(remember_link(recipe, event->step));
+    if (recipe->events.on_step == NULL) return LKS_OK;
+    return answered(recipe, recipe->events.on_step(recipe->events.user, event));
+}
+
+static lks_status recipe_on_epoch(void *user, const lks_epoch *epoch)
+{
+    lks_recipe *recipe = user;
+    lks_status status = LKS_OK;
+    if (recipe->events.on_epoch != NULL)
+        status = answered(recipe, recipe->events.on_epoch(recipe->events.user, epoch));
+    if (!recipe->keeps_record) return status;
+    const lks_error answer = *lks_last_error();
+    lks_status kept = lks_model_hash(recipe->session.model, &recipe->run.hash);
+    if (kept == LKS_OK) kept = lki_record_write(recipe, false);
+    if (kept != LKS_OK)
+        lki_recipe_say(recipe, LKS_LOG_WARN,
+                       "the record: %s; it is tried again after the next epoch",
+                       lks_last_error()->message);
+    if (status != LKS_OK) lki_error_restore(&answer);
+    return status;
+}
+
+static void recipe_on_resume(void *user, const lks_run *run)
+{
+    lks_recipe *recipe = user;
+    if (recipe->events.on_resume != NULL) recipe->events.on_resume(recipe->events.user, run);
+}
+
+static void recipe_on_save(void *user, int64_t step)
+{
+    lks_recipe *recipe = user;
+    if (recipe->events.on_save != NULL) recipe->events.on_save(recipe->events.user, step);
+}
+
+static lks_train_opts opts_of(lks_recipe *recipe, lks_schedule schedule)
+{
+    const lki_config *config = recipe->config;
+    const bool dry_run = lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN);
+    const int64_t every = lki_config_int(config, LKI_KEY_CHECKPOINT_EVERY_EPOCHS);
+    return (lks_train_opts){
+        .model = recipe->session.model,
+        .train = recipe->train,
+        .valid = recipe->valid,
+        .test = recipe->test,
+        .schedule = schedule,
+        .epochs = int_or_zero(config, LKI_KEY_TRAIN_EPOCHS),
+        .steps = dry_run ? 1 : int_or_zero(config, LKI_KEY_TRAIN_STEPS),
+        .eval_epochs = lki_config_int(config, LKI_KEY_VALIDATION_EVERY_EPOCHS),
+        .patience = (int)int_or_zero(config, LKI_KEY_VALIDATION_PATIENCE),
+        .keep_last = !lki_config_bool(config, LKI_KEY_VALIDATION_RESTORE_BEST),
+        .folder = dry_run ? NULL : lki_config_text(config, LKI_KEY_CHECKPOINT_PATH),
+        .lock = recipe->lock,
+        .save_steps = int_or_zero(config, LKI_KEY_CHECKPOINT_EVERY_STEPS),
+        .save_epochs = every > 0 ? every : -1,
+        .keep = (int)lki_config_int(config, LKI_KEY_CHECKPOINT_KEEP),
+        .resume = !dry_run && lki_config_bool(config, LKI_KEY_CHECKPOINT_RESUME),
+        .accept_changes = lki_config_bool(config, LKI_KEY_CHECKPOINT_ACCEPT_CHANGES),
+        .config = recipe->json,
+        .events = {recipe_on_step, recipe_on_epoch, recipe_on_resume, recipe_on_save, recipe},
+    };
+}
+
+/* The length of the run, and what lks_train() should do. */
+static lks_status fill_opts(lks_recipe *recipe)
+{
+    const lki_config *config = recipe->config;
+    const int64_t batches = lks_loader_batches(recipe->train);
+    const int64_t epochs = int_or_zero(config, LKI_KEY_TRAIN_EPOCHS);
+    if (batches < 1)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "the training data has no whole batch of %" PRId64
+                        "; choose a smaller train.batch_size, or data.drop_last: false",
+                        lki_config_int(config, LKI_KEY_TRAIN_BATCH_SIZE));
+    if (epochs > INT64_MAX / batches)
+        return lki_config_fail(config, LKI_KEY_TRAIN_EPOCHS,
+                               "is too large for %" PRId64 " batch%s in an epoch", batches,
+                               batches == 1 ? "" : "es");
+    lki_emit emit = {0};
+    lks_status status = LKS_OK;
+    lki_config_emit(&emit, config);
+    recipe->json = lki_emit_take(&emit, "the configuration in checkpoints", &status);
+    LKI_TRY(status);
+    lks_train_opts *opts = &recipe->opts;
+    *opts = opts_of(recipe, lki_session_schedule(
+                                config, epochs, int_or_zero(config, LKI_KEY_TRAIN_STEPS), batches));
+    const bool by_epochs = epochs > 0 && (opts->steps == 0 || epochs * batches < opts->steps);
+    recipe->steps = by_epochs ? epochs * batches : opts->steps;
+    recipe->epochs = recipe->steps / batches + (recipe->steps % batches != 0);
+    if (opts->folder == NULL) return LKS_OK;
+    LKI_TRY(lks_dataset_hash(recipe->session.train, &opts->data_hash));
+    return recipe->session.test != NULL ? lks_dataset_hash(recipe->session.test, &opts->test_hash)
+                                        : LKS_OK;
+}
+
+lks_status lks_recipe_start(lks_recipe *recipe)
+{
+    LKI_TRY(lks_recipe_resolve(recipe));
+    if (recipe->started) return LKS_OK;
+    if (recipe->session.whole[0] != NULL || recipe->session.whole[1] != NULL)
+        return LKI_FAIL(LKS_E_STATE, "the recipe's data is open already, expected a fresh one");
+    const lki_config *config = recipe->config;
+    LKI_TRY(lks_recipe_lock(recipe));
+    LKI_TRY(
+        lki_session_open(&recipe->session, recipe->config, LKI_SESSION_TRAIN | LKI_SESSION_TEST));
+    LKI_TRY(lki_session_compile(&recipe->session, 0));
+    if (lki_config_has(config, LKI_KEY_MODEL_INIT))
+        LKI_TRY(
+            lks_weights_load(recipe->session.model, lki_config_text(config, LKI_KEY_MODEL_INIT)));
+    LKI_TRY(open_loaders(recipe));
+    LKI_TRY(fill_opts(recipe));
+    const char *record = lki_config_text(config, LKI_KEY_LOG_RECORD);
+    recipe->keeps_record = record != NULL && !lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN) &&
+                           lki_file_is_replaced(record);
+    recipe->started = true;
+    return LKS_OK;
+}
+
+/* All steps are done, but the checkpoint of the last could not be saved: the run has its hash. */
+static bool is_complete(lks_recipe *recipe, lks_status status)
+{
+    const bool of_files = status == LKS_E_IO || status == LKS_E_NOMEM;
+    if (!of_files || !(recipe->run.finished || recipe->stopped)) return false;
+    const lks_error first = *lks_last_error();
+    const bool complete = lks_model_hash(recipe->session.model, &recipe->run.hash) == LKS_OK;
+    lki_error_restore(&first);
+    return complete;
+}
+
+lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, const lks_run **run,
+                          bool *complete)
+{
+    bool done;
+    if (complete == NULL) complete = &done;
+    if (run != NULL) *run = NULL;
+    *complete = false;
+    LKI_TRY(lks_recipe_start(recipe));
+    if (recipe->ran) return LKI_FAIL(LKS_E_STATE, "the recipe has run already; open it again");
+    if (events != NULL) recipe->events = *events;
+    if (run != NULL) *run = &recipe->run;
+    recipe->ran = true;
+    const lks_status status = lks_train(recipe->session.context, &recipe->opts, &recipe->run);
+    *complete = status == LKS_OK || status == LKS_E_STOPPED || is_complete(recipe, status);
+    return status;
+}
+
+/* The first failure is the one that is returned; others are said at once. */
+static void recipe_note(const lks_recipe *recipe, lks_error *first, lks_status status)
+{
+    if (status == LKS_OK) return;
+    if (first->status == LKS_OK)
+        *first = *lks_last_error();
+    else
+        lki_recipe_say(recipe, LKS_LOG_WARN, "%s", lks_last_error()->message);
+}
+
+lks_status lks_recipe_train(lks_recipe *recipe, const lks_train_events *events, const lks_run **run)
+{
+    lks_error first = {.status = LKS_OK};
+    lks_metrics sum;
+    bool complete;
+    const lks_status trained = lks_recipe_run(recipe, events, run, &complete);
+    if (!complete) return trained;
+    if (lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN))
+        return recipe->test != NULL && trained == LKS_OK ? lks_recipe_evaluate(recipe, &sum)
+                                                         : trained;
+    recipe_note(recipe, &first, trained);
+    const char *weights = lki_weights_file(recipe);
+    if (weights != NULL)
+        recipe_note(recipe, &first, lks_weights_save(recipe->session.model, weights));
+    if (lki_config_has(recipe->config, LKI_KEY_LOG_RECORD))
+        recipe_note(recipe, &first, lki_record_write(recipe, true));
+    if (first.status != LKS_OK) lki_error_restore(&first);
+    return first.status;
+}

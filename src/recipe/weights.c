@@ -1,0 +1,186 @@
+/* Weights of a recipe: loaded, evaluated, used for predictions. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "recipe/recipe.h"
+
+#include "base/check.h"
+
+/* Whether a run ends with its best weights, by the configuration in its checkpoint. */
+static bool restores_best(const lks_run *run)
+{
+    json_t *config = run->config != NULL ? json_loads(run->config, 0, NULL) : NULL;
+    const json_t *section = json_object_get(config, "validation");
+    const bool restores = json_is_integer(json_object_get(section, "patience")) &&
+                          json_is_true(json_object_get(section, "restore_best"));
+    json_decref(config);
+    return restores;
+}
+
+/* From the newest step of a folder to the one that is wanted. */
+static lks_status choose_step(int64_t *step, lks_recipe *recipe, lks_which which,
+                              const char *folder)
+{
+    lks_run run, best;
+    lks_context *context = recipe->session.context;
+    if (which == LKS_WHICH_LAST) return LKS_OK;
+    LKI_TRY(lks_checkpoint_load(context, NULL, &run, folder, *step));
+    const bool asked = which == LKS_WHICH_BEST, wanted = asked || restores_best(&run);
+    const int64_t newest = *step, found = run.best_step;
+    lks_run_clear(&run);
+    if (wanted && found >= 0) {
+        const lks_status status = lks_checkpoint_load(context, NULL, &best, folder, found);
+        lks_run_clear(&best);
+        if (status != LKS_E_IO) *step = found;
+        if (status == LKS_OK || !asked) return LKS_OK;
+        return LKI_FAIL(status,
+                        "the best loss of the run in %.200s was after step %" PRId64
+                        ", which has no checkpoint; --last takes the newest, of step %" PRId64,
+                        folder, found, newest);
+    }
+    if (!asked || found >= 0) return LKS_OK;
+    return LKI_FAIL(LKS_E_IO,
+                    "the run in %.200s has no best loss: nothing has been evaluated until step "
+                    "%" PRId64 "; --last takes that step's checkpoint",
+                    folder, newest);
+}
+
+static lks_status no_model(void)
+{
+    return LKI_FAIL(LKS_E_STATE, "the recipe has no model yet: open its data and compile first");
+}
+
+lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step)
+{
+    int64_t newest;
+    if (step == NULL) step = &newest;
+    *step = -1;
+    LKI_TRY(lks_recipe_resolve(recipe));
+    if (recipe->session.model == NULL) return no_model();
+    const char *file = lki_config_text(recipe->config, LKI_KEY_MODEL_INIT);
+    const char *folder = lki_config_text(recipe->config, LKI_KEY_CHECKPOINT_PATH);
+    if (which != LKS_WHICH_RUN && (file != NULL || folder == NULL))
+        return LKI_FAIL(LKS_E_INVALID, "--%s is about a folder of checkpoints: give --out DIR%s",
+                        which == LKS_WHICH_BEST ? "best" : "last",
+                        file != NULL ? ", and no --init" : "");
+    if (file != NULL) return lks_weights_load(recipe->session.model, file);
+    if (folder == NULL)
+        return LKI_FAIL(LKS_E_INVALID, "no weights; give --init FILE (a safetensors file), or "
+                                       "--out DIR (a folder of checkpoints)");
+    LKI_TRY(lks_checkpoint_find(folder, step));
+    if (*step < 0)
+        return LKI_FAIL(LKS_E_IO, "there is no checkpoint in %.300s; train with --out first",
+                        folder);
+    LKI_TRY(choose_step(step, recipe, which, folder));
+    lks_run run = {0};
+    LKI_TRY(
+        lks_checkpoint_load(recipe->session.context, recipe->session.model, &run, folder, *step));
+    lks_run_clear(&run);
+    return LKS_OK;
+}
+
+static lks_status no_test(void)
+{
+    return LKI_FAIL(LKS_E_STATE, "the recipe has opened no test data");
+}
+
+lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_metrics *out)
+{
+    lks_loader *loader;
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = (lks_metrics){0};
+    LKI_TRY(lks_recipe_resolve(recipe));
+    if (recipe->session.model == NULL) return no_model();
+    if (recipe->session.test == NULL) return no_test();
+    lks_status status = lki_session_loader(&loader, &recipe->session, recipe->session.test, false);
+    if (status != LKS_OK) return status;
+    for (int64_t left = lks_loader_batches(loader); left > 0 && status == LKS_OK; left--) {
+        lks_batch batch;
+        status = lks_loader_next(loader, &batch);
+        if (status == LKS_OK) status = lks_model_evaluate(recipe->session.model, &batch, out);
+    }
+    lks_loader_destroy(loader);
+    return status;
+}
+
+/* Outputs are logits or log-probabilities: softmax makes both probabilities. Returns the best. */
+static int64_t classify(double *share, const float *output, int64_t count)
+{
+    double sum = 0;
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (output[i] > output[best]) best = i;
+    for (int64_t i = 0; i < count; i++) {
+        share[i] = exp((double)output[i] - (double)output[best]);
+        sum += share[i];
+    }
+    /* One that is no number has no sign: processors disagree about it, and printf() shows it. */
+    for (int64_t i = 0; i < count; i++) share[i] = isnan(sum) ? (double)NAN : share[i] / sum;
+    return best;
+}
+
+typedef struct prediction {
+    void (*each)(void *user, const lks_prediction *prediction);
+    void *user;
+    lks_loader *loader;
+    int64_t width; /* of an output: how many classes */
+    float *output;
+    double *share;
+} prediction;
+
+static lks_status predict_batches(const prediction *p, lks_model *model, int64_t count)
+{
+    while (count > 0) {
+        lks_batch batch;
+        LKI_TRY(lks_loader_next(p->loader, &batch));
+        const int64_t some = batch.count < count ? batch.count : count;
+        LKI_TRY(lks_model_predict(model, batch.x, some, p->output));
+        for (int64_t i = 0; i < some; i++) {
+            const float *y = p->output + i * p->width;
+            const lks_prediction one = {.id = batch.ids[i],
+                                        .best = classify(p->share, y, p->width),
+                                        .label = ((const int32_t *)batch.y)[i],
+                                        .classes = p->width,
+                                        .output = y,
+                                        .softmax = p->share};
+            p->each(p->user, &one);
+        }
+        count -= some;
+    }
+    return LKS_OK;
+}
+
+lks_status lks_recipe_predict(lks_recipe *recipe, lks_dataset *dataset, int64_t count,
+                              void (*each)(void *user, const lks_prediction *prediction),
+                              void *user)
+{
+    LKI_TRY(lks_recipe_resolve(recipe));
+    if (each == NULL) return LKI_FAIL_NULL(each);
+    lki_session *s = &recipe->session;
+    if (s->model == NULL) return no_model();
+    if (dataset == NULL) dataset = s->test;
+    if (dataset == NULL) return no_test();
+    if (s->info.classes == 0)
+        return LKI_FAIL(LKS_E_UNSUPPORTED, "predictions are of classes, but this data has none");
+    const lks_shape shape = lks_tensor_shape(s->network.output);
+    const int64_t batch = lki_config_int(recipe->config, LKI_KEY_TRAIN_TEST_BATCH_SIZE);
+    const int64_t samples = lks_dataset_get_info(dataset).samples;
+    prediction p = {.each = each, .user = user, .width = lks_shape_elements(&shape)};
+    p.output = malloc((size_t)(batch * p.width) * sizeof *p.output);
+    p.share = malloc((size_t)p.width * sizeof *p.share);
+    lks_status status = LKS_OK;
+    if (p.output == NULL || p.share == NULL)
+        status = LKI_FAIL(LKS_E_NOMEM,
+                          "no memory for the outputs of %lld sample%s; choose a smaller test batch",
+                          (long long)batch, LKI_S(batch));
+    if (status == LKS_OK) status = lki_session_loader(&p.loader, s, dataset, false);
+    if (status == LKS_OK) status = predict_batches(&p, s->model, count < samples ? count : samples);
+    lks_loader_destroy(p.loader);
+    free(p.share);
+    free(p.output);
+    return status;
+}

@@ -1,0 +1,67 @@
+/* Every pointer of every function of recipes as NULL, as tests/core/test_nulls.c has the others. */
+#include <lockstep/tools.h>
+
+#include "support/test.h"
+
+/* Refused as an argument, with a sentence. */
+#define REFUSES(expression) LKT_FAILS(LKS_E_INVALID, "", expression)
+
+static void take_nothing(void *user, const lks_prediction *prediction)
+{
+    (void)user, (void)prediction;
+}
+
+static void of_recipes(void **state)
+{
+    lks_recipe *recipe;
+    lks_dataset *data;
+    lks_loader *out;
+    lks_metrics sum;
+    const lks_run *run;
+    const char *text;
+    char *record;
+    bool complete;
+    (void)state;
+    LKT_OK(lks_dataset_open_digits(&data, NULL, NULL));
+    REFUSES(lks_recipe_open(NULL, "a"));
+    REFUSES(lks_recipe_open_text(NULL, "a", ""));
+    REFUSES(lks_recipe_open_text(&recipe, "a", NULL));
+    lks_recipe_close(NULL);
+    LKT_OK(lks_recipe_open(&recipe, NULL));
+    REFUSES(lks_recipe_set(NULL, "train.steps=1"));
+    REFUSES(lks_recipe_set(recipe, NULL));
+    LKT_OK(lks_recipe_set(recipe, "model.name=mlp"));
+    lks_recipe_log(NULL, NULL, NULL);
+    lks_recipe_log(recipe, NULL, NULL);
+    REFUSES(lks_recipe_resolve(NULL));
+    REFUSES(lks_recipe_yaml(NULL, &text));
+    REFUSES(lks_recipe_yaml(recipe, NULL));
+    assert_string_equal(lks_recipe_value(NULL, "train.steps"), "");
+    assert_string_equal(lks_recipe_value(recipe, NULL), "");
+    REFUSES(lks_recipe_open_data(NULL, LKS_RECIPE_TRAIN));
+    REFUSES(lks_recipe_compile(NULL, 1));
+    assert_null(lks_recipe_get_parts(NULL).model);
+    REFUSES(lks_recipe_loader(NULL, recipe, data, true));
+    REFUSES(lks_recipe_loader(&out, NULL, data, true));
+    REFUSES(lks_recipe_loader(&out, recipe, NULL, true));
+    assert_true(lks_recipe_schedule(NULL, 1, 1, 1).lr == 0);
+    REFUSES(lks_recipe_lock(NULL));
+    REFUSES(lks_recipe_start(NULL));
+    REFUSES(lks_recipe_run(NULL, NULL, &run, &complete));
+    REFUSES(lks_recipe_train(NULL, NULL, &run));
+    REFUSES(lks_recipe_record(NULL, &record));
+    REFUSES(lks_recipe_record(recipe, NULL));
+    REFUSES(lks_recipe_load(NULL, LKS_WHICH_RUN, NULL));
+    REFUSES(lks_recipe_evaluate(NULL, &sum));
+    REFUSES(lks_recipe_evaluate(recipe, NULL));
+    REFUSES(lks_recipe_predict(NULL, NULL, 1, take_nothing, NULL));
+    REFUSES(lks_recipe_predict(recipe, NULL, 1, NULL, NULL));
+    lks_recipe_close(recipe);
+    lks_dataset_destroy(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
