@@ -38,7 +38,12 @@ static void check_norm(const lki_vector *v, norm_case *c, bool add)
     for (int64_t i = 0; i < all; i++)
         c->expected[i] = lki_flush(fmaf(c->x.at[i] - c->mean.at[i % columns],
                                         c->scale.at[i % columns], c->level.at[i % columns]));
-    v->norm->apply(c->rows, columns, c->x.at, c->mean.at, c->scale.at, c->level.at, c->out.at);
+    v->norm->apply(c->rows, columns,
+                   &(lki_norm_apply){.x = c->x.at,
+                                     .mean = c->mean.at,
+                                     .scale = c->scale.at,
+                                     .shift = c->level.at,
+                                     .out = c->out.at});
     lkt_same(v, "apply", c->out.at, c->expected, all);
     for (int64_t i = 0; i < all; i++) {
         const int64_t k = i % columns;

@@ -1,5 +1,6 @@
 /* Batch norm: statistics of the replica in double, arithmetic on activations in f32. */
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/memory.h"
@@ -50,7 +51,8 @@ static void cpu_batch_norm_measure(const lki_plan *plan, const lki_args *args, m
     const lki_vector_norm *v = p->cpu.vector->norm;
     const int64_t channels = p->channels, rows = args->count * p->pixels;
     double *mean = args->workspace, *square = mean + channels, *stats = args->stats;
-    v->sums(rows, channels, args->in[0], mean);
+    memset(mean, 0, 2 * sizeof(double) * (size_t)channels);
+    v->sums(rows, channels, channels, args->in[0], mean);
     for (int64_t c = 0; c < channels; c++) mean[c] /= (double)rows;
     v->squares(rows, channels, args->in[0], mean, square);
     stats[0] = (double)rows;
@@ -80,8 +82,12 @@ static lks_status cpu_batch_norm_forward(const lki_plan *plan, const lki_args *a
             scratch[c] = (float)(1 / sqrt((double)variance[c] + (double)epsilon_of(plan))) *
                          args->param[0][c];
     }
-    p->cpu.vector->norm->apply(args->count * p->pixels, channels, args->in[0], mean, scratch,
-                               args->param[1], args->out);
+    p->cpu.vector->norm->apply(args->count * p->pixels, channels,
+                               &(lki_norm_apply){.x = args->in[0],
+                                                 .mean = mean,
+                                                 .scale = scratch,
+                                                 .shift = args->param[1],
+                                                 .out = args->out});
     return LKS_OK;
 }
 
@@ -93,8 +99,13 @@ static lks_status cpu_batch_norm_backward(const lki_plan *plan, const lki_args *
     double *sum_d = args->workspace, *sum_dx = sum_d + channels;
     float *scale = (float *)(sum_dx + channels), *level = scale + channels;
     float *slope = level + channels;
-    p->cpu.vector->norm->products(rows, channels, args->in[0], kept.mean, args->d_out, sum_d,
-                                  sum_dx);
+    memset(sum_d, 0, 2 * sizeof(double) * (size_t)channels);
+    p->cpu.vector->norm->products(rows, channels,
+                                  &(lki_norm_products){.x = args->in[0],
+                                                       .mean = kept.mean,
+                                                       .d_out = args->d_out,
+                                                       .sum_d = sum_d,
+                                                       .sum_dx = sum_dx});
     for (int64_t c = 0; c < channels; c++) {
         const double inverse = (double)kept.inverse[c];
         if (args->d_param[0] != NULL) args->d_param[0][c] = lki_flush((float)(sum_dx[c] * inverse));

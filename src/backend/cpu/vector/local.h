@@ -25,6 +25,9 @@ double LKI_ISA_NAME(lki_vector_dot)(int64_t count, const float *a, const float *
 void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count,
                                         float *const state[LKI_MAX_STATES], float *gradient);
 
+void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t stride,
+                                        const float *x, double *sum);
+
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void);
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows);
 

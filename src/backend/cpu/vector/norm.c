@@ -1,67 +1,272 @@
-/* Batch norm over a matrix [rows][columns], columns being channels. Sums are plain loops over columns,
- * which compilers turn into vectors; they ascend, one accumulator in double for each column. */
+/*
+ * Batch norm over a matrix [rows][columns], columns being channels, with what may stand beside it: the
+ * other operand of a sum behind it, and relu. Each pass reads and writes every value once.
+ *
+ *     forward    x ------> (x - mean) scale + shift --> + side --> relu --> out
+ *     backward   d_out --> 0 where out is not positive --+--> d_side
+ *                                                        +--> sums of d, of d (x - mean)
+ *                then  --> scale (d - level - (x - mean) slope) --> d_in
+ *
+ * Some vectors of columns are taken down a strip of rows, with what belongs to the columns in registers.
+ * Sums ascend over rows, one accumulator in double for each column, and are added to what is there: so
+ * they go on from strip to strip and from piece to piece.
+ */
 #include "backend/cpu/vector/local.h"
 
-static void sums(int64_t rows, int64_t columns, const float *restrict x, double *restrict sum)
+#if LANES == 16 || defined(LKI_NEON) /* 32 registers */
+enum { VECTORS = 4 };
+#else
+enum { VECTORS = 2 };
+#endif
+enum {
+    STRIP_FLOATS = 2048, /* so that memory is read nearly in its order, */
+    STRIP_ROWS = 4       /* and sums are moved once in so many rows at least */
+};
+
+/* A part of a matrix: `rows` rows of V vectors, which lie `stride` apart; or of n columns, where they are no
+ * whole vector. */
+typedef struct part {
+    int64_t rows, stride, n;
+} part;
+
+/* Runs RUN(V, whole) for all parts, with `p`, its first column c, and the place `at` of its first value. */
+#define FOR_PARTS(rows, columns, apart, RUN)                                                       \
+    do {                                                                                           \
+        const int64_t fit_ = STRIP_FLOATS / (columns),                                             \
+                      most_ = fit_ > STRIP_ROWS ? fit_ : STRIP_ROWS;                               \
+        for (int64_t row_ = 0; row_ < (rows); row_ += most_) {                                     \
+            const int64_t left_ = (rows)-row_;                                                     \
+            part p = {.rows = left_ < most_ ? left_ : most_, .stride = (apart), .n = LANES};       \
+            int64_t c = 0, at = row_ * (apart);                                                    \
+            for (; c + VECTORS * LANES <= (columns); c += VECTORS * LANES, at += VECTORS * LANES)  \
+                RUN(VECTORS, true);                                                                \
+            for (; c + LANES <= (columns); c += LANES, at += LANES) RUN(1, true);                  \
+            p.n = (columns)-c;                                                                     \
+            if (p.n > 0) RUN(1, false);                                                            \
+        }                                                                                          \
+    } while (0)
+
+/* V vectors of floats, and as many of doubles, which are two halves each. */
+INLINE void get(const int V, const bool whole, const part *p, const float *from, vf to[])
 {
-    for (int64_t c = 0; c < columns; c++) sum[c] = 0;
-    for (int64_t r = 0; r < rows; r++, x += columns)
-        for (int64_t c = 0; c < columns; c++) sum[c] += (double)x[c];
+    UNROLL
+    for (int k = 0; k < V; k++)
+        to[k] = whole ? vf_load(from + k * LANES) : vf_load_some(from, p->n);
 }
 
-static void squares(int64_t rows, int64_t columns, const float *restrict x,
-                    const double *restrict mean, double *restrict sum)
+INLINE void get_doubles(const int V, const bool whole, const part *p, const double *from,
+                        vd to[][2])
 {
-    for (int64_t c = 0; c < columns; c++) sum[c] = 0;
-    for (int64_t r = 0; r < rows; r++, x += columns)
-        for (int64_t c = 0; c < columns; c++) {
-            const double d = (double)x[c] - mean[c];
-            sum[c] += d * d;
+    double some[LANES] = {0};
+    if (!whole) memcpy(some, from, sizeof(double) * (size_t)p->n);
+    if (!whole) from = some;
+    UNROLL
+    for (int k = 0; k < V; k++) {
+        to[k][0] = vd_load(from + k * LANES);
+        to[k][1] = vd_load(from + k * LANES + LANES / 2);
+    }
+}
+
+INLINE void put_doubles(const int V, const bool whole, const part *p, vd from[][2], double *to)
+{
+    double some[LANES];
+    double *start = whole ? to : some;
+    UNROLL
+    for (int k = 0; k < V; k++) {
+        vd_store(start + k * LANES, from[k][0]);
+        vd_store(start + k * LANES + LANES / 2, from[k][1]);
+    }
+    if (!whole) memcpy(to, some, sizeof(double) * (size_t)p->n);
+}
+
+INLINE void part_sums(const int V, const bool whole, const part *p, const float *x, double *sum)
+{
+    vd acc[VECTORS][2];
+    get_doubles(V, whole, p, sum, acc);
+    for (int64_t r = 0; r < p->rows; r++, x += p->stride) {
+        vf v[VECTORS];
+        get(V, whole, p, x, v);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            acc[k][0] += vf_low(v[k]);
+            acc[k][1] += vf_high(v[k]);
         }
+    }
+    put_doubles(V, whole, p, acc, sum);
 }
 
-static void vector_norm_apply(int64_t rows, int64_t columns, const float *x, const float *mean,
-                              const float *scale, const float *shift, float *out)
+void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t stride,
+                                        const float *x, double *sum)
 {
-    for (int64_t r = 0; r < rows; r++, x += columns, out += columns) {
-        FOR_VECTORS(c, n, columns)
-        {
-            const vf d = vf_get(x + c, n) - vf_get(mean + c, n);
-            vf_put_result(out + c, vf_fma(d, vf_get(scale + c, n), vf_get(shift + c, n)), n, false);
+#define SUMS(V, whole) part_sums(V, whole, &p, x + at, sum + c)
+    FOR_PARTS(rows, columns, stride, SUMS);
+#undef SUMS
+}
+
+INLINE void part_squares(const int V, const bool whole, const part *p, const float *x,
+                         const double *mean, double *sum)
+{
+    vd acc[VECTORS][2], m[VECTORS][2];
+    get_doubles(V, whole, p, sum, acc);
+    get_doubles(V, whole, p, mean, m);
+    for (int64_t r = 0; r < p->rows; r++, x += p->stride) {
+        vf v[VECTORS];
+        get(V, whole, p, x, v);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            const vd low = vf_low(v[k]) - m[k][0], high = vf_high(v[k]) - m[k][1];
+            acc[k][0] += low * low;
+            acc[k][1] += high * high;
+        }
+    }
+    put_doubles(V, whole, p, acc, sum);
+}
+
+static void vector_norm_squares(int64_t rows, int64_t columns, const float *x, const double *mean,
+                                double *sum)
+{
+#define SQUARES(V, whole) part_squares(V, whole, &p, x + at, mean + c, sum + c)
+    FOR_PARTS(rows, columns, columns, SQUARES);
+#undef SQUARES
+}
+
+INLINE void part_apply(const int V, const bool whole, const bool side, const bool relu,
+                       const part *p, const lki_norm_apply *o, int64_t at, int64_t c)
+{
+    vf mean[VECTORS], scale[VECTORS], shift[VECTORS];
+    get(V, whole, p, o->mean + c, mean);
+    get(V, whole, p, o->scale + c, scale);
+    get(V, whole, p, o->shift + c, shift);
+    for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
+        vf x[VECTORS], y[VECTORS];
+        get(V, whole, p, o->x + at, x);
+        if (side) get(V, whole, p, o->side + at, y);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            vf z = vf_fma(x[k] - mean[k], scale[k], shift[k]);
+            if (side) z = vf_flush(z) + y[k]; /* as if it had been stored */
+            z = relu ? vf_relu_flush(z) : vf_flush(z);
+            vf_put(o->out + at + k * LANES, z, whole ? LANES : p->n);
         }
     }
 }
 
-static void vector_norm_products(int64_t rows, int64_t columns, const float *restrict x,
-                                 const float *restrict mean, const float *restrict d,
-                                 double *restrict sum_d, double *restrict sum_dx)
+static void vector_norm_apply(int64_t rows, int64_t columns, const lki_norm_apply *operands)
 {
-    for (int64_t c = 0; c < columns; c++) sum_d[c] = sum_dx[c] = 0;
-    for (int64_t r = 0; r < rows; r++, x += columns, d += columns)
-        for (int64_t c = 0; c < columns; c++) {
-            sum_d[c] += (double)d[c];
-            sum_dx[c] += (double)d[c] * (double)(x[c] - mean[c]);
-        }
+    const lki_norm_apply copy = *operands, *o = &copy;
+#define APPLY(V, whole)                                                                            \
+    do {                                                                                           \
+        if (o->side != NULL && o->relu)                                                            \
+            part_apply(V, whole, true, true, &p, o, at, c);                                        \
+        else if (o->side != NULL)                                                                  \
+            part_apply(V, whole, true, false, &p, o, at, c);                                       \
+        else if (o->relu)                                                                          \
+            part_apply(V, whole, false, true, &p, o, at, c);                                       \
+        else                                                                                       \
+            part_apply(V, whole, false, false, &p, o, at, c);                                      \
+    } while (0)
+    FOR_PARTS(rows, columns, columns, APPLY);
+#undef APPLY
 }
 
-static void vector_norm_backward(int64_t rows, int64_t columns, const lki_norm_backward *b,
+/* The gradient in front of relu. */
+INLINE void part_gradient(const int V, const bool whole, const part *p, const float *d_out,
+                          const float *out, vf d[])
+{
+    vf y[VECTORS];
+    get(V, whole, p, d_out, d);
+    if (out == NULL) return;
+    get(V, whole, p, out, y);
+    UNROLL
+    for (int k = 0; k < V; k++) d[k] = vf_blend(vm_gt(y[k], vf_zero()), d[k], vf_zero());
+}
+
+INLINE void part_products(const int V, const bool whole, const bool relu, const part *p,
+                          const lki_norm_products *o, int64_t at, int64_t c)
+{
+    vd sum_d[VECTORS][2], sum_dx[VECTORS][2];
+    vf mean[VECTORS];
+    get_doubles(V, whole, p, o->sum_d + c, sum_d);
+    get_doubles(V, whole, p, o->sum_dx + c, sum_dx);
+    get(V, whole, p, o->mean + c, mean);
+    for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
+        vf d[VECTORS], x[VECTORS];
+        part_gradient(V, whole, p, o->d_out + at, relu ? o->out + at : NULL, d);
+        get(V, whole, p, o->x + at, x);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            const vf away = x[k] - mean[k];
+            const vd low = vf_low(d[k]), high = vf_high(d[k]);
+            sum_d[k][0] += low;
+            sum_d[k][1] += high;
+            sum_dx[k][0] += low * vf_low(away);
+            sum_dx[k][1] += high * vf_high(away);
+        }
+        if (o->d_side == NULL) continue;
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            float *to = o->d_side + at + k * LANES;
+            if (o->add)
+                vf_put_result(to, d[k], whole ? LANES : p->n, true);
+            else /* was stored before */
+                vf_put(to, d[k], whole ? LANES : p->n);
+        }
+    }
+    put_doubles(V, whole, p, sum_d, o->sum_d + c);
+    put_doubles(V, whole, p, sum_dx, o->sum_dx + c);
+}
+
+static void vector_norm_products(int64_t rows, int64_t columns, const lki_norm_products *operands)
+{
+    const lki_norm_products copy = *operands, *o = &copy;
+#define PRODUCTS(V, whole)                                                                         \
+    do {                                                                                           \
+        if (o->out != NULL)                                                                        \
+            part_products(V, whole, true, &p, o, at, c);                                           \
+        else                                                                                       \
+            part_products(V, whole, false, &p, o, at, c);                                          \
+    } while (0)
+    FOR_PARTS(rows, columns, columns, PRODUCTS);
+#undef PRODUCTS
+}
+
+INLINE void part_backward(const int V, const bool whole, const bool relu, const part *p,
+                          const lki_norm_backward *o, int64_t at, int64_t c, bool add)
+{
+    vf mean[VECTORS], scale[VECTORS], level[VECTORS], slope[VECTORS];
+    get(V, whole, p, o->mean + c, mean);
+    get(V, whole, p, o->scale + c, scale);
+    get(V, whole, p, o->level + c, level);
+    get(V, whole, p, o->slope + c, slope);
+    for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
+        vf d[VECTORS], x[VECTORS];
+        part_gradient(V, whole, p, o->d_out + at, relu ? o->out + at : NULL, d);
+        get(V, whole, p, o->x + at, x);
+        UNROLL
+        for (int k = 0; k < V; k++) {
+            const vf g = scale[k] * vf_fma(mean[k] - x[k], slope[k], d[k] - level[k]);
+            vf_put_result(o->d_in + at + k * LANES, g, whole ? LANES : p->n, add);
+        }
+    }
+}
+
+static void vector_norm_backward(int64_t rows, int64_t columns, const lki_norm_backward *operands,
                                  bool add)
 {
-    const float *x = b->x, *d = b->d_out;
-    float *to = b->d_in;
-    for (int64_t r = 0; r < rows; r++, x += columns, d += columns, to += columns) {
-        FOR_VECTORS(c, n, columns)
-        {
-            const vf away = vf_get(b->mean + c, n) - vf_get(x + c, n);
-            const vf level = vf_get(d + c, n) - vf_get(b->level + c, n);
-            const vf g = vf_get(b->scale + c, n) * vf_fma(away, vf_get(b->slope + c, n), level);
-            vf_put_result(to + c, g, n, add);
-        }
-    }
+    const lki_norm_backward copy = *operands, *o = &copy;
+#define BACKWARD(V, whole)                                                                         \
+    do {                                                                                           \
+        if (o->out != NULL)                                                                        \
+            part_backward(V, whole, true, &p, o, at, c, add);                                      \
+        else                                                                                       \
+            part_backward(V, whole, false, &p, o, at, c, add);                                     \
+    } while (0)
+    FOR_PARTS(rows, columns, columns, BACKWARD);
+#undef BACKWARD
 }
 
-const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {.sums = sums,
-                                                       .squares = squares,
+const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {.sums = LKI_ISA_NAME(lki_vector_norm_sums),
+                                                       .squares = vector_norm_squares,
                                                        .apply = vector_norm_apply,
                                                        .products = vector_norm_products,
                                                        .backward = vector_norm_backward};

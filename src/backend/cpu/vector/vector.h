@@ -96,23 +96,38 @@ typedef struct lki_vector_pool {
     void (*mean_backward)(const lki_pool_shape *shape, const float *d_out, float *d_in);
 } lki_vector_pool;
 
-/* norm.c: a matrix [rows][columns], statistics by column. */
+/* norm.c: a matrix [rows][columns], statistics by column. Sums are added to what is there. */
+typedef struct lki_norm_apply {
+    const float *x, *mean, *scale, *shift;
+    const float *side; /* added; NULL: none */
+    bool relu;
+    float *out;
+} lki_norm_apply;
+
+typedef struct lki_norm_products {
+    const float *x, *mean, *d_out;
+    const float *out; /* behind relu: where it is not positive d_out counts as 0; NULL: no relu */
+    double *sum_d, *sum_dx;
+    float *d_side; /* the gradient of `side`, written or added to; NULL: not wanted */
+    bool add;
+} lki_norm_products;
+
 typedef struct lki_norm_backward {
     const float *x, *d_out, *mean, *scale, *level, *slope;
+    const float *out; /* as above */
     float *d_in;
 } lki_norm_backward;
 
 typedef struct lki_vector_norm {
-    void (*sums)(int64_t rows, int64_t columns, const float *x, double *sum);
-    /* sum of (x - mean)^2 */
+    /* Rows lie `stride` apart. */
+    void (*sums)(int64_t rows, int64_t columns, int64_t stride, const float *x, double *sum);
+    /* of (x - mean)^2 */
     void (*squares)(int64_t rows, int64_t columns, const float *x, const double *mean, double *sum);
-    /* out = (x - mean) * scale + shift */
-    void (*apply)(int64_t rows, int64_t columns, const float *x, const float *mean,
-                  const float *scale, const float *shift, float *out);
+    /* out = relu((x - mean) * scale + shift + side) */
+    void (*apply)(int64_t rows, int64_t columns, const lki_norm_apply *operands);
     /* sums of d and of d * (x - mean) */
-    void (*products)(int64_t rows, int64_t columns, const float *x, const float *mean,
-                     const float *d, double *sum_d, double *sum_dx);
-    /* d_in = scale * (d_out - level - (x - mean) * slope), or += . */
+    void (*products)(int64_t rows, int64_t columns, const lki_norm_products *operands);
+    /* d_in = scale * (d - level - (x - mean) * slope), or += . */
     void (*backward)(int64_t rows, int64_t columns, const lki_norm_backward *operands, bool add);
 } lki_vector_norm;
 
@@ -187,6 +202,10 @@ typedef struct lki_vector_conv {
     /* bias may be NULL; relu is applied to y. */
     void (*forward)(const lki_conv_shape *shape, int64_t count, const float *x, const void *packed,
                     const float *bias, bool relu, float *y, void *workspace);
+    /* The same without relu, and column sums of y, which are added to `sum` (norm.c). */
+    void (*forward_sums)(const lki_conv_shape *shape, int64_t count, const float *x,
+                         const void *packed, const float *bias, float *y, double *sum,
+                         void *workspace);
     void (*backward)(const lki_conv_shape *shape, int64_t count, const float *d_y,
                      const void *packed, float *d_x, bool add, void *workspace);
     void (*backward_weight)(const lki_conv_shape *shape, int64_t count,

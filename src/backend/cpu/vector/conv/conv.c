@@ -77,6 +77,7 @@ static size_t vector_conv_floats(int64_t count)
 typedef struct passes {
     const lki_conv_shape *shape;
     int64_t count, a_group, c_group;
+    double *sum; /* of each column of c, where its rows lie side by side; NULL: not wanted */
 } passes;
 
 /* One panel over some rows, block by block of the depth. */
@@ -108,6 +109,11 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
         }
         sweep_grid(&s);
     }
+    if (p->sum == NULL) return;
+    const float *y = whole.c + whole.row * whole.c_pixel[0]; /* in the nearest cache still */
+    double *sum = p->sum + group * p->c_group + column;
+    const int64_t pixels = whole.rows * whole.grid[1];
+    LKI_ISA_NAME(lki_vector_norm_sums)(pixels, whole.columns, whole.c_pixel[1], y, sum);
 }
 
 static void run_all(const passes *p, const sweep *base)
@@ -161,9 +167,8 @@ static const float *framed(const lki_conv_shape *s, const frame *f, int64_t coun
     return to;
 }
 
-static void vector_conv_forward(const lki_conv_shape *s, int64_t count, const float *x,
-                                const void *packed, const float *bias, bool relu, float *y,
-                                void *workspace)
+static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
+                        const float *bias, bool relu, float *y, double *sum, void *workspace)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
     const int64_t channels = s->channels / s->groups, row = f.size[1] * s->channels;
@@ -184,9 +189,26 @@ static void vector_conv_forward(const lki_conv_shape *s, int64_t count, const fl
         .relu = relu,
         .at = waiting(s, workspace),
     };
-    const passes p = {
-        .shape = s, .count = count, .a_group = channels, .c_group = s->filters / s->groups};
+    const passes p = {.shape = s,
+                      .count = count,
+                      .a_group = channels,
+                      .c_group = s->filters / s->groups,
+                      .sum = sum};
     run_all(&p, &base);
+}
+
+static void vector_conv_forward(const lki_conv_shape *s, int64_t count, const float *x,
+                                const void *packed, const float *bias, bool relu, float *y,
+                                void *workspace)
+{
+    run_forward(s, count, x, packed, bias, relu, y, NULL, workspace);
+}
+
+static void vector_conv_forward_sums(const lki_conv_shape *s, int64_t count, const float *x,
+                                     const void *packed, const float *bias, float *y, double *sum,
+                                     void *workspace)
+{
+    run_forward(s, count, x, packed, bias, false, y, sum, workspace);
 }
 
 /* The border that the output's gradient needs. */
@@ -320,6 +342,7 @@ const lki_vector_conv LKI_ISA_NAME(lki_vector_conv) = {
     .workspace_bytes = vector_conv_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_conv_sums_bytes),
     .forward = vector_conv_forward,
+    .forward_sums = vector_conv_forward_sums,
     .backward = vector_conv_backward,
     .backward_weight = LKI_ISA_NAME(lki_conv_weight),
 };
