@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "cli/data/data.h"
@@ -235,6 +236,29 @@ static void say_parts(const check *c)
 
 /* ---------------------------------------------------------------- the folder */
 
+static bool is_picture(const char *name)
+{
+    static const char *const ends[] = {".png", ".jpg",  ".jpeg", ".bmp", ".gif",
+                                       ".tif", ".tiff", ".webp", ".ppm", ".pgm"};
+    const char *end = strrchr(name, '.');
+    for (size_t i = 0; end != NULL && i < sizeof ends / sizeof *ends; i++)
+        if (strcasecmp(end, ends[i]) == 0) return true;
+    return false;
+}
+
+/* Whether there are pictures in a folder, or in one below it, as in a folder for each class. */
+static bool has_pictures(const check *c, const char *folder, bool below)
+{
+    bool found = false;
+    DIR *opened = opendir(folder);
+    for (const struct dirent *d; opened != NULL && !found && (d = readdir(opened)) != NULL;)
+        found = is_picture(d->d_name) ||
+                (below && d->d_name[0] != '.' &&
+                 has_pictures(c, pool_format(c->pool, "%s/%s", folder, d->d_name), false));
+    if (opened != NULL) closedir(opened);
+    return found;
+}
+
 /* The folder itself, or where torchvision puts the files below it. */
 static lks_status find_files(check *c, const char *folder)
 {
@@ -256,9 +280,12 @@ static lks_status find_files(check *c, const char *folder)
         if (any) return LKS_OK;
     }
     return lks_fail(LKS_E_IO,
-                    "%.300s is no data set: it has none of the files %s[.gz], %s, %s, %s, nor has "
-                    "MNIST/raw or its like below it",
-                    folder, lki_idx_names[0], lki_idx_names[1], lki_idx_names[2], lki_idx_names[3]);
+                    "%.300s is no data set: it has none of the files %s[.gz], %s, %s, %s, nor are "
+                    "they where torchvision puts them below it%s",
+                    folder, lki_idx_names[0], lki_idx_names[1], lki_idx_names[2], lki_idx_names[3],
+                    has_pictures(c, folder, true) ? "; it has pictures, which are to be packed in "
+                                                    "such files first: docs/program.md, Data"
+                                                  : "");
 }
 
 static lks_status check_folder(check *c, const char *folder)

@@ -33,8 +33,8 @@ lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context, cons
     const lki_data_format *format = probe(folder, test_split);
     if (format) return format->open(out, context, folder, test_split, classes);
     return LKI_FAIL(LKS_E_IO,
-                    "'%s' has no %s samples; expected %s, there or below it as in "
-                    "MNIST/raw",
+                    "'%s' has no %s samples; expected %s, there or where torchvision puts them "
+                    "below it",
                     folder, test_split ? "test" : "training", formats[0]->files[test_split]);
 }
 

@@ -119,6 +119,12 @@ static lks_status unknown_layer(const char *where, const char *name)
                         "%s: a layer is written '- relu' or '- dense: {units: 10}', with one name "
                         "for each '-'",
                         where);
+    if (strcmp(name, "softmax") == 0) /* softplus, the nearest, would be taken for it */
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "%s: there is no softmax: the loss cross_entropy begins with one; drop it, or "
+            "use log_softmax, as the last layer",
+            where);
     lki_nearest near = {.word = name};
     for (int i = 0; i < lki_layer_op_count; i++) lki_nearest_offer(&near, lki_layer_ops[i].name);
     if (near.best != NULL)

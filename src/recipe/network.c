@@ -36,6 +36,13 @@ static lks_status normalize(lks_tensor **x, const lki_config *config, lks_graph 
     if (status != LKS_OK)
         return lki_config_fail(config, LKI_KEY_DATA_STD, "does not fit: %s",
                                lks_last_error()->message);
+    const lks_shape shape = lks_tensor_shape(*x);
+    const int64_t channels = shape.ndim > 0 ? shape.dim[shape.ndim - 1] : 1;
+    if (opts.count != 1 && opts.count != channels)
+        return lki_config_fail(config,
+                               mean->count == opts.count ? LKI_KEY_DATA_MEAN : LKI_KEY_DATA_STD,
+                               "has %d numbers, expected one, or as many as channels: %lld",
+                               opts.count, (long long)channels);
     *x = lks_normalize(graph, *x, &opts);
     return LKS_OK;
 }

@@ -129,16 +129,18 @@ static lks_status open_digits(lks_dataset **out, const lki_config *config, lks_c
     return lks_dataset_open_digits(out, context, &opts);
 }
 
-/* "; 'lockstep data mnist' gets it" where that is so; else what to do without a data set. */
-static const char *what_gets_it(lki_config *config)
+/* "; 'lockstep data mnist' gets it" where that is so; else what else helps with that data set. */
+static const char *what_helps(lki_config *config, const char *folder)
 {
     const char *name = lki_config_text(config, LKI_KEY_DATA_NAME),
                *out = lki_config_text(config, LKI_KEY_DATA_PATH);
     const lki_published *known = lki_published_find(name);
-    if (known == NULL || known->mirrors[0] == NULL)
-        return "; configs/digits.yaml needs no files: lockstep train configs/digits.yaml";
-    return lki_heap_format(&config->heap, "; 'lockstep data %s%s%.200s' gets it", name,
-                           out != NULL ? " --out " : "", out != NULL ? out : "");
+    if (known != NULL && known->mirrors[0] != NULL)
+        return lki_heap_format(&config->heap, "; 'lockstep data %s%s%.200s' gets it", name,
+                               out != NULL ? " --out " : "", out != NULL ? out : "");
+    if (known != NULL) return "; without data.path it is drawn";
+    if (folder == NULL) return "";
+    return lki_heap_format(&config->heap, "; 'lockstep data check %.200s' looks at it", folder);
 }
 
 static lks_status missing_folder(lki_config *config, const char *folder, int error)
@@ -147,16 +149,16 @@ static lks_status missing_folder(lki_config *config, const char *folder, int err
                     "data set '%.60s' is not at %.200s: %s; expected a folder with its IDX files, "
                     "here or where --data DIR says%s",
                     lki_config_text(config, LKI_KEY_DATA_NAME), folder, strerror(error),
-                    what_gets_it(config));
+                    what_helps(config, NULL));
 }
 
 /* The library's sentence says what is missing. */
-static lks_status missing_files(lki_config *config)
+static lks_status missing_files(lki_config *config, const char *folder)
 {
     const char *message = lki_heap_format(&config->heap, "data set '%.60s': %s",
                                           lki_config_text(config, LKI_KEY_DATA_NAME),
                                           lks_last_error()->message);
-    const char *hint = what_gets_it(config);
+    const char *hint = what_helps(config, folder);
     const size_t room = sizeof lks_last_error()->message - 1 - strlen(hint);
     return LKI_FAIL(LKS_E_IO, "%.*s%s", (int)room, message, hint);
 }
@@ -217,5 +219,5 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
     lks_status status = find_folder(&folder, config);
     if (status != LKS_OK) return status;
     status = lks_dataset_open_folder(out, context, folder, test, dataset_classes_of(config));
-    return status == LKS_E_IO ? missing_files(config) : status;
+    return status == LKS_E_IO ? missing_files(config, folder) : status;
 }

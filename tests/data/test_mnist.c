@@ -103,7 +103,7 @@ static void says_what_to_do(void **state)
     (void)state;
     fails(LKS_E_IO,
           "has no training samples; expected train-images-idx3-ubyte[.gz] and "
-          "train-labels-idx1-ubyte[.gz], there or below it as in MNIST/raw",
+          "train-labels-idx1-ubyte[.gz], there or where torchvision puts them below it",
           false);
     fails(LKS_E_IO, folder, false);
     put(2, "train-images-idx3-ubyte", "train-labels-idx1-ubyte");

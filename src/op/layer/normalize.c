@@ -25,7 +25,7 @@ static lks_status normalize_infer(lki_node *node)
                         LKS_MAX_CHANNEL_CONSTANTS);
     if (opts->count != 1 && (opts->count < 1 || opts->count != channels))
         return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': count is %d, expected 1 or the number of channels, %lld",
+                        "%s '%s': %d constants, expected 1 or the number of channels, %lld",
                         LKI_NODE(node), opts->count, (long long)channels);
     for (int i = 0; i < opts->count; i++) {
         if (!isfinite(opts->mean[i]))
