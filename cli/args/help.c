@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/args/manual.h"
 #include "cli/out/text.h"
 
 enum { COLUMN = 28 };
@@ -45,6 +46,15 @@ static void help_print_option(FILE *out, const cli_option *option)
     print_wrapped(out, used, text);
 }
 
+static void help_print_examples(FILE *out)
+{
+    fputs("\nExamples, with a configuration from share/doc/lockstep/configs:\n", out);
+    for (const manual_row *row = manual_examples; row->term != NULL; row++) {
+        fprintf(out, "  %s\n      ", row->term);
+        text_print_wrapped(out, row->text, 6, 6, HELP_WIDTH);
+    }
+}
+
 void cli_help(const cli_args *cli, FILE *out)
 {
     if (cli->verb != NULL) {
@@ -63,9 +73,15 @@ void cli_help(const cli_args *cli, FILE *out)
         }
         fputc('\n', out);
     }
-    fputs("Options (a name in brackets is the key of the configuration that it sets):\n", out);
+    bool has_key = false;
+    for (int i = 0; i < cli_option_count; i++)
+        has_key |= (cli_options[i].verbs & cli->verb_bit) != 0 &&
+                   cli_options[i].key != LKI_KEY_NONE;
+    fprintf(out, "Options%s:\n",
+            has_key ? " (a name in brackets is the key of the configuration that it sets)" : "");
     for (int i = 0; i < cli_option_count; i++)
         if ((cli_options[i].verbs & cli->verb_bit) != 0) help_print_option(out, &cli_options[i]);
+    if (cli->verb == NULL) help_print_examples(out);
     fputs("\nExit codes:\n", out);
     exit_codes_print(out);
 }

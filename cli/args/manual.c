@@ -30,17 +30,18 @@ const manual_row manual_environment[] = {
 const manual_row manual_files[] = {
     {"~/.local/share/lockstep/<name>", "IDX files of the data set data.name, plain or .gz"},
     {"<prefix>/share/doc/lockstep/configs", "configurations to start from"},
+    {"<prefix>/share/doc/lockstep/docs", "documents; program.md is the one about this program"},
     {NULL, NULL},
 };
 
 const manual_row manual_examples[] = {
-    {"lockstep train mnist.yaml --epochs 3 --out run",
+    {"lockstep train digits.yaml --epochs 3 --out run",
      "Trains, and keeps checkpoints in the folder run."},
-    {"lockstep train mnist.yaml --epochs 3 --out run --resume --workers 2",
+    {"lockstep train digits.yaml --epochs 3 --out run --resume --workers 2",
      "Goes on where the last checkpoint is, with any number of workers."},
-    {"lockstep verify mnist.yaml --workers 1,2,3 --steps 20",
+    {"lockstep verify digits.yaml --workers 1,2,3 --steps 20",
      "Shows that the number of workers changes no bit."},
-    {"lockstep train mnist.yaml --set optimizer.name=adam --set optimizer.lr=0.001",
+    {"lockstep train digits.yaml --set optimizer.name=adam --set optimizer.lr=0.001",
      "Sets keys of the configuration."},
     {NULL, NULL},
 };

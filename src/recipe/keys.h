@@ -42,7 +42,7 @@
     X(MODEL_NAME, "model.name", STRING, NULL, NULL, NULL, FIXED,                                   \
       "mnist_cnn or mlp; with layers: a name of your own, null: model")                            \
     X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, NULL, FIXED,                                 \
-      "the network layer by layer, instead of a known name; see --help-layers")                    \
+      "the network layer by layer (see --help-layers); null: model.name is a known one")           \
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", "mlp", FIXED,                           \
       "units of the hidden layers")                                                                \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, "mnist_cnn mlp", FIXED,                \
@@ -58,7 +58,7 @@
     X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, NULL, SAID,                                 \
       "passes over the data; null: 1, or as many as steps need")                                   \
     X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, NULL, SAID,                                   \
-      "stop after so many steps in all")                                                           \
+      "stop after so many steps in all; null: after the epochs")                                   \
     X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", NULL, FIXED,                \
       "samples of a step, over all replicas")                                                      \
     X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", NULL, SAID,     \
@@ -95,12 +95,13 @@
       "what decays; weights: not biases, nor parameters of normalisations")                        \
     X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, NULL, FIXED,                         \
       "list of {match: '*.bias', weight_decay: 0, lr_factor: 0.1}: other values for parameters "   \
-      "with such names; all that match apply, later ones win")                                     \
+      "with such names; all that match apply, later ones win; null: none")                         \
     X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, NULL, FIXED,              \
       "limit every element of the gradient to so much, up and down; null: no limit")               \
     X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, NULL, FIXED,                \
       "scale the gradient down to this norm, of all parameters together; null: no limit")          \
-    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", FIXED, "")     \
+    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", FIXED,         \
+      "how much of the last direction the next step keeps")                                        \
     X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", FIXED,               \
       "of the momentum")                                                                           \
     X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd adamp", FIXED,           \
@@ -127,13 +128,14 @@
     X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step", SAID,                    \
       "the rate is multiplied by gamma after so many epochs")                                      \
     X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, "multi_step", SAID,          \
-      "the rate is multiplied by gamma after each of these epochs")                                \
+      "the rate is multiplied by gamma after each of these epochs; null: none, and refused")       \
     X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, "step multi_step exponential", SAID,  \
-      "null: 0.1; exponential, which multiplies by it every epoch, has no default")                \
+      "the rate is multiplied by it; null: 0.1, but exponential, which does so every epoch, has "  \
+      "none")                                                                                      \
     X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, "cosine linear polynomial one_cycle", \
       SAID, "epochs until the end of the schedule; null: the length of the run")                   \
     X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine linear polynomial",      \
-      SAID, "")                                                                                    \
+      SAID, "the rate at the end")                                                                 \
     X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", "polynomial", SAID, "1 is linear")     \
     X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", "one_cycle", SAID,                    \
       "share of the length in which the rate rises to optimizer.lr")                               \
@@ -147,13 +149,14 @@
       "after more than so many evaluations without a better loss (validation's, else the test's)") \
     X(SCHEDULE_THRESHOLD, "schedule.threshold", FLOAT, "[0,1)", "0.0001", "reduce_on_plateau",     \
       SAID, "better is a loss that is smaller by more than this share")                            \
-    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", SAID, "")       \
+    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", SAID,           \
+      "the rate does not fall below it")                                                           \
     X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL, SAID,                \
       "the rate rises linearly over so many steps")                                                \
     X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL, FIXED,                    \
       "hold so many training samples back, the last; null: none")                                  \
     X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL, FIXED,               \
-      "the same as a share of the training samples")                                               \
+      "the same as a share of the training samples; null: none")                                   \
     X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL, FIXED,                  \
       "draw the samples that are held back from all by train.seed, instead of the last")           \
     X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,1000000]", NULL, NULL, SAID,            \
@@ -173,7 +176,7 @@
     X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", NULL, SAID,            \
       "save after every so many epochs; 0: never")                                                 \
     X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, NULL, SAID,             \
-      "save after every so many steps too")                                                        \
+      "save after every so many steps too; null: only after epochs")                               \
     X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL, SAID,                     \
       "newest checkpoints to keep; the best stays too")                                            \
     X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, SAID, "batches between lines")        \
@@ -184,6 +187,8 @@
     X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", NULL, FREE,                                 \
       "say what is opened, chosen, saved, and how long it takes")                                  \
     X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL, SAID,                                    \
-      "JSON file for all that is known about the run, kept current after every epoch")
+      "JSON file for all that is known about the run, kept current after every epoch; null: none " \
+      "is "                                                                                        \
+      "written")
 
 #endif

@@ -19,6 +19,7 @@ static void help_names_verbs_and_exit_codes(void **state)
                                         "    3  a file could not", "  130  stopped by SIGINT",
                                         "  143  stopped by SIGTERM"};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) expect_out(codes[i]);
+    expect_out("\nExamples, with a configuration from ");
     run("-h");
     expect_ok();
     run("help");
@@ -58,6 +59,65 @@ static void parser_and_help_agree(void **state)
         }
     }
     assert_true(options > 80);
+}
+
+/* What an option that takes a value is where it is not given; of these, nothing. */
+static void every_option_has_its_default(void **state)
+{
+    (void)state;
+    static const char *const none[] = {"set", "mirror", "svg", "html"};
+    int options = 0;
+    for (int i = 0; i < VERBS; i++) {
+        run("%s --help", verbs[i]);
+        expect_ok();
+        for (char *at = last.out, *next; (at = strstr(at, "\n      --")) != NULL; at = next) {
+            char name[32], argument[32];
+            at += 9;
+            next = at;
+            while (*next != '\0' && (next[0] != '\n' || next[7] != '-') &&
+                   strncmp(next, "\n\n", 2) != 0 && strncmp(next, "\n  -", 4) != 0)
+                next++;
+            if (sscanf(at, "%31[a-z-] %31[A-Z=]", name, argument) != 2) continue;
+            bool is_none = false;
+            for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+                is_none |= strcmp(name, none[k]) == 0;
+            const char end = *next;
+            *next = '\0';
+            if (!is_none && strstr(at, "default") == NULL)
+                fail_msg("%s --%s has no default in its help", verbs[i], at);
+            *next = end;
+            options++;
+        }
+        /* Keys are spoken of where there are some. */
+        const bool has_keys = strstr(last.out, "(train.") != NULL ||
+                              strstr(last.out, "(log.") != NULL ||
+                              strstr(last.out, "(data.") != NULL;
+        assert_int_equal(has_keys, strstr(last.out, "(a name in brackets is the key") != NULL);
+    }
+    assert_true(options > 60);
+}
+
+/* Where a key's default is null, its help says what then happens; and each says what it is. */
+static void every_key_says_what_null_is(void **state)
+{
+    (void)state;
+    int keys = 0, nulls = 0;
+    run("--help-config");
+    for (char *at = last.out, *next; at != NULL && *at != '\0'; at = next) {
+        next = strstr(at + 1, "\n  ");
+        while (next != NULL && next[3] == ' ') next = strstr(next + 1, "\n  ");
+        if (next != NULL) *next++ = '\0';
+        char name[64];
+        if (sscanf(at, "  %63[a-z_.] ", name) != 1 || strchr(name, '.') == NULL) continue;
+        keys++;
+        const char *help = strstr(at, "\n      ");
+        if (help == NULL || help[7] == '(') fail_msg("%s does not say what it is", name);
+        if (strstr(at, "null\n") == NULL) continue;
+        nulls++;
+        if (strstr(help, "null: ") == NULL && strstr(help, "null:\n") == NULL)
+            fail_msg("%s does not say what null is", name);
+    }
+    assert_true(keys > 60 && nulls > 20);
 }
 
 static void version_says_what_it_is(void **state)
@@ -169,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(help_names_verbs_and_exit_codes), TEST(parser_and_help_agree),
+        TEST(every_option_has_its_default),    TEST(every_key_says_what_null_is),
         TEST(version_says_what_it_is),         TEST(keys_and_layers_have_help),
         TEST(mistakes_have_a_sentence),        TEST(what_is_empty_or_a_section_is_said),
         TEST(a_full_disk_is_noticed),
