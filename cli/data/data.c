@@ -4,7 +4,6 @@
 #include "cli/out/text.h"
 
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Both splits; files that are there already may be somebody's data. */
@@ -68,72 +67,6 @@ static lks_status get(const cli_args *cli, const lki_published *known)
     return status;
 }
 
-/* ---------------------------------------------------------------- for show, check and stats */
-
-const char *data_shape_text(char text[64], const lks_shape *shape)
-{
-    int used = snprintf(text, 64, "%s", shape->ndim == 0 ? "1" : "");
-    for (int i = 0; i < shape->ndim && used < 64; i++)
-        used += snprintf(text + used, 64 - (size_t)used, "%s%lld", i > 0 ? "x" : "",
-                         (long long)shape->dim[i]);
-    return text;
-}
-
-static void offer_names(lki_nearest *near)
-{
-    for (int i = 0; i < lki_published_count; i++) {
-        lki_nearest_offer(near, lki_published_table[i].name);
-        if (lki_published_table[i].alias != NULL)
-            lki_nearest_offer(near, lki_published_table[i].alias);
-    }
-}
-
-/* The configuration of a name, a folder or a file. */
-static lks_status configure(data_source *out, const cli_args *cli, const char *what)
-{
-    struct stat info;
-    out->known = lki_published_find_word(what);
-    const bool there = out->known == NULL && stat(what, &info) == 0;
-    if (out->known == NULL && !there) {
-        lki_nearest near = {.word = what};
-        offer_names(&near);
-        return lks_fail(
-            LKS_E_INVALID,
-            "'%.200s' is neither a data set that is known (digits, mnist, fashion), nor "
-            "a folder, nor a configuration%s%s",
-            what, near.best != NULL ? "; the nearest is " : "", near.best != NULL ? near.best : "");
-    }
-    const bool file = there && !S_ISDIR(info.st_mode);
-    lks_status status = cli_configure(&out->config, cli, file ? what : NULL);
-    if (status == LKS_OK && out->known != NULL)
-        status = lki_config_set(out->config, LKI_KEY_DATA_NAME, out->known->name, "data");
-    if (status == LKS_OK && there && !file)
-        status = lki_config_set(out->config, LKI_KEY_DATA_PATH, what, "data");
-    if (status == LKS_OK) status = lki_config_name_data(out->config);
-    if (status == LKS_OK && file)
-        out->known = lki_published_find(lki_config_text(out->config, LKI_KEY_DATA_NAME));
-    return status;
-}
-
-lks_status data_open(data_source *out, const cli_args *cli, const char *what)
-{
-    const bool test = cli->local[LOCAL_TEST] != NULL;
-    *out = (data_source){.split = test ? "test" : "training"};
-    lks_status status = configure(out, cli, what);
-    if (status == LKS_OK) status = lks_context_create(&out->context, &say_logged);
-    if (status == LKS_OK) status = lki_source_open(&out->data, out->config, out->context, test);
-    return status;
-}
-
-void data_close(data_source *source)
-{
-    lks_dataset_destroy(source->data);
-    lks_context_destroy(source->context);
-    lki_config_destroy(source->config);
-}
-
-/* ---------------------------------------------------------------- the verb */
-
 static const struct action {
     const char *name;
     lks_status (*run)(const cli_args *cli, const char *what);
@@ -143,7 +76,7 @@ enum { ACTIONS = sizeof actions / sizeof *actions };
 static lks_status unknown_action(const char *word)
 {
     lki_nearest near = {.word = word};
-    offer_names(&near);
+    data_offer_names(&near);
     for (int i = 0; i < ACTIONS; i++) lki_nearest_offer(&near, actions[i].name);
     return lks_fail(
         LKS_E_INVALID,

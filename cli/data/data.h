@@ -16,6 +16,8 @@ typedef struct data_source {
 } data_source;
 LKS_MUSTUSE lks_status data_open(data_source *out, const cli_args *cli, const char *what);
 void data_close(data_source *source); /* also after a failure */
+/* The names of known data sets, for who has mistyped one. */
+void data_offer_names(lki_nearest *near);
 
 /* Downloads a known data set into `folder`, which may have some of its files already. */
 LKS_MUSTUSE lks_status data_download(const cli_args *cli, cli_pool *pool,

@@ -155,9 +155,9 @@ static int64_t next_piece(const lki_segment *segment, int64_t left)
     return count;
 }
 
-static lks_status run_forward(const lki_program *program, const lki_pass *pass,
-                              const lki_local *local, const lki_segment *segment, piece at,
-                              int64_t count)
+static lks_status segment_forward(const lki_program *program, const lki_pass *pass,
+                                  const lki_local *local, const lki_segment *segment, piece at,
+                                  int64_t count)
 {
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
@@ -169,9 +169,9 @@ static lks_status run_forward(const lki_program *program, const lki_pass *pass,
     return LKS_OK;
 }
 
-static lks_status run_backward(const lki_program *program, const lki_pass *pass,
-                               const lki_local *local, const lki_segment *segment, piece at,
-                               int64_t count)
+static lks_status segment_backward(const lki_program *program, const lki_pass *pass,
+                                   const lki_local *local, const lki_segment *segment, piece at,
+                                   int64_t count)
 {
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
@@ -191,11 +191,11 @@ lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
         const lki_group own = lki_program_group(program, pass, r, r + 1);
         const piece at = {.group = group, .replica = r, .begin = own.begin};
         for (int g = 0; g < head; g++)
-            LKI_TRY(run_forward(program, pass, local, &program->segment[g], at, own.count));
+            LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, own.count));
     }
     const piece at = {.group = group, .replica = group->first, .begin = group->begin};
     for (int g = head; g < program->segments; g++)
-        LKI_TRY(run_forward(program, pass, local, &program->segment[g], at, group->count));
+        LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, group->count));
     return LKS_OK;
 }
 
@@ -204,7 +204,7 @@ lks_status lki_program_backward_joint(const lki_program *program, const lki_pass
 {
     const piece at = {.group = group, .replica = group->first, .begin = group->begin};
     for (int g = program->segments - 1; g >= lki_program_head(program); g--)
-        LKI_TRY(run_backward(program, pass, local, &program->segment[g], at, group->count));
+        LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, group->count));
     return LKS_OK;
 }
 
@@ -214,7 +214,7 @@ lks_status lki_program_backward(const lki_program *program, const lki_pass *pass
     const lki_group own = lki_program_group(program, pass, replica, replica + 1);
     const piece at = {.group = group, .replica = replica, .begin = own.begin};
     for (int g = lki_program_head(program) - 1; g >= 0; g--)
-        LKI_TRY(run_backward(program, pass, local, &program->segment[g], at, own.count));
+        LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, own.count));
     return LKS_OK;
 }
 
