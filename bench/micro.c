@@ -108,9 +108,10 @@ static void dense_backward(const job *j, const lki_vector *v, const memory *m)
                        m->area[6]);
 }
 
-static void ignore(void *user, int param, int64_t first, int64_t count, const float *sums)
+static void ignore(void *user, lki_tree_node node, int param, int64_t first, int64_t count,
+                   const float *sums)
 {
-    (void)user, (void)param, (void)first, (void)count, (void)sums;
+    (void)user, (void)node, (void)param, (void)first, (void)count, (void)sums;
 }
 
 static void dense_rows(const job *j, const lki_vector *v, const memory *m)
@@ -121,6 +122,7 @@ static void dense_rows(const job *j, const lki_vector *v, const memory *m)
                            .d_out = m->area[1],
                            .start = start,
                            .replicas = j->replicas,
+                           .last = j->replicas,
                            .row_count = j->dense.units / 2,
                            .workspace = m->area[6],
                            .sum = ignore};

@@ -151,9 +151,11 @@ static void compare_all(const lki_trial *t, const lki_trial_result *found,
 }
 
 /* A gradient by rows, kept. */
-static void keep_sums(void *user, int slot, int64_t first, int64_t count, const float *sums)
+static void keep_sums(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
+                      const float *sums)
 {
     const lki_trial_result *result = user;
+    (void)node;
     memcpy(result->d_param[slot] + first, sums, (size_t)count * sizeof(float));
 }
 
@@ -164,6 +166,7 @@ static void run_rows(const lki_trial *t, const lki_trial_stage *stage, lki_trial
                            .d_out = t->d_out,
                            .start = start,
                            .replicas = 1,
+                           .last = 1,
                            .row_count = lki_trial_first(t)->param[0].shape.dim[0],
                            .workspace = stage->workspace,
                            .sum = keep_sums,

@@ -19,6 +19,7 @@
 #include <lockstep/optim.h>
 
 #include "core/op.h"
+#include "numeric/tree.h"
 
 enum {
     LKI_MAX_CLUSTER = 6,     /* nodes of a cluster, */
@@ -150,18 +151,22 @@ typedef struct lki_args {
     void *workspace;
 } lki_args;
 
-/* A gradient by rows: the sums over all replicas for rows [row_first, row_first + row_count) of the
- * first dimension of the parameters (of every slot, equal there), formed replica by replica (samples ascending, one accumulator
- * from +0), combined in the tree, absent replicas left out, given to `sum` range by range. */
+/* A gradient by rows: sums over replicas for rows [row_first, row_first + row_count) of the first dimension
+ * of the parameters (of every slot, equal there), formed replica by replica (samples ascending, one
+ * accumulator from +0), combined in the tree, absent replicas left out, given to `sum` range by range. Of
+ * replicas first .. last-1 there are the sums of their maximal nodes, those that have samples: one for
+ * all, where these are all replicas. */
 typedef struct lki_rows {
-    const float *in;      /* [samples][elements of in[0]], of all replicas of the process */
+    const float *in;      /* [samples][elements of in[0]], from those of replica `first` on */
     const float *d_out;   /* [samples][elements of out] */
     const int64_t *start; /* [replicas + 1]: replica r has samples start[r] .. start[r + 1] - 1 */
-    int64_t replicas;
+    int64_t replicas;     /* of the tree */
+    int64_t first, last;  /* those whose samples are here */
     int64_t row_first, row_count;
     void *workspace;
-    /* Elements [first, first + count) of the parameter in this slot have these sums over replicas. */
-    void (*sum)(void *user, int slot, int64_t first, int64_t count, const float *sums);
+    /* Elements [first, first + count) of the parameter in this slot have these sums over the node's replicas. */
+    void (*sum)(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
+                const float *sums);
     void *user;
 } lki_rows;
 

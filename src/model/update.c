@@ -51,9 +51,12 @@ static int lap_of(const lks_model *model, const lki_stage *stage, lki_pass_id pa
     return lki_lap_of(stage - model->program.stage, pass);
 }
 
-static void rows_sum(void *user, int slot, int64_t first, int64_t count, const float *sums)
+/* The node is the root, as all replicas are here. */
+static void rows_sum(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
+                     const float *sums)
 {
     const rows_target *target = user;
+    (void)node;
     lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PASS_ROWS));
     update_apply(target->model, &target->model->weight[target->stage->weight[slot]], first, count,
                  sums);
@@ -79,6 +82,7 @@ static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
                            .d_out = kept(program, &model->pass, stage->d_out),
                            .start = model->share_start,
                            .replicas = program->replicas,
+                           .last = program->replicas,
                            .row_first = first,
                            .row_count = count,
                            .workspace = model->worker[worker].local.memory + program->local_bytes,

@@ -120,7 +120,7 @@ static const lki_held *next_held(walk *at)
 }
 
 /* The next node where an owner holds it; otherwise its children, added into the left one. */
-static float *total(walk *at, lki_tree_node node)
+static float *sum_below(walk *at, lki_tree_node node)
 {
     const lki_held *held = next_held(at);
     if (held->node.lo == node.lo && held->node.hi == node.hi) {
@@ -128,8 +128,8 @@ static float *total(walk *at, lki_tree_node node)
         return held->values != NULL ? held->values + at->first : NULL;
     }
     const int64_t split = lki_tree_split(node.lo, node.hi);
-    float *left = total(at, (lki_tree_node){.lo = node.lo, .hi = split});
-    float *right = total(at, (lki_tree_node){.lo = split, .hi = node.hi});
+    float *left = sum_below(at, (lki_tree_node){.lo = node.lo, .hi = split});
+    float *right = sum_below(at, (lki_tree_node){.lo = split, .hi = node.hi});
     if (left != NULL && right != NULL) at->reduce->backend->add(at->count, left, right);
     return left != NULL ? left : right;
 }
@@ -140,5 +140,5 @@ const float *lki_reduce_total(const lki_reduce *reduce, lki_tree_node node, int6
     walk at = {.reduce = reduce, .first = first, .count = count};
     while (reduce->border[at.bucket + 1] <= first) at.bucket++;
     while (next_held(&at)->node.hi <= node.lo) at.next++;
-    return total(&at, node);
+    return sum_below(&at, node);
 }

@@ -114,10 +114,24 @@ static bool tree_element(const lki_vector *v, const dense_case *c, const int64_t
     return a || b;
 }
 
-static void gather(void *user, int param, int64_t first, int64_t count, const float *sums)
+enum { MOST_NODES = 8 };
+
+/* The sums of every maximal node of a range of replicas: the weight's, behind them the bias's. */
+typedef struct gathered {
+    int64_t weights;
+    lki_tree_node node[MOST_NODES];
+    lkt_floats sums[MOST_NODES];
+    int nodes;
+} gathered;
+
+static void gather(void *user, lki_tree_node node, int param, int64_t first, int64_t count,
+                   const float *sums)
 {
-    float *const *to = user;
-    memcpy(to[param] + first, sums, sizeof(float) * (size_t)count);
+    const gathered *g = user;
+    int i = 0;
+    while (i < g->nodes && g->node[i].lo != node.lo) i++;
+    assert_true(i < g->nodes && g->node[i].hi == node.hi);
+    memcpy(g->sums[i].at + param * g->weights + first, sums, sizeof(float) * (size_t)count);
 }
 
 /* Samples of each replica, some absent, sometimes more than are copied at a time, or than a block. */
@@ -132,6 +146,30 @@ static int64_t shares(lkt_random *random, int replicas, int64_t *start)
     return start[replicas];
 }
 
+/* The rows in two parts, from the samples of replicas first .. last-1 alone. */
+static void run_rows(const lki_vector *v, const dense_case *c, lkt_random *random, lki_rows *rows,
+                     gathered *to)
+{
+    const int64_t units = c->shape.units, cut = lkt_random_below(random, units);
+    to->weights = units * c->shape.inputs;
+    to->nodes = 0;
+    for (int64_t at = rows->first; at < rows->last; at = to->node[to->nodes++].hi) {
+        to->node[to->nodes] = lki_tree_maximal(rows->replicas, at, rows->last);
+        to->sums[to->nodes] = lkt_floats_make(random, to->weights + units);
+    }
+    rows->in = c->x.at + rows->start[rows->first] * c->shape.inputs;
+    rows->d_out = c->d_y.at + rows->start[rows->first] * units;
+    rows->workspace = lkt_scratch(v->dense->rows_bytes());
+    rows->sum = gather;
+    rows->user = to;
+    rows->row_count = cut;
+    v->dense->rows(&c->shape, rows);
+    rows->row_first = cut;
+    rows->row_count = units - cut;
+    v->dense->rows(&c->shape, rows);
+    free(rows->workspace);
+}
+
 static void rows_are_the_tree_of_replicas(void **state)
 {
     lkt_random random = lkt_random_make("rows_are_the_tree_of_replicas", 81);
@@ -140,35 +178,27 @@ static void rows_are_the_tree_of_replicas(void **state)
     for (int k = 0; k < cases(); k++) {
         int64_t start[14];
         const int replicas = (int)lkt_random_from(&random, 1, 13);
-        const int64_t samples = shares(&random, replicas, start);
-        dense_case c = dense_make(v, &random, samples);
+        dense_case c = dense_make(v, &random, shares(&random, replicas, start));
         const int64_t in = c.shape.inputs, units = c.shape.units;
-        lkt_floats d_w = lkt_floats_make(&random, units * in);
-        lkt_floats d_b = lkt_floats_make(&random, units);
-        void *space = lkt_scratch(v->dense->rows_bytes());
-        const int64_t cut = lkt_random_below(&random, units);
-        lki_rows rows = {.in = c.x.at,
-                         .d_out = c.d_y.at,
-                         .start = start,
-                         .replicas = replicas,
-                         .row_count = cut,
-                         .workspace = space,
-                         .sum = gather,
-                         .user = (float *[]){d_w.at, d_b.at}};
-        v->dense->rows(&c.shape, &rows);
-        rows.row_first = cut;
-        rows.row_count = units - cut;
-        v->dense->rows(&c.shape, &rows);
-        for (int64_t i = 0; i < units * (in + 1); i++) {
-            const int64_t u = i / (in + 1), j = i % (in + 1);
-            float expected;
-            tree_element(v, &c, start, 0, replicas, u, j, &expected);
-            lkt_same(v, j == in ? "d_bias" : "d_w", j == in ? d_b.at + u : d_w.at + u * in + j,
-                     &expected, 1);
+        lki_rows rows = {.start = start, .replicas = replicas, .last = replicas};
+        gathered found;
+        if (k % 2 == 1) {
+            rows.first = lkt_random_below(&random, replicas);
+            rows.last = lkt_random_from(&random, rows.first + 1, replicas);
         }
-        free(space);
-        lkt_floats_free(&d_w);
-        lkt_floats_free(&d_b);
+        run_rows(v, &c, &random, &rows, &found);
+        for (int n = 0; n < found.nodes; n++) {
+            const lki_tree_node node = found.node[n];
+            for (int64_t i = 0; i < units * (in + 1) && start[node.lo] < start[node.hi]; i++) {
+                const int64_t u = i / (in + 1), j = i % (in + 1);
+                float expected;
+                tree_element(v, &c, start, node.lo, node.hi, u, j, &expected);
+                lkt_same(v, j == in ? "d_bias" : "d_w",
+                         found.sums[n].at + (j == in ? found.weights + u : u * in + j), &expected,
+                         1);
+            }
+            lkt_floats_free(&found.sums[n]);
+        }
         dense_free(&c);
     }
 }

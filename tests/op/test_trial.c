@@ -94,8 +94,11 @@ static lks_status backward_dense(const lki_plan *plan, const lki_args *args)
 static void rows_dense(const lki_plan *plan, const lki_rows *rows)
 {
     float weight[UNITS * INPUTS], bias[UNITS];
+    const lki_tree_node all = {.lo = 0, .hi = 1};
     (void)plan;
     assert_int_equal(rows->replicas, 1);
+    assert_int_equal(rows->first, 0);
+    assert_int_equal(rows->last, 1);
     assert_int_equal(rows->row_first, 0);
     assert_int_equal(rows->row_count, UNITS);
     for (int u = 0; u < UNITS; u++) {
@@ -111,9 +114,9 @@ static void rows_dense(const lki_plan *plan, const lki_rows *rows)
         }
     }
     if (what == ROWS) weight[UNITS * INPUTS - 1] += (float)by;
-    rows->sum(rows->user, 0, 0, INPUTS, weight);
-    rows->sum(rows->user, 0, INPUTS, (UNITS - 1) * INPUTS, weight + INPUTS);
-    rows->sum(rows->user, 1, 0, UNITS, bias);
+    rows->sum(rows->user, all, 0, 0, INPUTS, weight);
+    rows->sum(rows->user, all, 0, INPUTS, (UNITS - 1) * INPUTS, weight + INPUTS);
+    rows->sum(rows->user, all, 1, 0, UNITS, bias);
 }
 
 static lki_kernel dense;

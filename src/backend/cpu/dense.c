@@ -44,9 +44,11 @@ static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
 }
 
 /* Receives the sums of one replica. */
-static void cpu_dense_keep(void *user, int param, int64_t first, int64_t count, const float *sums)
+static void cpu_dense_keep(void *user, lki_tree_node node, int param, int64_t first, int64_t count,
+                           const float *sums)
 {
     float *const *d_param = user;
+    (void)node;
     for (int64_t i = 0; i < count; i++) d_param[param][first + i] = sums[i];
 }
 
@@ -59,6 +61,7 @@ static void backward_param(const dense_plan *p, const lki_args *args)
                            .d_out = args->d_out,
                            .start = start,
                            .replicas = 1,
+                           .last = 1,
                            .row_count = p->shape.units,
                            .workspace = args->workspace,
                            .sum = cpu_dense_keep,

@@ -110,8 +110,8 @@ typedef struct stretch {
 /* The gradient of one replica, or false where it is absent. */
 static bool leaf(const stretch *s, int64_t replica, double *row, float *out)
 {
-    const int64_t start = s->rows->start[replica];
-    const int64_t samples = s->rows->start[replica + 1] - start;
+    const int64_t start = s->rows->start[replica] - s->rows->start[s->rows->first];
+    const int64_t samples = s->rows->start[replica + 1] - s->rows->start[replica];
     const float *x = s->rows->in + start * s->p->width;
     const float *dy = s->rows->d_out + start * s->p->units;
 
@@ -137,13 +137,18 @@ static bool tree_sum(const stretch *s, int64_t lo, int64_t hi, double *row, floa
     return left || right;
 }
 
-static void give_sum(const stretch *s, scratch *space)
+/* The maximal nodes of the replicas that are here. */
+static void give_sums(const stretch *s, scratch *space)
 {
+    const lki_rows *to = s->rows;
     const int64_t element = s->param == 0 ? s->u * s->p->width + s->first : s->u;
+    lki_tree_node node;
 
-    if (!tree_sum(s, 0, s->rows->replicas, space->row, space->level))
-        memset(space->level[0], 0, sizeof space->level[0]);
-    s->rows->sum(s->rows->user, s->param, element, s->count, space->level[0]);
+    for (int64_t at = to->first; at < to->last; at = node.hi) {
+        node = lki_tree_maximal(to->replicas, at, to->last);
+        if (tree_sum(s, node.lo, node.hi, space->row, space->level))
+            to->sum(to->user, node, s->param, element, s->count, space->level[0]);
+    }
 }
 
 static void ref_dense_rows(const lki_plan *plan_, const lki_rows *args)
@@ -154,10 +159,10 @@ static void ref_dense_rows(const lki_plan *plan_, const lki_rows *args)
         for (int64_t k = 0; k < p->width; k += COLUMNS) {
             const int64_t count = p->width - k < COLUMNS ? p->width - k : COLUMNS;
 
-            give_sum(&(stretch){p, args, 0, u, k, count}, args->workspace);
+            give_sums(&(stretch){p, args, 0, u, k, count}, args->workspace);
         }
         if (plan_->cluster.node[0]->param_count > 1)
-            give_sum(&(stretch){p, args, 1, u, 0, 1}, args->workspace);
+            give_sums(&(stretch){p, args, 1, u, 0, 1}, args->workspace);
     }
 }
 

@@ -1,6 +1,7 @@
 /*
  * The gradients of a dense layer by rows: dW[u][k] = sum over samples of dy[s][u] * x[s][k], replica by
- * replica, combined in the tree over replicas. That of the bias is the sum of dy, in double.
+ * replica, combined in the tree over replicas, one maximal node of those that are here after the other.
+ * That of the bias is the sum of dy, in double.
  *
  * A block of rows and columns is cut into tiles (tile.h: rows are units, columns are inputs, k are
  * samples, numbered from the replica's first). A tile takes one segment after the other: the samples
@@ -51,10 +52,11 @@ size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void)
     return sizeof(space);
 }
 
-/* Where we are in the replicas, and the nodes of the tree that wait: node i covers replicas
+/* Where we are in the replicas up to `end`, and the nodes of the tree that wait: node i covers replicas
  * [bound[i], bound[i + 1]); absent nodes need no place on the stack. */
 typedef struct cursor {
     const lki_rows *rows;
+    int64_t end;
     int64_t replica, done; /* samples of it that earlier segments have */
     int held, depth;
     int64_t bound[NODES];
@@ -88,7 +90,7 @@ static int64_t samples_of(const cursor *c)
 static int skip_absent(cursor *c)
 {
     int merges = 0;
-    while (c->replica < c->rows->replicas && samples_of(c) == 0) merges += finish_replica(c, false);
+    while (c->replica < c->end && samples_of(c) == 0) merges += finish_replica(c, false);
     return merges;
 }
 
@@ -98,7 +100,7 @@ static int next_segments(cursor *c, segment *to, int64_t *count)
     int n = 0;
     *count = 0;
     skip_absent(c);
-    while (c->replica < c->rows->replicas) {
+    while (c->replica < c->end) {
         const int64_t left = samples_of(c) - c->done;
         const int64_t take = left < SAMPLES ? left : SAMPLES;
         if (*count + take > SAMPLES) break;
@@ -118,10 +120,12 @@ static int next_segments(cursor *c, segment *to, int64_t *count)
     return n;
 }
 
-/* One block: rows of units, columns of inputs, a block of samples. */
+/* One block: rows of units, columns of inputs, a block of samples of a node. */
 typedef struct block {
     const lki_dense_shape *shape;
     const lki_rows *rows;
+    lki_tree_node node;
+    int64_t begin, total; /* where its samples begin in those that are here, and how many it has */
     space *space;
     int64_t row, row_count;
     int64_t column, columns;
@@ -143,7 +147,7 @@ static void copy_x(const block *b)
 {
     const int64_t inputs = b->shape->inputs, panel = panel_floats(b);
     const int64_t whole = b->columns - b->columns % PANEL, rest = b->columns - whole;
-    const float *from = b->rows->in + b->sample * inputs + b->column;
+    const float *from = b->rows->in + (b->begin + b->sample) * inputs + b->column;
     float *to = b->space->x;
     for (int64_t s = 0; s < b->samples; s++, to += PANEL, from += inputs) {
         float *at = to;
@@ -164,7 +168,7 @@ static void copy_dy(const block *b)
     const int64_t units = b->shape->units;
     FOR_TILES(first, rows, b->row_count)
     {
-        const float *from = b->rows->d_out + b->sample * units + b->row + first;
+        const float *from = b->rows->d_out + (b->begin + b->sample) * units + b->row + first;
         float *to = b->space->dy + first * b->samples;
         for (int64_t s = 0; s < b->samples; s++)
             for (int64_t r = 0; r < rows; r++) to[s * rows + r] = from[s * units + r];
@@ -230,7 +234,7 @@ static void give(const block *b, int64_t row, int64_t rows)
 {
     const lki_rows *to = b->rows;
     for (int64_t r = 0; r < rows; r++)
-        to->sum(to->user, 0, (b->row + row + r) * b->shape->inputs + b->column, b->columns,
+        to->sum(to->user, b->node, 0, (b->row + row + r) * b->shape->inputs + b->column, b->columns,
                 b->space->sums[r]);
 }
 
@@ -255,23 +259,15 @@ static void run_block(const block *b)
 
 static void run_columns(block *b)
 {
-    cursor c = {.rows = b->rows};
-    const int64_t total = b->rows->start[b->rows->replicas];
-    for (b->sample = 0; b->sample < total; b->sample += b->samples) {
+    cursor c = {.rows = b->rows, .end = b->node.hi, .replica = b->node.lo};
+    for (b->sample = 0; b->sample < b->total; b->sample += b->samples) {
         b->segments = next_segments(&c, b->space->segment, &b->samples);
-        b->last = b->sample + b->samples == total;
+        b->last = b->sample + b->samples == b->total;
         copy_x(b);
         /* The columns before left it there, unless they took several blocks of samples. */
-        if (b->column == 0 || b->samples < total) copy_dy(b);
+        if (b->column == 0 || b->samples < b->total) copy_dy(b);
         run_block(b);
     }
-}
-
-static void give_zeros(block *b)
-{
-    memset(b->space->sums, 0, sizeof b->space->sums);
-    for (int64_t r = 0; r < b->row_count; r += TILE_ROWS)
-        give(b, r, b->row_count - r < TILE_ROWS ? b->row_count - r : TILE_ROWS);
 }
 
 /* The sum of dy over replicas [lo, hi) for n units from u on; false where none has a sample. */
@@ -279,9 +275,10 @@ static bool vector_rows_bias_sum(const lki_dense_shape *s, const lki_rows *rows,
                                  int64_t n, int64_t lo, int64_t hi, vf *out)
 {
     if (hi - lo == 1) {
+        const int64_t here = rows->start[rows->first];
         vd low = {0}, high = {0};
         for (int64_t i = rows->start[lo]; i < rows->start[hi]; i++) {
-            const vf dy = vf_get(rows->d_out + i * s->units + u, n);
+            const vf dy = vf_get(rows->d_out + (i - here) * s->units + u, n);
             low += vf_low(dy);
             high += vf_high(dy);
         }
@@ -296,41 +293,54 @@ static bool vector_rows_bias_sum(const lki_dense_shape *s, const lki_rows *rows,
     return true;
 }
 
-static void give_bias(const lki_dense_shape *s, const lki_rows *rows)
+static void give_bias(const block *b)
 {
-    FOR_VECTORS(i, n, rows->row_count)
+    const lki_rows *to = b->rows;
+    FOR_VECTORS(i, n, to->row_count)
     {
         float sums[LANES];
         vf sum;
-        vector_rows_bias_sum(s, rows, rows->row_first + i, n, 0, rows->replicas, &sum);
+        vector_rows_bias_sum(b->shape, to, to->row_first + i, n, b->node.lo, b->node.hi, &sum);
         vf_store(sums, sum);
-        rows->sum(rows->user, 1, rows->row_first + i, n, sums);
+        to->sum(to->user, b->node, 1, to->row_first + i, n, sums);
     }
+}
+
+/* As many columns together as x in a block of samples, and the sums that wait, have room for. */
+static int64_t columns_of(block *b)
+{
+    int64_t width = X_FLOATS / ((b->total < SAMPLES ? b->total : SAMPLES) * PANEL);
+    b->stack_row = 0;
+    if (b->total > SAMPLES) {
+        const int depth = lki_tree_slots(b->rows->replicas, b->node.lo, b->node.hi);
+        const int64_t most = STACK_FLOATS / ((WAITING + depth * TILE) * BLOCK_TILES);
+        if (width > most) width = most;
+        b->stack_row = WAITING + depth * TILE;
+    }
+    return (width > PANELS ? PANELS : width) * PANEL;
+}
+
+static void run_node(block *b)
+{
+    const int64_t width = columns_of(b), end = b->rows->row_first + b->rows->row_count;
+    for (b->row = b->rows->row_first; b->row < end; b->row += b->row_count) {
+        b->row_count = end - b->row < BLOCK_ROWS ? end - b->row : BLOCK_ROWS;
+        for (b->column = 0; b->column < b->shape->inputs; b->column += b->columns) {
+            const int64_t left = b->shape->inputs - b->column;
+            b->columns = left < width ? left : width;
+            run_columns(b);
+        }
+    }
+    if (b->shape->bias) give_bias(b);
 }
 
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows)
 {
     block b = {.shape = shape, .rows = rows, .space = rows->workspace};
-    const int64_t total = rows->start[rows->replicas];
-    int64_t width = X_FLOATS / ((total < 1 ? 1 : total < SAMPLES ? total : SAMPLES) * PANEL);
-    if (total > SAMPLES) {
-        const int depth = lki_tree_slots(rows->replicas, 0, rows->replicas);
-        const int64_t most = STACK_FLOATS / ((WAITING + depth * TILE) * BLOCK_TILES);
-        if (width > most) width = most;
-        b.stack_row = WAITING + depth * TILE;
+    for (int64_t at = rows->first; at < rows->last; at = b.node.hi) {
+        b.node = lki_tree_maximal(rows->replicas, at, rows->last);
+        b.begin = rows->start[at] - rows->start[rows->first];
+        b.total = rows->start[b.node.hi] - rows->start[at];
+        if (b.total > 0) run_node(&b);
     }
-    width = (width > PANELS ? PANELS : width) * PANEL;
-    const int64_t end = rows->row_first + rows->row_count;
-    for (b.row = rows->row_first; b.row < end; b.row += b.row_count) {
-        b.row_count = end - b.row < BLOCK_ROWS ? end - b.row : BLOCK_ROWS;
-        for (b.column = 0; b.column < shape->inputs; b.column += b.columns) {
-            const int64_t left = shape->inputs - b.column;
-            b.columns = left < width ? left : width;
-            if (total > 0)
-                run_columns(&b);
-            else
-                give_zeros(&b);
-        }
-    }
-    if (shape->bias) give_bias(shape, rows);
 }
