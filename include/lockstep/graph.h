@@ -85,15 +85,13 @@ typedef struct lks_target_opts {
 LKS_API lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts);
 
 /* y = (x * scale - mean) / std per channel (the last dimension); constants, no gradient to x. U8
- * input has scale 1/255, F32 input scale 1. Computed in f32, scaling by division as PyTorch does. At
- * most 64 constants, so that options are a plain struct and an operation one line of text: for more
- * channels take one constant, and lks_batch_norm() behind it, or scale the data beforehand. */
-#define LKS_MAX_CHANNEL_CONSTANTS 64
+ * input has scale 1/255, F32 input scale 1. Computed in f32, scaling by division as PyTorch
+ * does. The constants are copied. */
 typedef struct lks_normalize_opts {
     const char *name;
-    int count; /* 1: the same for all channels; else the number of channels */
-    float mean[LKS_MAX_CHANNEL_CONSTANTS];
-    float std[LKS_MAX_CHANNEL_CONSTANTS]; /* positive; required */
+    int count;         /* 1: the same for all channels; else the number of channels */
+    const float *mean; /* [count]; NULL: zeros */
+    const float *std;  /* [count]: positive; required */
 } lks_normalize_opts;
 LKS_API lks_tensor *lks_normalize(lks_graph *graph, lks_tensor *x, const lks_normalize_opts *opts);
 

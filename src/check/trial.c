@@ -103,7 +103,7 @@ static const lki_node *input_reader(const lki_cluster *cluster, int i)
 static bool gives_gradient(const lki_cluster *cluster, int i)
 {
     return i < cluster->in_count && cluster->in[i]->node->op != LKI_OP_TARGET &&
-           input_reader(cluster, i)->op != LKI_OP_NORMALIZE;
+           !lki_op_get(input_reader(cluster, i)->op)->stops_gradient;
 }
 
 bool lki_trial_has_gradient(const lki_trial *t, int i)
@@ -116,8 +116,7 @@ const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size)
     size_t used = 0;
     for (int i = 0; i < t->cluster.count && used < size; i++) {
         char attributes[300];
-        lki_op_get(t->cluster.node[i]->op)
-            ->print(t->cluster.node[i], attributes, sizeof attributes);
+        lki_node_print(t->cluster.node[i], attributes, sizeof attributes);
         used += (size_t)snprintf(buffer + used, size - used, "%s%s%s%s", i > 0 ? " | " : "",
                                  lki_op_get(t->cluster.node[i]->op)->name,
                                  attributes[0] != '\0' ? " " : "", attributes);

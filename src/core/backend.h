@@ -119,7 +119,7 @@ typedef struct lki_plan {
     int64_t slice; /* largest piece: slice, slice/2, ... 1; for SHARE and JOINT kernels the most
                       samples of a call */
     bool d_in_wanted[LKI_MAX_CLUSTER_IN];
-    uint64_t random_key; /* of the cluster's dropout node, if it has one */
+    uint64_t random_key; /* of the cluster's node that draws, if it has one */
     lki_needs needs;
 } lki_plan;
 

@@ -147,13 +147,89 @@ static lks_status set_inputs(const lks_graph *graph, lki_node *node, lks_tensor 
 
 static lks_status set_attributes(lks_graph *graph, lki_node *node, const void *attr)
 {
-    const size_t size = lki_op_get(node->op)->attr_size;
+    const lki_op *op = lki_op_get(node->op);
 
-    if (size == 0) return LKS_OK;
-    LKI_TRY(lki_arena_alloc(&graph->arena, &node->attr, size, "attributes of a node"));
-    if (attr != NULL) memcpy(node->attr, attr, size);
+    if (op->attr_size == 0) return LKS_OK;
+    LKI_TRY(lki_arena_alloc(&graph->arena, &node->attr, op->attr_size, "attributes of a node"));
+    if (attr != NULL) memcpy(node->attr, attr, op->attr_size);
     *(const char **)node->attr = node->name; /* the caller's string may not live as long */
+    lki_attributes_fill(&op->attributes, node->attr);
     return LKS_OK;
+}
+
+/* Lists of numbers, once their count has been checked: the caller's may not live as long. */
+static lks_status copy_lists(lks_graph *graph, lki_node *node)
+{
+    const lki_attributes *table = &lki_op_get(node->op)->attributes;
+
+    for (int i = 0; i < table->count; i++) {
+        const lki_attribute *a = &table->list[i];
+        char *attr = node->attr;
+
+        if (a->type != LKI_FLOATS) continue;
+        const size_t bytes = sizeof(float) * (size_t) * (const int *)(void *)(attr + a->count);
+        const float **list = (const float **)(void *)(attr + a->offset);
+        void *copy;
+        LKI_TRY(lki_arena_alloc(&graph->arena, &copy, bytes, a->name));
+        if (*list != NULL) memcpy(copy, *list, bytes);
+        *list = copy;
+    }
+    return LKS_OK;
+}
+
+/* What the table of the operation says of the first input. */
+static lks_status check_input(const lki_node *node)
+{
+    const lki_op *op = lki_op_get(node->op);
+    const lks_tensor *x = node->in_count > 0 ? node->in[0] : NULL;
+    const int ndim = x != NULL ? x->shape.ndim : 0, floats = op->is_loss ? 1 : node->in_count;
+
+    if (op->takes == LKI_TAKES_ANY) return LKS_OK;
+    if (op->takes == LKI_TAKES_IMAGE && ndim != 3)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': input has %d dimension%s, expected 3 (height, width, channels)",
+                        op->name, node->name, ndim, LKI_S(ndim));
+    if (op->takes == LKI_TAKES_VECTOR && ndim != 1)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': input has %d dimensions, expected 1; put a flatten before it",
+                        op->name, node->name, ndim);
+    if (op->takes == LKI_TAKES_PIXELS && ndim != 1 && ndim != 3)
+        return LKI_FAIL(
+            LKS_E_SHAPE,
+            "%s '%s': input has %d dimensions, expected 3 (height, width, channels) or 1", op->name,
+            node->name, ndim);
+    for (int i = 0; i < floats; i++) {
+        if (node->in[i]->dtype != LKS_F32)
+            return LKI_FAIL(
+                LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected F32; put a normalize before it",
+                op->name, node->name, node->in[i]->node->name, lks_dtype_name(node->in[i]->dtype));
+    }
+    return LKS_OK;
+}
+
+static lks_status stops_gradient(const lki_node *node)
+{
+    const lki_op *op = lki_op_get(node->op);
+
+    if (!op->stops_gradient || !node->needs_gradient) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "%s '%s': input '%s' has parameters before it, but no gradient passes "
+                    "%s; put it right after the input",
+                    op->name, node->name, node->in[0]->node->name, op->name);
+}
+
+static lks_status infer(lks_graph *graph, lki_node *node)
+{
+    const lki_op *op = lki_op_get(node->op);
+    char who[2 * LKI_NAME_SIZE];
+
+    snprintf(who, sizeof who, "%s '%s'", op->name, node->name);
+    LKI_TRY(check_input(node));
+    LKI_TRY(stops_gradient(node));
+    LKI_TRY(lki_attributes_check(&op->attributes, node->attr, who));
+    LKI_TRY(op->infer(node));
+    LKI_TRY(lki_attributes_check_lists(&op->attributes, node->attr, who));
+    return copy_lists(graph, node);
 }
 
 /* There is one input and one target, so that a batch has one meaning. */
@@ -183,7 +259,7 @@ static lks_status graph_add(lks_graph *graph, lki_op_id id, const void *attr,
     LKI_TRY(set_inputs(graph, node, in, in_count));
     LKI_TRY(check_single(graph, node));
     LKI_TRY(set_attributes(graph, node, attr));
-    LKI_TRY(lki_op_get(id)->infer(node));
+    LKI_TRY(infer(graph, node));
     node->needs_gradient |= node->param_count > 0;
 
     if (graph->last != NULL)
@@ -211,26 +287,6 @@ lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_
     if (graph->error.status != LKS_OK) return NULL;
     if (graph_add(graph, op, attr, in, in_count, &out) != LKS_OK) lki_graph_keep_error(graph);
     return out;
-}
-
-const char *lki_shape_print(const lks_shape *shape, char *buffer, size_t size)
-{
-    size_t used = 0;
-
-    snprintf(buffer, size, "%s", shape->ndim == 0 ? "one number" : "");
-    for (int i = 0; i < shape->ndim && used < size; i++)
-        used += (size_t)snprintf(buffer + used, size - used, "%s%lld", i > 0 ? "x" : "",
-                                 (long long)shape->dim[i]);
-    return buffer;
-}
-
-bool lki_shape_equal(const lks_shape *a, const lks_shape *b)
-{
-    if (a->ndim != b->ndim) return false;
-    for (int i = 0; i < a->ndim; i++) {
-        if (a->dim[i] != b->dim[i]) return false;
-    }
-    return true;
 }
 
 lks_shape lks_tensor_shape(const lks_tensor *tensor)

@@ -3,6 +3,7 @@
 #define LKI_CORE_GRAPH_H
 
 #include "base/memory.h"
+#include "base/shape.h"
 #include "core/op.h"
 
 /* What names of a model's state begin with beside those of parameters and buffers, "<node>.<suffix>":
@@ -32,9 +33,5 @@ lks_tensor *lki_graph_add(lks_graph *graph, lki_op_id op, const void *attr, lks_
 
 /* Keep the thread's last error as the graph's, if it has none yet. */
 void lki_graph_keep_error(lks_graph *graph);
-
-/* "28x28x1"; returns buffer. */
-const char *lki_shape_print(const lks_shape *shape, char *buffer, size_t size);
-bool lki_shape_equal(const lks_shape *a, const lks_shape *b);
 
 #endif

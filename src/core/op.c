@@ -1,5 +1,7 @@
 #include "core/op.h"
 
+#include <string.h>
+
 static const lki_op *const ops[LKI_OP_COUNT] = {
 #define X(ID, id) [LKI_OP_##ID] = &lki_op_##id,
     LKI_OP_LIST(X)
@@ -9,4 +11,16 @@ static const lki_op *const ops[LKI_OP_COUNT] = {
 const lki_op *lki_op_get(lki_op_id id)
 {
     return ops[id];
+}
+
+lki_op_id lki_op_find(const char *name)
+{
+    int id = 0;
+    while (id < LKI_OP_COUNT && strcmp(ops[id]->name, name) != 0) id++;
+    return (lki_op_id)id;
+}
+
+size_t lki_node_print(const lki_node *node, char *buffer, size_t size)
+{
+    return lki_attributes_print(&lki_op_get(node->op)->attributes, node->attr, buffer, size);
 }

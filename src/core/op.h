@@ -4,6 +4,7 @@
 
 #include <lockstep/graph.h>
 
+#include "core/attribute.h"
 #include "op/list.h"
 
 enum { LKI_MAX_IN = 2, LKI_MAX_PARAM = 2, LKI_MAX_BUFFER = 3, LKI_NAME_SIZE = 64 };
@@ -29,6 +30,7 @@ typedef struct lki_param { /* trained, f32, PyTorch's shape and order */
     lks_init init;
     int64_t fan_in, fan_out;
     int64_t groups; /* IDENTITY: of conv2d; 0 counts as 1 */
+    bool is_weight; /* decays with LKS_DECAY_WEIGHTS too: no bias, nor of a normalisation */
 } lki_param;
 
 typedef struct lki_buffer { /* kept with the parameters, not trained */
@@ -42,7 +44,7 @@ struct lki_node {
     lki_op_id op;
     int index; /* in graph order, from 0 */
     char name[LKI_NAME_SIZE];
-    void *attr; /* the op's own *_opts, defaults filled in by infer; in the graph's arena */
+    void *attr; /* the op's own *_opts with defaults filled in; in the graph's arena */
     lks_tensor *in[LKI_MAX_IN];
     int in_count;
     lks_tensor out;
@@ -58,17 +60,31 @@ struct lki_node {
     lki_node *next;
 };
 
+/* What the first input must be, beside what infer checks. */
+typedef enum lki_takes {
+    LKI_TAKES_FLOATS, /* F32 of any shape */
+    LKI_TAKES_IMAGE,  /* F32: height, width, channels */
+    LKI_TAKES_VECTOR, /* F32 of one dimension */
+    LKI_TAKES_PIXELS, /* an image or a vector of channels */
+    LKI_TAKES_ANY,    /* bytes too */
+} lki_takes;
+
 typedef struct lki_op {
     const char *name;
-    size_t attr_size;
-    bool is_loss;     /* out is one f32 per sample (ndim 0); in[1] is the target */
-    bool per_replica; /* samples of a replica depend on each other (batch norm) */
-    /* Check inputs and attributes; fill defaults, out, param, buffer, stats, multiply_adds. The
-     * caller has set op, name, attr, in; needs_gradient is the caller's. */
+    const char *what; /* it computes, in a few words for help */
+    int inputs;       /* 0: a source; a loss has 2, the second of which is the target */
+    lki_takes takes;
+    size_t attr_size; /* of its struct of options, whose first member is `name`; 0: it has none */
+    lki_attributes attributes;
+    /* Traits. */
+    bool is_loss;        /* out is one f32 per sample (ndim 0); in[1] is the target */
+    bool per_replica;    /* samples of a replica depend on each other (batch norm) */
+    bool draws;          /* random numbers in training: plans have a random_key */
+    bool stops_gradient; /* none passes to an input */
+    /* Check what the tables do not say of inputs and attributes; fill out, param, buffer, stats,
+     * multiply_adds. The caller has set op, name, in and attr with its defaults, and has checked them;
+     * needs_gradient is the caller's. */
     lks_status (*infer)(lki_node *node);
-    /* The attributes as they would be typed: "filters=32 kernel=3x3". Leaves defaults out. `size`
-     * is at least 1. */
-    void (*print)(const lki_node *node, char *buffer, size_t size);
     /* May be NULL. After a step: `sums` are the tree sums of the replicas' stats; `buffer` the
      * node's buffers, updated in place. */
     void (*update_buffers)(const lki_node *node, const double *sums, void *const buffer[]);
@@ -80,5 +96,11 @@ LKI_OP_LIST(X)
 
 /* Never NULL. */
 const lki_op *lki_op_get(lki_op_id id);
+/* LKI_OP_COUNT: there is none of that name. */
+lki_op_id lki_op_find(const char *name);
+
+/* The attributes as they would be typed: "filters=32 kernel=3x3"; defaults are left out. Writes at most
+ * `size` bytes (at least 1), and returns how long the text is without that limit. */
+size_t lki_node_print(const lki_node *node, char *buffer, size_t size);
 
 #endif

@@ -16,7 +16,7 @@ const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buf
     const lki_node *node = tensor->node;
     char attributes[LKS_LINE_SIZE - 400] = ""; /* the longest are those of normalize */
     char in[300] = "", shape[96];
-    lki_op_get(node->op)->print(node, attributes, sizeof attributes);
+    lki_node_print(node, attributes, sizeof attributes);
     if (samples > 0 && node->in_count > 0) {
         const lks_shape *first = &node->in[0]->shape;
         const int used = snprintf(in, sizeof in, " in=%lldx%s%s", (long long)samples,

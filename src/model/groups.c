@@ -1,7 +1,6 @@
 /* Groups of parameters: which weight decay and learning rate each has. */
 #include <fnmatch.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "model/model.h"
@@ -27,15 +26,11 @@ static lks_status check_group(const lks_model *model, const lks_group *group, in
                     model->weights > 0 ? model->weight[model->weights - 1].name : "");
 }
 
-/* Biases, and what scales and shifts in a normalisation, are no weights. */
 static bool is_weight(const lks_model *model, const lki_weight *weight)
 {
     const lki_cluster *cluster = model->program.stage[weight->stage].cluster;
     const lki_node *owner = lki_weight_owner(model, weight);
-    const char *op = lki_op_get(owner->op)->name;
-    const size_t length = strlen(op);
-    const bool norm = length >= 5 && strcmp(op + length - 5, "_norm") == 0;
-    return !norm && strcmp(owner->param[cluster->param[weight->slot].index].suffix, "bias") != 0;
+    return owner->param[cluster->param[weight->slot].index].is_weight;
 }
 
 /* The rule with these two numbers, a new one where there is none. */

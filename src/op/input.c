@@ -14,21 +14,17 @@ static lks_status input_infer(lki_node *node)
     return LKS_OK;
 }
 
-static void input_print(const lki_node *node, char *buffer, size_t size)
-{
-    const lks_input_opts *opts = node->attr;
-    char shape[128];
-
-    buffer[0] = '\0';
-    lki_print(buffer, size, "shape=%s", lki_shape_print(&opts->shape, shape, sizeof shape));
-    if (opts->dtype != LKS_F32) lki_print(buffer, size, "dtype=%s", lks_dtype_name(opts->dtype));
-}
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(SHAPE, lks_input_opts, shape, .required = true),
+    LKI_ATTRIBUTE(DTYPE, lks_input_opts, dtype, .fallback = "F32"),
+};
 
 const lki_op lki_op_input = {
     .name = "input",
+    .what = "the samples of a batch",
     .attr_size = sizeof(lks_input_opts),
+    .attributes = LKI_ATTRIBUTES(attributes),
     .infer = input_infer,
-    .print = input_print,
 };
 
 lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts)

@@ -17,7 +17,6 @@ static lks_status target_infer(lki_node *node)
                         ".shape for floats",
                         LKI_NODE(node));
     if (opts->classes != 0) {
-        LKI_TRY(lki_check_range(node, "classes", opts->classes, 1, INT32_MAX));
         node->out.dtype = LKS_I32;
         return LKS_OK;
     }
@@ -26,23 +25,18 @@ static lks_status target_infer(lki_node *node)
     return LKS_OK;
 }
 
-static void target_print(const lki_node *node, char *buffer, size_t size)
-{
-    const lks_target_opts *opts = node->attr;
-    char shape[128];
-
-    buffer[0] = '\0';
-    if (opts->classes != 0)
-        lki_print(buffer, size, "classes=%lld", (long long)opts->classes);
-    else
-        lki_print(buffer, size, "shape=%s", lki_shape_print(&opts->shape, shape, sizeof shape));
-}
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(INT, lks_target_opts, classes, .range = "[0,)", .most = INT32_MAX,
+                  .fallback = "0"),
+    LKI_ATTRIBUTE(SHAPE, lks_target_opts, shape, .fallback = "()"),
+};
 
 const lki_op lki_op_target = {
     .name = "target",
+    .what = "what the network should answer: classes, or floats",
     .attr_size = sizeof(lks_target_opts),
+    .attributes = LKI_ATTRIBUTES(attributes),
     .infer = target_infer,
-    .print = target_print,
 };
 
 lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts)

@@ -161,9 +161,9 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
         .kernel = impl->kernel, .context = program->context, .cluster = *cluster};
     stage->cluster = &stage->plan->cluster;
     for (int i = 0; i < cluster->count; i++)
-        if (cluster->node[i]->op == LKI_OP_DROPOUT)
-            stage->plan->random_key = lki_random_key(program->context->opts.seed, "dropout",
-                                                     cluster->node[i]->name);
+        if (op_of(cluster->node[i])->draws)
+            stage->plan->random_key = lki_random_key(
+                program->context->opts.seed, op_of(cluster->node[i])->name, cluster->node[i]->name);
     for (int i = 0; i < cluster->in_count; i++)
         stage->plan->d_in_wanted[i] = stage->backward && cluster->in[i]->node->needs_gradient;
     stage->by_rows = stage->backward && impl->kernel->rows != NULL && !program->by_replica &&

@@ -90,8 +90,8 @@ static bool no_bias(const lki_layer *l)
 static lks_tensor *build_normalize(const lki_layer *l)
 {
     lks_normalize_opts opts = {.name = lki_layer_own_name(l)};
-    const lks_status status = lki_network_constants(&opts, &l->value[LKI_OPTION_MEAN],
-                                                    &l->value[LKI_OPTION_STD]);
+    const lks_status status = lki_network_constants(
+        &opts, &l->config->heap, &l->value[LKI_OPTION_MEAN], &l->value[LKI_OPTION_STD]);
     return status == LKS_OK ? lks_normalize(l->graph, l->x, &opts) : NULL;
 }
 

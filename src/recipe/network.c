@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "recipe/layers.h"
 
-lks_status lki_network_constants(lks_normalize_opts *opts, const lki_setting *mean,
+lks_status lki_network_constants(lks_normalize_opts *opts, lki_heap *heap, const lki_setting *mean,
                                  const lki_setting *std)
 {
     const int means = mean->set ? mean->count : 1, stds = std->set ? std->count : 1;
@@ -14,15 +14,19 @@ lks_status lki_network_constants(lks_normalize_opts *opts, const lki_setting *me
         return LKI_FAIL(LKS_E_INVALID, "mean has %d numbers and std has %d; expected as many",
                         means, stds);
     opts->count = means > stds ? means : stds;
+    float *values = lki_heap_alloc(heap, 2 * (size_t)opts->count * sizeof *values);
+    if (values == NULL) return lki_heap_status(heap, LKS_OK);
+    opts->mean = values;
+    opts->std = values + opts->count;
     for (int i = 0; i < opts->count; i++) {
-        opts->mean[i] = mean->set ? (float)mean->f[means == 1 ? 0 : i] : 0.0f;
-        opts->std[i] = std->set ? (float)std->f[stds == 1 ? 0 : i] : 1.0f;
+        values[i] = mean->set ? (float)mean->f[means == 1 ? 0 : i] : 0.0f;
+        values[opts->count + i] = std->set ? (float)std->f[stds == 1 ? 0 : i] : 1.0f;
     }
     return LKS_OK;
 }
 
 /* Bytes are always normalised, if only to 0..1; floats when asked for. */
-static lks_status normalize(lks_tensor **x, const lki_config *config, lks_graph *graph)
+static lks_status normalize(lks_tensor **x, lki_config *config, lks_graph *graph)
 {
     const lki_setting *mean = &config->value[LKI_KEY_DATA_MEAN],
                       *std = &config->value[LKI_KEY_DATA_STD];
@@ -32,7 +36,7 @@ static lks_status normalize(lks_tensor **x, const lki_config *config, lks_graph 
                                "is set, but model.layers begins with normalize; drop one of them");
     if (own || (!mean->set && !std->set && lks_tensor_dtype(*x) != LKS_U8)) return LKS_OK;
     lks_normalize_opts opts = {.name = "normalize"};
-    const lks_status status = lki_network_constants(&opts, mean, std);
+    const lks_status status = lki_network_constants(&opts, &config->heap, mean, std);
     if (status != LKS_OK)
         return lki_config_fail(config, LKI_KEY_DATA_STD, "does not fit: %s",
                                lks_last_error()->message);

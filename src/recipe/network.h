@@ -16,7 +16,7 @@ LKS_MUSTUSE lks_status lki_network_build(lki_network *out, lki_config *config, l
                                          const lks_dataset_info *info);
 
 /* Mean and std, each one number or one for each channel, into opts; not set: 0 and 1. */
-LKS_MUSTUSE lks_status lki_network_constants(lks_normalize_opts *opts, const lki_setting *mean,
-                                             const lki_setting *std);
+LKS_MUSTUSE lks_status lki_network_constants(lks_normalize_opts *opts, lki_heap *heap,
+                                             const lki_setting *mean, const lki_setting *std);
 
 #endif

@@ -26,8 +26,10 @@ static lks_tensor *kept_image(lks_graph *g)
 {
     lks_tensor *x = lks_input(
         g, &(lks_input_opts){.name = "x", .shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
-    return lks_normalize(
-        g, x, &(lks_normalize_opts){.count = 3, .mean = {.5f, .4f, .45f}, .std = {.25f, .3f, .2f}});
+    return lks_normalize(g, x,
+                         &(lks_normalize_opts){.count = 3,
+                                               .mean = (float[]){.5f, .4f, .45f},
+                                               .std = (float[]){.25f, .3f, .2f}});
 }
 
 static lks_tensor *kept_conv(lks_graph *g, lks_tensor *x, int64_t filters, int64_t kernel)
@@ -151,7 +153,8 @@ static lks_tensor *kept_depthwise(lks_graph *g)
 static lks_tensor *kept_regression(lks_graph *g)
 {
     lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(KEPT_VALUES)});
-    x = lks_normalize(g, x, &(lks_normalize_opts){.count = 1, .mean = {.1f}, .std = {.7f}});
+    x = lks_normalize(
+        g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.1f}, .std = (float[]){.7f}});
     x = lks_tanh(g, kept_dense(g, x, 1100));
     x = lks_dense(g, x, &(lks_dense_opts){.units = 2, .no_bias = true});
     return lks_mse(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2)}));

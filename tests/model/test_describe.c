@@ -41,7 +41,8 @@ static void open_session(session *s, lks_model_opts opts, lks_log_fn log, void *
     lks_tensor *x = lks_input(
         g, &(lks_input_opts){.name = "pixels", .shape = LKS_SHAPE(40, 40, 3), .dtype = LKS_U8});
     lks_tensor *y = lks_target(g, &(lks_target_opts){.classes = 10});
-    x = lks_normalize(g, x, &(lks_normalize_opts){.count = 1, .mean = {.5f}, .std = {.25f}});
+    x = lks_normalize(
+        g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.5f}, .std = (float[]){.25f}});
     x = lks_conv2d(g, x,
                    &(lks_conv2d_opts){.name = "a_convolution_with_a_long_name",
                                       .filters = 8,

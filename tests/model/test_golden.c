@@ -181,8 +181,9 @@ static void mnist_cnn_is_pytorchs(const char *device, int steps, const lks_model
     lks_tensor *x = lks_input(
         graph, &(lks_input_opts){.name = "x", .shape = LKS_SHAPE(28, 28, 1), .dtype = LKS_U8});
     lks_tensor *y = lks_target(graph, &(lks_target_opts){.name = "y", .classes = 10});
-    x = lks_normalize(graph, x,
-                      &(lks_normalize_opts){.count = 1, .mean = {0.1307f}, .std = {0.3081f}});
+    x = lks_normalize(
+        graph, x,
+        &(lks_normalize_opts){.count = 1, .mean = (float[]){0.1307f}, .std = (float[]){0.3081f}});
     x = lks_mnist_cnn(graph, x, &(lks_mnist_cnn_opts){.no_dropout = true});
     lks_model_opts opts = *how;
     opts.loss = lks_nll(graph, x, y);

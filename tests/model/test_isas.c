@@ -74,7 +74,8 @@ static lks_tensor *random_net(lks_graph *graph)
     lkt_random random = {.state = seed};
     lks_tensor *x = lks_input(graph,
                               &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
-    x = lks_normalize(graph, x, &(lks_normalize_opts){.count = 1, .mean = {.4f}, .std = {.3f}});
+    x = lks_normalize(
+        graph, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
     x = stage(graph, x, false, &random);
     x = lks_conv2d(
         graph, x,

@@ -181,7 +181,9 @@ static lks_tensor *one_dense(lks_graph *graph)
 {
     lks_tensor *x = lks_input(graph,
                               &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
-    x = lks_normalize(graph, x, &(lks_normalize_opts){.count = 1, .mean = {.5f}, .std = {.25f}});
+    x = lks_normalize(
+        graph, x,
+        &(lks_normalize_opts){.count = 1, .mean = (float[]){.5f}, .std = (float[]){.25f}});
     x = lks_dense(graph, lks_flatten(graph, x), &(lks_dense_opts){.units = 7});
     return lks_nll(graph, lks_log_softmax(graph, x),
                    lks_target(graph, &(lks_target_opts){.classes = 7}));

@@ -171,7 +171,7 @@ static void lines_are_printed(void **state)
     LKT_OK(lks_graph_create(&graph, context));
     lks_tensor *x = lks_input(graph,
                               &(lks_input_opts){.shape = LKS_SHAPE(8, 6, 4), .dtype = LKS_U8});
-    x = lks_normalize(graph, x, &(lks_normalize_opts){.count = 1, .std = {0.5f}});
+    x = lks_normalize(graph, x, &(lks_normalize_opts){.count = 1, .std = (float[]){0.5f}});
     assert_string_equal(lks_tensor_line(x, 3, line, sizeof line),
                         "normalize mean=0 std=0.5 in=3x8x6x4:u8");
     lks_tensor *y = lks_conv2d(graph, x,

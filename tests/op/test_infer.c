@@ -37,7 +37,7 @@ static void expect_print(const lks_tensor *t, const char *expected)
 {
     char text[256];
 
-    lki_op_get(t->node->op)->print(t->node, text, sizeof text);
+    lki_node_print(t->node, text, sizeof text);
     assert_string_equal(text, expected);
 }
 
@@ -70,7 +70,8 @@ static void inputs_and_targets(void **state)
     expect_shape(t, "one number");
     assert_int_equal(lks_tensor_dtype(t), LKS_I32);
     lks_tensor *n = lks_normalize(
-        g, x, &(lks_normalize_opts){.count = 1, .mean = {0.1307f}, .std = {0.3081f}});
+        g, x,
+        &(lks_normalize_opts){.count = 1, .mean = (float[]){0.1307f}, .std = (float[]){0.3081f}});
     expect_shape(n, "28x28x1");
     assert_int_equal(lks_tensor_dtype(n), LKS_F32);
     expect_print(n, "mean=0.1307 std=0.3081");
@@ -80,9 +81,10 @@ static void inputs_and_targets(void **state)
     LKT_OK(lks_graph_create(&g, context));
     x = input(g, LKS_SHAPE(2, 3));
     t = lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2, 3)});
-    n = lks_normalize(
-        g, x,
-        &(lks_normalize_opts){.count = 3, .mean = {1.0f, -2.5f, 0.0f}, .std = {1.0f, 0.1f, 3.0f}});
+    n = lks_normalize(g, x,
+                      &(lks_normalize_opts){.count = 3,
+                                            .mean = (float[]){1.0f, -2.5f, 0.0f},
+                                            .std = (float[]){1.0f, 0.1f, 3.0f}});
     expect_print(x, "shape=2x3");
     expect_print(t, "shape=2x3");
     expect_print(n, "mean=1,-2.5,0 std=1,0.1,3");
@@ -323,6 +325,36 @@ static void activations(void **state)
     lks_graph_destroy(g);
 }
 
+/* As many constants as there are channels: kept, printed, and found by both kernels. */
+static void constants_of_many_channels(void **state)
+{
+    enum { CHANNELS = 300 };
+    float mean[CHANNELS], std[CHANNELS];
+    char text[24 * CHANNELS], again[40];
+    lks_graph *g = NULL;
+
+    (void)state;
+    for (int c = 0; c < CHANNELS; c++) {
+        mean[c] = (float)c / 512.0f;
+        std[c] = 0.25f + (float)(c % 4);
+    }
+    LKT_OK(lks_graph_create(&g, context));
+    lks_tensor *x = input(g, LKS_SHAPE(2, CHANNELS));
+    lks_tensor *y = lks_normalize(
+        g, x, &(lks_normalize_opts){.count = CHANNELS, .mean = mean, .std = std});
+    LKT_OK(lks_graph_status(g));
+    mean[0] = std[299] = 9.0f; /* the graph has its own */
+    const lks_normalize_opts *kept = y->node->attr;
+    assert_true(kept->mean[0] == 0.0f && kept->mean[299] == 299.0f / 512.0f);
+    assert_true(kept->std[299] == 3.25f);
+    const size_t length = lki_node_print(y->node, text, sizeof text);
+    assert_int_equal(strlen(text), length);
+    assert_non_null(strstr(text, ",0.5839844 std=0.25,1.25,"));
+    assert_int_equal(lki_node_print(y->node, again, sizeof again), length);
+    assert_memory_equal(again, text, sizeof again - 1);
+    lks_graph_destroy(g);
+}
+
 /* A print into little room is cut off, never written past. */
 static void printing_respects_the_room(void **state)
 {
@@ -337,7 +369,7 @@ static void printing_respects_the_room(void **state)
         char text[64];
 
         memset(text, 'x', sizeof text);
-        lki_op_get(y->node->op)->print(y->node, text, size);
+        lki_node_print(y->node, text, size);
         assert_true(strlen(text) < size);
         assert_true(text[size] == 'x');
     }
@@ -354,6 +386,7 @@ int main(void)
         cmocka_unit_test(initialisers_are_printed),
         cmocka_unit_test(layers_without_parameters),
         cmocka_unit_test(activations),
+        cmocka_unit_test(constants_of_many_channels),
         cmocka_unit_test(printing_respects_the_room),
     };
 

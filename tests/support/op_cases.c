@@ -70,7 +70,7 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
         break;
     case LKI_OP_NORMALIZE:
         opts.dtype = chance(random, 3) ? LKS_F32 : LKS_U8;
-        opts.shape = any_shape(random);
+        opts.shape = chance(random, 8) ? LKS_SHAPE(3, 100) : any_shape(random);
         break;
     default:
         opts.shape = any_shape(random);
@@ -141,13 +141,17 @@ static lks_tensor *random_pool(lks_graph *graph, lks_tensor *x, lki_op_id op, bo
 static lks_tensor *random_normalize(lks_graph *graph, lks_tensor *x, bool exact, lkt_random *random)
 {
     const lks_shape in = lks_tensor_shape(x);
-    lks_normalize_opts opts = {.count = chance(random, 2) ? 1 : (int)in.dim[in.ndim - 1]};
+    const int count = chance(random, 2) ? 1 : (int)in.dim[in.ndim - 1];
+    float *values = test_malloc(2 * (size_t)count * sizeof *values);
 
-    for (int i = 0; i < opts.count; i++) {
-        opts.mean[i] = exact ? 0.5f : (float)lkt_random_real(random, -1.0, 1.0);
-        opts.std[i] = exact ? 0.5f : (float)lkt_random_real(random, 0.1, 2.0);
+    for (int i = 0; i < count; i++) {
+        values[i] = exact ? 0.5f : (float)lkt_random_real(random, -1.0, 1.0);
+        values[count + i] = exact ? 0.5f : (float)lkt_random_real(random, 0.1, 2.0);
     }
-    return lks_normalize(graph, x, &opts);
+    lks_tensor *y = lks_normalize(
+        graph, x, &(lks_normalize_opts){.count = count, .mean = values, .std = values + count});
+    test_free(values);
+    return y;
 }
 
 static lks_tensor *random_layer_norm(lks_graph *graph, lks_tensor *x, lkt_random *random)

@@ -11,7 +11,9 @@ static lks_tensor *image(lks_graph *graph)
     lks_tensor *x = lks_input(graph, &(lks_input_opts){.name = "x",
                                                        .shape = LKS_SHAPE(HEIGHT, WIDTH, CHANNELS),
                                                        .dtype = LKS_U8});
-    return lks_normalize(graph, x, &(lks_normalize_opts){.count = 1, .mean = {.5f}, .std = {.25f}});
+    return lks_normalize(
+        graph, x,
+        &(lks_normalize_opts){.count = 1, .mean = (float[]){.5f}, .std = (float[]){.25f}});
 }
 
 static lks_tensor *loss(lks_graph *graph, lks_tensor *logits)

@@ -1,11 +1,12 @@
 /* Normalisation of the input by constants; bytes by a table of all 256 values. */
 #include "backend/cpu/cpu.h"
+#include "base/memory.h"
 
 typedef struct normalize_plan {
     lki_cpu_plan cpu;
-    int64_t channels;
-    float mean[LKS_MAX_CHANNEL_CONSTANTS], std[LKS_MAX_CHANNEL_CONSTANTS];
-    float table[LKS_MAX_CHANNEL_CONSTANTS][256];
+    int64_t channels; /* 1: the same constants for all */
+    const float *mean, *std;
+    float (*table)[256]; /* [channels], for bytes */
 } normalize_plan;
 
 static lks_status plan_normalize(lki_plan *plan)
@@ -13,15 +14,25 @@ static lks_status plan_normalize(lki_plan *plan)
     normalize_plan *p = (normalize_plan *)(void *)plan;
     const lki_node *node = plan->cluster.node[0];
     const lks_normalize_opts *opts = node->attr;
-    const lks_shape *shape = &node->out.shape;
-    p->channels = opts->count == 1 ? 1 : shape->dim[shape->ndim - 1];
-    for (int c = 0; c < opts->count; c++) {
-        p->mean[c] = opts->mean[c];
-        p->std[c] = opts->std[c];
-        for (int value = 0; value < 256; value++)
-            p->table[c][value] = lki_flush(((float)value / 255.0f - opts->mean[c]) / opts->std[c]);
+    p->channels = opts->count;
+    p->mean = opts->mean;
+    p->std = opts->std;
+    if (node->in[0]->dtype == LKS_U8) {
+        void *table;
+        LKI_TRY(lki_alloc(plan->context, &table, (size_t)p->channels * sizeof *p->table,
+                          "values of bytes"));
+        p->table = table;
+        for (int64_t c = 0; c < p->channels; c++)
+            for (int value = 0; value < 256; value++)
+                p->table[c][value] = lki_flush(((float)value / 255.0f - p->mean[c]) / p->std[c]);
     }
     return lki_cpu_plan_start(plan);
+}
+
+static void release_normalize(lki_plan *plan)
+{
+    normalize_plan *p = (normalize_plan *)(void *)plan;
+    lki_free(plan->context, p->table, (size_t)p->channels * sizeof *p->table);
 }
 
 static void from_bytes(const normalize_plan *p, int64_t count, const uint8_t *in, float *out)
@@ -56,5 +67,6 @@ const lki_kernel lki_cpu_normalize = {
     .plan_bytes = sizeof(normalize_plan),
     .span = LKI_SPAN_EITHER,
     .plan = plan_normalize,
+    .release = release_normalize,
     .forward = cpu_normalize_forward,
 };

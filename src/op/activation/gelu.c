@@ -7,29 +7,17 @@
  */
 #include "op/common.h"
 
-static lks_status gelu_infer(lki_node *node)
-{
-    const lks_gelu_opts *opts = node->attr;
-
-    if (opts->form != LKS_GELU_ERF && opts->form != LKS_GELU_TANH)
-        return LKI_FAIL(LKS_E_INVALID, "%s '%s': form is %d, expected LKS_GELU_ERF or _TANH",
-                        LKI_NODE(node), (int)opts->form);
-    return lki_infer_same(node);
-}
-
-static void gelu_print(const lki_node *node, char *buffer, size_t size)
-{
-    const lks_gelu_opts *opts = node->attr;
-
-    buffer[0] = '\0';
-    if (opts->form == LKS_GELU_TANH) lki_print(buffer, size, "form=tanh");
-}
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(WORD, lks_gelu_opts, form, .range = "erf tanh", .fallback = "erf"),
+};
 
 const lki_op lki_op_gelu = {
     .name = "gelu",
+    .what = "x times the normal distribution function of x; form tanh approximates it",
+    .inputs = 1,
     .attr_size = sizeof(lks_gelu_opts),
-    .infer = gelu_infer,
-    .print = gelu_print,
+    .attributes = LKI_ATTRIBUTES(attributes),
+    .infer = lki_infer_same,
 };
 
 lks_tensor *lks_gelu(lks_graph *graph, lks_tensor *x, const lks_gelu_opts *opts)

@@ -3,15 +3,16 @@
 
 static lks_status log_softmax_infer(lki_node *node)
 {
-    LKI_TRY(lki_check_vector(node));
     node->out.shape = node->in[0]->shape;
     return LKS_OK;
 }
 
 const lki_op lki_op_log_softmax = {
     .name = "log_softmax",
+    .what = "logarithms of probabilities; the loss is then nll",
+    .inputs = 1,
+    .takes = LKI_TAKES_VECTOR,
     .infer = log_softmax_infer,
-    .print = lki_print_nothing,
 };
 
 lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x)

@@ -1,7 +1,12 @@
 /* relu: y = x where x > 0, else 0 (also for a NaN). */
 #include "op/common.h"
 
-const lki_op lki_op_relu = {.name = "relu", .infer = lki_infer_same, .print = lki_print_nothing};
+const lki_op lki_op_relu = {
+    .name = "relu",
+    .what = "max(x, 0)",
+    .inputs = 1,
+    .infer = lki_infer_same,
+};
 
 lks_tensor *lks_relu(lks_graph *graph, lks_tensor *x)
 {

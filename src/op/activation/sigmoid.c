@@ -2,7 +2,11 @@
 #include "op/common.h"
 
 const lki_op lki_op_sigmoid = {
-    .name = "sigmoid", .infer = lki_infer_same, .print = lki_print_nothing};
+    .name = "sigmoid",
+    .what = "1 / (1 + exp(-x))",
+    .inputs = 1,
+    .infer = lki_infer_same,
+};
 
 lks_tensor *lks_sigmoid(lks_graph *graph, lks_tensor *x)
 {

@@ -1,7 +1,12 @@
 /* silu: y = x / (1 + exp(-x)), which is x * sigmoid(x). */
 #include "op/common.h"
 
-const lki_op lki_op_silu = {.name = "silu", .infer = lki_infer_same, .print = lki_print_nothing};
+const lki_op lki_op_silu = {
+    .name = "silu",
+    .what = "x * sigmoid(x)",
+    .inputs = 1,
+    .infer = lki_infer_same,
+};
 
 lks_tensor *lks_silu(lks_graph *graph, lks_tensor *x)
 {

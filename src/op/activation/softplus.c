@@ -6,8 +6,9 @@
 
 const lki_op lki_op_softplus = {
     .name = "softplus",
+    .what = "log(1 + exp(x))",
+    .inputs = 1,
     .infer = lki_infer_same,
-    .print = lki_print_nothing,
 };
 
 lks_tensor *lks_softplus(lks_graph *graph, lks_tensor *x)

@@ -1,7 +1,12 @@
 /* tanh: y = tanh(x). */
 #include "op/common.h"
 
-const lki_op lki_op_tanh = {.name = "tanh", .infer = lki_infer_same, .print = lki_print_nothing};
+const lki_op lki_op_tanh = {
+    .name = "tanh",
+    .what = "hyperbolic tangent",
+    .inputs = 1,
+    .infer = lki_infer_same,
+};
 
 lks_tensor *lks_tanh(lks_graph *graph, lks_tensor *x)
 {

@@ -3,9 +3,14 @@
  * order, one accumulator from +0. */
 #include "op/common.h"
 
-const lki_op lki_op_add = {.name = "add", .infer = lki_infer_pair, .print = lki_print_nothing};
+const lki_op lki_op_add = {
+    .name = "add",
+    .what = "sum with an earlier layer of the same shape, or with a vector of its channels",
+    .inputs = 2,
+    .infer = lki_infer_pair,
+};
 
 lks_tensor *lks_add(lks_graph *graph, lks_tensor *a, lks_tensor *b)
 {
-    return lki_graph_add_pair(graph, LKI_OP_ADD, a, b);
+    return lki_graph_add(graph, LKI_OP_ADD, NULL, (lks_tensor *[]){a, b}, 2);
 }

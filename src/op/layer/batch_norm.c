@@ -12,43 +12,15 @@
  */
 #include "op/common.h"
 
-#include <math.h>
-
 #include "core/backend.h"
 
 static lks_status batch_norm_infer(lki_node *node)
 {
-    lks_batch_norm_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape;
-    lks_shape channels;
+    const lks_shape channels = LKS_SHAPE(in->dim[in->ndim - 1]);
 
-    if (opts->momentum == 0.0f) opts->momentum = 0.1f;
-    if (opts->epsilon == 0.0f) opts->epsilon = 1e-5f;
-    if (in->ndim != 1 && in->ndim != 3)
-        return LKI_FAIL(
-            LKS_E_SHAPE,
-            "%s '%s': input has %d dimensions, expected 3 (height, width, channels) or 1",
-            LKI_NODE(node), in->ndim);
-    LKI_TRY(lki_check_floats(node));
-    if (!(opts->momentum > 0.0f && opts->momentum <= 1.0f))
-        return LKI_FAIL(LKS_E_INVALID, "%s '%s': momentum is %g, expected more than 0, at most 1",
-                        LKI_NODE(node), (double)opts->momentum);
-    if (!(opts->epsilon > 0.0f && isfinite(opts->epsilon)))
-        return LKI_FAIL(LKS_E_INVALID, "%s '%s': epsilon is %g, expected a positive number",
-                        LKI_NODE(node), (double)opts->epsilon);
     node->out.shape = *in;
-    channels = LKS_SHAPE(in->dim[in->ndim - 1]);
-    node->param[0] = (lki_param){.suffix = "weight",
-                                 .shape = channels,
-                                 .init.kind = LKS_INIT_ONES,
-                                 .fan_in = 1,
-                                 .fan_out = 1};
-    node->param[1] = (lki_param){.suffix = "bias",
-                                 .shape = channels,
-                                 .init.kind = LKS_INIT_ZEROS,
-                                 .fan_in = 1,
-                                 .fan_out = 1};
-    node->param_count = 2;
+    lki_add_affine(node, &channels);
     node->buffer[0] = (lki_buffer){"running_mean", LKS_F32, channels, 0.0f};
     node->buffer[1] = (lki_buffer){"running_var", LKS_F32, channels, 1.0f};
     node->buffer[2] = (lki_buffer){"num_batches_tracked", LKS_I64, {0}, 0.0f};
@@ -78,21 +50,20 @@ static void update_buffers(const lki_node *node, const double *sums, void *const
     ++*batches;
 }
 
-static void batch_norm_print(const lki_node *node, char *buffer, size_t size)
-{
-    const lks_batch_norm_opts *opts = node->attr;
-
-    buffer[0] = '\0';
-    if (opts->momentum != 0.1f) lki_print_float(buffer, size, "momentum", opts->momentum);
-    if (opts->epsilon != 1e-5f) lki_print_float(buffer, size, "epsilon", opts->epsilon);
-}
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(FLOAT, lks_batch_norm_opts, momentum, .range = "(0,1]", .fallback = "0.1"),
+    LKI_ATTRIBUTE(FLOAT, lks_batch_norm_opts, epsilon, .range = "(0,)", .fallback = "1e-5"),
+};
 
 const lki_op lki_op_batch_norm = {
     .name = "batch_norm",
+    .what = "normalisation per channel over a replica's samples, times weight plus bias",
+    .inputs = 1,
+    .takes = LKI_TAKES_PIXELS,
     .attr_size = sizeof(lks_batch_norm_opts),
+    .attributes = LKI_ATTRIBUTES(attributes),
     .per_replica = true,
     .infer = batch_norm_infer,
-    .print = batch_norm_print,
     .update_buffers = update_buffers,
 };
 

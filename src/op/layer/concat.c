@@ -15,7 +15,6 @@ static lks_status concat_infer(lki_node *node)
     const lks_tensor *a = node->in[0], *b = node->in[1];
     const int last = a->shape.ndim - 1;
 
-    LKI_TRY(lki_check_floats(node));
     if (!equal_but_for_channels(&a->shape, &b->shape)) {
         char first[128], second[128];
 
@@ -31,7 +30,12 @@ static lks_status concat_infer(lki_node *node)
     return lki_check_shape(node, "the output", &node->out.shape);
 }
 
-const lki_op lki_op_concat = {.name = "concat", .infer = concat_infer, .print = lki_print_nothing};
+const lki_op lki_op_concat = {
+    .name = "concat",
+    .what = "this layer's channels, then an earlier layer's; of more layers, one after another",
+    .inputs = 2,
+    .infer = concat_infer,
+};
 
 lks_tensor *lks_concat(lks_graph *graph, lks_tensor *a, lks_tensor *b)
 {

@@ -3,6 +3,7 @@
  *     x[oy*stride + ky*dilation - padding][ox*stride + kx*dilation - padding][c] * weight[f][c][ky][kx]
  * where c runs over the channels of f's group, and pixels outside are zero.
  */
+#include "core/attribute_init.h"
 #include "op/common.h"
 
 static lks_status infer_parameters(lki_node *node, const lks_conv2d_opts *opts, int64_t channels)
@@ -12,36 +13,18 @@ static lks_status infer_parameters(lki_node *node, const lks_conv2d_opts *opts, 
     const int64_t area = opts->kernel[0] * opts->kernel[1];
 
     LKI_TRY(lki_check_shape(node, "weight", &weight));
-    LKI_TRY(lki_check_init(node, "weight_init", &opts->weight_init));
-    LKI_TRY(lki_check_init(node, "bias_init", &opts->bias_init));
-    node->param[0] = (lki_param){.suffix = "weight",
-                                 .shape = weight,
-                                 .init = opts->weight_init,
-                                 .fan_in = per_group * area,
-                                 .fan_out = opts->filters * area,
-                                 .groups = opts->groups};
-    node->param[1] = (lki_param){.suffix = "bias",
-                                 .shape = LKS_SHAPE(opts->filters),
-                                 .init = opts->bias_init,
-                                 .fan_in = per_group * area,
-                                 .fan_out = opts->filters * area};
-    node->param_count = opts->no_bias ? 1 : 2;
+    lki_add_weight(node, &weight, &opts->weight_init, per_group * area, opts->filters * area);
+    node->param[0].groups = opts->groups;
+    if (!opts->no_bias) lki_add_bias(node, opts->filters, &opts->bias_init);
     return LKS_OK;
 }
 
 static lks_status conv2d_infer(lki_node *node)
 {
-    lks_conv2d_opts *opts = node->attr;
-    int64_t out[2], channels;
+    const lks_conv2d_opts *opts = node->attr;
+    const int64_t channels = node->in[0]->shape.dim[2];
+    int64_t out[2];
 
-    for (int i = 0; i < 2; i++) {
-        lki_default(&opts->stride[i], 1);
-        lki_default(&opts->dilation[i], 1);
-    }
-    lki_default(&opts->groups, 1);
-    LKI_TRY(lki_check_image(node));
-    channels = node->in[0]->shape.dim[2];
-    LKI_TRY(lki_check_range(node, "filters", opts->filters, 1, LKI_ATTRIBUTE_MOST));
     LKI_TRY(lki_check_range(node, "groups", opts->groups, 1, channels));
     if (channels % opts->groups != 0 || opts->filters % opts->groups != 0)
         return LKI_FAIL(LKS_E_INVALID,
@@ -58,27 +41,26 @@ static lks_status conv2d_infer(lki_node *node)
     return LKS_OK;
 }
 
-static void conv2d_print(const lki_node *node, char *buffer, size_t size)
-{
-    const lks_conv2d_opts *opts = node->attr;
-
-    buffer[0] = '\0';
-    lki_print(buffer, size, "filters=%lld kernel=%lldx%lld", (long long)opts->filters,
-              (long long)opts->kernel[0], (long long)opts->kernel[1]);
-    lki_print_pair(buffer, size, "stride", opts->stride, 1);
-    lki_print_pair(buffer, size, "padding", opts->padding, 0);
-    lki_print_pair(buffer, size, "dilation", opts->dilation, 1);
-    if (opts->groups != 1) lki_print(buffer, size, "groups=%lld", (long long)opts->groups);
-    if (opts->no_bias) lki_print(buffer, size, "no_bias");
-    lki_print_init(buffer, size, "weight_init", &opts->weight_init);
-    lki_print_init(buffer, size, "bias_init", &opts->bias_init);
-}
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(INT, lks_conv2d_opts, filters, .range = "[1,)", .required = true),
+    LKI_ATTRIBUTE(PAIR, lks_conv2d_opts, kernel, .range = "[1,)", .required = true),
+    LKI_ATTRIBUTE(PAIR, lks_conv2d_opts, stride, .range = "[1,)", .fallback = "1"),
+    LKI_ATTRIBUTE(PAIR, lks_conv2d_opts, padding, .range = "[0,)", .fallback = "0"),
+    LKI_ATTRIBUTE(PAIR, lks_conv2d_opts, dilation, .range = "[1,)", .fallback = "1"),
+    LKI_ATTRIBUTE(INT, lks_conv2d_opts, groups, .range = "[1,)", .fallback = "1"),
+    LKI_ATTRIBUTE_NOT(lks_conv2d_opts, bias),
+    LKI_WEIGHT_INIT(lks_conv2d_opts),
+    LKI_BIAS_INIT(lks_conv2d_opts),
+};
 
 const lki_op lki_op_conv2d = {
     .name = "conv2d",
+    .what = "convolution of an image; pixels outside are zero",
+    .inputs = 1,
+    .takes = LKI_TAKES_IMAGE,
     .attr_size = sizeof(lks_conv2d_opts),
+    .attributes = LKI_ATTRIBUTES(attributes),
     .infer = conv2d_infer,
-    .print = conv2d_print,
 };
 
 lks_tensor *lks_conv2d(lks_graph *graph, lks_tensor *x, const lks_conv2d_opts *opts)

@@ -10,11 +10,6 @@ static lks_status dropout_infer(lki_node *node)
 {
     const lks_dropout_opts *opts = node->attr;
 
-    LKI_TRY(lki_check_floats(node));
-    if (!(opts->probability >= 0.0f && opts->probability < 1.0f))
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': probability is %g, expected at least 0, less than 1",
-                        LKI_NODE(node), (double)opts->probability);
     if (lki_bernoulli_make(opts->probability).probability >= 1.0)
         return LKI_FAIL(
             LKS_E_INVALID,
@@ -25,19 +20,18 @@ static lks_status dropout_infer(lki_node *node)
     return LKS_OK;
 }
 
-static void dropout_print(const lki_node *node, char *buffer, size_t size)
-{
-    const lks_dropout_opts *opts = node->attr;
-
-    buffer[0] = '\0';
-    lki_print_float(buffer, size, "probability", opts->probability);
-}
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(FLOAT, lks_dropout_opts, probability, .range = "[0,1)", .required = true),
+};
 
 const lki_op lki_op_dropout = {
     .name = "dropout",
+    .what = "zeroes an element with this probability in training, and scales the others up",
+    .inputs = 1,
     .attr_size = sizeof(lks_dropout_opts),
+    .attributes = LKI_ATTRIBUTES(attributes),
+    .draws = true,
     .infer = dropout_infer,
-    .print = dropout_print,
 };
 
 lks_tensor *lks_dropout(lks_graph *graph, lks_tensor *x, const lks_dropout_opts *opts)

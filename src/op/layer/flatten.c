@@ -3,13 +3,16 @@
 
 static lks_status flatten_infer(lki_node *node)
 {
-    LKI_TRY(lki_check_floats(node));
     node->out.shape = LKS_SHAPE(lks_shape_elements(&node->in[0]->shape));
     return LKS_OK;
 }
 
 const lki_op lki_op_flatten = {
-    .name = "flatten", .infer = flatten_infer, .print = lki_print_nothing};
+    .name = "flatten",
+    .what = "one dimension, in PyTorch's order: channel, row, column",
+    .inputs = 1,
+    .infer = flatten_infer,
+};
 
 lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x)
 {

@@ -3,15 +3,16 @@
 
 static lks_status global_avg_pool_infer(lki_node *node)
 {
-    LKI_TRY(lki_check_image(node));
     node->out.shape = LKS_SHAPE(node->in[0]->shape.dim[2]);
     return LKS_OK;
 }
 
 const lki_op lki_op_global_avg_pool = {
     .name = "global_avg_pool",
+    .what = "mean over the image, per channel",
+    .inputs = 1,
+    .takes = LKI_TAKES_IMAGE,
     .infer = global_avg_pool_infer,
-    .print = lki_print_nothing,
 };
 
 lks_tensor *lks_global_avg_pool(lks_graph *graph, lks_tensor *x)

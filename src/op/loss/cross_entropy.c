@@ -4,33 +4,20 @@
  */
 #include "op/common.h"
 
-static lks_status cross_entropy_infer(lki_node *node)
-{
-    const lks_cross_entropy_opts *opts = node->attr;
-
-    LKI_TRY(lki_check_vector(node));
-    LKI_TRY(lki_check_classes(node));
-    if (!(opts->label_smoothing >= 0.0f && opts->label_smoothing <= 1.0f))
-        return LKI_FAIL(LKS_E_INVALID, "%s '%s': label_smoothing is %g, expected 0 to 1",
-                        LKI_NODE(node), (double)opts->label_smoothing);
-    return LKS_OK;
-}
-
-static void cross_entropy_print(const lki_node *node, char *buffer, size_t size)
-{
-    const lks_cross_entropy_opts *opts = node->attr;
-
-    buffer[0] = '\0';
-    if (opts->label_smoothing != 0.0f)
-        lki_print_float(buffer, size, "label_smoothing", opts->label_smoothing);
-}
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(FLOAT, lks_cross_entropy_opts, label_smoothing, .range = "[0,1]",
+                  .fallback = "0"),
+};
 
 const lki_op lki_op_cross_entropy = {
     .name = "cross_entropy",
+    .what = "softmax and cross-entropy, of logits",
+    .inputs = 2,
+    .takes = LKI_TAKES_VECTOR,
     .attr_size = sizeof(lks_cross_entropy_opts),
+    .attributes = LKI_ATTRIBUTES(attributes),
     .is_loss = true,
-    .infer = cross_entropy_infer,
-    .print = cross_entropy_print,
+    .infer = lki_infer_classes,
 };
 
 lks_tensor *lks_cross_entropy(lks_graph *graph, lks_tensor *logits, lks_tensor *target,

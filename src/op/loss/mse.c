@@ -5,7 +5,6 @@ static lks_status mse_infer(lki_node *node)
 {
     const lks_tensor *x = node->in[0], *target = node->in[1];
 
-    LKI_TRY(lki_check_floats(node));
     if (target->dtype != LKS_F32)
         return LKI_FAIL(LKS_E_SHAPE,
                         "%s '%s': target '%s' has classes, expected floats; give it a .shape",
@@ -23,9 +22,10 @@ static lks_status mse_infer(lki_node *node)
 
 const lki_op lki_op_mse = {
     .name = "mse",
+    .what = "mean squared error",
+    .inputs = 2,
     .is_loss = true,
     .infer = mse_infer,
-    .print = lki_print_nothing,
 };
 
 lks_tensor *lks_mse(lks_graph *graph, lks_tensor *x, lks_tensor *target)

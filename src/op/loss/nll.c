@@ -1,17 +1,13 @@
 /* nll: loss = -x[t], for log-probabilities x and target class t. */
 #include "op/common.h"
 
-static lks_status nll_infer(lki_node *node)
-{
-    LKI_TRY(lki_check_vector(node));
-    return lki_check_classes(node);
-}
-
 const lki_op lki_op_nll = {
     .name = "nll",
+    .what = "negative log-likelihood, of log-probabilities",
+    .inputs = 2,
+    .takes = LKI_TAKES_VECTOR,
     .is_loss = true,
-    .infer = nll_infer,
-    .print = lki_print_nothing,
+    .infer = lki_infer_classes,
 };
 
 lks_tensor *lks_nll(lks_graph *graph, lks_tensor *log_probabilities, lks_tensor *target)
