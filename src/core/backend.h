@@ -310,5 +310,7 @@ typedef struct lki_backend {
 extern const lki_backend *const lki_backends[];
 /* NULL when there is none of that name. */
 const lki_backend *lki_backend_find(const char *name);
+/* For tests: one more, found by its name, but in no list. */
+void lki_backend_lend(const lki_backend *backend);
 
 #endif

@@ -1,6 +1,7 @@
 /* Files at their edges: what cannot be removed or replaced, names that are too long, what a save writes to
  * the letter, and tensors under other names. */
 #include "checkpoint/edges.h"
+#include "support/backends.h"
 
 /* A folder of this name that is not empty: it is no file, and cannot be unlinked. */
 static void block(const char *name)
@@ -110,9 +111,9 @@ static void saves_and_loads_are_logged(void **state)
     lks_context *context;
     lks_run run;
     char saved[5000];
-    LKT_OK(lks_context_create(
-        &context,
-        &(lks_context_opts){.device = "ref", .log = keep_line, .log_level = LKS_LOG_DEBUG}));
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = lkt_device("ref"),
+                                                            .log = keep_line,
+                                                            .log_level = LKS_LOG_DEBUG}));
     tiny t = tiny_open(&(tiny_opts){0});
     save(&t, 1);
     logged.count = 0;

@@ -1,5 +1,6 @@
 /* Reading safetensors: what PyTorch writes, what it may not be, and files that are not to be
  * believed. */
+#include "support/backends.h"
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -313,9 +314,9 @@ static void allocations_fail(void **state)
     for (int64_t n = 1;; n++) {
         lkt_heap heap = {0};
         lks_context *context;
-        LKT_OK(lks_context_create(
-            &context,
-            &(lks_context_opts){.device = "ref", .allocator = lkt_heap_allocator(&heap)}));
+        LKT_OK(lks_context_create(&context,
+                                  &(lks_context_opts){.device = lkt_device("ref"),
+                                                      .allocator = lkt_heap_allocator(&heap)}));
         heap.fail_at = heap.allocations + n;
         lks_tensor_file *file;
         const lks_status status = lks_tensor_file_open(&file, context, path);

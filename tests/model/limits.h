@@ -12,6 +12,7 @@
 
 #include "model/model.h"
 #include "support/runs.h"
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { WIDTH = 4, CLASSES = 3, SAMPLES = 6 };
@@ -32,7 +33,8 @@ typedef struct net {
 static net make_net(void)
 {
     net n = {0};
-    LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.seed = 1}));
+    LKT_OK(
+        lks_context_create(&n.context, &(lks_context_opts){.device = lkt_device(NULL), .seed = 1}));
     LKT_OK(lks_graph_create(&n.graph, n.context));
     n.x = lks_input(n.graph, &(lks_input_opts){.name = "x", .shape = LKS_SHAPE(WIDTH)});
     n.y = lks_target(n.graph, &(lks_target_opts){.name = "y", .classes = CLASSES});

@@ -103,7 +103,7 @@ static bool fail_at(int64_t n, bool full, const lkt_images *images)
 {
     lkt_heap heap = {.fail_at = n};
     session s;
-    lks_status status = open_session(&s, "ref", &heap, lkt_net_residual, full, images);
+    lks_status status = open_session(&s, lkt_device("ref"), &heap, lkt_net_residual, full, images);
     if (status == LKS_OK) status = step(&s);
     const bool failed = heap.allocations >= n;
     if (failed) {

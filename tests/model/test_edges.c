@@ -96,7 +96,8 @@ static const int64_t IDS[SAMPLES] = {100, 101, 102, 103, 104, 105};
 static void open_small(session *s, lks_model_opts opts)
 {
     *s = (session){0};
-    LKT_OK(lks_context_create(&s->context, &(lks_context_opts){.seed = 1}));
+    LKT_OK(lks_context_create(&s->context,
+                              &(lks_context_opts){.device = lkt_device(NULL), .seed = 1}));
     LKT_OK(lks_graph_create(&s->graph, s->context));
     lks_tensor *x = lks_input(s->graph, &(lks_input_opts){.shape = LKS_SHAPE(WIDTH)});
     lks_tensor *y = lks_target(s->graph, &(lks_target_opts){.classes = 3});
@@ -276,7 +277,7 @@ static void buffers_are_looked_at(void **state)
     static const char *const kinds[] = {".running_mean", "ema."};
     for (int k = 0; k < 2; k++) {
         session s;
-        open_session(&s, "ref", lkt_net_residual, (lks_model_opts){.ema_decay = 0.5});
+        open_session(&s, lkt_device("ref"), lkt_net_residual, (lks_model_opts){.ema_decay = 0.5});
         LKT_OK(lks_model_check_finite(s.model));
         for (int i = 0; i < lks_model_state_count(s.model); i++) {
             const lks_state_info info = lks_model_state_info(s.model, i);
@@ -306,7 +307,7 @@ static void names_are_whole(void **state)
     lks_model *model;
     memset(layer, 'n', sizeof layer - 1);
     layer[sizeof layer - 1] = '\0';
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = lkt_device("ref")}));
     LKT_OK(lks_graph_create(&graph, context));
     lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(WIDTH)});
     x = lks_batch_norm(graph, x, &(lks_batch_norm_opts){.name = layer});
@@ -349,7 +350,7 @@ static void replicas_have_a_limit(void **state)
     enum { MOST = 1 << 16 };
     for (int more = 0; more < 2; more++) {
         session s = {0};
-        LKT_OK(lks_context_create(&s.context, NULL));
+        LKT_OK(lks_context_create(&s.context, &(lks_context_opts){.device = lkt_device(NULL)}));
         LKT_OK(lks_graph_create(&s.graph, s.context));
         lks_tensor *x = lks_input(s.graph, &(lks_input_opts){.shape = LKS_SHAPE(WIDTH)});
         const lks_model_opts opts = {.output = lks_relu(s.graph, x),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "support/runs.h"
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { SAMPLES = 20, BATCH = 8, CLASSES = 5 };
@@ -22,7 +23,7 @@ typedef struct fixture {
 static void set_up(fixture *f)
 {
     *f = (fixture){.images = lkt_images_make(SAMPLES)};
-    LKT_OK(lks_context_create(&f->context, NULL));
+    LKT_OK(lks_context_create(&f->context, &(lks_context_opts){.device = lkt_device(NULL)}));
     LKT_OK(lks_graph_create(&f->graph, f->context));
     f->opts = (lks_model_opts){
         .loss = lkt_net_mlp(f->graph), .global_batch = BATCH, .replicas = 4, .workers = 2};

@@ -13,6 +13,7 @@
 #include <lockstep/lockstep.h>
 
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { SAMPLES = 36, BATCH = 12, STEPS = 20, SIZE = 8, CHANNELS = 3, CLASSES = 5 };
@@ -131,9 +132,9 @@ static void losses_are_pytorchs(void **state)
     json_t *golden = json_load_file(path, 0, &problem);
     if (golden == NULL) fail_msg("%s: %s", path, problem.text);
     assert_int_equal(json_array_size(json_object_get(golden, "losses")), STEPS);
-    for (int b = 0; lki_backends[b] != NULL; b++) {
-        train(golden, lki_backends[b]->name, 1);
-        train(golden, lki_backends[b]->name, 5);
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        train(golden, lkt_backends()[b]->name, 1);
+        train(golden, lkt_backends()[b]->name, 5);
     }
     json_decref(golden);
 }

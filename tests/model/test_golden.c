@@ -17,6 +17,7 @@
 #include <lockstep/lockstep.h>
 
 #include "core/backend.h"
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { SAMPLES = 128, BATCH = 32, FIRST = 4, PIXELS = 28 * 28, STEPS = 20, REF_STEPS = 3 };
@@ -207,7 +208,7 @@ static void mnist_cnn_is_pytorchs(const char *device, int steps, const lks_model
 static void on_ref(void **state)
 {
     (void)state;
-    mnist_cnn_is_pytorchs("ref", REF_STEPS, &(lks_model_opts){.replicas = 4});
+    mnist_cnn_is_pytorchs(lkt_device("ref"), REF_STEPS, &(lks_model_opts){.replicas = 4});
 }
 
 static void on_cpu(void **state)

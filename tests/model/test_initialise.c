@@ -80,7 +80,7 @@ static float *first_values(const layer *l, const char *name, const char *device,
 static void expect_all(const layer *l, const char *name, float value)
 {
     int64_t count;
-    float *values = first_values(l, name, "ref", 1, &count);
+    float *values = first_values(l, name, lkt_device("ref"), 1, &count);
 
     for (int64_t i = 0; i < count; i++) assert_true(values[i] == value);
     free(values);
@@ -206,7 +206,7 @@ static void random_kinds_have_their_moments(void **state)
         const lks_init_kind kind = list[i].init.kind;
         const layer l = {.in = LKS_SHAPE(300), .outputs = 100, .weight = list[i].init};
         int64_t count;
-        float *values = first_values(&l, "layer.weight", "ref", 1, &count);
+        float *values = first_values(&l, "layer.weight", lkt_device("ref"), 1, &count);
 
         assert_int_equal(count, 30000);
         check_statistics(values, count,
@@ -275,7 +275,7 @@ static void check_scale(const layer *l, const json_t *test, const float *found, 
 
     one.weight = (lks_init){
         .kind = strstr(kind, "normal") != NULL ? LKS_INIT_NORMAL : LKS_INIT_UNIFORM, .scale = 1.0f};
-    float *plain = first_values(&one, "layer.weight", "ref", 1, &same);
+    float *plain = first_values(&one, "layer.weight", lkt_device("ref"), 1, &same);
     assert_int_equal(same, count);
     for (int64_t i = 0; i < count; i++) {
         const double expected = scale * (double)plain[i];
@@ -298,7 +298,7 @@ static void initialisers_match_pytorch(void **state)
         const json_t *ones = json_object_get(test, "ones");
         const layer l = layer_of(test);
         int64_t count;
-        float *found = first_values(&l, "layer.weight", "ref", 1, &count);
+        float *found = first_values(&l, "layer.weight", lkt_device("ref"), 1, &count);
         size_t next = 0;
 
         for (int64_t i = 0; ones != NULL && i < count; i++) {
@@ -367,7 +367,7 @@ static void identity_has_its_place(void **state)
         layer l = cases[k];
         int64_t count;
         l.weight.kind = LKS_INIT_IDENTITY;
-        float *found = first_values(&l, "layer.weight", "ref", 1, &count);
+        float *found = first_values(&l, "layer.weight", lkt_device("ref"), 1, &count);
         const bool image = l.in.ndim == 3;
         const int64_t height = image ? l.kernel[0] : 1, width = image ? l.kernel[1] : 1;
         const int64_t inputs = l.in.dim[l.in.ndim - 1] / l.groups, outputs = l.outputs / l.groups;

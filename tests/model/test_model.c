@@ -89,7 +89,7 @@ static void gradient_is_what_a_step_uses(void **state)
 static void replicas_change_order_only(void **state)
 {
     (void)state;
-    small s = make_small("ref");
+    small s = make_small(lkt_device("ref"));
     float gradient[3][15];
     for (int i = 0; i < 3; i++) {
         lks_model *model = compile_small(&s, 2 + i);
@@ -166,7 +166,7 @@ static void names_what_is_not_finite(void **state)
 static void refuses_bad_batches(void **state)
 {
     (void)state;
-    small s = make_small("ref");
+    small s = make_small(lkt_device("ref"));
     lks_model *model = compile_small(&s, 2);
     int32_t y[BATCH] = {0, 1, 2, 0, 3, 2};
     lks_batch batch = BATCH_OF_SIX;
@@ -193,7 +193,7 @@ static void refuses_bad_batches(void **state)
 static void refuses_bad_questions(void **state)
 {
     (void)state;
-    small s = make_small("ref");
+    small s = make_small(lkt_device("ref"));
     lks_model *model;
     const lks_model_opts good = {.loss = s.loss, .global_batch = 8};
     lks_model_opts bad = good;
@@ -225,7 +225,7 @@ static void refuses_bad_questions(void **state)
 static void works_without_a_loss(void **state)
 {
     (void)state;
-    small s = make_small("ref");
+    small s = make_small(lkt_device("ref"));
     lks_model *whole = compile_small(&s, 4), *model;
     float a[BATCH * CLASSES], b[BATCH * CLASSES];
     LKT_OK(lks_model_compile(&model, s.graph,

@@ -390,12 +390,12 @@ static void skipped_steps_leave_everything(void **state)
 {
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        const tiny_opts opts = {.workers = 3,
+        const tiny_opts opts = {.device = lkt_backends()[b]->name,
+                                .workers = 3,
                                 .shallow = true,
                                 .hash_every = 2,
                                 .optim = lks_adam(),
                                 .model = {.skip_not_finite = true, .ema_decay = 0.5}};
-        setenv("LKT_DEVICE", lkt_backends()[b]->name, 1);
         tiny t = tiny_open(&opts), whole = tiny_open(&opts);
         lks_metrics metrics;
         tiny_state before = tiny_read(&t), after;
@@ -421,7 +421,6 @@ static void skipped_steps_leave_everything(void **state)
         tiny_close(&t);
         tiny_close(&whole);
     }
-    unsetenv("LKT_DEVICE");
 }
 
 /* A link of the chain at a skipped step is that of a step that changes nothing. */
@@ -451,7 +450,7 @@ static void gradients_are_looked_at(void **state)
         lks_graph *graph;
         lks_model *model;
         float zero[2] = {0, 0}, found[2], x[2] = {1e30f, 1e30f}, y[1] = {1e10f};
-        LKT_OK(lks_context_create(&context, NULL));
+        LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = lkt_device(NULL)}));
         LKT_OK(lks_graph_create(&graph, context));
         lks_tensor *in = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(2)});
         lks_tensor *target = lks_target(graph, &(lks_target_opts){.shape = LKS_SHAPE(1)});
@@ -488,7 +487,7 @@ static void refuses(const lks_model_opts *more, const char *part)
     lks_graph *graph;
     lks_model *model;
     lks_model_opts opts = *more;
-    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = lkt_device(NULL)}));
     LKT_OK(lks_graph_create(&graph, context));
     opts.loss = lkt_net_mlp(graph);
     opts.global_batch = 4;

@@ -1,5 +1,6 @@
 /* Both sides of what runs in pieces: slices, rows, predictors, and where a loss is not finite. */
 #include "model/limits.h"
+#include "support/backends.h"
 
 /* Every place in the batch, however it is shared, by its id and by its position. */
 static void the_first_bad_tensor_is_named(void **state)
@@ -37,7 +38,7 @@ static void parameters_and_targets_are_named(void **state)
 {
     (void)state;
     net n = {0};
-    LKT_OK(lks_context_create(&n.context, NULL));
+    LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.device = lkt_device(NULL)}));
     LKT_OK(lks_graph_create(&n.graph, n.context));
     n.x = lks_input(n.graph, &(lks_input_opts){.shape = LKS_SHAPE(WIDTH)});
     n.y = lks_target(n.graph, &(lks_target_opts){.name = "y", .shape = LKS_SHAPE(2)});
@@ -91,7 +92,7 @@ static void kernels_are_planned_for_their_pieces(void **state)
     (void)state;
     for (int64_t side = 8; side <= 512; side *= 8) { /* the largest has slices of one sample */
         net n = {0};
-        LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.device = "ref"}));
+        LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.device = lkt_device("ref")}));
         LKT_OK(lks_graph_create(&n.graph, n.context));
         n.x = lks_input(n.graph, &(lks_input_opts){.shape = LKS_SHAPE(side, side, 1)});
         n.y = lks_target(n.graph, &(lks_target_opts){.classes = CLASSES});

@@ -304,7 +304,7 @@ static void the_first_failure_is_told(void **state)
 {
     (void)state;
     for (int k = 0; k < 8; k++) {
-        fixture f = open_model("ref", lkt_net_mlp,
+        fixture f = open_model(lkt_device("ref"), lkt_net_mlp,
                                (lks_model_opts){.replicas = 4, .workers = 2, .by_replica = true});
         const lks_batch batch = f.batch;
         char expected[100];

@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "support/runs.h"
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { SAMPLES = 44, BATCH = 16, REPLICAS = 4 };
@@ -110,12 +111,12 @@ static void rows_add_up_to_the_steps(void **state)
 {
     const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int k = 0; k < 9; k++) {
             const int workers = 1 + k / 3;
             const double begin = clock_now();
             session s;
-            open_session(&s, lki_backends[b]->name, nets[k % 3],
+            open_session(&s, lkt_backends()[b]->name, nets[k % 3],
                          (lks_model_opts){.workers = workers, .hash_every = 2}, NULL);
             assert_int_equal(lks_profile_total(s.model).rows, 0);
             steps(&s, 2);
@@ -134,13 +135,13 @@ static void rows_add_up_to_the_steps(void **state)
 static void kept_gradients_are_in_the_rows(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int k = 0; k < 2; k++) {
             lks_model_opts opts = {.workers = 2, .clip_norm = 0.5f};
             double sum = 0;
             session s;
             if (k == 1) opts.optim = lks_adamp();
-            open_session(&s, lki_backends[b]->name, lkt_net_mlp, opts, NULL);
+            open_session(&s, lkt_backends()[b]->name, lkt_net_mlp, opts, NULL);
             LKT_OK(lks_profile_start(s.model));
             steps(&s, 3);
             const lks_profile total = lks_profile_total(s.model);
@@ -156,12 +157,12 @@ static void a_profile_changes_no_bit(void **state)
 {
     const lkt_net nets[] = {lkt_net_conv, lkt_net_residual};
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int n = 0; n < 2; n++) {
             uint64_t hash[3];
             for (int k = 0; k < 3; k++) { /* never, in the middle, always */
                 session s;
-                open_session(&s, lki_backends[b]->name, nets[n],
+                open_session(&s, lkt_backends()[b]->name, nets[n],
                              (lks_model_opts){.workers = 1 + k, .hash_every = 2}, NULL);
                 if (k == 2) LKT_OK(lks_profile_start(s.model));
                 steps(&s, 2);
@@ -192,11 +193,11 @@ static lks_tensor *one_dense(lks_graph *graph)
 static void operations_are_counted(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int by_replica = 0; by_replica < 2; by_replica++) {
             const double once = 2.0 * 360 * 7 * (16 + 16 + 12);
             session s;
-            open_session(&s, lki_backends[b]->name, one_dense,
+            open_session(&s, lkt_backends()[b]->name, one_dense,
                          (lks_model_opts){.workers = 2, .by_replica = by_replica, .hash_every = 2},
                          NULL);
             LKT_OK(lks_profile_start(s.model));
@@ -287,7 +288,7 @@ static void the_peak_is_measured(void **state)
     (void)state;
     lks_context *context;
     double one, two;
-    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = lkt_device(NULL)}));
     LKT_OK(lks_peak(&one, context, 1, 0.01));
     LKT_OK(lks_peak(&two, context, 2, 0.01));
     assert_true(one > 0 && isfinite(one) && two > 0 && isfinite(two));

@@ -130,7 +130,7 @@ static void a_sample_is_the_same_in_any_replica(void **state)
     (void)state;
     for (int n = 0; n < NET_COUNT; n++) {
         if (NETS[n] == lkt_net_residual) continue;
-        lkt_run run = {.device = "ref",
+        lkt_run run = {.device = lkt_device("ref"),
                        .net = NETS[n],
                        .samples = 61,
                        .batch = 61,
@@ -149,7 +149,7 @@ static void a_sample_is_the_same_in_any_replica(void **state)
 static void other_questions_have_other_hashes(void **state)
 {
     (void)state;
-    const lkt_run run = {.device = "ref",
+    const lkt_run run = {.device = lkt_device("ref"),
                          .net = lkt_net_conv,
                          .samples = 97,
                          .batch = 61,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "support/backends.h"
 #include "support/test.h"
 
 enum { HEIGHT = 12, WIDTH = 10, CHANNELS = 3, CLASSES = 5, PIXELS = HEIGHT * WIDTH * CHANNELS };
@@ -154,7 +155,9 @@ uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2])
     lks_batch batch;
     uint64_t hash;
 
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = run->device, .seed = 7}));
+    LKT_OK(lks_context_create(
+        &context, &(lks_context_opts){
+                      .device = run->device != NULL ? run->device : lkt_device(NULL), .seed = 7}));
     LKT_OK(lks_dataset_from_arrays(&data, context,
                                    &(lks_dataset_info){.samples = run->samples,
                                                        .shape = LKS_SHAPE(HEIGHT, WIDTH, CHANNELS),

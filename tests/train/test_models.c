@@ -1,4 +1,5 @@
 /* The model zoo: names and shapes of PyTorch's networks, and arguments that are not valid. */
+#include "support/backends.h"
 #include "support/test.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ static lks_graph *graph;
 static int set_up(void **state)
 {
     (void)state;
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = lkt_device("ref")}));
     LKT_OK(lks_graph_create(&graph, context));
     return 0;
 }

@@ -1,8 +1,9 @@
 /* A small network with every kind of state (parameters, running statistics, a counter, what an
- * optimizer keeps), and data for it from an integer formula. LKT_DEVICE: on another device. */
+ * optimizer keeps), and data for it from an integer formula. */
 #ifndef LKT_TRAIN_TINY_H
 #define LKT_TRAIN_TINY_H
 
+#include "support/backends.h"
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 enum { TINY_FEATURES = 6, TINY_CLASSES = 3, TINY_SAMPLES = 53, TINY_BATCH = 8 };
 
 typedef struct tiny_opts { /* zero: the default */
+    const char *device;    /* default ref */
     uint64_t seed;
     int64_t batch;    /* default TINY_BATCH */
     int replicas;     /* default 4 */
@@ -36,8 +38,8 @@ typedef struct tiny {
 static inline tiny tiny_open(const tiny_opts *opts)
 {
     tiny t;
-    const char *device = getenv("LKT_DEVICE");
-    LKT_OK(lks_context_create(&t.context, &(lks_context_opts){.device = device ? device : "ref",
+    const char *device = opts->device ? opts->device : lkt_device("ref");
+    LKT_OK(lks_context_create(&t.context, &(lks_context_opts){.device = device,
                                                               .seed = opts->seed,
                                                               .allocator = opts->allocator,
                                                               .log = opts->log}));
