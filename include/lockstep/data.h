@@ -22,12 +22,15 @@ typedef struct lks_dataset_info {
  * Your own data. `read` writes sample `index` to x (info.shape elements of info.dtype) and its
  * target to y (one int32_t, or the floats of target_shape). It is called from several threads at
  * once, and says why it failed with lks_fail(). `close` may be NULL; it is called when the data set
- * is destroyed, and not when creating it fails.
+ * is destroyed, and not when creating it fails. `read_epoch` takes the place of `read` where samples
+ * change from epoch to epoch: always the same bytes for an epoch (from 0) and an index, and for epoch
+ * -1 the sample as it is, which lks_dataset_read() gives and the hash is made of.
  */
 typedef struct lks_dataset_ops {
     lks_dataset_info info;
     lks_status (*read)(void *user, int64_t index, void *x, void *y);
     void (*close)(void *user);
+    lks_status (*read_epoch)(void *user, int64_t epoch, int64_t index, void *x, void *y);
 } lks_dataset_ops;
 LKS_API LKS_MUSTUSE lks_status lks_dataset_create(lks_dataset **out, lks_context *context,
                                                   const char *name, const lks_dataset_ops *ops,
@@ -117,7 +120,7 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_read(lks_dataset *dataset, int64_t in
 /* Identity of the data: a hash over the info and all samples and targets. Reads everything. */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_hash(lks_dataset *dataset, uint64_t *out);
 
-/* One global batch; pointers are borrowed until the next call on the loader. */
+/* One global batch, or a part of it; pointers are borrowed until the next call on the loader. */
 typedef struct lks_batch {
     const void *x;      /* [count][shape] */
     const void *y;      /* int32_t [count], or float [count][target_shape] */
@@ -125,6 +128,8 @@ typedef struct lks_batch {
     int64_t count;      /* samples; the last batch of an epoch may be short */
     int64_t epoch;      /* from 0 */
     int64_t index;      /* batch within the epoch, from 0 */
+    int64_t first;      /* in a part: the place of its first sample in the global batch, */
+    int64_t whole;      /* and how many samples that has; 0: count, it is all here */
 } lks_batch;
 
 typedef struct lks_loader lks_loader;
@@ -135,6 +140,9 @@ typedef struct lks_loader_opts {
     bool drop_last;       /* leave out the short last batch */
     int threads;          /* reading threads, default 1; -1: read in lks_loader_next() itself */
     int ahead;            /* batches read ahead, default 2 */
+    /* Of a batch of n samples only those from first_share * n / shares to last_share * n / shares, as
+     * replicas share a batch: all that a process needs that has some of the replicas. Default: all. */
+    int64_t shares, first_share, last_share;
 } lks_loader_opts;
 
 /* Borrows the data set. A loader is one thread's at a time; behind a fork one that has reading threads

@@ -80,12 +80,13 @@ lks_status lks_dataset_create(lks_dataset **out, lks_context *context, const cha
 {
     if (out == NULL) return LKI_FAIL_NULL(out);
     *out = NULL;
-    if (!ops || !ops->read)
+    if (!ops || (!ops->read && !ops->read_epoch))
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': no function to read samples was given; set ops.read",
                         name ? name : "unnamed");
     LKI_TRY(create(out, context, name, &ops->info));
     (*out)->read = ops->read;
+    (*out)->read_epoch = ops->read_epoch;
     (*out)->close = ops->close;
     (*out)->user = user;
     return LKS_OK;
@@ -279,14 +280,17 @@ static lks_status pass_on(const lks_dataset *set, int64_t index, lks_status stat
                     index, last.status == status ? last.message : lks_status_text(status));
 }
 
-lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t index, void *x, void *y)
+lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t epoch, int64_t index, void *x,
+                             void *y)
 {
     const int64_t at = position_of(dataset, index);
     if (dataset->x) {
         memcpy(x, dataset->x + (size_t)at * dataset->x_bytes, dataset->x_bytes);
         memcpy(y, dataset->y + (size_t)at * dataset->y_bytes, dataset->y_bytes);
     } else {
-        const lks_status status = dataset->read(dataset->user, at, x, y);
+        const lks_status status = dataset->read_epoch != NULL
+                                      ? dataset->read_epoch(dataset->user, epoch, at, x, y)
+                                      : dataset->read(dataset->user, at, x, y);
         if (status != LKS_OK) return pass_on(dataset, index, status);
     }
     return check_target(dataset, index, y);
@@ -301,7 +305,7 @@ lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x, void *
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': sample %" PRId64 " was asked for, expected 0 to %" PRId64,
                         dataset->name, index, dataset->info.samples - 1);
-    return lki_dataset_fetch(dataset, index, x, y);
+    return lki_dataset_fetch(dataset, LKI_NO_EPOCH, index, x, y);
 }
 
 /* ---------------------------------------------------------------- identity */
@@ -352,7 +356,7 @@ static lks_status hash_on_demand(const lks_dataset *set, int64_t block, uint64_t
         const int64_t count = left < block ? left : block;
         for (int64_t i = 0; i < count; i++) {
             LKI_TRY_OR(status, done,
-                       lki_dataset_fetch(set, at + i, x + (size_t)i * set->x_bytes,
+                       lki_dataset_fetch(set, LKI_NO_EPOCH, at + i, x + (size_t)i * set->x_bytes,
                                          y + (size_t)i * set->y_bytes));
         }
         *hash = hash_block(set, *hash, count, x, y);

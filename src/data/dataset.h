@@ -4,6 +4,7 @@
  *   in memory   x -> [sample first][sample first + 1] ...    arrays, IDX files
  *               y -> [target first][target first + 1] ...
  *   on demand   read(user, first + index, x, y)              callbacks, digits
+ *               read_epoch(user, epoch, first + index, x, y)
  *
  * A slice is a copy of its base with another `first` and no `close`; a part of a split has a list of
  * its samples' positions, too, in which `first` then counts.
@@ -23,7 +24,9 @@ struct lks_dataset {
     const uint8_t *x;        /* in memory: all samples of the base, or NULL */
     const uint8_t *y;        /* all targets, as a batch wants them: int32_t or float */
     lks_status (*read)(void *user, int64_t index, void *x, void *y); /* where x is NULL */
-    void (*close)(void *user);                                       /* may be NULL */
+    lks_status (*read_epoch)(void *user, int64_t epoch, int64_t index, void *x,
+                             void *y); /* in its place, or NULL */
+    void (*close)(void *user);         /* may be NULL */
     void *user;
     char name[256];
 };
@@ -33,7 +36,10 @@ lks_status lki_dataset_in_memory(lks_dataset **out, lks_context *context, const 
                                  const lks_dataset_ops *ops, void *user, const void *x,
                                  const void *y);
 
-/* lks_dataset_read() without the check of `index`. Errors name data set and sample. */
-lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t index, void *x, void *y);
+enum { LKI_NO_EPOCH = -1 }; /* a sample as it is */
+
+/* A sample as it is in an epoch, without a check of `index`. Errors name data set and sample. */
+lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t epoch, int64_t index, void *x,
+                             void *y);
 
 #endif

@@ -309,7 +309,8 @@ static lks_status write_samples(const lks_dataset *set, lki_writer *images, lki_
         for (size_t i = 0; i < count; i++) {
             int32_t label = 0;
             LKI_TRY_OR(status, done,
-                       lki_dataset_fetch(set, at + (int64_t)i, x + i * set->x_bytes, &label));
+                       lki_dataset_fetch(set, LKI_NO_EPOCH, at + (int64_t)i, x + i * set->x_bytes,
+                                         &label));
             y[i] = (uint8_t)label;
         }
         LKI_TRY_OR(status, done, lki_writer_write(images, x, count * set->x_bytes));

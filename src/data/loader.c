@@ -27,7 +27,7 @@
 #include "numeric/permutation.h"
 #include "numeric/tree.h"
 
-enum { MAX_THREADS = 1024, MAX_AHEAD = 1024 };
+enum { MAX_THREADS = 1024, MAX_AHEAD = 1024, MAX_SHARES = INT32_MAX };
 static const int64_t MAX_BATCH = INT64_C(1) << 62;
 
 typedef struct slot {
@@ -36,7 +36,7 @@ typedef struct slot {
     int64_t batch; /* number since the beginning; -1: nothing yet */
     int parts_left;
     lks_status status; /* of the first sample, in order, that could not be read */
-    int64_t failed_at; /* its position in the batch */
+    int64_t failed_at; /* its position among those that are read */
     lks_error error;
 } slot;
 
@@ -68,29 +68,44 @@ struct lks_loader {
 
 /* ---------------------------------------------------------------- one part of one batch */
 
-static int64_t batch_count(const lks_loader *loader, int64_t index)
+/* Samples of the batch that stand before a share: share * n / shares. */
+static int64_t share_start(const lks_loader_opts *opts, int64_t n, int64_t share)
 {
-    const int64_t left = loader->dataset->info.samples - index * loader->opts.global_batch;
-    return left < loader->opts.global_batch ? left : loader->opts.global_batch;
+    return n / opts->shares * share + n % opts->shares * share / opts->shares;
 }
 
-/* Reads samples [from, to) of the slot's batch; returns the position that failed, or -1. */
+/* What the caller gets of a batch. */
+typedef struct window {
+    int64_t whole, first, count;
+} window;
+
+static window window_of(const lks_loader *loader, int64_t index)
+{
+    const lks_loader_opts *opts = &loader->opts;
+    const int64_t left = loader->dataset->info.samples - index * opts->global_batch;
+    const int64_t whole = left < opts->global_batch ? left : opts->global_batch;
+    const int64_t first = share_start(opts, whole, opts->first_share);
+    return (window){.whole = whole,
+                    .first = first,
+                    .count = share_start(opts, whole, opts->last_share) - first};
+}
+
+/* Reads a part of what the slot takes of its batch; returns the position in it that failed, or -1. */
 static int64_t read_part(const lks_loader *loader, slot *s, int64_t batch, int part,
                          lks_status *status)
 {
     const lks_dataset *set = loader->dataset;
-    const int64_t index = batch % loader->batches;
-    const int64_t first = index * loader->opts.global_batch;
-    const int64_t count = batch_count(loader, index);
-    const int64_t to = lki_share(part + 1, loader->parts, count);
-    const lki_permutation order = lki_permutation_make(loader->seed, batch / loader->batches,
-                                                       set->info.samples);
+    const int64_t epoch = batch / loader->batches, index = batch % loader->batches;
+    const window own = window_of(loader, index);
+    const int64_t first = index * loader->opts.global_batch + own.first;
+    const int64_t to = lki_share(part + 1, loader->parts, own.count);
+    const lki_permutation order = lki_permutation_make(loader->seed, epoch, set->info.samples);
 
-    for (int64_t i = lki_share(part, loader->parts, count); i < to; i++) {
+    for (int64_t i = lki_share(part, loader->parts, own.count); i < to; i++) {
         const int64_t id = loader->opts.in_order ? first + i
                                                  : lki_permutation_at(&order, first + i);
         s->ids[i] = id;
-        *status = lki_dataset_fetch(set, id, s->x + (size_t)i * set->x_bytes,
+        *status = lki_dataset_fetch(set, epoch, id, s->x + (size_t)i * set->x_bytes,
                                     s->y + (size_t)i * set->y_bytes);
         if (*status != LKS_OK) return i;
     }
@@ -150,6 +165,19 @@ static void *thread_main(void *user)
 
 /* ---------------------------------------------------------------- create, destroy */
 
+static lks_status check_shares(const lks_dataset *set, lks_loader_opts *opts)
+{
+    if (opts->shares == 0 && opts->first_share == 0 && opts->last_share == 0)
+        opts->shares = opts->last_share = 1;
+    if (opts->shares >= 1 && opts->shares <= MAX_SHARES && opts->first_share >= 0 &&
+        opts->first_share <= opts->last_share && opts->last_share <= opts->shares)
+        return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "loader of '%s': shares %" PRId64 " to %" PRId64 " of %" PRId64
+                    " were asked for, expected at most %d shares and a range of them",
+                    set->name, opts->first_share, opts->last_share, opts->shares, MAX_SHARES);
+}
+
 static lks_status loader_check_opts(const lks_dataset *set, lks_loader_opts *opts)
 {
     if (opts->global_batch < 1)
@@ -172,15 +200,25 @@ static lks_status loader_check_opts(const lks_dataset *set, lks_loader_opts *opt
                         " is more than the %" PRId64
                         " sample%s; make the batch smaller or keep the last one",
                         set->name, opts->global_batch, set->info.samples, LKI_S(set->info.samples));
-    return LKS_OK;
+    return check_shares(set, opts);
+}
+
+/* The most samples that the caller gets of a batch: its shares, rounded up. */
+static int64_t most_samples(const lks_loader *loader)
+{
+    const lks_loader_opts *opts = &loader->opts;
+    const int64_t samples = loader->dataset->info.samples;
+    const int64_t n = opts->global_batch < samples ? opts->global_batch : samples;
+    const int64_t shares = opts->last_share - opts->first_share;
+    return n / opts->shares * shares +
+           (n % opts->shares * shares + opts->shares - 1) / opts->shares;
 }
 
 /* Every slot: x, y, ids, each aligned for vectors. */
 static lks_status make_slots(lks_loader *loader)
 {
     const lks_dataset *set = loader->dataset;
-    const int64_t samples = set->info.samples;
-    const int64_t most = loader->opts.global_batch < samples ? loader->opts.global_batch : samples;
+    const int64_t most = most_samples(loader);
     const size_t slots = (size_t)loader->slots;
     const size_t a_sample = set->x_bytes + set->y_bytes + sizeof(int64_t);
     void *memory = NULL;
@@ -353,12 +391,15 @@ lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
         return s->status;
     }
     const int64_t index = s->batch % loader->batches;
+    const window own = window_of(loader, index);
     *out = (lks_batch){.x = s->x,
                        .y = s->y,
                        .ids = s->ids,
-                       .count = batch_count(loader, index),
+                       .count = own.count,
                        .epoch = s->batch / loader->batches,
-                       .index = index};
+                       .index = index,
+                       .first = own.first,
+                       .whole = own.whole};
     return LKS_OK;
 }
 

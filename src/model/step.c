@@ -77,6 +77,12 @@ static lks_status check_train_batch(const lks_model *model, const lks_batch *bat
         return LKI_FAIL(LKS_E_INVALID,
                         "the batch has %lld samples, expected 1 to %lld, the model's global_batch",
                         (long long)batch->count, (long long)model->program.global_batch);
+    if (batch->whole != 0 && batch->whole != batch->count)
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "the batch is a part, %lld of %lld samples, and one process takes a step with all "
+            "of them; give its loader no shares",
+            (long long)batch->count, (long long)batch->whole);
     return check_batch(model, batch);
 }
 

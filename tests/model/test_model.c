@@ -182,6 +182,12 @@ static void refuses_bad_batches(void **state)
               lks_model_step(model, &batch, 0.1, NULL));
     batch.count = 0;
     LKT_FAILS(LKS_E_INVALID, "0 samples", lks_model_step(model, &batch, 0.1, NULL));
+    batch.count = 2;
+    batch.whole = BATCH;
+    LKT_FAILS(LKS_E_INVALID, "the batch is a part, 2 of 6 samples",
+              lks_model_step(model, &batch, 0.1, NULL));
+    LKT_FAILS(LKS_E_INVALID, "give its loader no shares", lks_model_gradient(model, &batch, NULL));
+    batch.whole = 0;
     batch.count = 1;
     LKT_FAILS(LKS_E_INVALID, "learning rate", lks_model_step(model, &batch, NAN, NULL));
     LKT_FAILS(LKS_E_INVALID, "no state entry", lks_model_state_read(model, 99, y, 4));
