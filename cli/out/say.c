@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/out/text.h"
+
 /* Which status ends in which code. Codes are part of the interface: they never change. */
 static const struct exit_row {
     int code;
@@ -60,27 +62,69 @@ bool exit_code_row(int row, int *code, const char **text)
 
 void say(const char *format, ...)
 {
+    enum { LONGEST = 1 << 12 };
+    char text[LONGEST];
+    const int width = say_columns();
     say_status(NULL);
     va_list args;
     va_start(args, format);
-    vprintf(format, args);
+    const int length = width > 0 ? vsnprintf(text, sizeof text, format, args) : LONGEST;
     va_end(args);
-    putchar('\n');
+    if (length < 0 || length >= LONGEST || strchr(text, '\t') != NULL) {
+        va_start(args, format);
+        vprintf(format, args);
+        va_end(args);
+        putchar('\n');
+        return;
+    }
+    for (char *line = text, *end = text; end != NULL; line = end + 1) {
+        if ((end = strchr(line, '\n')) != NULL) *end = '\0';
+        text_print_line(stdout, line, width);
+    }
+}
+
+/* Parts of it may come from a file: they are no commands for the terminal, and no new line. */
+static void make_plain(char *text)
+{
+    for (char *c = text; *c != '\0'; c++)
+        if (iscntrl((unsigned char)*c)) *c = '?';
+}
+
+static void say_sentence(const char *format, va_list args, const char *command)
+{
+    static const char begin[] = "lockstep: ";
+    char sentence[1 << 13] = "", whole[1 << 14]; /* a command may be as long as paths are */
+    const int width = say_width();
+    vsnprintf(sentence, sizeof sentence, format, args);
+    const bool apart = command != NULL && width > 0;
+    snprintf(whole, sizeof whole, "%s%s%s%s", begin, sentence, command != NULL ? ":" : "",
+             apart || command == NULL ? "" : " ");
+    const size_t used = strlen(whole);
+    if (command != NULL && !apart) snprintf(whole + used, sizeof whole - used, "%s", command);
+    make_plain(whole);
+    say_status(NULL);
+    fflush(stdout); /* keeps the order where both go to one place */
+    text_print_line(stderr, whole, width);
+    if (!apart) return;
+    snprintf(whole, sizeof whole, "%s", command);
+    make_plain(whole);
+    fprintf(stderr, "%s\n", whole);
 }
 
 void say_error(const char *format, ...)
 {
-    char sentence[1 << 14]; /* a command to continue with may be as long as paths are */
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
+    say_sentence(format, args, NULL);
     va_end(args);
-    /* Parts of it may come from a file: they are no commands for the terminal, and no new line. */
-    for (char *c = sentence; *c != '\0'; c++)
-        if (iscntrl((unsigned char)*c)) *c = '?';
-    say_status(NULL);
-    fflush(stdout); /* keeps the order where both go to one place */
-    fprintf(stderr, "lockstep: %s\n", sentence);
+}
+
+void say_command(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say_sentence(format, args, command);
+    va_end(args);
 }
 
 void say_log(void *user, lks_log_level level, const char *line)

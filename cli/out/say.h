@@ -21,11 +21,14 @@ void exit_codes_print(FILE *out);
 /* Row `row` of that table, from 0; false behind the last. */
 bool exit_code_row(int row, int *code, const char **text);
 
-/* A line on standard output. */
+/* A line on standard output; on a terminal broken between words, where it is too long. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "lockstep: <sentence>" on standard error, with "?" for control characters. */
+/* "lockstep: <sentence>" on standard error, with "?" for control characters; broken in the same way. */
 void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* "lockstep: <sentence>: <command>"; on a terminal the command is whole on lines of its own, to copy. */
+void say_command(const char *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Says lines of the library's log in the same way: an lks_log_fn, and options of a context with it. */
 void say_log(void *user, lks_log_level level, const char *line);

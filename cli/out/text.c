@@ -409,3 +409,36 @@ void text_print_wrapped(FILE *out, const char *text, int used, int indent, int w
     }
     fputc('\n', out);
 }
+
+/* Where the lines after the first begin. */
+static int line_indent(const char *line, int width)
+{
+    const int lead = (int)strspn(line, " ");
+    int column = lead, indent = lead + 2;
+    for (const char *c = line + lead; *c != '\0' && column < width / 2; c++) {
+        if (c[0] != ' ' && c > line + lead + 1 && c[-1] == ' ' && c[-2] == ' ') indent = column;
+        column += (*c & 0xc0) != 0x80;
+    }
+    return indent;
+}
+
+void text_print_line(FILE *out, const char *line, int width)
+{
+    const int indent = line_indent(line, width);
+    const char *begin = line, *end = NULL; /* of what fits; NULL: no word has ended */
+    int column = 0;
+    bool words = false; /* on this line */
+    for (const char *c = line; width > 0 && *c != '\0'; c++) {
+        if (*c == ' ' && words && c[-1] != ' ') end = c;
+        words |= *c != ' ';
+        column += (*c & 0xc0) != 0x80;
+        if (column <= width || end == NULL) continue;
+        fprintf(out, "%.*s\n%*s", (int)(end - begin), begin, indent, "");
+        begin = end + strspn(end, " ");
+        c = begin - 1;
+        end = NULL;
+        words = false;
+        column = indent;
+    }
+    fprintf(out, "%s\n", begin);
+}

@@ -66,6 +66,11 @@ const char *text_clean(cli_pool *pool, const char *text);
  * width will do). The cursor is at `used`, further lines begin at `indent`. */
 void text_print_wrapped(FILE *out, const char *text, int used, int indent, int width);
 
+/* Prints a line as it is, spaces and all, and its end, but broken between words where it is wider than
+ * `width` (0: any width will do). Further lines begin under its last column, if it has columns (two
+ * spaces or more between them) in its left half, else two further in. */
+void text_print_line(FILE *out, const char *line, int width);
+
 /* Characters of UTF-8, and the bytes of the first `most` of them. */
 int text_length(const char *text);
 int text_bytes(const char *text, int most);

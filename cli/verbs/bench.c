@@ -171,7 +171,9 @@ static void print_profile(const bench *b)
     bench_print_row(b, "loader wait", b->loader_wait, (double)b->steps, 0, 0);
     bench_print_row(b, "rest", b->total - sum, 0, 0, 0);
     bench_print_row(b, "step (mean)", b->total, (double)b->steps, 0, 0);
-    say("\nTimes are means over workers, calls those of all. " RATES_PEAK_NOTE);
+    say("%s", "");
+    text_print_wrapped(stdout, "Times are means over workers, calls those of all. " RATES_PEAK_NOTE,
+                       0, 0, HELP_WIDTH);
 }
 
 static json_t *row_json(const bench *b, const lks_profile_row *row)

@@ -42,7 +42,8 @@ static void op_print_text(const lks_op_report *r, const char *line, lks_context 
             share_text(cell[1], t->flops / t->median / r->peak),
             rate_text(cell[2], t->bytes / t->median));
     }
-    say("\nFMA peak of the thread: %.1f GFLOP/s. " RATES_PEAK_NOTE, 1e-9 * r->peak);
+    say("\nFMA peak of the thread: %.1f GFLOP/s", 1e-9 * r->peak);
+    text_print_wrapped(stdout, RATES_PEAK_NOTE, 0, 0, HELP_WIDTH);
     say("%s", r->good ? "good: every element is within its bound"
                       : "different: an error is above its bound");
 }

@@ -4,8 +4,8 @@
 
 /* What stands below a column of shares of the peak. */
 #define RATES_PEAK_NOTE                                                                            \
-    "Work is counted\nas it is defined: where a kernel skips zeros, its share of the peak can "    \
-    "exceed\n100%%."
+    "Work is counted as it is defined: where a kernel skips zeros, its share of the peak can "     \
+    "exceed 100%."
 
 /* "12.3" of 12.3e9; "" where it is 0. Both return `text`. */
 const char *rate_text(char text[24], double per_second);

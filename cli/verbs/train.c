@@ -289,8 +289,9 @@ static void say_stopped(const training *t, int64_t step)
     if (t->opts.folder == NULL) {
         say_error("stopped after step %" PRId64 "; nothing is saved without --out DIR", step);
     } else {
-        say_error("stopped after step %" PRId64 " and saved in %s; to continue: %s", step,
-                  t->opts.folder, cli_command(t->cli, &pool, "--resume"));
+        say_command(cli_command(t->cli, &pool, "--resume"),
+                    "stopped after step %" PRId64 " and saved in %s; to continue", step,
+                    t->opts.folder);
     }
     pool_clear(&pool);
 }

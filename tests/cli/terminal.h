@@ -6,12 +6,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <time.h>
 
 /* Runs the program with the terminal as its standard error, and as its output unless that goes to
- * out.txt; returns all that the terminal got. */
-static inline const char *on_terminal(int columns, bool output_too, const char *arguments)
+ * out.txt; returns all that the terminal got, and its exit code. A number that is no 0 is a signal for it, when
+ * it has drawn its bar. */
+static inline const char *on_terminal_until(int number, int *code, int columns, bool output_too,
+                                            const char *arguments)
 {
     static char seen[OUTPUT_SIZE];
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
@@ -37,10 +40,13 @@ static inline const char *on_terminal(int columns, bool output_too, const char *
         const ssize_t got = read(terminal, seen + used, sizeof seen - 1 - used);
         if (got > 0) used += (size_t)got;
         assert_true(used < sizeof seen - 1);
+        if (number != 0 && memmem(seen, used, "[K", 2) != NULL) {
+            kill(child, number);
+            number = 0;
+        }
         if (got > 0) continue;
         if (done) {
-            const int code = WEXITSTATUS(status);
-            assert_true(code == 0 || code == 10); /* doctor has a warning */
+            *code = WEXITSTATUS(status);
             break;
         }
         done = waitpid(child, &status, WNOHANG) == child;
@@ -49,6 +55,15 @@ static inline const char *on_terminal(int columns, bool output_too, const char *
     close(other);
     close(terminal);
     seen[used] = '\0';
+    return seen;
+}
+
+/* The same of what has no mistake. */
+static inline const char *on_terminal(int columns, bool output_too, const char *arguments)
+{
+    int code;
+    const char *seen = on_terminal_until(0, &code, columns, output_too, arguments);
+    assert_true(code == 0 || code == 10); /* doctor has a warning */
     return seen;
 }
 

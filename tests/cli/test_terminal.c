@@ -190,6 +190,81 @@ static void what_people_read_fits_80_columns(void **state)
     unsetenv("LC_ALL");
 }
 
+/* The text with each run of white space as one space. */
+static void flatten(char *out, const char *text)
+{
+    size_t used = 0;
+    for (; *text != '\0'; text++) {
+        const bool space = strchr(" \r\n", *text) != NULL;
+        if (!space || (used > 0 && out[used - 1] != ' ')) out[used++] = space ? ' ' : *text;
+    }
+    out[used] = '\0';
+}
+
+/* Errors, and lines that are longer than a terminal is wide, are broken between words: the words are
+ * those that a file gets. */
+static void sentences_are_broken_between_words(void **state)
+{
+    (void)state;
+    static char there_[OUTPUT_SIZE], here[OUTPUT_SIZE], both[2 * OUTPUT_SIZE];
+    static const struct {
+        const char *arguments;
+        int code;
+    } commands[] = {
+        {"train nowhere.yaml --data /a/folder/that/is/not/there --lr 0.1", 3},
+        {"train c.yaml --data /a/folder/that/is/not/there --epochs 3", 3},
+        {"info long.yaml", 0},
+        {"info long.yaml --plan", 0},
+        {"train c.yaml --lr 'fast, but not too fast, so that what is learned stays learned'", 2},
+        {"data check d", 4},
+        {"compare one two", 1},
+        {"op 'conv2d filters=4 kernel=3x3 padding=1 stride=2 dilation=2 "
+         "weight_init=kaiming_uniform "
+         "no_bias in=1x9x9x3' --device ref --seconds",
+         2},
+    };
+    static const int widths[] = {80, 56};
+    write_text("c.yaml", small);
+    write_text("long.yaml",
+               "data: {name: digits, samples: 60, test_samples: 10}\n"
+               "model:\n  layers:\n    - conv2d: {filters: 16, kernel: [3, 3], padding: 1, stride: "
+               "[2, 2], weight_init: kaiming_uniform}\n    - flatten\n    - dense: 10\n");
+    run("data digits --out d --samples 20 --test-samples 10");
+    shell("printf a >d/train-images-idx3-ubyte");
+    run("train c.yaml --steps 1 --out one");
+    run("train c.yaml --steps 1 --out two --seed 2");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        run("%s", commands[i].arguments);
+        if (last.code != commands[i].code)
+            fail_msg("%s: exit %d", commands[i].arguments, last.code);
+        snprintf(both, sizeof both, "%s%s", last.out, last.err);
+        flatten(there_, both);
+        for (int k = 0; k < 2; k++) {
+            int code;
+            const char *seen = on_terminal_until(0, &code, widths[k], true, commands[i].arguments);
+            assert_int_equal(code, commands[i].code);
+            flatten(here, seen);
+            assert_string_equal(here, there_);
+            if (k == 0) check_width(seen, commands[i].arguments);
+        }
+    }
+}
+
+/* A command to go on with is whole on a line of its own, to be copied. */
+static void commands_are_whole(void **state)
+{
+    (void)state;
+    write_text("a-configuration-with-a-long-name.yaml", longer);
+    int code;
+    const char *seen = on_terminal_until(
+        SIGTERM, &code, 60, true,
+        "train a-configuration-with-a-long-name.yaml --set train.steps=1000000 --out run");
+    assert_int_equal(code, 143);
+    assert_non_null(strstr(seen, "continue:\r\n"));
+    assert_non_null(strstr(seen, "lockstep train a-configuration-with-a-long-name.yaml --set "
+                                 "train.steps=1000000 --out run --resume\r\n"));
+}
+
 /* Number of times `part` stands in the text. */
 static int occurrences(const char *text, const char *part)
 {
@@ -244,6 +319,8 @@ int main(void)
         TEST(fields_are_whole),
         TEST(an_epoch_leaves_a_line),
         TEST(what_people_read_fits_80_columns),
+        TEST(sentences_are_broken_between_words),
+        TEST(commands_are_whole),
         TEST(samples_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,7 +127,7 @@ static void profiles_are_printed(void **state)
     expect_out("\neverything else\n  start ");
     expect_out("\n  loader wait ");
     expect_out("\n  rest ");
-    expect_out("its share of the peak can exceed\n100%.\n");
+    expect_out("its share of the peak can exceed 100%.\n");
     int width = 0, widest = 0;
     for (const char *c = last.out; *c != '\0'; c++) {
         width = *c == '\n' ? 0 : width + 1;
