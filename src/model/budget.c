@@ -23,7 +23,7 @@ size_t lki_model_bytes(const lks_model *model)
 lks_status lki_check_budget(const lks_model *model)
 {
     const size_t bytes = lki_model_bytes(model);
-    if (bytes < NOT_WORTH_ASKING) return LKS_OK;
+    if (bytes < NOT_WORTH_ASKING || !model->program.backend->memory->host) return LKS_OK;
     const lki_room room = lki_memory_room(NULL);
     if (room.bytes == 0 || bytes <= (size_t)room.bytes) return LKS_OK;
     return LKI_FAIL(

@@ -184,7 +184,8 @@ void lki_update_buffers(lks_model *model, int worker);
 /* budget.c */
 /* Of all arenas; known before there is any. */
 size_t lki_model_bytes(const lks_model *model);
-/* LKS_E_NOMEM, with both figures, where the process cannot have so much. */
+/* LKS_E_NOMEM, with both figures, where the process cannot have so much. What a device has of its own
+ * it knows itself. */
 lks_status lki_check_budget(const lks_model *model);
 
 /* arrays.c: sizes of arrays, then the arrays with their first values; what there is of them is freed. */

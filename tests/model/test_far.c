@@ -76,6 +76,25 @@ static void copies_of_batches_are_counted(void **state)
     assert_non_null(strstr(line[1], " 8448 bytes"));
 }
 
+/* What the host may use is no limit; the device says so where it has no room. */
+static void its_memory_is_its_own(void **state)
+{
+    (void)state;
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+    lki_backend_lend(lkt_far(true));
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "far"}));
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(1 << 15)});
+    for (int i = 0; i < 256; i++) /* of 4 GiB */
+        x = lks_dense(graph, x, &(lks_dense_opts){.units = 1 << 15});
+    LKT_FAILS(LKS_E_NOMEM, "no memory for ",
+              lks_model_compile(&model, graph, &(lks_model_opts){.output = x, .global_batch = 1}));
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
 /* What a child does wrong. */
 typedef struct offence {
     bool keys;
@@ -164,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(touching_its_memory_ends_a_program),
         cmocka_unit_test(hashes_are_refs),
+        cmocka_unit_test(its_memory_is_its_own),
         cmocka_unit_test(copies_of_batches_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

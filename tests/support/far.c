@@ -101,7 +101,7 @@ static lks_status far_alloc(lks_context *context, void **out, size_t bytes, cons
     LKI_TRY(lki_alloc(context, &made, sizeof(region), what)); /* fails where tests want it */
     region *r = made;
     r->bytes = lki_align(bytes > 0 ? bytes : 1);
-    if (r->bytes < PTRDIFF_MAX / 2) {
+    if (r->bytes < LKT_FAR_MOST) {
         r->readable = (r->bytes + page - 1) / page * page;
         r->mapping = mmap(NULL, r->readable + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }

@@ -12,6 +12,8 @@
 
 #include "core/backend.h"
 
+enum { LKT_FAR_MOST = 1 << 30 }; /* an array of so many bytes is too large for it */
+
 /* Made at the first call, before there are threads. `keys`: use protection keys where there are any. */
 const lki_backend *lkt_far(bool keys);
 
