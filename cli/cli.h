@@ -4,6 +4,10 @@
 
 #include "cli/out/say.h"
 #include "cli/pool.h"
+#include <jansson.h>
+
+#include <lockstep/tools.h>
+
 #include "recipe/config.h"
 
 typedef struct cli cli_args;
@@ -87,7 +91,8 @@ typedef struct cli_setting {
 } cli_setting;
 
 struct cli {
-    int argc; /* as they were typed */
+    cli_pool *pool; /* that lasts as long as the command */
+    int argc;       /* as they were typed */
     char **argv;
     const cli_verb *verb; /* NULL: none */
     int verb_bit;
@@ -101,8 +106,18 @@ struct cli {
 /* Reads the command line; the pool holds the settings. */
 LKS_MUSTUSE lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv);
 
-/* The configuration: defaults, then the file (NULL: none), then the options; resolved. */
-LKS_MUSTUSE lks_status cli_configure(lki_config **out, const cli_args *cli, const char *path);
+/* The recipe: defaults, then the file (NULL: none), then the options; resolved where there is a file.
+ * Its log goes to standard error, and its time counts from the start of the process. */
+LKS_MUSTUSE lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path);
+
+/* Runs `body` with the recipe of the first operand, or prints it where that is asked for. */
+LKS_MUSTUSE lks_status cli_with_recipe(const cli_args *cli, int *code,
+                                       lks_status (*body)(const cli_args *cli, lks_recipe *recipe,
+                                                          int *code));
+/* Its keys as JSON; NULL: no memory, which is noted (text_watch_memory()). */
+json_t *cli_recipe_json(lks_recipe *recipe);
+/* Loads weights as lks_recipe_load() does, by --best and --last. */
+LKS_MUSTUSE lks_status cli_load(const cli_args *cli, lks_recipe *recipe, int64_t *step);
 
 /* --seconds, where it is given. */
 LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -86,11 +85,4 @@ double process_seconds(const char **from)
     }
     *from = "main";
     return in_main;
-}
-
-int64_t process_peak_bytes(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (int64_t)usage.ru_maxrss * 1024;
 }

@@ -1,8 +1,6 @@
-/* This process: its time, its memory, and the loss of a file that it reads. */
+/* This process: its time, and the loss of a file that it reads. */
 #ifndef CLI_PROCESS_H
 #define CLI_PROCESS_H
-
-#include <stdint.h>
 
 /* At the start of main(). From here on a mapped file that another program truncates ends this one
  * with a sentence and the exit code of a file that could not be read, and a limit of file sizes
@@ -15,7 +13,5 @@ double process_clock(void);
 /* Seconds since the process was started, as the kernel keeps it (to 10 ms); *from says
  * "process start", or "main" where that is not known. */
 double process_seconds(const char **from);
-
-int64_t process_peak_bytes(void); /* the most memory that was resident */
 
 #endif

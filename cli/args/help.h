@@ -6,8 +6,6 @@
 
 #include "recipe/config.h"
 
-/* The configuration as YAML; reading it gives the same configuration. */
-void config_print(const lki_config *config, FILE *out);
 /* The table of keys for the help. */
 void config_keys_print(FILE *out);
 

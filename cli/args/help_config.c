@@ -1,4 +1,4 @@
-/* The configuration as YAML, and the table of its keys. */
+/* The table of keys. */
 #include "cli/args/help.h"
 
 #include <stdio.h>
@@ -6,31 +6,6 @@
 
 #include "cli/out/say.h"
 #include "cli/out/text.h"
-
-void config_print(const lki_config *config, FILE *out)
-{
-    for (int key = 0; key < LKI_KEY_COUNT; key++) {
-        char section[32];
-        if (lki_key_section(key, section)) fprintf(out, "%s:\n", section);
-        if (lki_config_hides(config, key)) continue;
-        json_t *value = lki_setting_json(&config->value[key], lki_key_rows[key].spec.type);
-        fprintf(out, "  %s:", lki_key_own_name(key));
-        if (lki_key_rows[key].spec.type == LKI_TYPE_TREE && json_is_array(value)) {
-            size_t i;
-            json_t *item;
-            json_array_foreach(value, i, item)
-            {
-                fputs("\n    - ", out);
-                text_print_yaml(out, item);
-            }
-        } else {
-            fputc(' ', out);
-            text_print_yaml(out, value);
-        }
-        fputc('\n', out);
-        json_decref(value);
-    }
-}
 
 void config_keys_print(FILE *out)
 {

@@ -147,7 +147,7 @@ static bool wants_only_help(const cli_args *cli)
 
 lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
 {
-    *out = (cli_args){.argc = argc, .argv = argv, .verb_bit = VERB_NONE};
+    *out = (cli_args){.pool = pool, .argc = argc, .argv = argv, .verb_bit = VERB_NONE};
     out->setting = pool_alloc(pool, (size_t)argc * sizeof *out->setting);
     int first = 0;
     lks_status status = LKS_OK;
@@ -181,36 +181,6 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s (lockstep %s --help)",
                     out->verb->name, *out->verb->operands != '\0' ? out->verb->operands : "none",
                     out->operands, TEXT_S(out->operands), out->verb->name);
-}
-
-lks_status cli_configure(lki_config **out, const cli_args *cli, const char *path)
-{
-    lki_config *config;
-    lks_status status = lki_config_create(&config);
-    *out = NULL;
-    if (status != LKS_OK) return status;
-    if (path != NULL) status = lki_config_read(config, path);
-    for (int i = 0; i < cli->settings && status == LKS_OK; i++) {
-        const cli_setting *setting = &cli->setting[i];
-        if (setting->option->local == LOCAL_SET) {
-            status = lki_config_assign(config, setting->text);
-            continue;
-        }
-        if (setting->option->key == LKI_KEY_NONE) continue;
-        const char *where = pool_format(&config->heap, "--%s", setting->option->name);
-        status = lki_config_set(config, setting->option->key, setting->text, where);
-    }
-    if (status == LKS_OK && path != NULL) status = lki_config_resolve(config);
-    const bool has_csv = (cli->verb_bit & (VERB_TRAIN | VERB_PREDICT)) != 0;
-    if (status == LKS_OK && !has_csv && config->source[LKI_KEY_LOG_FORMAT] == LKI_FROM_COMMAND &&
-        strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "csv") == 0)
-        status = lki_config_fail(config, LKI_KEY_LOG_FORMAT, "is csv, expected text or json of %s",
-                                 cli->verb->name);
-    if (status != LKS_OK)
-        lki_config_destroy(config);
-    else
-        *out = config;
-    return status;
 }
 
 lks_status cli_seconds(double *out, const cli_args *cli)

@@ -7,19 +7,20 @@
 #include <unistd.h>
 
 /* Both splits; files that are there already may be somebody's data. */
-static lks_status write_digits(lki_config *config, lks_context *context, const char *folder)
+static lks_status write_digits(const cli_args *cli, lks_recipe *recipe, lks_context *context,
+                               const char *folder)
 {
     const char *path[LKI_IDX_FILES];
     for (int i = 0; i < LKI_IDX_FILES; i++) {
-        path[i] = pool_format(&config->heap, "%s/%s", folder, lki_idx_names[i]);
+        path[i] = pool_format(cli->pool, "%s/%s", folder, lki_idx_names[i]);
         if (access(path[i], F_OK) == 0)
             return lks_fail(
                 LKS_E_IO, "%.300s is there already; remove it, or choose another folder", path[i]);
     }
-    lks_status status = lki_folder_create(folder);
+    lks_status status = lks_folder_make(folder);
     for (int test = 0; test < 2 && status == LKS_OK; test++) {
         lks_dataset *digits;
-        status = lki_source_open(&digits, config, context, test == 1);
+        status = lks_recipe_dataset(&digits, recipe, context, test == 1);
         if (status != LKS_OK) break;
         status = lks_dataset_write_idx(digits, path[2 * test], path[2 * test + 1]);
         if (status == LKS_OK)
@@ -31,39 +32,39 @@ static lks_status write_digits(lki_config *config, lks_context *context, const c
     return status;
 }
 
-static lks_status get_digits(lki_config *config, const char *folder)
+static lks_status get_digits(const cli_args *cli, lks_recipe *recipe, const char *folder)
 {
     if (folder == NULL)
         return lks_fail(LKS_E_INVALID, "data digits needs a folder to write to: give --out DIR");
     lks_context *context = NULL;
     lks_status status = output_alone();
     if (status == LKS_OK) status = lks_context_create(&context, &say_logged);
-    if (status == LKS_OK) status = write_digits(config, context, folder);
+    if (status == LKS_OK) status = write_digits(cli, recipe, context, folder);
     lks_context_destroy(context);
     return status;
 }
 
-static lks_status get_known(const cli_args *cli, lki_config *config, const lki_published *known)
+static lks_status get_known(const cli_args *cli, lks_recipe *recipe, const lki_published *known)
 {
     const char *folder = cli->local[LOCAL_OUT];
-    const lks_status status = lki_config_set(config, LKI_KEY_DATA_NAME, known->name, "data");
+    const lks_status status = lks_recipe_option(recipe, "data.name", known->name, "data");
     if (status != LKS_OK) return status;
-    if (known->mirrors[0] == NULL) return get_digits(config, folder);
-    if (folder == NULL) folder = lki_source_folder(config);
+    if (known->mirrors[0] == NULL) return get_digits(cli, recipe, folder);
+    if (folder == NULL) folder = lks_recipe_folder(recipe);
     if (folder == NULL)
         return lks_fail(LKS_E_INVALID,
                         "data %s has no folder to write to: neither XDG_DATA_HOME nor HOME is set; "
                         "give --out DIR",
                         cli->operand[0]);
-    return data_download(cli, &config->heap, known, folder);
+    return data_download(cli, cli->pool, known, folder);
 }
 
 static lks_status get(const cli_args *cli, const lki_published *known)
 {
-    lki_config *config;
-    lks_status status = cli_configure(&config, cli, NULL);
-    if (status == LKS_OK) status = get_known(cli, config, known);
-    lki_config_destroy(config);
+    lks_recipe *recipe;
+    lks_status status = cli_configure(&recipe, cli, NULL);
+    if (status == LKS_OK) status = get_known(cli, recipe, known);
+    lks_recipe_close(recipe);
     return status;
 }
 

@@ -8,7 +8,7 @@
 
 /* What an action is about, `what`: a known data set, a folder of IDX files, or a configuration. */
 typedef struct data_source {
-    lki_config *config;
+    lks_recipe *recipe;
     lks_context *context;
     lks_dataset *data;          /* the split that --test asks for */
     const lki_published *known; /* NULL: nothing */

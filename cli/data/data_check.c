@@ -311,7 +311,7 @@ static lks_status check_folder(check *c, const char *folder)
 
 lks_status data_check(const cli_args *cli, const char *what)
 {
-    lki_config *config;
+    lks_recipe *recipe;
     const lki_published *known = lki_published_find_word(what);
     const char *folder = what;
     if (known != NULL && known->files == NULL)
@@ -320,10 +320,10 @@ lks_status data_check(const cli_args *cli, const char *what)
             "%s are drawn by the program, there is nothing to check; give a folder (./%s "
             "for one of that name)",
             what, what);
-    lks_status status = cli_configure(&config, cli, NULL);
+    lks_status status = cli_configure(&recipe, cli, NULL);
     if (status == LKS_OK && known != NULL) {
-        status = lki_config_set(config, LKI_KEY_DATA_NAME, known->name, "data");
-        folder = status == LKS_OK ? lki_source_folder(config) : NULL;
+        status = lks_recipe_option(recipe, "data.name", known->name, "data");
+        folder = status == LKS_OK ? lks_recipe_folder(recipe) : NULL;
         if (status == LKS_OK && folder == NULL)
             status = lks_fail(LKS_E_INVALID,
                               "%s has no folder: neither XDG_DATA_HOME nor HOME is set; give the "
@@ -333,10 +333,10 @@ lks_status data_check(const cli_args *cli, const char *what)
     lks_context *context = NULL;
     if (status == LKS_OK) status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK) {
-        check c = {.pool = &config->heap, .context = context, .known = known, .compares = true};
+        check c = {.pool = cli->pool, .context = context, .known = known, .compares = true};
         status = check_folder(&c, folder);
     }
     lks_context_destroy(context);
-    lki_config_destroy(config);
+    lks_recipe_close(recipe);
     return status;
 }

@@ -282,7 +282,7 @@ static lks_status get_all(download *d)
     int locked = -1;
     lks_status status = look_for_all(there, d, &all);
     if (status == LKS_OK && !all) {
-        status = lki_folder_create(d->folder);
+        status = lks_folder_make(d->folder);
         if (status == LKS_OK) status = lock(&locked, d);
         if (status == LKS_OK)
             status = look_for_all(there, d, &all); /* another may have been at work */

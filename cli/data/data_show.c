@@ -56,10 +56,9 @@ static lks_status collect(cli_sheet *sheet, uint8_t *pixels, int32_t *labels, lk
                     (long long)chosen->label, (long long)chosen->first);
 }
 
-static const char *title_of(const data_source *source, const char *what, const cli_sheet *sheet,
-                            const choice *chosen)
+static const char *title_of(cli_pool *pool, const data_source *source, const char *what,
+                            const cli_sheet *sheet, const choice *chosen)
 {
-    cli_pool *pool = &source->config->heap;
     char count[TEXT_NUMBER_SIZE], all[TEXT_NUMBER_SIZE], first[TEXT_NUMBER_SIZE];
     const char *from = "", *class = "";
     if (chosen->first > 0)
@@ -96,7 +95,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
                           TEXT_S(chosen.count));
     if (status == LKS_OK) status = collect(&sheet, pixels, labels, source->data, &chosen);
     if (status == LKS_OK) {
-        sheet.title = title_of(source, what, &sheet, &chosen);
+        sheet.title = title_of(cli->pool, source, what, &sheet, &chosen);
         sheet.pixels = pixels;
         sheet.labels = labels;
         if (out == NULL)
@@ -116,7 +115,7 @@ lks_status data_show(const cli_args *cli, const char *what)
     data_source source;
     lks_status status = data_open(&source, cli, what);
     if (status == LKS_OK)
-        status = output_check(cli, source.config, "--out", cli->local[LOCAL_OUT], false);
+        status = output_check(cli, source.recipe, "--out", cli->local[LOCAL_OUT], false);
     if (status == LKS_OK) status = data_show_show(cli, &source, what);
     data_close(&source);
     return status;

@@ -39,14 +39,14 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
             what, near.best != NULL ? "; the nearest is " : "", near.best != NULL ? near.best : "");
     }
     const bool file = there && !S_ISDIR(info.st_mode);
-    lks_status status = cli_configure(&out->config, cli, file ? what : NULL);
+    lks_status status = cli_configure(&out->recipe, cli, file ? what : NULL);
     if (status == LKS_OK && out->known != NULL)
-        status = lki_config_set(out->config, LKI_KEY_DATA_NAME, out->known->name, "data");
+        status = lks_recipe_option(out->recipe, "data.name", out->known->name, "data");
     if (status == LKS_OK && there && !file)
-        status = lki_config_set(out->config, LKI_KEY_DATA_PATH, what, "data");
-    if (status == LKS_OK) status = lki_config_name_data(out->config);
+        status = lks_recipe_option(out->recipe, "data.path", what, "data");
+    if (status == LKS_OK) status = lks_recipe_name_data(out->recipe);
     if (status == LKS_OK && file)
-        out->known = lki_published_find(lki_config_text(out->config, LKI_KEY_DATA_NAME));
+        out->known = lki_published_find(lks_recipe_text(out->recipe, "data.name"));
     return status;
 }
 
@@ -56,7 +56,7 @@ lks_status data_open(data_source *out, const cli_args *cli, const char *what)
     *out = (data_source){.split = test ? "test" : "training"};
     lks_status status = configure(out, cli, what);
     if (status == LKS_OK) status = lks_context_create(&out->context, &say_logged);
-    if (status == LKS_OK) status = lki_source_open(&out->data, out->config, out->context, test);
+    if (status == LKS_OK) status = lks_recipe_dataset(&out->data, out->recipe, out->context, test);
     return status;
 }
 
@@ -64,5 +64,5 @@ void data_close(data_source *source)
 {
     lks_dataset_destroy(source->data);
     lks_context_destroy(source->context);
-    lki_config_destroy(source->config);
+    lks_recipe_close(source->recipe);
 }

@@ -93,16 +93,16 @@ static void doctor_look(cli_doctor *doctor)
 
 lks_status verb_doctor(const cli_args *cli, int *code)
 {
-    lki_config *config;
-    const lks_status status = cli_configure(&config, cli, NULL);
+    lks_recipe *recipe;
+    const lks_status status = cli_configure(&recipe, cli, NULL);
     if (status != LKS_OK) return status;
     cli_pool pool = {0};
     cli_doctor *doctor = pool_alloc(&pool, sizeof *doctor);
     int counts[4] = {0};
     doctor->root = cli->local[LOCAL_ROOT] != NULL ? cli->local[LOCAL_ROOT] : "";
-    doctor->folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
+    doctor->folder = lks_recipe_text(recipe, "checkpoint.path");
     doctor_look(doctor);
-    if (strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "json") == 0)
+    if (strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0)
         doctor_print_json(doctor);
     else
         doctor_print_text(doctor);
@@ -112,6 +112,6 @@ lks_status verb_doctor(const cli_args *cli, int *code)
     for (int i = 0; i < doctor->count; i++) json_decref(doctor->finding[i].values);
     pool_clear(&doctor->pool);
     pool_clear(&pool);
-    lki_config_destroy(config);
+    lks_recipe_close(recipe);
     return LKS_OK;
 }

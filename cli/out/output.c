@@ -13,7 +13,6 @@
 #include <lockstep/data.h>
 
 #include "cli/out/text.h"
-#include "recipe/source.h"
 #include "cli/stop.h"
 
 lks_status output_alone(void)
@@ -83,29 +82,28 @@ static bool is_in_folder(const struct stat *output, const char *folder, bool of_
     return found;
 }
 
-static bool is_data(const struct stat *output, lki_config *config)
+static bool is_data(const struct stat *output, const cli_args *cli, lks_recipe *recipe)
 {
-    const char *folder = lki_config_text(config, LKI_KEY_DATA_PATH);
-    if (folder == NULL) folder = lki_source_folder(config);
+    const char *folder = lks_recipe_folder(recipe);
     if (folder == NULL) return false;
     for (int i = 0; lks_idx_place(i) != NULL; i++) {
-        const char *place = pool_format(&config->heap, "%s%s", folder, lks_idx_place(i));
+        const char *place = pool_format(cli->pool, "%s%s", folder, lks_idx_place(i));
         if (is_in_folder(output, place, false)) return true;
     }
     return false;
 }
 
-static bool is_input(const struct stat *output, const cli_args *cli, lki_config *config)
+static bool is_input(const struct stat *output, const cli_args *cli, lks_recipe *recipe)
 {
     for (int i = 0; i < cli->operands; i++)
         if (is_file(output, cli->operand[i])) return true;
-    if (config == NULL) return false;
-    const char *run = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
-    return is_file(output, lki_config_text(config, LKI_KEY_MODEL_INIT)) ||
-           (run != NULL && is_in_folder(output, run, true)) || is_data(output, config);
+    if (recipe == NULL) return false;
+    const char *run = lks_recipe_text(recipe, "checkpoint.path");
+    return is_file(output, lks_recipe_text(recipe, "model.init")) ||
+           (run != NULL && is_in_folder(output, run, true)) || is_data(output, cli, recipe);
 }
 
-lks_status output_check(const cli_args *cli, lki_config *config, const char *what, const char *path,
+lks_status output_check(const cli_args *cli, lks_recipe *recipe, const char *what, const char *path,
                         bool look_only)
 {
     struct stat info;
@@ -121,7 +119,7 @@ lks_status output_check(const cli_args *cli, lki_config *config, const char *wha
         return lks_fail(LKS_E_INVALID,
                         "%s: '%.300s' is the name of a checkpoint's file; give another name", what,
                         path);
-    if (there && S_ISREG(info.st_mode) && is_input(&info, cli, config))
+    if (there && S_ISREG(info.st_mode) && is_input(&info, cli, recipe))
         return lks_fail(LKS_E_INVALID,
                         "%s: '%.300s' is a file that this command reads; give another name", what,
                         path);
@@ -143,13 +141,6 @@ static bool is_stream(const struct stat *output)
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
         if (fstat(i, &stream) == 0 && is_same(output, &stream)) return true;
     return false;
-}
-
-bool output_is_file(const char *path)
-{
-    struct stat info;
-    if (stat(path, &info) != 0) return true;
-    return S_ISREG(info.st_mode) && !is_stream(&info);
 }
 
 lks_status output_await(int *pipe, const char *path)

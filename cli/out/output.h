@@ -10,17 +10,13 @@ LKS_MUSTUSE lks_status output_alone(void);
 
 /* `path` can be written to: its folder is there, it is no folder itself, and it is nothing that this
  * command reads (operands, weights, data, checkpoints), by whatever name or link. `what` is the
- * option's name, for messages; NULL config: there is none. With `look_only` nothing is touched, and
+ * option's name, for messages; NULL recipe: there is none. With `look_only` nothing is touched, and
  * the folder may still be missing. NULL path: nothing is asked for. */
-LKS_MUSTUSE lks_status output_check(const cli_args *cli, lki_config *config, const char *what,
+LKS_MUSTUSE lks_status output_check(const cli_args *cli, lks_recipe *recipe, const char *what,
                                     const char *path, bool look_only);
 
 /* Two files of one command are not the same; NULL: there is none. */
 LKS_MUSTUSE lks_status output_differ(const char *a, const char *b);
-
-/* Whether that is a file or nothing yet: no device, no pipe, nothing that standard output or error
- * goes to, where what is written once stays. */
-bool output_is_file(const char *path);
 
 /* Waits for the reader of a pipe that is to be written, as opening it would, but not behind a signal
  * (stop.h). `*pipe` keeps it open: to be closed when it has been written; -1: that is no pipe. */

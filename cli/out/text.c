@@ -318,11 +318,6 @@ lks_status text_write_json(const char *path, const json_t *json)
     return text_write_file(path, print_json_file, json);
 }
 
-lks_status text_update_json(const char *path, const json_t *json)
-{
-    return print_by(lks_file_update, path, print_json_file, json);
-}
-
 void text_print_xml(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {

@@ -52,8 +52,6 @@ LKS_MUSTUSE lks_status text_write_file(const char *path, text_printer print, con
 
 /* The same with JSON in it. */
 LKS_MUSTUSE lks_status text_write_json(const char *path, const json_t *json);
-/* As lks_file_update() does. */
-LKS_MUSTUSE lks_status text_update_json(const char *path, const json_t *json);
 
 /* Text between tags or in an attribute of XML or HTML; it must be clean. */
 void text_print_xml(FILE *out, const char *text);

@@ -58,9 +58,9 @@ static void report_print_row(const json_t *event)
     putchar('\n');
 }
 
-static report_format format_of(const lki_config *config)
+static report_format format_of(const lks_recipe *recipe)
 {
-    const char *name = lki_config_text(config, LKI_KEY_LOG_FORMAT);
+    const char *name = lks_recipe_text(recipe, "log.format");
     return strcmp(name, "json") == 0  ? REPORT_JSON
            : strcmp(name, "csv") == 0 ? REPORT_CSV
                                       : REPORT_TEXT;
@@ -78,18 +78,17 @@ void report_event(const cli_report *r, json_t *event)
     json_decref(event);
 }
 
-void report_begin(cli_report *out, const lki_config *config, int64_t samples, int64_t epochs,
-                  int64_t last_step, bool has_classes)
+void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_parts *parts)
 {
-    const bool asked = config->source[LKI_KEY_LOG_INTERVAL] == LKI_FROM_COMMAND;
-    *out = (cli_report){.quiet = lki_config_bool(config, LKI_KEY_LOG_QUIET),
-                        .format = format_of(config),
-                        .has_classes = has_classes,
-                        .interval = lki_config_int(config, LKI_KEY_LOG_INTERVAL),
-                        .batch_size = lki_config_int(config, LKI_KEY_TRAIN_BATCH_SIZE),
-                        .samples = samples,
-                        .epochs = epochs,
-                        .last_step = last_step,
+    const bool asked = lks_recipe_given(recipe, "log.interval");
+    *out = (cli_report){.quiet = lks_recipe_bool(recipe, "log.quiet"),
+                        .format = format_of(recipe),
+                        .has_classes = parts->data.classes > 0,
+                        .interval = lks_recipe_int(recipe, "log.interval"),
+                        .batch_size = lks_recipe_int(recipe, "train.batch_size"),
+                        .samples = parts->data.samples,
+                        .epochs = parts->epochs,
+                        .last_step = parts->steps,
                         .step_clock = process_clock(),
                         .loss = (double)NAN};
     const bool out_is_terminal = isatty(STDOUT_FILENO);

@@ -5,7 +5,9 @@
 
 #include <lockstep/trainer.h>
 
-#include "recipe/config.h"
+#include <jansson.h>
+
+#include <lockstep/tools.h>
 
 typedef enum report_format {
     REPORT_TEXT,
@@ -30,9 +32,8 @@ typedef struct cli_report {
     double rate, loss; /* smoothed over about two seconds */
 } cli_report;
 
-/* `samples` of training data; `epochs` and `last_step` are where the run ends. */
-void report_begin(cli_report *out, const lki_config *config, int64_t samples, int64_t epochs,
-                  int64_t last_step, bool has_classes);
+/* Of a run that is started. */
+void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_parts *parts);
 /* An event for programs, whose object is taken over; other formats than JSON and CSV leave it out. */
 void report_event(const cli_report *report, json_t *event);
 void report_step(cli_report *report, const lks_step_event *event);

@@ -10,14 +10,14 @@
 #include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
-#include "cli/session.h"
 #include "cli/verbs/rates.h"
 
 enum { WARM_UP = 10, LEAST_STEPS = 10, MOST_STEPS = 1000000 };
 static const double SECONDS = 3, PEAK_SECONDS = 0.25;
 
 typedef struct bench {
-    lki_session *session;
+    lks_recipe *recipe;
+    lks_recipe_parts parts;
     lks_loader *loader;
     lks_schedule schedule;
     int64_t steps, samples;
@@ -32,13 +32,13 @@ typedef struct bench {
 static lks_status one_step(bench *b, double *seconds, double *waited)
 {
     lks_batch batch;
-    const lks_progress progress = lks_model_progress(b->session->model);
+    const lks_progress progress = lks_model_progress(b->parts.model);
     const int64_t epoch = progress.step / lks_loader_batches(b->loader);
     const double rate = lks_schedule_at(&b->schedule, progress.step, epoch);
     const double begin = process_clock();
     lks_status status = lks_loader_next(b->loader, &batch);
     *waited = process_clock() - begin;
-    if (status == LKS_OK) status = lks_model_step(b->session->model, &batch, rate, NULL);
+    if (status == LKS_OK) status = lks_model_step(b->parts.model, &batch, rate, NULL);
     *seconds = process_clock() - begin;
     b->samples += batch.count;
     return status;
@@ -47,9 +47,9 @@ static lks_status one_step(bench *b, double *seconds, double *waited)
 static lks_status bench_measure_peak(bench *b, int which)
 {
     /* Of workers that take turns on a core each would count the time that the others have. */
-    const int workers = lks_model_get_info(b->session->model).workers, cores = lks_cores();
+    const int workers = lks_model_get_info(b->parts.model).workers, cores = lks_cores();
     b->peak_workers = workers < cores ? workers : cores;
-    return lks_peak(&b->peak[which], b->session->context, b->peak_workers, PEAK_SECONDS);
+    return lks_peak(&b->peak[which], b->parts.context, b->peak_workers, PEAK_SECONDS);
 }
 
 static int bench_ascending(const void *a, const void *b)
@@ -83,7 +83,7 @@ static lks_status bench_measure(bench *b, cli_pool *pool, int64_t steps, double 
     }
     b->step = pool_alloc(pool, (size_t)steps * sizeof *b->step);
     b->samples = 0;
-    if (profile) status = lks_profile_start(b->session->model);
+    if (profile) status = lks_profile_start(b->parts.model);
     for (; b->steps < steps && status == LKS_OK; b->steps++) {
         status = one_step(b, &time, &waited);
         b->step[b->steps] = time;
@@ -102,7 +102,7 @@ static double peak_of(const bench *b)
 
 static void bench_print_head(const bench *b, const char *path)
 {
-    const lki_session *s = b->session;
+    const lks_recipe_parts *s = &b->parts;
     const lks_model_info info = lks_model_get_info(s->model);
     char text[TEXT_NUMBER_SIZE];
     say("%s", path);
@@ -147,7 +147,7 @@ static void bench_print_row(const bench *b, const char *name, double seconds, do
 
 static void print_profile(const bench *b)
 {
-    const lks_model *model = b->session->model;
+    const lks_model *model = b->parts.model;
     const int rows = lks_profile_total(model).rows;
     double sum = b->loader_wait;
     int stage = -1;
@@ -178,7 +178,7 @@ static void print_profile(const bench *b)
 
 static json_t *row_json(const bench *b, const lks_profile_row *row)
 {
-    const lks_model *model = b->session->model;
+    const lks_model *model = b->parts.model;
     const lks_model_info info = lks_model_get_info(model);
     const int64_t share = (info.global_batch + info.replicas - 1) / info.replicas;
     const lks_tensor *layer;
@@ -198,8 +198,8 @@ static json_t *profile_json(const bench *b)
 {
     json_t *list = json_array();
     double sum = b->loader_wait;
-    for (int r = 0; r < lks_profile_total(b->session->model).rows; r++) {
-        const lks_profile_row row = lks_profile_get(b->session->model, r);
+    for (int r = 0; r < lks_profile_total(b->parts.model).rows; r++) {
+        const lks_profile_row row = lks_profile_get(b->parts.model, r);
         if (row.calls == 0) continue;
         sum += row.seconds;
         json_array_append_new(list, row_json(b, &row));
@@ -214,7 +214,7 @@ static json_t *profile_json(const bench *b)
 
 static json_t *bench_json(const bench *b, bool profile)
 {
-    const lki_session *s = b->session;
+    const lks_recipe_parts *s = &b->parts;
     const lks_model_info info = lks_model_get_info(s->model);
     uint64_t hash = 0;
     char text[20];
@@ -223,7 +223,7 @@ static json_t *bench_json(const bench *b, bool profile)
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:s, s:o, s:i, s:i, s:i, s:I, s:I}", "version", lks_version(), "build",
         lks_build_info(), "fingerprint", lks_context_fingerprint(s->context), "device",
-        lks_context_device(s->context), "config", lki_config_json(s->config), "workers",
+        lks_context_device(s->context), "config", cli_recipe_json(b->recipe), "workers",
         info.workers, "peak_workers", b->peak_workers, "replicas", info.replicas, "global_batch",
         (json_int_t)info.global_batch, "parameters", (json_int_t)info.parameters);
     json_t *times = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "steps",
@@ -240,12 +240,11 @@ static json_t *bench_json(const bench *b, bool profile)
 
 static lks_status bench_print(const bench *b, const cli_args *cli, bool profile)
 {
-    const lki_config *config = b->session->config;
     lks_status status = LKS_OK;
     json_t *json = bench_json(b, profile);
-    if (lki_config_has(config, LKI_KEY_LOG_RECORD))
-        status = text_write_json(lki_config_text(config, LKI_KEY_LOG_RECORD), json);
-    if (strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "json") == 0) {
+    if (lks_recipe_has(b->recipe, "log.record"))
+        status = text_write_json(lks_recipe_text(b->recipe, "log.record"), json);
+    if (strcmp(lks_recipe_text(b->recipe, "log.format"), "json") == 0) {
         text_print_json(stdout, json, 0);
         putchar('\n');
     } else {
@@ -256,30 +255,31 @@ static lks_status bench_print(const bench *b, const cli_args *cli, bool profile)
     return status;
 }
 
-static lks_status body(const cli_args *cli, lki_config *config, lki_session *session)
+static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
 {
+    (void)code;
     const bool profile = cli->local[LOCAL_PROFILE] != NULL;
-    const bool counted = config->source[LKI_KEY_TRAIN_STEPS] == LKI_FROM_COMMAND;
-    bench b = {.session = session};
+    const bool counted = lks_recipe_given(recipe, "train.steps");
+    bench b = {.recipe = recipe};
     double seconds = SECONDS;
     lks_status status = cli_seconds(&seconds, cli);
     if (status == LKS_OK)
-        status = output_check(cli, config, "log.record",
-                              lki_config_text(config, LKI_KEY_LOG_RECORD), false);
-    if (status == LKS_OK) status = lki_session_open(session, config, LKI_SESSION_TRAIN);
-    if (status == LKS_OK) status = lki_session_compile(session, 0);
-    if (status == LKS_OK && lki_config_has(config, LKI_KEY_MODEL_INIT))
-        status = lks_weights_load(session->model, lki_config_text(config, LKI_KEY_MODEL_INIT));
-    if (status == LKS_OK) status = lki_session_loader(&b.loader, session, session->train, true);
+        status = output_check(cli, recipe, "log.record", lks_recipe_text(recipe, "log.record"),
+                              false);
+    if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
+    if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
+    b.parts = lks_recipe_get_parts(recipe);
+    if (status == LKS_OK && lks_recipe_has(recipe, "model.init"))
+        status = lks_weights_load(b.parts.model, lks_recipe_text(recipe, "model.init"));
+    if (status == LKS_OK) status = lks_recipe_loader(&b.loader, recipe, b.parts.train, true);
     if (status == LKS_OK) {
         const int64_t batches = lks_loader_batches(b.loader);
-        const int64_t epochs = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS)
-                                   ? lki_config_int(config, LKI_KEY_TRAIN_EPOCHS)
+        const int64_t epochs = lks_recipe_has(recipe, "train.epochs")
+                                   ? lks_recipe_int(recipe, "train.epochs")
                                    : 1;
-        b.schedule = lki_session_schedule(config, epochs, 0, batches);
-        status = bench_measure(&b, &config->heap,
-                               counted ? lki_config_int(config, LKI_KEY_TRAIN_STEPS) : 0, seconds,
-                               profile);
+        b.schedule = lks_recipe_schedule(recipe, epochs, 0, batches);
+        status = bench_measure(&b, cli->pool, counted ? lks_recipe_int(recipe, "train.steps") : 0,
+                               seconds, profile);
     }
     if (status == LKS_OK) status = bench_print(&b, cli, profile);
     lks_loader_destroy(b.loader);
@@ -288,6 +288,5 @@ static lks_status body(const cli_args *cli, lki_config *config, lki_session *ses
 
 lks_status verb_bench(const cli_args *cli, int *code)
 {
-    (void)code;
-    return session_run(cli, body);
+    return cli_with_recipe(cli, code, bench_run);
 }

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "cli/args/changes.h"
+#include "cli/cli.h"
 #include "cli/out/say.h"
 #include "cli/out/text.h"
 #include "cli/verbs/checkpoint_path.h"
@@ -75,26 +75,40 @@ static bool same_json(cli_pool *pool, const char *path, const json_t *a, const j
     return false;
 }
 
+/* "optimizer.lr" of what a recipe has. */
+static const json_t *recorded_value(const json_t *config, const char *key)
+{
+    char section[64];
+    const size_t length = strcspn(key, ".");
+    snprintf(section, sizeof section, "%.*s", (int)length, key);
+    return json_object_get(json_object_get(config, section), key + length + 1);
+}
+
+static lks_status open_config(lks_recipe **out, const char *config)
+{
+    const lks_status status = lks_recipe_open_text(out, "config", config);
+    return status == LKS_OK ? lks_recipe_resolve(*out) : status;
+}
+
 /* Only the keys that make a run what it is; the others are those of the commands. */
 static bool same_config(const json_t *a, const json_t *b)
 {
     const char *x = json_string_value(json_object_get(a, "config"));
     const char *y = json_string_value(json_object_get(b, "config"));
-    lki_config *p = NULL, *q = NULL;
-    lki_key key = LKI_KEY_NONE;
+    lks_recipe *p = NULL, *q = NULL;
+    const char *key = NULL;
     if (x == NULL || y == NULL || strcmp(x, y) == 0) return true;
-    if (changes_read(&p, "config", x) == LKS_OK && changes_read(&q, "config", y) == LKS_OK)
-        key = changes_first(p, q);
-    if (key != LKI_KEY_NONE) {
-        json_t *u = lki_setting_json(&p->value[key], lki_key_rows[key].spec.type);
-        json_t *v = lki_setting_json(&q->value[key], lki_key_rows[key].spec.type);
-        say_difference(lki_key_rows[key].spec.name, u, v);
+    if (open_config(&p, x) == LKS_OK && open_config(&q, y) == LKS_OK)
+        key = lks_recipe_difference(p, q);
+    if (key != NULL) {
+        json_t *u = cli_recipe_json(p), *v = cli_recipe_json(q);
+        say_difference(key, recorded_value(u, key), recorded_value(v, key));
         json_decref(u);
         json_decref(v);
     }
-    lki_config_destroy(p);
-    lki_config_destroy(q);
-    return key == LKI_KEY_NONE;
+    lks_recipe_close(p);
+    lks_recipe_close(q);
+    return key == NULL;
 }
 
 /* The record of a checkpoint that is whole. */

@@ -6,10 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/args/changes.h"
 #include "cli/cli.h"
 #include "cli/out/text.h"
-#include "cli/session.h"
 #include "cli/verbs/checkpoint_path.h"
 
 static void print_line(void *user, const char *line)
@@ -18,19 +16,20 @@ static void print_line(void *user, const char *line)
     say("%s", line);
 }
 
-static lks_status info_config(const cli_args *cli, lki_config *config, lki_session *session)
+static lks_status info_config(const cli_args *cli, lks_recipe *recipe, int *code)
 {
-    lks_status status = lki_session_open_shape(session, config);
-    if (status == LKS_OK) status = lki_session_compile(session, 0);
-    if (status == LKS_OK)
-        status = lks_model_describe(session->model, LKS_DESCRIBE_LAYERS, print_line, NULL);
+    (void)code;
+    lks_status status = lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE);
+    if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
+    const lks_model *model = lks_recipe_get_parts(recipe).model;
+    if (status == LKS_OK) status = lks_model_describe(model, LKS_DESCRIBE_LAYERS, print_line, NULL);
     if (status == LKS_OK && cli->local[LOCAL_PLAN] != NULL) {
         say("%s", "");
-        status = lks_model_describe(session->model, LKS_DESCRIBE_PLAN, print_line, NULL);
+        status = lks_model_describe(model, LKS_DESCRIBE_PLAN, print_line, NULL);
     }
     if (status == LKS_OK && cli->local[LOCAL_MEMORY] != NULL) {
         say("%s", "");
-        status = lks_model_describe(session->model, LKS_DESCRIBE_MEMORY, print_line, NULL);
+        status = lks_model_describe(model, LKS_DESCRIBE_MEMORY, print_line, NULL);
     }
     return status;
 }
@@ -89,22 +88,21 @@ static void info_print_history(const lks_run *run)
 /* The hash after the checkpoint's step: a model as it was configured then, with its state. */
 static lks_status find_hash(uint64_t *hash, const lks_run *run, const checkpoint_path *found)
 {
-    lki_config *config;
-    lki_session session = session_new();
+    lks_recipe *recipe;
     lks_run same = {0};
     if (run->config == NULL) return lks_fail(LKS_E_STATE, "the checkpoint has no configuration");
-    lks_status status = changes_read(&config, found->folder, run->config);
+    lks_status status = lks_recipe_open_text(&recipe, found->folder, run->config);
+    lks_recipe_log(recipe, say_log, NULL);
     if (status == LKS_OK) /* that one said more of itself is nothing of this command */
-        status = lki_config_set(config, LKI_KEY_LOG_VERBOSE, "false", "info");
-    if (status == LKS_OK) status = lki_session_open_shape(&session, config);
-    if (status == LKS_OK) status = lki_session_compile(&session, 1);
+        status = lks_recipe_option(recipe, "log.verbose", "false", "info");
+    if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE);
+    if (status == LKS_OK) status = lks_recipe_compile(recipe, 1);
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
     if (status == LKS_OK)
-        status = lks_checkpoint_load(session.context, session.model, &same, found->folder,
-                                     found->step);
-    if (status == LKS_OK) status = lks_model_hash(session.model, hash);
+        status = lks_checkpoint_load(parts.context, parts.model, &same, found->folder, found->step);
+    if (status == LKS_OK) status = lks_model_hash(parts.model, hash);
     lks_run_clear(&same);
-    lki_session_close(&session);
-    lki_config_destroy(config);
+    lks_recipe_close(recipe);
     return status;
 }
 
@@ -170,9 +168,8 @@ static lks_status info_checkpoint(lks_context *context, const char *path)
 lks_status verb_info(const cli_args *cli, int *code)
 {
     const char *path = cli->operand[0];
-    (void)code;
     const checkpoint_kind kind = checkpoint_kind_of(path);
-    if (kind == PATH_OTHER) return session_run(cli, info_config);
+    if (kind == PATH_OTHER) return cli_with_recipe(cli, code, info_config);
     lks_context *context;
     lks_status status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK)

@@ -7,7 +7,6 @@
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
-#include "recipe/layers.h"
 #include "cli/verbs/rates.h"
 
 static const double SECONDS = 0.2; /* each pass */
@@ -71,7 +70,7 @@ static void op_print_json(const lks_op_report *r, const char *line, lks_context 
     json_decref(json);
 }
 
-static lks_status op_run(const cli_args *cli, lki_config *config, lks_context *context,
+static lks_status op_run(const cli_args *cli, lks_recipe *recipe, lks_context *context,
                          lks_graph *graph, int *code)
 {
     char line[LKS_LINE_SIZE];
@@ -81,12 +80,11 @@ static lks_status op_run(const cli_args *cli, lki_config *config, lks_context *c
     lks_op_report report;
     lks_status status = cli_seconds(&seconds, cli);
     if (status == LKS_OK)
-        status = lki_layers_build_line(&tensor, &samples, config, graph,
-                                       op_join(&config->heap, cli));
+        status = lks_recipe_line(&tensor, &samples, recipe, graph, op_join(cli->pool, cli));
     if (status == LKS_OK) status = lks_op_check(&report, context, tensor, samples, seconds);
     if (status != LKS_OK) return status;
     lks_tensor_line(tensor, samples, line, sizeof line);
-    if (strcmp(lki_config_text(config, LKI_KEY_LOG_FORMAT), "json") == 0)
+    if (strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0)
         op_print_json(&report, line, context);
     else
         op_print_text(&report, line, context);
@@ -96,19 +94,19 @@ static lks_status op_run(const cli_args *cli, lki_config *config, lks_context *c
 
 lks_status verb_op(const cli_args *cli, int *code)
 {
-    lki_config *config;
+    lks_recipe *recipe;
     lks_context *context = NULL;
     lks_graph *graph = NULL;
-    lks_status status = cli_configure(&config, cli, NULL);
+    lks_status status = cli_configure(&recipe, cli, NULL);
     if (status != LKS_OK) return status;
-    const lks_context_opts opts = {.device = lki_config_text(config, LKI_KEY_TRAIN_DEVICE),
-                                   .seed = (uint64_t)lki_config_int(config, LKI_KEY_TRAIN_SEED),
+    const lks_context_opts opts = {.device = lks_recipe_text(recipe, "train.device"),
+                                   .seed = (uint64_t)lks_recipe_int(recipe, "train.seed"),
                                    .log = say_log};
     status = lks_context_create(&context, &opts);
     if (status == LKS_OK) status = lks_graph_create(&graph, context);
-    if (status == LKS_OK) status = op_run(cli, config, context, graph, code);
+    if (status == LKS_OK) status = op_run(cli, recipe, context, graph, code);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
-    lki_config_destroy(config);
+    lks_recipe_close(recipe);
     return status;
 }

@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/args/help.h"
 #include "cli/cli.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
-#include "cli/session.h"
 
 enum { MAX_RUNS = 64, DEFAULT_STEPS = 20 };
 
@@ -51,11 +49,11 @@ static lks_status read_list(verification *v, const char *list, int64_t replicas)
     return LKS_OK;
 }
 
-static lks_status choose_workers(verification *v, const cli_args *cli, const lki_config *config)
+static lks_status choose_workers(verification *v, const cli_args *cli, const lks_recipe *recipe)
 {
     static const int usual[] = {1, 2, 3, 5, 8};
-    const int64_t replicas = lki_config_int(config, LKI_KEY_TRAIN_REPLICAS) *
-                             lki_config_int(config, LKI_KEY_TRAIN_ACCUMULATE);
+    const int64_t replicas = lks_recipe_int(recipe, "train.replicas") *
+                             lks_recipe_int(recipe, "train.accumulate");
     if (cli->local[LOCAL_WORKERS] != NULL) return read_list(v, cli->local[LOCAL_WORKERS], replicas);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (usual[i] <= replicas) v->workers[v->runs++] = usual[i];
@@ -65,28 +63,28 @@ static lks_status choose_workers(verification *v, const cli_args *cli, const lki
 }
 
 /* One whole run, from initial weights; nothing but the data is shared with the others. */
-static lks_status run_once(verification *v, lki_session *session, int run)
+static lks_status run_once(verification *v, lks_recipe *recipe, int run)
 {
     lks_loader *loader = NULL;
-    const lki_config *config = session->config;
-    lks_status status = lki_session_compile(session, v->workers[run]);
-    if (status == LKS_OK && lki_config_has(config, LKI_KEY_MODEL_INIT))
-        status = lks_weights_load(session->model, lki_config_text(config, LKI_KEY_MODEL_INIT));
-    if (status == LKS_OK) status = lki_session_loader(&loader, session, session->train, true);
+    lks_status status = lks_recipe_compile(recipe, v->workers[run]);
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    if (status == LKS_OK && lks_recipe_has(recipe, "model.init"))
+        status = lks_weights_load(parts.model, lks_recipe_text(recipe, "model.init"));
+    if (status == LKS_OK) status = lks_recipe_loader(&loader, recipe, parts.train, true);
     if (status != LKS_OK) return status;
-    const int64_t epochs = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS)
-                               ? lki_config_int(config, LKI_KEY_TRAIN_EPOCHS)
+    const int64_t epochs = lks_recipe_has(recipe, "train.epochs")
+                               ? lks_recipe_int(recipe, "train.epochs")
                                : 0;
     const int64_t batches = lks_loader_batches(loader);
     const lks_train_opts opts = {
-        .model = session->model,
+        .model = parts.model,
         .train = loader,
-        .schedule = lki_session_schedule(config, epochs, v->steps, batches > 0 ? batches : 1),
+        .schedule = lks_recipe_schedule(recipe, epochs, v->steps, batches > 0 ? batches : 1),
         .steps = v->steps};
     const double began = process_clock();
-    status = lks_train(session->context, &opts, NULL);
+    status = lks_train(parts.context, &opts, NULL);
     const double seconds = process_clock() - began;
-    if (status == LKS_OK) status = lks_model_hash(session->model, &v->hash[run]);
+    if (status == LKS_OK) status = lks_model_hash(parts.model, &v->hash[run]);
     lks_loader_destroy(loader);
     if (status == LKS_OK)
         say("%7d  %6" PRId64 "  %016" PRIx64 "  %7.2f", v->workers[run], v->steps, v->hash[run],
@@ -111,34 +109,22 @@ static void verify_judge(const verification *v, int *code)
     *code = EXIT_DIFFERENT;
 }
 
-static lks_status verify(verification *v, const cli_args *cli, lki_config *config,
-                         lki_session *session)
+static lks_status verify(const cli_args *cli, lks_recipe *recipe, int *code)
 {
-    lks_status status = choose_workers(v, cli, config);
+    verification all = {.runs = 0}, *v = &all;
+    lks_status status = choose_workers(v, cli, recipe);
     /* The file's own steps are the length of a training, not of a check. */
-    v->steps = config->source[LKI_KEY_TRAIN_STEPS] == LKI_FROM_COMMAND
-                   ? lki_config_int(config, LKI_KEY_TRAIN_STEPS)
-                   : DEFAULT_STEPS;
-    if (status == LKS_OK) status = lki_session_open(session, config, LKI_SESSION_TRAIN);
+    v->steps = lks_recipe_given(recipe, "train.steps") ? lks_recipe_int(recipe, "train.steps")
+                                                       : DEFAULT_STEPS;
+    if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
     if (status != LKS_OK) return status;
     say("workers   steps  hash              seconds");
-    for (int run = 0; run < v->runs && status == LKS_OK; run++) status = run_once(v, session, run);
+    for (int run = 0; run < v->runs && status == LKS_OK; run++) status = run_once(v, recipe, run);
+    if (status == LKS_OK) verify_judge(v, code);
     return status;
 }
 
 lks_status verb_verify(const cli_args *cli, int *code)
 {
-    lki_config *config;
-    lki_session session = session_new();
-    verification v = {.runs = 0};
-    lks_status status = cli_configure(&config, cli, cli->operand[0]);
-    if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL) {
-        config_print(config, stdout);
-    } else if (status == LKS_OK) {
-        status = verify(&v, cli, config, &session);
-        if (status == LKS_OK) verify_judge(&v, code);
-    }
-    lki_session_close(&session);
-    lki_config_destroy(config);
-    return status;
+    return cli_with_recipe(cli, code, verify);
 }

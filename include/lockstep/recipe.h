@@ -15,18 +15,16 @@ extern "C" {
  *     if (status == LKS_OK) status = lks_recipe_train(recipe, NULL, NULL);
  *     lks_recipe_close(recipe);
  *
- * The keys are those of `lockstep --help-config`, the bits and the files those of `lockstep train`,
- * and the sentences of errors are the program's: "digits.yaml:7: unknown key 'optimizer.rate'; ...".
- * A recipe belongs to one thread at a time.
+ * The keys are those of `lockstep --help-config`; bits, files and sentences of errors, with file and
+ * line, are those of `lockstep train`. A recipe belongs to one thread at a time.
  */
 typedef struct lks_recipe lks_recipe;
 
-/* Reads a file, or text that is called `name` in messages (NULL: "the recipe"). Close it also after a
- * failure; *out is then NULL. A NULL path: every key at its default. */
+/* Reads a file (NULL: every key at its default), or text that is called `name` in messages (NULL: "the
+ * recipe"); *out is NULL after a failure. What it has opened, closing destroys; NULL is fine. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_open(lks_recipe **out, const char *path);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_open_text(lks_recipe **out, const char *name,
                                                     const char *text);
-/* What it has opened goes with it. NULL is fine. */
 LKS_API void lks_recipe_close(lks_recipe *recipe);
 
 /* "optimizer.lr=0.1", as --set has it: what stands behind the = is YAML. It wins over the file, and
@@ -38,14 +36,14 @@ LKS_API void lks_recipe_log(lks_recipe *recipe, lks_log_fn log, void *user);
 /* Checks what concerns several keys, and sets the defaults that follow from others. What uses a
  * recipe begins with this. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_resolve(lks_recipe *recipe);
-/* Every key with its value, as YAML that gives the same recipe. The recipe's, until the next call. */
+/* Every key with its value, as YAML that gives the same recipe; the text lives until the next call.
+ * And one key's value: "0.1", "[0.9, 0.999]", "null" where it is not set, "" where there is no such
+ * key; it lives as long as the recipe. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_yaml(lks_recipe *recipe, const char **out);
-/* A key's value as YAML on one line: "0.1", "[0.9, 0.999]", "null" where it is not set. The recipe's,
- * as long as it is open; "" where there is no such key. */
 LKS_API const char *lks_recipe_value(lks_recipe *recipe, const char *key);
 
-/* Opens data with the parts that the keys say; and builds network and model, for so many workers (0: as
- * the keys say). A second call replaces what the first has built. */
+/* Opens data, with the parts that the keys say; builds network and model, anew if need be, for so many
+ * workers (0: as the keys say). */
 typedef enum lks_recipe_data {
     LKS_RECIPE_TRAIN = 1, /* training data, and validation where it is asked for */
     LKS_RECIPE_TEST = 2,  /* test data; with the training data only where there is a test split */
@@ -88,8 +86,7 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_train(lks_recipe *recipe, const lks_tr
 /* What --record writes: the run so far, with its configuration, as JSON. free() it. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_record(const lks_recipe *recipe, char **out);
 
-/* Loads weights from model.init, or else from a checkpoint in checkpoint.path; *step (may be NULL) is
- * its step, or -1. */
+/* Loads weights of model.init, or a checkpoint in checkpoint.path; *step (or NULL) is its step, or -1. */
 typedef enum lks_which {
     LKS_WHICH_RUN, /* the best where the run ends with its best weights, else the newest */
     LKS_WHICH_BEST,

@@ -349,16 +349,3 @@ bool lki_config_hides(const lki_config *config, int key)
 {
     return !config->value[key].set && lki_key_rows[key].only != NULL;
 }
-
-json_t *lki_config_json(const lki_config *config)
-{
-    json_t *root = json_object();
-    for (int key = 0; key < LKI_KEY_COUNT; key++) {
-        char section[32];
-        if (lki_key_section(key, section)) json_object_set_new(root, section, json_object());
-        if (lki_config_hides(config, key)) continue;
-        json_object_set_new(json_object_get(root, section), lki_key_own_name(key),
-                            lki_setting_json(&config->value[key], lki_key_rows[key].spec.type));
-    }
-    return root;
-}

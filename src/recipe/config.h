@@ -83,7 +83,6 @@ const char *lki_key_own_name(int key);
 bool lki_config_hides(const lki_config *config, int key);
 
 /* {"data": {"name": "mnist", ...}, ...}: every key but those the chosen names do not have. */
-json_t *lki_config_json(const lki_config *config);
 void lki_config_emit(lki_emit *emit, const lki_config *config);
 /* The same as YAML, a line for each key; reading it gives the same configuration. */
 void lki_config_emit_yaml(lki_emit *emit, const lki_config *config);

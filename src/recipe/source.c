@@ -86,22 +86,6 @@ const lki_published *lki_published_find_word(const char *word)
     return lki_published_find(word);
 }
 
-lks_status lki_folder_create(const char *path)
-{
-    char part[4096];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part || part[0] == '\0')
-        return LKI_FAIL(LKS_E_IO, "'%.60s' is no path of a folder that can be made", path);
-    for (char *c = part + 1;; c++) {
-        if (*c != '/' && *c != '\0') continue;
-        const char rest = *c;
-        *c = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return LKI_FAIL(LKS_E_IO, "folder %.300s cannot be made: %s", part, strerror(errno));
-        *c = rest;
-        if (rest == '\0') return LKS_OK;
-    }
-}
-
 bool lki_same_shape(const lks_shape *a, const lks_shape *b)
 {
     return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;

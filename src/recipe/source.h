@@ -18,9 +18,6 @@ bool lki_same_shape(const lks_shape *a, const lks_shape *b);
 /* Where the data is looked for when data.path is not set; NULL where there is no home folder. */
 const char *lki_source_folder(lki_config *config);
 
-/* The folder and its parents where missing. */
-LKS_MUSTUSE lks_status lki_folder_create(const char *path);
-
 enum { LKI_MIRRORS = 3, LKI_IDX_FILES = 4 };
 
 /* The names of IDX files, unpacked: images and labels for training, images and labels for testing. */

@@ -232,13 +232,15 @@ static void play(const void *user)
 {
     const scene *s = user;
     cli_report report;
-    lki_config *config;
-    LKT_OK(lki_config_create(&config));
-    LKT_OK(lki_config_assign(config, "train.batch_size=20"));
+    const lks_recipe_parts parts = {
+        .data = {.samples = 90, .classes = s->has_classes ? 10 : 0}, .epochs = 2, .steps = 10};
+    lks_recipe *recipe;
+    LKT_OK(lks_recipe_open(&recipe, NULL));
+    LKT_OK(lks_recipe_set(recipe, "train.batch_size=20"));
     for (int i = 0; i < 3 && s->settings[i] != NULL; i++)
-        LKT_OK(lki_config_assign(config, s->settings[i]));
+        LKT_OK(lks_recipe_set(recipe, s->settings[i]));
     now = 100;
-    report_begin(&report, config, 90, 2, 10, s->has_classes);
+    report_begin(&report, recipe, &parts);
     report_event(&report, json_pack("{s:s}", "event", "start"));
     for (int step = 1; step <= 10; step++) {
         const lks_metrics metrics = metrics_of(step % 5 == 0 ? 10 : 20, 3, 0, 2.0 / step);
@@ -262,7 +264,7 @@ static void play(const void *user)
         report_epoch(&report, &epoch);
     }
     report_end(&report, &(lks_run){.progress = {.step = 10}, .finished = true, .hash = 0x1234abcd});
-    lki_config_destroy(config);
+    lks_recipe_close(recipe);
 }
 
 static const scene *scene_now;

@@ -13,12 +13,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/args/changes.h"
+#include <lockstep/tools.h>
+
+#include "cli/out/say.h"
 #include "cli/out/text.h"
 #include "cli/verbs/checkpoint_path.h"
 #include "cli/verbs/compare.h"
 #include "fuzz/fuzz.h"
 #include "numeric/hash.h"
+#include "recipe/recipe.h"
 #include "train/run.h"
 
 enum { STEP = 8 };
@@ -155,23 +158,40 @@ static void put_checkpoint(int slot, const uint8_t *data, size_t bytes)
     free(text);
 }
 
-static lki_config *read_config(const uint8_t *data, size_t bytes)
+static lks_recipe *read_recipe(const uint8_t *data, size_t bytes)
 {
-    lki_config *config;
+    lks_recipe *recipe;
     char *text = calloc(bytes + 1, 1);
     FUZZ_CHECK(text != NULL);
     memcpy(text, data, bytes);
-    const lks_status status = changes_read(&config, "input", text);
-    if (status != LKS_OK) fuzz_check_failure(status);
-    FUZZ_CHECK((status == LKS_OK) == (config != NULL));
+    lks_status status = lks_recipe_open_text(&recipe, "input", text);
+    FUZZ_CHECK((status == LKS_OK) == (recipe != NULL));
+    if (status == LKS_OK) status = lks_recipe_resolve(recipe);
+    if (status != LKS_OK) {
+        fuzz_check_failure(status);
+        lks_recipe_close(recipe);
+        recipe = NULL;
+    }
     free(text);
-    return config;
+    return recipe;
 }
 
-static bool same_value(const lki_config *a, const lki_config *b, int key)
+/* As JSON, which another library reads. */
+static json_t *json_of(const lks_recipe *recipe, int key)
 {
-    json_t *x = lki_setting_json(&a->value[key], lki_key_rows[key].spec.type);
-    json_t *y = lki_setting_json(&b->value[key], lki_key_rows[key].spec.type);
+    lki_emit emit = {0};
+    lks_status status = LKS_OK;
+    lki_emit_setting(&emit, &recipe->config->value[key], lki_key_rows[key].spec.type);
+    char *text = lki_emit_take(&emit, "a setting", &status);
+    FUZZ_CHECK(text != NULL);
+    json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+    free(text);
+    return json;
+}
+
+static bool same_value(const lks_recipe *a, const lks_recipe *b, int key)
+{
+    json_t *x = json_of(a, key), *y = json_of(b, key);
     const bool same = json_equal(x, y);
     json_decref(x);
     json_decref(y);
@@ -179,39 +199,40 @@ static bool same_value(const lki_config *a, const lki_config *b, int key)
 }
 
 /* The configuration of the checkpoint, as train writes it, in slot 0. */
-static void put_config(const lki_config *config)
+static void put_recipe(lks_recipe *recipe)
 {
-    json_t *json = lki_config_json(config);
-    lks_run run = {.progress.step = STEP,
-                   .global_batch = 1,
-                   .replicas = 1,
-                   .hash_every = 1,
-                   .best_step = -1,
-                   .config = text_json(json)};
-    char *text;
-    lki_config *again;
-    FUZZ_CHECK(run.config != NULL);
-    FUZZ_CHECK(changes_read(&again, "printed", run.config) == LKS_OK);
-    json_t *other = lki_config_json(again);
-    FUZZ_CHECK(json_equal(json, other));
+    lks_run run = {
+        .progress.step = STEP, .global_batch = 1, .replicas = 1, .hash_every = 1, .best_step = -1};
+    char *json, *other, *text;
+    FUZZ_CHECK(lks_recipe_json(recipe, &json) == LKS_OK);
+    lks_recipe *again = read_recipe((const uint8_t *)json, strlen(json));
+    FUZZ_CHECK(again != NULL && lks_recipe_json(again, &other) == LKS_OK);
+    FUZZ_CHECK(strcmp(json, other) == 0);
+    run.config = json;
     FUZZ_CHECK(lki_run_print(&run, "tensors", &(lki_identity){0}, &text) == LKS_OK);
     (void)fuzz_file(0, text, strlen(text));
-    json_decref(json);
-    json_decref(other);
-    lki_config_destroy(again);
-    free((char *)run.config);
+    lks_recipe_close(again);
+    free(json);
+    free(other);
     free(text);
+}
+
+static void say_line(void *user, lks_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    say_error("%s", line);
 }
 
 /* A line for every key that differs, but those that each command has for itself; the run goes on
  * unless one of them makes it what it is. */
-static void check_changes(const lki_config *was, const lki_config *is)
+static void check_changes(const lks_recipe *was, lks_recipe *is)
 {
     capture err;
     bool fixed = false;
     FILE *behind = stderr;
     listen_to(&err, &stderr);
-    const lks_status status = changes_check(is, folder_path[0]);
+    lks_recipe_log(is, say_line, NULL);
+    const lks_status status = lki_changes_check(is, folder_path[0]);
     char *text = heard(&err);
     for (int key = 0; key < LKI_KEY_COUNT; key++) {
         char begin[80];
@@ -224,10 +245,10 @@ static void check_changes(const lki_config *was, const lki_config *is)
         FUZZ_CHECK((said != NULL) == expected);
         fixed |= differs && lki_key_rows[key].change == LKI_CHANGE_FIXED;
     }
-    FUZZ_CHECK((changes_first(was, is) != LKI_KEY_NONE) == fixed);
-    FUZZ_CHECK(changes_first(was, is) == changes_first(is, was));
-    FUZZ_CHECK(changes_first(is, is) == LKI_KEY_NONE && changes_first(was, was) == LKI_KEY_NONE);
-    if (fixed && !lki_config_bool(is, LKI_KEY_CHECKPOINT_ACCEPT_CHANGES)) {
+    FUZZ_CHECK((lks_recipe_difference(was, is) != NULL) == fixed);
+    FUZZ_CHECK(lks_recipe_difference(was, is) == lks_recipe_difference(is, was));
+    FUZZ_CHECK(lks_recipe_difference(is, is) == NULL && lks_recipe_difference(was, was) == NULL);
+    if (fixed && !lks_recipe_bool(is, "checkpoint.accept_changes")) {
         FUZZ_CHECK(status == LKS_E_MISMATCH);
         fuzz_check_failure(status);
     } else {
@@ -253,10 +274,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         compare_all(data[0] % 3 == 1);
         return 0;
     }
-    lki_config *was = read_config(from[0], size[0]), *is = read_config(from[1], size[1]);
-    if (was != NULL) put_config(was);
+    lks_recipe *was = read_recipe(from[0], size[0]), *is = read_recipe(from[1], size[1]);
+    if (was != NULL) put_recipe(was);
     if (was != NULL && is != NULL) check_changes(was, is);
-    lki_config_destroy(was);
-    lki_config_destroy(is);
+    lks_recipe_close(was);
+    lks_recipe_close(is);
     return 0;
 }

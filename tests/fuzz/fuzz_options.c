@@ -60,11 +60,11 @@ static void check_command(const cli_args *cli, size_t bytes)
 static void configure(const cli_args *cli)
 {
     static const char small[] = "data: {name: digits}\nmodel: {name: mlp}\n";
-    lki_config *config;
+    lks_recipe *config;
     const lks_status status = cli_configure(&config, cli, fuzz_file(0, small, sizeof small - 1));
     FUZZ_CHECK((status == LKS_OK) == (config != NULL));
     if (status != LKS_OK) fuzz_check_failure(status);
-    lki_config_destroy(config);
+    lks_recipe_close(config);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -60,8 +60,63 @@ static void of_recipes(void **state)
     lks_dataset_destroy(data);
 }
 
+static void of_tools(void **state)
+{
+    lks_recipe *recipe;
+    lks_dataset *other;
+    lks_context *context;
+    lks_graph *graph;
+    lks_tensor *tensor;
+    char *record;
+    int64_t samples;
+    (void)state;
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&graph, context));
+    LKT_OK(lks_recipe_open_text(&recipe, "a", "model: {name: mlp}"));
+    REFUSES(lks_recipe_json(NULL, &record));
+    REFUSES(lks_recipe_json(recipe, NULL));
+    assert_null(lks_recipe_weights(NULL));
+    REFUSES(lks_recipe_save_record(NULL));
+    LKT_FAILS(LKS_E_STATE, "log.record is not set", lks_recipe_save_record(recipe));
+    lks_recipe_clock(NULL, 1, "start");
+    lks_recipe_clock(recipe, 1, NULL);
+    assert_false(lks_recipe_has(NULL, "train.steps"));
+    assert_false(lks_recipe_has(recipe, NULL));
+    assert_false(lks_recipe_given(NULL, "train.steps"));
+    assert_false(lks_recipe_given(recipe, NULL));
+    assert_int_equal(lks_recipe_int(NULL, "train.steps"), 0);
+    assert_int_equal(lks_recipe_int(recipe, NULL), 0);
+    assert_int_equal(lks_recipe_int(recipe, "optimizer.lr"), 0); /* which has another type */
+    assert_true(lks_recipe_float(NULL, "optimizer.lr") == 0);
+    assert_false(lks_recipe_bool(NULL, "log.quiet"));
+    assert_null(lks_recipe_text(NULL, "data.name"));
+    assert_null(lks_recipe_text(recipe, "data.nothing"));
+    REFUSES(lks_recipe_option(NULL, "train.steps", "1", "--steps"));
+    REFUSES(lks_recipe_option(recipe, NULL, "1", "--steps"));
+    REFUSES(lks_recipe_option(recipe, "train.steps", NULL, "--steps"));
+    REFUSES(lks_recipe_option(recipe, "train.steps", "1", NULL));
+    REFUSES(lks_recipe_option(recipe, "train.nothing", "1", "--nothing"));
+    REFUSES(lks_recipe_fail(NULL, "train.steps", "is wrong"));
+    REFUSES(lks_recipe_fail(recipe, "train.steps", NULL));
+    assert_null(lks_recipe_difference(NULL, recipe));
+    assert_null(lks_recipe_difference(recipe, NULL));
+    REFUSES(lks_recipe_name_data(NULL));
+    assert_null(lks_recipe_folder(NULL));
+    REFUSES(lks_recipe_dataset(NULL, recipe, NULL, false));
+    REFUSES(lks_recipe_dataset(&other, NULL, NULL, false));
+    REFUSES(lks_folder_make(NULL));
+    REFUSES(lks_recipe_line(NULL, &samples, recipe, graph, "relu in=1x2"));
+    REFUSES(lks_recipe_line(&tensor, NULL, recipe, graph, "relu in=1x2"));
+    REFUSES(lks_recipe_line(&tensor, &samples, NULL, graph, "relu in=1x2"));
+    REFUSES(lks_recipe_line(&tensor, &samples, recipe, NULL, "relu in=1x2"));
+    REFUSES(lks_recipe_line(&tensor, &samples, recipe, graph, NULL));
+    lks_recipe_close(recipe);
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes), cmocka_unit_test(of_tools)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

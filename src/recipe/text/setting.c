@@ -283,61 +283,6 @@ bool lki_setting_same(const lki_setting *a, const lki_setting *b, lki_type type)
     return same;
 }
 
-static json_t *list_json(const lki_setting *value, lki_type type)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < value->count; i++)
-        json_array_append_new(list, type == LKI_TYPE_FLOATS ? json_real(value->f[i])
-                                                            : json_integer(value->i[i]));
-    return list;
-}
-
-json_t *lki_setting_json(const lki_setting *value, lki_type type)
-{
-    if (!value->set) return json_null();
-    switch (type) {
-    case LKI_TYPE_INT:
-        return json_integer(value->i[0]);
-    case LKI_TYPE_FLOAT:
-        return json_real(value->f[0]);
-    case LKI_TYPE_BOOL:
-        return json_boolean(value->b);
-    case LKI_TYPE_STRING:
-    case LKI_TYPE_CHOICE:
-        return json_string(value->s);
-    case LKI_TYPE_PAIR:
-    case LKI_TYPE_INTS:
-    case LKI_TYPE_FLOATS:
-        return list_json(value, type);
-    case LKI_TYPE_TREE:
-        break;
-    }
-    return lki_yaml_json(value->tree);
-}
-
-json_t *lki_yaml_json(const lki_yaml *node)
-{
-    if (node->kind == LKI_YAML_SCALAR) {
-        int64_t i;
-        double f;
-        bool b;
-        if (!node->plain) return json_string(node->text);
-        if (lki_yaml_is_null(node)) return json_null();
-        if (lki_text_is_int(node->text, &i)) return json_integer(i);
-        if (lki_text_is_float(node->text, &f)) return json_real(f);
-        if (lki_text_is_bool(node->text, &b)) return json_boolean(b);
-        return json_string(node->text);
-    }
-    json_t *json = node->kind == LKI_YAML_LIST ? json_array() : json_object();
-    for (const lki_yaml_entry *e = node->first; e != NULL; e = e->next) {
-        if (node->kind == LKI_YAML_LIST)
-            json_array_append_new(json, lki_yaml_json(e->value));
-        else
-            json_object_set_new(json, e->key->text, lki_yaml_json(e->value));
-    }
-    return json;
-}
-
 static int least(int a, int b)
 {
     return a < b ? a : b;

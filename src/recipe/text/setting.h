@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
 #include "recipe/text/yaml.h"
 
 typedef enum lki_type {
@@ -51,11 +49,6 @@ bool lki_setting_same(const lki_setting *a, const lki_setting *b, lki_type type)
 
 /* "an integer of at least 1", "sgd, adam or adadelta" */
 void lki_spec_describe(const lki_spec *spec, char *text, size_t size);
-
-/* The value, as JSON; null when it is not set. */
-json_t *lki_setting_json(const lki_setting *value, lki_type type);
-/* A node as JSON: plain scalars become numbers, truth values or null where they look like it. */
-json_t *lki_yaml_json(const lki_yaml *node);
 
 /* Whether plain text is a decimal number, and its value. 1e3 is no integer; inf and nan are no
  * numbers. */

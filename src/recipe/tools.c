@@ -1,0 +1,167 @@
+/* What the program's verbs want of a recipe beside its run. */
+#include <lockstep/tools.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recipe/layers.h"
+#include "recipe/recipe.h"
+#include "recipe/source.h"
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/text.h"
+
+/* The setting of a key, which must be set and of the type; NULL: it is not. */
+static const lki_setting *setting_of(const lks_recipe *recipe, const char *key, int types)
+{
+    const lki_key found = recipe != NULL && key != NULL ? lki_key_find(key) : LKI_KEY_NONE;
+    if (found == LKI_KEY_NONE || !recipe->config->value[found].set) return NULL;
+    if ((types >> lki_key_rows[found].spec.type & 1) == 0) return NULL;
+    return &recipe->config->value[found];
+}
+
+bool lks_recipe_has(const lks_recipe *recipe, const char *key)
+{
+    return setting_of(recipe, key, -1) != NULL;
+}
+
+bool lks_recipe_given(const lks_recipe *recipe, const char *key)
+{
+    if (recipe == NULL || key == NULL) return false;
+    const lki_key found = lki_key_find(key);
+    return found != LKI_KEY_NONE && recipe->config->source[found] == LKI_FROM_COMMAND;
+}
+
+int64_t lks_recipe_int(const lks_recipe *recipe, const char *key)
+{
+    const lki_setting *setting = setting_of(recipe, key, 1 << LKI_TYPE_INT);
+    return setting != NULL ? setting->i[0] : 0;
+}
+
+double lks_recipe_float(const lks_recipe *recipe, const char *key)
+{
+    const lki_setting *setting = setting_of(recipe, key, 1 << LKI_TYPE_FLOAT);
+    return setting != NULL ? setting->f[0] : 0;
+}
+
+bool lks_recipe_bool(const lks_recipe *recipe, const char *key)
+{
+    const lki_setting *setting = setting_of(recipe, key, 1 << LKI_TYPE_BOOL);
+    return setting != NULL && setting->b;
+}
+
+const char *lks_recipe_text(const lks_recipe *recipe, const char *key)
+{
+    const lki_setting *setting = setting_of(recipe, key,
+                                            1 << LKI_TYPE_STRING | 1 << LKI_TYPE_CHOICE);
+    return setting != NULL ? setting->s : NULL;
+}
+
+lks_status lks_recipe_option(lks_recipe *recipe, const char *key, const char *text,
+                             const char *where)
+{
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    if (key == NULL) return LKI_FAIL_NULL(key);
+    if (text == NULL) return LKI_FAIL_NULL(text);
+    if (where == NULL) return LKI_FAIL_NULL(where);
+    const lki_key found = lki_key_find(key);
+    if (found == LKI_KEY_NONE)
+        return LKI_FAIL(LKS_E_INVALID, "%s: there is no key '%.100s'", where, key);
+    if (recipe->state != LKI_RECIPE_OPEN)
+        return LKI_FAIL(LKS_E_STATE, "%s: the recipe has been used already", where);
+    where = lki_heap_format(&recipe->config->heap, "%s", where);
+    return lki_config_set(recipe->config, found, text, where);
+}
+
+lks_status lks_recipe_fail(const lks_recipe *recipe, const char *key, const char *format, ...)
+{
+    char sentence[400];
+    va_list args;
+    const lki_key found = recipe != NULL && key != NULL ? lki_key_find(key) : LKI_KEY_NONE;
+    if (found == LKI_KEY_NONE || format == NULL) return LKI_FAIL_NULL(recipe);
+    va_start(args, format);
+    lki_text_list(sentence, sizeof sentence, format, args);
+    va_end(args);
+    return lki_config_fail(recipe->config, found, "%s", sentence);
+}
+
+lks_status lks_recipe_name_data(lks_recipe *recipe)
+{
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    return lki_config_name_data(recipe->config);
+}
+
+const char *lks_recipe_folder(lks_recipe *recipe)
+{
+    if (recipe == NULL) return NULL;
+    const char *path = lki_config_text(recipe->config, LKI_KEY_DATA_PATH);
+    return path != NULL ? path : lki_source_folder(recipe->config);
+}
+
+lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context *context,
+                              bool test)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    return lki_source_open(out, recipe->config, context, test);
+}
+
+lks_status lks_folder_make(const char *path)
+{
+    if (path == NULL) return LKI_FAIL_NULL(path);
+    return lki_folder_make(path);
+}
+
+lks_status lks_recipe_line(lks_tensor **out, int64_t *samples, lks_recipe *recipe, lks_graph *graph,
+                           const char *line)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (samples == NULL) return LKI_FAIL_NULL(samples);
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    if (graph == NULL) return LKI_FAIL_NULL(graph);
+    if (line == NULL) return LKI_FAIL_NULL(line);
+    return lki_layers_build_line(out, samples, recipe->config, graph, line);
+}
+
+lks_status lks_recipe_json(lks_recipe *recipe, char **out)
+{
+    lki_emit emit = {0};
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    lks_status status = lks_recipe_resolve(recipe);
+    if (status != LKS_OK) return status;
+    lki_config_emit(&emit, recipe->config);
+    *out = lki_emit_take(&emit, "the configuration as JSON", &status);
+    return status;
+}
+
+const char *lks_recipe_difference(const lks_recipe *a, const lks_recipe *b)
+{
+    if (a == NULL || b == NULL) return NULL;
+    const lki_key key = lki_changes_first(a->config, b->config);
+    return key != LKI_KEY_NONE ? lki_key_rows[key].spec.name : NULL;
+}
+
+void lks_recipe_clock(lks_recipe *recipe, double seconds, const char *from)
+{
+    if (recipe == NULL || from == NULL) return;
+    recipe->began += lki_recipe_seconds(recipe) - seconds;
+    recipe->counted_from = lki_heap_format(&recipe->config->heap, "%s", from);
+}
+
+const char *lks_recipe_weights(lks_recipe *recipe)
+{
+    return recipe != NULL ? lki_weights_file(recipe) : NULL;
+}
+
+lks_status lks_recipe_save_record(const lks_recipe *recipe)
+{
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    if (!lki_config_has(recipe->config, LKI_KEY_LOG_RECORD))
+        return LKI_FAIL(LKS_E_STATE, "log.record is not set, so the record has no file");
+    return lki_record_write(recipe, true);
+}
