@@ -10,7 +10,7 @@
 #include "numeric/hash.h"
 #include "program/program.h"
 
-enum { GUARD = 64, GUARD_BYTE = 0xa5, SPOILT = 0xff, PREPARE_PARTS = 3 /* as by three workers */ };
+enum { GUARD = 64, GUARD_BYTE = 0xa5 };
 
 /* [header] -> [bytes | guard], all of a trial in a list. */
 typedef struct lki_trial_block {
@@ -30,7 +30,7 @@ lks_status lki_trial_memory(lki_trial *t, void **out, size_t bytes)
         lki_free(t->context, header, sizeof(block));
         return status;
     }
-    memset(data, SPOILT, bytes);
+    memset(data, LKI_TRIAL_SPOILT, bytes);
     memset((uint8_t *)data + bytes, GUARD_BYTE, GUARD);
     *(block *)header = (block){.next = t->blocks, .data = data, .bytes = bytes};
     t->blocks = header;
@@ -100,7 +100,7 @@ static const lki_node *input_reader(const lki_cluster *cluster, int i)
     return NULL;
 }
 
-static bool gives_gradient(const lki_cluster *cluster, int i)
+bool lki_trial_gives_gradient(const lki_cluster *cluster, int i)
 {
     return i < cluster->in_count && cluster->in[i]->node->op != LKI_OP_TARGET &&
            !lki_op_get(input_reader(cluster, i)->op)->stops_gradient;
@@ -108,7 +108,7 @@ static bool gives_gradient(const lki_cluster *cluster, int i)
 
 bool lki_trial_has_gradient(const lki_trial *t, int i)
 {
-    return gives_gradient(&t->cluster, i);
+    return lki_trial_gives_gradient(&t->cluster, i);
 }
 
 const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size)
@@ -129,146 +129,12 @@ const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size)
     return buffer;
 }
 
-static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
-{
-    const lki_needs *needs = &out->plan->needs;
-    LKI_TRY(lki_trial_memory(t, &out->packed, needs->packed_bytes));
-    LKI_TRY(lki_trial_memory(t, &out->saved, lki_times(needs->saved_bytes, (size_t)t->count)));
-    LKI_TRY(lki_trial_memory(t, &out->replica, needs->replica_bytes));
-    LKI_TRY(lki_trial_memory(t, &out->sums, needs->sums_bytes));
-    return lki_trial_memory(t, &out->workspace, needs->workspace_bytes);
-}
-
-/* The parameters of a cluster that is, or is a part of, the trial's. */
-static void find_params(const lki_trial *t, const lki_cluster *part,
-                        const float *param[LKI_MAX_SLOTS])
-{
-    for (int p = 0; p < LKI_MAX_SLOTS; p++) param[p] = NULL;
-    for (int p = 0; p < part->param_count; p++)
-        for (int i = 0; i < t->cluster.param_count; i++)
-            if (t->cluster.param[i].owner == part->param[p].owner &&
-                t->cluster.param[i].index == part->param[p].index)
-                param[p] = t->param[i];
-}
-
-lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_cluster *cluster,
-                                int64_t slice, unsigned skip_in, lki_trial_stage *out)
-{
-    void *memory;
-    *out = (lki_trial_stage){0};
-    LKI_TRY(lki_trial_memory(t, &memory, kernel->plan_bytes));
-    memset(memory, 0, kernel->plan_bytes);
-    lki_plan *plan = out->plan = memory;
-    plan->kernel = kernel;
-    plan->context = t->context;
-    plan->cluster = *cluster;
-    plan->slice = slice;
-    plan->random_key = t->key;
-    for (int i = 0; i < cluster->in_count; i++)
-        plan->d_in_wanted[i] = gives_gradient(cluster, i) && !(skip_in >> i & 1u);
-    LKI_TRY(lki_plan_make(plan));
-    LKI_TRY(make_stage_memory(t, out));
-    const float *param[LKI_MAX_SLOTS];
-    find_params(t, cluster, param);
-    for (int part = 0; part < PREPARE_PARTS && kernel->prepare != NULL; part++)
-        kernel->prepare(plan, param, out->packed, part, PREPARE_PARTS);
-    return LKS_OK;
-}
-
-void lki_trial_stage_close(lki_trial_stage *stage)
-{
-    if (stage->plan != NULL && stage->plan->kernel->release != NULL)
-        stage->plan->kernel->release(stage->plan);
-}
-
-/* Samples of the next piece, `left` being left. */
-static int64_t piece(const lki_plan *plan, int64_t left)
-{
-    int64_t size = plan->slice;
-    if (lki_span_whole(plan->kernel->span)) return left;
-    while (size > left) size /= 2;
-    return size;
-}
-
 static int64_t default_slice(const lki_kernel *kernel, int64_t count)
 {
     int64_t size = 1;
     if (lki_span_whole(kernel->span)) return count;
     while (size * 2 <= count) size *= 2;
     return size;
-}
-
-static const void *at(const void *base, const lks_tensor *tensor, int64_t sample)
-{
-    const size_t bytes = (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
-    return base == NULL ? NULL : (const uint8_t *)base + (size_t)sample * bytes;
-}
-
-/* The arguments for `count` samples from `first` of the replica. */
-static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
-                          const lki_trial_tensors *tensors, int64_t first, int64_t count)
-{
-    const lki_cluster *cluster = &stage->plan->cluster;
-    const lki_node *tail = lki_cluster_tail(cluster);
-    const size_t saved = stage->plan->needs.saved_bytes * (size_t)first;
-    lki_args args = {
-        .count = count,
-        .position = t->position + first,
-        .sample = first,
-        .last = first + count == t->count,
-        .step = t->step,
-        .training = t->training,
-        .out = (void *)at(tensors->out, &tail->out, first),
-        .d_out = at(tensors->d_out, &tail->out, first),
-        .add_in = tensors->add_in,
-        .buffer = t->buffer,
-        .stats = tensors->stats,
-        .packed = stage->packed,
-        .saved = (uint8_t *)stage->saved + saved,
-        .replica = stage->replica,
-        .sums = stage->sums,
-        .workspace = stage->workspace,
-    };
-    for (int i = 0; i < cluster->in_count; i++) {
-        args.in[i] = at(tensors->in[i], cluster->in[i], first);
-        args.d_in[i] = (float *)at(tensors->d_in[i], cluster->in[i], first);
-    }
-    find_params(t, cluster, args.param);
-    for (int i = 0; i < LKI_MAX_SLOTS; i++) args.d_param[i] = tensors->d_param[i];
-    return args;
-}
-
-static void spoil(const lki_trial_stage *stage)
-{
-    memset(stage->workspace, SPOILT, stage->plan->needs.workspace_bytes);
-}
-
-lks_status lki_trial_forward(const lki_trial *t, const lki_trial_stage *stage,
-                             const lki_trial_tensors *tensors, bool strict)
-{
-    for (int64_t first = 0, n; first < t->count; first += n) {
-        n = piece(stage->plan, t->count - first);
-        const lki_args args = arguments(t, stage, tensors, first, n);
-        if (strict) spoil(stage);
-        LKI_TRY(stage->plan->kernel->forward(stage->plan, &args));
-    }
-    return LKS_OK;
-}
-
-lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
-                              const lki_trial_tensors *tensors, bool strict)
-{
-    const lki_needs *needs = &stage->plan->needs;
-    if (strict) memset(stage->sums, SPOILT, needs->sums_bytes);
-    for (int64_t first = 0, n; first < t->count; first += n) {
-        n = piece(stage->plan, t->count - first);
-        lki_args args = arguments(t, stage, tensors, first, n);
-        if (strict && !(needs->reads & LKI_READS_IN)) memset(args.in, 0, sizeof args.in);
-        if (strict && !(needs->reads & LKI_READS_OUT)) args.out = NULL;
-        if (strict) spoil(stage);
-        LKI_TRY(stage->plan->kernel->backward(stage->plan, &args));
-    }
-    return LKS_OK;
 }
 
 static uint64_t hash_inputs(const lki_trial *t)

@@ -49,7 +49,8 @@ typedef struct lki_trial_how {
     bool no_backward;
 } lki_trial_how;
 
-/* Guarded memory of the trial, every byte 0xff (floats: NaN). */
+enum { LKI_TRIAL_SPOILT = 0xff };
+/* Guarded memory of the trial, every byte spoilt (floats: NaN). */
 lks_status lki_trial_memory(lki_trial *t, void **out, size_t bytes);
 void lki_trial_release(lki_trial *t); /* all of its memory */
 
@@ -66,6 +67,7 @@ int64_t lki_trial_out_elements(const lki_trial *t);
 int64_t lki_trial_param_elements(const lki_trial *t, int slot);
 /* Whether backward gives d_in[i]: floats, and not the target of a loss. */
 bool lki_trial_has_gradient(const lki_trial *t, int i);
+bool lki_trial_gives_gradient(const lki_cluster *cluster, int i); /* of any cluster */
 /* "conv2d filters=3 kernel=1x1 | relu, input 7x7x2, 5 samples"; returns buffer. */
 const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size);
 

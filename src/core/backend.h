@@ -9,6 +9,13 @@
  *   step      [ forward pieces ... backward pieces ] per replica | barrier | rows, update | barrier
  *             | prepare
  *
+ * A kernel in halves needs sums over a replica's samples before it can write its output (batch norm). Its
+ * second half starts another run through the replica, so that each half is taken piece by piece, with
+ * what stands before and behind it:
+ *
+ *   forward   forward of the pieces, finish, apply of the pieces
+ *   backward  gather of the pieces, finish_backward, backward of the pieces
+ *
  * No function but plan may allocate, lock or make a system call.
  */
 #ifndef LKI_CORE_BACKEND_H
@@ -104,9 +111,12 @@ typedef struct lki_needs {
                                  backward and rows */
     size_t packed_bytes;    /* what prepare writes, one for the process */
     size_t saved_bytes;     /* per sample, kept from forward for backward */
-    size_t replica_bytes;   /* per replica, kept from forward for backward */
-    size_t sums_bytes;  /* of a worker, kept from a replica's first piece to its last in backward:
+    size_t replica_bytes;   /* per replica, kept from forward for backward, between halves too */
+    size_t sums_bytes; /* of a worker, kept from a replica's first piece to its last in backward:
                                  sums over samples that are not complete */
+    /* Of a kernel in halves, bit i of each: apply reads in[i]; and the second half alone has to do with
+     * it, so that forward and backward do not read it and gather forms its gradient. */
+    unsigned apply_in, side_in;
     char algorithm[40]; /* for people */
 } lki_needs;
 
@@ -184,6 +194,16 @@ typedef struct lki_kernel {
     lks_status (*forward)(const lki_plan *plan, const lki_args *args);
     /* NULL: there is no gradient to form (input, target, normalize). */
     lks_status (*backward)(const lki_plan *plan, const lki_args *args);
+    /* NULL, all four: the kernel has no halves. The two that finish are called once behind the last
+     * piece, with the whole share: its samples, and pointers at its first, NULL where a value has a place
+     * for one piece only (`out`, and inputs that apply does not read). What pieces leave for them is in
+     * args->replica, undefined at the replica's first piece, and in args->saved; both are kept until the
+     * last piece of backward, and so are d_out, and out where needs.reads says so. Where there is no
+     * training, all but gather and finish_backward are called, too. */
+    lks_status (*finish)(const lki_plan *plan, const lki_args *args);
+    lks_status (*apply)(const lki_plan *plan, const lki_args *args);
+    lks_status (*gather)(const lki_plan *plan, const lki_args *args);
+    lks_status (*finish_backward)(const lki_plan *plan, const lki_args *args);
     /* NULL: gradients of parameters are formed by replica. Otherwise backward leaves d_param alone
      * where it is NULL, and rows needs in[0] and d_out of all replicas kept. */
     void (*rows)(const lki_plan *plan, const lki_rows *rows);
@@ -212,6 +232,11 @@ typedef struct lki_impl {
     const char *(*refuses)(const lki_cluster *cluster);
     const lki_kernel *kernel;
 } lki_impl;
+
+static inline bool lki_in_halves(const lki_kernel *kernel)
+{
+    return kernel->apply != NULL;
+}
 
 /* The update of a range of parameters; optim.h has the formulas. The gradient is sums[i] * scale in
  * f32; ADAMP takes p in its place, without scale. Other numbers, and what is computed from them (lr /

@@ -170,7 +170,7 @@ static void totals(const lks_model *model, const sink *to)
 static void plan_line(const lks_model *model, const lki_stage *stage, const sink *to)
 {
     const lki_program *program = &model->program;
-    const lki_segment *segment = &program->segment[stage->segment];
+    const lki_segment *segment = &program->segment[program->part[stage->first].segment];
     const lki_needs *needs = &stage->plan->needs;
     char pieces[32], head[LINE_SIZE], text[LINE_SIZE];
     if (segment->slice != 0)
@@ -181,7 +181,7 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
     else
         snprintf(pieces, sizeof pieces, "a replica");
     snprintf(head, sizeof head, "%5d  %7d  %-11s  %-10s  %7zu  ", (int)(stage - program->stage),
-             stage->segment, pieces,
+             program->part[stage->first].segment, pieces,
              stage->cluster->param_count == 0 || !stage->backward ? ""
              : stage->by_rows                                     ? "by rows"
                                                                   : "by replica",

@@ -62,27 +62,47 @@ static void make_values(lki_program *program)
     }
 }
 
+/* The tick at which a part runs backward. */
+static int back_of(const lki_program *program, int part)
+{
+    return 2 * program->parts - 1 - part;
+}
+
+/* The part of a stage that forms the gradient of its input i. */
+static int gradient_part(const lki_stage *stage, int i)
+{
+    return stage->plan->needs.side_in >> i & 1u ? stage->second : stage->first;
+}
+
+static void set_input_times(lki_program *program, const lki_stage *stage, int i)
+{
+    const lki_needs *needs = &stage->plan->needs;
+    const bool side = needs->side_in >> i & 1u;
+    if (!side) touch(program, stage->in[i], stage->first);
+    if (side || needs->apply_in >> i & 1u) touch(program, stage->in[i], stage->second);
+    if (stage->backward && (needs->reads & LKI_READS_IN) && !side)
+        touch(program, stage->in[i], back_of(program, stage->first));
+    touch(program, stage->d_in[i], back_of(program, gradient_part(stage, i)));
+}
+
 /* Who touches a value when; which gradients are added to; what gradients by rows keep. */
 static void set_times(lki_program *program)
 {
-    const int n = program->stages;
-    for (int s = 0; s < n; s++) {
+    const int end = 2 * program->parts - 1;
+    for (int s = 0; s < program->stages; s++) {
         const lki_stage *stage = &program->stage[s];
-        const unsigned reads = stage->backward ? stage->plan->needs.reads : 0;
-        const int back = 2 * n - 1 - s;
-        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
-            touch(program, stage->in[i], s);
-            if (reads & LKI_READS_IN) touch(program, stage->in[i], back);
-            touch(program, stage->d_in[i], back);
-        }
-        touch(program, stage->out, s);
-        if (reads & LKI_READS_OUT) touch(program, stage->out, back);
+        const int back = back_of(program, stage->first);
+        const bool reads_out = stage->backward && stage->plan->needs.reads & LKI_READS_OUT;
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) set_input_times(program, stage, i);
+        touch(program, stage->out, stage->second);
+        if (reads_out) touch(program, stage->out, back);
+        touch(program, stage->d_out, back_of(program, stage->second));
         touch(program, stage->d_out, back);
         touch(program, stage->sums, back);
-        touch(program, stage->saved, s);
-        touch(program, stage->replica, s);
-        if (stage->backward) touch(program, stage->saved, back);
-        if (stage->backward) touch(program, stage->replica, back);
+        touch(program, stage->saved, stage->first);
+        touch(program, stage->saved, stage->backward ? back : stage->second);
+        touch(program, stage->replica, stage->first);
+        touch(program, stage->replica, stage->backward ? back : stage->second);
         if (stage->by_rows) {
             lki_value *in = &program->value[stage->in[0]];
             if (in->place == LKI_AT_GROUP) in->place = LKI_AT_KEPT;
@@ -90,21 +110,23 @@ static void set_times(lki_program *program)
         }
     }
     /* Loss and output are read when all has ended. */
-    touch(program, program->activation[program->output->node->index], 2 * n - 1);
-    if (program->loss != NULL)
-        touch(program, program->activation[program->loss->node->index], 2 * n - 1);
+    touch(program, program->activation[program->output->node->index], end);
+    if (program->loss != NULL) touch(program, program->activation[program->loss->node->index], end);
 }
 
-/* Whether another stage, or an earlier input of this one, writes this gradient before stage s does:
- * backward runs from the last stage to the first. */
+/* Whether another stage, or this one by another input, writes this gradient before: backward runs from
+ * the last part to the first, and takes inputs in their order. */
 static bool written_before(const lki_program *program, int s, int input)
 {
-    const int value = program->stage[s].d_in[input];
-    for (int i = 0; i < input; i++)
-        if (program->stage[s].d_in[i] == value) return true;
-    for (int t = s + 1; t < program->stages; t++)
-        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
-            if (program->stage[t].d_in[i] == value) return true;
+    const lki_stage *self = &program->stage[s];
+    const int value = self->d_in[input], part = gradient_part(self, input);
+    for (int t = s; t < program->stages; t++)
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
+            const int other = gradient_part(&program->stage[t], i);
+            if (program->stage[t].d_in[i] == value &&
+                (other > part || (other == part && i < input)))
+                return true;
+        }
     return false;
 }
 
@@ -118,7 +140,7 @@ static void set_additions(lki_program *program)
 
 /*
  * What is run again and again while a group passes: the head, once for each replica, or else a slice
- * segment, once for each piece. In a loop every stage runs again for the next replica or piece, so
+ * segment, once for each piece. In a loop every part runs again for the next replica or piece, so
  * whatever crosses its border is in use from its first to its last tick.
  */
 typedef struct loop {
@@ -126,29 +148,24 @@ typedef struct loop {
     int64_t slice;   /* 0: no slice segment */
 } loop;
 
-static int stage_of(const lki_program *program, int tick)
-{
-    return tick < program->stages ? tick : 2 * program->stages - 1 - tick;
-}
-
 static const lki_segment *segment_of(const lki_program *program, int tick)
 {
-    return &program->segment[program->stage[stage_of(program, tick)].segment];
+    const int part = tick < program->parts ? tick : 2 * program->parts - 1 - tick;
+    return &program->segment[program->part[part].segment];
 }
 
 static loop loop_of(const lki_program *program, int tick)
 {
-    const int n = program->stages;
+    const int n = program->parts;
     const bool forward = tick < n;
-    const int s = stage_of(program, tick);
     const int head = lki_program_head(program);
     const lki_segment *segment = segment_of(program, tick);
     int first = segment->first, last = first + segment->count - 1;
-    if (head < program->segments && program->stage[s].segment < head) {
+    if (head < program->segments && segment < &program->segment[head]) {
         first = 0;
         last = program->segment[head].first - 1;
     } else if (segment->slice == 0) {
-        first = last = s;
+        first = last = forward ? tick : 2 * n - 1 - tick;
     }
     return (loop){.first = forward ? first : 2 * n - 1 - last,
                   .last = forward ? last : 2 * n - 1 - first,
@@ -159,7 +176,7 @@ static loop loop_of(const lki_program *program, int tick)
  * written on the way forward and last read at the last tick. */
 static bool within_slices(const lki_program *program, const lki_value *value)
 {
-    const int n = program->stages;
+    const int n = program->parts;
     const lki_segment *segment = segment_of(program, value->first);
     return (value->first < n) == (value->last < n) && segment == segment_of(program, value->last) &&
            segment->slice != 0;
@@ -187,8 +204,8 @@ static void set_places(lki_program *program)
         } else if (value->place == LKI_AT_SUMS) {
             const lki_segment *segment = segment_of(program, value->first);
             value->room = lki_align(value->bytes);
-            value->first = 2 * program->stages - segment->first - segment->count;
-            value->last = 2 * program->stages - 1 - segment->first;
+            value->first = 2 * program->parts - segment->first - segment->count;
+            value->last = 2 * program->parts - 1 - segment->first;
         } else if (value->place == LKI_AT_GROUP) {
             if (within_slices(program, value)) {
                 value->place = LKI_AT_SLICE;

@@ -63,7 +63,8 @@ typedef struct piece {
     int64_t begin;   /* of the replica, in the batch */
     int64_t offset;  /* in the replica's share */
     int64_t count;
-    bool last; /* of its replica */
+    bool last;  /* of its replica */
+    bool whole; /* the share, of which a value in LKI_AT_SLICE has one piece only */
 } piece;
 
 static char *address(const lki_program *program, const lki_pass *pass, const lki_local *local,
@@ -86,6 +87,8 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
         return local->memory + value->offset +
                lki_align(value->bytes) * (size_t)(at->replica - at->group->first);
     case LKI_AT_SLICE:
+        if (at->whole) return NULL;
+        break;
     case LKI_AT_SUMS:
         break;
     }
@@ -116,20 +119,35 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
         args->stats = program->stats + stage->stats_offset + (size_t)(counted->stats * at->replica);
 }
 
+/* A part for one piece, or, of a kernel in halves, what stands between them. */
 static lks_status program_forward(const lki_program *program, const lki_pass *pass,
-                                  const lki_local *local, const lki_stage *stage, const piece *at)
+                                  const lki_local *local, const lki_part *part, const piece *at)
 {
+    const lki_stage *stage = &program->stage[part->stage];
+    const lki_kernel *kernel = stage->kernel;
+    const bool writes = !at->whole && (part->second || !lki_in_halves(kernel));
+    const int lap = lki_lap_of(part->stage, LKI_PASS_FORWARD);
     if (stage->needs_target && pass->y == NULL) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
-    LKI_TRY(stage->kernel->forward(stage->plan, &args));
-    lki_lap(local->laps, lki_lap_of(stage - program->stage, LKI_PASS_FORWARD));
+    LKI_TRY((at->whole      ? kernel->finish
+             : part->second ? kernel->apply
+                            : kernel->forward)(stage->plan, &args));
+    if (!writes) {
+        lki_lap_part(local->laps, lap);
+        return LKS_OK;
+    }
+    lki_lap(local->laps, lap);
     return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
 }
 
 static lks_status program_backward(const lki_program *program, const lki_pass *pass,
-                                   const lki_local *local, const lki_stage *stage, const piece *at)
+                                   const lki_local *local, const lki_part *part, const piece *at)
 {
+    const lki_stage *stage = &program->stage[part->stage];
+    const lki_kernel *kernel = stage->kernel;
+    const bool ends = !at->whole && !part->second;
+    const int lap = lki_lap_of(part->stage, LKI_PASS_BACKWARD);
     if (!stage->backward) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
@@ -141,8 +159,14 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     args.add_in = stage->add_in;
     for (int i = 0; i < stage->cluster->param_count && !stage->by_rows; i++)
         args.d_param[i] = local->gradient + stage->d_param[i];
-    LKI_TRY(stage->kernel->backward(stage->plan, &args));
-    lki_lap(local->laps, lki_lap_of(stage - program->stage, LKI_PASS_BACKWARD));
+    LKI_TRY((at->whole      ? kernel->finish_backward
+             : part->second ? kernel->gather
+                            : kernel->backward)(stage->plan, &args));
+    if (!ends) {
+        lki_lap_part(local->laps, lap);
+        return LKS_OK;
+    }
+    lki_lap(local->laps, lap);
     return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
 }
 
@@ -155,32 +179,46 @@ static int64_t next_piece(const lki_segment *segment, int64_t left)
     return count;
 }
 
+/* The whole share of a replica: what finishes a half has it. */
+static piece whole_share(piece at, int64_t count)
+{
+    at.offset = 0;
+    at.count = count;
+    at.last = at.whole = true;
+    return at;
+}
+
 static lks_status segment_forward(const lki_program *program, const lki_pass *pass,
                                   const lki_local *local, const lki_segment *segment, piece at,
                                   int64_t count)
 {
+    const lki_part *first = &program->part[segment->first], *end = first + segment->count - 1;
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
-        for (int s = 0; s < segment->count; s++)
-            LKI_TRY(
-                program_forward(program, pass, local, &program->stage[segment->first + s], &at));
+        for (const lki_part *part = first; part <= end; part++)
+            LKI_TRY(program_forward(program, pass, local, part, &at));
     }
-    return LKS_OK;
+    if (count == 0 || end->second || !lki_in_halves(program->stage[end->stage].kernel))
+        return LKS_OK;
+    at = whole_share(at, count);
+    return program_forward(program, pass, local, end, &at);
 }
 
 static lks_status segment_backward(const lki_program *program, const lki_pass *pass,
                                    const lki_local *local, const lki_segment *segment, piece at,
                                    int64_t count)
 {
+    const lki_part *first = &program->part[segment->first], *end = first + segment->count - 1;
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
-        for (int s = segment->count - 1; s >= 0; s--)
-            LKI_TRY(
-                program_backward(program, pass, local, &program->stage[segment->first + s], &at));
+        for (const lki_part *part = end; part >= first; part--)
+            LKI_TRY(program_backward(program, pass, local, part, &at));
     }
-    return LKS_OK;
+    if (count == 0 || !first->second) return LKS_OK;
+    at = whole_share(at, count);
+    return program_backward(program, pass, local, first, &at);
 }
 
 lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,

@@ -9,7 +9,12 @@
  *   segment [--------- slice by slice -----------------------] [- share -] ...
  *
  * A segment is run depth-first: all its stages for one piece of samples, then for the next, so that
- * what lives inside a segment stays in the worker's cache. A share segment has one piece.
+ * what lives inside a segment stays in the worker's cache. A share segment has one piece. A stage whose
+ * kernel is in halves has two parts, the first at the end of one segment, the second at the beginning of
+ * the next:
+ *
+ *   part    [conv | norm 1st half] finish [norm 2nd half | relu | conv | norm 1st half] finish ...
+ *   segment [----------- 0 ------]        [----------------- 1 ----------------------]
  *
  * A worker runs its replicas in groups. Where the last segment's kernels are JOINT it has one piece
  * for the whole group, so that large weights pass through the caches once and not once a replica:
@@ -30,7 +35,7 @@
 #include "program/laps.h"
 
 /*
- * Where a value lives. Times are ticks: forward of stage j of n is tick j, backward tick 2n-1-j.
+ * Where a value lives. Times are ticks: forward of part j of n is tick j, backward tick 2n-1-j.
  *
  *   BATCH_X, _Y  the caller's samples and targets, [sample of the batch]
  *   KEPT         memory of the process, [sample of the batch]: what gradients by rows read
@@ -73,8 +78,8 @@ typedef struct lki_stage {
     const lki_impl *impl;
     const lki_kernel *kernel;
     const lki_refusal
-        *refused; /* of clusters that begin with its first node, in the list's order */
-    int segment;
+        *refused;      /* of clusters that begin with its first node, in the list's order */
+    int first, second; /* its parts: one, or two of a kernel in halves */
     int in[LKI_MAX_CLUSTER_IN]; /* values */
     int d_in[LKI_MAX_CLUSTER_IN];
     unsigned add_in;
@@ -92,8 +97,14 @@ typedef struct lki_stage {
     size_t stats_offset;            /* in program->stats, doubles: [replicas][stats] */
 } lki_stage;
 
+/* What is run at once: a stage, or a half of it. */
+typedef struct lki_part {
+    int stage, segment;
+    bool second; /* half */
+} lki_part;
+
 typedef struct lki_segment {
-    int first, count; /* stages */
+    int first, count; /* parts */
     int64_t slice;    /* largest piece; 0: the whole share is the piece */
     bool joint;       /* every kernel is JOINT or computes sample by sample */
 } lki_segment;
@@ -118,6 +129,8 @@ typedef struct lki_program {
     lki_arena arena;   /* all arrays below, and the plans */
     lki_stage *stage;
     int stages;
+    lki_part *part;
+    int parts;
     lki_segment *segment;
     int segments;
     lki_value *value;
@@ -173,7 +186,7 @@ typedef struct lki_pass {
     bool training, backward;
 } lki_pass;
 
-/* Called after every stage of a traced pass; anything but LKS_OK ends it. */
+/* Called after every stage of a traced pass, when its output is there; anything but LKS_OK ends it. */
 typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lki_stage *stage,
                                 const lki_args *args);
 

@@ -227,14 +227,15 @@ int64_t lki_slice_of(size_t bytes)
 static int64_t slice_of(const lki_program *program, const lki_segment *segment)
 {
     size_t most = 1;
-    for (int s = segment->first; s < segment->first + segment->count; s++) {
-        const lki_stage *stage = &program->stage[s];
-        size_t bytes = lki_tensor_bytes(&lki_cluster_tail(stage->cluster)->out);
-        for (int i = 0; i < stage->cluster->in_count; i++)
-            bytes += lki_tensor_bytes(stage->cluster->in[i]);
+    for (int p = segment->first; p < segment->first + segment->count; p++) {
+        const lki_cluster *cluster = program->stage[program->part[p].stage].cluster;
+        size_t bytes = lki_tensor_bytes(&lki_cluster_tail(cluster)->out);
+        for (int i = 0; i < cluster->in_count; i++) bytes += lki_tensor_bytes(cluster->in[i]);
         if (bytes > most) most = bytes;
     }
-    return lki_slice_of(most);
+    int64_t slice = lki_slice_of(most);
+    while (slice > program->max_share) slice /= 2; /* pieces stay as they are */
+    return slice;
 }
 
 /* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so
@@ -249,25 +250,44 @@ static lki_span span_of(const lki_stage *stage)
                                      : span;
 }
 
+static void add_part(lki_program *program, int s, bool second)
+{
+    const lki_span span = span_of(&program->stage[s]);
+    const bool slice = !lki_span_whole(span);
+    const bool joint = span == LKI_SPAN_JOINT;
+    lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;
+    if (last == NULL || second ||
+        (span != LKI_SPAN_EITHER && (slice != (last->slice != 0) || joint != last->joint))) {
+        last = &program->segment[program->segments++];
+        *last = (lki_segment){.first = program->parts, .slice = slice ? 1 : 0, .joint = joint};
+    }
+    last->count++;
+    program->part[program->parts++] = (lki_part){
+        .stage = s, .segment = program->segments - 1, .second = second};
+}
+
 static void make_segments(lki_program *program)
 {
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
-        const lki_span span = span_of(stage);
-        const bool slice = !lki_span_whole(span);
-        const bool joint = span == LKI_SPAN_JOINT;
-        lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;
-        if (last == NULL ||
-            (span != LKI_SPAN_EITHER && (slice != (last->slice != 0) || joint != last->joint))) {
-            last = &program->segment[program->segments++];
-            *last = (lki_segment){.first = s, .slice = slice ? 1 : 0, .joint = joint};
-        }
-        last->count++;
-        stage->segment = program->segments - 1;
+        stage->first = stage->second = program->parts;
+        add_part(program, s, false);
+        if (!lki_in_halves(stage->kernel)) continue;
+        stage->second = program->parts;
+        add_part(program, s, true);
     }
     for (int i = 0; i < program->segments; i++)
         if (program->segment[i].slice != 0)
             program->segment[i].slice = slice_of(program, &program->segment[i]);
+}
+
+/* The most samples of a call of this part's kernel. */
+static int64_t most_samples(const lki_program *program, int part)
+{
+    const lki_segment *segment = &program->segment[program->part[part].segment];
+    return segment->slice != 0 ? segment->slice
+           : segment->joint    ? program->max_group
+                               : program->max_share;
 }
 
 /* How many replicas of a worker make a group; 1 where nothing is joint. */
@@ -311,7 +331,10 @@ lks_status lki_program_make_stages(lki_program *program)
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(lki_stage), "stages"));
     program->stage = memory;
     LKI_TRY(
-        lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(lki_segment), "segments"));
+        lki_arena_alloc(&program->arena, &memory, 2 * (size_t)count * sizeof(lki_part), "parts"));
+    program->part = memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * (size_t)count * sizeof(lki_segment),
+                            "segments"));
     program->segment = memory;
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(mark), "marks"));
     mark *marks = memory;
@@ -327,10 +350,9 @@ lks_status lki_program_make_stages(lki_program *program)
     set_group(program);
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
-        const lki_segment *segment = &program->segment[stage->segment];
-        stage->plan->slice = segment->slice != 0 ? segment->slice
-                             : segment->joint    ? program->max_group
-                                                 : program->max_share;
+        const int64_t first = most_samples(program, stage->first);
+        const int64_t second = most_samples(program, stage->second);
+        stage->plan->slice = first > second ? first : second;
         LKI_TRY(lki_plan_make(stage->plan));
     }
     return LKS_OK;

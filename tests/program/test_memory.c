@@ -79,16 +79,16 @@ static void lifetimes_cover_the_head_of_a_group(void **state)
         &model, graph,
         &(lks_model_opts){.loss = lkt_net_conv(graph), .global_batch = 32, .workers = 2}));
     const lki_program *program = &model->program;
-    const int head = lki_program_head(program), n = program->stages;
+    const int head = lki_program_head(program), n = program->parts;
     assert_int_equal(program->group, 4); /* 8 replicas of 4 samples on 2 workers */
     assert_int_equal(head, program->segments - 1);
-    const int stages = program->segment[head].first;
+    const int parts = program->segment[head].first;
     for (int v = 0; v < program->values; v++) {
         const lki_value *value = &program->value[v];
         if (value->place != LKI_AT_GROUP || value->room == 0) continue;
-        if (value->first < stages) assert_int_equal(value->first, 0);
-        if (value->first < stages) assert_true(value->last >= stages - 1);
-        if (value->last >= 2 * n - stages) assert_int_equal(value->last, 2 * n - 1);
+        if (value->first < parts) assert_int_equal(value->first, 0);
+        if (value->first < parts) assert_true(value->last >= parts - 1);
+        if (value->last >= 2 * n - parts) assert_int_equal(value->last, 2 * n - 1);
     }
     lks_model_destroy(model);
     lks_graph_destroy(graph);
@@ -115,12 +115,12 @@ static void lifetimes_of_sums_cover_backward_of_their_segment(void **state)
             const lki_program *program = &model->program;
             for (int s = 0; s < program->stages; s++) {
                 const lki_stage *stage = &program->stage[s];
-                const lki_segment *segment = &program->segment[stage->segment];
+                const lki_segment *segment = &program->segment[program->part[stage->first].segment];
                 assert_int_equal(stage->sums != LKI_NO_VALUE,
                                  stage->backward && stage->plan->needs.sums_bytes > 0);
                 if (stage->sums == LKI_NO_VALUE) continue;
                 const lki_value *sums = &program->value[stage->sums];
-                const int end = 2 * program->stages - 1;
+                const int end = 2 * program->parts - 1;
                 assert_int_equal(sums->first, end - (segment->first + segment->count - 1));
                 assert_int_equal(sums->last, end - segment->first);
                 assert_true(sums->room >= stage->plan->needs.sums_bytes);
@@ -148,7 +148,7 @@ static void lifetimes_cover_slice_segments(void **state)
     int checked = 0;
     for (int s = 0; s < program->stages; s++) {
         const lki_stage *stage = &program->stage[s];
-        const lki_segment *segment = &program->segment[stage->segment];
+        const lki_segment *segment = &program->segment[program->part[stage->second].segment];
         const lki_value *out = &program->value[stage->out];
         if (segment->slice == 0 || out->place != LKI_AT_GROUP) continue;
         assert_true(out->first <= segment->first);
@@ -159,6 +159,74 @@ static void lifetimes_cover_slice_segments(void **state)
     lks_model_destroy(model);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
+}
+
+/* conv2d, batch_norm, relu, conv2d, batch_norm, dense: a batch norm's sums ride with the convolution before
+ * it, and its second half with the one behind. What both halves need lives from one to the other, through
+ * all pieces of both segments; what one half makes for its own segment lives for a piece. */
+static void halves_end_segments_and_share_what_both_need(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        lks_context *context;
+        lks_graph *graph;
+        lks_model *model;
+        LKT_OK(
+            lks_context_create(&context, &(lks_context_opts){.device = lkt_backends()[b]->name}));
+        LKT_OK(lks_graph_create(&graph, context));
+        lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(9, 9, 3)});
+        lks_tensor *y = lks_target(graph, &(lks_target_opts){.classes = 5});
+        for (int i = 0; i < 2; i++) {
+            x = lks_conv2d(
+                graph, x, &(lks_conv2d_opts){.filters = 7 + i, .kernel = {3, 3}, .stride = {1, 2}});
+            x = lks_batch_norm(graph, x, NULL);
+            x = lks_relu(graph, x);
+        }
+        x = lks_dense(graph, lks_flatten(graph, x), &(lks_dense_opts){.units = 5});
+        LKT_OK(lks_model_compile(&model, graph,
+                                 &(lks_model_opts){.loss = lks_cross_entropy(graph, x, y, NULL),
+                                                   .global_batch = 96,
+                                                   .no_fusion = true,
+                                                   .workers = 1}));
+        const lki_program *program = &model->program;
+        assert_int_equal(program->parts, program->stages + 2);
+        assert_int_equal(program->segments, 4);
+        for (int s = 0; s < program->stages; s++) {
+            const lki_stage *stage = &program->stage[s];
+            const lki_part *first = &program->part[stage->first];
+            const lki_part *second = &program->part[stage->second];
+            const int end = 2 * program->parts - 1;
+            assert_int_equal(first->stage, s);
+            assert_int_equal(second->stage, s);
+            if (stage->cluster->counted == NULL) {
+                assert_ptr_equal(first, second);
+                continue;
+            }
+            const lki_segment *one = &program->segment[first->segment], *other = one + 1;
+            assert_int_equal(second->segment, first->segment + 1);
+            assert_int_equal(one->first + one->count, other->first); /* the last, and the first */
+            assert_int_equal(other->first, stage->second);
+            assert_true(one->slice > 0 && other->slice > 0 && one->count > 1 && other->count > 1);
+            const lki_value *in = &program->value[stage->in[0]];
+            const lki_value *out = &program->value[stage->out];
+            const lki_value *d_out = &program->value[stage->d_out];
+            const lki_value *d_in = &program->value[stage->d_in[0]];
+            const lki_value *replica = &program->value[stage->replica];
+            assert_int_equal(in->place, LKI_AT_GROUP);
+            assert_true(in->first <= one->first && in->last >= end - one->first);
+            assert_int_equal(d_out->place, LKI_AT_GROUP);
+            assert_true(d_out->first <= end - (other->first + other->count - 1));
+            assert_true(d_out->last >= end - one->first);
+            assert_int_equal(replica->place, LKI_AT_REPLICA);
+            assert_true(replica->first <= one->first && replica->last >= end - one->first);
+            assert_int_equal(d_in->place, LKI_AT_SLICE);
+            assert_true(out->first >= other->first);
+        }
+        check_plan(program);
+        lks_model_destroy(model);
+        lks_graph_destroy(graph);
+        lks_context_destroy(context);
+    }
 }
 
 /* What the plan comes to is what the model takes, but for the lists of small things. */
@@ -211,6 +279,7 @@ int main(void)
         cmocka_unit_test(lifetimes_cover_slice_segments),
         cmocka_unit_test(lifetimes_cover_the_head_of_a_group),
         cmocka_unit_test(lifetimes_of_sums_cover_backward_of_their_segment),
+        cmocka_unit_test(halves_end_segments_and_share_what_both_need),
         cmocka_unit_test(bytes_are_those_that_are_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -271,23 +271,23 @@ static void far_prepare(lki_plan *plan, const float *const param[], void *packed
     leave();
 }
 
-static lks_status far_forward(const lki_plan *plan, const lki_args *args)
-{
-    own_args(plan, args);
-    enter();
-    const lks_status status = inner_of(plan)->forward(plan, args);
-    leave();
-    return status;
-}
+/* far_forward() and so on: the one of ref, inside. */
+#define PASS(function)                                                                             \
+    static lks_status far_##function(const lki_plan *plan, const lki_args *args)                   \
+    {                                                                                              \
+        own_args(plan, args);                                                                      \
+        enter();                                                                                   \
+        const lks_status status = inner_of(plan)->function(plan, args);                            \
+        leave();                                                                                   \
+        return status;                                                                             \
+    }
 
-static lks_status far_backward(const lki_plan *plan, const lki_args *args)
-{
-    own_args(plan, args);
-    enter();
-    const lks_status status = inner_of(plan)->backward(plan, args);
-    leave();
-    return status;
-}
+PASS(forward)
+PASS(finish)
+PASS(apply)
+PASS(gather)
+PASS(finish_backward)
+PASS(backward)
 
 /* Who is given the sums is the host. */
 static void far_rows_sum(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
@@ -390,6 +390,12 @@ static void wrap(const lki_impl *inner, far_kernel *kernel, lki_impl *out)
     if (inner->kernel->release != NULL) kernel->kernel.release = far_release;
     if (inner->kernel->prepare != NULL) kernel->kernel.prepare = far_prepare;
     if (inner->kernel->backward != NULL) kernel->kernel.backward = far_backward;
+    if (lki_in_halves(inner->kernel)) {
+        kernel->kernel.finish = far_finish;
+        kernel->kernel.apply = far_apply;
+        kernel->kernel.gather = far_gather;
+        kernel->kernel.finish_backward = far_finish_backward;
+    }
     if (inner->kernel->rows != NULL) kernel->kernel.rows = far_rows;
     *out = *inner;
     out->kernel = &kernel->kernel;

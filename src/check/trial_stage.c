@@ -1,0 +1,182 @@
+/* A planned kernel with its memory, and its functions called on the pieces of a trial. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "check/trial.h"
+#include "program/program.h"
+
+enum { PREPARE_PARTS = 3 /* as by three workers */ };
+
+static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
+{
+    const lki_needs *needs = &out->plan->needs;
+    LKI_TRY(lki_trial_memory(t, &out->packed, needs->packed_bytes));
+    LKI_TRY(lki_trial_memory(t, &out->saved, lki_times(needs->saved_bytes, (size_t)t->count)));
+    LKI_TRY(lki_trial_memory(t, &out->replica, needs->replica_bytes));
+    LKI_TRY(lki_trial_memory(t, &out->sums, needs->sums_bytes));
+    return lki_trial_memory(t, &out->workspace, needs->workspace_bytes);
+}
+
+/* The parameters of a cluster that is, or is a part of, the trial's. */
+static void find_params(const lki_trial *t, const lki_cluster *part,
+                        const float *param[LKI_MAX_SLOTS])
+{
+    for (int p = 0; p < LKI_MAX_SLOTS; p++) param[p] = NULL;
+    for (int p = 0; p < part->param_count; p++)
+        for (int i = 0; i < t->cluster.param_count; i++)
+            if (t->cluster.param[i].owner == part->param[p].owner &&
+                t->cluster.param[i].index == part->param[p].index)
+                param[p] = t->param[i];
+}
+
+lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_cluster *cluster,
+                                int64_t slice, unsigned skip_in, lki_trial_stage *out)
+{
+    void *memory;
+    *out = (lki_trial_stage){0};
+    LKI_TRY(lki_trial_memory(t, &memory, kernel->plan_bytes));
+    memset(memory, 0, kernel->plan_bytes);
+    lki_plan *plan = out->plan = memory;
+    plan->kernel = kernel;
+    plan->context = t->context;
+    plan->cluster = *cluster;
+    plan->slice = slice;
+    plan->random_key = t->key;
+    for (int i = 0; i < cluster->in_count; i++)
+        plan->d_in_wanted[i] = lki_trial_gives_gradient(cluster, i) && !(skip_in >> i & 1u);
+    LKI_TRY(lki_plan_make(plan));
+    LKI_TRY(make_stage_memory(t, out));
+    const float *param[LKI_MAX_SLOTS];
+    find_params(t, cluster, param);
+    for (int part = 0; part < PREPARE_PARTS && kernel->prepare != NULL; part++)
+        kernel->prepare(plan, param, out->packed, part, PREPARE_PARTS);
+    return LKS_OK;
+}
+
+void lki_trial_stage_close(lki_trial_stage *stage)
+{
+    if (stage->plan != NULL && stage->plan->kernel->release != NULL)
+        stage->plan->kernel->release(stage->plan);
+}
+
+/* Samples of the next piece, `left` being left. */
+static int64_t piece(const lki_plan *plan, int64_t left)
+{
+    int64_t size = plan->slice;
+    if (lki_span_whole(plan->kernel->span)) return left;
+    while (size > left) size /= 2;
+    return size;
+}
+
+static const void *at(const void *base, const lks_tensor *tensor, int64_t sample)
+{
+    const size_t bytes = (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
+    return base == NULL ? NULL : (const uint8_t *)base + (size_t)sample * bytes;
+}
+
+/* The arguments for `count` samples from `first` of the replica. */
+static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
+                          const lki_trial_tensors *tensors, int64_t first, int64_t count)
+{
+    const lki_cluster *cluster = &stage->plan->cluster;
+    const lki_node *tail = lki_cluster_tail(cluster);
+    const size_t saved = stage->plan->needs.saved_bytes * (size_t)first;
+    lki_args args = {
+        .count = count,
+        .position = t->position + first,
+        .sample = first,
+        .last = first + count == t->count,
+        .step = t->step,
+        .training = t->training,
+        .out = (void *)at(tensors->out, &tail->out, first),
+        .d_out = at(tensors->d_out, &tail->out, first),
+        .add_in = tensors->add_in,
+        .buffer = t->buffer,
+        .stats = tensors->stats,
+        .packed = stage->packed,
+        .saved = (uint8_t *)stage->saved + saved,
+        .replica = stage->replica,
+        .sums = stage->sums,
+        .workspace = stage->workspace,
+    };
+    for (int i = 0; i < cluster->in_count; i++) {
+        args.in[i] = at(tensors->in[i], cluster->in[i], first);
+        args.d_in[i] = (float *)at(tensors->d_in[i], cluster->in[i], first);
+    }
+    find_params(t, cluster, args.param);
+    for (int i = 0; i < LKI_MAX_SLOTS; i++) args.d_param[i] = tensors->d_param[i];
+    return args;
+}
+
+static void spoil(const lki_trial_stage *stage)
+{
+    memset(stage->workspace, LKI_TRIAL_SPOILT, stage->plan->needs.workspace_bytes);
+}
+
+/* A function of the kernel on all pieces. In strict trials an input is there only where `reads` has its
+ * bit, and the output only with `out`. */
+typedef lks_status (*kernel_call)(const lki_plan *plan, const lki_args *args);
+
+typedef struct allowed {
+    unsigned in;
+    bool out;
+} allowed;
+
+static void hide(lki_args *args, const lki_trial_stage *stage, allowed may)
+{
+    for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
+        if (!(may.in >> i & 1u)) args->in[i] = NULL;
+    if (!may.out) args->out = NULL;
+    spoil(stage);
+}
+
+static lks_status call_pieces(const lki_trial *t, const lki_trial_stage *stage,
+                              const lki_trial_tensors *tensors, bool strict, allowed may,
+                              kernel_call call)
+{
+    for (int64_t first = 0, n; first < t->count; first += n) {
+        n = piece(stage->plan, t->count - first);
+        lki_args args = arguments(t, stage, tensors, first, n);
+        if (strict) hide(&args, stage, may);
+        LKI_TRY(call(stage->plan, &args));
+    }
+    return LKS_OK;
+}
+
+static lks_status call_whole(const lki_trial *t, const lki_trial_stage *stage,
+                             const lki_trial_tensors *tensors, bool strict, kernel_call call)
+{
+    lki_args args = arguments(t, stage, tensors, 0, t->count);
+    if (strict) hide(&args, stage, (allowed){.in = stage->plan->needs.apply_in});
+    return call(stage->plan, &args);
+}
+
+lks_status lki_trial_forward(const lki_trial *t, const lki_trial_stage *stage,
+                             const lki_trial_tensors *tensors, bool strict)
+{
+    const lki_kernel *kernel = stage->plan->kernel;
+    const lki_needs *needs = &stage->plan->needs;
+    const bool halves = lki_in_halves(kernel);
+    const allowed first = {.in = ~needs->side_in, .out = !halves};
+    LKI_TRY(call_pieces(t, stage, tensors, strict, first, kernel->forward));
+    if (!halves) return LKS_OK;
+    LKI_TRY(call_whole(t, stage, tensors, strict, kernel->finish));
+    const allowed second = {.in = needs->apply_in | needs->side_in, .out = true};
+    return call_pieces(t, stage, tensors, strict, second, kernel->apply);
+}
+
+lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
+                              const lki_trial_tensors *tensors, bool strict)
+{
+    const lki_kernel *kernel = stage->plan->kernel;
+    const lki_needs *needs = &stage->plan->needs;
+    const allowed may = {.in = needs->reads & LKI_READS_IN ? ~needs->side_in : 0,
+                         .out = needs->reads & LKI_READS_OUT};
+    if (strict) memset(stage->sums, LKI_TRIAL_SPOILT, needs->sums_bytes);
+    if (lki_in_halves(kernel)) {
+        LKI_TRY(call_pieces(t, stage, tensors, strict, may, kernel->gather));
+        LKI_TRY(call_whole(t, stage, tensors, strict, kernel->finish_backward));
+    }
+    return call_pieces(t, stage, tensors, strict, may, kernel->backward);
+}
