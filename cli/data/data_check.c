@@ -80,8 +80,9 @@ static const char *describe(const check *c, const entry *e, bool labels)
     const char *packed = e->info.packed ? ", packed" : "", *gaps = "";
     text_count(count, e->info.count);
     if (!labels)
-        return pool_format(c->pool, "%s image%s of %s%s", count, TEXT_S(e->info.count), shape_of(e),
-                           packed);
+        return pool_format(c->pool, "%s %s%s of %s%s", count,
+                           e->info.shape.ndim == 1 ? "row" : "image", TEXT_S(e->info.count),
+                           shape_of(e), packed);
     int least = 0;
     while (e->info.values[least] == 0) least++;
     const int most = data_check_largest(e), absent = most - least + 1 - kinds_of(e);

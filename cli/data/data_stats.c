@@ -6,11 +6,13 @@
 #include "cli/data/data.h"
 #include "cli/out/text.h"
 
-enum { VALUES = 256, LONGEST_BAR = 40 };
+/* As many columns of a table as data.mean takes numbers. */
+enum { VALUES = 256, LONGEST_BAR = 40, MOST_COLUMNS = 64 };
 
 /* Everything follows from how often each value occurs in each channel, which is exact. */
 typedef struct counts {
     int64_t channels, classes;
+    bool columns;    /* the channels are those of a table */
     int64_t *values; /* [channels][VALUES] */
     int64_t *labels; /* [classes] */
 } counts;
@@ -48,12 +50,20 @@ static void data_stats_moments(const int64_t *values, double *mean, double *devi
 
 static void data_stats_print_list(const char *key, const double *numbers, int64_t count)
 {
-    const char *begin = count > 1 ? "[" : "", *end = count > 1 ? "]" : "";
-    printf("  %s: %s", key, begin);
-    for (int64_t i = 0; i < count; i++) printf("%s%.4f", i > 0 ? ", " : "", numbers[i]);
-    printf("%s #", end);
-    for (int64_t i = 0; i < count; i++) printf(" %.9f", numbers[i]);
-    putchar('\n');
+    enum { EXACT = 4 }; /* so many are given with all their digits, too */
+    char line[16 * MOST_COLUMNS + 32 * EXACT];
+    size_t used = 0;
+    for (int64_t i = 0; i < count && used < sizeof line; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%.4f%s",
+                                 i > 0       ? ", "
+                                 : count > 1 ? "["
+                                             : "",
+                                 numbers[i], count > 1 && i + 1 == count ? "]" : "");
+    for (int64_t i = 0; i < count && count <= EXACT && used < sizeof line; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s %.9f", i == 0 ? " #" : "",
+                                 numbers[i]);
+    const int at = printf("  %s: ", key);
+    text_print_wrapped(stdout, line, at, 4, count <= EXACT ? 0 : say_columns());
 }
 
 static lks_status print_moments(const counts *c)
@@ -73,11 +83,14 @@ static lks_status print_moments(const counts *c)
     say("bytes from %d to %d; scaled to 0..1, for a configuration:\n", least, most);
     say("data:");
     data_stats_print_list("mean", number, c->channels);
-    data_stats_print_list("std", number + c->channels, c->channels);
+    double *std = number + c->channels;
     for (int64_t i = 0; i < c->channels; i++)
-        if (number[c->channels + i] == 0)
-            say("  # channel %lld is the same everywhere: there is no std to divide it by",
-                (long long)i);
+        if (std[i] == 0) std[i] = 1; /* which a configuration may have */
+    data_stats_print_list("std", std, c->channels);
+    for (int64_t i = 0; i < c->channels; i++)
+        if (std[i] == 1) /* no deviation of 0..1 is as large */
+            say("  # %s %lld is the same everywhere: 1 stands for its std, which is 0",
+                c->columns ? "column" : "channel", (long long)i);
     free(number);
     return LKS_OK;
 }
@@ -144,9 +157,11 @@ lks_status data_stats(const cli_args *cli, const char *what)
     lks_status status = data_open(&source, cli, what);
     if (status == LKS_OK) {
         const lks_dataset_info info = lks_dataset_get_info(source.data);
-        /* Rows, columns, channels; what has fewer dimensions has one channel. */
-        counts c = {.channels = info.shape.ndim >= 3 ? info.shape.dim[info.shape.ndim - 1] : 1,
-                    .classes = info.classes};
+        const int64_t last = info.shape.dim[info.shape.ndim - 1];
+        /* Rows, columns, channels; the columns of a table; what else has fewer dimensions has one channel. */
+        counts c = {.classes = info.classes,
+                    .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS};
+        c.channels = info.shape.ndim >= 3 || c.columns ? last : 1;
         status = report(&c, &source, what);
     }
     data_close(&source);

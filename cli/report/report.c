@@ -209,34 +209,55 @@ static bool add_field(char *line, size_t width, const char *format, ...)
     return fits;
 }
 
-static void add_set(char *line, size_t width, const char *what, const lks_metrics *metrics,
-                    bool has_classes)
+static bool add_set(char *line, size_t width, const char *what, const lks_metrics *metrics,
+                    bool has_classes, int narrow)
 {
-    if (metrics->samples == 0) return;
+    if (metrics->samples == 0) return true;
     const double loss = lks_metrics_loss(metrics);
-    if (has_classes)
-        add_field(line, width, "%s %.4f %.2f%%", what, loss, percent(metrics));
-    else
-        add_field(line, width, "%s %.4f", what, loss);
+    if (!has_classes) return add_field(line, width, "%s %.*f", what, 4 - narrow, loss);
+    return add_field(line, width, "%s %.*f %.*f%%", what, 4 - narrow, loss, 2 - narrow,
+                     percent(metrics));
+}
+
+/* "4,321 samples/s", "4,321/s", "4k/s" */
+static bool add_rate(char *line, size_t width, double rate, int narrow)
+{
+    char count[TEXT_NUMBER_SIZE];
+    if (narrow > 1 && rate >= 1000) return add_field(line, width, "%.0fk/s", rate / 1000);
+    return add_field(line, width, narrow > 0 ? "%s/s" : "%s samples/s",
+                     text_count(count, (int64_t)rate));
+}
+
+/* What there is room for, in one of four forms; whether that is all. */
+enum { EPOCH_FORMS = 4 };
+static bool epoch_line(char *line, size_t width, const cli_report *r, const lks_epoch *epoch,
+                       int form)
+{
+    const int narrow = form == 3; /* digits that are left out */
+    snprintf(line, width, "epoch %lld/%lld", (long long)epoch->epoch, (long long)r->epochs);
+    bool all = add_field(line, width, "loss %.*f", 4 - narrow, lks_metrics_loss(&epoch->train));
+    all &= add_set(line, width, "valid", &epoch->valid, r->has_classes, narrow);
+    all &= add_set(line, width, "test", &epoch->test, r->has_classes, narrow);
+    all &= add_field(line, width, "%.1f s", epoch->seconds);
+    return add_rate(line, width, (double)epoch->train.samples / epoch->seconds, form) && all;
 }
 
 /* What stays of an epoch above the bar: "epoch 3/14  loss 0.0481  test 0.0287 99.05%  4.6 s
- * 13,104 samples/s", without what would not fit the terminal. */
+ * 13,104 samples/s"; in the first form that the terminal is wide enough for, else without the rest. */
 static void say_epoch(const cli_report *r, const lks_epoch *epoch)
 {
     enum { LONGEST = 160 };
-    char line[LONGEST], count[TEXT_NUMBER_SIZE];
+    char line[LONGEST];
     const int columns = say_columns();
     const size_t width = columns > 0 && columns < LONGEST ? (size_t)columns + 1 : LONGEST;
     say_not_finite("Validation", &epoch->valid);
     say_not_finite("Test", &epoch->test);
-    snprintf(line, width, "epoch %lld/%lld", (long long)epoch->epoch, (long long)r->epochs);
-    add_field(line, width, "loss %.4f", lks_metrics_loss(&epoch->train));
-    add_set(line, width, "valid", &epoch->valid, r->has_classes);
-    add_set(line, width, "test", &epoch->test, r->has_classes);
-    add_field(line, width, "%.1f s", epoch->seconds);
-    text_count(count, (int64_t)((double)epoch->train.samples / epoch->seconds));
-    if (!add_field(line, width, "%s samples/s", count)) add_field(line, width, "%s/s", count);
+    for (int form = 0; form < EPOCH_FORMS; form++)
+        if (epoch_line(line, width, r, epoch, form)) {
+            say("%s", line);
+            return;
+        }
+    (void)epoch_line(line, width, r, epoch, 0);
     say("%s", line);
 }
 

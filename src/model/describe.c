@@ -150,8 +150,11 @@ static void totals(const lks_model *model, const sink *to)
     }
     const size_t activations = (size_t)model->workers * program->local_bytes + program->kept_bytes;
     char line[LINE_SIZE], trained[NUMBER_SIZE], all[NUMBER_SIZE], work[NUMBER_SIZE];
-    snprintf(line, sizeof line, "%s parameters to train, %s numbers with running statistics",
-             grouped(trained, info.parameters), grouped(all, info.parameters + buffers));
+    const int length = snprintf(line, sizeof line, "%s parameters to train",
+                                grouped(trained, info.parameters));
+    if (buffers > 0)
+        snprintf(line + length, sizeof line - (size_t)length,
+                 ", %s numbers with running statistics", grouped(all, info.parameters + buffers));
     to->write(to->user, line);
     snprintf(line, sizeof line, "%s multiply-adds in a sample's forward pass",
              grouped(work, info.multiply_adds));

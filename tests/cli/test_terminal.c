@@ -88,7 +88,8 @@ static void an_epoch_leaves_a_line(void **state)
     (void)state;
     write_text("c.yaml", small);
     for (int k = 0; k < 3; k++) {
-        const char *seen = on_terminal(80, true,
+        /* Six digits of a rate do not fit beside validation, and are written shorter. */
+        const char *seen = on_terminal(k == 1 ? 78 : 80, true,
                                        k == 0   ? "train c.yaml"
                                        : k == 1 ? "train c.yaml --set validation.samples=100"
                                                 : "train c.yaml --set validation.every_epochs=5");
@@ -116,7 +117,8 @@ static void an_epoch_leaves_a_line(void **state)
                 found += values;
                 const size_t width = strcspn(at, "\r\n");
                 if (width > 80) fail_msg("wider than 80: %.*s", (int)width, at);
-                if (values && k < 2 && memchr(at, '/', width) == NULL) fail_msg("no rate");
+                if (values && strncmp(at + width - 2, "/s", 2) != 0)
+                    fail_msg("no rate: %.*s", (int)width, at);
             }
             /* the last epoch is evaluated whatever was said */
             if (found != 1 && !(k == 2 && epoch == 3))

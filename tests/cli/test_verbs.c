@@ -195,7 +195,7 @@ static void info_describes(void **state)
     expect_ok();
     expect_out("\nfc1  ");
     expect_out("  dense units=16 in=13x784\n");
-    expect_out("\n12,730 parameters to train, 12,730 numbers with running statistics\n"
+    expect_out("\n12,730 parameters to train\n"
                "12,704 multiply-adds in a sample's forward pass\n"
                "0.05 MB parameters, 0.05 MB optimizer, ");
     assert_null(strstr(last.out, "bytes"));

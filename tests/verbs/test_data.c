@@ -196,8 +196,8 @@ static void statistics_are_right(void **state)
     expect_ok();
     expect_out("d: 2 training samples of 1x2x3\nbytes from 0 to 255; ");
     expect_out("  mean: [0.5000, 1.0000, 0.2000] # 0.500000000 1.000000000 0.200000000\n"
-               "  std: [0.5000, 0.0000, 0.0000] # 0.500000000 0.000000000 0.000000000\n"
-               "  # channel 1 is the same everywhere: there is no std to divide it by\n");
+               "  std: [0.5000, 1.0000, 1.0000] # 0.500000000 1.000000000 1.000000000\n"
+               "  # channel 1 is the same everywhere: 1 stands for its std, which is 0\n");
     expect_out("\n2                0    0.00%\n"
                "3                1   50.00%  ########################################\n");
     run("data stats d --test");
