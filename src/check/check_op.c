@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/float.h"
-#include "check/trial.h"
+#include "check/trial_memory.h"
 #include "machine/peak.h"
 #include "numeric/random.h"
 #include "program/cost.h"
@@ -150,27 +150,35 @@ static void compare_all(const lki_trial *t, const lki_trial_result *found,
         check_op_look(row, found->stats[i], expected->stats[i], bound->stats[i]);
 }
 
-/* A gradient by rows, kept. */
+/* Where a gradient by rows is kept. */
+typedef struct keeper {
+    const lki_trial *trial;
+    const lki_trial_result *result;
+} keeper;
+
 static void keep_sums(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
                       const float *sums)
 {
-    const lki_trial_result *result = user;
+    const keeper *to = user;
     (void)node;
-    memcpy(result->d_param[slot] + first, sums, (size_t)count * sizeof(float));
+    to->trial->memory->copy_out(to->result->d_param[slot] + first, sums,
+                                (size_t)count * sizeof(float));
 }
 
-static void run_rows(const lki_trial *t, const lki_trial_stage *stage, lki_trial_result *result)
+static void run_rows(const lki_trial *t, const lki_trial_stage *stage,
+                     const lki_trial_result *result)
 {
+    keeper to = {.trial = t, .result = result};
     const int64_t start[2] = {0, t->count};
-    const lki_rows rows = {.in = t->in[0],
-                           .d_out = t->d_out,
+    const lki_rows rows = {.in = lki_trial_there(t, t->in[0]),
+                           .d_out = lki_trial_there(t, t->d_out),
                            .start = start,
                            .replicas = 1,
                            .last = 1,
                            .row_count = lki_trial_first(t)->param[0].shape.dim[0],
-                           .workspace = stage->workspace,
+                           .workspace = lki_trial_there(t, stage->workspace),
                            .sum = keep_sums,
-                           .user = result};
+                           .user = &to};
     stage->plan->kernel->rows(stage->plan, &rows);
 }
 
@@ -270,6 +278,7 @@ static lks_status check_op_check(bench *b, const lki_backend *backend, const lki
     LKI_TRY(lki_trial_run(t, lki_backend_find("ref"), NULL, NULL, &expected));
     LKI_TRY(lki_bounds_make(t, NULL, &expected, &bound));
     compare_all(t, &b->result, &expected, &bound, out);
+    t->memory = backend->memory; /* behind ref */
     const unsigned saved = lki_float_enter();
     const lks_status status = open_stage(b, kernel, out->slice);
     if (status == LKS_OK) check_rows(b, &expected, &bound, out);

@@ -1,4 +1,4 @@
-/* Trials: their memory, and running kernels on them. */
+/* Trials: running kernels on them. */
 #include "check/trial.h"
 
 #include <stdio.h>
@@ -6,62 +6,14 @@
 
 #include "base/check.h"
 #include "base/float.h"
-#include "base/memory.h"
-#include "numeric/hash.h"
+#include "check/trial_memory.h"
 #include "program/program.h"
-
-enum { GUARD = 64, GUARD_BYTE = 0xa5 };
-
-/* [header] -> [bytes | guard], all of a trial in a list. */
-typedef struct lki_trial_block {
-    struct lki_trial_block *next;
-    uint8_t *data;
-    size_t bytes;
-} block;
-
-lks_status lki_trial_memory(lki_trial *t, void **out, size_t bytes)
-{
-    void *header, *data;
-    *out = NULL;
-    LKI_TRY(lki_alloc(t->context, &header, sizeof(block), "a trial's tensors"));
-    const lks_status status = lki_alloc(t->context, &data, lki_plus(bytes, GUARD),
-                                        "a trial's tensors");
-    if (status != LKS_OK) {
-        lki_free(t->context, header, sizeof(block));
-        return status;
-    }
-    memset(data, LKI_TRIAL_SPOILT, bytes);
-    memset((uint8_t *)data + bytes, GUARD_BYTE, GUARD);
-    *(block *)header = (block){.next = t->blocks, .data = data, .bytes = bytes};
-    t->blocks = header;
-    *out = data;
-    return LKS_OK;
-}
-
-void lki_trial_release(lki_trial *t)
-{
-    while (t->blocks != NULL) {
-        block *next = t->blocks->next;
-        lki_free(t->context, t->blocks->data, t->blocks->bytes + GUARD);
-        lki_free(t->context, t->blocks, sizeof(block));
-        t->blocks = next;
-    }
-}
 
 static lks_status broken(const lki_trial *t, const char *what)
 {
     char text[400];
     return LKI_FAIL(LKS_E_BUG, "%s: a kernel %s; please report it",
                     lki_trial_describe(t, text, sizeof text), what);
-}
-
-static lks_status check_guards(const lki_trial *t)
-{
-    for (const block *b = t->blocks; b != NULL; b = b->next)
-        for (size_t i = 0; i < GUARD; i++)
-            if (b->data[b->bytes + i] != GUARD_BYTE)
-                return broken(t, "wrote past the end of an array");
-    return LKS_OK;
 }
 
 const lki_node *lki_trial_first(const lki_trial *t)
@@ -135,19 +87,6 @@ static int64_t default_slice(const lki_kernel *kernel, int64_t count)
     if (lki_span_whole(kernel->span)) return count;
     while (size * 2 <= count) size *= 2;
     return size;
-}
-
-static uint64_t hash_inputs(const lki_trial *t)
-{
-    uint64_t hash = 0;
-    for (const block *b = t->blocks; b != NULL; b = b->next) {
-        bool input = b->data == (uint8_t *)t->d_out;
-        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) input |= b->data == t->in[i];
-        for (int i = 0; i < LKI_MAX_SLOTS; i++) input |= b->data == (uint8_t *)t->param[i];
-        for (int i = 0; i < LKI_MAX_BUFFER; i++) input |= b->data == t->buffer[i];
-        if (input) hash = hash * 31 + lki_hash(b->data, b->bytes);
-    }
-    return hash;
 }
 
 static lks_status trial_floats(lki_trial *t, float **out, int64_t count)
@@ -274,6 +213,7 @@ static lks_status run_stages(lki_trial *t, const lki_backend *backend, const lki
 {
     LKI_TRY(open_stages(t, backend, fused, how, r));
     for (int s = 0; s < r->stages; s++) LKI_TRY(join_stage(t, how, out, r, s, s == r->stages - 1));
+    LKI_TRY(lki_trial_send(t));
     for (int i = 0; i < r->stages; i++)
         LKI_TRY(lki_trial_forward(t, &r->stage[i], &r->tensors[i], true));
     for (int i = r->stages - 1; i >= 0 && t->training && !how->no_backward; i--)
@@ -286,15 +226,17 @@ lks_status lki_trial_run(lki_trial *t, const lki_backend *backend, const lki_ker
                          const lki_trial_how *how, lki_trial_result *out)
 {
     static const lki_trial_how usual = {0};
-    const uint64_t before = hash_inputs(t);
+    const uint64_t before = lki_trial_hash_inputs(t);
     run r = {0};
     if (how == NULL) how = &usual;
+    t->memory = backend->memory;
     LKI_TRY(make_result(t, how, out));
     const unsigned saved = lki_float_enter();
     const lks_status status = run_stages(t, backend, fused, how, out, &r);
     for (int i = 0; i < r.stages; i++) lki_trial_stage_close(&r.stage[i]);
     lki_float_leave(saved);
     LKI_TRY(status);
-    LKI_TRY(check_guards(t));
-    return hash_inputs(t) == before ? LKS_OK : broken(t, "changed an input");
+    lki_trial_fetch(t);
+    if (!lki_trial_guarded(t)) return broken(t, "wrote past the end of an array");
+    return lki_trial_hash_inputs(t) == before ? LKS_OK : broken(t, "changed an input");
 }

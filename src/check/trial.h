@@ -30,6 +30,7 @@ typedef struct lki_trial {
     float *d_out;
     float *param[LKI_MAX_SLOTS];
     void *buffer[LKI_MAX_BUFFER]; /* of cluster.counted */
+    const lki_memory *memory;     /* of the device that runs it; NULL: the host's */
     struct lki_trial_block *blocks;
 } lki_trial;
 
@@ -49,8 +50,7 @@ typedef struct lki_trial_how {
     bool no_backward;
 } lki_trial_how;
 
-enum { LKI_TRIAL_SPOILT = 0xff };
-/* Guarded memory of the trial, every byte spoilt (floats: NaN). */
+/* Guarded memory of the trial, every byte 0xff (floats: NaN). */
 lks_status lki_trial_memory(lki_trial *t, void **out, size_t bytes);
 void lki_trial_release(lki_trial *t); /* all of its memory */
 
@@ -76,8 +76,9 @@ typedef struct lki_trial_stage {
     lki_plan *plan;
     void *packed, *saved, *replica, *sums;
     void *workspace;
+    void *buffer[LKI_MAX_BUFFER]; /* where the kernel finds them */
 } lki_trial_stage;
-/* Close it also after a failure. */
+/* For a kernel of the device of t->memory; close it also after a failure. */
 lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_cluster *cluster,
                                 int64_t slice, unsigned skip_in, lki_trial_stage *out);
 void lki_trial_stage_close(lki_trial_stage *stage);

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "check/trial.h"
+#include "check/trial_memory.h"
 #include "program/program.h"
 
 enum { PREPARE_PARTS = 3 /* as by three workers */ };
@@ -11,11 +11,11 @@ enum { PREPARE_PARTS = 3 /* as by three workers */ };
 static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
 {
     const lki_needs *needs = &out->plan->needs;
-    LKI_TRY(lki_trial_memory(t, &out->packed, needs->packed_bytes));
-    LKI_TRY(lki_trial_memory(t, &out->saved, lki_times(needs->saved_bytes, (size_t)t->count)));
-    LKI_TRY(lki_trial_memory(t, &out->replica, needs->replica_bytes));
-    LKI_TRY(lki_trial_memory(t, &out->sums, needs->sums_bytes));
-    return lki_trial_memory(t, &out->workspace, needs->workspace_bytes);
+    LKI_TRY(lki_trial_scratch(t, &out->packed, needs->packed_bytes));
+    LKI_TRY(lki_trial_scratch(t, &out->saved, lki_times(needs->saved_bytes, (size_t)t->count)));
+    LKI_TRY(lki_trial_scratch(t, &out->replica, needs->replica_bytes));
+    LKI_TRY(lki_trial_scratch(t, &out->sums, needs->sums_bytes));
+    return lki_trial_scratch(t, &out->workspace, needs->workspace_bytes);
 }
 
 /* The parameters of a cluster that is, or is a part of, the trial's. */
@@ -27,7 +27,7 @@ static void find_params(const lki_trial *t, const lki_cluster *part,
         for (int i = 0; i < t->cluster.param_count; i++)
             if (t->cluster.param[i].owner == part->param[p].owner &&
                 t->cluster.param[i].index == part->param[p].index)
-                param[p] = t->param[i];
+                param[p] = lki_trial_there(t, t->param[i]);
 }
 
 lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lki_cluster *cluster,
@@ -47,10 +47,12 @@ lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lk
         plan->d_in_wanted[i] = lki_trial_gives_gradient(cluster, i) && !(skip_in >> i & 1u);
     LKI_TRY(lki_plan_make(plan));
     LKI_TRY(make_stage_memory(t, out));
+    LKI_TRY(lki_trial_send(t));
+    for (int i = 0; i < LKI_MAX_BUFFER; i++) out->buffer[i] = lki_trial_there(t, t->buffer[i]);
     const float *param[LKI_MAX_SLOTS];
     find_params(t, cluster, param);
     for (int part = 0; part < PREPARE_PARTS && kernel->prepare != NULL; part++)
-        kernel->prepare(plan, param, out->packed, part, PREPARE_PARTS);
+        kernel->prepare(plan, param, lki_trial_there(t, out->packed), part, PREPARE_PARTS);
     return LKS_OK;
 }
 
@@ -69,10 +71,11 @@ static int64_t piece(const lki_plan *plan, int64_t left)
     return size;
 }
 
-static const void *at(const void *base, const lks_tensor *tensor, int64_t sample)
+static void *at(const lki_trial *t, const void *base, const lks_tensor *tensor, int64_t sample)
 {
     const size_t bytes = (size_t)lks_shape_elements(&tensor->shape) * lks_dtype_size(tensor->dtype);
-    return base == NULL ? NULL : (const uint8_t *)base + (size_t)sample * bytes;
+    uint8_t *there = lki_trial_there(t, base);
+    return there == NULL ? NULL : there + (size_t)sample * bytes;
 }
 
 /* The arguments for `count` samples from `first` of the replica. */
@@ -89,29 +92,25 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
         .last = first + count == t->count,
         .step = t->step,
         .training = t->training,
-        .out = (void *)at(tensors->out, &tail->out, first),
-        .d_out = at(tensors->d_out, &tail->out, first),
+        .out = at(t, tensors->out, &tail->out, first),
+        .d_out = at(t, tensors->d_out, &tail->out, first),
         .add_in = tensors->add_in,
-        .buffer = t->buffer,
-        .stats = tensors->stats,
-        .packed = stage->packed,
-        .saved = (uint8_t *)stage->saved + saved,
-        .replica = stage->replica,
-        .sums = stage->sums,
-        .workspace = stage->workspace,
+        .buffer = stage->buffer,
+        .stats = lki_trial_there(t, tensors->stats),
+        .packed = lki_trial_there(t, stage->packed),
+        .saved = (uint8_t *)lki_trial_there(t, stage->saved) + saved,
+        .replica = lki_trial_there(t, stage->replica),
+        .sums = lki_trial_there(t, stage->sums),
+        .workspace = lki_trial_there(t, stage->workspace),
     };
     for (int i = 0; i < cluster->in_count; i++) {
-        args.in[i] = at(tensors->in[i], cluster->in[i], first);
-        args.d_in[i] = (float *)at(tensors->d_in[i], cluster->in[i], first);
+        args.in[i] = at(t, tensors->in[i], cluster->in[i], first);
+        args.d_in[i] = at(t, tensors->d_in[i], cluster->in[i], first);
     }
     find_params(t, cluster, args.param);
-    for (int i = 0; i < LKI_MAX_SLOTS; i++) args.d_param[i] = tensors->d_param[i];
+    for (int i = 0; i < LKI_MAX_SLOTS; i++)
+        args.d_param[i] = lki_trial_there(t, tensors->d_param[i]);
     return args;
-}
-
-static void spoil(const lki_trial_stage *stage)
-{
-    memset(stage->workspace, LKI_TRIAL_SPOILT, stage->plan->needs.workspace_bytes);
 }
 
 /* A function of the kernel on all pieces. In strict trials an input is there only where `reads` has its
@@ -123,12 +122,12 @@ typedef struct allowed {
     bool out;
 } allowed;
 
-static void hide(lki_args *args, const lki_trial_stage *stage, allowed may)
+static void hide(lki_args *args, const lki_trial *t, const lki_trial_stage *stage, allowed may)
 {
     for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
         if (!(may.in >> i & 1u)) args->in[i] = NULL;
     if (!may.out) args->out = NULL;
-    spoil(stage);
+    lki_trial_spoil(t, stage->workspace, stage->plan->needs.workspace_bytes);
 }
 
 static lks_status call_pieces(const lki_trial *t, const lki_trial_stage *stage,
@@ -138,7 +137,7 @@ static lks_status call_pieces(const lki_trial *t, const lki_trial_stage *stage,
     for (int64_t first = 0, n; first < t->count; first += n) {
         n = piece(stage->plan, t->count - first);
         lki_args args = arguments(t, stage, tensors, first, n);
-        if (strict) hide(&args, stage, may);
+        if (strict) hide(&args, t, stage, may);
         LKI_TRY(call(stage->plan, &args));
     }
     return LKS_OK;
@@ -148,7 +147,7 @@ static lks_status call_whole(const lki_trial *t, const lki_trial_stage *stage,
                              const lki_trial_tensors *tensors, bool strict, kernel_call call)
 {
     lki_args args = arguments(t, stage, tensors, 0, t->count);
-    if (strict) hide(&args, stage, (allowed){.in = stage->plan->needs.apply_in});
+    if (strict) hide(&args, t, stage, (allowed){.in = stage->plan->needs.apply_in});
     return call(stage->plan, &args);
 }
 
@@ -173,7 +172,7 @@ lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
     const lki_needs *needs = &stage->plan->needs;
     const allowed may = {.in = needs->reads & LKI_READS_IN ? ~needs->side_in : 0,
                          .out = needs->reads & LKI_READS_OUT};
-    if (strict) memset(stage->sums, LKI_TRIAL_SPOILT, needs->sums_bytes);
+    if (strict) lki_trial_spoil(t, stage->sums, needs->sums_bytes);
     if (lki_in_halves(kernel)) {
         LKI_TRY(call_pieces(t, stage, tensors, strict, may, kernel->gather));
         LKI_TRY(call_whole(t, stage, tensors, strict, kernel->finish_backward));

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "check/trial_memory.h"
 #include "support/backends.h"
 #include "support/ops.h"
 
@@ -112,10 +113,10 @@ static void operations_agree_with_ref(void **state)
     lkt_random random = lkt_random_make("operations_agree_with_ref", 1);
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++) {
+    for (int b = 0; lkt_registered()[b] != NULL; b++) {
         for (lki_op_id op = 0; op < LKI_OP_COUNT; op++) {
-            if (lkt_kernel(lki_backends[b], op) != NULL)
-                each_operation(lki_backends[b], op, &random);
+            if (lkt_kernel(lkt_registered()[b], op) != NULL)
+                each_operation(lkt_registered()[b], op, &random);
         }
     }
 }
@@ -183,24 +184,15 @@ static void a_tensor_may_be_both_inputs(void **state)
                         : product ? lks_mul(c.graph, x, x)
                                   : lks_add(c.graph, x, x);
         lkt_case_end(&c, y, y, 1, LKT_EXACT, &random);
-        lkt_stage_open(&c, kernel, &c.cluster, 1, 0, &stage);
         float *out = lkt_case_memory(&c, 2 * N * sizeof *out);
         float *d = lkt_case_memory(&c, N * sizeof *d);
-        const lki_args args = {.count = 1,
-                               .last = true,
-                               .training = true,
-                               .in = {c.in[0], c.in[0]},
-                               .out = out,
-                               .d_out = c.d_out,
-                               .d_in = {d, d},
-                               .add_in = 2,
-                               .packed = stage.packed,
-                               .saved = stage.saved,
-                               .replica = stage.replica,
-                               .sums = stage.sums,
-                               .workspace = stage.workspace};
-        LKT_OK(kernel->forward(stage.plan, &args));
-        LKT_OK(kernel->backward(stage.plan, &args));
+        c.memory = lkt_backends()[k / 3]->memory;
+        lkt_stage_open(&c, kernel, &c.cluster, 1, 0, &stage);
+        const lki_trial_tensors both = {
+            .in = {c.in[0], c.in[0]}, .out = out, .d_out = c.d_out, .d_in = {d, d}, .add_in = 2};
+        LKT_OK(lki_trial_forward(&c, &stage, &both, false));
+        LKT_OK(lki_trial_backward(&c, &stage, &both, false));
+        lki_trial_fetch(&c);
         for (int i = 0; i < N; i++) {
             const float value = ((const float *)c.in[0])[i];
 

@@ -44,16 +44,16 @@ static void every_operation_is_good(void **state)
 {
     lkt_random random = lkt_random_make("every_operation_is_good", 40);
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
+    for (int b = 0; lkt_registered()[b] != NULL; b++)
         for (int k = 0; k < 3 * LKI_OP_COUNT; k++) {
             const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
-            const lki_kernel *kernel = lkt_kernel(lki_backends[b], op);
+            const lki_kernel *kernel = lkt_kernel(lkt_registered()[b], op);
             lks_context *context;
             lks_graph *graph;
             lks_op_report report;
             if (kernel == NULL) continue;
-            LKT_OK(
-                lks_context_create(&context, &(lks_context_opts){.device = lki_backends[b]->name}));
+            LKT_OK(lks_context_create(&context,
+                                      &(lks_context_opts){.device = lkt_registered()[b]->name}));
             LKT_OK(lks_graph_create(&graph, context));
             lks_tensor *x = lkt_random_input(graph, op, &random);
             lks_tensor *y = lkt_random_op(graph, op, x, false, &random);
@@ -61,7 +61,7 @@ static void every_operation_is_good(void **state)
             LKT_OK(lks_op_check(&report, context, y, 1 + k % 5, SECONDS));
             if (!report.good) {
                 char line[300];
-                fail_msg("%s: %s", lki_backends[b]->name,
+                fail_msg("%s: %s", lkt_registered()[b]->name,
                          lks_tensor_line(y, 1 + k % 5, line, sizeof line));
             }
             check_report(y->node, kernel, &report);

@@ -346,9 +346,9 @@ static void ties_go_to_the_first(void **state)
     int chains = 0, fused = 0;
 
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
-        for (int i = 0; i < lki_backends[b]->impl_count; i++) {
-            const lki_impl *impl = &lki_backends[b]->impl[i];
+    for (int b = 0; lkt_registered()[b] != NULL; b++)
+        for (int i = 0; i < lkt_registered()[b]->impl_count; i++) {
+            const lki_impl *impl = &lkt_registered()[b]->impl[i];
 
             fused += impl->count > 1;
             for (unsigned present = 0; present < 1u << impl->count; present++) {
@@ -356,7 +356,7 @@ static void ties_go_to_the_first(void **state)
 
                 if (!chain_of_ties(impl, present, &random, &c)) continue;
                 chains++;
-                check_ties(lki_backends[b], impl, &c);
+                check_ties(lkt_registered()[b], impl, &c);
                 lkt_case_free(&c);
             }
         }
@@ -367,9 +367,9 @@ static void ties_go_to_the_first(void **state)
 static void images_beyond_32_bits_are_refused(void **state)
 {
     (void)state;
-    for (int b = 0; lki_backends[b] != NULL; b++)
-        for (int i = 0; i < lki_backends[b]->impl_count; i++) {
-            const lki_impl *impl = &lki_backends[b]->impl[i];
+    for (int b = 0; lkt_registered()[b] != NULL; b++)
+        for (int i = 0; i < lkt_registered()[b]->impl_count; i++) {
+            const lki_impl *impl = &lkt_registered()[b]->impl[i];
             if (strcmp(impl->name, "conv_block") != 0) continue;
             for (int wide = 0; wide < 2; wide++) {
                 const int64_t padding = wide ? 3000 : 1;

@@ -33,6 +33,11 @@ static const lki_backend *only(void)
     return found;
 }
 
+const lki_backend *const *lkt_registered(void)
+{
+    return only() != NULL ? lkt_backends() : lki_backends;
+}
+
 const lki_backend *const *lkt_backends(void)
 {
     static const lki_backend *complete[16];

@@ -14,6 +14,9 @@ const lki_backend *const *lkt_backends(void);
 /* The first kernel of this operation alone; NULL: none. */
 const lki_kernel *lkt_kernel(const lki_backend *backend, lki_op_id op);
 
+/* All of them, with what is a beginning. */
+const lki_backend *const *lkt_registered(void);
+
 /* The device of a test that is about none: LKT_DEVICE, else `usual` (NULL: the library's choice). */
 const char *lkt_device(const char *usual);
 

@@ -3,6 +3,7 @@
  * C library's allocator is counted, which the JSON and the file layers use beside the context's; where a
  * sanitizer is built in, that looks.
  */
+#include "support/backends.h"
 #include "train/folder.h"
 #include "train/job.h"
 
@@ -353,7 +354,7 @@ static void use_a_model(void)
         j->x[1][2] = NAN; /* a replay, where no relu is in its way */
         if (k == 2) LKT_FAILS(LKS_E_NUMERIC, "sample 1;", lks_model_step(model, &batch, 0.1, NULL));
         job_close(j);
-        LKT_OK(lks_context_create(&context, NULL));
+        LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = lkt_device(NULL)}));
         lks_graph *graph;
         LKT_OK(lks_graph_create(&graph, context));
         lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(5, 4, 3)});
