@@ -130,7 +130,7 @@ const cli_option cli_options[] = {
     LOCAL("root", 0, "DIR", VERB_DOCTOR, ROOT,
           "read proc and sys below this folder, as where a host's are mounted in a container; "
           "default: /"),
-    LOCAL("plan", 0, NULL, VERB_INFO, PLAN, "the kernels that were chosen too"),
+    LOCAL("plan", 0, NULL, VERB_INFO, PLAN, "what computes each layer too, and why"),
     LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
           "set any key of the configuration, such as "
           "optimizer.lr=0.1; may be repeated"),

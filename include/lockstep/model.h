@@ -184,8 +184,8 @@ typedef struct lks_model_info {
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
 
 /* Prints, line by line, through `write`: the layers with their sizes; or the memory map; or the
- * stages: which kernel computes which layers, in which pieces. Lines have 80 columns where names are
- * short. */
+ * stages: which implementation computes which layers, in which segments and pieces, and why those that
+ * computed more at once or come first were not taken. Lines have 80 columns where names are short. */
 typedef enum lks_describe {
     LKS_DESCRIBE_LAYERS,
     LKS_DESCRIBE_MEMORY,

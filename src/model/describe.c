@@ -37,7 +37,7 @@ typedef struct sink {
     void *user;
 } sink;
 
-enum { WIDTH = 80, NUMBER_SIZE = 32, LINE_SIZE = 600 };
+enum { WIDTH = 80, PLAN_INDENT = 50, NUMBER_SIZE = 32, LINE_SIZE = 600 };
 
 /* `head`, then words of `text` from its end on, as many as WIDTH holds, and so on below. */
 static void write_wrapped(const sink *to, const char *head, const char *text)
@@ -170,36 +170,51 @@ static void totals(const lks_model *model, const sink *to)
     to->write(to->user, line);
 }
 
+static void pieces_text(const lki_program *program, const lki_stage *stage, char *out, size_t size)
+{
+    const lki_segment *first = &program->segment[program->part[stage->first].segment];
+    const lki_segment *second = &program->segment[program->part[stage->second].segment];
+    if (first->slice != second->slice && first->slice != 0)
+        snprintf(out, size, "%lld, %lld", (long long)first->slice, (long long)second->slice);
+    else if (first->slice != 0)
+        snprintf(out, size, "%lld sample%s", (long long)first->slice, LKI_S(first->slice));
+    else if (first->joint && program->group > 1)
+        snprintf(out, size, "%lld replicas", (long long)program->group);
+    else
+        snprintf(out, size, "a replica");
+}
+
 static void plan_line(const lks_model *model, const lki_stage *stage, const sink *to)
 {
     const lki_program *program = &model->program;
-    const lki_segment *segment = &program->segment[program->part[stage->first].segment];
     const lki_needs *needs = &stage->plan->needs;
-    char pieces[32], head[LINE_SIZE], text[LINE_SIZE];
-    if (segment->slice != 0)
-        snprintf(pieces, sizeof pieces, "%lld sample%s", (long long)segment->slice,
-                 LKI_S(segment->slice));
-    else if (segment->joint && program->group > 1)
-        snprintf(pieces, sizeof pieces, "%lld replicas", (long long)program->group);
-    else
-        snprintf(pieces, sizeof pieces, "a replica");
-    snprintf(head, sizeof head, "%5d  %7d  %-11s  %-10s  %7zu  ", (int)(stage - program->stage),
-             program->part[stage->first].segment, pieces,
+    const int first = program->part[stage->first].segment;
+    const int second = program->part[stage->second].segment;
+    char segments[NUMBER_SIZE], pieces[2 * NUMBER_SIZE], head[LINE_SIZE], text[LINE_SIZE];
+    snprintf(segments, sizeof segments, first != second ? "%d, %d" : "%d", first, second);
+    pieces_text(program, stage, pieces, sizeof pieces);
+    snprintf(head, sizeof head, "%5d  %7s  %-11s  %-10s  %7zu  ", (int)(stage - program->stage),
+             segments, pieces,
              stage->cluster->param_count == 0 || !stage->backward ? ""
              : stage->by_rows                                     ? "by rows"
                                                                   : "by replica",
              stage->backward ? needs->saved_bytes : 0);
-    size_t used = (size_t)snprintf(text, sizeof text, "%s",
+    size_t used = (size_t)snprintf(text, sizeof text, "%s (%s):", stage->impl->name,
                                    needs->algorithm[0] != '\0' ? needs->algorithm : "plain");
     for (int i = 0; i < stage->cluster->count && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s", i > 0 ? "" : ":",
+        used += (size_t)snprintf(text + used, sizeof text - used, " %s",
                                  stage->cluster->node[i]->name);
     write_wrapped(to, head, text);
+    snprintf(head, sizeof head, "%*s", PLAN_INDENT, "");
+    for (const lki_refusal *r = stage->refused; r != NULL; r = r->next) {
+        snprintf(text, sizeof text, "not %s: %s", r->impl->name, r->why);
+        write_wrapped(to, head, text);
+    }
 }
 
 static void describe_plan(const lks_model *model, const sink *to)
 {
-    to->write(to->user, "stage  segment  at a time    gradient      saved  kernel: layers");
+    to->write(to->user, "stage  segment  at a time    gradient      saved  implementation: layers");
     for (int s = 0; s < model->program.stages; s++) plan_line(model, &model->program.stage[s], to);
     to->write(to->user, "saved: bytes of a sample that the kernel keeps from forward for backward");
 }

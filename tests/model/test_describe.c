@@ -109,19 +109,20 @@ static const char LAYERS[] =
     "batches of 20 in 5 replicas on 2 workers\n";
 
 static const char PLAN[] =
-    "stage  segment  at a time    gradient      saved  kernel: layers\n"
-    "    0        0  4 samples                      0  loops: normalize_1\n"
-    "    1        0  4 samples    by replica        0  loops:\n"
+    "stage  segment  at a time    gradient      saved  implementation: layers\n"
+    "    0        0  4 samples                      0  normalize (loops): normalize_1\n"
+    "    1        0  4 samples    by replica        0  conv2d (loops):\n"
     "                                                  a_convolution_with_a_long_name\n"
-    "    2        0  4 samples    by replica        0  loops: bn\n"
-    "    3        1  4 samples                      0  loops: relu_1\n"
-    "    4        1  4 samples                      0  loops: max_pool_1\n"
-    "    5        1  4 samples                      0  loops: flatten_1\n"
-    "    6        2  3 replicas   by rows           0  loops: fc1\n"
-    "    7        2  3 replicas                     0  loops: relu_2\n"
-    "    8        2  3 replicas                    32  loops: dropout_1\n"
-    "    9        2  3 replicas   by rows           0  loops: fc2\n"
-    "   10        2  3 replicas                     0  loops: cross_entropy_1\n"
+    "    2     0, 1  4 samples    by replica        0  batch_norm (loops): bn\n"
+    "    3        1  4 samples                      0  relu (loops): relu_1\n"
+    "    4        1  4 samples                      0  max_pool (loops): max_pool_1\n"
+    "    5        1  4 samples                      0  flatten (loops): flatten_1\n"
+    "    6        2  3 replicas   by rows           0  dense (loops): fc1\n"
+    "    7        2  3 replicas                     0  relu (loops): relu_2\n"
+    "    8        2  3 replicas                    32  dropout (loops): dropout_1\n"
+    "    9        2  3 replicas   by rows           0  dense (loops): fc2\n"
+    "   10        2  3 replicas                     0  cross_entropy (loops):\n"
+    "                                                  cross_entropy_1\n"
     "saved: bytes of a sample that the kernel keeps from forward for backward\n";
 
 static const char MEMORY[] =
@@ -183,19 +184,20 @@ static void by_replica_on_one_worker(void **state)
             .workers = 1, .optim = lks_adam(), .clip_norm = 1, .ema_decay = .9, .by_replica = true},
         NULL, NULL);
     says(&s, LKS_DESCRIBE_PLAN,
-         "stage  segment  at a time    gradient      saved  kernel: layers\n"
-         "    0        0  4 samples                      0  loops: normalize_1\n"
-         "    1        0  4 samples    by replica        0  loops:\n"
+         "stage  segment  at a time    gradient      saved  implementation: layers\n"
+         "    0        0  4 samples                      0  normalize (loops): normalize_1\n"
+         "    1        0  4 samples    by replica        0  conv2d (loops):\n"
          "                                                  a_convolution_with_a_long_name\n"
-         "    2        0  4 samples    by replica        0  loops: bn\n"
-         "    3        1  4 samples                      0  loops: relu_1\n"
-         "    4        1  4 samples                      0  loops: max_pool_1\n"
-         "    5        1  4 samples                      0  loops: flatten_1\n"
-         "    6        2  a replica    by replica        0  loops: fc1\n"
-         "    7        2  a replica                      0  loops: relu_2\n"
-         "    8        2  a replica                     32  loops: dropout_1\n"
-         "    9        2  a replica    by replica        0  loops: fc2\n"
-         "   10        2  a replica                      0  loops: cross_entropy_1\n"
+         "    2     0, 1  4 samples    by replica        0  batch_norm (loops): bn\n"
+         "    3        1  4 samples                      0  relu (loops): relu_1\n"
+         "    4        1  4 samples                      0  max_pool (loops): max_pool_1\n"
+         "    5        1  4 samples                      0  flatten (loops): flatten_1\n"
+         "    6        2  a replica    by replica        0  dense (loops): fc1\n"
+         "    7        2  a replica                      0  relu (loops): relu_2\n"
+         "    8        2  a replica                     32  dropout (loops): dropout_1\n"
+         "    9        2  a replica    by replica        0  dense (loops): fc2\n"
+         "   10        2  a replica                      0  cross_entropy (loops):\n"
+         "                                                  cross_entropy_1\n"
          "saved: bytes of a sample that the kernel keeps from forward for backward\n");
     says(&s, LKS_DESCRIBE_MEMORY,
          "place    node             value          offset        bytes  alive (ticks)\n"
@@ -270,7 +272,7 @@ static void a_compilation_is_logged(void **state)
                            " s: 103002 parameters, 5 replicas, 20 samples a step, 2 workers; "
                            "the kernels:\nstage  segment  at a time"));
     assert_int_equal(l.others, 0);
-    assert_int_equal(l.debug, 2 + 1 + 12 + 1); /* one stage takes two lines */
+    assert_int_equal(l.debug, 2 + 1 + 13 + 1); /* two stages take two lines */
     close_session(&s);
 }
 

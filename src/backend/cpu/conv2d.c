@@ -50,7 +50,7 @@ const char *lki_cpu_conv2d_refuses(const lki_cluster *cluster)
 const char *lki_cpu_depthwise_refuses(const lki_cluster *cluster)
 {
     const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
-    return is_depthwise(&shape) ? NULL : "not depthwise";
+    return is_depthwise(&shape) ? NULL : "filters that share channels";
 }
 
 static lks_status plan_conv(lki_plan *plan, bool depthwise)
