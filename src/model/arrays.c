@@ -95,7 +95,7 @@ static lks_status allocate_buffers(lks_model *model)
 
 static size_t batch_bytes(const lki_program *program, const lks_tensor *tensor)
 {
-    return lki_align(lki_times(lki_tensor_bytes(tensor), (size_t)program->global_batch));
+    return lki_align(lki_times(lki_tensor_bytes(tensor), (size_t)program->max_pass));
 }
 
 static void measure_batch(lks_model *model)

@@ -16,7 +16,7 @@ typedef struct finding {
 
 static int64_t sample_id(const lks_batch *batch, int64_t position)
 {
-    return batch->ids != NULL ? batch->ids[position] : position;
+    return batch->ids != NULL ? batch->ids[position - batch->first] : position;
 }
 
 static void look_at_parameters(const lks_model *model, finding *found)
@@ -102,7 +102,7 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
         .memory = memory, .kept = plain->kept, .trace = trace, .trace_user = found};
     lki_pass pass = model->pass;
     pass.backward = false;
-    int64_t replica = 0;
+    int64_t replica = pass.first;
     while (lki_share(replica + 1, plain->replicas, pass.count) <= position) replica++;
     const lki_group group = lki_program_group(plain, &pass, replica, replica + 1);
     const lks_status status = lki_program_forward(plain, &pass, &group, &local);
@@ -140,6 +140,7 @@ lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t positi
                               .output = plain.output,
                               .global_batch = plain.global_batch,
                               .replicas = plain.replicas,
+                              .pass_replicas = plain.pass_replicas,
                               .no_fusion = true,
                               .by_replica = true};
         const unsigned saved = lki_float_enter();

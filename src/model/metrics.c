@@ -55,7 +55,7 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *gr
     const float *output = lki_program_result(program, pass, group, &worker->local, program->output);
     const lks_tensor *target = program->graph->target;
     const int32_t *label = target != NULL && target->dtype == LKS_I32
-                               ? (const int32_t *)pass->y + group->begin
+                               ? (const int32_t *)pass->y + (group->begin - pass->begin)
                                : NULL;
     lki_fixed sum = {.high = worker->metrics.loss_high, .low = worker->metrics.loss_low};
 

@@ -77,12 +77,11 @@ static lks_status predictor_predict(lks_predictor *predictor, const void *x, int
     for (int64_t first = 0; first < count;) {
         const int64_t left = count - first;
         const int64_t part = left < program->global_batch ? left : program->global_batch;
-        const lki_pass pass = {.x = lki_to_device(program->backend->memory,
-                                                  (const char *)x + (size_t)first * in,
-                                                  predictor->x, (size_t)part * in),
-                               .count = part};
-        for (int64_t r = 0; r < program->replicas; r += program->group) {
-            const int64_t most = program->replicas - r;
+        lki_pass pass = lki_program_pass(program, 0, program->replicas, part);
+        pass.x = lki_to_device(program->backend->memory, (const char *)x + (size_t)first * in,
+                               predictor->x, (size_t)part * in);
+        for (int64_t r = pass.first; r < pass.last; r += program->group) {
+            const int64_t most = pass.last - r;
             const lki_group group = lki_program_group(
                 program, &pass, r, r + (most < program->group ? most : program->group));
             LKI_TRY(lki_program_forward(program, &pass, &group, &predictor->local));

@@ -158,12 +158,13 @@ static lks_status bad_gradient(const lks_model *model)
         (long long)model->progress.step + 1, model->last.gradient_norm);
 }
 
-/* A pass over these samples, which are the host's; y may be NULL. */
+/* A pass over these samples, which are the host's: all replicas are here. y may be NULL. */
 static lki_pass pass_of(const lks_model *model, const void *x, const void *y, int64_t count)
 {
-    const lki_memory *memory = model->program.backend->memory;
-    const lks_graph *graph = model->program.graph;
-    lki_pass pass = {.count = count};
+    const lki_program *program = &model->program;
+    const lki_memory *memory = program->backend->memory;
+    const lks_graph *graph = program->graph;
+    lki_pass pass = lki_program_pass(program, 0, program->replicas, count);
     pass.x = lki_to_device(memory, x, model->batch_x,
                            (size_t)count * lki_tensor_bytes(graph->input));
     if (y != NULL)

@@ -195,7 +195,7 @@ static void set_places(lki_program *program)
         lki_value *value = &program->value[v];
         if (value->first < 0) continue; /* never touched: takes no room */
         if (value->place == LKI_AT_KEPT) {
-            value->room = lki_align(lki_times(value->bytes, (size_t)program->global_batch));
+            value->room = lki_align(lki_times(value->bytes, (size_t)program->max_pass));
             value->offset = program->kept_bytes;
             program->kept_bytes = lki_plus(program->kept_bytes, value->room);
         } else if (value->place == LKI_AT_REPLICA) {

@@ -27,6 +27,9 @@ lks_status lki_program_compile(lki_program *program)
 {
     program->arena.context = program->context;
     program->max_share = (program->global_batch + program->replicas - 1) / program->replicas;
+    if (program->pass_replicas == 0) program->pass_replicas = program->replicas;
+    program->max_pass = (program->pass_replicas * program->global_batch + program->replicas - 1) /
+                        program->replicas;
     LKI_TRY(lki_program_make_stages(program));
     return lki_program_place_values(program);
 }
@@ -46,6 +49,14 @@ void lki_program_release(lki_program *program)
     *program = (lki_program){0};
 }
 
+lki_pass lki_program_pass(const lki_program *program, int64_t first, int64_t last, int64_t count)
+{
+    return (lki_pass){.count = count,
+                      .first = first,
+                      .last = last,
+                      .begin = lki_share(first, program->replicas, count)};
+}
+
 lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
                             int64_t last)
 {
@@ -60,7 +71,7 @@ lki_group lki_program_group(const lki_program *program, const lki_pass *pass, in
 typedef struct piece {
     const lki_group *group;
     int64_t replica; /* the group's first one in a joint segment */
-    int64_t begin;   /* of the replica, in the batch */
+    int64_t begin;   /* of the replica, in the whole batch */
     int64_t offset;  /* in the replica's share */
     int64_t count;
     bool last;  /* of its replica */
@@ -73,14 +84,14 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
     if (index == LKI_NO_VALUE) return NULL;
     const lki_value *value = &program->value[index];
     const int64_t position = at->begin + at->offset;
-    const size_t in_batch = value->bytes * (size_t)position;
+    const size_t in_pass = value->bytes * (size_t)(position - pass->begin);
     switch (value->place) {
     case LKI_AT_BATCH_X:
-        return (char *)(uintptr_t)pass->x + in_batch;
+        return (char *)(uintptr_t)pass->x + in_pass;
     case LKI_AT_BATCH_Y:
-        return pass->y != NULL ? (char *)(uintptr_t)pass->y + in_batch : NULL;
+        return pass->y != NULL ? (char *)(uintptr_t)pass->y + in_pass : NULL;
     case LKI_AT_KEPT:
-        return local->kept + value->offset + in_batch;
+        return local->kept + value->offset + in_pass;
     case LKI_AT_GROUP:
         return local->memory + value->offset + value->bytes * (size_t)(position - at->group->begin);
     case LKI_AT_REPLICA:
@@ -270,7 +281,7 @@ void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
     const size_t bytes = lki_tensor_bytes(program->output);
     if (group->count == 0) return;
     program->backend->memory->copy_out(
-        (char *)out + (size_t)group->begin * bytes,
+        (char *)out + (size_t)(group->begin - pass->begin) * bytes,
         lki_program_result(program, pass, group, local, program->output),
         (size_t)group->count * bytes);
 }

@@ -37,8 +37,8 @@
 /*
  * Where a value lives. Times are ticks: forward of part j of n is tick j, backward tick 2n-1-j.
  *
- *   BATCH_X, _Y  the caller's samples and targets, [sample of the batch]
- *   KEPT         memory of the process, [sample of the batch]: what gradients by rows read
+ *   BATCH_X, _Y  the caller's samples and targets, [sample of the pass]
+ *   KEPT         memory of the process, [sample of the pass]: what gradients by rows read
  *   GROUP        a worker's memory, [sample of the group]; planned by liveness, as all that follow
  *   SLICE        a worker's memory, [sample of the piece]; lives inside one segment
  *   REPLICA      a worker's memory, one for each replica of the group
@@ -119,13 +119,15 @@ typedef struct lki_program {
     int64_t global_batch;
     int64_t replicas;
     int64_t most_replicas; /* of a worker; 0: 1 */
+    int64_t pass_replicas; /* of a pass, at most; 0: all */
     bool no_fusion;
     bool by_replica;
 
     /* The answer. */
     int64_t max_share; /* samples of the largest replica */
     int64_t group;     /* most replicas that are run together */
-    int64_t max_group; /* samples of the largest group */
+    int64_t max_group; /* samples of the largest group, */
+    int64_t max_pass;  /* and of the largest pass */
     lki_arena arena;   /* all arrays below, and the plans */
     lki_stage *stage;
     int stages;
@@ -178,10 +180,12 @@ lks_status lki_plan_make(lki_plan *plan);
 lks_status lki_program_make_stages(lki_program *program);
 lks_status lki_program_place_values(lki_program *program);
 
-/* One pass over a batch. */
+/* One pass over a global batch, or over those replicas of it whose samples this process has. */
 typedef struct lki_pass {
-    const void *x, *y; /* where kernels read them; y NULL: stages that need it are left out */
-    int64_t count;     /* samples, at most global_batch */
+    const void *x, *y;   /* where kernels read them; y NULL: stages that need it are left out */
+    int64_t count;       /* samples of the whole batch, at most global_batch */
+    int64_t first, last; /* x and y are those of replicas first .. last-1, */
+    int64_t begin;       /* and begin with this sample of the whole batch */
     uint64_t step;
     bool training, backward;
 } lki_pass;
@@ -200,10 +204,13 @@ typedef struct lki_local {
     void *trace_user;
 } lki_local;
 
+/* Of replicas [first, last) of a batch of `count` samples; the rest is to be filled in. */
+lki_pass lki_program_pass(const lki_program *program, int64_t first, int64_t last, int64_t count);
+
 /* Consecutive replicas that are run together, at most program->group. */
 typedef struct lki_group {
     int64_t first, last;  /* replicas first .. last-1 */
-    int64_t begin, count; /* their samples in the batch */
+    int64_t begin, count; /* their samples in the whole batch */
 } lki_group;
 lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
                             int64_t last);
@@ -216,7 +223,7 @@ lks_status lki_program_backward_joint(const lki_program *program, const lki_pass
                                       const lki_group *group, const lki_local *local);
 lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
                                 const lki_group *group, int64_t replica, const lki_local *local);
-/* The group's part of the output of the batch `out`, which is the host's. */
+/* The group's part of the output of the pass `out`, which is the host's. */
 void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
                              const lki_group *group, const lki_local *local, float *out);
 /* Where the group's first sample is in the loss or the output, after all this: the device's. */
