@@ -137,7 +137,7 @@ static lks_status allocate_worker(lks_model *model, int w)
     if (!trains(model)) return LKS_OK;
     LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, w),
                           "a worker's gradients"));
-    model->reduce.owner[w].memory = made;
+    model->reduce.holder[w].memory = made;
     return LKS_OK;
 }
 
@@ -195,7 +195,7 @@ void lki_arrays_release(lks_model *model)
         lki_worker *worker = &model->worker[w];
         memory->free(context, worker->local.memory,
                      program->local_bytes + program->workspace_bytes);
-        memory->free(context, model->reduce.owner[w].memory, lki_worker_gradient_bytes(model, w));
+        memory->free(context, model->reduce.holder[w].memory, lki_worker_gradient_bytes(model, w));
         lki_free(context, worker->block, LKI_HASH_BLOCK);
     }
     memory->free(context, model->parameters, model->parameter_bytes);

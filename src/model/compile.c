@@ -150,7 +150,7 @@ static lks_status describe_workers(lks_model *model)
         lki_worker *worker = &model->worker[w];
         worker->first = lki_share(w, model->workers, program->replicas);
         worker->last = lki_share(w + 1, model->workers, program->replicas);
-        LKI_TRY(lki_reduce_own(&model->reduce, &model->arena, w, worker->first, worker->last));
+        LKI_TRY(lki_reduce_assign(&model->reduce, &model->arena, w, worker->first, worker->last));
     }
     return LKS_OK;
 }

@@ -6,15 +6,15 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
                                    int64_t replica)
 {
     const lki_pass *pass = &model->pass;
-    const int owner = (int)(worker - model->worker);
+    const int holder = (int)(worker - model->worker);
     const lki_tree_node leaf = {.lo = replica, .hi = replica + 1};
     if (lki_program_group(&model->program, pass, replica, replica + 1).count == 0) {
-        lki_reduce_push(&model->reduce, owner, 0, leaf, NULL);
+        lki_reduce_push(&model->reduce, holder, 0, leaf, NULL);
         return LKS_OK;
     }
-    worker->local.gradient = lki_reduce_array(&model->reduce, owner, 0);
+    worker->local.gradient = lki_reduce_array(&model->reduce, holder, 0);
     LKI_TRY(lki_program_backward(&model->program, pass, group, replica, &worker->local));
-    lki_reduce_push(&model->reduce, owner, 0, leaf, worker->local.gradient);
+    lki_reduce_push(&model->reduce, holder, 0, leaf, worker->local.gradient);
     lki_lap(worker->local.laps, LKI_LAP_TREE);
     return LKS_OK;
 }

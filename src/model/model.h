@@ -93,7 +93,7 @@ struct lks_model {
     lki_weight *weight;
     int weights;
     int64_t gradient_count; /* floats of an array of gradients by replica */
-    lki_reduce reduce;      /* their sums: an owner is a worker, all is one bucket */
+    lki_reduce reduce;      /* their sums: a holder is a worker, all is one bucket */
     float *parameters;      /* all values, then all optimizer state */
     size_t parameter_bytes;
     char *buffers;
@@ -192,7 +192,7 @@ lks_status lki_check_budget(const lks_model *model);
 void lki_arrays_measure(lks_model *model);
 lks_status lki_arrays_make(lks_model *model);
 void lki_arrays_release(lks_model *model);
-/* The gradients by replica of one worker, an owner in `reduce`. */
+/* The gradients by replica of one worker, a holder in `reduce`. */
 size_t lki_worker_gradient_bytes(const lks_model *model, int worker);
 
 /* kept.c */

@@ -1,45 +1,45 @@
-/* Sums over replicas: merges of what an owner holds, and totals over what all hold. */
+/* Sums over replicas: merges of what a holder holds, and totals over what all hold. */
 #include "reduce/reduce.h"
 
 #include <string.h>
 
 #include "base/check.h"
 
-lks_status lki_reduce_make(lki_reduce *reduce, lki_arena *arena, int owners, int buckets,
+lks_status lki_reduce_make(lki_reduce *reduce, lki_arena *arena, int holders, int buckets,
                            const int64_t *border)
 {
     const size_t borders = ((size_t)buckets + 1) * sizeof *border;
     void *memory;
-    LKI_TRY(
-        lki_arena_alloc(arena, &memory, (size_t)owners * sizeof(lki_owner), "owners of gradients"));
-    reduce->owner = memory;
+    LKI_TRY(lki_arena_alloc(arena, &memory, (size_t)holders * sizeof(lki_holder),
+                            "holders of gradients"));
+    reduce->holder = memory;
     LKI_TRY(lki_arena_alloc(arena, &memory, borders, "borders of buckets"));
     reduce->border = memory;
     memcpy(reduce->border, border, borders);
-    reduce->owners = owners;
+    reduce->holders = holders;
     reduce->buckets = buckets;
     return LKS_OK;
 }
 
-/* One piece of memory, in cache lines of its own: each owner writes to its part all the time. */
-lks_status lki_reduce_own(lki_reduce *reduce, lki_arena *arena, int owner, int64_t first,
-                          int64_t last)
+/* One piece of memory, in cache lines of its own: each holder writes to its part all the time. */
+lks_status lki_reduce_assign(lki_reduce *reduce, lki_arena *arena, int holder, int64_t first,
+                             int64_t last)
 {
-    lki_owner *own = &reduce->owner[owner];
+    lki_holder *own = &reduce->holder[holder];
     const size_t buckets = (size_t)reduce->buckets;
     own->first = first;
     own->last = last;
-    own->slots = lki_tree_slots(reduce->replicas, first, last);
-    const size_t nodes = buckets * (size_t)own->slots;
+    own->arrays = lki_tree_slots(reduce->replicas, first, last);
+    const size_t nodes = buckets * (size_t)own->arrays;
     void *memory;
     LKI_TRY(lki_arena_alloc(arena, &memory,
                             lki_align(buckets * sizeof(lki_holding) + nodes * sizeof(lki_held) +
                                       nodes * sizeof(float *)),
-                            "what an owner of gradients holds"));
+                            "what a holder of gradients holds"));
     own->holding = memory;
     lki_held *held = (lki_held *)(own->holding + buckets);
     float **unused = (float **)(held + nodes);
-    for (int b = 0; b < reduce->buckets; b++, held += own->slots, unused += own->slots)
+    for (int b = 0; b < reduce->buckets; b++, held += own->arrays, unused += own->arrays)
         own->holding[b] = (lki_holding){.held = held, .unused = unused};
     return LKS_OK;
 }
@@ -49,31 +49,31 @@ static int64_t floats(const lki_reduce *reduce)
     return reduce->border[reduce->buckets];
 }
 
-size_t lki_reduce_bytes(const lki_reduce *reduce, int owner)
+size_t lki_reduce_bytes(const lki_reduce *reduce, int holder)
 {
-    return (size_t)(reduce->owner[owner].slots * floats(reduce)) * sizeof(float);
+    return (size_t)(reduce->holder[holder].arrays * floats(reduce)) * sizeof(float);
 }
 
-void lki_reduce_begin(lki_reduce *reduce, int owner)
+void lki_reduce_begin(lki_reduce *reduce, int holder)
 {
-    const lki_owner *own = &reduce->owner[owner];
-    const int slots = own->memory != NULL ? own->slots : 0;
+    const lki_holder *own = &reduce->holder[holder];
+    const int arrays = own->memory != NULL ? own->arrays : 0;
     for (int b = 0; b < reduce->buckets; b++) {
         lki_holding *h = &own->holding[b];
         h->held_count = 0;
-        h->unused_count = slots;
-        for (int i = 0; i < slots; i++) /* the first one is taken first */
-            h->unused[i] = own->memory + (slots - 1 - i) * floats(reduce);
+        h->unused_count = arrays;
+        for (int i = 0; i < arrays; i++) /* the first one is taken first */
+            h->unused[i] = own->memory + (arrays - 1 - i) * floats(reduce);
     }
 }
 
-float *lki_reduce_array(lki_reduce *reduce, int owner, int bucket)
+float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket)
 {
-    lki_holding *h = &reduce->owner[owner].holding[bucket];
+    lki_holding *h = &reduce->holder[holder].holding[bucket];
     return h->unused[--h->unused_count];
 }
 
-static void merge_last_two(const lki_reduce *reduce, const lki_owner *own, int bucket)
+static void merge_last_two(const lki_reduce *reduce, const lki_holder *own, int bucket)
 {
     lki_holding *h = &own->holding[bucket];
     const lki_held *right = &h->held[--h->held_count];
@@ -89,9 +89,9 @@ static void merge_last_two(const lki_reduce *reduce, const lki_owner *own, int b
     }
 }
 
-void lki_reduce_push(lki_reduce *reduce, int owner, int bucket, lki_tree_node node, float *values)
+void lki_reduce_push(lki_reduce *reduce, int holder, int bucket, lki_tree_node node, float *values)
 {
-    const lki_owner *own = &reduce->owner[owner];
+    const lki_holder *own = &reduce->holder[holder];
     lki_holding *h = &own->holding[bucket];
     h->held[h->held_count++] = (lki_held){.node = node, .values = values};
     while (h->held_count > 1) {
@@ -102,24 +102,24 @@ void lki_reduce_push(lki_reduce *reduce, int owner, int bucket, lki_tree_node no
     }
 }
 
-/* Where we are in the nodes that all owners hold in a bucket, which ascend. */
+/* Where we are in the nodes that all holders hold in a bucket, which ascend. */
 typedef struct walk {
     const lki_reduce *reduce;
-    int bucket, owner, next;
+    int bucket, holder, next;
     int64_t first, count;
 } walk;
 
 static const lki_held *next_held(walk *at)
 {
-    const lki_owner *owner = at->reduce->owner;
-    while (at->next == owner[at->owner].holding[at->bucket].held_count) {
-        at->owner++;
+    const lki_holder *holder = at->reduce->holder;
+    while (at->next == holder[at->holder].holding[at->bucket].held_count) {
+        at->holder++;
         at->next = 0;
     }
-    return &owner[at->owner].holding[at->bucket].held[at->next];
+    return &holder[at->holder].holding[at->bucket].held[at->next];
 }
 
-/* The next node where an owner holds it; otherwise its children, added into the left one. */
+/* The next node where a holder holds it; otherwise its children, added into the left one. */
 static float *sum_below(walk *at, lki_tree_node node)
 {
     const lki_held *held = next_held(at);

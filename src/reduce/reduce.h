@@ -2,19 +2,19 @@
  * Sums over replicas, in the tree of docs/numerics.md 4: a table of nodes and buckets.
  *
  * Arrays of gradients are summed. They are cut into buckets, ranges that become complete each at its
- * own time. An owner has consecutive replicas: a worker, or another process whose sums have arrived.
- * In every bucket it holds nodes of the tree, ascending; two children of a node become that node as
+ * own time. A holder has consecutive replicas: a worker, or another process whose sums have arrived.
+ * In every bucket it holds nodes of the tree, ascending; the two children of a node become that node as
  * soon as both are there. Once all its replicas are in, these are the maximal nodes of its range.
  *
  *   V = 6         bucket 0             bucket 1
- *   owner 0       [0,2) [2,3)          [0,2)              replica 2 is still at work,
- *   owner 1       [3,4) [4,6)          [3,4) [4,5)        and so is replica 5
+ *   holder 0      [0,2) [2,3)          [0,2)              replica 2 is still at work,
+ *   holder 1      [3,4) [4,6)          [3,4) [4,5)        and so is replica 5
  *   total         ([0,2) + ([2,3) + [3,4))) + [4,6)
  *
- * Who owns what changes neither the additions nor their order. The table looks at no element: it gives
+ * Who holds what changes neither the additions nor their order. The table looks at no element: it gives
  * ranges of arrays to the backend's add.
  *
- * An owner is one thread's at a time. When all have pushed, and behind a barrier, any number of
+ * A holder is one thread's at a time. When all have pushed, and behind a barrier, any number of
  * threads form totals, each of ranges of its own.
  */
 #ifndef LKI_REDUCE_REDUCE_H
@@ -30,47 +30,47 @@ typedef struct lki_held {
     float *values; /* an array, of which the bucket's range counts; NULL: no replica has a sample */
 } lki_held;
 
-/* What an owner holds in one bucket. */
+/* What a holder holds in one bucket. */
 typedef struct lki_holding {
     lki_held *held;
     float **unused; /* its arrays that are free in this bucket */
     int held_count, unused_count;
 } lki_holding;
 
-typedef struct lki_owner {
+typedef struct lki_holder {
     int64_t first, last;  /* replicas first .. last-1 */
-    int slots;            /* as many arrays as it needs at most */
-    float *memory;        /* [slots][floats of an array]; NULL: it pushes arrays of others */
+    int arrays;           /* as many as it needs at most */
+    float *memory;        /* [arrays][floats of an array]; NULL: it pushes arrays of others */
     lki_holding *holding; /* [buckets] */
-} lki_owner;
+} lki_holder;
 
 typedef struct lki_reduce {
     const lki_backend *backend;
     int64_t replicas;
-    int owners, buckets;
-    lki_owner *owner; /* [owners], ascending: each begins where the one before it ends */
-    int64_t *border;  /* [buckets + 1]: bucket b is the floats border[b] .. border[b + 1] - 1 */
+    int holders, buckets;
+    lki_holder *holder; /* [holders], ascending: each begins where the one before it ends */
+    int64_t *border;    /* [buckets + 1]: bucket b is the floats border[b] .. border[b + 1] - 1 */
 } lki_reduce;
 
 /* Fill in the backend and the number of replicas, make it with the borders of its buckets (from 0 to the
- * floats of an array, at least one; they are copied), then give every owner its replicas; and its
+ * floats of an array, at least one; they are copied), then give every holder its replicas; and its
  * arrays, if it has any of its own. All else lives in the arena. */
-lks_status lki_reduce_make(lki_reduce *reduce, lki_arena *arena, int owners, int buckets,
+lks_status lki_reduce_make(lki_reduce *reduce, lki_arena *arena, int holders, int buckets,
                            const int64_t *border);
-lks_status lki_reduce_own(lki_reduce *reduce, lki_arena *arena, int owner, int64_t first,
-                          int64_t last);
-/* Of the owner's arrays. */
-size_t lki_reduce_bytes(const lki_reduce *reduce, int owner);
+lks_status lki_reduce_assign(lki_reduce *reduce, lki_arena *arena, int holder, int64_t first,
+                             int64_t last);
+/* Of the holder's arrays. */
+size_t lki_reduce_bytes(const lki_reduce *reduce, int holder);
 
-/* A new sum: the owner holds nothing, and all its arrays are free. */
-void lki_reduce_begin(lki_reduce *reduce, int owner);
-/* Takes an array for the gradients of the owner's next replica in this bucket. An owner that has pushed
+/* A new sum: the holder holds nothing, and all its arrays are free. */
+void lki_reduce_begin(lki_reduce *reduce, int holder);
+/* Takes an array for the gradients of the holder's next replica in this bucket. A holder that has pushed
  * the same replicas in two buckets gets the same array in both. */
-float *lki_reduce_array(lki_reduce *reduce, int owner, int bucket);
+float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket);
 /* The sum of a node, in general of a replica [r, r+1), in this bucket: in an array that was taken or
  * another's, which stays with the table until the next beginning. NULL: absent. Nodes come in
  * ascending order. */
-void lki_reduce_push(lki_reduce *reduce, int owner, int bucket, lki_tree_node node, float *values);
+void lki_reduce_push(lki_reduce *reduce, int holder, int bucket, lki_tree_node node, float *values);
 /* The sum of a node, whose replicas have all been pushed, for floats [first, first + count) of one
  * bucket; formed in place, so once. NULL: no replica has a sample. */
 const float *lki_reduce_total(const lki_reduce *reduce, lki_tree_node node, int64_t first,

@@ -127,7 +127,7 @@ static const float *sum_nodes(const lki_backend *backend, lki_arena *arena, cons
     for (int i = 0; i < parts; i++) {
         const int64_t end = lki_share(i + 1, parts, rows->replicas);
 
-        LKT_OK(lki_reduce_own(&reduce, arena, i, lki_share(i, parts, rows->replicas), end));
+        LKT_OK(lki_reduce_assign(&reduce, arena, i, lki_share(i, parts, rows->replicas), end));
         lki_reduce_begin(&reduce, i);
         for (; nodes->node.hi <= end && nodes->c != NULL; nodes++) {
             const bool present = rows->start[nodes->node.lo] < rows->start[nodes->node.hi];

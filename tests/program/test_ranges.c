@@ -23,7 +23,7 @@ typedef struct problem {
     lkt_images images;
     int64_t count; /* samples of the batch */
     lki_arena arena;
-    lki_reduce by_replica, by_rows; /* an owner is a process */
+    lki_reduce by_replica, by_rows; /* a holder is a process */
     int64_t row_floats;
     int64_t *row_offset; /* of a weight by rows in the arrays of these */
     float output[BATCH][CLASSES];
@@ -136,11 +136,11 @@ static void process_free(const problem *p, process *it)
 }
 
 /* Forward and backward of its replicas, group by group, as a worker does it. */
-static void run_replicas(problem *p, int owner, process *it)
+static void run_replicas(problem *p, int holder, process *it)
 {
     float out[BATCH][CLASSES];
     const lki_pass *pass = &it->pass;
-    lki_reduce_begin(&p->by_replica, owner);
+    lki_reduce_begin(&p->by_replica, holder);
     for (int64_t r = pass->first, end; r < pass->last; r = end) {
         end = r + it->program.group < pass->last ? r + it->program.group : pass->last;
         const lki_group group = lki_program_group(&it->program, pass, r, end);
@@ -153,10 +153,10 @@ static void run_replicas(problem *p, int owner, process *it)
             const lki_tree_node node = {.lo = leaf, .hi = leaf + 1};
             it->local.gradient = NULL;
             if (lki_program_group(&it->program, pass, leaf, leaf + 1).count > 0) {
-                it->local.gradient = lki_reduce_array(&p->by_replica, owner, 0);
+                it->local.gradient = lki_reduce_array(&p->by_replica, holder, 0);
                 LKT_OK(lki_program_backward(&it->program, pass, &group, leaf, &it->local));
             }
-            lki_reduce_push(&p->by_replica, owner, 0, node, it->local.gradient);
+            lki_reduce_push(&p->by_replica, holder, 0, node, it->local.gradient);
         }
     }
 }
@@ -187,9 +187,9 @@ static const float *in_pass(const process *it, int value)
                                       : (const float *)(void *)(it->program.kept + v->offset);
 }
 
-static void run_rows(problem *p, int owner, process *it, const int64_t *start)
+static void run_rows(problem *p, int holder, process *it, const int64_t *start)
 {
-    lki_owner *own = &p->by_rows.owner[owner];
+    lki_holder *own = &p->by_rows.holder[holder];
     rows_target target = {
         .p = p, .first = it->pass.first, .last = it->pass.last, .array = own->memory};
     for (int s = 0; s < it->program.stages; s++) {
@@ -207,11 +207,11 @@ static void run_rows(problem *p, int owner, process *it, const int64_t *start)
                                .user = &target};
         stage->kernel->rows(stage->plan, &rows);
     }
-    lki_reduce_begin(&p->by_rows, owner);
+    lki_reduce_begin(&p->by_rows, holder);
     float *array = own->memory;
     for (int64_t at = it->pass.first; at < it->pass.last; array += p->row_floats) {
         const lki_tree_node node = lki_tree_maximal(REPLICAS, at, it->pass.last);
-        lki_reduce_push(&p->by_rows, owner, 0, node,
+        lki_reduce_push(&p->by_rows, holder, 0, node,
                         start[node.lo] < start[node.hi] ? array : NULL);
         at = node.hi;
     }
@@ -243,15 +243,15 @@ static void table_make(problem *p, lki_reduce *out, int processes, const int64_t
     *out = (lki_reduce){.backend = p->model->program.backend, .replicas = REPLICAS};
     LKT_OK(lki_reduce_make(out, &p->arena, processes, 1, (const int64_t[]){0, floats}));
     for (int i = 0; i < processes; i++) {
-        LKT_OK(lki_reduce_own(out, &p->arena, i, cut[i], cut[i + 1]));
-        out->owner[i].memory = device_memory(p, lki_reduce_bytes(out, i));
+        LKT_OK(lki_reduce_assign(out, &p->arena, i, cut[i], cut[i + 1]));
+        out->holder[i].memory = device_memory(p, lki_reduce_bytes(out, i));
     }
 }
 
 static void table_free(const problem *p, const lki_reduce *table)
 {
-    for (int i = 0; i < table->owners; i++)
-        p->memory->free(p->context, table->owner[i].memory, lki_reduce_bytes(table, i));
+    for (int i = 0; i < table->holders; i++)
+        p->memory->free(p->context, table->holder[i].memory, lki_reduce_bytes(table, i));
 }
 
 /* The means, for every weight, against the model's own gradient. */

@@ -1,6 +1,6 @@
 /*
  * The table of nodes and buckets against the recursive sum over the tree: every number of replicas, every
- * way to cut them into owners, replicas without samples, buckets that are complete in any order.
+ * way to cut them into holders, replicas without samples, buckets that are complete in any order.
  */
 #include "support/test.h"
 
@@ -74,46 +74,46 @@ typedef struct table {
     lki_arena arena;
 } table;
 
-/* Its owners begin at these replicas and have arrays of their own. */
-static void table_make(table *t, int64_t replicas, int owners, const int64_t *start, int buckets,
+/* Its holders begin at these replicas and have arrays of their own. */
+static void table_make(table *t, int64_t replicas, int holders, const int64_t *start, int buckets,
                        const int64_t *border)
 {
     *t = (table){.reduce = {.backend = &adds, .replicas = replicas}};
-    LKT_OK(lki_reduce_make(&t->reduce, &t->arena, owners, buckets, border));
-    for (int o = 0; o < owners; o++) {
-        LKT_OK(lki_reduce_own(&t->reduce, &t->arena, o, start[o], start[o + 1]));
-        t->reduce.owner[o].memory = malloc(lki_reduce_bytes(&t->reduce, o) + 1);
+    LKT_OK(lki_reduce_make(&t->reduce, &t->arena, holders, buckets, border));
+    for (int o = 0; o < holders; o++) {
+        LKT_OK(lki_reduce_assign(&t->reduce, &t->arena, o, start[o], start[o + 1]));
+        t->reduce.holder[o].memory = malloc(lki_reduce_bytes(&t->reduce, o) + 1);
     }
 }
 
 static void table_free(table *t)
 {
-    for (int o = 0; o < t->reduce.owners; o++) free(t->reduce.owner[o].memory);
+    for (int o = 0; o < t->reduce.holders; o++) free(t->reduce.holder[o].memory);
     lki_arena_release(&t->arena);
 }
 
 static void begin(table *t)
 {
-    for (int o = 0; o < t->reduce.owners; o++) lki_reduce_begin(&t->reduce, o);
+    for (int o = 0; o < t->reduce.holders; o++) lki_reduce_begin(&t->reduce, o);
 }
 
-static void push_replica(table *t, const gradients *g, int owner, int bucket, int64_t r)
+static void push_replica(table *t, const gradients *g, int holder, int bucket, int64_t r)
 {
     const lki_tree_node leaf = {.lo = r, .hi = r + 1};
     const int64_t first = t->reduce.border[bucket], end = t->reduce.border[bucket + 1];
     if (g->absent[r]) {
-        lki_reduce_push(&t->reduce, owner, bucket, leaf, NULL);
+        lki_reduce_push(&t->reduce, holder, bucket, leaf, NULL);
         return;
     }
-    float *array = lki_reduce_array(&t->reduce, owner, bucket);
+    float *array = lki_reduce_array(&t->reduce, holder, bucket);
     memcpy(array + first, g->of[r] + first, (size_t)(end - first) * sizeof *array);
-    lki_reduce_push(&t->reduce, owner, bucket, leaf, array);
+    lki_reduce_push(&t->reduce, holder, bucket, leaf, array);
 }
 
-/* The maximal nodes of the owner's range, and nothing else. */
-static void check_held(const table *t, int owner, int bucket)
+/* The maximal nodes of the holder's range, and nothing else. */
+static void check_held(const table *t, int holder, int bucket)
 {
-    const lki_owner *own = &t->reduce.owner[owner];
+    const lki_holder *own = &t->reduce.holder[holder];
     const lki_holding *h = &own->holding[bucket];
     int64_t at = own->first;
     for (int i = 0; i < h->held_count; i++) {
@@ -123,7 +123,7 @@ static void check_held(const table *t, int owner, int bucket)
         at = node.hi;
     }
     assert_int_equal(at, own->last);
-    assert_true(h->held_count <= own->slots);
+    assert_true(h->held_count <= own->arrays);
 }
 
 static void check_sums(const gradients *g, lki_tree_node node, const float *sums, int64_t first,
@@ -147,28 +147,28 @@ static void check_totals(const table *t, const gradients *g)
     }
 }
 
-static void push_owner(table *t, const gradients *g, int owner, int bucket)
+static void push_holder(table *t, const gradients *g, int holder, int bucket)
 {
-    const lki_owner *own = &t->reduce.owner[owner];
-    for (int64_t r = own->first; r < own->last; r++) push_replica(t, g, owner, bucket, r);
-    check_held(t, owner, bucket);
+    const lki_holder *own = &t->reduce.holder[holder];
+    for (int64_t r = own->first; r < own->last; r++) push_replica(t, g, holder, bucket, r);
+    check_held(t, holder, bucket);
 }
 
-/* The borders of owners as bits: bit r is set where an owner begins at replica r + 1. */
-static int owners_of(unsigned bits, int64_t replicas, int64_t *start)
+/* The borders of holders as bits: bit r is set where a holder begins at replica r + 1. */
+static int holders_of(unsigned bits, int64_t replicas, int64_t *start)
 {
-    int owners = 0;
+    int holders = 0;
     start[0] = 0;
     for (int64_t r = 1; r < replicas; r++)
-        if (bits & (1u << (r - 1))) start[++owners] = r;
-    start[++owners] = replicas;
-    return owners;
+        if (bits & (1u << (r - 1))) start[++holders] = r;
+    start[++holders] = replicas;
+    return holders;
 }
 
-/* Every way to cut up to 13 replicas into owners, and many ways to cut up to 20. */
-static void any_owners_same_bits(void **state)
+/* Every way to cut up to 13 replicas into holders, and many ways to cut up to 20. */
+static void any_holders_same_bits(void **state)
 {
-    lkt_random random = lkt_random_make("any_owners_same_bits", 31);
+    lkt_random random = lkt_random_make("any_holders_same_bits", 31);
     static const int64_t whole[] = {0, FLOATS};
     gradients g;
     (void)state;
@@ -178,10 +178,10 @@ static void any_owners_same_bits(void **state)
             int64_t start[MOST + 1];
             table t;
             draw(&g, &random, v, bits % 2 == 1);
-            table_make(&t, v, owners_of(bits, v, start), start, 1, whole);
+            table_make(&t, v, holders_of(bits, v, start), start, 1, whole);
             additions = 0;
             begin(&t);
-            for (int o = t.reduce.owners - 1; o >= 0; o--) push_owner(&t, &g, o, 0);
+            for (int o = t.reduce.holders - 1; o >= 0; o--) push_holder(&t, &g, o, 0);
             check_totals(&t, &g);
             assert_int_equal(additions, FLOATS * additions_of(&g, 0, v));
             table_free(&t);
@@ -189,24 +189,24 @@ static void any_owners_same_bits(void **state)
     }
 }
 
-/* The owner's next replica in a bucket, drawn among those that still lack some: so buckets are ahead of
+/* The holder's next replica in a bucket, drawn among those that still lack some: so buckets are ahead of
  * each other by any number of replicas. */
 static void push_in_any_order(table *t, const gradients *g, lkt_random *random)
 {
     int64_t next[MOST][BUCKETS], left = 0;
-    for (int o = 0; o < t->reduce.owners; o++)
+    for (int o = 0; o < t->reduce.holders; o++)
         for (int b = 0; b < BUCKETS; b++) {
-            next[o][b] = t->reduce.owner[o].first;
-            left += t->reduce.owner[o].last - t->reduce.owner[o].first;
+            next[o][b] = t->reduce.holder[o].first;
+            left += t->reduce.holder[o].last - t->reduce.holder[o].first;
         }
     while (left > 0) {
-        const int o = (int)lkt_random_below(random, t->reduce.owners);
+        const int o = (int)lkt_random_below(random, t->reduce.holders);
         const int b = (int)lkt_random_below(random, BUCKETS);
-        if (next[o][b] == t->reduce.owner[o].last) continue;
+        if (next[o][b] == t->reduce.holder[o].last) continue;
         push_replica(t, g, o, b, next[o][b]++);
         left--;
     }
-    for (int o = 0; o < t->reduce.owners; o++)
+    for (int o = 0; o < t->reduce.holders; o++)
         for (int b = 0; b < BUCKETS; b++) check_held(t, o, b);
 }
 
@@ -220,7 +220,7 @@ static void buckets_in_any_order(void **state)
         const int64_t v = lkt_random_from(&random, 1, MOST);
         int64_t start[MOST + 1];
         table t;
-        table_make(&t, v, owners_of((unsigned)lkt_random_bits(&random), v, start), start, BUCKETS,
+        table_make(&t, v, holders_of((unsigned)lkt_random_bits(&random), v, start), start, BUCKETS,
                    borders);
         for (int step = 0; step < 3; step++) {
             draw(&g, &random, v, step > 0);
@@ -249,7 +249,7 @@ static void begins_again_in_the_middle(void **state)
         if (most < 10) (void)lki_reduce_array(&t.reduce, 1, (int)(most % BUCKETS));
         begin(&t);
         for (int o = 0; o < 2; o++)
-            for (int b = 0; b < BUCKETS; b++) push_owner(&t, &g, o, b);
+            for (int b = 0; b < BUCKETS; b++) push_holder(&t, &g, o, b);
         check_totals(&t, &g);
     }
     table_free(&t);
@@ -271,7 +271,7 @@ static void one_array_for_all_buckets(void **state)
             const float *array[BUCKETS];
             for (int b = 0; b < BUCKETS; b++) {
                 const int bucket = (b + (int)r) % BUCKETS;
-                const lki_holding *h = &t.reduce.owner[0].holding[bucket];
+                const lki_holding *h = &t.reduce.holder[0].holding[bucket];
                 array[b] = g.absent[r] ? NULL : h->unused[h->unused_count - 1];
                 push_replica(&t, &g, 0, bucket, r);
             }
@@ -282,28 +282,28 @@ static void one_array_for_all_buckets(void **state)
     }
 }
 
-/* What one process holds of a bucket, node by node, becomes what an owner of the other's table holds: the
+/* What one process holds of a bucket, node by node, becomes what a holder of the other's table holds: the
  * bucket has arrays of its own there. */
-static void send(const table *from, const gradients *g, table *to, int owner, int bucket)
+static void send(const table *from, const gradients *g, table *to, int holder, int bucket)
 {
     static float arrived[BUCKETS][MOST][FLOATS];
     const int64_t first = borders[bucket], count = borders[bucket + 1] - first;
-    const int64_t end = to->reduce.owner[owner].last;
-    for (int64_t at = to->reduce.owner[owner].first; at < end;) {
+    const int64_t end = to->reduce.holder[holder].last;
+    for (int64_t at = to->reduce.holder[holder].first; at < end;) {
         const lki_tree_node node = lki_tree_maximal(g->replicas, at, end);
         const float *sums = lki_reduce_total(&from->reduce, node, first, count);
         float *array = sums != NULL ? arrived[bucket][at] : NULL;
         check_sums(g, node, sums, first, count);
         if (array != NULL) memcpy(array + first, sums, (size_t)count * sizeof *sums);
-        lki_reduce_push(&to->reduce, owner, bucket, node, array);
+        lki_reduce_push(&to->reduce, holder, bucket, node, array);
         at = node.hi;
     }
-    check_held(to, owner, bucket);
+    check_held(to, holder, bucket);
 }
 
 /*
  * As between processes: each forms the maximal nodes of its range, which need not be a subtree, from what
- * its workers hold, and gives them away; whoever has everybody's nodes forms the whole sum. An owner of
+ * its workers hold, and gives them away; whoever has everybody's nodes forms the whole sum. A holder of
  * what arrives has no arrays.
  */
 static void nodes_travel(void **state)
@@ -319,13 +319,13 @@ static void nodes_travel(void **state)
             draw(&g, &random, v, cut % 2 == 0);
             table_make(&here, v, 3, ours, BUCKETS, borders);
             table_make(&there, v, 2, theirs, BUCKETS, borders);
-            free(here.reduce.owner[2].memory);
-            here.reduce.owner[2].memory = NULL;
+            free(here.reduce.holder[2].memory);
+            here.reduce.holder[2].memory = NULL;
             begin(&here);
             begin(&there);
             for (int b = 0; b < BUCKETS; b++) {
-                for (int o = 0; o < 2; o++) push_owner(&here, &g, o, b);
-                for (int o = 0; o < 2; o++) push_owner(&there, &g, o, b);
+                for (int o = 0; o < 2; o++) push_holder(&here, &g, o, b);
+                for (int o = 0; o < 2; o++) push_holder(&there, &g, o, b);
                 send(&there, &g, &here, 2, b);
             }
             check_totals(&here, &g);
@@ -338,7 +338,7 @@ static void nodes_travel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_owners_same_bits),
+        cmocka_unit_test(any_holders_same_bits),
         cmocka_unit_test(buckets_in_any_order),
         cmocka_unit_test(begins_again_in_the_middle),
         cmocka_unit_test(one_array_for_all_buckets),
