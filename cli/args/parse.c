@@ -23,6 +23,23 @@ static const char *verb_hint(const cli_args *cli)
     return cli->verb != NULL ? cli->verb->name : "";
 }
 
+/* "--set optimizer.momentum=VALUE" for "momentum": the keys that end so, or the name of a section. */
+static const char *keys_like(const cli_args *cli, const char *word)
+{
+    const char *line = NULL, *gap = "--set ";
+    char *end = pool_format(cli->pool, ".%s", word);
+    for (char *c = end; *c != '\0'; c++)
+        if (*c == '-') *c = '_';
+    const char *section = pool_format(cli->pool, "%s.name", end + 1);
+    for (int key = 0; key < LKI_KEY_COUNT; key++) {
+        const char *name = lki_key_rows[key].spec.name;
+        if (strcmp(strchr(name, '.'), end) != 0 && strcmp(name, section) != 0) continue;
+        line = pool_format(cli->pool, "%s%s%s=VALUE", line != NULL ? line : "", gap, name);
+        gap = " or ";
+    }
+    return line;
+}
+
 /* "?" from getopt: unknown, ambiguous, or a value for an option that takes none. */
 static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
 {
@@ -31,8 +48,9 @@ static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
         return lks_fail(LKS_E_INVALID, "option --%s takes no value",
                         cli_options[opt - FIRST_ROW].name);
     char word[64] = "";
-    if (strncmp(typed, "--", 2) == 0)
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+    const int dashes = strncmp(typed, "--", 2) == 0 ? 2 : 1, length = (int)strcspn(typed, "=");
+    if (dashes == 2 || length > 2) /* -lr for --lr, too */
+        snprintf(word, sizeof word, "%.*s", length - dashes, typed + dashes);
     lki_nearest near = {.word = word};
     int begun = 0;
     bool elsewhere = false;
@@ -42,16 +60,24 @@ static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
         lki_nearest_offer(&near, cli_options[i].name);
         begun += strncmp(cli_options[i].name, word, strlen(word)) == 0;
     }
-    if (begun > 1)
+    if (begun > 1 && dashes == 2)
         return lks_fail(LKS_E_INVALID,
                         "option --%s could be several; write it in full (lockstep%s%s --help)",
                         word, gap, verb_hint(cli));
-    if (elsewhere)
+    if (elsewhere && dashes == 2)
         return lks_fail(LKS_E_INVALID, "%s%s has no option --%s; see lockstep%s%s --help",
                         cli->verb != NULL ? "" : "lockstep without a verb", verb_hint(cli), word,
                         gap, verb_hint(cli));
+    const bool has_keys = (cli->verb_bit & (VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO |
+                                            VERB_VERIFY | VERB_BENCH)) != 0;
+    const char *keys = has_keys && *word != '\0' ? keys_like(cli, word) : NULL;
+    if (keys != NULL && (near.best == NULL || near.distance > 0))
+        return lks_fail(LKS_E_INVALID,
+                        "unknown option %.*s; a key of the configuration is set by %s", length,
+                        typed, keys);
     if (near.best != NULL)
-        return lks_fail(LKS_E_INVALID, "unknown option --%s; did you mean --%s?", word, near.best);
+        return lks_fail(LKS_E_INVALID, "unknown option %.*s; did you mean --%s?", length, typed,
+                        near.best);
     return lks_fail(LKS_E_INVALID, "unknown option %.100s; see lockstep%s%s --help", typed, gap,
                     verb_hint(cli));
 }
@@ -129,8 +155,9 @@ static lks_status parse_read_options(cli_args *cli, cli_pool *pool, int argc, ch
         const int before = optind > 0 ? optind : 1;
         const int value = getopt_long(argc, argv, shorts, longs, NULL);
         if (value == -1) return LKS_OK;
-        if (value == '?')
-            return bad_option(cli, optopt, argv[optind > before ? optind - 1 : before]);
+        int at = before; /* the word that it looked at: behind operands */
+        while (argv[at] != NULL && (argv[at][0] != '-' || argv[at][1] == '\0')) at++;
+        if (value == '?') return bad_option(cli, optopt, argv[at]);
         if (value == ':')
             return lks_fail(LKS_E_INVALID, "option %.60s needs a value", argv[optind - 1]);
         const lks_status status = take_option(cli, option_of(value, cli->verb_bit), optarg);
@@ -178,9 +205,12 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
                 "set?",
                 out->verb->name, out->verb->operands);
     if (out->operands >= out->verb->least && out->operands <= out->verb->most) return LKS_OK;
-    return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s (lockstep %s --help)",
+    const char *last = out->operands > 1 ? out->operand[out->operands - 1] : "";
+    return lks_fail(LKS_E_INVALID, "%s takes %s, found %d operand%s%s%.60s (lockstep %s --help)",
                     out->verb->name, *out->verb->operands != '\0' ? out->verb->operands : "none",
-                    out->operands, TEXT_S(out->operands), out->verb->name);
+                    out->operands, TEXT_S(out->operands),
+                    strchr(last, '=') != NULL ? "; a key is set by --set " : "",
+                    strchr(last, '=') != NULL ? last : "", out->verb->name);
 }
 
 lks_status cli_seconds(double *out, const cli_args *cli)

@@ -324,7 +324,10 @@ lks_status lki_yaml_read_file(const lki_yaml **out, lki_heap *heap, const char *
     const int failed = ferror(file) ? errno : 0;
     fclose(file);
     if (failed)
-        return LKI_FAIL(LKS_E_IO, "configuration %s cannot be read: %s", path, strerror(failed));
+        return LKI_FAIL(LKS_E_IO, "configuration %s cannot be read: %s%s", path, strerror(failed),
+                        failed == EISDIR ? "; expected a YAML file, which says data.path where "
+                                           "that is the data"
+                                         : "");
     if (bytes > LKI_YAML_MAX_BYTES)
         return LKI_FAIL(LKS_E_INVALID, "%s: larger than %d bytes, so it is no configuration", path,
                         LKI_YAML_MAX_BYTES);
