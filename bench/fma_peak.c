@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 int main(int argc, char **argv)
 {

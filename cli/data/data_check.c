@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/data/data.h"
 #include "cli/data/digest.h"
 #include "cli/out/text.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <lockstep/context.h>
+#include <lockstep/tools.h>
 
 #include "cli/doctor/doctor.h"
 #include "cli/out/text.h"

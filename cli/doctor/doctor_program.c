@@ -16,6 +16,7 @@ typedef int limit_kind;
 #include <yaml.h>
 
 #include <lockstep/context.h>
+#include <lockstep/tools.h>
 
 #include "cli/data/fetch.h"
 #include "cli/doctor/doctor.h"

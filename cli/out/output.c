@@ -11,6 +11,7 @@
 
 #include <lockstep/context.h>
 #include <lockstep/data.h>
+#include <lockstep/tools.h>
 
 #include "cli/out/text.h"
 #include "cli/stop.h"

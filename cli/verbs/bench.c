@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "cli/cli.h"
 #include "cli/out/output.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "cli/cli.h"
 #include "cli/out/text.h"

@@ -71,21 +71,6 @@ LKS_API const char *lks_context_fingerprint(const lks_context *context);
 /* Cores that this process may use: affinity mask and cgroup quota respected. At least 1. */
 LKS_API int lks_cores(void);
 
-/* What the machine gives this process. */
-typedef struct lks_machine {
-    int cpus;       /* in the affinity mask; at least 1 */
-    int cores;      /* physical cores that they belong to; at least 1 */
-    int quota;      /* CPU quota of the control groups in whole cores, rounded up; 0: none */
-    int64_t memory; /* limit of the control groups in bytes; 0: none */
-} lks_machine;
-
-/* `root` stands before /proc and /sys, to read a copy of them; NULL: the machine's own. */
-LKS_API lks_machine lks_machine_get(const char *root);
-
-/* The libraries in use with their versions, as they tell them: "zlib 1.2.13, xxHash 0.8.1". Those
- * of a device are in its fingerprint. */
-LKS_API void lks_libraries(char *out, size_t size);
-
 /*
  * Writes a file whole or not at all, as the library writes its own: under a temporary name, synced,
  * then renamed. Where `path` is a symbolic link, what it points to is replaced; into a device or a

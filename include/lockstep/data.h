@@ -52,19 +52,6 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_idx(lks_dataset **out, lks_conte
                                                     int64_t classes);
 
 /*
- * Checks one IDX file by itself: its gzip data to the end, a header that makes sense, as many bytes as
- * that promises, and of labels that each is below `classes` (0: it is a file of images).
- */
-typedef struct lks_idx_info {
-    int64_t count;   /* images or labels */
-    lks_shape shape; /* of an image as the file has it, without a channel added; of a label () */
-    bool packed;     /* by gzip */
-    int64_t values[256]; /* how often each byte occurs among the pixels or labels */
-} lks_idx_info;
-LKS_API LKS_MUSTUSE lks_status lks_idx_check(lks_idx_info *out, lks_context *context,
-                                             const char *path, int64_t classes);
-
-/*
  * The training or the test split that lies in a folder, as IDX files: train-images-idx3-ubyte and
  * train-labels-idx1-ubyte, t10k-... or test-...; idx2 to idx5 by the dimensions of the images; with
  * '-' or '.' before "idx", plain preferred to .gz; in the folder or where torchvision puts them,
@@ -78,12 +65,6 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_mnist(lks_dataset **out, lks_con
                                                       const char *folder, bool test_split);
 /* Whether a folder has anything of the split, be it complete or not. */
 LKS_API bool lks_dataset_folder_has(const char *folder, bool test_split);
-/* For looking at the files: `path` of the number-th (from 0, best first) in `folder` itself that may
- * be the images or the labels of a split; false: there are not so many. And the places below a
- * folder where they may lie: "", "/MNIST/raw", ..., NULL after the last. */
-LKS_API bool lks_idx_find(char *path, size_t size, const char *folder, bool test_split, bool labels,
-                          int number);
-LKS_API const char *lks_idx_place(int number);
 
 /*
  * The embedded data set: digits drawn by code, 28x28x1 u8, 10 classes, sample by sample on demand.

@@ -10,7 +10,6 @@
 #include <lockstep/data.h>
 #include <lockstep/model.h>
 #include <lockstep/models.h>
-#include <lockstep/profile.h>
 #include <lockstep/checkpoint.h>
 #include <lockstep/trainer.h>
 #include <lockstep/recipe.h>

@@ -1,5 +1,5 @@
 /* One operation alone: how far a device is from ref, and how long it takes. */
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The peak of several threads at once. */
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "base/check.h"
 #include "base/memory.h"

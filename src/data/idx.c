@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <lockstep/tools.h>
+
 #include "base/check.h"
 #include "base/file.h"
 #include "base/memory.h"

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include <lockstep/tools.h>
+
 #include "base/check.h"
 
 enum { PATH_BYTES = 4096, MOST_CLASSES = 256 };

@@ -16,6 +16,8 @@
 #include <sys/auxv.h>
 #endif
 
+#include <lockstep/tools.h>
+
 #include "base/context.h"
 #include "base/inflate.h"
 #include "numeric/hash.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "base/check.h"
 #include "base/text.h"

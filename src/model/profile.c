@@ -1,5 +1,5 @@
 /* Profiles of steps: collecting workers' laps and saying what was computed in them. */
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include <stdio.h>
 #include <string.h>

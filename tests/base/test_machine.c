@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <lockstep/tools.h>
+
 #include "base/context.h"
 #include "base/file.h"
 #include "machine/machine.h"

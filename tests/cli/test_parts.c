@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
-#include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "cli/doctor/doctor.h"
 #include "cli/out/plot.h"

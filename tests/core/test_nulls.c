@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "support/test.h"
 

@@ -1,5 +1,6 @@
 /* IDX files: what is read, what is refused and with which sentence, what is written. */
 #include "data/idx.h"
+#include <lockstep/tools.h>
 
 static void write_bytes(const char *path, const void *data, size_t bytes)
 {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <lockstep/data.h>
+#include <lockstep/tools.h>
 
 #include "fuzz/fuzz.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "recipe/layers.h"
 #include "fuzz/fuzz.h"

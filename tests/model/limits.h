@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "model/model.h"
 #include "support/runs.h"

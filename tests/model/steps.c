@@ -1,6 +1,8 @@
 /* Runs steps between two markers that strace shows: tests/model/syscalls.sh. Usage: steps DEVICE */
 #include <unistd.h>
 
+#include <lockstep/tools.h>
+
 #include "support/runs.h"
 #include "support/test.h"
 

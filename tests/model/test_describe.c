@@ -2,7 +2,7 @@
  * same everywhere. */
 #include <string.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "support/runs.h"
 #include "support/test.h"

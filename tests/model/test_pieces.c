@@ -1,5 +1,7 @@
 /* Both sides of what runs in pieces: slices, rows, predictors, and where a loss is not finite. */
 #include "model/limits.h"
+#include <lockstep/tools.h>
+
 #include "support/backends.h"
 
 /* Every place in the batch, however it is shared, by its id and by its position. */

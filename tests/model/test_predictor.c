@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "model/model.h"
 #include "support/backends.h"
 #include "support/runs.h"

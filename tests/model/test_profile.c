@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <lockstep/tools.h>
+
 #include "core/backend.h"
 #include "support/runs.h"
 #include "support/backends.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "support/backends.h"
 #include "support/ops.h"

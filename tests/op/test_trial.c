@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "support/backends.h"
 #include "support/ops.h"

@@ -7,6 +7,8 @@
  */
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "support/backends.h"
 #include "support/runs.h"
 #include "support/test.h"

@@ -1,5 +1,5 @@
 /* The memory plan: what is alive at the same time never overlaps, and reuse pays. */
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "core/backend.h"
 #include "model/model.h"

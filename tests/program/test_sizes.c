@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "support/backends.h"
 #include "support/runs.h"

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include <lockstep/profile.h>
+#include <lockstep/tools.h>
 
 #include "train/run.h"
 

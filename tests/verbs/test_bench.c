@@ -8,6 +8,7 @@
 #include <lockstep/context.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "support/ops.h"
 
