@@ -12,15 +12,20 @@
 #include "base/memory.h"
 #include "core/cluster.h"
 
-/* [ unused | data, up to the end | a page that nobody may touch ] */
+/* [ unused | data, up to the end | a page that is not its own ] */
 typedef struct region {
     struct region *next;
-    char *mapping, *data;
-    size_t bytes;    /* of data */
-    size_t readable; /* of the mapping, without the last page */
+    char *pages, *data;
+    size_t bytes; /* of data */
+    size_t size;  /* of the pages, without the last one */
 } region;
 
+/* Addresses, taken one behind the other until all regions are free again. */
+static const size_t SPACE = (size_t)1 << 36;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* around what follows */
+static char *space;
+static size_t used;
 static region *regions;
 static int inside; /* threads, without keys */
 
@@ -42,8 +47,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void broken(const char *f
 
 static void protect_all(int rights)
 {
-    for (const region *r = regions; r != NULL; r = r->next)
-        if (mprotect(r->mapping, r->readable, rights) != 0) broken("mprotect failed");
+    if (mprotect(space, used, rights) != 0) broken("mprotect failed");
 }
 
 static void count_in(int change)
@@ -93,30 +97,42 @@ static void own_floats(const float *memory, int64_t count, const char *what)
 
 /* ---------------------------------------------------------------- memory */
 
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool take_pages(region *r)
+{
+    bool taken = false;
+    pthread_mutex_lock(&lock);
+    if (r->bytes < LKT_FAR_MOST && r->bytes < SPACE - used) {
+        r->size = (r->bytes + page_size() - 1) / page_size() * page_size();
+        r->pages = space + used;
+        r->data = r->pages + r->size - r->bytes;
+        r->next = regions;
+        regions = r;
+        used += r->size + page_size();
+        taken = true;
+        if (key >= 0 && pkey_mprotect(r->pages, r->size, PROT_READ | PROT_WRITE, key) != 0)
+            broken("pkey_mprotect failed");
+        if (inside > 0) protect_all(PROT_READ | PROT_WRITE);
+    }
+    pthread_mutex_unlock(&lock);
+    return taken;
+}
+
 static lks_status far_alloc(lks_context *context, void **out, size_t bytes, const char *what)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *made;
     *out = NULL;
     LKI_TRY(lki_alloc(context, &made, sizeof(region), what)); /* fails where tests want it */
     region *r = made;
     r->bytes = lki_align(bytes > 0 ? bytes : 1);
-    if (r->bytes < LKT_FAR_MOST) {
-        r->readable = (r->bytes + page - 1) / page * page;
-        r->mapping = mmap(NULL, r->readable + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    }
-    if (r->readable == 0 || r->mapping == MAP_FAILED) {
+    if (!take_pages(r)) {
         lki_free(context, r, sizeof(region));
         return LKI_FAIL(LKS_E_NOMEM, "no memory for %s: %zu bytes were asked for", what, bytes);
     }
-    r->data = r->mapping + r->readable - r->bytes;
-    if (key >= 0 && pkey_mprotect(r->mapping, r->readable, PROT_READ | PROT_WRITE, key) != 0)
-        broken("pkey_mprotect failed");
-    pthread_mutex_lock(&lock);
-    r->next = regions;
-    regions = r;
-    if (inside > 0) protect_all(PROT_READ | PROT_WRITE);
-    pthread_mutex_unlock(&lock);
     *out = r->data;
     return LKS_OK;
 }
@@ -131,8 +147,11 @@ static void far_free(lks_context *context, void *memory, size_t bytes)
     if (r == NULL || r->bytes != lki_align(bytes > 0 ? bytes : 1))
         broken("free: no such array of %zu bytes", bytes);
     *at = r->next;
+    if (madvise(r->pages, r->size, MADV_DONTNEED) != 0 || /* zero for who takes them next */
+        (key >= 0 && mprotect(r->pages, r->size, PROT_NONE) != 0))
+        broken("pages cannot be given back");
+    if (regions == NULL) used = 0;
     pthread_mutex_unlock(&lock);
-    munmap(r->mapping, r->readable + (size_t)sysconf(_SC_PAGESIZE));
     lki_free(context, r, sizeof(region));
 }
 
@@ -422,5 +441,7 @@ const lki_backend *lkt_far(bool keys)
     far.impl_count = ref->impl_count;
     for (int i = 0; i < ref->impl_count; i++) wrap(&ref->impl[i], &kernels[i], &impls[i]);
     if (keys) key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    space = mmap(NULL, SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED) broken("no addresses");
     return &far;
 }
