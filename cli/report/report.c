@@ -1,10 +1,12 @@
 #include "cli/report/report.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/out/say.h"
@@ -37,6 +39,15 @@ static const char *const titles[] = {
     "hash",
 };
 enum { COLUMNS = sizeof titles / sizeof *titles };
+
+/* A file that has lines already has titles: a job that was queued again appends to its log. */
+static bool goes_on(void)
+{
+    struct stat info;
+    const int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    return flags >= 0 && (flags & O_APPEND) != 0 && fstat(STDOUT_FILENO, &info) == 0 &&
+           S_ISREG(info.st_mode) && info.st_size > 0;
+}
 
 static void print_titles(void)
 {
@@ -97,7 +108,7 @@ void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_pa
     out->lines = !out->quiet && out->format == REPORT_TEXT &&
                  (asked || !(out->bar && out_is_terminal));
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the file sees whole lines */
-    if (out->format == REPORT_CSV) print_titles();
+    if (out->format == REPORT_CSV && !goes_on()) print_titles();
 }
 
 static void report_draw(const cli_report *r, const lks_step_event *event)

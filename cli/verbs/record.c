@@ -41,7 +41,9 @@ lks_status record_read(json_t **out, const char *path)
     if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
         return lks_fail(LKS_E_NOMEM, "no memory to read %.300s", path);
     if (json == NULL)
-        return lks_fail(LKS_E_FORMAT, "%.300s:%d: not JSON: %s", path, error.line, error.text);
+        return lks_fail(LKS_E_FORMAT,
+                        "%.300s:%d: not JSON: %s; expected a record, as train --record writes it",
+                        path, error.line, error.text);
     if (is_record(json)) {
         *out = json;
         return LKS_OK;

@@ -225,7 +225,7 @@ static lks_status make_slots(lks_loader *loader)
     if ((size_t)most > (PTRDIFF_MAX / slots - 3 * LKI_ALIGN) / a_sample)
         return LKI_FAIL(LKS_E_NOMEM,
                         "loader of '%s': %d batches of %" PRId64
-                        " sample%s do not fit in memory; make global_batch or ahead smaller",
+                        " sample%s do not fit in memory; read smaller batches, or fewer ahead",
                         set->name, loader->slots, most, LKI_S(most));
     const size_t x_bytes = lki_align((size_t)most * set->x_bytes);
     const size_t y_bytes = lki_align((size_t)most * set->y_bytes);

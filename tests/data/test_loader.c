@@ -355,7 +355,7 @@ static void refuses_bad_options(void **state)
     lks_dataset_destroy(set);
     set = open_source(&from, INT64_MAX);
     const lks_loader_opts huge = {.global_batch = INT64_MAX / 4};
-    LKT_FAILS(LKS_E_NOMEM, "do not fit in memory; make global_batch or ahead smaller",
+    LKT_FAILS(LKS_E_NOMEM, "do not fit in memory; read smaller batches, or fewer ahead",
               lks_loader_create(&loader, context, set, &huge));
     assert_null(loader);
     lks_dataset_destroy(set);
