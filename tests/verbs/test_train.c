@@ -142,7 +142,7 @@ static void verbose_says_what_is_done(void **state)
         "opened 'd/t10k-labels-idx1-ubyte': 24 bytes, mapped\n",
         "compiled in ",
         "; the kernels:\n",
-        "loops: conv1\n",
+        "conv2d (loops): conv1\n",
         ("loader of 'd/train-images-idx3-ubyte.gz': 4 batches of 16 from 64 samples, 1 thread, 2 "
          "batches ahead, a random order\n"),
         "saved 'run/step-00000004.safetensors' in "};
