@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/check.h"
+#include "base/context.h"
 #include "base/memory.h"
 #include "numeric/hash.h"
 #include "train/saved.h"
@@ -266,13 +267,19 @@ lks_status lks_weights_save(lks_model *model, const char *path)
 {
     if (model == NULL) return LKI_FAIL_NULL(model);
     if (path == NULL) return LKI_FAIL_NULL(path);
+    const double begin = lki_seconds();
     lki_writer *writer;
     LKI_TRY(lki_writer_open(&writer, lks_model_context(model), path));
     lki_writer_tidy(writer);
     const lks_status status = lki_state_write(model, LKI_STATE_WEIGHTS, writer, NULL);
-    if (status == LKS_OK) return lki_writer_commit(writer);
-    lki_writer_abandon(writer);
-    return status;
+    if (status != LKS_OK) {
+        lki_writer_abandon(writer);
+        return status;
+    }
+    LKI_TRY(lki_writer_commit(writer));
+    lki_log_line(lks_model_context(model), LKS_LOG_DEBUG, "saved '%.400s' in %.3f s", path,
+                 lki_seconds() - begin);
+    return LKS_OK;
 }
 
 lks_status lks_weights_load(lks_model *model, const char *path)
@@ -281,10 +288,14 @@ lks_status lks_weights_load(lks_model *model, const char *path)
     if (path == NULL) return LKI_FAIL_NULL(path);
     char what[256];
     snprintf(what, sizeof what, "'%s'", path);
+    const double begin = lki_seconds();
     lks_tensor_file *file;
     LKI_TRY(lks_tensor_file_open(&file, lks_model_context(model), path));
     lks_status status = lki_state_check(model, LKI_STATE_WEIGHTS, file, what);
     if (status == LKS_OK) status = lki_state_put(model, LKI_STATE_WEIGHTS, file);
     lks_tensor_file_close(file);
+    if (status == LKS_OK)
+        lki_log_line(lks_model_context(model), LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", path,
+                     lki_seconds() - begin);
     return status;
 }
