@@ -7,14 +7,21 @@
 
 #include "cli/out/say.h"
 
+struct pool_block {
+    struct pool_block *next;
+    max_align_t data[];
+};
+
 void *pool_alloc(cli_pool *pool, size_t bytes)
 {
-    void *memory = lki_heap_alloc(pool, bytes);
-    if (memory == NULL) {
+    struct pool_block *block = calloc(1, sizeof *block + bytes);
+    if (block == NULL) {
         say_error("out of memory: %zu bytes for the command", bytes);
         exit(exit_code_of(LKS_E_NOMEM));
     }
-    return memory;
+    block->next = pool->blocks;
+    pool->blocks = block;
+    return block->data;
 }
 
 char *pool_copy(cli_pool *pool, const char *text, size_t bytes)
@@ -39,5 +46,9 @@ char *pool_format(cli_pool *pool, const char *format, ...)
 
 void pool_clear(cli_pool *pool)
 {
-    lki_heap_clear(pool);
+    while (pool->blocks != NULL) {
+        struct pool_block *next = pool->blocks->next;
+        free(pool->blocks);
+        pool->blocks = next;
+    }
 }

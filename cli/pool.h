@@ -2,9 +2,11 @@
 #ifndef CLI_POOL_H
 #define CLI_POOL_H
 
-#include "recipe/text/heap.h"
+#include <stddef.h>
 
-typedef lki_heap cli_pool; /* all zero is an empty one */
+typedef struct cli_pool {
+    struct pool_block *blocks; /* all zero is an empty cli_pool */
+} cli_pool;
 
 /* Zeroed, aligned for any type. Ends the program with a sentence when there is no memory. */
 void *pool_alloc(cli_pool *pool, size_t bytes);

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/pool.h"
-#include "recipe/source.h"
+#include "recipe/data/published.h"
 
 /* What an action is about, `what`: a known data set, a folder of IDX files, or a configuration. */
 typedef struct data_source {

@@ -80,7 +80,7 @@ static const char *describe(const check *c, const entry *e, bool labels)
 {
     char count[TEXT_NUMBER_SIZE];
     const char *packed = e->info.packed ? ", packed" : "", *gaps = "";
-    text_count(count, e->info.count);
+    lks_text_count(count, e->info.count);
     if (!labels)
         return pool_format(c->pool, "%s %s%s of %s%s", count,
                            e->info.shape.ndim == 1 ? "row" : "image", TEXT_S(e->info.count),
@@ -219,7 +219,7 @@ static void compare_pairs(check *c)
             "set? Then set data.classes",
             data_check_largest(&e[TEST_SPLIT + 1]), e[1].name, data_check_largest(&e[1]));
     if (!e[0].readable || !e[TEST_SPLIT].readable ||
-        lki_same_shape(&e[0].info.shape, &e[TEST_SPLIT].info.shape))
+        lks_shape_equal(&e[0].info.shape, &e[TEST_SPLIT].info.shape))
         return;
     const char *training = pool_format(c->pool, "%s", shape_of(&e[0]));
     say_wrong(c, LKS_E_FORMAT, e[TEST_SPLIT].name,

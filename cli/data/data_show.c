@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/data/data.h"
 #include "cli/out/output.h"
 #include "cli/out/sheet.h"
@@ -62,12 +64,12 @@ static const char *title_of(cli_pool *pool, const data_source *source, const cha
     char count[TEXT_NUMBER_SIZE], all[TEXT_NUMBER_SIZE], first[TEXT_NUMBER_SIZE];
     const char *from = "", *class = "";
     if (chosen->first > 0)
-        from = pool_format(pool, ", from number %s on", text_count(first, chosen->first));
+        from = pool_format(pool, ", from number %s on", lks_text_count(first, chosen->first));
     if (chosen->label >= 0) class = pool_format(pool, ", class %lld", (long long)chosen->label);
     return pool_format(pool, "%s: %s of %s %s samples%s%s", text_clean(pool, what),
-                       text_count(count, sheet->count),
-                       text_count(all, lks_dataset_get_info(source->data).samples), source->split,
-                       class, from);
+                       lks_text_count(count, sheet->count),
+                       lks_text_count(all, lks_dataset_get_info(source->data).samples),
+                       source->split, class, from);
 }
 
 static lks_status data_show_show(const cli_args *cli, const data_source *source, const char *what)

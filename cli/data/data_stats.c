@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/data/data.h"
 #include "cli/out/text.h"
 
@@ -120,7 +122,7 @@ static void print_classes(const counts *c, const data_source *source, int64_t sa
         char count[TEXT_NUMBER_SIZE], name[40];
         snprintf(name, sizeof name, "%lld %s", (long long)i,
                  named ? source->known->classes[i] : "");
-        printf("%-*s %10s %7.2f%%", width, name, text_count(count, c->labels[i]),
+        printf("%-*s %10s %7.2f%%", width, name, lks_text_count(count, c->labels[i]),
                100.0 * (double)c->labels[i] / (double)samples);
         if (c->labels[i] > 0) fputs("  ", stdout);
         print_bar((double)c->labels[i] / (double)most, longest, columns > 0 && say_unicode());
@@ -140,7 +142,7 @@ static lks_status report(counts *c, const data_source *source, const char *what)
         status = lks_fail(LKS_E_NOMEM, "out of memory for the statistics of %.200s", what);
     if (status == LKS_OK) status = count_samples(c, source->data, x);
     if (status == LKS_OK) {
-        say("%s: %s %s sample%s of %s", what, text_count(samples, info.samples), source->split,
+        say("%s: %s %s sample%s of %s", what, lks_text_count(samples, info.samples), source->split,
             TEXT_S(info.samples), data_shape_text(shape, &info.shape));
         status = print_moments(c);
     }

@@ -7,11 +7,7 @@
 
 const char *data_shape_text(char text[64], const lks_shape *shape)
 {
-    int used = snprintf(text, 64, "%s", shape->ndim == 0 ? "1" : "");
-    for (int i = 0; i < shape->ndim && used < 64; i++)
-        used += snprintf(text + used, 64 - (size_t)used, "%s%lld", i > 0 ? "x" : "",
-                         (long long)shape->dim[i]);
-    return text;
+    return shape->ndim == 0 ? "1" : lks_shape_text(text, 64, shape);
 }
 
 void data_offer_names(lki_nearest *near)

@@ -1,8 +1,5 @@
 #include "cli/out/text.h"
 
-#include <ctype.h>
-#include <inttypes.h>
-#include <float.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -11,7 +8,7 @@
 
 #include <lockstep/context.h>
 
-#include "recipe/text/setting.h"
+#include "recipe/text/emit.h"
 
 static bool memory_lacked;
 
@@ -33,231 +30,98 @@ lks_status text_memory(void)
     return lks_fail(LKS_E_NOMEM, "out of memory: what was printed may lack parts");
 }
 
-/* The fewest digits that read back as the same number. Up to 15 always come back as they were, but of
- * denormal numbers, so that 15 without their last zeros are the fewest, where they are enough. */
-static int shortest(double number)
-{
-    char text[TEXT_NUMBER_SIZE];
-    int digits = fabs(number) < DBL_MIN ? 1 : 15;
-    for (; digits < 17; digits++) {
-        snprintf(text, sizeof text, "%.*e", digits - 1, number);
-        if (strtod(text, NULL) == number) break;
-    }
-    if (digits != 15) return digits;
-    for (const char *end = strchr(text, 'e'); end[-1] == '0'; end--) digits--;
-    return digits > 0 ? digits : 1;
-}
+static void emit_list(lki_emit *e, const json_t *json);
+static void emit_map(lki_emit *e, const json_t *json);
 
-const char *text_number(char text[TEXT_NUMBER_SIZE], double number)
+static void text_emit(lki_emit *e, const json_t *json)
 {
-    if (!isfinite(number)) {
-        snprintf(text, TEXT_NUMBER_SIZE, "%s", isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
-        return text;
-    }
-    snprintf(text, TEXT_NUMBER_SIZE, "%.*g", shortest(number), number);
-    /* Readers of YAML and JSON tell 1.0 from 1, and some take 1e-6 for a text. */
-    char *rest = text + strspn(text, "-0123456789");
-    if (*rest != '.') {
-        memmove(rest + 2, rest, strlen(rest) + 1);
-        memcpy(rest, ".0", 2);
-    }
-    return text;
-}
-
-const char *text_count(char text[TEXT_NUMBER_SIZE], int64_t count)
-{
-    char digits[TEXT_NUMBER_SIZE];
-    const int length = snprintf(digits, sizeof digits, "%" PRId64, count);
-    int used = 0;
-    for (int i = 0; i < length; i++) {
-        const int rest = length - i;
-        if (i > 0 && rest % 3 == 0 && digits[i - 1] != '-') text[used++] = ',';
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
-/* A text that YAML reads as itself without quotes. */
-static bool is_plain(const char *text)
-{
-    int64_t i;
-    double f;
-    bool b;
-    const lki_yaml node = {.kind = LKI_YAML_SCALAR, .plain = true, .text = text};
-    if (!isalnum((unsigned char)*text) && *text != '/' && *text != '_') return false;
-    for (const char *c = text; *c != '\0'; c++)
-        if (!isalnum((unsigned char)*c) && strchr("_-./", *c) == NULL) return false;
-    return !lki_yaml_is_null(&node) && !lki_text_is_int(text, &i) && !lki_text_is_float(text, &f) &&
-           !lki_text_is_bool(text, &b);
-}
-
-/* The code of a character of one to three bytes, and how many they are; longer ones are passed over. */
-static unsigned code_point(const unsigned char *c, int *bytes)
-{
-    *bytes = *c < 0xc0 ? 1 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : 4;
-    if (*bytes == 2) return (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu);
-    if (*bytes == 3) return (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
-    return *bytes == 1 ? *c : 0x10000;
-}
-
-/* Characters that JSON has as they are, but that YAML does not take, or takes for line breaks. */
-static bool is_special(unsigned code)
-{
-    return (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 || code == 0xfeff ||
-           code == 0xfffe || code == 0xffff;
-}
-
-static void print_yaml_quoted(FILE *out, const char *quoted)
-{
-    int bytes;
-    for (const char *c = quoted; *c != '\0'; c += bytes) {
-        const unsigned code = code_point((const unsigned char *)c, &bytes);
-        if (is_special(code))
-            fprintf(out, "\\u%04x", code);
-        else
-            fwrite(c, 1, (size_t)bytes, out);
+    switch (json != NULL ? json_typeof(json) : JSON_NULL) { /* NULL: there was no memory for it */
+    case JSON_OBJECT:
+        emit_map(e, json);
+        break;
+    case JSON_ARRAY:
+        emit_list(e, json);
+        break;
+    case JSON_STRING:
+        lki_emit_string(e, json_string_value(json));
+        break;
+    case JSON_INTEGER:
+        lki_emit_int(e, json_integer_value(json));
+        break;
+    case JSON_REAL:
+        lki_emit_real(e, json_real_value(json));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        lki_emit_bool(e, json_is_true(json));
+        break;
+    case JSON_NULL:
+        lki_emit_null(e);
+        break;
     }
 }
 
-/* Most texts are: records have thousands. */
-static bool is_without_escapes(const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++)
-        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') return false;
-    return true;
-}
-
-static void print_string(FILE *out, const char *text, bool yaml)
-{
-    if (yaml && is_plain(text)) {
-        fputs(text, out);
-        return;
-    }
-    if (is_without_escapes(text)) {
-        fprintf(out, "\"%s\"", text);
-        return;
-    }
-    json_t *json = json_string(text);
-    char *quoted = json != NULL ? json_dumps(json, JSON_ENCODE_ANY) : NULL;
-    if (yaml && quoted != NULL)
-        print_yaml_quoted(out, quoted);
-    else
-        fputs(quoted != NULL ? quoted : "\"\"", out);
-    free(quoted);
-    json_decref(json);
-}
-
-typedef struct print_style {
-    bool yaml;
-    int indent;
-} print_style;
-
-static void new_line(FILE *out, print_style style, int depth)
-{
-    if (style.indent > 0) fprintf(out, "\n%*s", style.indent * depth, "");
-}
-
-static void text_print(FILE *out, const json_t *json, print_style style, int depth);
-
-static void text_print_list(FILE *out, const json_t *json, print_style style, int depth)
+static void emit_list(lki_emit *e, const json_t *json)
 {
     size_t i;
     const json_t *item;
-    fputc('[', out);
-    const bool flat = !json_is_object(json_array_get(json, 0)); /* numbers share a line */
-    json_array_foreach(json, i, item)
-    {
-        if (i > 0) fputs(flat || style.indent == 0 ? ", " : ",", out);
-        if (!flat) new_line(out, style, depth + 1);
-        text_print(out, item, style, depth + 1);
-    }
-    if (!flat) new_line(out, style, depth);
-    fputc(']', out);
+    lki_emit_open(e, '[', !json_is_object(json_array_get(json, 0))); /* numbers share a line */
+    json_array_foreach(json, i, item) text_emit(e, item);
+    lki_emit_close(e, ']');
 }
 
-static void print_map(FILE *out, const json_t *json, print_style style, int depth)
+static void emit_map(lki_emit *e, const json_t *json)
 {
-    int count = 0;
     const char *key;
     json_t *value;
-    fputc('{', out);
+    lki_emit_open(e, '{', false);
     json_object_foreach((json_t *)json, key, value)
     {
-        if (count++ > 0) fputs(style.indent == 0 ? ", " : ",", out);
-        new_line(out, style, depth + 1);
-        print_string(out, key, style.yaml);
-        fputs(": ", out);
-        text_print(out, value, style, depth + 1);
+        lki_emit_key(e, key);
+        text_emit(e, value);
     }
-    if (count > 0) new_line(out, style, depth);
-    fputc('}', out);
+    lki_emit_close(e, '}');
 }
 
-static void text_print(FILE *out, const json_t *json, print_style style, int depth)
+/* free() it; NULL: no memory, which is noted. */
+static char *text_of(const json_t *json, bool yaml, int indent)
 {
-    char number[TEXT_NUMBER_SIZE];
-    if (json == NULL) return; /* there was no memory for it */
-    switch (json_typeof(json)) {
-    case JSON_OBJECT:
-        print_map(out, json, style, depth);
-        break;
-    case JSON_ARRAY:
-        text_print_list(out, json, style, depth);
-        break;
-    case JSON_STRING:
-        print_string(out, json_string_value(json), style.yaml);
-        break;
-    case JSON_INTEGER:
-        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(json));
-        break;
-    case JSON_REAL:
-        fputs(text_number(number, json_real_value(json)), out);
-        break;
-    case JSON_TRUE:
-        fputs("true", out);
-        break;
-    case JSON_FALSE:
-        fputs("false", out);
-        break;
-    case JSON_NULL:
-        fputs("null", out);
-        break;
-    }
+    lki_emit emit = {.yaml = yaml, .indent = indent};
+    lks_status status = LKS_OK;
+    text_emit(&emit, json);
+    char *text = lki_emit_take(&emit, "JSON", &status);
+    if (text == NULL) memory_lacked = true;
+    return text;
+}
+
+static void print_text(FILE *out, char *text)
+{
+    if (text != NULL) fputs(text, out);
+    free(text);
 }
 
 void text_print_json(FILE *out, const json_t *json, int indent)
 {
-    text_print(out, json, (print_style){.indent = indent}, 0);
+    print_text(out, text_of(json, false, indent));
 }
 
 void text_print_yaml(FILE *out, const json_t *json)
 {
-    text_print(out, json, (print_style){.yaml = true}, 0);
+    print_text(out, text_of(json, true, 0));
 }
 
 char *text_json(const json_t *json)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return NULL;
-    text_print_json(out, json, 0);
-    const bool good = !ferror(out) && !memory_lacked;
-    if (fclose(out) == 0 && good) return text;
+    char *text = text_of(json, false, 0);
+    if (!memory_lacked) return text;
     free(text);
     return NULL;
 }
 
 const char *text_yaml(cli_pool *pool, const json_t *json)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out != NULL) text_print_yaml(out, json);
-    const bool good = out != NULL && !ferror(out);
-    if ((out != NULL && fclose(out) != 0) || !good) memory_lacked = true;
-    const char *copy = memory_lacked ? "" : pool_copy(pool, text, bytes);
+    char *text = text_of(json, true, 0);
+    const char *copy = memory_lacked || text == NULL ? "" : pool_copy(pool, text, strlen(text));
     free(text);
     return copy;
 }

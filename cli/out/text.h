@@ -13,14 +13,8 @@
 
 enum { TEXT_NUMBER_SIZE = 32 };
 
-/* The shortest decimal number that reads back as the same double; nan, inf as such. */
-const char *text_number(char text[TEXT_NUMBER_SIZE], double number);
-
 /* The end of a noun behind a number: say("%d step%s", n, TEXT_S(n)). */
 #define TEXT_S(count) ((count) == 1 ? "" : "s")
-
-/* 60000 -> "60,000" */
-const char *text_count(char text[TEXT_NUMBER_SIZE], int64_t count);
 
 /* From here on it is noted where JSON finds no memory, so that a value may lack parts. */
 void text_watch_memory(void);

@@ -9,9 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/out/say.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
+#include "recipe/run/record.h"
 
 static const double DRAW_SECONDS = 0.1, SMOOTH_SECONDS = 2.0;
 
@@ -122,7 +125,7 @@ static void report_draw(const cli_report *r, const lks_step_event *event)
     if (seconds < 1e7)
         snprintf(eta, sizeof eta, "ETA %lld:%02lld", (long long)seconds / 60,
                  (long long)seconds % 60);
-    snprintf(rate, sizeof rate, "%s samples/s", text_count(count, (int64_t)r->rate));
+    snprintf(rate, sizeof rate, "%s samples/s", lks_text_count(count, (int64_t)r->rate));
     say_bar(head, share, (const char *const[]){loss, eta, rate}, 3);
 }
 
@@ -236,7 +239,7 @@ static bool add_rate(char *line, size_t width, double rate, int narrow)
     char count[TEXT_NUMBER_SIZE];
     if (narrow > 1 && rate >= 1000) return add_field(line, width, "%.0fk/s", rate / 1000);
     return add_field(line, width, narrow > 0 ? "%s/s" : "%s samples/s",
-                     text_count(count, (int64_t)rate));
+                     lks_text_count(count, (int64_t)rate));
 }
 
 /* What there is room for, in one of four forms; whether that is all. */
@@ -272,30 +275,18 @@ static void say_epoch(const cli_report *r, const lks_epoch *epoch)
     say("%s", line);
 }
 
-static void add_metrics(json_t *json, const char *set, const lks_metrics *metrics)
+static json_t *epoch_json(const lks_epoch *epoch)
 {
-    char key[32];
-    if (metrics->samples == 0) return;
-    snprintf(key, sizeof key, "%s_loss", set);
-    json_object_set_new(json, key, text_json_real(lks_metrics_loss(metrics)));
-    snprintf(key, sizeof key, "%s_correct", set);
-    json_object_set_new(json, key, json_integer(metrics->correct));
-    snprintf(key, sizeof key, "%s_samples", set);
-    json_object_set_new(json, key, json_integer(metrics->samples));
-}
-
-json_t *report_epoch_json(const char *event, const lks_epoch *epoch)
-{
-    json_t *json = json_object();
-    if (event != NULL) json_object_set_new(json, "event", json_string(event));
-    json_object_set_new(json, "epoch", json_integer(epoch->epoch));
-    add_metrics(json, "train", &epoch->train);
-    add_metrics(json, "valid", &epoch->valid);
-    add_metrics(json, "test", &epoch->test);
-    json_object_set_new(json, "lr", json_real(epoch->learning_rate));
-    json_object_set_new(json, "seconds", text_json_real(epoch->seconds));
-    json_object_set_new(json, "samples_per_second",
-                        text_json_real((double)epoch->train.samples / epoch->seconds));
+    lki_emit emit = {0};
+    lks_status status = LKS_OK;
+    lki_emit_open(&emit, '{', false);
+    lki_emit_key(&emit, "event");
+    lki_emit_string(&emit, "epoch");
+    lki_emit_epoch(&emit, epoch);
+    lki_emit_close(&emit, '}');
+    char *text = lki_emit_take(&emit, "an event", &status);
+    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    free(text);
     return json;
 }
 
@@ -305,7 +296,7 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     begin_part(r, r->step_clock);
     if (r->quiet) return;
     if (r->format != REPORT_TEXT) {
-        report_event(r, report_epoch_json("epoch", epoch));
+        report_event(r, epoch_json(epoch));
         return;
     }
     if (r->bar && !r->lines) {

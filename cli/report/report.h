@@ -44,7 +44,4 @@ void report_end(const cli_report *report, const lks_run *run);
 /* "Test set: Average loss: ..." with an empty line before it, and after it if it is the `last`. */
 void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last);
 
-/* An epoch for JSON lines, with "event", and for the record, without (NULL). */
-json_t *report_epoch_json(const char *event, const lks_epoch *epoch);
-
 #endif

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "recipe/config.h"
 #include "cli/verbs/record.h"
 
@@ -155,7 +157,7 @@ static run_cell speed_cell(cli_pool *pool, const cli_run *run)
     }
     const double speed = samples / seconds;
     if (!(speed >= 0 && speed < 1e15)) return unknown();
-    text_count(text, (int64_t)speed);
+    lks_text_count(text, (int64_t)speed);
     return (run_cell){pool_format(pool, "%s", text), speed};
 }
 

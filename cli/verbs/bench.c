@@ -108,13 +108,13 @@ static void bench_print_head(const bench *b, const char *path)
     char text[TEXT_NUMBER_SIZE];
     say("%s", path);
     say("network  %s parameters, batch %lld, %d replica%s on %d worker%s, device %s",
-        text_count(text, info.parameters), (long long)info.global_batch, info.replicas,
+        lks_text_count(text, info.parameters), (long long)info.global_batch, info.replicas,
         TEXT_S(info.replicas), info.workers, TEXT_S(info.workers), lks_context_device(s->context));
     say("steps    %lld after %d to warm up, %.2f s", (long long)b->steps, WARM_UP, b->total);
     say("step     %.3f ms (median)", 1e3 * b->median);
     say("spread   quartiles %.3f and %.3f, least %.3f, most %.3f", 1e3 * b->low, 1e3 * b->high,
         1e3 * b->least, 1e3 * b->most);
-    say("speed    %s samples/s", text_count(text, llround((double)b->samples / b->total)));
+    say("speed    %s samples/s", lks_text_count(text, llround((double)b->samples / b->total)));
     char of[64] = "all workers";
     if (b->peak_workers < info.workers)
         snprintf(of, sizeof of, "%d worker%s, one for each core,", b->peak_workers,

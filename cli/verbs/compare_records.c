@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/out/say.h"
 #include "cli/out/text.h"
 #include "cli/verbs/record.h"
@@ -107,7 +109,7 @@ static bool same_epochs(const json_t *a, const json_t *b)
             if (x == NULL || y == NULL || json_equal(x, y)) continue;
             char p[TEXT_NUMBER_SIZE], q[TEXT_NUMBER_SIZE];
             say("epoch %lld: %s is %s and %s (difference %.3g)", (long long)number, keys[k],
-                text_number(p, json_number_value(x)), text_number(q, json_number_value(y)),
+                lks_text_number(p, json_number_value(x)), lks_text_number(q, json_number_value(y)),
                 fabs(json_number_value(x) - json_number_value(y)));
             return false;
         }

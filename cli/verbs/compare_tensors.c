@@ -7,7 +7,7 @@
 
 #include "cli/out/say.h"
 #include "cli/out/text.h"
-#include "recipe/source.h"
+#include <lockstep/tools.h>
 
 /* Floats that lie between two of them, and one: 1 for neighbours. */
 static int64_t float_steps(float a, float b)
@@ -103,7 +103,7 @@ static void compare_entry(tally *t, const lks_tensor_entry *a, const lks_tensor_
 
 static bool same_form(const lks_tensor_entry *a, const lks_tensor_entry *b)
 {
-    return a->dtype == b->dtype && a->bytes == b->bytes && lki_same_shape(&a->shape, &b->shape);
+    return a->dtype == b->dtype && a->bytes == b->bytes && lks_shape_equal(&a->shape, &b->shape);
 }
 
 static bool compare_tensors_compare_files(const lks_tensor_file *a, const lks_tensor_file *b,

@@ -127,7 +127,8 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
     const char *device = run->fingerprint != NULL ? run->fingerprint : "not known";
     text_print_wrapped(stdout, text_clean(&pool, device), 14, 14, say_columns());
     if (isfinite(run->best_loss))
-        say("best loss     %s, step %" PRId64, text_number(number, run->best_loss), run->best_step);
+        say("best loss     %s, step %" PRId64, lks_text_number(number, run->best_loss),
+            run->best_step);
     info_print_history(run);
     json_t *config = run->config != NULL ? json_loads(run->config, 0, NULL) : NULL;
     if (config != NULL) {

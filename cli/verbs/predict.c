@@ -46,9 +46,9 @@ static void predict_print_row(const table *t, const lks_prediction *p)
            p->softmax[p->best]);
     if (t->labels) printf("%c%d", joint, (int)p->label);
     for (int64_t i = 0; t->probabilities && i < t->width; i++)
-        printf("%c%s", joint, text_number(number, shortened((float)p->softmax[i])));
+        printf("%c%s", joint, lks_text_number(number, shortened((float)p->softmax[i])));
     for (int64_t i = 0; t->outputs && i < t->width; i++)
-        printf("%c%s", joint, text_number(number, shortened(p->output[i])));
+        printf("%c%s", joint, lks_text_number(number, shortened(p->output[i])));
     putchar('\n');
 }
 
@@ -99,9 +99,7 @@ static lks_status open_images(lks_dataset **out, const lks_recipe_parts *parts, 
                                                    parts->data.classes);
     if (status != LKS_OK) return status;
     const lks_shape found = lks_dataset_get_info(*out).shape;
-    if (found.ndim == wanted->ndim &&
-        memcmp(found.dim, wanted->dim, (size_t)found.ndim * sizeof *found.dim) == 0)
-        return LKS_OK;
+    if (lks_shape_equal(&found, wanted)) return LKS_OK;
     return lks_fail(LKS_E_SHAPE,
                     "samples of %s have another shape than the data of the "
                     "configuration",

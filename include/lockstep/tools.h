@@ -11,6 +11,14 @@
 extern "C" {
 #endif
 
+/* ---- texts */
+
+/* The shortest decimal that reads back as the same number, 1 as 1.0; a count as "60,000"; "28x28x1". */
+LKS_API const char *lks_text_number(char out[32], double number);
+LKS_API const char *lks_text_count(char out[32], int64_t count);
+LKS_API const char *lks_shape_text(char *out, size_t size, const lks_shape *shape);
+LKS_API bool lks_shape_equal(const lks_shape *a, const lks_shape *b);
+
 /* ---- the machine */
 
 /* What the machine gives this process. */

@@ -2,6 +2,7 @@
 
 #include <fenv.h>
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -93,5 +94,18 @@ const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number)
         memmove(rest + 2, rest, strlen(rest) + 1);
         memcpy(rest, ".0", 2);
     }
+    return out;
+}
+
+const char *lki_text_count(char out[LKI_NUMBER_SIZE], int64_t count)
+{
+    char digits[LKI_NUMBER_SIZE];
+    const int length = snprintf(digits, sizeof digits, "%" PRId64, count);
+    int used = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    out[used] = '\0';
     return out;
 }

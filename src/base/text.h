@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What a thread had before it entered the state in which text becomes numbers and numbers text: locale
  * "C", rounding to nearest. Every enter has its leave. */
@@ -26,5 +27,7 @@ enum { LKI_NUMBER_SIZE = 32 };
 const char *lki_text_float(char out[LKI_NUMBER_SIZE], float number);
 /* The same of a double, as JSON and YAML have it: 1 is 1.0; nan, inf and -inf as such. */
 const char *lki_text_double(char out[LKI_NUMBER_SIZE], double number);
+/* 60000 -> "60,000" */
+const char *lki_text_count(char out[LKI_NUMBER_SIZE], int64_t count);
 
 #endif

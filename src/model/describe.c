@@ -37,7 +37,7 @@ typedef struct sink {
     void *user;
 } sink;
 
-enum { WIDTH = 80, PLAN_INDENT = 50, NUMBER_SIZE = 32, LINE_SIZE = 600 };
+enum { WIDTH = 80, PLAN_INDENT = 50, LINE_SIZE = 600 };
 
 /* `head`, then words of `text` from its end on, as many as WIDTH holds, and so on below. */
 static void write_wrapped(const sink *to, const char *head, const char *text)
@@ -59,23 +59,9 @@ static void write_wrapped(const sink *to, const char *head, const char *text)
     to->write(to->user, line);
 }
 
-/* 60000 -> "60,000" */
-static const char *grouped(char text[NUMBER_SIZE], int64_t number)
+static const char *grouped_or_dash(char text[LKI_NUMBER_SIZE], int64_t number)
 {
-    char digits[NUMBER_SIZE];
-    const int length = snprintf(digits, sizeof digits, "%lld", (long long)number);
-    int used = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) text[used++] = ',';
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
-static const char *grouped_or_dash(char text[NUMBER_SIZE], int64_t number)
-{
-    return number == 0 ? "-" : grouped(text, number);
+    return number == 0 ? "-" : lki_text_count(text, number);
 }
 
 static int64_t parameters_of(const lki_node *node)
@@ -111,8 +97,8 @@ static void write_layer(const sink *to, const char *head, const char *operation)
 static void layers(const lks_model *model, const sink *to)
 {
     const lki_program *program = &model->program;
-    char head[LINE_SIZE], line[LKS_LINE_SIZE], shape[96], parameters[NUMBER_SIZE],
-        work[NUMBER_SIZE];
+    char head[LINE_SIZE], line[LKS_LINE_SIZE], shape[96], parameters[LKI_NUMBER_SIZE],
+        work[LKI_NUMBER_SIZE];
     int names = (int)strlen("name"), outputs = (int)strlen("output");
     for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
         if (!is_planned(program, node)) continue;
@@ -149,15 +135,16 @@ static void totals(const lks_model *model, const sink *to)
         if (state->kind == LKS_OPTIMIZER) states += state->bytes;
     }
     const size_t activations = (size_t)model->workers * program->local_bytes + program->kept_bytes;
-    char line[LINE_SIZE], trained[NUMBER_SIZE], all[NUMBER_SIZE], work[NUMBER_SIZE];
+    char line[LINE_SIZE], trained[LKI_NUMBER_SIZE], all[LKI_NUMBER_SIZE], work[LKI_NUMBER_SIZE];
     const int length = snprintf(line, sizeof line, "%s parameters to train",
-                                grouped(trained, info.parameters));
+                                lki_text_count(trained, info.parameters));
     if (buffers > 0)
         snprintf(line + length, sizeof line - (size_t)length,
-                 ", %s numbers with running statistics", grouped(all, info.parameters + buffers));
+                 ", %s numbers with running statistics",
+                 lki_text_count(all, info.parameters + buffers));
     to->write(to->user, line);
     snprintf(line, sizeof line, "%s multiply-adds in a sample's forward pass",
-             grouped(work, info.multiply_adds));
+             lki_text_count(work, info.multiply_adds));
     to->write(to->user, line);
     lki_text(line, sizeof line,
              "%.2f MB parameters, %.2f MB optimizer, %.2f MB activations, %.2f MB in all",
@@ -190,7 +177,7 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
     const lki_needs *needs = &stage->plan->needs;
     const int first = program->part[stage->first].segment;
     const int second = program->part[stage->second].segment;
-    char segments[NUMBER_SIZE], pieces[2 * NUMBER_SIZE], head[LINE_SIZE], text[LINE_SIZE];
+    char segments[LKI_NUMBER_SIZE], pieces[2 * LKI_NUMBER_SIZE], head[LINE_SIZE], text[LINE_SIZE];
     snprintf(segments, sizeof segments, first != second ? "%d, %d" : "%d", first, second);
     pieces_text(program, stage, pieces, sizeof pieces);
     snprintf(head, sizeof head, "%5d  %7s  %-11s  %-10s  %7zu  ", (int)(stage - program->stage),

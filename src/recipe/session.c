@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "recipe/source.h"
+#include "base/shape.h"
+#include "recipe/data/published.h"
+#include "recipe/data/source.h"
 
 /* The first `key` samples of a split, where the configuration limits them. */
 static lks_status session_limit(lks_dataset **used, lks_dataset **slice, const lki_config *config,
@@ -73,7 +75,7 @@ static lks_status settle_info(lki_session *s)
     if (s->test != NULL) {
         const lks_dataset_info test = lks_dataset_get_info(s->test);
         if (s->train != NULL &&
-            (!lki_same_shape(&s->info.shape, &test.shape) || s->info.dtype != test.dtype))
+            (!lki_shape_equal(&s->info.shape, &test.shape) || s->info.dtype != test.dtype))
             return LKI_FAIL(LKS_E_FORMAT, "samples of %s and %s have different shapes",
                             lks_dataset_name(s->train), lks_dataset_name(s->test));
         if (s->train == NULL) s->info = test;

@@ -7,10 +7,11 @@
 
 #include "recipe/layers.h"
 #include "recipe/recipe.h"
-#include "recipe/source.h"
+#include "recipe/data/source.h"
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/shape.h"
 #include "base/text.h"
 
 /* The setting of a key, which must be set and of the type; NULL: it is not. */
@@ -107,6 +108,26 @@ lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context
     *out = NULL;
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     return lki_source_open(out, recipe->config, context, test);
+}
+
+const char *lks_text_number(char out[32], double number)
+{
+    return out != NULL ? lki_text_double(out, number) : "";
+}
+
+const char *lks_text_count(char out[32], int64_t count)
+{
+    return out != NULL ? lki_text_count(out, count) : "";
+}
+
+const char *lks_shape_text(char *out, size_t size, const lks_shape *shape)
+{
+    return out != NULL && shape != NULL ? lki_shape_print(shape, out, size) : "";
+}
+
+bool lks_shape_equal(const lks_shape *a, const lks_shape *b)
+{
+    return a != NULL && b != NULL && lki_shape_equal(a, b);
 }
 
 lks_status lks_folder_make(const char *path)

@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "base/check.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "numeric/hash.h"
 #include "train/saved.h"
@@ -36,11 +37,8 @@ struct lks_tensor_file {
 
 const char *lki_tensor_print(lks_dtype dtype, const lks_shape *shape, char buffer[LKI_TENSOR_TEXT])
 {
-    size_t used = 0;
-    for (int d = 0; d < shape->ndim; ++d) {
-        used += (size_t)snprintf(buffer + used, LKI_TENSOR_TEXT - used, "%s%lld", d ? "x" : "",
-                                 (long long)shape->dim[d]);
-    }
+    if (shape->ndim > 0) lki_shape_print(shape, buffer, LKI_TENSOR_TEXT);
+    const size_t used = shape->ndim > 0 ? strlen(buffer) : 0;
     snprintf(buffer + used, LKI_TENSOR_TEXT - used, "%s%s", used ? " " : "", lks_dtype_name(dtype));
     return buffer;
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "cli/out/say.h"
 #include "cli/out/text.h"
@@ -49,9 +50,9 @@ static void numbers(void **state)
                                      -1000, 999999, 1000000, INT64_MAX, INT64_MIN};
     head("numbers");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        fprintf(text, "%s\n", text_number(number, numbers[i]));
+        fprintf(text, "%s\n", lks_text_number(number, numbers[i]));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        fprintf(text, "%s\n", text_count(number, counts[i]));
+        fprintf(text, "%s\n", lks_text_count(number, counts[i]));
 }
 
 static void clean_texts(void **state)

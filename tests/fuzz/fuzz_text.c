@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <lockstep/tools.h>
+
 #include "base/text.h"
 #include "cli/out/text.h"
 #include "recipe/text/emit.h"
@@ -93,7 +95,7 @@ static void check_real(uint8_t state, double number, float single, bool is_float
                         fabs(x) < 1e30 ? x : 0.0) == length);
     FUZZ_CHECK(strcmp(format[0], format[1]) == 0);
     /* The program's own: YAML and JSON see that it is no integer. */
-    FUZZ_CHECK(text_number(own, x) == own && strlen(own) < TEXT_NUMBER_SIZE);
+    FUZZ_CHECK(lks_text_number(own, x) == own && strlen(own) < TEXT_NUMBER_SIZE);
     if (isfinite(x)) {
         FUZZ_CHECK(lki_text_is_float(own, &back) && same(back, x) && !lki_text_is_int(own, &whole));
         write_shortest(fewest, x, false);
@@ -148,7 +150,7 @@ static void check_text_as_number(const char *text)
     FUZZ_CHECK(lki_text_is_float(text, &real) == is_float);
     FUZZ_CHECK(!is_float || same(real, strtod(text, NULL)));
     FUZZ_CHECK(!is_int || is_float || strlen(text) > 18);
-    cli_pool pool = {0};
+    lki_heap pool = {0};
     lki_emit emit = {0};
     lks_status status = LKS_OK;
     lki_emit_tree(&emit, lki_yaml_scalar(&pool, text, true));
@@ -157,7 +159,7 @@ static void check_text_as_number(const char *text)
     FUZZ_CHECK(!is_int || (is_integer(printed, &expected) && expected == whole));
     FUZZ_CHECK(!is_float || is_int || same(strtod(printed, NULL), real));
     free(printed);
-    pool_clear(&pool);
+    lki_heap_clear(&pool);
 }
 
 static bool is_utf8(const char *text, size_t bytes)

@@ -5,7 +5,6 @@
 
 #include <jansson.h>
 
-#include "cli/pool.h"
 #include "recipe/text/emit.h"
 #include "fuzz/fuzz.h"
 
@@ -45,7 +44,7 @@ static json_t *json_of(const lki_yaml *root)
     return json;
 }
 
-static void check_printed(cli_pool *pool, const lki_yaml *root)
+static void check_printed(lki_heap *pool, const lki_yaml *root)
 {
     const lki_yaml *again;
     json_t *one = json_of(root);
@@ -65,7 +64,7 @@ static void check_printed(cli_pool *pool, const lki_yaml *root)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    cli_pool pool = {0};
+    lki_heap pool = {0};
     const lki_yaml *root;
     const lks_status status = lki_yaml_read_file(&root, &pool, fuzz_file(0, data, bytes));
     if (status == LKS_OK) {
@@ -74,6 +73,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     } else {
         fuzz_check_failure(status);
     }
-    pool_clear(&pool);
+    lki_heap_clear(&pool);
     return 0;
 }

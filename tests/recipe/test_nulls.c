@@ -67,7 +67,7 @@ static void of_tools(void **state)
     lks_context *context;
     lks_graph *graph;
     lks_tensor *tensor;
-    char *record;
+    char *record, text[10];
     int64_t samples;
     (void)state;
     LKT_OK(lks_context_create(&context, NULL));
@@ -105,6 +105,12 @@ static void of_tools(void **state)
     REFUSES(lks_recipe_dataset(NULL, recipe, NULL, false));
     REFUSES(lks_recipe_dataset(&other, NULL, NULL, false));
     REFUSES(lks_folder_make(NULL));
+    assert_string_equal(lks_text_number(NULL, 1), "");
+    assert_string_equal(lks_text_count(NULL, 1), "");
+    assert_string_equal(lks_shape_text(NULL, 10, &LKS_SHAPE(1)), "");
+    assert_string_equal(lks_shape_text(text, sizeof text, NULL), "");
+    assert_false(lks_shape_equal(NULL, &LKS_SHAPE(1)));
+    assert_false(lks_shape_equal(&LKS_SHAPE(1), NULL));
     REFUSES(lks_recipe_line(NULL, &samples, recipe, graph, "relu in=1x2"));
     REFUSES(lks_recipe_line(&tensor, NULL, recipe, graph, "relu in=1x2"));
     REFUSES(lks_recipe_line(&tensor, &samples, NULL, graph, "relu in=1x2"));

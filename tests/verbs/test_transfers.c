@@ -16,7 +16,7 @@
 #include "cli/cli.h"
 #include "cli/data/digest.h"
 #include "cli/data/fetch.h"
-#include "recipe/source.h"
+#include "recipe/data/published.h"
 
 /* ---------------------------------------------------------------- what is exchanged */
 

@@ -1,22 +1,8 @@
-/* The data of a configuration, and what is known of the published data sets. */
-#ifndef LKI_RECIPE_SOURCE_H
-#define LKI_RECIPE_SOURCE_H
+/* What is known of the data sets that are published. */
+#ifndef LKI_RECIPE_DATA_PUBLISHED_H
+#define LKI_RECIPE_DATA_PUBLISHED_H
 
-#include "recipe/config.h"
 #include <lockstep/data.h>
-
-/* Opens the training or the test split whole; digits are drawn only as many as asked for. */
-LKS_MUSTUSE lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context,
-                                       bool test);
-
-/* Whether there is a test split to open: a folder of one's own may be for training alone. */
-bool lki_source_has_test(lki_config *config);
-
-/* Compares dimensions one by one: what lies behind the last is not defined. */
-bool lki_same_shape(const lks_shape *a, const lks_shape *b);
-
-/* Where the data is looked for when data.path is not set; NULL where there is no home folder. */
-const char *lki_source_folder(lki_config *config);
 
 enum { LKI_MIRRORS = 3, LKI_IDX_FILES = 4 };
 

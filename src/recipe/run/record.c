@@ -1,4 +1,6 @@
 /* What a run leaves for people and programs: its record. */
+#include "recipe/run/record.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -19,9 +21,8 @@ static void emit_metrics(lki_emit *e, const char *loss, const char *correct, con
     lki_emit_int(e, metrics->samples);
 }
 
-static void emit_epoch(lki_emit *e, const lks_epoch *epoch)
+void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)
 {
-    lki_emit_open(e, '{', false);
     lki_emit_key(e, "epoch");
     lki_emit_int(e, epoch->epoch);
     emit_metrics(e, "train_loss", "train_correct", "train_samples", &epoch->train);
@@ -33,7 +34,6 @@ static void emit_epoch(lki_emit *e, const lks_epoch *epoch)
     lki_emit_real(e, epoch->seconds);
     lki_emit_key(e, "samples_per_second");
     lki_emit_real(e, (double)epoch->train.samples / epoch->seconds);
-    lki_emit_close(e, '}');
 }
 
 static void emit_text(lki_emit *e, const char *key, const char *text)
@@ -71,7 +71,11 @@ static void emit_run(lki_emit *e, const lks_recipe *recipe)
     emit_int(e, "skipped_steps", run->progress.skipped);
     lki_emit_key(e, "epochs");
     lki_emit_open(e, '[', run->epochs == 0);
-    for (int64_t i = 0; i < run->epochs; i++) emit_epoch(e, &run->history[i]);
+    for (int64_t i = 0; i < run->epochs; i++) {
+        lki_emit_open(e, '{', false);
+        lki_emit_epoch(e, &run->history[i]);
+        lki_emit_close(e, '}');
+    }
     lki_emit_close(e, ']');
     lki_emit_key(e, "finished");
     lki_emit_bool(e, run->finished);

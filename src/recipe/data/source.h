@@ -1,0 +1,18 @@
+/* The data of a configuration. */
+#ifndef LKI_RECIPE_DATA_SOURCE_H
+#define LKI_RECIPE_DATA_SOURCE_H
+
+#include "recipe/config.h"
+#include <lockstep/data.h>
+
+/* Opens the training or the test split whole; digits are drawn only as many as asked for. */
+LKS_MUSTUSE lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context,
+                                       bool test);
+
+/* Whether there is a test split to open: a folder of one's own may be for training alone. */
+bool lki_source_has_test(lki_config *config);
+
+/* Where the data is looked for when data.path is not set; NULL where there is no home folder. */
+const char *lki_source_folder(lki_config *config);
+
+#endif
