@@ -115,7 +115,8 @@ typedef struct lki_needs {
     size_t sums_bytes; /* of a worker, kept from a replica's first piece to its last in backward:
                                  sums over samples that are not complete */
     /* Of a kernel in halves, bit i of each: apply reads in[i]; and the second half alone has to do with
-     * it, so that forward and backward do not read it and gather forms its gradient. */
+     * it, so that forward and backward do not read it and gather forms its gradient (which, where it is
+     * written and not added to, stays as it is until backward has had the same samples). */
     unsigned apply_in, side_in;
     char algorithm[40]; /* for people */
 } lki_needs;

@@ -2,7 +2,7 @@
 # tests, so that they keep compiling.
 if(LKS_CPU_ON)
   lks_find(dnnl oneapi/dnnl/dnnl.h libdnnl-dev dnnl)
-  set(benches micro)
+  set(benches micro blocks)
   if(DNNL_FOUND)
     list(APPEND benches depthwise)
   endif()

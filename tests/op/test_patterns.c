@@ -4,6 +4,8 @@
  * First on values for which all sums are exact in f32 (LKT_EXACT): results must be equal, ties and
  * zeros included. Then, for chains that start with conv2d or dense, on random values within bounds;
  * draws where rounding could change which way a relu or max_pool goes are passed over.
+ *
+ * test_fused_bits.c has those of operations for which no values are exact.
  */
 #include <math.h>
 #include <string.h>
@@ -16,38 +18,6 @@ enum { CASES = 24, TRIES = 40000 };
 
 static const double U = 0x1p-24;
 
-/* One of a pattern's operations. */
-static lki_op_id random_member(const lki_pattern_node *node, lkt_random *random)
-{
-    for (;;) {
-        const lki_op_id op = (lki_op_id)lkt_random_below(random, LKI_OP_COUNT);
-        if ((node->ops >> op & 1u) != 0) return op;
-    }
-}
-
-/* A chain of random operations that the implementation takes, in c; what may be missing is, every other
- * time. False: not this time. */
-static bool random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_case *c)
-{
-    lkt_case_begin(c);
-    lks_tensor *x = NULL, *first = NULL;
-
-    for (int i = 0; i < impl->count && lks_graph_status(c->graph) == LKS_OK; i++) {
-        const lki_op_id op = random_member(&impl->pattern[i], random);
-        if (impl->pattern[i].optional && lkt_random_below(random, 2) == 0) continue;
-        if (x == NULL) x = lkt_random_input(c->graph, op, random);
-        x = lkt_random_op(c->graph, op, x, exact, random);
-        if (first == NULL) first = x;
-    }
-    if (lks_graph_status(c->graph) == LKS_OK) {
-        lkt_case_end(c, first, x, lkt_random_from(random, 1, 9), exact ? LKT_EXACT : LKT_RANDOM,
-                     random);
-        if (impl->refuses == NULL || impl->refuses(&c->cluster) == NULL) return true;
-    }
-    lkt_case_free(c);
-    return false;
-}
-
 static void equal(const lkt_case *c, const char *what, const float *found, const float *expected,
                   int64_t count)
 {
@@ -56,13 +26,6 @@ static void equal(const lkt_case *c, const char *what, const float *found, const
             fail_msg("fused %s: %s[%lld] is %.9g, on ref %.9g", lkt_describe(c), what, (long long)i,
                      (double)found[i], (double)expected[i]);
     }
-}
-
-static bool exact_op(lki_op_id op)
-{
-    return op == LKI_OP_NORMALIZE || op == LKI_OP_CONV2D || op == LKI_OP_DENSE ||
-           op == LKI_OP_MAX_POOL || op == LKI_OP_AVG_POOL || op == LKI_OP_RELU ||
-           op == LKI_OP_ADD || op == LKI_OP_FLATTEN || op == LKI_OP_DROPOUT;
 }
 
 static void compare_exactly(lkt_case *c, const lki_backend *backend, const lki_kernel *fused,
@@ -90,10 +53,6 @@ static void exact_case(lkt_case *c, const lki_backend *backend, const lki_kernel
 {
     lkt_how pieces = {.slice = 2};
 
-    for (int i = 0; i < c->cluster.count; i++) {
-        if (!exact_op(c->cluster.node[i]->op))
-            fail_msg("fused %s: this test knows no exact values for it", lkt_describe(c));
-    }
     if (lkt_has_gradient(c, 0)) {
         float *prior = lkt_case_memory(c, (size_t)lkt_in_elements(c, 0) * sizeof *prior);
 
@@ -258,7 +217,7 @@ static void check_impl(const lki_backend *backend, const lki_impl *impl, lkt_ran
         const bool want_exact = exact < CASES;
         lkt_case c;
 
-        if (!random_chain(impl, want_exact, random, &c)) continue;
+        if (!lkt_random_chain(impl, want_exact, random, &c)) continue;
         if (want_exact) {
             exact_case(&c, backend, impl->kernel, random);
             exact++;
@@ -280,7 +239,7 @@ static void fused_kernels_agree_with_the_chain(void **state)
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         for (int i = 0; i < lkt_backends()[b]->impl_count; i++) {
             const lki_impl *impl = &lkt_backends()[b]->impl[i];
-            if (impl->count == 1) continue;
+            if (impl->count == 1 || !lkt_exact_impl(impl)) continue;
             print_message("%s: %s\n", lkt_backends()[b]->name, impl->name);
             check_impl(lkt_backends()[b], impl, &random);
         }
@@ -301,7 +260,7 @@ static bool chain_of_ties(const lki_impl *impl, unsigned present, lkt_random *ra
     x = lks_conv2d(c->graph, x, &(lks_conv2d_opts){.filters = 32, .kernel = {2, 3}});
     lks_tensor *first = x;
     for (int i = 1; i < impl->count; i++) {
-        const lki_op_id op = random_member(&impl->pattern[i], random);
+        const lki_op_id op = lkt_random_member(&impl->pattern[i], random);
         if (impl->pattern[i].optional && !(present >> i & 1u)) continue;
         if (op == LKI_OP_MAX_POOL)
             x = lks_max_pool(c->graph, x, &(lks_pool_opts){.kernel = {2, 2}});

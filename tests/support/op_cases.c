@@ -271,3 +271,60 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
     fail_msg("no random %s", op < LKI_OP_COUNT ? lki_op_get(op)->name : "operation");
     return NULL;
 }
+
+lki_op_id lkt_random_member(const lki_pattern_node *node, lkt_random *random)
+{
+    for (;;) {
+        const lki_op_id op = (lki_op_id)lkt_random_below(random, LKI_OP_COUNT);
+        if ((node->ops >> op & 1u) != 0) return op;
+    }
+}
+
+/* A sum with what comes from outside of the chain that begins with this convolution: another one. */
+static lks_tensor *add_outside(lks_graph *graph, const lks_tensor *first, lks_tensor *x,
+                               lkt_random *random)
+{
+    lks_conv2d_opts opts = *(const lks_conv2d_opts *)first->node->attr;
+    opts.name = NULL;
+    lks_tensor *side = lks_conv2d(graph, first->node->in[0], &opts);
+    return lkt_random_below(random, 2) == 0 ? lks_add(graph, x, side) : lks_add(graph, side, x);
+}
+
+bool lkt_random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_case *c)
+{
+    lkt_case_begin(c);
+    lks_tensor *x = NULL, *first = NULL;
+
+    for (int i = 0; i < impl->count && lks_graph_status(c->graph) == LKS_OK; i++) {
+        const lki_op_id op = lkt_random_member(&impl->pattern[i], random);
+        if (impl->pattern[i].optional && lkt_random_below(random, 2) == 0) continue;
+        if (x == NULL) x = lkt_random_input(c->graph, op, random);
+        if (op == LKI_OP_ADD)
+            x = add_outside(c->graph, first, x, random);
+        else
+            x = lkt_random_op(c->graph, op, x, exact, random);
+        if (first == NULL) first = x;
+    }
+    if (lks_graph_status(c->graph) == LKS_OK) {
+        lkt_case_end(c, first, x, lkt_random_from(random, 1, 9), exact ? LKT_EXACT : LKT_RANDOM,
+                     random);
+        if (impl->refuses == NULL || impl->refuses(&c->cluster) == NULL) return true;
+    }
+    lkt_case_free(c);
+    return false;
+}
+
+static bool exact_op(lki_op_id op)
+{
+    return op == LKI_OP_NORMALIZE || op == LKI_OP_CONV2D || op == LKI_OP_DENSE ||
+           op == LKI_OP_MAX_POOL || op == LKI_OP_AVG_POOL || op == LKI_OP_RELU ||
+           op == LKI_OP_ADD || op == LKI_OP_FLATTEN || op == LKI_OP_DROPOUT;
+}
+
+bool lkt_exact_impl(const lki_impl *impl)
+{
+    for (int i = 0; i < impl->count; i++)
+        for (int op = 0; op < LKI_OP_COUNT; op++)
+            if ((impl->pattern[i].ops >> op & 1u) != 0 && !exact_op((lki_op_id)op)) return false;
+    return true;
+}

@@ -71,6 +71,14 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
 lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
                           lkt_random *random);
 
+/* One of the operations that may stand for a pattern's node. */
+lki_op_id lkt_random_member(const lki_pattern_node *node, lkt_random *random);
+/* A chain of random operations that the implementation takes, in c; what may be missing is, every other
+ * time. A sum's other operand comes from outside. False: not this time. */
+bool lkt_random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_case *c);
+/* Whether there are exact values for every operation that the implementation takes. */
+bool lkt_exact_impl(const lki_impl *impl);
+
 /*
  * Bounds on |backend - ref| of every element, derived in src/check/bounds.c. For one node.
  */

@@ -12,24 +12,38 @@ static const activation_plan *cpu_activation_activation(const lki_plan *plan)
     return (const activation_plan *)(const void *)plan;
 }
 
+lki_activation lki_cpu_activation_of(const lki_node *node, float *constant)
+{
+    *constant = 0;
+    switch (node->op) {
+    case LKI_OP_GELU:
+        return ((const lks_gelu_opts *)node->attr)->form == LKS_GELU_TANH ? LKI_GELU_TANH
+                                                                          : LKI_GELU;
+    case LKI_OP_TANH:
+        return LKI_TANH;
+    case LKI_OP_SIGMOID:
+        return LKI_SIGMOID;
+    case LKI_OP_SOFTPLUS:
+        return LKI_SOFTPLUS;
+    case LKI_OP_LEAKY_RELU:
+        *constant = ((const lks_leaky_relu_opts *)node->attr)->slope;
+        return LKI_LEAKY_RELU;
+    default:
+        return LKI_SILU;
+    }
+}
+
+bool lki_cpu_activation_reads_out(lki_activation id)
+{
+    return id == LKI_TANH || id == LKI_SIGMOID || id == LKI_LEAKY_RELU;
+}
+
 static lks_status plan_activation(lki_plan *plan)
 {
     activation_plan *p = (activation_plan *)(void *)plan;
-    const lki_node *node = plan->cluster.node[0];
-    lki_activation id = LKI_SILU;
     LKI_TRY(lki_cpu_plan_start(plan));
-    plan->needs.reads = LKI_READS_IN;
-    if (node->op == LKI_OP_GELU)
-        id = ((const lks_gelu_opts *)node->attr)->form == LKS_GELU_TANH ? LKI_GELU_TANH : LKI_GELU;
-    if (node->op == LKI_OP_TANH) id = LKI_TANH;
-    if (node->op == LKI_OP_SIGMOID) id = LKI_SIGMOID;
-    if (node->op == LKI_OP_SOFTPLUS) id = LKI_SOFTPLUS;
-    if (node->op == LKI_OP_LEAKY_RELU) {
-        id = LKI_LEAKY_RELU;
-        p->constant = ((const lks_leaky_relu_opts *)node->attr)->slope;
-    }
-    if (id == LKI_TANH || id == LKI_SIGMOID || id == LKI_LEAKY_RELU)
-        plan->needs.reads = LKI_READS_OUT;
+    const lki_activation id = lki_cpu_activation_of(lki_cluster_head(&plan->cluster), &p->constant);
+    plan->needs.reads = lki_cpu_activation_reads_out(id) ? LKI_READS_OUT : LKI_READS_IN;
     p->function = &p->cpu.vector->activation[id];
     return LKS_OK;
 }

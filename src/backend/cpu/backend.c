@@ -117,6 +117,10 @@ static void direction(const lki_update *u, int64_t count, float *const state[LKI
         .name = #id, .pattern = {{.ops = LKI_OPS(ID)}}, .count = 1, .kernel = &lki_cpu_##id        \
     }
 
+#define ACTIVATIONS                                                                                \
+    (LKI_OPS(RELU) | LKI_OPS(LEAKY_RELU) | LKI_OPS(GELU) | LKI_OPS(SILU) | LKI_OPS(TANH) |         \
+     LKI_OPS(SIGMOID) | LKI_OPS(SOFTPLUS))
+
 static const lki_impl impls[] = {
     {.name = "conv_block",
      .pattern = {{.ops = LKI_OPS(CONV2D)},
@@ -127,6 +131,14 @@ static const lki_impl impls[] = {
      .count = 5,
      .refuses = lki_cpu_conv_block_refuses,
      .kernel = &lki_cpu_conv_block},
+    {.name = "conv_norm",
+     .pattern = {{.ops = LKI_OPS(CONV2D)},
+                 {.ops = LKI_OPS(BATCH_NORM), .from = {1}},
+                 {.ops = LKI_OPS(ADD), .from = {1}, .optional = true},
+                 {.ops = ACTIVATIONS, .from = {1}, .optional = true}},
+     .count = 4,
+     .refuses = lki_cpu_conv_norm_refuses,
+     .kernel = &lki_cpu_conv_norm},
     {.name = "conv2d_relu",
      .pattern = {{.ops = LKI_OPS(CONV2D)}, {.ops = LKI_OPS(RELU), .from = {1}}},
      .count = 2,

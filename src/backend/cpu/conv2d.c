@@ -36,7 +36,7 @@ lki_conv_shape lki_conv_shape_of(const lki_node *node)
     return s;
 }
 
-static bool is_depthwise(const lki_conv_shape *s)
+bool lki_conv_is_depthwise(const lki_conv_shape *s)
 {
     return s->groups > 1 && s->groups == s->channels && s->filters == s->channels;
 }
@@ -44,13 +44,13 @@ static bool is_depthwise(const lki_conv_shape *s)
 const char *lki_cpu_conv2d_refuses(const lki_cluster *cluster)
 {
     const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
-    return is_depthwise(&shape) ? "depthwise" : NULL;
+    return lki_conv_is_depthwise(&shape) ? "depthwise" : NULL;
 }
 
 const char *lki_cpu_depthwise_refuses(const lki_cluster *cluster)
 {
     const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
-    return is_depthwise(&shape) ? NULL : "filters that share channels";
+    return lki_conv_is_depthwise(&shape) ? NULL : "filters that share channels";
 }
 
 static lks_status plan_conv(lki_plan *plan, bool depthwise)

@@ -35,6 +35,11 @@ static inline const lki_cpu_plan *lki_cpu(const lki_plan *plan)
 }
 
 lki_conv_shape lki_conv_shape_of(const lki_node *node);
+bool lki_conv_is_depthwise(const lki_conv_shape *shape);
+
+/* The function of an activation (not relu), and its constant; whether its derivative is one of out. */
+lki_activation lki_cpu_activation_of(const lki_node *node, float *constant);
+bool lki_cpu_activation_reads_out(lki_activation id);
 
 extern const lki_kernel lki_cpu_add, lki_cpu_avg_pool, lki_cpu_batch_norm, lki_cpu_concat,
     lki_cpu_conv2d, lki_cpu_cross_entropy, lki_cpu_dense, lki_cpu_dropout, lki_cpu_flatten,
@@ -45,6 +50,9 @@ extern const lki_kernel lki_cpu_add, lki_cpu_avg_pool, lki_cpu_batch_norm, lki_c
 extern const lki_kernel lki_cpu_conv2d_relu, lki_cpu_depthwise, lki_cpu_depthwise_relu;
 const char *lki_cpu_conv2d_refuses(const lki_cluster *cluster);
 const char *lki_cpu_depthwise_refuses(const lki_cluster *cluster);
+
+extern const lki_kernel lki_cpu_conv_norm;
+const char *lki_cpu_conv_norm_refuses(const lki_cluster *cluster);
 
 extern const lki_kernel lki_cpu_conv_block;
 const char *lki_cpu_conv_block_refuses(const lki_cluster *cluster);

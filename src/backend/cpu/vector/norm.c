@@ -169,33 +169,46 @@ static void vector_norm_apply(int64_t rows, int64_t columns, const lki_norm_appl
 #undef APPLY
 }
 
+/* Which gradients pass relu: there is none; those where its output, or what it would be of x, is positive. */
+typedef enum mask { ALL, BY_OUT, BY_X } mask;
+
 /* The gradient in front of relu. */
-INLINE void part_gradient(const int V, const bool whole, const part *p, const float *d_out,
-                          const float *out, vf d[])
+INLINE void part_masked(const int V, const bool whole, const part *p, const float *out, vf d[])
 {
     vf y[VECTORS];
-    get(V, whole, p, d_out, d);
-    if (out == NULL) return;
     get(V, whole, p, out, y);
     UNROLL
     for (int k = 0; k < V; k++) d[k] = vf_blend(vm_gt(y[k], vf_zero()), d[k], vf_zero());
 }
 
-INLINE void part_products(const int V, const bool whole, const bool relu, const part *p,
+/* The same; z would not be stored as 0. */
+INLINE vf masked_by(vf z, vf d)
+{
+    const vf below = vf_set(0x1.fffffep-64f); /* LKI_TINY */
+    return vf_blend(vm_gt(z, below), d, vf_zero());
+}
+
+INLINE void part_products(const int V, const bool whole, const mask by, const part *p,
                           const lki_norm_products *o, int64_t at, int64_t c)
 {
     vd sum_d[VECTORS][2], sum_dx[VECTORS][2];
-    vf mean[VECTORS];
+    vf mean[VECTORS], scale[VECTORS], shift[VECTORS];
     get_doubles(V, whole, p, o->sum_d + c, sum_d);
     get_doubles(V, whole, p, o->sum_dx + c, sum_dx);
     get(V, whole, p, o->mean + c, mean);
+    if (by == BY_X) {
+        get(V, whole, p, o->scale + c, scale);
+        get(V, whole, p, o->shift + c, shift);
+    }
     for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
         vf d[VECTORS], x[VECTORS];
-        part_gradient(V, whole, p, o->d_out + at, relu ? o->out + at : NULL, d);
+        get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
+        if (by == BY_OUT) part_masked(V, whole, p, o->out + at, d);
         UNROLL
         for (int k = 0; k < V; k++) {
             const vf away = x[k] - mean[k];
+            if (by == BY_X) d[k] = masked_by(vf_fma(away, scale[k], shift[k]), d[k]);
             const vd low = vf_low(d[k]), high = vf_high(d[k]);
             sum_d[k][0] += low;
             sum_d[k][1] += high;
@@ -222,28 +235,33 @@ static void vector_norm_products(int64_t rows, int64_t columns, const lki_norm_p
 #define PRODUCTS(V, whole)                                                                         \
     do {                                                                                           \
         if (o->out != NULL)                                                                        \
-            part_products(V, whole, true, &p, o, at, c);                                           \
+            part_products(V, whole, BY_OUT, &p, o, at, c);                                         \
+        else if (o->shift != NULL)                                                                 \
+            part_products(V, whole, BY_X, &p, o, at, c);                                           \
         else                                                                                       \
-            part_products(V, whole, false, &p, o, at, c);                                          \
+            part_products(V, whole, ALL, &p, o, at, c);                                            \
     } while (0)
     FOR_PARTS(rows, columns, columns, PRODUCTS);
 #undef PRODUCTS
 }
 
-INLINE void part_backward(const int V, const bool whole, const bool relu, const part *p,
+INLINE void part_backward(const int V, const bool whole, const mask by, const part *p,
                           const lki_norm_backward *o, int64_t at, int64_t c, bool add)
 {
-    vf mean[VECTORS], scale[VECTORS], level[VECTORS], slope[VECTORS];
+    vf mean[VECTORS], scale[VECTORS], level[VECTORS], slope[VECTORS], shift[VECTORS];
     get(V, whole, p, o->mean + c, mean);
     get(V, whole, p, o->scale + c, scale);
     get(V, whole, p, o->level + c, level);
     get(V, whole, p, o->slope + c, slope);
+    if (by == BY_X) get(V, whole, p, o->shift + c, shift);
     for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
         vf d[VECTORS], x[VECTORS];
-        part_gradient(V, whole, p, o->d_out + at, relu ? o->out + at : NULL, d);
+        get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
+        if (by == BY_OUT) part_masked(V, whole, p, o->out + at, d);
         UNROLL
         for (int k = 0; k < V; k++) {
+            if (by == BY_X) d[k] = masked_by(vf_fma(x[k] - mean[k], scale[k], shift[k]), d[k]);
             const vf g = scale[k] * vf_fma(mean[k] - x[k], slope[k], d[k] - level[k]);
             vf_put_result(o->d_in + at + k * LANES, g, whole ? LANES : p->n, add);
         }
@@ -257,9 +275,11 @@ static void vector_norm_backward(int64_t rows, int64_t columns, const lki_norm_b
 #define BACKWARD(V, whole)                                                                         \
     do {                                                                                           \
         if (o->out != NULL)                                                                        \
-            part_backward(V, whole, true, &p, o, at, c, add);                                      \
+            part_backward(V, whole, BY_OUT, &p, o, at, c, add);                                    \
+        else if (o->shift != NULL)                                                                 \
+            part_backward(V, whole, BY_X, &p, o, at, c, add);                                      \
         else                                                                                       \
-            part_backward(V, whole, false, &p, o, at, c, add);                                     \
+            part_backward(V, whole, ALL, &p, o, at, c, add);                                       \
     } while (0)
     FOR_PARTS(rows, columns, columns, BACKWARD);
 #undef BACKWARD

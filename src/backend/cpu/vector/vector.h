@@ -104,9 +104,11 @@ typedef struct lki_norm_apply {
     float *out;
 } lki_norm_apply;
 
+/* Behind relu, d counts as d_out where relu's output is positive, else as 0. What that is follows from
+ * `out`, or, where nothing stands between, from x, scale and shift. All of them NULL: no relu. */
 typedef struct lki_norm_products {
     const float *x, *mean, *d_out;
-    const float *out; /* behind relu: where it is not positive d_out counts as 0; NULL: no relu */
+    const float *out, *scale, *shift;
     double *sum_d, *sum_dx;
     float *d_side; /* the gradient of `side`, written or added to; NULL: not wanted */
     bool add;
@@ -114,7 +116,7 @@ typedef struct lki_norm_products {
 
 typedef struct lki_norm_backward {
     const float *x, *d_out, *mean, *scale, *level, *slope;
-    const float *out; /* as above */
+    const float *out, *shift; /* of relu, as above */
     float *d_in;
 } lki_norm_backward;
 

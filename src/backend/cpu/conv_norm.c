@@ -1,0 +1,292 @@
+/*
+ * conv2d + batch_norm [+ add] [+ activation] as one kernel in two halves. What lies between them are sums over
+ * the replica's share, which is why there are two; all else is done while it is in the cache:
+ *
+ *     forward          x --> conv2d --> y (saved), and its column sums, strip by strip
+ *     finish           y --> squares about the mean --> mean, 1 / deviation, statistics
+ *     apply            y --> batch norm --> + side --> activation --> out
+ *
+ *     gather           d_out, y --> d, the gradient in front of the activation --> d_side
+ *                      d, y --> sums of d and of d (y - mean)
+ *     finish_backward  gradients of batch norm's parameters
+ *     backward         d_side, or d again, and y --> d_y, a piece in the workspace --> gradients of conv2d
+ *
+ * Forward y is written once and read twice. Backward reads two tensors in gather and two in backward, and
+ * writes nothing but gradients of inputs: d is what gather gave to the side; without a side relu's
+ * sign follows from y. (Behind a sum whose gradient is added to another it is read from out.) What
+ * the single operations would write for each other stays in registers: the norm's output, the sum, their
+ * gradients, batch norm's d_in.
+ *
+ * Every bit is that of the single operations: a value is rounded and flushed wherever one of them would
+ * have stored it, and sums ascend over the replica's samples. That asks for the second look at y in finish:
+ * the squares are summed about the mean, which is not known before.
+ *
+ * Where the activation's derivative is a function of what it reads, that is formed again from y.
+ */
+#include "backend/cpu/norm.h"
+#include "base/memory.h"
+#include "core/graph.h"
+
+enum { STRIP_FLOATS = 2048 }; /* of out that an activation (not relu) takes at a time */
+
+typedef struct conv_norm_plan {
+    lki_cpu_plan cpu;
+    lki_conv_shape shape;
+    const lki_vector_conv *kernels;
+    lki_norm norm;
+    int64_t pixels;                        /* of a sample */
+    bool side;                             /* there is an add, of in[1] */
+    bool relu;                             /* the activation is relu */
+    const lki_vector_activation *function; /* or this; NULL: neither */
+    float constant;                        /* its */
+    bool reads_out;                        /* its derivative is a function of out */
+    int slot;                              /* of batch norm's weight; its bias is the next */
+    int64_t strip;                         /* rows of out that it takes at a time */
+    size_t d_y, strip_d, strip_z;          /* in the workspace */
+} conv_norm_plan;
+
+static const conv_norm_plan *conv_norm(const lki_plan *plan)
+{
+    return (const conv_norm_plan *)(const void *)plan;
+}
+
+/* Whether the derivative of what the cluster ends with is a function of what that reads, not of out. */
+static bool derives_from_in(const lki_node *tail)
+{
+    float constant;
+    if (tail->op == LKI_OP_BATCH_NORM || tail->op == LKI_OP_ADD || tail->op == LKI_OP_RELU)
+        return false;
+    return !lki_cpu_activation_reads_out(lki_cpu_activation_of(tail, &constant));
+}
+
+const char *lki_cpu_conv_norm_refuses(const lki_cluster *cluster)
+{
+    const lki_node *tail = lki_cluster_tail(cluster);
+    if (cluster->in_count == 1) return NULL;
+    if (!lki_shape_equal(&cluster->in[1]->shape, &tail->out.shape))
+        return "adds a value for each channel";
+    return derives_from_in(tail) ? "backward would read what is added" : NULL;
+}
+
+static size_t cpu_conv_norm_book(size_t *total, int64_t floats)
+{
+    const size_t at = *total;
+    *total = lki_plus(at, lki_align(lki_times((size_t)floats, sizeof(float))));
+    return at;
+}
+
+static lks_status plan_conv_norm(lki_plan *plan)
+{
+    conv_norm_plan *p = (conv_norm_plan *)(void *)plan;
+    const lki_cluster *cluster = &plan->cluster;
+    const lki_node *conv = lki_cluster_head(cluster), *tail = lki_cluster_tail(cluster);
+    LKI_TRY(lki_cpu_plan_start(plan));
+    p->shape = lki_conv_shape_of(conv);
+    p->kernels = lki_conv_is_depthwise(&p->shape) ? p->cpu.vector->depthwise : p->cpu.vector->conv;
+    p->norm = lki_norm_of(cluster->counted, p->cpu.vector);
+    p->pixels = p->cpu.out / p->norm.channels;
+    p->side = cluster->in_count > 1;
+    p->relu = tail->op == LKI_OP_RELU;
+    p->slot = conv->param_count;
+    plan->needs.reads = LKI_READS_IN | (p->relu && p->side ? LKI_READS_OUT : 0);
+    if (!p->relu && tail->op != LKI_OP_BATCH_NORM && tail->op != LKI_OP_ADD) {
+        const lki_activation id = lki_cpu_activation_of(tail, &p->constant);
+        p->function = &p->cpu.vector->activation[id];
+        p->reads_out = lki_cpu_activation_reads_out(id);
+        plan->needs.reads |= p->reads_out ? LKI_READS_OUT : 0;
+        p->strip = p->norm.channels < STRIP_FLOATS ? STRIP_FLOATS / p->norm.channels : 1;
+    }
+    plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
+    plan->needs.sums_bytes = p->kernels->sums_bytes(&p->shape);
+    plan->needs.apply_in = plan->needs.side_in = p->side ? 2 : 0;
+    plan->needs.saved_bytes = sizeof(float) * (size_t)p->cpu.out;
+    plan->needs.replica_bytes = lki_norm_bytes(&p->norm);
+    size_t *total = &plan->needs.workspace_bytes;
+    *total = lki_align(p->kernels->workspace_bytes(&p->shape, plan->slice));
+    p->d_y = cpu_conv_norm_book(total, plan->slice * p->cpu.out);
+    p->strip_d = cpu_conv_norm_book(total, p->strip * p->norm.channels);
+    p->strip_z = cpu_conv_norm_book(total, p->strip * p->norm.channels);
+    return LKS_OK;
+}
+
+static void cpu_conv_norm_prepare(lki_plan *plan, const float *const param[], void *packed,
+                                  int part, int parts)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    p->kernels->pack(&p->shape, param[0], packed, part, parts);
+}
+
+static float *cpu_conv_norm_floats(const lki_args *args, size_t offset)
+{
+    return (float *)(void *)((char *)args->workspace + offset);
+}
+
+static lks_status cpu_conv_norm_forward(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
+    const float *bias = p->shape.bias ? args->param[1] : NULL;
+    if (!args->training) {
+        p->kernels->forward(&p->shape, args->count, args->in[0], args->packed, bias, false,
+                            args->saved, args->workspace);
+        return LKS_OK;
+    }
+    if (args->sample == 0) lki_norm_clear(&p->norm, &kept);
+    p->kernels->forward_sums(&p->shape, args->count, args->in[0], args->packed, bias, args->saved,
+                             kept.sum[0], args->workspace);
+    return LKS_OK;
+}
+
+static lks_status cpu_conv_norm_finish(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    lki_norm_finish(&p->norm, args, args->count * p->pixels, args->saved, p->slot);
+    return LKS_OK;
+}
+
+/* What the activation reads of rows [row, row + rows), into `to`; or what relu gives. */
+static void cpu_conv_norm_reads(const conv_norm_plan *p, const lki_args *args, int64_t row,
+                                int64_t rows, float *to)
+{
+    const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
+    const int64_t at = row * p->norm.channels;
+    p->norm.vector->apply(
+        rows, p->norm.channels,
+        &(lki_norm_apply){.x = (const float *)args->saved + at,
+                          .mean = kept.mean,
+                          .scale = kept.scale,
+                          .shift = args->param[p->slot + 1],
+                          .side = p->side ? (const float *)args->in[1] + at : NULL,
+                          .relu = p->relu,
+                          .out = to});
+}
+
+static lks_status cpu_conv_norm_apply(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    const int64_t rows = args->count * p->pixels, channels = p->norm.channels;
+    float *out = args->out;
+    if (p->function == NULL) {
+        cpu_conv_norm_reads(p, args, 0, rows, out);
+        return LKS_OK;
+    }
+    for (int64_t row = 0; row < rows; row += p->strip) {
+        const int64_t n = rows - row < p->strip ? rows - row : p->strip, at = row * channels;
+        cpu_conv_norm_reads(p, args, row, n, out + at);
+        p->function->forward(n * channels, p->constant, out + at, out + at);
+    }
+    return LKS_OK;
+}
+
+/* The gradient in front of the activation, of rows [row, row + rows), in the workspace. */
+static const float *cpu_conv_norm_slope(const conv_norm_plan *p, const lki_args *args, int64_t row,
+                                        int64_t rows)
+{
+    const int64_t at = row * p->norm.channels;
+    float *d = cpu_conv_norm_floats(args, p->strip_d), *z = cpu_conv_norm_floats(args, p->strip_z);
+    if (!p->reads_out) cpu_conv_norm_reads(p, args, row, rows, z);
+    p->function->backward(rows * p->norm.channels, p->constant,
+                          p->reads_out ? (const float *)args->out + at : z, args->d_out + at, d,
+                          false);
+    return d;
+}
+
+static lks_status cpu_conv_norm_gather(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
+    const int64_t rows = args->count * p->pixels, channels = p->norm.channels;
+    const int64_t most = p->function != NULL ? p->strip : rows;
+    if (args->sample == 0) lki_norm_clear(&p->norm, &kept);
+    for (int64_t row = 0, n; row < rows; row += n) {
+        const int64_t at = row * channels;
+        n = rows - row < most ? rows - row : most;
+        lki_norm_products products = {.x = (const float *)args->saved + at,
+                                      .mean = kept.mean,
+                                      .d_out = args->d_out + at,
+                                      .scale = kept.scale,
+                                      .sum_d = kept.sum[0],
+                                      .sum_dx = kept.sum[1],
+                                      .add = args->add_in >> 1 & 1};
+        if (p->function != NULL)
+            products.d_out = cpu_conv_norm_slope(p, args, row, n);
+        else if (p->relu && p->side)
+            products.out = (const float *)args->out + at;
+        else if (p->relu)
+            products.shift = args->param[p->slot + 1];
+        if (p->side && args->d_in[1] != NULL) products.d_side = args->d_in[1] + at;
+        p->norm.vector->products(n, channels, &products);
+    }
+    return LKS_OK;
+}
+
+static lks_status cpu_conv_norm_finish_backward(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    lki_norm_finish_backward(&p->norm, args, args->count * p->pixels, p->slot);
+    return LKS_OK;
+}
+
+static void cpu_conv_norm_d_y(const conv_norm_plan *p, const lki_args *args, float *d_y)
+{
+    const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
+    const int64_t rows = args->count * p->pixels, channels = p->norm.channels;
+    /* What gather has written is d, where it has not added it to something. */
+    const bool gathered = p->side && args->d_in[1] != NULL && !(args->add_in >> 1 & 1);
+    const int64_t most = p->function != NULL && !gathered ? p->strip : rows;
+    for (int64_t row = 0, n; row < rows; row += n) {
+        const int64_t at = row * channels;
+        n = rows - row < most ? rows - row : most;
+        lki_norm_backward backward = {.x = (const float *)args->saved + at,
+                                      .d_out = args->d_out + at,
+                                      .mean = kept.mean,
+                                      .scale = kept.scale,
+                                      .level = kept.level,
+                                      .slope = kept.slope,
+                                      .d_in = d_y + at};
+        if (gathered)
+            backward.d_out = args->d_in[1] + at;
+        else if (p->function != NULL)
+            backward.d_out = cpu_conv_norm_slope(p, args, row, n);
+        else if (p->relu && p->side)
+            backward.out = (const float *)args->out + at;
+        else if (p->relu)
+            backward.shift = args->param[p->slot + 1];
+        p->norm.vector->backward(n, channels, &backward, false);
+    }
+}
+
+static lks_status cpu_conv_norm_backward(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    float *d_y = cpu_conv_norm_floats(args, p->d_y);
+    cpu_conv_norm_d_y(p, args, d_y);
+    if (args->d_in[0] != NULL)
+        p->kernels->backward(&p->shape, args->count, d_y, args->packed, args->d_in[0],
+                             args->add_in & 1, args->workspace);
+    if (args->d_param[0] != NULL)
+        p->kernels->backward_weight(
+            &p->shape, args->count,
+            &(lki_conv_gradient){.x = args->in[0],
+                                 .d_y = d_y,
+                                 .sample = args->sample,
+                                 .last = args->last,
+                                 .sums = args->sums,
+                                 .d_weight = args->d_param[0],
+                                 .d_bias = p->shape.bias ? args->d_param[1] : NULL,
+                                 .workspace = args->workspace});
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_conv_norm = {
+    .plan_bytes = sizeof(conv_norm_plan),
+    .span = LKI_SPAN_SLICE,
+    .plan = plan_conv_norm,
+    .prepare = cpu_conv_norm_prepare,
+    .forward = cpu_conv_norm_forward,
+    .finish = cpu_conv_norm_finish,
+    .apply = cpu_conv_norm_apply,
+    .gather = cpu_conv_norm_gather,
+    .finish_backward = cpu_conv_norm_finish_backward,
+    .backward = cpu_conv_norm_backward,
+};

@@ -1,0 +1,83 @@
+#include "backend/cpu/norm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+lki_norm lki_norm_of(const lki_node *node, const lki_vector *vector)
+{
+    const lks_batch_norm_opts *opts = node->attr;
+    const lks_shape *shape = &node->out.shape;
+    return (lki_norm){
+        .vector = vector->norm, .channels = shape->dim[shape->ndim - 1], .epsilon = opts->epsilon};
+}
+
+size_t lki_norm_bytes(const lki_norm *norm)
+{
+    return lki_align((2 * sizeof(double) + 5 * sizeof(float)) * (size_t)norm->channels);
+}
+
+lki_norm_kept lki_norm_kept_at(const lki_norm *norm, void *replica)
+{
+    const int64_t channels = norm->channels;
+    double *sum = replica;
+    float *mean = (float *)(void *)(sum + 2 * channels);
+    return (lki_norm_kept){.sum = {sum, sum + channels},
+                           .mean = mean,
+                           .inverse = mean + channels,
+                           .scale = mean + 2 * channels,
+                           .level = mean + 3 * channels,
+                           .slope = mean + 4 * channels};
+}
+
+void lki_norm_clear(const lki_norm *norm, const lki_norm_kept *kept)
+{
+    memset(kept->sum[0], 0, 2 * sizeof(double) * (size_t)norm->channels);
+}
+
+/* Moments of rows of x, whose sums are there. */
+static void norm_measure(const lki_norm *norm, int64_t rows, const float *x,
+                         const lki_norm_kept *kept, double *stats)
+{
+    const int64_t channels = norm->channels;
+    double *mean = kept->sum[0], *square = kept->sum[1];
+    for (int64_t c = 0; c < channels; c++) mean[c] /= (double)rows;
+    norm->vector->squares(rows, channels, x, mean, square);
+    stats[0] = (double)rows;
+    stats[1] = rows > 1 ? (double)rows : 0;
+    for (int64_t c = 0; c < channels; c++) {
+        kept->mean[c] = (float)mean[c];
+        kept->inverse[c] = (float)(1 / sqrt(square[c] / (double)rows + (double)norm->epsilon));
+        stats[2 + c] = stats[0] * mean[c];
+        stats[2 + channels + c] = rows > 1 ? stats[1] * (square[c] / (double)(rows - 1)) : 0;
+    }
+}
+
+void lki_norm_finish(const lki_norm *norm, const lki_args *args, int64_t rows, const float *x,
+                     int slot)
+{
+    const lki_norm_kept kept = lki_norm_kept_at(norm, args->replica);
+    if (args->training) norm_measure(norm, rows, x, &kept, args->stats);
+    for (int64_t c = 0; c < norm->channels && !args->training; c++) {
+        const float *mean = args->buffer[0], *variance = args->buffer[1];
+        kept.mean[c] = mean[c];
+        kept.inverse[c] = (float)(1 / sqrt((double)variance[c] + (double)norm->epsilon));
+    }
+    for (int64_t c = 0; c < norm->channels; c++)
+        kept.scale[c] = kept.inverse[c] * args->param[slot][c];
+}
+
+void lki_norm_finish_backward(const lki_norm *norm, const lki_args *args, int64_t rows, int slot)
+{
+    const lki_norm_kept kept = lki_norm_kept_at(norm, args->replica);
+    const double *sum_d = kept.sum[0], *sum_dx = kept.sum[1];
+    float *d_weight = args->d_param[slot], *d_bias = args->d_param[slot + 1];
+    for (int64_t c = 0; c < norm->channels; c++) {
+        const double inverse = (double)kept.inverse[c];
+        if (d_weight != NULL) d_weight[c] = lki_flush((float)(sum_dx[c] * inverse));
+        if (d_bias != NULL) d_bias[c] = lki_flush((float)sum_d[c]);
+        kept.level[c] = (float)(sum_d[c] / (double)rows);
+        kept.slope[c] = (float)(sum_dx[c] * inverse * inverse / (double)rows);
+    }
+}
