@@ -16,7 +16,15 @@
  *   forward   forward of the pieces, finish, apply of the pieces
  *   backward  gather of the pieces, finish_backward, backward of the pieces
  *
- * No function but plan may allocate, lock or make a system call.
+ * What a device owes, in the order of this file:
+ *
+ *   lki_impl, lki_kernel   how operations are computed: as many as there are yet
+ *   lki_memory             where arrays lie; lki_host_memory for whatever computes in the host's memory
+ *   lki_backend            its name, and the arithmetic of updates: update and add, to train at all;
+ *                          approach, dot and direction for averages, norms and AdamP
+ *
+ * No function but plan, and lki_memory's alloc and free, may allocate or lock, nor make a system call where
+ * the memory is the host's.
  */
 #ifndef LKI_CORE_BACKEND_H
 #define LKI_CORE_BACKEND_H
