@@ -1,48 +1,54 @@
 /* The table of layers, as help and as a page of the documents. */
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/args/help.h"
 #include "cli/out/say.h"
 #include "cli/out/text.h"
-#include "recipe/layer.h"
 
 /* A layer and its options, for the help or (`markdown`) for docs/ops.md. */
-static void print_layer(FILE *out, const lki_layer_op *op, bool markdown)
+static void print_layer(FILE *out, lks_list list, int number, bool markdown)
 {
-    const char *at = op->options;
-    lki_option_mark mark;
+    const char *what = "", *name = lks_list_name(list, number, &what);
+    lks_option option;
     if (markdown) {
-        fprintf(out, "\n### %s\n\n%s\n", op->name, op->what);
-        if (*at != '\0') fputs("\n| option | value | default |\n|---|---|---|\n", out);
+        fprintf(out, "\n### %s\n\n%s\n", name, what);
+        if (lks_list_option(list, number, 0, &option))
+            fputs("\n| option | value | default |\n|---|---|---|\n", out);
     } else {
-        const int used = fprintf(out, "\n%s: ", op->name) - 1;
-        text_print_wrapped(out, op->what, used, 4, HELP_WIDTH);
+        const int used = fprintf(out, "\n%s: ", name) - 1;
+        text_print_wrapped(out, what, used, 4, HELP_WIDTH);
     }
-    for (lki_option_id id; (id = lki_option_next(&at, &mark)) != LKI_OPTION_COUNT;) {
-        char expected[160], text[256];
-        lki_spec_describe(&lki_layer_options[id], expected, sizeof expected);
+    for (int i = 0; lks_list_option(list, number, i, &option); i++) {
+        const char *standard = option.standard != NULL ? option.standard : "";
+        char text[256];
         if (markdown) {
-            fprintf(out, "| `%s`%s | %s | %s |\n", lki_layer_options[id].name,
-                    mark.required ? ", required" : "", expected, mark.fallback);
+            fprintf(out, "| `%s`%s | %s | %s |\n", option.name, option.required ? ", required" : "",
+                    option.expected, standard);
             continue;
         }
-        const int used = fprintf(out, "  %s%-*s ", lki_layer_options[id].name,
-                                 (int)(18 - strlen(lki_layer_options[id].name)),
-                                 mark.required ? "!" : "");
-        snprintf(text, sizeof text, "%s%s%s", expected, *mark.fallback != '\0' ? "; default " : "",
-                 mark.fallback);
+        const int used = fprintf(out, "  %s%-*s ", option.name, (int)(18 - strlen(option.name)),
+                                 option.required ? "!" : "");
+        snprintf(text, sizeof text, "%s%s%s", option.expected,
+                 *standard != '\0' ? "; default " : "", standard);
         text_print_wrapped(out, text, used, used, HELP_WIDTH);
     }
 }
 
+static void print_list(FILE *out, lks_list list, bool markdown)
+{
+    for (int i = 0; lks_list_name(list, i, NULL) != NULL; i++) print_layer(out, list, i, markdown);
+}
+
 static void print_layers(FILE *out, bool markdown)
 {
-    for (int i = 0; i < lki_layer_op_count; i++) print_layer(out, &lki_layer_ops[i], markdown);
+    print_list(out, LKS_LIST_LAYERS, markdown);
     fputs(markdown ? "\n## Losses\n\nA configuration has them as `loss.name`; lines of `lockstep "
                      "op` by these names.\n"
                    : "\nLosses, for lines of `lockstep op` (a configuration has loss.name):\n",
           out);
-    for (int i = 0; i < lki_layer_loss_count; i++) print_layer(out, &lki_layer_losses[i], markdown);
+    print_list(out, LKS_LIST_LOSSES, markdown);
 }
 
 static const char inits[] =

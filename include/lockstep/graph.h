@@ -222,6 +222,15 @@ LKS_API lks_tensor *lks_cross_entropy(lks_graph *graph, lks_tensor *logits, lks_
 LKS_API lks_tensor *lks_nll(lks_graph *graph, lks_tensor *log_probabilities, lks_tensor *target);
 LKS_API lks_tensor *lks_mse(lks_graph *graph, lks_tensor *x, lks_tensor *target); /* mean over x */
 
+/*
+ * Any of the above by a line, as lks_tensor_line() prints it: "conv2d filters=32 kernel=3x3", "relu".
+ * Any layer may have name=, and from= the name of an
+ * earlier one to begin at instead of x; with= is the name of a second operand. A loss takes the graph's
+ * target, which is made where there is none. docs/ops.md has the options; what a line refuses, the graph
+ * keeps, as it does for builders.
+ */
+LKS_API lks_tensor *lks_graph_line(lks_graph *graph, lks_tensor *x, const char *line);
+
 #ifdef __cplusplus
 }
 #endif

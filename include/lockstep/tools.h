@@ -190,6 +190,23 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_line(lks_tensor **out, int64_t *sample
                                                lks_recipe *recipe, lks_graph *graph,
                                                const char *line);
 
+/* What there is by name, and the options of each: for help, forms, documents. */
+typedef enum lks_list {
+    LKS_LIST_LAYERS, /* of model.layers, lks_graph_line() and `lockstep op` */
+    LKS_LIST_LOSSES,
+} lks_list;
+typedef struct lks_option {
+    const char *name;
+    bool required;
+    const char *standard; /* its default, as it would be typed; NULL: none */
+    const char *help;     /* "" where the name says it */
+    char expected[200];   /* "an integer of at least 1" */
+} lks_option;
+/* Number `number` of a list, from 0, and what it does in a few words (may be NULL); NULL behind the
+ * last. And its options, in the order of help; false behind the last. */
+LKS_API const char *lks_list_name(lks_list list, int number, const char **what);
+LKS_API bool lks_list_option(lks_list list, int number, int option, lks_option *out);
+
 #ifdef __cplusplus
 }
 #endif

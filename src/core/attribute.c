@@ -44,6 +44,8 @@ static const char *noun_of(const lki_attribute *a)
         return "sizes, such as 28x28x1";
     case LKI_DTYPE:
         return "F32 or U8";
+    case LKI_TEXT:
+        return "a text";
     case LKI_WORD:
     case LKI_INIT:
         break;
@@ -102,6 +104,7 @@ static void set_default(const lki_attributes *table, const lki_attribute *a, con
     case LKI_FLOATS:
     case LKI_SHAPE:
     case LKI_DTYPE:
+    case LKI_TEXT:
         break; /* theirs is zero */
     }
     lki_text_leave(had);
@@ -193,6 +196,7 @@ static lks_status check_one(const lki_attribute *a, const void *value, const cha
     case LKI_FLOATS:
     case LKI_SHAPE:
     case LKI_DTYPE:
+    case LKI_TEXT:
         break;
     }
     return LKS_OK;
@@ -299,6 +303,9 @@ static void put_value(printer *p, const lki_attribute *a, const void *values)
         return;
     case LKI_DTYPE:
         put(p, "%s", lks_dtype_name(*(const lks_dtype *)value));
+        return;
+    case LKI_TEXT:
+        put(p, "%s", *(const char *const *)value);
         return;
     case LKI_BOOL:
     case LKI_NOT:

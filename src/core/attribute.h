@@ -28,6 +28,7 @@ typedef enum lki_attribute_type {
     LKI_FLOATS, /* const float *, with an int at `count`, which several may share */
     LKI_SHAPE,  /* lks_shape */
     LKI_DTYPE,  /* lks_dtype */
+    LKI_TEXT,   /* const char * */
 } lki_attribute_type;
 
 typedef struct lki_attribute {

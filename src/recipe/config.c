@@ -148,10 +148,11 @@ static lks_status set_node(lki_config *config, lki_key key, const lki_yaml *node
 {
     lki_setting value;
     const lki_key_row *row = &lki_key_rows[key];
-    lks_status status = lki_setting_parse(&value, &row->spec, node, where);
+    lks_status status = lki_setting_parse(&value, &config->heap, &row->spec, node, where);
     if (status == LKS_OK && !value.set && row->fallback != NULL) { /* null is the default */
         status = lki_yaml_read_text(&node, &config->heap, where, row->fallback);
-        if (status == LKS_OK) status = lki_setting_parse(&value, &row->spec, node, where);
+        if (status == LKS_OK)
+            status = lki_setting_parse(&value, &config->heap, &row->spec, node, where);
     }
     if (status != LKS_OK) return status;
     config->value[key] = value;
@@ -298,7 +299,7 @@ int64_t lki_config_int(const lki_config *config, lki_key key)
 
 double lki_config_float(const lki_config *config, lki_key key)
 {
-    return config->value[key].f[0];
+    return config->value[key].f;
 }
 
 bool lki_config_bool(const lki_config *config, lki_key key)

@@ -29,8 +29,7 @@
       "use only so many test samples, the first; null: all")                                       \
     X(DATA_SEED, "data.seed", INT, "[0,)", "0", "digits", FIXED, "other digits of the same kind")  \
     X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, NULL, FIXED,                                     \
-      "subtracted after scaling bytes to 0..1: one number, or one for each channel (up to 64); "   \
-      "null: 0")                                                                                   \
+      "subtracted after scaling bytes to 0..1: one number, or one for each channel; null: 0")      \
     X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, NULL, FIXED, "then divided by; null: 1")         \
     X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", NULL, FIXED,                               \
       "a new order every epoch, from the seed")                                                    \

@@ -91,6 +91,40 @@ static const char *read_sizes(const char *text, int64_t size[], int *count, int 
     }
 }
 
+static lks_status check_twice(const lki_line *line, const char *where)
+{
+    for (const lki_yaml_entry *a = line->options.first; a != NULL; a = a->next)
+        for (const lki_yaml_entry *b = a->next; b != NULL; b = b->next)
+            if (strcmp(a->key->text, b->key->text) == 0)
+                return LKI_FAIL(LKS_E_INVALID, "%s: %.60s is given twice", where, a->key->text);
+    return LKS_OK;
+}
+
+lks_status lki_line_read(lki_line *out, lki_heap *heap, const char *where, const char *text)
+{
+    static const char blanks[] = " \t\r\n";
+    *out = (lki_line){.options = {.kind = LKI_YAML_MAP}};
+    for (const char *at = text + strspn(text, blanks); *at != '\0'; at += strspn(at, blanks)) {
+        const size_t length = strcspn(at, blanks);
+        const char *word = lki_heap_copy(heap, at, length);
+        at += length;
+        if (out->name == NULL)
+            out->name = word;
+        else if (strncmp(word, "in=", 3) == 0)
+            out->in = word + 3;
+        else if (strncmp(word, "with=", 5) == 0)
+            out->with = word + 5;
+        else
+            add_word(heap, out, word);
+    }
+    if (out->name == NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: the line is empty, expected an operation, such as 'dense units=10 "
+                        "in=64x784'",
+                        where);
+    return lki_heap_status(heap, check_twice(out, where));
+}
+
 /* "8x28x28x1" or "8x28x28x1:u8" */
 static lks_status read_in(lki_line *out, const char *where, const char *text)
 {
@@ -120,46 +154,14 @@ static lks_status read_with(lki_line *out, const char *where, const char *text)
                     where, text);
 }
 
-static lks_status check_twice(const lki_line *line, const char *where)
+lks_status lki_line_sizes(lki_line *line, const char *where)
 {
-    for (const lki_yaml_entry *a = line->options.first; a != NULL; a = a->next)
-        for (const lki_yaml_entry *b = a->next; b != NULL; b = b->next)
-            if (strcmp(a->key->text, b->key->text) == 0)
-                return LKI_FAIL(LKS_E_INVALID, "%s: %.60s is given twice", where, a->key->text);
-    return LKS_OK;
-}
-
-lks_status lki_line_read(lki_line *out, lki_heap *heap, const char *where, const char *text)
-{
-    static const char blanks[] = " \t\r\n";
-    const char *in = NULL, *with = NULL;
-    *out = (lki_line){.options = {.kind = LKI_YAML_MAP}};
-    for (const char *at = text + strspn(text, blanks); *at != '\0'; at += strspn(at, blanks)) {
-        const size_t length = strcspn(at, blanks);
-        const char *word = lki_heap_copy(heap, at, length);
-        at += length;
-        if (out->name == NULL)
-            out->name = word;
-        else if (strncmp(word, "in=", 3) == 0)
-            in = word + 3;
-        else if (strncmp(word, "with=", 5) == 0)
-            with = word + 5;
-        else
-            add_word(heap, out, word);
-    }
-    if (out->name == NULL)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s: the line is empty, expected an operation, such as 'dense units=10 "
-                        "in=64x784'",
-                        where);
-    if (in == NULL)
+    if (line->in == NULL)
         return LKI_FAIL(
             LKS_E_INVALID,
             "%s: %.60s has no in; give the number of samples and the shape of one, such "
             "as in=8x28x28x1",
-            where, out->name);
-    lks_status status = check_twice(out, where);
-    if (status == LKS_OK && with != NULL) status = read_with(out, where, with);
-    if (status == LKS_OK) status = read_in(out, where, in);
-    return lki_heap_status(heap, status);
+            where, line->name);
+    if (line->with != NULL) LKI_TRY(read_with(line, where, line->with));
+    return read_in(line, where, line->in);
 }

@@ -4,24 +4,34 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "core/graph.h"
 #include "recipe/layers.h"
+#include "recipe/options.h"
 
-lks_status lki_network_constants(lks_normalize_opts *opts, lki_heap *heap, const lki_setting *mean,
-                                 const lki_setting *std)
+/* Mean and std, each one number or one for each channel; not set: 0 and 1. */
+static lks_status add_normalize(lks_tensor **x, lki_config *config, lks_graph *graph,
+                                const lki_setting *mean, const lki_setting *std)
 {
-    const int means = mean->set ? mean->count : 1, stds = std->set ? std->count : 1;
-    if (means != stds && means != 1 && stds != 1)
-        return LKI_FAIL(LKS_E_INVALID, "mean has %d numbers and std has %d; expected as many",
-                        means, stds);
-    opts->count = means > stds ? means : stds;
-    float *values = lki_heap_alloc(heap, 2 * (size_t)opts->count * sizeof *values);
-    if (values == NULL) return lki_heap_status(heap, LKS_OK);
-    opts->mean = values;
-    opts->std = values + opts->count;
-    for (int i = 0; i < opts->count; i++) {
-        values[i] = mean->set ? (float)mean->f[means == 1 ? 0 : i] : 0.0f;
-        values[opts->count + i] = std->set ? (float)std->f[stds == 1 ? 0 : i] : 1.0f;
-    }
+    static const double one = 1;
+    const lki_setting ones = {.set = true, .count = 1, .floats = &one};
+    const lki_attributes *table = &lki_op_get(LKI_OP_NORMALIZE)->attributes;
+    lki_options options;
+    LKI_TRY(lki_options_begin(&options, &config->heap, table, sizeof(lks_normalize_opts)));
+    lki_options_take(&options, lki_attribute_find(table, "mean"), mean);
+    lki_options_take(&options, lki_attribute_find(table, "std"), std->set ? std : &ones);
+    if (lki_options_end(&options, "") != LKS_OK)
+        return lki_config_fail(config, LKI_KEY_DATA_STD, "does not fit: %s",
+                               lks_last_error()->message);
+    lks_normalize_opts *opts = options.values;
+    const lks_shape shape = lks_tensor_shape(*x);
+    const int64_t channels = shape.ndim > 0 ? shape.dim[shape.ndim - 1] : 1;
+    if (opts->count != 1 && opts->count != channels)
+        return lki_config_fail(config,
+                               mean->count == opts->count ? LKI_KEY_DATA_MEAN : LKI_KEY_DATA_STD,
+                               "has %d numbers, expected one, or as many as channels: %lld",
+                               opts->count, (long long)channels);
+    opts->name = "normalize";
+    *x = lks_normalize(graph, *x, opts);
     return LKS_OK;
 }
 
@@ -35,20 +45,7 @@ static lks_status normalize(lks_tensor **x, lki_config *config, lks_graph *graph
         return lki_config_fail(config, mean->set ? LKI_KEY_DATA_MEAN : LKI_KEY_DATA_STD,
                                "is set, but model.layers begins with normalize; drop one of them");
     if (own || (!mean->set && !std->set && lks_tensor_dtype(*x) != LKS_U8)) return LKS_OK;
-    lks_normalize_opts opts = {.name = "normalize"};
-    const lks_status status = lki_network_constants(&opts, &config->heap, mean, std);
-    if (status != LKS_OK)
-        return lki_config_fail(config, LKI_KEY_DATA_STD, "does not fit: %s",
-                               lks_last_error()->message);
-    const lks_shape shape = lks_tensor_shape(*x);
-    const int64_t channels = shape.ndim > 0 ? shape.dim[shape.ndim - 1] : 1;
-    if (opts.count != 1 && opts.count != channels)
-        return lki_config_fail(config,
-                               mean->count == opts.count ? LKI_KEY_DATA_MEAN : LKI_KEY_DATA_STD,
-                               "has %d numbers, expected one, or as many as channels: %lld",
-                               opts.count, (long long)channels);
-    *x = lks_normalize(graph, *x, &opts);
-    return LKS_OK;
+    return add_normalize(x, config, graph, mean, std);
 }
 
 static lks_status build_mlp(lks_tensor **x, const lki_config *config, lks_graph *graph,
@@ -61,17 +58,22 @@ static lks_status build_mlp(lks_tensor **x, const lki_config *config, lks_graph 
                                hidden->count, LKS_MLP_MAX_HIDDEN);
     lks_mlp_opts opts = {.hidden_count = hidden->set ? hidden->count : 0,
                          .outputs = outputs,
-                         .dropout = dropout->set ? (float)dropout->f[0] : 0.0f};
-    memcpy(opts.hidden, hidden->i, sizeof opts.hidden);
+                         .dropout = dropout->set ? (float)dropout->f : 0.0f};
+    if (hidden->set) memcpy(opts.hidden, hidden->ints, (size_t)hidden->count * sizeof *opts.hidden);
     *x = lks_mlp(graph, *x, &opts);
     return LKS_OK;
 }
 
+static bool gives_logs(const lks_tensor *x)
+{
+    return x != NULL && lki_op_get(x->node->op)->gives_logs;
+}
+
 static lks_tensor *build_loss(const lki_config *config, lks_graph *graph, lks_tensor *output,
-                              lks_tensor *target, bool is_log)
+                              lks_tensor *target)
 {
     const char *name = lki_config_text(config, LKI_KEY_LOSS_NAME);
-    if (name == NULL) name = is_log ? "nll" : "cross_entropy";
+    if (name == NULL) name = gives_logs(output) ? "nll" : "cross_entropy";
     if (strcmp(name, "nll") == 0) return lks_nll(graph, output, target);
     if (strcmp(name, "mse") == 0) return lks_mse(graph, output, target);
     const lks_cross_entropy_opts opts = {
@@ -118,24 +120,22 @@ lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *gr
     const int64_t outputs = info->classes > 0 ? info->classes
                                               : lks_shape_elements(&info->target_shape);
     const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
-    bool is_log = false;
     *out = (lki_network){0};
     lks_tensor *x = lks_input(graph, &input);
     lks_status status = check_loss(config, info);
     if (status == LKS_OK) status = normalize(&x, config, graph);
     if (status != LKS_OK) return status;
     if (lki_config_has(config, LKI_KEY_MODEL_LAYERS)) {
-        status = lki_layers_build(&x, &is_log, config, graph, x);
+        status = lki_layers_build(&x, config, graph, x);
     } else if (strcmp(name, "mlp") == 0) {
         status = build_mlp(&x, config, graph, outputs);
     } else {
         const lks_mnist_cnn_opts opts = {
             .classes = outputs, .no_dropout = lki_config_has(config, LKI_KEY_MODEL_DROPOUT)};
         x = lks_mnist_cnn(graph, x, &opts);
-        is_log = true;
     }
     if (status != LKS_OK) return status;
     out->output = x;
-    out->loss = build_loss(config, graph, x, lks_target(graph, &wanted), is_log);
+    out->loss = build_loss(config, graph, x, lks_target(graph, &wanted));
     return lki_heap_status(&config->heap, network_check_graph(config, graph));
 }

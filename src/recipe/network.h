@@ -15,8 +15,4 @@ typedef struct lki_network {
 LKS_MUSTUSE lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *graph,
                                          const lks_dataset_info *info);
 
-/* Mean and std, each one number or one for each channel, into opts; not set: 0 and 1. */
-LKS_MUSTUSE lks_status lki_network_constants(lks_normalize_opts *opts, lki_heap *heap,
-                                             const lki_setting *mean, const lki_setting *std);
-
 #endif

@@ -12,8 +12,8 @@ static double or_zero(const lki_config *config, lki_key key)
 
 static void read_betas(lks_optim *optim, const lki_config *config)
 {
-    optim->beta1 = config->value[LKI_KEY_OPTIMIZER_BETAS].f[0];
-    optim->beta2 = config->value[LKI_KEY_OPTIMIZER_BETAS].f[1];
+    optim->beta1 = config->value[LKI_KEY_OPTIMIZER_BETAS].floats[0];
+    optim->beta2 = config->value[LKI_KEY_OPTIMIZER_BETAS].floats[1];
 }
 
 static lks_optim optim_of(const lki_config *config)
@@ -66,15 +66,16 @@ static lks_status read_group(lks_group *out, lki_config *config, const lki_yaml 
             return LKI_FAIL(LKS_E_INVALID,
                             "%s: a group has no '%.60s', expected match, weight_decay or lr_factor",
                             where, e->key->text);
-        const lks_status status = lki_setting_parse(&value[i], &specs[i], e->value, where);
+        const lks_status status = lki_setting_parse(&value[i], &config->heap, &specs[i], e->value,
+                                                    where);
         if (status != LKS_OK) return status;
     }
     if (!value[MATCH].set)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: a group needs match, a pattern for names such as '*.bias'", where);
     *out = lks_group_of(value[MATCH].s);
-    if (value[WEIGHT_DECAY].set) out->weight_decay = value[WEIGHT_DECAY].f[0];
-    if (value[LR_FACTOR].set) out->lr_factor = value[LR_FACTOR].f[0];
+    if (value[WEIGHT_DECAY].set) out->weight_decay = value[WEIGHT_DECAY].f;
+    if (value[LR_FACTOR].set) out->lr_factor = value[LR_FACTOR].f;
     return LKS_OK;
 }
 
@@ -156,7 +157,7 @@ lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int6
         const lki_setting *list = &config->value[LKI_KEY_SCHEDULE_MILESTONES];
         schedule.milestone_count = list->count; /* too many are refused by lks_schedule_check() */
         for (int i = 0; i < list->count && i < LKS_MAX_MILESTONES; i++)
-            schedule.milestones[i] = list->i[i];
+            schedule.milestones[i] = list->ints[i];
     }
     if (epochs == 0) epochs = steps / batches + (steps % batches != 0);
     const int64_t all = epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;

@@ -163,8 +163,9 @@ lks_status lki_config_name_data(lki_config *config)
     const bool says_nothing = name[strspn(name, ".")] == '\0';
     const lki_yaml *node = lki_yaml_scalar(&config->heap, says_nothing ? "data" : name, false);
     const lki_spec *spec = &lki_key_rows[LKI_KEY_DATA_NAME].spec;
-    return lki_heap_status(&config->heap, lki_setting_parse(&config->value[LKI_KEY_DATA_NAME], spec,
-                                                            node, "the default"));
+    return lki_heap_status(&config->heap,
+                           lki_setting_parse(&config->value[LKI_KEY_DATA_NAME], &config->heap, spec,
+                                             node, "the default"));
 }
 
 /* What a schedule cannot do without. */

@@ -44,7 +44,7 @@ int64_t lks_recipe_int(const lks_recipe *recipe, const char *key)
 double lks_recipe_float(const lks_recipe *recipe, const char *key)
 {
     const lki_setting *setting = setting_of(recipe, key, 1 << LKI_TYPE_FLOAT);
-    return setting != NULL ? setting->f[0] : 0;
+    return setting != NULL ? setting->f : 0;
 }
 
 bool lks_recipe_bool(const lks_recipe *recipe, const char *key)
@@ -145,7 +145,7 @@ lks_status lks_recipe_line(lks_tensor **out, int64_t *samples, lks_recipe *recip
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     if (graph == NULL) return LKI_FAIL_NULL(graph);
     if (line == NULL) return LKI_FAIL_NULL(line);
-    return lki_layers_build_line(out, samples, recipe->config, graph, line);
+    return lki_layers_build_line(out, samples, &recipe->config->heap, graph, line);
 }
 
 lks_status lks_recipe_json(lks_recipe *recipe, char **out)

@@ -32,6 +32,8 @@ static size_t size_of(lki_attribute_type type)
         return sizeof(lks_shape);
     case LKI_DTYPE:
         return sizeof(lks_dtype);
+    case LKI_TEXT:
+        return sizeof(char *);
     }
     return 0;
 }

@@ -14,18 +14,14 @@ enum { LINE = LKS_LINE_SIZE };
 static lks_status build(const char *line, char printed[LINE], int64_t *elements)
 {
     static lks_context *context;
-    static lki_config *defaults;
     lks_graph *graph;
     lks_tensor *tensor = NULL;
     int64_t samples = 0;
-    if (context == NULL) {
+    if (context == NULL)
         FUZZ_CHECK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}) == LKS_OK);
-        FUZZ_CHECK(lki_config_create(&defaults) == LKS_OK);
-    }
-    lki_config config = *defaults;
-    config.heap = (lki_heap){0};
+    lki_heap heap = {0};
     FUZZ_CHECK(lks_graph_create(&graph, context) == LKS_OK);
-    const lks_status status = lki_layers_build_line(&tensor, &samples, &config, graph, line);
+    const lks_status status = lki_layers_build_line(&tensor, &samples, &heap, graph, line);
     if (status == LKS_OK) {
         FUZZ_CHECK(tensor != NULL && samples > 0);
         const lks_shape shape = lks_tensor_shape(tensor);
@@ -35,7 +31,7 @@ static lks_status build(const char *line, char printed[LINE], int64_t *elements)
         fuzz_check_failure(status);
     }
     lks_graph_destroy(graph);
-    lki_heap_clear(&config.heap);
+    lki_heap_clear(&heap);
     return status;
 }
 

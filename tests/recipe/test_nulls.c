@@ -121,8 +121,35 @@ static void of_tools(void **state)
     lks_context_destroy(context);
 }
 
+static void of_lists_and_lines(void **state)
+{
+    lks_context *context;
+    lks_graph *graph;
+    lks_option option;
+    (void)state;
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&graph, context));
+    assert_string_equal(lks_list_name(LKS_LIST_LAYERS, 0, NULL), "normalize");
+    assert_null(lks_list_name(LKS_LIST_LAYERS, -1, NULL));
+    assert_null(lks_list_name((lks_list)99, 0, NULL));
+    assert_false(lks_list_option(LKS_LIST_LAYERS, 0, 0, NULL));
+    assert_false(lks_list_option(LKS_LIST_LAYERS, 0, -1, &option));
+    assert_false(lks_list_option(LKS_LIST_LAYERS, 1000, 0, &option));
+    assert_null(lks_graph_line(NULL, NULL, "relu"));
+    assert_null(lks_graph_line(graph, NULL, "relu"));
+    REFUSES(lks_graph_status(graph));
+    lks_graph_destroy(graph);
+    LKT_OK(lks_graph_create(&graph, context));
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(3)});
+    assert_null(lks_graph_line(graph, x, NULL));
+    REFUSES(lks_graph_status(graph));
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes), cmocka_unit_test(of_tools)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes), cmocka_unit_test(of_tools),
+                                       cmocka_unit_test(of_lists_and_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@ const lki_op lki_op_log_softmax = {
     .what = "logarithms of probabilities; the loss is then nll",
     .inputs = 1,
     .takes = LKI_TAKES_VECTOR,
+    .gives_logs = true,
     .infer = log_softmax_infer,
 };
 

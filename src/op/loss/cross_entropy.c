@@ -17,6 +17,7 @@ const lki_op lki_op_cross_entropy = {
     .attr_size = sizeof(lks_cross_entropy_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
     .is_loss = true,
+    .of_classes = true,
     .infer = lki_infer_classes,
 };
 

@@ -7,6 +7,7 @@ const lki_op lki_op_nll = {
     .inputs = 2,
     .takes = LKI_TAKES_VECTOR,
     .is_loss = true,
+    .of_classes = true,
     .infer = lki_infer_classes,
 };
 

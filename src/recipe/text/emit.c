@@ -254,7 +254,7 @@ void lki_emit_setting(lki_emit *e, const lki_setting *setting, lki_type type)
         lki_emit_int(e, setting->i[0]);
         break;
     case LKI_TYPE_FLOAT:
-        lki_emit_real(e, setting->f[0]);
+        lki_emit_real(e, setting->f);
         break;
     case LKI_TYPE_BOOL:
         lki_emit_bool(e, setting->b);
@@ -272,9 +272,9 @@ void lki_emit_setting(lki_emit *e, const lki_setting *setting, lki_type type)
         lki_emit_open(e, '[', true);
         for (int i = 0; i < setting->count; i++) {
             if (type == LKI_TYPE_FLOATS)
-                lki_emit_real(e, setting->f[i]);
+                lki_emit_real(e, setting->floats[i]);
             else
-                lki_emit_int(e, setting->i[i]);
+                lki_emit_int(e, type == LKI_TYPE_INTS ? setting->ints[i] : setting->i[i]);
         }
         lki_emit_close(e, ']');
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "core/range.h"
 #include "base/text.h"
 
 bool lki_text_is_int(const char *text, int64_t *out)
@@ -48,31 +49,6 @@ bool lki_text_is_bool(const char *text, bool *out)
     return false;
 }
 
-/* "[0,1)": ends that are absent are infinite. */
-typedef struct interval {
-    double low, high;
-    bool open_low, open_high;
-} interval;
-
-static interval interval_of(const char *range)
-{
-    interval v = {-HUGE_VAL, HUGE_VAL, true, true};
-    if (range == NULL) return v;
-    char *end;
-    const lki_text_caller had = lki_text_enter();
-    v.open_low = range[0] == '(';
-    v.low = strtod(range + 1, &end);
-    if (end[1] != ')' && end[1] != ']') v.high = strtod(end + 1, &end);
-    lki_text_leave(had);
-    v.open_high = range[strlen(range) - 1] == ')';
-    return v;
-}
-
-static bool in_interval(const interval *v, double x)
-{
-    return (v->open_low ? x > v->low : x >= v->low) && (v->open_high ? x < v->high : x <= v->high);
-}
-
 static const char *noun(lki_type type)
 {
     switch (type) {
@@ -99,32 +75,10 @@ static const char *noun(lki_type type)
 
 void lki_spec_describe(const lki_spec *spec, char *text, size_t size)
 {
-    if (spec->type == LKI_TYPE_CHOICE) {
-        size_t used = 0;
-        for (const char *c = spec->range; *c != '\0' && used + 8 < size; c++) {
-            const bool last = strchr(c + 1, ' ') == NULL;
-            if (*c != ' ')
-                text[used++] = *c;
-            else
-                used += (size_t)snprintf(text + used, size - used, last ? " or " : ", ");
-        }
-        text[used] = '\0';
-        return;
-    }
-    const interval v = interval_of(spec->range);
-    const char *thing = noun(spec->type);
-    if (spec->range == NULL)
-        lki_text(text, size, "%s", thing);
-    else if (v.high < HUGE_VAL && !v.open_low && !v.open_high)
-        lki_text(text, size, "%s from %.15g to %.15g", thing, v.low, v.high);
-    else if (v.high < HUGE_VAL)
-        lki_text(text, size, "%s %s %.15g and %s %.15g", thing,
-                 v.open_low ? "above" : "of at least", v.low, v.open_high ? "below" : "at most",
-                 v.high);
+    if (spec->type == LKI_TYPE_CHOICE)
+        lki_words_describe(spec->range, text, size);
     else
-        lki_text(text, size, "%s %s %.15g", thing, v.open_low ? "above" : "of at least", v.low);
-    const size_t length = strlen(text);
-    if (length > 0 && text[length - 1] == ',') text[length - 1] = '\0';
+        lki_range_describe(spec->range, noun(spec->type), text, size);
 }
 
 /* Every number of a configuration meets 32-bit floats: what they cannot hold as a normal number would
@@ -153,46 +107,57 @@ static lks_status wrong(const lki_spec *spec, const lki_yaml *found, const char 
                     expected);
 }
 
-static bool is_choice(const char *choices, const char *text)
-{
-    const size_t length = strlen(text);
-    for (const char *at = choices; (at = strstr(at, text)) != NULL; at++)
-        if (length > 0 && (at == choices || at[-1] == ' ') && strchr(" ", at[length]) != NULL)
-            return strchr(text, ' ') == NULL;
-    return false;
-}
-
 static bool value_read_number(const lki_spec *spec, const lki_yaml *node, int64_t *i, double *f)
 {
-    const interval range = interval_of(spec->range);
+    const lki_range range = lki_range_of(spec->range);
     if (node->kind != LKI_YAML_SCALAR || !node->plain) return false;
     if (spec->type == LKI_TYPE_FLOAT || spec->type == LKI_TYPE_FLOATS)
-        return lki_text_is_float(node->text, f) && in_interval(&range, *f) && has_size(*f);
-    return lki_text_is_int(node->text, i) && in_interval(&range, (double)*i);
+        return lki_text_is_float(node->text, f) && lki_range_has(&range, *f) && has_size(*f);
+    return lki_text_is_int(node->text, i) && lki_range_has(&range, (double)*i);
 }
 
-static lks_status read_numbers(lki_setting *out, const lki_spec *spec, const lki_yaml *node,
-                               const char *where)
+static lks_status read_pair(lki_setting *out, const lki_spec *spec, const lki_yaml *node,
+                            const char *where)
 {
+    out->count = 2;
     if (node->kind == LKI_YAML_SCALAR) {
-        if (!value_read_number(spec, node, &out->i[0], &out->f[0])) return wrong(spec, node, where);
-        out->count = 1;
-        if (spec->type == LKI_TYPE_PAIR) out->i[out->count++] = out->i[0];
+        if (!value_read_number(spec, node, &out->i[0], &out->f)) return wrong(spec, node, where);
+        out->i[1] = out->i[0];
         return LKS_OK;
     }
-    const int most = spec->type == LKI_TYPE_PAIR ? 2 : LKI_SETTING_MAX_LIST;
     if (node->kind != LKI_YAML_LIST || node->count == 0) return wrong(spec, node, where);
-    if (node->count > most || (spec->type == LKI_TYPE_PAIR && node->count != 2))
-        return LKI_FAIL(LKS_E_INVALID, "%s: %s is a list of %d, expected %s %d", where, spec->name,
-                        node->count, spec->type == LKI_TYPE_PAIR ? "one of" : "at most", most);
-    for (const lki_yaml_entry *e = node->first; e != NULL; e = e->next, out->count++)
-        if (!value_read_number(spec, e->value, &out->i[out->count], &out->f[out->count]))
-            return wrong(spec, e->value, where);
+    if (node->count != 2)
+        return LKI_FAIL(LKS_E_INVALID, "%s: %s is a list of %d, expected one of 2", where,
+                        spec->name, node->count);
+    int64_t *to = out->i;
+    for (const lki_yaml_entry *e = node->first; e != NULL; e = e->next)
+        if (!value_read_number(spec, e->value, to++, &out->f)) return wrong(spec, e->value, where);
     return LKS_OK;
 }
 
-lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec, const lki_yaml *node,
-                             const char *where)
+static lks_status read_list(lki_setting *out, lki_heap *heap, const lki_spec *spec,
+                            const lki_yaml *node, const char *where)
+{
+    const bool one = node->kind == LKI_YAML_SCALAR;
+    if (!one && (node->kind != LKI_YAML_LIST || node->count == 0)) return wrong(spec, node, where);
+    const size_t count = one ? 1 : (size_t)node->count;
+    int64_t *ints = lki_heap_alloc(heap, count * sizeof *ints);
+    double *floats = lki_heap_alloc(heap, count * sizeof *floats);
+    if (ints == NULL || floats == NULL) return lki_heap_status(heap, LKS_OK);
+    const lki_yaml_entry *e = one ? NULL : node->first;
+    for (size_t k = 0; k < count; k++, e = e != NULL ? e->next : NULL) {
+        const lki_yaml *number = one ? node : e->value;
+        if (!value_read_number(spec, number, &ints[k], &floats[k]))
+            return wrong(spec, number, where);
+    }
+    out->count = (int)count;
+    out->ints = ints;
+    out->floats = floats;
+    return LKS_OK;
+}
+
+lks_status lki_setting_parse(lki_setting *out, lki_heap *heap, const lki_spec *spec,
+                             const lki_yaml *node, const char *where)
 {
     *out = (lki_setting){.where = where};
     if (lki_yaml_is_null(node)) return LKS_OK;
@@ -201,13 +166,13 @@ lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec, const lki_y
     switch (spec->type) {
     case LKI_TYPE_INT:
     case LKI_TYPE_FLOAT:
-        good = value_read_number(spec, node, &out->i[0], &out->f[0]);
+        good = value_read_number(spec, node, &out->i[0], &out->f);
         break;
     case LKI_TYPE_BOOL:
         good = scalar && node->plain && lki_text_is_bool(node->text, &out->b);
         break;
     case LKI_TYPE_CHOICE:
-        good = scalar && is_choice(spec->range, node->text);
+        good = scalar && lki_word_find(spec->range, node->text) >= 0;
         break;
     case LKI_TYPE_STRING:
         good = scalar && node->text[0] != '\0';
@@ -216,12 +181,13 @@ lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec, const lki_y
         good = node->kind == LKI_YAML_LIST;
         break;
     case LKI_TYPE_PAIR:
-    case LKI_TYPE_INTS:
-    case LKI_TYPE_FLOATS: {
-        const lks_status status = read_numbers(out, spec, node, where);
-        if (status != LKS_OK) return status;
+        LKI_TRY(read_pair(out, spec, node, where));
         good = true;
-    }
+        break;
+    case LKI_TYPE_INTS:
+    case LKI_TYPE_FLOATS:
+        LKI_TRY(read_list(out, heap, spec, node, where));
+        good = true;
     }
     if (!good) return wrong(spec, node, where);
     out->s = node->text;
@@ -275,11 +241,12 @@ bool lki_setting_same(const lki_setting *a, const lki_setting *b, lki_type type)
     if (type == LKI_TYPE_TREE) return same_tree(a->tree, b->tree);
     if (type == LKI_TYPE_BOOL) return a->b == b->b;
     if (type == LKI_TYPE_STRING || type == LKI_TYPE_CHOICE) return strcmp(a->s, b->s) == 0;
-    if (type == LKI_TYPE_FLOAT) return !(a->f[0] < b->f[0]) && !(a->f[0] > b->f[0]);
+    if (type == LKI_TYPE_FLOAT) return a->f == b->f;
     if (type == LKI_TYPE_INT) return a->i[0] == b->i[0];
+    if (type == LKI_TYPE_PAIR) return a->i[0] == b->i[0] && a->i[1] == b->i[1];
     bool same = a->count == b->count;
     for (int k = 0; k < a->count && same; k++)
-        same = a->i[k] == b->i[k] && !(a->f[k] < b->f[k]) && !(a->f[k] > b->f[k]);
+        same = type == LKI_TYPE_INTS ? a->ints[k] == b->ints[k] : a->floats[k] == b->floats[k];
     return same;
 }
 

@@ -19,8 +19,6 @@ typedef enum lki_type {
     LKI_TYPE_TREE, /* any node, for whoever knows more */
 } lki_type;
 
-enum { LKI_SETTING_MAX_LIST = 64 };
-
 /* `range` is an interval for each number, "[0,1)", "[1,)"; the words of a choice, "sgd adam"; or
  * NULL. It is what the parser checks and what messages and help print. */
 typedef struct lki_spec {
@@ -32,8 +30,10 @@ typedef struct lki_spec {
 typedef struct lki_setting {
     bool set; /* false: absent, or null */
     int count;
-    int64_t i[LKI_SETTING_MAX_LIST]; /* INT (the first), PAIR, INTS */
-    double f[LKI_SETTING_MAX_LIST];  /* FLOAT, FLOATS */
+    int64_t i[2];        /* INT (the first), PAIR */
+    double f;            /* FLOAT */
+    const int64_t *ints; /* INTS, FLOATS: [count], in the heap of whoever had it parsed */
+    const double *floats;
     bool b;
     const char *s;        /* STRING, CHOICE: borrowed from the tree */
     const lki_yaml *tree; /* TREE: borrowed */
@@ -41,7 +41,7 @@ typedef struct lki_setting {
 } lki_setting;
 
 /* Fills in *out; null leaves it not set. LKS_E_INVALID with where, name, found and expected. */
-LKS_MUSTUSE lks_status lki_setting_parse(lki_setting *out, const lki_spec *spec,
+LKS_MUSTUSE lks_status lki_setting_parse(lki_setting *out, lki_heap *heap, const lki_spec *spec,
                                          const lki_yaml *node, const char *where);
 
 /* Whether both say the same, in whatever form and order of keys. */

@@ -1,0 +1,175 @@
+#include "recipe/layer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/* What the tables of operations do not have: it says where a layer stands, not what it computes. */
+static const lki_attribute with_option = {.name = "with", .type = LKI_TEXT, .required = true};
+static const lki_attribute any_option[] = {
+    {.name = "name", .type = LKI_TEXT},
+    {.name = "from", .type = LKI_TEXT},
+};
+
+bool lki_is_layer(const lki_op *op)
+{
+    return op->inputs > 0 && !op->is_loss;
+}
+
+const lki_attribute *lki_layer_option(const lki_op *op, int number)
+{
+    if (lki_is_layer(op) && op->inputs == 2 && number-- == 0) return &with_option;
+    if (number < op->attributes.count) return &op->attributes.list[number];
+    number -= op->attributes.count;
+    return lki_is_layer(op) && number < 2 ? &any_option[number] : NULL;
+}
+
+static const lki_attribute *option_by_name(const lki_op *op, const char *name)
+{
+    const lki_attribute *a;
+    for (int i = 0; (a = lki_layer_option(op, i)) != NULL; i++)
+        if (strcmp(a->name, name) == 0) return a;
+    return NULL;
+}
+
+lks_status lki_layer_find(lki_op_id *out, const char *where, const char *name, bool losses)
+{
+    lki_nearest near = {.word = name};
+    *out = lki_op_find(name);
+    if (*out != LKI_OP_COUNT && lki_is_layer(lki_op_get(*out))) return LKS_OK;
+    if (*out != LKI_OP_COUNT && losses && lki_op_get(*out)->is_loss) return LKS_OK;
+    if (strcmp(name, "softmax") == 0) /* softplus, the nearest, would be taken for it */
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "%s: there is no softmax: the loss cross_entropy begins with one; drop it, or "
+            "use log_softmax, as the last layer",
+            where);
+    for (lki_op_id id = 0; id < LKI_OP_COUNT; id++)
+        if (lki_is_layer(lki_op_get(id))) lki_nearest_offer(&near, lki_op_get(id)->name);
+    if (near.best != NULL)
+        return LKI_FAIL(LKS_E_INVALID, "%s: unknown layer '%.60s'; the nearest is '%s'", where,
+                        name, near.best);
+    return LKI_FAIL(LKS_E_INVALID, "%s: unknown layer '%.60s'; lockstep --help-layers lists them",
+                    where, name);
+}
+
+static lks_status unknown_option(const lki_layer *l, const char *name)
+{
+    const lki_op *op = lki_op_get(l->id);
+    const lki_attribute *a;
+    lki_nearest near = {.word = name};
+    for (int i = 0; (a = lki_layer_option(op, i)) != NULL; i++) lki_nearest_offer(&near, a->name);
+    if (near.best != NULL)
+        return LKI_FAIL(LKS_E_INVALID, "%s: %s has no option '%.60s'; the nearest is '%s'",
+                        l->where, op->name, name, near.best);
+    return LKI_FAIL(LKS_E_INVALID,
+                    "%s: %s has no option '%.60s'; lockstep --help-layers lists them", l->where,
+                    op->name, name);
+}
+
+static lks_status set_option(lki_layer *l, lki_options *options, const lki_attribute *a,
+                             const lki_yaml *node)
+{
+    const char *op = lki_op_get(l->id)->name;
+    if (a != &with_option && a != &any_option[0] && a != &any_option[1])
+        return lki_options_read(options, a, op, node, l->where);
+    const lki_spec spec = {lki_heap_format(l->heap, "%s %s", op, a->name), lki_option_type(a),
+                           NULL};
+    lki_setting setting;
+    LKI_TRY(lki_setting_parse(&setting, l->heap, &spec, node, l->where));
+    *(a == &with_option ? &l->with : a == &any_option[0] ? &l->name : &l->from) = setting.s;
+    return LKS_OK;
+}
+
+static bool is_given(const lki_layer *l, const lki_options *options, const lki_attribute *a)
+{
+    if (a == &with_option) return l->with != NULL;
+    return options->setting[a - options->table->list].set;
+}
+
+static lks_status read_options(lki_layer *l, lki_options *options, const lki_yaml *body)
+{
+    const lki_op *op = lki_op_get(l->id);
+    const lki_attribute *a;
+    if (body == NULL || lki_yaml_is_null(body)) {
+    } else if (body->kind != LKI_YAML_MAP) {
+        a = lki_layer_option(op, 0);
+        if (a == NULL) return LKI_FAIL(LKS_E_INVALID, "%s: %s has no options", l->where, op->name);
+        LKI_TRY(set_option(l, options, a, body));
+    } else {
+        for (const lki_yaml_entry *e = body->first; e != NULL; e = e->next) {
+            a = option_by_name(op, e->key->text);
+            if (a == NULL) return unknown_option(l, e->key->text);
+            LKI_TRY(set_option(l, options, a, e->value));
+        }
+    }
+    for (int i = 0; (a = lki_layer_option(op, i)) != NULL; i++)
+        if (a->required && !is_given(l, options, a))
+            return LKI_FAIL(LKS_E_INVALID, "%s: %s needs %s", l->where, op->name, a->name);
+    return lki_options_end(options, l->where);
+}
+
+static lks_tensor *find_named(const lki_layer *l, const char *name)
+{
+    const lki_layer_named *n = l->named;
+    while (n != NULL && strcmp(n->name, name) != 0) n = n->next;
+    return n != NULL ? n->tensor : NULL;
+}
+
+/* The layer of that name; NULL, with a sentence in the graph, where there is none. */
+static lks_tensor *earlier(const lki_layer *l, const char *name)
+{
+    const char *op = lki_op_get(l->id)->name;
+    lks_tensor *tensor = find_named(l, name);
+    if (tensor != NULL) return tensor;
+    lki_nearest near = {.word = name};
+    for (const lki_layer_named *n = l->named; n != NULL; n = n->next)
+        lki_nearest_offer(&near, n->name);
+    if (near.best == NULL)
+        return lks_graph_fail(l->graph, "%s: no layer before it has the name '%.60s'", op, name);
+    return lks_graph_fail(l->graph,
+                          "%s: no layer before it has the name '%.60s'; the nearest is '%.60s'", op,
+                          name, near.best);
+}
+
+static lks_tensor *target_of(const lki_layer *l)
+{
+    const lks_shape shape = lks_tensor_shape(l->x);
+    if (l->graph->target != NULL || l->x == NULL) return l->graph->target;
+    if (lki_op_get(l->id)->of_classes)
+        return lks_target(l->graph, &(lks_target_opts){.classes = shape.dim[0]});
+    return lks_target(l->graph, &(lks_target_opts){.shape = shape});
+}
+
+static lks_tensor *add_node(lki_layer *l, void *values)
+{
+    const lki_op *op = lki_op_get(l->id);
+    lks_tensor *in[LKI_MAX_IN] = {l->x};
+    if (l->from != NULL) in[0] = earlier(l, l->from);
+    if (in[0] == NULL) return NULL;
+    if (op->inputs == 2) in[1] = op->is_loss ? target_of(l) : earlier(l, l->with);
+    if (op->attr_size > 0) *(const char **)values = l->name;
+    return lki_graph_add(l->graph, l->id, op->attr_size > 0 ? values : NULL, in, op->inputs);
+}
+
+lks_status lki_layer_build(lki_layer *l, lki_op_id id, const lki_yaml *body)
+{
+    const lki_op *op = lki_op_get(id);
+    lki_options options;
+    l->id = id;
+    l->name = l->from = l->with = NULL;
+    LKI_TRY(lki_options_begin(&options, l->heap, &op->attributes, op->attr_size));
+    LKI_TRY(read_options(l, &options, body));
+    if (l->name != NULL && find_named(l, l->name) != NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s: the name '%.60s' is taken already; names are unique, and 'input' is "
+                        "what the list begins with",
+                        l->where, l->name);
+    l->x = add_node(l, options.values);
+    if (l->x != NULL) return LKS_OK;
+    const lks_status status = lks_graph_status(l->graph);
+    char sentence[sizeof lks_last_error()->message];
+    snprintf(sentence, sizeof sentence, "%s", lks_last_error()->message);
+    return LKI_FAIL(status, "%s: %.500s", l->where, sentence);
+}
