@@ -2,8 +2,11 @@
 #include "cli/program.h"
 
 #include <inttypes.h>
+#include <locale.h>
 
 #include <lockstep/recipe.h>
+
+#include "support/locale.h"
 
 static const char NETWORK[] = "data: {name: digits, samples: 600, test_samples: 200}\n"
                               "model:\n"
@@ -306,6 +309,31 @@ static void evaluates_and_predicts(void **state)
     lks_recipe_close(recipe);
 }
 
+/* A program may have any locale. */
+static void numbers_have_a_point(void **state)
+{
+    const char *yaml;
+    char plain[1 << 14];
+    lks_recipe *recipe = opened();
+    (void)state;
+    LKT_OK(lks_recipe_yaml(recipe, &yaml));
+    assert_true(strlen(yaml) < sizeof plain);
+    strcpy(plain, yaml);
+    const uint64_t expected = hash_of(recipe);
+    lks_recipe_close(recipe);
+    if (!lkt_comma_locale(folder)) skip();
+    recipe = opened();
+    LKT_OK(lks_recipe_yaml(recipe, &yaml));
+    assert_string_equal(yaml, plain);
+    lks_recipe_close(recipe);
+    recipe = opened();
+    LKT_FAILS(LKS_E_INVALID, "expected a number of at least 0 and below 1",
+              lks_recipe_set(recipe, "optimizer.alpha=1.5"));
+    assert_int_equal(hash_of(recipe), expected);
+    lks_recipe_close(recipe);
+    setlocale(LC_ALL, "C");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_resumed_run_stays_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(writes_weights_and_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(evaluates_and_predicts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(numbers_have_a_point, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,143 @@
+/* When allocation n of a recipe fails, for every n, there is a clean error, and all is given back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstep/tools.h>
+
+#include "support/test.h"
+
+static int count, fail_at; /* 0: none fails */
+
+static bool fails(void)
+{
+    return ++count == fail_at;
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t number, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+int __real_posix_memalign(void **out, size_t align, size_t bytes);
+char *__real_strdup(const char *text);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t number, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
+char *__wrap_strdup(const char *text);
+
+void *__wrap_malloc(size_t bytes)
+{
+    return fails() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t number, size_t bytes)
+{
+    return fails() ? NULL : __real_calloc(number, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes)
+{
+    return fails() ? NULL : __real_realloc(memory, bytes);
+}
+
+int __wrap_posix_memalign(void **out, size_t align, size_t bytes)
+{
+    return fails() ? ENOMEM : __real_posix_memalign(out, align, bytes);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+/* Long texts, so that the chunks in which memory is taken do not last. */
+static char *long_text(void)
+{
+    enum { LAYERS = 400, ROOM = 1 << 16 };
+    char *text = __real_malloc(ROOM);
+    assert_non_null(text);
+    int used = snprintf(text, ROOM,
+                        "data: {name: digits, samples: 40, test_samples: 10}\n"
+                        "train: {steps: 2, batch_size: 10, device: ref, workers: 1}\n"
+                        "optimizer:\n  groups: [{match: '*.bias', weight_decay: 0}]\n"
+                        "x-many: &many\n  - flatten\n  - dense: {units: 10}\nmodel:\n  layers:\n"
+                        "    - flatten\n");
+    for (int i = 0; i < LAYERS; i++)
+        used += snprintf(text + used, (size_t)(ROOM - used), "    - relu: {name: relu_%d}\n", i);
+    snprintf(text + used, (size_t)(ROOM - used), "    - dense: 10\n");
+    return text;
+}
+
+static lks_status read_and_print(const char *text)
+{
+    lks_recipe *recipe;
+    const char *yaml;
+    char *json = NULL;
+    lks_status status = lks_recipe_open_text(&recipe, NULL, text);
+    if (status == LKS_OK) status = lks_recipe_set(recipe, "optimizer.betas=[0.9, 0.99]");
+    if (status == LKS_OK) status = lks_recipe_set(recipe, "optimizer.name=adam");
+    if (status == LKS_OK) status = lks_recipe_yaml(recipe, &yaml);
+    if (status == LKS_OK) status = lks_recipe_json(recipe, &json);
+    if (status == LKS_OK && *lks_recipe_value(recipe, "model.layers") == '\0')
+        status = lks_last_error()->status;
+    free(json);
+    lks_recipe_close(recipe);
+    return status;
+}
+
+static lks_status train(const char *text)
+{
+    lks_recipe *recipe;
+    char *record = NULL;
+    lks_status status = lks_recipe_open_text(&recipe, NULL, text);
+    if (status == LKS_OK) status = lks_recipe_train(recipe, NULL, NULL);
+    if (status == LKS_OK) status = lks_recipe_record(recipe, &record);
+    free(record);
+    lks_recipe_close(recipe);
+    return status;
+}
+
+/* Fails each allocation, but of more than `most` only so many. */
+static void try_all(lks_status (*what)(const char *text), const char *text, int most)
+{
+    count = fail_at = 0;
+    LKT_OK(what(text));
+    const int all = count, stride = 1 + all / most;
+    assert_true(all > 20);
+    for (int n = 1; n <= all; n += stride) {
+        count = 0;
+        fail_at = n;
+        const lks_status status = what(text);
+        fail_at = 0;
+        if (status != LKS_E_NOMEM)
+            fail_msg("allocation %d of %d: %s: %s", n, all, lks_status_name(status),
+                     lks_last_error()->message);
+        assert_true(strlen(lks_last_error()->message) > 10);
+    }
+}
+
+static void reads_and_prints(void **state)
+{
+    char *text = long_text();
+    (void)state;
+    try_all(read_and_print, text, 1000);
+    free(text);
+}
+
+static void trains(void **state)
+{
+    static const char text[] = "data: {name: digits, samples: 40, test_samples: 10}\n"
+                               "model: {layers: [flatten, dense: 10]}\n"
+                               "train: {steps: 2, batch_size: 10, device: ref, workers: 1}\n";
+    (void)state;
+    try_all(train, text, 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_and_prints),
+        cmocka_unit_test(trains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
