@@ -27,6 +27,7 @@ enum {
  * whole vector. */
 typedef struct part {
     int64_t rows, stride, n;
+    int64_t ahead; /* floats to the same columns of the next strip */
 } part;
 
 /* Runs RUN(V, whole) for all parts, with `p`, its first column c, and the place `at` of its first value. */
@@ -36,7 +37,10 @@ typedef struct part {
                       most_ = fit_ > STRIP_ROWS ? fit_ : STRIP_ROWS;                               \
         for (int64_t row_ = 0; row_ < (rows); row_ += most_) {                                     \
             const int64_t left_ = (rows)-row_;                                                     \
-            part p = {.rows = left_ < most_ ? left_ : most_, .stride = (apart), .n = LANES};       \
+            part p = {.rows = left_ < most_ ? left_ : most_,                                       \
+                      .stride = (apart),                                                           \
+                      .n = LANES,                                                                  \
+                      .ahead = most_ * (apart)};                                                   \
             int64_t c = 0, at = row_ * (apart);                                                    \
             for (; c + VECTORS * LANES <= (columns); c += VECTORS * LANES, at += VECTORS * LANES)  \
                 RUN(VECTORS, true);                                                                \
@@ -52,6 +56,19 @@ INLINE void get(const int V, const bool whole, const part *p, const float *from,
     UNROLL
     for (int k = 0; k < V; k++)
         to[k] = whole ? vf_load(from + k * LANES) : vf_load_some(from, p->n);
+}
+
+/* What is read a strip later: a loop of many operations for what it reads keeps too little of memory busy,
+ * so that sums came in at less than half the speed of copies. Of loops with few only narrow ones need it. */
+INLINE void fetch(const int V, const part *p, const float *from)
+{
+    UNROLL
+    for (int k = 0; k < V * LANES; k += 16) __builtin_prefetch(from + p->ahead + k);
+}
+
+INLINE void fetch_narrow(const int V, const part *p, const float *from)
+{
+    if (VECTORS * LANES < 64) fetch(V, p, from);
 }
 
 INLINE void get_doubles(const int V, const bool whole, const part *p, const double *from,
@@ -85,6 +102,7 @@ INLINE void part_sums(const int V, const bool whole, const part *p, const float 
     get_doubles(V, whole, p, sum, acc);
     for (int64_t r = 0; r < p->rows; r++, x += p->stride) {
         vf v[VECTORS];
+        fetch(V, p, x);
         get(V, whole, p, x, v);
         UNROLL
         for (int k = 0; k < V; k++) {
@@ -111,6 +129,7 @@ INLINE void part_squares(const int V, const bool whole, const part *p, const flo
     get_doubles(V, whole, p, mean, m);
     for (int64_t r = 0; r < p->rows; r++, x += p->stride) {
         vf v[VECTORS];
+        fetch(V, p, x);
         get(V, whole, p, x, v);
         UNROLL
         for (int k = 0; k < V; k++) {
@@ -139,6 +158,8 @@ INLINE void part_apply(const int V, const bool whole, const bool side, const boo
     get(V, whole, p, o->shift + c, shift);
     for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
         vf x[VECTORS], y[VECTORS];
+        fetch_narrow(V, p, o->x + at);
+        if (side) fetch_narrow(V, p, o->side + at);
         get(V, whole, p, o->x + at, x);
         if (side) get(V, whole, p, o->side + at, y);
         UNROLL
@@ -202,6 +223,9 @@ INLINE void part_products(const int V, const bool whole, const mask by, const pa
     }
     for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
         vf d[VECTORS], x[VECTORS];
+        fetch(V, p, o->d_out + at);
+        fetch(V, p, o->x + at);
+        if (by == BY_OUT) fetch(V, p, o->out + at);
         get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
         if (by == BY_OUT) part_masked(V, whole, p, o->out + at, d);
@@ -256,6 +280,8 @@ INLINE void part_backward(const int V, const bool whole, const mask by, const pa
     if (by == BY_X) get(V, whole, p, o->shift + c, shift);
     for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
         vf d[VECTORS], x[VECTORS];
+        fetch_narrow(V, p, o->d_out + at);
+        fetch_narrow(V, p, o->x + at);
         get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
         if (by == BY_OUT) part_masked(V, whole, p, o->out + at, d);
