@@ -20,8 +20,8 @@ typedef struct region {
     size_t size;  /* of the pages, without the last one */
 } region;
 
-/* Addresses, taken one behind the other until all regions are free again. */
-static const size_t SPACE = (size_t)1 << 36;
+/* Addresses, taken one behind the other until all regions are free again; emulators keep a note of every page. */
+static const size_t SPACE = (size_t)1 << 32;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* around what follows */
 static char *space;
