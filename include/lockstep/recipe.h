@@ -74,7 +74,8 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_loader(lks_loader **out, const lks_rec
 LKS_API lks_schedule lks_recipe_schedule(const lks_recipe *recipe, int64_t epochs, int64_t steps,
                                          int64_t batches);
 
-/* All that comes before the first step: folder, data, model, weights. lks_recipe_train() calls it. */
+/* All that comes before the first step: folder, data, model, weights, opened anew. lks_recipe_train()
+ * calls it. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_start(lks_recipe *recipe);
 /*
  * Trains as `lockstep train` does, with its checkpoints, weights and record; a second call is

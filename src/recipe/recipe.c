@@ -147,12 +147,17 @@ const char *lks_recipe_value(lks_recipe *recipe, const char *key)
     return copy;
 }
 
+static lks_status started_already(void)
+{
+    return LKI_FAIL(LKS_E_STATE, "the recipe has started its run already");
+}
+
 lks_status lks_recipe_open_data(lks_recipe *recipe, int data)
 {
     LKI_TRY(lks_recipe_resolve(recipe));
     lki_session *session = &recipe->session;
-    if (session->whole[0] != NULL || session->whole[1] != NULL)
-        return LKI_FAIL(LKS_E_STATE, "the recipe has opened its data already");
+    if (recipe->started) return started_already();
+    lki_session_drop(session);
     if ((data & LKS_RECIPE_SHAPE) != 0) return lki_session_open_shape(session, recipe->config);
     return lki_session_open(session, recipe->config,
                             ((data & LKS_RECIPE_TRAIN) != 0 ? LKI_SESSION_TRAIN : 0) |
@@ -164,7 +169,7 @@ lks_status lks_recipe_compile(lks_recipe *recipe, int workers)
     LKI_TRY(lks_recipe_resolve(recipe));
     if (recipe->session.info.shape.ndim == 0)
         return LKI_FAIL(LKS_E_STATE, "a recipe without its data has no network: open that first");
-    if (recipe->started) return LKI_FAIL(LKS_E_STATE, "the recipe has started its run already");
+    if (recipe->started) return started_already();
     return lki_session_compile(&recipe->session, workers);
 }
 

@@ -161,13 +161,22 @@ lks_status lki_session_compile(lki_session *session, int workers)
     return status;
 }
 
-void lki_session_close(lki_session *session)
+void lki_session_drop(lki_session *session)
 {
     lks_model_destroy(session->model);
     lks_graph_destroy(session->graph);
     for (int i = 0; i < 3; i++) lks_dataset_destroy(session->slice[i]);
     lks_dataset_destroy(session->limited);
     for (int i = 0; i < 2; i++) lks_dataset_destroy(session->whole[i]);
+    *session = (lki_session){.log = session->log,
+                             .log_user = session->log_user,
+                             .config = session->config,
+                             .context = session->context};
+}
+
+void lki_session_close(lki_session *session)
+{
+    lki_session_drop(session);
     lks_context_destroy(session->context);
     *session = (lki_session){0};
 }

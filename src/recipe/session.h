@@ -37,6 +37,8 @@ LKS_MUSTUSE lks_status lki_session_open(lki_session *out, lki_config *config, in
 LKS_MUSTUSE lks_status lki_session_open_shape(lki_session *out, lki_config *config);
 /* Builds graph and model; `workers` 0: as configured. A second call replaces the first's. */
 LKS_MUSTUSE lks_status lki_session_compile(lki_session *session, int workers);
+/* Closes data, network and model; all, with the context. */
+void lki_session_drop(lki_session *session);
 void lki_session_close(lki_session *session);
 
 /* A loader over a part of the data: shuffled as configured, or in order for testing. */

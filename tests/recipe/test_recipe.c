@@ -309,6 +309,31 @@ static void evaluates_and_predicts(void **state)
     lks_recipe_close(recipe);
 }
 
+static void take_line(void *user, const char *line)
+{
+    *(bool *)user |= strstr(line, "dropout") != NULL;
+}
+
+static void what_was_looked_at_is_trained(void **state)
+{
+    bool seen_dropout = false;
+    lks_recipe *recipe = opened(), *looked = opened();
+    (void)state;
+    for (int time = 0; time < 2; time++) {
+        LKT_OK(lks_recipe_open_data(looked, LKS_RECIPE_SHAPE));
+        LKT_OK(lks_recipe_compile(looked, 1));
+        LKT_OK(lks_model_describe(lks_recipe_get_parts(looked).model, LKS_DESCRIBE_LAYERS,
+                                  take_line, &seen_dropout));
+        assert_true(seen_dropout);
+    }
+    assert_int_equal(hash_of(looked), hash_of(recipe));
+    LKT_FAILS(LKS_E_STATE, "has started its run already", lks_recipe_compile(looked, 1));
+    LKT_FAILS(LKS_E_STATE, "has started its run already",
+              lks_recipe_open_data(looked, LKS_RECIPE_TEST));
+    lks_recipe_close(looked);
+    lks_recipe_close(recipe);
+}
+
 /* A program may have any locale. */
 static void numbers_have_a_point(void **state)
 {
@@ -345,6 +370,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_resumed_run_stays_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(writes_weights_and_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(evaluates_and_predicts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_looked_at_is_trained, set_up, tear_down),
         cmocka_unit_test_setup_teardown(numbers_have_a_point, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

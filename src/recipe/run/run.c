@@ -184,8 +184,7 @@ lks_status lks_recipe_start(lks_recipe *recipe)
 {
     LKI_TRY(lks_recipe_resolve(recipe));
     if (recipe->started) return LKS_OK;
-    if (recipe->session.whole[0] != NULL || recipe->session.whole[1] != NULL)
-        return LKI_FAIL(LKS_E_STATE, "the recipe's data is open already, expected a fresh one");
+    lki_session_drop(&recipe->session); /* what was looked at before */
     const lki_config *config = recipe->config;
     LKI_TRY(lks_recipe_lock(recipe));
     LKI_TRY(
