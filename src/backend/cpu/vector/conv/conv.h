@@ -73,6 +73,14 @@ typedef struct sweep {
     tile_wait at;     /* of one tile; with several blocks of channels, totals [pixel][PANEL] */
 } sweep;
 
+/* What a tile is added to lies far apart, a piece of each row: it is asked for before the sum begins. */
+INLINE void sweep_fetch(const int R, const sweep *s, const float *c)
+{
+    UNROLL
+    for (int r = 0; r < R; r++)
+        for (int k = 0; k < PANEL; k += 16) __builtin_prefetch(c + r * s->c_pixel[1] + k, 1);
+}
+
 /* taps, depth, columns and `many` are constants where it is worth it: loops of three turns vanish. */
 INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64_t taps[2],
                        int64_t depth, int64_t columns, const float *a, float *c, tile_wait at)
@@ -80,6 +88,7 @@ INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64
     vf acc[TILE_ROWS][2];
     tile_sum sum = {.begun = !s->first};
     tile_zero(R, acc);
+    if (s->add && s->last) sweep_fetch(R, s, c);
     for (int64_t v = 0; v < taps[0]; v++)
         for (int64_t h = 0; h < taps[1]; h++) {
             const float *x = a + v * s->a_tap[0] + h * s->a_tap[1];
