@@ -70,7 +70,7 @@ static projection decide(const lks_model *model, const lki_weight *weight, float
     }
     if (largest < delta / sqrt((double)(weight->count / rows))) return BY_ROW;
     for (int i = 0; i < LKI_ROW_SUMS; i++)
-        sum[i] = lki_kept_sum(model->row_sum[i] + weight->row, 0, rows);
+        sum[i] = lki_tree_sum(model->row_sum[i] + weight->row, 0, rows);
     if (!(cosine(sum[GRADIENT], sum[PARAMETER], sum[BOTH], epsilon) <
           delta / sqrt((double)weight->count)))
         return NONE;

@@ -286,3 +286,20 @@ lks_status lks_model_describe(const lks_model *model, lks_describe what,
     }
     return LKI_FAIL(LKS_E_INVALID, "there is no description %d", (int)what);
 }
+
+lks_model_info lks_model_get_info(const lks_model *model)
+{
+    if (model == NULL) return (lks_model_info){0};
+    const lki_program *program = &model->program;
+    lks_model_info info = {.workers = model->workers,
+                           .replicas = (int)program->replicas,
+                           .hash_every = model->opts.hash_every,
+                           .global_batch = program->global_batch,
+                           .averages = lki_model_infers_averages(model)};
+    for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
+    for (int s = 0; s < program->stages; s++)
+        for (int i = 0; i < program->stage[s].cluster->count; i++)
+            info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;
+    info.memory_bytes = lki_model_bytes(model);
+    return info;
+}

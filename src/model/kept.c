@@ -100,14 +100,6 @@ lks_status lki_kept_make(lks_model *model)
     return LKS_OK;
 }
 
-double lki_kept_sum(const double *values, int64_t lo, int64_t hi)
-{
-    if (hi - lo == 1) return values[lo];
-    const int64_t split = lki_tree_split(lo, hi);
-    const double left = lki_kept_sum(values, lo, split);
-    return left + lki_kept_sum(values, split, hi);
-}
-
 /* What a worker does with its blocks. */
 typedef void (*visitor)(lks_model *model, lki_weight *weight, int64_t block, float scale);
 
@@ -155,7 +147,7 @@ static double gradient_norm(const lks_model *model)
     for (int w = 0; w < model->weights; w++) {
         const lki_weight *weight = &model->weight[w];
         if (!weight->trained) continue;
-        sum += lki_kept_sum(model->square + weight->block, 0, kept_blocks_of(weight));
+        sum += lki_tree_sum(model->square + weight->block, 0, kept_blocks_of(weight));
     }
     return sqrt(sum);
 }

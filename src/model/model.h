@@ -202,8 +202,6 @@ lks_status lki_gradients_make(lks_model *model); /* memory for them; once */
 /* From kept gradients to new parameters: clipped, measured, all as the options say. Begins with a
  * barrier. False, on every worker: not finite, and nothing was updated. */
 bool lki_kept_update(lks_model *model, int worker);
-/* A sum by the tree over values [lo, hi). */
-double lki_kept_sum(const double *values, int64_t lo, int64_t hi);
 
 /* adamp.c: the rows of a parameter; one of one dimension is one row, one that nothing trains has
  * none. */

@@ -51,3 +51,11 @@ int lki_tree_slots(int64_t leaves, int64_t first, int64_t last)
     }
     return most;
 }
+
+double lki_tree_sum(const double *values, int64_t lo, int64_t hi)
+{
+    if (hi - lo == 1) return values[lo];
+    const int64_t split = lki_tree_split(lo, hi);
+    const double left = lki_tree_sum(values, lo, split);
+    return left + lki_tree_sum(values, split, hi);
+}

@@ -39,4 +39,7 @@ lki_tree_node lki_tree_maximal(int64_t leaves, int64_t first, int64_t last);
  * siblings at once (a merge needs no extra). 0 for an empty range. At most 2*log2(leaves) + 1. */
 int lki_tree_slots(int64_t leaves, int64_t first, int64_t last);
 
+/* The sum of values[lo] .. values[hi - 1] by the tree over [lo, hi), which is not empty. */
+double lki_tree_sum(const double *values, int64_t lo, int64_t hi);
+
 #endif

@@ -14,7 +14,7 @@ static lks_status plan_reads_out(lki_plan *plan)
     return lki_cpu_plan_start(plan);
 }
 
-static void put(float *to, double value, bool add)
+static void put_gradient(float *to, double value, bool add)
 {
     *to = add ? lki_flush(*to + lki_round(value)) : lki_round(value);
 }
@@ -44,7 +44,7 @@ static lks_status cpu_log_softmax_forward(const lki_plan *plan, const lki_args *
         const float *x = (const float *)args->in[0] + s * size;
         float *y = (float *)args->out + s * size;
         const double total = log_sum(size, x);
-        for (int64_t i = 0; i < size; i++) put(&y[i], (double)x[i] - total, false);
+        for (int64_t i = 0; i < size; i++) put_gradient(&y[i], (double)x[i] - total, false);
     }
     return LKS_OK;
 }
@@ -57,8 +57,8 @@ static lks_status cpu_log_softmax_backward(const lki_plan *plan, const lki_args 
         double sum = 0;
         for (int64_t i = 0; i < size; i++) sum += (double)d[i];
         for (int64_t i = 0; i < size; i++)
-            put(args->d_in[0] + s * size + i, (double)d[i] - cpu_loss_share((double)y[i]) * sum,
-                args->add_in & 1);
+            put_gradient(args->d_in[0] + s * size + i,
+                         (double)d[i] - cpu_loss_share((double)y[i]) * sum, args->add_in & 1);
     }
     return LKS_OK;
 }
@@ -87,9 +87,10 @@ static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args
         const double total = log_sum(size, x);
         double sum = 0;
         for (int64_t i = 0; smoothing > 0 && i < size; i++) sum += (double)x[i] - total;
-        put((float *)args->out + s,
-            -(1 - smoothing) * ((double)x[target[s]] - total) - smoothing / (double)size * sum,
-            false);
+        put_gradient((float *)args->out + s,
+                     -(1 - smoothing) * ((double)x[target[s]] - total) -
+                         smoothing / (double)size * sum,
+                     false);
     }
     return LKS_OK;
 }
@@ -104,9 +105,9 @@ static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_arg
         const double total = log_sum(size, x);
         for (int64_t i = 0; i < size; i++) {
             const double wanted = (i == target[s] ? 1 - smoothing : 0) + smoothing / (double)size;
-            put(args->d_in[0] + s * size + i,
-                (double)args->d_out[s] * (cpu_loss_share((double)x[i] - total) - wanted),
-                args->add_in & 1);
+            put_gradient(args->d_in[0] + s * size + i,
+                         (double)args->d_out[s] * (cpu_loss_share((double)x[i] - total) - wanted),
+                         args->add_in & 1);
         }
     }
     return LKS_OK;
@@ -136,7 +137,7 @@ static lks_status cpu_nll_backward(const lki_plan *plan, const lki_args *args)
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
         float *d = args->d_in[0] + s * size;
         for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
-        put(&d[target[s]], -(double)args->d_out[s], true);
+        put_gradient(&d[target[s]], -(double)args->d_out[s], true);
     }
     return LKS_OK;
 }
@@ -160,7 +161,7 @@ static lks_status cpu_mse_forward(const lki_plan *plan, const lki_args *args)
             const double difference = (double)x[i] - (double)t[i];
             sum += difference * difference;
         }
-        put((float *)args->out + s, sum / (double)size, false);
+        put_gradient((float *)args->out + s, sum / (double)size, false);
     }
     return LKS_OK;
 }
@@ -173,8 +174,8 @@ static lks_status cpu_mse_backward(const lki_plan *plan, const lki_args *args)
         const float *t = (const float *)args->in[1] + s * size;
         const double factor = 2 * (double)args->d_out[s] / (double)size;
         for (int64_t i = 0; i < size; i++)
-            put(args->d_in[0] + s * size + i, factor * ((double)x[i] - (double)t[i]),
-                args->add_in & 1);
+            put_gradient(args->d_in[0] + s * size + i, factor * ((double)x[i] - (double)t[i]),
+                         args->add_in & 1);
     }
     return LKS_OK;
 }
