@@ -42,20 +42,10 @@ int64_t lki_trial_param_elements(const lki_trial *t, int slot)
     return lks_shape_elements(&owner->param[t->cluster.param[slot].index].shape);
 }
 
-/* The node that reads the cluster's input i. */
-static const lki_node *input_reader(const lki_cluster *cluster, int i)
-{
-    for (int n = 0; n < cluster->count; n++)
-        for (int k = 0; k < cluster->node[n]->in_count; k++)
-            if (!lki_cluster_has(cluster, cluster->node[n]->in[k]->node) && i-- == 0)
-                return cluster->node[n];
-    return NULL;
-}
-
 bool lki_trial_gives_gradient(const lki_cluster *cluster, int i)
 {
     return i < cluster->in_count && cluster->in[i]->node->op != LKI_OP_TARGET &&
-           !lki_op_get(input_reader(cluster, i)->op)->stops_gradient;
+           !lki_op_get(lki_cluster_reader(cluster, i)->op)->stops_gradient;
 }
 
 bool lki_trial_has_gradient(const lki_trial *t, int i)

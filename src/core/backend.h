@@ -158,7 +158,9 @@ typedef struct lki_args {
     void *out;
     const float *d_out;
     float *d_in[LKI_MAX_CLUSTER_IN]; /* NULL: not wanted */
-    unsigned add_in;                 /* bit i: add to d_in[i] instead of writing it */
+    /* Bit i: add to d_in[i] instead of writing it. Two may be one gradient, of a tensor that is read twice:
+     * the later node's is formed first, of a node in order of its inputs. */
+    unsigned add_in;
     const float *param[LKI_MAX_SLOTS];
     float *d_param[LKI_MAX_SLOTS]; /* NULL: formed by rows, later */
     void *const *buffer;           /* running statistics of cluster.counted: read only */

@@ -9,6 +9,15 @@ bool lki_cluster_has(const lki_cluster *cluster, const lki_node *node)
     return false;
 }
 
+const lki_node *lki_cluster_reader(const lki_cluster *cluster, int i)
+{
+    for (int n = 0; n < cluster->count; n++)
+        for (int k = 0; k < cluster->node[n]->in_count; k++)
+            if (!lki_cluster_has(cluster, cluster->node[n]->in[k]->node) && i-- == 0)
+                return cluster->node[n];
+    return NULL;
+}
+
 bool lki_cluster_close(lki_cluster *cluster)
 {
     cluster->in_count = cluster->param_count = 0;

@@ -12,6 +12,9 @@ lki_cluster lki_cluster_of(const lki_node *node);
 
 bool lki_cluster_has(const lki_cluster *cluster, const lki_node *node);
 
+/* The node that reads in[i]. */
+const lki_node *lki_cluster_reader(const lki_cluster *cluster, int i);
+
 static inline const lki_node *lki_cluster_head(const lki_cluster *cluster)
 {
     return cluster->node[0];

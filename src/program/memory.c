@@ -114,19 +114,28 @@ static void set_times(lki_program *program)
     if (program->loss != NULL) touch(program, program->activation[program->loss->node->index], end);
 }
 
+/* Whether the stage forms the gradient of its input i before that of input k: as the single nodes would,
+ * the later part's first, in a part the later node's, of a node in order of its inputs. */
+static bool formed_before(const lki_stage *stage, int i, int k)
+{
+    const int part = gradient_part(stage, i), other = gradient_part(stage, k);
+    const lki_node *reader = lki_cluster_reader(stage->cluster, i);
+    const lki_node *after = lki_cluster_reader(stage->cluster, k);
+    if (part != other) return part > other;
+    return reader != after ? reader->index > after->index : i < k;
+}
+
 /* Whether another stage, or this one by another input, writes this gradient before: backward runs from
- * the last part to the first, and takes inputs in their order. */
+ * the last stage to the first. */
 static bool written_before(const lki_program *program, int s, int input)
 {
     const lki_stage *self = &program->stage[s];
-    const int value = self->d_in[input], part = gradient_part(self, input);
-    for (int t = s; t < program->stages; t++)
-        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
-            const int other = gradient_part(&program->stage[t], i);
-            if (program->stage[t].d_in[i] == value &&
-                (other > part || (other == part && i < input)))
-                return true;
-        }
+    const int value = self->d_in[input];
+    for (int i = 0; i < self->cluster->in_count; i++)
+        if (i != input && self->d_in[i] == value && formed_before(self, i, input)) return true;
+    for (int t = s + 1; t < program->stages; t++)
+        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++)
+            if (program->stage[t].d_in[i] == value) return true;
     return false;
 }
 

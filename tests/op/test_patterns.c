@@ -5,7 +5,7 @@
  * zeros included. Then, for chains that start with conv2d or dense, on random values within bounds;
  * draws where rounding could change which way a relu or max_pool goes are passed over.
  *
- * test_fused_bits.c has those of operations for which no values are exact.
+ * test_clusters.c has clusters of any form, and compares them with single nodes of the same backend.
  */
 #include <math.h>
 #include <string.h>

@@ -142,18 +142,22 @@ void lkt_case_end(lkt_case *c, lks_tensor *first, lks_tensor *last, int64_t coun
                   lkt_random *random)
 {
     LKT_OK(lks_graph_status(c->graph));
-    c->count = count;
-    c->position = lkt_random_below(random, 1000);
-    c->step = lkt_random_bits(random);
-    c->key = lkt_random_bits(random);
-    c->training = true;
     for (const lki_node *node = first->node; node != last->node->next; node = node->next) {
         if (!depends_on(node, first->node) || !depends_on(last->node, node)) continue;
         assert_true(c->cluster.count < LKI_MAX_CLUSTER);
         c->cluster.node[c->cluster.count++] = node;
     }
-    assert_true(lki_cluster_close(&c->cluster));
+    lkt_case_fill(c, count, fill, random);
+}
 
+void lkt_case_fill(lkt_case *c, int64_t count, lkt_fill fill, lkt_random *random)
+{
+    assert_true(lki_cluster_close(&c->cluster));
+    c->count = count;
+    c->position = lkt_random_below(random, 1000);
+    c->step = lkt_random_bits(random);
+    c->key = lkt_random_bits(random);
+    c->training = true;
     for (int i = 0; i < c->cluster.in_count; i++) fill_in(c, i, fill, random);
     for (int i = 0; i < c->cluster.param_count; i++)
         c->param[i] = fill_floats(c, lkt_param_elements(c, i), fill, random);

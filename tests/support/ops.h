@@ -32,6 +32,8 @@ void lkt_case_begin(lkt_case *c);
 /* The nodes that depend on `first` and that `last` depends on, and these two. */
 void lkt_case_end(lkt_case *c, lks_tensor *first, lks_tensor *last, int64_t count, lkt_fill fill,
                   lkt_random *random);
+/* With the nodes of c->cluster instead, in order of the graph. */
+void lkt_case_fill(lkt_case *c, int64_t count, lkt_fill fill, lkt_random *random);
 void lkt_case_free(lkt_case *c);
 
 /* Forward, and backward if the kernels have it, over all samples in pieces. `fused` computes the
