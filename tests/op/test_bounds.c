@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numeric/random.h"
 #include "support/backends.h"
 #include "support/op_json.h"
 
@@ -92,9 +93,11 @@ static void all_ways(lkt_case *c, const char *name)
 
 static void random_operations(void)
 {
-    lkt_random random = {.state = 77}; /* not LKT_SEED's */
     for (int k = 0; k < CASES * LKI_OP_COUNT; k++) {
         const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
+        /* Not LKT_SEED's; and each operation's own, whatever others draw and how many there are. */
+        lkt_random random = {
+            .state = lki_random_key((uint64_t)(k / LKI_OP_COUNT), "bounds", lki_op_get(op)->name)};
         lkt_case c;
         char name[64];
         if (lkt_kernel(lkt_ref(), op) == NULL) continue;
