@@ -122,6 +122,34 @@ static void words_have_numbers(void **state)
     assert_int_equal(lki_word_find(LKI_INIT_WORDS " identity", "identity"), LKS_INIT_IDENTITY);
 }
 
+/* An enum has the words' numbers and no others. */
+static void numbers_without_a_word_are_refused(void **state)
+{
+    int seen = 0;
+    (void)state;
+    for (lki_op_id id = 0; id < LKI_OP_COUNT; id++) {
+        const lki_op *op = lki_op_get(id);
+        char *values = test_calloc(1, op->attr_size + 1);
+        for (int i = 0; i < op->attributes.count; i++) {
+            const lki_attribute *a = &op->attributes.list[i];
+            const lki_attributes own = {a, 1};
+            int length, words = 0;
+            if (a->type != LKI_WORD) continue;
+            while (lki_word_at(a->range, words, &length) != NULL) words++;
+            for (int value = -1; value <= words; value++) {
+                memcpy(values + a->offset, &value, sizeof value);
+                if (value >= 0 && value < words)
+                    LKT_OK(lki_attributes_check(&own, values, "it"));
+                else
+                    LKT_FAILS(LKS_E_INVALID, "expected ", lki_attributes_check(&own, values, "it"));
+            }
+            seen++;
+        }
+        test_free(values);
+    }
+    assert_true(seen > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +157,7 @@ int main(void)
         cmocka_unit_test(defaults_are_what_the_table_says),
         cmocka_unit_test(ranges_are_read_and_described),
         cmocka_unit_test(words_have_numbers),
+        cmocka_unit_test(numbers_without_a_word_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

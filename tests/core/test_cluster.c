@@ -126,6 +126,10 @@ static void a_vector_does_not_swap(void **state)
     lks_tensor *right = lks_mul(n.graph, n.early, vector);
     assert_true(lki_impl_match(&pair, right->node, all_but, NULL, &found));
     assert_ptr_equal(found.node[0], n.early->node);
+    lks_tensor *left = lks_mul(n.graph, n.x, n.early); /* a product of equals swaps as a sum does */
+    assert_true(lki_impl_match(&pair, left->node, all_but, NULL, &found));
+    assert_ptr_equal(found.node[0], n.early->node);
+    assert_ptr_equal(found.in[1], n.x);
     lks_tensor *wrong = lks_mul(n.graph, n.conv, vector); /* the scaled one is the vector */
     assert_false(lki_impl_match(&pair, wrong->node, all_but, NULL, &found));
     close_net(&n);
@@ -146,7 +150,74 @@ static void what_others_read_is_not_inside(void **state)
     close_net(&n);
 }
 
-/* There is no room for more parameters, and for the statistics of one node only. */
+/* What was tried first and did not match is not in the cluster; its nodes stand in order of the graph. */
+static void a_failed_try_leaves_nothing(void **state)
+{
+    static const lki_impl branches = {
+        .name = "branches",
+        .pattern = {{.ops = LKI_OPS(RELU)},
+                    {.ops = LKI_OPS(SCALE)},
+                    {.ops = LKI_OPS(RELU), .from = {1}, .optional = true},
+                    {.ops = LKI_OPS(ADD), .from = {1, 3}}},
+        .count = 4,
+    };
+    static const lki_impl either = {
+        .name = "either",
+        .pattern = {{.ops = LKI_OPS(RELU) | LKI_OPS(SCALE)},
+                    {.ops = LKI_OPS(RELU), .from = {1}, .optional = true}},
+        .count = 2,
+    };
+    lki_cluster found;
+    net n = open_net();
+    (void)state;
+    /* Its relu and scale do for the branch of two, but then the other scale does not for the relu. */
+    lks_tensor *other = lks_scale(n.graph, n.conv, &(lks_scale_opts){.factor = 3.0f});
+    lks_tensor *relu = lks_relu(n.graph, n.early);
+    lks_tensor *sum = lks_add(n.graph, relu, other);
+    LKT_OK(lks_graph_status(n.graph));
+    assert_true(lki_impl_match(&branches, sum->node, all_but, NULL, &found));
+    assert_int_equal(found.count, 3);
+    assert_ptr_equal(found.node[0], other->node); /* behind it in the pattern */
+    assert_ptr_equal(found.node[1], relu->node);
+    assert_ptr_equal(found.node[2], sum->node);
+    lks_tensor *alone = lks_relu(n.graph, n.conv);
+    assert_true(lki_impl_match(&either, alone->node, all_but, NULL, &found));
+    assert_int_equal(found.count, 1);
+    assert_true(lki_impl_match(&either, relu->node, all_but, NULL, &found));
+    assert_int_equal(found.count, 2);
+    close_net(&n);
+}
+
+/* Where a pattern begins with nodes that may be missing, one of its nodes is there at least. */
+static void a_pattern_may_begin_with_optional_nodes(void **state)
+{
+    static const lki_impl lead = {
+        .name = "lead",
+        .pattern = {{.ops = LKI_OPS(RELU), .optional = true}, {.ops = LKI_OPS(SCALE), .from = {1}}},
+        .count = 2,
+    };
+    static const lki_impl all = {
+        .name = "all",
+        .pattern = {{.ops = LKI_OPS(RELU), .optional = true},
+                    {.ops = LKI_OPS(SCALE), .from = {1}, .optional = true}},
+        .count = 2,
+    };
+    lki_cluster found;
+    net n = open_net();
+    (void)state;
+    lks_tensor *relu = lks_relu(n.graph, n.norm);
+    lks_tensor *scale = lks_scale(n.graph, relu, &(lks_scale_opts){.factor = 3.0f});
+    assert_true(lki_impl_match(&lead, scale->node, all_but, NULL, &found));
+    assert_int_equal(found.count, 2);
+    assert_true(lki_impl_match(&lead, n.early->node, all_but, NULL, &found));
+    assert_int_equal(found.count, 1);
+    assert_true(lki_impl_match(&all, relu->node, all_but, NULL, &found));
+    assert_int_equal(found.count, 1);
+    assert_false(lki_impl_match(&all, n.norm->node, all_but, NULL, &found));
+    close_net(&n);
+}
+
+/* There is no room for more tensors or parameters, and for the statistics of one node only. */
 static void a_cluster_has_its_limits(void **state)
 {
     static const lki_impl twice = {
@@ -172,6 +243,45 @@ static void a_cluster_has_its_limits(void **state)
             x = lks_dense(n.graph, x, &(lks_dense_opts){.units = 2, .no_bias = i < 2 && !bias});
         assert_int_equal(lki_impl_match(&thrice, x->node, all_but, NULL, &found), !bias);
     }
+    for (int adds = LKI_MAX_CLUSTER_IN - 1; adds <= LKI_MAX_CLUSTER_IN; adds++) {
+        lki_impl sums = {.name = "sums", .count = adds};
+        lks_tensor *x = n.early;
+        for (int i = 0; i < adds; i++) {
+            sums.pattern[i] = (lki_pattern_node){.ops = LKI_OPS(ADD), .from = {i > 0}};
+            x = lks_add(n.graph, x, n.x);
+        }
+        assert_int_equal(lki_impl_match(&sums, x->node, all_but, NULL, &found),
+                         adds < LKI_MAX_CLUSTER_IN);
+    }
+    close_net(&n);
+}
+
+static const char *refuses_all(const lki_cluster *cluster)
+{
+    (void)cluster;
+    return "is never taken";
+}
+
+/* One node alone has the first implementation that does not refuse it, and whose pattern needs no other. */
+static void alone_it_has_the_first_that_takes_it(void **state)
+{
+    const lki_impl list[] = {
+        norm,
+        {.name = "refused",
+         .pattern = {{.ops = LKI_OPS(RELU)}},
+         .count = 1,
+         .refuses = refuses_all},
+        {.name = "first", .pattern = {{.ops = LKI_OPS(RELU)}}, .count = 1},
+        {.name = "second", .pattern = {{.ops = LKI_OPS(RELU)}}, .count = 1},
+    };
+    const lki_backend backend = {.name = "four", .impl = list, .impl_count = 4};
+    net n = open_net();
+    (void)state;
+    lks_tensor *relu = lks_relu(n.graph, n.norm);
+    assert_ptr_equal(lki_impl_alone(&backend, relu->node), &list[2]);
+    assert_null(lki_impl_alone(&backend, n.conv->node));
+    assert_true(lki_backend_computes(&backend, LKI_OP_RELU));
+    assert_false(lki_backend_computes(&backend, LKI_OP_CONV2D));
     close_net(&n);
 }
 
@@ -183,7 +293,10 @@ int main(void)
         cmocka_unit_test(the_first_operand_is_preferred),
         cmocka_unit_test(a_vector_does_not_swap),
         cmocka_unit_test(what_others_read_is_not_inside),
+        cmocka_unit_test(a_failed_try_leaves_nothing),
+        cmocka_unit_test(a_pattern_may_begin_with_optional_nodes),
         cmocka_unit_test(a_cluster_has_its_limits),
+        cmocka_unit_test(alone_it_has_the_first_that_takes_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,6 +179,12 @@ static void memory_is_that_of_the_part(void **state)
         lks_loader_destroy(loader);
     }
     lks_dataset_destroy(set);
+    /* Nor is there room for samples that no batch has. */
+    lks_loader *loader;
+    set = open_epochs();
+    LKT_OK(lks_loader_create(&loader, context, set, &(lks_loader_opts){.global_batch = many}));
+    lks_loader_destroy(loader);
+    lks_dataset_destroy(set);
 }
 
 static void refuses_no_range(void **state)
@@ -192,6 +198,7 @@ static void refuses_no_range(void **state)
         {4, -1, 2, "shares -1 to 2 of 4"},
         {4, 3, 2, "shares 3 to 2 of 4"},
         {4, 3, 5, "shares 3 to 5 of 4"},
+        {INT64_C(1) << 31, 3, 5, "expected at most 2147483647 shares and a range of them"},
         {INT64_MAX, 3, 5, "expected at most 2147483647 shares and a range of them"},
     };
     lks_dataset *set = open_epochs();

@@ -12,7 +12,7 @@
 #include "support/runs.h"
 #include "support/test.h"
 
-enum { WIDTH = 7, HIDDEN = 11, CLASSES = 3, BATCH = 10, STEPS = 4 };
+enum { WIDTH = 7, HIDDEN = 11, CLASSES = 3, BATCH = 10, STEPS = 4, IMAGES = 96 };
 
 typedef struct training {
     const char *what;
@@ -129,11 +129,56 @@ static void their_average_is_the_parameter(void **unused)
     assert_memory_not_equal(now.output, (float[CLASSES]){0}, sizeof now.output);
 }
 
+/* A network whose batch norms stand between segments that are taken in pieces. */
+static lks_model *compile_images(lks_context *context, lks_graph **graph, bool with_loss)
+{
+    lks_model *model;
+    LKT_OK(lks_graph_create(graph, context));
+    lks_tensor *in = lks_input(*graph, &(lks_input_opts){.shape = LKS_SHAPE(9, 9, 3)});
+    for (int i = 0; i < 2; i++) {
+        in = lks_conv2d(*graph, in, &(lks_conv2d_opts){.filters = 5 + i, .kernel = {3, 3}});
+        in = lks_gelu(*graph, lks_batch_norm(*graph, in, NULL), NULL);
+    }
+    lks_tensor *output = lks_dense(*graph, lks_flatten(*graph, in),
+                                   &(lks_dense_opts){.units = CLASSES});
+    lks_model_opts opts = {.output = output, .global_batch = IMAGES, .replicas = 1};
+    if (with_loss)
+        opts.loss = lks_cross_entropy(
+            *graph, output, lks_target(*graph, &(lks_target_opts){.classes = CLASSES}), NULL);
+    LKT_OK(lks_model_compile(&model, *graph, &opts));
+    return model;
+}
+
+/* Without a loss less is kept, but what a prediction needs is. */
+static void predictions_need_no_loss(void **state)
+{
+    static float images[IMAGES * 9 * 9 * 3], output[2][IMAGES * CLASSES];
+    lkt_random random = lkt_random_make("predictions_need_no_loss", 7);
+    (void)state;
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++)
+        images[i] = (float)lkt_random_real(&random, -1, 1);
+    for (int d = 0; lkt_backends()[d] != NULL; d++) {
+        lks_context *context;
+        const lks_context_opts opts = {.device = lkt_backends()[d]->name, .seed = 4};
+        LKT_OK(lks_context_create(&context, &opts));
+        for (int loss = 0; loss < 2; loss++) {
+            lks_graph *graph;
+            lks_model *model = compile_images(context, &graph, loss == 1);
+            LKT_OK(lks_model_predict(model, images, IMAGES, output[loss]));
+            lks_model_destroy(model);
+            lks_graph_destroy(graph);
+        }
+        assert_memory_equal(output[0], output[1], sizeof output[0]);
+        lks_context_destroy(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_step_touches_them),
         cmocka_unit_test(their_average_is_the_parameter),
+        cmocka_unit_test(predictions_need_no_loss),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,21 +209,22 @@ static void rows_have_the_bits_of_replicas(void **state)
 
 /* The sums that wait in a deep tree need so much room that fewer columns are taken at a time: with
  * as many units as a block has, columns that would otherwise go together, and samples for several
- * blocks. */
+ * blocks. And where there are few samples, hundreds of replicas between them have none. */
 static void rows_of_many_replicas(void **state)
 {
     lkt_random random = lkt_random_make("rows_of_many_replicas", 22);
 
     (void)state;
-    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+    for (int b = 0; lkt_backends()[b / 2] != NULL; b++) {
+        const lki_backend *backend = lkt_backends()[b / 2];
         lkt_case c;
 
-        if (lkt_kernel(lkt_backends()[b], LKI_OP_DENSE)->rows == NULL) continue;
+        if (lkt_kernel(backend, LKI_OP_DENSE)->rows == NULL) continue;
         lkt_case_begin(&c);
         lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(131)});
         lks_tensor *y = lks_dense(c.graph, x, &(lks_dense_opts){.units = 127});
-        lkt_case_end(&c, y, y, 1100, LKT_RANDOM, &random);
-        compare(&c, lkt_backends()[b], 1023, 1, 1);
+        lkt_case_end(&c, y, y, b % 2 == 0 ? 1100 : 3, LKT_RANDOM, &random);
+        compare(&c, backend, 1023, 1, 1);
         lkt_case_free(&c);
     }
 }

@@ -9,6 +9,7 @@
 
 #include <lockstep/tools.h>
 
+#include "model/model.h"
 #include "support/backends.h"
 #include "support/runs.h"
 #include "support/test.h"
@@ -329,11 +330,43 @@ static void one_reader_may_read_twice(void **state)
     }
 }
 
+/* A cluster that is refused is refused at its end and at each node where it might end before: that is
+ * said once, and in the order of the implementations. */
+static void a_refusal_is_noted_once(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        lks_context *context;
+        lks_graph *graph;
+        lks_model *model;
+        LKT_OK(
+            lks_context_create(&context, &(lks_context_opts){.device = lkt_backends()[b]->name}));
+        LKT_OK(lks_graph_create(&graph, context));
+        lks_tensor *x = input(graph);
+        x = lks_conv2d(graph, x, /* no block has 5 filters */
+                       &(lks_conv2d_opts){.filters = 5, .kernel = {3, 3}, .padding = {1, 1}});
+        x = lks_flatten(graph, pool(graph, lks_relu(graph, x)));
+        LKT_OK(lks_model_compile(
+            &model, graph, &(lks_model_opts){.output = x, .global_batch = BATCH, .workers = 1}));
+        int noted = 0;
+        for (int s = 0; s < model->program.stages; s++)
+            for (const lki_refusal *r = model->program.stage[s].refused; r != NULL; r = r->next) {
+                assert_true(r->next == NULL || r->impl < r->next->impl);
+                noted++;
+            }
+        assert_int_equal(noted > 0, strcmp(lkt_backends()[b]->name, "cpu") == 0);
+        lks_model_destroy(model);
+        lks_graph_destroy(graph);
+        lks_context_destroy(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_others_read_is_not_fused),
         cmocka_unit_test(one_reader_may_read_twice),
+        cmocka_unit_test(a_refusal_is_noted_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

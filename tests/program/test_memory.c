@@ -37,6 +37,8 @@ static void check_plan(const lki_program *program)
     }
     assert_true(kept <= program->kept_bytes);
     assert_true(program->local_bytes < sum); /* something is reused in every network here */
+    for (int s = 0; s < program->stages; s++)
+        assert_int_equal(program->stage[s].packed_offset % LKI_ALIGN, 0);
 }
 
 static void values_that_live_together_do_not_overlap(void **state)
@@ -93,6 +95,34 @@ static void lifetimes_cover_the_head_of_a_group(void **state)
     lks_model_destroy(model);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
+}
+
+/* Where outputs are large fewer replicas stand in a group: those of all stages take 32 MiB at most. */
+static void groups_of_large_samples_are_small(void **state)
+{
+    (void)state;
+    static const int64_t sides[] = {64, 96, 512}, groups[] = {7, 3, 1};
+    for (int k = 0; k < 3; k++) {
+        lks_context *context;
+        lks_graph *graph;
+        lks_model *model;
+        LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
+        LKT_OK(lks_graph_create(&graph, context));
+        const lks_shape shape = LKS_SHAPE(sides[k], sides[k], 16);
+        lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = shape});
+        lks_tensor *y = lks_target(graph, &(lks_target_opts){.classes = 2});
+        for (int i = 0; i < 4; i++) x = lks_relu(graph, x);
+        x = lks_dense(graph, lks_global_avg_pool(graph, x), &(lks_dense_opts){.units = 2});
+        LKT_OK(lks_model_compile(&model, graph,
+                                 &(lks_model_opts){.loss = lks_cross_entropy(graph, x, y, NULL),
+                                                   .global_batch = 32,
+                                                   .replicas = 8,
+                                                   .workers = 1}));
+        assert_int_equal(model->program.group, groups[k]);
+        lks_model_destroy(model);
+        lks_graph_destroy(graph);
+        lks_context_destroy(context);
+    }
 }
 
 /* A kernel's unfinished sums over a replica's samples survive all pieces of their segment. */
@@ -229,6 +259,42 @@ static void halves_end_segments_and_share_what_both_need(void **state)
     }
 }
 
+/* Each buffer begins a line of the cache, as what the optimizer keeps does; and who only predicts has neither
+ * that nor averages, whatever the options say. */
+static void state_is_aligned_and_no_more_than_needed(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int trains = 0; trains < 2; trains++) {
+            lks_context *context;
+            lks_graph *graph;
+            lks_model *model;
+            LKT_OK(lks_context_create(&context,
+                                      &(lks_context_opts){.device = lkt_backends()[b]->name}));
+            LKT_OK(lks_graph_create(&graph, context));
+            lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(300)});
+            lks_tensor *y = lks_target(graph, &(lks_target_opts){.shape = LKS_SHAPE(37)});
+            x = lks_dense(graph, x, &(lks_dense_opts){.units = 37});
+            x = lks_batch_norm(graph, x, NULL);
+            LKT_OK(lks_model_compile(&model, graph,
+                                     &(lks_model_opts){.loss = trains ? lks_mse(graph, x, y) : NULL,
+                                                       .output = x,
+                                                       .global_batch = 8,
+                                                       .workers = 1,
+                                                       .ema_decay = 0.9,
+                                                       .optim = {.kind = LKS_ADAM}}));
+            const size_t values = lki_align(300 * 37 * sizeof(float)) +
+                                  3 * lki_align(37 * sizeof(float));
+            assert_int_equal(model->parameter_bytes, values * (trains ? 4 : 1));
+            for (int s = 0; s < model->program.stages; s++)
+                for (int i = 0; i < LKI_MAX_BUFFER; i++)
+                    assert_int_equal((uintptr_t)model->program.stage[s].buffer[i] % LKI_ALIGN, 0);
+            lks_model_destroy(model);
+            lks_graph_destroy(graph);
+            lks_context_destroy(context);
+        }
+}
+
 /* What the plan comes to is what the model takes, but for the lists of small things. */
 static void bytes_are_those_that_are_allocated(void **state)
 {
@@ -278,8 +344,10 @@ int main(void)
         cmocka_unit_test(values_that_live_together_do_not_overlap),
         cmocka_unit_test(lifetimes_cover_slice_segments),
         cmocka_unit_test(lifetimes_cover_the_head_of_a_group),
+        cmocka_unit_test(groups_of_large_samples_are_small),
         cmocka_unit_test(lifetimes_of_sums_cover_backward_of_their_segment),
         cmocka_unit_test(halves_end_segments_and_share_what_both_need),
+        cmocka_unit_test(state_is_aligned_and_no_more_than_needed),
         cmocka_unit_test(bytes_are_those_that_are_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,6 +335,33 @@ static void nodes_travel(void **state)
     }
 }
 
+/* A holder of arrays that are not its own may get a process's replicas one by one, too: what it merges
+ * leaves arrays over, which it does not hand out. */
+static void arrays_of_others_are_not_handed_out(void **state)
+{
+    lkt_random random = lkt_random_make("arrays_of_others_are_not_handed_out", 36);
+    static const int64_t start[] = {0, MOST};
+    static float array[MOST][FLOATS];
+    gradients g;
+    table t;
+    (void)state;
+    table_make(&t, MOST, 1, start, BUCKETS, borders);
+    free(t.reduce.holder[0].memory);
+    t.reduce.holder[0].memory = NULL;
+    draw(&g, &random, MOST, true);
+    memcpy(array, g.of, sizeof array);
+    begin(&t);
+    for (int b = 0; b < BUCKETS; b++) {
+        for (int64_t r = 0; r < MOST; r++)
+            lki_reduce_push(&t.reduce, 0, b, (lki_tree_node){.lo = r, .hi = r + 1},
+                            g.absent[r] ? NULL : array[r]);
+        check_held(&t, 0, b);
+        assert_int_equal(t.reduce.holder[0].holding[b].unused_count, 0);
+    }
+    check_totals(&t, &g);
+    table_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +370,7 @@ int main(void)
         cmocka_unit_test(begins_again_in_the_middle),
         cmocka_unit_test(one_array_for_all_buckets),
         cmocka_unit_test(nodes_travel),
+        cmocka_unit_test(arrays_of_others_are_not_handed_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

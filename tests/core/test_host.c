@@ -1,0 +1,54 @@
+/* Arithmetic in the memory that ref and cpu share with the host, without a model around it. */
+#include <math.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "support/test.h"
+
+static const lki_memory *memory(void)
+{
+    return lki_backend_find("ref")->memory;
+}
+
+static void a_sample_is_right_where_the_first_largest_is_its_label(void **state)
+{
+    enum { WIDTH = 4, SAMPLES = 5 };
+    static const float output[SAMPLES][WIDTH] = {
+        {1, 2, 3, 4}, {4, 3, 2, 1}, {0, 7, 7, -1}, {-3, -1, -2, -1}, {2, 2, 2, 2}};
+    static const int32_t right[SAMPLES] = {3, 0, 1, 1, 0};
+    (void)state;
+    assert_int_equal(memory()->count_correct(SAMPLES, WIDTH, output[0], right), SAMPLES);
+    for (int s = 0; s < SAMPLES; s++)
+        for (int32_t label = 0; label < WIDTH; label++)
+            assert_int_equal(memory()->count_correct(1, WIDTH, output[s], &label),
+                             label == right[s]);
+}
+
+/* A mean below 2^-63 is 0; a limit hides no value that is no number. */
+static void a_mean_is_flushed_and_limited(void **state)
+{
+    static const float sums[] = {0x1p-62f, -0x1p-62f, 0x1.8p-63f, -0x1.8p-63f, 8,
+                                 -8,       2,         -2,         INFINITY,    NAN};
+    static const float mean[] = {0x1p-63f, -0x1p-63f, 0, 0, 4, -4, 1, -1, INFINITY, NAN};
+    enum { COUNT = sizeof sums / sizeof *sums };
+    float found[COUNT];
+    (void)state;
+    for (int limited = 0; limited < 2; limited++) {
+        const float most = limited ? 1.5f : INFINITY;
+        memory()->mean(COUNT, 0.5f, most, sums, found);
+        for (int i = 0; i < COUNT; i++) {
+            const float expected = isnan(mean[i]) ? NAN : fminf(fmaxf(mean[i], -most), most);
+            assert_int_equal(isnan(found[i]) != 0, isnan(expected) != 0);
+            if (!isnan(expected)) assert_true(found[i] == expected);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sample_is_right_where_the_first_largest_is_its_label),
+        cmocka_unit_test(a_mean_is_flushed_and_limited),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
