@@ -236,8 +236,9 @@ typedef struct printer {
     size_t size, used; /* used counts what finds no room too */
 } printer;
 
-static void put(printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(printer *p, const char *format, ...)
+static void attribute_put(printer *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void attribute_put(printer *p, const char *format, ...)
 {
     const size_t at = p->used < p->size ? p->used : p->size - 1;
     va_list arguments;
@@ -249,19 +250,19 @@ static void put(printer *p, const char *format, ...)
 static void put_float(printer *p, float value)
 {
     char text[LKI_NUMBER_SIZE];
-    put(p, "%s", lki_text_float(text, value));
+    attribute_put(p, "%s", lki_text_float(text, value));
 }
 
 static void put_pair(printer *p, const int64_t pair[2], bool both)
 {
-    put(p, "%lld", (long long)pair[0]);
-    if (both || pair[0] != pair[1]) put(p, "x%lld", (long long)pair[1]);
+    attribute_put(p, "%lld", (long long)pair[0]);
+    if (both || pair[0] != pair[1]) attribute_put(p, "x%lld", (long long)pair[1]);
 }
 
 static void put_list(printer *p, const float *list, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (i > 0) put(p, ",");
+        if (i > 0) attribute_put(p, ",");
         put_float(p, list != NULL ? list[i] : 0.0f);
     }
 }
@@ -273,39 +274,39 @@ static void put_value(printer *p, const lki_attribute *a, const void *values)
     int length = 0;
     switch (a->type) {
     case LKI_INT:
-        put(p, "%lld", (long long)*(const int64_t *)value);
+        attribute_put(p, "%lld", (long long)*(const int64_t *)value);
         return;
     case LKI_SHORT:
-        put(p, "%d", *(const int *)value);
+        attribute_put(p, "%d", *(const int *)value);
         return;
     case LKI_FLOAT:
         put_float(p, *(const float *)value);
         return;
     case LKI_DOUBLE:
-        put(p, "%.15g", *(const double *)value);
+        attribute_put(p, "%.15g", *(const double *)value);
         return;
     case LKI_PAIR:
         put_pair(p, value, a->required);
         return;
     case LKI_WORD: {
         const char *word = lki_word_at(a->range, *(const int *)value, &length);
-        put(p, "%.*s", length, word != NULL ? word : "");
+        attribute_put(p, "%.*s", length, word != NULL ? word : "");
         return;
     }
     case LKI_INIT:
-        put(p, "%s", lki_init_print(a, value, text, sizeof text));
+        attribute_put(p, "%s", lki_init_print(a, value, text, sizeof text));
         return;
     case LKI_FLOATS:
         put_list(p, *(const float *const *)value, count_of(a, values));
         return;
     case LKI_SHAPE:
-        put(p, "%s", lki_shape_print(value, text, sizeof text));
+        attribute_put(p, "%s", lki_shape_print(value, text, sizeof text));
         return;
     case LKI_DTYPE:
-        put(p, "%s", lks_dtype_name(*(const lks_dtype *)value));
+        attribute_put(p, "%s", lks_dtype_name(*(const lks_dtype *)value));
         return;
     case LKI_TEXT:
-        put(p, "%s", *(const char *const *)value);
+        attribute_put(p, "%s", *(const char *const *)value);
         return;
     case LKI_BOOL:
     case LKI_NOT:
@@ -338,9 +339,10 @@ size_t lki_attributes_print(const lki_attributes *table, const void *values, cha
     for (int i = 0; i < table->count; i++) {
         const lki_attribute *a = &table->list[i];
         if (a->part || is_default(table, a, values)) continue;
-        put(&p, "%s%s%s", p.used > 0 ? " " : "", a->type == LKI_NOT ? "no_" : "", a->name);
+        attribute_put(&p, "%s%s%s", p.used > 0 ? " " : "", a->type == LKI_NOT ? "no_" : "",
+                      a->name);
         if (a->type == LKI_BOOL || a->type == LKI_NOT) continue;
-        put(&p, "=");
+        attribute_put(&p, "=");
         put_value(&p, a, values);
     }
     return p.used;

@@ -28,7 +28,7 @@ void lki_emit_raw(lki_emit *e, const char *text, size_t bytes)
     e->text[e->used] = '\0';
 }
 
-static void put(lki_emit *e, const char *text)
+static void emit_put(lki_emit *e, const char *text)
 {
     lki_emit_raw(e, text, strlen(text));
 }
@@ -37,7 +37,7 @@ static void new_line(lki_emit *e)
 {
     static const char blanks[] = "                                                                ";
     if (e->indent == 0) return;
-    put(e, "\n");
+    emit_put(e, "\n");
     for (size_t left = (size_t)(e->indent * e->depth), some; left > 0; left -= some) {
         some = left < sizeof blanks - 1 ? left : sizeof blanks - 1;
         lki_emit_raw(e, blanks, some);
@@ -53,7 +53,7 @@ static void separate(lki_emit *e)
         return;
     }
     const bool flat = e->level[e->depth].flat;
-    if (e->level[e->depth].count++ > 0) put(e, flat || e->indent == 0 ? ", " : ",");
+    if (e->level[e->depth].count++ > 0) emit_put(e, flat || e->indent == 0 ? ", " : ",");
     if (!flat) new_line(e);
 }
 
@@ -131,7 +131,7 @@ static bool is_special(long code)
 static void put_quoted(lki_emit *e, const char *text)
 {
     static const char escaped[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-    put(e, "\"");
+    emit_put(e, "\"");
     while (*text != '\0') {
         const char *begin = text, *found = strchr(escaped, *text);
         const long code = code_point(&text);
@@ -143,19 +143,19 @@ static void put_quoted(lki_emit *e, const char *text)
         else
             escape[0] = '\0';
         if (escape[0] != '\0')
-            put(e, escape);
+            emit_put(e, escape);
         else
             lki_emit_raw(e, begin, (size_t)(text - begin));
     }
-    put(e, "\"");
+    emit_put(e, "\"");
 }
 
 static void put_string(lki_emit *e, const char *text)
 {
     if (text == NULL || !is_utf8(text))
-        put(e, "null");
+        emit_put(e, "null");
     else if (e->yaml && is_plain(text))
-        put(e, text);
+        emit_put(e, text);
     else
         put_quoted(e, text);
 }
@@ -164,7 +164,7 @@ void lki_emit_key(lki_emit *e, const char *key)
 {
     separate(e);
     put_string(e, key);
-    put(e, ": ");
+    emit_put(e, ": ");
     e->level[e->depth].after_key = true;
 }
 
@@ -179,26 +179,26 @@ void lki_emit_int(lki_emit *e, int64_t number)
     char text[LKI_NUMBER_SIZE];
     separate(e);
     snprintf(text, sizeof text, "%" PRId64, number);
-    put(e, text);
+    emit_put(e, text);
 }
 
 void lki_emit_real(lki_emit *e, double number)
 {
     char text[LKI_NUMBER_SIZE];
     separate(e);
-    put(e, isfinite(number) ? lki_text_double(text, number) : "null");
+    emit_put(e, isfinite(number) ? lki_text_double(text, number) : "null");
 }
 
 void lki_emit_bool(lki_emit *e, bool value)
 {
     separate(e);
-    put(e, value ? "true" : "false");
+    emit_put(e, value ? "true" : "false");
 }
 
 void lki_emit_null(lki_emit *e)
 {
     separate(e);
-    put(e, "null");
+    emit_put(e, "null");
 }
 
 void lki_emit_hex(lki_emit *e, uint64_t number)
