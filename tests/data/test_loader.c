@@ -1,114 +1,5 @@
 /* The loader: order, the same bytes with any number of threads, seeking, errors, allocations. */
-#include "support/test.h"
-
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include <lockstep/data.h>
-
-#include "numeric/permutation.h"
-
-enum { SAMPLES = 9973, BATCH = 61, WIDTH = 3 }; /* primes: nothing divides anything */
-static const int64_t batches = (SAMPLES + BATCH - 1) / BATCH;
-
-static lks_context *context;
-static const int thread_counts[] = {-1, 1, 2, 3};
-enum { THREAD_COUNTS = sizeof thread_counts / sizeof *thread_counts };
-
-/* A data set whose samples are known; it can fail, and tells where and how often it was read. */
-typedef struct source {
-    _Atomic int64_t bad, bad_too; /* samples that fail; -1: none */
-    _Atomic int64_t reads;
-    _Atomic int signals_open; /* reads in a thread that takes signals */
-    pthread_t caller;
-    _Atomic int foreign; /* reads in another thread */
-} source;
-
-static void fill(int64_t index, uint8_t x[WIDTH], int32_t *y)
-{
-    for (int k = 0; k < WIDTH; k++) x[k] = (uint8_t)(index >> 8 * k);
-    *y = (int32_t)(index % 10);
-}
-
-static lks_status read_source(void *user, int64_t index, void *x, void *y)
-{
-    source *from = user;
-    int32_t label;
-    sigset_t blocked;
-    atomic_fetch_add(&from->reads, 1);
-    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-    if (!sigismember(&blocked, SIGINT) || !sigismember(&blocked, SIGTERM))
-        atomic_fetch_add(&from->signals_open, 1);
-    if (!pthread_equal(from->caller, pthread_self())) atomic_fetch_add(&from->foreign, 1);
-    if (index == from->bad || index == from->bad_too)
-        return lks_fail(LKS_E_IO, "page %d is torn", (int)index);
-    fill(index, x, &label);
-    memcpy(y, &label, sizeof label);
-    return LKS_OK;
-}
-
-static lks_dataset *open_source(source *from, int64_t samples)
-{
-    lks_dataset *set;
-    lks_dataset_ops ops = {.info = {.samples = samples, .shape = LKS_SHAPE(WIDTH), .classes = 10},
-                           .read = read_source};
-    ops.info.dtype = LKS_U8;
-    *from = (source){.bad = -1, .bad_too = -1, .caller = pthread_self()};
-    LKT_OK(lks_dataset_create(&set, context, "book", &ops, from));
-    return set;
-}
-
-static lks_loader *open_loader(lks_dataset *set, lks_loader_opts opts)
-{
-    lks_loader *loader;
-    LKT_OK(lks_loader_create(&loader, context, set, &opts));
-    return loader;
-}
-
-/* The next batch is number `number`; its samples are those of the order, with their targets. */
-static void check_next(lks_loader *loader, int64_t number, int64_t samples, bool in_order)
-{
-    lks_batch got;
-    LKT_OK(lks_loader_next(loader, &got));
-    const int64_t an_epoch = lks_loader_batches(loader);
-    const int64_t first = number % an_epoch * BATCH;
-    const lki_permutation order = lki_permutation_make(lks_context_seed(context), number / an_epoch,
-                                                       samples);
-    assert_int_equal(got.epoch, number / an_epoch);
-    assert_int_equal(got.index, number % an_epoch);
-    assert_int_equal(got.count, samples - first < BATCH ? samples - first : BATCH);
-    assert_int_equal((uintptr_t)got.x % 64, 0);
-    assert_int_equal((uintptr_t)got.y % 64, 0);
-    assert_int_equal((uintptr_t)got.ids % 64, 0);
-    for (int64_t i = 0; i < got.count; i++) {
-        uint8_t x[WIDTH];
-        int32_t y;
-        const int64_t id = in_order ? first + i : lki_permutation_at(&order, first + i);
-        assert_int_equal(got.ids[i], id);
-        fill(id, x, &y);
-        assert_memory_equal((const uint8_t *)got.x + i * WIDTH, x, WIDTH);
-        assert_int_equal(((const int32_t *)got.y)[i], y);
-    }
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    const lks_context_opts opts = {.seed = 20};
-    return lks_context_create(&context, &opts) == LKS_OK ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lks_context_destroy(context);
-    return 0;
-}
+#include "data/loaders.h"
 
 /* ---------------------------------------------------------------- order and bytes */
 
@@ -294,73 +185,6 @@ static void reads_ahead_and_keeps_what_is_lent(void **state)
 
 /* ---------------------------------------------------------------- errors */
 
-static void errors_name_the_first_sample(void **state)
-{
-    (void)state;
-    for (int t = 0; t < THREAD_COUNTS; t++) {
-        source from;
-        lks_batch got;
-        lks_dataset *set = open_source(&from, SAMPLES);
-        lks_loader_opts opts = {
-            .global_batch = BATCH, .in_order = true, .threads = thread_counts[t]};
-        from.bad = 2 * BATCH + 7;
-        from.bad_too = 2 * BATCH + 60;
-        lks_loader *loader = open_loader(set, opts);
-        check_next(loader, 0, SAMPLES, true);
-        check_next(loader, 1, SAMPLES, true);
-        for (int again = 0; again < 2; again++) { /* it stays at that batch */
-            LKT_FAILS(LKS_E_IO, "data set 'book': sample 129 could not be read: page 129 is torn",
-                      lks_loader_next(loader, &got));
-            assert_null(got.x);
-            assert_int_equal(got.count, 0);
-        }
-        LKT_OK(lks_loader_seek(loader, 3)); /* past it */
-        check_next(loader, 3, SAMPLES, true);
-        atomic_store(&from.bad, -1);
-        atomic_store(&from.bad_too, -1);
-        LKT_OK(lks_loader_seek(loader, 1)); /* repaired: a seek reads again */
-        check_next(loader, 1, SAMPLES, true);
-        LKT_OK(lks_loader_seek(loader, 2));
-        check_next(loader, 2, SAMPLES, true);
-        lks_loader_destroy(loader);
-        lks_dataset_destroy(set);
-    }
-}
-
-static void refuses_bad_options(void **state)
-{
-    (void)state;
-    static const struct {
-        lks_loader_opts opts;
-        const char *part;
-    } cases[] = {
-        {{0}, "loader of 'book': global_batch is 0, expected at least 1"},
-        {{.global_batch = -3}, "global_batch is -3"},
-        {{.global_batch = 1, .threads = -2}, "threads is -2, expected 1 to 1024, or -1"},
-        {{.global_batch = 1, .threads = 1025}, "threads is 1025"},
-        {{.global_batch = 1, .ahead = -1}, "ahead is -1 batches, expected 1 to 1024"},
-        {{.global_batch = 1, .ahead = 1025}, "ahead is 1025 batches"},
-        {{.global_batch = 201, .drop_last = true},
-         "drop_last leaves no batch, for a batch of 201 is more than the 200 samples"},
-    };
-    source from;
-    lks_loader *loader;
-    lks_dataset *set = open_source(&from, 200);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        LKT_FAILS(LKS_E_INVALID, cases[i].part,
-                  lks_loader_create(&loader, context, set, &cases[i].opts));
-        assert_null(loader);
-    }
-    LKT_FAILS(LKS_E_INVALID, "global_batch is 0", lks_loader_create(&loader, context, set, NULL));
-    lks_dataset_destroy(set);
-    set = open_source(&from, INT64_MAX);
-    const lks_loader_opts huge = {.global_batch = INT64_MAX / 4};
-    LKT_FAILS(LKS_E_NOMEM, "do not fit in memory; read smaller batches, or fewer ahead",
-              lks_loader_create(&loader, context, set, &huge));
-    assert_null(loader);
-    lks_dataset_destroy(set);
-}
-
 /* ---------------------------------------------------------------- memory */
 
 static void allocates_at_the_start_only(void **state)
@@ -447,8 +271,6 @@ int main(void)
         TEST(the_order_follows_the_seed),
         TEST(seeking_equals_walking),
         TEST(reads_ahead_and_keeps_what_is_lent),
-        TEST(errors_name_the_first_sample),
-        TEST(refuses_bad_options),
         TEST(allocates_at_the_start_only),
         TEST(floats_in_memory),
     };

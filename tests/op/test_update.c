@@ -421,35 +421,6 @@ static void updates_do_not_depend_on_the_range(void **state)
     }
 }
 
-static void add_is_one_rounding(void **state)
-{
-    lkt_random random = lkt_random_make("add_is_one_rounding", 42);
-
-    (void)state;
-    for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        static float left[COUNT], right[COUNT], sum[COUNT];
-
-        for (int i = 0; i < COUNT; i++) {
-            left[i] = (float)lkt_random_real(&random, -1.0, 1.0);
-            right[i] = (float)lkt_random_real(&random, -1e-3, 1e-3);
-            sum[i] = left[i] + right[i];
-        }
-        lkt_backends()[b]->add(COUNT - 3, left + 1, right + 1);
-        assert_memory_equal(left + 1, sum + 1, (COUNT - 3) * sizeof(float));
-        assert_true(left[COUNT - 1] != sum[COUNT - 1]);
-    }
-}
-
-static void backends_are_found_by_name(void **state)
-{
-    (void)state;
-    assert_non_null(lkt_backends()[0]);
-    for (int b = 0; lkt_backends()[b] != NULL; b++)
-        assert_ptr_equal(lki_backend_find(lkt_backends()[b]->name), lkt_backends()[b]);
-    assert_string_equal(lki_backend_find("ref")->name, "ref");
-    assert_null(lki_backend_find("abacus"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,8 +430,6 @@ int main(void)
         cmocka_unit_test(averages_approach),
         cmocka_unit_test(a_spread_below_zero_is_zero),
         cmocka_unit_test(updates_do_not_depend_on_the_range),
-        cmocka_unit_test(add_is_one_rounding),
-        cmocka_unit_test(backends_are_found_by_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
