@@ -194,6 +194,7 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_line(lks_tensor **out, int64_t *sample
 typedef enum lks_list {
     LKS_LIST_LAYERS, /* of model.layers, lks_graph_line() and `lockstep op` */
     LKS_LIST_LOSSES,
+    LKS_LIST_OPTIMIZERS, /* with the members of lks_optim */
 } lks_list;
 typedef struct lks_option {
     const char *name;

@@ -43,6 +43,8 @@ typedef struct lki_attribute {
     const char *fallback;
     bool required;    /* has no default, and is always printed */
     bool part;        /* of the init before it: checked and printed with that */
+    const char *key;  /* of a configuration, where that has another name; */
+    int place;        /* and which number of that, if it is a list */
     const char *help; /* what it is, in a few words; NULL: its name says it */
 } lki_attribute;
 

@@ -2,6 +2,7 @@
  * each worker has. */
 #include "base/check.h"
 #include "model/model.h"
+#include "optim/optimizer.h"
 #include "numeric/hash.h"
 
 enum { VALUES = -2, AVERAGES = -1 };
@@ -34,7 +35,7 @@ static void measure_parameters(lks_model *model)
 {
     size_t arrays = 1;
     for (int a = 0; a < LKI_MAX_STATES; a++)
-        arrays += trains(model) && lki_state_keeps(&model->opts.optim, a) ? 1 : 0;
+        arrays += trains(model) && lki_optimizer_keeps(&model->opts.optim, a) ? 1 : 0;
     for (int w = 0; w < model->weights; w++)
         model->parameter_bytes += (arrays + (averages(model) && model->weight[w].trained ? 1 : 0)) *
                                   lki_align((size_t)model->weight[w].count * sizeof(float));
@@ -49,7 +50,8 @@ static lks_status allocate_parameters(lks_model *model)
     char *at = place_array(model, memory, VALUES);
     if (averages(model)) at = place_array(model, at, AVERAGES);
     for (int a = 0; a < LKI_MAX_STATES; a++)
-        if (trains(model) && lki_state_keeps(&model->opts.optim, a)) at = place_array(model, at, a);
+        if (trains(model) && lki_optimizer_keeps(&model->opts.optim, a))
+            at = place_array(model, at, a);
     for (int w = 0; w < model->weights; w++)
         model->program.stage[model->weight[w].stage].param[model->weight[w].slot] =
             model->weight[w].value;

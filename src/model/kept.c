@@ -4,6 +4,13 @@
 #include "base/check.h"
 #include "model/model.h"
 #include "numeric/tree.h"
+#include "optim/optimizer.h"
+
+static bool steps_by_rows(const lks_model *model)
+{
+    const lki_optimizer *optimizer = lki_optimizer_of(model->opts.optim.kind);
+    return optimizer != NULL && optimizer->by_rows;
+}
 
 static int64_t kept_blocks_of(const lki_weight *weight)
 {
@@ -55,11 +62,11 @@ static lks_status kept_check_opts(const lks_model_opts *opts)
 }
 
 /* What a step calls is there. */
-static lks_status check_backend(const lks_model *model, bool is_adamp)
+static lks_status check_backend(const lks_model *model, bool by_rows)
 {
     const lki_backend *backend = model->program.backend;
-    const bool lacks_dot = (model->measures || is_adamp) && backend->dot == NULL;
-    const bool lacks_direction = is_adamp && backend->direction == NULL;
+    const bool lacks_dot = (model->measures || by_rows) && backend->dot == NULL;
+    const bool lacks_direction = by_rows && backend->direction == NULL;
     const bool lacks_approach = model->opts.ema_decay > 0 && backend->approach == NULL;
     if (!lacks_dot && !lacks_direction && !lacks_approach) return LKS_OK;
     return LKI_FAIL(LKS_E_UNSUPPORTED, "device '%s' has no kernel yet for %s", backend->name,
@@ -71,20 +78,20 @@ static lks_status check_backend(const lks_model *model, bool is_adamp)
 lks_status lki_kept_choose(lks_model *model)
 {
     const lks_model_opts *opts = &model->opts;
-    const bool is_adamp = opts->optim.kind == LKS_ADAMP;
+    const bool by_rows = steps_by_rows(model);
     model->last.gradient_norm = (double)NAN;
     LKI_TRY(kept_check_opts(opts));
     if (model->program.loss == NULL) return LKS_OK;
     model->measures = opts->clip_norm > 0 || opts->skip_not_finite;
-    model->keeps = model->measures || opts->clip_value > 0 || is_adamp;
-    LKI_TRY(check_backend(model, is_adamp));
+    model->keeps = model->measures || opts->clip_value > 0 || by_rows;
+    LKI_TRY(check_backend(model, by_rows));
     if (model->keeps) model->gradient_bytes = gradient_bytes(model);
     return LKS_OK;
 }
 
 lks_status lki_kept_make(lks_model *model)
 {
-    const bool is_adamp = model->opts.optim.kind == LKS_ADAMP;
+    const bool by_rows = steps_by_rows(model);
     if (!model->keeps) return LKS_OK;
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
@@ -95,7 +102,7 @@ lks_status lki_kept_make(lks_model *model)
     }
     LKI_TRY(lki_gradients_make(model));
     if (model->measures) LKI_TRY(make_sums(model, &model->square, model->blocks));
-    for (int i = 0; i < LKI_ROW_SUMS && is_adamp; i++)
+    for (int i = 0; i < LKI_ROW_SUMS && by_rows; i++)
         LKI_TRY(make_sums(model, &model->row_sum[i], model->rows));
     return LKS_OK;
 }
@@ -167,7 +174,7 @@ bool lki_kept_update(lks_model *model, int worker)
         if (!isfinite(norm)) return false;
         if (most > 0 && most < norm + 1e-6) scale = lki_round(most / (norm + 1e-6));
     }
-    if (model->opts.optim.kind == LKS_ADAMP)
+    if (steps_by_rows(model))
         lki_adamp_update(model, worker, scale);
     else
         visit_blocks(model, worker, kept_update, scale);

@@ -210,8 +210,6 @@ int64_t lki_adamp_rows(const lki_weight *weight);
 void lki_adamp_update(lks_model *model, int worker, float scale);
 
 /* state.c */
-/* Whether the optimizer keeps its array number `array` (lki_update names them). */
-bool lki_state_keeps(const lks_optim *optim, int array);
 lks_status lki_state_list(lks_model *model);
 /* lks_model_hash() from inside. */
 lks_status lki_state_hash(lks_model *model, uint64_t *out);

@@ -6,25 +6,9 @@
 
 #include "base/check.h"
 #include "model/model.h"
+#include "optim/optimizer.h"
 #include "numeric/hash.h"
 #include "numeric/tree.h"
-
-static const char *const STATE_NAMES[][LKI_MAX_STATES] = {
-    [LKS_SGD] = {"momentum_buffer"},
-    [LKS_ADAM] = {"exp_avg", "exp_avg_sq"},
-    [LKS_ADADELTA] = {"square_avg", "acc_delta"},
-    [LKS_ADAMW] = {"exp_avg", "exp_avg_sq"},
-    [LKS_RMSPROP] = {"square_avg", "grad_avg", "momentum_buffer"},
-    [LKS_ADAMP] = {"exp_avg", "exp_avg_sq"},
-};
-
-bool lki_state_keeps(const lks_optim *optim, int array)
-{
-    if (optim->kind == LKS_SGD && array == 0) return optim->momentum != 0.0f;
-    if (optim->kind == LKS_RMSPROP && array == 1) return optim->centered;
-    if (optim->kind == LKS_RMSPROP && array == 2) return optim->momentum != 0.0f;
-    return STATE_NAMES[optim->kind][array] != NULL;
-}
 
 static lks_status add_state(lks_model *model, lks_state_kind kind, const char *prefix,
                             const char *name, void **memory)
@@ -126,7 +110,7 @@ lks_status lki_state_list(lks_model *model)
             if (weight->state[i] == NULL) continue;
             char prefix[64];
             snprintf(prefix, sizeof prefix, LKI_NAMES_OPTIMIZER "%s.",
-                     STATE_NAMES[model->opts.optim.kind][i]);
+                     lki_optimizer_of(model->opts.optim.kind)->states[i]);
             LKI_TRY(
                 add_state(model, LKS_OPTIMIZER, prefix, weight->name, (void **)&weight->state[i]));
             describe_last(model, LKS_F32, &weight->shape);

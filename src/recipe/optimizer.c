@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "optim/optimizer.h"
+#include "recipe/options.h"
 #include "recipe/session.h"
 
 /* 0 where the key is not set. */
@@ -10,41 +12,30 @@ static double or_zero(const lki_config *config, lki_key key)
     return lki_config_has(config, key) ? lki_config_float(config, key) : 0;
 }
 
-static void read_betas(lks_optim *optim, const lki_config *config)
+/* The key "optimizer.<name>" of an attribute, or NULL. */
+static const lki_setting *setting_of(const lki_config *config, const lki_attribute *a)
 {
-    optim->beta1 = config->value[LKI_KEY_OPTIMIZER_BETAS].floats[0];
-    optim->beta2 = config->value[LKI_KEY_OPTIMIZER_BETAS].floats[1];
+    const char *name = a->key != NULL ? a->key : a->name;
+    for (int key = LKI_KEY_OPTIMIZER_NAME; key < LKI_KEY_SCHEDULE_NAME; key++)
+        if (strcmp(lki_key_own_name(key), name) == 0) return &config->value[key];
+    return NULL;
 }
 
 static lks_optim optim_of(const lki_config *config)
 {
-    const char *name = lki_config_text(config, LKI_KEY_OPTIMIZER_NAME);
-    lks_optim optim;
-    if (strcmp(name, "adam") == 0 || strcmp(name, "adamw") == 0) {
-        optim = strcmp(name, "adam") == 0 ? lks_adam() : lks_adamw();
-        read_betas(&optim, config);
-    } else if (strcmp(name, "adamp") == 0) {
-        optim = lks_adamp();
-        read_betas(&optim, config);
-        optim.delta = lki_config_float(config, LKI_KEY_OPTIMIZER_DELTA);
-        optim.wd_ratio = lki_config_float(config, LKI_KEY_OPTIMIZER_WD_RATIO);
-        optim.nesterov = lki_config_bool(config, LKI_KEY_OPTIMIZER_NESTEROV);
-    } else if (strcmp(name, "adadelta") == 0) {
-        optim = lks_adadelta();
-        optim.rho = lki_config_float(config, LKI_KEY_OPTIMIZER_RHO);
-    } else if (strcmp(name, "rmsprop") == 0) {
-        optim = lks_rmsprop();
-        optim.alpha = lki_config_float(config, LKI_KEY_OPTIMIZER_ALPHA);
-        optim.centered = lki_config_bool(config, LKI_KEY_OPTIMIZER_CENTERED);
-        optim.momentum = lki_config_float(config, LKI_KEY_OPTIMIZER_MOMENTUM);
-    } else {
-        optim = lks_sgd(lki_config_float(config, LKI_KEY_OPTIMIZER_MOMENTUM));
-        optim.dampening = lki_config_float(config, LKI_KEY_OPTIMIZER_DAMPENING);
-        optim.nesterov = lki_config_bool(config, LKI_KEY_OPTIMIZER_NESTEROV);
+    const lki_optimizer *optimizer = lki_optimizer_find(
+        lki_config_text(config, LKI_KEY_OPTIMIZER_NAME));
+    lks_optim optim = lki_optimizer_make(optimizer);
+    for (int i = 0; i < optimizer->attributes.count; i++) {
+        const lki_attribute *a = &optimizer->attributes.list[i];
+        const lki_setting *setting = setting_of(config, a);
+        if (setting == NULL || !setting->set) continue;
+        void *to = (char *)&optim + a->offset;
+        if (setting->floats != NULL) /* one of a list */
+            *(double *)to = setting->floats[a->place];
+        else
+            lki_option_store(a, to, setting);
     }
-    if (lki_config_has(config, LKI_KEY_OPTIMIZER_EPS))
-        optim.epsilon = lki_config_float(config, LKI_KEY_OPTIMIZER_EPS);
-    optim.weight_decay = lki_config_float(config, LKI_KEY_OPTIMIZER_WEIGHT_DECAY);
     return optim;
 }
 

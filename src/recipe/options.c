@@ -41,7 +41,7 @@ lks_status lki_options_begin(lki_options *out, lki_heap *heap, const lki_attribu
     return lki_heap_status(heap, LKS_OK);
 }
 
-static void store(const lki_attribute *a, void *to, const lki_setting *setting)
+void lki_option_store(const lki_attribute *a, void *to, const lki_setting *setting)
 {
     switch (a->type) {
     case LKI_INT:
@@ -86,7 +86,7 @@ void lki_options_take(lki_options *options, const lki_attribute *attribute,
 {
     if (!setting->set) return;
     options->setting[attribute - options->table->list] = *setting;
-    store(attribute, (char *)options->values + attribute->offset, setting);
+    lki_option_store(attribute, (char *)options->values + attribute->offset, setting);
 }
 
 lks_status lki_options_read(lki_options *options, const lki_attribute *attribute, const char *what,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "optim/optimizer.h"
 
 static bool same_section(lki_key a, lki_key b)
 {
@@ -126,23 +127,28 @@ static lks_status settle(lki_config *config, lki_key key, const char *text)
     return lki_config_settle(config, key, text);
 }
 
+static const char *default_of(const lki_optimizer *optimizer, const char *name)
+{
+    const lki_attribute *a = lki_attribute_find(&optimizer->attributes, name);
+    return a != NULL && a->fallback != NULL ? a->fallback : "0";
+}
+
 /* Defaults that depend on other keys. */
 static lks_status settle_defaults(lki_config *config)
 {
-    const char *optimizer = lki_config_text(config, LKI_KEY_OPTIMIZER_NAME);
+    const lki_optimizer *optimizer = lki_optimizer_find(
+        lki_config_text(config, LKI_KEY_OPTIMIZER_NAME));
     const char *schedule = lki_config_text(config, LKI_KEY_SCHEDULE_NAME);
-    const bool is_adadelta = strcmp(optimizer, "adadelta") == 0;
-    const bool is_rmsprop = strcmp(optimizer, "rmsprop") == 0;
-    const bool is_adamw = strcmp(optimizer, "adamw") == 0;
     const bool is_one_cycle = strcmp(schedule, "one_cycle") == 0;
     const bool has_end = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS) ||
                          lki_config_has(config, LKI_KEY_TRAIN_STEPS);
-    const char *lr = is_adadelta ? "1.0" : is_rmsprop ? "0.01" : "0.001";
+    const char *lr = optimizer->lr != NULL ? optimizer->lr : "0.001";
     lks_status status = settle(config, LKI_KEY_OPTIMIZER_LR, lr);
     if (status == LKS_OK)
-        status = settle(config, LKI_KEY_OPTIMIZER_WEIGHT_DECAY, is_adamw ? "0.01" : "0");
+        status = settle(config, LKI_KEY_OPTIMIZER_WEIGHT_DECAY,
+                        default_of(optimizer, "weight_decay"));
     if (status == LKS_OK)
-        status = settle(config, LKI_KEY_OPTIMIZER_EPS, is_adadelta ? "1e-6" : "1e-8");
+        status = settle(config, LKI_KEY_OPTIMIZER_EPS, default_of(optimizer, "epsilon"));
     if (status == LKS_OK)
         status = settle(config, LKI_KEY_SCHEDULE_PER_STEP, is_one_cycle ? "true" : "false");
     if (status == LKS_OK) status = settle(config, LKI_KEY_SCHEDULE_GAMMA, "0.1");

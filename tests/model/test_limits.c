@@ -60,7 +60,8 @@ static void options(void **state)
                 k ? "clip_norm is inf, expected a positive number, or 0: none"
                   : "clip_norm is -1, expected a positive number, or 0: none");
     }
-    refuses(&n, (lks_model_opts){.optim.momentum = -1}, "sgd: momentum is -1, expected 0 or more");
+    refuses(&n, (lks_model_opts){.optim.momentum = -1},
+            "sgd: momentum is -1, expected a number of at least 0");
     lks_group group = lks_group_of("fc.*");
     group.lr_factor = -1;
     refuses(&n, (lks_model_opts){.groups = &group, .group_count = 1},

@@ -176,9 +176,11 @@ static void optimizers(void **state)
     for (int k = 0; k < 6; k++) {
         const char *name = names[k];
         optim_is((lks_optim){.kind = kinds[k]}, NULL);
-        snprintf(expected, sizeof expected, "%s: weight_decay is -1, expected 0 or more", name);
+        snprintf(expected, sizeof expected,
+                 "%s: weight_decay is -1, expected a number of at least 0", name);
         optim_is((lks_optim){.kind = kinds[k], .weight_decay = -1}, expected);
-        snprintf(expected, sizeof expected, "%s: epsilon is inf, expected 0 or more", name);
+        snprintf(expected, sizeof expected, "%s: epsilon is inf, expected a number of at least 0",
+                 name);
         if (k != 0) optim_is((lks_optim){.kind = kinds[k], .epsilon = INF}, expected);
         const bool adam = k == 1 || k == 3 || k == 5;
         for (int second = 0; adam && second < 2; second++) {
@@ -196,7 +198,7 @@ static void optimizers(void **state)
     optim_is((lks_optim){.dampening = 1}, NULL);
     optim_is((lks_optim){.dampening = 1.5}, "sgd: dampening is 1.5, expected a number from 0 to 1");
     optim_is((lks_optim){.dampening = -1}, "sgd: dampening is -1, expected a number from 0 to 1");
-    optim_is((lks_optim){.momentum = INF}, "sgd: momentum is inf, expected 0 or more");
+    optim_is((lks_optim){.momentum = INF}, "sgd: momentum is inf, expected a number of at least 0");
     optim_is((lks_optim){.nesterov = true, .momentum = 0.5, .dampening = 0.25},
              "sgd: nesterov needs a momentum above 0 and no dampening; found momentum 0.5, "
              "dampening 0.25");
@@ -207,10 +209,11 @@ static void optimizers(void **state)
     optim_is((lks_optim){.kind = LKS_RMSPROP, .alpha = 1.25},
              "rmsprop: alpha is 1.25, expected a number from 0 to 1");
     optim_is((lks_optim){.kind = LKS_RMSPROP, .momentum = -1},
-             "rmsprop: momentum is -1, expected 0 or more");
-    optim_is((lks_optim){.kind = LKS_ADAMP, .delta = -1}, "adamp: delta is -1, expected 0 or more");
+             "rmsprop: momentum is -1, expected a number of at least 0");
+    optim_is((lks_optim){.kind = LKS_ADAMP, .delta = -1},
+             "adamp: delta is -1, expected a number of at least 0");
     optim_is((lks_optim){.kind = LKS_ADAMP, .wd_ratio = -1},
-             "adamp: wd_ratio is -1, expected 0 or more");
+             "adamp: wd_ratio is -1, expected a number of at least 0");
     optim_is((lks_optim){.kind = (lks_optim_kind)9},
              "optimizer: kind is 9, expected LKS_SGD or another lks_optim_kind");
     const lks_optim adamp = lks_adamp();

@@ -1,0 +1,16 @@
+/* w -= lr*wd*w; then as Adam with the gradient alone. */
+#include "optim/optimizer.h"
+
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(DOUBLE, lks_optim, weight_decay, .range = "[0,)", .fallback = "0.01"),
+    LKI_OPTIM_MOMENTS,
+    LKI_OPTIM_EPSILON("1e-8"),
+};
+
+const lki_optimizer lki_optimizer_adamw = {
+    .name = "adamw",
+    .what = "adam, with weights that decay by themselves",
+    .kind = LKS_ADAMW,
+    .attributes = LKI_ATTRIBUTES(attributes),
+    .states = {"exp_avg", "exp_avg_sq"},
+};

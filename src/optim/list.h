@@ -1,0 +1,13 @@
+/* Every optimizer, once, in the order of help. Adding one is a line here and a file beside it. */
+#ifndef LKI_OPTIM_LIST_H
+#define LKI_OPTIM_LIST_H
+
+#define LKI_OPTIMIZER_LIST(X)                                                                      \
+    X(sgd)                                                                                         \
+    X(adam)                                                                                        \
+    X(adamw)                                                                                       \
+    X(adamp)                                                                                       \
+    X(adadelta)                                                                                    \
+    X(rmsprop)
+
+#endif
