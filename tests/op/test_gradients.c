@@ -87,6 +87,8 @@ typedef struct method {
     double rounding; /* of an out element, relative */
 } method;
 
+/* Where functions have kinks, or are curved, values are spaced and steps small, which does for any; those
+ * that are linear, or of means, are told with larger ones. */
 static const method methods[] = {
     {LKI_OP_CONV2D, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_DENSE, LKT_RANDOM, 0.5f, 0x1p-24},
@@ -96,13 +98,6 @@ static const method methods[] = {
     {LKI_OP_AVG_POOL, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_GLOBAL_AVG_POOL, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_RELU, LKT_SPACED, 0x1p-6f, 0.0},
-    {LKI_OP_LEAKY_RELU, LKT_SPACED, 0x1p-6f, 0x1p-24},
-    {LKI_OP_GELU, LKT_SPACED, 0x1p-6f, 0x1p-24},
-    {LKI_OP_SILU, LKT_SPACED, 0x1p-6f, 0x1p-24},
-    {LKI_OP_TANH, LKT_SPACED, 0x1p-6f, 0x1p-24},
-    {LKI_OP_SIGMOID, LKT_SPACED, 0x1p-6f, 0x1p-24},
-    {LKI_OP_SOFTPLUS, LKT_SPACED, 0x1p-6f, 0x1p-24},
-    {LKI_OP_SCALE, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_ADD, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_MUL, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_CONCAT, LKT_SPACED, 0.5f, 0.0},
@@ -113,6 +108,13 @@ static const method methods[] = {
     {LKI_OP_NLL, LKT_SPACED, 0.5f, 0.0},
     {LKI_OP_MSE, LKT_RANDOM, 0.25f, 0x1p-24},
 };
+
+static method method_of(lki_op_id op)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (methods[i].op == op) return methods[i];
+    return (method){op, LKT_SPACED, 0x1p-6f, 0x1p-24};
+}
 
 /* Elements that were checked so that an error of 1% would show; the rest is zeros. */
 static int one_case(const method *m, int64_t count, lkt_random *random)
@@ -147,29 +149,16 @@ static void gradients_are_difference_quotients(void **state)
     lkt_random random = lkt_random_make("gradients_are_difference_quotients", 10);
 
     (void)state;
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+    for (lki_op_id op = 0; op < LKI_OP_COUNT; op++) {
+        const method m = method_of(op);
         int told = 0;
 
+        if (lki_op_get(op)->inputs == 0 || lki_op_get(op)->stops_gradient) continue;
         for (int k = 0; k < CASES; k++)
-            told += one_case(&methods[i], lkt_random_from(&random, 1, 4), &random);
-        print_message("%s: %d elements\n", lki_op_get(methods[i].op)->name, told);
+            told += one_case(&m, lkt_random_from(&random, 1, 4), &random);
+        print_message("%s: %d elements\n", lki_op_get(op)->name, told);
         if (told < 2 * CASES)
-            fail_msg("%s: only %d gradients were checked to 1%%", lki_op_get(methods[i].op)->name,
-                     told);
-    }
-}
-
-/* Every operation with a backward pass is in the list. */
-static void every_gradient_is_checked(void **state)
-{
-    (void)state;
-    for (lki_op_id op = 0; op < LKI_OP_COUNT; op++) {
-        const lki_kernel *kernel = lkt_kernel(lkt_ref(), op);
-        bool listed = false;
-
-        for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-            listed |= methods[i].op == op;
-        assert_int_equal(listed, kernel != NULL && kernel->backward != NULL);
+            fail_msg("%s: only %d gradients were checked to 1%%", lki_op_get(op)->name, told);
     }
 }
 
@@ -177,7 +166,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_difference_quotients),
-        cmocka_unit_test(every_gradient_is_checked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,10 @@
 /* Random operations with small sizes that lean to edges. */
 #include "support/ops.h"
 
+#include <string.h>
+
+#include "core/range.h"
+
 static int64_t pick(lkt_random *random, int count, const int64_t choices[])
 {
     return choices[lkt_random_below(random, count)];
@@ -42,7 +46,7 @@ static lks_tensor *target(lks_graph *graph, const lks_tensor *x, lki_op_id op)
 {
     const lks_shape shape = lks_tensor_shape(x);
 
-    if (op == LKI_OP_MSE) return lks_target(graph, &(lks_target_opts){.shape = shape});
+    if (!lki_op_get(op)->of_classes) return lks_target(graph, &(lks_target_opts){.shape = shape});
     return lks_target(graph, &(lks_target_opts){.classes = shape.dim[0]});
 }
 
@@ -50,29 +54,22 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
 {
     lks_input_opts opts = {0};
 
-    switch (op) {
-    case LKI_OP_CONV2D:
-    case LKI_OP_MAX_POOL:
-    case LKI_OP_AVG_POOL:
-    case LKI_OP_GLOBAL_AVG_POOL:
+    switch (lki_op_get(op)->takes) {
+    case LKI_TAKES_IMAGE:
         opts.shape = image(random);
         break;
-    case LKI_OP_DENSE:
-        opts.shape = LKS_SHAPE(PICK(random, 1, 2, 13, 64, 300));
+    case LKI_TAKES_VECTOR:
+        opts.shape = LKS_SHAPE(op == LKI_OP_DENSE ? PICK(random, 1, 2, 13, 64, 300)
+                                                  : PICK(random, 1, 2, 10, 37));
         break;
-    case LKI_OP_LOG_SOFTMAX:
-    case LKI_OP_CROSS_ENTROPY:
-    case LKI_OP_NLL:
-        opts.shape = LKS_SHAPE(PICK(random, 1, 2, 10, 37));
-        break;
-    case LKI_OP_BATCH_NORM:
+    case LKI_TAKES_PIXELS:
         opts.shape = chance(random, 2) ? image(random) : LKS_SHAPE(PICK(random, 1, 5, 16));
         break;
-    case LKI_OP_NORMALIZE:
+    case LKI_TAKES_ANY:
         opts.dtype = chance(random, 3) ? LKS_F32 : LKS_U8;
         opts.shape = chance(random, 8) ? LKS_SHAPE(3, 100) : any_shape(random);
         break;
-    default:
+    case LKI_TAKES_FLOATS:
         opts.shape = any_shape(random);
         break;
     }
@@ -196,14 +193,75 @@ static float constant(bool exact, lkt_random *random)
     return exact ? 0.25f : (float)lkt_random_real(random, 0x1p-6, 2.0);
 }
 
+/* A number in the range of an attribute; with `exact` a power of two, if one of these lies there. */
+static float random_number(const lki_attribute *a, bool exact, lkt_random *random)
+{
+    static const double nice[] = {0.25, 0.5, 1.0, 0.125, 2.0, 0.0};
+    const lki_range range = lki_range_of(a->range);
+    const double low = range.low > -2.0 ? range.low : -2.0;
+    const double high = range.high < 2.0 ? range.high : 2.0;
+
+    for (size_t i = 0; exact && i < sizeof nice / sizeof nice[0]; i++)
+        if (lki_range_has(&range, nice[i])) return (float)nice[i];
+    for (;;) {
+        const float number = (float)lkt_random_real(random, low, high);
+
+        if (lki_range_has(&range, (double)number)) return number;
+    }
+}
+
+/* Values for a table: of each attribute with a default that, or another one from its range. */
+static void random_attributes(const lki_attributes *table, char *values, bool exact,
+                              lkt_random *random)
+{
+    for (int i = 0; i < table->count; i++) {
+        const lki_attribute *a = &table->list[i];
+        void *to = values + a->offset;
+        int length, words = 0;
+
+        if (a->part || (!a->required && chance(random, 2))) continue;
+        if (a->type == LKI_INT) *(int64_t *)to = PICK(random, 1, 2, 3, 5, 8);
+        if (a->type == LKI_SHORT) *(int *)to = (int)PICK(random, 1, 2, 3);
+        if (a->type == LKI_FLOAT) *(float *)to = random_number(a, exact, random);
+        if (a->type == LKI_BOOL || a->type == LKI_NOT) *(bool *)to = true;
+        for (int k = 0; k < 2 && a->type == LKI_PAIR; k++)
+            ((int64_t *)to)[k] = PICK(random, 1, 2, 3);
+        while (a->type == LKI_WORD && lki_word_at(a->range, words, &length) != NULL) words++;
+        if (words > 0) *(int *)to = (int)lkt_random_below(random, words);
+    }
+}
+
+/* From its table alone, drawn until the operation takes it. */
+static lks_tensor *random_by_table(lks_graph *graph, lki_op_id id, lks_tensor *x, bool exact,
+                                   lkt_random *random)
+{
+    const lki_op *op = lki_op_get(id);
+    lks_tensor *in[LKI_MAX_IN] = {x};
+    char *values = test_malloc(op->attr_size + 1);
+
+    if (op->inputs == 2)
+        in[1] = op->is_loss ? target(graph, x, id) : second_operand(graph, x, random);
+    for (int tries = 0; tries < 1000; tries++) {
+        memset(values, 0, op->attr_size + 1);
+        random_attributes(&op->attributes, values, exact, random);
+        lks_tensor *y = lki_graph_add(graph, id, op->attr_size > 0 ? values : NULL, in, op->inputs);
+
+        if (y != NULL) {
+            test_free(values);
+            return y;
+        }
+        graph->error.status = LKS_OK;
+    }
+    fail_msg("no random %s: %s", op->name, lks_last_error()->message);
+    return NULL;
+}
+
+/* From the table, but for those whose attributes depend on the input, or where networks have some kind
+ * often. */
 lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
                           lkt_random *random)
 {
     switch (op) {
-    case LKI_OP_INPUT:
-    case LKI_OP_TARGET:
-    case LKI_OP_COUNT:
-        break;
     case LKI_OP_NORMALIZE:
         return random_normalize(graph, x, exact, random);
     case LKI_OP_CONV2D:
@@ -212,43 +270,29 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         return lks_dense(graph, x,
                          &(lks_dense_opts){.units = PICK(random, 1, 2, 7, 10, 16, 33, 128),
                                            .no_bias = chance(random, 4)});
+    case LKI_OP_MAX_POOL:
+    case LKI_OP_AVG_POOL:
+        return random_pool(graph, x, op, exact, random);
+    case LKI_OP_LAYER_NORM:
+        return random_layer_norm(graph, x, random);
     case LKI_OP_BATCH_NORM:
         return lks_batch_norm(
             graph, x,
             &(lks_batch_norm_opts){.epsilon = chance(random, 2) ? 0.0f : 0.125f,
                                    .momentum = (float)lkt_random_real(random, 0.01, 1.0)});
-    case LKI_OP_LAYER_NORM:
-        return random_layer_norm(graph, x, random);
-    case LKI_OP_MAX_POOL:
-    case LKI_OP_AVG_POOL:
-        return random_pool(graph, x, op, exact, random);
-    case LKI_OP_GLOBAL_AVG_POOL:
-        return lks_global_avg_pool(graph, x);
-    case LKI_OP_RELU:
-        return lks_relu(graph, x);
     case LKI_OP_LEAKY_RELU:
         return lks_leaky_relu(graph, x, &(lks_leaky_relu_opts){.slope = constant(exact, random)});
     case LKI_OP_GELU:
         return lks_gelu(graph, x,
                         &(lks_gelu_opts){.form = chance(random, 2) ? LKS_GELU_ERF : LKS_GELU_TANH});
-    case LKI_OP_SILU:
-        return lks_silu(graph, x);
-    case LKI_OP_TANH:
-        return lks_tanh(graph, x);
-    case LKI_OP_SIGMOID:
-        return lks_sigmoid(graph, x);
-    case LKI_OP_SOFTPLUS:
-        return lks_softplus(graph, x);
+    case LKI_OP_CROSS_ENTROPY:
+        return lks_cross_entropy(
+            graph, x, target(graph, x, op),
+            &(lks_cross_entropy_opts){.label_smoothing = chance(random, 2) ? 0.0f : 0.125f});
     case LKI_OP_SCALE:
         return lks_scale(graph, x, &(lks_scale_opts){.factor = -constant(exact, random)});
-    case LKI_OP_ADD:
-        return lks_add(graph, x, second_operand(graph, x, random));
-    case LKI_OP_MUL:
-        return lks_mul(graph, x, second_operand(graph, x, random));
     case LKI_OP_CONCAT:
         return random_concat(graph, x, random);
-    case LKI_OP_FLATTEN:
-        return lks_flatten(graph, x);
     case LKI_OP_DROPOUT: {
         const float probability = (float)lkt_random_real(random, 0.0, 0.95);
 
@@ -257,19 +301,9 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
                                                               : chance(random, 2) ? 0.25f
                                                                                   : probability});
     }
-    case LKI_OP_LOG_SOFTMAX:
-        return lks_log_softmax(graph, x);
-    case LKI_OP_CROSS_ENTROPY:
-        return lks_cross_entropy(
-            graph, x, target(graph, x, op),
-            &(lks_cross_entropy_opts){.label_smoothing = chance(random, 2) ? 0.0f : 0.125f});
-    case LKI_OP_NLL:
-        return lks_nll(graph, x, target(graph, x, op));
-    case LKI_OP_MSE:
-        return lks_mse(graph, x, target(graph, x, op));
+    default:
+        return random_by_table(graph, op, x, exact, random);
     }
-    fail_msg("no random %s", op < LKI_OP_COUNT ? lki_op_get(op)->name : "operation");
-    return NULL;
 }
 
 lki_op_id lkt_random_member(const lki_pattern_node *node, lkt_random *random)
