@@ -13,6 +13,18 @@ static int add_value(lki_program *program, lki_place place, size_t bytes, const 
     return program->values++;
 }
 
+/* The elements of a tensor, or its gradient: their types may differ. */
+static int add_tensor(lki_program *program, lki_place place, const lks_tensor *tensor,
+                      bool gradient, const char *node, const char *role)
+{
+    const bool own = place == LKI_AT_GROUP && program->stored != NULL; /* not the caller's */
+    const lks_dtype type = own ? program->stored(tensor, gradient) : tensor->dtype;
+    const size_t elements = (size_t)lks_shape_elements(&tensor->shape);
+    const int value = add_value(program, place, elements * lks_dtype_size(type), node, role);
+    program->value[value].type = type;
+    return value;
+}
+
 static void touch(lki_program *program, int value, int tick)
 {
     if (value == LKI_NO_VALUE) return;
@@ -27,9 +39,9 @@ static void make_values(lki_program *program)
     for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
         program->activation[node->index] = program->gradient[node->index] = LKI_NO_VALUE;
         if (node->op == LKI_OP_INPUT || node->op == LKI_OP_TARGET)
-            program->activation[node->index] = add_value(
-                program, node->op == LKI_OP_INPUT ? LKI_AT_BATCH_X : LKI_AT_BATCH_Y,
-                lki_tensor_bytes(&node->out), node->name, node->op == LKI_OP_INPUT ? "x" : "y");
+            program->activation[node->index] = add_tensor(
+                program, node->op == LKI_OP_INPUT ? LKI_AT_BATCH_X : LKI_AT_BATCH_Y, &node->out,
+                false, node->name, node->op == LKI_OP_INPUT ? "x" : "y");
     }
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
@@ -37,11 +49,11 @@ static void make_values(lki_program *program)
         const lki_cluster *cluster = stage->cluster;
         const char *name = lki_cluster_head(cluster)->name;
         const lks_tensor *tensor = &lki_cluster_tail(cluster)->out;
-        const size_t bytes = lki_tensor_bytes(tensor);
         const int index = tensor->node->index;
-        program->activation[index] = add_value(program, LKI_AT_GROUP, bytes, name, "out");
+        program->activation[index] = add_tensor(program, LKI_AT_GROUP, tensor, false, name, "out");
         if (stage->backward && tensor != program->loss)
-            program->gradient[index] = add_value(program, LKI_AT_GROUP, bytes, name, "d_out");
+            program->gradient[index] = add_tensor(program, LKI_AT_GROUP, tensor, true, name,
+                                                  "d_out");
         stage->out = program->activation[index];
         stage->d_out = program->gradient[index];
         stage->saved = stage->replica = stage->sums = LKI_NO_VALUE;

@@ -57,6 +57,7 @@ typedef enum lki_place {
 typedef struct lki_value {
     lki_place place;
     const char *node, *role; /* for the memory map: "conv1", "out" */
+    lks_dtype type;          /* of the elements as they are stored: x, y, out and d_out */
     size_t bytes;            /* of one sample; REPLICA, SUMS: of one replica */
     size_t room;             /* bytes taken in its arena */
     size_t offset;
@@ -122,6 +123,10 @@ typedef struct lki_program {
     int64_t pass_replicas; /* of a pass, at most; 0: all */
     bool no_fusion;
     bool by_replica;
+    /* How the elements of a tensor are stored, or those of its gradient. Tensors are f32 logically, whatever
+     * this says; a type of two bytes (bf16) enters here, with kernels that read and write it. NULL: as the
+     * tensor is, gradients as it. */
+    lks_dtype (*stored)(const lks_tensor *tensor, bool gradient);
 
     /* The answer. */
     int64_t max_share; /* samples of the largest replica */

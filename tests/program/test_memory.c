@@ -295,6 +295,54 @@ static void state_is_aligned_and_no_more_than_needed(void **state)
         }
 }
 
+/* A type of eight bytes stands for one whose size is not that of f32. */
+static lks_dtype wide_gradients(const lks_tensor *tensor, bool gradient)
+{
+    return gradient ? LKS_I64 : tensor->dtype;
+}
+
+/* An activation and its gradient have the room of their own types, wherever they lie. */
+static void gradients_may_be_stored_in_another_type(void **state)
+{
+    lks_context *context;
+    lks_graph *graph;
+    (void)state;
+    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
+    LKT_OK(lks_graph_create(&graph, context));
+    const lks_tensor *loss = lkt_net_conv(graph);
+    for (int wide = 0; wide < 2; wide++) {
+        lki_program program = {.context = context,
+                               .backend = lki_backend_find("ref"),
+                               .graph = graph,
+                               .loss = loss,
+                               .output = loss->node->in[0],
+                               .global_batch = 64,
+                               .replicas = 4,
+                               .stored = wide ? wide_gradients : NULL};
+        LKT_OK(lki_program_compile(&program));
+        int gradients = 0;
+        for (int s = 0; s < program.stages; s++) {
+            const lki_stage *stage = &program.stage[s];
+            const lks_tensor *tensor = &lki_cluster_tail(stage->cluster)->out;
+            const size_t elements = (size_t)lks_shape_elements(&tensor->shape);
+            assert_int_equal(program.value[stage->out].type, LKS_F32);
+            assert_int_equal(program.value[stage->out].bytes, elements * sizeof(float));
+            if (stage->d_out == LKI_NO_VALUE) continue;
+            const lki_value *d_out = &program.value[stage->d_out];
+            assert_int_equal(d_out->type, wide ? LKS_I64 : LKS_F32);
+            assert_int_equal(d_out->bytes, elements * (wide ? 8 : sizeof(float)));
+            assert_true(d_out->place == LKI_AT_KEPT || d_out->place == LKI_AT_GROUP ||
+                        d_out->place == LKI_AT_SLICE);
+            gradients++;
+        }
+        assert_true(gradients > 3);
+        check_plan(&program);
+        lki_program_release(&program);
+    }
+    lks_graph_destroy(graph);
+    lks_context_destroy(context);
+}
+
 /* What the plan comes to is what the model takes, but for the lists of small things. */
 static void bytes_are_those_that_are_allocated(void **state)
 {
@@ -348,6 +396,7 @@ int main(void)
         cmocka_unit_test(lifetimes_of_sums_cover_backward_of_their_segment),
         cmocka_unit_test(halves_end_segments_and_share_what_both_need),
         cmocka_unit_test(state_is_aligned_and_no_more_than_needed),
+        cmocka_unit_test(gradients_may_be_stored_in_another_type),
         cmocka_unit_test(bytes_are_those_that_are_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
