@@ -81,6 +81,16 @@ static void defaults_are_what_the_table_says(void **state)
     lks_pool_opts pool = {.kernel = {3, 2}, .stride = {0, 5}};
     lki_attributes_fill(&lki_op_get(LKI_OP_MAX_POOL)->attributes, &pool);
     assert_true(pool.stride[0] == 3 && pool.stride[1] == 5);
+    char text[64]; /* what has no default is said, zero too */
+    const lks_dropout_opts nothing = {.probability = 0};
+    lki_attributes_print(&lki_op_get(LKI_OP_DROPOUT)->attributes, &nothing, text, sizeof text);
+    assert_string_equal(text, "probability=0");
+    const lks_init init = {.kind = LKS_INIT_UNIFORM, .scale = 0.5f, .fan_out = true};
+    const lki_attribute *weight = lki_attribute_find(&lki_op_get(LKI_OP_DENSE)->attributes,
+                                                     "weight_init");
+    assert_string_equal(lki_init_print(weight, &init, text, sizeof text), "uniform:0.5");
+    const lks_target_opts many = {.classes = INT32_MAX};
+    LKT_OK(lki_attributes_check(&lki_op_get(LKI_OP_TARGET)->attributes, &many, "target"));
 }
 
 static void described(const char *range, const char *expected)

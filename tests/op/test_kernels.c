@@ -321,6 +321,50 @@ static void running_variance_needs_two_values(void **state)
     lkt_case_free(&c);
 }
 
+static void none_is_tiny(const lkt_case *c, const lki_backend *backend, const char *what,
+                         const float *values, int64_t count)
+{
+    for (int64_t i = 0; values != NULL && i < count; i++)
+        if (values[i] != 0 && fabsf(values[i]) < LKI_TINY)
+            fail_msg("%s, %s: %s[%lld] is %a, expected 0 below 2^-63", backend->name,
+                     lkt_describe(c), what, (long long)i, (double)values[i]);
+}
+
+/* Gradients that are as small as stored ones can be become smaller in products: those that are stored are 0. */
+static void tiny_gradients_are_zero(void **state)
+{
+    lkt_random random = lkt_random_make("tiny_gradients_are_zero", 41);
+
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        const lki_backend *backend = lkt_backends()[b];
+        for (int k = 0; k < 6 * LKI_OP_COUNT; k++) {
+            const lki_op_id op = (lki_op_id)(k % LKI_OP_COUNT);
+            const lki_kernel *kernel = lkt_kernel(backend, op);
+            lkt_result found;
+            lkt_case c;
+
+            if (kernel == NULL || kernel->backward == NULL || lki_op_get(op)->is_loss) continue;
+            lkt_case_begin(&c);
+            lks_tensor *x = lkt_random_input(c.graph, op, &random);
+            lks_tensor *y = lkt_random_op(c.graph, op, x, false, &random);
+            lkt_case_end(&c, y, y, 1 + k % 4, LKT_RANDOM, &random);
+            for (int64_t i = 0; i < lkt_out_elements(&c); i++)
+                c.d_out[i] = copysignf(LKI_TINY * (float)lkt_random_real(&random, 1, 1.5),
+                                       c.d_out[i]);
+            lkt_run(&c, backend, NULL, NULL, &found);
+            none_is_tiny(&c, backend, "the output", found.out, lkt_out_elements(&c));
+            for (int i = 0; i < LKI_MAX_IN && c.in[i] != NULL; i++)
+                none_is_tiny(&c, backend, "an input's gradient", found.d_in[i],
+                             lkt_in_elements(&c, i));
+            for (int i = 0; i < LKI_MAX_PARAM && c.param[i] != NULL; i++)
+                none_is_tiny(&c, backend, "a parameter's gradient", found.d_param[i],
+                             lkt_param_elements(&c, i));
+            lkt_case_free(&c);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +377,7 @@ int main(void)
         cmocka_unit_test(batch_norm_of_one_value_is_bias),
         cmocka_unit_test(running_statistics_are_weighted_means),
         cmocka_unit_test(running_variance_needs_two_values),
+        cmocka_unit_test(tiny_gradients_are_zero),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

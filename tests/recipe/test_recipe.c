@@ -292,9 +292,10 @@ static void evaluates_and_predicts(void **state)
     lks_recipe_close(recipe);
     recipe = opened();
     set_path(recipe, "checkpoint.path", "run");
+    LKT_OK(lks_recipe_set(recipe, "train.workers=1"));
     LKT_FAILS(LKS_E_STATE, "has no model", lks_recipe_evaluate(recipe, &sum));
     LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
-    LKT_OK(lks_recipe_compile(recipe, 2));
+    LKT_OK(lks_recipe_compile(recipe, 2)); /* rather than as the key says */
     LKT_OK(lks_recipe_load(recipe, LKS_WHICH_LAST, &step));
     assert_int_equal(step, 20);
     LKT_OK(lks_recipe_evaluate(recipe, &sum));

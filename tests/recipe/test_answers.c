@@ -1,0 +1,137 @@
+/* What a recipe answers before its run, at its end, and where two things go wrong. */
+#include "cli/program.h"
+
+#include <lockstep/recipe.h>
+
+static const char NETWORK[] = "data: {name: digits, samples: 600, test_samples: 200}\n"
+                              "model: {layers: [flatten, dense: {units: 20}, relu, dense: 10]}\n"
+                              "train: {epochs: 2, batch_size: 50, workers: 2}\n"
+                              "optimizer: {name: adam, lr: 0.002}\n"
+                              "validation: {fraction: 0.2}\n";
+
+static lks_recipe *opened(void)
+{
+    lks_recipe *recipe;
+    LKT_OK(lks_recipe_open_text(&recipe, "net.yaml", NETWORK));
+    return recipe;
+}
+
+static void set_path(lks_recipe *recipe, const char *key, const char *name)
+{
+    char assignment[4200];
+    snprintf(assignment, sizeof assignment, "%s=%s", key, in_folder(name));
+    LKT_OK(lks_recipe_set(recipe, assignment));
+}
+
+/* Once it is used its keys stay; and what the record says before the run, and behind it. */
+static void a_record_tells_how_far_the_run_is(void **state)
+{
+    char *record;
+    lks_recipe *recipe = opened();
+    (void)state;
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
+    LKT_FAILS(LKS_E_STATE, "has been used already", lks_recipe_set(recipe, "optimizer.lr=1"));
+    LKT_OK(lks_recipe_compile(recipe, 1));
+    LKT_OK(lks_recipe_compile(recipe, 2)); /* anew */
+    lks_recipe_close(recipe);
+    recipe = opened();
+    LKT_OK(lks_recipe_start(recipe));
+    LKT_OK(lks_recipe_record(recipe, &record));
+    assert_non_null(strstr(record, "\"best_step\": null"));
+    free(record);
+    LKT_OK(lks_recipe_train(recipe, NULL, NULL));
+    LKT_OK(lks_recipe_record(recipe, &record));
+    assert_non_null(strstr(record, "\"train_samples\": 480"));
+    assert_non_null(strstr(record, "\"valid_samples\": 120"));
+    assert_non_null(strstr(record, "\"test_samples\": 200"));
+    const char *peak = strstr(record, "\"peak_rss_bytes\": ");
+    assert_non_null(peak);
+    assert_true(strtoll(strchr(peak, ':') + 1, NULL, 10) > 1 << 20);
+    free(record);
+    lks_recipe_close(recipe);
+}
+
+static void expect_first(void *user, const lks_prediction *p)
+{
+    assert_int_equal(p->best, 0);
+    ++*(int *)user;
+}
+
+/* Of equal outputs the first class is the best; and so many samples are predicted as were asked for. */
+static void ties_are_the_first_class(void **state)
+{
+    int predicted = 0;
+    lks_recipe *recipe;
+    (void)state;
+    LKT_OK(lks_recipe_open_text(
+        &recipe, NULL,
+        "data: {name: digits, test_samples: 20}\n"
+        "model: {layers: [flatten, dense: {units: 10, weight_init: zeros, bias_init: zeros}]}\n"));
+    set_path(recipe, "checkpoint.path", "run");
+    set_path(recipe, "model.init", "absent.safetensors");
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
+    LKT_OK(lks_recipe_compile(recipe, 1));
+    LKT_OK(lks_recipe_predict(recipe, NULL, 7, expect_first, &predicted));
+    assert_int_equal(predicted, 7);
+    LKT_FAILS(LKS_E_INVALID, "--best is about a folder of checkpoints: give --out DIR, and no",
+              lks_recipe_load(recipe, LKS_WHICH_BEST, NULL));
+    lks_recipe_close(recipe);
+}
+
+/* Averages are kept either way, and look at validation data only where that is asked for. */
+static void averages_are_evaluated_where_they_are_asked_for(void **state)
+{
+    const lks_run *end;
+    uint64_t hash[2];
+    double loss[2];
+    (void)state;
+    for (int averaged = 0; averaged < 2; averaged++) {
+        lks_recipe *recipe = opened();
+        LKT_OK(lks_recipe_set(recipe, "train.ema=0.9"));
+        if (!averaged) LKT_OK(lks_recipe_set(recipe, "train.ema_evaluate=false"));
+        LKT_OK(lks_recipe_train(recipe, NULL, &end));
+        hash[averaged] = end->hash;
+        loss[averaged] = lks_metrics_loss(&end->history[0].valid);
+        lks_recipe_close(recipe);
+    }
+    assert_int_equal(hash[0], hash[1]);
+    assert_true(loss[0] < loss[1] || loss[0] > loss[1]);
+}
+
+static lks_status stop(void *user, const lks_step_event *event)
+{
+    (void)user;
+    return event->step == 3 ? lks_fail(LKS_E_STOPPED, "that is enough") : LKS_OK;
+}
+
+static void note_line(void *user, lks_log_level level, const char *line)
+{
+    (void)level;
+    if (strstr(line, "record.json") != NULL) ++*(int *)user;
+}
+
+/* The first that went wrong comes back; what went wrong at the end, too, is said. */
+static void the_first_failure_comes_back(void **state)
+{
+    int said = 0;
+    lks_recipe *recipe = opened();
+    (void)state;
+    set_path(recipe, "log.record", "absent/record.json");
+    lks_recipe_log(recipe, note_line, &said);
+    LKT_FAILS(LKS_E_STOPPED, "that is enough",
+              lks_recipe_train(recipe, &(lks_train_events){.on_step = stop}, NULL));
+    assert_int_equal(said, 1);
+    lks_recipe_close(recipe);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_record_tells_how_far_the_run_is),
+        TEST(ties_are_the_first_class),
+        TEST(averages_are_evaluated_where_they_are_asked_for),
+        TEST(the_first_failure_comes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
