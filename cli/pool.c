@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/out/say.h"
+#include "cli/exit_code.h"
 
 struct pool_block {
     struct pool_block *next;
@@ -16,7 +16,7 @@ void *pool_alloc(cli_pool *pool, size_t bytes)
 {
     struct pool_block *block = calloc(1, sizeof *block + bytes);
     if (block == NULL) {
-        say_error("out of memory: %zu bytes for the command", bytes);
+        fprintf(stderr, "lockstep: out of memory: %zu bytes for the command\n", bytes);
         exit(exit_code_of(LKS_E_NOMEM));
     }
     block->next = pool->blocks;

@@ -10,16 +10,10 @@
 
 #include <lockstep/context.h>
 
-enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 2, EXIT_WARNING = 10, EXIT_ERROR = 11 };
+#include "cli/exit_code.h"
 
 /* No line of the help is wider, whatever it is printed on. */
 enum { HELP_WIDTH = 80 };
-
-/* The exit code for a status, and the table of all codes as --help prints it. */
-int exit_code_of(lks_status status);
-void exit_codes_print(FILE *out);
-/* Row `row` of that table, from 0; false behind the last. */
-bool exit_code_row(int row, int *code, const char **text);
 
 /* A line on standard output; on a terminal broken between words, where it is too long. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

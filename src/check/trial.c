@@ -42,12 +42,6 @@ int64_t lki_trial_param_elements(const lki_trial *t, int slot)
     return lks_shape_elements(&owner->param[t->cluster.param[slot].index].shape);
 }
 
-bool lki_trial_gives_gradient(const lki_cluster *cluster, int i)
-{
-    return i < cluster->in_count && cluster->in[i]->node->op != LKI_OP_TARGET &&
-           !lki_op_get(lki_cluster_reader(cluster, i)->op)->stops_gradient;
-}
-
 bool lki_trial_has_gradient(const lki_trial *t, int i)
 {
     return lki_trial_gives_gradient(&t->cluster, i);

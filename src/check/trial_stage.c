@@ -8,6 +8,12 @@
 
 enum { PREPARE_PARTS = 3 /* as by three workers */ };
 
+bool lki_trial_gives_gradient(const lki_cluster *cluster, int i)
+{
+    return i < cluster->in_count && cluster->in[i]->node->op != LKI_OP_TARGET &&
+           !lki_op_get(lki_cluster_reader(cluster, i)->op)->stops_gradient;
+}
+
 static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
 {
     const lki_needs *needs = &out->plan->needs;
