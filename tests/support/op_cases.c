@@ -1,6 +1,7 @@
 /* Random operations with small sizes that lean to edges. */
 #include "support/ops.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/range.h"
@@ -193,7 +194,7 @@ static float constant(bool exact, lkt_random *random)
     return exact ? 0.25f : (float)lkt_random_real(random, 0x1p-6, 2.0);
 }
 
-/* A number in the range of an attribute; with `exact` a power of two, if one of these lies there. */
+/* A number in the range of an attribute, of eighths where it has some: kinks there lie between spaced values; with `exact` a power of two, if one of these lies there. */
 static float random_number(const lki_attribute *a, bool exact, lkt_random *random)
 {
     static const double nice[] = {0.25, 0.5, 1.0, 0.125, 2.0, 0.0};
@@ -203,10 +204,11 @@ static float random_number(const lki_attribute *a, bool exact, lkt_random *rando
 
     for (size_t i = 0; exact && i < sizeof nice / sizeof nice[0]; i++)
         if (lki_range_has(&range, nice[i])) return (float)nice[i];
-    for (;;) {
-        const float number = (float)lkt_random_real(random, low, high);
+    for (int tries = 0;; tries++) {
+        const double number = lkt_random_real(random, low, high), eighth = rint(number * 8.0) / 8.0;
 
-        if (lki_range_has(&range, (double)number)) return number;
+        if (lki_range_has(&range, eighth)) return (float)eighth;
+        if (tries > 100 && lki_range_has(&range, (double)(float)number)) return (float)number;
     }
 }
 
