@@ -89,6 +89,9 @@ static void defaults_are_what_the_table_says(void **state)
     const lki_attribute *weight = lki_attribute_find(&lki_op_get(LKI_OP_DENSE)->attributes,
                                                      "weight_init");
     assert_string_equal(lki_init_print(weight, &init, text, sizeof text), "uniform:0.5");
+    const lks_init weak = {.kind = LKS_INIT_XAVIER_NORMAL, .gain = -0.5f};
+    LKT_FAILS(LKS_E_INVALID, "gain -0.5, expected a positive number",
+              lki_init_check(weight, &weak, "dense"));
     const lks_target_opts many = {.classes = INT32_MAX};
     LKT_OK(lki_attributes_check(&lki_op_get(LKI_OP_TARGET)->attributes, &many, "target"));
 }

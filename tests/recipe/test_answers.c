@@ -98,6 +98,26 @@ static void averages_are_evaluated_where_they_are_asked_for(void **state)
     assert_true(loss[0] < loss[1] || loss[0] > loss[1]);
 }
 
+/* An epoch has 10 batches: whichever of epochs and steps comes first is the end. */
+static void a_run_ends_with_its_epochs_or_its_steps(void **state)
+{
+    static const int64_t steps[] = {1, 10, 11, 19, 20, 21, 300};
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char assignment[32];
+        lks_recipe *recipe = opened();
+        snprintf(assignment, sizeof assignment, "train.steps=%d", (int)steps[i]);
+        LKT_OK(lks_recipe_set(recipe, "train.epochs=2"));
+        LKT_OK(lks_recipe_set(recipe, assignment));
+        assert_int_equal(lks_recipe_get_parts(recipe).steps, 0);
+        LKT_OK(lks_recipe_start(recipe));
+        const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+        assert_int_equal(parts.steps, steps[i] < 20 ? steps[i] : 20);
+        assert_int_equal(parts.epochs, steps[i] <= 10 ? 1 : 2);
+        lks_recipe_close(recipe);
+    }
+}
+
 static lks_status stop(void *user, const lks_step_event *event)
 {
     (void)user;
@@ -131,6 +151,7 @@ int main(void)
         TEST(a_record_tells_how_far_the_run_is),
         TEST(ties_are_the_first_class),
         TEST(averages_are_evaluated_where_they_are_asked_for),
+        TEST(a_run_ends_with_its_epochs_or_its_steps),
         TEST(the_first_failure_comes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
