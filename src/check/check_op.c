@@ -192,10 +192,11 @@ typedef struct bench {
     double time[MOST_TIMES];
 } bench;
 
-static lks_status run_pass(bench *b, lki_pass_id pass)
+static lks_status run_pass(bench *b, lki_phase pass)
 {
-    if (pass == LKI_PASS_FORWARD) return lki_trial_forward(b->trial, &b->stage, &b->tensors, false);
-    if (pass == LKI_PASS_BACKWARD)
+    if (pass == LKI_PHASE_FORWARD)
+        return lki_trial_forward(b->trial, &b->stage, &b->tensors, false);
+    if (pass == LKI_PHASE_BACKWARD)
         return lki_trial_backward(b->trial, &b->stage, &b->tensors, false);
     run_rows(b->trial, &b->stage, &b->result);
     return LKS_OK;
@@ -207,7 +208,7 @@ static int check_op_ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static lks_status time_pass(bench *b, lki_pass_id pass, const char *name, lks_op_report *out)
+static lks_status time_pass(bench *b, lki_phase pass, const char *name, lks_op_report *out)
 {
     const lki_plan *plan = b->stage.plan;
     const int64_t begin = lki_laps_clock();
@@ -290,9 +291,9 @@ static lks_status time_passes(bench *b, lks_op_report *out)
 {
     const lki_plan *plan = b->stage.plan;
     snprintf(out->algorithm, sizeof out->algorithm, "%s", plan->needs.algorithm);
-    LKI_TRY(time_pass(b, LKI_PASS_FORWARD, "forward", out));
-    if (plan->kernel->backward != NULL) LKI_TRY(time_pass(b, LKI_PASS_BACKWARD, "backward", out));
-    if (plan->kernel->rows != NULL) LKI_TRY(time_pass(b, LKI_PASS_ROWS, "rows", out));
+    LKI_TRY(time_pass(b, LKI_PHASE_FORWARD, "forward", out));
+    if (plan->kernel->backward != NULL) LKI_TRY(time_pass(b, LKI_PHASE_BACKWARD, "backward", out));
+    if (plan->kernel->rows != NULL) LKI_TRY(time_pass(b, LKI_PHASE_ROWS, "rows", out));
     out->peak = lki_peak(b->seconds);
     return LKS_OK;
 }

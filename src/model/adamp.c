@@ -106,7 +106,7 @@ void lki_adamp_update(lks_model *model, int worker, float scale)
         for (int64_t r = lki_share(worker, model->workers, lki_adamp_rows(weight));
              r < lki_share(worker + 1, model->workers, lki_adamp_rows(weight)); r++)
             measure_row(model, weight, r, &update);
-        lki_lap(laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
+        lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
     }
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
@@ -114,6 +114,6 @@ void lki_adamp_update(lks_model *model, int worker, float scale)
         if (!model->weight[w].trained) continue;
         lki_update update = model->weight[w].rule->update;
         update_rows(model, worker, &model->weight[w], &update);
-        lki_lap(laps, lki_lap_of(model->weight[w].stage, LKI_PASS_UPDATE));
+        lki_lap(laps, lki_lap_of(model->weight[w].stage, LKI_PHASE_UPDATE));
     }
 }

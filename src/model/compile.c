@@ -176,7 +176,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph, const l
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));
     LKI_TRY(lki_groups_apply(model));
-    LKI_TRY(lki_kept_choose(model));
+    LKI_TRY(lki_whole_choose(model));
     LKI_TRY(describe_workers(model));
     lki_arrays_measure(model);
     return lki_check_budget(model);
@@ -185,7 +185,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph, const l
 static lks_status allocate(lks_model *model)
 {
     LKI_TRY(lki_program_allocate(&model->program));
-    LKI_TRY(lki_kept_make(model));
+    LKI_TRY(lki_whole_make(model));
     LKI_TRY(lki_arrays_make(model));
     LKI_TRY(lki_state_list(model));
     return lki_workers_create(&model->threads, model->context, model->workers);

@@ -165,8 +165,8 @@ static void pieces_text(const lki_program *program, const lki_stage *stage, char
         snprintf(out, size, "%lld, %lld", (long long)first->slice, (long long)second->slice);
     else if (first->slice != 0)
         snprintf(out, size, "%lld sample%s", (long long)first->slice, LKI_S(first->slice));
-    else if (first->joint && program->group > 1)
-        snprintf(out, size, "%lld replicas", (long long)program->group);
+    else if (first->joint && program->cohort > 1)
+        snprintf(out, size, "%lld replicas", (long long)program->cohort);
     else
         snprintf(out, size, "a replica");
 }
@@ -214,8 +214,8 @@ static const char *place_name(lki_place place)
         return "batch";
     case LKI_AT_KEPT:
         return "kept";
-    case LKI_AT_GROUP:
-        return "group";
+    case LKI_AT_COHORT:
+        return "cohort";
     case LKI_AT_SLICE:
         return "slice";
     case LKI_AT_REPLICA:
@@ -250,7 +250,7 @@ static void memory(const lks_model *model, const sink *to)
         to->write(to->user, line);
     }
     const int workers = model->workers;
-    total_line(to, "activations of a worker (group, slice, replica)", program->local_bytes,
+    total_line(to, "activations of a worker (cohort, slice, replica)", program->local_bytes,
                workers);
     total_line(to, "workspace of a worker", program->workspace_bytes, workers);
     for (int w = 0; w < workers; w++) {
@@ -259,7 +259,8 @@ static void memory(const lks_model *model, const sink *to)
         total_line(to, what, lki_worker_gradient_bytes(model, w), 1);
     }
     total_line(to, "kept for gradients by rows", program->kept_bytes, 1);
-    if (model->keeps) total_line(to, "gradients, kept for the update", model->gradient_bytes, 1);
+    if (model->forms_whole)
+        total_line(to, "gradients, kept for the update", model->gradient_bytes, 1);
     total_line(to, "parameters and optimizer state", model->parameter_bytes, 1);
     total_line(to, "packed parameters", program->packed_bytes, 1);
     total_line(to, "buffers", model->buffer_bytes, 1);

@@ -104,8 +104,8 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     pass.backward = false;
     int64_t replica = pass.first;
     while (lki_share(replica + 1, plain->replicas, pass.count) <= position) replica++;
-    const lki_group group = lki_program_group(plain, &pass, replica, replica + 1);
-    const lks_status status = lki_program_forward(plain, &pass, &group, &local);
+    const lki_cohort cohort = lki_program_cohort(plain, &pass, replica, replica + 1);
+    const lks_status status = lki_program_forward(plain, &pass, &cohort, &local);
     found->memory->free(model->context, memory, bytes);
     return status;
 }

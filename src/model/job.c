@@ -2,37 +2,37 @@
 #include "base/check.h"
 #include "model/model.h"
 
-static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_group *group,
+static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_cohort *cohort,
                                    int64_t replica)
 {
     const lki_pass *pass = &model->pass;
     const int holder = (int)(worker - model->worker);
     const lki_tree_node leaf = {.lo = replica, .hi = replica + 1};
-    if (lki_program_group(&model->program, pass, replica, replica + 1).count == 0) {
+    if (lki_program_cohort(&model->program, pass, replica, replica + 1).count == 0) {
         lki_reduce_push(&model->reduce, holder, 0, leaf, NULL);
         return LKS_OK;
     }
     worker->local.gradient = lki_reduce_array(&model->reduce, holder, 0);
-    LKI_TRY(lki_program_backward(&model->program, pass, group, replica, &worker->local));
+    LKI_TRY(lki_program_backward(&model->program, pass, cohort, replica, &worker->local));
     lki_reduce_push(&model->reduce, holder, 0, leaf, worker->local.gradient);
     lki_lap(worker->local.laps, LKI_LAP_TREE);
     return LKS_OK;
 }
 
-static lks_status run_group(lks_model *model, lki_worker *worker, const lki_group *group)
+static lks_status run_cohort(lks_model *model, lki_worker *worker, const lki_cohort *cohort)
 {
     const lki_program *program = &model->program;
     const lki_pass *pass = &model->pass;
-    LKI_TRY(lki_program_forward(program, pass, group, &worker->local));
+    LKI_TRY(lki_program_forward(program, pass, cohort, &worker->local));
     if (pass->backward) {
-        LKI_TRY(lki_program_backward_joint(program, pass, group, &worker->local));
-        for (int64_t r = group->first; r < group->last; r++)
-            LKI_TRY(backward_replica(model, worker, group, r));
+        LKI_TRY(lki_program_backward_joint(program, pass, cohort, &worker->local));
+        for (int64_t r = cohort->first; r < cohort->last; r++)
+            LKI_TRY(backward_replica(model, worker, cohort, r));
     }
-    if (pass->y != NULL) lki_metrics_count(model, worker, group);
+    if (pass->y != NULL) lki_metrics_count(model, worker, cohort);
     lki_lap(worker->local.laps, LKI_LAP_METRICS);
     if (model->mode == LKI_PREDICT)
-        lki_program_copy_output(program, pass, group, &worker->local, model->predictions);
+        lki_program_copy_output(program, pass, cohort, &worker->local, model->predictions);
     return LKS_OK;
 }
 
@@ -44,10 +44,10 @@ static void run_replicas(lks_model *model, lki_worker *worker)
     worker->status = LKS_OK;
     if (model->pass.backward) lki_reduce_begin(&model->reduce, (int)(worker - model->worker));
     for (int64_t r = worker->first; r < worker->last && worker->status == LKS_OK;
-         r += program->group) {
-        const int64_t end = r + program->group < worker->last ? r + program->group : worker->last;
-        const lki_group group = lki_program_group(program, &model->pass, r, end);
-        worker->status = run_group(model, worker, &group);
+         r += program->cohort) {
+        const int64_t end = r + program->cohort < worker->last ? r + program->cohort : worker->last;
+        const lki_cohort cohort = lki_program_cohort(program, &model->pass, r, end);
+        worker->status = run_cohort(model, worker, &cohort);
     }
     if (worker->status != LKS_OK) worker->error = *lks_last_error();
 }
@@ -69,7 +69,7 @@ static void job_prepare(lks_model *model, int worker)
         if (stage->kernel->prepare == NULL) continue;
         stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
                                program->packed + stage->packed_offset, worker, model->workers);
-        lki_lap(laps, lki_lap_of(s, LKI_PASS_PREPARE));
+        lki_lap(laps, lki_lap_of(s, LKI_PHASE_PREPARE));
     }
 }
 
@@ -99,7 +99,7 @@ void lki_model_job(void *user, int worker)
     if (!all_well(model)) return;
     lki_update_gradients(model, worker);
     if (model->mode == LKI_GRADIENT) return;
-    if (model->keeps && !lki_kept_update(model, worker)) return;
+    if (model->forms_whole && !lki_whole_update(model, worker)) return;
     lki_update_buffers(model, worker);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);

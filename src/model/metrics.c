@@ -43,7 +43,7 @@ static void count_losses(lki_worker *worker, lki_fixed *sum, const float *loss, 
     }
 }
 
-void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *group)
+void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_cohort *cohort)
 {
     enum { BLOCK = 256 }; /* losses, where they have to be copied */
     float room[BLOCK];
@@ -51,23 +51,24 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *gr
     const lki_memory *memory = program->backend->memory;
     const lki_pass *pass = &model->pass;
     const int64_t width = lks_shape_elements(&program->output->shape);
-    const float *loss = lki_program_result(program, pass, group, &worker->local, program->loss);
-    const float *output = lki_program_result(program, pass, group, &worker->local, program->output);
+    const float *loss = lki_program_result(program, pass, cohort, &worker->local, program->loss);
+    const float *output = lki_program_result(program, pass, cohort, &worker->local,
+                                             program->output);
     const lks_tensor *target = program->graph->target;
     const int32_t *label = target != NULL && target->dtype == LKS_I32
-                               ? (const int32_t *)pass->y + (group->begin - pass->begin)
+                               ? (const int32_t *)pass->y + (cohort->begin - pass->begin)
                                : NULL;
     lki_fixed sum = {.high = worker->metrics.loss_high, .low = worker->metrics.loss_low};
 
-    worker->metrics.samples += group->count;
-    for (int64_t first = 0, count; first < group->count; first += count) {
-        count = group->count - first < BLOCK ? group->count - first : BLOCK;
+    worker->metrics.samples += cohort->count;
+    for (int64_t first = 0, count; first < cohort->count; first += count) {
+        count = cohort->count - first < BLOCK ? cohort->count - first : BLOCK;
         count_losses(worker, &sum,
                      lki_to_host(memory, loss + first, room, (size_t)count * sizeof *loss),
-                     group->begin + first, count);
+                     cohort->begin + first, count);
     }
     if (label != NULL)
-        worker->metrics.correct += memory->count_correct(group->count, width, output, label);
+        worker->metrics.correct += memory->count_correct(cohort->count, width, output, label);
     worker->metrics.loss_high = sum.high;
     worker->metrics.loss_low = sum.low;
 }

@@ -48,7 +48,7 @@ typedef struct lki_weight { /* a parameter of the model */
     float *state[LKI_MAX_STATES];
     float *average; /* NULL: none, or it is the parameter, which nothing trains */
     lki_rule *rule;
-    float *gradient; /* where they are kept, or after lks_model_gradient(); else NULL */
+    float *gradient; /* where they are formed whole, or after lks_model_gradient(); else NULL */
     int64_t block;   /* its first block among those of all weights, */
     int64_t row;     /* and its first row */
 } lki_weight;
@@ -100,7 +100,7 @@ struct lks_model {
     size_t buffer_bytes;
     char *batch_x, *batch_y; /* copies of batches; NULL: kernels read them where they are */
     size_t batch_bytes;      /* of both */
-    float *gradient_memory;  /* of lks_model_gradient(), or kept */
+    float *gradient_memory;  /* of lks_model_gradient(), or whole */
     size_t gradient_bytes;
     lki_state *state;
     int states, hashed_states; /* the first ones are parameters and buffers */
@@ -115,8 +115,8 @@ struct lks_model {
     unsigned forks;            /* lki_forks() when it was compiled */
     pthread_mutex_t preparing; /* of predictors: around averaged, prepared and what these say */
 
-    /* Gradients that a step forms as a whole, before it updates: kept.c. */
-    bool keeps, measures;          /* and sums their squares */
+    /* Gradients that a step forms as a whole, before it updates: whole.c. */
+    bool forms_whole, measures;    /* and sums their squares */
     double *square;                /* of every block */
     int64_t blocks, rows;          /* of all weights */
     double *row_sum[LKI_ROW_SUMS]; /* ADAMP: of every row */
@@ -174,7 +174,7 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
 lks_status lki_groups_apply(lks_model *model);
 
 /* update.c */
-/* Forms gradients, and updates parameters at once; or keeps them, where the model does. */
+/* Forms gradients, and updates parameters at once; or forms them whole, where the model does. */
 void lki_update_gradients(lks_model *model, int worker);
 /* New values for elements [first, first + count) of a weight, and their average. */
 void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
@@ -195,13 +195,13 @@ void lki_arrays_release(lks_model *model);
 /* The gradients by replica of one worker, a holder in `reduce`. */
 size_t lki_worker_gradient_bytes(const lks_model *model, int worker);
 
-/* kept.c */
-lks_status lki_kept_choose(lks_model *model);    /* at compile: what is kept, */
-lks_status lki_kept_make(lks_model *model);      /* and memory for it */
+/* whole.c */
+lks_status lki_whole_choose(lks_model *model);   /* at compile: what is formed whole, */
+lks_status lki_whole_make(lks_model *model);     /* and memory for it */
 lks_status lki_gradients_make(lks_model *model); /* memory for them; once */
-/* From kept gradients to new parameters: clipped, measured, all as the options say. Begins with a
+/* From whole gradients to new parameters: clipped, measured, all as the options say. Begins with a
  * barrier. False, on every worker: not finite, and nothing was updated. */
-bool lki_kept_update(lks_model *model, int worker);
+bool lki_whole_update(lks_model *model, int worker);
 
 /* adamp.c: the rows of a parameter; one of one dimension is one row, one that nothing trains has
  * none. */
@@ -220,7 +220,7 @@ int64_t lki_first_not_finite(const lki_memory *memory, const float *values, int6
                              float *found);
 
 /* metrics.c */
-void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_group *group);
+void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_cohort *group);
 
 /* profile.c: around a step, where somebody asks for a profile; begin and end in pairs. */
 void lki_profile_begin(lks_model *model);

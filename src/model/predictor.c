@@ -80,12 +80,13 @@ static lks_status predictor_predict(lks_predictor *predictor, const void *x, int
         lki_pass pass = lki_program_pass(program, 0, program->replicas, part);
         pass.x = lki_to_device(program->backend->memory, (const char *)x + (size_t)first * in,
                                predictor->x, (size_t)part * in);
-        for (int64_t r = pass.first; r < pass.last; r += program->group) {
+        for (int64_t r = pass.first; r < pass.last; r += program->cohort) {
             const int64_t most = pass.last - r;
-            const lki_group group = lki_program_group(
-                program, &pass, r, r + (most < program->group ? most : program->group));
-            LKI_TRY(lki_program_forward(program, &pass, &group, &predictor->local));
-            lki_program_copy_output(program, &pass, &group, &predictor->local, out + first * width);
+            const lki_cohort cohort = lki_program_cohort(
+                program, &pass, r, r + (most < program->cohort ? most : program->cohort));
+            LKI_TRY(lki_program_forward(program, &pass, &cohort, &predictor->local));
+            lki_program_copy_output(program, &pass, &cohort, &predictor->local,
+                                    out + first * width);
         }
         first += pass.count;
     }

@@ -119,13 +119,13 @@ static double update_bytes(const lks_model *model, const lki_stage *stage)
     return (3.0 + 2.0 * states) * lki_cost_parameter_bytes(stage->cluster);
 }
 
-static lki_cost stage_cost(const lks_model *model, const lki_stage *stage, lki_pass_id pass,
+static lki_cost stage_cost(const lks_model *model, const lki_stage *stage, lki_phase pass,
                            int64_t calls)
 {
     const lki_profile *profile = model->profile;
     lki_cost cost = lki_cost_of(stage->plan, pass, stage->by_rows, profile->samples, calls);
-    if (pass == LKI_PASS_UPDATE) cost.bytes = update_bytes(model, stage);
-    if (pass == LKI_PASS_UPDATE || pass == LKI_PASS_PREPARE) cost.bytes *= (double)profile->steps;
+    if (pass == LKI_PHASE_UPDATE) cost.bytes = update_bytes(model, stage);
+    if (pass == LKI_PHASE_UPDATE || pass == LKI_PHASE_PREPARE) cost.bytes *= (double)profile->steps;
     return cost;
 }
 
@@ -153,7 +153,7 @@ lks_profile_row lks_profile_get(const lks_model *model, int row)
         [LKI_LAP_HASH] = "hash",
         [LKI_LAP_END] = "end",
     };
-    static const char *const passes[LKI_PASSES] = {"forward", "backward", "rows", "update",
+    static const char *const passes[LKI_PHASES] = {"forward", "backward", "rows", "update",
                                                    "prepare"};
     const lki_profile *profile = model != NULL ? model->profile : NULL;
     lks_profile_row out = {.stage = -1};
@@ -169,8 +169,8 @@ lks_profile_row lks_profile_get(const lks_model *model, int row)
         out.bytes = other_bytes(model, row);
         return out;
     }
-    const lki_pass_id pass = (lki_pass_id)((row - LKI_LAP_STAGES) % LKI_PASSES);
-    out.stage = (row - LKI_LAP_STAGES) / LKI_PASSES;
+    const lki_phase pass = (lki_phase)((row - LKI_LAP_STAGES) % LKI_PHASES);
+    out.stage = (row - LKI_LAP_STAGES) / LKI_PHASES;
     out.pass = passes[pass];
     if (out.calls == 0) return out;
     const lki_cost cost = stage_cost(model, &model->program.stage[out.stage], pass, out.calls);

@@ -34,7 +34,7 @@ static void update_keep(const lks_model *model, const lki_weight *weight, int64_
 static void update_apply(lks_model *model, lki_weight *weight, int64_t first, int64_t count,
                          const float *sums)
 {
-    if (model->mode == LKI_GRADIENT || model->keeps)
+    if (model->mode == LKI_GRADIENT || model->forms_whole)
         update_keep(model, weight, first, count, sums);
     else
         lki_update_range(model, weight, &weight->rule->update, first, count, sums);
@@ -46,7 +46,7 @@ typedef struct rows_target {
     lki_laps *laps;
 } rows_target;
 
-static int lap_of(const lks_model *model, const lki_stage *stage, lki_pass_id pass)
+static int lap_of(const lks_model *model, const lki_stage *stage, lki_phase pass)
 {
     return lki_lap_of(stage - model->program.stage, pass);
 }
@@ -57,10 +57,10 @@ static void rows_sum(void *user, lki_tree_node node, int slot, int64_t first, in
 {
     const rows_target *target = user;
     (void)node;
-    lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PASS_ROWS));
+    lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PHASE_ROWS));
     update_apply(target->model, &target->model->weight[target->stage->weight[slot]], first, count,
                  sums);
-    lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PASS_UPDATE));
+    lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PHASE_UPDATE));
 }
 
 static const float *kept(const lki_program *program, const lki_pass *pass, int value)
@@ -90,7 +90,7 @@ static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
                            .sum = rows_sum,
                            .user = &target};
     stage->kernel->rows(stage->plan, &task);
-    lki_lap(target.laps, lap_of(model, stage, LKI_PASS_ROWS));
+    lki_lap(target.laps, lap_of(model, stage, LKI_PHASE_ROWS));
 }
 
 static int64_t update_blocks_of(const lki_weight *weight)
@@ -117,7 +117,7 @@ static void update_by_replica(lks_model *model, int worker)
                                                  count);
             lki_lap(laps, LKI_LAP_TREE);
             update_apply(model, weight, first, count, sums);
-            lki_lap(laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
+            lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
         }
     }
 }
@@ -147,7 +147,7 @@ void lki_update_buffers(lks_model *model, int worker)
                                       counted->stats, 0, model->program.replicas);
         if (sum != NULL)
             model->program.backend->memory->update_buffers(counted, sum, stage->buffer);
-        lki_lap(model->worker[worker].local.laps, lki_lap_of(s, LKI_PASS_UPDATE));
+        lki_lap(model->worker[worker].local.laps, lki_lap_of(s, LKI_PHASE_UPDATE));
     }
 }
 

@@ -14,7 +14,7 @@ double lki_cost_parameter_bytes(const lki_cluster *cluster)
     return bytes;
 }
 
-lki_cost lki_cost_of(const lki_plan *plan, lki_pass_id pass, bool by_rows, int64_t samples,
+lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, bool by_rows, int64_t samples,
                      int64_t calls)
 {
     const lki_cluster *cluster = &plan->cluster;
@@ -33,25 +33,25 @@ lki_cost lki_cost_of(const lki_plan *plan, lki_pass_id pass, bool by_rows, int64
     const unsigned reads = plan->needs.reads;
     lki_cost cost = {0};
     switch (pass) {
-    case LKI_PASS_FORWARD:
+    case LKI_PHASE_FORWARD:
         cost.flops = once;
         cost.bytes = (double)samples * (in + out + saved) + (double)calls * parameters;
         break;
-    case LKI_PASS_BACKWARD: /* a multiply-add is one for the data's gradient, one for the weight's */
+    case LKI_PHASE_BACKWARD: /* a multiply-add is one for the data's gradient, one for the weight's */
         cost.flops = once * ((d_in > 0) + sums);
         cost.bytes = (double)samples * (out + d_in + saved + (reads & LKI_READS_IN ? in : 0) +
                                         (reads & LKI_READS_OUT ? out : 0)) +
                      (double)calls * parameters * ((d_in > 0) + sums);
         break;
-    case LKI_PASS_ROWS:
+    case LKI_PHASE_ROWS:
         cost.flops = once;
         cost.bytes = (double)samples * (in + out);
         break;
-    case LKI_PASS_PREPARE:
+    case LKI_PHASE_PREPARE:
         cost.bytes = parameters + (double)plan->needs.packed_bytes;
         break;
-    case LKI_PASS_UPDATE:
-    case LKI_PASSES:
+    case LKI_PHASE_UPDATE:
+    case LKI_PHASES:
         break;
     }
     return cost;

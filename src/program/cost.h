@@ -12,7 +12,7 @@ typedef struct lki_cost {
 
 /* FORWARD, BACKWARD and ROWS, and what PREPARE does in one call. With `by_rows`, BACKWARD leaves
  * gradients of parameters alone. */
-lki_cost lki_cost_of(const lki_plan *plan, lki_pass_id pass, bool by_rows, int64_t samples,
+lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, bool by_rows, int64_t samples,
                      int64_t calls);
 
 /* Of all parameters of the cluster. */

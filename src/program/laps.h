@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a lap is counted for: one of these, or a pass of a stage, see lki_lap_of(). */
+/* What a lap is counted for: one of these, or a phase of a stage, see lki_lap_of(). */
 typedef enum lki_lap_id {
     LKI_LAP_START,           /* from the caller's call to the job: checks, waking up */
     LKI_LAP_TREE,            /* sums of gradients over replicas */
@@ -24,14 +24,14 @@ typedef enum lki_lap_id {
     LKI_LAP_STAGES,          /* here those of stages begin */
 } lki_lap_id;
 
-typedef enum lki_pass_id {
-    LKI_PASS_FORWARD,
-    LKI_PASS_BACKWARD,
-    LKI_PASS_ROWS,    /* gradients by rows */
-    LKI_PASS_UPDATE,  /* of parameters and buffers */
-    LKI_PASS_PREPARE, /* packing parameters */
-    LKI_PASSES,
-} lki_pass_id;
+typedef enum lki_phase {
+    LKI_PHASE_FORWARD,
+    LKI_PHASE_BACKWARD,
+    LKI_PHASE_ROWS,    /* gradients by rows */
+    LKI_PHASE_UPDATE,  /* of parameters and buffers */
+    LKI_PHASE_PREPARE, /* packing parameters */
+    LKI_PHASES,
+} lki_phase;
 
 typedef struct lki_lap_sum {
     int64_t nanoseconds, calls;
@@ -43,9 +43,9 @@ typedef struct lki_laps {
     lki_lap_sum *sum;
 } lki_laps;
 
-static inline int lki_lap_of(ptrdiff_t stage, lki_pass_id pass)
+static inline int lki_lap_of(ptrdiff_t stage, lki_phase phase)
 {
-    return LKI_LAP_STAGES + (int)stage * LKI_PASSES + (int)pass;
+    return LKI_LAP_STAGES + (int)stage * LKI_PHASES + (int)phase;
 }
 
 int64_t lki_laps_clock(void); /* nanoseconds; steady */

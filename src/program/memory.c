@@ -17,7 +17,7 @@ static int add_value(lki_program *program, lki_place place, size_t bytes, const 
 static int add_tensor(lki_program *program, lki_place place, const lks_tensor *tensor,
                       bool gradient, const char *node, const char *role)
 {
-    const bool own = place == LKI_AT_GROUP && program->stored != NULL; /* not the caller's */
+    const bool own = place == LKI_AT_COHORT && program->stored != NULL; /* not the caller's */
     const lks_dtype type = own ? program->stored(tensor, gradient) : tensor->dtype;
     const size_t elements = (size_t)lks_shape_elements(&tensor->shape);
     const int value = add_value(program, place, elements * lks_dtype_size(type), node, role);
@@ -50,15 +50,15 @@ static void make_values(lki_program *program)
         const char *name = lki_cluster_head(cluster)->name;
         const lks_tensor *tensor = &lki_cluster_tail(cluster)->out;
         const int index = tensor->node->index;
-        program->activation[index] = add_tensor(program, LKI_AT_GROUP, tensor, false, name, "out");
+        program->activation[index] = add_tensor(program, LKI_AT_COHORT, tensor, false, name, "out");
         if (stage->backward && tensor != program->loss)
-            program->gradient[index] = add_tensor(program, LKI_AT_GROUP, tensor, true, name,
+            program->gradient[index] = add_tensor(program, LKI_AT_COHORT, tensor, true, name,
                                                   "d_out");
         stage->out = program->activation[index];
         stage->d_out = program->gradient[index];
         stage->saved = stage->replica = stage->sums = LKI_NO_VALUE;
         if (needs->saved_bytes > 0)
-            stage->saved = add_value(program, LKI_AT_GROUP, needs->saved_bytes, name, "saved");
+            stage->saved = add_value(program, LKI_AT_COHORT, needs->saved_bytes, name, "saved");
         if (needs->replica_bytes > 0)
             stage->replica = add_value(program, LKI_AT_REPLICA, needs->replica_bytes, name,
                                        "replica");
@@ -117,7 +117,7 @@ static void set_times(lki_program *program)
         touch(program, stage->replica, stage->backward ? back : stage->second);
         if (stage->by_rows) {
             lki_value *in = &program->value[stage->in[0]];
-            if (in->place == LKI_AT_GROUP) in->place = LKI_AT_KEPT;
+            if (in->place == LKI_AT_COHORT) in->place = LKI_AT_KEPT;
             if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
         }
     }
@@ -160,7 +160,7 @@ static void set_additions(lki_program *program)
 }
 
 /*
- * What is run again and again while a group passes: the head, once for each replica, or else a slice
+ * What is run again and again while a cohort passes: the head, once for each replica, or else a slice
  * segment, once for each piece. In a loop every part runs again for the next replica or piece, so
  * whatever crosses its border is in use from its first to its last tick.
  */
@@ -179,7 +179,7 @@ static loop loop_of(const lki_program *program, int tick)
 {
     const int n = program->parts;
     const bool forward = tick < n;
-    const int head = lki_program_head(program);
+    const int head = lki_program_first_joint(program);
     const lki_segment *segment = segment_of(program, tick);
     int first = segment->first, last = first + segment->count - 1;
     if (head < program->segments && segment < &program->segment[head]) {
@@ -220,20 +220,20 @@ static void set_places(lki_program *program)
             value->offset = program->kept_bytes;
             program->kept_bytes = lki_plus(program->kept_bytes, value->room);
         } else if (value->place == LKI_AT_REPLICA) {
-            value->room = lki_times(lki_align(value->bytes), (size_t)program->group);
+            value->room = lki_times(lki_align(value->bytes), (size_t)program->cohort);
             widen(program, value);
         } else if (value->place == LKI_AT_SUMS) {
             const lki_segment *segment = segment_of(program, value->first);
             value->room = lki_align(value->bytes);
             value->first = 2 * program->parts - segment->first - segment->count;
             value->last = 2 * program->parts - 1 - segment->first;
-        } else if (value->place == LKI_AT_GROUP) {
+        } else if (value->place == LKI_AT_COHORT) {
             if (within_slices(program, value)) {
                 value->place = LKI_AT_SLICE;
                 value->room = lki_align(
                     lki_times(value->bytes, (size_t)loop_of(program, value->first).slice));
             } else {
-                value->room = lki_align(lki_times(value->bytes, (size_t)program->max_group));
+                value->room = lki_align(lki_times(value->bytes, (size_t)program->max_cohort));
                 widen(program, value);
             }
         }
@@ -259,7 +259,7 @@ static lks_status check_rooms(const lki_program *program)
 
 static bool is_local(const lki_value *value)
 {
-    return value->place == LKI_AT_GROUP || value->place == LKI_AT_SLICE ||
+    return value->place == LKI_AT_COHORT || value->place == LKI_AT_SLICE ||
            value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS;
 }
 

@@ -16,10 +16,10 @@ lks_status lki_program_allocate(lki_program *program)
     LKI_TRY(memory->alloc(program->context, &made, (size_t)program->stats_count * sizeof(double),
                           "statistics of replicas"));
     program->stats = made;
-    LKI_TRY(memory->alloc(program->context, &made, (size_t)program->max_group * sizeof(float),
+    LKI_TRY(memory->alloc(program->context, &made, (size_t)program->max_cohort * sizeof(float),
                           "gradients of losses"));
     program->ones = made;
-    lki_fill(memory, program->ones, program->max_group, 1.0f);
+    lki_fill(memory, program->ones, program->max_cohort, 1.0f);
     return LKS_OK;
 }
 
@@ -44,7 +44,7 @@ void lki_program_release(lki_program *program)
     memory->free(program->context, program->kept, program->kept_bytes);
     memory->free(program->context, program->packed, program->packed_bytes);
     memory->free(program->context, program->stats, (size_t)program->stats_count * sizeof(double));
-    memory->free(program->context, program->ones, (size_t)program->max_group * sizeof(float));
+    memory->free(program->context, program->ones, (size_t)program->max_cohort * sizeof(float));
     lki_arena_release(&program->arena);
     *program = (lki_program){0};
 }
@@ -57,20 +57,20 @@ lki_pass lki_program_pass(const lki_program *program, int64_t first, int64_t las
                       .begin = lki_share(first, program->replicas, count)};
 }
 
-lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
-                            int64_t last)
+lki_cohort lki_program_cohort(const lki_program *program, const lki_pass *pass, int64_t first,
+                              int64_t last)
 {
     const int64_t begin = lki_share(first, program->replicas, pass->count);
-    return (lki_group){.first = first,
-                       .last = last,
-                       .begin = begin,
-                       .count = lki_share(last, program->replicas, pass->count) - begin};
+    return (lki_cohort){.first = first,
+                        .last = last,
+                        .begin = begin,
+                        .count = lki_share(last, program->replicas, pass->count) - begin};
 }
 
-/* A piece of a group: samples of one replica, or of all in a joint segment. */
+/* A piece of a cohort: samples of one replica, or of all in a joint segment. */
 typedef struct piece {
-    const lki_group *group;
-    int64_t replica; /* the group's first one in a joint segment */
+    const lki_cohort *cohort;
+    int64_t replica; /* the cohort's first one in a joint segment */
     int64_t begin;   /* of the replica, in the whole batch */
     int64_t offset;  /* in the replica's share */
     int64_t count;
@@ -92,11 +92,12 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
         return pass->y != NULL ? (char *)(uintptr_t)pass->y + in_pass : NULL;
     case LKI_AT_KEPT:
         return local->kept + value->offset + in_pass;
-    case LKI_AT_GROUP:
-        return local->memory + value->offset + value->bytes * (size_t)(position - at->group->begin);
+    case LKI_AT_COHORT:
+        return local->memory + value->offset +
+               value->bytes * (size_t)(position - at->cohort->begin);
     case LKI_AT_REPLICA:
         return local->memory + value->offset +
-               lki_align(value->bytes) * (size_t)(at->replica - at->group->first);
+               lki_align(value->bytes) * (size_t)(at->replica - at->cohort->first);
     case LKI_AT_SLICE:
         if (at->whole) return NULL;
         break;
@@ -137,7 +138,7 @@ static lks_status program_forward(const lki_program *program, const lki_pass *pa
     const lki_stage *stage = &program->stage[part->stage];
     const lki_kernel *kernel = stage->kernel;
     const bool writes = !at->whole && (part->second || !lki_in_halves(kernel));
-    const int lap = lki_lap_of(part->stage, LKI_PASS_FORWARD);
+    const int lap = lki_lap_of(part->stage, LKI_PHASE_FORWARD);
     if (stage->needs_target && pass->y == NULL) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
@@ -158,7 +159,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     const lki_stage *stage = &program->stage[part->stage];
     const lki_kernel *kernel = stage->kernel;
     const bool ends = !at->whole && !part->second;
-    const int lap = lki_lap_of(part->stage, LKI_PASS_BACKWARD);
+    const int lap = lki_lap_of(part->stage, LKI_PHASE_BACKWARD);
     if (!stage->backward) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
@@ -233,55 +234,55 @@ static lks_status segment_backward(const lki_program *program, const lki_pass *p
 }
 
 lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
-                               const lki_group *group, const lki_local *local)
+                               const lki_cohort *cohort, const lki_local *local)
 {
-    const int head = lki_program_head(program);
-    for (int64_t r = group->first; r < group->last; r++) {
-        const lki_group own = lki_program_group(program, pass, r, r + 1);
-        const piece at = {.group = group, .replica = r, .begin = own.begin};
+    const int head = lki_program_first_joint(program);
+    for (int64_t r = cohort->first; r < cohort->last; r++) {
+        const lki_cohort own = lki_program_cohort(program, pass, r, r + 1);
+        const piece at = {.cohort = cohort, .replica = r, .begin = own.begin};
         for (int g = 0; g < head; g++)
             LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, own.count));
     }
-    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    const piece at = {.cohort = cohort, .replica = cohort->first, .begin = cohort->begin};
     for (int g = head; g < program->segments; g++)
-        LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, group->count));
+        LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, cohort->count));
     return LKS_OK;
 }
 
 lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
-                                      const lki_group *group, const lki_local *local)
+                                      const lki_cohort *cohort, const lki_local *local)
 {
-    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
-    for (int g = program->segments - 1; g >= lki_program_head(program); g--)
-        LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, group->count));
+    const piece at = {.cohort = cohort, .replica = cohort->first, .begin = cohort->begin};
+    for (int g = program->segments - 1; g >= lki_program_first_joint(program); g--)
+        LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, cohort->count));
     return LKS_OK;
 }
 
 lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
-                                const lki_group *group, int64_t replica, const lki_local *local)
+                                const lki_cohort *cohort, int64_t replica, const lki_local *local)
 {
-    const lki_group own = lki_program_group(program, pass, replica, replica + 1);
-    const piece at = {.group = group, .replica = replica, .begin = own.begin};
-    for (int g = lki_program_head(program) - 1; g >= 0; g--)
+    const lki_cohort own = lki_program_cohort(program, pass, replica, replica + 1);
+    const piece at = {.cohort = cohort, .replica = replica, .begin = own.begin};
+    for (int g = lki_program_first_joint(program) - 1; g >= 0; g--)
         LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, own.count));
     return LKS_OK;
 }
 
 const void *lki_program_result(const lki_program *program, const lki_pass *pass,
-                               const lki_group *group, const lki_local *local,
+                               const lki_cohort *cohort, const lki_local *local,
                                const lks_tensor *tensor)
 {
-    const piece at = {.group = group, .replica = group->first, .begin = group->begin};
+    const piece at = {.cohort = cohort, .replica = cohort->first, .begin = cohort->begin};
     return address(program, pass, local, program->activation[tensor->node->index], &at);
 }
 
 void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
-                             const lki_group *group, const lki_local *local, float *out)
+                             const lki_cohort *cohort, const lki_local *local, float *out)
 {
     const size_t bytes = lki_tensor_bytes(program->output);
-    if (group->count == 0) return;
+    if (cohort->count == 0) return;
     program->backend->memory->copy_out(
-        (char *)out + (size_t)(group->begin - pass->begin) * bytes,
-        lki_program_result(program, pass, group, local, program->output),
-        (size_t)group->count * bytes);
+        (char *)out + (size_t)(cohort->begin - pass->begin) * bytes,
+        lki_program_result(program, pass, cohort, local, program->output),
+        (size_t)cohort->count * bytes);
 }

@@ -17,12 +17,12 @@
  *   segment [----------- 0 ------]        [----------------- 1 ----------------------]
  *
  * A worker runs its replicas in groups. Where the last segment's kernels are JOINT it has one piece
- * for the whole group, so that large weights pass through the caches once and not once a replica:
+ * for the whole cohort, so that large weights pass through the caches once and not once a replica:
  *
- *   group of replicas 0, 1   forward  head of 0, head of 1, joint segment of both
+ *   cohort of replicas 0, 1   forward  head of 0, head of 1, joint segment of both
  *                            backward joint segment of both, head of 0, head of 1
  *
- * Which replicas stand in a group changes no bit.
+ * Which replicas stand in a cohort changes no bit.
  */
 #ifndef LKI_PROGRAM_PROGRAM_H
 #define LKI_PROGRAM_PROGRAM_H
@@ -39,16 +39,16 @@
  *
  *   BATCH_X, _Y  the caller's samples and targets, [sample of the pass]
  *   KEPT         memory of the process, [sample of the pass]: what gradients by rows read
- *   GROUP        a worker's memory, [sample of the group]; planned by liveness, as all that follow
+ *   COHORT       a worker's memory, [sample of the cohort]; planned by liveness, as all that follow
  *   SLICE        a worker's memory, [sample of the piece]; lives inside one segment
- *   REPLICA      a worker's memory, one for each replica of the group
+ *   REPLICA      a worker's memory, one for each replica of the cohort
  *   SUMS         a worker's memory, one, for all pieces of a replica in one segment's backward
  */
 typedef enum lki_place {
     LKI_AT_BATCH_X,
     LKI_AT_BATCH_Y,
     LKI_AT_KEPT,
-    LKI_AT_GROUP,
+    LKI_AT_COHORT,
     LKI_AT_SLICE,
     LKI_AT_REPLICA,
     LKI_AT_SUMS,
@@ -129,11 +129,11 @@ typedef struct lki_program {
     lks_dtype (*stored)(const lks_tensor *tensor, bool gradient);
 
     /* The answer. */
-    int64_t max_share; /* samples of the largest replica */
-    int64_t group;     /* most replicas that are run together */
-    int64_t max_group; /* samples of the largest group, */
-    int64_t max_pass;  /* and of the largest pass */
-    lki_arena arena;   /* all arrays below, and the plans */
+    int64_t max_share;  /* samples of the largest replica */
+    int64_t cohort;     /* most replicas that are run together */
+    int64_t max_cohort; /* samples of the largest cohort, */
+    int64_t max_pass;   /* and of the largest pass */
+    lki_arena arena;    /* all arrays below, and the plans */
     lki_stage *stage;
     int stages;
     lki_part *part;
@@ -152,7 +152,7 @@ typedef struct lki_program {
     /* Memory of the device. */
     char *kept, *packed;
     double *stats;
-    float *ones; /* [max_group]: the gradient of the sum of losses */
+    float *ones; /* [max_cohort]: the gradient of the sum of losses */
 } lki_program;
 
 /* Of one sample. */
@@ -167,11 +167,11 @@ lks_status lki_program_compile(lki_program *program);
 lks_status lki_program_allocate(lki_program *program);
 void lki_program_release(lki_program *program); /* also after a failure, or zeroed */
 
-/* The first segment that is run for a whole group; the number of segments where there is none. */
-static inline int lki_program_head(const lki_program *program)
+/* The first segment that is run for a whole cohort; the number of segments where there is none. */
+static inline int lki_program_first_joint(const lki_program *program)
 {
     const int last = program->segments - 1;
-    return program->group > 1 && program->segment[last].joint ? last : program->segments;
+    return program->cohort > 1 && program->segment[last].joint ? last : program->segments;
 }
 
 /* The largest piece of a slice segment whose largest stage has inputs and output of so many bytes a
@@ -212,28 +212,28 @@ typedef struct lki_local {
 /* Of replicas [first, last) of a batch of `count` samples; the rest is to be filled in. */
 lki_pass lki_program_pass(const lki_program *program, int64_t first, int64_t last, int64_t count);
 
-/* Consecutive replicas that are run together, at most program->group. */
-typedef struct lki_group {
+/* Consecutive replicas that are run together, at most program->cohort. */
+typedef struct lki_cohort {
     int64_t first, last;  /* replicas first .. last-1 */
     int64_t begin, count; /* their samples in the whole batch */
-} lki_group;
-lki_group lki_program_group(const lki_program *program, const lki_pass *pass, int64_t first,
-                            int64_t last);
+} lki_cohort;
+lki_cohort lki_program_cohort(const lki_program *program, const lki_pass *pass, int64_t first,
+                              int64_t last);
 
-/* The three parts of a pass over a group, on the calling thread, in this order; the last is called
+/* The three parts of a pass over a cohort, on the calling thread, in this order; the last is called
  * for each replica, with its array of gradients in `local`. */
 lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
-                               const lki_group *group, const lki_local *local);
+                               const lki_cohort *cohort, const lki_local *local);
 lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
-                                      const lki_group *group, const lki_local *local);
+                                      const lki_cohort *cohort, const lki_local *local);
 lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
-                                const lki_group *group, int64_t replica, const lki_local *local);
-/* The group's part of the output of the pass `out`, which is the host's. */
+                                const lki_cohort *cohort, int64_t replica, const lki_local *local);
+/* The cohort's part of the output of the pass `out`, which is the host's. */
 void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
-                             const lki_group *group, const lki_local *local, float *out);
-/* Where the group's first sample is in the loss or the output, after all this: the device's. */
+                             const lki_cohort *cohort, const lki_local *local, float *out);
+/* Where the cohort's first sample is in the loss or the output, after all this: the device's. */
 const void *lki_program_result(const lki_program *program, const lki_pass *pass,
-                               const lki_group *group, const lki_local *local,
+                               const lki_cohort *cohort, const lki_local *local,
                                const lks_tensor *tensor);
 
 #endif

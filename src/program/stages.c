@@ -13,9 +13,9 @@
  */
 enum { SLICE_BYTES = 1280 * 1024, MAX_SLICE = 64 };
 
-/* A group has so many samples, or less where the outputs of all stages would take more memory than
+/* A cohort has so many samples, or less where the outputs of all stages would take more memory than
  * this. Enough to use what is read of the weights many times. */
-enum { GROUP_SAMPLES = 128, GROUP_BYTES = 32 << 20 };
+enum { COHORT_SAMPLES = 128, COHORT_BYTES = 32 << 20 };
 
 /* What is known of a node before stages are made. */
 typedef struct mark {
@@ -286,26 +286,26 @@ static int64_t most_samples(const lki_program *program, int part)
 {
     const lki_segment *segment = &program->segment[program->part[part].segment];
     return segment->slice != 0 ? segment->slice
-           : segment->joint    ? program->max_group
+           : segment->joint    ? program->max_cohort
                                : program->max_share;
 }
 
-/* How many replicas of a worker make a group; 1 where nothing is joint. */
-static void set_group(lki_program *program)
+/* How many replicas of a worker make a cohort; 1 where nothing is joint. */
+static void set_cohort(lki_program *program)
 {
-    program->group = 1;
-    program->max_group = program->max_share;
+    program->cohort = 1;
+    program->max_cohort = program->max_share;
     if (program->segments == 0 || !program->segment[program->segments - 1].joint) return;
     size_t bytes = 0;
     for (int s = 0; s < program->stages; s++)
         bytes += lki_tensor_bytes(&lki_cluster_tail(program->stage[s].cluster)->out);
-    int64_t samples = GROUP_BYTES / (int64_t)bytes;
-    if (samples > GROUP_SAMPLES) samples = GROUP_SAMPLES;
-    program->group = samples / program->max_share;
-    if (program->group > program->most_replicas) program->group = program->most_replicas;
-    if (program->group < 1) program->group = 1;
-    program->max_group = program->group * program->max_share;
-    if (program->max_group > program->global_batch) program->max_group = program->global_batch;
+    int64_t samples = COHORT_BYTES / (int64_t)bytes;
+    if (samples > COHORT_SAMPLES) samples = COHORT_SAMPLES;
+    program->cohort = samples / program->max_share;
+    if (program->cohort > program->most_replicas) program->cohort = program->most_replicas;
+    if (program->cohort < 1) program->cohort = 1;
+    program->max_cohort = program->cohort * program->max_share;
+    if (program->max_cohort > program->global_batch) program->max_cohort = program->global_batch;
 }
 
 lks_status lki_plan_make(lki_plan *plan)
@@ -347,7 +347,7 @@ lks_status lki_program_make_stages(lki_program *program)
                         program->output->node->name);
     LKI_TRY(choose_stages(&(choice){.program = program, .marks = marks}));
     make_segments(program);
-    set_group(program);
+    set_cohort(program);
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
         const int64_t first = most_samples(program, stage->first);

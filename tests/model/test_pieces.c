@@ -108,8 +108,8 @@ static void kernels_are_planned_for_their_pieces(void **state)
             &(lks_model_opts){.loss = n.loss, .global_batch = 11, .replicas = 4, .workers = 1}));
         const lki_program *program = &n.model->program;
         assert_int_equal(program->max_share, 3);
-        assert_int_equal(program->group, 4);
-        assert_int_equal(program->max_group, 11); /* no more than the batch */
+        assert_int_equal(program->cohort, 4);
+        assert_int_equal(program->max_cohort, 11); /* no more than the batch */
         assert_int_equal(program->segments, 3);
         assert_int_equal(program->segment[0].slice, side == 512 ? 1 : 2); /* of 3 at most */
         /* Batch norm is in two: its halves take slices of their segments. */

@@ -9,7 +9,7 @@
 
 static bool is_local(const lki_value *value)
 {
-    return value->room > 0 && (value->place == LKI_AT_GROUP || value->place == LKI_AT_SLICE ||
+    return value->room > 0 && (value->place == LKI_AT_COHORT || value->place == LKI_AT_SLICE ||
                                value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS);
 }
 
@@ -26,7 +26,8 @@ static void check_plan(const lki_program *program)
         if (!is_local(a)) continue;
         sum += a->room;
         assert_true(a->offset + a->room <= program->local_bytes);
-        if (a->place == LKI_AT_GROUP) assert_true(a->room >= a->bytes * (size_t)program->max_group);
+        if (a->place == LKI_AT_COHORT)
+            assert_true(a->room >= a->bytes * (size_t)program->max_cohort);
         for (int j = 0; j < i; j++) {
             const lki_value *b = &program->value[j];
             if (!is_local(b) || a->last < b->first || b->last < a->first) continue;
@@ -81,13 +82,13 @@ static void lifetimes_cover_the_head_of_a_group(void **state)
         &model, graph,
         &(lks_model_opts){.loss = lkt_net_conv(graph), .global_batch = 32, .workers = 2}));
     const lki_program *program = &model->program;
-    const int head = lki_program_head(program), n = program->parts;
-    assert_int_equal(program->group, 4); /* 8 replicas of 4 samples on 2 workers */
+    const int head = lki_program_first_joint(program), n = program->parts;
+    assert_int_equal(program->cohort, 4); /* 8 replicas of 4 samples on 2 workers */
     assert_int_equal(head, program->segments - 1);
     const int parts = program->segment[head].first;
     for (int v = 0; v < program->values; v++) {
         const lki_value *value = &program->value[v];
-        if (value->place != LKI_AT_GROUP || value->room == 0) continue;
+        if (value->place != LKI_AT_COHORT || value->room == 0) continue;
         if (value->first < parts) assert_int_equal(value->first, 0);
         if (value->first < parts) assert_true(value->last >= parts - 1);
         if (value->last >= 2 * n - parts) assert_int_equal(value->last, 2 * n - 1);
@@ -118,7 +119,7 @@ static void groups_of_large_samples_are_small(void **state)
                                                    .global_batch = 32,
                                                    .replicas = 8,
                                                    .workers = 1}));
-        assert_int_equal(model->program.group, groups[k]);
+        assert_int_equal(model->program.cohort, groups[k]);
         lks_model_destroy(model);
         lks_graph_destroy(graph);
         lks_context_destroy(context);
@@ -180,7 +181,7 @@ static void lifetimes_cover_slice_segments(void **state)
         const lki_stage *stage = &program->stage[s];
         const lki_segment *segment = &program->segment[program->part[stage->second].segment];
         const lki_value *out = &program->value[stage->out];
-        if (segment->slice == 0 || out->place != LKI_AT_GROUP) continue;
+        if (segment->slice == 0 || out->place != LKI_AT_COHORT) continue;
         assert_true(out->first <= segment->first);
         assert_true(out->last >= segment->first + segment->count - 1);
         checked++;
@@ -242,9 +243,9 @@ static void halves_end_segments_and_share_what_both_need(void **state)
             const lki_value *d_out = &program->value[stage->d_out];
             const lki_value *d_in = &program->value[stage->d_in[0]];
             const lki_value *replica = &program->value[stage->replica];
-            assert_int_equal(in->place, LKI_AT_GROUP);
+            assert_int_equal(in->place, LKI_AT_COHORT);
             assert_true(in->first <= one->first && in->last >= end - one->first);
-            assert_int_equal(d_out->place, LKI_AT_GROUP);
+            assert_int_equal(d_out->place, LKI_AT_COHORT);
             assert_true(d_out->first <= end - (other->first + other->count - 1));
             assert_true(d_out->last >= end - one->first);
             assert_int_equal(replica->place, LKI_AT_REPLICA);
@@ -331,7 +332,7 @@ static void gradients_may_be_stored_in_another_type(void **state)
             const lki_value *d_out = &program.value[stage->d_out];
             assert_int_equal(d_out->type, wide ? LKS_I64 : LKS_F32);
             assert_int_equal(d_out->bytes, elements * (wide ? 8 : sizeof(float)));
-            assert_true(d_out->place == LKI_AT_KEPT || d_out->place == LKI_AT_GROUP ||
+            assert_true(d_out->place == LKI_AT_KEPT || d_out->place == LKI_AT_COHORT ||
                         d_out->place == LKI_AT_SLICE);
             gradients++;
         }

@@ -142,8 +142,8 @@ static void run_replicas(problem *p, int holder, process *it)
     const lki_pass *pass = &it->pass;
     lki_reduce_begin(&p->by_replica, holder);
     for (int64_t r = pass->first, end; r < pass->last; r = end) {
-        end = r + it->program.group < pass->last ? r + it->program.group : pass->last;
-        const lki_group group = lki_program_group(&it->program, pass, r, end);
+        end = r + it->program.cohort < pass->last ? r + it->program.cohort : pass->last;
+        const lki_cohort group = lki_program_cohort(&it->program, pass, r, end);
         LKT_OK(lki_program_forward(&it->program, pass, &group, &it->local));
         lki_program_copy_output(&it->program, pass, &group, &it->local, out[0]);
         memcpy(p->output[group.begin], out[group.begin - pass->begin],
@@ -152,7 +152,7 @@ static void run_replicas(problem *p, int holder, process *it)
         for (int64_t leaf = r; leaf < end; leaf++) {
             const lki_tree_node node = {.lo = leaf, .hi = leaf + 1};
             it->local.gradient = NULL;
-            if (lki_program_group(&it->program, pass, leaf, leaf + 1).count > 0) {
+            if (lki_program_cohort(&it->program, pass, leaf, leaf + 1).count > 0) {
                 it->local.gradient = lki_reduce_array(&p->by_replica, holder, 0);
                 LKT_OK(lki_program_backward(&it->program, pass, &group, leaf, &it->local));
             }

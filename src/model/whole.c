@@ -1,4 +1,4 @@
-/* Gradients that are kept: clipped and measured as a whole before the update. docs/numerics.md 8. */
+/* Whole gradients: formed before the update, clipped and measured. docs/numerics.md 8. */
 #include <math.h>
 
 #include "base/check.h"
@@ -12,7 +12,7 @@ static bool steps_by_rows(const lks_model *model)
     return optimizer != NULL && optimizer->by_rows;
 }
 
-static int64_t kept_blocks_of(const lki_weight *weight)
+static int64_t whole_blocks_of(const lki_weight *weight)
 {
     return !weight->trained ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
 }
@@ -50,7 +50,7 @@ static lks_status make_sums(lks_model *model, double **out, int64_t count)
     return LKS_OK;
 }
 
-static lks_status kept_check_opts(const lks_model_opts *opts)
+static lks_status whole_check_opts(const lks_model_opts *opts)
 {
     if (!(opts->clip_value >= 0 && isfinite(opts->clip_value)))
         return LKI_FAIL(LKS_E_INVALID, "clip_value is %g, expected a positive number, or 0: none",
@@ -75,29 +75,29 @@ static lks_status check_backend(const lks_model *model, bool by_rows)
                                       : "averages of parameters (ema_decay)");
 }
 
-lks_status lki_kept_choose(lks_model *model)
+lks_status lki_whole_choose(lks_model *model)
 {
     const lks_model_opts *opts = &model->opts;
     const bool by_rows = steps_by_rows(model);
     model->last.gradient_norm = (double)NAN;
-    LKI_TRY(kept_check_opts(opts));
+    LKI_TRY(whole_check_opts(opts));
     if (model->program.loss == NULL) return LKS_OK;
     model->measures = opts->clip_norm > 0 || opts->skip_not_finite;
-    model->keeps = model->measures || opts->clip_value > 0 || by_rows;
+    model->forms_whole = model->measures || opts->clip_value > 0 || by_rows;
     LKI_TRY(check_backend(model, by_rows));
-    if (model->keeps) model->gradient_bytes = gradient_bytes(model);
+    if (model->forms_whole) model->gradient_bytes = gradient_bytes(model);
     return LKS_OK;
 }
 
-lks_status lki_kept_make(lks_model *model)
+lks_status lki_whole_make(lks_model *model)
 {
     const bool by_rows = steps_by_rows(model);
-    if (!model->keeps) return LKS_OK;
+    if (!model->forms_whole) return LKS_OK;
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         weight->block = model->blocks;
         weight->row = model->rows;
-        model->blocks += kept_blocks_of(weight);
+        model->blocks += whole_blocks_of(weight);
         model->rows += lki_adamp_rows(weight);
     }
     LKI_TRY(lki_gradients_make(model));
@@ -116,10 +116,10 @@ static void visit_blocks(lks_model *model, int worker, visitor visit, float scal
     const int64_t end = lki_share(worker + 1, model->workers, model->blocks);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
-        for (int64_t b = 0; b < kept_blocks_of(weight); b++) {
+        for (int64_t b = 0; b < whole_blocks_of(weight); b++) {
             if (weight->block + b < begin || weight->block + b >= end) continue;
             visit(model, weight, b, scale);
-            lki_lap(model->worker[worker].local.laps, lki_lap_of(weight->stage, LKI_PASS_UPDATE));
+            lki_lap(model->worker[worker].local.laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
         }
     }
 }
@@ -138,7 +138,7 @@ static void square(lks_model *model, lki_weight *weight, int64_t block, float sc
                                                                        gradient, gradient);
 }
 
-static void kept_update(lks_model *model, lki_weight *weight, int64_t block, float scale)
+static void whole_update(lks_model *model, lki_weight *weight, int64_t block, float scale)
 {
     const int64_t first = block * LKI_UPDATE_BLOCK;
     lki_update own = weight->rule->update;
@@ -154,12 +154,12 @@ static double gradient_norm(const lks_model *model)
     for (int w = 0; w < model->weights; w++) {
         const lki_weight *weight = &model->weight[w];
         if (!weight->trained) continue;
-        sum += lki_tree_sum(model->square + weight->block, 0, kept_blocks_of(weight));
+        sum += lki_tree_sum(model->square + weight->block, 0, whole_blocks_of(weight));
     }
     return sqrt(sum);
 }
 
-bool lki_kept_update(lks_model *model, int worker)
+bool lki_whole_update(lks_model *model, int worker)
 {
     lki_laps *laps = model->worker[worker].local.laps;
     float scale = 1;
@@ -177,6 +177,6 @@ bool lki_kept_update(lks_model *model, int worker)
     if (steps_by_rows(model))
         lki_adamp_update(model, worker, scale);
     else
-        visit_blocks(model, worker, kept_update, scale);
+        visit_blocks(model, worker, whole_update, scale);
     return true;
 }
