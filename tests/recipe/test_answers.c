@@ -1,6 +1,8 @@
 /* What a recipe answers before its run, at its end, and where two things go wrong. */
 #include "cli/program.h"
 
+#include <unistd.h>
+
 #include <lockstep/recipe.h>
 
 static const char NETWORK[] = "data: {name: digits, samples: 600, test_samples: 200}\n"
@@ -144,6 +146,30 @@ static void the_first_failure_comes_back(void **state)
     lks_recipe_close(recipe);
 }
 
+/* A file is kept current after every epoch; what cannot be replaced, a pipe, has the last record alone. */
+static void a_pipe_gets_one_record(void **state)
+{
+    static char text[1 << 16];
+    char assignment[64];
+    int ends[2];
+    size_t used = 0;
+    lks_recipe *recipe = opened();
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    snprintf(assignment, sizeof assignment, "log.record=/dev/fd/%d", ends[1]);
+    LKT_OK(lks_recipe_set(recipe, assignment));
+    LKT_OK(lks_recipe_train(recipe, NULL, NULL));
+    lks_recipe_close(recipe);
+    close(ends[1]);
+    for (ssize_t got = 1; got > 0; used += got > 0 ? (size_t)got : 0)
+        got = read(ends[0], text + used, sizeof text - 1 - used);
+    close(ends[0]);
+    assert_true(used > 100 && text[used - 1] == '\n');
+    const char *head = strstr(text, "\"numerics\"");
+    assert_non_null(head);
+    assert_null(strstr(head + 1, "\"numerics\""));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -153,6 +179,7 @@ int main(void)
         TEST(averages_are_evaluated_where_they_are_asked_for),
         TEST(a_run_ends_with_its_epochs_or_its_steps),
         TEST(the_first_failure_comes_back),
+        TEST(a_pipe_gets_one_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
