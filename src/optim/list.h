@@ -10,4 +10,8 @@
     X(adadelta)                                                                                    \
     X(rmsprop)
 
+#define LKI_OPTIMIZER_WORD(id) " " #id
+/* "sgd adam ...": what a configuration may say. */
+#define LKI_OPTIMIZER_NAMES (&(LKI_OPTIMIZER_LIST(LKI_OPTIMIZER_WORD))[1])
+
 #endif

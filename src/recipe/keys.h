@@ -15,6 +15,9 @@
 #ifndef LKI_RECIPE_KEYS_H
 #define LKI_RECIPE_KEYS_H
 
+#include "optim/list.h"
+#include "optim/schedule/list.h"
+
 #define LKI_KEY_LIST(X)                                                                            \
     X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL, SAID,                                  \
       "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...; where "  \
@@ -83,8 +86,8 @@
     X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", NULL, SAID,               \
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
       "at too)")                                                                                   \
-    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, "sgd adam adamw adamp adadelta rmsprop", "sgd",    \
-      NULL, FIXED, "with PyTorch's semantics and defaults")                                        \
+    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", NULL, FIXED,           \
+      "with PyTorch's semantics and defaults")                                                     \
     X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL, SAID,                               \
       "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01")                              \
     X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL, FIXED,          \
@@ -119,9 +122,8 @@
       "weight decay times this where it is projected")                                             \
     X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adamw adamp adadelta rmsprop",    \
       FIXED, "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                              \
-    X(SCHEDULE_NAME, "schedule.name", CHOICE,                                                      \
-      "constant step cosine multi_step exponential linear polynomial one_cycle reduce_on_plateau", \
-      "constant", NULL, SAID, "the learning rate over time")                                       \
+    X(SCHEDULE_NAME, "schedule.name", CHOICE, LKI_SCHEDULE_NAMES, "constant", NULL, SAID,          \
+      "the learning rate over time")                                                               \
     X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, NULL, SAID,                        \
       "step_size, milestones and length count steps, not epochs; null: false, for one_cycle true") \
     X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step", SAID,                    \

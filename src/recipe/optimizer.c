@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "optim/optimizer.h"
+#include "optim/schedule/schedule.h"
 #include "recipe/options.h"
 #include "recipe/session.h"
 
@@ -97,33 +98,14 @@ lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
     return lki_heap_status(&config->heap, read_groups(opts, config));
 }
 
-static lks_schedule_kind kind_of(const char *name)
-{
-    static const struct word {
-        const char *name;
-        lks_schedule_kind kind;
-    } words[] = {
-        {"constant", LKS_CONSTANT},
-        {"step", LKS_STEP},
-        {"cosine", LKS_COSINE},
-        {"multi_step", LKS_MULTI_STEP},
-        {"exponential", LKS_EXPONENTIAL},
-        {"linear", LKS_LINEAR},
-        {"polynomial", LKS_POLYNOMIAL},
-        {"one_cycle", LKS_ONE_CYCLE},
-        {"reduce_on_plateau", LKS_PLATEAU},
-    };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i].name, name) == 0) return words[i].kind;
-    return LKS_CONSTANT;
-}
-
 /* Keys of other schedules are not set. */
 lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int64_t steps,
                                   int64_t batches)
 {
+    const lki_schedule_rule *rule = lki_schedule_find(
+        lki_config_text(config, LKI_KEY_SCHEDULE_NAME));
     lks_schedule schedule = {
-        .kind = kind_of(lki_config_text(config, LKI_KEY_SCHEDULE_NAME)),
+        .kind = rule->kind,
         .lr = lki_config_float(config, LKI_KEY_OPTIMIZER_LR),
         .per_step = lki_config_bool(config, LKI_KEY_SCHEDULE_PER_STEP),
         .warmup_steps = lki_config_int(config, LKI_KEY_SCHEDULE_WARMUP_STEPS),
@@ -139,7 +121,7 @@ lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int6
     };
     if (schedule.kind == LKS_STEP)
         schedule.step_size = lki_config_int(config, LKI_KEY_SCHEDULE_STEP_SIZE);
-    if (schedule.kind == LKS_PLATEAU) { /* 0 is a number here, not the default */
+    if (rule->from_losses) { /* 0 is a number here, not the default */
         schedule.patience = (int)lki_config_int(config, LKI_KEY_SCHEDULE_PATIENCE);
         if (schedule.patience == 0) schedule.patience = -1;
         if (schedule.threshold <= 0) schedule.threshold = -1;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "optim/optimizer.h"
+#include "optim/schedule/schedule.h"
 
 static bool same_section(lki_key a, lki_key b)
 {
@@ -138,8 +139,8 @@ static lks_status settle_defaults(lki_config *config)
 {
     const lki_optimizer *optimizer = lki_optimizer_find(
         lki_config_text(config, LKI_KEY_OPTIMIZER_NAME));
-    const char *schedule = lki_config_text(config, LKI_KEY_SCHEDULE_NAME);
-    const bool is_one_cycle = strcmp(schedule, "one_cycle") == 0;
+    const lki_schedule_rule *schedule = lki_schedule_find(
+        lki_config_text(config, LKI_KEY_SCHEDULE_NAME));
     const bool has_end = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS) ||
                          lki_config_has(config, LKI_KEY_TRAIN_STEPS);
     const char *lr = optimizer->lr != NULL ? optimizer->lr : "0.001";
@@ -150,7 +151,7 @@ static lks_status settle_defaults(lki_config *config)
     if (status == LKS_OK)
         status = settle(config, LKI_KEY_OPTIMIZER_EPS, default_of(optimizer, "epsilon"));
     if (status == LKS_OK)
-        status = settle(config, LKI_KEY_SCHEDULE_PER_STEP, is_one_cycle ? "true" : "false");
+        status = settle(config, LKI_KEY_SCHEDULE_PER_STEP, schedule->per_step ? "true" : "false");
     if (status == LKS_OK) status = settle(config, LKI_KEY_SCHEDULE_GAMMA, "0.1");
     if (status == LKS_OK && !has_end) status = settle(config, LKI_KEY_TRAIN_EPOCHS, "1");
     if (status == LKS_OK) status = settle(config, LKI_KEY_MODEL_NAME, "model");
@@ -177,13 +178,14 @@ lks_status lki_config_name_data(lki_config *config)
 /* What a schedule cannot do without. */
 static lks_status check_schedule(const lki_config *config)
 {
-    const char *name = lki_config_text(config, LKI_KEY_SCHEDULE_NAME);
-    if (strcmp(name, "multi_step") == 0 && !lki_config_has(config, LKI_KEY_SCHEDULE_MILESTONES))
-        return lki_config_fail(config, LKI_KEY_SCHEDULE_NAME,
-                               "is multi_step, which needs schedule.milestones, such as [30, 60]");
-    if (strcmp(name, "exponential") == 0 && !lki_config_has(config, LKI_KEY_SCHEDULE_GAMMA))
-        return lki_config_fail(config, LKI_KEY_SCHEDULE_NAME,
-                               "is exponential, which needs schedule.gamma, such as 0.95");
+    const lki_schedule_rule *rule = lki_schedule_find(
+        lki_config_text(config, LKI_KEY_SCHEDULE_NAME));
+    char key[64];
+    if (rule->needs == NULL) return LKS_OK;
+    snprintf(key, sizeof key, "schedule.%s", rule->needs);
+    if (!lki_config_has(config, lki_key_find(key)))
+        return lki_config_fail(config, LKI_KEY_SCHEDULE_NAME, "is %s, which needs %s, such as %s",
+                               rule->name, key, rule->example);
     return LKS_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "recipe/recipe.h"
 
 #include "base/check.h"
+#include "optim/schedule/schedule.h"
 
 /* A value as YAML, to be freed; NULL: no memory. */
 static char *value_of(const lki_config *config, lki_key key)
@@ -81,11 +82,12 @@ static void say_consequences(const lks_recipe *recipe, const lki_config *was, co
             "schedule.length is not set, so %s ends with the run: from here on the rates are "
             "those of the new length",
             schedule);
-    if (strcmp(schedule, "reduce_on_plateau") == 0 && same_schedule &&
+    if (lki_schedule_find(schedule)->from_losses && same_schedule &&
         !same_value(was, is, LKI_KEY_OPTIMIZER_LR))
         lki_recipe_say(recipe, LKS_LOG_WARN,
-                       "reduce_on_plateau goes on from the rate that the run has come to; the new "
-                       "optimizer.lr changes nothing");
+                       "%s goes on from the rate that the run has come to; the new optimizer.lr "
+                       "changes nothing",
+                       schedule);
 }
 
 /* The arrays that an optimizer keeps for each parameter, told apart by bits. */
