@@ -250,8 +250,7 @@ static void memory(const lks_model *model, const sink *to)
         to->write(to->user, line);
     }
     const int workers = model->workers;
-    total_line(to, "activations of a worker (cohort, slice, replica)", program->local_bytes,
-               workers);
+    total_line(to, "activations of a worker", program->local_bytes, workers);
     total_line(to, "workspace of a worker", program->workspace_bytes, workers);
     for (int w = 0; w < workers; w++) {
         char what[64];
