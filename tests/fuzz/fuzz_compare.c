@@ -203,7 +203,7 @@ static void put_recipe(lks_recipe *recipe)
 {
     lks_run run = {
         .progress.step = STEP, .global_batch = 1, .replicas = 1, .hash_every = 1, .best_step = -1};
-    char *json, *other, *text;
+    char *json, *other = NULL, *text;
     FUZZ_CHECK(lks_recipe_json(recipe, &json) == LKS_OK);
     lks_recipe *again = read_recipe((const uint8_t *)json, strlen(json));
     FUZZ_CHECK(again != NULL && lks_recipe_json(again, &other) == LKS_OK);
