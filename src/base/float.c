@@ -1,6 +1,7 @@
 /* The floating-point state in which everything is computed. */
 #include "base/float.h"
 
+#include <stdint.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
