@@ -179,7 +179,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
         return LKS_OK;
     }
     lki_lap(local->laps, lap);
-    return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
+    return LKS_OK;
 }
 
 /* As many pieces of the segment's slice as fit, then the powers of two in the rest. */

@@ -195,7 +195,7 @@ typedef struct lki_pass {
     bool training, backward;
 } lki_pass;
 
-/* Called after every stage of a traced pass, when its output is there; anything but LKS_OK ends it. */
+/* Called after every stage of a traced forward pass, when its output is there; anything but LKS_OK ends it. */
 typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lki_stage *stage,
                                 const lki_args *args);
 
