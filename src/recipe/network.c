@@ -7,6 +7,7 @@
 #include "core/graph.h"
 #include "recipe/layers.h"
 #include "recipe/options.h"
+#include "recipe/zoo/zoo.h"
 
 /* Mean and std, each one number or one for each channel; not set: 0 and 1. */
 static lks_status add_normalize(lks_tensor **x, lki_config *config, lks_graph *graph,
@@ -46,22 +47,6 @@ static lks_status normalize(lks_tensor **x, lki_config *config, lks_graph *graph
                                "is set, but model.layers begins with normalize; drop one of them");
     if (own || (!mean->set && !std->set && lks_tensor_dtype(*x) != LKS_U8)) return LKS_OK;
     return add_normalize(x, config, graph, mean, std);
-}
-
-static lks_status build_mlp(lks_tensor **x, const lki_config *config, lks_graph *graph,
-                            int64_t outputs)
-{
-    const lki_setting *hidden = &config->value[LKI_KEY_MODEL_HIDDEN];
-    const lki_setting *dropout = &config->value[LKI_KEY_MODEL_DROPOUT];
-    if (hidden->count > LKS_MLP_MAX_HIDDEN)
-        return lki_config_fail(config, LKI_KEY_MODEL_HIDDEN, "has %d layers, expected at most %d",
-                               hidden->count, LKS_MLP_MAX_HIDDEN);
-    lks_mlp_opts opts = {.hidden_count = hidden->set ? hidden->count : 0,
-                         .outputs = outputs,
-                         .dropout = dropout->set ? (float)dropout->f : 0.0f};
-    if (hidden->set) memcpy(opts.hidden, hidden->ints, (size_t)hidden->count * sizeof *opts.hidden);
-    *x = lks_mlp(graph, *x, &opts);
-    return LKS_OK;
 }
 
 static bool gives_logs(const lks_tensor *x)
@@ -119,7 +104,6 @@ lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *gr
         .name = "target", .classes = info->classes, .shape = info->target_shape};
     const int64_t outputs = info->classes > 0 ? info->classes
                                               : lks_shape_elements(&info->target_shape);
-    const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
     *out = (lki_network){0};
     lks_tensor *x = lks_input(graph, &input);
     lks_status status = check_loss(config, info);
@@ -127,12 +111,9 @@ lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *gr
     if (status != LKS_OK) return status;
     if (lki_config_has(config, LKI_KEY_MODEL_LAYERS)) {
         status = lki_layers_build(&x, config, graph, x);
-    } else if (strcmp(name, "mlp") == 0) {
-        status = build_mlp(&x, config, graph, outputs);
     } else {
-        const lks_mnist_cnn_opts opts = {
-            .classes = outputs, .no_dropout = lki_config_has(config, LKI_KEY_MODEL_DROPOUT)};
-        x = lks_mnist_cnn(graph, x, &opts);
+        status = lki_zoo_find(lki_config_text(config, LKI_KEY_MODEL_NAME))
+                     ->build(&x, config, graph, outputs);
     }
     if (status != LKS_OK) return status;
     out->output = x;

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
+#include "recipe/zoo/zoo.h"
 
 static bool same_section(lki_key a, lki_key b)
 {
@@ -74,7 +75,9 @@ static lks_status check_model(const lki_config *config)
 {
     const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
     const bool layers = lki_config_has(config, LKI_KEY_MODEL_LAYERS);
-    const bool known = name != NULL && (!strcmp(name, "mnist_cnn") || !strcmp(name, "mlp"));
+    const lki_zoo_network *network = lki_zoo_find(name);
+    const bool known = network != NULL;
+    char names[200];
     if (layers && known)
         return lki_config_fail(
             config, LKI_KEY_MODEL_NAME,
@@ -82,23 +85,17 @@ static lks_status check_model(const lki_config *config)
             "name",
             name);
     if (!layers && name == NULL)
-        return LKI_FAIL(LKS_E_INVALID, "model.name is missing: expected mnist_cnn or mlp, or a "
-                                       "list model.layers");
+        return LKI_FAIL(LKS_E_INVALID, "model.name is missing: expected %s, or a list model.layers",
+                        lki_zoo_names(names, sizeof names));
     if (!layers && !known)
         return lki_config_fail(config, LKI_KEY_MODEL_NAME,
-                               "is '%.100s', expected mnist_cnn or mlp, or a list model.layers",
-                               name);
+                               "is '%.100s', expected %s, or a list model.layers", name,
+                               lki_zoo_names(names, sizeof names));
     if (name != NULL && strpbrk(name, "/") != NULL)
         return lki_config_fail(config, LKI_KEY_MODEL_NAME,
                                "is '%.100s', expected a name without '/': it becomes a file name",
                                name);
-    if (lki_config_has(config, LKI_KEY_MODEL_DROPOUT) && !strcmp(name, "mnist_cnn") &&
-        lki_config_float(config, LKI_KEY_MODEL_DROPOUT) > 0)
-        return lki_config_fail(
-            config, LKI_KEY_MODEL_DROPOUT,
-            "is %g, but mnist_cnn has dropout 0.25 and 0.5; expected 0 (none) or "
-            "null",
-            lki_config_float(config, LKI_KEY_MODEL_DROPOUT));
+    if (!layers && network->check != NULL) return network->check(config);
     return LKS_OK;
 }
 

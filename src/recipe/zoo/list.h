@@ -1,0 +1,9 @@
+/* Every network that a configuration calls by name, once. Adding one is a line here and a file beside it. */
+#ifndef LKI_RECIPE_ZOO_LIST_H
+#define LKI_RECIPE_ZOO_LIST_H
+
+#define LKI_ZOO_LIST(X)                                                                            \
+    X(mnist_cnn)                                                                                   \
+    X(mlp)
+
+#endif
