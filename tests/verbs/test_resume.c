@@ -193,6 +193,9 @@ static void consequences_are_said(void **state)
     run("train c.yaml --out b --set schedule.name=cosine --set schedule.length=9 --resume "
         "--epochs 3");
     assert_null(strstr(last.err, line));
+    run("train c.yaml --out b --set schedule.name=cosine --resume --epochs 4");
+    expect(0, "schedule.length was 9, is not set");
+    assert_null(strstr(last.err, line)); /* it was set, and what it was has been said */
     run("train c.yaml --out c --set schedule.name=reduce_on_plateau");
     run("train c.yaml --out c --set schedule.name=reduce_on_plateau --lr 1 --resume --epochs 3");
     expect(0, "reduce_on_plateau goes on from the rate that the run has come to; the new ");
