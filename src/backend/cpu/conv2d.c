@@ -126,17 +126,15 @@ static lks_status cpu_conv2d_relu_forward(const lki_plan *plan, const lki_args *
     return LKS_OK;
 }
 
-/* `y`: the output behind relu, where d_y is still the gradient of that; else NULL. */
-static void conv_backward(const lki_plan *plan, const lki_args *args, const float *d_y,
-                          const float *y)
+void lki_conv_backward(const lki_vector_conv *kernels, const lki_conv_shape *shape,
+                       const lki_args *args, const float *d_y, const float *y)
 {
-    const conv_plan *p = conv2d(plan);
     if (args->d_in[0] != NULL)
-        p->kernels->backward(&p->shape, args->count, d_y, args->packed, args->d_in[0],
-                             args->add_in & 1, args->workspace);
+        kernels->backward(shape, args->count, d_y, args->packed, args->d_in[0], args->add_in & 1,
+                          args->workspace);
     if (args->d_param[0] != NULL)
-        p->kernels->backward_weight(
-            &p->shape, args->count,
+        kernels->backward_weight(
+            shape, args->count,
             &(lki_conv_gradient){.x = args->in[0],
                                  .d_y = d_y,
                                  .y = y,
@@ -144,13 +142,13 @@ static void conv_backward(const lki_plan *plan, const lki_args *args, const floa
                                  .last = args->last,
                                  .sums = args->sums,
                                  .d_weight = args->d_param[0],
-                                 .d_bias = p->shape.bias ? args->d_param[1] : NULL,
+                                 .d_bias = shape->bias ? args->d_param[1] : NULL,
                                  .workspace = args->workspace});
 }
 
 static lks_status cpu_conv2d_backward(const lki_plan *plan, const lki_args *args)
 {
-    conv_backward(plan, args, args->d_out, NULL);
+    lki_conv_backward(conv2d(plan)->kernels, &conv2d(plan)->shape, args, args->d_out, NULL);
     return LKS_OK;
 }
 
@@ -159,13 +157,13 @@ static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args 
 {
     const conv_plan *p = conv2d(plan);
     if (args->d_in[0] == NULL) {
-        conv_backward(plan, args, args->d_out, args->out);
+        lki_conv_backward(p->kernels, &p->shape, args, args->d_out, args->out);
         return LKS_OK;
     }
     float *masked = (float *)(void *)((char *)args->workspace + p->masked);
     p->cpu.vector->element->relu_backward(args->count * p->cpu.out, args->out, args->d_out, masked,
                                           false);
-    conv_backward(plan, args, masked, NULL);
+    lki_conv_backward(p->kernels, &p->shape, args, masked, NULL);
     return LKS_OK;
 }
 

@@ -261,20 +261,7 @@ static lks_status cpu_conv_norm_backward(const lki_plan *plan, const lki_args *a
     const conv_norm_plan *p = conv_norm(plan);
     float *d_y = cpu_conv_norm_floats(args, p->d_y);
     cpu_conv_norm_d_y(p, args, d_y);
-    if (args->d_in[0] != NULL)
-        p->kernels->backward(&p->shape, args->count, d_y, args->packed, args->d_in[0],
-                             args->add_in & 1, args->workspace);
-    if (args->d_param[0] != NULL)
-        p->kernels->backward_weight(
-            &p->shape, args->count,
-            &(lki_conv_gradient){.x = args->in[0],
-                                 .d_y = d_y,
-                                 .sample = args->sample,
-                                 .last = args->last,
-                                 .sums = args->sums,
-                                 .d_weight = args->d_param[0],
-                                 .d_bias = p->shape.bias ? args->d_param[1] : NULL,
-                                 .workspace = args->workspace});
+    lki_conv_backward(p->kernels, &p->shape, args, d_y, NULL);
     return LKS_OK;
 }
 

@@ -36,6 +36,10 @@ static inline const lki_cpu_plan *lki_cpu(const lki_plan *plan)
 
 lki_conv_shape lki_conv_shape_of(const lki_node *node);
 bool lki_conv_is_depthwise(const lki_conv_shape *shape);
+/* The gradients that `args` asks for. `y`: the output behind relu, where d_y is still the gradient of
+ * that; else NULL. */
+void lki_conv_backward(const lki_vector_conv *kernels, const lki_conv_shape *shape,
+                       const lki_args *args, const float *d_y, const float *y);
 
 /* The function of an activation (not relu), and its constant; whether its derivative is one of out. */
 lki_activation lki_cpu_activation_of(const lki_node *node, float *constant);
