@@ -145,12 +145,9 @@ static lks_status program_forward(const lki_program *program, const lki_pass *pa
     LKI_TRY((at->whole      ? kernel->finish
              : part->second ? kernel->apply
                             : kernel->forward)(stage->plan, &args));
-    if (!writes) {
-        lki_lap_part(local->laps, lap);
-        return LKS_OK;
-    }
-    lki_lap(local->laps, lap);
-    return local->trace != NULL ? local->trace(local->trace_user, program, stage, &args) : LKS_OK;
+    (writes ? lki_lap : lki_lap_part)(local->laps, lap);
+    return writes && local->trace != NULL ? local->trace(local->trace_user, program, stage, &args)
+                                          : LKS_OK;
 }
 
 static lks_status program_backward(const lki_program *program, const lki_pass *pass,
@@ -174,11 +171,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     LKI_TRY((at->whole      ? kernel->finish_backward
              : part->second ? kernel->gather
                             : kernel->backward)(stage->plan, &args));
-    if (!ends) {
-        lki_lap_part(local->laps, lap);
-        return LKS_OK;
-    }
-    lki_lap(local->laps, lap);
+    (ends ? lki_lap : lki_lap_part)(local->laps, lap);
     return LKS_OK;
 }
 
