@@ -15,15 +15,6 @@
 #include "train/run.h"
 #include "train/tiny.h"
 
-static void write_file(const char *name, const void *data, size_t bytes)
-{
-    unlink(in_folder(name));
-    FILE *file = fopen(in_folder(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
 static int64_t newest(void)
 {
     int64_t step;

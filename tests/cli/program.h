@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 enum { OUTPUT_SIZE = 1 << 18 };
 
 typedef struct result {
@@ -181,5 +183,13 @@ static const char tiny[] = "data: {name: digits, samples: 500, test_samples: 100
                            "log: {interval: 5}\n";
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/* A JSON file in the folder. */
+static inline json_t *read_json_file(const char *name)
+{
+    json_t *json = json_load_file(in_folder(name), 0, NULL);
+    if (json == NULL) fail_msg("%s is not JSON", name);
+    return json;
+}
 
 #endif

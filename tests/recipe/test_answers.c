@@ -1,9 +1,7 @@
 /* What a recipe answers before its run, at its end, and where two things go wrong. */
-#include "cli/program.h"
+#include "recipe/recipes.h"
 
 #include <unistd.h>
-
-#include <lockstep/recipe.h>
 
 static const char NETWORK[] = "data: {name: digits, samples: 600, test_samples: 200}\n"
                               "model: {layers: [flatten, dense: {units: 20}, relu, dense: 10]}\n"
@@ -16,13 +14,6 @@ static lks_recipe *opened(void)
     lks_recipe *recipe;
     LKT_OK(lks_recipe_open_text(&recipe, "net.yaml", NETWORK));
     return recipe;
-}
-
-static void set_path(lks_recipe *recipe, const char *key, const char *name)
-{
-    char assignment[4200];
-    snprintf(assignment, sizeof assignment, "%s=%s", key, in_folder(name));
-    LKT_OK(lks_recipe_set(recipe, assignment));
 }
 
 /* Once it is used its keys stay; and what the record says before the run, and behind it. */

@@ -1,10 +1,8 @@
 /* A training from C: the program's hash, files and sentences. */
-#include "cli/program.h"
+#include "recipe/recipes.h"
 
 #include <inttypes.h>
 #include <locale.h>
-
-#include <lockstep/recipe.h>
 
 #include "support/locale.h"
 
@@ -27,13 +25,6 @@ static lks_recipe *opened(void)
     lks_recipe *recipe;
     LKT_OK(lks_recipe_open_text(&recipe, "net.yaml", NETWORK));
     return recipe;
-}
-
-static void set_path(lks_recipe *recipe, const char *key, const char *name)
-{
-    char assignment[4200];
-    snprintf(assignment, sizeof assignment, "%s=%s", key, in_folder(name));
-    LKT_OK(lks_recipe_set(recipe, assignment));
 }
 
 static uint64_t hash_of(lks_recipe *recipe)

@@ -37,4 +37,13 @@ static inline int tear_down(void **state)
     return 0;
 }
 
+static inline void write_file(const char *name, const void *data, size_t bytes)
+{
+    unlink(in_folder(name));
+    FILE *file = fopen(in_folder(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
 #endif

@@ -3,13 +3,6 @@
 
 #include <jansson.h>
 
-static json_t *read_json(const char *name)
-{
-    json_t *json = json_load_file(in_folder(name), 0, NULL);
-    if (json == NULL) fail_msg("%s is not JSON", name);
-    return json;
-}
-
 static void runs_are_resumed(void **state)
 {
     (void)state;
@@ -252,7 +245,7 @@ static void the_best_weights_are_those_that_count(void **state)
              "step %lld, the last\n",
              best, end);
     expect(0, text);
-    json_t *record = read_json("r.json");
+    json_t *record = read_json_file("r.json");
     assert_int_equal(json_integer_value(json_object_get(record, "weights_step")), best);
     assert_int_equal(json_integer_value(json_object_get(record, "best_step")), best);
     assert_int_equal(json_integer_value(json_object_get(record, "steps")), end);

@@ -1,5 +1,9 @@
 /* What stops lockstep train: losses that are not finite, signals, files. */
-#include "verbs/stops.h"
+#include "verbs/background.h"
+
+#include <signal.h>
+
+#include <lockstep/context.h>
 
 static void losses_that_are_not_finite_stop_it(void **state)
 {
@@ -48,7 +52,7 @@ static void signals_save_and_say_how_to_go_on(void **state)
     kill(child, SIGINT);
     finish(child);
     expect(130, "nothing is saved without --out DIR");
-    json_t *record = read_json("run.json");
+    json_t *record = read_json_file("run.json");
     assert_true(json_is_false(json_object_get(record, "finished")));
     const long long steps = last_hash(parts);
     assert_true(steps >= 1 && steps < 60000);

@@ -1,5 +1,9 @@
 /* lockstep train: lines, formats, records, resuming, signals. */
-#include "verbs/stops.h"
+#include "verbs/background.h"
+
+#include <signal.h>
+
+#include <lockstep/context.h>
 
 static void lines_are_those_of_the_example(void **state)
 {
@@ -227,7 +231,7 @@ static void the_record_has_it_all(void **state)
     run("train c.yaml --record run.json --workers 2");
     expect_ok();
     last_hash(hash);
-    json_t *record = read_json("run.json");
+    json_t *record = read_json_file("run.json");
     static const char *const texts[] = {"version", "build", "fingerprint", "device"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         assert_true(json_is_string(json_object_get(record, texts[i])));
