@@ -1,11 +1,13 @@
 /* The data set in a folder, in whichever of the known formats it is. */
 #include "data/format.h"
 
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
 
-static const lki_data_format *const formats[] = {&lki_idx_format};
+#define FORMAT(id) &lki_##id##_format,
+static const lki_data_format *const formats[] = {LKI_DATA_FORMAT_LIST(FORMAT)};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 static const lki_data_format *probe(const char *folder, bool test_split)
@@ -32,10 +34,13 @@ lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context, cons
                         folder ? folder : "");
     const lki_data_format *format = probe(folder, test_split);
     if (format) return format->open(out, context, folder, test_split, classes);
-    return LKI_FAIL(LKS_E_IO,
-                    "'%s' has no %s samples; expected %s, there or where torchvision puts them "
-                    "below it",
-                    folder, test_split ? "test" : "training", formats[0]->files[test_split]);
+    char expected[512];
+    size_t used = 0;
+    for (int i = 0; i < FORMATS && used < sizeof expected; i++)
+        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s",
+                                 i > 0 ? "; or " : "", formats[i]->files[test_split]);
+    return LKI_FAIL(LKS_E_IO, "'%s' has no %s samples; expected %s", folder,
+                    test_split ? "test" : "training", expected);
 }
 
 lks_status lks_dataset_open_mnist(lks_dataset **out, lks_context *context, const char *folder,

@@ -130,9 +130,11 @@ static lks_status open_split(lks_dataset **out, lks_context *context, const char
     return lks_dataset_open_idx(out, context, files.images, files.labels, classes);
 }
 
+#define PLACED ", there or where torchvision puts them below it"
+
 const lki_data_format lki_idx_format = {
-    .files = {"train-images-idx3-ubyte[.gz] and train-labels-idx1-ubyte[.gz]",
-              "t10k-images-idx3-ubyte[.gz] and t10k-labels-idx1-ubyte[.gz]"},
+    .files = {"train-images-idx3-ubyte[.gz] and train-labels-idx1-ubyte[.gz]" PLACED,
+              "t10k-images-idx3-ubyte[.gz] and t10k-labels-idx1-ubyte[.gz]" PLACED},
     .has = has,
     .open = open_split,
 };
