@@ -244,6 +244,13 @@ typedef struct lki_impl {
     const lki_kernel *kernel;
 } lki_impl;
 
+/* The address of one of one operation, which takes whatever comes. */
+#define LKI_ALONE(ID, its_name, its_kernel)                                                        \
+    &(const lki_impl)                                                                              \
+    {                                                                                              \
+        .name = its_name, .pattern = {{.ops = LKI_OPS(ID)}}, .count = 1, .kernel = its_kernel      \
+    }
+
 static inline bool lki_in_halves(const lki_kernel *kernel)
 {
     return kernel->apply != NULL;
@@ -321,10 +328,9 @@ typedef struct lki_backend {
      * machine does not have. */
     lks_status (*fingerprint)(char *out, size_t size);
     /* In this order, the first that occurs in the graph and does not refuse is taken, from the graph's
-     * last node to its first. An operation without any is reported at compile; input and target have
-     * none, as nothing is computed there. */
-    const lki_impl *impl;
-    int impl_count;
+     * last node to its first; ends with NULL. An operation without any is reported at compile; input and
+     * target have none, as nothing is computed there. */
+    const lki_impl *const *impl;
     /* NULL, as add: the device only predicts. */
     void (*update)(const lki_update *update, int64_t count, float *w,
                    float *const state[LKI_MAX_STATES], const float *sums);

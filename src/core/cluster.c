@@ -121,8 +121,8 @@ static bool none_is_hidden(const void *user, const lki_node *node)
 const lki_impl *lki_impl_alone(const lki_backend *backend, const lki_node *node)
 {
     lki_cluster cluster;
-    for (int i = 0; i < backend->impl_count; i++) {
-        const lki_impl *impl = &backend->impl[i];
+    for (int i = 0; backend->impl[i] != NULL; i++) {
+        const lki_impl *impl = backend->impl[i];
         if (lki_impl_match(impl, node, none_is_hidden, NULL, &cluster) &&
             (impl->refuses == NULL || impl->refuses(&cluster) == NULL))
             return impl;
@@ -132,8 +132,8 @@ const lki_impl *lki_impl_alone(const lki_backend *backend, const lki_node *node)
 
 bool lki_backend_computes(const lki_backend *backend, lki_op_id op)
 {
-    for (int i = 0; i < backend->impl_count; i++)
-        if (backend->impl[i].count == 1 && (backend->impl[i].pattern[0].ops >> op & 1u) != 0)
+    for (int i = 0; backend->impl[i] != NULL; i++)
+        if (backend->impl[i]->count == 1 && (backend->impl[i]->pattern[0].ops >> op & 1u) != 0)
             return true;
     return false;
 }

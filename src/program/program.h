@@ -69,6 +69,7 @@ enum { LKI_NO_VALUE = -1 };
 /* An implementation that was not taken although its pattern occurs. */
 typedef struct lki_refusal {
     const lki_impl *impl;
+    int place; /* in the backend's list */
     const char *why;
     struct lki_refusal *next;
 } lki_refusal;

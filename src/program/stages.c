@@ -107,16 +107,16 @@ static bool keeps_order(const choice *c, const lki_cluster *cluster)
     return true;
 }
 
-static lks_status note_refusal(const choice *c, const lki_node *head, const lki_impl *impl,
-                               const char *why)
+static lks_status note_refusal(const choice *c, const lki_node *head, int place, const char *why)
 {
     lki_refusal **at = &c->marks[head->index].refused;
     void *memory;
-    while (*at != NULL && (*at)->impl < impl) at = &(*at)->next;
-    if (*at != NULL && (*at)->impl == impl) return LKS_OK; /* of a longer cluster */
+    while (*at != NULL && (*at)->place < place) at = &(*at)->next;
+    if (*at != NULL && (*at)->place == place) return LKS_OK; /* of a longer cluster */
     LKI_TRY(lki_arena_alloc(&c->program->arena, &memory, sizeof(lki_refusal), "refusals"));
     lki_refusal *refusal = memory;
-    *refusal = (lki_refusal){.impl = impl, .why = why, .next = *at};
+    *refusal = (lki_refusal){
+        .impl = c->program->backend->impl[place], .place = place, .why = why, .next = *at};
     *at = refusal;
     return LKS_OK;
 }
@@ -125,10 +125,10 @@ static lks_status note_refusal(const choice *c, const lki_node *head, const lki_
 static lks_status choose_impl(const choice *c, const lki_node *tail, const lki_impl **out,
                               lki_cluster *cluster)
 {
-    const lki_backend *backend = c->program->backend;
+    const lki_impl *const *list = c->program->backend->impl;
     *out = NULL;
-    for (int i = 0; i < backend->impl_count; i++) {
-        const lki_impl *impl = &backend->impl[i];
+    for (int i = 0; list[i] != NULL; i++) {
+        const lki_impl *impl = list[i];
         if (!lki_impl_match(impl, tail, is_hidden, c, cluster)) continue;
         if (c->program->no_fusion && cluster->count > 1) continue;
         const char *why = impl->refuses != NULL ? impl->refuses(cluster) : NULL;
@@ -138,7 +138,7 @@ static lks_status choose_impl(const choice *c, const lki_node *tail, const lki_i
             *out = impl;
             return LKS_OK;
         }
-        LKI_TRY(note_refusal(c, lki_cluster_head(cluster), impl, why));
+        LKI_TRY(note_refusal(c, lki_cluster_head(cluster), i, why));
     }
     return LKS_OK;
 }

@@ -274,7 +274,8 @@ static void alone_it_has_the_first_that_takes_it(void **state)
         {.name = "first", .pattern = {{.ops = LKI_OPS(RELU)}}, .count = 1},
         {.name = "second", .pattern = {{.ops = LKI_OPS(RELU)}}, .count = 1},
     };
-    const lki_backend backend = {.name = "four", .impl = list, .impl_count = 4};
+    const lki_impl *const listed[] = {&list[0], &list[1], &list[2], &list[3], NULL};
+    const lki_backend backend = {.name = "four", .impl = listed};
     net n = open_net();
     (void)state;
     lks_tensor *relu = lks_relu(n.graph, n.norm);

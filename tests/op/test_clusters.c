@@ -186,8 +186,8 @@ static void clusters_have_the_bits_of_their_nodes(void **state)
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) backends[b + 1] = lkt_backends()[b];
     for (int b = 0; backends[b] != NULL; b++)
-        for (int i = 0; i < backends[b]->impl_count; i++) {
-            const lki_impl *impl = &backends[b]->impl[i];
+        for (int i = 0; backends[b]->impl[i] != NULL; i++) {
+            const lki_impl *impl = backends[b]->impl[i];
             unsigned optional = 0;
             if (impl->count == 1 || has_own_order(impl)) continue;
             for (int p = 0; p < impl->count; p++)

@@ -237,8 +237,8 @@ static void fused_kernels_agree_with_the_chain(void **state)
 
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        for (int i = 0; i < lkt_backends()[b]->impl_count; i++) {
-            const lki_impl *impl = &lkt_backends()[b]->impl[i];
+        for (int i = 0; lkt_backends()[b]->impl[i] != NULL; i++) {
+            const lki_impl *impl = lkt_backends()[b]->impl[i];
             if (impl->count == 1 || !lkt_exact_impl(impl)) continue;
             print_message("%s: %s\n", lkt_backends()[b]->name, impl->name);
             check_impl(lkt_backends()[b], impl, &random);
@@ -306,8 +306,8 @@ static void ties_go_to_the_first(void **state)
 
     (void)state;
     for (int b = 0; lkt_registered()[b] != NULL; b++)
-        for (int i = 0; i < lkt_registered()[b]->impl_count; i++) {
-            const lki_impl *impl = &lkt_registered()[b]->impl[i];
+        for (int i = 0; lkt_registered()[b]->impl[i] != NULL; i++) {
+            const lki_impl *impl = lkt_registered()[b]->impl[i];
 
             fused += impl->count > 1;
             for (unsigned present = 0; present < 1u << impl->count; present++) {
@@ -327,8 +327,8 @@ static void images_beyond_32_bits_are_refused(void **state)
 {
     (void)state;
     for (int b = 0; lkt_registered()[b] != NULL; b++)
-        for (int i = 0; i < lkt_registered()[b]->impl_count; i++) {
-            const lki_impl *impl = &lkt_registered()[b]->impl[i];
+        for (int i = 0; lkt_registered()[b]->impl[i] != NULL; i++) {
+            const lki_impl *impl = lkt_registered()[b]->impl[i];
             if (strcmp(impl->name, "conv_block") != 0) continue;
             for (int wide = 0; wide < 2; wide++) {
                 const int64_t padding = wide ? 3000 : 1;

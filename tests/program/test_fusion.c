@@ -351,7 +351,7 @@ static void a_refusal_is_noted_once(void **state)
         int noted = 0;
         for (int s = 0; s < model->program.stages; s++)
             for (const lki_refusal *r = model->program.stage[s].refused; r != NULL; r = r->next) {
-                assert_true(r->next == NULL || r->impl < r->next->impl);
+                assert_true(r->next == NULL || r->place < r->next->place);
                 noted++;
             }
         assert_int_equal(noted > 0, strcmp(lkt_backends()[b]->name, "cpu") == 0);

@@ -8,9 +8,9 @@
 
 const lki_kernel *lkt_kernel(const lki_backend *backend, lki_op_id op)
 {
-    for (int i = 0; i < backend->impl_count; i++)
-        if (backend->impl[i].count == 1 && (backend->impl[i].pattern[0].ops >> op & 1u) != 0)
-            return backend->impl[i].kernel;
+    for (int i = 0; backend->impl[i] != NULL; i++)
+        if (backend->impl[i]->count == 1 && (backend->impl[i]->pattern[0].ops >> op & 1u) != 0)
+            return backend->impl[i]->kernel;
     return NULL;
 }
 

@@ -424,11 +424,12 @@ const lki_backend *lkt_far(bool keys)
 {
     static far_kernel kernels[MOST_IMPLS];
     static lki_impl impls[MOST_IMPLS];
+    static const lki_impl *list[MOST_IMPLS + 1];
     static lki_backend far = {
         .name = "far",
         .memory = &far_memory,
         .fingerprint = far_fingerprint,
-        .impl = impls,
+        .impl = list,
         .update = far_update,
         .add = far_add,
         .approach = far_approach,
@@ -437,9 +438,11 @@ const lki_backend *lkt_far(bool keys)
     };
     if (ref != NULL) return &far;
     ref = lki_backend_find("ref");
-    if (ref->impl_count > MOST_IMPLS) broken("there is room for %d kernels", MOST_IMPLS);
-    far.impl_count = ref->impl_count;
-    for (int i = 0; i < ref->impl_count; i++) wrap(&ref->impl[i], &kernels[i], &impls[i]);
+    for (int i = 0; ref->impl[i] != NULL; i++) {
+        if (i == MOST_IMPLS) broken("there is room for %d kernels", MOST_IMPLS);
+        wrap(ref->impl[i], &kernels[i], &impls[i]);
+        list[i] = &impls[i];
+    }
     if (keys) key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
     space = mmap(NULL, SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space == MAP_FAILED) broken("no addresses");

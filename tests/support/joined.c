@@ -340,15 +340,14 @@ static const lki_impl joining[] = {
 const lki_backend *lkt_joined(void)
 {
     enum { JOINING = sizeof joining / sizeof *joining };
-    static lki_impl impls[LKI_OP_COUNT + JOINING];
+    static const lki_impl *impls[JOINING + LKI_OP_COUNT + 1];
     static lki_backend backend;
     const lki_backend *ref = lki_backend_find("ref");
     backend = *ref;
     backend.name = "joined";
     backend.impl = impls;
-    backend.impl_count = JOINING + ref->impl_count;
-    memcpy(impls, joining, sizeof joining);
-    memcpy(impls + JOINING, ref->impl, (size_t)ref->impl_count * sizeof *impls);
+    for (int i = 0; i < JOINING; i++) impls[i] = &joining[i];
+    for (int i = 0; ref->impl[i] != NULL; i++) impls[JOINING + i] = ref->impl[i];
     lki_backend_lend(&backend);
     return &backend;
 }

@@ -1,4 +1,4 @@
-/* The cpu backend's list of implementations, and the choice of an instruction set. */
+/* The cpu backend, and the choice of an instruction set. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,85 +112,15 @@ static void direction(const lki_update *u, int64_t count, float *const state[LKI
     lki_cpu_vector()->element->direction(u, count, state, gradient);
 }
 
-#define ALONE(ID, id)                                                                              \
-    {                                                                                              \
-        .name = #id, .pattern = {{.ops = LKI_OPS(ID)}}, .count = 1, .kernel = &lki_cpu_##id        \
-    }
-
-#define ACTIVATIONS                                                                                \
-    (LKI_OPS(RELU) | LKI_OPS(LEAKY_RELU) | LKI_OPS(GELU) | LKI_OPS(SILU) | LKI_OPS(TANH) |         \
-     LKI_OPS(SIGMOID) | LKI_OPS(SOFTPLUS))
-
-static const lki_impl impls[] = {
-    {.name = "conv_block",
-     .pattern = {{.ops = LKI_OPS(CONV2D)},
-                 {.ops = LKI_OPS(RELU), .from = {1}},
-                 {.ops = LKI_OPS(MAX_POOL), .from = {1}},
-                 {.ops = LKI_OPS(DROPOUT), .from = {1}, .optional = true},
-                 {.ops = LKI_OPS(FLATTEN), .from = {1}, .optional = true}},
-     .count = 5,
-     .refuses = lki_cpu_conv_block_refuses,
-     .kernel = &lki_cpu_conv_block},
-    {.name = "conv_norm",
-     .pattern = {{.ops = LKI_OPS(CONV2D)},
-                 {.ops = LKI_OPS(BATCH_NORM), .from = {1}},
-                 {.ops = LKI_OPS(ADD), .from = {1}, .optional = true},
-                 {.ops = ACTIVATIONS, .from = {1}, .optional = true}},
-     .count = 4,
-     .refuses = lki_cpu_conv_norm_refuses,
-     .kernel = &lki_cpu_conv_norm},
-    {.name = "conv2d_relu",
-     .pattern = {{.ops = LKI_OPS(CONV2D)}, {.ops = LKI_OPS(RELU), .from = {1}}},
-     .count = 2,
-     .refuses = lki_cpu_conv2d_refuses,
-     .kernel = &lki_cpu_conv2d_relu},
-    {.name = "depthwise_relu",
-     .pattern = {{.ops = LKI_OPS(CONV2D)}, {.ops = LKI_OPS(RELU), .from = {1}}},
-     .count = 2,
-     .refuses = lki_cpu_depthwise_refuses,
-     .kernel = &lki_cpu_depthwise_relu},
-    {.name = "conv2d",
-     .pattern = {{.ops = LKI_OPS(CONV2D)}},
-     .count = 1,
-     .refuses = lki_cpu_conv2d_refuses,
-     .kernel = &lki_cpu_conv2d},
-    {.name = "depthwise",
-     .pattern = {{.ops = LKI_OPS(CONV2D)}},
-     .count = 1,
-     .refuses = lki_cpu_depthwise_refuses,
-     .kernel = &lki_cpu_depthwise},
-    ALONE(NORMALIZE, normalize),
-    ALONE(DENSE, dense),
-    ALONE(BATCH_NORM, batch_norm),
-    ALONE(LAYER_NORM, layer_norm),
-    ALONE(MAX_POOL, max_pool),
-    ALONE(AVG_POOL, avg_pool),
-    ALONE(GLOBAL_AVG_POOL, global_avg_pool),
-    ALONE(RELU, relu),
-    ALONE(LEAKY_RELU, leaky_relu),
-    ALONE(GELU, gelu),
-    ALONE(SILU, silu),
-    ALONE(TANH, tanh),
-    ALONE(SIGMOID, sigmoid),
-    ALONE(SOFTPLUS, softplus),
-    ALONE(SCALE, scale),
-    ALONE(ADD, add),
-    ALONE(MUL, mul),
-    ALONE(CONCAT, concat),
-    ALONE(FLATTEN, flatten),
-    ALONE(DROPOUT, dropout),
-    ALONE(LOG_SOFTMAX, log_softmax),
-    ALONE(CROSS_ENTROPY, cross_entropy),
-    ALONE(NLL, nll),
-    ALONE(MSE, mse),
-};
+#define LISTED(id)    &lki_cpu_##id##_impl,
+#define ALONE(ID, id) LKI_ALONE(ID, #id, &lki_cpu_##id),
+static const lki_impl *const impls[] = {LKI_CPU_IMPL_LIST(LISTED) LKI_CPU_KERNEL_LIST(ALONE) NULL};
 
 const lki_backend lki_cpu_backend = {
     .name = "cpu",
     .memory = &lki_host_memory,
     .fingerprint = cpu_fingerprint,
     .impl = impls,
-    .impl_count = sizeof impls / sizeof *impls,
     .update = cpu_update,
     .add = cpu_add,
     .approach = cpu_approach,

@@ -41,13 +41,13 @@ bool lki_conv_is_depthwise(const lki_conv_shape *s)
     return s->groups > 1 && s->groups == s->channels && s->filters == s->channels;
 }
 
-const char *lki_cpu_conv2d_refuses(const lki_cluster *cluster)
+static const char *cpu_conv2d_refuses(const lki_cluster *cluster)
 {
     const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
     return lki_conv_is_depthwise(&shape) ? "depthwise" : NULL;
 }
 
-const char *lki_cpu_depthwise_refuses(const lki_cluster *cluster)
+static const char *cpu_depthwise_refuses(const lki_cluster *cluster)
 {
     const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
     return lki_conv_is_depthwise(&shape) ? NULL : "filters that share channels";
@@ -167,17 +167,25 @@ static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args 
     return LKS_OK;
 }
 
-#define KERNEL(name, function)                                                                     \
-    const lki_kernel lki_cpu_##name = {                                                            \
+/* With relu (2 nodes) or without (1). */
+#define IMPL(its_name, function, refusal, nodes)                                                   \
+    static const lki_kernel its_name##_kernel = {                                                  \
         .plan_bytes = sizeof(conv_plan),                                                           \
         .span = LKI_SPAN_SLICE,                                                                    \
-        .plan = plan_##name,                                                                       \
+        .plan = plan_##its_name,                                                                   \
         .prepare = cpu_conv2d_prepare,                                                             \
         .forward = cpu_##function##_forward,                                                       \
         .backward = cpu_##function##_backward,                                                     \
+    };                                                                                             \
+    const lki_impl lki_cpu_##its_name##_impl = {                                                   \
+        .name = #its_name,                                                                         \
+        .pattern = {{.ops = LKI_OPS(CONV2D)}, {.ops = LKI_OPS(RELU), .from = {1}}},                \
+        .count = nodes,                                                                            \
+        .refuses = refusal,                                                                        \
+        .kernel = &its_name##_kernel,                                                              \
     }
 
-KERNEL(conv2d, conv2d);
-KERNEL(conv2d_relu, conv2d_relu);
-KERNEL(depthwise, conv2d);
-KERNEL(depthwise_relu, conv2d_relu);
+IMPL(conv2d, conv2d, cpu_conv2d_refuses, 1);
+IMPL(conv2d_relu, conv2d_relu, cpu_conv2d_refuses, 2);
+IMPL(depthwise, conv2d, cpu_depthwise_refuses, 1);
+IMPL(depthwise_relu, conv2d_relu, cpu_depthwise_refuses, 2);

@@ -35,7 +35,7 @@ static bool has_positions(const lki_conv_shape *s)
     return elements <= INT32_MAX;
 }
 
-const char *lki_cpu_conv_block_refuses(const lki_cluster *cluster)
+static const char *cpu_conv_block_refuses(const lki_cluster *cluster)
 {
     const lki_conv_shape conv = lki_conv_shape_of(lki_cluster_head(cluster));
     const lks_pool_opts *pool = member(cluster, LKI_OP_MAX_POOL)->attr;
@@ -214,11 +214,23 @@ static lks_status cpu_conv_block_backward(const lki_plan *plan, const lki_args *
     return LKS_OK;
 }
 
-const lki_kernel lki_cpu_conv_block = {
+static const lki_kernel kernel = {
     .plan_bytes = sizeof(block_plan),
     .span = LKI_SPAN_SLICE,
     .plan = plan_block,
     .prepare = cpu_conv_block_prepare,
     .forward = cpu_conv_block_forward,
     .backward = cpu_conv_block_backward,
+};
+
+const lki_impl lki_cpu_conv_block_impl = {
+    .name = "conv_block",
+    .pattern = {{.ops = LKI_OPS(CONV2D)},
+                {.ops = LKI_OPS(RELU), .from = {1}},
+                {.ops = LKI_OPS(MAX_POOL), .from = {1}},
+                {.ops = LKI_OPS(DROPOUT), .from = {1}, .optional = true},
+                {.ops = LKI_OPS(FLATTEN), .from = {1}, .optional = true}},
+    .count = 5,
+    .refuses = cpu_conv_block_refuses,
+    .kernel = &kernel,
 };

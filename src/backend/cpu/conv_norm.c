@@ -59,7 +59,7 @@ static bool derives_from_in(const lki_node *tail)
     return !lki_cpu_activation_reads_out(lki_cpu_activation_of(tail, &constant));
 }
 
-const char *lki_cpu_conv_norm_refuses(const lki_cluster *cluster)
+static const char *cpu_conv_norm_refuses(const lki_cluster *cluster)
 {
     const lki_node *tail = lki_cluster_tail(cluster);
     if (cluster->in_count == 1) return NULL;
@@ -265,7 +265,7 @@ static lks_status cpu_conv_norm_backward(const lki_plan *plan, const lki_args *a
     return LKS_OK;
 }
 
-const lki_kernel lki_cpu_conv_norm = {
+static const lki_kernel kernel = {
     .plan_bytes = sizeof(conv_norm_plan),
     .span = LKI_SPAN_SLICE,
     .plan = plan_conv_norm,
@@ -276,4 +276,15 @@ const lki_kernel lki_cpu_conv_norm = {
     .gather = cpu_conv_norm_gather,
     .finish_backward = cpu_conv_norm_finish_backward,
     .backward = cpu_conv_norm_backward,
+};
+
+const lki_impl lki_cpu_conv_norm_impl = {
+    .name = "conv_norm",
+    .pattern = {{.ops = LKI_OPS(CONV2D)},
+                {.ops = LKI_OPS(BATCH_NORM), .from = {1}},
+                {.ops = LKI_OPS(ADD), .from = {1}, .optional = true},
+                {.ops = LKI_CPU_ACTIVATIONS, .from = {1}, .optional = true}},
+    .count = 4,
+    .refuses = cpu_conv_norm_refuses,
+    .kernel = &kernel,
 };

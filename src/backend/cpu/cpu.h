@@ -1,13 +1,16 @@
 /*
  * The cpu backend: single-threaded kernels, each worker on replicas of its own.
  *
- *   backend.c    the list of implementations, the choice of an instruction set
- *   <op>.c       one or a few kernels: plan, and calls into the vector functions
+ *   list.h       every implementation
+ *   backend.c    the backend, and the choice of an instruction set
+ *   <op>.c       one or a few kernels: plan, and calls into the vector functions; where there is more
+ *                than an operation to say (a pattern, what is refused), the implementation
  *   vector/      loops, compiled once per instruction set
  */
 #ifndef LKI_CPU_CPU_H
 #define LKI_CPU_CPU_H
 
+#include "backend/cpu/list.h"
 #include "backend/cpu/vector/vector.h"
 #include "base/check.h"
 #include "core/cluster.h"
@@ -45,20 +48,13 @@ void lki_conv_backward(const lki_vector_conv *kernels, const lki_conv_shape *sha
 lki_activation lki_cpu_activation_of(const lki_node *node, float *constant);
 bool lki_cpu_activation_reads_out(lki_activation id);
 
-extern const lki_kernel lki_cpu_add, lki_cpu_avg_pool, lki_cpu_batch_norm, lki_cpu_concat,
-    lki_cpu_conv2d, lki_cpu_cross_entropy, lki_cpu_dense, lki_cpu_dropout, lki_cpu_flatten,
-    lki_cpu_gelu, lki_cpu_global_avg_pool, lki_cpu_layer_norm, lki_cpu_leaky_relu,
-    lki_cpu_log_softmax, lki_cpu_max_pool, lki_cpu_mse, lki_cpu_mul, lki_cpu_nll, lki_cpu_normalize,
-    lki_cpu_relu, lki_cpu_scale, lki_cpu_sigmoid, lki_cpu_silu, lki_cpu_softplus, lki_cpu_tanh;
+#define LKI_CPU_ACTIVATIONS                                                                        \
+    (LKI_OPS(RELU) | LKI_OPS(LEAKY_RELU) | LKI_OPS(GELU) | LKI_OPS(SILU) | LKI_OPS(TANH) |         \
+     LKI_OPS(SIGMOID) | LKI_OPS(SOFTPLUS))
 
-extern const lki_kernel lki_cpu_conv2d_relu, lki_cpu_depthwise, lki_cpu_depthwise_relu;
-const char *lki_cpu_conv2d_refuses(const lki_cluster *cluster);
-const char *lki_cpu_depthwise_refuses(const lki_cluster *cluster);
-
-extern const lki_kernel lki_cpu_conv_norm;
-const char *lki_cpu_conv_norm_refuses(const lki_cluster *cluster);
-
-extern const lki_kernel lki_cpu_conv_block;
-const char *lki_cpu_conv_block_refuses(const lki_cluster *cluster);
+#define LKI_CPU_DECLARE_IMPL(id)       extern const lki_impl lki_cpu_##id##_impl;
+#define LKI_CPU_DECLARE_KERNEL(ID, id) extern const lki_kernel lki_cpu_##id;
+LKI_CPU_IMPL_LIST(LKI_CPU_DECLARE_IMPL)
+LKI_CPU_KERNEL_LIST(LKI_CPU_DECLARE_KERNEL)
 
 #endif

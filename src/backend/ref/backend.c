@@ -2,12 +2,8 @@
 
 #include <stdio.h>
 
-static const lki_impl impls[] = {
-#define X(ID, id)                                                                                  \
-    {.name = #id, .pattern = {{.ops = LKI_OPS(ID)}}, .count = 1, .kernel = &lki_ref_##id},
-    LKI_COMPUTED_OP_LIST(X)
-#undef X
-};
+#define ALONE(ID, id) LKI_ALONE(ID, #id, &lki_ref_##id),
+static const lki_impl *const impls[] = {LKI_COMPUTED_OP_LIST(ALONE) NULL};
 
 static lks_status ref_fingerprint(char *out, size_t size)
 {
@@ -26,7 +22,6 @@ const lki_backend lki_ref_backend = {
     .memory = &lki_host_memory,
     .fingerprint = ref_fingerprint,
     .impl = impls,
-    .impl_count = sizeof impls / sizeof *impls,
     .update = lki_ref_update,
     .add = ref_add,
     .approach = lki_ref_approach,

@@ -1,0 +1,42 @@
+/* Every implementation of the cpu backend, once. Adding one is a line here and a file beside it. */
+#ifndef LKI_CPU_LIST_H
+#define LKI_CPU_LIST_H
+
+/* lki_cpu_<id>_impl, with a pattern of several operations or a rule what it refuses: in this order, before
+ * all others. */
+#define LKI_CPU_IMPL_LIST(X)                                                                       \
+    X(conv_block)                                                                                  \
+    X(conv_norm)                                                                                   \
+    X(conv2d_relu)                                                                                 \
+    X(depthwise_relu)                                                                              \
+    X(conv2d)                                                                                      \
+    X(depthwise)
+
+/* lki_cpu_<id>, the kernel of one operation, whatever its shapes. */
+#define LKI_CPU_KERNEL_LIST(X)                                                                     \
+    X(NORMALIZE, normalize)                                                                        \
+    X(DENSE, dense)                                                                                \
+    X(BATCH_NORM, batch_norm)                                                                      \
+    X(LAYER_NORM, layer_norm)                                                                      \
+    X(MAX_POOL, max_pool)                                                                          \
+    X(AVG_POOL, avg_pool)                                                                          \
+    X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
+    X(RELU, relu)                                                                                  \
+    X(LEAKY_RELU, leaky_relu)                                                                      \
+    X(GELU, gelu)                                                                                  \
+    X(SILU, silu)                                                                                  \
+    X(TANH, tanh)                                                                                  \
+    X(SIGMOID, sigmoid)                                                                            \
+    X(SOFTPLUS, softplus)                                                                          \
+    X(SCALE, scale)                                                                                \
+    X(ADD, add)                                                                                    \
+    X(MUL, mul)                                                                                    \
+    X(CONCAT, concat)                                                                              \
+    X(FLATTEN, flatten)                                                                            \
+    X(DROPOUT, dropout)                                                                            \
+    X(LOG_SOFTMAX, log_softmax)                                                                    \
+    X(CROSS_ENTROPY, cross_entropy)                                                                \
+    X(NLL, nll)                                                                                    \
+    X(MSE, mse)
+
+#endif
