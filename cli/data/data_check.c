@@ -262,6 +262,9 @@ static bool has_pictures(const check *c, const char *folder, bool below)
     return found;
 }
 
+static const char no_test_split[] =
+    "no test split: a training can hold samples back, with validation.fraction";
+
 /* The folder itself, or where torchvision puts the files below it. */
 static lks_status find_files(check *c, const char *folder)
 {
@@ -291,14 +294,39 @@ static lks_status find_files(check *c, const char *folder)
                                                   : "");
 }
 
+/* In another format than IDX. Each split is opened, and every sample read: the format says what is wrong. */
+static lks_status check_other(const check *c, const char *folder)
+{
+    const bool has_test = lks_dataset_folder_has(folder, true);
+    lks_status status = LKS_OK;
+    for (int test = 0; test < 1 + has_test && status == LKS_OK; test++) {
+        lks_dataset *data;
+        uint64_t hash;
+        status = lks_dataset_open_folder(&data, c->context, folder, test == 1, 0);
+        if (status != LKS_OK) return status;
+        const lks_dataset_info info = lks_dataset_get_info(data);
+        char shape[64], count[TEXT_NUMBER_SIZE];
+        lks_text_count(count, info.samples);
+        status = lks_dataset_hash(data, &hash);
+        lks_dataset_destroy(data);
+        if (status == LKS_OK)
+            say("%s %s sample%s of %s", count, test ? "test" : "training", TEXT_S(info.samples),
+                data_shape_text(shape, &info.shape));
+    }
+    if (status == LKS_OK && !has_test) say("%s", no_test_split);
+    if (status == LKS_OK) say("%s: nothing is wrong", folder);
+    return status;
+}
+
 static lks_status check_folder(check *c, const char *folder)
 {
     const lks_status status = find_files(c, folder);
+    if (status == LKS_E_IO && lks_dataset_folder_has(folder, false)) return check_other(c, folder);
     if (status != LKS_OK) return status;
     const bool has_test = c->known != NULL || c->entry[TEST_SPLIT].path != NULL ||
                           c->entry[TEST_SPLIT + 1].path != NULL;
     for (int i = 0; i < (has_test ? FILES : TEST_SPLIT); i++) data_check_look_at(c, i);
-    if (!has_test) say("no test split: a training can hold samples back, with validation.fraction");
+    if (!has_test) say("%s", no_test_split);
     if (c->known == NULL) c->known = majority(c);
     for (int i = 0; i < FILES; i++)
         if (c->entry[i].readable) say_found(c, i);

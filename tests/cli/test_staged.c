@@ -73,6 +73,42 @@ const char *__wrap_lks_context_fingerprint(const lks_context *context)
     return other_fingerprint != NULL ? other_fingerprint : __real_lks_context_fingerprint(context);
 }
 
+static int
+    other_format; /* what a folder has in a format of its own: 1 training samples, 2 a test split too */
+static int64_t broken_at = -1; /* sample of it that cannot be read */
+
+bool __real_lks_dataset_folder_has(const char *path, bool test_split);
+bool __wrap_lks_dataset_folder_has(const char *path, bool test_split);
+bool __wrap_lks_dataset_folder_has(const char *path, bool test_split)
+{
+    return other_format > test_split || __real_lks_dataset_folder_has(path, test_split);
+}
+
+static lks_status read_other(void *user, int64_t index, void *x, void *y)
+{
+    (void)user;
+    memset(x, (int)index, 6);
+    *(int32_t *)y = (int32_t)index % 3;
+    return index == broken_at ? lks_fail(LKS_E_FORMAT, "it is broken") : LKS_OK;
+}
+
+lks_status __real_lks_dataset_open_folder(lks_dataset **out, lks_context *context, const char *path,
+                                          bool test_split, int64_t classes);
+lks_status __wrap_lks_dataset_open_folder(lks_dataset **out, lks_context *context, const char *path,
+                                          bool test_split, int64_t classes);
+lks_status __wrap_lks_dataset_open_folder(lks_dataset **out, lks_context *context, const char *path,
+                                          bool test_split, int64_t classes)
+{
+    const lks_dataset_ops ops = {.info = {.samples = test_split ? 1 : 1200,
+                                          .shape = LKS_SHAPE(3, 2),
+                                          .dtype = LKS_U8,
+                                          .classes = 3},
+                                 .read = read_other};
+    return other_format > test_split
+               ? lks_dataset_create(out, context, "other", &ops, NULL)
+               : __real_lks_dataset_open_folder(out, context, path, test_split, classes);
+}
+
 static float wrong_by; /* is added to the first output of relu on any device but ref; NaN too */
 
 static lks_status wrong_forward(const lki_plan *plan, const lki_args *args);
@@ -115,13 +151,15 @@ static int calm(void **state)
     known_times = quiet_machine = false;
     wrong_by = 0;
     other_fingerprint = NULL;
+    other_format = 0;
+    broken_at = -1;
     return tear_down(state);
 }
 
 /* ---------------------------------------------------------------- running a verb here */
 
 /* The words of a command line, in the test's folder; into `last`. */
-static void here(const char *line)
+static lks_status try_here(const char *line)
 {
     static char words[1024];
     char *argv[64], *rest = NULL, where[4096];
@@ -145,10 +183,15 @@ static void here(const char *line)
     close(out);
     close(kept);
     assert_int_equal(chdir(where), 0);
-    if (status != LKS_OK) fail_msg("%s: %s", line, lks_last_error()->message);
     pool_clear(&pool);
     last.code = code;
     read_text(last.out, "out.txt");
+    return status;
+}
+
+static void here(const char *line)
+{
+    if (try_here(line) != LKS_OK) fail_msg("%s: %s", line, lks_last_error()->message);
 }
 
 static void verify_finds_the_run_that_differs(void **state)
@@ -172,6 +215,25 @@ static void verify_finds_the_run_that_differs(void **state)
     here("verify c.yaml --workers 1,2,3,4 --steps 2");
     assert_int_equal(last.code, 1);
     expect_out("different: 3 of 4 runs\n");
+}
+
+/* Whatever format the library has beside IDX: the verb asks it. */
+static void a_folder_in_another_format_is_checked(void **state)
+{
+    (void)state;
+    LKT_FAILS(LKS_E_IO, ". is no data set: it has none of the files", try_here("data check ."));
+    other_format = 1;
+    here("data check .");
+    assert_string_equal(last.out, "1,200 training samples of 3x2\n"
+                                  "no test split: a training can hold samples back, with "
+                                  "validation.fraction\n.: nothing is wrong\n");
+    other_format = 2;
+    here("data check .");
+    assert_string_equal(last.out, "1,200 training samples of 3x2\n1 test sample of 3x2\n"
+                                  ".: nothing is wrong\n");
+    broken_at = 1199;
+    LKT_FAILS(LKS_E_FORMAT, "it is broken", try_here("data check ."));
+    assert_string_equal(last.out, "");
 }
 
 /* 16 steps of 1 to 16 ms: sorted, those at a quarter, a half and three quarters. */
@@ -332,10 +394,15 @@ static void rates_and_shares_at_their_edges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STAGED(verify_finds_the_run_that_differs), STAGED(quartiles_are_those_of_the_steps),
-        STAGED(a_wrong_kernel_is_not_good),        STAGED(notes_are_no_failure),
-        STAGED(another_arithmetic_is_noted),       STAGED(the_first_advice_stays),
-        STAGED(rates_and_shares_at_their_edges),   STAGED(a_processor_without_multiply_add_is_slow),
+        STAGED(a_folder_in_another_format_is_checked),
+        STAGED(verify_finds_the_run_that_differs),
+        STAGED(quartiles_are_those_of_the_steps),
+        STAGED(a_wrong_kernel_is_not_good),
+        STAGED(notes_are_no_failure),
+        STAGED(another_arithmetic_is_noted),
+        STAGED(the_first_advice_stays),
+        STAGED(rates_and_shares_at_their_edges),
+        STAGED(a_processor_without_multiply_add_is_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 # Has the verbs in its own process, with functions of the library exchanged.
 target_link_libraries(test_cli_staged PRIVATE lks_program)
 foreach(function lks_model_hash lks_model_step process_clock doctor_noise lki_backend_find
-        lks_context_fingerprint)
+        lks_context_fingerprint lks_dataset_folder_has lks_dataset_open_folder)
   target_link_options(test_cli_staged PRIVATE -Wl,--wrap=${function})
 endforeach()
 # Has parts of the program alone, with the machine below them exchanged.
