@@ -15,3 +15,8 @@ const lki_optimizer lki_optimizer_adadelta = {
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"square_avg", "acc_delta"},
 };
+
+lks_optim lks_adadelta(void)
+{
+    return lki_optimizer_make(&lki_optimizer_adadelta);
+}

@@ -18,3 +18,8 @@ const lki_optimizer lki_optimizer_adamp = {
     .states = {"exp_avg", "exp_avg_sq"},
     .by_rows = true,
 };
+
+lks_optim lks_adamp(void)
+{
+    return lki_optimizer_make(&lki_optimizer_adamp);
+}

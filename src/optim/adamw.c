@@ -14,3 +14,8 @@ const lki_optimizer lki_optimizer_adamw = {
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"exp_avg", "exp_avg_sq"},
 };
+
+lks_optim lks_adamw(void)
+{
+    return lki_optimizer_make(&lki_optimizer_adamw);
+}

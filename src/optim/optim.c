@@ -5,7 +5,7 @@
 #include "optim/optimizer.h"
 
 static const lki_optimizer *const optimizers[] = {
-#define X(id) &lki_optimizer_##id,
+#define X(ID, id) &lki_optimizer_##id,
     LKI_OPTIMIZER_LIST(X)
 #undef X
 };
@@ -42,38 +42,6 @@ lks_optim lki_optimizer_make(const lki_optimizer *optimizer)
     lks_optim optim = {.kind = optimizer->kind};
     lki_attributes_fill(&optimizer->attributes, &optim);
     return optim;
-}
-
-lks_optim lks_sgd(double momentum)
-{
-    lks_optim optim = lki_optimizer_make(&lki_optimizer_sgd);
-    optim.momentum = momentum;
-    return optim;
-}
-
-lks_optim lks_adam(void)
-{
-    return lki_optimizer_make(&lki_optimizer_adam);
-}
-
-lks_optim lks_adadelta(void)
-{
-    return lki_optimizer_make(&lki_optimizer_adadelta);
-}
-
-lks_optim lks_adamw(void)
-{
-    return lki_optimizer_make(&lki_optimizer_adamw);
-}
-
-lks_optim lks_rmsprop(void)
-{
-    return lki_optimizer_make(&lki_optimizer_rmsprop);
-}
-
-lks_optim lks_adamp(void)
-{
-    return lki_optimizer_make(&lki_optimizer_adamp);
 }
 
 lks_group lks_group_of(const char *match)

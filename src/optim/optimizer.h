@@ -23,7 +23,7 @@ typedef struct lki_optimizer {
     bool by_rows;
 } lki_optimizer;
 
-#define X(id) extern const lki_optimizer lki_optimizer_##id;
+#define X(ID, id) extern const lki_optimizer lki_optimizer_##id;
 LKI_OPTIMIZER_LIST(X)
 #undef X
 

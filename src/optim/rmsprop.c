@@ -24,3 +24,8 @@ const lki_optimizer lki_optimizer_rmsprop = {
     .states = {"square_avg", "grad_avg", "momentum_buffer"},
     .keeps = rmsprop_keeps,
 };
+
+lks_optim lks_rmsprop(void)
+{
+    return lki_optimizer_make(&lki_optimizer_rmsprop);
+}

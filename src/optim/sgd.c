@@ -32,3 +32,10 @@ const lki_optimizer lki_optimizer_sgd = {
     .keeps = sgd_keeps,
     .check = sgd_check,
 };
+
+lks_optim lks_sgd(double momentum)
+{
+    lks_optim optim = lki_optimizer_make(&lki_optimizer_sgd);
+    optim.momentum = momentum;
+    return optim;
+}

@@ -1,6 +1,7 @@
 /* Elementwise vector functions against scalar loops, to the bit: every size around the vectors',
  * any alignment, nothing written beyond; and dropout against lki_bernoulli_draw(). */
 #include "cpu/vectors.h"
+#include "support/optims.h"
 
 #ifdef LKT_HAVE_CPU
 
@@ -128,43 +129,47 @@ static void transposes(void **state)
 }
 
 /* One update of n elements, from the same values every time. */
-static void update_once(const lki_vector *v, const lki_update *update, int64_t n, int64_t cut,
-                        float *w, float *m, float *s)
+enum { UPDATED = 83 };
+
+/* The parameters, and behind them what the optimizer keeps. */
+static void update_once(const lki_vector *v, const lki_update *update, int64_t cut,
+                        float value[1 + LKI_MAX_STATES][UPDATED])
 {
+    const int64_t n = UPDATED;
     lkt_random random = {.state = 5};
     float *sums = lkt_scratch(sizeof(float) * (size_t)(n + 1));
     for (int64_t i = 0; i < n; i++) {
         sums[i] = (float)lkt_random_real(&random, -8.0, 8.0);
-        w[i] = (float)lkt_random_real(&random, -1.0, 1.0);
-        m[i] = (float)lkt_random_real(&random, 0.0, 1.0);
-        s[i] = (float)lkt_random_real(&random, 0.0, 1.0);
+        value[0][i] = (float)lkt_random_real(&random, -1.0, 1.0);
+        for (int a = 1; a <= LKI_MAX_STATES; a++)
+            value[a][i] = (float)lkt_random_real(&random, 0.0, 1.0);
     }
-    v->element->update(update, cut, w, (float *[]){m, s}, sums);
-    v->element->update(update, n - cut, w + cut, (float *[]){m + cut, s + cut}, sums + cut);
+    for (int part = 0; part < 2; part++) {
+        float *state[LKI_MAX_STATES];
+        const int64_t first = part == 0 ? 0 : cut, count = part == 0 ? cut : n - cut;
+        for (int a = 0; a < LKI_MAX_STATES; a++) state[a] = value[1 + a] + first;
+        v->element->update(update, count, value[0] + first, state, sums + first);
+    }
     free(sums);
 }
 
 /* The update rounds every product, so all instruction sets agree; and ranges do not matter. */
 static void updates(void **state)
 {
-    enum { N = 83 };
-    const lks_optim optim[] = {lks_sgd(0), lks_sgd(.9f), lks_adam(), lks_adadelta()};
+    lki_update update = {.lr = .1f,
+                         .scale = 1.0f / 61,
+                         .step = 2,
+                         .correction1 = 1 - .81,
+                         .correction2 = 1 - .998001};
+    const char *name;
     (void)state;
-    for (size_t k = 0; k < 2 * sizeof optim / sizeof optim[0]; k++) {
-        lki_update update = {.optim = optim[k / 2],
-                             .lr = .1f,
-                             .scale = 1.0f / 61,
-                             .step = 2,
-                             .correction1 = 1 - .81,
-                             .correction2 = 1 - .998001};
-        update.optim.weight_decay = k % 2 == 0 ? 0 : .01f;
-        float expected[3][N], found[3][N];
-        const lki_vector *portable = lki_cpu_vector_find("portable");
-        update_once(portable, &update, N, 0, expected[0], expected[1], expected[2]);
+    for (int k = 0; (name = lkt_optim(k, &update.optim)) != NULL; k++) {
+        float expected[1 + LKI_MAX_STATES][UPDATED], found[1 + LKI_MAX_STATES][UPDATED];
+        update_once(lki_cpu_vector_find("portable"), &update, 0, expected);
         LKT_FOR_ISAS(v)
-        for (int64_t cut = 0; cut <= N; cut++) {
-            update_once(v, &update, N, cut, found[0], found[1], found[2]);
-            lkt_same(v, "update", found[0], expected[0], 3 * N);
+        for (int64_t cut = 0; cut <= UPDATED; cut++) {
+            update_once(v, &update, cut, found);
+            lkt_same(v, name, found[0], expected[0], (1 + LKI_MAX_STATES) * UPDATED);
         }
     }
 }

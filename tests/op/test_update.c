@@ -12,6 +12,7 @@
 #include "base/float.h"
 #include "core/backend.h"
 #include "support/backends.h"
+#include "support/optims.h"
 #include "support/test.h"
 
 enum { COUNT = 1003 };
@@ -163,6 +164,7 @@ static element expected(const lki_update *update, float sum, float w, const doub
     case LKS_ADAMP:
         return adamp(update, sum, w);
     }
+    fail_msg("there is no formula of %s here", lki_optimizer_of(update->optim.kind)->name);
     return (element){0};
 }
 
@@ -173,12 +175,10 @@ static void near(const char *what, int i, float found, double value, double erro
                  1.2 * error);
 }
 
+/* Where the step goes by rows, it takes what direction() made of the arrays. */
 static bool keeps(const lks_optim *optim, int array)
 {
-    if (optim->kind == LKS_SGD) return array == 0 && optim->momentum != 0.0f;
-    if (optim->kind == LKS_ADAMP) return false; /* its update takes what direction() made */
-    if (optim->kind != LKS_RMSPROP) return array < 2;
-    return array == 0 || (array == 1 ? optim->centered : optim->momentum != 0.0f);
+    return lki_optimizer_keeps(optim, array) && !lki_optimizer_of(optim->kind)->by_rows;
 }
 
 /* 20 steps; each is compared, then the backend's own values go on. */
@@ -218,8 +218,9 @@ static void follow(const lki_backend *backend, lks_optim optim, lkt_random *rand
     }
 }
 
-enum { OPTIMIZERS = 20 };
+enum { OPTIMIZERS = 64 };
 
+/* Those of the list, and what more there is to see. */
 static int optimizers(lks_optim out[OPTIMIZERS])
 {
     int count = 0;
@@ -254,7 +255,9 @@ static int optimizers(lks_optim out[OPTIMIZERS])
     out[++count] = (lks_optim){
         .kind = LKS_ADAM, .beta1 = 0.9999, .beta2 = 0.99999, .epsilon = 1e-8};
     out[++count] = (lks_optim){.kind = LKS_SGD, .momentum = 0.9, .dampening = 0.9999};
-    return count + 1;
+    count++;
+    for (int i = 0; lkt_optim(i, &out[count]) != NULL; i++) assert_true(++count < OPTIMIZERS);
+    return count;
 }
 
 /* Moments as Adam's, and m / (sqrt(v) / root + eps) of them, with or without Nesterov. */

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "optim/list.h"
+
 /* The gradient of the mean, with weight decay. */
 static double ref_update_gradient(const lki_update *update, float sum, double decay, float w)
 {
@@ -22,10 +24,11 @@ static float square_round(double x)
     return fabs(x) < (double)LKI_TINY_SQUARE ? 0.0f : (float)x;
 }
 
-static void ref_sgd(const lki_update *update, int64_t count, float *w, float *momentum,
+static void ref_sgd(const lki_update *update, int64_t count, float *w, float *const state[],
                     const float *sums)
 {
     const lks_optim *optim = &update->optim;
+    float *momentum = state[0];
 
     for (int64_t i = 0; i < count; i++) {
         double g = ref_update_gradient(update, sums[i], optim->weight_decay, w[i]);
@@ -63,6 +66,18 @@ static void adam(const lki_update *update, int64_t count, float *w, float *const
         w[i] = lki_round((double)w[i] * (1.0 - shrink) -
                          update->lr / update->correction1 * m / (sqrt(v) / root + optim->epsilon));
     }
+}
+
+static void ref_adam(const lki_update *update, int64_t count, float *w, float *const state[],
+                     const float *sums)
+{
+    adam(update, count, w, state, sums, false);
+}
+
+static void ref_adamw(const lki_update *update, int64_t count, float *w, float *const state[],
+                      const float *sums)
+{
+    adam(update, count, w, state, sums, true);
 }
 
 static void ref_adadelta(const lki_update *update, int64_t count, float *w, float *const state[],
@@ -109,11 +124,14 @@ static void ref_rmsprop(const lki_update *update, int64_t count, float *w, float
     }
 }
 
-static void ref_adamp(const lki_update *update, int64_t count, float *w, const float *direction)
+/* Behind its direction, which has taken in the gradient. */
+static void ref_adamp(const lki_update *update, int64_t count, float *w, float *const state[],
+                      const float *direction)
 {
     const lks_optim *optim = &update->optim;
     const double decay = optim->weight_decay * (update->projected ? optim->wd_ratio : 1.0);
 
+    (void)state;
     for (int64_t i = 0; i < count; i++) {
         const double p = (double)direction[i] - (double)update->along * (double)w[i];
 
@@ -156,25 +174,16 @@ double lki_ref_dot(int64_t count, const float *a, const float *b)
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
+/* By lks_optim_kind. */
+static void (*const loops[])(const lki_update *update, int64_t count, float *w,
+                             float *const state[], const float *sums) = {
+#define X(ID, id) [LKS_##ID] = ref_##id,
+    LKI_OPTIMIZER_LIST(X)
+#undef X
+};
+
 void lki_ref_update(const lki_update *update, int64_t count, float *w,
                     float *const state[LKI_MAX_STATES], const float *sums)
 {
-    switch (update->optim.kind) {
-    case LKS_SGD:
-        ref_sgd(update, count, w, state[0], sums);
-        return;
-    case LKS_ADAM:
-    case LKS_ADAMW:
-        adam(update, count, w, state, sums, update->optim.kind == LKS_ADAMW);
-        return;
-    case LKS_ADADELTA:
-        ref_adadelta(update, count, w, state, sums);
-        return;
-    case LKS_RMSPROP:
-        ref_rmsprop(update, count, w, state, sums);
-        return;
-    case LKS_ADAMP:
-        ref_adamp(update, count, w, sums);
-        return;
-    }
+    loops[update->optim.kind](update, count, w, state, sums);
 }

@@ -5,9 +5,12 @@
  * A decaying average a = b a + (1 - b) x is formed as (a - c a) + c x with c = 1 - b, which f32 has to
  * 24 bits: where b is near 1, b itself in f32 would let the average forget at another rate. Unlike
  * a + c (x - a) no difference of a and x is formed, which may be very small.
+ *
+ * A loop's arrays are restrict parameters of a function of its own: only there compilers heed that.
  */
 #include "backend/cpu/vector/isa.h"
 #include "backend/cpu/vector/local.h"
+#include "optim/list.h"
 
 /* A hyperparameter, or what is computed from some: 0 where it is tiny, as all that it multiplies. */
 INLINE vf constant(double x)
@@ -46,8 +49,8 @@ INLINE vf counted(vf x)
     return vf_flush_below(x, LKI_TINY_ROOT);
 }
 
-static void vector_sgd(const lki_update *u, int64_t count, float *restrict w,
-                       float *restrict momentum, const float *restrict sums)
+INLINE void sgd(const lki_update *u, int64_t count, float *restrict w, float *restrict momentum,
+                const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
     const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
@@ -65,6 +68,12 @@ static void vector_sgd(const lki_update *u, int64_t count, float *restrict w,
         }
         vf_put(w + i, vf_flush(vf_fma(rate, g, x)), n);
     }
+}
+
+static void vector_sgd(const lki_update *u, int64_t count, float *w, float *const state[],
+                       const float *sums)
+{
+    sgd(u, count, w, state[0], sums);
 }
 
 /*
@@ -106,9 +115,20 @@ INLINE void adam(const lki_update *u, int64_t count, float *restrict w, float *r
     }
 }
 
-static void vector_adadelta(const lki_update *u, int64_t count, float *restrict w,
-                            float *restrict square, float *restrict delta,
-                            const float *restrict sums)
+static void vector_adam(const lki_update *u, int64_t count, float *w, float *const state[],
+                        const float *sums)
+{
+    adam(u, count, w, state[0], state[1], sums, false);
+}
+
+static void vector_adamw(const lki_update *u, int64_t count, float *w, float *const state[],
+                         const float *sums)
+{
+    adam(u, count, w, state[0], state[1], sums, true);
+}
+
+INLINE void adadelta(const lki_update *u, int64_t count, float *restrict w, float *restrict square,
+                     float *restrict delta, const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
     const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
@@ -126,9 +146,14 @@ static void vector_adadelta(const lki_update *u, int64_t count, float *restrict 
     }
 }
 
-static void vector_rmsprop(const lki_update *u, int64_t count, float *restrict w,
-                           float *restrict square, float *restrict average,
-                           float *restrict momentum, const float *restrict sums)
+static void vector_adadelta(const lki_update *u, int64_t count, float *w, float *const state[],
+                            const float *sums)
+{
+    adadelta(u, count, w, state[0], state[1], sums);
+}
+
+INLINE void rmsprop(const lki_update *u, int64_t count, float *restrict w, float *restrict square,
+                    float *restrict average, float *restrict momentum, const float *restrict sums)
 {
     const lks_optim *o = &u->optim;
     const vf rate = constant(-u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
@@ -157,9 +182,17 @@ static void vector_rmsprop(const lki_update *u, int64_t count, float *restrict w
     }
 }
 
-static void vector_adamp(const lki_update *u, int64_t count, float *restrict w,
-                         const float *restrict direction)
+static void vector_rmsprop(const lki_update *u, int64_t count, float *w, float *const state[],
+                           const float *sums)
 {
+    rmsprop(u, count, w, state[0], state[1], state[2], sums);
+}
+
+/* Behind its direction, which has taken in the gradient. */
+static void vector_adamp(const lki_update *u, int64_t count, float *restrict w,
+                         float *const state[], const float *restrict direction)
+{
+    (void)state;
     const lks_optim *o = &u->optim;
     const double ratio = u->projected ? o->wd_ratio : 1;
     const vf fade = constant(-(u->lr * o->weight_decay * ratio));
@@ -215,27 +248,16 @@ double LKI_ISA_NAME(lki_vector_dot)(int64_t count, const float *restrict a, cons
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
+/* By lks_optim_kind. */
+static void (*const loops[])(const lki_update *u, int64_t count, float *w, float *const state[],
+                             const float *sums) = {
+#define X(ID, id) [LKS_##ID] = vector_##id,
+    LKI_OPTIMIZER_LIST(X)
+#undef X
+};
+
 void LKI_ISA_NAME(lki_vector_update)(const lki_update *update, int64_t count, float *w,
                                      float *const state[LKI_MAX_STATES], const float *sums)
 {
-    switch (update->optim.kind) {
-    case LKS_SGD:
-        vector_sgd(update, count, w, state[0], sums);
-        break;
-    case LKS_ADAM:
-        adam(update, count, w, state[0], state[1], sums, false);
-        break;
-    case LKS_ADADELTA:
-        vector_adadelta(update, count, w, state[0], state[1], sums);
-        break;
-    case LKS_ADAMW:
-        adam(update, count, w, state[0], state[1], sums, true);
-        break;
-    case LKS_RMSPROP:
-        vector_rmsprop(update, count, w, state[0], state[1], state[2], sums);
-        break;
-    case LKS_ADAMP:
-        vector_adamp(update, count, w, sums);
-        break;
-    }
+    loops[update->optim.kind](update, count, w, state, sums);
 }
