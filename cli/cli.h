@@ -4,6 +4,7 @@
 
 #include "cli/out/say.h"
 #include "cli/pool.h"
+#include "cli/verbs/list.h"
 #include <jansson.h>
 
 #include <lockstep/tools.h>
@@ -21,20 +22,12 @@ typedef struct cli_verb {
     lks_status (*run)(const cli_args *cli, int *code);
 } cli_verb;
 
-/* One bit for each verb, in the order of the table, for the options that it takes. */
+#define VERB_AT(ID, ...)  VERB_AT_##ID,
+#define VERB_BIT(ID, ...) VERB_##ID = 1 << VERB_AT_##ID,
+enum { CLI_VERB_LIST(VERB_AT) };
+/* One bit for each verb, for the options that it takes. */
 enum {
-    VERB_TRAIN = 1,
-    VERB_EVAL = 2,
-    VERB_PREDICT = 4,
-    VERB_INFO = 8,
-    VERB_DATA = 16,
-    VERB_VERIFY = 32,
-    VERB_COMPARE = 64,
-    VERB_REPORT = 128,
-    VERB_DOCTOR = 256,
-    VERB_BENCH = 512,
-    VERB_OP = 1024,
-    VERB_NONE = 1 << 30, /* before any verb */
+    CLI_VERB_LIST(VERB_BIT) VERB_NONE = 1 << 30, /* before any verb */
 };
 
 /* Options that are no keys of the configuration. */
@@ -132,16 +125,7 @@ void cli_option_text(char *text, size_t size, const cli_option *option);
 char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra);
 
 /* One file each. */
-lks_status verb_train(const cli_args *cli, int *code);
-lks_status verb_eval(const cli_args *cli, int *code);
-lks_status verb_predict(const cli_args *cli, int *code);
-lks_status verb_info(const cli_args *cli, int *code);
-lks_status verb_data(const cli_args *cli, int *code);
-lks_status verb_verify(const cli_args *cli, int *code);
-lks_status verb_compare(const cli_args *cli, int *code);
-lks_status verb_report(const cli_args *cli, int *code);
-lks_status verb_doctor(const cli_args *cli, int *code);
-lks_status verb_bench(const cli_args *cli, int *code);
-lks_status verb_op(const cli_args *cli, int *code);
+#define VERB_DECLARE(ID, id, ...) lks_status verb_##id(const cli_args *cli, int *code);
+CLI_VERB_LIST(VERB_DECLARE)
 
 #endif

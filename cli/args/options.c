@@ -3,46 +3,16 @@
 
 #include "cli/report/runs.h"
 
-const cli_verb cli_verbs[] = {
-    {"train", "CONFIG", 1, 1, "train the network of a configuration", verb_train},
-    {"eval", "CONFIG", 1, 1, "loss and accuracy of saved weights on the test set", verb_eval},
-    {"predict", "CONFIG", 1, 1, "class and probability of each sample, by saved weights",
-     verb_predict},
-    {"info", "CONFIG|CHECKPOINT", 1, 1,
-     "the layers of a network; or what is in a checkpoint or a safetensors file", verb_info},
-    {"data", "digits|mnist|fashion | show|check|stats WHAT", 1, 2,
-     "get a data set as IDX files: digits are drawn and written to --out, the others downloaded; "
-     "or see one (WHAT: a name, a folder, a configuration): show samples, check its files, or "
-     "count its values and classes",
-     verb_data},
-    {"verify", "CONFIG", 1, 1,
-     "train with several numbers of workers and compare the bits: of parameters, buffers and "
-     "averages, not of the optimizer's state, which shows in them a step later",
-     verb_verify},
-    {"compare", "A B", 2, 2,
-     "the first step, tensor and element in which two records, checkpoints or safetensors files "
-     "differ",
-     verb_compare},
-    {"report", "RUN.json...", 1, RUNS_MOST,
-     "records of trainings side by side: a table, what differs in their configurations, and curves",
-     verb_report},
-    {"doctor", "", 0, 0,
-     "what this machine gives a training, what would be slow or wrong, and what to do about it",
-     verb_doctor},
-    {"bench", "CONFIG", 1, 1, "how fast a configuration trains, and where the time of a step goes",
-     verb_bench},
-    {"op", "LINE", 1, 64,
-     "one operation alone, such as 'conv2d filters=32 kernel=3 in=8x28x28x1' (samples x shape): "
-     "checked against device ref, and timed",
-     verb_op},
-};
+#define ROW(ID, id, operands, least, most, summary)                                                \
+    {#id, operands, least, most, summary, verb_##id},
+const cli_verb cli_verbs[] = {CLI_VERB_LIST(ROW)};
 const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
 
 enum {
     TRAIN = VERB_TRAIN,
     LOADS = VERB_EVAL | VERB_PREDICT,
     RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY | VERB_BENCH,
-    ALL = RUNS | VERB_DATA | VERB_COMPARE | VERB_REPORT | VERB_DOCTOR | VERB_OP | VERB_NONE,
+    ALL = ~0,
 };
 
 #define ALIAS(name, argument, verbs, key)                                                          \

@@ -53,10 +53,11 @@ static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
         snprintf(word, sizeof word, "%.*s", length - dashes, typed + dashes);
     lki_nearest near = {.word = word};
     int begun = 0;
-    bool elsewhere = false;
+    bool elsewhere = false, takes_keys = false;
     for (int i = 0; i < cli_option_count && *word != '\0'; i++) {
         elsewhere |= strcmp(cli_options[i].name, word) == 0;
         if ((cli_options[i].verbs & cli->verb_bit) == 0) continue;
+        takes_keys |= cli_options[i].local == LOCAL_SET;
         lki_nearest_offer(&near, cli_options[i].name);
         begun += strncmp(cli_options[i].name, word, strlen(word)) == 0;
     }
@@ -68,9 +69,7 @@ static lks_status bad_option(const cli_args *cli, int opt, const char *typed)
         return lks_fail(LKS_E_INVALID, "%s%s has no option --%s; see lockstep%s%s --help",
                         cli->verb != NULL ? "" : "lockstep without a verb", verb_hint(cli), word,
                         gap, verb_hint(cli));
-    const bool has_keys = (cli->verb_bit & (VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO |
-                                            VERB_VERIFY | VERB_BENCH)) != 0;
-    const char *keys = has_keys && *word != '\0' ? keys_like(cli, word) : NULL;
+    const char *keys = takes_keys ? keys_like(cli, word) : NULL;
     if (keys != NULL && (near.best == NULL || near.distance > 0))
         return lks_fail(LKS_E_INVALID,
                         "unknown option %.*s; a key of the configuration is set by %s", length,

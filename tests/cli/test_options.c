@@ -1,8 +1,10 @@
 /* The command line: help, version, and every way to get it wrong. */
 #include "cli/program.h"
 
-static const char *const verbs[] = {"train",   "eval",   "predict", "info",  "data", "verify",
-                                    "compare", "report", "doctor",  "bench", "op"};
+#include "cli/verbs/list.h"
+
+#define NAME(ID, id, ...) #id,
+static const char *const verbs[] = {CLI_VERB_LIST(NAME)};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void help_names_verbs_and_exit_codes(void **state)

@@ -1,0 +1,39 @@
+/*
+ * Every verb, once, in the order of help: its name, operands as help prints them, least and most of these,
+ * what it does. Its bit for the options that it takes (VERB_<ID>), the declaration of what does it
+ * (verb_<name>()), parser, help, manual page and completion follow from this list.
+ *
+ * X(ID, name, operands, least, most, summary)
+ */
+#ifndef CLI_VERBS_LIST_H
+#define CLI_VERBS_LIST_H
+
+#define CLI_VERB_LIST(X)                                                                           \
+    X(TRAIN, train, "CONFIG", 1, 1, "train the network of a configuration")                        \
+    X(EVAL, eval, "CONFIG", 1, 1, "loss and accuracy of saved weights on the test set")            \
+    X(PREDICT, predict, "CONFIG", 1, 1, "class and probability of each sample, by saved weights")  \
+    X(INFO, info, "CONFIG|CHECKPOINT", 1, 1,                                                       \
+      "the layers of a network; or what is in a checkpoint or a safetensors file")                 \
+    X(DATA, data, "digits|mnist|fashion | show|check|stats WHAT", 1, 2,                            \
+      "get a data set as IDX files: digits are drawn and written to --out, the others "            \
+      "downloaded; or see one (WHAT: a name, a folder, a configuration): show samples, "           \
+      "check its files, or count its values and classes")                                          \
+    X(VERIFY, verify, "CONFIG", 1, 1,                                                              \
+      "train with several numbers of workers and compare the bits: of parameters, buffers "        \
+      "and averages, not of the optimizer's state, which shows in them a step later")              \
+    X(COMPARE, compare, "A B", 2, 2,                                                               \
+      "the first step, tensor and element in which two records, checkpoints or safetensors "       \
+      "files differ")                                                                              \
+    X(REPORT, report, "RUN.json...", 1, RUNS_MOST,                                                 \
+      "records of trainings side by side: a table, what differs in their configurations, "         \
+      "and curves")                                                                                \
+    X(DOCTOR, doctor, "", 0, 0,                                                                    \
+      "what this machine gives a training, what would be slow or wrong, and what to do "           \
+      "about it")                                                                                  \
+    X(BENCH, bench, "CONFIG", 1, 1,                                                                \
+      "how fast a configuration trains, and where the time of a step goes")                        \
+    X(OP, op, "LINE", 1, 64,                                                                       \
+      "one operation alone, such as 'conv2d filters=32 kernel=3 in=8x28x28x1' (samples x "         \
+      "shape): checked against device ref, and timed")
+
+#endif
