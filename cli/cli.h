@@ -35,6 +35,7 @@ typedef enum cli_local {
     LOCAL_NONE,
     LOCAL_SET, /* may be repeated */
     LOCAL_PRINT_CONFIG,
+    LOCAL_SPLIT,
     LOCAL_IMAGES,
     LOCAL_COUNT,
     LOCAL_BEST,
@@ -111,6 +112,20 @@ LKS_MUSTUSE lks_status cli_with_recipe(const cli_args *cli, int *code,
 json_t *cli_recipe_json(lks_recipe *recipe);
 /* Loads weights as lks_recipe_load() does, by --best and --last. */
 LKS_MUSTUSE lks_status cli_load(const cli_args *cli, lks_recipe *recipe, int64_t *step);
+
+/* --split: which samples of the data saved weights are tried on. */
+typedef struct cli_split {
+    const char *name;
+    const char *title; /* "Test": of its set in the lines of a training */
+    const char *key;   /* "test": before "_loss" in its events */
+} cli_split;
+extern const char cli_split_words[];
+/* Opens the data that it is in; and when the model is loaded (lks_recipe_load() gave its step), the
+ * samples themselves, as the run with these weights had them. */
+LKS_MUSTUSE lks_status cli_split_open(const cli_split **out, const cli_args *cli,
+                                      lks_recipe *recipe);
+LKS_MUSTUSE lks_status cli_split_data(lks_dataset **out, const cli_split *split, lks_recipe *recipe,
+                                      int64_t step);
 
 /* --seconds, where it is given. */
 LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);

@@ -74,3 +74,48 @@ lks_status cli_load(const cli_args *cli, lks_recipe *recipe, int64_t *step)
                                   : LKS_WHICH_RUN,
                            step);
 }
+
+static const cli_split splits[] = {
+    {"test", "Test", "test"}, {"validation", "Validation", "valid"}, {"train", "Train", "train"}};
+enum { SPLITS = sizeof splits / sizeof *splits };
+const char cli_split_words[] = "test validation train";
+
+/* A folder for training alone: what can be looked at instead. */
+static lks_status no_test(lks_recipe *recipe, lks_status status)
+{
+    const char *folder = lks_recipe_folder(recipe);
+    if (status != LKS_E_IO || folder == NULL || lks_dataset_folder_has(folder, true) ||
+        !lks_dataset_folder_has(folder, false))
+        return status;
+    return lks_fail(LKS_E_IO,
+                    "there are no test samples in %.200s; --split validation takes those that the "
+                    "training held back, --split train those that it trained on",
+                    folder);
+}
+
+lks_status cli_split_open(const cli_split **out, const cli_args *cli, lks_recipe *recipe)
+{
+    const char *wanted = cli->local[LOCAL_SPLIT];
+    *out = &splits[0];
+    for (int i = 0; i < SPLITS && wanted != NULL; i++)
+        if (strcmp(splits[i].name, wanted) == 0) *out = &splits[i];
+    if (wanted != NULL && strcmp((*out)->name, wanted) != 0)
+        return lks_fail(LKS_E_INVALID, "--split is '%.60s', expected test, validation or train",
+                        wanted);
+    if (*out != &splits[0]) return lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
+    return no_test(recipe, lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
+}
+
+lks_status cli_split_data(lks_dataset **out, const cli_split *split, lks_recipe *recipe,
+                          int64_t step)
+{
+    const lks_status status = lks_recipe_check_samples(recipe, step);
+    if (status != LKS_OK) return status;
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    lks_dataset *const sets[SPLITS] = {parts.test, parts.valid, parts.train};
+    *out = sets[split - splits];
+    if (*out != NULL) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "no samples are held back: neither validation.samples nor validation.fraction "
+                    "is set; give the one that the training had");
+}

@@ -90,8 +90,8 @@ manual_kind manual_argument(const cli_option *option, const char **words)
     if (option->local == LOCAL_SET) return MANUAL_SETTING;
     if (strcmp(option->argument, "FILE") == 0) return MANUAL_FILE;
     if (strcmp(option->argument, "DIR") == 0) return MANUAL_FOLDER;
-    *words = format_words;
-    if (option->local == LOCAL_HELP_AS) return MANUAL_WORDS;
+    *words = option->local == LOCAL_SPLIT ? cli_split_words : format_words;
+    if (option->local == LOCAL_HELP_AS || option->local == LOCAL_SPLIT) return MANUAL_WORDS;
     if (option->key == LKI_KEY_NONE) return MANUAL_OTHER;
     return manual_value(&lki_key_rows[option->key], words) == MANUAL_WORDS ? MANUAL_WORDS
                                                                            : MANUAL_OTHER;

@@ -86,7 +86,12 @@ const cli_option cli_options[] = {
     ALIAS_("log-format", "FORMAT", TRAIN | VERB_EVAL, LOG_FORMAT, "the older name of --format"),
     ALIAS("quiet", NULL, TRAIN, LOG_QUIET),
     ALIAS("verbose", NULL, RUNS, LOG_VERBOSE),
-    LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES, "IDX file of images; default: the test set"),
+    LOCAL(
+        "split", 0, "NAME", LOADS, SPLIT,
+        "test, validation (what the training held back: validation.samples or .fraction) or train "
+        "(what it trained on); default test"),
+    LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES,
+          "IDX file of images; default: the samples of --split"),
     LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
     LOCAL("probabilities", 0, NULL, VERB_PREDICT, PROBABILITIES, "those of all classes too"),
     LOCAL("outputs", 0, NULL, VERB_PREDICT, OUTPUTS,

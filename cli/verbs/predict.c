@@ -13,7 +13,13 @@ typedef struct table {
     bool probabilities; /* of every class */
     bool outputs;       /* of the network as they are */
     int64_t width;      /* of an output: how many classes */
+    int columns;        /* of the terminal where text is for people; else 0 */
+    int id_width;
+    int used; /* of the line */
 } table;
+
+/* Columns of the widest value, or of the title. */
+enum { CLASS_WIDTH = 5, SHARE_WIDTH = 11, NUMBER_WIDTH = 15 };
 
 /* The shortest decimal that reads back as the same float, as a double of few digits. */
 static double shortened(float value)
@@ -26,30 +32,67 @@ static double shortened(float value)
     return strtod(text, NULL);
 }
 
-static void predict_print_head(const table *t)
+/* Begins a line; text for people on a terminal has columns, all else one byte between fields. */
+static void put_field(table *t, int width, const char *text)
 {
-    const char joint = t->format == FORMAT_CSV ? ',' : '\t';
-    if (t->format == FORMAT_JSON) return;
-    printf("sample%cclass%cprobability", joint, joint);
-    if (t->labels) printf("%clabel", joint);
-    for (int64_t i = 0; t->probabilities && i < t->width; i++)
-        printf("%cp%lld", joint, (long long)i);
-    for (int64_t i = 0; t->outputs && i < t->width; i++) printf("%cy%lld", joint, (long long)i);
-    putchar('\n');
+    enum { GAP = 2, INDENT = 4 };
+    if (t->columns == 0) {
+        if (t->used > 0) putchar(t->format == FORMAT_CSV ? ',' : '\t');
+        fputs(text, stdout);
+        t->used = 1;
+        return;
+    }
+    const int length = (int)strlen(text);
+    if (length > width) width = length;
+    const bool broken = t->used > 0 && t->used + GAP + width > t->columns;
+    const int gap = broken ? INDENT : t->used > 0 ? GAP : 0;
+    if (broken) putchar('\n');
+    printf("%*s%*s", gap, "", width, text);
+    t->used = (broken ? 0 : t->used) + gap + width;
 }
 
-static void predict_print_row(const table *t, const lks_prediction *p)
+static void end_line(table *t)
 {
-    const char joint = t->format == FORMAT_CSV ? ',' : '\t';
-    char number[TEXT_NUMBER_SIZE];
-    printf("%lld%c%lld%c%.6f", (long long)p->id, joint, (long long)p->best, joint,
-           p->softmax[p->best]);
-    if (t->labels) printf("%c%d", joint, (int)p->label);
-    for (int64_t i = 0; t->probabilities && i < t->width; i++)
-        printf("%c%s", joint, lks_text_number(number, shortened((float)p->softmax[i])));
-    for (int64_t i = 0; t->outputs && i < t->width; i++)
-        printf("%c%s", joint, lks_text_number(number, shortened(p->output[i])));
     putchar('\n');
+    t->used = 0;
+}
+
+static void predict_print_head(table *t)
+{
+    char title[TEXT_NUMBER_SIZE];
+    if (t->format == FORMAT_JSON) return;
+    put_field(t, t->id_width, "sample");
+    put_field(t, CLASS_WIDTH, "class");
+    put_field(t, SHARE_WIDTH, "probability");
+    if (t->labels) put_field(t, CLASS_WIDTH, "label");
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; (k == 0 ? t->probabilities : t->outputs) && i < t->width; i++) {
+            snprintf(title, sizeof title, "%c%lld", k == 0 ? 'p' : 'y', (long long)i);
+            put_field(t, k == 0 ? NUMBER_WIDTH - 1 : NUMBER_WIDTH, title);
+        }
+    end_line(t);
+}
+
+static void put_int(table *t, int width, int64_t number)
+{
+    char text[TEXT_NUMBER_SIZE];
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    put_field(t, width, text);
+}
+
+static void predict_print_row(table *t, const lks_prediction *p)
+{
+    char number[TEXT_NUMBER_SIZE];
+    put_int(t, t->id_width, p->id);
+    put_int(t, CLASS_WIDTH, p->best);
+    snprintf(number, sizeof number, "%.6f", p->softmax[p->best]);
+    put_field(t, SHARE_WIDTH, number);
+    if (t->labels) put_int(t, CLASS_WIDTH, p->label);
+    for (int64_t i = 0; t->probabilities && i < t->width; i++)
+        put_field(t, NUMBER_WIDTH - 1, lks_text_number(number, shortened((float)p->softmax[i])));
+    for (int64_t i = 0; t->outputs && i < t->width; i++)
+        put_field(t, NUMBER_WIDTH, lks_text_number(number, shortened(p->output[i])));
+    end_line(t);
 }
 
 static void predict_print_json(const table *t, const lks_prediction *p)
@@ -73,8 +116,11 @@ static void predict_print_json(const table *t, const lks_prediction *p)
 
 static void predict_print(void *user, const lks_prediction *prediction)
 {
-    const table *t = user;
-    (t->format == FORMAT_JSON ? predict_print_json : predict_print_row)(t, prediction);
+    table *t = user;
+    if (t->format == FORMAT_JSON)
+        predict_print_json(t, prediction);
+    else
+        predict_print_row(t, prediction);
 }
 
 /* --format, or else log.format. */
@@ -91,7 +137,7 @@ static lks_status read_format(format *out, const cli_args *cli, const lks_recipe
     return lks_fail(LKS_E_INVALID, "--format is '%.60s', expected text, csv or json", name);
 }
 
-/* --images: a file of images without labels, instead of the test set. */
+/* --images: a file of images without labels. */
 static lks_status open_images(lks_dataset **out, const lks_recipe_parts *parts, const char *images)
 {
     const lks_shape *wanted = &parts->data.shape;
@@ -106,34 +152,57 @@ static lks_status open_images(lks_dataset **out, const lks_recipe_parts *parts, 
                     images);
 }
 
+/* --count and --format, and how wide the columns are. */
+static lks_status read_options(table *t, int64_t *count, const cli_args *cli,
+                               const lks_recipe *recipe)
+{
+    const char *wanted = cli->local[LOCAL_COUNT];
+    *count = INT64_MAX;
+    if (wanted != NULL && (!lki_text_is_int(wanted, count) || *count < 1))
+        return lks_fail(LKS_E_INVALID, "--count is '%.60s', expected an integer of at least 1",
+                        wanted);
+    const lks_status status = read_format(&t->format, cli, recipe);
+    if (status == LKS_OK && t->format == FORMAT_TEXT) t->columns = say_columns();
+    return status;
+}
+
+static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *data, int64_t count)
+{
+    const lks_shape shape = lks_tensor_shape(lks_recipe_get_parts(recipe).output);
+    const int64_t samples = lks_dataset_get_info(data).samples;
+    const int64_t last = lks_dataset_position(data, (count < samples ? count : samples) - 1);
+    t->width = lks_shape_elements(&shape);
+    t->id_width = snprintf(NULL, 0, "%lld", (long long)last);
+    if (t->id_width < (int)strlen("sample")) t->id_width = (int)strlen("sample");
+    predict_print_head(t);
+    return lks_recipe_predict(recipe, data, count, predict_print, t);
+}
+
 static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code)
 {
     (void)code;
-    const char *images = cli->local[LOCAL_IMAGES], *wanted = cli->local[LOCAL_COUNT];
+    const char *images = cli->local[LOCAL_IMAGES];
     table t = {.labels = images == NULL,
                .probabilities = cli->local[LOCAL_PROBABILITIES] != NULL,
                .outputs = cli->local[LOCAL_OUTPUTS] != NULL};
-    lks_dataset *other = NULL;
-    int64_t step, count = INT64_MAX;
-    if (wanted != NULL && (!lki_text_is_int(wanted, &count) || count < 1))
-        return lks_fail(LKS_E_INVALID, "--count is '%.60s', expected an integer of at least 1",
-                        wanted);
-    lks_status status = read_format(&t.format, cli, recipe);
-    if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE);
+    const cli_split *split;
+    lks_dataset *other = NULL, *data = NULL;
+    int64_t step, count;
+    lks_status status = read_options(&t, &count, cli, recipe);
+    if (status == LKS_OK && images != NULL && cli->local[LOCAL_SPLIT] != NULL)
+        return lks_fail(LKS_E_INVALID, "--images and --split name two sets of samples; drop one");
+    if (status == LKS_OK)
+        status = images != NULL ? lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE)
+                                : cli_split_open(&split, cli, recipe);
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
     if (status == LKS_OK && parts.data.classes == 0)
         return lks_fail(LKS_E_UNSUPPORTED, "predict prints classes, but this data has none");
     if (status == LKS_OK && images != NULL) status = open_images(&other, &parts, images);
-    if (status == LKS_OK && images == NULL && parts.test == NULL)
-        return lks_fail(LKS_E_IO, "no test set is at hand; give --data DIR or --images FILE");
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);
-    if (status == LKS_OK) {
-        const lks_shape shape = lks_tensor_shape(lks_recipe_get_parts(recipe).output);
-        t.width = lks_shape_elements(&shape);
-        predict_print_head(&t);
-        status = lks_recipe_predict(recipe, other, count, predict_print, &t);
-    }
+    if (status == LKS_OK && images == NULL) status = cli_split_data(&data, split, recipe, step);
+    if (status == LKS_OK)
+        status = print_predictions(&t, recipe, images != NULL ? other : data, count);
     lks_dataset_destroy(other);
     return status;
 }

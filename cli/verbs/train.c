@@ -100,7 +100,7 @@ static lks_status dry_test(const training *t)
 {
     lks_metrics sum;
     if (t->parts.test == NULL) return LKS_OK;
-    const lks_status status = lks_recipe_evaluate(t->recipe, &sum);
+    const lks_status status = lks_recipe_evaluate(t->recipe, NULL, &sum);
     if (status == LKS_OK && !t->report.quiet && t->report.format == REPORT_TEXT)
         report_test("Test", &sum, t->parts.data.classes > 0, true);
     return status;

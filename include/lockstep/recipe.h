@@ -95,12 +95,14 @@ typedef enum lks_which {
 } lks_which;
 LKS_API LKS_MUSTUSE lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step);
 
-/* Loss and accuracy of the test data, with the weights that the model has. */
-LKS_API LKS_MUSTUSE lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_metrics *out);
+/* Loss and accuracy of `dataset` (NULL: the test data), with the weights that the model has: of
+ * validation data the numbers that a training prints for it. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_dataset *dataset,
+                                                   lks_metrics *out);
 
 /* One sample's outputs, for data with classes. */
 typedef struct lks_prediction {
-    int64_t id;          /* of the sample in its data */
+    int64_t id;          /* of the sample in its data, as it was opened: lks_dataset_position() */
     int64_t best;        /* the class with the largest output */
     int32_t label;       /* as the data has it */
     int64_t classes;     /* of the output */

@@ -158,6 +158,10 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_save_record(const lks_recipe *recipe);
 /* Its record counts from here: this much time was over before this call. */
 LKS_API void lks_recipe_clock(lks_recipe *recipe, double seconds, const char *from);
 
+/* LKS_E_MISMATCH where the training data that is open is not what the run in checkpoint.path had at a
+ * step; weights of a file (step -1) do not tell. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_check_samples(lks_recipe *recipe, int64_t step);
+
 /* A key of the recipe: whether it is set; whether by lks_recipe_set() or an option, not by its file or a
  * default; its value, which must have that type. A text that is not set is NULL. */
 LKS_API bool lks_recipe_has(const lks_recipe *recipe, const char *key);

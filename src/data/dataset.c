@@ -180,6 +180,12 @@ static int64_t position_of(const lks_dataset *set, int64_t index)
     return set->position ? set->position[at] : at;
 }
 
+int64_t lks_dataset_position(const lks_dataset *dataset, int64_t index)
+{
+    const bool there = dataset != NULL && index >= 0 && index < dataset->info.samples;
+    return there ? position_of(dataset, index) : -1;
+}
+
 /* A part of a split with room for its positions. */
 static lks_status create_part(lks_dataset **out, int64_t **position, const lks_dataset *base,
                               int64_t count, const char *name)

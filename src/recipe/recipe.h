@@ -46,6 +46,8 @@ void lki_recipe_say(const lks_recipe *recipe, lks_log_level level, const char *f
 
 /* Whether a run that is resumed in `folder` is still the same; says what has changed. */
 lks_status lki_changes_check(const lks_recipe *recipe, const char *folder);
+/* Loads the weights of a checkpoint; says what makes other numbers of them than the run had. */
+lks_status lki_changes_load(const lks_recipe *recipe, const char *folder, int64_t step);
 /* The first key with another value that makes another run of it, or LKI_KEY_NONE. */
 lki_key lki_changes_first(const lki_config *a, const lki_config *b);
 

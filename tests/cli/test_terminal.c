@@ -192,6 +192,50 @@ static void what_people_read_fits_80_columns(void **state)
     unsetenv("LC_ALL");
 }
 
+/* The column behind the place where each word of a line ends; their number. */
+static int word_ends(int ends[40], const char *line)
+{
+    int count = 0;
+    for (int i = 0; line[i] != '\0' && line[i] != '\r'; i++) {
+        const bool over = strchr(" \r", line[i + 1]) != NULL;
+        if (line[i] != ' ' && over && count < 40) ends[count++] = i + 1;
+    }
+    return count;
+}
+
+/* Numbers stand below their titles, and what is too wide is broken between them, at the same place in
+ * every line; a file has one tab. */
+static void predictions_stand_in_columns(void **state)
+{
+    (void)state;
+    write_text("c.yaml", small);
+    run("train c.yaml --save-model");
+    for (int wide = 0; wide < 2; wide++) {
+        const int lines = wide ? 6 : 1; /* of the terminal for one of the table */
+        const char *seen = on_terminal(
+            80, true,
+            wide ? "predict c.yaml --init mlp.safetensors --probabilities --outputs"
+                 : "predict c.yaml --init mlp.safetensors");
+        const char *at = seen;
+        int title[10][40], count[10], found[40], number = 0;
+        check_width(seen, "predict");
+        for (; *at != '\0'; at = strchr(at, '\n') + 1, number++) {
+            const int words = word_ends(found, at);
+            if (number < lines) {
+                memcpy(title[number], found, sizeof found);
+                count[number] = words;
+                continue;
+            }
+            assert_int_equal(words, count[number % lines]);
+            assert_memory_equal(found, title[number % lines], (size_t)words * sizeof *found);
+        }
+        assert_int_equal(number % lines, 0);
+        assert_true(number > 11 * lines); /* samples of two digits, too */
+    }
+    run("predict c.yaml --init mlp.safetensors --count 1");
+    expect_out("sample\tclass\tprobability\tlabel\n0\t");
+}
+
 /* The text with each run of white space as one space. */
 static void flatten(char *out, const char *text)
 {
@@ -321,6 +365,7 @@ int main(void)
         TEST(fields_are_whole),
         TEST(an_epoch_leaves_a_line),
         TEST(what_people_read_fits_80_columns),
+        TEST(predictions_stand_in_columns),
         TEST(sentences_are_broken_between_words),
         TEST(commands_are_whole),
         TEST(samples_are_drawn),

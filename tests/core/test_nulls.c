@@ -156,6 +156,7 @@ static void of_data_sets(void **state)
     lks_dataset_destroy(NULL);
     assert_int_equal(lks_dataset_get_info(NULL).samples, 0);
     assert_string_equal(lks_dataset_name(NULL), "");
+    assert_int_equal(lks_dataset_position(NULL, 0), -1);
     REFUSES(lks_dataset_read(NULL, 0, values, &label));
     REFUSES(lks_dataset_read(data, 0, NULL, &label));
     REFUSES(lks_dataset_read(data, 0, values, NULL));

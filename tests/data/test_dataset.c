@@ -157,6 +157,7 @@ static void splits_deal_every_sample_once(void **state)
             assert_int_equal(count, p == 0 ? SAMPLES - 20 : 20);
             for (int64_t i = 0, before = -1; i < count; i++) {
                 const int number = number_of(part[p], i);
+                assert_int_equal(lks_dataset_position(part[p], i), number);
                 assert_true(number > before && !seen[number]);
                 before = number;
                 seen[number] = true;
@@ -167,6 +168,9 @@ static void splits_deal_every_sample_once(void **state)
         /* a slice of a part, and a part of a slice of it, are parts of the same samples */
         LKT_OK(lks_dataset_slice(&slice, part[1], 5, 10));
         assert_int_equal(number_of(slice, 0), first[b][5]);
+        assert_int_equal(lks_dataset_position(slice, 9), first[b][14]);
+        assert_int_equal(lks_dataset_position(slice, 10), -1);
+        assert_int_equal(lks_dataset_position(slice, -1), -1);
         LKT_OK(lks_dataset_split(&again[0], &again[1], slice, 3));
         for (int p = 0; p < 2; p++)
             for (int64_t i = 0; i < lks_dataset_get_info(again[p]).samples; i++)

@@ -52,8 +52,10 @@ static void of_recipes(void **state)
     REFUSES(lks_recipe_record(NULL, &record));
     REFUSES(lks_recipe_record(recipe, NULL));
     REFUSES(lks_recipe_load(NULL, LKS_WHICH_RUN, NULL));
-    REFUSES(lks_recipe_evaluate(NULL, &sum));
-    REFUSES(lks_recipe_evaluate(recipe, NULL));
+    REFUSES(lks_recipe_evaluate(NULL, NULL, &sum));
+    REFUSES(lks_recipe_evaluate(recipe, NULL, NULL));
+    REFUSES(lks_recipe_check_samples(NULL, 1));
+    LKT_OK(lks_recipe_check_samples(recipe, 1)); /* nothing is open */
     REFUSES(lks_recipe_predict(NULL, NULL, 1, take_nothing, NULL));
     REFUSES(lks_recipe_predict(recipe, NULL, 1, NULL, NULL));
     lks_recipe_close(recipe);

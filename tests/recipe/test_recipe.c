@@ -284,12 +284,12 @@ static void evaluates_and_predicts(void **state)
     recipe = opened();
     set_path(recipe, "checkpoint.path", "run");
     LKT_OK(lks_recipe_set(recipe, "train.workers=1"));
-    LKT_FAILS(LKS_E_STATE, "has no model", lks_recipe_evaluate(recipe, &sum));
+    LKT_FAILS(LKS_E_STATE, "has no model", lks_recipe_evaluate(recipe, NULL, &sum));
     LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
     LKT_OK(lks_recipe_compile(recipe, 2)); /* rather than as the key says */
     LKT_OK(lks_recipe_load(recipe, LKS_WHICH_LAST, &step));
     assert_int_equal(step, 20);
-    LKT_OK(lks_recipe_evaluate(recipe, &sum));
+    LKT_OK(lks_recipe_evaluate(recipe, NULL, &sum));
     assert_int_equal(sum.samples, 200);
     LKT_OK(lks_recipe_predict(recipe, NULL, INT64_MAX, add_prediction, counts));
     assert_int_equal(counts[0], 200);

@@ -1,8 +1,10 @@
-/* What a resumed run has changed. */
+/* How the run in a checkpoint is another one than the recipe's, which goes on from it or uses its weights. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <lockstep/tools.h>
 
 #include "recipe/recipe.h"
 
@@ -103,6 +105,10 @@ static int optimizer_state(const lki_config *config)
     return (rmsprop ? RMSPROP : 0) | (centered ? CENTERED : 0) | (momentum ? MOMENTUM : 0);
 }
 
+static const char never[] = "";
+static const char same_network[] = "where the parameters have the same names and shapes";
+static const char same_batches[] = "where an epoch has as many batches as before";
+
 /*
  * What the state in a checkpoint asks for when a key has another value: NULL where it fits, "" where it
  * never does, else the condition, which the configurations alone do not tell. The library looks at the
@@ -111,8 +117,6 @@ static int optimizer_state(const lki_config *config)
  */
 static const char *change_condition(const lki_config *was, const lki_config *is, lki_key key)
 {
-    const char *const never = "";
-    const char *const same_network = "where the parameters have the same names and shapes";
     const bool layers = lki_config_has(is, LKI_KEY_MODEL_LAYERS);
     switch ((int)key) {
     case LKI_KEY_TRAIN_SEED:
@@ -145,7 +149,7 @@ static const char *change_condition(const lki_config *was, const lki_config *is,
     case LKI_KEY_DATA_DROP_LAST:
     case LKI_KEY_VALIDATION_SAMPLES:
     case LKI_KEY_VALIDATION_FRACTION:
-        return "where an epoch has as many batches as before";
+        return same_batches;
     default:
         return NULL;
     }
@@ -206,27 +210,129 @@ static lks_status read_config(lki_config **out, const char *name, const char *te
     return status;
 }
 
+/* The configuration in a checkpoint; NULL: it has none that this version reads, which is said. */
+static lks_status config_of(lki_config **out, const lks_recipe *recipe, const lks_run *run,
+                            const char *folder)
+{
+    *out = NULL;
+    if (run->config == NULL) return LKS_OK;
+    const lks_status status = read_config(out, folder, run->config);
+    if (status != LKS_E_INVALID) return status;
+    lki_recipe_say(recipe, LKS_LOG_WARN, /* of a newer version, or of another program */
+                   "the configuration in the checkpoint is not compared: %s",
+                   lks_last_error()->message);
+    return LKS_OK;
+}
+
+/* The run in a checkpoint and its configuration; both are the caller's, also after a failure. */
+static lks_status read_run(lks_run *run, lki_config **was, const lks_recipe *recipe,
+                           const char *folder, int64_t step)
+{
+    *was = NULL;
+    LKI_TRY(lks_checkpoint_load(NULL, NULL, run, folder, step));
+    return config_of(was, recipe, run, folder);
+}
+
 lks_status lki_changes_check(const lks_recipe *recipe, const char *folder)
 {
     int64_t step;
-    lks_run run;
+    lks_run run = {0};
     lki_config *was;
     LKI_TRY(lks_checkpoint_find(folder, &step));
     if (step < 0) return LKS_OK;
-    LKI_TRY(lks_checkpoint_load(NULL, NULL, &run, folder, step));
-    lks_status status = LKS_OK;
-    if (run.config != NULL) {
-        status = read_config(&was, folder, run.config);
-        if (status == LKS_OK) {
-            status = check_change(recipe, was, folder, step);
-            lki_config_destroy(was);
-        } else if (status == LKS_E_INVALID) { /* of a newer version, or of another program */
-            lki_recipe_say(recipe, LKS_LOG_WARN,
-                           "the configuration in the checkpoint is not compared: %s",
-                           lks_last_error()->message);
-            status = LKS_OK;
-        }
+    lks_status status = read_run(&run, &was, recipe, folder, step);
+    if (was != NULL) status = check_change(recipe, was, folder, step);
+    lki_config_destroy(was);
+    lks_run_clear(&run);
+    return status;
+}
+
+/* ---- weights of a run that are used, not trained further */
+
+/* Why the model cannot have them: the first change that the checkpoint's state forbids. */
+static lks_status refuse_weights(const lki_config *was, const lki_config *is, const char *folder,
+                                 int64_t step)
+{
+    for (int i = 0; i < LKI_KEY_COUNT; i++) {
+        char line[300];
+        const lki_key key = (lki_key)i;
+        if (lki_key_rows[i].change != LKI_CHANGE_FIXED || same_value(was, is, key)) continue;
+        const char *condition = change_condition(was, is, key);
+        if (condition == NULL || condition == same_batches) continue;
+        const bool of_network = condition == same_network || key == LKI_KEY_MODEL_NAME ||
+                                key == LKI_KEY_MODEL_HIDDEN || key == LKI_KEY_DATA_CLASSES;
+        /* With averages the weights alone are not what the run evaluates. */
+        const bool alone = !of_network && key != LKI_KEY_TRAIN_EMA &&
+                           !lki_config_has(was, LKI_KEY_TRAIN_EMA);
+        print_change(line, sizeof line, was, is, key);
+        return LKI_FAIL(
+            LKS_E_MISMATCH,
+            "the checkpoint of step %" PRId64 " in %.200s is of another run: %s; use the same%s",
+            step, folder, line,
+            alone ? ", or give its .safetensors file to --init for the weights alone" : "");
     }
+    return LKS_E_MISMATCH; /* in the words of what refused them */
+}
+
+lks_status lki_changes_load(const lks_recipe *recipe, const char *folder, int64_t step)
+{
+    /* What makes other numbers of the same weights. */
+    static const lki_key shown[] = {LKI_KEY_DATA_MEAN, LKI_KEY_DATA_STD,
+                                    LKI_KEY_TRAIN_EMA_EVALUATE};
+    lks_run run = {0}, loaded = {0};
+    lki_config *was;
+    lks_status status = read_run(&run, &was, recipe, folder, step);
+    if (status == LKS_OK)
+        status = lks_checkpoint_load(recipe->session.context, recipe->session.model, &loaded,
+                                     folder, step);
+    if (status == LKS_E_MISMATCH && was != NULL)
+        status = refuse_weights(was, recipe->config, folder, step);
+    for (size_t i = 0; i < sizeof shown / sizeof *shown && status == LKS_OK && was != NULL; i++) {
+        char line[300];
+        if (same_value(was, recipe->config, shown[i])) continue;
+        print_change(line, sizeof line, was, recipe->config, shown[i]);
+        lki_recipe_say(recipe, LKS_LOG_WARN, "%s", line);
+    }
+    lki_config_destroy(was);
+    lks_run_clear(&loaded);
+    lks_run_clear(&run);
+    return status;
+}
+
+/* Which key says that other samples are trained on; where none does, the data is another. */
+static lks_status refuse_samples(const lki_config *was, const lki_config *is, const char *folder)
+{
+    static const lki_key keys[] = {LKI_KEY_VALIDATION_SAMPLES, LKI_KEY_VALIDATION_FRACTION,
+                                   LKI_KEY_VALIDATION_SHUFFLE, LKI_KEY_DATA_SAMPLES,
+                                   LKI_KEY_DATA_NAME,          LKI_KEY_DATA_PATH,
+                                   LKI_KEY_DATA_SEED,          LKI_KEY_DATA_CLASSES};
+    char line[300] = "the data is another";
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && was != NULL; i++) {
+        if (same_value(was, is, keys[i])) continue;
+        print_change(line, sizeof line, was, is, keys[i]);
+        break;
+    }
+    return LKI_FAIL(
+        LKS_E_MISMATCH,
+        "the run in %.200s trained on other samples than the configuration has: %s; use "
+        "the same",
+        folder, line);
+}
+
+lks_status lks_recipe_check_samples(lks_recipe *recipe, int64_t step)
+{
+    lks_run run = {0};
+    lki_config *was;
+    uint64_t hash;
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    const char *folder = lki_config_text(recipe->config, LKI_KEY_CHECKPOINT_PATH);
+    lks_dataset *train = recipe->session.train;
+    if (train == NULL || folder == NULL || step < 0) return LKS_OK;
+    lks_status status = read_run(&run, &was, recipe, folder, step);
+    if (status == LKS_OK) status = lks_dataset_hash(train, &hash);
+    if (status == LKS_OK && run.data_hash != 0 && run.data_hash != hash)
+        status = refuse_samples(was, recipe->config, folder);
+    lki_config_destroy(was);
     lks_run_clear(&run);
     return status;
 }

@@ -248,7 +248,7 @@ lks_status lks_recipe_train(lks_recipe *recipe, const lks_train_events *events, 
     const lks_status trained = lks_recipe_run(recipe, events, run, &complete);
     if (!complete) return trained;
     if (lki_config_bool(recipe->config, LKI_KEY_TRAIN_DRY_RUN))
-        return recipe->test != NULL && trained == LKS_OK ? lks_recipe_evaluate(recipe, &sum)
+        return recipe->test != NULL && trained == LKS_OK ? lks_recipe_evaluate(recipe, NULL, &sum)
                                                          : trained;
     recipe_note(recipe, &first, trained);
     const char *weights = lki_weights_file(recipe);

@@ -76,11 +76,7 @@ lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step)
         return LKI_FAIL(LKS_E_IO, "there is no checkpoint in %.300s; train with --out first",
                         folder);
     LKI_TRY(choose_step(step, recipe, which, folder));
-    lks_run run = {0};
-    LKI_TRY(
-        lks_checkpoint_load(recipe->session.context, recipe->session.model, &run, folder, *step));
-    lks_run_clear(&run);
-    return LKS_OK;
+    return lki_changes_load(recipe, folder, *step);
 }
 
 static lks_status no_test(void)
@@ -88,15 +84,16 @@ static lks_status no_test(void)
     return LKI_FAIL(LKS_E_STATE, "the recipe has opened no test data");
 }
 
-lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_metrics *out)
+lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *out)
 {
     lks_loader *loader;
     if (out == NULL) return LKI_FAIL_NULL(out);
     *out = (lks_metrics){0};
     LKI_TRY(lks_recipe_resolve(recipe));
     if (recipe->session.model == NULL) return no_model();
-    if (recipe->session.test == NULL) return no_test();
-    lks_status status = lki_session_loader(&loader, &recipe->session, recipe->session.test, false);
+    if (dataset == NULL) dataset = recipe->session.test;
+    if (dataset == NULL) return no_test();
+    lks_status status = lki_session_loader(&loader, &recipe->session, dataset, false);
     if (status != LKS_OK) return status;
     for (int64_t left = lks_loader_batches(loader); left > 0 && status == LKS_OK; left--) {
         lks_batch batch;
@@ -127,6 +124,7 @@ typedef struct prediction {
     void (*each)(void *user, const lks_prediction *prediction);
     void *user;
     lks_loader *loader;
+    const lks_dataset *dataset;
     int64_t width; /* of an output: how many classes */
     float *output;
     double *share;
@@ -141,7 +139,7 @@ static lks_status predict_batches(const prediction *p, lks_model *model, int64_t
         LKI_TRY(lks_model_predict(model, batch.x, some, p->output));
         for (int64_t i = 0; i < some; i++) {
             const float *y = p->output + i * p->width;
-            const lks_prediction one = {.id = batch.ids[i],
+            const lks_prediction one = {.id = lks_dataset_position(p->dataset, batch.ids[i]),
                                         .best = classify(p->share, y, p->width),
                                         .label = ((const int32_t *)batch.y)[i],
                                         .classes = p->width,
@@ -169,7 +167,8 @@ lks_status lks_recipe_predict(lks_recipe *recipe, lks_dataset *dataset, int64_t 
     const lks_shape shape = lks_tensor_shape(s->network.output);
     const int64_t batch = lki_config_int(recipe->config, LKI_KEY_TRAIN_TEST_BATCH_SIZE);
     const int64_t samples = lks_dataset_get_info(dataset).samples;
-    prediction p = {.each = each, .user = user, .width = lks_shape_elements(&shape)};
+    prediction p = {
+        .each = each, .user = user, .dataset = dataset, .width = lks_shape_elements(&shape)};
     p.output = malloc((size_t)(batch * p.width) * sizeof *p.output);
     p.share = malloc((size_t)p.width * sizeof *p.share);
     lks_status status = LKS_OK;
