@@ -21,6 +21,8 @@ static const struct exit_row {
      1u << LKS_E_STATE | 1u << LKS_E_BUG | 1u << LKS_E_STOPPED},
     {EXIT_WARNING, "doctor has a warning: something is slow, or may fail later", 0},
     {EXIT_ERROR, "doctor has an error: no training will work", 0},
+    {12, "another process of the training failed or cannot be reached", 1u << LKS_E_COMM},
+    {13, "another process of the training did not come in time", 1u << LKS_E_TIMEOUT},
     {129, "stopped by SIGHUP, after the step (and saved, with --out)", 0},
     {130, "stopped by SIGINT, after the step (and saved, with --out)", 0},
     {138, "stopped by SIGUSR1, after the step (and saved, with --out)", 0},

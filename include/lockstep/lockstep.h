@@ -8,6 +8,7 @@
 #include <lockstep/graph.h>
 #include <lockstep/optim.h>
 #include <lockstep/data.h>
+#include <lockstep/comm.h>
 #include <lockstep/model.h>
 #include <lockstep/models.h>
 #include <lockstep/checkpoint.h>

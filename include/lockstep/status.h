@@ -36,7 +36,9 @@ extern "C" {
     X(E_DEVICE, 9, "the compute library failed")                                                   \
     X(E_NUMERIC, 10, "a loss or parameter is not finite")                                          \
     X(E_STOPPED, 11, "a callback asked to stop")                                                   \
-    X(E_BUG, 12, "an invariant of the library was broken")
+    X(E_BUG, 12, "an invariant of the library was broken")                                         \
+    X(E_COMM, 13, "another process failed or cannot be reached")                                   \
+    X(E_TIMEOUT, 14, "another process did not come in time")
 
 typedef enum lks_status {
 #define X(name, value, text) LKS_##name = value,

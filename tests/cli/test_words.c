@@ -161,7 +161,7 @@ static void codes(void **state)
 {
     (void)state;
     head("exit codes");
-    for (int status = 0; status <= 12; status++)
+    for (int status = 0; status <= LKS_E_TIMEOUT; status++)
         fprintf(text, "%s %d\n", lks_status_name((lks_status)status),
                 exit_code_of((lks_status)status));
 }

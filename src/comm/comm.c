@@ -1,0 +1,161 @@
+/* Communicators: which transport, who is there, and their end. */
+#include "comm/flight.h"
+
+#include "base/check.h"
+#include "base/context.h"
+#include "base/memory.h"
+#include "numeric/hash.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LKI_WAY_POINTER(id) &lki_##id##_way,
+static const lki_way *const ways[] = {LKI_WAY_LIST(LKI_WAY_POINTER)};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* Two machines may have one name, and namespaces of one machine several: cores and memory belong to
+ * the kernel that has booted once, files and addresses to the name. */
+static uint64_t machine_of(const char *host)
+{
+    char text[LKI_HOST_SIZE + 64] = "";
+    snprintf(text, LKI_HOST_SIZE, "%s", host);
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    const size_t count = file != NULL ? fread(text + LKI_HOST_SIZE, 1, 36, file) : 0;
+    if (file != NULL) fclose(file);
+    return lki_hash(text, LKI_HOST_SIZE + count);
+}
+
+static void introduce_myself(lki_peer *mine)
+{
+    snprintf(mine->version, sizeof mine->version, "%s", lks_version());
+    if (gethostname(mine->host, sizeof mine->host - 1) != 0) strcpy(mine->host, "?");
+    mine->machine = machine_of(mine->host);
+    mine->pid = (int64_t)getpid();
+}
+
+static lks_status meet(lks_comm *comm)
+{
+    lki_peer mine = {.pid = 0}, *peers = NULL;
+    introduce_myself(&mine);
+    const size_t bytes = (size_t)comm->size * sizeof *peers;
+    lks_status status = lki_alloc(NULL, (void **)&peers, bytes, "who the ranks are");
+    if (status != LKS_OK) return lki_comm_break(comm, status);
+    status = lki_comm_gather(comm, &mine, sizeof mine, peers, "joining");
+    if (status != LKS_OK) {
+        lki_free(NULL, peers, bytes);
+        return status;
+    }
+    comm->peers = peers;
+    for (int r = 0; r < comm->size; r++) {
+        char who[LKI_WHO_SIZE], first[LKI_WHO_SIZE];
+        if (strcmp(peers[r].version, peers[0].version) != 0) {
+            return LKI_FAIL(LKS_E_MISMATCH,
+                            "%s runs Lockstep %s, %s runs %s; all ranks need the same build",
+                            lki_comm_who(comm, r, who), peers[r].version,
+                            lki_comm_who(comm, 0, first), peers[0].version);
+        }
+        if (peers[r].machine != mine.machine) continue;
+        comm->local_size++;
+        comm->local_rank += r < comm->rank;
+    }
+    return LKS_OK;
+}
+
+lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const void *how,
+                         const lks_comm_opts *opts)
+{
+    *out = NULL;
+    lks_comm *comm = NULL;
+    lki_fault fault = {.rank = -1};
+    LKI_TRY(lki_alloc(NULL, (void **)&comm, sizeof *comm, "a communicator"));
+    if (transport->open(&comm->link, how, &fault) != 0) {
+        lki_free(NULL, comm, sizeof *comm);
+        return LKI_FAIL(LKS_E_COMM, "transport '%s': %s", transport->name, fault.text);
+    }
+    comm->transport = transport;
+    comm->rank = transport->rank(comm->link);
+    comm->size = transport->size(comm->link);
+    comm->timeout_s = opts != NULL && opts->timeout_s > 0 ? opts->timeout_s : 600;
+    comm->verify = opts != NULL && opts->verify;
+    const lks_status status = meet(comm);
+    if (status != LKS_OK) {
+        lks_comm_destroy(comm);
+        return status;
+    }
+    *out = comm;
+    return LKS_OK;
+}
+
+static lks_status choose(const lki_way **out, const char *name)
+{
+    char names[128] = "";
+    for (int i = 0; i < WAYS; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", ways[i]->name);
+        const bool meant = name != NULL ? strcmp(ways[i]->name, name) == 0
+                                        : ways[i]->launched != NULL && ways[i]->launched();
+        if (meant) *out = ways[i];
+        if (meant) return LKS_OK;
+    }
+    *out = &lki_self_way;
+    if (name == NULL) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID, "there is no transport '%s', but these: %s", name, names);
+}
+
+lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts)
+{
+    static const lks_comm_opts defaults = {.transport = NULL};
+    const lki_transport *transport = NULL;
+    const lki_way *way = NULL;
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (opts == NULL) opts = &defaults;
+    if (!(opts->timeout_s >= 0) || isinf(opts->timeout_s)) {
+        return LKI_FAIL(LKS_E_INVALID, "timeout_s is %g, not a number of seconds", opts->timeout_s);
+    }
+    LKI_TRY(choose(&way, opts->transport));
+    LKI_TRY(way->find(&transport, opts->mpi_comm));
+    return lki_comm_open(out, transport, opts->mpi_comm, opts);
+}
+
+void lks_comm_destroy(lks_comm *comm)
+{
+    if (comm == NULL) return;
+    comm->transport->close(comm->link);
+    if (comm->peers != NULL) {
+        lki_free(NULL, comm->peers, (size_t)comm->size * sizeof *comm->peers);
+    }
+    lki_free(NULL, comm, sizeof *comm);
+}
+
+int lks_comm_rank(const lks_comm *comm)
+{
+    return comm != NULL ? comm->rank : 0;
+}
+
+int lks_comm_size(const lks_comm *comm)
+{
+    return comm != NULL ? comm->size : 0;
+}
+
+int lks_comm_local_rank(const lks_comm *comm)
+{
+    return comm != NULL ? comm->local_rank : 0;
+}
+
+int lks_comm_local_size(const lks_comm *comm)
+{
+    return comm != NULL ? comm->local_size : 0;
+}
+
+const char *lks_comm_host(const lks_comm *comm, int rank)
+{
+    return comm != NULL && rank >= 0 && rank < comm->size ? comm->peers[rank].host : "";
+}
+
+const char *lks_comm_library(const lks_comm *comm)
+{
+    return comm != NULL && comm->transport->library != NULL ? comm->transport->library : "";
+}

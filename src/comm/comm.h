@@ -1,0 +1,48 @@
+/*
+ * Ranks, as the library uses them: flights that are waited for with a time-out, and phases that end in
+ * the same way on all ranks.
+ *
+ * Whatever fails inside a collective breaks the communicator: the sentence goes to all ranks, and every
+ * later call returns it again at once. `what` names what travels, for sentences ("gradients"); it must
+ * stay valid until the flight is over.
+ */
+#ifndef LKI_COMM_COMM_H
+#define LKI_COMM_COMM_H
+
+#include <lockstep/comm.h>
+
+#include "comm/list.h"
+#include "comm/transport.h"
+
+/* A way to other processes: finds a transport, which a module may have. */
+typedef struct lki_way {
+    const char *name;       /* lks_comm_opts.transport */
+    bool (*launched)(void); /* whether a launcher has prepared it for several processes */
+    lks_status (*find)(const lki_transport **out, const void *how);
+} lki_way;
+
+#define LKI_WAY_DECLARE(id) extern const lki_way lki_##id##_way;
+LKI_WAY_LIST(LKI_WAY_DECLARE)
+
+/* Joins by a given transport; what lks_comm_create() does when it has found one. */
+lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const void *how,
+                         const lks_comm_opts *opts);
+
+/* The step that is under way, for sentences; 0: none. */
+void lki_comm_step(lks_comm *comm, int64_t step);
+/* "rank 2 (host b, pid 77)"; returns `out`. */
+enum { LKI_WHO_SIZE = 128 };
+const char *lki_comm_who(const lks_comm *comm, int rank, char out[LKI_WHO_SIZE]);
+
+/* Start, and poll or wait as in transport.h. A flight ends with the wait, which returns at once where a
+ * poll has said that it landed; every flight is waited for. */
+lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
+                          const lki_piece *receive, int receives, const char *what);
+lks_status lki_comm_poll(lks_comm *comm, int flight, bool *landed);
+lks_status lki_comm_wait(lks_comm *comm, int flight);
+
+/* Everybody's bytes, in order of ranks: all[size][bytes]. Waits. */
+lks_status lki_comm_gather(lks_comm *comm, const void *mine, size_t bytes, void *all,
+                           const char *what);
+
+#endif

@@ -1,0 +1,170 @@
+/* Flights: their numbers, waiting with a time-out, and how a communicator breaks. */
+#include "comm/flight.h"
+
+#include "base/check.h"
+#include "base/context.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* A sentence about a rank: "gradients of step 12: ". Returns its length. */
+static size_t introduce(const lks_comm *comm, const char *what, char *out, size_t size)
+{
+    const int length = comm->step > 0
+                           ? snprintf(out, size, "%s of step %lld: ", what, (long long)comm->step)
+                           : snprintf(out, size, "%s: ", what);
+    return length < (int)size ? (size_t)length : size - 1;
+}
+
+const char *lki_comm_who(const lks_comm *comm, int rank, char out[LKI_WHO_SIZE])
+{
+    if (comm->peers != NULL) {
+        const lki_peer *peer = &comm->peers[rank];
+        snprintf(out, LKI_WHO_SIZE, "rank %d (host %s, pid %lld)", rank, peer->host,
+                 (long long)peer->pid);
+    } else {
+        snprintf(out, LKI_WHO_SIZE, "rank %d", rank);
+    }
+    return out;
+}
+
+void lki_comm_step(lks_comm *comm, int64_t step)
+{
+    comm->step = step;
+}
+
+lks_status lki_comm_broken(const lks_comm *comm)
+{
+    lki_error_restore(&comm->failure);
+    return comm->failure.status;
+}
+
+lks_status lki_comm_break(lks_comm *comm, lks_status status)
+{
+    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    comm->failure = *lks_last_error();
+    comm->failure.status = status;
+    memset(comm->flights, 0, sizeof comm->flights);
+    if (comm->size > 1 && comm->transport->give_up != NULL) {
+        lki_fault fault = {.rank = comm->rank, .code = (int)status};
+        snprintf(fault.text, sizeof fault.text, "%.*s", (int)sizeof fault.text - 1,
+                 comm->failure.message);
+        comm->transport->give_up(comm->link, &fault);
+    }
+    return status;
+}
+
+/* A transport's fault as a status: another rank's sentence is passed on as it is. */
+static lks_status faulty(lks_comm *comm, const lki_fault *fault, const char *what)
+{
+    char intro[256], who[LKI_WHO_SIZE];
+    if (fault->code != 0) {
+        return lki_comm_break(comm, LKI_FAIL((lks_status)fault->code, "%s", fault->text));
+    }
+    intro[introduce(comm, what, intro, sizeof intro)] = '\0';
+    const int rank = fault->rank >= 0 && fault->rank < comm->size ? fault->rank : comm->rank;
+    return lki_comm_break(
+        comm, LKI_FAIL(LKS_E_COMM, "%s%s %s", intro, lki_comm_who(comm, rank, who), fault->text));
+}
+
+/* The next number, which all ranks take as one: it must be free here as well. */
+static lks_status take(lks_comm *comm, int *flight, const char *what)
+{
+    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    const int next = (int)(comm->started % LKI_MAX_FLIGHTS);
+    if (comm->flights[next].state != LKI_FLIGHT_FREE) {
+        return lki_comm_break(comm, LKI_FAIL(LKS_E_BUG,
+                                             "%s: '%s', %d exchanges ago, was never waited for",
+                                             what, comm->flights[next].what, LKI_MAX_FLIGHTS));
+    }
+    comm->started++;
+    comm->flights[next].state = LKI_FLIGHT_UP;
+    comm->flights[next].what = what;
+    *flight = next;
+    return LKS_OK;
+}
+
+lks_status lki_flight_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
+                            const lki_piece *receive, int receives, const char *what)
+{
+    lki_fault fault = {.rank = -1};
+    LKI_TRY(take(comm, flight, what));
+    if (comm->transport->start(comm->link, *flight, send, sends, receive, receives, &fault) != 0) {
+        return faulty(comm, &fault, what);
+    }
+    return LKS_OK;
+}
+
+lks_status lki_comm_poll(lks_comm *comm, int flight, bool *landed)
+{
+    *landed = comm->size == 1;
+    if (comm->size == 1) return LKS_OK;
+    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    *landed = comm->flights[flight].state == LKI_FLIGHT_LANDED;
+    if (*landed) return LKS_OK;
+    lki_fault fault = {.rank = -1};
+    if (comm->transport->poll(comm->link, flight, landed, &fault) != 0) {
+        *landed = false;
+        return faulty(comm, &fault, comm->flights[flight].what);
+    }
+    if (*landed) comm->flights[flight].state = LKI_FLIGHT_LANDED;
+    return LKS_OK;
+}
+
+static lks_status late(lks_comm *comm, int flight)
+{
+    char intro[256], who[LKI_WHO_SIZE];
+    const int missing = comm->transport->missing(comm->link, flight);
+    intro[introduce(comm, comm->flights[flight].what, intro, sizeof intro)] = '\0';
+    if (missing >= 0) lki_comm_who(comm, missing, who);
+    return lki_comm_break(
+        comm, LKI_FAIL(LKS_E_TIMEOUT,
+                       "%s%s has not come within %g s; see what it does there, or allow more time",
+                       intro, missing >= 0 ? who : "another rank", comm->timeout_s));
+}
+
+/*
+ * Between polls: at first nothing, as the other rank may be about to come; then others may run on
+ * this core; in the end sleep, as whoever is that late will not mind. Seconds since the wait began.
+ */
+static void rest(double waited)
+{
+    if (waited > 2e-3) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    } else if (waited > 20e-6) {
+        sched_yield();
+    }
+}
+
+/* A process that was stopped for an hour has not waited for an hour: what lies between two polls
+ * counts as a second at most. */
+lks_status lki_comm_wait(lks_comm *comm, int flight)
+{
+    bool landed = false;
+    double waited = 0, last = -1;
+    for (;;) {
+        LKI_TRY(lki_comm_poll(comm, flight, &landed));
+        if (landed) break;
+        const double now = lki_seconds(), since = last < 0 ? 0 : now - last;
+        waited += since < 1 ? since : 1;
+        last = now;
+        if (waited > comm->timeout_s) return late(comm, flight);
+        rest(waited);
+    }
+    comm->flights[flight].state = LKI_FLIGHT_FREE;
+    return LKS_OK;
+}
+
+lks_status lki_flight_gather(lks_comm *comm, const void *mine, size_t bytes, void *all,
+                             const char *what)
+{
+    int flight = 0;
+    lki_fault fault = {.rank = -1};
+    LKI_TRY(take(comm, &flight, what));
+    if (comm->transport->gather(comm->link, flight, mine, bytes, all, &fault) != 0) {
+        return faulty(comm, &fault, what);
+    }
+    return lki_comm_wait(comm, flight);
+}
