@@ -200,19 +200,12 @@ static void clusters(void **state)
     (void)state;
     if (lki_backend_find("cpu") == NULL) skip();
     for (int n = 0; n < NET_COUNT; n++) {
-        lks_context *context;
-        lks_graph *graph;
-        lks_model *model;
-        LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "cpu"}));
-        LKT_OK(lks_graph_create(&graph, context));
-        lks_tensor *of = NETS[n].build(graph);
-        LKT_OK(lks_model_compile(&model, graph, &(lks_model_opts){.loss = of, .global_batch = 4}));
-        if (fused_norms(model) != NETS[n].fused)
-            fail_msg("%s: %d batch norms are fused, expected %d", NETS[n].name, fused_norms(model),
-                     NETS[n].fused);
-        lks_model_destroy(model);
-        lks_graph_destroy(graph);
-        lks_context_destroy(context);
+        lkt_model m = lkt_begin(&(lks_context_opts){.device = "cpu"});
+        lkt_compile(&m, &(lks_model_opts){.loss = NETS[n].build(m.graph), .global_batch = 4});
+        if (fused_norms(m.model) != NETS[n].fused)
+            fail_msg("%s: %d batch norms are fused, expected %d", NETS[n].name,
+                     fused_norms(m.model), NETS[n].fused);
+        lkt_end(&m);
     }
 }
 

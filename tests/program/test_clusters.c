@@ -107,24 +107,17 @@ static lks_tensor *sum_net(lks_graph *graph)
 /* The layers of the stage that begins with the one of this name. */
 static void layers_of(const char *name, lkt_net net, char *out, size_t size)
 {
-    lks_context *context;
-    lks_graph *graph;
-    lks_model *model;
     const lks_tensor *layer;
     out[0] = '\0';
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "joined"}));
-    LKT_OK(lks_graph_create(&graph, context));
-    LKT_OK(
-        lks_model_compile(&model, graph, &(lks_model_opts){.loss = net(graph), .global_batch = 4}));
-    for (int s = 0; s < lks_model_stages(model); s++) {
-        if (strcmp(lks_tensor_name(lks_model_stage_layer(model, s, 0)), name) != 0) continue;
-        for (int i = 0; (layer = lks_model_stage_layer(model, s, i)) != NULL; i++)
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = "joined"});
+    lkt_compile(&m, &(lks_model_opts){.loss = net(m.graph), .global_batch = 4});
+    for (int s = 0; s < lks_model_stages(m.model); s++) {
+        if (strcmp(lks_tensor_name(lks_model_stage_layer(m.model, s, 0)), name) != 0) continue;
+        for (int i = 0; (layer = lks_model_stage_layer(m.model, s, i)) != NULL; i++)
             snprintf(out + strlen(out), size - strlen(out), "%s%s", i > 0 ? " " : "",
                      lks_tensor_name(layer));
     }
-    lks_model_destroy(model);
-    lks_graph_destroy(graph);
-    lks_context_destroy(context);
+    lkt_end(&m);
 }
 
 /* Equal hashes, losses and predictions with any number of workers; the last batch has less samples than

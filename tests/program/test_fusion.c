@@ -252,37 +252,30 @@ static void run(const case_of *shape, const char *device, bool no_fusion, result
 {
     static float x[BATCH * SIDE * SIDE * CHANNELS], y[BATCH * MOST];
     const lks_batch batch = {.x = x, .y = y, .count = BATCH};
-    lks_context *context;
-    lks_graph *graph;
-    lks_model *model;
     char found[256];
 
     memset(out, 0, sizeof *out);
     fill(x, BATCH * SIDE * SIDE * CHANNELS, 1);
     fill(y, BATCH * MOST, 2);
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = device}));
-    LKT_OK(lks_graph_create(&graph, context));
-    const net n = shape->make(graph);
-    LKT_OK(lks_graph_status(graph));
-    LKT_OK(lks_model_compile(&model, graph,
-                             &(lks_model_opts){.loss = n.loss,
-                                               .output = n.output,
-                                               .global_batch = BATCH,
-                                               .replicas = 2,
-                                               .workers = 2,
-                                               .no_fusion = no_fusion}));
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = device});
+    const net n = shape->make(m.graph);
+    LKT_OK(lks_graph_status(m.graph));
+    lkt_compile(&m, &(lks_model_opts){.loss = n.loss,
+                                      .output = n.output,
+                                      .global_batch = BATCH,
+                                      .replicas = 2,
+                                      .workers = 2,
+                                      .no_fusion = no_fusion});
     const bool fuses = strcmp(device, "cpu") == 0 && !no_fusion;
-    if (strcmp(layers_from_c(model, found, sizeof found), fuses ? shape->fused : "c") != 0)
+    if (strcmp(layers_from_c(m.model, found, sizeof found), fuses ? shape->fused : "c") != 0)
         fail_msg("%s, %s on %s: the stage is '%s', expected '%s'", shape->what,
                  no_fusion ? "unfused" : "fused", device, found, fuses ? shape->fused : "c");
-    set_parameters(model);
-    LKT_OK(lks_model_predict(model, x, BATCH, out->output));
-    LKT_OK(lks_model_gradient(model, &batch, &out->metrics));
-    read_gradient(model, "gradient.c.weight", out->weight, sizeof out->weight);
-    read_gradient(model, "gradient.c.bias", out->bias, sizeof out->bias);
-    lks_model_destroy(model);
-    lks_graph_destroy(graph);
-    lks_context_destroy(context);
+    set_parameters(m.model);
+    LKT_OK(lks_model_predict(m.model, x, BATCH, out->output));
+    LKT_OK(lks_model_gradient(m.model, &batch, &out->metrics));
+    read_gradient(m.model, "gradient.c.weight", out->weight, sizeof out->weight);
+    read_gradient(m.model, "gradient.c.bias", out->bias, sizeof out->bias);
+    lkt_end(&m);
 }
 
 static void equal(const case_of *shape, const char *what, const float *found, const float *expected,
@@ -336,28 +329,20 @@ static void a_refusal_is_noted_once(void **state)
 {
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        lks_context *context;
-        lks_graph *graph;
-        lks_model *model;
-        LKT_OK(
-            lks_context_create(&context, &(lks_context_opts){.device = lkt_backends()[b]->name}));
-        LKT_OK(lks_graph_create(&graph, context));
-        lks_tensor *x = input(graph);
-        x = lks_conv2d(graph, x, /* no block has 5 filters */
+        lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_backends()[b]->name});
+        lks_tensor *x = input(m.graph);
+        x = lks_conv2d(m.graph, x, /* no block has 5 filters */
                        &(lks_conv2d_opts){.filters = 5, .kernel = {3, 3}, .padding = {1, 1}});
-        x = lks_flatten(graph, pool(graph, lks_relu(graph, x)));
-        LKT_OK(lks_model_compile(
-            &model, graph, &(lks_model_opts){.output = x, .global_batch = BATCH, .workers = 1}));
+        x = lks_flatten(m.graph, pool(m.graph, lks_relu(m.graph, x)));
+        lkt_compile(&m, &(lks_model_opts){.output = x, .global_batch = BATCH, .workers = 1});
         int noted = 0;
-        for (int s = 0; s < model->program.stages; s++)
-            for (const lki_refusal *r = model->program.stage[s].refused; r != NULL; r = r->next) {
+        for (int s = 0; s < m.model->program.stages; s++)
+            for (const lki_refusal *r = m.model->program.stage[s].refused; r != NULL; r = r->next) {
                 assert_true(r->next == NULL || r->place < r->next->place);
                 noted++;
             }
         assert_int_equal(noted > 0, strcmp(lkt_backends()[b]->name, "cpu") == 0);
-        lks_model_destroy(model);
-        lks_graph_destroy(graph);
-        lks_context_destroy(context);
+        lkt_end(&m);
     }
 }
 

@@ -49,22 +49,14 @@ static void values_that_live_together_do_not_overlap(void **state)
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++)
             for (int batch = 1; batch <= 301; batch += 60) {
-                lks_context *context;
-                lks_graph *graph;
-                lks_model *model;
-                LKT_OK(lks_context_create(&context,
-                                          &(lks_context_opts){.device = lkt_backends()[b]->name}));
-                LKT_OK(lks_graph_create(&graph, context));
-                LKT_OK(lks_model_compile(&model, graph,
-                                         &(lks_model_opts){.loss = nets[n](graph),
-                                                           .global_batch = batch,
-                                                           .replicas = 3,
-                                                           .workers = 1,
-                                                           .by_replica = batch % 120 == 1}));
-                check_plan(&model->program);
-                lks_model_destroy(model);
-                lks_graph_destroy(graph);
-                lks_context_destroy(context);
+                lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_backends()[b]->name});
+                lkt_compile(&m, &(lks_model_opts){.loss = nets[n](m.graph),
+                                                  .global_batch = batch,
+                                                  .replicas = 3,
+                                                  .workers = 1,
+                                                  .by_replica = batch % 120 == 1});
+                check_plan(&m.model->program);
+                lkt_end(&m);
             }
 }
 
@@ -73,15 +65,10 @@ static void values_that_live_together_do_not_overlap(void **state)
 static void lifetimes_cover_the_head_of_a_group(void **state)
 {
     (void)state;
-    lks_context *context;
-    lks_graph *graph;
-    lks_model *model;
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
-    LKT_OK(lks_graph_create(&graph, context));
-    LKT_OK(lks_model_compile(
-        &model, graph,
-        &(lks_model_opts){.loss = lkt_net_conv(graph), .global_batch = 32, .workers = 2}));
-    const lki_program *program = &model->program;
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = "ref"});
+    lkt_compile(&m,
+                &(lks_model_opts){.loss = lkt_net_conv(m.graph), .global_batch = 32, .workers = 2});
+    const lki_program *program = &m.model->program;
     const int head = lki_program_first_joint(program), n = program->parts;
     assert_int_equal(program->cohort, 4); /* 8 replicas of 4 samples on 2 workers */
     assert_int_equal(head, program->segments - 1);
@@ -93,9 +80,7 @@ static void lifetimes_cover_the_head_of_a_group(void **state)
         if (value->first < parts) assert_true(value->last >= parts - 1);
         if (value->last >= 2 * n - parts) assert_int_equal(value->last, 2 * n - 1);
     }
-    lks_model_destroy(model);
-    lks_graph_destroy(graph);
-    lks_context_destroy(context);
+    lkt_end(&m);
 }
 
 /* Where outputs are large fewer replicas stand in a group: those of all stages take 32 MiB at most. */
@@ -104,25 +89,18 @@ static void groups_of_large_samples_are_small(void **state)
     (void)state;
     static const int64_t sides[] = {64, 96, 512}, groups[] = {7, 3, 1};
     for (int k = 0; k < 3; k++) {
-        lks_context *context;
-        lks_graph *graph;
-        lks_model *model;
-        LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
-        LKT_OK(lks_graph_create(&graph, context));
+        lkt_model m = lkt_begin(&(lks_context_opts){.device = "ref"});
         const lks_shape shape = LKS_SHAPE(sides[k], sides[k], 16);
-        lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = shape});
-        lks_tensor *y = lks_target(graph, &(lks_target_opts){.classes = 2});
-        for (int i = 0; i < 4; i++) x = lks_relu(graph, x);
-        x = lks_dense(graph, lks_global_avg_pool(graph, x), &(lks_dense_opts){.units = 2});
-        LKT_OK(lks_model_compile(&model, graph,
-                                 &(lks_model_opts){.loss = lks_cross_entropy(graph, x, y, NULL),
-                                                   .global_batch = 32,
-                                                   .replicas = 8,
-                                                   .workers = 1}));
-        assert_int_equal(model->program.cohort, groups[k]);
-        lks_model_destroy(model);
-        lks_graph_destroy(graph);
-        lks_context_destroy(context);
+        lks_tensor *x = lks_input(m.graph, &(lks_input_opts){.shape = shape});
+        lks_tensor *y = lks_target(m.graph, &(lks_target_opts){.classes = 2});
+        for (int i = 0; i < 4; i++) x = lks_relu(m.graph, x);
+        x = lks_dense(m.graph, lks_global_avg_pool(m.graph, x), &(lks_dense_opts){.units = 2});
+        lkt_compile(&m, &(lks_model_opts){.loss = lks_cross_entropy(m.graph, x, y, NULL),
+                                          .global_batch = 32,
+                                          .replicas = 8,
+                                          .workers = 1});
+        assert_int_equal(m.model->program.cohort, groups[k]);
+        lkt_end(&m);
     }
 }
 
@@ -132,18 +110,12 @@ static void lifetimes_of_sums_cover_backward_of_their_segment(void **state)
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int by_replica = 0; by_replica < 2; by_replica++) {
-            lks_context *context;
-            lks_graph *graph;
-            lks_model *model;
-            LKT_OK(lks_context_create(&context,
-                                      &(lks_context_opts){.device = lkt_backends()[b]->name}));
-            LKT_OK(lks_graph_create(&graph, context));
-            LKT_OK(lks_model_compile(&model, graph,
-                                     &(lks_model_opts){.loss = lkt_net_conv(graph),
-                                                       .global_batch = 96,
-                                                       .workers = 1,
-                                                       .by_replica = by_replica != 0}));
-            const lki_program *program = &model->program;
+            lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_backends()[b]->name});
+            lkt_compile(&m, &(lks_model_opts){.loss = lkt_net_conv(m.graph),
+                                              .global_batch = 96,
+                                              .workers = 1,
+                                              .by_replica = by_replica != 0});
+            const lki_program *program = &m.model->program;
             for (int s = 0; s < program->stages; s++) {
                 const lki_stage *stage = &program->stage[s];
                 const lki_segment *segment = &program->segment[program->part[stage->first].segment];
@@ -156,9 +128,7 @@ static void lifetimes_of_sums_cover_backward_of_their_segment(void **state)
                 assert_int_equal(sums->last, end - segment->first);
                 assert_true(sums->room >= stage->plan->needs.sums_bytes);
             }
-            lks_model_destroy(model);
-            lks_graph_destroy(graph);
-            lks_context_destroy(context);
+            lkt_end(&m);
         }
 }
 
@@ -167,15 +137,10 @@ static void lifetimes_of_sums_cover_backward_of_their_segment(void **state)
 static void lifetimes_cover_slice_segments(void **state)
 {
     (void)state;
-    lks_context *context;
-    lks_graph *graph;
-    lks_model *model;
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
-    LKT_OK(lks_graph_create(&graph, context));
-    LKT_OK(lks_model_compile(
-        &model, graph,
-        &(lks_model_opts){.loss = lkt_net_conv(graph), .global_batch = 96, .workers = 1}));
-    const lki_program *program = &model->program;
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = "ref"});
+    lkt_compile(&m,
+                &(lks_model_opts){.loss = lkt_net_conv(m.graph), .global_batch = 96, .workers = 1});
+    const lki_program *program = &m.model->program;
     int checked = 0;
     for (int s = 0; s < program->stages; s++) {
         const lki_stage *stage = &program->stage[s];
@@ -187,9 +152,7 @@ static void lifetimes_cover_slice_segments(void **state)
         checked++;
     }
     assert_true(checked > 0);
-    lks_model_destroy(model);
-    lks_graph_destroy(graph);
-    lks_context_destroy(context);
+    lkt_end(&m);
 }
 
 /* conv2d, batch_norm, relu, conv2d, batch_norm, dense: a batch norm's sums ride with the convolution before
@@ -199,27 +162,22 @@ static void halves_end_segments_and_share_what_both_need(void **state)
 {
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        lks_context *context;
-        lks_graph *graph;
-        lks_model *model;
-        LKT_OK(
-            lks_context_create(&context, &(lks_context_opts){.device = lkt_backends()[b]->name}));
-        LKT_OK(lks_graph_create(&graph, context));
-        lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(9, 9, 3)});
-        lks_tensor *y = lks_target(graph, &(lks_target_opts){.classes = 5});
+        lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_backends()[b]->name});
+        lks_tensor *x = lks_input(m.graph, &(lks_input_opts){.shape = LKS_SHAPE(9, 9, 3)});
+        lks_tensor *y = lks_target(m.graph, &(lks_target_opts){.classes = 5});
         for (int i = 0; i < 2; i++) {
             x = lks_conv2d(
-                graph, x, &(lks_conv2d_opts){.filters = 7 + i, .kernel = {3, 3}, .stride = {1, 2}});
-            x = lks_batch_norm(graph, x, NULL);
-            x = lks_relu(graph, x);
+                m.graph, x,
+                &(lks_conv2d_opts){.filters = 7 + i, .kernel = {3, 3}, .stride = {1, 2}});
+            x = lks_batch_norm(m.graph, x, NULL);
+            x = lks_relu(m.graph, x);
         }
-        x = lks_dense(graph, lks_flatten(graph, x), &(lks_dense_opts){.units = 5});
-        LKT_OK(lks_model_compile(&model, graph,
-                                 &(lks_model_opts){.loss = lks_cross_entropy(graph, x, y, NULL),
-                                                   .global_batch = 96,
-                                                   .no_fusion = true,
-                                                   .workers = 1}));
-        const lki_program *program = &model->program;
+        x = lks_dense(m.graph, lks_flatten(m.graph, x), &(lks_dense_opts){.units = 5});
+        lkt_compile(&m, &(lks_model_opts){.loss = lks_cross_entropy(m.graph, x, y, NULL),
+                                          .global_batch = 96,
+                                          .no_fusion = true,
+                                          .workers = 1});
+        const lki_program *program = &m.model->program;
         assert_int_equal(program->parts, program->stages + 2);
         assert_int_equal(program->segments, 4);
         for (int s = 0; s < program->stages; s++) {
@@ -254,9 +212,7 @@ static void halves_end_segments_and_share_what_both_need(void **state)
             assert_true(out->first >= other->first);
         }
         check_plan(program);
-        lks_model_destroy(model);
-        lks_graph_destroy(graph);
-        lks_context_destroy(context);
+        lkt_end(&m);
     }
 }
 
@@ -267,32 +223,24 @@ static void state_is_aligned_and_no_more_than_needed(void **state)
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int trains = 0; trains < 2; trains++) {
-            lks_context *context;
-            lks_graph *graph;
-            lks_model *model;
-            LKT_OK(lks_context_create(&context,
-                                      &(lks_context_opts){.device = lkt_backends()[b]->name}));
-            LKT_OK(lks_graph_create(&graph, context));
-            lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(300)});
-            lks_tensor *y = lks_target(graph, &(lks_target_opts){.shape = LKS_SHAPE(37)});
-            x = lks_dense(graph, x, &(lks_dense_opts){.units = 37});
-            x = lks_batch_norm(graph, x, NULL);
-            LKT_OK(lks_model_compile(&model, graph,
-                                     &(lks_model_opts){.loss = trains ? lks_mse(graph, x, y) : NULL,
-                                                       .output = x,
-                                                       .global_batch = 8,
-                                                       .workers = 1,
-                                                       .ema_decay = 0.9,
-                                                       .optim = {.kind = LKS_ADAM}}));
+            lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_backends()[b]->name});
+            lks_tensor *x = lks_input(m.graph, &(lks_input_opts){.shape = LKS_SHAPE(300)});
+            lks_tensor *y = lks_target(m.graph, &(lks_target_opts){.shape = LKS_SHAPE(37)});
+            x = lks_dense(m.graph, x, &(lks_dense_opts){.units = 37});
+            x = lks_batch_norm(m.graph, x, NULL);
+            lkt_compile(&m, &(lks_model_opts){.loss = trains ? lks_mse(m.graph, x, y) : NULL,
+                                              .output = x,
+                                              .global_batch = 8,
+                                              .workers = 1,
+                                              .ema_decay = 0.9,
+                                              .optim = {.kind = LKS_ADAM}});
             const size_t values = lki_align(300 * 37 * sizeof(float)) +
                                   3 * lki_align(37 * sizeof(float));
-            assert_int_equal(model->parameter_bytes, values * (trains ? 4 : 1));
-            for (int s = 0; s < model->program.stages; s++)
+            assert_int_equal(m.model->parameter_bytes, values * (trains ? 4 : 1));
+            for (int s = 0; s < m.model->program.stages; s++)
                 for (int i = 0; i < LKI_MAX_BUFFER; i++)
-                    assert_int_equal((uintptr_t)model->program.stage[s].buffer[i] % LKI_ALIGN, 0);
-            lks_model_destroy(model);
-            lks_graph_destroy(graph);
-            lks_context_destroy(context);
+                    assert_int_equal((uintptr_t)m.model->program.stage[s].buffer[i] % LKI_ALIGN, 0);
+            lkt_end(&m);
         }
 }
 
@@ -305,16 +253,13 @@ static lks_dtype wide_gradients(const lks_tensor *tensor, bool gradient)
 /* An activation and its gradient have the room of their own types, wherever they lie. */
 static void gradients_may_be_stored_in_another_type(void **state)
 {
-    lks_context *context;
-    lks_graph *graph;
     (void)state;
-    LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = "ref"}));
-    LKT_OK(lks_graph_create(&graph, context));
-    const lks_tensor *loss = lkt_net_conv(graph);
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = "ref"});
+    const lks_tensor *loss = lkt_net_conv(m.graph);
     for (int wide = 0; wide < 2; wide++) {
-        lki_program program = {.context = context,
+        lki_program program = {.context = m.context,
                                .backend = lki_backend_find("ref"),
-                               .graph = graph,
+                               .graph = m.graph,
                                .loss = loss,
                                .output = loss->node->in[0],
                                .global_batch = 64,
@@ -340,50 +285,41 @@ static void gradients_may_be_stored_in_another_type(void **state)
         check_plan(&program);
         lki_program_release(&program);
     }
-    lks_graph_destroy(graph);
-    lks_context_destroy(context);
+    lkt_end(&m);
 }
 
-/* What the plan comes to is what the model takes, but for the lists of small things. */
+/* What the plan comes to is what the m.model takes, but for the lists of small things. */
 static void bytes_are_those_that_are_allocated(void **state)
 {
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int k = 0; k < 4; k++) {
             lkt_heap heap = {0};
-            lks_context *context;
-            lks_graph *graph;
-            lks_model *model;
-            LKT_OK(lks_context_create(&context,
-                                      &(lks_context_opts){.device = lkt_backends()[b]->name,
-                                                          .allocator = lkt_heap_allocator(&heap)}));
-            LKT_OK(lks_graph_create(&graph, context));
-            lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = LKS_SHAPE(300)});
-            lks_tensor *y = lks_target(graph, &(lks_target_opts){.shape = LKS_SHAPE(300)});
-            x = lks_dense(graph, x, &(lks_dense_opts){.units = 500});
-            x = lks_relu(graph, lks_batch_norm(graph, x, NULL));
-            x = lks_dense(graph, x, &(lks_dense_opts){.units = 300});
+            lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_backends()[b]->name,
+                                                        .allocator = lkt_heap_allocator(&heap)});
+            lks_tensor *x = lks_input(m.graph, &(lks_input_opts){.shape = LKS_SHAPE(300)});
+            lks_tensor *y = lks_target(m.graph, &(lks_target_opts){.shape = LKS_SHAPE(300)});
+            x = lks_dense(m.graph, x, &(lks_dense_opts){.units = 500});
+            x = lks_relu(m.graph, lks_batch_norm(m.graph, x, NULL));
+            x = lks_dense(m.graph, x, &(lks_dense_opts){.units = 300});
             const size_t before = heap.live_bytes;
-            LKT_OK(lks_model_compile(&model, graph,
-                                     &(lks_model_opts){.loss = lks_mse(graph, x, y),
-                                                       .global_batch = 200,
-                                                       .workers = 1 + k,
-                                                       .by_replica = k % 2 == 0,
-                                                       .clip_norm = k / 2,
-                                                       .ema_decay = k == 2 ? 0.9 : 0}));
-            const size_t bytes = lks_model_get_info(model).memory_bytes;
+            lkt_compile(&m, &(lks_model_opts){.loss = lks_mse(m.graph, x, y),
+                                              .global_batch = 200,
+                                              .workers = 1 + k,
+                                              .by_replica = k % 2 == 0,
+                                              .clip_norm = k / 2,
+                                              .ema_decay = k == 2 ? 0.9 : 0});
+            const size_t bytes = lks_model_get_info(m.model).memory_bytes;
             const size_t taken = heap.live_bytes - before;
             assert_true(bytes > 300 * 500 * sizeof(float));
-            /* The lists are the context's memory, too. */
+            /* The lists are the m.context's memory, too. */
             assert_true(taken >= bytes + sizeof(lks_model) + 6 * sizeof(lki_weight) +
-                                     (size_t)lks_model_state_count(model) * sizeof(lki_state) +
-                                     (size_t)lks_model_stages(model) * sizeof(lki_stage));
+                                     (size_t)lks_model_state_count(m.model) * sizeof(lki_state) +
+                                     (size_t)lks_model_stages(m.model) * sizeof(lki_stage));
             if (bytes > taken || taken - bytes > bytes / 32 + 65536)
                 fail_msg("%s, %d: %zu bytes by the plan, %zu taken", lkt_backends()[b]->name, k,
                          bytes, taken);
-            lks_model_destroy(model);
-            lks_graph_destroy(graph);
-            lks_context_destroy(context);
+            lkt_end(&m);
         }
 }
 

@@ -143,11 +143,28 @@ void lkt_images_free(lkt_images *images)
     free(images->y);
 }
 
+lkt_model lkt_begin(const lks_context_opts *opts)
+{
+    lkt_model m = {NULL};
+    LKT_OK(lks_context_create(&m.context, opts));
+    LKT_OK(lks_graph_create(&m.graph, m.context));
+    return m;
+}
+
+void lkt_compile(lkt_model *m, const lks_model_opts *opts)
+{
+    LKT_OK(lks_model_compile(&m->model, m->graph, opts));
+}
+
+void lkt_end(lkt_model *m)
+{
+    lks_model_destroy(m->model);
+    lks_graph_destroy(m->graph);
+    lks_context_destroy(m->context);
+}
+
 uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2])
 {
-    lks_context *context;
-    lks_graph *graph;
-    lks_model *model;
     lks_dataset *data;
     lks_loader *loader;
     lkt_images images = lkt_images_make(run->samples);
@@ -155,37 +172,33 @@ uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2])
     lks_batch batch;
     uint64_t hash;
 
-    LKT_OK(lks_context_create(
-        &context, &(lks_context_opts){
-                      .device = run->device != NULL ? run->device : lkt_device(NULL), .seed = 7}));
-    LKT_OK(lks_dataset_from_arrays(&data, context,
+    lkt_model m = lkt_begin(&(lks_context_opts){
+        .device = run->device != NULL ? run->device : lkt_device(NULL), .seed = 7});
+    LKT_OK(lks_dataset_from_arrays(&data, m.context,
                                    &(lks_dataset_info){.samples = run->samples,
                                                        .shape = LKS_SHAPE(HEIGHT, WIDTH, CHANNELS),
                                                        .dtype = LKS_U8,
                                                        .classes = CLASSES},
                                    images.x, images.y));
-    LKT_OK(lks_loader_create(&loader, context, data,
+    LKT_OK(lks_loader_create(&loader, m.context, data,
                              &(lks_loader_opts){.global_batch = run->batch, .threads = -1}));
-    LKT_OK(lks_graph_create(&graph, context));
     lks_model_opts opts = run->opts;
-    opts.loss = run->net(graph);
+    opts.loss = run->net(m.graph);
     opts.global_batch = run->batch;
-    LKT_OK(lks_model_compile(&model, graph, &opts));
+    lkt_compile(&m, &opts);
     for (int i = 0; i < run->steps; i++) {
         lks_metrics part;
         LKT_OK(lks_loader_next(loader, &batch));
-        LKT_OK(lks_model_step(model, &batch, 0.05, &part));
+        LKT_OK(lks_model_step(m.model, &batch, 0.05, &part));
         lks_metrics_add(&sums[0], &part);
     }
     batch = (lks_batch){.x = images.x, .y = images.y, .count = images.samples};
-    LKT_OK(lks_model_evaluate(model, &batch, &sums[1]));
-    LKT_OK(lks_model_hash(model, &hash));
+    LKT_OK(lks_model_evaluate(m.model, &batch, &sums[1]));
+    LKT_OK(lks_model_hash(m.model, &hash));
     if (metrics != NULL) metrics[0] = sums[0], metrics[1] = sums[1];
-    lks_model_destroy(model);
-    lks_graph_destroy(graph);
     lks_loader_destroy(loader);
     lks_dataset_destroy(data);
-    lks_context_destroy(context);
+    lkt_end(&m);
     lkt_images_free(&images);
     return hash;
 }

@@ -21,6 +21,17 @@ typedef struct lkt_images {
 lkt_images lkt_images_make(int64_t samples);
 void lkt_images_free(lkt_images *images);
 
+/* A model with a context and a graph of its own: the graph is filled between begin and compile. They fail the
+ * test on any error. What was not compiled ends, too. */
+typedef struct lkt_model {
+    lks_context *context;
+    lks_graph *graph;
+    lks_model *model;
+} lkt_model;
+lkt_model lkt_begin(const lks_context_opts *opts);
+void lkt_compile(lkt_model *m, const lks_model_opts *opts);
+void lkt_end(lkt_model *m);
+
 typedef struct lkt_run {
     const char *device;
     lkt_net net;
