@@ -156,7 +156,8 @@ static void missing_data_says_what_gets_it(void **state)
     shell("mkdir -p .local/share/lockstep/mnist"); /* what a download that failed leaves */
     run("train '%s'", source("configs/mnist.yaml"));
     expect(3, "data set 'mnist': '");
-    expect(3, "there or where torchvision puts them below it; 'lockstep data mnist' gets it\n");
+    expect(3, "there or where torchvision puts them below it");
+    expect(3, "; 'lockstep data mnist' gets it\n");
     shell("mkdir empty");
     run("train '%s' --data empty", source("configs/mnist.yaml"));
     expect(3, "empty");

@@ -9,28 +9,16 @@
 
 #include <zlib.h>
 
-#include <lockstep/data.h>
+#include "data/folder.h"
 
-#include "support/test.h"
-
-static lks_context *context;
 static char images[4200], labels[4200];
 
-static int set_up(void **state)
+static int set_up_idx(void **state)
 {
-    (void)state;
-    const char *folder = lkt_make_folder();
+    const int failed = set_up(state);
     snprintf(images, sizeof images, "%s/images", folder);
     snprintf(labels, sizeof labels, "%s/labels", folder);
-    return lks_context_create(&context, NULL) == LKS_OK ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lks_context_destroy(context);
-    lkt_remove_folder();
-    return 0;
+    return failed;
 }
 
 static void write_gzip(const char *path, const void *data, size_t bytes)

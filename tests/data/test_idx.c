@@ -259,7 +259,7 @@ static void checks_one_file(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_idx, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(reads_plain_and_gzip),
         TEST(reads_one_to_four_dimensions),

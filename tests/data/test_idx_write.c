@@ -163,7 +163,7 @@ static void survives_every_failed_allocation(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_idx, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(writes_what_others_read),           TEST(leaves_nothing_when_writing_fails),
         TEST(images_do_not_stay_without_labels), TEST(refuses_to_write_what_does_not_fit),

@@ -1,29 +1,9 @@
 /* The folders in which MNIST and its like are found, and MNIST itself where it is. */
-#include "support/test.h"
+#include "data/folder.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <lockstep/data.h>
-
-static lks_context *context;
-static const char *folder;
-
-static int set_up(void **state)
-{
-    (void)state;
-    folder = lkt_make_folder();
-    return lks_context_create(&context, NULL) == LKS_OK ? 0 : 1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    lks_context_destroy(context);
-    lkt_remove_folder();
-    return 0;
-}
 
 /* Writes `samples` digits into the folder under these two names. */
 static void put(int64_t samples, const char *images, const char *labels)
