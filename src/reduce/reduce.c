@@ -134,8 +134,7 @@ static float *sum_below(walk *at, lki_tree_node node)
     return left != NULL ? left : right;
 }
 
-const float *lki_reduce_total(const lki_reduce *reduce, lki_tree_node node, int64_t first,
-                              int64_t count)
+float *lki_reduce_total(const lki_reduce *reduce, lki_tree_node node, int64_t first, int64_t count)
 {
     walk at = {.reduce = reduce, .first = first, .count = count};
     while (reduce->border[at.bucket + 1] <= first) at.bucket++;

@@ -73,7 +73,6 @@ float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket);
 void lki_reduce_push(lki_reduce *reduce, int holder, int bucket, lki_tree_node node, float *values);
 /* The sum of a node, whose replicas have all been pushed, for floats [first, first + count) of one
  * bucket; formed in place, so once. NULL: no replica has a sample. */
-const float *lki_reduce_total(const lki_reduce *reduce, lki_tree_node node, int64_t first,
-                              int64_t count);
+float *lki_reduce_total(const lki_reduce *reduce, lki_tree_node node, int64_t first, int64_t count);
 
 #endif

@@ -1,0 +1,217 @@
+/* Sums between ranks: an exchange of slices, the tree over each, and a gathering of totals. */
+#include "reduce/ranks.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+enum { LINE = LKI_ALIGN / sizeof(float) }; /* slices begin at cache lines of their arrays */
+
+static lks_status make_list(lki_arena *arena, void **out, size_t count, size_t size)
+{
+    return lki_arena_alloc(arena, out, count * size, "sums between ranks");
+}
+
+/* The maximal nodes of every rank's range. */
+static lks_status list_nodes(lki_ranks *ranks, lki_arena *arena, const int64_t *border)
+{
+    size_t most = 0;
+    void *memory;
+    for (int r = 0; r < ranks->ranks; r++)
+        most += (size_t)lki_tree_slots(ranks->replicas, border[r], border[r + 1]);
+    LKI_TRY(make_list(arena, &memory, most, sizeof(lki_tree_node)));
+    ranks->node = memory;
+    LKI_TRY(make_list(arena, &memory, most, sizeof(bool)));
+    ranks->absent = memory;
+    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int)));
+    ranks->node_of = memory;
+    int nodes = 0;
+    for (int r = 0; r < ranks->ranks; r++) {
+        for (int64_t at = border[r]; at < border[r + 1]; at = ranks->node[nodes++].hi)
+            ranks->node[nodes] = lki_tree_maximal(ranks->replicas, at, border[r + 1]);
+        ranks->node_of[r + 1] = nodes;
+    }
+    return LKS_OK;
+}
+
+static int nodes_of_others(const lki_ranks *ranks)
+{
+    return ranks->node_of[ranks->ranks] - lki_ranks_own(ranks);
+}
+
+static lks_status make_bucket(lki_ranks *ranks, lki_arena *arena, const int64_t *border, int b)
+{
+    lki_ranks_bucket *bucket = &ranks->bucket[b];
+    const int64_t lines = (bucket->count + LINE - 1) / LINE;
+    const size_t others = (size_t)ranks->ranks - 1;
+    void *memory;
+    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int64_t)));
+    bucket->cut = memory;
+    for (int r = 0; r <= ranks->ranks; r++) {
+        const int64_t at = lki_share(r, ranks->ranks, lines) * LINE;
+        bucket->cut[r] = at < bucket->count ? at : bucket->count;
+    }
+    const int64_t own = bucket->cut[ranks->rank + 1] - bucket->cut[ranks->rank];
+    bucket->room = (own + LINE - 1) / LINE * LINE;
+    LKI_TRY(
+        make_list(arena, &memory, others * (size_t)(lki_ranks_own(ranks) + 1), sizeof(lki_piece)));
+    bucket->outgoing = memory;
+    LKI_TRY(make_list(arena, &memory, others + (size_t)nodes_of_others(ranks), sizeof(lki_piece)));
+    bucket->incoming = memory;
+    bucket->table = (lki_reduce){.backend = ranks->backend, .replicas = ranks->replicas};
+    LKI_TRY(lki_reduce_make(&bucket->table, arena, ranks->ranks, 1, (const int64_t[]){0, own}));
+    for (int r = 0; r < ranks->ranks; r++)
+        LKI_TRY(lki_reduce_assign(&bucket->table, arena, r, border[r], border[r + 1]));
+    return LKS_OK;
+}
+
+lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
+                          const lki_backend *backend, int64_t replicas, const int64_t *border,
+                          int buckets, const int64_t *count)
+{
+    void *memory;
+    *ranks = (lki_ranks){.backend = backend,
+                         .comm = comm,
+                         .replicas = replicas,
+                         .rank = lks_comm_rank(comm),
+                         .ranks = lks_comm_size(comm),
+                         .buckets = buckets};
+    LKI_TRY(list_nodes(ranks, arena, border));
+    LKI_TRY(make_list(arena, &memory, (size_t)buckets, sizeof(lki_ranks_bucket)));
+    ranks->bucket = memory;
+    for (int b = 0; b < buckets; b++) {
+        ranks->bucket[b].count = count[b];
+        LKI_TRY(make_bucket(ranks, arena, border, b));
+    }
+    return LKS_OK;
+}
+
+size_t lki_ranks_bytes(const lki_ranks *ranks)
+{
+    size_t bytes = 0;
+    for (int b = 0; b < ranks->buckets; b++)
+        bytes += (size_t)(ranks->bucket[b].room * nodes_of_others(ranks)) * sizeof(float);
+    return bytes;
+}
+
+void lki_ranks_place(lki_ranks *ranks, void *memory)
+{
+    float *at = memory;
+    for (int b = 0; b < ranks->buckets; b++) {
+        ranks->bucket[b].received = at;
+        at += ranks->bucket[b].room * nodes_of_others(ranks);
+    }
+}
+
+void lki_ranks_begin(lki_ranks *ranks, const int64_t *start)
+{
+    for (int n = 0; n < ranks->node_of[ranks->ranks]; n++)
+        ranks->absent[n] = start[ranks->node[n].lo] == start[ranks->node[n].hi];
+    ranks->bytes = 0;
+}
+
+static int64_t length(const lki_ranks_bucket *bucket, int rank)
+{
+    return bucket->cut[rank + 1] - bucket->cut[rank];
+}
+
+static lks_status start(lki_ranks *ranks, lki_ranks_bucket *bucket, int sends, int receives)
+{
+    for (int i = 0; i < sends; i++) ranks->bytes += (int64_t)bucket->outgoing[i].bytes;
+    return lki_comm_start(ranks->comm, &bucket->flight, bucket->outgoing, sends, bucket->incoming,
+                          receives, "gradients");
+}
+
+/* What a rank sends: nodes that have samples, of slices that have floats. */
+static int list_outgoing(const lki_ranks *ranks, lki_ranks_bucket *bucket, float *const *values)
+{
+    const int first = ranks->node_of[ranks->rank];
+    int pieces = 0;
+    for (int r = 0; r < ranks->ranks; r++)
+        for (int k = 0; k < lki_ranks_own(ranks); k++) {
+            if (r == ranks->rank || ranks->absent[first + k] || length(bucket, r) == 0) continue;
+            bucket->outgoing[pieces++] = (lki_piece){.rank = r,
+                                                     .data = values[k] + bucket->cut[r],
+                                                     .bytes = (size_t)length(bucket, r) *
+                                                              sizeof(float)};
+        }
+    return pieces;
+}
+
+/* Everybody's nodes go into the table, those of others before they are there. */
+static int list_incoming(const lki_ranks *ranks, lki_ranks_bucket *bucket, float *const *values)
+{
+    const int64_t own = length(bucket, ranks->rank);
+    float *room = bucket->received;
+    int pieces = 0;
+    for (int r = 0; r < ranks->ranks; r++) {
+        lki_reduce_begin(&bucket->table, r);
+        for (int n = ranks->node_of[r]; n < ranks->node_of[r + 1]; n++) {
+            float *sums = NULL;
+            if (!ranks->absent[n])
+                sums = r == ranks->rank ? values[n - ranks->node_of[r]] + bucket->cut[ranks->rank]
+                                        : room;
+            if (r != ranks->rank) room += bucket->room;
+            lki_reduce_push(&bucket->table, r, 0, ranks->node[n], sums);
+            if (r == ranks->rank || sums == NULL || own == 0) continue;
+            bucket->incoming[pieces++] = (lki_piece){
+                .rank = r, .data = sums, .bytes = (size_t)own * sizeof(float)};
+        }
+    }
+    return pieces;
+}
+
+lks_status lki_ranks_send(lki_ranks *ranks, int b, float *const *values, float *total)
+{
+    lki_ranks_bucket *bucket = &ranks->bucket[b];
+    bucket->total = total;
+    const int sends = list_outgoing(ranks, bucket, values);
+    const int receives = list_incoming(ranks, bucket, values);
+    return start(ranks, bucket, sends, receives);
+}
+
+lks_status lki_ranks_arrive(lki_ranks *ranks, int b)
+{
+    return lki_comm_wait(ranks->comm, ranks->bucket[b].flight);
+}
+
+/* Where the total is to be, there may be a node: it has been added when the total is copied there. */
+void lki_ranks_combine(lki_ranks *ranks, int b, int part, int parts)
+{
+    lki_ranks_bucket *bucket = &ranks->bucket[b];
+    const int64_t own = length(bucket, ranks->rank), lines = bucket->room / LINE;
+    const int64_t first = lki_share(part, parts, lines) * LINE;
+    const int64_t end = lki_share(part + 1, parts, lines) * LINE;
+    const int64_t count = (end < own ? end : own) - first;
+    if (count <= 0) return;
+    const float *sums = lki_reduce_total(
+        &bucket->table, (lki_tree_node){.lo = 0, .hi = ranks->replicas}, first, count);
+    float *total = bucket->total + bucket->cut[ranks->rank] + first;
+    if (sums != total) memcpy(total, sums, (size_t)count * sizeof *total);
+}
+
+lks_status lki_ranks_give(lki_ranks *ranks, int b)
+{
+    lki_ranks_bucket *bucket = &ranks->bucket[b];
+    const int64_t own = length(bucket, ranks->rank);
+    int sends = 0, receives = 0;
+    for (int r = 0; r < ranks->ranks; r++) {
+        if (r == ranks->rank) continue;
+        if (own > 0)
+            bucket->outgoing[sends++] = (lki_piece){.rank = r,
+                                                    .data = bucket->total +
+                                                            bucket->cut[ranks->rank],
+                                                    .bytes = (size_t)own * sizeof(float)};
+        if (length(bucket, r) > 0)
+            bucket->incoming[receives++] = (lki_piece){.rank = r,
+                                                       .data = bucket->total + bucket->cut[r],
+                                                       .bytes = (size_t)length(bucket, r) *
+                                                                sizeof(float)};
+    }
+    return start(ranks, bucket, sends, receives);
+}
+
+lks_status lki_ranks_finish(lki_ranks *ranks, int b)
+{
+    return lki_comm_wait(ranks->comm, ranks->bucket[b].flight);
+}

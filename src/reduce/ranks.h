@@ -1,0 +1,86 @@
+/*
+ * Sums over replicas between ranks, in the tree of docs/numerics.md 4.
+ *
+ * Every rank has consecutive replicas, so it can form a few nodes of the tree alone, the maximal ones of
+ * its range. Arrays of sums are cut into buckets, which are summed each at its own time, and a bucket
+ * into slices, one for every rank:
+ *
+ *   V = 6      rank 0 has [0,2) [2,3)              rank 1 has [3,4) [4,6)
+ *   slice 0    rank 0 forms ([0,2) + ([2,3) + [3,4))) + [4,6)   of what rank 1 sends it
+ *   slice 1    rank 1 forms the same, of other floats           of what rank 0 sends it
+ *   return     everybody sends the total of its slice to all: the bucket's total is everywhere
+ *
+ * Who has which replicas changes neither the additions nor their order. A bucket goes through these, on
+ * every rank, and buckets start each of their two exchanges in the same order on all:
+ *
+ *   send      starts to send own nodes and to receive those of others
+ *   arrive    waits for them
+ *   combine   any number of threads, each a part: the total of the own slice
+ *   give      starts to send it to all
+ *   finish    waits for the totals of all others
+ *
+ * combine is for several threads at once, behind a barrier; all else is one thread's. Nothing is
+ * allocated behind lki_ranks_make().
+ */
+#ifndef LKI_REDUCE_RANKS_H
+#define LKI_REDUCE_RANKS_H
+
+#include "comm/comm.h"
+#include "reduce/reduce.h"
+
+typedef struct lki_ranks_bucket {
+    int64_t count;    /* floats */
+    int64_t *cut;     /* [ranks + 1]: rank r has the floats cut[r] .. cut[r + 1] - 1 */
+    lki_reduce table; /* of the own slice: holders are the ranks */
+    float *received;  /* [nodes of others][room] */
+    int64_t room;     /* of the own slice, rounded up */
+    float *total;
+    int flight; /* of the exchange under way */
+    lki_piece *outgoing, *incoming;
+} lki_ranks_bucket;
+
+typedef struct lki_ranks {
+    const lki_backend *backend;
+    lks_comm *comm;
+    int64_t replicas;
+    int rank, ranks;
+    lki_tree_node *node; /* the maximal nodes of all ranks, ascending */
+    int *node_of;        /* [ranks + 1]: those of rank r are node_of[r] .. node_of[r + 1] - 1 */
+    bool *absent;        /* [nodes]: no replica has a sample, in this sum */
+    int buckets;
+    lki_ranks_bucket *bucket;
+    float *memory; /* for what is received; given by the owner */
+    int64_t bytes; /* that this process has sent in this sum */
+} lki_ranks;
+
+/*
+ * Rank r has the replicas border[r] .. border[r + 1] - 1, at least one, of `replicas`. Bucket b has
+ * count[b] floats. Lists live in the arena; then the owner gives it memory of lki_ranks_bytes().
+ */
+lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
+                          const lki_backend *backend, int64_t replicas, const int64_t *border,
+                          int buckets, const int64_t *count);
+size_t lki_ranks_bytes(const lki_ranks *ranks);
+void lki_ranks_place(lki_ranks *ranks, void *memory);
+
+/* How many nodes are this rank's, and the k-th of them. */
+static inline int lki_ranks_own(const lki_ranks *ranks)
+{
+    return ranks->node_of[ranks->rank + 1] - ranks->node_of[ranks->rank];
+}
+static inline lki_tree_node lki_ranks_node(const lki_ranks *ranks, int k)
+{
+    return ranks->node[ranks->node_of[ranks->rank] + k];
+}
+
+/* A new sum. Replica r has the samples start[r] .. start[r + 1] - 1 of a batch that has one at least. */
+void lki_ranks_begin(lki_ranks *ranks, const int64_t *start);
+/* Own node k has the sums values[k], which may be anything where it is absent. Both they and `total`,
+ * which may be one of them, are borrowed until the bucket is finished; sums do not survive it. */
+lks_status lki_ranks_send(lki_ranks *ranks, int bucket, float *const *values, float *total);
+lks_status lki_ranks_arrive(lki_ranks *ranks, int bucket);
+void lki_ranks_combine(lki_ranks *ranks, int bucket, int part, int parts);
+lks_status lki_ranks_give(lki_ranks *ranks, int bucket);
+lks_status lki_ranks_finish(lki_ranks *ranks, int bucket);
+
+#endif
