@@ -42,6 +42,25 @@ void lki_cores_by_sysfs(lki_cpu *cpus, int count, const char *root);
 bool lki_cores_by_hwloc(lki_cpu *cpus, int count);
 void lki_sort_cpus(lki_cpu *cpus, int count);
 
+/*
+ * Processes of one host that may run on the same CPUs divide them. `cpus` are those CPUs in the order of
+ * lki_order_cpus(); afterwards its first ones, which are counted in the result, are those of part `part`
+ * of `parts`, in such an order again: CPUs beside each other, whole physical cores where they divide so;
+ * one each, of which some are the same, where there are fewer CPUs than parts.
+ */
+int lki_share_cpus(lki_cpu *cpus, int count, int part, int parts);
+
+/* Which part that is: each process of the host gives the mark of its CPUs (ascending; equal for equal
+ * sets), and those with the mark of process `me` divide theirs. */
+typedef struct lki_cpu_part {
+    int part, parts;
+} lki_cpu_part;
+lki_cpu_part lki_cpu_part_of(const uint64_t *marks, int count, int me);
+uint64_t lki_cpus_mark(const lki_cpu *cpus, int count);
+
+/* The calling thread, and those that it starts from now on, run on these CPUs only. */
+bool lki_keep_to_cpus(const lki_cpu *cpus, int count);
+
 /* The version of hwloc; empty where it is not built in. */
 void lki_hwloc_version(char *out, size_t size);
 
