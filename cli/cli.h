@@ -57,6 +57,15 @@ typedef enum cli_local {
     LOCAL_SVG,
     LOCAL_HTML,
     LOCAL_ROOT,
+    LOCAL_RANKS,
+    LOCAL_HOSTS,
+    LOCAL_BIND,
+    LOCAL_BY,
+    LOCAL_AGENT,
+    LOCAL_LOG_DIR,
+    LOCAL_PROGRAM,
+    LOCAL_DRY_RUN,
+    LOCAL_WATCH,
     LOCAL_HELP,
     LOCAL_HELP_CONFIG,
     LOCAL_HELP_LAYERS,
@@ -136,6 +145,8 @@ void cli_help(const cli_args *cli, FILE *out);
 enum { CLI_TEXT_SIZE = 400 };
 void cli_option_text(char *text, size_t size, const cli_option *option);
 
+/* Words with a NULL behind them as one line, quoted for a shell. */
+char *cli_words(cli_pool *pool, char *const *words);
 /* The command line that was typed, with `extra` added where it is not there, quoted for a shell. */
 char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra);
 

@@ -44,6 +44,31 @@ const cli_option cli_options[] = {
     ALIAS("workers", "W", RUNS & ~VERB_VERIFY, TRAIN_WORKERS),
     LOCAL("workers", 0, "LIST", VERB_VERIFY, WORKERS,
           "numbers of workers to compare; default 1,2,3,5,8, as far as there are replicas"),
+    LOCAL("ranks", 'n', "N", VERB_LAUNCH, RANKS,
+          "how many ranks; default: those of --hosts, or the tasks of the Slurm job"),
+    LOCAL(
+        "hosts", 0, "LIST", VERB_LAUNCH, HOSTS,
+        "hosts with the ranks of each, such as a:2,b:2; default: this host, or those of the Slurm "
+        "job"),
+    LOCAL("workers", 0, "W", VERB_LAUNCH, WORKERS,
+          "workers of each rank; default: its part of the cores of its host"),
+    LOCAL("bind", 0, "WHAT", VERB_LAUNCH, BIND,
+          "cores: ranks of a host divide its cores; none: they share them; default cores"),
+    LOCAL("by", 0, "NAME", VERB_LAUNCH, BY,
+          "what starts the ranks: openmpi, mpich or srun; default: srun inside a Slurm allocation, "
+          "else the MPI whose module is there"),
+    LOCAL("agent", 0, "FILE", VERB_LAUNCH, AGENT,
+          "a program that runs a command on another host, called as ssh is; default: ssh"),
+    LOCAL("log-dir", 0, "DIR", VERB_LAUNCH, LOG_DIR,
+          "folder for what each rank says, in rank-N.log; default: ranks in the folder of --out, "
+          "where a training has one, else none"),
+    LOCAL("program", 0, "FILE", VERB_LAUNCH, PROGRAM,
+          "the ranks run this program with the words that follow, and no verb; default: this "
+          "program"),
+    LOCAL("dry-run", 0, NULL, VERB_LAUNCH, DRY_RUN, "print what would be started, and stop"),
+    LOCAL("watch", 0, "TOKEN", VERB_LAUNCH, WATCH,
+          "what launch itself starts on each host by mpiexec or srun: watch over one rank; "
+          "default: none"),
     ALIAS("seed", "N", RUNS | VERB_OP, TRAIN_SEED),
     ALIAS_("seed", "N", VERB_DATA, DATA_SEED, NULL),
     ALIAS("device", "NAME", RUNS | VERB_OP, TRAIN_DEVICE),

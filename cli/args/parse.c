@@ -133,11 +133,13 @@ static lks_status parse_read_options(cli_args *cli, cli_pool *pool, int argc, ch
 {
     /* One row for each option and an empty one behind them. */
     struct option *longs = pool_alloc(pool, ((size_t)cli_option_count + 1) * sizeof *longs);
-    const size_t room = 2 * (size_t)cli_option_count + 2;
+    const size_t room = 2 * (size_t)cli_option_count + 3;
     char *shorts = pool_alloc(pool, room);
-    size_t used = 1;
+    size_t used = 0;
     int count = 0;
-    shorts[0] = ':';
+    /* What follows the verb that is launched is not launch's. */
+    if (cli->verb_bit == VERB_LAUNCH) shorts[used++] = '+';
+    shorts[used++] = ':';
     for (int i = 0; i < cli_option_count; i++) {
         const cli_option *row = &cli_options[i];
         if ((row->verbs & cli->verb_bit) == 0) continue;
@@ -226,23 +228,31 @@ static bool needs_quotes(const char *word)
     return *word == '\0' || word[strspn(word, plain)] != '\0';
 }
 
+/* `line` with a word behind it. */
+static char *add_word(cli_pool *pool, char *line, const char *word)
+{
+    line = pool_format(pool, "%s%s", line, *line != '\0' ? " " : "");
+    if (!needs_quotes(word)) return pool_format(pool, "%s%s", line, word);
+    line = pool_format(pool, "%s'", line);
+    for (const char *c = word; *c != '\0'; c++)
+        line = pool_format(pool, *c == '\'' ? "%s'\\%c'" : "%s%c", line, *c);
+    return pool_format(pool, "%s'", line);
+}
+
+char *cli_words(cli_pool *pool, char *const *words)
+{
+    char *line = pool_format(pool, "%s", "");
+    for (; *words != NULL; words++) line = add_word(pool, line, *words);
+    return line;
+}
+
 char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra)
 {
     char *line = pool_format(pool, "%s", "");
     bool there = false;
     for (int i = 0; i < cli->argc; i++) {
-        const char *word = cli->argv[i];
-        const char *gap = i > 0 ? " " : "";
-        there |= strcmp(word, extra) == 0;
-        line = pool_format(pool, "%s%s", line, gap);
-        if (!needs_quotes(word)) {
-            line = pool_format(pool, "%s%s", line, word);
-            continue;
-        }
-        line = pool_format(pool, "%s'", line);
-        for (const char *c = word; *c != '\0'; c++)
-            line = pool_format(pool, *c == '\'' ? "%s'\\%c'" : "%s%c", line, *c);
-        line = pool_format(pool, "%s'", line);
+        there |= strcmp(cli->argv[i], extra) == 0;
+        line = add_word(pool, line, cli->argv[i]);
     }
     return there ? line : pool_format(pool, "%s %s", line, extra);
 }

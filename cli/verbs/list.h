@@ -35,6 +35,9 @@
       "how fast a configuration trains, and where the time of a step goes")                        \
     X(OP, op, "LINE", 1, 64,                                                                       \
       "one operation alone, such as 'conv2d filters=32 kernel=3 in=8x28x28x1' (samples x "         \
-      "shape): checked against device ref, and timed")
+      "shape): checked against device ref, and timed")                                             \
+    X(LAUNCH, launch, "VERB ...", 1, 1 << 30,                                                      \
+      "run a verb as several processes, the ranks, that train one model together: by srun "        \
+      "inside a Slurm allocation, else by mpiexec; words behind the verb are the ranks'")
 
 #endif

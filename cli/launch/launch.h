@@ -1,0 +1,80 @@
+/*
+ * Starting the ranks of a training and watching over them. `lockstep launch` is one process that starts a
+ * *starter* (mpiexec or srun); that starts, on every host, one *watcher* for each rank (this program again,
+ * with --watch), and the watcher starts the rank:
+ *
+ *     launch -> mpiexec -> watcher of rank 0 -> lockstep train ...
+ *                       -> watcher of rank 1 -> lockstep train ...
+ *
+ * A watcher binds its rank to its part of the host's cores, keeps its output, passes signals on and, when
+ * the rank fails, writes lines to its standard error that the launcher reads (report.h). Each process
+ * ends when the one before it does.
+ */
+#ifndef CLI_LAUNCH_H
+#define CLI_LAUNCH_H
+
+#include "cli/cli.h"
+
+enum { LAUNCH_RANKS = 1 << 20 };
+
+typedef struct launch_host {
+    const char *name;
+    int slots;
+} launch_host;
+
+/* What starts ranks: a row of a table. */
+typedef struct launch_starter {
+    const char *name;     /* as --by has it */
+    const char *module;   /* the module that its ranks load; NULL: that of any MPI */
+    const char *tries[5]; /* programs, looked for in PATH; the last ones may be another MPI's */
+    const char *sign;     /* what its --version says, to tell; NULL: its names are its own */
+    int soft;             /* what makes it send ranks a signal to end well */
+    int hard;             /* what makes it end them at once */
+    int user;             /* what reaches ranks as SIGUSR1 */
+} launch_starter;
+
+typedef struct launch_plan {
+    cli_pool *pool;
+    const launch_starter *starter;
+    char *program; /* the starter's */
+    int ranks, hosts;
+    launch_host *host; /* none: this one */
+    int workers;       /* 0: as many as a rank has cores */
+    bool bind;
+    const char *agent, *logs; /* NULL: none */
+    char **rank;              /* what a rank is: program and arguments, NULL behind them */
+    char token[17];
+    bool crowded;     /* more workers than cores on this host */
+    const char *self; /* this program */
+} launch_plan;
+
+/* "a:2,b:2"; `ranks` gets the sum. */
+LKS_MUSTUSE lks_status launch_hosts(launch_host **out, int *count, int *ranks, cli_pool *pool,
+                                    const char *text);
+/* Whether the module of an MPI is there, and where modules are looked for. */
+bool launch_has_module(cli_pool *pool, const char *name);
+const char *launch_module_places(cli_pool *pool);
+
+/* The starter by its name, or NULL: inside a Slurm allocation srun, else that of the MPI whose module is
+ * there; `own`: the ranks are no training, and need none. */
+LKS_MUSTUSE lks_status launch_choose(launch_plan *plan, const char *name, bool own);
+
+/* plan->starter by its name, whether it is installed here or not. */
+LKS_MUSTUSE lks_status launch_name_starter(launch_plan *plan, const char *name);
+
+/* The starter's command line, NULL behind it. */
+char **launch_command(const launch_plan *plan);
+
+/* Runs it. *code is the exit code of the rank that failed first. */
+LKS_MUSTUSE lks_status launch_run(const launch_plan *plan, int *code);
+
+/* The watcher: runs plan->rank; returns the exit code for the starter. */
+LKS_MUSTUSE lks_status launch_watch(const launch_plan *plan, int *code);
+
+/* Where this process stands among those that a starter started; false: none did. */
+typedef struct launch_place {
+    int rank, ranks, local_rank, local_ranks;
+} launch_place;
+bool launch_get_place(launch_place *out);
+
+#endif

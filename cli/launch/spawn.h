@@ -1,0 +1,22 @@
+/* Child processes that end with their parent. */
+#ifndef CLI_LAUNCH_SPAWN_H
+#define CLI_LAUNCH_SPAWN_H
+
+#include <sys/types.h>
+
+#include <lockstep/status.h>
+
+/* Blocks the signals that stop a program (but those that are ignored) and SIGCHLD; returns a descriptor
+ * that they are read from, or -1. */
+int spawn_watch_signals(void);
+
+/* A standard stream of the child, and where the parent reads it. */
+typedef struct spawn_file {
+    int stream, read;
+} spawn_file;
+
+/* Starts a program in a process group of its own with these streams as pipes, nothing to read, and
+ * signals as usual; it gets `number` when this process ends. */
+LKS_MUSTUSE lks_status spawn(pid_t *child, char **argv, spawn_file *files, int count, int number);
+
+#endif

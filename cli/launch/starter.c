@@ -1,0 +1,152 @@
+/* Which program starts the ranks, and its command line. */
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/launch/launch.h"
+
+/* Open MPI passes SIGUSR1 and SIGUSR2 on, and ends ranks when it is told to end itself; Hydra and srun
+ * pass on what they get. */
+static const launch_starter starters[] = {
+    {"openmpi",
+     "openmpi",
+     {"mpiexec.openmpi", "mpirun.openmpi", "mpiexec", "mpirun"},
+     "Open MPI|OpenRTE|PRRTE",
+     SIGUSR2,
+     SIGTERM,
+     SIGUSR1},
+    {"mpich",
+     "mpich",
+     {"mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"},
+     "HYDRA",
+     SIGTERM,
+     SIGQUIT,
+     SIGUSR1},
+    {"srun", NULL, {"srun"}, NULL, SIGTERM, SIGQUIT, SIGUSR1},
+};
+enum { STARTERS = sizeof starters / sizeof *starters, SRUN = STARTERS - 1 };
+
+static char *in_path(cli_pool *pool, const char *name)
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path; at != NULL && *at != '\0';) {
+        const size_t length = strcspn(at, ":");
+        char *file = pool_format(pool, "%.*s/%s", (int)length, at, name);
+        if (length > 0 && access(file, X_OK) == 0) return file;
+        at += length + (at[length] == ':');
+    }
+    return NULL;
+}
+
+/* Whether `program --version` prints one of the words in `sign` ("a|b"). */
+static bool says(cli_pool *pool, const char *program, const char *sign)
+{
+    char text[4096];
+    FILE *pipe = popen(pool_format(pool, "'%s' --version 2>/dev/null </dev/null", program), "r");
+    if (pipe == NULL) return false;
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    pclose(pipe);
+    char *words = pool_copy(pool, sign, strlen(sign));
+    for (char *word; (word = strsep(&words, "|")) != NULL;)
+        if (strstr(text, word) != NULL) return true;
+    return false;
+}
+
+/* The program of a starter; NULL: it is not installed. Names that end in the MPI's own are its own. */
+static char *find_program(cli_pool *pool, const launch_starter *starter)
+{
+    for (int i = 0; starter->tries[i] != NULL; i++) {
+        char *file = in_path(pool, starter->tries[i]);
+        const bool own = strchr(starter->tries[i], '.') != NULL || starter->sign == NULL;
+        if (file != NULL && (own || says(pool, file, starter->sign))) return file;
+    }
+    return NULL;
+}
+
+/* The n-th folder that may have modules; NULL behind the last, "" where it is not set. */
+static const char *module_folder(cli_pool *pool, int n)
+{
+    char self[PATH_MAX];
+    if (n == 0) return getenv("LKS_MODULES") != NULL ? getenv("LKS_MODULES") : "";
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 3 || length <= 0) return NULL;
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    static const char *const below[] = {"", "", "/../src", "/../lib/lockstep"};
+    return pool_format(pool, "%s%s", self, below[n]);
+}
+
+bool launch_has_module(cli_pool *pool, const char *name)
+{
+    const char *folder;
+    for (int i = 0; (folder = module_folder(pool, i)) != NULL; i++)
+        if (*folder != '\0' &&
+            access(pool_format(pool, "%s/liblockstep-%s.so", folder, name), R_OK) == 0)
+            return true;
+    return false;
+}
+
+const char *launch_module_places(cli_pool *pool)
+{
+    const char *folder, *places = "";
+    for (int i = 0; (folder = module_folder(pool, i)) != NULL; i++)
+        if (*folder != '\0')
+            places = pool_format(pool, "%s%s%s", places, *places != '\0' ? ", " : "", folder);
+    return places;
+}
+
+lks_status launch_name_starter(launch_plan *plan, const char *name)
+{
+    for (int i = 0; i < STARTERS && name != NULL; i++)
+        if (strcmp(starters[i].name, name) == 0) plan->starter = &starters[i];
+    if (plan->starter != NULL) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "--by is '%.60s', expected openmpi, mpich or srun",
+                    name != NULL ? name : "");
+}
+
+static lks_status by_name(launch_plan *plan, const char *name, bool own)
+{
+    const lks_status status = launch_name_starter(plan, name);
+    if (status != LKS_OK) return status;
+    plan->program = find_program(plan->pool, plan->starter);
+    if (plan->program == NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "--by is %s, but there is no %s in PATH; install it, or start the ranks by "
+                        "another",
+                        name, plan->starter->tries[0]);
+    if (!own && plan->starter->module != NULL &&
+        !launch_has_module(plan->pool, plan->starter->module))
+        return lks_fail(LKS_E_UNSUPPORTED,
+                        "there is no module for %s: liblockstep-%s.so is in none of %s; install or "
+                        "build it, or set LKS_MODULES to its folder",
+                        name, plan->starter->module, launch_module_places(plan->pool));
+    return LKS_OK;
+}
+
+lks_status launch_choose(launch_plan *plan, const char *name, bool own)
+{
+    bool module = false;
+    if (name == NULL && getenv("SLURM_JOB_ID") != NULL && in_path(plan->pool, "srun") != NULL)
+        name = "srun";
+    if (name != NULL) return by_name(plan, name, own);
+    for (int i = 0; i < SRUN; i++) {
+        const bool there = own || launch_has_module(plan->pool, starters[i].module);
+        module |= there;
+        if (!there) continue;
+        plan->starter = &starters[i];
+        plan->program = find_program(plan->pool, plan->starter);
+        if (plan->program != NULL) return LKS_OK;
+    }
+    plan->starter = NULL;
+    if (!module)
+        return lks_fail(LKS_E_UNSUPPORTED,
+                        "there is no module for MPI: neither liblockstep-openmpi.so nor "
+                        "liblockstep-mpich.so is in %s; install or build one, or set LKS_MODULES "
+                        "to its folder",
+                        launch_module_places(plan->pool));
+    return lks_fail(LKS_E_UNSUPPORTED,
+                    "there is a module for MPI, but no mpiexec in PATH that belongs to it; install "
+                    "Open MPI (openmpi-bin) or MPICH (mpich)");
+}

@@ -1,0 +1,168 @@
+/* lockstep launch */
+#include <limits.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/launch/launch.h"
+#include "cli/out/text.h"
+#include "recipe/text/setting.h"
+
+static lks_status take_count(int *out, const cli_args *cli, cli_local local, const char *name)
+{
+    const char *text = cli->local[local];
+    int64_t count;
+    if (text == NULL) return LKS_OK;
+    if (!lki_text_is_int(text, &count) || count < 1 || count > LAUNCH_RANKS)
+        return lks_fail(LKS_E_INVALID, "%s is '%.60s', expected a number from 1 to %d", name, text,
+                        LAUNCH_RANKS);
+    *out = (int)count;
+    return LKS_OK;
+}
+
+/* -n, or the hosts' sum, or what Slurm was asked for. */
+static lks_status take_ranks(launch_plan *plan, const cli_args *cli)
+{
+    int slots = 0;
+    lks_status status = take_count(&plan->ranks, cli, LOCAL_RANKS, "-n");
+    if (status != LKS_OK) return status;
+    if (cli->local[LOCAL_HOSTS] != NULL)
+        status = launch_hosts(&plan->host, &plan->hosts, &slots, cli->pool,
+                              cli->local[LOCAL_HOSTS]);
+    if (status != LKS_OK) return status;
+    if (plan->ranks == 0) plan->ranks = slots;
+    if (slots > 0 && plan->ranks > slots)
+        return lks_fail(LKS_E_INVALID,
+                        "-n is %d, but --hosts has room for %d; write more behind the colons (a:2)",
+                        plan->ranks, slots);
+    const char *tasks = getenv("SLURM_NTASKS");
+    int64_t count;
+    if (plan->ranks == 0 && tasks != NULL && lki_text_is_int(tasks, &count) && count > 0 &&
+        count <= LAUNCH_RANKS)
+        plan->ranks = (int)count;
+    if (plan->ranks == 0)
+        return lks_fail(LKS_E_INVALID,
+                        "launch needs the number of ranks: -n N, or --hosts a:2,b:2");
+    return LKS_OK;
+}
+
+static lks_status take_bind(launch_plan *plan, const cli_args *cli)
+{
+    const char *text = cli->local[LOCAL_BIND];
+    plan->bind = text == NULL || strcmp(text, "cores") == 0;
+    if (plan->bind || strcmp(text, "none") == 0) return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "--bind is '%.60s', expected cores or none", text);
+}
+
+/* What a rank runs: this program with the words behind the options, or that of --program. */
+static void take_command(launch_plan *plan, const cli_args *cli, bool own)
+{
+    char *self = pool_alloc(cli->pool, PATH_MAX);
+    if (readlink("/proc/self/exe", self, PATH_MAX - 1) <= 0) self = cli->argv[0];
+    plan->self = self;
+    char **words = pool_alloc(cli->pool, ((size_t)cli->operands + 4) * sizeof *words);
+    int count = 0;
+    words[count++] = own ? pool_format(cli->pool, "%s", cli->local[LOCAL_PROGRAM]) : self;
+    for (int i = 0; i < cli->operands; i++) {
+        words[count++] = cli->operand[i];
+        if (i > 0 || own || plan->workers == 0) continue;
+        words[count++] = "--workers";
+        words[count++] = pool_format(cli->pool, "%d", plan->workers);
+    }
+    plan->rank = words;
+}
+
+/* Reads the command of the ranks once here, so that what is wrong with it is said once; finds out where
+ * their logs belong. */
+static lks_status check_command(launch_plan *plan, const cli_args *cli, bool *alone)
+{
+    cli_args inner;
+    int count = 0;
+    while (plan->rank[count] != NULL) count++;
+    lks_status status = cli_parse(&inner, cli->pool, count, plan->rank);
+    if (status != LKS_OK) return status;
+    *alone = inner.verb == NULL || inner.local[LOCAL_HELP] != NULL ||
+             inner.local[LOCAL_PRINT_CONFIG] != NULL || inner.local[LOCAL_VERSION] != NULL;
+    if (*alone || (inner.verb_bit & VERB_TRAIN) == 0) return LKS_OK;
+    lks_recipe *recipe;
+    status = cli_configure(&recipe, &inner, inner.operand[0]);
+    if (status != LKS_OK) return status;
+    const char *folder = lks_recipe_text(recipe, "checkpoint.path");
+    if (plan->logs == NULL && folder != NULL && !lks_recipe_bool(recipe, "train.dry_run"))
+        plan->logs = pool_format(cli->pool, "%s/ranks", folder);
+    lks_recipe_close(recipe);
+    return LKS_OK;
+}
+
+static lks_status draw_token(launch_plan *plan)
+{
+    unsigned char bytes[8];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return lks_fail(LKS_E_IO, "the system gives no random bytes");
+    for (size_t i = 0; i < sizeof bytes; i++) snprintf(plan->token + 2 * i, 3, "%02x", bytes[i]);
+    return LKS_OK;
+}
+
+/* On this host; on others their watchers say it. */
+static void say_crowd(launch_plan *plan)
+{
+    const int cores = lks_cores(), workers = plan->workers > 0 ? plan->workers : 1;
+    if (plan->hosts > 0 || strcmp(plan->starter->name, "srun") == 0) return;
+    plan->crowded = (int64_t)plan->ranks * workers > cores;
+    if (plan->crowded)
+        say_error("%d rank%s with %d worker%s each share %d core%s, so they wait for each other; "
+                  "give fewer",
+                  plan->ranks, TEXT_S(plan->ranks), workers, TEXT_S(workers), cores, TEXT_S(cores));
+}
+
+static lks_status run_alone(const launch_plan *plan)
+{
+    fflush(stdout);
+    execvp(plan->rank[0], plan->rank);
+    return lks_fail(LKS_E_IO, "'%.300s' cannot be started", plan->rank[0]);
+}
+
+static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
+{
+    const bool own = cli->local[LOCAL_PROGRAM] != NULL, dry = cli->local[LOCAL_DRY_RUN] != NULL;
+    launch_place place;
+    bool alone = false;
+    lks_status status = take_ranks(plan, cli);
+    if (status != LKS_OK) return status;
+    take_command(plan, cli, own);
+    if (!own) status = check_command(plan, cli, &alone);
+    if (status != LKS_OK) return status;
+    if (launch_get_place(&place) && place.ranks > 1)
+        return lks_fail(
+            LKS_E_INVALID,
+            "launch itself was started %d times, by mpirun or srun; start one, or leave "
+            "launch out: mpirun -n %d lockstep train CONFIG",
+            place.ranks, place.ranks);
+    if ((plan->ranks == 1 && plan->hosts == 0) || alone) {
+        if (!dry) return run_alone(plan);
+        say("%s", cli_words(cli->pool, plan->rank));
+        return LKS_OK;
+    }
+    status = launch_choose(plan, cli->local[LOCAL_BY], own);
+    if (status == LKS_OK) status = draw_token(plan);
+    if (status != LKS_OK) return status;
+    say_crowd(plan);
+    if (!dry) return launch_run(plan, code);
+    say("%s", cli_words(cli->pool, launch_command(plan)));
+    return LKS_OK;
+}
+
+lks_status verb_launch(const cli_args *cli, int *code)
+{
+    launch_plan plan = {.pool = cli->pool, .agent = cli->local[LOCAL_AGENT]};
+    plan.logs = cli->local[LOCAL_LOG_DIR];
+    lks_status status = take_count(&plan.workers, cli, LOCAL_WORKERS, "--workers");
+    if (status == LKS_OK) status = take_bind(&plan, cli);
+    if (status != LKS_OK) return status;
+    if (cli->local[LOCAL_WATCH] == NULL) return start(&plan, cli, code);
+    plan.rank = cli->operand; /* argv ends with NULL */
+    snprintf(plan.token, sizeof plan.token, "%s", cli->local[LOCAL_WATCH]);
+    status = launch_name_starter(&plan, cli->local[LOCAL_BY]);
+    return status == LKS_OK ? launch_watch(&plan, code) : status;
+}

@@ -1,0 +1,314 @@
+/* lockstep launch, with each MPI that is installed: ranks are a script that says who it is. */
+#include "verbs/background.h"
+
+#include <signal.h>
+
+static const char script[] =
+    "R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+    "case $1 in\n"
+    "hello) echo out $R; echo err $R >&2; grep Cpus_allowed_list /proc/self/status ;;\n"
+    "fail) echo begin $R\n"
+    "  if [ $R = 1 ]; then for i in $(seq 50); do echo line $i; done; exit 7; fi\n"
+    "  sleep 60 ;;\n"
+    "segv) [ $R = 1 ] && kill -SEGV $$; sleep 60 ;;\n"
+    "same) echo the same >&2; exit 5 ;;\n"
+    "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
+    "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
+    "  echo ready $R >ready.$R; for i in $(seq 600); do sleep 0.1; done ;;\n"
+    "stay) trap '' TERM INT USR1 HUP; echo ready $R >ready.$R\n"
+    "  for i in $(seq 600); do sleep 0.1; done ;;\n"
+    "esac\n";
+
+static const struct mpi {
+    const char *name, *program;
+} mpis[] = {{"openmpi", "mpiexec.openmpi"}, {"mpich", "mpiexec.hydra"}};
+
+/* For each MPI: a folder with the script, and modules, which --by asks for. */
+static bool begin(const struct mpi *mpi)
+{
+    if (shell("command -v %s >/dev/null", mpi->program) != 0) {
+        print_message("%s is not installed: its cases are left out\n", mpi->program);
+        return false;
+    }
+    shell(
+        "rm -rf logs ready.* *.txt run modules; mkdir -p modules; touch modules/liblockstep-%s.so",
+        mpi->name);
+    write_text("rank.sh", script);
+    write_text("c.yaml", tiny);
+    setenv("LKS_MODULES", in_folder("modules"), 1);
+    return true;
+}
+
+#define EACH_MPI(mpi)                                                                              \
+    for (const struct mpi *mpi = mpis; mpi < mpis + 2; mpi++)                                      \
+        if (begin(mpi))
+
+static pid_t start_ranks(const struct mpi *mpi, const char *what)
+{
+    char arguments[256];
+    snprintf(arguments, sizeof arguments,
+             "launch -n 2 --by %s --log-dir logs --program bash -- rank.sh %s", mpi->name, what);
+    const pid_t child = start(arguments);
+    wait_for("ready.0", "ready");
+    wait_for("ready.1", "ready");
+    return child;
+}
+
+/* Processes whose command line has the test's folder or its script; a zombie is none. */
+static int processes(void)
+{
+    return shell(
+        "n=0; for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" = \"$PWD\" ] && "
+        "[ ${p#/proc/} != $$ ] && ! grep -q '^State:.Z' $p/status && "
+        "grep -qE 'rank.sh|lockstep' $p/cmdline && n=$((n + 1)); done 2>/dev/null; exit $n");
+}
+
+static void expect_nobody(double seconds)
+{
+    for (int i = 0; i < (int)(seconds / 0.05); i++) {
+        if (processes() == 0) return;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    fail_msg("%d processes are left", processes());
+}
+
+static void rank_0_talks_and_all_have_logs(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_SIZE];
+    EACH_MPI(mpi)
+    {
+        run("launch -n 2 --by %s --log-dir logs/deep --program bash -- rank.sh hello", mpi->name);
+        expect_ok();
+        expect_out("out 0\n");
+        assert_null(strstr(last.out, "out 1"));
+        assert_string_equal(last.err, "err 0\n");
+        read_text(text, "logs/deep/rank-0.log");
+        assert_non_null(strstr(text, "out 0\n"));
+        read_text(text, "logs/deep/rank-1.log");
+        assert_non_null(strstr(text, "out 1\n"));
+        assert_non_null(strstr(text, "err 1\n"));
+    }
+}
+
+/* Each rank has its part of the cores, so that workers take all of its own by default. */
+static void ranks_divide_the_cores(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_SIZE];
+    if (shell("exit $(nproc)") < 2) skip();
+    EACH_MPI(mpi)
+    {
+        char list[2][64];
+        run("launch -n 2 --by %s --log-dir logs --program bash -- rank.sh hello", mpi->name);
+        for (int rank = 0; rank < 2; rank++) {
+            read_text(text, rank == 0 ? "logs/rank-0.log" : "logs/rank-1.log");
+            assert_int_equal(
+                sscanf(strstr(text, "Cpus_allowed_list:"), "Cpus_allowed_list: %63s", list[rank]),
+                1);
+        }
+        assert_string_not_equal(list[0], list[1]);
+        run("launch -n 2 --by %s --bind none --program bash -- rank.sh hello", mpi->name);
+        expect_ok();
+        char whole[64];
+        assert_int_equal(
+            sscanf(strstr(last.out, "Cpus_allowed_list:"), "Cpus_allowed_list: %63s", whole), 1);
+        assert_string_not_equal(list[0], whole);
+    }
+}
+
+static void the_first_that_fails_is_named(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        run("launch -n 2 --by %s --log-dir logs --program bash -- rank.sh fail", mpi->name);
+        expect(7, "lockstep: rank 1 (host ");
+        expect(7, ") ended with exit code 7; its last lines follow; all of it is in "
+                  "logs/rank-1.log there\n");
+        expect(7, "lockstep: rank 1: line 11\n");
+        expect(7, "lockstep: rank 1: line 50\n");
+        assert_null(strstr(last.err, "line 10\n"));
+        assert_string_equal(last.out, "begin 0\n"); /* no banner of the MPI's */
+        expect_nobody(2);
+        run("launch -n 2 --by %s --program bash -- rank.sh segv", mpi->name);
+        expect(139, ") was ended by SIGSEGV (Segmentation fault)\n");
+        run("launch -n 2 --by %s --program bash -- rank.sh same", mpi->name);
+        assert_int_equal(last.code, 5);
+        assert_string_equal(last.err, "the same\nlockstep: all 2 ranks ended with exit code 5\n");
+    }
+}
+
+static void one_signal_lets_all_ranks_save(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_SIZE];
+    static const struct row {
+        int number, code;
+    } rows[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR1, 138}};
+    EACH_MPI(mpi)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        shell("rm -rf logs ready.*");
+        const pid_t child = start_ranks(mpi, "save");
+        kill(child, rows[i].number);
+        finish(child);
+        expect(rows[i].code, "");
+        expect_out("saved 0\n");
+        read_text(text, "logs/rank-1.log");
+        assert_string_equal(text, "saved 1\n");
+    }
+}
+
+static void the_second_ends_them_at_once(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        const pid_t child = start_ranks(mpi, "stay");
+        kill(child, SIGINT);
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+        kill(child, SIGINT);
+        finish(child);
+        expect(130, "");
+        expect_nobody(2);
+    }
+}
+
+/* Training jobs that outlive their launcher hold the cores until somebody notices. */
+static void nobody_outlives_the_launcher(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        const pid_t child = start_ranks(mpi, "stay");
+        assert_true(processes() >= 5);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        expect_nobody(2);
+    }
+}
+
+static void what_is_wrong_with_the_command_is_said_once(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        run("launch -n 3 --by %s -- train c.yaml --lr x", mpi->name);
+        expect(2, "lockstep: ");
+        assert_int_equal(strlen(last.err), strcspn(last.err, "\n") + 1);
+        run("launch -n 3 --by %s -- train missing.yaml", mpi->name);
+        expect(3, "missing.yaml");
+        assert_int_equal(strlen(last.err), strcspn(last.err, "\n") + 1);
+    }
+    write_text("c.yaml", tiny);
+    run("launch train c.yaml");
+    expect(2, "launch needs the number of ranks: -n N, or --hosts a:2,b:2");
+    run("launch -n 0 train c.yaml");
+    expect(2, "-n is '0', expected a number from 1");
+    run("launch -n 3 --hosts a:1,b:1 train c.yaml");
+    expect(2, "-n is 3, but --hosts has room for 2");
+    run("launch -n 2 --by pvm train c.yaml");
+    expect(2, "--by is 'pvm', expected openmpi, mpich or srun");
+    run("launch -n 2 --bind socket train c.yaml");
+    expect(2, "--bind is 'socket', expected cores or none");
+    run("launch --watch x --by mpich train c.yaml");
+    expect(2, "--watch is what lockstep launch starts");
+    setenv("LKS_MODULES", folder, 1);
+    run("launch -n 2 --by openmpi train c.yaml");
+    if (strstr(last.err, "PATH") == NULL && last.code != 0) expect(2, "liblockstep-openmpi.so");
+    setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    run("launch -n 2 train c.yaml");
+    expect(2, "launch itself was started 4 times");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+}
+
+static void one_rank_is_the_program_itself(void **state)
+{
+    (void)state;
+    static char alone[OUTPUT_SIZE];
+    write_text("c.yaml", tiny);
+    run("train c.yaml --workers 1");
+    expect_ok();
+    snprintf(alone, sizeof alone, "%s", last.out);
+    run("launch -n 1 --workers 1 train c.yaml");
+    expect_ok();
+    assert_string_equal(strstr(last.out, "hash "), strstr(alone, "hash "));
+    run("launch -n 1 --dry-run -- train c.yaml --lr '0 1'");
+    expect(2, "optimizer.lr");
+    run("launch -n 4 -- train --help");
+    expect_ok();
+    expect_out("lockstep train CONFIG");
+}
+
+/* Too many workers for the cores; the command lines of each starter. */
+static void a_dry_run_prints_the_command(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        run("launch -n 999 --workers 4 --by %s --dry-run -- train c.yaml --out 'a run'", mpi->name);
+        assert_int_equal(last.code, 0);
+        expect(0, "lockstep: 999 ranks with 4 workers each share ");
+        expect_out("mpiexec.");
+        expect_out(" -n 999 ");
+        expect_out("lockstep train --workers 4 c.yaml --out 'a run'\n");
+        expect_out("--log-dir 'a run/ranks' -- ");
+        assert_true((strstr(last.out, "--allow-run-as-root") != NULL) ==
+                    (geteuid() == 0 && strcmp(mpi->name, "openmpi") == 0));
+        run("launch --hosts a:2,b:3 --agent reach --by %s --dry-run -- train c.yaml", mpi->name);
+        expect_out(" a:2,b:3 ");
+        expect_out(" -n 5 ");
+        expect_out(strcmp(mpi->name, "openmpi") == 0 ? "plm_rsh_agent reach"
+                                                     : "-launcher-exec reach");
+    }
+}
+
+/* A Slurm allocation, which is a program in PATH and variables. */
+static void inside_slurm_it_is_srun(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    shell("mkdir -p bin modules; printf '#!/bin/sh\\nexit 1\\n' >bin/srun; chmod +x bin/srun; "
+          "touch modules/liblockstep-mpich.so");
+    setenv("LKS_MODULES", in_folder("modules"), 1);
+    static char path[8192];
+    snprintf(path, sizeof path, "%s:%s", in_folder("bin"), getenv("PATH"));
+    const char *before = getenv("PATH");
+    setenv("PATH", path, 1);
+    setenv("SLURM_JOB_ID", "7", 1);
+    setenv("SLURM_NTASKS", "4", 1);
+    setenv("SLURM_CPUS_PER_TASK", "3", 1);
+    run("launch --dry-run -- train c.yaml");
+    expect_ok();
+    expect_out("/bin/srun --ntasks=4 --cpus-per-task=3 --mpi=pmi2 --cpu-bind=none "
+               "--kill-on-bad-exit=1 ");
+    run("launch --hosts a:2,b:1 --dry-run -- train c.yaml");
+    expect_out("--ntasks=3 ");
+    expect_out("--nodelist=a,a,b --distribution=arbitrary ");
+    run("launch -- train c.yaml");
+    expect(3, "srun ended with code 1 before any rank could say why");
+    setenv("PATH", before, 1);
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_NTASKS");
+    unsetenv("SLURM_CPUS_PER_TASK");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rank_0_talks_and_all_have_logs),
+        TEST(ranks_divide_the_cores),
+        TEST(the_first_that_fails_is_named),
+        TEST(one_signal_lets_all_ranks_save),
+        TEST(the_second_ends_them_at_once),
+        TEST(nobody_outlives_the_launcher),
+        TEST(what_is_wrong_with_the_command_is_said_once),
+        TEST(one_rank_is_the_program_itself),
+        TEST(a_dry_run_prints_the_command),
+        TEST(inside_slurm_it_is_srun),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
