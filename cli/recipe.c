@@ -5,12 +5,47 @@
 #include <string.h>
 
 #include "cli/process.h"
+#include "cli/verbs/checkpoint_path.h"
+#include "cli/verbs/record.h"
+
+/* What stands in the place of a configuration, where it is known, and which option takes it. */
+static lks_status not_a_configuration(const char *path, lks_status status)
+{
+    const lks_error said = *lks_last_error();
+    const checkpoint_kind kind = checkpoint_kind_of(path);
+    int64_t step = -1;
+    json_t *record;
+    if (kind == PATH_FOLDER && lks_checkpoint_find(path, &step) == LKS_OK && step >= 0)
+        return lks_fail(status,
+                        "%.300s is a folder of checkpoints, expected the YAML file of a "
+                        "configuration; train, eval and predict take the folder as --out",
+                        path);
+    if (kind == PATH_STEP)
+        return lks_fail(status,
+                        "%.300s is a file of a checkpoint, expected the YAML file of a "
+                        "configuration; train, eval and predict take its folder as --out",
+                        path);
+    if (kind == PATH_TENSORS)
+        return lks_fail(status,
+                        "%.300s is a file of saved weights, expected the YAML file of a "
+                        "configuration; train, eval and predict take the weights as --init",
+                        path);
+    if (kind == PATH_OTHER && record_read(&record, path) == LKS_OK) {
+        json_decref(record);
+        return lks_fail(status,
+                        "%.300s is the record of a training, expected the YAML file of a "
+                        "configuration; report and compare take records",
+                        path);
+    }
+    return lks_fail(status, "%s", said.message);
+}
 
 lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path)
 {
     const char *from;
     const double seconds = process_seconds(&from);
     lks_status status = lks_recipe_open(out, path);
+    if (status == LKS_E_IO || status == LKS_E_INVALID) status = not_a_configuration(path, status);
     if (status != LKS_OK) return status;
     lks_recipe *recipe = *out;
     lks_recipe_log(recipe, say_log, NULL);

@@ -52,8 +52,10 @@ static void print_layers(FILE *out, bool markdown)
 }
 
 static const char inits[] =
-    "Of the numbers of an init, scale is for uniform and normal, value for constant,\n"
-    "gain for xavier, and slope (of a leaky relu) and fan_out for kaiming.\n";
+    "A layer without a name is called by its operation and a number (conv2d_1), and\n"
+    "one without from reads the layer before it. Of the numbers of an init, scale is\n"
+    "for uniform and normal, which need it, value for constant, gain for xavier, and\n"
+    "slope (of a leaky relu) and fan_out for kaiming.\n";
 
 void help_layers_print(FILE *out)
 {

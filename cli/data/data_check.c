@@ -239,27 +239,40 @@ static void say_parts(const check *c)
 
 /* ---------------------------------------------------------------- the folder */
 
-static bool is_picture(const char *name)
+static const char *const pictures[] = {".png",  ".jpg",  ".jpeg", ".bmp", ".gif", ".tif",
+                                       ".tiff", ".webp", ".ppm",  ".pgm", NULL};
+static const char *const tables[] = {".csv", ".tsv", ".npy", ".npz", ".xlsx", ".parquet", NULL};
+
+static bool is_one_of(const char *const *ends, const char *name)
 {
-    static const char *const ends[] = {".png", ".jpg",  ".jpeg", ".bmp", ".gif",
-                                       ".tif", ".tiff", ".webp", ".ppm", ".pgm"};
     const char *end = strrchr(name, '.');
-    for (size_t i = 0; end != NULL && i < sizeof ends / sizeof *ends; i++)
-        if (strcasecmp(end, ends[i]) == 0) return true;
+    for (; end != NULL && *ends != NULL; ends++)
+        if (strcasecmp(end, *ends) == 0) return true;
     return false;
 }
 
-/* Whether there are pictures in a folder, or in one below it, as in a folder for each class. */
-static bool has_pictures(const check *c, const char *folder, bool below)
+/* Whether such files are in a folder, or in one below it, as in a folder for each class. */
+static bool has_files(const check *c, const char *const *ends, const char *folder, bool below)
 {
     bool found = false;
     DIR *opened = opendir(folder);
     for (const struct dirent *d; opened != NULL && !found && (d = readdir(opened)) != NULL;)
-        found = is_picture(d->d_name) ||
+        found = is_one_of(ends, d->d_name) ||
                 (below && d->d_name[0] != '.' &&
-                 has_pictures(c, pool_format(c->pool, "%s/%s", folder, d->d_name), false));
+                 has_files(c, ends, pool_format(c->pool, "%s/%s", folder, d->d_name), false));
     if (opened != NULL) closedir(opened);
     return found;
+}
+
+static const char *what_to_do(const check *c, const char *folder)
+{
+    if (has_files(c, pictures, folder, true))
+        return "; it has pictures, which are to be packed in such files first: docs/program.md, "
+               "Data";
+    if (has_files(c, tables, folder, true))
+        return "; it has tables, which are to be packed as rows of bytes, or given by a program: "
+               "docs/program.md, Data";
+    return "";
 }
 
 static const char no_test_split[] =
@@ -289,9 +302,7 @@ static lks_status find_files(check *c, const char *folder)
                     "%.300s is no data set: it has none of the files %s[.gz], %s, %s, %s, nor are "
                     "they where torchvision puts them below it%s",
                     folder, lki_idx_names[0], lki_idx_names[1], lki_idx_names[2], lki_idx_names[3],
-                    has_pictures(c, folder, true) ? "; it has pictures, which are to be packed in "
-                                                    "such files first: docs/program.md, Data"
-                                                  : "");
+                    what_to_do(c, folder));
 }
 
 /* In another format than IDX. Each split is opened, and every sample read: the format says what is wrong. */

@@ -67,7 +67,10 @@ lks_status checkpoint_resolve(checkpoint_path *out, cli_pool *pool, const char *
         out->folder = path;
         const lks_status status = lks_checkpoint_find(path, &out->step);
         if (status != LKS_OK) return status;
-        if (out->step < 0) return lks_fail(LKS_E_IO, "there is no checkpoint in %.300s", path);
+        if (out->step < 0)
+            return lks_fail(
+                LKS_E_IO,
+                "there is no checkpoint in %.300s; expected a folder that train --out wrote", path);
     } else if (!checkpoint_path_split(pool, path, &out->folder, &out->step)) {
         return lks_fail(LKS_E_INVALID, "%.300s is no checkpoint", path);
     }

@@ -36,7 +36,10 @@ lks_status record_read(json_t **out, const char *path)
     fclose(file);
     if (failed != 0) {
         json_decref(json);
-        return lks_fail(LKS_E_IO, "%.300s cannot be read: %s", path, strerror(failed));
+        return lks_fail(LKS_E_IO,
+                        "%.300s cannot be read: %s; expected a record, as train "
+                        "--record writes it",
+                        path, strerror(failed));
     }
     if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
         return lks_fail(LKS_E_NOMEM, "no memory to read %.300s", path);

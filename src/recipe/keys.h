@@ -182,7 +182,7 @@
       "newest checkpoints to keep; the best stays too")                                            \
     X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, SAID, "batches between lines")        \
     X(LOG_FORMAT, "log.format", CHOICE, "text json csv", "text", NULL, SAID,                       \
-      "text, or a JSON object or a line of CSV for each step and epoch")                           \
+      "text; json: an object for each step and epoch; csv: a line for each")                       \
     X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, SAID,                                     \
       "print only the last line, the hash")                                                        \
     X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", NULL, FREE,                                 \

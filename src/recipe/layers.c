@@ -84,8 +84,8 @@ lks_status lki_layers_build_line(lks_tensor **out, int64_t *samples, lki_heap *h
     lki_op_id id;
     *out = NULL;
     LKI_TRY(lki_line_read(&line, heap, l.where, text));
-    LKI_TRY(lki_line_sizes(&line, l.where));
     LKI_TRY(lki_layer_find(&id, l.where, line.name, true));
+    LKI_TRY(lki_line_sizes(&line, l.where));
     l.x = lks_input(graph, &line.input);
     const bool two = lki_op_get(id)->inputs == 2 && !lki_op_get(id)->is_loss;
     if (line.second.ndim > 0 && !two)

@@ -54,6 +54,11 @@ static lks_status settle_names(lki_config *config)
             unset(config, key);
             continue;
         }
+        if (name == LKI_KEY_MODEL_NAME && lki_config_has(config, LKI_KEY_MODEL_LAYERS))
+            return lki_config_fail(config, key,
+                                   "is for model.name '%s', not for model.layers; "
+                                   "drop it",
+                                   only);
         if (chosen == NULL)
             return lki_config_fail(config, key, "is only for %s '%s'; set that too",
                                    lki_key_rows[name].spec.name, only);
@@ -71,6 +76,16 @@ static void settle_pair(lki_config *config, lki_key a, lki_key b)
     if (config->source[b] > config->source[a]) unset(config, a);
 }
 
+/* Before the keys that only the network of that name has are looked at. */
+static lks_status check_layers(const lki_config *config)
+{
+    const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
+    if (!lki_config_has(config, LKI_KEY_MODEL_LAYERS) || lki_zoo_find(name) == NULL) return LKS_OK;
+    return lki_config_fail(
+        config, LKI_KEY_MODEL_NAME,
+        "is '%s', but there are model.layers too; drop one, or choose another name", name);
+}
+
 static lks_status check_model(const lki_config *config)
 {
     const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
@@ -78,12 +93,6 @@ static lks_status check_model(const lki_config *config)
     const lki_zoo_network *network = lki_zoo_find(name);
     const bool known = network != NULL;
     char names[200];
-    if (layers && known)
-        return lki_config_fail(
-            config, LKI_KEY_MODEL_NAME,
-            "is '%s', but there are model.layers too; drop one, or choose another "
-            "name",
-            name);
     if (!layers && name == NULL)
         return LKI_FAIL(LKS_E_INVALID, "model.name is missing: expected %s, or a list model.layers",
                         lki_zoo_names(names, sizeof names));
@@ -218,6 +227,7 @@ lks_status lki_config_resolve(lki_config *config)
     settle_pair(config, LKI_KEY_TRAIN_EPOCHS, LKI_KEY_TRAIN_STEPS);
     settle_pair(config, LKI_KEY_VALIDATION_SAMPLES, LKI_KEY_VALIDATION_FRACTION);
     lks_status status = lki_config_name_data(config);
+    if (status == LKS_OK) status = check_layers(config);
     if (status == LKS_OK) status = settle_names(config);
     if (status == LKS_OK) status = check_workers(config);
     if (status != LKS_OK) return status;

@@ -203,6 +203,14 @@ static void mistakes_have_a_sentence(void **state)
         {"verify tiny.yaml --workers 1,5", 2, "--workers has 5, expected at most 4: each worker"},
         {"predict tiny.yaml --count none", 2, "--count is 'none', expected an integer of at least"},
         {"eval tiny.yaml", 2, "no weights; give --init FILE"},
+        {"train tiny.yaml --set model.layers=[flatten]", 2,
+         "model.name is 'mlp', but there are model.layers too; drop one, or choose another name\n"},
+        {"train tiny.yaml --set model.name=own --set model.layers=[flatten] --set model.hidden=3",
+         2, "model.hidden is for model.name 'mlp', not for model.layers; drop it\n"},
+        {"train tiny.yaml --set data.name=fashion", 3, "; data.name calls it fashion_mnist\n"},
+        {"op nope", 2, "op: unknown layer 'nope'; lockstep --help-layers lists them\n"},
+        {"report .", 3, "expected a record, as train --record writes it\n"},
+        {"info .", 3, "there is no checkpoint in .; expected a folder that train --out wrote\n"},
     };
     write_text("tiny.yaml", tiny);
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {

@@ -35,7 +35,9 @@ static const char *what_helps(lki_config *config, const char *folder)
 {
     const char *name = lki_config_text(config, LKI_KEY_DATA_NAME),
                *out = lki_config_text(config, LKI_KEY_DATA_PATH);
-    const lki_published *known = lki_published_find(name);
+    const lki_published *known = lki_published_find(name), *word = lki_published_find_word(name);
+    if (known == NULL && word != NULL)
+        return lki_heap_format(&config->heap, "; data.name calls it %s", word->name);
     if (known != NULL && known->mirrors[0] != NULL)
         return lki_heap_format(&config->heap, "; 'lockstep data %s%s%.200s' gets it", name,
                                out != NULL ? " --out " : "", out != NULL ? out : "");
