@@ -181,9 +181,11 @@ static void a_folder_for_training_alone(void **state)
     run("info c.yaml");
     expect(0, "");
     run("eval c.yaml --out o");
-    expect(3, "data set 'd': 'd' has no test samples; expected t10k-images-idx3-ubyte[.gz]");
+    expect(3,
+           "there are no test samples in d; --split validation takes those that the training held");
     run("predict c.yaml --out o");
-    expect(3, "no test set is at hand");
+    expect(3,
+           "there are no test samples in d; --split validation takes those that the training held");
     run("predict c.yaml --out o --images d/train-images-idx3-ubyte --count 2");
     expect_ok();
     run("verify c.yaml --workers 1,2 --steps 2");
