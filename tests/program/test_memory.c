@@ -13,6 +13,28 @@ static bool is_local(const lki_value *value)
                                value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS);
 }
 
+/* The segment that is run at a tick: forward through the parts, and back. */
+static const lki_segment *segment_at(const lki_program *program, int tick)
+{
+    const int part = tick < program->parts ? tick : 2 * program->parts - 1 - tick;
+    return &program->segment[program->part[part].segment];
+}
+
+/* The most samples, or replicas, that a local value has room for. */
+static size_t most_of(const lki_program *program, const lki_value *value)
+{
+    switch (value->place) {
+    case LKI_AT_COHORT:
+        return (size_t)program->max_cohort;
+    case LKI_AT_SLICE:
+        return (size_t)segment_at(program, value->first)->slice;
+    case LKI_AT_REPLICA:
+        return (size_t)program->cohort;
+    default:
+        return 1;
+    }
+}
+
 static void check_plan(const lki_program *program)
 {
     size_t sum = 0, kept = 0;
@@ -26,8 +48,7 @@ static void check_plan(const lki_program *program)
         if (!is_local(a)) continue;
         sum += a->room;
         assert_true(a->offset + a->room <= program->local_bytes);
-        if (a->place == LKI_AT_COHORT)
-            assert_true(a->room >= a->bytes * (size_t)program->max_cohort);
+        assert_true(a->room >= a->bytes * most_of(program, a));
         for (int j = 0; j < i; j++) {
             const lki_value *b = &program->value[j];
             if (!is_local(b) || a->last < b->first || b->last < a->first) continue;
@@ -244,9 +265,11 @@ static void state_is_aligned_and_no_more_than_needed(void **state)
         }
 }
 
-/* A type of eight bytes stands for one whose size is not that of f32. */
+/* A type of eight bytes stands for one whose size is not that of f32. What the caller brings is as it is. */
 static lks_dtype wide_gradients(const lks_tensor *tensor, bool gradient)
 {
+    const lki_op_id op = tensor->node->op;
+    if (op == LKI_OP_INPUT || op == LKI_OP_TARGET) fail_msg("asked for the type of a batch");
     return gradient ? LKS_I64 : tensor->dtype;
 }
 
@@ -282,6 +305,11 @@ static void gradients_may_be_stored_in_another_type(void **state)
             gradients++;
         }
         assert_true(gradients > 3);
+        for (int v = 0; v < program.values; v++) {
+            const lki_value *value = &program.value[v];
+            if (value->place == LKI_AT_BATCH_X) assert_int_equal(value->type, LKS_U8);
+            if (value->place == LKI_AT_BATCH_Y) assert_int_equal(value->type, LKS_I32);
+        }
         check_plan(&program);
         lki_program_release(&program);
     }
