@@ -22,21 +22,12 @@ static void write_line(void *user, const char *line)
     t->used += (size_t)length;
 }
 
-typedef struct session {
-    lks_context *context;
-    lks_graph *graph;
-    lks_model *model;
-} session;
-
 /* Segments of slices, of whole replicas and of several replicas at once; a name too long for a line, and
  * a layer that nothing reads. */
-static void open_session(session *s, lks_model_opts opts, lks_log_fn log, void *user)
+static void open_session(lkt_model *s, lks_model_opts opts, lks_log_fn log, void *user)
 {
-    LKT_OK(lks_context_create(
-        &s->context,
-        &(lks_context_opts){
-            .device = "ref", .seed = 1, .log = log, .log_user = user, .log_level = LKS_LOG_DEBUG}));
-    LKT_OK(lks_graph_create(&s->graph, s->context));
+    *s = lkt_begin(&(lks_context_opts){
+        .device = "ref", .seed = 1, .log = log, .log_user = user, .log_level = LKS_LOG_DEBUG});
     lks_graph *g = s->graph;
     lks_tensor *x = lks_input(
         g, &(lks_input_opts){.name = "pixels", .shape = LKS_SHAPE(40, 40, 3), .dtype = LKS_U8});
@@ -58,17 +49,10 @@ static void open_session(session *s, lks_model_opts opts, lks_log_fn log, void *
     opts.loss = lks_cross_entropy(g, x, y, NULL);
     opts.global_batch = 20;
     opts.replicas = 5;
-    LKT_OK(lks_model_compile(&s->model, g, &opts));
+    lkt_compile(s, &opts);
 }
 
-static void close_session(session *s)
-{
-    lks_model_destroy(s->model);
-    lks_graph_destroy(s->graph);
-    lks_context_destroy(s->context);
-}
-
-static void says(const session *s, lks_describe what, const char *expected)
+static void says(const lkt_model *s, lks_describe what, const char *expected)
 {
     text found = {.used = 0};
     LKT_OK(lks_model_describe(s->model, what, write_line, &found));
@@ -163,21 +147,21 @@ static const char MEMORY[] =
 static void by_rows_on_two_workers(void **state)
 {
     (void)state;
-    session s;
+    lkt_model s;
     open_session(&s, (lks_model_opts){.workers = 2, .optim = lks_adam()}, NULL, NULL);
     says(&s, LKS_DESCRIBE_LAYERS, LAYERS);
     says(&s, LKS_DESCRIBE_PLAN, PLAN);
     says(&s, LKS_DESCRIBE_MEMORY, MEMORY);
     LKT_FAILS(LKS_E_INVALID, "there is no description 3",
               lks_model_describe(s.model, (lks_describe)3, write_line, NULL));
-    close_session(&s);
+    lkt_end(&s);
 }
 
 /* One worker, gradients by replica and kept for their norm, averages: nothing is joint. */
 static void by_replica_on_one_worker(void **state)
 {
     (void)state;
-    session s;
+    lkt_model s;
     open_session(
         &s,
         (lks_model_opts){
@@ -237,7 +221,24 @@ static void by_replica_on_one_worker(void **state)
     assert_non_null(strstr(
         layers.all, "0.41 MB parameters, 0.82 MB optimizer, 1.00 MB activations, 4.40 MB in all\n"
                     "batches of 20 in 5 replicas on 1 worker\n"));
-    close_session(&s);
+    lkt_end(&s);
+}
+
+/* What only predicts forms no gradient and keeps nothing for one. */
+static void a_plan_without_training(void **state)
+{
+    (void)state;
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = "ref"});
+    lks_tensor *x = lks_input(m.graph, &(lks_input_opts){.shape = LKS_SHAPE(12)});
+    x = lks_dropout(m.graph, lks_dense(m.graph, x, &(lks_dense_opts){.units = 32}),
+                    &(lks_dropout_opts){.probability = .5f});
+    lkt_compile(&m, &(lks_model_opts){.output = x, .global_batch = 1, .workers = 1});
+    says(&m, LKS_DESCRIBE_PLAN,
+         "stage  segment  at a time    gradient      saved  implementation: layers\n"
+         "    0        0  8 replicas                     0  dense (loops): dense_1\n"
+         "    1        0  8 replicas                     0  dropout (loops): dropout_1\n"
+         "saved: bytes of a sample that the kernel keeps from forward for backward\n");
+    lkt_end(&m);
 }
 
 typedef struct log {
@@ -260,7 +261,7 @@ static void a_compilation_is_logged(void **state)
 {
     (void)state;
     log l = {.debug = 0};
-    session s;
+    lkt_model s;
     open_session(&s, (lks_model_opts){.workers = 2}, write_log, &l);
     char first[512];
     snprintf(first, sizeof first, "Lockstep %s, device ref; %s\n", lks_version(),
@@ -273,7 +274,7 @@ static void a_compilation_is_logged(void **state)
                            "the kernels:\nstage  segment  at a time"));
     assert_int_equal(l.others, 0);
     assert_int_equal(l.debug, 2 + 1 + 13 + 1); /* two stages take two lines */
-    close_session(&s);
+    lkt_end(&s);
 }
 
 /* A line says the samples of the first input, and the second one where it is another shape. */
@@ -308,9 +309,8 @@ static void a_tensor_is_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_rows_on_two_workers),
-        cmocka_unit_test(by_replica_on_one_worker),
-        cmocka_unit_test(a_compilation_is_logged),
+        cmocka_unit_test(by_rows_on_two_workers),  cmocka_unit_test(by_replica_on_one_worker),
+        cmocka_unit_test(a_plan_without_training), cmocka_unit_test(a_compilation_is_logged),
         cmocka_unit_test(a_tensor_is_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
