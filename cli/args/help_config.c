@@ -12,7 +12,7 @@ void config_keys_print(FILE *out)
     enum { COLUMN = 6 };
     for (int key = 0; key < LKI_KEY_COUNT; key++) {
         const lki_key_row *row = &lki_key_rows[key];
-        char section[32], expected[160], head[256];
+        char section[32], expected[160], head[256], names[LKI_KEY_NAMES_SIZE];
         if (lki_key_section(key, section)) fprintf(out, "%s%s:\n", key > 0 ? "\n" : "", section);
         lki_spec_describe(&row->spec, expected, sizeof expected);
         fprintf(out, "  ");
@@ -24,6 +24,7 @@ void config_keys_print(FILE *out)
             fprintf(out, "%*s", COLUMN, "");
             text_print_wrapped(out, row->help, COLUMN, COLUMN, HELP_WIDTH);
         }
-        if (row->only != NULL) fprintf(out, "%*s(only for: %s)\n", COLUMN, "", row->only);
+        if (lki_key_only((lki_key)key, names))
+            fprintf(out, "%*s(only for: %s)\n", COLUMN, "", names);
     }
 }

@@ -121,13 +121,13 @@ static void manual_man_print_keys(FILE *out)
         "model.layers may have.");
     for (int key = 0; key < LKI_KEY_COUNT; key++) {
         const lki_key_row *row = &lki_key_rows[key];
-        char expected[160], line[CLI_TEXT_SIZE];
+        char expected[160], names[LKI_KEY_NAMES_SIZE], line[CLI_TEXT_SIZE + sizeof names];
+        const bool only = lki_key_only((lki_key)key, names);
         lki_spec_describe(&row->spec, expected, sizeof expected);
         fprintf(out, ".TP\n.B %s\n", row->spec.name);
         snprintf(line, sizeof line, "%s; default %s%s%s%s", expected,
-                 row->fallback != NULL ? row->fallback : "null",
-                 row->only != NULL ? " (only for: " : "", row->only != NULL ? row->only : "",
-                 row->only != NULL ? ")" : "");
+                 row->fallback != NULL ? row->fallback : "null", only ? " (only for: " : "",
+                 only ? names : "", only ? ")" : "");
         manual_man_print_text(out, "", line);
         if (*row->help == '\0') continue;
         fputs(".br\n", out);

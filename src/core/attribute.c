@@ -40,6 +40,8 @@ static const char *noun_of(const lki_attribute *a)
         return "an integer, or [height, width],";
     case LKI_FLOATS:
         return "a number, or a list of numbers,";
+    case LKI_INTS:
+        return "an integer, or a list of integers,";
     case LKI_SHAPE:
         return "sizes, such as 28x28x1";
     case LKI_DTYPE:
@@ -102,6 +104,7 @@ static void set_default(const lki_attributes *table, const lki_attribute *a, con
     case LKI_WORD:
     case LKI_INIT:
     case LKI_FLOATS:
+    case LKI_INTS:
     case LKI_SHAPE:
     case LKI_DTYPE:
     case LKI_TEXT:
@@ -194,6 +197,7 @@ static lks_status check_one(const lki_attribute *a, const void *value, const cha
     case LKI_BOOL:
     case LKI_NOT:
     case LKI_FLOATS:
+    case LKI_INTS:
     case LKI_SHAPE:
     case LKI_DTYPE:
     case LKI_TEXT:
@@ -267,6 +271,12 @@ static void put_list(printer *p, const float *list, int count)
     }
 }
 
+static void put_integers(printer *p, const int64_t *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        attribute_put(p, "%s%lld", i > 0 ? "," : "", (long long)list[i]);
+}
+
 static void put_value(printer *p, const lki_attribute *a, const void *values)
 {
     const void *value = member(a, values);
@@ -299,6 +309,9 @@ static void put_value(printer *p, const lki_attribute *a, const void *values)
     case LKI_FLOATS:
         put_list(p, *(const float *const *)value, count_of(a, values));
         return;
+    case LKI_INTS:
+        put_integers(p, value, count_of(a, values));
+        return;
     case LKI_SHAPE:
         attribute_put(p, "%s", lki_shape_print(value, text, sizeof text));
         return;
@@ -325,6 +338,7 @@ static bool is_default(const lki_attributes *table, const lki_attribute *a, cons
     } standard = {{0, 0}};
     if (a->required) return false;
     if (a->type == LKI_INIT) return ((const lks_init *)value)->kind == LKS_INIT_DEFAULT;
+    if (a->type == LKI_INTS) return count_of(a, values) == 0;
     if (a->type == LKI_SHAPE) return ((const lks_shape *)value)->ndim == 0;
     if (a->fallback != NULL) set_default(table, a, values, &standard);
     if (a->type == LKI_FLOAT) return *(const float *)value == standard.f;

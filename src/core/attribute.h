@@ -26,6 +26,7 @@ typedef enum lki_attribute_type {
     LKI_INIT,   /* lks_init, whose kind it names; its numbers are attributes of their own behind it,
                    with `part` set */
     LKI_FLOATS, /* const float *, with an int at `count`, which several may share */
+    LKI_INTS,   /* int64_t[], with an int at `count`; checked by whoever has it, so is the count */
     LKI_SHAPE,  /* lks_shape */
     LKI_DTYPE,  /* lks_dtype */
     LKI_TEXT,   /* const char * */
@@ -35,7 +36,7 @@ typedef struct lki_attribute {
     const char *name;
     lki_attribute_type type;
     size_t offset, size; /* of the member */
-    size_t count;        /* FLOATS: where the int is that counts them */
+    size_t count;        /* FLOATS, INTS: where the int is that counts them */
     /* Where each number lies: "[1,)", "(0,1]"; of WORD and INIT the words, "erf tanh". NULL: anywhere. */
     const char *range;
     int64_t most; /* of integers; 0: LKI_ATTRIBUTE_MOST. In no help, as nobody comes near it */
@@ -84,6 +85,12 @@ lks_status lki_attributes_check_lists(const lki_attributes *table, const void *v
  * `size` bytes, which is at least 1, and returns how long the text is without that limit. */
 size_t lki_attributes_print(const lki_attributes *table, const void *values, char *buffer,
                             size_t size);
+
+/* Its name in a configuration. */
+static inline const char *lki_attribute_key(const lki_attribute *attribute)
+{
+    return attribute->key != NULL ? attribute->key : attribute->name;
+}
 
 /* NULL: there is none of that name. */
 const lki_attribute *lki_attribute_find(const lki_attributes *table, const char *name);

@@ -2,6 +2,15 @@
 #ifndef LKI_OP_LIST_H
 #define LKI_OP_LIST_H
 
+/* Losses, in the order of help. */
+#define LKI_LOSS_LIST(X)                                                                           \
+    X(CROSS_ENTROPY, cross_entropy)                                                                \
+    X(NLL, nll)                                                                                    \
+    X(MSE, mse)
+#define LKI_LOSS_WORD(ID, id) " " #id
+/* "cross_entropy nll ...": what a configuration may say. */
+#define LKI_LOSS_NAMES (&(LKI_LOSS_LIST(LKI_LOSS_WORD))[1])
+
 /* What a backend computes; ref has a kernel for each. */
 #define LKI_COMPUTED_OP_LIST(X)                                                                    \
     X(NORMALIZE, normalize)                                                                        \
@@ -26,9 +35,7 @@
     X(FLATTEN, flatten)                                                                            \
     X(DROPOUT, dropout)                                                                            \
     X(LOG_SOFTMAX, log_softmax)                                                                    \
-    X(CROSS_ENTROPY, cross_entropy)                                                                \
-    X(NLL, nll)                                                                                    \
-    X(MSE, mse)
+    LKI_LOSS_LIST(X)
 
 #define LKI_OP_LIST(X)                                                                             \
     X(INPUT, input)                                                                                \

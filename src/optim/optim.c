@@ -1,32 +1,31 @@
 #include <math.h>
-#include <string.h>
 
 #include "base/check.h"
+#include "base/named.h"
 #include "optim/optimizer.h"
 
-static const lki_optimizer *const optimizers[] = {
+static const void *const optimizers[] = {
 #define X(ID, id) &lki_optimizer_##id,
     LKI_OPTIMIZER_LIST(X)
 #undef X
 };
-enum { OPTIMIZERS = sizeof optimizers / sizeof optimizers[0] };
+static const lki_named named = LKI_NAMED(optimizers);
 
 const lki_optimizer *lki_optimizer_at(int number)
 {
-    return number >= 0 && number < OPTIMIZERS ? optimizers[number] : NULL;
-}
-
-const lki_optimizer *lki_optimizer_of(lks_optim_kind kind)
-{
-    for (int i = 0; i < OPTIMIZERS; i++)
-        if (optimizers[i]->kind == kind) return optimizers[i];
-    return NULL;
+    return lki_named_at(&named, number);
 }
 
 const lki_optimizer *lki_optimizer_find(const char *name)
 {
-    for (int i = 0; i < OPTIMIZERS; i++)
-        if (strcmp(optimizers[i]->name, name) == 0) return optimizers[i];
+    return lki_named_find(&named, name);
+}
+
+const lki_optimizer *lki_optimizer_of(lks_optim_kind kind)
+{
+    const lki_optimizer *optimizer;
+    for (int i = 0; (optimizer = lki_optimizer_at(i)) != NULL; i++)
+        if (optimizer->kind == kind) return optimizer;
     return NULL;
 }
 

@@ -38,7 +38,8 @@ bool lki_optimizer_keeps(const lks_optim *optim, int array);
 lks_optim lki_optimizer_make(const lki_optimizer *optimizer);
 
 /* Lines of tables. */
-#define LKI_OPTIM_DECAY LKI_ATTRIBUTE(DOUBLE, lks_optim, weight_decay, .range = "[0,)")
+#define LKI_OPTIM_DECAY                                                                            \
+    LKI_ATTRIBUTE(DOUBLE, lks_optim, weight_decay, .range = "[0,)", .fallback = "0")
 #define LKI_OPTIM_EPSILON(standard)                                                                \
     LKI_ATTRIBUTE(DOUBLE, lks_optim, epsilon, .range = "[0,)", .fallback = (standard), .key = "eps")
 #define LKI_OPTIM_MOMENTS                                                                          \

@@ -1,29 +1,34 @@
 /* Schedules: found by kind and name, asked for rates. */
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/check.h"
 #include "base/float.h"
+#include "base/named.h"
 #include "optim/schedule/schedule.h"
 
-static const lki_schedule_rule *const rules[] = {
+static const void *const rules[] = {
 #define X(id) &lki_schedule_##id,
     LKI_SCHEDULE_LIST(X)
 #undef X
 };
-enum { RULES = sizeof rules / sizeof rules[0] };
+static const lki_named named = LKI_NAMED(rules);
 
-const lki_schedule_rule *lki_schedule_of(lks_schedule_kind kind)
+const lki_schedule_rule *lki_schedule_rule_at(int number)
 {
-    for (int i = 0; i < RULES; i++)
-        if (rules[i]->kind == kind) return rules[i];
-    return NULL;
+    return lki_named_at(&named, number);
 }
 
 const lki_schedule_rule *lki_schedule_find(const char *name)
 {
-    for (int i = 0; i < RULES; i++)
-        if (strcmp(rules[i]->name, name) == 0) return rules[i];
+    return lki_named_find(&named, name);
+}
+
+const lki_schedule_rule *lki_schedule_of(lks_schedule_kind kind)
+{
+    const lki_schedule_rule *rule;
+    for (int i = 0; (rule = lki_schedule_rule_at(i)) != NULL; i++)
+        if (rule->kind == kind) return rule;
     return NULL;
 }
 
@@ -50,7 +55,10 @@ lks_status lks_schedule_check(const lks_schedule *schedule)
 {
     if (schedule == NULL) return LKI_FAIL_NULL(schedule);
     const lki_schedule_rule *rule = lki_schedule_of(schedule->kind);
-    LKI_TRY(lki_schedule_at_least("the learning rate", schedule->lr, 0.0, false));
+    if (!(schedule->lr >= 0.0 && isfinite(schedule->lr)))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "schedule: the learning rate is %g, expected a number of at least 0",
+                        schedule->lr);
     if (schedule->warmup_steps < 0) {
         return LKI_FAIL(LKS_E_INVALID, "schedule: warmup_steps is %lld, expected 0 or more",
                         (long long)schedule->warmup_steps);
@@ -59,5 +67,10 @@ lks_status lks_schedule_check(const lks_schedule *schedule)
         return LKI_FAIL(LKS_E_INVALID,
                         "schedule: kind is %d, expected LKS_CONSTANT or another lks_schedule_kind",
                         (int)schedule->kind);
+    char who[64];
+    lks_schedule filled = *schedule;
+    snprintf(who, sizeof who, "schedule %s", rule->name);
+    lki_attributes_fill(&rule->attributes, &filled);
+    LKI_TRY(lki_attributes_check(&rule->attributes, &filled, who));
     return rule->check != NULL ? rule->check(schedule) : LKS_OK;
 }

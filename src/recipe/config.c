@@ -9,8 +9,8 @@
 #include "base/text.h"
 
 const lki_key_row lki_key_rows[LKI_KEY_COUNT] = {
-#define X(id, name, type, range, fallback, only, change, help)                                     \
-    [LKI_KEY_##id] = {{name, LKI_TYPE_##type, range}, fallback, only, LKI_CHANGE_##change, help},
+#define X(id, name, type, range, fallback, change, help)                                           \
+    [LKI_KEY_##id] = {{name, LKI_TYPE_##type, range}, fallback, LKI_CHANGE_##change, help},
     LKI_KEY_LIST(X)
 #undef X
 };
@@ -344,9 +344,4 @@ bool lki_key_section(int key, char section[32])
 const char *lki_key_own_name(int key)
 {
     return strchr(lki_key_rows[key].spec.name, '.') + 1;
-}
-
-bool lki_config_hides(const lki_config *config, int key)
-{
-    return !config->value[key].set && lki_key_rows[key].only != NULL;
 }

@@ -7,7 +7,7 @@
 #include "recipe/text/setting.h"
 
 typedef enum lki_key {
-#define X(id, name, type, range, fallback, only, change, help) LKI_KEY_##id,
+#define X(id, name, type, range, fallback, change, help) LKI_KEY_##id,
     LKI_KEY_LIST(X)
 #undef X
         LKI_KEY_COUNT,
@@ -20,7 +20,6 @@ typedef enum lki_key_change { LKI_CHANGE_FREE, LKI_CHANGE_SAID, LKI_CHANGE_FIXED
 typedef struct lki_key_row {
     lki_spec spec;
     const char *fallback; /* YAML; NULL: not set */
-    const char *only;     /* names of the section that have this key; NULL: all */
     lki_key_change change;
     const char *help;
 } lki_key_row;
@@ -79,6 +78,16 @@ lki_key lki_key_find(const char *name); /* LKI_KEY_NONE: there is none */
 bool lki_key_section(int key, char section[32]);
 /* "optimizer.lr" -> "lr" */
 const char *lki_key_own_name(int key);
+/* The key of the name that a section's other keys may depend on, "optimizer.name" of "optimizer.lr"; NONE:
+ * it has none. */
+lki_key lki_key_name(lki_key key);
+/* The key of this name of its own in the same section, or NONE. */
+lki_key lki_key_beside(lki_key key, const char *own);
+enum { LKI_KEY_NAMES_SIZE = 400 };
+/* Whether the key is for some names of its section alone; "sgd rmsprop": these. */
+bool lki_key_only(lki_key key, char names[LKI_KEY_NAMES_SIZE]);
+/* Whether it is for this name; NULL: for every one. */
+bool lki_key_is_of(lki_key key, const char *name);
 /* Whether the chosen name of its section does not have the key. */
 bool lki_config_hides(const lki_config *config, int key);
 

@@ -1,8 +1,10 @@
 /*
- * Every key of the configuration, once: its name, type, range, default, the names of its section
- * for which it exists (NULL: all), what a resumed run may change, and what it means. The parser,
- * --set, --print-config, the help, the flags, the messages and the check of a resumed run follow from
- * this list. A default of NULL is null: the help says what then happens.
+ * Every key of the configuration, once: its name, type, range, default, what a resumed run may change,
+ * and what it means. The parser, --set, --print-config, the help, the flags, the messages and the check
+ * of a resumed run follow from this list. A default of NULL is null: the help says what then happens.
+ *
+ * Whether a key is for some names of its section alone ("optimizer.momentum": sgd, rmsprop) is said by what
+ * has these names: the tables of optimizers, schedules and losses, `keys` of networks and data sets (keys.c).
  *
  * When a run is resumed with another value than its checkpoint has:
  *   FREE   each command has its own: nothing is said
@@ -10,184 +12,179 @@
  *   FIXED  it makes the run what it is: refused, unless with checkpoint.accept_changes, and with it
  *          too where the state in the checkpoint does not fit (condition() in changes.c)
  *
- * X(id, name, type, range, default, only, change, help)
+ * X(id, name, type, range, default, change, help)
  */
 #ifndef LKI_RECIPE_KEYS_H
 #define LKI_RECIPE_KEYS_H
 
+#include "core/op.h"
 #include "optim/list.h"
 #include "optim/schedule/list.h"
+#include "recipe/zoo/list.h"
 
 #define LKI_KEY_LIST(X)                                                                            \
-    X(DATA_NAME, "data.name", STRING, NULL, "digits", NULL, SAID,                                  \
+    X(DATA_NAME, "data.name", STRING, NULL, "digits", SAID,                                        \
       "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...; where "  \
       "only data.path is given, the folder's name")                                                \
-    X(DATA_PATH, "data.path", STRING, NULL, NULL, NULL, SAID,                                      \
+    X(DATA_PATH, "data.path", STRING, NULL, NULL, SAID,                                            \
       "folder of the IDX files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")        \
-    X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, NULL, FIXED,                           \
+    X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, FIXED,                                 \
       "number of classes; null: the largest label + 1")                                            \
-    X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, NULL, FIXED,                                \
+    X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, FIXED,                                      \
       "use only so many training samples, the first; null: all")                                   \
-    X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, NULL, FIXED,                      \
+    X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, FIXED,                            \
       "use only so many test samples, the first; null: all")                                       \
-    X(DATA_SEED, "data.seed", INT, "[0,)", "0", "digits", FIXED, "other digits of the same kind")  \
-    X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, NULL, FIXED,                                     \
+    X(DATA_SEED, "data.seed", INT, "[0,)", "0", FIXED, "other digits of the same kind")            \
+    X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, FIXED,                                           \
       "subtracted after scaling bytes to 0..1: one number, or one for each channel; null: 0")      \
-    X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, NULL, FIXED, "then divided by; null: 1")         \
-    X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", NULL, FIXED,                               \
+    X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, FIXED, "then divided by; null: 1")               \
+    X(DATA_SHUFFLE, "data.shuffle", BOOL, NULL, "true", FIXED,                                     \
       "a new order every epoch, from the seed")                                                    \
-    X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", NULL, FIXED,                          \
+    X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", FIXED,                                \
       "leave out the short last batch of an epoch")                                                \
-    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", NULL, SAID,                                \
+    X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", SAID,                                      \
       "threads that read ahead; 0: read between steps; never changes a bit")                       \
-    X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", NULL, SAID, "batches read ahead")              \
-    X(MODEL_NAME, "model.name", STRING, NULL, NULL, NULL, FIXED,                                   \
-      "mnist_cnn or mlp; with layers: a name of your own, null: model")                            \
-    X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, NULL, FIXED,                                 \
+    X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", SAID, "batches read ahead")                    \
+    X(MODEL_NAME, "model.name", STRING, NULL, NULL, FIXED,                                         \
+      LKI_ZOO_WORDS("; with layers: a name of your own, null: model"))                             \
+    X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, FIXED,                                       \
       "the network layer by layer (see --help-layers); null: model.name is a known one")           \
-    X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", "mlp", FIXED,                           \
-      "units of the hidden layers")                                                                \
-    X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, "mnist_cnn mlp", FIXED,                \
+    X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
+    X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
       "after every relu of an mlp, null: 0; for mnist_cnn null: 0.25 and 0.5, or 0: none")         \
-    X(MODEL_INIT, "model.init", STRING, NULL, NULL, NULL, FREE,                                    \
+    X(MODEL_INIT, "model.init", STRING, NULL, NULL, FREE,                                          \
       "safetensors file of weights to start from; null: random")                                   \
-    X(MODEL_SAVE, "model.save", BOOL, NULL, "false", NULL, SAID,                                   \
+    X(MODEL_SAVE, "model.save", BOOL, NULL, "false", SAID,                                         \
       "write <model name>.safetensors at the end, with PyTorch's names")                           \
-    X(LOSS_NAME, "loss.name", CHOICE, "nll cross_entropy mse", NULL, NULL, FIXED,                  \
+    X(LOSS_NAME, "loss.name", CHOICE, LKI_LOSS_NAMES, NULL, FIXED,                                 \
       "null: nll after log_softmax, else cross_entropy")                                           \
-    X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", "cross_entropy", FIXED,   \
+    X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", FIXED,                    \
       "share of the target given to all classes")                                                  \
-    X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, NULL, SAID,                                 \
+    X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, SAID,                                       \
       "passes over the data; null: 1, or as many as steps need")                                   \
-    X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, NULL, SAID,                                   \
+    X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, SAID,                                         \
       "stop after so many steps in all; null: after the epochs")                                   \
-    X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", NULL, FIXED,                \
+    X(TRAIN_BATCH_SIZE, "train.batch_size", INT, "[1,16777216]", "64", FIXED,                      \
       "samples of a step, over all replicas")                                                      \
-    X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", NULL, SAID,     \
+    X(TRAIN_TEST_BATCH_SIZE, "train.test_batch_size", INT, "[1,16777216]", "1000", SAID,           \
       "samples read at once when testing; never changes a digit")                                  \
-    X(TRAIN_REPLICAS, "train.replicas", INT, "[1,4096]", "8", NULL, FIXED,                         \
+    X(TRAIN_REPLICAS, "train.replicas", INT, "[1,4096]", "8", FIXED,                               \
       "shares of a batch: part of the arithmetic, and the most workers there can be")              \
-    X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", NULL, FIXED,                     \
+    X(TRAIN_ACCUMULATE, "train.accumulate", INT, "[1,4096]", "1", FIXED,                           \
       "so many times more replicas, one after the other")                                          \
-    X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, NULL, SAID,                           \
+    X(TRAIN_WORKERS, "train.workers", INT, "[1,4096]", NULL, SAID,                                 \
       "cores to use: never changes a bit; null: all, but not more than replicas")                  \
-    X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", NULL, FIXED,                                     \
-      "everything random follows from it")                                                         \
-    X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, NULL, SAID,                                \
+    X(TRAIN_SEED, "train.seed", INT, "[0,)", "0", FIXED, "everything random follows from it")      \
+    X(TRAIN_DEVICE, "train.device", STRING, NULL, NULL, SAID,                                      \
       "cpu or ref; null: the fastest that was built in")                                           \
-    X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", NULL, FIXED,             \
+    X(TRAIN_HASH_EVERY, "train.hash_every", INT, "[1,1000000000]", "100", FIXED,                   \
       "steps between links of the hash chain")                                                     \
-    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", NULL, FREE,                             \
+    X(TRAIN_DRY_RUN, "train.dry_run", BOOL, NULL, "false", FREE,                                   \
       "one step and a test, to see that it runs; nothing is written")                              \
-    X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, NULL, FIXED,                                   \
+    X(TRAIN_EMA, "train.ema", FLOAT, "(0,1)", NULL, FIXED,                                         \
       "decay of a moving average of the parameters, such as 0.999; null: none is kept")            \
-    X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", NULL, FIXED,                   \
+    X(TRAIN_EMA_EVALUATE, "train.ema_evaluate", BOOL, NULL, "true", FIXED,                         \
       "validate, test, predict and save the model with that average, where there is one")          \
-    X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", NULL, SAID,               \
+    X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", SAID,                     \
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
       "at too)")                                                                                   \
-    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", NULL, FIXED,           \
+    X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", FIXED,                 \
       "with PyTorch's semantics and defaults")                                                     \
-    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, NULL, SAID,                               \
+    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, SAID,                                     \
       "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01")                              \
-    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, NULL, FIXED,          \
+    X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, FIXED,                \
       "adds this times the weight to the gradient; adamw: shrinks the weight by lr times this; "   \
       "null: 0, for adamw 0.01")                                                                   \
-    X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", NULL, FIXED,         \
+    X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", FIXED,               \
       "what decays; weights: not biases, nor parameters of normalisations")                        \
-    X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, NULL, FIXED,                         \
+    X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, FIXED,                               \
       "list of {match: '*.bias', weight_decay: 0, lr_factor: 0.1}: other values for parameters "   \
       "with such names; all that match apply, later ones win; null: none")                         \
-    X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, NULL, FIXED,              \
+    X(OPTIMIZER_CLIP_VALUE, "optimizer.clip_value", FLOAT, "(0,)", NULL, FIXED,                    \
       "limit every element of the gradient to so much, up and down; null: no limit")               \
-    X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, NULL, FIXED,                \
+    X(OPTIMIZER_CLIP_NORM, "optimizer.clip_norm", FLOAT, "(0,)", NULL, FIXED,                      \
       "scale the gradient down to this norm, of all parameters together; null: no limit")          \
-    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", "sgd rmsprop", FIXED,         \
+    X(OPTIMIZER_MOMENTUM, "optimizer.momentum", FLOAT, "[0,1)", "0", FIXED,                        \
       "how much of the last direction the next step keeps")                                        \
-    X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", "sgd", FIXED,               \
-      "of the momentum")                                                                           \
-    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", "sgd adamp", FIXED,           \
+    X(OPTIMIZER_DAMPENING, "optimizer.dampening", FLOAT, "[0,1]", "0", FIXED, "of the momentum")   \
+    X(OPTIMIZER_NESTEROV, "optimizer.nesterov", BOOL, NULL, "false", FIXED,                        \
       "Nesterov's momentum; sgd: needs momentum, and no dampening")                                \
-    X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", "adam adamw adamp",     \
-      FIXED, "decay of the two moments")                                                           \
-    X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", "adadelta", FIXED,                    \
-      "decay of the two averages")                                                                 \
-    X(OPTIMIZER_ALPHA, "optimizer.alpha", FLOAT, "[0,1)", "0.99", "rmsprop", FIXED,                \
+    X(OPTIMIZER_BETAS, "optimizer.betas", FLOATS, "[0,1)", "[0.9, 0.999]", FIXED,                  \
+      "decay of the two moments")                                                                  \
+    X(OPTIMIZER_RHO, "optimizer.rho", FLOAT, "[0,1)", "0.9", FIXED, "decay of the two averages")   \
+    X(OPTIMIZER_ALPHA, "optimizer.alpha", FLOAT, "[0,1)", "0.99", FIXED,                           \
       "decay of the average of squares")                                                           \
-    X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", "rmsprop", FIXED,             \
+    X(OPTIMIZER_CENTERED, "optimizer.centered", BOOL, NULL, "false", FIXED,                        \
       "divide by the estimated deviation, not by the root of the mean square")                     \
-    X(OPTIMIZER_DELTA, "optimizer.delta", FLOAT, "[0,)", "0.1", "adamp", FIXED,                    \
+    X(OPTIMIZER_DELTA, "optimizer.delta", FLOAT, "[0,)", "0.1", FIXED,                             \
       "project where gradient and weight are this far from parallel")                              \
-    X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", "adamp", FIXED,              \
+    X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", FIXED,                       \
       "weight decay times this where it is projected")                                             \
-    X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, "adam adamw adamp adadelta rmsprop",    \
-      FIXED, "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                              \
-    X(SCHEDULE_NAME, "schedule.name", CHOICE, LKI_SCHEDULE_NAMES, "constant", NULL, SAID,          \
+    X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, FIXED,                                  \
+      "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                                     \
+    X(SCHEDULE_NAME, "schedule.name", CHOICE, LKI_SCHEDULE_NAMES, "constant", SAID,                \
       "the learning rate over time")                                                               \
-    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, NULL, SAID,                        \
+    X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, SAID,                              \
       "step_size, milestones and length count steps, not epochs; null: false, for one_cycle true") \
-    X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", "step", SAID,                    \
+    X(SCHEDULE_STEP_SIZE, "schedule.step_size", INT, "[1,)", "1", SAID,                            \
       "the rate is multiplied by gamma after so many epochs")                                      \
-    X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, "multi_step", SAID,          \
+    X(SCHEDULE_MILESTONES, "schedule.milestones", INTS, "[1,)", NULL, SAID,                        \
       "the rate is multiplied by gamma after each of these epochs; null: none, and refused")       \
-    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, "step multi_step exponential", SAID,  \
+    X(SCHEDULE_GAMMA, "schedule.gamma", FLOAT, "(0,)", NULL, SAID,                                 \
       "the rate is multiplied by it; null: 0.1, but exponential, which does so every epoch, has "  \
       "none")                                                                                      \
-    X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, "cosine linear polynomial one_cycle", \
-      SAID, "epochs until the end of the schedule; null: the length of the run")                   \
-    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", "cosine linear polynomial",      \
-      SAID, "the rate at the end")                                                                 \
-    X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", "polynomial", SAID, "1 is linear")     \
-    X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", "one_cycle", SAID,                    \
+    X(SCHEDULE_LENGTH, "schedule.length", INT, "[1,)", NULL, SAID,                                 \
+      "epochs until the end of the schedule; null: the length of the run")                         \
+    X(SCHEDULE_FINAL_LR, "schedule.final_lr", FLOAT, "[0,)", "0", SAID, "the rate at the end")     \
+    X(SCHEDULE_POWER, "schedule.power", FLOAT, "(0,)", "1", SAID, "1 is linear")                   \
+    X(SCHEDULE_RISE, "schedule.rise", FLOAT, "(0,1)", "0.3", SAID,                                 \
       "share of the length in which the rate rises to optimizer.lr")                               \
-    X(SCHEDULE_START_DIV, "schedule.start_div", FLOAT, "(0,)", "25", "one_cycle", SAID,            \
+    X(SCHEDULE_START_DIV, "schedule.start_div", FLOAT, "(0,)", "25", SAID,                         \
       "it starts at optimizer.lr divided by this")                                                 \
-    X(SCHEDULE_FINAL_DIV, "schedule.final_div", FLOAT, "(0,)", "10000", "one_cycle", SAID,         \
+    X(SCHEDULE_FINAL_DIV, "schedule.final_div", FLOAT, "(0,)", "10000", SAID,                      \
       "it ends at its start divided by this")                                                      \
-    X(SCHEDULE_FACTOR, "schedule.factor", FLOAT, "(0,1)", "0.1", "reduce_on_plateau", SAID,        \
-      "multiplies the rate")                                                                       \
-    X(SCHEDULE_PATIENCE, "schedule.patience", INT, "[0,1000000]", "10", "reduce_on_plateau", SAID, \
+    X(SCHEDULE_FACTOR, "schedule.factor", FLOAT, "(0,1)", "0.1", SAID, "multiplies the rate")      \
+    X(SCHEDULE_PATIENCE, "schedule.patience", INT, "[0,1000000]", "10", SAID,                      \
       "after more than so many evaluations without a better loss (validation's, else the test's)") \
-    X(SCHEDULE_THRESHOLD, "schedule.threshold", FLOAT, "[0,1)", "0.0001", "reduce_on_plateau",     \
-      SAID, "better is a loss that is smaller by more than this share")                            \
-    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", "reduce_on_plateau", SAID,           \
+    X(SCHEDULE_THRESHOLD, "schedule.threshold", FLOAT, "[0,1)", "0.0001", SAID,                    \
+      "better is a loss that is smaller by more than this share")                                  \
+    X(SCHEDULE_MIN_LR, "schedule.min_lr", FLOAT, "[0,)", "0", SAID,                                \
       "the rate does not fall below it")                                                           \
-    X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", NULL, SAID,                \
+    X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", SAID,                      \
       "the rate rises linearly over so many steps")                                                \
-    X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, NULL, FIXED,                    \
+    X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, FIXED,                          \
       "hold so many training samples back, the last; null: none")                                  \
-    X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, NULL, FIXED,               \
+    X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, FIXED,                     \
       "the same as a share of the training samples; null: none")                                   \
-    X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", NULL, FIXED,                  \
+    X(VALIDATION_SHUFFLE, "validation.shuffle", BOOL, NULL, "false", FIXED,                        \
       "draw the samples that are held back from all by train.seed, instead of the last")           \
-    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,1000000]", NULL, NULL, SAID,            \
+    X(VALIDATION_PATIENCE, "validation.patience", INT, "[1,1000000]", NULL, SAID,                  \
       "stop after so many epochs without a better loss; null: never")                              \
-    X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", NULL, SAID,          \
+    X(VALIDATION_RESTORE_BEST, "validation.restore_best", BOOL, NULL, "true", SAID,                \
       "with patience: the model ends as it was when its loss was the best; false: as after the "   \
       "last step")                                                                                 \
-    X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", NULL, SAID,            \
+    X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", SAID,                  \
       "validate and test after every so many epochs")                                              \
-    X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, NULL, FREE,                          \
+    X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, FREE,                                \
       "folder of checkpoints; null: none are written")                                             \
-    X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", NULL, FREE,                     \
+    X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", FREE,                           \
       "continue from the newest checkpoint, if there is one")                                      \
-    X(CHECKPOINT_ACCEPT_CHANGES, "checkpoint.accept_changes", BOOL, NULL, "false", NULL, FREE,     \
+    X(CHECKPOINT_ACCEPT_CHANGES, "checkpoint.accept_changes", BOOL, NULL, "false", FREE,           \
       "continue although what makes the run is another one than in the checkpoint, such as its "   \
       "data")                                                                                      \
-    X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", NULL, SAID,            \
+    X(CHECKPOINT_EVERY_EPOCHS, "checkpoint.every_epochs", INT, "[0,)", "1", SAID,                  \
       "save after every so many epochs; 0: never")                                                 \
-    X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, NULL, SAID,             \
+    X(CHECKPOINT_EVERY_STEPS, "checkpoint.every_steps", INT, "[1,)", NULL, SAID,                   \
       "save after every so many steps too; null: only after epochs")                               \
-    X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", NULL, SAID,                     \
+    X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", SAID,                           \
       "newest checkpoints to keep; the best stays too")                                            \
-    X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", NULL, SAID, "batches between lines")        \
-    X(LOG_FORMAT, "log.format", CHOICE, "text json csv", "text", NULL, SAID,                       \
+    X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", SAID, "batches between lines")              \
+    X(LOG_FORMAT, "log.format", CHOICE, "text json csv", "text", SAID,                             \
       "text; json: an object for each step and epoch; csv: a line for each")                       \
-    X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", NULL, SAID,                                     \
-      "print only the last line, the hash")                                                        \
-    X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", NULL, FREE,                                 \
+    X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", SAID, "print only the last line, the hash")     \
+    X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", FREE,                                       \
       "say what is opened, chosen, saved, and how long it takes")                                  \
-    X(LOG_RECORD, "log.record", STRING, NULL, NULL, NULL, SAID,                                    \
+    X(LOG_RECORD, "log.record", STRING, NULL, NULL, SAID,                                          \
       "JSON file for all that is known about the run, kept current after every epoch; null: none " \
       "is "                                                                                        \
       "written")

@@ -13,30 +13,27 @@ static double or_zero(const lki_config *config, lki_key key)
     return lki_config_has(config, key) ? lki_config_float(config, key) : 0;
 }
 
-/* The key "optimizer.<name>" of an attribute, or NULL. */
-static const lki_setting *setting_of(const lki_config *config, const lki_attribute *a)
+/* Puts what the keys of a section say into the struct that the table is of. */
+static void store(void *values, const lki_config *config, lki_key name, const lki_attributes *table)
 {
-    const char *name = a->key != NULL ? a->key : a->name;
-    for (int key = LKI_KEY_OPTIMIZER_NAME; key < LKI_KEY_SCHEDULE_NAME; key++)
-        if (strcmp(lki_key_own_name(key), name) == 0) return &config->value[key];
-    return NULL;
+    for (int i = 0; i < table->count; i++) {
+        const lki_attribute *a = &table->list[i];
+        const lki_key key = lki_key_beside(name, lki_attribute_key(a));
+        if (key == LKI_KEY_NONE || !lki_config_has(config, key)) continue;
+        const lki_setting *setting = &config->value[key];
+        if (lki_key_rows[key].spec.type == LKI_TYPE_FLOATS) /* one of a list */
+            *(double *)(void *)((char *)values + a->offset) = setting->floats[a->place];
+        else
+            lki_option_store(a, values, setting);
+    }
 }
 
-static lks_optim optim_of(const lki_config *config)
+lks_optim lki_session_optim(const lki_config *config)
 {
     const lki_optimizer *optimizer = lki_optimizer_find(
         lki_config_text(config, LKI_KEY_OPTIMIZER_NAME));
     lks_optim optim = lki_optimizer_make(optimizer);
-    for (int i = 0; i < optimizer->attributes.count; i++) {
-        const lki_attribute *a = &optimizer->attributes.list[i];
-        const lki_setting *setting = setting_of(config, a);
-        if (setting == NULL || !setting->set) continue;
-        void *to = (char *)&optim + a->offset;
-        if (setting->floats != NULL) /* one of a list */
-            *(double *)to = setting->floats[a->place];
-        else
-            lki_option_store(a, to, setting);
-    }
+    store(&optim, config, LKI_KEY_OPTIMIZER_NAME, &optimizer->attributes);
     return optim;
 }
 
@@ -89,7 +86,7 @@ lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
 {
     const bool weights = strcmp(lki_config_text(config, LKI_KEY_OPTIMIZER_DECAY_OF), "weights") ==
                          0;
-    opts->optim = optim_of(config);
+    opts->optim = lki_session_optim(config);
     opts->decay_of = weights ? LKS_DECAY_WEIGHTS : LKS_DECAY_ALL;
     opts->clip_value = or_zero(config, LKI_KEY_OPTIMIZER_CLIP_VALUE);
     opts->clip_norm = or_zero(config, LKI_KEY_OPTIMIZER_CLIP_NORM);
@@ -98,7 +95,6 @@ lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
     return lki_heap_status(&config->heap, read_groups(opts, config));
 }
 
-/* Keys of other schedules are not set. */
 lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int64_t steps,
                                   int64_t batches)
 {
@@ -109,34 +105,15 @@ lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int6
         .lr = lki_config_float(config, LKI_KEY_OPTIMIZER_LR),
         .per_step = lki_config_bool(config, LKI_KEY_SCHEDULE_PER_STEP),
         .warmup_steps = lki_config_int(config, LKI_KEY_SCHEDULE_WARMUP_STEPS),
-        .gamma = or_zero(config, LKI_KEY_SCHEDULE_GAMMA),
-        .final_lr = or_zero(config, LKI_KEY_SCHEDULE_FINAL_LR),
-        .power = or_zero(config, LKI_KEY_SCHEDULE_POWER),
-        .rise = or_zero(config, LKI_KEY_SCHEDULE_RISE),
-        .start_div = or_zero(config, LKI_KEY_SCHEDULE_START_DIV),
-        .final_div = or_zero(config, LKI_KEY_SCHEDULE_FINAL_DIV),
-        .factor = or_zero(config, LKI_KEY_SCHEDULE_FACTOR),
-        .threshold = or_zero(config, LKI_KEY_SCHEDULE_THRESHOLD),
-        .min_lr = or_zero(config, LKI_KEY_SCHEDULE_MIN_LR),
     };
-    if (schedule.kind == LKS_STEP)
-        schedule.step_size = lki_config_int(config, LKI_KEY_SCHEDULE_STEP_SIZE);
-    if (rule->from_losses) { /* 0 is a number here, not the default */
-        schedule.patience = (int)lki_config_int(config, LKI_KEY_SCHEDULE_PATIENCE);
-        if (schedule.patience == 0) schedule.patience = -1;
-        if (schedule.threshold <= 0) schedule.threshold = -1;
-    }
-    if (schedule.kind == LKS_MULTI_STEP) {
-        const lki_setting *list = &config->value[LKI_KEY_SCHEDULE_MILESTONES];
-        schedule.milestone_count = list->count; /* too many are refused by lks_schedule_check() */
-        for (int i = 0; i < list->count && i < LKS_MAX_MILESTONES; i++)
-            schedule.milestones[i] = list->ints[i];
-    }
     if (epochs == 0) epochs = steps / batches + (steps % batches != 0);
     const int64_t all = epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;
     if (steps == 0 || steps > all) steps = all;
     schedule.length = schedule.per_step ? steps : epochs;
-    if (lki_config_has(config, LKI_KEY_SCHEDULE_LENGTH))
-        schedule.length = lki_config_int(config, LKI_KEY_SCHEDULE_LENGTH);
+    store(&schedule, config, LKI_KEY_SCHEDULE_NAME, &rule->attributes);
+    if (rule->from_losses) { /* 0 is a number here, not the default */
+        if (schedule.patience == 0) schedule.patience = -1;
+        if (schedule.threshold <= 0) schedule.threshold = -1;
+    }
     return schedule;
 }

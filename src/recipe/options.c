@@ -24,6 +24,8 @@ lki_type lki_option_type(const lki_attribute *attribute)
         return LKI_TYPE_CHOICE;
     case LKI_FLOATS:
         return LKI_TYPE_FLOATS;
+    case LKI_INTS:
+        return LKI_TYPE_INTS;
     case LKI_TEXT:
     case LKI_SHAPE:
     case LKI_DTYPE:
@@ -41,8 +43,18 @@ lks_status lki_options_begin(lki_options *out, lki_heap *heap, const lki_attribu
     return lki_heap_status(heap, LKS_OK);
 }
 
-void lki_option_store(const lki_attribute *a, void *to, const lki_setting *setting)
+/* As many as there is room for, with the count that there was: whoever checks it says what is too many. */
+static void store_integers(const lki_attribute *a, void *values, const lki_setting *setting)
 {
+    const size_t room = a->size / sizeof(int64_t), count = (size_t)setting->count;
+    memcpy((char *)values + a->offset, setting->ints,
+           (count < room ? count : room) * sizeof(int64_t));
+    memcpy((char *)values + a->count, &setting->count, sizeof setting->count);
+}
+
+void lki_option_store(const lki_attribute *a, void *values, const lki_setting *setting)
+{
+    void *to = (char *)values + a->offset;
     switch (a->type) {
     case LKI_INT:
         *(int64_t *)to = setting->i[0];
@@ -74,6 +86,9 @@ void lki_option_store(const lki_attribute *a, void *to, const lki_setting *setti
     case LKI_TEXT:
         *(const char **)to = setting->s;
         return;
+    case LKI_INTS:
+        store_integers(a, values, setting);
+        return;
     case LKI_FLOATS: /* when all of them are known */
     case LKI_SHAPE:  /* in no configuration */
     case LKI_DTYPE:
@@ -86,7 +101,7 @@ void lki_options_take(lki_options *options, const lki_attribute *attribute,
 {
     if (!setting->set) return;
     options->setting[attribute - options->table->list] = *setting;
-    lki_option_store(attribute, (char *)options->values + attribute->offset, setting);
+    lki_option_store(attribute, options->values, setting);
 }
 
 lks_status lki_options_read(lki_options *options, const lki_attribute *attribute, const char *what,

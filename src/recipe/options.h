@@ -24,8 +24,8 @@ void lki_options_take(lki_options *options, const lki_attribute *attribute,
 /* Behind the last: lists that share a count get it, those of one repeat it. where: "" is none. */
 LKS_MUSTUSE lks_status lki_options_end(lki_options *options, const char *where);
 
-/* Puts what was set into the member of a struct; lists of floats are for lki_options_end(). */
-void lki_option_store(const lki_attribute *attribute, void *to, const lki_setting *setting);
+/* Puts what was set into a struct; lists of floats are for lki_options_end(). */
+void lki_option_store(const lki_attribute *attribute, void *values, const lki_setting *setting);
 
 /* The value that an attribute has for the parser. */
 lki_type lki_option_type(const lki_attribute *attribute);

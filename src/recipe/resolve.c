@@ -1,38 +1,12 @@
 /* What concerns several keys of the configuration. */
 #include "recipe/config.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/zoo/zoo.h"
-
-static bool same_section(lki_key a, lki_key b)
-{
-    const char *x = lki_key_rows[a].spec.name, *y = lki_key_rows[b].spec.name;
-    const size_t length = strcspn(x, ".");
-    return strcspn(y, ".") == length && strncmp(x, y, length) == 0;
-}
-
-static bool has_word(const char *words, const char *word)
-{
-    const size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-            return true;
-    return false;
-}
-
-static lki_key name_key(lki_key key)
-{
-    static const lki_key names[] = {LKI_KEY_DATA_NAME, LKI_KEY_MODEL_NAME, LKI_KEY_LOSS_NAME,
-                                    LKI_KEY_OPTIMIZER_NAME, LKI_KEY_SCHEDULE_NAME};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (same_section(names[i], key)) return names[i];
-    return LKI_KEY_NONE;
-}
 
 static void unset(lki_config *config, lki_key key)
 {
@@ -43,13 +17,13 @@ static void unset(lki_config *config, lki_key key)
 static lks_status settle_names(lki_config *config)
 {
     for (int i = 0; i < LKI_KEY_COUNT; i++) {
-        const lki_key key = (lki_key)i, name = name_key(key);
-        const char *only = lki_key_rows[i].only;
-        if (only == NULL) continue;
+        const lki_key key = (lki_key)i, name = lki_key_name(key);
+        char only[LKI_KEY_NAMES_SIZE];
+        if (!lki_key_only(key, only)) continue;
         const char *chosen = lki_config_text(config, name);
         if (name == LKI_KEY_MODEL_NAME && lki_config_has(config, LKI_KEY_MODEL_LAYERS))
             chosen = NULL;
-        if (chosen != NULL && has_word(only, chosen)) continue;
+        if (lki_key_is_of(key, chosen)) continue;
         if (config->source[key] == LKI_FROM_DEFAULT || config->source[name] > config->source[key]) {
             unset(config, key);
             continue;
@@ -125,19 +99,20 @@ static lks_status check_workers(const lki_config *config)
                            (long long)workers, (long long)replicas, (long long)workers);
 }
 
-/* Sets a default where the key is not set, but the chosen name has it. */
 static lks_status settle(lki_config *config, lki_key key, const char *text)
 {
-    const char *only = lki_key_rows[key].only;
-    if (lki_config_has(config, key)) return LKS_OK;
-    if (only != NULL && !has_word(only, lki_config_text(config, name_key(key)))) return LKS_OK;
-    return lki_config_settle(config, key, text);
+    return lki_config_has(config, key) ? LKS_OK : lki_config_settle(config, key, text);
 }
 
-static const char *default_of(const lki_optimizer *optimizer, const char *name)
+/* The defaults that the chosen name has, of keys that have none of their own. */
+static lks_status settle_table(lki_config *config, lki_key name, const lki_attributes *table)
 {
-    const lki_attribute *a = lki_attribute_find(&optimizer->attributes, name);
-    return a != NULL && a->fallback != NULL ? a->fallback : "0";
+    for (int i = 0; i < table->count; i++) {
+        const lki_attribute *a = &table->list[i];
+        const lki_key key = lki_key_beside(name, lki_attribute_key(a));
+        if (key != LKI_KEY_NONE && a->fallback != NULL) LKI_TRY(settle(config, key, a->fallback));
+    }
+    return LKS_OK;
 }
 
 /* Defaults that depend on other keys. */
@@ -149,19 +124,12 @@ static lks_status settle_defaults(lki_config *config)
         lki_config_text(config, LKI_KEY_SCHEDULE_NAME));
     const bool has_end = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS) ||
                          lki_config_has(config, LKI_KEY_TRAIN_STEPS);
-    const char *lr = optimizer->lr != NULL ? optimizer->lr : "0.001";
-    lks_status status = settle(config, LKI_KEY_OPTIMIZER_LR, lr);
-    if (status == LKS_OK)
-        status = settle(config, LKI_KEY_OPTIMIZER_WEIGHT_DECAY,
-                        default_of(optimizer, "weight_decay"));
-    if (status == LKS_OK)
-        status = settle(config, LKI_KEY_OPTIMIZER_EPS, default_of(optimizer, "epsilon"));
-    if (status == LKS_OK)
-        status = settle(config, LKI_KEY_SCHEDULE_PER_STEP, schedule->per_step ? "true" : "false");
-    if (status == LKS_OK) status = settle(config, LKI_KEY_SCHEDULE_GAMMA, "0.1");
-    if (status == LKS_OK && !has_end) status = settle(config, LKI_KEY_TRAIN_EPOCHS, "1");
-    if (status == LKS_OK) status = settle(config, LKI_KEY_MODEL_NAME, "model");
-    return status;
+    LKI_TRY(settle(config, LKI_KEY_OPTIMIZER_LR, optimizer->lr != NULL ? optimizer->lr : "0.001"));
+    LKI_TRY(settle_table(config, LKI_KEY_OPTIMIZER_NAME, &optimizer->attributes));
+    LKI_TRY(settle(config, LKI_KEY_SCHEDULE_PER_STEP, schedule->per_step ? "true" : "false"));
+    LKI_TRY(settle_table(config, LKI_KEY_SCHEDULE_NAME, &schedule->attributes));
+    if (!has_end) LKI_TRY(settle(config, LKI_KEY_TRAIN_EPOCHS, "1"));
+    return settle(config, LKI_KEY_MODEL_NAME, "model");
 }
 
 lks_status lki_config_name_data(lki_config *config)
@@ -186,12 +154,11 @@ static lks_status check_schedule(const lki_config *config)
 {
     const lki_schedule_rule *rule = lki_schedule_find(
         lki_config_text(config, LKI_KEY_SCHEDULE_NAME));
-    char key[64];
     if (rule->needs == NULL) return LKS_OK;
-    snprintf(key, sizeof key, "schedule.%s", rule->needs);
-    if (!lki_config_has(config, lki_key_find(key)))
+    const lki_key key = lki_key_beside(LKI_KEY_SCHEDULE_NAME, rule->needs);
+    if (!lki_config_has(config, key))
         return lki_config_fail(config, LKI_KEY_SCHEDULE_NAME, "is %s, which needs %s, such as %s",
-                               rule->name, key, rule->example);
+                               rule->name, lki_key_rows[key].spec.name, rule->example);
     return LKS_OK;
 }
 

@@ -45,6 +45,8 @@ void lki_session_close(lki_session *session);
 LKS_MUSTUSE lks_status lki_session_loader(lks_loader **out, const lki_session *session,
                                           lks_dataset *dataset, bool training);
 
+/* The optimizer, with what its keys say. */
+lks_optim lki_session_optim(const lki_config *config);
 /* Fills in the optimizer and all else that concerns the update; lists are in the configuration's
  * heap. */
 LKS_MUSTUSE lks_status lki_session_update(lks_model_opts *out, lki_config *config);

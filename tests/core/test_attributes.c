@@ -34,6 +34,8 @@ static size_t size_of(lki_attribute_type type)
         return sizeof(lks_dtype);
     case LKI_TEXT:
         return sizeof(char *);
+    case LKI_INTS: /* as many as there is room for */
+        break;
     }
     return 0;
 }
@@ -163,6 +165,26 @@ static void numbers_without_a_word_are_refused(void **state)
     assert_true(seen > 0);
 }
 
+/* Room for few integers, with a count behind it. */
+static void lists_of_integers_are_printed(void **state)
+{
+    struct options {
+        int64_t sizes[3];
+        int count;
+    } values = {{0}, 0};
+    static const lki_attribute list[] = {
+        LKI_ATTRIBUTE(INTS, struct options, sizes, .count = offsetof(struct options, count)),
+    };
+    const lki_attributes table = LKI_ATTRIBUTES(list);
+    char text[40];
+    (void)state;
+    assert_int_equal(lki_attributes_print(&table, &values, text, sizeof text), 0);
+    values = (struct options){{5, -1, 7}, 2};
+    lki_attributes_print(&table, &values, text, sizeof text);
+    assert_string_equal(text, "sizes=5,-1");
+    LKT_OK(lki_attributes_check(&table, &values, "it"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +193,7 @@ int main(void)
         cmocka_unit_test(ranges_are_read_and_described),
         cmocka_unit_test(words_have_numbers),
         cmocka_unit_test(numbers_without_a_word_are_refused),
+        cmocka_unit_test(lists_of_integers_are_printed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,7 +277,7 @@ static void refuses_bad_schedules(void **state)
               lks_schedule_check(&(lks_schedule){.kind = LKS_STEP, .step_size = -1}));
     LKT_FAILS(LKS_E_INVALID, "gamma is -0.5",
               lks_schedule_check(&(lks_schedule){.kind = LKS_STEP, .gamma = -0.5}));
-    LKT_FAILS(LKS_E_INVALID, "length of the cosine is 0",
+    LKT_FAILS(LKS_E_INVALID, "schedule cosine: length is 0",
               lks_schedule_check(&(lks_schedule){.kind = LKS_COSINE}));
     LKT_FAILS(LKS_E_INVALID, "final_lr is -1",
               lks_schedule_check(&(lks_schedule){.kind = LKS_COSINE, .length = 3, .final_lr = -1}));
@@ -301,12 +301,12 @@ static void refuses_bad_newer_schedules(void **state)
     refuses_schedule((lks_schedule){.kind = LKS_MULTI_STEP, .milestone_count = 1},
                      "milestone 0 comes behind 0, expected ascending numbers above 0");
     refuses_schedule((lks_schedule){.kind = LKS_EXPONENTIAL}, "gamma is 0");
-    refuses_schedule((lks_schedule){.kind = LKS_LINEAR}, "length of the linear is 0");
+    refuses_schedule((lks_schedule){.kind = LKS_LINEAR}, "schedule linear: length is 0");
     refuses_schedule((lks_schedule){.kind = LKS_LINEAR, .length = 1, .final_lr = -1},
                      "final_lr is -1");
     refuses_schedule((lks_schedule){.kind = LKS_POLYNOMIAL, .length = 1, .power = -1},
                      "power is -1");
-    refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE}, "length of the one_cycle is 0");
+    refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE}, "schedule one_cycle: length is 0");
     refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE, .length = 9, .rise = 1.0}, "rise is 1");
     refuses_schedule((lks_schedule){.kind = LKS_ONE_CYCLE, .length = 9, .start_div = -1},
                      "start_div is -1");

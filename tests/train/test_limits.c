@@ -32,33 +32,30 @@ static void schedules(void **state)
                 "schedule: warmup_steps is -1, expected 0 or more");
     schedule_is((lks_schedule){.kind = LKS_STEP, .step_size = 0}, NULL);
     schedule_is((lks_schedule){.kind = LKS_STEP, .step_size = -1},
-                "schedule: step_size is -1, expected 1 or more");
+                "schedule step: step_size is -1, expected an integer of at least 1");
     schedule_is((lks_schedule){.kind = LKS_STEP, .gamma = 0}, NULL);
     schedule_is((lks_schedule){.kind = LKS_STEP, .gamma = INF},
-                "schedule: gamma is inf, expected a number of at least 0");
+                "schedule step: gamma is inf, expected a number of at least 0");
     schedule_is((lks_schedule){.kind = LKS_COSINE, .length = 1}, NULL);
     schedule_is((lks_schedule){.kind = LKS_COSINE, .length = 0},
-                "schedule: the length of the cosine is 0, expected 1 or more: the number of epochs "
-                "until its end");
+                "schedule cosine: length is 0, expected an integer of at least 1");
     schedule_is((lks_schedule){.kind = LKS_COSINE, .length = -3, .per_step = true},
-                "schedule: the length of the cosine is -3, expected 1 or more: the number of steps "
-                "until its end");
+                "schedule cosine: length is -3, expected an integer of at least 1");
     schedule_is((lks_schedule){.kind = LKS_COSINE, .length = 1, .final_lr = -0.5},
-                "schedule: final_lr is -0.5, expected a number of at least 0");
+                "schedule cosine: final_lr is -0.5, expected a number of at least 0");
     schedule_is((lks_schedule){.kind = LKS_EXPONENTIAL, .gamma = 1e-300}, NULL);
     schedule_is((lks_schedule){.kind = LKS_EXPONENTIAL, .gamma = 0},
-                "schedule: gamma is 0, expected a number above 0");
+                "schedule exponential: gamma is 0, expected a number above 0");
     schedule_is((lks_schedule){.kind = LKS_LINEAR, .length = 1}, NULL);
     schedule_is((lks_schedule){.kind = LKS_LINEAR, .length = 1, .final_lr = INF},
-                "schedule: final_lr is inf, expected a number of at least 0");
+                "schedule linear: final_lr is inf, expected a number of at least 0");
     schedule_is((lks_schedule){.kind = LKS_POLYNOMIAL, .length = 1}, NULL);
     schedule_is((lks_schedule){.kind = LKS_POLYNOMIAL, .length = 0},
-                "schedule: the length of the polynomial is 0, expected 1 or more: the number of "
-                "epochs until its end");
+                "schedule polynomial: length is 0, expected an integer of at least 1");
     schedule_is((lks_schedule){.kind = LKS_POLYNOMIAL, .length = 1, .power = -2},
-                "schedule: power is -2, expected a number above 0");
+                "schedule polynomial: power is -2, expected a number above 0");
     schedule_is((lks_schedule){.kind = LKS_POLYNOMIAL, .length = 1, .final_lr = -1},
-                "schedule: final_lr is -1, expected a number of at least 0");
+                "schedule polynomial: final_lr is -1, expected a number of at least 0");
     schedule_is((lks_schedule){.kind = (lks_schedule_kind)9},
                 "schedule: kind is 9, expected LKS_CONSTANT or another lks_schedule_kind");
 }
@@ -70,13 +67,15 @@ static void cycles_plateaus_and_milestones(void **state)
     for (int i = 0; i < LKS_MAX_MILESTONES; i++) many.milestones[i] = i + 1;
     schedule_is(many, NULL);
     many.gamma = -1;
-    schedule_is(many, "schedule: gamma is -1, expected a number of at least 0");
+    schedule_is(many, "schedule multi_step: gamma is -1, expected a number of at least 0");
     many.gamma = 0;
     many.milestones[31] = 31;
-    schedule_is(many, "schedule: milestone 31 comes behind 31, expected ascending numbers above 0");
+    schedule_is(
+        many,
+        "schedule multi_step: milestone 31 comes behind 31, expected ascending numbers above 0");
     many.milestones[31] = 99;
     many.milestone_count++;
-    schedule_is(many, "schedule: there are 33 milestones, expected 1 to 32");
+    schedule_is(many, "schedule multi_step: there are 33 milestones, expected 1 to 32");
     schedule_is((lks_schedule){.kind = LKS_MULTI_STEP, .milestone_count = 1, .milestones = {1}},
                 NULL);
 
@@ -84,31 +83,32 @@ static void cycles_plateaus_and_milestones(void **state)
     lks_schedule other = cycle;
     schedule_is(cycle, NULL);
     other.start_div = -1;
-    schedule_is(other, "schedule: start_div is -1, expected a number above 0");
+    schedule_is(other, "schedule one_cycle: start_div is -1, expected a number above 0");
     other = cycle;
     other.final_div = INF;
-    schedule_is(other, "schedule: final_div is inf, expected a number above 0");
+    schedule_is(other, "schedule one_cycle: final_div is inf, expected a number above 0");
     other = cycle;
     other.rise = 1;
-    schedule_is(other, "schedule: rise is 1, expected a share above 0 and below 1");
+    schedule_is(other, "schedule one_cycle: rise is 1, expected a number above 0 and below 1");
     other.rise = -0.25;
-    schedule_is(other, "schedule: rise is -0.25, expected a share above 0 and below 1");
+    schedule_is(other, "schedule one_cycle: rise is -0.25, expected a number above 0 and below 1");
     other.rise = 0x1.fffffffffffffp-1;
     schedule_is(other, NULL);
 
     schedule_is((lks_schedule){.kind = LKS_PLATEAU}, NULL);
     schedule_is((lks_schedule){.kind = LKS_PLATEAU, .factor = 1},
-                "schedule: factor is 1, expected one above 0 and below 1");
-    schedule_is((lks_schedule){.kind = LKS_PLATEAU, .factor = -0.5},
-                "schedule: factor is -0.5, expected one above 0 and below 1");
+                "schedule reduce_on_plateau: factor is 1, expected a number above 0 and below 1");
+    schedule_is(
+        (lks_schedule){.kind = LKS_PLATEAU, .factor = -0.5},
+        "schedule reduce_on_plateau: factor is -0.5, expected a number above 0 and below 1");
     schedule_is((lks_schedule){.kind = LKS_PLATEAU, .patience = -1}, NULL);
     schedule_is((lks_schedule){.kind = LKS_PLATEAU, .patience = -2},
-                "schedule: patience is -2, expected 0 or more, or -1 (none)");
+                "schedule reduce_on_plateau: patience is -2, expected an integer of at least -1");
     schedule_is((lks_schedule){.kind = LKS_PLATEAU, .threshold = -5}, NULL);
     schedule_is((lks_schedule){.kind = LKS_PLATEAU, .threshold = 1},
-                "schedule: threshold is 1, expected a number below 1");
+                "schedule reduce_on_plateau: threshold is 1, expected a number below 1");
     schedule_is((lks_schedule){.kind = LKS_PLATEAU, .min_lr = -1},
-                "schedule: min_lr is -1, expected a number of at least 0");
+                "schedule reduce_on_plateau: min_lr is -1, expected a number of at least 0");
 }
 
 /* A plateau after `losses` of 1: the first is the best, and patience counts those behind it. */

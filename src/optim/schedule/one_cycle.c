@@ -1,5 +1,11 @@
-#include "base/check.h"
 #include "optim/schedule/schedule.h"
+
+static const lki_attribute attributes[] = {
+    LKI_SCHEDULE_LENGTH,
+    LKI_ATTRIBUTE(DOUBLE, lks_schedule, rise, .range = "(0,1)", .fallback = "0.3"),
+    LKI_ATTRIBUTE(DOUBLE, lks_schedule, start_div, .range = "(0,)", .fallback = "25"),
+    LKI_ATTRIBUTE(DOUBLE, lks_schedule, final_div, .range = "(0,)", .fallback = "10000"),
+};
 
 static double one_cycle_rate(const lks_schedule *schedule, int64_t t)
 {
@@ -12,23 +18,10 @@ static double one_cycle_rate(const lks_schedule *schedule, int64_t t)
     return lki_half_cosine(schedule->lr, end, at - top, last - at, last - top);
 }
 
-static lks_status check_one_cycle(const lks_schedule *schedule)
-{
-    LKI_TRY(lki_schedule_check_length(schedule, "one_cycle"));
-    LKI_TRY(
-        lki_schedule_at_least("start_div", lki_or_default(schedule->start_div, 25.0), 0.0, true));
-    LKI_TRY(
-        lki_schedule_at_least("final_div", lki_or_default(schedule->final_div, 1e4), 0.0, true));
-    const double rise = lki_or_default(schedule->rise, 0.3);
-    if (rise > 0.0 && rise < 1.0) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID, "schedule: rise is %g, expected a share above 0 and below 1",
-                    rise);
-}
-
 const lki_schedule_rule lki_schedule_one_cycle = {
     .name = "one_cycle",
     .kind = LKS_ONE_CYCLE,
+    .attributes = LKI_ATTRIBUTES(attributes),
     .rate = one_cycle_rate,
-    .check = check_one_cycle,
     .per_step = true,
 };

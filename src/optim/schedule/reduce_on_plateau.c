@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -5,22 +6,21 @@
 #include "base/float.h"
 #include "optim/schedule/schedule.h"
 
-static lks_status check_plateau(const lks_schedule *schedule)
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(DOUBLE, lks_schedule, factor, .range = "(0,1)", .fallback = "0.1"),
+    LKI_ATTRIBUTE(SHORT, lks_schedule, patience, .range = "[-1,)", .fallback = "10",
+                  .most = INT_MAX),
+    LKI_ATTRIBUTE(DOUBLE, lks_schedule, threshold, .fallback = "0.0001"),
+    LKI_ATTRIBUTE(DOUBLE, lks_schedule, min_lr, .range = "[0,)"),
+};
+
+/* Below 0 it is none, however far. */
+static lks_status reduce_on_plateau_check(const lks_schedule *schedule)
 {
-    const double factor = lki_or_default(schedule->factor, 0.1);
-    if (!(factor > 0.0 && factor < 1.0)) {
-        return LKI_FAIL(LKS_E_INVALID, "schedule: factor is %g, expected one above 0 and below 1",
-                        factor);
-    }
-    if (schedule->patience < -1) {
-        return LKI_FAIL(LKS_E_INVALID, "schedule: patience is %d, expected 0 or more, or -1 (none)",
-                        schedule->patience);
-    }
-    if (!(schedule->threshold < 1.0)) {
-        return LKI_FAIL(LKS_E_INVALID, "schedule: threshold is %g, expected a number below 1",
-                        schedule->threshold);
-    }
-    return lki_schedule_at_least("min_lr", schedule->min_lr, 0.0, false);
+    if (schedule->threshold < 1.0) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "schedule reduce_on_plateau: threshold is %g, expected a number below 1",
+                    schedule->threshold);
 }
 
 lks_plateau lks_plateau_begin(const lks_schedule *schedule)
@@ -58,6 +58,7 @@ void lks_plateau_observe(const lks_schedule *schedule, lks_plateau *plateau, dou
 const lki_schedule_rule lki_schedule_reduce_on_plateau = {
     .name = "reduce_on_plateau",
     .kind = LKS_PLATEAU,
-    .check = check_plateau,
+    .attributes = LKI_ATTRIBUTES(attributes),
+    .check = reduce_on_plateau_check,
     .from_losses = true,
 };

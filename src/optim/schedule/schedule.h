@@ -4,14 +4,19 @@
 
 #include <lockstep/optim.h>
 
+#include "core/attribute.h"
 #include "optim/schedule/list.h"
 
 typedef struct lki_schedule_rule {
     const char *name; /* in a configuration */
     lks_schedule_kind kind;
-    /* The rate at t, which counts what the schedule counts, without warm-up; NULL: lr. */
+    lki_attributes
+        attributes; /* of lks_schedule; a configuration's "schedule" has keys of their names */
+    /* The rate at t, which counts what the schedule counts, without warm-up; NULL: lr. A member of 0 has
+     * its default here too: nothing parses the table in a step. */
     double (*rate)(const lks_schedule *schedule, int64_t t);
-    lks_status (*check)(const lks_schedule *schedule); /* of its own fields; NULL: it has none */
+    /* NULL: the table says it all. What it cannot say of the members. */
+    lks_status (*check)(const lks_schedule *schedule);
     bool per_step;    /* a configuration counts steps, if it does not say */
     bool from_losses; /* the rate is that of an lks_plateau */
     const char *needs,
@@ -22,8 +27,9 @@ typedef struct lki_schedule_rule {
 LKI_SCHEDULE_LIST(X)
 #undef X
 
-/* NULL: there is none of that kind, or name. */
+/* NULL: there is none of that kind, number (from 0, in the order of the list), or name. */
 const lki_schedule_rule *lki_schedule_of(lks_schedule_kind kind);
+const lki_schedule_rule *lki_schedule_rule_at(int number);
 const lki_schedule_rule *lki_schedule_find(const char *name);
 
 /* What schedules share: common.c. */
@@ -35,10 +41,12 @@ static inline double lki_or_default(double value, double standard)
 double lki_half_cosine(double begin, double end, double done, double rest, double span);
 /* The part of the schedule's length that is done at t, in its units. */
 double lki_schedule_done(const lks_schedule *schedule, int64_t t);
-/* low <= value, or low < value where `above`, and finite. */
-lks_status lki_schedule_at_least(const char *field, double value, double low, bool above);
-/* There is a length; and a last rate. */
-lks_status lki_schedule_check_length(const lks_schedule *schedule, const char *name);
-lks_status lki_schedule_check_end(const lks_schedule *schedule, const char *name);
+
+/* Lines of tables. */
+#define LKI_SCHEDULE_GAMMA                                                                         \
+    LKI_ATTRIBUTE(DOUBLE, lks_schedule, gamma, .range = "[0,)", .fallback = "0.1")
+#define LKI_SCHEDULE_LENGTH                                                                        \
+    LKI_ATTRIBUTE(INT, lks_schedule, length, .range = "[1,)", .most = INT64_MAX)
+#define LKI_SCHEDULE_FINAL LKI_ATTRIBUTE(DOUBLE, lks_schedule, final_lr, .range = "[0,)")
 
 #endif

@@ -1,6 +1,11 @@
-#include "base/check.h"
 #include "numeric/real.h"
 #include "optim/schedule/schedule.h"
+
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(INT, lks_schedule, step_size, .range = "[1,)", .fallback = "1",
+                  .most = INT64_MAX),
+    LKI_SCHEDULE_GAMMA,
+};
 
 static double step_rate(const lks_schedule *schedule, int64_t t)
 {
@@ -8,17 +13,9 @@ static double step_rate(const lks_schedule *schedule, int64_t t)
     return schedule->lr * lki_power(lki_or_default(schedule->gamma, 0.1), t / size);
 }
 
-static lks_status step_check(const lks_schedule *schedule)
-{
-    if (schedule->step_size < 0)
-        return LKI_FAIL(LKS_E_INVALID, "schedule: step_size is %lld, expected 1 or more",
-                        (long long)schedule->step_size);
-    return lki_schedule_at_least("gamma", schedule->gamma, 0.0, false);
-}
-
 const lki_schedule_rule lki_schedule_step = {
     .name = "step",
     .kind = LKS_STEP,
+    .attributes = LKI_ATTRIBUTES(attributes),
     .rate = step_rate,
-    .check = step_check,
 };

@@ -48,7 +48,7 @@ static const char *const fashion_classes[10] = {
 };
 
 const lki_published lki_published_table[] = {
-    {.name = "digits", .info = LIKE_MNIST},
+    {.name = "digits", .info = LIKE_MNIST, .keys = "seed"},
     {.name = "mnist",
      .mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist",
                  "https://storage.googleapis.com/cvdf-datasets/mnist"},

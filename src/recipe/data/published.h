@@ -27,6 +27,7 @@ typedef struct lki_published {
     const lki_published_file *files; /* [file_count] */
     lks_dataset_info info;           /* of the training split */
     const char *const *classes;      /* [info.classes]; NULL: they are numbers */
+    const char *keys; /* of a configuration's "data", its alone: "seed"; NULL: none */
 } lki_published;
 const lki_published *lki_published_find(const char *name); /* by name; NULL: nothing is known */
 const lki_published *lki_published_find_word(const char *word); /* by name or alias */

@@ -9,6 +9,7 @@
 #include "recipe/recipe.h"
 
 #include "base/check.h"
+#include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 
 /* A value as YAML, to be freed; NULL: no memory. */
@@ -73,8 +74,7 @@ static void say_consequences(const lks_recipe *recipe, const lki_config *was, co
 {
     const char *schedule = lki_config_text(is, LKI_KEY_SCHEDULE_NAME);
     const bool same_schedule = same_value(was, is, LKI_KEY_SCHEDULE_NAME);
-    const bool ends = lki_key_rows[LKI_KEY_SCHEDULE_LENGTH].only != NULL &&
-                      strstr(lki_key_rows[LKI_KEY_SCHEDULE_LENGTH].only, schedule) != NULL;
+    const bool ends = lki_key_is_of(LKI_KEY_SCHEDULE_LENGTH, schedule);
     const bool same_end = same_value(was, is, LKI_KEY_TRAIN_EPOCHS) &&
                           same_value(was, is, LKI_KEY_TRAIN_STEPS);
     if (ends && same_schedule && !same_end && !lki_config_has(was, LKI_KEY_SCHEDULE_LENGTH) &&
@@ -92,17 +92,17 @@ static void say_consequences(const lks_recipe *recipe, const lki_config *was, co
                        schedule);
 }
 
-/* The arrays that an optimizer keeps for each parameter, told apart by bits. */
-static int optimizer_state(const lki_config *config)
+/* Whether both optimizers keep the same arrays for each parameter. */
+static bool same_arrays(const lki_config *a, const lki_config *b)
 {
-    enum { MOMENTUM = 1, CENTERED = 2, RMSPROP = 4, ADADELTA = 8, ADAMS = 16 };
-    const char *name = lki_config_text(config, LKI_KEY_OPTIMIZER_NAME);
-    if (strncmp(name, "adam", 4) == 0) return ADAMS;
-    if (strcmp(name, "adadelta") == 0) return ADADELTA;
-    const bool rmsprop = strcmp(name, "rmsprop") == 0;
-    const bool centered = rmsprop && lki_config_bool(config, LKI_KEY_OPTIMIZER_CENTERED);
-    const bool momentum = lki_config_float(config, LKI_KEY_OPTIMIZER_MOMENTUM) > 0;
-    return (rmsprop ? RMSPROP : 0) | (centered ? CENTERED : 0) | (momentum ? MOMENTUM : 0);
+    const lks_optim first = lki_session_optim(a), second = lki_session_optim(b);
+    const lki_optimizer *of = lki_optimizer_of(first.kind), *other = lki_optimizer_of(second.kind);
+    for (int i = 0; i < LKI_MAX_STATES; i++) {
+        const bool keeps = lki_optimizer_keeps(&first, i);
+        if (keeps != lki_optimizer_keeps(&second, i)) return false;
+        if (keeps && strcmp(of->states[i], other->states[i]) != 0) return false;
+    }
+    return true;
 }
 
 static const char never[] = "";
@@ -136,7 +136,7 @@ static const char *change_condition(const lki_config *was, const lki_config *is,
     case LKI_KEY_OPTIMIZER_NAME:
     case LKI_KEY_OPTIMIZER_MOMENTUM:
     case LKI_KEY_OPTIMIZER_CENTERED:
-        return optimizer_state(was) == optimizer_state(is) ? NULL : never;
+        return same_arrays(was, is) ? NULL : never;
     case LKI_KEY_MODEL_HIDDEN:
     case LKI_KEY_DATA_CLASSES:
         return lki_config_has(was, key) && lki_config_has(is, key) ? never : same_network;

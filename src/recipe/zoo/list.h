@@ -6,4 +6,8 @@
     X(mnist_cnn)                                                                                   \
     X(mlp)
 
+#define LKI_ZOO_WORD(id) ", " #id
+/* "mnist_cnn, mlp", and a text behind it. */
+#define LKI_ZOO_WORDS(text) (&(LKI_ZOO_LIST(LKI_ZOO_WORD) text)[2])
+
 #endif

@@ -20,4 +20,4 @@ static lks_status mlp_build(lks_tensor **x, const lki_config *config, lks_graph 
     return LKS_OK;
 }
 
-const lki_zoo_network lki_zoo_mlp = {.name = "mlp", .build = mlp_build};
+const lki_zoo_network lki_zoo_mlp = {.name = "mlp", .keys = "hidden dropout", .build = mlp_build};

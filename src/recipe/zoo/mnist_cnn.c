@@ -23,4 +23,8 @@ static lks_status mnist_cnn_build(lks_tensor **x, const lki_config *config, lks_
 }
 
 const lki_zoo_network lki_zoo_mnist_cnn = {
-    .name = "mnist_cnn", .check = mnist_cnn_check, .build = mnist_cnn_build};
+    .name = "mnist_cnn",
+    .keys = "dropout",
+    .check = mnist_cnn_check,
+    .build = mnist_cnn_build,
+};

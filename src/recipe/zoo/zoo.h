@@ -9,6 +9,7 @@
 
 typedef struct lki_zoo_network {
     const char *name;
+    const char *keys; /* of a configuration's "model" that become its options: "hidden dropout" */
     /* Which of model's keys it does not take as they are; NULL: it takes all. */
     lks_status (*check)(const lki_config *config);
     /* *x becomes its output, of so many elements. */
@@ -20,7 +21,8 @@ typedef struct lki_zoo_network {
 LKI_ZOO_LIST(X)
 #undef X
 
-/* NULL: there is none of that name, or the name is NULL. */
+/* NULL: there is none of that number, from 0, or of that name, or the name is NULL. */
+const lki_zoo_network *lki_zoo_at(int number);
 const lki_zoo_network *lki_zoo_find(const char *name);
 /* "mnist_cnn or mlp": what may be expected. */
 const char *lki_zoo_names(char *out, size_t size);
