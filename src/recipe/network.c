@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "core/graph.h"
+#include "core/range.h"
 #include "recipe/layers.h"
 #include "recipe/options.h"
 #include "recipe/zoo/zoo.h"
@@ -49,40 +50,58 @@ static lks_status normalize(lks_tensor **x, lki_config *config, lks_graph *graph
     return add_normalize(x, config, graph, mean, std);
 }
 
-static bool gives_logs(const lks_tensor *x)
+/* Of classes, with the output as it is. */
+static lki_op_id usual_loss(const lks_tensor *output)
 {
-    return x != NULL && lki_op_get(x->node->op)->gives_logs;
+    const bool logs = output != NULL && lki_op_get(output->node->op)->gives_logs;
+    lki_op_id id = 0;
+    while (!lki_op_get(id)->of_classes || lki_op_get(id)->of_logs != logs) id++;
+    return id;
 }
 
-static lks_tensor *build_loss(const lki_config *config, lks_graph *graph, lks_tensor *output,
-                              lks_tensor *target)
+static lks_status build_loss(lks_tensor **loss, lki_config *config, lks_graph *graph,
+                             lks_tensor *output, lks_tensor *target)
 {
     const char *name = lki_config_text(config, LKI_KEY_LOSS_NAME);
-    if (name == NULL) name = gives_logs(output) ? "nll" : "cross_entropy";
-    if (strcmp(name, "nll") == 0) return lks_nll(graph, output, target);
-    if (strcmp(name, "mse") == 0) return lks_mse(graph, output, target);
-    const lks_cross_entropy_opts opts = {
-        .label_smoothing = (float)lki_config_float(config, LKI_KEY_LOSS_LABEL_SMOOTHING)};
-    return lks_cross_entropy(graph, output, target, &opts);
+    const lki_op_id id = name != NULL ? lki_op_find(name) : usual_loss(output);
+    const lki_op *op = lki_op_get(id);
+    lki_options options;
+    LKI_TRY(lki_options_begin(&options, &config->heap, &op->attributes, op->attr_size));
+    for (int i = 0; i < op->attributes.count; i++) {
+        const lki_attribute *a = &op->attributes.list[i];
+        const lki_key key = lki_key_beside(LKI_KEY_LOSS_NAME, a->name);
+        if (key != LKI_KEY_NONE) lki_options_take(&options, a, &config->value[key]);
+    }
+    *loss = lki_graph_add(graph, id, op->attr_size > 0 ? options.values : NULL,
+                          (lks_tensor *[]){output, target}, 2);
+    return LKS_OK;
 }
 
-/* Whether the loss is one for the data's targets. */
+/* "cross_entropy or nll": the losses of classes, or those of numbers. */
+static const char *losses_of(bool classes, char out[120])
+{
+    char words[120] = "";
+    for (lki_op_id id = 0; id < LKI_OP_COUNT; id++) {
+        const lki_op *op = lki_op_get(id);
+        const size_t used = strlen(words);
+        if (op->is_loss && op->of_classes == classes)
+            snprintf(words + used, sizeof words - used, "%s%s", used > 0 ? " " : "", op->name);
+    }
+    lki_words_describe(words, out, 120);
+    return out;
+}
+
+/* Whether the loss is one for the data's targets. One that is not set is of classes. */
 static lks_status check_loss(const lki_config *config, const lks_dataset_info *info)
 {
-    const char *name = lki_config_text(config, LKI_KEY_LOSS_NAME),
-               *data = lki_config_text(config, LKI_KEY_DATA_NAME);
-    const bool is_mse = name != NULL && strcmp(name, "mse") == 0;
-    if (is_mse && info->classes > 0)
-        return lki_config_fail(
-            config, LKI_KEY_LOSS_NAME,
-            "is mse, but the data set '%.60s' has classes; expected cross_entropy or "
-            "nll",
-            data);
-    if (!is_mse && info->classes == 0)
-        return lki_config_fail(config, LKI_KEY_LOSS_NAME,
-                               "is %s, but the data set '%.60s' has no classes; expected mse",
-                               name != NULL ? name : "not set", data);
-    return LKS_OK;
+    const char *name = lki_config_text(config, LKI_KEY_LOSS_NAME);
+    const bool has = info->classes > 0;
+    char expected[120];
+    if ((name == NULL || lki_op_get(lki_op_find(name))->of_classes) == has) return LKS_OK;
+    return lki_config_fail(
+        config, LKI_KEY_LOSS_NAME, "is %s, but the data set '%.60s' has %s; expected %s",
+        name != NULL ? name : "not set", lki_config_text(config, LKI_KEY_DATA_NAME),
+        has ? "classes" : "no classes", losses_of(has, expected));
 }
 
 /* What the loss says of the output that the layers have. */
@@ -117,6 +136,6 @@ lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *gr
     }
     if (status != LKS_OK) return status;
     out->output = x;
-    out->loss = build_loss(config, graph, x, lks_target(graph, &wanted));
+    LKI_TRY(build_loss(&out->loss, config, graph, x, lks_target(graph, &wanted)));
     return lki_heap_status(&config->heap, network_check_graph(config, graph));
 }

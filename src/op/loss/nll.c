@@ -8,6 +8,7 @@ const lki_op lki_op_nll = {
     .takes = LKI_TAKES_VECTOR,
     .is_loss = true,
     .of_classes = true,
+    .of_logs = true,
     .infer = lki_infer_classes,
 };
 
