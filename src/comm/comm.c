@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
+#include "machine/thread.h"
 #include "numeric/hash.h"
 
 #include <math.h>
@@ -27,21 +28,23 @@ static uint64_t machine_of(const char *host)
     return lki_hash(text, LKI_HOST_SIZE + count);
 }
 
-static void introduce_myself(lki_peer *mine)
+static void introduce_myself(lki_peer *mine, bool verify)
 {
     snprintf(mine->version, sizeof mine->version, "%s", lks_version());
     if (gethostname(mine->host, sizeof mine->host - 1) != 0) strcpy(mine->host, "?");
     mine->machine = machine_of(mine->host);
+    mine->verify = verify;
     mine->pid = (int64_t)getpid();
 }
 
 static lks_status meet(lks_comm *comm)
 {
     lki_peer mine = {.pid = 0}, *peers = NULL;
-    introduce_myself(&mine);
+    introduce_myself(&mine, comm->verify);
     const size_t bytes = (size_t)comm->size * sizeof *peers;
     lks_status status = lki_alloc(NULL, (void **)&peers, bytes, "who the ranks are");
-    if (status != LKS_OK) return lki_comm_break(comm, status);
+    if (status != LKS_OK) return lki_comm_refuse(comm, status);
+    comm->verify = false; /* until it is known who wants it */
     status = lki_comm_gather(comm, &mine, sizeof mine, peers, "joining");
     if (status != LKS_OK) {
         lki_free(NULL, peers, bytes);
@@ -56,6 +59,7 @@ static lks_status meet(lks_comm *comm)
                             lki_comm_who(comm, r, who), peers[r].version,
                             lki_comm_who(comm, 0, first), peers[0].version);
         }
+        comm->verify = comm->verify || peers[r].verify;
         if (peers[r].machine != mine.machine) continue;
         comm->local_size++;
         comm->local_rank += r < comm->rank;
@@ -77,6 +81,7 @@ lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const v
     comm->transport = transport;
     comm->rank = transport->rank(comm->link);
     comm->size = transport->size(comm->link);
+    comm->forks = lki_forks();
     comm->timeout_s = opts != NULL && opts->timeout_s > 0 ? opts->timeout_s : 600;
     comm->verify = opts != NULL && opts->verify;
     const lks_status status = meet(comm);
@@ -123,11 +128,21 @@ lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts)
 void lks_comm_destroy(lks_comm *comm)
 {
     if (comm == NULL) return;
-    comm->transport->close(comm->link);
+    if (comm->forks == lki_forks()) comm->transport->close(comm->link);
+    lki_free(NULL, comm->scratch, comm->scratch_bytes);
     if (comm->peers != NULL) {
         lki_free(NULL, comm->peers, (size_t)comm->size * sizeof *comm->peers);
     }
     lki_free(NULL, comm, sizeof *comm);
+}
+
+void lks_comm_abort(lks_comm *comm, int code)
+{
+    if (comm == NULL || comm->size == 1 || comm->forks != lki_forks()) return;
+    comm->transport->abort(comm->link, code);
+    if (comm->failure.status != LKS_OK) return;
+    (void)LKI_FAIL(LKS_E_COMM, "rank %d has called lks_comm_abort()", comm->rank);
+    comm->failure = *lks_last_error();
 }
 
 int lks_comm_rank(const lks_comm *comm)

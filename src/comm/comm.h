@@ -34,15 +34,24 @@ void lki_comm_step(lks_comm *comm, int64_t step);
 enum { LKI_WHO_SIZE = 128 };
 const char *lki_comm_who(const lks_comm *comm, int rank, char out[LKI_WHO_SIZE]);
 
-/* Start, and poll or wait as in transport.h. A flight ends with the wait, which returns at once where a
+/* Start, and poll or wait as in transport.h; up to LKI_MAX_FLIGHTS - 1 exchanges may be under way. A flight ends with the wait, which returns at once where a
  * poll has said that it landed; every flight is waited for. */
 lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
                           const lki_piece *receive, int receives, const char *what);
+/* The same for a sum in the library's own order, in place; only where lki_comm_sums(). */
+lks_status lki_comm_all_reduce(lks_comm *comm, int *flight, float *values, size_t count,
+                               const char *what);
+bool lki_comm_sums(const lks_comm *comm);
 lks_status lki_comm_poll(lks_comm *comm, int flight, bool *landed);
 lks_status lki_comm_wait(lks_comm *comm, int flight);
 
 /* Everybody's bytes, in order of ranks: all[size][bytes]. Waits. */
 lks_status lki_comm_gather(lks_comm *comm, const void *mine, size_t bytes, void *all,
                            const char *what);
+
+/* Memory that ranks of a host have in common: base[r] is rank r's, NULL where there is none. Waits, and
+ * so does the end of it; `own` is base[own rank], NULL is fine. */
+lks_status lki_comm_share(lks_comm *comm, size_t bytes, void **base);
+void lki_comm_unshare(lks_comm *comm, void *own);
 
 #endif

@@ -1,10 +1,8 @@
-/* What travels: exchanges and gathers, and phases that end in the same way on all ranks. */
+/* What the library asks of a communicator: exchanges, gathers, sums and memory in common. */
 #include "comm/flight.h"
 
 #include "base/check.h"
-#include "base/memory.h"
 
-#include <stdio.h>
 #include <string.h>
 
 lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
@@ -12,57 +10,48 @@ lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, in
 {
     *flight = 0;
     if (comm->size == 1) return LKS_OK;
+    if (comm->verify) LKI_TRY(lki_verify_exchange(comm, what, send, sends, receive, receives));
     return lki_flight_start(comm, flight, send, sends, receive, receives, what);
+}
+
+bool lki_comm_sums(const lks_comm *comm)
+{
+    return comm->size == 1 || comm->transport->all_reduce != NULL;
+}
+
+lks_status lki_comm_all_reduce(lks_comm *comm, int *flight, float *values, size_t count,
+                               const char *what)
+{
+    *flight = 0;
+    if (comm->size == 1) return LKS_OK;
+    if (comm->verify) LKI_TRY(lki_verify(comm, what, count * sizeof *values, sizeof *values));
+    return lki_flight_all_reduce(comm, flight, values, count, what);
 }
 
 lks_status lki_comm_gather(lks_comm *comm, const void *mine, size_t bytes, void *all,
                            const char *what)
 {
     if (comm->size == 1) {
-        memmove(all, mine, bytes);
+        if (bytes > 0) memmove(all, mine, bytes);
         return LKS_OK;
     }
+    if (comm->verify) LKI_TRY(lki_verify(comm, what, bytes, 1));
     return lki_flight_gather(comm, mine, bytes, all, what);
 }
 
-/* Everybody gets the first sentence; who failed has put it into its record. */
-static lks_status pass_on(lks_comm *comm, int first, lks_status status, const lks_error *mine)
+lks_status lki_comm_share(lks_comm *comm, size_t bytes, void **base)
 {
-    enum { SIZE = sizeof mine->message };
-    char who[LKI_WHO_SIZE], sentence[SIZE] = "", *all = NULL;
-    const size_t bytes = lki_times((size_t)comm->size, SIZE);
-    const lks_status stored = lki_alloc(NULL, (void **)&all, bytes, "the sentences of all ranks");
-    if (stored != LKS_OK) return lki_comm_break(comm, stored);
-    memcpy(sentence, mine->message, SIZE);
-    lks_status result = lki_comm_gather(comm, sentence, SIZE, all, "sentences");
-    if (result == LKS_OK) {
-        const char *text = all + (size_t)first * SIZE;
-        result = LKI_FAIL(status, "%s: %s", lki_comm_who(comm, first, who), text);
-    }
-    lki_free(NULL, all, bytes);
-    return result;
+    lki_fault fault = {.rank = -1};
+    for (int r = 0; r < comm->size; r++) base[r] = NULL;
+    if (comm->size == 1 || comm->transport->share == NULL) return LKS_OK;
+    LKI_TRY(lki_comm_enter(comm, __func__));
+    if (comm->verify) LKI_TRY(lki_verify(comm, "shared memory", bytes, 1));
+    if (comm->transport->share(comm->link, bytes, base, &fault) == 0) return LKS_OK;
+    for (int r = 0; r < comm->size; r++) base[r] = NULL;
+    return lki_comm_faulty(comm, &fault, "shared memory");
 }
 
-lks_status lks_comm_agree(lks_comm *comm, lks_status mine)
+void lki_comm_unshare(lks_comm *comm, void *own)
 {
-    if (comm == NULL) return LKI_FAIL_NULL(comm);
-    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
-    lks_error error = *lks_last_error();
-    if (error.status != mine)
-        snprintf(error.message, sizeof error.message, "%s", lks_status_text(mine));
-    if (comm->size == 1) return mine;
-
-    const int32_t own = (int32_t)mine;
-    int32_t *all = NULL;
-    const size_t bytes = (size_t)comm->size * sizeof *all;
-    const lks_status stored = lki_alloc(NULL, (void **)&all, bytes, "the statuses of all ranks");
-    if (stored != LKS_OK) return lki_comm_break(comm, stored);
-    lks_status result = lki_comm_gather(comm, &own, sizeof own, all, "agreement");
-    int first = 0;
-    while (result == LKS_OK && first < comm->size && all[first] == LKS_OK) first++;
-    if (result == LKS_OK && first < comm->size) {
-        result = pass_on(comm, first, (lks_status)all[first], &error);
-    }
-    lki_free(NULL, all, bytes);
-    return result;
+    if (own != NULL) comm->transport->unshare(comm->link, own);
 }

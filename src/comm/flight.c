@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 #include "base/context.h"
+#include "base/memory.h"
+#include "machine/thread.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -56,8 +58,40 @@ lks_status lki_comm_break(lks_comm *comm, lks_status status)
     return status;
 }
 
+lks_status lki_comm_enter(const lks_comm *comm, const char *function)
+{
+    if (comm == NULL) return LKI_FAIL(LKS_E_INVALID, "%s() got NULL as comm", function);
+    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    if (comm->forks != lki_forks()) {
+        return LKI_FAIL(LKS_E_STATE,
+                        "%s() came behind a fork; the other ranks know the parent only", function);
+    }
+    return LKS_OK;
+}
+
+lks_status lki_comm_refuse(lks_comm *comm, lks_status status)
+{
+    char who[LKI_WHO_SIZE];
+    if (comm->size == 1) return status;
+    return lki_comm_break(comm, LKI_FAIL(status, "%s: %s", lki_comm_who(comm, comm->rank, who),
+                                         lks_last_error()->message));
+}
+
+lks_status lki_comm_scratch(lks_comm *comm, size_t bytes, void **out)
+{
+    if (comm->scratch_bytes < bytes) {
+        lki_free(NULL, comm->scratch, comm->scratch_bytes);
+        comm->scratch = NULL, comm->scratch_bytes = 0;
+        const lks_status status = lki_alloc(NULL, &comm->scratch, bytes, "messages between ranks");
+        if (status != LKS_OK) return lki_comm_refuse(comm, status);
+        comm->scratch_bytes = bytes;
+    }
+    *out = comm->scratch;
+    return LKS_OK;
+}
+
 /* A transport's fault as a status: another rank's sentence is passed on as it is. */
-static lks_status faulty(lks_comm *comm, const lki_fault *fault, const char *what)
+lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *what)
 {
     char intro[256], who[LKI_WHO_SIZE];
     if (fault->code != 0) {
@@ -69,17 +103,22 @@ static lks_status faulty(lks_comm *comm, const lki_fault *fault, const char *wha
         comm, LKI_FAIL(LKS_E_COMM, "%s%s %s", intro, lki_comm_who(comm, rank, who), fault->text));
 }
 
-/* The next number, which all ranks take as one: it must be free here as well. */
-static lks_status take(lks_comm *comm, int *flight, const char *what)
+/*
+ * Numbers go round, so that all ranks take the same one whatever has landed where; it must be free here
+ * as well. What is waited for at once has the last number to itself: others may be under way meanwhile.
+ */
+enum { AT_ONCE = LKI_MAX_FLIGHTS - 1 };
+
+static lks_status take(lks_comm *comm, int *flight, const char *what, bool at_once)
 {
     if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
-    const int next = (int)(comm->started % LKI_MAX_FLIGHTS);
+    const int next = at_once ? AT_ONCE : (int)(comm->started % AT_ONCE);
     if (comm->flights[next].state != LKI_FLIGHT_FREE) {
         return lki_comm_break(comm, LKI_FAIL(LKS_E_BUG,
                                              "%s: '%s', %d exchanges ago, was never waited for",
-                                             what, comm->flights[next].what, LKI_MAX_FLIGHTS));
+                                             what, comm->flights[next].what, AT_ONCE));
     }
-    comm->started++;
+    comm->started += !at_once;
     comm->flights[next].state = LKI_FLIGHT_UP;
     comm->flights[next].what = what;
     *flight = next;
@@ -90,9 +129,20 @@ lks_status lki_flight_start(lks_comm *comm, int *flight, const lki_piece *send, 
                             const lki_piece *receive, int receives, const char *what)
 {
     lki_fault fault = {.rank = -1};
-    LKI_TRY(take(comm, flight, what));
+    LKI_TRY(take(comm, flight, what, false));
     if (comm->transport->start(comm->link, *flight, send, sends, receive, receives, &fault) != 0) {
-        return faulty(comm, &fault, what);
+        return lki_comm_faulty(comm, &fault, what);
+    }
+    return LKS_OK;
+}
+
+lks_status lki_flight_all_reduce(lks_comm *comm, int *flight, float *values, size_t count,
+                                 const char *what)
+{
+    lki_fault fault = {.rank = -1};
+    LKI_TRY(take(comm, flight, what, false));
+    if (comm->transport->all_reduce(comm->link, *flight, values, count, &fault) != 0) {
+        return lki_comm_faulty(comm, &fault, what);
     }
     return LKS_OK;
 }
@@ -107,7 +157,7 @@ lks_status lki_comm_poll(lks_comm *comm, int flight, bool *landed)
     lki_fault fault = {.rank = -1};
     if (comm->transport->poll(comm->link, flight, landed, &fault) != 0) {
         *landed = false;
-        return faulty(comm, &fault, comm->flights[flight].what);
+        return lki_comm_faulty(comm, &fault, comm->flights[flight].what);
     }
     if (*landed) comm->flights[flight].state = LKI_FLIGHT_LANDED;
     return LKS_OK;
@@ -138,8 +188,8 @@ static void rest(double waited)
     }
 }
 
-/* A process that was stopped for an hour has not waited for an hour: what lies between two polls
- * counts as a second at most. */
+/* A process that was stopped for an hour has not waited for an hour, and what it waits for may be there:
+ * what lies between two polls counts as a tenth of the allowed time at most. */
 lks_status lki_comm_wait(lks_comm *comm, int flight)
 {
     bool landed = false;
@@ -147,8 +197,9 @@ lks_status lki_comm_wait(lks_comm *comm, int flight)
     for (;;) {
         LKI_TRY(lki_comm_poll(comm, flight, &landed));
         if (landed) break;
-        const double now = lki_seconds(), since = last < 0 ? 0 : now - last;
-        waited += since < 1 ? since : 1;
+        const double now = lki_seconds(), most = comm->timeout_s / 10;
+        const double since = last < 0 ? 0 : now - last;
+        waited += since < most ? since : most;
         last = now;
         if (waited > comm->timeout_s) return late(comm, flight);
         rest(waited);
@@ -162,9 +213,9 @@ lks_status lki_flight_gather(lks_comm *comm, const void *mine, size_t bytes, voi
 {
     int flight = 0;
     lki_fault fault = {.rank = -1};
-    LKI_TRY(take(comm, &flight, what));
+    LKI_TRY(take(comm, &flight, what, true));
     if (comm->transport->gather(comm->link, flight, mine, bytes, all, &fault) != 0) {
-        return faulty(comm, &fault, what);
+        return lki_comm_faulty(comm, &fault, what);
     }
     return lki_comm_wait(comm, flight);
 }

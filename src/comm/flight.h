@@ -9,6 +9,7 @@ enum { LKI_HOST_SIZE = 65 };
 /* What every rank tells of itself when it joins. */
 typedef struct lki_peer {
     char version[32];
+    bool verify; /* one who wants it is enough */
     char host[LKI_HOST_SIZE];
     uint64_t machine; /* equal for ranks that run on one machine */
     int64_t pid;
@@ -29,7 +30,12 @@ struct lks_comm {
     lki_peer *peers; /* [size]; NULL before they are known */
     int64_t step;
 
-    uint64_t started; /* flights so far: equal on all ranks, so the next number is, too */
+    unsigned forks;    /* lki_forks() when it was made */
+    uint64_t verified; /* collectives compared so far */
+    void *scratch;     /* of the collective that is under way */
+    size_t scratch_bytes;
+
+    uint64_t started; /* exchanges so far: equal on all ranks, so the next number is, too */
     struct {
         lki_flight_state state;
         const char *what;
@@ -43,8 +49,29 @@ lks_status lki_comm_broken(const lks_comm *comm);
 /* Breaks it by what this thread's record says failed here, and tells the others. Returns the status. */
 lks_status lki_comm_break(lks_comm *comm, lks_status status);
 
+/* The same by what its transport says. */
+lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *what);
+/* What collectives of comm.h look at first; a public function breaks the communicator by an argument
+ * that it cannot take, so that the others do not wait for it. */
+lks_status lki_comm_enter(const lks_comm *comm, const char *function);
+#define LKI_COMM_ENTER(comm)       LKI_TRY(lki_comm_enter(comm, __func__))
+#define LKI_COMM_REFUSE(comm, ...) lki_comm_refuse(comm, LKI_FAIL(LKS_E_INVALID, __VA_ARGS__))
+#define LKI_COMM_REFUSE_NULL(comm, argument)                                                       \
+    LKI_COMM_REFUSE(comm, "%s() got NULL as %s", __func__, #argument)
+lks_status lki_comm_refuse(lks_comm *comm, lks_status status);
+/* Scratch of at least so many bytes, until the next call; breaks the communicator if there is none. */
+lks_status lki_comm_scratch(lks_comm *comm, size_t bytes, void **out);
+
+/* Whether all ranks are about to do the same: LKS_E_STATE on all of them names the two first that differ.
+ * verify.c; called where comm->verify. */
+lks_status lki_verify(lks_comm *comm, const char *what, size_t bytes, size_t element);
+lks_status lki_verify_exchange(lks_comm *comm, const char *what, const lki_piece *send, int sends,
+                               const lki_piece *receive, int receives);
+
 lks_status lki_flight_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
                             const lki_piece *receive, int receives, const char *what);
+lks_status lki_flight_all_reduce(lks_comm *comm, int *flight, float *values, size_t count,
+                                 const char *what);
 lks_status lki_flight_gather(lks_comm *comm, const void *mine, size_t bytes, void *all,
                              const char *what);
 

@@ -80,15 +80,15 @@ typedef struct lki_transport {
 
     /*
      * Memory that ranks of one host have in common: base[r] is where rank r's `bytes` bytes lie here,
-     * NULL for ranks of other hosts; base[own rank] is never NULL. Collective, fails on all ranks or
-     * on none. NULL: there is none.
+     * NULL for ranks of other hosts. Where a host has not that much, base[own rank] is NULL on all its
+     * ranks, which is no fault. Collective. NULL: there is none.
      */
     int (*share)(void *link, size_t bytes, void **base, lki_fault *fault);
     void (*unshare)(void *link, void *own); /* collective, like close() */
 
     /*
      * This rank leaves because of `fault` (code and a whole sentence). Nothing is sent or received any
-     * more, and no array touched. Where the transport can it tells the others: whatever they poll
+     * more, and no array touched. Where the transport can it tells the others: what they still wait for
      * fails soon, with this code, this text and the rank. Does not wait. NULL: they notice by
      * themselves, or by a time-out.
      */

@@ -20,13 +20,60 @@ static void of_communicators(void **state)
     assert_int_equal(lks_comm_local_size(NULL), 0);
     assert_string_equal(lks_comm_host(NULL, 0), "");
     assert_string_equal(lks_comm_library(NULL), "");
+    lks_comm_abort(NULL, 1);
     REFUSES(lks_comm_agree(NULL, LKS_OK));
+    REFUSES(lks_comm_barrier(NULL));
+    REFUSES(lks_comm_same(NULL, "a", "b"));
+    REFUSES(lks_comm_broadcast(NULL, 0, NULL, NULL, 0));
+    REFUSES(lks_comm_average(NULL, NULL, NULL, 0, 1));
+    REFUSES(lks_comm_all_gather(NULL, NULL, 0, NULL));
+    REFUSES(lks_comm_all_to_all(NULL, NULL, 0, NULL));
+}
+
+/* Alone, too, what has bytes needs a pointer. */
+static void of_collectives(void **state)
+{
+    lks_comm *comm = NULL;
+    char bytes[4] = {0};
+    float *const none[] = {NULL};
+    const int64_t one = 1;
+    (void)state;
+    LKT_OK(lks_comm_create(&comm, NULL));
+    REFUSES(lks_comm_same(comm, NULL, "b"));
+    REFUSES(lks_comm_same(comm, "a", NULL));
+    REFUSES(lks_comm_broadcast(comm, 0, NULL, &(size_t){1}, 1));
+    REFUSES(lks_comm_broadcast(comm, 0, (void *const[]){bytes}, NULL, 1));
+    REFUSES(lks_comm_broadcast(comm, 0, (void *const[]){NULL}, &(size_t){1}, 1));
+    REFUSES(lks_comm_average(comm, NULL, &one, 1, 1));
+    REFUSES(lks_comm_average(comm, none, NULL, 1, 1));
+    REFUSES(lks_comm_average(comm, none, &one, 1, 1));
+    REFUSES(lks_comm_all_gather(comm, NULL, 4, bytes));
+    REFUSES(lks_comm_all_gather(comm, bytes, 4, NULL));
+    REFUSES(lks_comm_all_to_all(comm, NULL, 4, bytes));
+    REFUSES(lks_comm_all_to_all(comm, bytes, 4, NULL));
+    LKT_OK(lks_comm_all_gather(comm, NULL, 0, NULL));
+    LKT_OK(lks_comm_all_to_all(comm, NULL, 0, NULL));
+    LKT_OK(lks_comm_broadcast(comm, 0, NULL, NULL, 0));
+    LKT_OK(lks_comm_average(comm, NULL, NULL, 0, 1));
+    lks_comm_destroy(comm);
+}
+
+static void of_partitions(void **state)
+{
+    int64_t order[2], start[2];
+    (void)state;
+    REFUSES(lks_partition(2, NULL, 1, 0, order, start));
+    REFUSES(lks_partition(2, &(double){1}, 1, 0, NULL, start));
+    REFUSES(lks_partition(2, &(double){1}, 1, 0, order, NULL));
+    LKT_OK(lks_partition(0, &(double){1}, 1, 0, NULL, start));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_communicators),
+        cmocka_unit_test(of_collectives),
+        cmocka_unit_test(of_partitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,12 +239,6 @@ static bool receive(link *own, flight *f, int number, int i, lki_fault *fault)
 static bool in_vain(link *own, flight *f, int number, lki_fault *fault)
 {
     const char *const words[] = {[LEFT] = "has left", [DEAD] = "is gone"};
-    for (int r = 0; r < own->hub->opts.size; r++) {
-        link *other = &own->hub->links[r];
-        if (other->state != GAVE_UP) continue;
-        *fault = other->last_words;
-        return true;
-    }
     for (int i = 0; i < f->receives; i++) {
         const int from = f->receive[i].rank;
         const int state = (int)own->hub->links[from].state;
@@ -252,7 +246,8 @@ static bool in_vain(link *own, flight *f, int number, lki_fault *fault)
         message *at = own->hub->box[own->rank][from];
         while (at != NULL && at->flight != number) at = at->next;
         if (at != NULL) continue;
-        say(fault, from, words[state]);
+        if (state == GAVE_UP) *fault = own->hub->links[from].last_words;
+        if (state != GAVE_UP) say(fault, from, words[state]);
         return true;
     }
     return false;
@@ -336,8 +331,8 @@ static bool meet(link *own, lki_fault *fault)
     while (hub->shares == turn) {
         for (int r = 0; r < hub->opts.size; r++) {
             if (hub->links[r].state == HERE) continue;
-            *fault = hub->links[r].last_words;
-            if (fault->code == 0) say(fault, r, "is gone");
+            if (hub->links[r].state == GAVE_UP) *fault = hub->links[r].last_words;
+            if (hub->links[r].state != GAVE_UP) say(fault, r, "is gone");
             return false;
         }
         pthread_cond_wait(&hub->changed, &hub->lock);
