@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_MODEL_H
 #define LOCKSTEP_MODEL_H
 
+#include <lockstep/comm.h>
 #include <lockstep/data.h>
 #include <lockstep/graph.h>
 #include <lockstep/optim.h>
@@ -48,8 +49,10 @@ typedef struct lks_model_opts {
                          first update, then a += (1 - ema_decay) * (w - a); default: none */
     bool skip_not_finite; /* a step whose loss or gradient is not finite updates nothing, and counts
                              in lks_progress.skipped, instead of failing */
-    bool no_fusion;       /* every operation by its own kernel */
-    bool by_replica;      /* never form gradients by rows; same bits, for tests */
+    lks_comm *comm;  /* several processes train this model, and compile it with equal options but
+                             workers, whose sum is P; default: one does. Borrowed */
+    bool no_fusion;  /* every operation by its own kernel */
+    bool by_replica; /* never form gradients by rows; same bits, for tests */
 } lks_model_opts;
 
 /*
@@ -77,6 +80,8 @@ typedef struct lks_metrics {
 
 LKS_API void lks_metrics_add(lks_metrics *sum, const lks_metrics *part);
 LKS_API double lks_metrics_loss(const lks_metrics *metrics); /* mean over finite samples */
+/* Collective: the sum over all ranks, on all of them. */
+LKS_API LKS_MUSTUSE lks_status lks_comm_metrics(lks_comm *comm, lks_metrics *sum);
 
 /*
  * One step of training: forward, backward, update with learning rate `lr`. On LKS_E_NUMERIC (a loss
@@ -87,6 +92,11 @@ LKS_API double lks_metrics_loss(const lks_metrics *metrics); /* mean over finite
  */
 LKS_API LKS_MUSTUSE lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr,
                                               lks_metrics *metrics);
+
+/* So that all ranks stop behind the same step: what one has raised (any thread, a handler of signals
+ * too) its next step tells to all, and behind that step it is what raised() says on all of them. */
+LKS_API void lks_model_raise(lks_model *model, lks_status status);
+LKS_API lks_status lks_model_raised(const lks_model *model);
 
 typedef struct lks_step_info {
     double gradient_norm; /* of the mean gradient, before it was clipped by its norm; NaN: not
@@ -176,10 +186,11 @@ typedef struct lks_model_info {
     int workers, replicas; /* replicas: a*V */
     int hash_every;
     int64_t global_batch;
-    int64_t parameters;    /* trained numbers */
-    int64_t multiply_adds; /* of one sample's forward pass */
-    size_t memory_bytes;   /* all arenas */
-    bool averages;         /* evaluate, predict and lks_weights_save() use averages now */
+    int64_t parameters;                      /* trained numbers */
+    int64_t multiply_adds;                   /* of one sample's forward pass */
+    size_t memory_bytes;                     /* all arenas */
+    int64_t shares, first_share, last_share; /* of a batch, that are this rank's: its loader's */
+    bool averages; /* evaluate, predict and lks_weights_save() use averages now */
 } lks_model_info;
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
 

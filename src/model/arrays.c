@@ -184,7 +184,7 @@ lks_status lki_arrays_make(lks_model *model)
     LKI_TRY(allocate_batch(model));
     LKI_TRY(initialise(model));
     for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, w));
-    return LKS_OK;
+    return lki_across_allocate(model);
 }
 
 void lki_arrays_release(lks_model *model)
@@ -200,6 +200,7 @@ void lki_arrays_release(lks_model *model)
         memory->free(context, model->reduce.holder[w].memory, lki_worker_gradient_bytes(model, w));
         lki_free(context, worker->block, LKI_HASH_BLOCK);
     }
+    lki_across_release(model);
     memory->free(context, model->parameters, model->parameter_bytes);
     memory->free(context, model->buffers, model->buffer_bytes);
     memory->free(context, model->batch_x, model->batch_bytes);

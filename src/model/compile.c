@@ -25,6 +25,15 @@ static lks_status compile_check_counts(const lks_model_opts *opts)
     return LKS_OK;
 }
 
+/* Ranks of one host share its cores. */
+static int default_workers(const lks_model_opts *opts, int replicas)
+{
+    const bool several = opts->comm != NULL;
+    const int cores = lks_cores() / (several ? lks_comm_local_size(opts->comm) : 1);
+    const int most = replicas / (several ? lks_comm_size(opts->comm) : 1);
+    return cores < 1 || most < 1 ? 1 : cores < most ? cores : most;
+}
+
 static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
                                     const lks_model_opts *opts)
 {
@@ -41,8 +50,7 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
                         o->ema_decay);
 
     const int replicas = o->replicas * o->accumulate;
-    const int cores = lks_cores();
-    if (o->workers == 0) o->workers = cores < replicas ? cores : replicas;
+    if (o->workers == 0) o->workers = default_workers(o, replicas);
     if (o->workers < 1 || o->workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
                         "%d worker%s cannot share %d replica%s: a worker runs whole replicas; use "
@@ -148,18 +156,26 @@ static lks_status describe_workers(lks_model *model)
     model->workers = model->opts.workers;
     for (int w = 0; w < model->workers; w++) {
         lki_worker *worker = &model->worker[w];
-        worker->first = lki_share(w, model->workers, program->replicas);
-        worker->last = lki_share(w + 1, model->workers, program->replicas);
+        worker->first = lki_across_first(model, w);
+        worker->last = lki_across_first(model, w + 1);
         LKI_TRY(lki_reduce_assign(&model->reduce, &model->arena, w, worker->first, worker->last));
     }
     return LKS_OK;
 }
 
-/* All that can be said before there is memory. */
-static lks_status compile_plan(lks_model *model, const lks_graph *graph, const lks_model_opts *opts)
+static int64_t most_replicas(const lks_model *model)
 {
-    LKI_TRY(compile_fill_opts(model, graph, opts));
-    LKI_TRY(check_tensors(&model->opts, graph));
+    int64_t most = 0;
+    for (int w = 0; w < model->opts.workers; w++) {
+        const int64_t own = lki_across_first(model, w + 1) - lki_across_first(model, w);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+/* All that can be said before there is memory. */
+static lks_status compile_plan(lks_model *model, const lks_graph *graph)
+{
     model->program = (lki_program){
         .context = model->context,
         .backend = lki_backend_find(model->context->device),
@@ -168,9 +184,10 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph, const l
         .output = model->opts.output,
         .global_batch = model->opts.global_batch,
         .replicas = (int64_t)model->opts.replicas * model->opts.accumulate,
-        .most_replicas = ((int64_t)model->opts.replicas * model->opts.accumulate +
-                          model->opts.workers - 1) /
-                         model->opts.workers,
+        .most_replicas = most_replicas(model),
+        .pass_replicas = model->across != NULL ? lki_across_first(model, model->opts.workers) -
+                                                     lki_across_first(model, 0)
+                                               : 0,
         .no_fusion = model->opts.no_fusion,
         .by_replica = model->opts.by_replica};
     LKI_TRY(lki_program_compile(&model->program));
@@ -178,6 +195,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph, const l
     LKI_TRY(lki_groups_apply(model));
     LKI_TRY(lki_whole_choose(model));
     LKI_TRY(describe_workers(model));
+    LKI_TRY(lki_across_plan(model));
     lki_arrays_measure(model);
     return lki_check_budget(model);
 }
@@ -222,28 +240,43 @@ static void log_plan(const lks_model *model, double seconds)
     (void)!lks_model_describe(model, LKS_DESCRIBE_PLAN, compile_log_line, model->context);
 }
 
-lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_opts *opts)
+/* A model with options that make sense on this rank. */
+static lks_status compile_begin(lks_model **out, const lks_graph *graph, const lks_model_opts *opts)
 {
-    if (out == NULL) return LKI_FAIL_NULL(out);
-    *out = NULL;
     LKI_TRY(lks_graph_status(graph));
     if (opts == NULL)
         return LKI_FAIL(LKS_E_INVALID, "lks_model_compile() got no options; give at least loss and "
                                        "global_batch");
     LKI_TRY(compile_check_graph(graph, "loss", opts->loss));
     LKI_TRY(compile_check_graph(graph, "output", opts->output));
-    const double begin = lki_seconds();
     void *memory;
     LKI_TRY(lki_alloc(graph->context, &memory, sizeof(lks_model), "the model"));
-    lks_model *model = memory;
+    lks_model *model = *out = memory;
     model->context = graph->context;
     model->arena.context = graph->context;
     model->forks = lki_forks();
     pthread_mutex_init(&model->preparing, NULL); /* without attributes it does not fail on Linux */
-    const unsigned saved = lki_float_enter();    /* plans see what workers see */
-    lks_status status = compile_plan(model, graph, opts);
-    if (status == LKS_OK) status = allocate(model);
-    lki_float_leave(saved);
+    LKI_TRY(compile_fill_opts(model, graph, opts));
+    return check_tensors(&model->opts, graph);
+}
+
+lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_opts *opts)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    const double begin = lki_seconds();
+    lks_comm *comm = opts != NULL ? opts->comm : NULL;
+    lks_model *model = NULL;
+    lks_status status = compile_begin(&model, graph, opts);
+    status = lki_across_meet(comm, model, status);
+    if (status == LKS_OK) {
+        const unsigned saved = lki_float_enter(); /* plans see what workers see */
+        status = compile_plan(model, graph);
+        if (status == LKS_OK) status = allocate(model);
+        lki_float_leave(saved);
+        status = lki_across_agree(comm, status);
+        if (status == LKS_OK) status = lki_across_check(model);
+    }
     if (status != LKS_OK) {
         const lks_error error = *lks_last_error();
         lks_model_destroy(model);

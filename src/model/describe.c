@@ -263,6 +263,8 @@ static void memory(const lks_model *model, const sink *to)
     total_line(to, "parameters and optimizer state", model->parameter_bytes, 1);
     total_line(to, "packed parameters", program->packed_bytes, 1);
     total_line(to, "buffers", model->buffer_bytes, 1);
+    if (model->across != NULL)
+        total_line(to, "sums of other processes", lki_across_bytes(model), 1);
     if (model->batch_bytes > 0) total_line(to, "copies of batches", model->batch_bytes, 1);
 }
 
@@ -295,6 +297,9 @@ lks_model_info lks_model_get_info(const lks_model *model)
                            .replicas = (int)program->replicas,
                            .hash_every = model->opts.hash_every,
                            .global_batch = program->global_batch,
+                           .shares = program->replicas,
+                           .first_share = model->worker[0].first,
+                           .last_share = model->worker[model->workers - 1].last,
                            .averages = lki_model_infers_averages(model)};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
     for (int s = 0; s < program->stages; s++)

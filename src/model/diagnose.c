@@ -14,11 +14,6 @@ typedef struct finding {
     const lks_batch *batch;
 } finding;
 
-static int64_t sample_id(const lks_batch *batch, int64_t position)
-{
-    return batch->ids != NULL ? batch->ids[position - batch->first] : position;
-}
-
 static void look_at_parameters(const lks_model *model, finding *found)
 {
     for (int i = 0; i < model->hashed_states && found->text[0] == '\0'; i++) {
@@ -44,7 +39,7 @@ static void diagnose_look_at(finding *found, const lki_node *node, const void *v
     if (bad >= 0)
         snprintf(found->text, sizeof found->text, "output of %s '%s', element %lld of sample %lld",
                  lki_op_get(node->op)->name, node->name, (long long)(bad % width),
-                 (long long)sample_id(found->batch, position + bad / width));
+                 (long long)lki_sample_id(found->batch, position + bad / width));
 }
 
 static lks_status trace(void *user, const lki_program *program, const lki_stage *stage,
@@ -110,26 +105,45 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     return status;
 }
 
-static void list_samples(const lks_model *model, const lks_batch *batch, char *out, size_t size)
+/* "17, 4, 5, ..." */
+typedef struct sample_list {
+    char text[160];
+    size_t used;
+    int64_t listed;
+} sample_list;
+
+static void list_sample(sample_list *list, int64_t id)
 {
+    if (list->used < sizeof list->text)
+        list->used += (size_t)snprintf(list->text + list->used, sizeof list->text - list->used,
+                                       "%s%lld", list->listed > 0 ? ", " : "", (long long)id);
+    list->listed++;
+}
+
+static void list_samples(const lks_model *model, const lks_batch *batch, sample_list *list)
+{
+    const lki_across *across = model->across;
     int64_t total = 0;
-    size_t used = 0;
-    int listed = 0;
-    for (int w = 0; w < model->workers; w++) {
+    for (int r = 0; across != NULL && r < across->ranks; r++) {
+        total += across->word[r].metrics.not_finite;
+        for (int i = 0; i < across->word[r].bad_count; i++)
+            list_sample(list, across->word[r].bad_id[i]);
+    }
+    for (int w = 0; across == NULL && w < model->workers; w++) {
         const lki_worker *worker = &model->worker[w];
         total += worker->metrics.not_finite;
-        for (int i = 0; i < worker->bad_count && used < size; i++, listed++)
-            used += (size_t)snprintf(out + used, size - used, "%s%lld", listed > 0 ? ", " : "",
-                                     (long long)sample_id(batch, worker->bad_position[i]));
+        for (int i = 0; i < worker->bad_count; i++)
+            list_sample(list, lki_sample_id(batch, worker->bad_position[i]));
     }
-    if (total > listed && used < size) snprintf(out + used, size - used, ", ...");
+    if (total > list->listed && list->used < sizeof list->text)
+        snprintf(list->text + list->used, sizeof list->text - list->used, ", ...");
 }
 
 lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position)
 {
     finding found = {.memory = model->program.backend->memory, .batch = batch};
-    char samples[160] = "";
-    list_samples(model, batch, samples, sizeof samples);
+    sample_list samples = {.text = ""};
+    list_samples(model, batch, &samples);
     look_at_parameters(model, &found);
     if (found.text[0] == '\0') {
         lki_program plain = model->program;
@@ -156,5 +170,5 @@ lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t positi
         LKS_E_NUMERIC,
         "step %lld: the loss is not finite for sample %s; first bad tensor: %s; nothing "
         "was updated; lower the learning rate or look at these samples",
-        (long long)model->progress.step + 1, samples, found.text);
+        (long long)model->progress.step + 1, samples.text, found.text);
 }

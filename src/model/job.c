@@ -43,9 +43,11 @@ static void run_replicas(lks_model *model, lki_worker *worker)
     worker->bad_count = 0;
     worker->status = LKS_OK;
     if (model->pass.backward) lki_reduce_begin(&model->reduce, (int)(worker - model->worker));
-    for (int64_t r = worker->first; r < worker->last && worker->status == LKS_OK;
+    const int64_t shift = model->pass.first - model->worker[0].first; /* not 0 in inference alone */
+    const int64_t last = worker->last + shift;
+    for (int64_t r = worker->first + shift; r < last && worker->status == LKS_OK;
          r += program->cohort) {
-        const int64_t end = r + program->cohort < worker->last ? r + program->cohort : worker->last;
+        const int64_t end = r + program->cohort < last ? r + program->cohort : last;
         const lki_cohort cohort = lki_program_cohort(program, &model->pass, r, end);
         worker->status = run_cohort(model, worker, &cohort);
     }
@@ -58,6 +60,14 @@ static bool all_well(const lks_model *model)
     for (int w = 0; w < model->workers; w++)
         if (model->worker[w].status != LKS_OK || model->worker[w].bad_count > 0) return false;
     return true;
+}
+
+/* Of all ranks, from what this one's workers have. */
+static bool sum_across(lks_model *model, int worker)
+{
+    const bool well = all_well(model);
+    if (well) lki_update_rows(model, worker);
+    return lki_across_sum(model, worker, well);
 }
 
 static void job_prepare(lks_model *model, int worker)
@@ -96,7 +106,7 @@ void lki_model_job(void *user, int worker)
     run_replicas(model, &model->worker[worker]);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
-    if (!all_well(model)) return;
+    if (model->across != NULL ? !sum_across(model, worker) : !all_well(model)) return;
     lki_update_gradients(model, worker);
     if (model->mode == LKI_GRADIENT) return;
     if (model->forms_whole && !lki_whole_update(model, worker)) return;

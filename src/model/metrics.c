@@ -1,6 +1,7 @@
 /* Exact metrics: integers, and losses in 128-bit fixed point. */
 #include <math.h>
 
+#include "base/check.h"
 #include "base/float.h"
 #include "model/model.h"
 #include "numeric/fixed.h"
@@ -71,4 +72,21 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_cohort *c
         worker->metrics.correct += memory->count_correct(cohort->count, width, output, label);
     worker->metrics.loss_high = sum.high;
     worker->metrics.loss_low = sum.low;
+}
+
+lks_status lks_comm_metrics(lks_comm *comm, lks_metrics *sum)
+{
+    if (comm == NULL) return LKI_FAIL_NULL(comm);
+    if (sum == NULL) return LKI_FAIL_NULL(sum);
+    const int ranks = lks_comm_size(comm);
+    void *memory = NULL;
+    LKI_TRY(lks_comm_agree(
+        comm, lki_alloc(NULL, &memory, (size_t)ranks * sizeof *sum, "metrics of all ranks")));
+    const lks_metrics own = *sum;
+    lks_metrics *all = memory;
+    const lks_status status = lki_comm_gather(comm, &own, sizeof own, all, "metrics");
+    if (status == LKS_OK) *sum = (lks_metrics){0};
+    for (int r = 0; status == LKS_OK && r < ranks; r++) lks_metrics_add(sum, &all[r]);
+    lki_free(NULL, memory, (size_t)ranks * sizeof *sum);
+    return status;
 }

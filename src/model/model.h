@@ -20,12 +20,13 @@
 
 #include "base/context.h"
 #include "machine/thread.h"
+#include "model/across.h"
 #include "program/program.h"
+#include "numeric/tree.h"
 #include "reduce/reduce.h"
 
 enum {
     LKI_ROW_SUMS = 4, /* squares of gradient and parameter, their product, parameter times p */
-    LKI_MAX_BAD = 4,  /* samples that a message names, per worker */
 };
 
 /* How a parameter is updated: one for each weight decay and learning rate that groups make. */
@@ -108,6 +109,7 @@ struct lks_model {
     int64_t digests;
 
     lki_profile *profile; /* NULL: nobody ever asked for one */
+    lki_across *across;   /* NULL: one rank */
 
     /* Who is here: door.c. */
     atomic_int inside;         /* calls that share the model; -1: one that has it alone */
@@ -123,6 +125,8 @@ struct lks_model {
 
     lks_progress progress;
     lks_step_info last;
+    atomic_int raise;  /* a status that the next step is to tell to all ranks, */
+    lks_status raised; /* and what the last one told */
     bool use_averages; /* in inference */
     bool averaged;     /* stages read averages now */
     bool prepared;     /* packed parameters are those of now */
@@ -142,6 +146,18 @@ struct lks_model {
 static inline const lki_node *lki_weight_owner(const lks_model *model, const lki_weight *weight)
 {
     return model->program.stage[weight->stage].cluster->param[weight->slot].owner;
+}
+
+/* Of the replicas that this rank has, in a batch of so many samples. */
+static inline int64_t lki_own_samples(const lks_model *model, const lki_pass *pass)
+{
+    return lki_share(pass->last, model->program.replicas, pass->count) - pass->begin;
+}
+
+/* The number of the sample at this place of the whole batch, of which it is in this part. */
+static inline int64_t lki_sample_id(const lks_batch *batch, int64_t position)
+{
+    return batch->ids != NULL ? batch->ids[position - batch->first] : position;
 }
 
 /* The job of all workers; see the picture. */
@@ -164,6 +180,9 @@ lks_status lki_model_leave_shared(lks_model *model, lks_status status);
 bool lki_model_infers_averages(const lks_model *model);
 /* Stages read parameters, or their averages. */
 void lki_model_choose(lks_model *model, bool averages);
+/* A pass of inference over as many of `left` samples as fit; `count` receives how many. The numbers
+ * of its replicas are chosen so that any count fits, and are not those of a step. */
+lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count);
 /* The arguments of a prediction. */
 lks_status lki_check_predict(const void *x, int64_t count, const float *out);
 
@@ -176,6 +195,8 @@ lks_status lki_groups_apply(lks_model *model);
 /* update.c */
 /* Forms gradients, and updates parameters at once; or forms them whole, where the model does. */
 void lki_update_gradients(lks_model *model, int worker);
+/* Those by rows; with several ranks the sums of this rank's nodes alone. */
+void lki_update_rows(lks_model *model, int worker);
 /* New values for elements [first, first + count) of a weight, and their average. */
 void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
                       int64_t count, const float *sums);

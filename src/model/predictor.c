@@ -75,9 +75,8 @@ static lks_status predictor_predict(lks_predictor *predictor, const void *x, int
     const size_t in = lki_tensor_bytes(program->graph->input);
     const int64_t width = lks_shape_elements(&program->output->shape);
     for (int64_t first = 0; first < count;) {
-        const int64_t left = count - first;
-        const int64_t part = left < program->global_batch ? left : program->global_batch;
-        lki_pass pass = lki_program_pass(program, 0, program->replicas, part);
+        int64_t part;
+        lki_pass pass = lki_infer_pass(predictor->model, count - first, &part);
         pass.x = lki_to_device(program->backend->memory, (const char *)x + (size_t)first * in,
                                predictor->x, (size_t)part * in);
         for (int64_t r = pass.first; r < pass.last; r += program->cohort) {
@@ -88,7 +87,7 @@ static lks_status predictor_predict(lks_predictor *predictor, const void *x, int
             lki_program_copy_output(program, &pass, &cohort, &predictor->local,
                                     out + first * width);
         }
-        first += pass.count;
+        first += part;
     }
     return LKS_OK;
 }

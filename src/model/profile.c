@@ -12,7 +12,7 @@
 struct lki_profile {
     bool on;
     int64_t begin; /* of the step under way */
-    int64_t steps, samples, links, nanoseconds;
+    int64_t steps, samples, links, sent, nanoseconds;
     size_t laps_bytes; /* of a worker: lki_laps and its sums */
     lki_laps *laps[];
 };
@@ -95,7 +95,8 @@ void lki_profile_end(lks_model *model, bool stepped)
     profile->nanoseconds += now - profile->begin;
     if (!stepped) return;
     profile->steps++;
-    profile->samples += model->pass.count;
+    profile->samples += lki_own_samples(model, &model->pass);
+    profile->sent += model->across != NULL ? model->across->sums.bytes : 0;
     profile->links += model->link_after;
 }
 
@@ -134,6 +135,7 @@ static double other_bytes(const lks_model *model, int id)
 {
     const lki_profile *profile = model->profile;
     double state = 0;
+    if (id == LKI_LAP_RANKS) return (double)profile->sent;
     if (id == LKI_LAP_TREE) /* each of V - 1 additions reads two arrays and writes one */
         return 3.0 * sizeof(float) * (double)model->gradient_count *
                (double)(model->program.replicas - 1) * (double)profile->steps;
@@ -149,6 +151,7 @@ lks_profile_row lks_profile_get(const lks_model *model, int row)
         [LKI_LAP_TREE] = "tree",
         [LKI_LAP_METRICS] = "metrics",
         [LKI_LAP_WAIT_GRADIENTS] = "wait gradients",
+        [LKI_LAP_RANKS] = "wait for other processes",
         [LKI_LAP_WAIT_PARAMETERS] = "wait parameters",
         [LKI_LAP_HASH] = "hash",
         [LKI_LAP_END] = "end",

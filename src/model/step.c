@@ -15,7 +15,7 @@ static lks_status check_batch(const lks_model *model, const lks_batch *batch)
     if (model->program.loss == NULL)
         return LKI_FAIL(LKS_E_STATE, "the model was compiled without a loss and can only predict; "
                                      "give lks_model_opts a loss");
-    if (batch->x == NULL || batch->y == NULL)
+    if (batch->count > 0 && (batch->x == NULL || batch->y == NULL))
         return LKI_FAIL(LKS_E_INVALID, "the batch has no %s", batch->x == NULL ? "x" : "y");
     if (target->dtype != LKS_I32) return LKS_OK;
     const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
@@ -66,23 +66,52 @@ lks_status lks_model_check_data(const lks_model *model, const lks_dataset *datas
                : check_part(name, "targets", &info.target_shape, LKS_F32, graph->target);
 }
 
-static lks_status check_train_batch(const lks_model *model, const lks_batch *batch)
+/* What of a batch of so many samples is this rank's; where its samples are is to be filled in. */
+static lki_pass own_pass(const lks_model *model, int64_t whole)
 {
-    const lki_backend *backend = model->program.backend;
-    if (backend->update == NULL || backend->add == NULL)
-        return LKI_FAIL(LKS_E_UNSUPPORTED,
-                        "device '%s' cannot train, only predict; choose another device",
-                        backend->name);
-    if (batch->count < 1 || batch->count > model->program.global_batch)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "the batch has %lld samples, expected 1 to %lld, the model's global_batch",
-                        (long long)batch->count, (long long)model->program.global_batch);
-    if (batch->whole != 0 && batch->whole != batch->count)
+    return lki_program_pass(&model->program, model->worker[0].first,
+                            model->worker[model->workers - 1].last, whole);
+}
+
+static int64_t whole_of(const lks_batch *batch)
+{
+    return batch->whole != 0 ? batch->whole : batch->count;
+}
+
+/* A batch is given whole, or, with several ranks, as what this one's replicas take of it. */
+static lks_status check_parts(const lks_model *model, const lks_batch *batch)
+{
+    if (batch->whole == 0 || batch->whole == batch->count) return LKS_OK;
+    if (model->across == NULL)
         return LKI_FAIL(
             LKS_E_INVALID,
             "the batch is a part, %lld of %lld samples, and one process takes a step with all "
             "of them; give its loader no shares",
             (long long)batch->count, (long long)batch->whole);
+    const lki_pass pass = own_pass(model, batch->whole);
+    const int64_t count = lki_own_samples(model, &pass);
+    if (batch->count == count && (batch->first == pass.begin || count == 0)) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "the batch is a part, samples %lld to %lld of %lld, and the replicas of this "
+                    "rank take %lld to %lld; give its loader the shares of lks_model_get_info()",
+                    (long long)batch->first, (long long)(batch->first + batch->count),
+                    (long long)batch->whole, (long long)pass.begin,
+                    (long long)(pass.begin + count));
+}
+
+static lks_status check_train_batch(const lks_model *model, const lks_batch *batch)
+{
+    const int64_t whole = whole_of(batch);
+    const lki_backend *backend = model->program.backend;
+    if (backend->update == NULL || backend->add == NULL)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "device '%s' cannot train, only predict; choose another device",
+                        backend->name);
+    if (whole < 1 || whole > model->program.global_batch)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "the batch has %lld samples, expected 1 to %lld, the model's global_batch",
+                        (long long)whole, (long long)model->program.global_batch);
+    LKI_TRY(check_parts(model, batch));
     return check_batch(model, batch);
 }
 
@@ -94,13 +123,25 @@ static lks_status step_prepare(lks_model *model)
     return LKS_OK;
 }
 
+/* Of this rank. */
 static void gather_metrics(const lks_model *model, lks_metrics *sum)
 {
     for (int w = 0; w < model->workers; w++) lks_metrics_add(sum, &model->worker[w].metrics);
 }
 
+/* Of all ranks. */
+static void sum_words(const lks_model *model, lks_metrics *sum)
+{
+    for (int r = 0; r < model->across->ranks; r++)
+        lks_metrics_add(sum, &model->across->word[r].metrics);
+}
+
 static int64_t first_bad_position(const lks_model *model)
 {
+    const lki_across *across = model->across;
+    for (int r = 0; across != NULL && r < across->ranks; r++)
+        if (across->word[r].bad_count > 0) return across->word[r].bad_position;
+    if (across != NULL) return -1;
     for (int w = 0; w < model->workers; w++)
         if (model->worker[w].bad_count > 0) return model->worker[w].bad_position[0];
     return -1;
@@ -158,45 +199,75 @@ static lks_status bad_gradient(const lks_model *model)
         (long long)model->progress.step + 1, model->last.gradient_norm);
 }
 
-/* A pass over these samples, which are the host's: all replicas are here. y may be NULL. */
-static lki_pass pass_of(const lks_model *model, const void *x, const void *y, int64_t count)
+/* The samples of a pass, which are the host's; y may be NULL. */
+static void place_samples(const lks_model *model, lki_pass *pass, const void *x, const void *y,
+                          int64_t count)
 {
-    const lki_program *program = &model->program;
-    const lki_memory *memory = program->backend->memory;
-    const lks_graph *graph = program->graph;
-    lki_pass pass = lki_program_pass(program, 0, program->replicas, count);
-    pass.x = lki_to_device(memory, x, model->batch_x,
-                           (size_t)count * lki_tensor_bytes(graph->input));
+    const lki_memory *memory = model->program.backend->memory;
+    const lks_graph *graph = model->program.graph;
+    pass->x = lki_to_device(memory, x, model->batch_x,
+                            (size_t)count * lki_tensor_bytes(graph->input));
     if (y != NULL)
-        pass.y = lki_to_device(memory, y, model->batch_y,
-                               (size_t)count * lki_tensor_bytes(graph->target));
-    return pass;
+        pass->y = lki_to_device(memory, y, model->batch_y,
+                                (size_t)count * lki_tensor_bytes(graph->target));
 }
 
-/* Forward and backward of a batch, then what `mode` says. */
-static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
-                             lks_metrics *metrics)
+/* The last replicas take so many samples of a batch of n that every count up to their most is that of
+ * some n; which replicas run a sample changes nothing in inference. */
+lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count)
 {
+    const lki_program *program = &model->program;
+    const int64_t replicas = program->replicas, own = program->pass_replicas;
+    *count = left < program->max_pass ? left : program->max_pass;
+    return lki_program_pass(program, replicas - own, replicas, (*count - 1) * replicas / own + 1);
+}
+
+/* What comes before the replicas of this rank. */
+static lks_status begin_pass(lks_model *model, const lks_batch *batch)
+{
+    const int64_t whole = whole_of(batch);
     lki_model_choose(model, false);
     LKI_TRY(step_prepare(model));
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
-    model->pass = pass_of(model, batch->x, batch->y, batch->count);
+    model->pass = own_pass(model, whole);
+    const size_t skip = batch->count == whole ? (size_t)model->pass.begin : 0;
+    place_samples(model, &model->pass,
+                  (const char *)batch->x + skip * lki_tensor_bytes(model->program.graph->input),
+                  (const char *)batch->y + skip * lki_tensor_bytes(model->program.graph->target),
+                  lki_own_samples(model, &model->pass));
     model->pass.step = (uint64_t)model->progress.step;
     model->pass.training = model->pass.backward = true;
-    model->scale = (float)(1.0 / (double)batch->count);
+    model->scale = (float)(1.0 / (double)whole);
     for (int64_t r = 0; r <= model->program.replicas; r++)
-        model->share_start[r] = lki_share(r, model->program.replicas, batch->count);
-    LKI_TRY(lki_model_run(model, mode));
+        model->share_start[r] = lki_share(r, model->program.replicas, whole);
+    if (model->across != NULL) lki_across_begin(model, batch);
+    return LKS_OK;
+}
+
+/* Forward and backward of a batch, then what `mode` says. With several ranks also one that could not
+ * begin, which is what `status` says, comes here: all have to hear of it. */
+static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
+                             lks_metrics *metrics, lks_status status)
+{
+    if (status == LKS_OK) status = begin_pass(model, batch);
+    if (model->across != NULL)
+        status = lki_across_outcome(model, status == LKS_OK ? lki_model_run(model, mode)
+                                                            : lki_across_stay(model, status));
+    else if (status == LKS_OK)
+        status = lki_model_run(model, mode);
+    LKI_TRY(status);
     if (metrics != NULL) {
         *metrics = (lks_metrics){0};
-        gather_metrics(model, metrics);
+        (model->across != NULL ? sum_words : gather_metrics)(model, metrics);
     }
     const int64_t bad = first_bad_position(model);
     const bool measured = mode == LKI_TRAIN && model->measures;
     if (bad < 0 && !(measured && !isfinite(model->last.gradient_norm))) return LKS_OK;
     model->last.skipped = mode == LKI_TRAIN && model->opts.skip_not_finite;
     if (model->last.skipped) return LKS_OK;
-    return bad >= 0 ? lki_diagnose(model, batch, bad) : bad_gradient(model);
+    if (bad < 0) return bad_gradient(model);
+    return model->across != NULL ? lki_across_diagnose(model, batch)
+                                 : lki_diagnose(model, batch, bad);
 }
 
 /* What a step's updates have in common, and what is their rule's. */
@@ -216,8 +287,7 @@ static void begin_updates(lks_model *model, double lr, int64_t samples)
     }
 }
 
-static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
-                            lks_metrics *metrics)
+static lks_status begin_step(lks_model *model, const lks_batch *batch, double lr)
 {
     LKI_TRY(check_train_batch(model, batch));
     if (!isfinite(lr) || lr < 0)
@@ -225,15 +295,32 @@ static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
                         lr);
     if (model->progress.step == 0)
         LKI_TRY(lki_state_hash(model, &model->progress.link)); /* the chain's first link */
-    const int64_t step = model->progress.step + 1;
-    begin_updates(model, lr, batch->count);
-    model->link_after = step % model->opts.hash_every == 0;
-    LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics));
-    if (model->last.skipped && model->link_after) LKI_TRY(lki_model_run(model, LKI_HASH));
-    model->progress.step = step;
-    if (model->last.skipped) model->progress.skipped++;
-    if (model->link_after) model->progress.link = lki_state_hash_finish(model);
+    begin_updates(model, lr, whole_of(batch));
+    model->link_after = (model->progress.step + 1) % model->opts.hash_every == 0;
     return LKS_OK;
+}
+
+static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
+                            lks_metrics *metrics)
+{
+    model->raised = model->across == NULL ? (lks_status)atomic_exchange(&model->raise, 0) : LKS_OK;
+    LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics, begin_step(model, batch, lr)));
+    if (model->last.skipped && model->link_after) LKI_TRY(lki_model_run(model, LKI_HASH));
+    model->progress.step++;
+    if (model->last.skipped) model->progress.skipped++;
+    if (!model->link_after) return LKS_OK;
+    model->progress.link = lki_state_hash_finish(model);
+    return model->across != NULL ? lki_across_compare(model) : LKS_OK;
+}
+
+void lks_model_raise(lks_model *model, lks_status status)
+{
+    if (model != NULL) atomic_store(&model->raise, (int)status);
+}
+
+lks_status lks_model_raised(const lks_model *model)
+{
+    return model != NULL ? model->raised : LKS_OK;
 }
 
 lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, lks_metrics *metrics)
@@ -248,9 +335,9 @@ lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, l
 
 static lks_status form_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
 {
-    LKI_TRY(check_train_batch(model, batch));
-    LKI_TRY(lki_gradients_make(model)); /* memory only where somebody asks */
-    return pass_batch(model, batch, LKI_GRADIENT, metrics);
+    lks_status status = check_train_batch(model, batch);
+    if (status == LKS_OK) status = lki_gradients_make(model); /* memory only where somebody asks */
+    return pass_batch(model, batch, LKI_GRADIENT, metrics, status);
 }
 
 lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
@@ -272,15 +359,14 @@ static lks_status step_infer(lks_model *model, const void *x, const void *y, int
     lki_model_choose(model, lki_model_infers_averages(model));
     LKI_TRY(step_prepare(model));
     for (int64_t first = 0; first < count;) {
-        const int64_t left = count - first;
-        model->pass = pass_of(model, (const char *)x + (size_t)first * x_bytes,
-                              y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes,
-                              left < model->program.global_batch ? left
-                                                                 : model->program.global_batch);
+        int64_t part;
+        model->pass = lki_infer_pass(model, count - first, &part);
+        place_samples(model, &model->pass, (const char *)x + (size_t)first * x_bytes,
+                      y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes, part);
         if (mode == LKI_PREDICT) model->predictions = (float *)sink + first * width;
         LKI_TRY(lki_model_run(model, mode));
         if (mode == LKI_EVALUATE) gather_metrics(model, sink);
-        first += model->pass.count;
+        first += part;
     }
     return LKS_OK;
 }

@@ -1,5 +1,6 @@
 /* From sums of gradients to new parameters and buffers: every worker a part of each. */
 #include <math.h>
+#include <string.h>
 
 #include "model/model.h"
 #include "numeric/tree.h"
@@ -51,15 +52,29 @@ static int lap_of(const lks_model *model, const lki_stage *stage, lki_phase pass
     return lki_lap_of(stage - model->program.stage, pass);
 }
 
-/* The node is the root, as all replicas are here. */
+/* Which of this rank's nodes it is. */
+static int64_t place_of(const lki_ranks *sums, lki_tree_node node)
+{
+    int k = 0;
+    while (lki_ranks_node(sums, k).lo != node.lo) k++;
+    return k;
+}
+
+/* The node is the root where all replicas are here; otherwise its sums are kept for all ranks. */
 static void rows_sum(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
                      const float *sums)
 {
     const rows_target *target = user;
-    (void)node;
+    const int weight = target->stage->weight[slot];
+    const lki_across *across = target->model->across;
+    if (across != NULL) {
+        memcpy(across->rows + place_of(&across->sums, node) * across->rows_count +
+                   across->rows_at[weight] + first,
+               sums, (size_t)count * sizeof *sums);
+        return;
+    }
     lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PHASE_ROWS));
-    update_apply(target->model, &target->model->weight[target->stage->weight[slot]], first, count,
-                 sums);
+    update_apply(target->model, &target->model->weight[weight], first, count, sums);
     lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PHASE_UPDATE));
 }
 
@@ -93,48 +108,37 @@ static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
     lki_lap(target.laps, lap_of(model, stage, LKI_PHASE_ROWS));
 }
 
-static int64_t update_blocks_of(const lki_weight *weight)
+/* Of a weight whose sums over the batch come in one array: with several ranks all do. */
+static int64_t update_blocks_of(const lks_model *model, const lki_weight *weight)
 {
-    return weight->offset < 0 ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
+    const bool in_array = weight->offset >= 0 || (model->across != NULL && weight->trained);
+    return in_array ? (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK : 0;
 }
 
-static void update_by_replica(lks_model *model, int worker)
+static void update_by_blocks(lks_model *model, int worker)
 {
     const lki_tree_node all = {.lo = 0, .hi = model->program.replicas};
     lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
-    for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(&model->weight[w]);
+    for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(model, &model->weight[w]);
     const int64_t begin = lki_share(worker, model->workers, blocks);
     const int64_t end = lki_share(worker + 1, model->workers, blocks);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
-        for (int64_t b = 0; b < update_blocks_of(weight); b++, block++) {
+        for (int64_t b = 0; b < update_blocks_of(model, weight); b++, block++) {
             if (block < begin || block >= end) continue;
             const int64_t first = b * LKI_UPDATE_BLOCK;
             const int64_t left = weight->count - first;
             const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
-            const float *sums = lki_reduce_total(&model->reduce, all, weight->offset + first,
-                                                 count);
+            const float *sums = model->across != NULL
+                                    ? lki_across_total(model, w, first)
+                                    : lki_reduce_total(&model->reduce, all, weight->offset + first,
+                                                       count);
             lki_lap(laps, LKI_LAP_TREE);
             update_apply(model, weight, first, count, sums);
             lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
         }
     }
-}
-
-/* The sum in the tree of the statistics of replicas [lo, hi) that have samples, formed where those of
- * the first of them are; NULL: none has. */
-static double *sum_stats(const lks_model *model, double *stats, int64_t count, int64_t lo,
-                         int64_t hi)
-{
-    if (hi - lo == 1)
-        return model->share_start[lo] != model->share_start[hi] ? stats + lo * count : NULL;
-    const int64_t split = lki_tree_split(lo, hi);
-    double *left = sum_stats(model, stats, count, lo, split);
-    double *right = sum_stats(model, stats, count, split, hi);
-    if (left != NULL && right != NULL)
-        model->program.backend->memory->add_stats(count, left, right);
-    return left != NULL ? left : right;
 }
 
 void lki_update_buffers(lks_model *model, int worker)
@@ -143,18 +147,26 @@ void lki_update_buffers(lks_model *model, int worker)
         lki_stage *stage = &model->program.stage[s];
         const lki_node *counted = stage->cluster->counted;
         if (counted == NULL || counted->stats == 0 || s % model->workers != worker) continue;
-        const double *sum = sum_stats(model, model->program.stats + stage->stats_offset,
-                                      counted->stats, 0, model->program.replicas);
+        const int64_t replicas = model->program.replicas, at = (int64_t)stage->stats_offset;
+        const double *sum = model->across != NULL
+                                ? lki_across_stats(model, at / replicas, counted->stats)
+                                : lki_sum_stats(model, model->program.stats + at, counted->stats, 0,
+                                                replicas);
         if (sum != NULL)
             model->program.backend->memory->update_buffers(counted, sum, stage->buffer);
         lki_lap(model->worker[worker].local.laps, lki_lap_of(s, LKI_PHASE_UPDATE));
     }
 }
 
-void lki_update_gradients(lks_model *model, int worker)
+void lki_update_rows(lks_model *model, int worker)
 {
-    update_by_replica(model, worker);
     for (int s = 0; s < model->program.stages; s++)
         if (model->program.stage[s].by_rows)
             update_by_rows(model, worker, &model->program.stage[s]);
+}
+
+void lki_update_gradients(lks_model *model, int worker)
+{
+    update_by_blocks(model, worker);
+    if (model->across == NULL) lki_update_rows(model, worker);
 }

@@ -18,6 +18,7 @@ typedef enum lki_lap_id {
     LKI_LAP_TREE,            /* sums of gradients over replicas */
     LKI_LAP_METRICS,         /* loss and accuracy */
     LKI_LAP_WAIT_GRADIENTS,  /* at the barrier behind the replicas */
+    LKI_LAP_RANKS,           /* worker 0 exchanges with other processes, others wait for it */
     LKI_LAP_WAIT_PARAMETERS, /* at the barrier behind the update */
     LKI_LAP_HASH,            /* of parameters and buffers */
     LKI_LAP_END,             /* from the end of the job until the caller goes on */

@@ -1,5 +1,6 @@
-/* Every pointer of the functions of comm.h as NULL: a documented answer (context.h), no crash. */
+/* Every pointer of the functions that have to do with ranks as NULL: a documented answer (context.h), no crash. */
 #include <lockstep/comm.h>
+#include <lockstep/model.h>
 
 #include "support/test.h"
 
@@ -12,6 +13,7 @@ static void of_communicators(void **state)
     (void)state;
     REFUSES(lks_comm_create(NULL, NULL));
     LKT_OK(lks_comm_create(&comm, NULL));
+    REFUSES(lks_comm_metrics(comm, NULL));
     lks_comm_destroy(comm);
     lks_comm_destroy(NULL);
     assert_int_equal(lks_comm_rank(NULL), 0);
@@ -22,6 +24,9 @@ static void of_communicators(void **state)
     assert_string_equal(lks_comm_library(NULL), "");
     lks_comm_abort(NULL, 1);
     REFUSES(lks_comm_agree(NULL, LKS_OK));
+    REFUSES(lks_comm_metrics(NULL, &(lks_metrics){0}));
+    lks_model_raise(NULL, LKS_E_STOPPED);
+    assert_int_equal(lks_model_raised(NULL), LKS_OK);
     REFUSES(lks_comm_barrier(NULL));
     REFUSES(lks_comm_same(NULL, "a", "b"));
     REFUSES(lks_comm_broadcast(NULL, 0, NULL, NULL, 0));

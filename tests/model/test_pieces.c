@@ -127,8 +127,9 @@ static void kernels_are_planned_for_their_pieces(void **state)
 static void rows_have_an_end(void **state)
 {
     (void)state;
-    static const char *const names[] = {"start",           "tree", "metrics", "wait gradients",
-                                        "wait parameters", "hash", "end"};
+    static const char *const names[] = {
+        "start",           "tree", "metrics", "wait gradients", "wait for other processes",
+        "wait parameters", "hash", "end"};
     static const char *const passes[] = {"forward", "backward", "rows", "update", "prepare"};
     net n = open_net((lks_model_opts){.replicas = 5, .by_replica = true, .hash_every = 1});
     const int stages = lks_model_stages(n.model);
@@ -137,18 +138,18 @@ static void rows_have_an_end(void **state)
     for (int i = 0; i < 3; i++) LKT_OK(lks_model_step(n.model, &batch, 0.1, NULL));
     lks_profile_stop(n.model);
     const int rows = lks_profile_total(n.model).rows;
-    assert_int_equal(rows, 7 + 5 * stages);
+    assert_int_equal(rows, 8 + 5 * stages);
     for (int r = 0; r < rows; r++) {
         const lks_profile_row row = lks_profile_get(n.model, r);
-        assert_int_equal(row.stage, r < 7 ? -1 : (r - 7) / 5);
-        assert_string_equal(row.pass, r < 7 ? names[r] : passes[(r - 7) % 5]);
+        assert_int_equal(row.stage, r < 8 ? -1 : (r - 8) / 5);
+        assert_string_equal(row.pass, r < 8 ? names[r] : passes[(r - 8) % 5]);
     }
     assert_null(lks_profile_get(n.model, rows).pass);
     assert_null(lks_profile_get(n.model, -1).pass);
     assert_int_equal(lks_profile_get(n.model, -1).stage, -1);
     /* Each of four additions reads two arrays and writes one: 12 and 3 numbers, with room for 16 each. */
     assert_true(lks_profile_get(n.model, 1).bytes == 3.0 * 4 * (16 + 16) * 4 * 3);
-    assert_true(lks_profile_get(n.model, 5).bytes == 3.0 * 4 * (12 + 3));
+    assert_true(lks_profile_get(n.model, 6).bytes == 3.0 * 4 * (12 + 3));
     assert_null(lks_model_stage_layer(n.model, -1, 0));
     assert_null(lks_model_stage_layer(n.model, stages, 0));
     assert_null(lks_model_stage_layer(n.model, 0, -1));

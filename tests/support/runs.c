@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "support/backends.h"
 #include "support/test.h"
 
@@ -163,42 +164,86 @@ void lkt_end(lkt_model *m)
     lks_context_destroy(m->context);
 }
 
-uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2])
-{
+/* What a run is made of; zeroed, then freed whatever became of it. */
+typedef struct parts {
+    lkt_model m;
     lks_dataset *data;
     lks_loader *loader;
-    lkt_images images = lkt_images_make(run->samples);
-    lks_metrics sums[2] = {{0}, {0}};
-    lks_batch batch;
-    uint64_t hash;
+    lkt_images images;
+} parts;
 
-    lkt_model m = lkt_begin(&(lks_context_opts){
-        .device = run->device != NULL ? run->device : lkt_device(NULL), .seed = 7});
-    LKT_OK(lks_dataset_from_arrays(&data, m.context,
-                                   &(lks_dataset_info){.samples = run->samples,
-                                                       .shape = LKS_SHAPE(HEIGHT, WIDTH, CHANNELS),
-                                                       .dtype = LKS_U8,
-                                                       .classes = CLASSES},
-                                   images.x, images.y));
-    LKT_OK(lks_loader_create(&loader, m.context, data,
-                             &(lks_loader_opts){.global_batch = run->batch, .threads = -1}));
+static lks_status make(const lkt_run *run, parts *it)
+{
+    it->images = lkt_images_make(run->samples);
+    LKI_TRY(lks_context_create(
+        &it->m.context,
+        &(lks_context_opts){.device = run->device != NULL ? run->device : lkt_device(NULL),
+                            .seed = 7}));
+    LKI_TRY(lks_dataset_from_arrays(&it->data, it->m.context,
+                                    &(lks_dataset_info){.samples = run->samples,
+                                                        .shape = LKS_SHAPE(HEIGHT, WIDTH, CHANNELS),
+                                                        .dtype = LKS_U8,
+                                                        .classes = CLASSES},
+                                    it->images.x, it->images.y));
+    LKI_TRY(lks_graph_create(&it->m.graph, it->m.context));
     lks_model_opts opts = run->opts;
-    opts.loss = run->net(m.graph);
+    opts.loss = run->net(it->m.graph);
     opts.global_batch = run->batch;
-    lkt_compile(&m, &opts);
+    LKI_TRY(lks_model_compile(&it->m.model, it->m.graph, &opts));
+    const lks_model_info info = lks_model_get_info(it->m.model);
+    lks_loader_opts reads = {.global_batch = run->batch, .threads = -1};
+    if (!run->whole_batches) {
+        reads.shares = info.shares;
+        reads.first_share = info.first_share;
+        reads.last_share = info.last_share;
+    }
+    return lks_loader_create(&it->loader, it->m.context, it->data, &reads);
+}
+
+/* Of all samples; a rank looks at those of its shares. */
+static lks_status evaluate(const lkt_run *run, const parts *it, lks_metrics *sum)
+{
+    const lks_model_info info = lks_model_get_info(it->m.model);
+    const int64_t first = info.first_share * run->samples / info.shares;
+    const int64_t last = info.last_share * run->samples / info.shares;
+    const lks_batch batch = {
+        .x = it->images.x + first * PIXELS, .y = it->images.y + first, .count = last - first};
+    LKI_TRY(lks_model_evaluate(it->m.model, &batch, sum));
+    return run->opts.comm != NULL ? lks_comm_metrics(run->opts.comm, sum) : LKS_OK;
+}
+
+static lks_status work(const lkt_run *run, parts *it, uint64_t *hash, lks_metrics metrics[2])
+{
+    lks_metrics sums[2] = {{0}, {0}};
+    LKI_TRY(make(run, it));
     for (int i = 0; i < run->steps; i++) {
+        lks_batch batch;
         lks_metrics part;
-        LKT_OK(lks_loader_next(loader, &batch));
-        LKT_OK(lks_model_step(m.model, &batch, 0.05, &part));
+        LKI_TRY(lks_loader_next(it->loader, &batch));
+        LKI_TRY(lks_model_step(it->m.model, &batch, 0.05, &part));
         lks_metrics_add(&sums[0], &part);
     }
-    batch = (lks_batch){.x = images.x, .y = images.y, .count = images.samples};
-    LKT_OK(lks_model_evaluate(m.model, &batch, &sums[1]));
-    LKT_OK(lks_model_hash(m.model, &hash));
+    LKI_TRY(evaluate(run, it, &sums[1]));
     if (metrics != NULL) metrics[0] = sums[0], metrics[1] = sums[1];
-    lks_loader_destroy(loader);
-    lks_dataset_destroy(data);
-    lkt_end(&m);
-    lkt_images_free(&images);
+    return lks_model_hash(it->m.model, hash);
+}
+
+lks_status lkt_run_try(const lkt_run *run, uint64_t *hash, lks_metrics metrics[2])
+{
+    parts it = {0};
+    const lks_status status = work(run, &it, hash, metrics);
+    const lks_error error = *lks_last_error();
+    lks_loader_destroy(it.loader);
+    lks_dataset_destroy(it.data);
+    lkt_end(&it.m);
+    lkt_images_free(&it.images);
+    if (status != LKS_OK) lki_error_restore(&error);
+    return status;
+}
+
+uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2])
+{
+    uint64_t hash = 0;
+    LKT_OK(lkt_run_try(run, &hash, metrics));
     return hash;
 }

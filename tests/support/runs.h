@@ -38,10 +38,14 @@ typedef struct lkt_run {
     int64_t samples, batch;
     int steps;
     lks_model_opts opts; /* loss and global_batch are filled in */
+    bool
+        whole_batches; /* of several ranks, each reads all samples of a batch, and not its own alone */
 } lkt_run;
 
-/* Trains and returns the last hash; `metrics` (may be NULL) the sums over all steps and one
- * evaluation of all samples behind them. Fails the test on any error. */
+/* Trains; `hash` receives the last hash, `metrics` (may be NULL) the sums over all steps and one
+ * evaluation of all samples behind them. With a communicator in the options every rank calls it. */
+lks_status lkt_run_try(const lkt_run *run, uint64_t *hash, lks_metrics metrics[2]);
+/* The same, returning the hash. Fails the test on any error. */
 uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2]);
 
 #endif

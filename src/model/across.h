@@ -1,0 +1,115 @@
+/*
+ * What a model has besides where several ranks train it; a model of one process has none of it.
+ *
+ *   worker 0 of a rank                        other workers of it
+ *   run replicas, barrier                     run replicas, barrier
+ *   its part of the rank's nodes              their parts of them
+ *   --------- barrier: the rank's sums are there ---------------------------------------
+ *   word: is all well, on all ranks?          wait
+ *   sends slices
+ *   every bucket: waits for its slices,       wait
+ *   --------- barrier ------------------------------------------------------------------
+ *   its part of the own slice's total         their parts of it
+ *   --------- barrier: the slice's total is there --------------------------------------
+ *   gives it to all; waits for all totals     wait
+ *   --------- barrier: every gradient is there -----------------------------------------
+ *   update, as with one rank                  update
+ */
+#ifndef LKI_MODEL_ACROSS_H
+#define LKI_MODEL_ACROSS_H
+
+#include <lockstep/model.h>
+
+#include "program/program.h"
+#include "reduce/ranks.h"
+
+enum { LKI_MAX_BAD = 4 }; /* samples that a message names, per worker and per rank */
+
+/* What every rank tells all others behind its part of a step. */
+typedef struct lki_word {
+    int32_t status; /* of its part; */
+    int32_t raised; /* what it wants all to stop with */
+    int64_t step, count;
+    uint64_t link;
+    lks_metrics metrics;
+    int64_t bad_position; /* of the first sample with a loss that is not finite; -1: none */
+    int64_t bad_count;
+    int64_t bad_id[LKI_MAX_BAD];
+} lki_word;
+
+typedef struct lki_across {
+    lks_comm *comm;
+    int rank, ranks;
+    int workers; /* of all ranks, */
+    int first;   /* and how many of them are those of ranks before */
+    int64_t *
+        border; /* [workers + 1]: worker p of all has the replicas border[p] .. border[p + 1] - 1 */
+    int64_t *start; /* [ranks + 1]: likewise of ranks */
+
+    lki_ranks sums;
+    int *array_of;      /* [buckets]: 0: of sums by replica, 1: by rows */
+    int64_t *at;        /* [buckets]: where a bucket begins in its array */
+    int64_t *rows_at;   /* [weights]: where one by rows begins in an array of sums by rows, */
+    int64_t rows_count; /* which has so many floats */
+    float *rows;        /* [own nodes][rows_count] */
+    float **values;     /* [own nodes] */
+    int64_t stats_count;
+    double *stats; /* [nodes of all ranks][stats_count]: sums of statistics */
+    lki_piece *outgoing, *incoming;
+    int stats_flight;
+    size_t bytes;
+    char *memory; /* of what is received, rows and stats */
+
+    const lks_batch *batch; /* of the step under way, where it has begun */
+    lki_word *word;         /* [ranks] */
+    bool well;              /* on all ranks, */
+    lks_status status;      /* and nothing failed between them: what worker 0 met, */
+    lks_error error;        /* and its record */
+} lki_across;
+
+/* across.c */
+/* Ranks end a phase in which one may fail alone. With comm NULL or one rank the status itself. */
+lks_status lki_across_agree(lks_comm *comm, lks_status status);
+/* Makes model->across where there are several ranks: who has how many workers, and so which replicas.
+ * A rank that has no model as its compile failed with `status` says so to all. */
+lks_status lki_across_meet(lks_comm *comm, lks_model *model, lks_status status);
+/* Behind the program: what is summed. */
+lks_status lki_across_plan(lks_model *model);
+/* Whether all have planned the same. */
+lks_status lki_across_check(lks_model *model);
+size_t lki_across_bytes(const lks_model *model);
+lks_status lki_across_allocate(lks_model *model);
+void lki_across_release(lks_model *model);
+/* Replicas of worker `worker` of this rank, or of all of them. */
+int64_t lki_across_first(const lks_model *model, int worker);
+
+/* word.c */
+/* A pass over this batch; its shares are known. */
+void lki_across_begin(lks_model *model, const lks_batch *batch);
+/* Everybody's word: this rank's part came to `status`. What results is the same on all ranks: the failure
+ * of the exchange itself, or that ranks are about to do different things. */
+lks_status lki_across_tell(lks_model *model, lks_status status);
+/* Behind a new link: ranks whose state differs are named. */
+lks_status lki_across_compare(lks_model *model);
+
+/* outcome.c */
+/* This rank cannot take part, because of `status`, which it tells; returns it. */
+lks_status lki_across_stay(lks_model *model, lks_status status);
+/* What a pass came to on all ranks: `status` is that of this one. */
+lks_status lki_across_outcome(lks_model *model, lks_status status);
+/* lki_diagnose() on the rank that has the sample, and its sentence on all. */
+lks_status lki_across_diagnose(lks_model *model, const lks_batch *batch);
+
+/* totals.c */
+/* From the sums of this rank's workers, `well`: there are all of them, to those of all ranks. False, on all
+ * workers of all ranks: not all is well. */
+bool lki_across_sum(lks_model *model, int worker, bool well);
+/* The sums over the batch of a range of a weight's gradient. */
+const float *lki_across_total(const lks_model *model, int weight, int64_t first);
+/* The sum of a stage's statistics, of which there are `count`, formed in place; NULL: there is none. */
+double *lki_across_stats(const lks_model *model, int64_t offset, int64_t count);
+/* The sum in the tree of the statistics of replicas [lo, hi) that have samples, formed where those of
+ * the first of them are; NULL: none has. */
+double *lki_sum_stats(const lks_model *model, double *stats, int64_t count, int64_t lo, int64_t hi);
+
+#endif

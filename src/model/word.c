@@ -1,0 +1,129 @@
+/* What ranks tell each other in a step: whether all is well, metrics, and whether all still have the
+ * same bits. */
+#include <stdio.h>
+
+#include "base/check.h"
+#include "model/model.h"
+
+static lki_word word_of(const lks_model *model)
+{
+    return (lki_word){.step = model->progress.step,
+                      .count = model->pass.count,
+                      .link = model->progress.link,
+                      .bad_position = -1};
+}
+
+static void count_bad(const lks_model *model, lki_word *word)
+{
+    const lks_batch *batch = model->across->batch;
+    for (int w = 0; w < model->workers; w++) {
+        const lki_worker *worker = &model->worker[w];
+        lks_metrics_add(&word->metrics, &worker->metrics);
+        for (int i = 0; i < worker->bad_count && word->bad_count < LKI_MAX_BAD; i++) {
+            if (word->bad_count == 0) word->bad_position = worker->bad_position[0];
+            word->bad_id[word->bad_count++] = lki_sample_id(batch, worker->bad_position[i]);
+        }
+    }
+}
+
+/* Of ranks that differ: the first that has not what most have, and the first that has; where two have
+ * each what as many have, the first two. */
+static void find_odd(const lki_across *across, int *odd, int *even)
+{
+    int most = 0;
+    *even = 0;
+    for (int r = 0; r < across->ranks; r++) {
+        int equal = 0;
+        for (int o = 0; o < across->ranks; o++)
+            equal += across->word[o].link == across->word[r].link;
+        if (equal > most) {
+            most = equal;
+            *even = r;
+        }
+    }
+    *odd = 0;
+    while (across->word[*odd].link == across->word[*even].link) (*odd)++;
+}
+
+static lks_status check_links(const lks_model *model)
+{
+    const lki_across *across = model->across;
+    bool equal = true;
+    for (int r = 1; r < across->ranks; r++) equal &= across->word[r].link == across->word[0].link;
+    if (equal) return LKS_OK;
+    int odd, even, odds = 0;
+    char who[LKI_WHO_SIZE], other[LKI_WHO_SIZE];
+    find_odd(across, &odd, &even);
+    for (int r = 0; r < across->ranks; r++) odds += across->word[r].link != across->word[even].link;
+    lki_comm_who(across->comm, odd, who);
+    lki_comm_who(across->comm, even, other);
+    if (2 * odds < across->ranks)
+        return LKI_FAIL(LKS_E_COMM,
+                        "after step %lld the parameters of %s%s are not those of the other %d "
+                        "ranks: hash %016llx, theirs is %016llx; its memory or processor may be "
+                        "faulty: go on from the last checkpoint without that host",
+                        (long long)model->progress.step, who, odds > 1 ? " and others" : "",
+                        across->ranks - odds, (unsigned long long)across->word[odd].link,
+                        (unsigned long long)across->word[even].link);
+    return LKI_FAIL(LKS_E_COMM,
+                    "after step %lld the parameters of %s have hash %016llx, those of %s %016llx, "
+                    "and neither has a majority: memory or a processor may be faulty, or a program "
+                    "has changed the state of one of them; go on from the last checkpoint",
+                    (long long)model->progress.step, who,
+                    (unsigned long long)across->word[odd].link, other,
+                    (unsigned long long)across->word[even].link);
+}
+
+/* Whether all are about to do the same, from the same bits. */
+static lks_status check_words(const lks_model *model)
+{
+    const lki_across *across = model->across;
+    for (int r = 1; r < across->ranks; r++) {
+        const lki_word *first = &across->word[0], *word = &across->word[r];
+        char who[LKI_WHO_SIZE];
+        if (word->step == first->step && word->count == first->count) continue;
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s takes step %lld with a batch of %lld samples, rank 0 step %lld with "
+                        "%lld; all ranks must be given the same batches",
+                        lki_comm_who(across->comm, r, who), (long long)word->step + 1,
+                        (long long)word->count, (long long)first->step + 1,
+                        (long long)first->count);
+    }
+    return check_links(model);
+}
+
+lks_status lki_across_tell(lks_model *model, lks_status status)
+{
+    lki_across *across = model->across;
+    lki_word own = word_of(model);
+    own.status = (int32_t)status;
+    own.raised = (int32_t)atomic_exchange(&model->raise, 0);
+    if (status == LKS_OK) count_bad(model, &own);
+    LKI_TRY(lki_comm_gather(across->comm, &own, sizeof own, across->word, "words of a step"));
+    across->well = true;
+    for (int r = 0; r < across->ranks; r++) {
+        const lki_word *word = &across->word[r];
+        if (model->raised == LKS_OK) model->raised = (lks_status)word->raised;
+        across->well &= word->status == LKS_OK && word->bad_count == 0;
+    }
+    for (int r = 0; r < across->ranks; r++)
+        if (across->word[r].status != LKS_OK) return LKS_OK; /* which all shall hear */
+    return check_words(model);
+}
+
+void lki_across_begin(lks_model *model, const lks_batch *batch)
+{
+    lki_across *across = model->across;
+    across->batch = batch;
+    across->status = LKS_OK;
+    lki_comm_step(across->comm, model->progress.step + 1);
+    lki_ranks_begin(&across->sums, model->share_start);
+}
+
+lks_status lki_across_compare(lks_model *model)
+{
+    lki_across *across = model->across;
+    const lki_word own = word_of(model);
+    LKI_TRY(lki_comm_gather(across->comm, &own, sizeof own, across->word, "hashes"));
+    return check_links(model);
+}

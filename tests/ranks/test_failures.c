@@ -1,0 +1,302 @@
+/* Several ranks that train one model, and something is wrong on one of them: all are told the same, nobody
+ * waits for ever, and nothing is half done. */
+#include <math.h>
+
+#include "support/far.h"
+#include "support/ranks/small.h"
+
+static void run(int ranks, lkt_rank_body body, void *user)
+{
+    (void)lkt_small_batch();
+    lkt_ranks(&(lkt_hub_opts){.size = ranks, .seed = 5, .delay = 2}, NULL, body, user);
+}
+
+static int too_many(lks_comm *comm, int rank, void *user)
+{
+    lkt_small m = {NULL};
+    (void)user;
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.workers = rank == 1 ? 5 : 1}) ==
+              LKS_E_INVALID);
+    LKT_SAYS("7 workers of 3 ranks cannot share 6 replicas");
+    LKT_SAYS("replicas: 7");
+    lkt_small_end(&m);
+    return 0;
+}
+
+static int others(lks_comm *comm, int rank, void *user)
+{
+    lkt_small m = {NULL};
+    (void)user;
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.global_batch = rank == 2 ? 12 : 24}) ==
+              LKS_E_MISMATCH);
+    LKT_SAYS("rank 2 (host ");
+    LKT_SAYS("compiles a model with global_batch 12, rank 0 with 24; all ranks must");
+    lkt_small_end(&m);
+    m = (lkt_small){NULL};
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.by_replica = rank == 1}) ==
+              LKS_E_MISMATCH);
+    LKT_SAYS("gradients by ");
+    lkt_small_end(&m);
+    return 0;
+}
+
+/* One rank alone cannot begin, or not end. */
+static int one_cannot(lks_comm *comm, int rank, void *user)
+{
+    lkt_small m = {NULL};
+    (void)user;
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.ema_decay = rank == 1 ? 2 : 0}) ==
+              LKS_E_INVALID);
+    LKT_SAYS("rank 1");
+    LKT_SAYS("ema_decay is 2");
+    LKT_CHECK(m.model == NULL);
+    lkt_small_end(&m);
+    m = (lkt_small){NULL};
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.clip_norm = rank == 2 ? -1 : 0}) ==
+              LKS_E_INVALID);
+    LKT_SAYS("rank 2");
+    LKT_SAYS("clip_norm is -1");
+    lkt_small_end(&m);
+    return 0;
+}
+
+/* Memory that the host cannot read is not sent. */
+static int no_host_memory(lks_comm *comm, int rank, void *user)
+{
+    lkt_small m = {NULL};
+    (void)rank, (void)user;
+    LKT_CHECK(lkt_small_begin(&m, &(lks_context_opts){.device = "far"}) == LKS_OK);
+    LKT_CHECK(lkt_small_compile(&m, comm, (lks_model_opts){0}) == LKS_E_UNSUPPORTED);
+    LKT_SAYS("device 'far' cannot train in several processes");
+    lkt_small_end(&m);
+    return 0;
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    lki_backend_lend(lkt_far(true));
+    run(SMALL_RANKS, no_host_memory, NULL);
+    run(SMALL_RANKS, too_many, NULL);
+    run(SMALL_RANKS, others, NULL);
+    run(SMALL_RANKS, one_cannot, NULL);
+}
+
+/* Allocation number n fails on one rank, for every n of a compile: all are told, and none has a model. */
+static int no_memory(lks_comm *comm, int rank, void *user)
+{
+    const int *at = user;
+    lkt_heap heap = {.fail_at = 0};
+    const lks_allocator allocator = lkt_heap_allocator(&heap);
+    const lks_context_opts how = {.device = "cpu", .allocator = allocator};
+    lkt_small m = {NULL};
+    LKT_CHECK(lkt_small_begin(&m, &how) == LKS_OK);
+    if (rank == 1) heap.fail_at = heap.allocations + *at;
+    const lks_status status = lkt_small_compile(&m, comm, (lks_model_opts){.workers = 2});
+    LKT_CHECK((status == LKS_OK) == (m.model != NULL));
+    if (status != LKS_OK) {
+        LKT_CHECK(status == LKS_E_NOMEM);
+        LKT_SAYS("rank 1");
+    }
+    lkt_small_end(&m);
+    LKT_CHECK(heap.live == 0 && heap.errors == 0);
+    return status == LKS_OK ? 0 : 2;
+}
+
+static void one_has_no_memory(void **state)
+{
+    int results[LKT_MOST_RANKS] = {2}, failures = 0;
+    (void)state;
+    for (int at = 1; results[0] == 2; at++, failures++) {
+        lkt_ranks_run(&(lkt_hub_opts){.size = SMALL_RANKS}, NULL, no_memory, &at, results);
+        for (int r = 0; r < SMALL_RANKS; r++)
+            if (results[r] != results[0] || results[r] == 1)
+                fail_msg("allocation %d: rank %d has %d, rank 0 %d", at, r, results[r], results[0]);
+    }
+    assert_true(failures > 10);
+}
+
+static int bad_label(lkt_small *m, int rank, void *user)
+{
+    int32_t labels[SMALL_SAMPLES];
+    lks_batch batch = *lkt_small_batch();
+    (void)user;
+    memcpy(labels, batch.y, sizeof labels);
+    if (rank == 1) labels[13] = SMALL_CLASSES;
+    batch.y = labels;
+    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
+    LKT_SAYS("rank 1");
+    LKT_SAYS("the label of sample 1013 is 3");
+    LKT_CHECK(lks_model_progress(m->model).step == 0);
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK); /* and all go on */
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    return 0;
+}
+
+static int other_counts(lkt_small *m, int rank, void *user)
+{
+    lks_batch batch = *lkt_small_batch();
+    (void)user;
+    if (rank == 2) batch.count = 20;
+    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
+    LKT_SAYS("rank 2");
+    LKT_SAYS("takes step 1 with a batch of 20 samples, rank 0 step 1 with 24");
+    return 0;
+}
+
+static int wrong_part(lkt_small *m, int rank, void *user)
+{
+    const lks_model_info info = lks_model_get_info(m->model);
+    lks_batch batch = *lkt_small_batch();
+    (void)user;
+    LKT_CHECK(info.shares == 6 && info.first_share == 2 * rank && info.last_share == 2 * rank + 2);
+    batch.whole = SMALL_SAMPLES;
+    batch.count = 8;
+    batch.first = rank == 0 ? 8 : 8 * rank;
+    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
+    LKT_SAYS("samples 8 to 16 of 24, and the replicas of this rank take 0 to 8");
+    return 0;
+}
+
+static void bad_batches(void **state)
+{
+    (void)state;
+    lkt_small_tell(SMALL_RANKS, &(lkt_story){.body = bad_label});
+    lkt_small_tell(SMALL_RANKS, &(lkt_story){.body = other_counts});
+    lkt_small_tell(SMALL_RANKS, &(lkt_story){.body = wrong_part});
+}
+
+/* What one process says of a batch in which samples 9 and 20 have no finite loss. */
+typedef struct broken {
+    float x[SMALL_SAMPLES * SMALL_WIDTH];
+    lks_batch batch;
+    char message[sizeof((lks_error *)NULL)->message];
+    uint64_t hash;
+} broken;
+
+static void break_samples(broken *b)
+{
+    memcpy(b->x, lkt_small_batch()->x, sizeof b->x);
+    b->x[9 * SMALL_WIDTH + 2] = b->x[20 * SMALL_WIDTH] = (float)NAN;
+    b->batch = *lkt_small_batch();
+    b->batch.x = b->x;
+}
+
+static int same_sentence(lkt_small *m, int rank, void *user)
+{
+    const broken *b = user;
+    lks_metrics metrics;
+    uint64_t hash;
+    (void)rank;
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, &metrics) == LKS_OK);
+    LKT_CHECK(metrics.samples == SMALL_SAMPLES);
+    LKT_CHECK(lks_model_step(m->model, &b->batch, .1, NULL) == LKS_E_NUMERIC);
+    LKT_SAYS(b->message);
+    LKT_CHECK(lks_model_hash(m->model, &hash) == LKS_OK && hash == b->hash);
+    return 0;
+}
+
+static void a_loss_that_is_not_finite(void **state)
+{
+    broken b;
+    lkt_small m = {NULL};
+    (void)state;
+    break_samples(&b);
+    LKT_OK(lkt_small_build(&m, NULL, (lks_model_opts){.workers = 3}));
+    LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+    LKT_FAILS(LKS_E_NUMERIC, "sample 1009, 1020; first bad tensor",
+              lks_model_step(m.model, &b.batch, .1, NULL));
+    memcpy(b.message, lks_last_error()->message, sizeof b.message);
+    LKT_OK(lks_model_hash(m.model, &b.hash));
+    lkt_small_end(&m);
+    lkt_small_tell(SMALL_RANKS, &(lkt_story){.body = same_sentence, .user = &b});
+}
+
+static int skips(lkt_small *m, int rank, void *user)
+{
+    const broken *b = user;
+    uint64_t hash;
+    (void)rank;
+    for (int i = 0; i < 4; i++) {
+        LKT_CHECK(lks_model_step(m->model, i == 1 ? &b->batch : lkt_small_batch(), .1, NULL) ==
+                  LKS_OK);
+        LKT_CHECK(lks_model_last_step(m->model).skipped == (i == 1));
+    }
+    LKT_CHECK(lks_model_progress(m->model).skipped == 1);
+    LKT_CHECK(lks_model_hash(m->model, &hash) == LKS_OK);
+    LKT_CHECK(b->hash == 0 || hash == b->hash);
+    ((broken *)user)->hash = hash;
+    return 0;
+}
+
+static void a_step_is_skipped_on_all(void **state)
+{
+    broken b = {.hash = 0};
+    (void)state;
+    break_samples(&b);
+    lkt_small_tell(1, &(lkt_story){.opts = {.skip_not_finite = true}, .body = skips, .user = &b});
+    assert_int_not_equal(b.hash, 0);
+    lkt_small_tell(SMALL_RANKS,
+                   &(lkt_story){.opts = {.skip_not_finite = true}, .body = skips, .user = &b});
+}
+
+/* Exchange number n of a short run fails on one rank, for every n: all return, with a sentence, and
+ * those that had finished a step have the bits of that step. */
+typedef struct torture {
+    uint64_t hash[8]; /* after so many steps */
+    int starts;
+} torture;
+
+static int endures(lks_comm *comm, int rank, void *user)
+{
+    const torture *t = user;
+    lkt_small m = {NULL};
+    lks_status status = comm == NULL ? LKS_E_COMM : LKS_OK;
+    (void)rank;
+    if (status == LKS_OK) status = lkt_small_build(&m, comm, (lks_model_opts){.workers = 2});
+    for (int i = 0; i < 3 && status == LKS_OK; i++)
+        status = lks_model_step(m.model, lkt_small_batch(), .1, NULL);
+    LKT_CHECK(status == LKS_OK || lks_last_error()->message[0] != '\0');
+    if (m.model != NULL) {
+        uint64_t hash;
+        LKT_CHECK(lks_model_hash(m.model, &hash) == LKS_OK);
+        LKT_CHECK(t->hash[0] == 0 || hash == t->hash[lks_model_progress(m.model).step]);
+    }
+    lkt_small_end(&m);
+    return status == LKS_OK ? 0 : 2;
+}
+
+static void any_exchange_may_fail(void **state)
+{
+    torture t = {.hash = {0}};
+    lkt_small m = {NULL};
+    (void)state;
+    LKT_OK(lkt_small_build(&m, NULL, (lks_model_opts){.workers = 1}));
+    for (int i = 0; i <= 3; i++) {
+        LKT_OK(lks_model_hash(m.model, &t.hash[i]));
+        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+    }
+    lkt_small_end(&m);
+    for (int n = 1, failed = 1; failed > 0; n++) {
+        int results[LKT_MOST_RANKS];
+        const lkt_hub_opts hub = {.size = SMALL_RANKS, .seed = 9, .fail_rank = 1, .fail_at = n};
+        lkt_ranks_run(&hub, NULL, endures, &t, results);
+        failed = 0;
+        for (int r = 0; r < SMALL_RANKS; r++) failed += results[r] == 2;
+        for (int r = 0; r < SMALL_RANKS; r++) assert_true(results[r] == 0 || results[r] == 2);
+        assert_true(n < 200);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(one_has_no_memory),
+        cmocka_unit_test(bad_batches),
+        cmocka_unit_test(a_loss_that_is_not_finite),
+        cmocka_unit_test(a_step_is_skipped_on_all),
+        cmocka_unit_test(any_exchange_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/*
+ * The theorem over ranks: the bits of a run, its losses and the digits of an evaluation are those of one
+ * process, for any number of ranks and workers. One table of who runs, one of what is trained.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/backend.h"
+#include "support/backends.h"
+#include "support/ranks/fake.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+enum { MOST = 8 };
+
+/* Workers of every rank; 0: no rank more. */
+typedef struct layout {
+    const char *name;
+    int workers[MOST + 1];
+    bool whole_batches;
+} layout;
+static const layout LAYOUTS[] = {
+    {"1x2", {2}, false},
+    {"2x1", {1, 1}, false},
+    {"3x1", {1, 1, 1}, false},
+    {"2x2", {2, 2}, true},
+    {"3x2", {2, 2, 2}, false},
+    {"1x8", {8}, false},
+    {"4x1", {1, 1, 1, 1}, true},
+    {"2 + 1 workers", {2, 1}, false},
+    {"1 + 3 workers", {1, 3}, false},
+    {"6x1", {1, 1, 1, 1, 1, 1}, false},
+    {"8x1", {1, 1, 1, 1, 1, 1, 1, 1}, false},
+};
+enum { LAYOUT_COUNT = sizeof LAYOUTS / sizeof LAYOUTS[0] };
+
+typedef struct net {
+    const char *name;
+    lkt_net loss;
+    int64_t samples, batch;
+    int steps;
+    lks_model_opts opts;
+} net;
+
+/* 97 samples in batches of 61: the second of an epoch has 36. Five samples for eight replicas: some are
+ * absent, and so are whole ranks. */
+static int list_nets(net *out)
+{
+    const net nets[] = {
+        {"dropout, by rows", lkt_net_mlp, 97, 61, 4, {.optim = lks_adadelta()}},
+        {"dropout, by replica", lkt_net_mlp, 97, 61, 3, {.optim = lks_adam(), .by_replica = true}},
+        {"convolutions", lkt_net_conv, 97, 61, 3, {.optim = lks_adadelta(), .ema_decay = .9}},
+        {"batch norm", lkt_net_residual, 97, 61, 4, {.optim = lks_sgd(.9f)}},
+        {"clipped",
+         lkt_net_conv,
+         97,
+         61,
+         3,
+         {.optim = lks_adam(), .clip_norm = .05, .clip_value = .01}},
+        {"AdamP, averages", lkt_net_mlp, 97, 61, 3, {.optim = lks_adamp(), .ema_decay = .99}},
+        {"skips", lkt_net_residual, 97, 61, 3, {.optim = lks_sgd(0), .skip_not_finite = true}},
+        {"absent replicas", lkt_net_residual, 11, 5, 5, {.optim = lks_sgd(.9f)}},
+        {"absent replicas, by rows", lkt_net_mlp, 11, 5, 5, {.optim = lks_adam()}},
+        {"layer norms, concat", lkt_net_joined, 97, 61, 2, {.optim = lks_adamw()}},
+        {"gates", lkt_net_gated, 97, 61, 2, {.optim = lks_adam()}},
+    };
+    memcpy(out, nets, sizeof nets);
+    return (int)(sizeof nets / sizeof nets[0]);
+}
+enum { MOST_NETS = 16 };
+
+typedef struct outcome {
+    uint64_t hash;
+    lks_metrics metrics[2];
+} outcome;
+
+typedef struct question {
+    lkt_run run;
+    const layout *who;
+    outcome expected;
+} question;
+
+static int body(lks_comm *comm, int rank, void *user)
+{
+    const question *q = user;
+    lkt_run run = q->run;
+    outcome found = {0};
+    LKT_CHECK(comm != NULL);
+    run.opts.comm = comm;
+    run.opts.workers = q->who->workers[rank];
+    run.whole_batches = q->who->whole_batches;
+    LKT_CHECK(lkt_run_try(&run, &found.hash, found.metrics) == LKS_OK);
+    LKT_CHECK(found.hash == q->expected.hash);
+    LKT_CHECK(memcmp(found.metrics, q->expected.metrics, sizeof found.metrics) == 0);
+    return 0;
+}
+
+static int ranks_of(const layout *who, int *workers)
+{
+    int ranks = 0;
+    *workers = 0;
+    for (; who->workers[ranks] > 0; ranks++) *workers += who->workers[ranks];
+    return ranks;
+}
+
+static void check_layouts(question *q, const char *name, lkt_random *random)
+{
+    q->run.opts.workers = 1;
+    q->expected.hash = lkt_run_hash(&q->run, q->expected.metrics);
+    for (int l = 0; l < LAYOUT_COUNT; l++) {
+        int workers, results[LKT_MOST_RANKS];
+        const int ranks = ranks_of(q->who = &LAYOUTS[l], &workers);
+        if (workers >
+            q->run.opts.replicas * (q->run.opts.accumulate > 0 ? q->run.opts.accumulate : 1))
+            continue;
+        if (lkt_sanitized() && l != 1 && l != 4 && l != 7) continue;
+        const lkt_hub_opts hub = {.size = ranks, .seed = lkt_random_bits(random), .delay = l % 3};
+        lkt_ranks_run(&hub, NULL, body, q, results);
+        for (int r = 0; r < ranks; r++)
+            if (results[r] != 0)
+                fail_msg("%s, %s, %d replicas, %s: not the bits of one process on rank %d",
+                         q->run.device, name, q->run.opts.replicas, LAYOUTS[l].name, r);
+    }
+}
+
+static void check_nets(const char *device, int replicas, int accumulate, lkt_random *random)
+{
+    net nets[MOST_NETS];
+    const int count = list_nets(nets);
+    for (int n = 0; n < count; n++) {
+        if (lkt_sanitized() && n % 3 != 0) continue;
+        question q = {.run = {.device = device,
+                              .net = nets[n].loss,
+                              .samples = nets[n].samples,
+                              .batch = nets[n].batch,
+                              .steps = nets[n].steps,
+                              .opts = nets[n].opts}};
+        q.run.opts.replicas = replicas;
+        q.run.opts.accumulate = accumulate;
+        q.run.opts.hash_every = 2;
+        check_layouts(&q, nets[n].name, random);
+    }
+}
+
+static void any_ranks_and_workers(void **state)
+{
+    lkt_random random = lkt_random_make("any_ranks_and_workers", 51);
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int replicas = lkt_sanitized() ? 8 : 6; replicas <= 8; replicas += 2)
+            check_nets(lkt_backends()[b]->name, replicas, 1, &random);
+}
+
+static void accumulated(void **state)
+{
+    lkt_random random = lkt_random_make("accumulated", 52);
+    (void)state;
+    if (!lkt_sanitized()) check_nets(lkt_backends()[0]->name, 3, 3, &random);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_ranks_and_workers),
+        cmocka_unit_test(accumulated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

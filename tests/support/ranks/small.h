@@ -1,0 +1,46 @@
+/* A small network with one batch of samples for stories of a few ranks that train it. */
+#ifndef LKT_SMALL_H
+#define LKT_SMALL_H
+
+#include <string.h>
+
+#include "model/model.h"
+#include "support/ranks/fake.h"
+#include "support/test.h"
+
+enum { SMALL_WIDTH = 6, SMALL_CLASSES = 3, SMALL_SAMPLES = 24, SMALL_RANKS = 3 };
+
+/* The samples; their numbers begin at 1000. Called first by one thread. */
+const lks_batch *lkt_small_batch(void);
+
+typedef struct lkt_small {
+    lks_context *context;
+    lks_graph *graph;
+    lks_tensor *loss;
+    lks_model *model;
+} lkt_small;
+
+/* Zeroed, then ended whatever became of it. Of the options, what is not said is that of a batch of all
+ * samples, 6 replicas, one worker, a link every second step. */
+lks_status lkt_small_begin(lkt_small *m, const lks_context_opts *how);
+lks_status lkt_small_compile(lkt_small *m, lks_comm *comm, lks_model_opts opts);
+lks_status lkt_small_build(lkt_small *m, lks_comm *comm, lks_model_opts opts); /* both */
+void lkt_small_end(lkt_small *m);
+
+/* On every rank: builds, calls the body, ends. */
+typedef struct lkt_story {
+    lks_model_opts opts;
+    int (*body)(lkt_small *m, int rank, void *user);
+    void *user;
+} lkt_story;
+void lkt_small_tell(int ranks, const lkt_story *story);
+
+/* For bodies: this thread's last error has these words. */
+#define LKT_SAYS(text)                                                                             \
+    do {                                                                                           \
+        if (strstr(lks_last_error()->message, (text)) == NULL)                                     \
+            print_error("expected \"%s\"\n", (text));                                              \
+        LKT_CHECK(strstr(lks_last_error()->message, (text)) != NULL);                              \
+    } while (0)
+
+#endif
