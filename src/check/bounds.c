@@ -59,8 +59,10 @@ static double difference_error(const softmax *s, double x)
     return s->l + 2.0 * LKI_U * (fabs(x) + fabs(s->whole));
 }
 
-static void log_softmax(lki_trial *c, bool backward, lki_bounds *out)
+static lks_status bounds_log_softmax(lki_trial *c, bool backward, const lki_trial_result *ref,
+                                     lki_bounds *out)
 {
+    (void)ref;
     const int64_t values = lks_shape_elements(&lki_trial_first(c)->out.shape);
 
     for (int64_t n = 0; n < c->count; n++) {
@@ -81,10 +83,13 @@ static void log_softmax(lki_trial *c, bool backward, lki_bounds *out)
                                                     (2.0 * error + ((double)values + 8.0) * LKI_U));
         }
     }
+    return LKS_OK;
 }
 
-static void cross_entropy(lki_trial *c, bool backward, lki_bounds *out)
+static lks_status bounds_cross_entropy(lki_trial *c, bool backward, const lki_trial_result *ref,
+                                       lki_bounds *out)
 {
+    (void)ref;
     const int64_t values = lks_shape_elements(&lki_trial_first(c)->in[0]->shape);
     const lks_cross_entropy_opts *opts = lki_trial_first(c)->attr;
     const double share = (double)opts->label_smoothing / (double)values;
@@ -109,10 +114,12 @@ static void cross_entropy(lki_trial *c, bool backward, lki_bounds *out)
         }
         out->out[n] = 1.1 * loss;
     }
+    return LKS_OK;
 }
 
 /* Each square has relative error 3u; a gradient is three products of one difference. */
-static void mse(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bounds *out)
+static lks_status bounds_mse(lki_trial *c, bool backward, const lki_trial_result *ref,
+                             lki_bounds *out)
 {
     const int64_t values = lks_shape_elements(&lki_trial_first(c)->in[0]->shape);
     const float *x = c->in[0], *target = c->in[1];
@@ -123,11 +130,14 @@ static void mse(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bo
         out->d_in[0][i] = lki_sum_bound(
             4.0, 2.0 / (double)values *
                      fabs(((double)x[i] - (double)target[i]) * (double)c->d_out[i / values]));
+    return LKS_OK;
 }
 
 /* Gradients of a channel vector are sums over the pixels; all else of add and mul rounds once. */
-static void bounds_pair(lki_trial *c, bool backward, lki_bounds *out)
+static lks_status bounds_pair(lki_trial *c, bool backward, const lki_trial_result *ref,
+                              lki_bounds *out)
 {
+    (void)ref;
     const lki_node *node = lki_trial_first(c);
     const int64_t values = lks_shape_elements(&node->in[1]->shape);
     const int64_t elements = lks_shape_elements(&node->in[0]->shape);
@@ -141,6 +151,7 @@ static void bounds_pair(lki_trial *c, bool backward, lki_bounds *out)
             magnitude += fabs((double)c->d_out[k] * (a != NULL ? (double)a[k] : 1.0));
         out->d_in[1][i] = lki_sum_bound((double)(elements / values), magnitude);
     }
+    return LKS_OK;
 }
 
 /*
@@ -178,44 +189,81 @@ static errors gated(double x, double a, double d_a)
                     s * (1.0 + b) * (e + 3.0 * LKI_U) + s * b * (9.0 + 6.0 * fabs(a)) * LKI_U};
 }
 
-static errors bounds_gelu(double x)
+static errors errors_silu(const lki_node *node, double x)
 {
+    (void)node;
+    return gated(x, x, 1.0);
+}
+
+static errors errors_gelu(const lki_node *node, double x)
+{
+    const double factor = 1.5957691216057308, cube = 0.044715;
     const double below = 0.5 * erfc(-x * sqrt(0.5)), tail = 0.5 * erfc(fabs(x) * sqrt(0.5));
     const double h = x * x / 2.0, f = exp(-h) * 0.3989422804014327;
     const double p = (tail * (h + 22.0) + 2.0 * below) * LKI_U + 0x1p-52;
 
+    if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_TANH)
+        return gated(x, factor * x * (1.0 + cube * x * x), factor * (1.0 + 3.0 * cube * x * x));
     return (errors){fabs(x) * (p + LKI_U * below),
                     p + fabs(x) * f * (h + 6.0) * LKI_U + 2.0 * LKI_U * fabs(below + x * f)};
 }
 
-static errors activation_errors(const lki_node *node, double x)
+static errors errors_tanh(const lki_node *node, double x)
 {
-    const double factor = 1.5957691216057308, cube = 0.044715;
+    const double y = tanh(x);
 
-    if (node->op == LKI_OP_SIGMOID) {
-        const double y = logistic(x), rest = logistic(-x);
-
-        return (errors){4.1 * LKI_U * y, LKI_U * (4.1 * y * fabs(rest - y) + 4.0 * y * rest)};
-    }
-    if (node->op == LKI_OP_SOFTPLUS)
-        return (errors){2.6 * LKI_U * (fmax(x, 0.0) + log1p(exp(-fabs(x)))),
-                        4.1 * LKI_U * logistic(x)};
-    if (node->op == LKI_OP_TANH) {
-        const double y = tanh(x);
-
-        return (errors){2.5 * LKI_U * fabs(y), LKI_U * (3.0 * y * y + 3.0)};
-    }
-    if (node->op == LKI_OP_SILU) return gated(x, x, 1.0);
-    if (((const lks_gelu_opts *)node->attr)->form == LKS_GELU_ERF) return bounds_gelu(x);
-    return gated(x, factor * x * (1.0 + cube * x * x), factor * (1.0 + 3.0 * cube * x * x));
+    (void)node;
+    return (errors){2.5 * LKI_U * fabs(y), LKI_U * (3.0 * y * y + 3.0)};
 }
+
+static errors errors_sigmoid(const lki_node *node, double x)
+{
+    const double y = logistic(x), rest = logistic(-x);
+
+    (void)node;
+    return (errors){4.1 * LKI_U * y, LKI_U * (4.1 * y * fabs(rest - y) + 4.0 * y * rest)};
+}
+
+static errors errors_softplus(const lki_node *node, double x)
+{
+    (void)node;
+    return (errors){2.6 * LKI_U * (fmax(x, 0.0) + log1p(exp(-fabs(x)))), 4.1 * LKI_U * logistic(x)};
+}
+
+/*
+ * Of each operation its bounds, or what an activation's value and slope err by. What is not here has to
+ * agree with ref to the bit: it selects, or rounds once.
+ */
+static const struct {
+    lks_status (*bounds)(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bounds *out);
+    errors (*activation)(const lki_node *node, double x);
+} table[LKI_OP_COUNT] = {
+    [LKI_OP_CONV2D] = {.bounds = lki_bounds_products},
+    [LKI_OP_DENSE] = {.bounds = lki_bounds_products},
+    [LKI_OP_BATCH_NORM] = {.bounds = lki_bounds_batch_norm},
+    [LKI_OP_LAYER_NORM] = {.bounds = lki_bounds_layer_norm},
+    [LKI_OP_MAX_POOL] = {.bounds = lki_bounds_pools},
+    [LKI_OP_AVG_POOL] = {.bounds = lki_bounds_pools},
+    [LKI_OP_GLOBAL_AVG_POOL] = {.bounds = lki_bounds_pools},
+    [LKI_OP_ADD] = {.bounds = bounds_pair},
+    [LKI_OP_MUL] = {.bounds = bounds_pair},
+    [LKI_OP_LOG_SOFTMAX] = {.bounds = bounds_log_softmax},
+    [LKI_OP_CROSS_ENTROPY] = {.bounds = bounds_cross_entropy},
+    [LKI_OP_MSE] = {.bounds = bounds_mse},
+    [LKI_OP_GELU] = {.activation = errors_gelu},
+    [LKI_OP_SILU] = {.activation = errors_silu},
+    [LKI_OP_TANH] = {.activation = errors_tanh},
+    [LKI_OP_SIGMOID] = {.activation = errors_sigmoid},
+    [LKI_OP_SOFTPLUS] = {.activation = errors_softplus},
+};
 
 static void bounds_activation(lki_trial *c, bool backward, lki_bounds *out)
 {
+    const lki_node *node = lki_trial_first(c);
     const float *x = c->in[0];
 
     for (int64_t i = 0; i < lki_trial_in_elements(c, 0); i++) {
-        const errors e = activation_errors(lki_trial_first(c), x[i]);
+        const errors e = table[node->op].activation(node, x[i]);
 
         out->out[i] = 1.1 * e.value + CUT;
         if (backward) out->d_in[0][i] = fabs((double)c->d_out[i]) * (1.1 * e.slope + CUT) + CUT;
@@ -225,46 +273,12 @@ static void bounds_activation(lki_trial *c, bool backward, lki_bounds *out)
 static lks_status by_operation(lki_trial *c, bool backward, const lki_trial_result *ref,
                                lki_bounds *out)
 {
-    switch (lki_trial_first(c)->op) {
-    case LKI_OP_CONV2D:
-    case LKI_OP_DENSE:
-        return lki_bounds_products(c, backward, ref, out);
-    case LKI_OP_MAX_POOL:
-    case LKI_OP_AVG_POOL:
-    case LKI_OP_GLOBAL_AVG_POOL:
-        return lki_bounds_pools(c, backward, ref, out);
-    case LKI_OP_BATCH_NORM:
-        lki_bounds_batch_norm(c, backward, out);
-        return LKS_OK;
-    case LKI_OP_LAYER_NORM:
-        lki_bounds_layer_norm(c, backward, out);
-        return LKS_OK;
-    case LKI_OP_LOG_SOFTMAX:
-        log_softmax(c, backward, out);
-        return LKS_OK;
-    case LKI_OP_CROSS_ENTROPY:
-        cross_entropy(c, backward, out);
-        return LKS_OK;
-    case LKI_OP_MSE:
-        mse(c, backward, ref, out);
-        return LKS_OK;
-    case LKI_OP_ADD:
-    case LKI_OP_MUL:
-        bounds_pair(c, backward, out);
-        return LKS_OK;
-    case LKI_OP_GELU:
-    case LKI_OP_SILU:
-    case LKI_OP_TANH:
-    case LKI_OP_SIGMOID:
-    case LKI_OP_SOFTPLUS:
-        bounds_activation(c, backward, out);
-        return LKS_OK;
-    default: /* it selects, or rounds once, as ref does */
-        break;
-    }
-    if (lki_op_get(lki_trial_first(c)->op)->inputs > 0) return LKS_OK;
-    return LKI_FAIL(LKS_E_BUG, "there are no bounds for %s",
-                    lki_op_get(lki_trial_first(c)->op)->name);
+    const lki_op_id id = lki_trial_first(c)->op;
+
+    if (lki_op_get(id)->inputs == 0)
+        return LKI_FAIL(LKS_E_BUG, "there are no bounds for %s", lki_op_get(id)->name);
+    if (table[id].activation != NULL) bounds_activation(c, backward, out);
+    return table[id].bounds != NULL ? table[id].bounds(c, backward, ref, out) : LKS_OK;
 }
 
 static lks_status make_zeros(lki_trial *c, const lki_trial_result *ref, lki_bounds *out)

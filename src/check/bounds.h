@@ -19,7 +19,9 @@ lks_status lki_bounds_products(lki_trial *t, bool backward, const lki_trial_resu
 lks_status lki_bounds_pools(lki_trial *t, bool backward, const lki_trial_result *ref,
                             lki_bounds *out);
 /* Of a channel's statistics, and a row's. */
-void lki_bounds_batch_norm(lki_trial *t, bool backward, lki_bounds *out);
-void lki_bounds_layer_norm(lki_trial *t, bool backward, lki_bounds *out);
+lks_status lki_bounds_batch_norm(lki_trial *t, bool backward, const lki_trial_result *ref,
+                                 lki_bounds *out);
+lks_status lki_bounds_layer_norm(lki_trial *t, bool backward, const lki_trial_result *ref,
+                                 lki_bounds *out);
 
 #endif

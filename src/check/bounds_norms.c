@@ -71,8 +71,10 @@ static channel channel_statistics(const lki_trial *c, int64_t m, int64_t channel
     return k;
 }
 
-void lki_bounds_batch_norm(lki_trial *c, bool backward, lki_bounds *out)
+lks_status lki_bounds_batch_norm(lki_trial *c, bool backward, const lki_trial_result *ref,
+                                 lki_bounds *out)
 {
+    (void)ref;
     const int64_t channels = lki_trial_param_elements(c, 0),
                   m = lki_trial_in_elements(c, 0) / channels;
     const float *x = c->in[0];
@@ -105,6 +107,7 @@ void lki_bounds_batch_norm(lki_trial *c, bool backward, lki_bounds *out)
                                    (fabs(dy) + fabs(k.d_bias) / n + fabs(z * k.d_weight) / n));
         }
     }
+    return LKS_OK;
 }
 
 /*
@@ -159,8 +162,10 @@ static void layer_norm_row(const lki_trial *c, const channel *k, int64_t m, int6
     }
 }
 
-void lki_bounds_layer_norm(lki_trial *c, bool backward, lki_bounds *out)
+lks_status lki_bounds_layer_norm(lki_trial *c, bool backward, const lki_trial_result *ref,
+                                 lki_bounds *out)
 {
+    (void)ref;
     const lks_layer_norm_opts *opts = lki_trial_first(c)->attr;
     const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
     int64_t m = 1;
@@ -185,4 +190,5 @@ void lki_bounds_layer_norm(lki_trial *c, bool backward, lki_bounds *out)
         }
         if (backward) layer_norm_row(c, &k, m, r, out->d_in[0] + r * m);
     }
+    return LKS_OK;
 }
