@@ -33,14 +33,12 @@ lks_status lki_reduce_assign(lki_reduce *reduce, lki_arena *arena, int holder, i
     const size_t nodes = buckets * (size_t)own->arrays;
     void *memory;
     LKI_TRY(lki_arena_alloc(arena, &memory,
-                            lki_align(buckets * sizeof(lki_holding) + nodes * sizeof(lki_held) +
-                                      nodes * sizeof(float *)),
+                            lki_align(buckets * sizeof(lki_holding) + nodes * sizeof(lki_held)),
                             "what a holder of gradients holds"));
     own->holding = memory;
     lki_held *held = (lki_held *)(own->holding + buckets);
-    float **unused = (float **)(held + nodes);
-    for (int b = 0; b < reduce->buckets; b++, held += own->arrays, unused += own->arrays)
-        own->holding[b] = (lki_holding){.held = held, .unused = unused};
+    for (int b = 0; b < reduce->buckets; b++, held += own->arrays)
+        own->holding[b] = (lki_holding){.held = held};
     return LKS_OK;
 }
 
@@ -56,26 +54,21 @@ size_t lki_reduce_bytes(const lki_reduce *reduce, int holder)
 
 void lki_reduce_begin(lki_reduce *reduce, int holder)
 {
-    const lki_holder *own = &reduce->holder[holder];
-    const int arrays = own->memory != NULL ? own->arrays : 0;
-    for (int b = 0; b < reduce->buckets; b++) {
-        lki_holding *h = &own->holding[b];
-        h->held_count = 0;
-        h->unused_count = arrays;
-        for (int i = 0; i < arrays; i++) /* the first one is taken first */
-            h->unused[i] = own->memory + (arrays - 1 - i) * floats(reduce);
-    }
+    for (int b = 0; b < reduce->buckets; b++) reduce->holder[holder].holding[b].held_count = 0;
 }
 
+/* A merge frees the array that was taken last, so those that are held are the first ones. */
 float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket)
 {
-    lki_holding *h = &reduce->holder[holder].holding[bucket];
-    return h->unused[--h->unused_count];
+    const lki_holder *own = &reduce->holder[holder];
+    const lki_holding *h = &own->holding[bucket];
+    int64_t taken = 0;
+    for (int i = 0; i < h->held_count; i++) taken += h->held[i].values != NULL;
+    return own->memory + taken * floats(reduce);
 }
 
-static void merge_last_two(const lki_reduce *reduce, const lki_holder *own, int bucket)
+static void merge_last_two(const lki_reduce *reduce, lki_holding *h, int bucket)
 {
-    lki_holding *h = &own->holding[bucket];
     const lki_held *right = &h->held[--h->held_count];
     lki_held *left = &h->held[h->held_count - 1];
     left->node.hi = right->node.hi;
@@ -85,20 +78,18 @@ static void merge_last_two(const lki_reduce *reduce, const lki_holder *own, int 
         const int64_t first = reduce->border[bucket];
         reduce->backend->add(reduce->border[bucket + 1] - first, left->values + first,
                              right->values + first);
-        if (own->memory != NULL) h->unused[h->unused_count++] = right->values;
     }
 }
 
 void lki_reduce_push(lki_reduce *reduce, int holder, int bucket, lki_tree_node node, float *values)
 {
-    const lki_holder *own = &reduce->holder[holder];
-    lki_holding *h = &own->holding[bucket];
+    lki_holding *h = &reduce->holder[holder].holding[bucket];
     h->held[h->held_count++] = (lki_held){.node = node, .values = values};
     while (h->held_count > 1) {
         const lki_tree_node *left = &h->held[h->held_count - 2].node;
         const lki_tree_node *right = &h->held[h->held_count - 1].node;
         if (!lki_tree_siblings(reduce->replicas, left->lo, right->lo, right->hi)) return;
-        merge_last_two(reduce, own, bucket);
+        merge_last_two(reduce, h, bucket);
     }
 }
 

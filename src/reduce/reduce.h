@@ -33,8 +33,7 @@ typedef struct lki_held {
 /* What a holder holds in one bucket. */
 typedef struct lki_holding {
     lki_held *held;
-    float **unused; /* its arrays that are free in this bucket */
-    int held_count, unused_count;
+    int held_count;
 } lki_holding;
 
 typedef struct lki_holder {
@@ -62,13 +61,13 @@ lks_status lki_reduce_assign(lki_reduce *reduce, lki_arena *arena, int holder, i
 /* Of the holder's arrays. */
 size_t lki_reduce_bytes(const lki_reduce *reduce, int holder);
 
-/* A new sum: the holder holds nothing, and all its arrays are free. */
+/* A new sum: the holder holds nothing. */
 void lki_reduce_begin(lki_reduce *reduce, int holder);
-/* Takes an array for the gradients of the holder's next replica in this bucket. A holder that has pushed
- * the same replicas in two buckets gets the same array in both. */
+/* An array of the holder's for the gradients of its next replica in this bucket, until that is pushed. A
+ * holder that has pushed the same replicas in two buckets gets the same array in both. */
 float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket);
-/* The sum of a node, in general of a replica [r, r+1), in this bucket: in an array that was taken or
- * another's, which stays with the table until the next beginning. NULL: absent. Nodes come in
+/* The sum of a node, in general of a replica [r, r+1), in this bucket: in that array or, where the
+ * holder has none of its own, another's, which stays with the table until the next beginning. NULL: absent. Nodes come in
  * ascending order. */
 void lki_reduce_push(lki_reduce *reduce, int holder, int bucket, lki_tree_node node, float *values);
 /* The sum of a node, whose replicas have all been pushed, for floats [first, first + count) of one
