@@ -38,7 +38,8 @@ typedef struct lks_comm_opts {
 
 /* Joins the other ranks. Collective. */
 LKS_API LKS_MUSTUSE lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts);
-LKS_API void lks_comm_destroy(lks_comm *comm); /* NULL is fine */
+/* Collective, too: a rank that ends alone agrees or aborts before. NULL is fine. */
+LKS_API void lks_comm_destroy(lks_comm *comm);
 
 LKS_API int lks_comm_rank(const lks_comm *comm);
 LKS_API int lks_comm_size(const lks_comm *comm);

@@ -71,6 +71,12 @@ lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const v
                          const lks_comm_opts *opts)
 {
     *out = NULL;
+    if (transport->abi != LKI_TRANSPORT_ABI) {
+        return LKI_FAIL(LKS_E_COMM,
+                        "transport '%s' belongs to another build of Lockstep (contract %d, this is "
+                        "%d); install both from one build",
+                        transport->name, transport->abi, LKI_TRANSPORT_ABI);
+    }
     lks_comm *comm = NULL;
     lki_fault fault = {.rank = -1};
     LKI_TRY(lki_alloc(NULL, (void **)&comm, sizeof *comm, "a communicator"));

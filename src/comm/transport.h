@@ -47,7 +47,7 @@ enum { LKI_MAX_FLIGHTS = 64 };
  * for rank -1). Behind a fault only give_up(), abort() and close() are called.
  */
 typedef struct lki_transport {
-    const char *name;    /* "mpi" */
+    const char *name;    /* "mpi"; this and the next stand first in every build */
     int abi;             /* LKI_TRANSPORT_ABI */
     const char *library; /* "Open MPI 4.1.4", for records; NULL: none */
 

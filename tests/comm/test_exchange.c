@@ -79,12 +79,35 @@ static void alone(void **state)
               lks_comm_create(&comm, &(lks_comm_opts){.timeout_s = -1}));
 }
 
+static int closed_door(void **link, const void *how, lki_fault *fault)
+{
+    (void)link, (void)how;
+    snprintf(fault->text, sizeof fault->text, "nobody is at home");
+    return 1;
+}
+
+/* What cannot be joined is said; a module of another build is not even asked. */
+static void nowhere_to_join(void **state)
+{
+    lks_comm *comm = NULL;
+    lki_transport transport = {.name = "odd", .abi = LKI_TRANSPORT_ABI + 1};
+    (void)state;
+    LKT_FAILS(LKS_E_COMM, "transport 'odd' belongs to another build of Lockstep (contract ",
+              lki_comm_open(&comm, &transport, NULL, NULL));
+    transport.abi = LKI_TRANSPORT_ABI;
+    transport.open = closed_door;
+    LKT_FAILS(LKS_E_COMM, "transport 'odd': nobody is at home",
+              lki_comm_open(&comm, &transport, NULL, NULL));
+    assert_null(comm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchanges),
         cmocka_unit_test(agreements),
         cmocka_unit_test(alone),
+        cmocka_unit_test(nowhere_to_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
