@@ -73,11 +73,13 @@ static json_t *print_plateau(const lks_plateau *plateau)
                      real_or_null(plateau->best), "bad", plateau->bad);
 }
 
-static json_t *print_all(const lks_run *run, const char *tensors_name, const lki_identity *tensors)
+static json_t *print_all(const lks_run *run, const char *tensors_name, const lki_identity *tensors,
+                         json_error_t *error)
 {
     json_t *file = json_pack("{s:s, s:I, s:o}", "file", tensors_name, "bytes",
                              (json_int_t)tensors->bytes, "checksum", hex(tensors->checksum));
-    return json_pack(
+    return json_pack_ex(
+        error, 0,
         "{s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:i, s:i, s:o, s:o, s:s, s:s?, s:o, s:o, "
         "s:o, "
         "s:I, s:i, s:o, s:b, s:o, s:o}",
@@ -99,7 +101,9 @@ lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki
     const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
     *text = NULL;
     const lki_text_caller caller = lki_text_enter();
-    json_t *json = print_all(run, tensors_name, tensors);
+    json_error_t error = {0};
+    json_t *json = print_all(run, tensors_name, tensors, &error);
+    const bool not_utf8 = !json && json_error_code(&error) == json_error_invalid_utf8;
     /* A writer that finds no memory for its own text leaves parts out: it gets the room first. */
     const size_t length = json ? json_dumpb(json, NULL, 0, flags) : 0;
     const size_t covered = length - 2; /* without the closing "\n}" */
@@ -109,9 +113,12 @@ lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki
     lki_text_leave(caller);
     if (!whole) {
         free(sealed);
-        return LKI_FAIL(LKS_E_INVALID,
-                        "the checkpoint of step %lld cannot be written as JSON: there is no "
-                        "memory, or the configuration or fingerprint is not UTF-8",
+        if (not_utf8)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "the checkpoint of step %lld cannot be written as JSON: the "
+                            "configuration or the fingerprint is not UTF-8",
+                            (long long)run->progress.step);
+        return LKI_FAIL(LKS_E_NOMEM, "no memory to write the checkpoint of step %lld as JSON",
                         (long long)run->progress.step);
     }
     snprintf(sealed + covered, SEAL_BYTES + 1, SEAL_BEGIN "%016llx" SEAL_END,

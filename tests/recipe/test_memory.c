@@ -124,13 +124,59 @@ static void reads_and_prints(void **state)
     free(text);
 }
 
+static const char trained[] = "data: {name: digits, samples: 40, test_samples: 10}\n"
+                              "model: {layers: [flatten, dense: 10]}\n"
+                              "train: {steps: 2, batch_size: 10, device: ref, workers: 1}\n";
+
 static void trains(void **state)
 {
-    static const char text[] = "data: {name: digits, samples: 40, test_samples: 10}\n"
-                               "model: {layers: [flatten, dense: 10]}\n"
-                               "train: {steps: 2, batch_size: 10, device: ref, workers: 1}\n";
     (void)state;
-    try_all(train, text, 100);
+    try_all(train, trained, 100);
+}
+
+/* Behind the last step of `trained` allocation number *user fails. */
+static lks_status fail_behind(void *user, const lks_step_event *event)
+{
+    if (event->step == 2) {
+        count = 0;
+        fail_at = *(int *)user;
+    }
+    return LKS_OK;
+}
+
+/* A run whose steps are all done has its hash, although there is no memory to save it. */
+static void what_cannot_be_saved_has_its_hash(void **state)
+{
+    const char *folder = lkt_make_folder();
+    uint64_t hash = 0;
+    int saved = 0, complete = 0;
+    (void)state;
+    for (int n = 1000; saved == 0 || n > 0; n = n == 1000 ? 40 : n - 1) {
+        const lks_train_events events = {.on_step = fail_behind, .user = &n};
+        const lks_run *run;
+        lks_recipe *recipe;
+        char path[400];
+        bool has_hash;
+        LKT_OK(lks_recipe_open_text(&recipe, NULL, trained));
+        snprintf(path, sizeof path, "checkpoint.path=%s/%d", folder, n);
+        LKT_OK(lks_recipe_set(recipe, path));
+        const lks_status status = lks_recipe_run(recipe, &events, &run, &has_hash);
+        fail_at = 0;
+        if (status == LKS_OK) {
+            assert_true(has_hash);
+            saved++;
+            hash = run->hash;
+        } else {
+            if (status != LKS_E_NOMEM)
+                fail_msg("allocation %d: %s: %s", n, lks_status_name(status),
+                         lks_last_error()->message);
+            if (has_hash) assert_int_equal(run->hash, hash);
+            complete += has_hash;
+        }
+        lks_recipe_close(recipe);
+    }
+    assert_true(saved > 0 && complete > 3);
+    lkt_remove_folder();
 }
 
 int main(void)
@@ -138,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_and_prints),
         cmocka_unit_test(trains),
+        cmocka_unit_test(what_cannot_be_saved_has_its_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
