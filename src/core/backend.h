@@ -143,8 +143,8 @@ typedef struct lki_plan {
 } lki_plan;
 
 /* The working set of a call: one piece of one replica. Pointers are at the piece's first sample,
- * aligned to the element at least; packed, replica, sums, stats and workspace are aligned to 64 bytes,
- * and saved where saved_bytes is a multiple of 64. Pointers that make no sense for a kernel are NULL.
+ * aligned to the element at least; packed, replica, sums and workspace are aligned to 64 bytes, and
+ * saved where saved_bytes is a multiple of 64. Pointers that make no sense for a kernel are NULL.
  * Class targets are below the number of classes: the model has checked the batch. */
 typedef struct lki_args {
     int64_t count;    /* samples */

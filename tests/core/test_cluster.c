@@ -237,11 +237,11 @@ static void a_cluster_has_its_limits(void **state)
     (void)state;
     lks_tensor *second = lks_batch_norm(n.graph, n.norm, NULL);
     assert_false(lki_impl_match(&twice, second->node, all_but, NULL, &found));
-    for (int bias = 0; bias < 2; bias++) {
+    for (int biases = 1; biases <= 3; biases++) { /* four parameters, five, six */
         lks_tensor *x = lks_flatten(n.graph, n.x);
         for (int i = 0; i < 3; i++)
-            x = lks_dense(n.graph, x, &(lks_dense_opts){.units = 2, .no_bias = i < 2 && !bias});
-        assert_int_equal(lki_impl_match(&thrice, x->node, all_but, NULL, &found), !bias);
+            x = lks_dense(n.graph, x, &(lks_dense_opts){.units = 2, .no_bias = i >= biases});
+        assert_int_equal(lki_impl_match(&thrice, x->node, all_but, NULL, &found), biases == 1);
     }
     for (int adds = LKI_MAX_CLUSTER_IN - 1; adds <= LKI_MAX_CLUSTER_IN; adds++) {
         lki_impl sums = {.name = "sums", .count = adds};

@@ -49,7 +49,7 @@ static const struct variant *variant;
 
 static lks_tensor *one_by_one(lks_graph *graph, lks_tensor *x, const char *name)
 {
-    return lks_conv2d(graph, x, &(lks_conv2d_opts){.name = name, .filters = 6, .kernel = {1, 1}});
+    return lks_conv2d(graph, x, &(lks_conv2d_opts){.name = name, .filters = 5, .kernel = {1, 1}});
 }
 
 static lks_tensor *block_net(lks_graph *graph)
@@ -66,7 +66,7 @@ static lks_tensor *block_net(lks_graph *graph)
     if (variant->side == READ_BY_THREE) third = lks_relu(graph, x);
     lks_tensor *main = lks_conv2d(graph, x,
                                   &(lks_conv2d_opts){.name = "c",
-                                                     .filters = 6,
+                                                     .filters = 5,
                                                      .kernel = {3, 3},
                                                      .padding = {1, 1},
                                                      .no_bias = variant->no_bias});

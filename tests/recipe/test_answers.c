@@ -1,6 +1,8 @@
 /* What a recipe answers before its run, at its end, and where two things go wrong. */
 #include "recipe/recipes.h"
 
+#include <lockstep/tools.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char NETWORK[] = "data: {name: digits, samples: 600, test_samples: 200}\n"
@@ -71,6 +73,38 @@ static void ties_are_the_first_class(void **state)
     lks_recipe_close(recipe);
 }
 
+static lks_status check_other_samples(int64_t step)
+{
+    lks_recipe *recipe = opened();
+    LKT_OK(lks_recipe_set(recipe, "validation.fraction=0.3"));
+    set_path(recipe, "checkpoint.path", "run");
+    LKT_OK(lks_recipe_check_samples(recipe, step)); /* no data is open yet */
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
+    LKT_OK(lks_recipe_check_samples(recipe, -1)); /* weights of a file */
+    const lks_status status = lks_recipe_check_samples(recipe, step);
+    lks_recipe_close(recipe);
+    return status;
+}
+
+/* A run that a program trained without the hash of its data may have had any. */
+static void samples_are_compared_where_they_are_known(void **state)
+{
+    lks_run run;
+    lks_recipe *recipe = opened();
+    (void)state;
+    set_path(recipe, "checkpoint.path", "run");
+    LKT_OK(lks_recipe_train(recipe, NULL, NULL));
+    LKT_FAILS(LKS_E_MISMATCH, "validation.fraction was 0.2, is 0.3; use the same",
+              check_other_samples(20));
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    LKT_OK(lks_checkpoint_load(parts.context, NULL, &run, in_folder("run"), 20));
+    run.data_hash = 0;
+    LKT_OK(lks_checkpoint_save(parts.model, &run, in_folder("run"), 2));
+    LKT_OK(check_other_samples(20));
+    lks_run_clear(&run);
+    lks_recipe_close(recipe);
+}
+
 /* Averages are kept either way, and look at validation data only where that is asked for. */
 static void averages_are_evaluated_where_they_are_asked_for(void **state)
 {
@@ -115,6 +149,31 @@ static lks_status stop(void *user, const lks_step_event *event)
 {
     (void)user;
     return event->step == 3 ? lks_fail(LKS_E_STOPPED, "that is enough") : LKS_OK;
+}
+
+static lks_status wait_at_three(void *user, const lks_step_event *event)
+{
+    (void)user;
+    if (event->step == 3) nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+    return LKS_OK;
+}
+
+/* The first step is the first one: what comes later is not before it. */
+static void the_first_step_is_timed_once(void **state)
+{
+    char *text;
+    json_error_t error;
+    lks_recipe *recipe = opened();
+    (void)state;
+    LKT_OK(lks_recipe_train(recipe, &(lks_train_events){.on_step = wait_at_three}, NULL));
+    LKT_OK(lks_recipe_record(recipe, &text));
+    json_t *record = json_loads(text, 0, &error);
+    const double first = json_real_value(json_object_get(record, "seconds_to_first_step"));
+    const double all = json_real_value(json_object_get(record, "seconds"));
+    assert_true(first > 0 && all - first >= 0.06);
+    json_decref(record);
+    free(text);
+    lks_recipe_close(recipe);
 }
 
 static void note_line(void *user, lks_log_level level, const char *line)
@@ -171,6 +230,8 @@ int main(void)
         TEST(a_run_ends_with_its_epochs_or_its_steps),
         TEST(the_first_failure_comes_back),
         TEST(a_pipe_gets_one_record),
+        TEST(the_first_step_is_timed_once),
+        TEST(samples_are_compared_where_they_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,9 +130,20 @@ static void prepare_norm(lki_plan *plan, const float *const param[], void *packe
     conv->kernel->prepare(conv, param, packed, part, parts);
 }
 
+/* As the contract promises. */
+static lks_status check_alignment(const lki_args *args)
+{
+    const void *const promised[] = {args->packed, args->replica, args->sums, args->workspace};
+    for (size_t i = 0; i < sizeof promised / sizeof *promised; i++)
+        if ((uintptr_t)promised[i] % LKI_ALIGN != 0)
+            return LKI_FAIL(LKS_E_STATE, "pointer %zu of a call is not aligned", i);
+    return LKS_OK;
+}
+
 static lks_status forward_norm(const lki_plan *plan, const lki_args *args)
 {
     const joined *j = of(plan);
+    LKI_TRY(check_alignment(args));
     lki_args conv = part_args(j, j->part[0], args), norm = part_args(j, j->part[1], args);
     conv.in[0] = args->in[0];
     conv.out = args->saved;
@@ -214,6 +225,7 @@ static lks_status finish_backward_norm(const lki_plan *plan, const lki_args *arg
 static lks_status backward_norm(const lki_plan *plan, const lki_args *args)
 {
     const joined *j = of(plan);
+    LKI_TRY(check_alignment(args));
     lki_args conv = part_args(j, j->part[0], args), norm = part_args(j, j->part[1], args);
     LKI_TRY(gradient_behind(j, args, false, &norm.d_out));
     norm.in[0] = args->saved;

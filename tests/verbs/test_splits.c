@@ -215,7 +215,7 @@ static void another_run_is_named_by_its_keys(void **state)
         {"--seed 4", "train.seed was 3, is 4; use the same, or give its"},
         {"--set optimizer.name=sgd", "optimizer.name was adam, is sgd; use the same, or give its"},
         {"--set train.ema=0.9", "train.ema was not set, is 0.9; use the same\n"},
-        {"--set 'model.layers=[flatten, dense: 10]' --set data.mean=0",
+        {"--set 'model.layers=[flatten, dense: 10]' --set data.samples=400",
          "model.layers was [{conv2d: {filters: 4, kernel: 3}}, batch_norm, relu, {max_p..., is "
          "[flatten, {dense: 10}]; use the same\n"},
     };
