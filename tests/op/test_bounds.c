@@ -1,5 +1,5 @@
 /*
- * The bounds of src/model/bounds*.c do not change unnoticed: a bound that is too wide makes every test that
+ * The bounds of src/check/bounds*.c do not change unnoticed: a bound that is too wide makes every test that
  * rests on it blind. Weighted sums over the elements of each, for every operation, beside those that
  * tests/op/golden/bounds.json has. They follow from formulas in double, with functions of the C library
  * whose last digits may differ, so they agree within 1e-9. To write the file anew, where a derivation
