@@ -176,16 +176,16 @@ static void updates(void **state)
 
 static void dropout_draws_as_base_does(void **state)
 {
-    static const double probability[] = {.5, .25, .0625, .75, .1, .3, .99, 0};
+    static const double probability[] = {.5, .25, .0625, .75, .1, .3, .99, 0, 3.0 / 256, 1};
     lkt_random random = lkt_random_make("dropout_draws_as_base_does", 72);
     (void)state;
     LKT_FOR_ISAS(v)
     for (int k = 0; k < 120; k++) {
-        const lki_bernoulli event = lki_bernoulli_make(probability[k % 8]);
+        const lki_bernoulli event = lki_bernoulli_make(probability[k % 10]);
         const uint64_t key = lkt_random_bits(&random), step = lkt_random_bits(&random);
         const uint32_t position = (uint32_t)lkt_random_bits(&random);
         const int64_t first = lkt_random_below(&random, k % 3 == 0 ? 1 : 3000);
-        const int64_t count = lkt_random_below(&random, k % 10 == 0 ? 40000 : 700);
+        const int64_t count = lkt_random_below(&random, k % 7 == 0 ? 40000 : 700);
         uint8_t *found = malloc((size_t)count + 1), *expected = malloc((size_t)count + 1);
         assert_true(found != NULL && expected != NULL);
         found[count] = 77;

@@ -47,16 +47,34 @@ static void generate(uint64_t key, uint64_t step, uint32_t position, uint32_t fi
     }
 }
 
-/* The events of `words` words; bits and thresholds are constants at each call, so that the inner
- * loop becomes a few vector instructions. */
-INLINE void events(const uint32_t *word, int64_t words, unsigned bits, uint32_t threshold,
-                   uint8_t *out)
+/* The events of `words` words. Of one bit the threshold may be 0, for none, and 2, for all. */
+INLINE void events_of_1(const uint32_t *word, int64_t words, uint32_t threshold, uint8_t *out)
 {
-    const unsigned each = 32 / bits;
-    const uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
     for (int64_t w = 0; w < words; w++)
+        for (unsigned i = 0; i < 32; i++)
+            out[w * 32 + i] = (uint8_t)(((word[w] >> i) & 1) < threshold);
+}
+
+/* Of more bits, which a threshold has only where it is odd. A word is read as bytes, the lowest first, as they
+ * lie in memory; `bits` is a constant, so that the loop becomes a few vector instructions. */
+INLINE void events_of_bytes(const uint32_t *word, int64_t words, unsigned bits, uint32_t threshold,
+                            uint8_t *restrict out)
+{
+    const unsigned each = 8 / bits;
+    const uint8_t *byte = (const uint8_t *)word, mask = (uint8_t)((1u << bits) - 1);
+    const uint8_t most = (uint8_t)(threshold - 1);
+    for (int64_t b = 0; b < 4 * words; b++)
         for (unsigned i = 0; i < each; i++)
-            out[w * each + i] = (uint8_t)(((word[w] >> (i * bits)) & mask) < threshold);
+            out[b * each + i] = ((byte[b] >> (i * bits)) & mask) <= most;
+}
+
+INLINE void events_of_16(const uint32_t *word, int64_t words, uint32_t threshold,
+                         uint8_t *restrict out)
+{
+    typedef uint16_t __attribute__((may_alias)) half_of_word;
+    const half_of_word *half = (const half_of_word *)word;
+    const uint16_t most = (uint16_t)(threshold - 1);
+    for (int64_t h = 0; h < 2 * words; h++) out[h] = half[h] <= most;
 }
 
 static void vector_dropout_draw(const lki_bernoulli *event, uint64_t key, uint64_t step,
@@ -73,19 +91,19 @@ static void vector_dropout_draw(const lki_bernoulli *event, uint64_t key, uint64
         generate(key, step, position, (uint32_t)block, blocks, word);
         switch (event->bits) {
         case 1:
-            events(word, 4 * blocks, 1, event->threshold, happens);
+            events_of_1(word, 4 * blocks, event->threshold, happens);
             break;
         case 2:
-            events(word, 4 * blocks, 2, event->threshold, happens);
+            events_of_bytes(word, 4 * blocks, 2, event->threshold, happens);
             break;
         case 4:
-            events(word, 4 * blocks, 4, event->threshold, happens);
+            events_of_bytes(word, 4 * blocks, 4, event->threshold, happens);
             break;
         case 8:
-            events(word, 4 * blocks, 8, event->threshold, happens);
+            events_of_bytes(word, 4 * blocks, 8, event->threshold, happens);
             break;
         default:
-            events(word, 4 * blocks, 16, event->threshold, happens);
+            events_of_16(word, 4 * blocks, event->threshold, happens);
             break;
         }
         memcpy(out, happens + skip, (size_t)n);
