@@ -17,6 +17,9 @@ enum { TILE = 8, TILE_BY_2 = 7, FEW = 4, VECTORS = 1, WIDE = 2 };
 enum { TILE = 4, TILE_BY_2 = 4, FEW = 4, VECTORS = 1, WIDE = 1 };
 #endif
 
+/* Else wide tiles of a stride of 2 are those of all of them. */
+enum { WIDER = WIDE > VECTORS || FEW < TILE_BY_2 };
+
 /* One direction of a pass. */
 typedef struct axis {
     int64_t pixels;          /* of c that are computed */
@@ -344,12 +347,13 @@ RUN(run_pairs, PAIRS, CASES_4)
 
 static void vector_depthwise_run(const strip *s, int64_t pixels)
 {
-    static void (*const by_kind[])(const strip *, int64_t) = {[ANY] = run_any,
-                                                              [BLOCKS] = run_blocks,
-                                                              [THREE] = run_three,
-                                                              [THREE_BY_2] = run_three_by_2,
-                                                              [WIDE_BY_2] = run_wide_by_2,
-                                                              [PAIRS] = run_pairs};
+    static void (*const by_kind[])(const strip *,
+                                   int64_t) = {[ANY] = run_any,
+                                               [BLOCKS] = run_blocks,
+                                               [THREE] = run_three,
+                                               [THREE_BY_2] = run_three_by_2,
+                                               [WIDE_BY_2] = WIDER ? run_wide_by_2 : run_three_by_2,
+                                               [PAIRS] = run_pairs};
     if (s->tiles > 0) by_kind[s->p->kind](s, pixels);
 }
 
