@@ -1,4 +1,5 @@
 /* Memory of devices that compute in the host's: ref, cpu. */
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"

@@ -29,8 +29,6 @@
 #ifndef LKI_CORE_BACKEND_H
 #define LKI_CORE_BACKEND_H
 
-#include <math.h>
-
 #include <lockstep/optim.h>
 
 #include "core/op.h"
@@ -71,7 +69,7 @@ static inline float lki_flush_square(float x)
  * what is too small is denormal. */
 static inline float lki_round(double x)
 {
-    return (float)(x * (double)!(fabs(x) < (double)LKI_TINY) + 0.0); /* 0.0: no -0 */
+    return (float)(x * (double)!(__builtin_fabs(x) < (double)LKI_TINY) + 0.0); /* 0.0: no -0 */
 }
 
 /*

@@ -13,7 +13,6 @@
 #ifndef LKI_CPU_VECTOR_ISA_H
 #define LKI_CPU_VECTOR_ISA_H
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>

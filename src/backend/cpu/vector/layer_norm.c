@@ -3,6 +3,8 @@
  * lane j takes elements j, j + SUMS, ..., and the lanes are added pairwise. That order is the same
  * for every instruction set, whatever its vectors.
  */
+#include <math.h>
+
 #include "backend/cpu/vector/local.h"
 
 enum { SUMS = 16 };

@@ -8,6 +8,8 @@
  *
  * A loop's arrays are restrict parameters of a function of its own: only there compilers heed that.
  */
+#include <math.h>
+
 #include "backend/cpu/vector/isa.h"
 #include "backend/cpu/vector/local.h"
 #include "optim/list.h"

@@ -4,6 +4,8 @@
 
 #if defined(LKI_NEON)
 #include <arm_neon.h>
+#else
+#include <math.h>
 #endif
 
 typedef vi vm;
