@@ -69,6 +69,15 @@ const cli_option cli_options[] = {
     LOCAL("watch", 0, "TOKEN", VERB_LAUNCH, WATCH,
           "what launch itself starts on each host by mpiexec or srun: watch over one rank; "
           "default: none"),
+    LOCAL("nodes", 0, "N", VERB_SLURM, NODES, "nodes of the job; default 1"),
+    LOCAL("ntasks-per-node", 0, "N", VERB_SLURM, TASKS, "ranks on each node; default 1"),
+    LOCAL("cpus-per-task", 0, "N", VERB_SLURM, CPUS,
+          "cores of each rank; default: the configuration's workers, or 1"),
+    LOCAL("time", 0, "TIME", VERB_SLURM, TIME,
+          "how long the job may run at a time, as Slurm takes it: minutes, or "
+          "days-hours:minutes:seconds; default 60"),
+    LOCAL("partition", 0, "NAME", VERB_SLURM, PARTITION, "default: Slurm's own"),
+    LOCAL("account", 0, "NAME", VERB_SLURM, ACCOUNT, "default: Slurm's own"),
     ALIAS("seed", "N", RUNS | VERB_OP, TRAIN_SEED),
     ALIAS_("seed", "N", VERB_DATA, DATA_SEED, NULL),
     ALIAS("device", "NAME", RUNS | VERB_OP, TRAIN_DEVICE),

@@ -122,7 +122,6 @@ static void add_srun(words *w, const launch_plan *plan)
         add(w, "--nodelist=%s", host_list(plan, true));
         add(w, "--distribution=arbitrary");
     }
-    add(w, "--cpu-bind=none");
     add(w, "--kill-on-bad-exit=1");
 }
 

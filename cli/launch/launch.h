@@ -28,9 +28,10 @@ typedef struct launch_starter {
     const char *module;   /* the module that its ranks load; NULL: that of any MPI */
     const char *tries[5]; /* programs, looked for in PATH; the last ones may be another MPI's */
     const char *sign;     /* what its --version says, to tell; NULL: its names are its own */
-    int soft;             /* what makes it send ranks a signal to end well */
-    int hard;             /* what makes it end them at once */
-    int user;             /* what reaches ranks as SIGUSR1 */
+    int soft;             /* signals to it: ranks shall save and end (watchers get the same), */
+    int hard;             /* they shall end at once, */
+    int quit;             /* which watchers get as this, */
+    int user;             /* and they shall get SIGUSR1 */
 } launch_starter;
 
 typedef struct launch_plan {

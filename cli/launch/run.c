@@ -15,9 +15,11 @@
 #include "cli/out/text.h"
 #include "cli/process.h"
 
-/* Failures that follow from one of another rank have this time to come first; then all are ended, and
- * what does not end is killed. */
-#define GATHER_S 0.3
+/* When a rank was killed, those of which that is the cause have this time to report too; when it ended with
+ * an exit code, all may have agreed to, and have longer. Then all are ended, and what does not end is
+ * killed. */
+#define KILLED_S 0.3
+#define AGREED_S 1.0
 #define END_S    2.0
 
 typedef struct failure {
@@ -33,12 +35,12 @@ typedef struct launcher {
     pid_t starter;
     int status;
     bool ended;
-    int asked, times; /* the first signal that asked us to stop, and how often */
-    bool stopped;     /* a rank has ended as it was asked to */
-    int stop;         /* by what */
-    failure *failed;  /* reported so far; lines come before their end */
-    int failures, room;
-    double hard_at, kill_at; /* when to end and to kill the starter; 0: not */
+    int asked, times;         /* the first signal that asked us to stop, and how often */
+    bool stopped;             /* a rank has ended as it was asked to */
+    int stop;                 /* by what */
+    failure *failed;          /* reported so far; lines come before their end */
+    int failures, room, ends; /* how many have ended in failure */
+    double hard_at, kill_at;  /* when to end and to kill the starter; 0: not */
 } launcher;
 
 static failure *of_rank(launcher *l, const launch_report *report)
@@ -61,6 +63,7 @@ static failure *of_rank(launcher *l, const launch_report *report)
 static void on_report(void *user, const launch_report *report)
 {
     launcher *l = user;
+    if (l->kill_at > 0) return; /* it was we who ended it */
     failure *f = of_rank(l, report);
     if (!report->ended) {
         if (f->count < TAIL_LINES)
@@ -72,9 +75,11 @@ static void on_report(void *user, const launch_report *report)
         l->stopped = true;
         l->stop = report->stop;
         f->end.ended = false; /* no failure */
-    } else if (l->hard_at <= 0) {
-        l->hard_at = process_clock() + GATHER_S;
+        return;
     }
+    const double at = process_clock() + (report->code < 0 ? KILLED_S : AGREED_S);
+    if (l->hard_at <= 0 || at < l->hard_at) l->hard_at = at;
+    if (++l->ends == l->plan->ranks) l->hard_at = process_clock();
 }
 
 static void on_other(void *user, const char *bytes, size_t count)
@@ -239,7 +244,7 @@ static lks_status judge(const launcher *l, int *code)
         say_error("all %d ranks ended with exit code %d", l->plan->ranks, *code = first->end.code);
     else if (first != NULL)
         *code = say_failure(l, first);
-    else if (l->asked != 0 && (l->stopped || ended != 0))
+    else if (l->asked != 0 && (l->stopped || l->kill_at > 0 || ended != 0))
         *code = 128 + l->asked;
     else if (l->stopped)
         *code = 128 + l->stop;

@@ -7,24 +7,33 @@
 
 #include "cli/launch/launch.h"
 
-/* Open MPI passes SIGUSR1 and SIGUSR2 on, and ends ranks when it is told to end itself; Hydra and srun
- * pass on what they get. */
+/* Open MPI passes SIGUSR1 and SIGUSR2 on, and sends SIGTERM to ranks when it is told to end. Hydra passes on
+ * what it gets. srun kills at SIGTERM, and passes SIGUSR1 and SIGUSR2 on; by its plugin for processes to
+ * watchers alone or to ranks too, and a program may not live through SIGUSR2. That ranks get SIGTERM is
+ * Slurm's way to say that the time is up. */
 static const launch_starter starters[] = {
-    {"openmpi",
-     "openmpi",
-     {"mpiexec.openmpi", "mpirun.openmpi", "mpiexec", "mpirun"},
-     "Open MPI|OpenRTE|PRRTE",
-     SIGUSR2,
-     SIGTERM,
-     SIGUSR1},
-    {"mpich",
-     "mpich",
-     {"mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"},
-     "HYDRA",
-     SIGTERM,
-     SIGQUIT,
-     SIGUSR1},
-    {"srun", NULL, {"srun"}, NULL, SIGTERM, SIGQUIT, SIGUSR1},
+    {.name = "openmpi",
+     .module = "openmpi",
+     .tries = {"mpiexec.openmpi", "mpirun.openmpi", "mpiexec", "mpirun"},
+     .sign = "Open MPI|OpenRTE|PRRTE",
+     .soft = SIGUSR2,
+     .hard = SIGTERM,
+     .quit = SIGTERM,
+     .user = SIGUSR1},
+    {.name = "mpich",
+     .module = "mpich",
+     .tries = {"mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"},
+     .sign = "HYDRA",
+     .soft = SIGTERM,
+     .hard = SIGQUIT,
+     .quit = SIGQUIT,
+     .user = SIGUSR1},
+    {.name = "srun",
+     .tries = {"srun"},
+     .soft = SIGUSR1,
+     .hard = SIGTERM,
+     .quit = SIGQUIT,
+     .user = SIGUSR1},
 };
 enum { STARTERS = sizeof starters / sizeof *starters, SRUN = STARTERS - 1 };
 

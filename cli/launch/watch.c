@@ -18,8 +18,9 @@
 #include "cli/launch/spawn.h"
 #include "cli/out/text.h"
 #include "machine/machine.h"
+#include "recipe/text/setting.h"
 
-enum { OUTPUTS = 2, LINGER_MS = 1000, DRAIN_MS = 200 };
+enum { OUTPUTS = 2, LINGER_MS = 3000, DRAIN_MS = 200 };
 
 typedef struct watcher {
     const launch_plan *plan;
@@ -74,10 +75,18 @@ static void choose_cores(const watcher *w)
                   "other; give fewer",
                   w->about.host, local, TEXT_S(local), workers, TEXT_S(workers), cores,
                   TEXT_S(cores));
-    if (!w->plan->bind || local < 2) return;
+    if (!w->plan->bind) return;
     int count = lki_allowed_cpus(cpus, MOST);
     if (count > MOST) return;
     lki_order_cpus(cpus, count);
+    /* Slurm may have bound each task, or all of a node together, or none: then there is more than the
+     * job has. */
+    const char *each = getenv("SLURM_CPUS_PER_TASK");
+    int64_t given;
+    if (each != NULL && lki_text_is_int(each, &given) && given > 0) {
+        if (count <= given) return;
+        if (given * local < count) count = (int)(given * local);
+    }
     count = lki_share_cpus(cpus, count, w->place.local_rank, local);
     (void)!lki_keep_to_cpus(cpus, count);
 }
@@ -121,12 +130,10 @@ static void take_signal(watcher *w)
         return;
     }
     const launch_starter *starter = w->plan->starter;
-    if (number == starter->hard)
+    if (number == starter->quit)
         number = SIGKILL;
-    else if (number == starter->soft)
+    else if (number == starter->soft && number != starter->user)
         number = SIGTERM;
-    else if (number == starter->user)
-        number = SIGUSR1;
     if (w->asked == 0 || number == SIGKILL) w->asked = number;
     kill(number == SIGKILL ? -w->child : w->child, number);
 }

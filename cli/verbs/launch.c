@@ -139,12 +139,13 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
             "launch itself was started %d times, by mpirun or srun; start one, or leave "
             "launch out: mpirun -n %d lockstep train CONFIG",
             place.ranks, place.ranks);
-    if ((plan->ranks == 1 && plan->hosts == 0) || alone) {
+    const char *by = cli->local[LOCAL_BY];
+    if ((plan->ranks == 1 && plan->hosts == 0 && by == NULL) || alone) {
         if (!dry) return run_alone(plan);
         say("%s", cli_words(cli->pool, plan->rank));
         return LKS_OK;
     }
-    status = launch_choose(plan, cli->local[LOCAL_BY], own);
+    status = launch_choose(plan, by, own);
     if (status == LKS_OK) status = draw_token(plan);
     if (status != LKS_OK) return status;
     say_crowd(plan);

@@ -38,6 +38,9 @@
       "shape): checked against device ref, and timed")                                             \
     X(LAUNCH, launch, "VERB ...", 1, 1 << 30,                                                      \
       "run a verb as several processes, the ranks, that train one model together: by srun "        \
-      "inside a Slurm allocation, else by mpiexec; words behind the verb are the ranks'")
+      "inside a Slurm allocation, else by mpiexec; words behind the verb are the ranks'")          \
+    X(SLURM, slurm, "CONFIG [-- OPTIONS]", 1, 1 << 30,                                             \
+      "print the script of a Slurm job that trains on its nodes, and is queued again when its "    \
+      "time is up; options behind -- are train's")
 
 #endif

@@ -283,7 +283,7 @@ static void inside_slurm_it_is_srun(void **state)
     setenv("SLURM_CPUS_PER_TASK", "3", 1);
     run("launch --dry-run -- train c.yaml");
     expect_ok();
-    expect_out("/bin/srun --ntasks=4 --cpus-per-task=3 --mpi=pmi2 --cpu-bind=none "
+    expect_out("/bin/srun --ntasks=4 --cpus-per-task=3 --mpi=pmi2 "
                "--kill-on-bad-exit=1 ");
     run("launch --hosts a:2,b:1 --dry-run -- train c.yaml");
     expect_out("--ntasks=3 ");

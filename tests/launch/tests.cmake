@@ -3,3 +3,7 @@ foreach(what report)
   target_link_libraries(test_launch_${what} PRIVATE lks_program)
 endforeach()
 add_dependencies(test_launch_launch lockstep)
+# With a Slurm of its own.
+add_test(NAME launch/cluster COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch/slurm.sh
+         $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
+set_tests_properties(launch/cluster PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
