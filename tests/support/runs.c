@@ -146,7 +146,7 @@ void lkt_images_free(lkt_images *images)
 
 lkt_model lkt_begin(const lks_context_opts *opts)
 {
-    lkt_model m = {NULL};
+    lkt_model m = {.model = NULL};
     LKT_OK(lks_context_create(&m.context, opts));
     LKT_OK(lks_graph_create(&m.graph, m.context));
     return m;
