@@ -30,6 +30,10 @@ static void op_print_text(const lks_op_report *r, const char *line, lks_context 
     say("\n%-36s %13s %13s %13s", "against ref", "largest error", "its bound", "share");
     for (int i = 0; i < r->error_count; i++) {
         const lks_op_error *e = &r->errors[i];
+        if (e->error == 0 && e->bound == 0) { /* of no element there is a bound to tell */
+            say("%-36s %13s %13s %13s", e->what, "0", "-", "-");
+            continue;
+        }
         say("%-36s %13.3g %13.3g %13s%s", e->what, e->error, e->bound,
             share_text(cell[0], e->share), e->share > 1 ? "  TOO LARGE" : "");
     }
