@@ -145,6 +145,7 @@ static int flights(lks_comm *comm, int rank, void *user)
             LKT_CHECK(lki_comm_start(comm, &flight[i], send, 2, receive, 2, "numbers") == LKS_OK);
         }
         landed = false;
+        LKT_CHECK(lks_comm_barrier(comm) == LKS_OK); /* which comes on top */
         while (!landed) LKT_CHECK(lki_comm_poll(comm, flight[5], &landed) == LKS_OK);
         LKT_CHECK(lki_comm_poll(comm, flight[5], &landed) == LKS_OK && landed);
         for (int i = FLIGHTS - 1; i >= 0; i--) {

@@ -54,6 +54,10 @@ static int agreement(lks_comm *comm, int rank, void *user)
     LKT_CHECK(strncmp(lks_last_error()->message, "rank 1 (host ", 13) == 0);
     LKT_CHECK(strstr(lks_last_error()->message, "): rank 1 cannot") != NULL);
     LKT_CHECK(lks_comm_agree(comm, LKS_OK) == LKS_OK); /* and all go on */
+    /* A sentence that belongs to another failure is not told. */
+    (void)LKI_FAIL(LKS_E_FORMAT, "an old story");
+    LKT_CHECK(lks_comm_agree(comm, rank == 2 ? LKS_E_IO : LKS_OK) == LKS_E_IO);
+    LKT_CHECK(strstr(lks_last_error()->message, "): a file could not be read or written") != NULL);
     return 0;
 }
 

@@ -135,12 +135,14 @@ static void every_start_kills(void **state)
  * late one when it comes. */
 static int late(lks_comm *comm, int rank, void *user)
 {
-    (void)user;
+    int *ended = user;
     lki_comm_step(comm, 12);
-    if (rank == 2) nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+    while (rank == 2 && __atomic_load_n(ended, __ATOMIC_SEQ_CST) < 2)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     /* The late one finds what the others have sent before they gave up; then it hears of it. */
     if (rank == 2) LKT_CHECK(lks_comm_barrier(comm) == LKS_OK);
     LKT_CHECK(lks_comm_barrier(comm) == LKS_E_TIMEOUT);
+    __atomic_add_fetch(ended, 1, __ATOMIC_SEQ_CST);
     const char *said = lks_last_error()->message;
     char host[80];
     snprintf(host, sizeof host, "(host %s, pid %d)", lks_comm_host(comm, 2), (int)getpid());
@@ -153,7 +155,7 @@ static int late(lks_comm *comm, int rank, void *user)
 static void who_is_late_is_named(void **state)
 {
     (void)state;
-    lkt_ranks(&(lkt_hub_opts){.size = 3}, &(lks_comm_opts){.timeout_s = 0.05}, late, NULL);
+    lkt_ranks(&(lkt_hub_opts){.size = 3}, &(lks_comm_opts){.timeout_s = 0.05}, late, &(int){0});
 }
 
 /* A training that somebody stops and continues has waited for nothing meanwhile. */
@@ -161,6 +163,7 @@ static int stopped(lks_comm *comm, int rank, void *user)
 {
     (void)user;
     if (rank == 1) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); /* the other one waits */
         kill(getpid(), SIGSTOP);
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
@@ -303,6 +306,55 @@ static void behind_a_fork(void **state)
     lkt_ranks(&(lkt_hub_opts){.size = 2}, &(lks_comm_opts){.timeout_s = 30}, forking, NULL);
 }
 
+static int closed;
+
+static int lone_open(void **link, const void *how, lki_fault *fault)
+{
+    (void)link, (void)how, (void)fault;
+    return 0;
+}
+
+static void lone_close(void *link)
+{
+    (void)link;
+    closed++;
+}
+
+static int lone_rank(const void *link)
+{
+    (void)link;
+    return 0;
+}
+
+static int lone_size(const void *link)
+{
+    (void)link;
+    return 1;
+}
+
+static int destroy_in_child(void *user)
+{
+    lks_comm_destroy(user);
+    return closed;
+}
+
+/* The child leaves the transport alone, which may talk in the parent's name when it is closed. */
+static void a_fork_closes_nothing(void **state)
+{
+    const lki_transport lone = {.name = "lone",
+                                .abi = LKI_TRANSPORT_ABI,
+                                .open = lone_open,
+                                .close = lone_close,
+                                .rank = lone_rank,
+                                .size = lone_size};
+    lks_comm *comm = NULL;
+    (void)state;
+    LKT_OK(lki_comm_open(&comm, &lone, NULL, NULL));
+    assert_int_equal(lkt_in_child(destroy_in_child, comm), 0);
+    lks_comm_destroy(comm);
+    assert_int_equal(closed, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +362,7 @@ int main(void)
         cmocka_unit_test(who_is_late_is_named),  cmocka_unit_test(a_stop_is_no_delay),
         cmocka_unit_test(arguments_of_one_rank), cmocka_unit_test(abort_ends_all),
         cmocka_unit_test(leaving_early),         cmocka_unit_test(behind_a_fork),
+        cmocka_unit_test(a_fork_closes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
