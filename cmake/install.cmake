@@ -1,6 +1,6 @@
 # What `cmake --install` copies where. Components: runtime (the shared library), development (static
 # library, headers, pkg-config file, CMake package, examples), program (with its manual, completions,
-# documents and configurations).
+# documents and configurations), and one for each MPI that there is a module for.
 include(CMakePackageConfigHelpers)
 
 # What the static library needs, as -l<name>. Not by pkg-config's names: those would ask for what
@@ -27,6 +27,9 @@ set_target_properties(lockstep_static PROPERTIES EXPORT_NAME static)
 install(TARGETS lockstep_shared EXPORT lockstep
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
         NAMELINK_COMPONENT development)
+foreach(mpi ${LKS_MPIS})
+  install(TARGETS lockstep_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lockstep COMPONENT ${mpi})
+endforeach()
 install(TARGETS lockstep_static EXPORT lockstep
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep COMPONENT development

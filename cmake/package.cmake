@@ -1,10 +1,18 @@
-# Debian packages by `cpack -G DEB`: the program, the shared library, and what compiling against it
-# needs. The program holds the library, so it needs no other of them.
+# Debian packages by `cpack -G DEB`: the program, the shared library, what compiling against it needs,
+# and a module for each MPI, which alone depends on that. The program holds the library, so it needs no
+# other of them.
 set(lks_lib liblockstep${LKS_SOVERSION})
 set(CPACK_PACKAGE_NAME lockstep)
 set(CPACK_PACKAGE_CONTACT "Lockstep developers <lockstep@localhost>")
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL program runtime development)
+set(lks_mpis "")
+foreach(mpi ${LKS_MPIS}) # a user's own MPI, which has a path, is in no package to depend on
+  get_target_property(rpath lks_mpi_${mpi} LKS_RPATH)
+  if(NOT rpath)
+    list(APPEND lks_mpis ${mpi})
+  endif()
+endforeach()
+set(CPACK_COMPONENTS_ALL program runtime development ${lks_mpis})
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -28,6 +36,15 @@ set(CPACK_DEBIAN_PROGRAM_DESCRIPTION
 if(LKS_CURL_ON) # loaded when a download begins, so that no binary names it
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libcurl4 | libcurl3-gnutls, ca-certificates")
 endif()
+
+foreach(mpi ${lks_mpis})
+  string(TOUPPER ${mpi} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME lockstep-${mpi})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${lks_about} the module for training in several processes by ${mpi}.")
+  list(APPEND lks_modules lockstep-${mpi})
+endforeach()
+list(JOIN lks_modules ", " CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS)
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${lks_lib})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)

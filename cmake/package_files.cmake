@@ -1,5 +1,5 @@
 # Run by cpack when the components lie in their folders, before these become packages.
-foreach(component program runtime development)
+foreach(component ${CPACK_COMPONENTS_ALL})
   string(TOUPPER ${component} upper)
   set(share ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component}/usr/share)
   set(doc ${share}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME})

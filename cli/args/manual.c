@@ -21,6 +21,9 @@ const manual_row manual_environment[] = {
     {"LKS_LOG",
      "debug: every command says what is opened, chosen, saved, and how long it takes, as --verbose "
      "does; warn and info: less. Programs that use the library hear of it too, in their log"},
+    {"LKS_MODULES", "a folder with modules for MPI, or one module; not set: the folder lockstep/ "
+                    "beside the library, and "
+                    "that of a build"},
     {"XDG_DATA_HOME",
      "where data sets are looked for, in lockstep/<name>; not set: ~/.local/share"},
     {"TERM", "dumb: no progress bar"},

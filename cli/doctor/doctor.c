@@ -79,10 +79,9 @@ static void doctor_look(cli_doctor *doctor)
         const char *area;
         void (*check)(cli_doctor *doctor);
     } checks[] = {
-        {"Hardware", doctor_hardware}, {"Hardware", doctor_memory},
-        {"Program", doctor_build},     {"Program", doctor_arithmetic},
-        {"Limits", doctor_limits},     {"Environment", doctor_environment},
-        {"Time", doctor_noise},        {"Output", doctor_folder},
+        {"Hardware", doctor_hardware},       {"Hardware", doctor_memory}, {"Program", doctor_build},
+        {"Program", doctor_arithmetic},      {"Program", doctor_ranks},   {"Limits", doctor_limits},
+        {"Environment", doctor_environment}, {"Time", doctor_noise},      {"Output", doctor_folder},
         {"Output", doctor_terminal},
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {

@@ -51,6 +51,7 @@ const char *doctor_size(cli_doctor *doctor, double bytes);
 /* The checks, one file or two each. */
 void doctor_hardware(cli_doctor *doctor);
 void doctor_build(cli_doctor *doctor);
+void doctor_ranks(cli_doctor *doctor);
 void doctor_limits(cli_doctor *doctor);
 void doctor_environment(cli_doctor *doctor);
 void doctor_arithmetic(cli_doctor *doctor);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/launch/launch.h"
 
 /* Open MPI passes SIGUSR1 and SIGUSR2 on, and sends SIGTERM to ranks when it is told to end. Hydra passes on
@@ -74,35 +76,21 @@ static char *find_program(cli_pool *pool, const launch_starter *starter)
     return NULL;
 }
 
-/* The n-th folder that may have modules; NULL behind the last, "" where it is not set. */
-static const char *module_folder(cli_pool *pool, int n)
-{
-    char self[PATH_MAX];
-    if (n == 0) return getenv("LKS_MODULES") != NULL ? getenv("LKS_MODULES") : "";
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 3 || length <= 0) return NULL;
-    self[length] = '\0';
-    *strrchr(self, '/') = '\0';
-    static const char *const below[] = {"", "", "/../src", "/../lib/lockstep"};
-    return pool_format(pool, "%s%s", self, below[n]);
-}
-
 bool launch_has_module(cli_pool *pool, const char *name)
 {
-    const char *folder;
-    for (int i = 0; (folder = module_folder(pool, i)) != NULL; i++)
-        if (*folder != '\0' &&
-            access(pool_format(pool, "%s/liblockstep-%s.so", folder, name), R_OK) == 0)
-            return true;
+    enum { MOST = 16 };
+    lks_mpi_module *module = pool_alloc(pool, MOST * sizeof *module);
+    const int found = lks_mpi_modules(module, MOST, NULL, 0);
+    for (int i = 0; i < found && i < MOST; i++)
+        if (strncmp(module[i].name, name, strlen(name)) == 0) return true;
     return false;
 }
 
 const char *launch_module_places(cli_pool *pool)
 {
-    const char *folder, *places = "";
-    for (int i = 0; (folder = module_folder(pool, i)) != NULL; i++)
-        if (*folder != '\0')
-            places = pool_format(pool, "%s%s%s", places, *places != '\0' ? ", " : "", folder);
+    enum { SIZE = 1024 };
+    char *places = pool_alloc(pool, SIZE);
+    lks_mpi_modules(NULL, 0, places, SIZE);
     return places;
 }
 

@@ -18,30 +18,14 @@
 
 lks_status output_alone(void)
 {
-    /* Each is set for every process of a start of several, and not for the script of a batch job,
-     * whatever number of tasks the job has: SLURM_NTASKS and SLURM_PROCID are there too. */
-    static const struct launcher {
-        const char *tasks, *rank, *advice;
-    } launchers[] = {
-        {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun --ntasks=1 --cpus-per-task=N"},
-        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun -n 1 --bind-to none"},
-        {"PMI_SIZE", "PMI_RANK", "mpiexec -n 1"},
-        {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "mpiexec -n 1"},
-        {"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "mpiexec -n 1"},
-    };
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        const char *tasks = getenv(launchers[i].tasks), *rank = getenv(launchers[i].rank);
-        int64_t count, number;
-        if (tasks == NULL || !lki_text_is_int(tasks, &count) || count <= 1) continue;
-        if (rank == NULL || !lki_text_is_int(rank, &number)) number = 0;
-        return lks_fail(LKS_E_INVALID,
-                        "this is process %lld of %lld that were started together (%s=%lld), and "
-                        "each would do the same: there are no ranks yet; start one, with all the "
-                        "cores (%s), or unset %s where each is to have a run of its own",
-                        (long long)number + 1, (long long)count, launchers[i].tasks,
-                        (long long)count, launchers[i].advice, launchers[i].tasks);
-    }
-    return LKS_OK;
+    const lks_launch launch = lks_launch_get();
+    const long long size = launch.size, rank = launch.rank > 0 ? launch.rank : 0;
+    if (size <= 1) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "this is process %lld of %lld that were started together (%s=%lld), and "
+                    "each would do the same: there are no ranks yet; start one, with all the "
+                    "cores (%s), or unset %s where each is to have a run of its own",
+                    rank + 1, size, launch.variable, size, launch.alone, launch.variable);
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)

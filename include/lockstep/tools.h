@@ -36,6 +36,26 @@ LKS_API lks_machine lks_machine_get(const char *root);
  * of a device are in its fingerprint. */
 LKS_API void lks_libraries(char *out, size_t size);
 
+/* ---- ranks */
+
+/* Who started this process with how many others, by the variables that launchers set. */
+typedef struct lks_launch {
+    const char *launcher; /* "mpirun (Open MPI)"; NULL: none that is known */
+    const char *variable; /* that says so */
+    const char *alone;    /* how to start one process by it, with all the cores */
+    int64_t size, rank;   /* -1: it does not say */
+} lks_launch;
+LKS_API lks_launch lks_launch_get(void);
+
+/* The modules for MPI that this program finds, best first: returns how many there are, and fills in up to
+ * `most`. `searched` (may be NULL) gets the folders. To ask one for its MPI, "Open MPI 4.1.4", loads it. */
+typedef struct lks_mpi_module {
+    char path[512];
+    char name[64]; /* "openmpi" of ".../liblockstep-openmpi.so" */
+} lks_mpi_module;
+LKS_API int lks_mpi_modules(lks_mpi_module *out, int most, char *searched, size_t size);
+LKS_API LKS_MUSTUSE lks_status lks_mpi_library(char *out, size_t size, const char *path);
+
 /* ---- files of data */
 
 /*

@@ -1,6 +1,7 @@
 /* Every pointer of the functions that have to do with ranks as NULL: a documented answer (context.h), no crash. */
 #include <lockstep/comm.h>
 #include <lockstep/model.h>
+#include <lockstep/tools.h>
 
 #include "support/test.h"
 
@@ -33,6 +34,16 @@ static void of_communicators(void **state)
     REFUSES(lks_comm_average(NULL, NULL, NULL, 0, 1));
     REFUSES(lks_comm_all_gather(NULL, NULL, 0, NULL));
     REFUSES(lks_comm_all_to_all(NULL, NULL, 0, NULL));
+}
+
+static void of_modules(void **state)
+{
+    char text[64];
+    (void)state;
+    assert_true(lks_mpi_modules(NULL, 9, NULL, 0) >= 0);
+    REFUSES(lks_mpi_library(text, sizeof text, NULL));
+    REFUSES(lks_mpi_library(NULL, 0, "a"));
+    LKT_FAILS(LKS_E_COMM, "the module 'a.so' cannot be loaded", lks_mpi_library(text, 64, "a.so"));
 }
 
 /* Alone, too, what has bytes needs a pointer. */
@@ -77,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_communicators),
+        cmocka_unit_test(of_modules),
         cmocka_unit_test(of_collectives),
         cmocka_unit_test(of_partitions),
     };

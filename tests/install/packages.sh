@@ -11,22 +11,35 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 cpack -G DEB --config "$build/CPackConfig.cmake" -B "$folder" >cpack.log || { cat cpack.log; exit 1; }
 
-# Package, section, and a file of each: no others are made.
+expected() {
+    cat <<'END'
+lockstep science usr/bin/lockstep
+liblockstep0.1 libs usr/lib*/liblockstep.so.0.1
+liblockstep-dev libdevel usr/include/lockstep/lockstep.h
+END
+    for mpi in openmpi mpich; do
+        [ ! -e "$build/modules/liblockstep-$mpi.so" ] ||
+            echo "lockstep-$mpi science usr/lib*/lockstep/liblockstep-$mpi.so"
+    done
+}
+
+# Package, section, and a file of each: no others are made. Modules alone depend on MPI.
 while read -r package section file; do
     deb=$(echo "$package"_*.deb)
     [ "$(dpkg-deb -f "$deb" Section)" = "$section" ] || { echo "$deb: not in $section"; exit 1; }
-    [ -n "$(dpkg-deb -f "$deb" Depends)" ] || { echo "$deb depends on nothing"; exit 1; }
+    depends=$(dpkg-deb -f "$deb" Depends)
+    [ -n "$depends" ] || { echo "$deb depends on nothing"; exit 1; }
+    case $package/$depends in
+    lockstep-openmpi/*libopenmpi* | lockstep-mpich/*libmpich*) ;;
+    *mpi*) echo "$deb depends on $depends"; exit 1 ;;
+    esac
     mkdir "$package" && dpkg-deb -x "$deb" "$package"
     for f in usr/share/doc/"$package"/copyright "$file"; do
         [ -n "$(find "$package" -path "$package/$f")" ] || { echo "$deb has no $f"; exit 1; }
     done
     if [ -n "$(find "$package" -perm /022 ! -type l)" ]; then echo "$deb: writable by all"; exit 1; fi
     rm "$deb"
-done <<'END'
-lockstep science usr/bin/lockstep
-liblockstep0.1 libs usr/lib*/liblockstep.so.0.1
-liblockstep-dev libdevel usr/include/lockstep/lockstep.h
-END
+done < <(expected)
 [ -z "$(ls ./*.deb 2>/dev/null)" ] || { echo "unexpected: $(ls ./*.deb)"; exit 1; }
 for f in lockstep/usr/share/doc/lockstep/{README.md,docs/program.md,configs/mlp.yaml} \
     liblockstep-dev/usr/share/doc/lockstep/examples/own_program.c; do

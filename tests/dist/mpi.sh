@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The transport over one MPI, started by its own launcher.
+#   mpi.sh NAME                          this build has no module for it
+#   mpi.sh NAME MPIEXEC BUILD [OTHER]    OTHER: another MPI that there is a module for
+set -euo pipefail
+name=$1
+[ $# -ge 3 ] || { echo "this build has no module for $name: skipped"; exit 77; }
+mpiexec=$2 build=$(cd "$3" && pwd) other=${4:-}
+command -v "$mpiexec" >/dev/null || { echo "there is no $mpiexec: skipped"; exit 77; }
+. "$(dirname "$0")/launchers.sh"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/bin"
+cp "$build/tests/lkt_ranks" "$folder/bin/ranks"
+cp "$build/tests/lkt_own_$name" "$folder/bin/own"
+program=$folder/bin/ranks own=$folder/bin/own
+export LKS_MODULES=$build/modules
+
+# The program itself has nothing to do with MPI.
+expect 0 'libc\.' ldd "$build/cli/lockstep"
+lines 0 'mpi|pmi|ucp|fabric'
+
+for n in 1 2 4; do
+    LKT_TRANSPORT=mpi expect 0 '' ranks $n "$program" transport
+done
+expect 0 '^rank 2 of 3, 2 of 3 on its host, .*[0-9]$' ranks 3 "$program" join
+lines 3 '^rank [012] of 3, '
+LKS_MODULES=$build/tests/short/liblockstep-$name.so expect 0 '' ranks 3 "$program" transport
+
+# One fails: all say the same and end, and nobody is left.
+expect 6 'there is no disk' ranks 3 "$program" fail 1
+lines 3 '^failed: rank 1 \(host .*, pid [0-9]*\): there is no disk$'
+LKT_TIMEOUT=0.5 expect 14 '^failed: agreement: rank 1 .*has not come within 0.5 s' ranks 3 "$program" late 1
+expect not0 '' ranks 3 "$program" exit 1
+expect not0 '' ranks 3 "$program" kill 2
+expect not0 '' ranks 3 "$program" abort 1
+expect 0 '^failed: rank 1 sent 50 bytes, and 100 were expected$' ranks 2 "$program" unequal 50
+expect 0 '^failed: rank 1 cannot be received from: MPI says .*truncated' ranks 2 "$program" unequal 150
+
+# A program that has started MPI itself keeps it.
+expect 0 '^rank 4 of 5 is well$' ranks 5 "$own" halves
+lines 5 '^rank [0-4] of 5 is well$'
+expect 0 '^(refused: .*start it with MPI_Init_thread\(\)|served)' ranks 1 "$own" single
+expect 0 '^refused: .*has finalized MPI' ranks 1 "$own" late
+
+# No module, one of another MPI, one that is none, the launcher of another MPI.
+unset LKS_MODULES
+expect 13 "started 2 processes \(.*=2\), but there is no module for .*liblockstep-$name.so" ranks 2 "$program" join
+: >"$folder/liblockstep-$name.so"
+LKS_MODULES=$folder expect 13 'cannot be loaded .*; install the MPI that it needs' ranks 2 "$program" join
+if [ -n "$other" ]; then
+    mkdir "$folder/only"
+    cp "$build/modules/liblockstep-$other.so" "$folder/only"
+    LKS_MODULES=$folder/only expect 13 "there is no module for .*or start by .*, for which there is $other" \
+        ranks 2 "$program" join
+    LKS_MODULES=$folder/only/liblockstep-$other.so expect 13 'finds 1: the launcher is another' \
+        ranks 2 "$program" join
+fi
+nobody "$folder"
+exit $failed

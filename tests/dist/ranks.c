@@ -1,0 +1,106 @@
+/*
+ * What a rank does in the tests of a launcher: ranks CASE [NUMBER]. It prints one line a rank, or the sentence of
+ * its failure, and returns 0, or the status.
+ */
+#include "dist/ranks.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int ranks_say(lks_status status)
+{
+    printf("failed: %s\n", lks_last_error()->message);
+    fflush(stdout);
+    return status;
+}
+
+/* Who is there. */
+static int ranks_join(lks_comm *comm, int number)
+{
+    (void)number;
+    printf("rank %d of %d, %d of %d on its host, pid %ld, %s\n", lks_comm_rank(comm),
+           lks_comm_size(comm), lks_comm_local_rank(comm), lks_comm_local_size(comm),
+           (long)getpid(), lks_comm_library(comm));
+    return 0;
+}
+
+/* A rank ends without a word. */
+static int ranks_exit(lks_comm *comm, int number)
+{
+    if (lks_comm_rank(comm) == number) exit(7);
+    const lks_status status = lks_comm_agree(comm, LKS_OK);
+    return status == LKS_OK ? 0 : ranks_say(status);
+}
+
+static int ranks_kill(lks_comm *comm, int number)
+{
+    if (lks_comm_rank(comm) == number) raise(SIGKILL);
+    const lks_status status = lks_comm_agree(comm, LKS_OK);
+    return status == LKS_OK ? 0 : ranks_say(status);
+}
+
+/* One fails alone, and all say why. */
+static int ranks_fail(lks_comm *comm, int number)
+{
+    const lks_status mine = lks_comm_rank(comm) == number ? lks_fail(LKS_E_IO, "there is no disk")
+                                                          : LKS_OK;
+    const lks_status status = lks_comm_agree(comm, mine);
+    return status == LKS_OK ? 0 : ranks_say(status);
+}
+
+/* One does not come to what the others wait for, and ends when it is told to. */
+static int ranks_late(lks_comm *comm, int number)
+{
+    if (lks_comm_rank(comm) == number) usleep(1300000);
+    const lks_status status = lks_comm_agree(comm, LKS_OK);
+    return status == LKS_OK ? 0 : ranks_say(status);
+}
+
+/* One ends all, at once. */
+static int ranks_abort(lks_comm *comm, int number)
+{
+    if (lks_comm_rank(comm) == number) comm->transport->abort(comm->link, 5);
+    const lks_status status = lks_comm_agree(comm, LKS_OK);
+    return status == LKS_OK ? 0 : ranks_say(status);
+}
+
+/* All that a transport promises. */
+static int ranks_transport(lks_comm *comm, int number)
+{
+    static int (*const bodies[])(lks_comm *, int) = {ranks_exchange, ranks_flights, ranks_gather,
+                                                     ranks_sum, ranks_share};
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        const int result = bodies[i](comm, number);
+        if (result != 0) return result;
+    }
+    return lks_comm_size(comm) > 1 ? ranks_missing(comm, 1) : 0;
+}
+
+static const struct {
+    const char *name;
+    int (*body)(lks_comm *comm, int number);
+} cases[] = {
+    {"join", ranks_join},           {"exit", ranks_exit},         {"kill", ranks_kill},
+    {"fail", ranks_fail},           {"late", ranks_late},         {"abort", ranks_abort},
+    {"transport", ranks_transport}, {"exchange", ranks_exchange}, {"unequal", ranks_unequal},
+};
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "", *timeout = getenv("LKT_TIMEOUT");
+    const lks_comm_opts opts = {.transport = getenv("LKT_TRANSPORT"),
+                                .timeout_s = timeout != NULL ? atof(timeout) : 0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lks_comm *comm;
+        if (strcmp(cases[i].name, name) != 0) continue;
+        const lks_status status = lks_comm_create(&comm, &opts);
+        if (status != LKS_OK) return ranks_say(status);
+        const int result = cases[i].body(comm, argc > 2 ? atoi(argv[2]) : 0);
+        lks_comm_destroy(comm);
+        return result;
+    }
+    fprintf(stderr, "there is no case '%s'\n", name);
+    return 2;
+}
