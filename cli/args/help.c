@@ -26,7 +26,8 @@ void cli_option_text(char *text, size_t size, const cli_option *option)
         return;
     }
     const lki_key_row *row = &lki_key_rows[option->key];
-    const char *help = option->help != NULL ? option->help : row->help;
+    char whole[LKI_KEY_HELP_SIZE];
+    const char *help = option->help != NULL ? option->help : lki_key_help(option->key, whole);
     const char *null = strstr(help, "null: "); /* as the file has it; a flag is just not given */
     if (null == NULL) null = help + strlen(help);
     const char *rest = *null != '\0' ? null + strlen("null: ") : null;

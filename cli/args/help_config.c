@@ -13,6 +13,7 @@ void config_keys_print(FILE *out)
     for (int key = 0; key < LKI_KEY_COUNT; key++) {
         const lki_key_row *row = &lki_key_rows[key];
         char section[32], expected[160], head[256], names[LKI_KEY_NAMES_SIZE];
+        char help[LKI_KEY_HELP_SIZE];
         if (lki_key_section(key, section)) fprintf(out, "%s%s:\n", key > 0 ? "\n" : "", section);
         lki_spec_describe(&row->spec, expected, sizeof expected);
         fprintf(out, "  ");
@@ -22,7 +23,7 @@ void config_keys_print(FILE *out)
         text_print_wrapped(out, head, 2 + used, 2 + used, HELP_WIDTH);
         if (*row->help != '\0') {
             fprintf(out, "%*s", COLUMN, "");
-            text_print_wrapped(out, row->help, COLUMN, COLUMN, HELP_WIDTH);
+            text_print_wrapped(out, lki_key_help((lki_key)key, help), COLUMN, COLUMN, HELP_WIDTH);
         }
         if (lki_key_only((lki_key)key, names))
             fprintf(out, "%*s(only for: %s)\n", COLUMN, "", names);

@@ -122,6 +122,7 @@ static void manual_man_print_keys(FILE *out)
     for (int key = 0; key < LKI_KEY_COUNT; key++) {
         const lki_key_row *row = &lki_key_rows[key];
         char expected[160], names[LKI_KEY_NAMES_SIZE], line[CLI_TEXT_SIZE + sizeof names];
+        char help[LKI_KEY_HELP_SIZE];
         const bool only = lki_key_only((lki_key)key, names);
         lki_spec_describe(&row->spec, expected, sizeof expected);
         fprintf(out, ".TP\n.B %s\n", row->spec.name);
@@ -131,7 +132,7 @@ static void manual_man_print_keys(FILE *out)
         manual_man_print_text(out, "", line);
         if (*row->help == '\0') continue;
         fputs(".br\n", out);
-        manual_man_print_text(out, "", row->help);
+        manual_man_print_text(out, "", lki_key_help((lki_key)key, help));
     }
 }
 

@@ -50,7 +50,7 @@ static void manual_markdown_print_verb(FILE *out, int verb)
 static void print_key(FILE *out, int key)
 {
     const lki_key_row *row = &lki_key_rows[key];
-    char expected[160], names[LKI_KEY_NAMES_SIZE];
+    char expected[160], names[LKI_KEY_NAMES_SIZE], help[LKI_KEY_HELP_SIZE];
     const size_t section = strcspn(row->spec.name, ".");
     if (key == 0 || strncmp(lki_key_rows[key - 1].spec.name, row->spec.name, section + 1) != 0)
         fprintf(out, "\n### %.*s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
@@ -61,7 +61,7 @@ static void print_key(FILE *out, int key)
     fputs(" | ", out);
     print_code(out, row->fallback != NULL ? row->fallback : "null");
     fputs(" | ", out);
-    manual_markdown_print_text(out, row->help);
+    manual_markdown_print_text(out, lki_key_help((lki_key)key, help));
     if (lki_key_only((lki_key)key, names))
         fprintf(out, "%s(only for: %s)", *row->help != '\0' ? " " : "", names);
     fputs(" |\n", out);

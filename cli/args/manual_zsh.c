@@ -71,8 +71,9 @@ static void print_setting(FILE *out)
 {
     fputs("_lockstep_setting()\n{\n    local -a keys=(\n", out);
     for (int key = 0; key < LKI_KEY_COUNT; key++) {
+        char help[LKI_KEY_HELP_SIZE];
         fprintf(out, "        '%s:", lki_key_rows[key].spec.name);
-        print_quoted(out, lki_key_rows[key].help);
+        print_quoted(out, lki_key_help((lki_key)key, help));
         fputs("'\n", out);
     }
     fputs("    )\n"

@@ -10,6 +10,7 @@ static const lki_attribute attributes[] = {
 const lki_optimizer lki_optimizer_adam = {
     .name = "adam",
     .what = "steps by the mean of gradients over the root of the mean of their squares",
+    .lr = "0.001",
     .kind = LKS_ADAM,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"exp_avg", "exp_avg_sq"},

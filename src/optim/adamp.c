@@ -13,6 +13,7 @@ static const lki_attribute attributes[] = {
 const lki_optimizer lki_optimizer_adamp = {
     .name = "adamp",
     .what = "adam, whose steps do not grow the weights that a normalisation follows",
+    .lr = "0.001",
     .kind = LKS_ADAMP,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"exp_avg", "exp_avg_sq"},

@@ -10,6 +10,7 @@ static const lki_attribute attributes[] = {
 const lki_optimizer lki_optimizer_adamw = {
     .name = "adamw",
     .what = "adam, with weights that decay by themselves",
+    .lr = "0.001",
     .kind = LKS_ADAMW,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"exp_avg", "exp_avg_sq"},

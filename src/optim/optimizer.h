@@ -11,7 +11,7 @@ typedef struct lki_optimizer {
     const char *name;
     const char *what; /* it does, in a few words for help */
     lks_optim_kind kind;
-    const char *lr;                     /* default of a configuration, as typed; NULL: 0.001 */
+    const char *lr;                     /* default of a configuration, as typed */
     lki_attributes attributes;          /* of lks_optim */
     const char *states[LKI_MAX_STATES]; /* PyTorch's names of what it keeps per parameter */
     /* NULL: all that have names. Whether an array is needed with these attributes. */

@@ -26,6 +26,7 @@ static lks_status sgd_check(const lks_optim *optim)
 const lki_optimizer lki_optimizer_sgd = {
     .name = "sgd",
     .what = "the gradient, with or without momentum",
+    .lr = "0.001",
     .kind = LKS_SGD,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"momentum_buffer"},

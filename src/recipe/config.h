@@ -21,7 +21,7 @@ typedef struct lki_key_row {
     lki_spec spec;
     const char *fallback; /* YAML; NULL: not set */
     lki_key_change change;
-    const char *help;
+    const char *help; /* lki_key_help() is the whole */
 } lki_key_row;
 extern const lki_key_row lki_key_rows[LKI_KEY_COUNT];
 
@@ -83,7 +83,9 @@ const char *lki_key_own_name(int key);
 lki_key lki_key_name(lki_key key);
 /* The key of this name of its own in the same section, or NONE. */
 lki_key lki_key_beside(lki_key key, const char *own);
-enum { LKI_KEY_NAMES_SIZE = 400 };
+enum { LKI_KEY_NAMES_SIZE = 400, LKI_KEY_HELP_SIZE = 600 };
+/* What it means; returns `out`. */
+const char *lki_key_help(lki_key key, char out[LKI_KEY_HELP_SIZE]);
 /* Whether the key is for some names of its section alone; "sgd rmsprop": these. */
 bool lki_key_only(lki_key key, char names[LKI_KEY_NAMES_SIZE]);
 /* Whether it is for this name; NULL: for every one. */

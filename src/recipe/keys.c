@@ -1,4 +1,4 @@
-/* Which names of a section have a key. */
+/* Which names of a section have a key, and with what defaults. */
 #include <stdio.h>
 #include <string.h>
 
@@ -129,6 +129,57 @@ bool lki_key_is_of(lki_key key, const char *name)
 {
     char names[LKI_KEY_NAMES_SIZE];
     return !lki_key_only(key, names) || (name != NULL && has_word(names, name));
+}
+
+/* NULL: it does not have the key. */
+static const char *default_of(const lki_optimizer *optimizer, const char *key)
+{
+    if (strcmp(key, "lr") == 0) return optimizer->lr;
+    for (int i = 0; i < optimizer->attributes.count; i++)
+        if (strcmp(lki_attribute_key(&optimizer->attributes.list[i]), key) == 0)
+            return optimizer->attributes.list[i].fallback;
+    return NULL;
+}
+
+static int count_defaults(const char *key, const char *text)
+{
+    const lki_optimizer *optimizer;
+    int count = 0;
+    for (int i = 0; (optimizer = lki_optimizer_at(i)) != NULL; i++) {
+        const char *own = default_of(optimizer, key);
+        count += own != NULL && strcmp(own, text) == 0;
+    }
+    return count;
+}
+
+/* "0.001, for adadelta 1": what most have, and who has another. */
+static void print_defaults(const char *key, char *out, size_t size)
+{
+    const lki_optimizer *optimizer;
+    const char *usual = NULL, *own;
+    for (int i = 0; (optimizer = lki_optimizer_at(i)) != NULL; i++) {
+        own = default_of(optimizer, key);
+        if (own != NULL && (usual == NULL || count_defaults(key, own) > count_defaults(key, usual)))
+            usual = own;
+    }
+    if (usual == NULL) return;
+    size_t used = (size_t)snprintf(out, size, "%s", usual);
+    for (int i = 0; (optimizer = lki_optimizer_at(i)) != NULL && used < size; i++) {
+        own = default_of(optimizer, key);
+        if (own == NULL || strcmp(own, usual) == 0) continue;
+        used += (size_t)snprintf(out + used, size - used, ", for %s %s", optimizer->name, own);
+    }
+}
+
+const char *lki_key_help(lki_key key, char out[LKI_KEY_HELP_SIZE])
+{
+    static const char goes_on[] = "null: ";
+    const char *help = lki_key_rows[key].help;
+    const size_t length = strlen(help), end = sizeof goes_on - 1;
+    snprintf(out, LKI_KEY_HELP_SIZE, "%s", help);
+    if (length >= end && length < LKI_KEY_HELP_SIZE && strcmp(help + length - end, goes_on) == 0)
+        print_defaults(lki_key_own_name(key), out + length, LKI_KEY_HELP_SIZE - length);
+    return out;
 }
 
 bool lki_config_hides(const lki_config *config, int key)

@@ -1,7 +1,8 @@
 /*
  * Every key of the configuration, once: its name, type, range, default, what a resumed run may change,
  * and what it means. The parser, --set, --print-config, the help, the flags, the messages and the check
- * of a resumed run follow from this list. A default of NULL is null: the help says what then happens.
+ * of a resumed run follow from this list. A default of NULL is null: the help says what then happens; one
+ * that ends in "null: " goes on with the defaults that optimizers have.
  *
  * Whether a key is for some names of its section alone ("optimizer.momentum": sgd, rmsprop) is said by what
  * has these names: the tables of optimizers, schedules and losses, `keys` of networks and data sets (keys.c).
@@ -90,11 +91,10 @@
       "at too)")                                                                                   \
     X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", FIXED,                 \
       "with PyTorch's semantics and defaults")                                                     \
-    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, SAID,                                     \
-      "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01")                              \
+    X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, SAID, "learning rate; null: ")            \
     X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, FIXED,                \
       "adds this times the weight to the gradient; adamw: shrinks the weight by lr times this; "   \
-      "null: 0, for adamw 0.01")                                                                   \
+      "null: ")                                                                                    \
     X(OPTIMIZER_DECAY_OF, "optimizer.decay_of", CHOICE, "all weights", "all", FIXED,               \
       "what decays; weights: not biases, nor parameters of normalisations")                        \
     X(OPTIMIZER_GROUPS, "optimizer.groups", TREE, NULL, NULL, FIXED,                               \
@@ -121,7 +121,7 @@
     X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", FIXED,                       \
       "weight decay times this where it is projected")                                             \
     X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, FIXED,                                  \
-      "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6")                                     \
+      "keeps a divisor from 0; null: ")                                                            \
     X(SCHEDULE_NAME, "schedule.name", CHOICE, LKI_SCHEDULE_NAMES, "constant", SAID,                \
       "the learning rate over time")                                                               \
     X(SCHEDULE_PER_STEP, "schedule.per_step", BOOL, NULL, NULL, SAID,                              \

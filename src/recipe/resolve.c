@@ -124,7 +124,7 @@ static lks_status settle_defaults(lki_config *config)
         lki_config_text(config, LKI_KEY_SCHEDULE_NAME));
     const bool has_end = lki_config_has(config, LKI_KEY_TRAIN_EPOCHS) ||
                          lki_config_has(config, LKI_KEY_TRAIN_STEPS);
-    LKI_TRY(settle(config, LKI_KEY_OPTIMIZER_LR, optimizer->lr != NULL ? optimizer->lr : "0.001"));
+    LKI_TRY(settle(config, LKI_KEY_OPTIMIZER_LR, optimizer->lr));
     LKI_TRY(settle_table(config, LKI_KEY_OPTIMIZER_NAME, &optimizer->attributes));
     LKI_TRY(settle(config, LKI_KEY_SCHEDULE_PER_STEP, schedule->per_step ? "true" : "false"));
     LKI_TRY(settle_table(config, LKI_KEY_SCHEDULE_NAME, &schedule->attributes));

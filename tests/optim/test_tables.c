@@ -18,6 +18,7 @@ static void tables_fit(void **state)
     for (; (o = lki_optimizer_at(count)) != NULL; count++) {
         const lks_optim optim = lki_optimizer_make(o);
         LKT_OK(lks_optim_check(&optim));
+        assert_true(strtod(o->lr, NULL) > 0);
         assert_ptr_equal(lki_optimizer_find(o->name), o);
         assert_ptr_equal(lki_optimizer_of(o->kind), o);
         for (int i = 0; i < o->attributes.count; i++) {
@@ -147,6 +148,25 @@ static void keys_know_their_names(void **state)
     assert_int_equal(lki_key_name(LKI_KEY_TRAIN_SEED), LKI_KEY_NONE);
 }
 
+/* Defaults that are not the key's own: what most have, and who has another. */
+static void help_tells_defaults(void **state)
+{
+    static const struct {
+        lki_key key;
+        const char *help;
+    } keys[] = {
+        {LKI_KEY_OPTIMIZER_LR, "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01"},
+        {LKI_KEY_OPTIMIZER_EPS, "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6"},
+        {LKI_KEY_OPTIMIZER_DAMPENING, "of the momentum"},
+    };
+    char help[LKI_KEY_HELP_SIZE];
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_string_equal(lki_key_help(keys[i].key, help), keys[i].help);
+    lki_key_help(LKI_KEY_OPTIMIZER_WEIGHT_DECAY, help);
+    assert_non_null(strstr(help, "lr times this; null: 0, for adamw 0.01"));
+}
+
 static void lists_tell_them(void **state)
 {
     const char *what = NULL;
@@ -168,6 +188,7 @@ int main(void)
         cmocka_unit_test(tables_of_schedules_fit),
         cmocka_unit_test(keys_agree_with_tables),
         cmocka_unit_test(keys_know_their_names),
+        cmocka_unit_test(help_tells_defaults),
         cmocka_unit_test(lists_tell_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
