@@ -105,6 +105,29 @@ static void samples_are_compared_where_they_are_known(void **state)
     lks_recipe_close(recipe);
 }
 
+/* A program may save before the first step: eval names that step as any other. */
+static void step_0_is_a_step(void **state)
+{
+    lks_run saved = {.best_step = -1};
+    lks_recipe *recipe = opened();
+    (void)state;
+    write_text("net.yaml", NETWORK);
+    LKT_OK(lks_recipe_start(recipe));
+    lks_model *model = lks_recipe_get_parts(recipe).model;
+    const lks_model_info info = lks_model_get_info(model);
+    saved.replicas = info.replicas;
+    saved.global_batch = info.global_batch;
+    saved.hash_every = info.hash_every;
+    saved.progress = lks_model_progress(model);
+    LKT_OK(lks_checkpoint_save(model, &saved, in_folder("run"), 1));
+    lks_recipe_close(recipe);
+    run("eval net.yaml --out run");
+    expect_ok();
+    expect_out("Checkpoint of step 0\n");
+    run("eval net.yaml --out run --format json");
+    expect_out(", \"step\": 0}\n");
+}
+
 /* Averages are kept either way, and look at validation data only where that is asked for. */
 static void averages_are_evaluated_where_they_are_asked_for(void **state)
 {
@@ -232,6 +255,7 @@ int main(void)
         TEST(a_pipe_gets_one_record),
         TEST(the_first_step_is_timed_once),
         TEST(samples_are_compared_where_they_are_known),
+        TEST(step_0_is_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
