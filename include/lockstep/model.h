@@ -27,6 +27,14 @@ typedef enum lks_decay {
     LKS_DECAY_WEIGHTS, /* not to biases, nor to parameters of normalisations */
 } lks_decay;
 
+/* When sums of several processes travel. For measuring: the default is the fastest, and the first two give
+ * the same bits. */
+typedef enum lks_exchange {
+    LKS_EXCHANGE_OVERLAPPED, /* bucket by bucket, while others are formed */
+    LKS_EXCHANGE_AFTER,      /* behind all of them */
+    LKS_EXCHANGE_NONE, /* not at all: each process steps alone, with other bits than the others */
+} lks_exchange;
+
 typedef struct lks_model_opts {
     lks_tensor *loss;     /* default: none; the model can only predict */
     lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
@@ -49,10 +57,12 @@ typedef struct lks_model_opts {
                          first update, then a += (1 - ema_decay) * (w - a); default: none */
     bool skip_not_finite; /* a step whose loss or gradient is not finite updates nothing, and counts
                              in lks_progress.skipped, instead of failing */
-    lks_comm *comm;  /* several processes train this model, and compile it with equal options but
+    lks_comm *comm; /* several processes train this model, and compile it with equal options but
                              workers, whose sum is P; default: one does. Borrowed */
-    bool no_fusion;  /* every operation by its own kernel */
-    bool by_replica; /* never form gradients by rows; same bits, for tests */
+    lks_exchange exchange;
+    size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB */
+    bool no_fusion;      /* every operation by its own kernel */
+    bool by_replica;     /* never form gradients by rows; same bits, for tests */
 } lks_model_opts;
 
 /*

@@ -6,8 +6,8 @@
 #include "numeric/tree.h"
 
 enum {
-    BUCKET = 1 << 20, /* floats, where that makes */
-    BUCKETS = 24,     /* at most so many, and a few more */
+    BUCKET_BYTES = 1 << 20,
+    BUCKETS = 24, /* of a kind; each has a flight (LKI_MAX_FLIGHTS) */
 };
 
 lks_status lki_across_agree(lks_comm *comm, lks_status status)
@@ -128,36 +128,144 @@ lks_status lki_across_check(lks_model *model)
                    4);
 }
 
-/* Cuts an array of so many floats into buckets; their number. NULL: counts them. */
-static int cut_array(lki_across *across, int array, int64_t floats, int64_t size, int64_t *count,
-                     int buckets)
+static int64_t aligned(const lki_weight *weight)
 {
-    for (int64_t at = 0; at < floats; at += size, buckets++) {
-        if (count == NULL) continue;
-        across->array_of[buckets] = array;
-        across->at[buckets] = at;
-        count[buckets] = floats - at < size ? floats - at : size;
-    }
-    return buckets;
+    return (int64_t)(lki_align((size_t)weight->count * sizeof(float)) / sizeof(float));
 }
 
+/* Floats of a bucket, which its last rows may exceed: so that there are not many more than BUCKETS of a kind. */
+static int64_t bucket_floats(const lks_model *model, int64_t all)
+{
+    const size_t bytes = model->opts.bucket_bytes;
+    const int64_t even = all / BUCKETS + 1;
+    const int64_t wanted = bytes > 0 && bytes < BUCKET_BYTES
+                               ? (int64_t)(bytes / sizeof(float)) + 1
+                               : (int64_t)((bytes > 0 ? bytes : BUCKET_BYTES) / sizeof(float));
+    return (int64_t)lki_align((size_t)(even > wanted ? even : wanted));
+}
+
+/* One more than is asked for; NULL behind a failure, which `status` keeps. */
+static void *list(lks_model *model, lks_status *status, size_t count, size_t size)
+{
+    void *memory = NULL;
+    if (*status == LKS_OK)
+        *status = lki_arena_alloc(&model->arena, &memory, (count + 1) * size, "buckets of sums");
+    return memory;
+}
+
+/* The first segment in whose backward floats [at, at + count) of the array change. */
+static int first_segment(const lks_model *model, int64_t at, int64_t count)
+{
+    int first = model->program.segments;
+    for (int w = 0; w < model->weights; w++) {
+        const lki_weight *weight = &model->weight[w];
+        if (weight->offset < 0 || weight->offset >= at + count ||
+            weight->offset + weight->count <= at)
+            continue;
+        const int part = model->program.stage[weight->stage].first;
+        const int segment = model->program.part[part].segment;
+        first = segment < first ? segment : first;
+    }
+    return first;
+}
+
+lks_status lki_across_near(lks_model *model, int64_t **border)
+{
+    lki_across *across = model->across;
+    const int64_t floats = model->gradient_count, size = bucket_floats(model, floats);
+    const int near = across->near = (int)((floats + size - 1) / size);
+    lks_status status = LKS_OK;
+    *border = list(model, &status, (size_t)near, sizeof **border);
+    across->segment_of = list(model, &status, (size_t)near, sizeof(int));
+    across->pushed = list(model, &status, (size_t)near, sizeof(atomic_int));
+    LKI_TRY(status);
+    for (int b = 0; b < near; b++) { /* the first one is what is left over */
+        const int64_t end = floats - b * size, at = end > size ? end - size : 0;
+        (*border)[near - 1 - b] = at;
+        across->segment_of[b] = first_segment(model, at, end - at);
+    }
+    (*border)[near] = floats;
+    return LKS_OK;
+}
+
+/* Places in the arrays of sums by rows, and how many stages have some. */
+static int place_rows(lks_model *model)
+{
+    lki_across *across = model->across;
+    int stages = 0;
+    for (int s = 0; s < model->program.stages; s++) {
+        const lki_stage *stage = &model->program.stage[s];
+        if (!stage->by_rows) continue;
+        for (int p = 0; p < stage->cluster->param_count; p++) {
+            across->rows_at[stage->weight[p]] = across->rows_count;
+            across->rows_count += aligned(&model->weight[stage->weight[p]]);
+        }
+        stages++;
+    }
+    return stages;
+}
+
+/* Cuts rows of stages into buckets of so many floats; a bucket may have the last rows of one and the first
+ * of the next: a chunk ends a stage or a bucket. What a stage has beside its first parameter goes with its
+ * last rows. */
+static void cut_rows(lks_model *model, int64_t size, int64_t *end)
+{
+    lki_across *across = model->across;
+    int chunks = 0;
+    int64_t begin = 0;
+    for (int s = 0; s < model->program.stages; s++) {
+        const lki_stage *stage = &model->program.stage[s];
+        if (!stage->by_rows) continue;
+        const lki_weight *weight = &model->weight[stage->weight[0]];
+        const lki_weight *last = &model->weight[stage->weight[stage->cluster->param_count - 1]];
+        const int64_t rows = weight->shape.dim[0], row = weight->count / rows;
+        const int64_t at = across->rows_at[weight - model->weight];
+        for (int64_t r = 0, count; r < rows; r += count) {
+            const int64_t room = (begin + size - at + row - 1) / row - r; /* at least one */
+            count = room < rows - r ? room : rows - r;
+            across->chunk[chunks++] = (lki_chunk){.stage = s, .first = r, .count = count};
+            end[across->far] = r + count < rows
+                                   ? at + (r + count) * row
+                                   : across->rows_at[last - model->weight] + aligned(last);
+            across->chunk_of[across->far + 1] = chunks;
+            if (end[across->far] < begin + size) continue;
+            begin = end[across->far++];
+        }
+    }
+    if (across->rows_count > begin) across->far++;
+}
+
+/* Buckets by replica and by rows, with their sizes. */
 static lks_status cut(lks_model *model)
 {
     lki_across *across = model->across;
-    const int64_t floats[2] = {model->gradient_count, across->rows_count};
-    const int64_t even = (floats[0] + floats[1]) / BUCKETS + 1;
-    const int64_t size = even > BUCKET ? (int64_t)lki_align((size_t)even) : BUCKET;
-    int buckets = 0;
-    void *memory;
-    for (int a = 0; a < 2; a++) buckets = cut_array(across, a, floats[a], size, NULL, buckets);
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)buckets * sizeof(int), "buckets"));
-    across->array_of = memory;
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)buckets * sizeof(int64_t), "buckets"));
-    across->at = memory;
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)buckets * sizeof(int64_t), "buckets"));
-    int64_t *count = memory;
-    buckets = 0;
-    for (int a = 0; a < 2; a++) buckets = cut_array(across, a, floats[a], size, count, buckets);
+    const int near = across->near;
+    int64_t *count, *end;
+    lks_status status = LKS_OK;
+    across->rows_at = list(model, &status, (size_t)model->weights, sizeof(int64_t));
+    LKI_TRY(status);
+    const int stages = place_rows(model);
+    const int64_t size = bucket_floats(model, across->rows_count);
+    const size_t most = (size_t)(across->rows_count / size) + 1;
+    across->chunk = list(model, &status, (size_t)stages + most, sizeof(lki_chunk));
+    across->chunk_of = list(model, &status, most, sizeof(int));
+    end = list(model, &status, most, sizeof *end);
+    LKI_TRY(status);
+    cut_rows(model, size, end);
+    const int buckets = near + across->far;
+    across->array_of = list(model, &status, (size_t)buckets, sizeof(int));
+    across->at = list(model, &status, (size_t)buckets, sizeof(int64_t));
+    count = list(model, &status, (size_t)buckets, sizeof *count);
+    LKI_TRY(status);
+    for (int b = 0; b < near; b++) {
+        across->at[b] = model->reduce.border[near - 1 - b];
+        count[b] = model->reduce.border[near - b] - across->at[b];
+    }
+    for (int b = near; b < buckets; b++) {
+        across->array_of[b] = 1;
+        across->at[b] = b == near ? 0 : end[b - near - 1];
+        count[b] = end[b - near] - across->at[b];
+    }
     return lki_ranks_make(&across->sums, &model->arena, across->comm, model->program.backend,
                           model->program.replicas, across->start, buckets, count);
 }
@@ -184,16 +292,6 @@ lks_status lki_across_plan(lks_model *model)
                         "host's; choose another device, or use one process",
                         program->backend->name);
     void *memory;
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, ((size_t)model->weights + 1) * sizeof(int64_t),
-                            "sums by rows"));
-    across->rows_at = memory;
-    for (int w = 0; w < model->weights; w++) {
-        const lki_weight *weight = &model->weight[w];
-        if (!weight->trained || weight->offset >= 0) continue;
-        across->rows_at[w] = across->rows_count;
-        across->rows_count += (int64_t)(lki_align((size_t)weight->count * sizeof(float)) /
-                                        sizeof(float));
-    }
     across->stats_count = program->stats_count / program->replicas;
     LKI_TRY(cut(model));
     LKI_TRY(lki_arena_alloc(&model->arena, &memory,
@@ -204,6 +302,13 @@ lks_status lki_across_plan(lks_model *model)
                             "pieces of ranks"));
     across->outgoing = memory;
     across->incoming = across->outgoing + across->ranks;
+    lks_status status = LKS_OK;
+    across->forming = list(model, &status, (size_t)model->workers, sizeof(lki_forming));
+    LKI_TRY(status);
+    for (int w = 0; w < model->workers; w++) {
+        model->worker[w].local.formed = lki_across_formed;
+        model->worker[w].local.formed_user = &across->forming[w];
+    }
     across->bytes = lki_plus(lki_ranks_bytes(&across->sums),
                              lki_plus(rows_bytes(across), lki_align(stats_bytes(across))));
     return LKS_OK;

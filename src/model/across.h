@@ -2,21 +2,24 @@
  * What a model has besides where several ranks train it; a model of one process has none of it.
  *
  *   worker 0 of a rank                        other workers of it
- *   run replicas, barrier                     run replicas, barrier
- *   its part of the rank's nodes              their parts of them
- *   --------- barrier: the rank's sums are there ---------------------------------------
+ *   run replicas; what all workers of the     run replicas; who completes a bucket forms
+ *   rank have summed is sent meanwhile        the rank's nodes of it
+ *   --------- barrier: the rank's sums by replica are there ----------------------------
  *   word: is all well, on all ranks?          wait
- *   sends slices
- *   every bucket: waits for its slices,       wait
  *   --------- barrier ------------------------------------------------------------------
- *   its part of the own slice's total         their parts of it
- *   --------- barrier: the slice's total is there --------------------------------------
- *   gives it to all; waits for all totals     wait
+ *   its part of a bucket of rows              their parts of it                       <-+
+ *   --------- barrier ------------------------------------------------------------------|
+ *   sends that bucket; gives the total that   wait                                      |
+ *   was combined; waits for the next one                                                |
+ *   --------- barrier ------------------------------------------------------------------|
+ *   its part of that one's slice              their parts of it                       --+
  *   --------- barrier: every gradient is there -----------------------------------------
  *   update, as with one rank                  update
  */
 #ifndef LKI_MODEL_ACROSS_H
 #define LKI_MODEL_ACROSS_H
+
+#include <stdatomic.h>
 
 #include <lockstep/model.h>
 
@@ -37,6 +40,21 @@ typedef struct lki_word {
     int64_t bad_id[LKI_MAX_BAD];
 } lki_word;
 
+/* Rows of a stage that are formed together. */
+typedef struct lki_chunk {
+    int stage;
+    int64_t first, count;
+} lki_chunk;
+
+/* The replica that a worker is at. */
+typedef struct lki_forming {
+    struct lks_model *model;
+    float *values;
+    int64_t replica;
+    int worker, next; /* bucket to be pushed */
+    char apart[64];
+} lki_forming;
+
 typedef struct lki_across {
     lks_comm *comm;
     int rank, ranks;
@@ -46,13 +64,28 @@ typedef struct lki_across {
         border; /* [workers + 1]: worker p of all has the replicas border[p] .. border[p + 1] - 1 */
     int64_t *start; /* [ranks + 1]: likewise of ranks */
 
+    /* Buckets in the order in which they are complete: `near` of sums by replica, from the last stages to
+     * the first, then `far` by rows, from the first stages on. */
     lki_ranks sums;
-    int *array_of;      /* [buckets]: 0: of sums by replica, 1: by rows */
-    int64_t *at;        /* [buckets]: where a bucket begins in its array */
+    int near, far;
+    int *array_of;   /* [buckets]: 0: of sums by replica, 1: by rows */
+    int64_t *at;     /* [buckets]: where a bucket begins in its array */
+    int *segment_of; /* [near]: the first segment that has to do with it */
+    lki_chunk *chunk;
+    int *chunk_of;      /* [far + 1]: chunks chunk_of[i] .. chunk_of[i + 1] - 1 make a bucket */
     int64_t *rows_at;   /* [weights]: where one by rows begins in an array of sums by rows, */
     int64_t rows_count; /* which has so many floats */
     float *rows;        /* [own nodes][rows_count] */
     float **values;     /* [own nodes] */
+
+    /* Of this pass. */
+    lki_forming *forming; /* [workers of this rank] */
+    atomic_int
+        *pushed; /* [near]: workers that have summed a bucket; all and one more: it is formed */
+    int sent, combined; /* buckets; in their order */
+    int combining;      /* the bucket that all workers combine now */
+    lks_status trouble; /* worker 0 met it while others did not wait for it */
+
     int64_t stats_count;
     double *stats; /* [nodes of all ranks][stats_count]: sums of statistics */
     lki_piece *outgoing, *incoming;
@@ -73,7 +106,9 @@ lks_status lki_across_agree(lks_comm *comm, lks_status status);
 /* Makes model->across where there are several ranks: who has how many workers, and so which replicas.
  * A rank that has no model as its compile failed with `status` says so to all. */
 lks_status lki_across_meet(lks_comm *comm, lks_model *model, lks_status status);
-/* Behind the program: what is summed. */
+/* Behind the weights: the borders of the table of sums by replica, as it has them. */
+lks_status lki_across_near(lks_model *model, int64_t **border);
+/* Behind the workers: all else of what is summed. */
 lks_status lki_across_plan(lks_model *model);
 /* Whether all have planned the same. */
 lks_status lki_across_check(lks_model *model);
@@ -84,8 +119,6 @@ void lki_across_release(lks_model *model);
 int64_t lki_across_first(const lks_model *model, int worker);
 
 /* word.c */
-/* A pass over this batch; its shares are known. */
-void lki_across_begin(lks_model *model, const lks_batch *batch);
 /* Everybody's word: this rank's part came to `status`. What results is the same on all ranks: the failure
  * of the exchange itself, or that ranks are about to do different things. */
 lks_status lki_across_tell(lks_model *model, lks_status status);
@@ -100,10 +133,22 @@ lks_status lki_across_outcome(lks_model *model, lks_status status);
 /* lki_diagnose() on the rank that has the sample, and its sentence on all. */
 lks_status lki_across_diagnose(lks_model *model, const lks_batch *batch);
 
+/* exchange.c */
+/* A pass over this batch. */
+void lki_across_begin(lks_model *model, const lks_batch *batch);
+/* An array for the gradients of the worker's next replica; and that those of segments from this one on
+ * are complete there. */
+float *lki_across_take(lks_model *model, int worker, int64_t replica, bool absent);
+void lki_across_formed(void *forming, int segment);
+/* What travels before the word, and the word. */
+lks_status lki_across_speak(lks_model *model, lks_status status);
+/* From the sums of this rank's workers to those of all ranks. False, on all workers of all ranks: not all
+ * is well. */
+bool lki_across_sum(lks_model *model, int worker);
+
 /* totals.c */
-/* From the sums of this rank's workers, `well`: there are all of them, to those of all ranks. False, on all
- * workers of all ranks: not all is well. */
-bool lki_across_sum(lks_model *model, int worker, bool well);
+/* Array of sums of the rank's node k: 0: by replica (k is 0), 1: by rows. */
+float *lki_across_array(const lks_model *model, int array, int k);
 /* The sums over the batch of a range of a weight's gradient. */
 const float *lki_across_total(const lks_model *model, int weight, int64_t first);
 /* The sum of a stage's statistics, of which there are `count`, formed in place; NULL: there is none. */

@@ -151,8 +151,10 @@ static lks_status describe_workers(lks_model *model)
                             (size_t)(program->replicas + 1) * sizeof(int64_t), "shares"));
     model->share_start = memory;
     model->reduce = (lki_reduce){.backend = program->backend, .replicas = program->replicas};
-    LKI_TRY(lki_reduce_make(&model->reduce, &model->arena, model->opts.workers, 1,
-                            (const int64_t[]){0, model->gradient_count}));
+    int64_t all[] = {0, model->gradient_count}, *border = all;
+    if (model->across != NULL) LKI_TRY(lki_across_near(model, &border));
+    LKI_TRY(lki_reduce_make(&model->reduce, &model->arena, model->opts.workers,
+                            model->across != NULL ? model->across->near : 1, border));
     model->workers = model->opts.workers;
     for (int w = 0; w < model->workers; w++) {
         lki_worker *worker = &model->worker[w];

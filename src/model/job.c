@@ -8,13 +8,18 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
     const lki_pass *pass = &model->pass;
     const int holder = (int)(worker - model->worker);
     const lki_tree_node leaf = {.lo = replica, .hi = replica + 1};
-    if (lki_program_cohort(&model->program, pass, replica, replica + 1).count == 0) {
-        lki_reduce_push(&model->reduce, holder, 0, leaf, NULL);
-        return LKS_OK;
-    }
-    worker->local.gradient = lki_reduce_array(&model->reduce, holder, 0);
-    LKI_TRY(lki_program_backward(&model->program, pass, cohort, replica, &worker->local));
-    lki_reduce_push(&model->reduce, holder, 0, leaf, worker->local.gradient);
+    const bool absent = lki_program_cohort(&model->program, pass, replica, replica + 1).count == 0;
+    const bool alone = model->across == NULL;
+    worker->local.gradient = !alone   ? lki_across_take(model, holder, replica, absent)
+                             : absent ? NULL
+                                      : lki_reduce_array(&model->reduce, holder, 0);
+    if (!absent)
+        LKI_TRY(lki_program_backward(&model->program, pass, cohort, replica, &worker->local));
+    if (alone)
+        lki_reduce_push(&model->reduce, holder, 0, leaf, worker->local.gradient);
+    else
+        lki_across_formed(&model->across->forming[holder], 0);
+    if (absent) return LKS_OK;
     lki_lap(worker->local.laps, LKI_LAP_TREE);
     return LKS_OK;
 }
@@ -62,14 +67,6 @@ static bool all_well(const lks_model *model)
     return true;
 }
 
-/* Of all ranks, from what this one's workers have. */
-static bool sum_across(lks_model *model, int worker)
-{
-    const bool well = all_well(model);
-    if (well) lki_update_rows(model, worker);
-    return lki_across_sum(model, worker, well);
-}
-
 static void job_prepare(lks_model *model, int worker)
 {
     lki_program *program = &model->program;
@@ -106,7 +103,7 @@ void lki_model_job(void *user, int worker)
     run_replicas(model, &model->worker[worker]);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
-    if (model->across != NULL ? !sum_across(model, worker) : !all_well(model)) return;
+    if (model->across != NULL ? !lki_across_sum(model, worker) : !all_well(model)) return;
     lki_update_gradients(model, worker);
     if (model->mode == LKI_GRADIENT) return;
     if (model->forms_whole && !lki_whole_update(model, worker)) return;

@@ -195,8 +195,9 @@ lks_status lki_groups_apply(lks_model *model);
 /* update.c */
 /* Forms gradients, and updates parameters at once; or forms them whole, where the model does. */
 void lki_update_gradients(lks_model *model, int worker);
-/* Those by rows; with several ranks the sums of this rank's nodes alone. */
-void lki_update_rows(lks_model *model, int worker);
+/* Of rows [first, first + count) of a stage, the worker's part; with several ranks the sums of this rank's
+ * nodes alone. */
+void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
 /* New values for elements [first, first + count) of a weight, and their average. */
 void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
                       int64_t count, const float *sums);

@@ -8,7 +8,7 @@ lks_status lki_across_stay(lks_model *model, lks_status status)
 {
     lki_across *across = model->across;
     const lks_error error = *lks_last_error();
-    across->status = lki_across_tell(model, status);
+    across->status = lki_across_speak(model, status);
     if (across->status != LKS_OK)
         across->error = *lks_last_error();
     else
@@ -24,6 +24,7 @@ lks_status lki_across_outcome(lks_model *model, lks_status status)
         return across->status;
     }
     if (across->well) return LKS_OK;
+    if (model->opts.exchange == LKS_EXCHANGE_NONE) return status;
     for (int r = 0; r < across->ranks; r++)
         if (across->word[r].status != LKS_OK) return lks_comm_agree(across->comm, status);
     return LKS_OK; /* losses are not finite: what that means is the caller's */
@@ -36,6 +37,8 @@ lks_status lki_across_diagnose(lks_model *model, const lks_batch *batch)
     void *array = message;
     const size_t bytes = sizeof message;
     int rank = 0;
+    if (model->opts.exchange == LKS_EXCHANGE_NONE)
+        return lki_diagnose(model, batch, across->word[across->rank].bad_position);
     while (across->word[rank].bad_count == 0) rank++;
     if (rank == across->rank) {
         (void)!lki_diagnose(model, batch, across->word[rank].bad_position);

@@ -240,7 +240,7 @@ static lks_status begin_pass(lks_model *model, const lks_batch *batch)
     model->scale = (float)(1.0 / (double)whole);
     for (int64_t r = 0; r <= model->program.replicas; r++)
         model->share_start[r] = lki_share(r, model->program.replicas, whole);
-    if (model->across != NULL) lki_across_begin(model, batch);
+    if (model->across != NULL) lki_ranks_begin(&model->across->sums, model->share_start);
     return LKS_OK;
 }
 
@@ -249,6 +249,7 @@ static lks_status begin_pass(lks_model *model, const lks_batch *batch)
 static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
                              lks_metrics *metrics, lks_status status)
 {
+    if (model->across != NULL) lki_across_begin(model, batch);
     if (status == LKS_OK) status = begin_pass(model, batch);
     if (model->across != NULL)
         status = lki_across_outcome(model, status == LKS_OK ? lki_model_run(model, mode)

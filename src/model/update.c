@@ -85,12 +85,12 @@ static const float *kept(const lki_program *program, const lki_pass *pass, int v
                                       : (const float *)(void *)(program->kept + v->offset);
 }
 
-static void update_by_rows(lks_model *model, int worker, lki_stage *stage)
+void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t rows)
 {
     const lki_program *program = &model->program;
-    const int64_t rows = model->weight[stage->weight[0]].shape.dim[0];
-    const int64_t first = lki_share(worker, model->workers, rows);
-    const int64_t count = lki_share(worker + 1, model->workers, rows) - first;
+    lki_stage *stage = &model->program.stage[s];
+    const int64_t first = begin + lki_share(worker, model->workers, rows);
+    const int64_t count = begin + lki_share(worker + 1, model->workers, rows) - first;
     rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
     if (count == 0) return;
     const lki_rows task = {.in = kept(program, &model->pass, stage->in[0]),
@@ -158,15 +158,12 @@ void lki_update_buffers(lks_model *model, int worker)
     }
 }
 
-void lki_update_rows(lks_model *model, int worker)
-{
-    for (int s = 0; s < model->program.stages; s++)
-        if (model->program.stage[s].by_rows)
-            update_by_rows(model, worker, &model->program.stage[s]);
-}
-
 void lki_update_gradients(lks_model *model, int worker)
 {
     update_by_blocks(model, worker);
-    if (model->across == NULL) lki_update_rows(model, worker);
+    for (int s = 0; s < model->program.stages && model->across == NULL; s++) {
+        const lki_stage *stage = &model->program.stage[s];
+        if (stage->by_rows)
+            lki_update_rows(model, worker, s, 0, model->weight[stage->weight[0]].shape.dim[0]);
+    }
 }

@@ -92,6 +92,18 @@ static lks_status check_words(const lks_model *model)
     return check_links(model);
 }
 
+/* Without an exchange only this rank's, as if it were alone. */
+static lks_status exchange_words(lki_across *across, const lki_word *own, lks_exchange exchange)
+{
+    if (exchange != LKS_EXCHANGE_NONE)
+        return lki_comm_gather(across->comm, own, sizeof *own, across->word, "words of a step");
+    for (int r = 0; r < across->ranks; r++) {
+        across->word[r] = *own;
+        if (r != across->rank) across->word[r].metrics = (lks_metrics){0};
+    }
+    return LKS_OK;
+}
+
 lks_status lki_across_tell(lks_model *model, lks_status status)
 {
     lki_across *across = model->across;
@@ -99,7 +111,7 @@ lks_status lki_across_tell(lks_model *model, lks_status status)
     own.status = (int32_t)status;
     own.raised = (int32_t)atomic_exchange(&model->raise, 0);
     if (status == LKS_OK) count_bad(model, &own);
-    LKI_TRY(lki_comm_gather(across->comm, &own, sizeof own, across->word, "words of a step"));
+    LKI_TRY(exchange_words(across, &own, model->opts.exchange));
     across->well = true;
     for (int r = 0; r < across->ranks; r++) {
         const lki_word *word = &across->word[r];
@@ -111,19 +123,10 @@ lks_status lki_across_tell(lks_model *model, lks_status status)
     return check_words(model);
 }
 
-void lki_across_begin(lks_model *model, const lks_batch *batch)
-{
-    lki_across *across = model->across;
-    across->batch = batch;
-    across->status = LKS_OK;
-    lki_comm_step(across->comm, model->progress.step + 1);
-    lki_ranks_begin(&across->sums, model->share_start);
-}
-
 lks_status lki_across_compare(lks_model *model)
 {
     lki_across *across = model->across;
     const lki_word own = word_of(model);
-    LKI_TRY(lki_comm_gather(across->comm, &own, sizeof own, across->word, "hashes"));
+    LKI_TRY(exchange_words(across, &own, model->opts.exchange));
     return check_links(model);
 }

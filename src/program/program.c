@@ -256,8 +256,10 @@ lks_status lki_program_backward(const lki_program *program, const lki_pass *pass
 {
     const lki_cohort own = lki_program_cohort(program, pass, replica, replica + 1);
     const piece at = {.cohort = cohort, .replica = replica, .begin = own.begin};
-    for (int g = lki_program_first_joint(program) - 1; g >= 0; g--)
+    for (int g = lki_program_first_joint(program) - 1; g >= 0; g--) {
         LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, own.count));
+        if (local->formed != NULL) local->formed(local->formed_user, g);
+    }
     return LKS_OK;
 }
 

@@ -208,6 +208,9 @@ typedef struct lki_local {
     lki_laps *laps;  /* NULL: nobody asks where time goes */
     lki_trace trace; /* NULL: none */
     void *trace_user;
+    /* Backward of this segment and of those behind it is done for the replica. NULL: nobody asks. */
+    void (*formed)(void *user, int segment);
+    void *formed_user;
 } lki_local;
 
 /* Of replicas [first, last) of a batch of `count` samples; the rest is to be filled in. */

@@ -122,14 +122,14 @@ static lks_status start(lki_ranks *ranks, lki_ranks_bucket *bucket, int sends, i
                           receives, "gradients");
 }
 
-/* What a rank sends: nodes that have samples, of slices that have floats. */
+/* What a rank sends: slices that have floats. Absent nodes too: what travels depends on nothing that ranks
+ * could have different ideas of. */
 static int list_outgoing(const lki_ranks *ranks, lki_ranks_bucket *bucket, float *const *values)
 {
-    const int first = ranks->node_of[ranks->rank];
     int pieces = 0;
     for (int r = 0; r < ranks->ranks; r++)
         for (int k = 0; k < lki_ranks_own(ranks); k++) {
-            if (r == ranks->rank || ranks->absent[first + k] || length(bucket, r) == 0) continue;
+            if (r == ranks->rank || length(bucket, r) == 0) continue;
             bucket->outgoing[pieces++] = (lki_piece){.rank = r,
                                                      .data = values[k] + bucket->cut[r],
                                                      .bytes = (size_t)length(bucket, r) *
@@ -147,13 +147,13 @@ static int list_incoming(const lki_ranks *ranks, lki_ranks_bucket *bucket, float
     for (int r = 0; r < ranks->ranks; r++) {
         lki_reduce_begin(&bucket->table, r);
         for (int n = ranks->node_of[r]; n < ranks->node_of[r + 1]; n++) {
-            float *sums = NULL;
-            if (!ranks->absent[n])
-                sums = r == ranks->rank ? values[n - ranks->node_of[r]] + bucket->cut[ranks->rank]
-                                        : room;
-            if (r != ranks->rank) room += bucket->room;
-            lki_reduce_push(&bucket->table, r, 0, ranks->node[n], sums);
-            if (r == ranks->rank || sums == NULL || own == 0) continue;
+            float *sums = r == ranks->rank
+                              ? values[n - ranks->node_of[r]] + bucket->cut[ranks->rank]
+                              : room;
+            lki_reduce_push(&bucket->table, r, 0, ranks->node[n], ranks->absent[n] ? NULL : sums);
+            if (r == ranks->rank) continue;
+            room += bucket->room;
+            if (own == 0) continue;
             bucket->incoming[pieces++] = (lki_piece){
                 .rank = r, .data = sums, .bytes = (size_t)own * sizeof(float)};
         }
@@ -173,6 +173,11 @@ lks_status lki_ranks_send(lki_ranks *ranks, int b, float *const *values, float *
 lks_status lki_ranks_arrive(lki_ranks *ranks, int b)
 {
     return lki_comm_wait(ranks->comm, ranks->bucket[b].flight);
+}
+
+lks_status lki_ranks_poll(lki_ranks *ranks, int b, bool *landed)
+{
+    return lki_comm_poll(ranks->comm, ranks->bucket[b].flight, landed);
 }
 
 /* Where the total is to be, there may be a node: it has been added when the total is copied there. */

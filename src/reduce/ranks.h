@@ -75,10 +75,12 @@ static inline lki_tree_node lki_ranks_node(const lki_ranks *ranks, int k)
 
 /* A new sum. Replica r has the samples start[r] .. start[r + 1] - 1 of a batch that has one at least. */
 void lki_ranks_begin(lki_ranks *ranks, const int64_t *start);
-/* Own node k has the sums values[k], which may be anything where it is absent. Both they and `total`,
+/* Own node k has the sums values[k], which are not looked at where it is absent. Both they and `total`,
  * which may be one of them, are borrowed until the bucket is finished; sums do not survive it. */
 lks_status lki_ranks_send(lki_ranks *ranks, int bucket, float *const *values, float *total);
 lks_status lki_ranks_arrive(lki_ranks *ranks, int bucket);
+/* Whether it would wait; makes progress with all that travels. */
+lks_status lki_ranks_poll(lki_ranks *ranks, int bucket, bool *landed);
 void lki_ranks_combine(lki_ranks *ranks, int bucket, int part, int parts);
 lks_status lki_ranks_give(lki_ranks *ranks, int bucket);
 lks_status lki_ranks_finish(lki_ranks *ranks, int bucket);

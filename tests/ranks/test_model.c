@@ -132,6 +132,38 @@ static void a_profile_has_what_travels(void **state)
     lkt_small_tell(SMALL_RANKS, &(lkt_story){.body = asks_where_time_goes});
 }
 
+/* Each for itself: nothing is sent, and what is wrong on one is no other's. */
+static int without_exchange(lkt_small *m, int rank, void *user)
+{
+    lks_batch batch = *lkt_small_batch();
+    int32_t labels[SMALL_SAMPLES];
+    uint64_t hash, *hashes = user;
+    lks_metrics metrics;
+    LKT_CHECK(lks_profile_start(m->model) == LKS_OK);
+    for (int i = 0; i < 2; i++) /* with a link */
+        LKT_CHECK(lks_model_step(m->model, &batch, .1, &metrics) == LKS_OK);
+    LKT_CHECK(metrics.samples == SMALL_SAMPLES / SMALL_RANKS);
+    LKT_CHECK(m->model->across->sums.bytes == 0);
+    LKT_CHECK(lks_model_hash(m->model, &hash) == LKS_OK);
+    hashes[rank] = hash;
+    memcpy(labels, batch.y, sizeof labels);
+    if (rank == 1) labels[0] = -1;
+    batch.y = labels;
+    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == (rank == 1 ? LKS_E_INVALID : LKS_OK));
+    return 0;
+}
+
+static void ranks_without_exchange(void **state)
+{
+    uint64_t hashes[SMALL_RANKS] = {0};
+    (void)state;
+    lkt_small_tell(SMALL_RANKS, &(lkt_story){.opts = {.exchange = LKS_EXCHANGE_NONE},
+                                             .body = without_exchange,
+                                             .user = hashes});
+    assert_int_not_equal(hashes[0], hashes[1]);
+    assert_int_not_equal(hashes[1], hashes[2]);
+}
+
 /* The sum is exact, whatever the ranks have. */
 static int sums_metrics(lks_comm *comm, int rank, void *user)
 {
@@ -177,6 +209,7 @@ int main(void)
         cmocka_unit_test(what_one_raises_all_hear),
         cmocka_unit_test(a_gradient_is_that_of_one_process),
         cmocka_unit_test(a_profile_has_what_travels),
+        cmocka_unit_test(ranks_without_exchange),
         cmocka_unit_test(metrics_are_summed),
         cmocka_unit_test(one_rank_is_none),
     };
