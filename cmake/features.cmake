@@ -4,9 +4,10 @@ set(LKS_HWLOC AUTO CACHE STRING "Binding of workers by hwloc: AUTO, ON, OFF")
 set(LKS_CURL AUTO CACHE STRING "Downloads of data sets, by libcurl: AUTO, ON, OFF")
 set(LKS_MD AUTO CACHE STRING "SHA-256 of data files, by libmd: AUTO, ON, OFF")
 set(LKS_PNG AUTO CACHE STRING "Sheets of samples as PNG files, by libpng: AUTO, ON, OFF")
+set(LKS_SODIUM AUTO CACHE STRING "Rendezvous of hosts without ssh, by libsodium: AUTO, ON, OFF")
 set(LKS_MPI AUTO CACHE STRING "Many processes, by every MPI that is found: AUTO, ON, OFF")
 set(LKS_CUDA AUTO CACHE STRING "The cuda backend: AUTO, ON, OFF")
-foreach(option LKS_CPU LKS_HWLOC LKS_CURL LKS_MD LKS_PNG LKS_MPI LKS_CUDA)
+foreach(option LKS_CPU LKS_HWLOC LKS_CURL LKS_MD LKS_PNG LKS_SODIUM LKS_MPI LKS_CUDA)
   set_property(CACHE ${option} PROPERTY STRINGS AUTO ON OFF)
   if(NOT ${option} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "${option} is '${${option}}', expected AUTO, ON or OFF")
@@ -58,7 +59,7 @@ endfunction()
 
 if(LKS_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
-  foreach(option LKS_HWLOC LKS_CURL) # what these load when the program runs is not there
+  foreach(option LKS_HWLOC LKS_CURL LKS_SODIUM) # what these load when the program runs is not there
     if(${option} STREQUAL ON)
       message(FATAL_ERROR "${option}=ON does not go with LKS_STATIC=ON")
     endif()
@@ -106,6 +107,7 @@ lks_optional(LKS_HWLOC hwloc "binding workers to cores" hwloc.h libhwloc-dev hwl
 lks_optional(LKS_CURL curl "downloads; loaded when used" curl/curl.h libcurl4-openssl-dev)
 lks_optional(LKS_MD md "SHA-256 of data files" sha2.h libmd-dev md)
 lks_optional(LKS_PNG png "sheets of samples as PNG files" png.h libpng-dev png)
+lks_optional(LKS_SODIUM sodium "rendezvous of hosts without ssh; loaded when used" sodium.h libsodium-dev)
 if(LKS_STATIC) # static libraries do not name what they need: these end every line that links
   set(CMAKE_C_STANDARD_LIBRARIES "${ZLIB_LIBRARY} -lm")
 endif()

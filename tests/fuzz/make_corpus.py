@@ -336,3 +336,36 @@ write("png", "grey", bytes([1, 2, 0, 7]) + bytes(range(0, 240, 40)))
 write("png", "colour", bytes([3, 3, 1, 9]) + bytes(range(48)))
 write("png", "one", bytes([0, 0, 0, 0, 128]))
 write("png", "wide", bytes([0, 31, 1, 255]) + bytes(range(96)))
+
+
+def frame(kind, body, sealed=True, version=1):
+    tag = 16 if sealed else 0
+    return struct.pack(">2sBBI", b"LK", version, kind, len(body) + tag) + body
+
+
+def text(words):
+    return struct.pack(">H", len(words)) + words
+
+
+def numbers(*values):
+    return struct.pack(f">{len(values)}i", *values)
+
+
+JOIN = text(b"456") + text(b"0.1.0") + text(b"node1") + text(b"openmpi") + numbers(-1, 2, 2, 77)
+START = numbers(0) + text(b"orted") + struct.pack(">H", 3) + text(b"-mca") + text(b"") + text(b"env")
+write("wire", "hello", frame(1, bytes(range(32)), sealed=False))
+write("wire", "challenge", frame(2, bytes(64), sealed=False))
+write("wire", "prove", frame(3, bytes(32), sealed=False))
+write("wire", "join", frame(4, JOIN))
+write("wire", "welcome", frame(5, numbers(1, 2, 2, 4)))
+write("wire", "refuse", frame(6, b"\1" + text(b"another id")))
+write("wire", "start", frame(7, START))
+write("wire", "said", frame(8, numbers(0) + b"\2" + b"no such file\n"))
+write("wire", "ended", frame(9, numbers(0, -9)))
+write("wire", "stop", frame(10, numbers(0, 15)))
+write("wire", "beat", frame(11, b""))
+write("wire", "bye", frame(12, numbers(0)))
+write("wire", "other_version", frame(1, bytes(32), sealed=False, version=2))
+write("wire", "too_long", frame(7, START)[:4] + b"\xff\xff\xff\xff" + START)
+write("wire", "control", frame(4, JOIN.replace(b"node1", b"no\0e1")))
+write("wire", "many_words", frame(7, START.replace(b"\0\3", b"\xff\xff")))

@@ -1,5 +1,5 @@
 # They have parts of the launcher alone.
-foreach(what report)
+foreach(what report seal)
   target_link_libraries(test_launch_${what} PRIVATE lks_program)
 endforeach()
 add_dependencies(test_launch_launch lockstep)
