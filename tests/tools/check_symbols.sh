@@ -74,6 +74,11 @@ object src/model/b.c "$(printf "$walk" b)"
 expect 1 'walk: functions of base/a.c, model/b.c have this name'
 object src/backend/loops.c "$(printf "$walk" a)" one
 object src/backend/loops.c "$(printf "$walk" b)" two
+expect 1 'walk: all 2 copies of backend/loops.c have this name: give it a line in backend/cpu/vector/names.h'
+object src/backend/loops.c "#define walk walk_one
+$(printf "$walk" a)" one
+object src/backend/loops.c "#define walk walk_two
+$(printf "$walk" b)" two
 expect 0 '2 objects, 0 offences'
 
 # What an earlier build has left is not looked at; a new folder and a build without objects are.

@@ -204,7 +204,7 @@ static int64_t weights_of(const lki_block_shape *s)
 }
 
 /* The gradient of the bias will lie behind that of the weight. */
-static size_t sums_bytes(const lki_block_shape *s)
+static size_t vector_block_sums_bytes(const lki_block_shape *s)
 {
     return (size_t)(weights_of(s) + s->filters) * (sizeof(float) + sizeof(double));
 }
@@ -418,7 +418,7 @@ const lki_vector_block LKI_ISA_NAME(lki_vector_block) = {
     .packed_bytes = vector_block_packed_bytes,
     .pack = vector_block_pack,
     .workspace_bytes = vector_block_workspace_bytes,
-    .sums_bytes = sums_bytes,
+    .sums_bytes = vector_block_sums_bytes,
     .forward = vector_block_forward,
     .backward = vector_block_backward,
     .gradient = vector_block_gradient,

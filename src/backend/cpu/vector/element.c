@@ -9,20 +9,20 @@ static void vector_element_add(int64_t count, float *left, const float *right)
     FOR_VECTORS(i, n, count) vf_put(left + i, vf_get(left + i, n) + vf_get(right + i, n), n);
 }
 
-static void sum(int64_t count, const float *a, const float *b, float *out)
+static void vector_element_sum(int64_t count, const float *a, const float *b, float *out)
 {
     FOR_VECTORS(i, n, count) vf_put_result(out + i, vf_get(a + i, n) + vf_get(b + i, n), n, false);
 }
 
-static void pass(int64_t count, const float *d_out, float *d_in, bool adds)
+static void vector_element_pass(int64_t count, const float *d_out, float *d_in, bool adds)
 {
     if (adds)
-        sum(count, d_in, d_out, d_in);
+        vector_element_sum(count, d_in, d_out, d_in);
     else
         memcpy(d_in, d_out, sizeof(float) * (size_t)count);
 }
 
-static void relu(int64_t count, const float *in, float *out)
+static void vector_relu_forward(int64_t count, const float *in, float *out)
 {
     FOR_VECTORS(i, n, count)
     {
@@ -45,8 +45,8 @@ static void vector_relu_backward(int64_t count, const float *out, const float *d
     }
 }
 
-static void move(int64_t rows, int64_t columns, const float *in, int64_t in_stride, float *out,
-                 int64_t out_stride, bool adds)
+static void vector_element_move(int64_t rows, int64_t columns, const float *in, int64_t in_stride,
+                                float *out, int64_t out_stride, bool adds)
 {
     for (int64_t r = 0; r < rows; r++, in += in_stride, out += out_stride)
         FOR_VECTORS(i, n, columns)
@@ -58,10 +58,11 @@ static void move(int64_t rows, int64_t columns, const float *in, int64_t in_stri
         }
 }
 
-static void transpose(int64_t rows, int64_t columns, const float *in, float *out, bool adds)
+static void vector_element_transpose(int64_t rows, int64_t columns, const float *in, float *out,
+                                     bool adds)
 {
     if (rows == 1 || columns == 1) {
-        pass(rows * columns, in, out, adds);
+        vector_element_pass(rows * columns, in, out, adds);
         return;
     }
     const int64_t whole_rows = rows - rows % 4, whole_columns = columns - columns % 4;
@@ -81,10 +82,10 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .approach = LKI_ISA_NAME(lki_vector_approach),
     .dot = LKI_ISA_NAME(lki_vector_dot),
     .direction = LKI_ISA_NAME(lki_vector_direction),
-    .sum = sum,
-    .pass = pass,
-    .relu = relu,
+    .sum = vector_element_sum,
+    .pass = vector_element_pass,
+    .relu = vector_relu_forward,
     .relu_backward = vector_relu_backward,
-    .move = move,
-    .transpose = transpose,
+    .move = vector_element_move,
+    .transpose = vector_element_transpose,
 };

@@ -28,6 +28,8 @@
 #define LKI_ISA_TEXT1(isa) LKI_ISA_TEXT2(isa)
 #define LKI_ISA_TEXT       LKI_ISA_TEXT1(LKI_ISA)
 
+#include "backend/cpu/vector/names.h"
+
 #if defined(__AVX512F__)
 #define LANES 16
 #elif defined(__AVX2__)

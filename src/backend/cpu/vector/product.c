@@ -9,7 +9,8 @@ static void vector_product_scale(int64_t count, float factor, const float *in, f
     FOR_VECTORS(i, n, count) vf_put_result(out + i, vf_get(in + i, n) * f, n, adds);
 }
 
-static void product(int64_t count, const float *a, const float *b, float *out, bool adds)
+static void vector_product_multiply(int64_t count, const float *a, const float *b, float *out,
+                                    bool adds)
 {
     FOR_VECTORS(i, n, count) vf_put_result(out + i, vf_get(a + i, n) * vf_get(b + i, n), n, adds);
 }
@@ -64,7 +65,7 @@ static void column_products(int64_t rows, int64_t columns, const float *a, const
 
 const lki_vector_product LKI_ISA_NAME(lki_vector_product) = {
     .scale = vector_product_scale,
-    .product = product,
+    .product = vector_product_multiply,
     .rows_plus = rows_plus,
     .rows_times = rows_times,
     .column_sums = column_sums,

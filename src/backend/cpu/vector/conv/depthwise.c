@@ -32,7 +32,7 @@ enum {
 };
 
 /* What is the same in all rows. */
-static void ready(pass *p)
+static void vector_depthwise_ready(pass *p)
 {
     const axis *v = &p->v, *h = &p->h;
     const int64_t last = h->a_first + (h->pixels - 1) * h->a_step + (h->taps - 1) * h->a_tap;
@@ -142,7 +142,7 @@ static void vector_depthwise_forward(const lki_conv_shape *s, int64_t count, con
               .bias = bias,
               .relu = relu,
               .large = is_large(s)};
-    ready(&p);
+    vector_depthwise_ready(&p);
     for (int64_t n = 0; n < count; n++)
         for (int64_t c = 0; c < s->channels; c += chunk) {
             vector_depthwise_take(&p, c, chunk);
@@ -204,7 +204,7 @@ static void backward_rows(const lki_conv_shape *s, pass *p, const float *d_y, fl
             p->v = axis_of_phase(s, 0, i);
             p->h = pair ? paired : axis_of_phase(s, 1, j);
             p->kind = pair ? PAIRS : ANY;
-            ready(p);
+            vector_depthwise_ready(p);
             const int64_t end = p->v.pixels - first < PHASE_ROWS ? p->v.pixels : first + PHASE_ROWS;
             for (int64_t y = first; y < end; y++) run_row(p, d_y, d_x, y);
         }

@@ -39,7 +39,7 @@ typedef struct pass {
     int64_t from, to;       /* channels */
     const float *b, *bias;  /* bias NULL: none */
     bool add, relu;
-    /* By ready(): */
+    /* By vector_depthwise_ready(): */
     kind kind;
     int64_t a_row, a_tap_row, a_tap, a_pixel, c_row, c_pixel; /* floats */
     int64_t b_tap_row, b_tap;
