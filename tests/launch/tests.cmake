@@ -7,3 +7,6 @@ add_dependencies(test_launch_launch lockstep)
 add_test(NAME launch/cluster COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch/slurm.sh
          $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
 set_tests_properties(launch/cluster PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
+add_test(NAME launch/hosts COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch/hosts.sh
+         $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
+set_tests_properties(launch/hosts PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
