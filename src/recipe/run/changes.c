@@ -39,7 +39,7 @@ static int shown_bytes(const char *text)
 }
 
 /* A value as people write it. */
-static void print_setting(char text[SHOWN + 4], const lki_config *config, lki_key key)
+static void changes_print_setting(char text[SHOWN + 4], const lki_config *config, lki_key key)
 {
     char *yaml = lki_config_has(config, key) ? value_of(config, key) : NULL;
     if (yaml == NULL) {
@@ -56,8 +56,8 @@ static void print_change(char *line, size_t size, const lki_config *was, const l
                          lki_key key)
 {
     char old[SHOWN + 4], new[SHOWN + 4];
-    print_setting(old, was, key);
-    print_setting(new, is, key);
+    changes_print_setting(old, was, key);
+    changes_print_setting(new, is, key);
     snprintf(line, size, "%s was %s, is %s", lki_key_rows[key].spec.name, old, new);
 }
 
