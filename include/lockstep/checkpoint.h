@@ -5,6 +5,9 @@
  * state) and step-<n>.json (everything else, and the checksum of the first). The JSON file is
  * renamed into place last: a checkpoint exists when it does. Both are written to a temporary name,
  * synced, renamed, and the folder is synced.
+ *
+ * What saves or loads a model of several processes is collective: rank 0 reads and writes, and all get what
+ * it has read, or its failure.
  */
 #ifndef LOCKSTEP_CHECKPOINT_H
 #define LOCKSTEP_CHECKPOINT_H

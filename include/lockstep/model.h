@@ -73,6 +73,7 @@ LKS_API LKS_MUSTUSE lks_status lks_model_compile(lks_model **out, lks_graph *gra
                                                  const lks_model_opts *opts);
 LKS_API void lks_model_destroy(lks_model *model);
 LKS_API lks_context *lks_model_context(const lks_model *model); /* of its graph */
+LKS_API lks_comm *lks_model_comm(const lks_model *model); /* as it was compiled with; NULL: none */
 
 /* Whether samples and targets of a data set are what the network's input and target are: LKS_E_SHAPE,
  * with a sentence, where a batch of it would be read as something that it is not. */
@@ -102,6 +103,10 @@ LKS_API LKS_MUSTUSE lks_status lks_comm_metrics(lks_comm *comm, lks_metrics *sum
  */
 LKS_API LKS_MUSTUSE lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr,
                                               lks_metrics *metrics);
+
+/* In the place of a step: this rank has no batch for it, because of `status` (its loader's, with the sentence in
+ * the error record), and the step of all ranks ends with that. Returns it, or what another failed with. */
+LKS_API LKS_MUSTUSE lks_status lks_model_fail(lks_model *model, lks_status status);
 
 /* So that all ranks stop behind the same step: what one has raised (any thread, a handler of signals
  * too) its next step tells to all, and behind that step it is what raised() says on all of them. */
@@ -193,7 +198,8 @@ LKS_API void lks_model_set_progress(lks_model *model, lks_progress progress);
 LKS_API LKS_MUSTUSE lks_status lks_model_hash(lks_model *model, uint64_t *out);
 
 typedef struct lks_model_info {
-    int workers, replicas; /* replicas: a*V */
+    int workers, replicas; /* of this process; a*V */
+    int all_workers;       /* P, of all processes */
     int hash_every;
     int64_t global_batch;
     int64_t parameters;                      /* trained numbers */

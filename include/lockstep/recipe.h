@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_RECIPE_H
 #define LOCKSTEP_RECIPE_H
 
+#include <lockstep/comm.h>
 #include <lockstep/trainer.h>
 
 #ifdef __cplusplus
@@ -33,6 +34,12 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_set(lks_recipe *recipe, const char *as
 /* Where lines of its context's log go, and what else there is to say; default: nowhere. */
 LKS_API void lks_recipe_log(lks_recipe *recipe, lks_log_fn log, void *user);
 
+/* The processes that train it together, each with a recipe of the same keys: borrowed, set before it is
+ * started. From there on calls that open, train, evaluate, load and save are collective, rank 0 reads and
+ * writes the run's files, and each process reads its own data, which must be the same. Default: this
+ * process alone. */
+LKS_API void lks_recipe_comm(lks_recipe *recipe, lks_comm *comm);
+
 /* Checks what concerns several keys, and sets the defaults that follow from others. What uses a
  * recipe begins with this. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_resolve(lks_recipe *recipe);
@@ -57,6 +64,7 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_compile(lks_recipe *recipe, int worker
 /* What it has opened, owned by it; NULL: not yet. */
 typedef struct lks_recipe_parts {
     lks_context *context;
+    lks_comm *comm; /* as lks_recipe_comm() has set it; not owned */
     lks_dataset *train, *valid, *test;
     lks_dataset_info data; /* with the number of classes settled */
     lks_graph *graph;

@@ -71,6 +71,10 @@ typedef struct lks_train_opts {
  * `run` (may be NULL) receives where it ended, with the history, also after a failure;
  * lks_run_clear() it. Its progress and hash are those after the last step, also where the model has
  * been restored to the best.
+ *
+ * With a model of several processes every one calls it with the same options, and loaders of its own shares:
+ * rank 0 alone reads and writes the folder, and what any of them answers to an event, or fails at, ends the
+ * run of all behind the same step.
  */
 LKS_API LKS_MUSTUSE lks_status lks_train(lks_context *context, const lks_train_opts *opts,
                                          lks_run *run);

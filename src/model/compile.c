@@ -303,6 +303,11 @@ void lks_model_destroy(lks_model *model)
     lki_free(context, model, sizeof *model);
 }
 
+lks_comm *lks_model_comm(const lks_model *model)
+{
+    return model != NULL ? model->opts.comm : NULL;
+}
+
 lks_context *lks_model_context(const lks_model *model)
 {
     return model != NULL ? model->context : NULL;

@@ -294,6 +294,8 @@ lks_model_info lks_model_get_info(const lks_model *model)
     if (model == NULL) return (lks_model_info){0};
     const lki_program *program = &model->program;
     lks_model_info info = {.workers = model->workers,
+                           .all_workers = model->across != NULL ? model->across->workers
+                                                                : model->workers,
                            .replicas = (int)program->replicas,
                            .hash_every = model->opts.hash_every,
                            .global_batch = program->global_batch,

@@ -334,6 +334,17 @@ lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr, l
     return lki_model_leave(model, status);
 }
 
+lks_status lks_model_fail(lks_model *model, lks_status status)
+{
+    if (status == LKS_OK)
+        status = LKI_FAIL(LKS_E_INVALID,
+                          "lks_model_fail() got LKS_OK, expected why there is no batch");
+    const lks_error error = *lks_last_error();
+    LKI_TRY(lki_model_enter(model, __func__));
+    lki_error_restore(&error);
+    return lki_model_leave(model, pass_batch(model, NULL, LKI_TRAIN, NULL, status));
+}
+
 static lks_status form_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
 {
     lks_status status = check_train_batch(model, batch);

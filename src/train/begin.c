@@ -153,16 +153,32 @@ static void forget_the_end(loop *l)
 static lks_status resume_from(loop *l, int64_t step)
 {
     const lks_train_events *events = &l->opts.events;
-    lks_run found;
+    lks_run found = {0};
+    lks_status status = LKS_OK;
     /* The record alone first: the model changes only when everything fits. */
-    TRY(lks_checkpoint_load(l->context, NULL, &found, l->opts.folder, step));
-    lks_status status = check_resumed(l, &found);
-    lks_run_clear(&found);
-    if (status != LKS_OK) return status;
+    if (leads(l)) {
+        status = lks_checkpoint_load(l->context, NULL, &found, l->opts.folder, step);
+        if (status == LKS_OK) status = check_resumed(l, &found);
+        lks_run_clear(&found);
+    }
+    TRY(agree(l, status));
     TRY(lks_checkpoint_load(l->context, l->opts.model, l->run, l->opts.folder, step));
     forget_the_end(l);
     if (events->on_resume) events->on_resume(events->user, l->run);
     return LKS_OK;
+}
+
+/* The last checkpoint in the folder, which only the first process may see. */
+static lks_status find_newest(const loop *l, int64_t *newest)
+{
+    void *array = newest;
+    const size_t bytes = sizeof *newest;
+    lks_status status = LKS_OK;
+    if (!l->opts.folder) return LKS_OK;
+    if (leads(l)) status = lks_checkpoint_find(l->opts.folder, newest);
+    TRY(agree(l, status));
+    lks_comm *comm = lks_model_comm(l->opts.model);
+    return comm != NULL ? lks_comm_broadcast(comm, 0, &array, &bytes, 1) : LKS_OK;
 }
 
 lks_status lki_loop_begin(loop *l)
@@ -171,7 +187,7 @@ lks_status lki_loop_begin(loop *l)
     const int64_t at = lks_model_progress(l->opts.model).step;
     int64_t newest = -1;
     *l->run = (lks_run){.best_loss = (double)NAN, .best_step = -1};
-    if (l->opts.folder) TRY(lks_checkpoint_find(l->opts.folder, &newest));
+    TRY(find_newest(l, &newest));
     if (l->opts.resume && newest >= 0) {
         TRY(resume_from(l, newest));
     } else if (newest > at) {
@@ -187,7 +203,7 @@ lks_status lki_loop_begin(loop *l)
     } else if (!(l->run->plateau.lr > 0.0)) {
         l->run->plateau = lks_plateau_begin(&l->opts.schedule);
     }
-    TRY(describe_run(l));
+    TRY(agree(l, describe_run(l)));
     TRY(lki_loop_make_best(l));
-    return lks_loader_seek(l->opts.train, l->run->progress.step);
+    return agree(l, lks_loader_seek(l->opts.train, l->run->progress.step));
 }

@@ -18,7 +18,8 @@ lks_status lki_loop_make_best(loop *l)
 {
     if (!restores(l) || l->opts.folder) return LKS_OK;
     l->best = malloc(state_bytes(l->opts.model) + 1);
-    return l->best ? LKS_OK : lks_fail(LKS_E_NOMEM, "training: no memory for the best weights");
+    return agree(l, l->best ? LKS_OK
+                            : lks_fail(LKS_E_NOMEM, "training: no memory for the best weights"));
 }
 
 lks_status lki_loop_copy_best(loop *l, bool restore)
@@ -39,16 +40,28 @@ lks_status lki_loop_copy_best(loop *l, bool restore)
     return LKS_OK;
 }
 
+/* Whether the best has a checkpoint. */
+static lks_status find_best(const loop *l, bool *there)
+{
+    lks_run found = {0};
+    lks_status status = LKS_OK;
+    if (leads(l))
+        status = lks_checkpoint_load(l->context, NULL, &found, l->opts.folder, l->run->best_step);
+    lks_run_clear(&found);
+    status = agree(l, status);
+    *there = status == LKS_OK;
+    return status == LKS_E_IO ? LKS_OK : status;
+}
+
 lks_status lki_loop_restore_best(loop *l)
 {
     const int64_t best = l->run->best_step;
     lks_run found;
+    bool there;
     if (!restores(l) || best < 0 || best == l->run->progress.step) return LKS_OK;
     if (!l->opts.folder) return lki_loop_copy_best(l, true);
-    const lks_status status = lks_checkpoint_load(l->context, NULL, &found, l->opts.folder, best);
-    lks_run_clear(&found);
-    if (status == LKS_E_IO) return LKS_OK;
-    if (status != LKS_OK) return status;
+    TRY(find_best(l, &there));
+    if (!there) return LKS_OK;
     TRY(lks_checkpoint_load(l->context, l->opts.model, &found, l->opts.folder, best));
     lks_run_clear(&found);
     return LKS_OK;

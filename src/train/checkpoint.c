@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
+#include "train/ranks.h"
 #include "train/run.h"
 
 enum { PATH_SIZE = 4096, NAME_SIZE = 64 };
@@ -254,11 +255,10 @@ static lks_status check_run(const lks_model *model, const lks_run *run, int keep
     return LKS_OK;
 }
 
-lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char *folder, int keep)
+/* As rank 0, or alone. */
+static lks_status checkpoint_save(lks_model *model, const lks_run *run, const char *folder,
+                                  int keep)
 {
-    if (model == NULL) return LKI_FAIL_NULL(model);
-    if (run == NULL) return LKI_FAIL_NULL(run);
-    if (folder == NULL) return LKI_FAIL_NULL(folder);
     lks_context *context = lks_model_context(model);
     char tensors[PATH_SIZE], record[PATH_SIZE], *text;
     LKI_TRY(check_run(model, run, keep));
@@ -278,6 +278,14 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
                  lki_seconds() - begin);
     prune(context, folder, run, keep);
     return LKS_OK;
+}
+
+lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char *folder, int keep)
+{
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (run == NULL) return LKI_FAIL_NULL(run);
+    if (folder == NULL) return LKI_FAIL_NULL(folder);
+    return lki_agree(model, lki_leads(model) ? checkpoint_save(model, run, folder, keep) : LKS_OK);
 }
 
 static lks_status check_fits(lks_model *model, const lks_run *run, const char *what)
@@ -342,14 +350,11 @@ static lks_status advise(lks_status status, const char *folder, int64_t step)
                     message, record, before);
 }
 
-lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *run,
-                               const char *folder, int64_t step)
+static lks_status checkpoint_load(lks_context *context, lks_model *model, lks_run *run,
+                                  const char *folder, int64_t step)
 {
-    if (run == NULL) return LKI_FAIL_NULL(run);
     char record[PATH_SIZE], tensors[PATH_SIZE];
     lki_identity expected;
-    *run = (lks_run){0};
-    if (folder == NULL) return LKI_FAIL_NULL(folder);
     LKI_TRY(path_of(folder, step, RECORD, record));
     LKI_TRY(path_of(folder, step, TENSORS, tensors));
     const double begin = lki_seconds();
@@ -369,6 +374,22 @@ lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *
                      lki_seconds() - begin);
     *run = found;
     return LKS_OK;
+}
+
+lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *run,
+                               const char *folder, int64_t step)
+{
+    if (run == NULL) return LKI_FAIL_NULL(run);
+    *run = (lks_run){0};
+    if (folder == NULL) return LKI_FAIL_NULL(folder);
+    if (model == NULL) return checkpoint_load(context, model, run, folder, step);
+    lks_status status = lki_leads(model) ? checkpoint_load(context, model, run, folder, step)
+                                         : LKS_OK;
+    status = lki_agree(model, status);
+    if (status == LKS_OK) status = lki_spread_state(model);
+    if (status == LKS_OK) status = lki_spread_run(model, run);
+    if (status != LKS_OK) lks_run_clear(run);
+    return status;
 }
 
 lks_status lks_checkpoint_check(lks_context *context, const char *folder, int64_t step)

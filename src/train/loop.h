@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <lockstep/comm.h>
 #include <lockstep/trainer.h>
 
 /* Passes a failure on to the caller. */
@@ -24,6 +25,19 @@ typedef struct loop {
     uint8_t *best;     /* without a folder: the model's state when its loss was the best */
     lks_progress best_progress;
 } loop;
+
+/* Of the processes that train the model, this one reads and writes files. */
+static inline bool leads(const loop *l)
+{
+    return lks_comm_rank(lks_model_comm(l->opts.model)) == 0;
+}
+
+/* What only one process does, or may fail at alone, ends so on all of them: with the first failure. */
+static inline lks_status agree(const loop *l, lks_status mine)
+{
+    lks_comm *comm = lks_model_comm(l->opts.model);
+    return comm != NULL ? lks_comm_agree(comm, mine) : mine;
+}
 
 /* All steps of an epoch are done, its evaluation is not. */
 static inline bool epoch_is_due(const loop *l)

@@ -10,6 +10,7 @@
 #include "base/context.h"
 #include "base/memory.h"
 #include "numeric/hash.h"
+#include "train/ranks.h"
 #include "train/saved.h"
 
 /* The state's entries that belong to a set, in the order in which the file has them. */
@@ -263,10 +264,8 @@ lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_f
     return LKS_OK;
 }
 
-lks_status lks_weights_save(lks_model *model, const char *path)
+static lks_status weights_save(lks_model *model, const char *path)
 {
-    if (model == NULL) return LKI_FAIL_NULL(model);
-    if (path == NULL) return LKI_FAIL_NULL(path);
     const double begin = lki_seconds();
     lki_writer *writer;
     LKI_TRY(lki_writer_open(&writer, lks_model_context(model), path));
@@ -282,10 +281,15 @@ lks_status lks_weights_save(lks_model *model, const char *path)
     return LKS_OK;
 }
 
-lks_status lks_weights_load(lks_model *model, const char *path)
+lks_status lks_weights_save(lks_model *model, const char *path)
 {
     if (model == NULL) return LKI_FAIL_NULL(model);
     if (path == NULL) return LKI_FAIL_NULL(path);
+    return lki_agree(model, lki_leads(model) ? weights_save(model, path) : LKS_OK);
+}
+
+static lks_status weights_load(lks_model *model, const char *path)
+{
     char what[256];
     snprintf(what, sizeof what, "'%s'", path);
     const double begin = lki_seconds();
@@ -298,4 +302,12 @@ lks_status lks_weights_load(lks_model *model, const char *path)
         lki_log_line(lks_model_context(model), LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", path,
                      lki_seconds() - begin);
     return status;
+}
+
+lks_status lks_weights_load(lks_model *model, const char *path)
+{
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (path == NULL) return LKI_FAIL_NULL(path);
+    LKI_TRY(lki_agree(model, lki_leads(model) ? weights_load(model, path) : LKS_OK));
+    return lki_spread_state(model);
 }

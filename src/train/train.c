@@ -30,12 +30,12 @@ static lks_status train_step(loop *l, lks_status *asked)
     lks_batch batch;
 
     const double begin = train_now();
-    TRY(lks_loader_next(l->opts.train, &batch));
+    const lks_status read = lks_loader_next(l->opts.train, &batch);
+    if (read != LKS_OK) return lks_model_fail(l->opts.model, read);
     TRY(lks_model_step(l->opts.model, &batch, rate, &metrics));
     run->so_far_seconds += train_now() - begin;
     run->progress = lks_model_progress(l->opts.model);
     lks_metrics_add(&run->so_far, &metrics);
-    if (!events->on_step) return LKS_OK;
     const lks_step_event event = {.step = step + 1,
                                   .epoch = step / l->batches + 1,
                                   .batch = step % l->batches,
@@ -43,14 +43,18 @@ static lks_status train_step(loop *l, lks_status *asked)
                                   .learning_rate = rate,
                                   .metrics = &metrics,
                                   .info = lks_model_last_step(l->opts.model)};
-    *asked = events->on_step(events->user, &event);
+    if (events->on_step) *asked = events->on_step(events->user, &event);
+    if (lks_comm_size(lks_model_comm(l->opts.model)) <= 1) return LKS_OK;
+    /* What one process answers the others hear with the next step, and all stop together. */
+    lks_model_raise(l->opts.model, *asked);
+    const lks_status raised = lks_model_raised(l->opts.model);
+    *asked = raised == LKS_OK ? LKS_OK : lks_fail(raised, "one of the processes asked to stop");
     return LKS_OK;
 }
 
-/* The whole of a data set, once. */
-static lks_status train_evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
+/* This process's part of a data set, once. */
+static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum)
 {
-    if (!loader) return LKS_OK;
     TRY(lks_loader_seek(loader, 0));
     for (int64_t i = lks_loader_batches(loader); i > 0; i--) {
         lks_batch batch;
@@ -58,6 +62,15 @@ static lks_status train_evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
         TRY(lks_model_evaluate(l->opts.model, &batch, sum));
     }
     return LKS_OK;
+}
+
+/* The whole of a data set, once. */
+static lks_status train_evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
+{
+    if (!loader) return LKS_OK;
+    TRY(agree(l, evaluate_part(l, loader, sum)));
+    lks_comm *comm = lks_model_comm(l->opts.model);
+    return comm != NULL ? lks_comm_metrics(comm, sum) : LKS_OK;
 }
 
 /* Whether a loss is the best so far. One that leaves out samples, because theirs is not a finite
@@ -116,10 +129,10 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
         /* One that is there because the run ends shall not decide how a longer run goes on. */
         if (scheduled) *better = train_judge(l, l->opts.valid ? &epoch.valid : &epoch.test);
     }
-    TRY(append_epoch(run, &epoch));
+    TRY(agree(l, append_epoch(run, &epoch)));
     run->so_far = (lks_metrics){0};
     run->so_far_seconds = 0.0;
-    if (events->on_epoch) *asked = events->on_epoch(events->user, &epoch);
+    *asked = agree(l, events->on_epoch ? events->on_epoch(events->user, &epoch) : LKS_OK);
     return LKS_OK;
 }
 
@@ -184,10 +197,11 @@ lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *
     TRY(lki_loop_check(&l.opts));
     l.context = context ? context : lks_model_context(l.opts.model);
     lki_loop_defaults(&l);
-    if (l.opts.folder && !l.opts.lock) {
-        TRY(lks_checkpoint_lock(&lock, l.context, l.opts.folder));
-    }
-    lks_status status = lki_loop_begin(&l);
+    lks_status status = LKS_OK;
+    if (l.opts.folder && !l.opts.lock && leads(&l))
+        status = lks_checkpoint_lock(&lock, l.context, l.opts.folder);
+    status = agree(&l, status);
+    if (status == LKS_OK) status = lki_loop_begin(&l);
     if (status == LKS_OK) status = run_loop(&l);
     free(l.best);
     lks_checkpoint_unlock(lock);

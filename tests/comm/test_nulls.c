@@ -26,6 +26,9 @@ static void of_communicators(void **state)
     lks_comm_abort(NULL, 1);
     REFUSES(lks_comm_agree(NULL, LKS_OK));
     REFUSES(lks_comm_metrics(NULL, &(lks_metrics){0}));
+    assert_null(lks_model_comm(NULL));
+    (void)lks_fail(LKS_E_IO, "a loader failed");
+    REFUSES(lks_model_fail(NULL, LKS_E_IO));
     lks_model_raise(NULL, LKS_E_STOPPED);
     assert_int_equal(lks_model_raised(NULL), LKS_OK);
     REFUSES(lks_comm_barrier(NULL));

@@ -1,0 +1,26 @@
+/* A model of several processes: rank 0 reads and writes files, the others get from it what it has read. */
+#ifndef LKI_TRAIN_RANKS_H
+#define LKI_TRAIN_RANKS_H
+
+#include <lockstep/checkpoint.h>
+#include <lockstep/comm.h>
+
+/* This process reads and writes for all of the model's: always, where it is the only one. */
+static inline bool lki_leads(const lks_model *model)
+{
+    return lks_comm_rank(lks_model_comm(model)) == 0;
+}
+
+/* Every process calls it with what rank 0's work came to, the others with LKS_OK; every one gets that. */
+static inline lks_status lki_agree(const lks_model *model, lks_status mine)
+{
+    lks_comm *comm = lks_model_comm(model);
+    return comm != NULL ? lks_comm_agree(comm, mine) : mine;
+}
+
+/* The state of rank 0's model, all of it, and its progress become everybody's. */
+lks_status lki_spread_state(lks_model *model);
+/* Rank 0's run becomes everybody's: `run` is filled in on the others (for lks_run_clear()). Its version of
+ * the numerics is this program's there. */
+lks_status lki_spread_run(const lks_model *model, lks_run *run);
+#endif
