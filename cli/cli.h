@@ -119,8 +119,9 @@ LKS_MUSTUSE lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char *
  * Its log goes to standard error, and its time counts from the start of the process. */
 LKS_MUSTUSE lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path);
 
-/* Runs `body` with the recipe of the first operand, or prints it where that is asked for. */
-LKS_MUSTUSE lks_status cli_with_recipe(const cli_args *cli, int *code,
+/* Runs `body` with the recipe of the first operand, or prints it where that is asked for; together with the
+ * other processes of `comm` (NULL: alone). */
+LKS_MUSTUSE lks_status cli_with_recipe(const cli_args *cli, int *code, lks_comm *comm,
                                        lks_status (*body)(const cli_args *cli, lks_recipe *recipe,
                                                           int *code));
 /* Its keys as JSON; NULL: no memory, which is noted (text_watch_memory()). */

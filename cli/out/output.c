@@ -23,7 +23,7 @@ lks_status output_alone(void)
     if (size <= 1) return LKS_OK;
     return lks_fail(LKS_E_INVALID,
                     "this is process %lld of %lld that were started together (%s=%lld), and "
-                    "each would do the same: there are no ranks yet; start one, with all the "
+                    "each would do the same; start one, with all the "
                     "cores (%s), or unset %s where each is to have a run of its own",
                     rank + 1, size, launch.variable, size, launch.alone, launch.variable);
 }
@@ -88,15 +88,13 @@ static bool is_input(const struct stat *output, const cli_args *cli, lks_recipe 
            (run != NULL && is_in_folder(output, run, true)) || is_data(output, cli, recipe);
 }
 
-lks_status output_check(const cli_args *cli, lks_recipe *recipe, const char *what, const char *path,
+lks_status output_place(const cli_args *cli, lks_recipe *recipe, const char *what, const char *path,
                         bool look_only)
 {
     struct stat info;
     if (path == NULL) return LKS_OK;
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
-    const lks_status status = output_alone();
-    if (status != LKS_OK) return status;
     const bool there = stat(path, &info) == 0;
     if (*name == '\0' || (there && S_ISDIR(info.st_mode)))
         return lks_fail(LKS_E_IO, "%s: '%.300s' is a folder, expected a file", what, path);
@@ -109,6 +107,13 @@ lks_status output_check(const cli_args *cli, lks_recipe *recipe, const char *wha
                         "%s: '%.300s' is a file that this command reads; give another name", what,
                         path);
     return look_only ? LKS_OK : lks_file_try(path);
+}
+
+lks_status output_check(const cli_args *cli, lks_recipe *recipe, const char *what, const char *path,
+                        bool look_only)
+{
+    const lks_status status = path != NULL ? output_alone() : LKS_OK;
+    return status == LKS_OK ? output_place(cli, recipe, what, path, look_only) : status;
 }
 
 lks_status output_differ(const char *a, const char *b)

@@ -12,6 +12,9 @@ LKS_MUSTUSE lks_status output_alone(void);
  * command reads (operands, weights, data, checkpoints), by whatever name or link. `what` is the
  * option's name, for messages; NULL recipe: there is none. With `look_only` nothing is touched, and
  * the folder may still be missing. NULL path: nothing is asked for. */
+LKS_MUSTUSE lks_status output_place(const cli_args *cli, lks_recipe *recipe, const char *what,
+                                    const char *path, bool look_only);
+/* The same of a command that does its work alone. */
 LKS_MUSTUSE lks_status output_check(const cli_args *cli, lks_recipe *recipe, const char *what,
                                     const char *path, bool look_only);
 

@@ -2,15 +2,24 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/out/text.h"
 
 static bool status_drawn;
+static bool apart; /* from the process that talks: sentences go where results go */
+
+static FILE *sentences(void)
+{
+    return apart ? stdout : stderr;
+}
 
 void say(const char *format, ...)
 {
@@ -48,19 +57,19 @@ static void say_sentence(const char *format, va_list args, const char *command)
     char sentence[1 << 13] = "", whole[1 << 14]; /* a command may be as long as paths are */
     const int width = say_width();
     vsnprintf(sentence, sizeof sentence, format, args);
-    const bool apart = command != NULL && width > 0;
+    const bool alone = command != NULL && width > 0; /* on lines of its own */
     snprintf(whole, sizeof whole, "%s%s%s%s", begin, sentence, command != NULL ? ":" : "",
-             apart || command == NULL ? "" : " ");
+             alone || command == NULL ? "" : " ");
     const size_t used = strlen(whole);
-    if (command != NULL && !apart) snprintf(whole + used, sizeof whole - used, "%s", command);
+    if (command != NULL && !alone) snprintf(whole + used, sizeof whole - used, "%s", command);
     make_plain(whole);
     say_status(NULL);
     fflush(stdout); /* keeps the order where both go to one place */
-    text_print_line(stderr, whole, width);
-    if (!apart) return;
+    text_print_line(sentences(), whole, width);
+    if (!alone) return;
     snprintf(whole, sizeof whole, "%s", command);
     make_plain(whole);
-    fprintf(stderr, "%s\n", whole);
+    fprintf(sentences(), "%s\n", whole);
 }
 
 void say_error(const char *format, ...)
@@ -91,6 +100,7 @@ const lks_context_opts say_logged = {.log = say_log};
 void say_status(const char *line)
 {
     if (line == NULL && !status_drawn) return;
+    if (apart) return;
     status_drawn = line != NULL;
     fflush(stdout);
     fprintf(stderr, "\r\033[K%s", line != NULL ? line : "");
@@ -137,12 +147,46 @@ static int columns_of(int stream)
 
 int say_width(void)
 {
-    return columns_of(STDERR_FILENO);
+    return apart ? 0 : columns_of(STDERR_FILENO);
 }
 
 int say_columns(void)
 {
     return columns_of(STDOUT_FILENO);
+}
+
+/* Standard output becomes this file. */
+static void redirect(const char *path)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    fflush(stdout);
+    if (file < 0) return;
+    dup2(file, STDOUT_FILENO);
+    close(file);
+}
+
+void say_nothing(void)
+{
+    apart = true;
+    redirect("/dev/null");
+}
+
+void say_into(const char *folder, int rank)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/ranks", folder) >= (int)sizeof path - 40) return;
+    if (lks_folder_make(path) != LKS_OK) return;
+    snprintf(path + strlen(path), 40, "/rank-%d.log", rank);
+    redirect(path);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+void say_aloud(int rank, const char *sentence)
+{
+    fflush(stdout);
+    apart = false;
+    say_error("process %d: %s", rank, sentence);
+    apart = true;
 }
 
 bool say_unicode(void)

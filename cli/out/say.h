@@ -43,6 +43,13 @@ int say_width(void);
 /* Columns of the terminal on standard output; 0 when it is none, or one without colours. */
 int say_columns(void);
 
+/* Of several processes one talks. For the others: from here on results and sentences go nowhere; or behind
+ * what is in <folder>/ranks/rank-<rank>.log, if that can be written; and a sentence for standard error all
+ * the same, where nobody else may be left to say it. */
+void say_nothing(void);
+void say_into(const char *folder, int rank);
+void say_aloud(int rank, const char *sentence);
+
 /* Whether characters beyond ASCII can be shown, by LC_ALL, LC_CTYPE or LANG. */
 bool say_unicode(void);
 

@@ -289,5 +289,5 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
 
 lks_status verb_bench(const cli_args *cli, int *code)
 {
-    return cli_with_recipe(cli, code, bench_run);
+    return cli_with_recipe(cli, code, NULL, bench_run);
 }

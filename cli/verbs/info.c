@@ -170,7 +170,7 @@ lks_status verb_info(const cli_args *cli, int *code)
 {
     const char *path = cli->operand[0];
     const checkpoint_kind kind = checkpoint_kind_of(path);
-    if (kind == PATH_OTHER) return cli_with_recipe(cli, code, info_config);
+    if (kind == PATH_OTHER) return cli_with_recipe(cli, code, NULL, info_config);
     lks_context *context;
     lks_status status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK)

@@ -209,5 +209,5 @@ static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code
 
 lks_status verb_predict(const cli_args *cli, int *code)
 {
-    return cli_with_recipe(cli, code, predict_run);
+    return cli_with_recipe(cli, code, NULL, predict_run);
 }

@@ -12,11 +12,18 @@
 typedef struct training {
     const cli_args *cli;
     lks_recipe *recipe;
+    lks_comm *comm; /* NULL: this process is alone */
     lks_recipe_parts parts;
     cli_report report;
     const lks_run *run;
     bool dry_run;
 } training;
+
+/* The process that talks, and writes files. */
+static bool leads(const training *t)
+{
+    return lks_comm_rank(t->comm) == 0;
+}
 
 static lks_status stop_or_go(void)
 {
@@ -59,10 +66,21 @@ static lks_status check_places(const training *t)
     const char *weights = lks_recipe_weights(t->recipe);
     lks_status status = output_differ(record, weights);
     if (status == LKS_OK)
-        status = output_check(t->cli, t->recipe, "log.record", record, t->dry_run);
+        status = output_place(t->cli, t->recipe, "log.record", record, t->dry_run);
     if (status == LKS_OK)
-        status = output_check(t->cli, t->recipe, "model.save", weights, t->dry_run);
+        status = output_place(t->cli, t->recipe, "model.save", weights, t->dry_run);
     return status;
+}
+
+/* "Using 4 workers in 2 processes (Open MPI 4.1.4)." */
+static void say_workers(const training *t, int workers)
+{
+    const int processes = lks_comm_size(t->comm);
+    if (processes > 1)
+        say("Using %d workers in %d processes (%s).", workers, processes,
+            lks_comm_library(t->comm));
+    else
+        say("Using %d worker%s.", workers, TEXT_S(workers));
 }
 
 static void train_print_head(const training *t)
@@ -92,7 +110,7 @@ static void train_print_head(const training *t)
     if (s->valid != NULL)
         say("Validation set size: %lld", (long long)lks_dataset_get_info(s->valid).samples);
     if (s->test != NULL) say("Test set size: %lld", tests);
-    say("Using %d worker%s.", info.workers, TEXT_S(info.workers));
+    say_workers(t, info.all_workers);
 }
 
 /* A single batch was trained: see that testing works too. */
@@ -148,6 +166,7 @@ static void note_failure(lks_error *first, lks_status status)
         say_error("%s", lks_last_error()->message);
 }
 
+/* With all processes: each gives what it has, and the first writes. */
 static lks_status save_weights(const training *t)
 {
     const char *file = lks_recipe_weights(t->recipe);
@@ -158,6 +177,7 @@ static lks_status save_weights(const training *t)
 
 static lks_status train_save_record(const training *t)
 {
+    if (!leads(t)) return LKS_OK;
     fflush(stdout); /* which may be that file */
     /* A pipe whose reader is gone is a failure to report. */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
@@ -170,8 +190,8 @@ static lks_status train_save_record(const training *t)
 static lks_status write_at_end(const training *t, const char *path,
                                lks_status (*write_it)(const training *t))
 {
-    int pipe;
-    lks_status status = output_await(&pipe, path);
+    int pipe = -1;
+    lks_status status = leads(t) ? output_await(&pipe, path) : LKS_OK;
     if (status == LKS_OK) status = write_it(t);
     if (pipe >= 0) close(pipe);
     return status;
@@ -190,18 +210,43 @@ static lks_status train_finish(training *t, lks_status trained)
     if (!t->dry_run && record != NULL)
         note_failure(&first, write_at_end(t, record, train_save_record));
     report_end(&t->report, t->run);
-    return first.status == LKS_OK ? LKS_OK : lks_fail(first.status, "%s", first.message);
+    const lks_status status = first.status == LKS_OK ? LKS_OK
+                                                     : lks_fail(first.status, "%s", first.message);
+    return lks_comm_agree(t->comm, status);
+}
+
+/* The signal that any of the processes was asked to stop by; 0: none. */
+static int signal_of_any(const training *t)
+{
+    enum { MOST = 1 << 12 };
+    int own = stop_asked(), all[MOST], found = 0;
+    const int size = lks_comm_size(t->comm);
+    if (size == 1 || size > MOST) return own;
+    if (lks_comm_all_gather(t->comm, &own, sizeof own, all) != LKS_OK) return own;
+    for (int i = size; i > 0; i--)
+        if (all[i - 1] != 0) found = all[i - 1];
+    return found;
+}
+
+/* The others have a file each for what they have to say. */
+static void say_apart(const training *t)
+{
+    const char *folder = t->dry_run ? NULL : lks_recipe_text(t->recipe, "checkpoint.path");
+    if (folder != NULL && !leads(t)) say_into(folder, lks_comm_rank(t->comm));
 }
 
 static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
 {
-    training t = {
-        .cli = cli, .recipe = recipe, .dry_run = lks_recipe_bool(recipe, "train.dry_run")};
+    training t = {.cli = cli,
+                  .recipe = recipe,
+                  .comm = lks_recipe_get_parts(recipe).comm,
+                  .dry_run = lks_recipe_bool(recipe, "train.dry_run")};
     const lks_train_events events = {on_step, on_epoch, on_resume, NULL, &t};
     bool complete;
-    lks_status status = output_alone();
+    lks_status status = lks_comm_size(t.comm) > 1 ? LKS_OK : output_alone();
     if (status == LKS_OK) status = lks_recipe_lock(recipe);
-    if (status == LKS_OK) status = check_places(&t);
+    if (status == LKS_OK) status = lks_comm_agree(t.comm, leads(&t) ? check_places(&t) : LKS_OK);
+    if (status == LKS_OK) say_apart(&t);
     if (status == LKS_OK) status = lks_recipe_start(recipe);
     if (status != LKS_OK) return status;
     t.parts = lks_recipe_get_parts(recipe);
@@ -213,15 +258,26 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
         status = dry_test(&t);
         complete = status == LKS_OK;
     }
-    if (status == LKS_E_STOPPED && stop_asked() != 0) {
-        *code = 128 + stop_asked();
+    const int stopped = status == LKS_E_STOPPED ? signal_of_any(&t) : 0;
+    if (stopped != 0) {
+        *code = 128 + stopped;
         say_stopped(&t, t.run->progress.step);
         status = LKS_OK;
     }
     return complete ? train_finish(&t, status) : status;
 }
 
+/* With the processes that a launcher started beside this one. */
 lks_status verb_train(const cli_args *cli, int *code)
 {
-    return cli_with_recipe(cli, code, train);
+    lks_comm *comm;
+    lks_status status = lks_comm_create(&comm, NULL);
+    if (status != LKS_OK) return status;
+    const int rank = lks_comm_rank(comm);
+    if (rank > 0) say_nothing();
+    status = cli_with_recipe(cli, code, comm, train);
+    const bool lost = status == LKS_E_COMM || status == LKS_E_TIMEOUT;
+    if (rank > 0 && lost) say_aloud(rank, lks_last_error()->message);
+    lks_comm_destroy(comm);
+    return status;
 }

@@ -126,5 +126,5 @@ static lks_status verify(const cli_args *cli, lks_recipe *recipe, int *code)
 
 lks_status verb_verify(const cli_args *cli, int *code)
 {
-    return cli_with_recipe(cli, code, verify);
+    return cli_with_recipe(cli, code, NULL, verify);
 }

@@ -106,6 +106,11 @@ void lks_recipe_log(lks_recipe *recipe, lks_log_fn log, void *user)
     recipe->session.log_user = user;
 }
 
+void lks_recipe_comm(lks_recipe *recipe, lks_comm *comm)
+{
+    if (recipe != NULL) recipe->session.comm = comm;
+}
+
 lks_status lks_recipe_resolve(lks_recipe *recipe)
 {
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
@@ -178,6 +183,7 @@ lks_recipe_parts lks_recipe_get_parts(const lks_recipe *recipe)
     if (recipe == NULL) return (lks_recipe_parts){0};
     const lki_session *s = &recipe->session;
     return (lks_recipe_parts){.context = s->context,
+                              .comm = s->comm,
                               .train = s->train,
                               .valid = s->valid,
                               .test = s->test,
@@ -197,7 +203,8 @@ lks_status lks_recipe_loader(lks_loader **out, const lks_recipe *recipe, lks_dat
     *out = NULL;
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     if (dataset == NULL) return LKI_FAIL_NULL(dataset);
-    return lki_session_loader(out, &recipe->session, dataset, training);
+    return lki_session_loader(out, &recipe->session, dataset,
+                              training ? LKI_FOR_TRAINING : LKI_FOR_TESTING);
 }
 
 lks_schedule lks_recipe_schedule(const lks_recipe *recipe, int64_t epochs, int64_t steps,

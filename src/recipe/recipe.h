@@ -44,6 +44,24 @@ struct lks_recipe {
 void lki_recipe_say(const lks_recipe *recipe, lks_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* This process writes what the run leaves: always, where it is the only one. And what only one process
+ * does, or may fail at alone, ends so on all of them. */
+static inline bool lki_recipe_leads(const lks_recipe *recipe)
+{
+    return lks_comm_rank(recipe->session.comm) == 0;
+}
+static inline lks_status lki_recipe_agree(const lks_recipe *recipe, lks_status mine)
+{
+    lks_comm *comm = recipe->session.comm;
+    return comm != NULL ? lks_comm_agree(comm, mine) : mine;
+}
+
+/* ranks.c: LKS_E_MISMATCH where processes that shall train together differ in their program or
+ * configuration; in their data; or in the model's parameters. */
+lks_status lki_ranks_compare_config(const lks_recipe *recipe);
+lks_status lki_ranks_compare_data(const lks_recipe *recipe);
+lks_status lki_ranks_compare_model(const lks_recipe *recipe);
+
 /* Whether a run that is resumed in `folder` is still the same; says what has changed. */
 lks_status lki_changes_check(const lks_recipe *recipe, const char *folder);
 /* Loads the weights of a checkpoint; says what makes other numbers of them than the run had. */

@@ -130,6 +130,12 @@ lks_status lki_session_open_shape(lki_session *out, lki_config *config)
     return session_settle_classes(out);
 }
 
+/* Compiling is collective: nobody may be missing. */
+static lks_status session_agree(const lki_session *session, lks_status mine)
+{
+    return session->comm != NULL ? lks_comm_agree(session->comm, mine) : mine;
+}
+
 lks_status lki_session_compile(lki_session *session, int workers)
 {
     const lki_config *config = session->config;
@@ -141,7 +147,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
     if (status == LKS_OK)
         status = lki_network_build(&session->network, session->config, session->graph,
                                    &session->info);
-    if (status != LKS_OK) return status;
+    LKI_TRY(session_agree(session, status));
     if (workers == 0 && lki_config_has(config, LKI_KEY_TRAIN_WORKERS))
         workers = (int)lki_config_int(config, LKI_KEY_TRAIN_WORKERS);
     lks_model_opts opts = {
@@ -151,9 +157,10 @@ lks_status lki_session_compile(lki_session *session, int workers)
         .replicas = (int)lki_config_int(config, LKI_KEY_TRAIN_REPLICAS),
         .accumulate = (int)lki_config_int(config, LKI_KEY_TRAIN_ACCUMULATE),
         .workers = workers,
+        .comm = session->comm,
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
     };
-    status = lki_session_update(&opts, session->config);
+    status = session_agree(session, lki_session_update(&opts, session->config));
     if (status == LKS_OK) status = lks_model_compile(&session->model, session->graph, &opts);
     if (status == LKS_OK && opts.ema_decay > 0)
         status = lks_model_use_averages(session->model,
@@ -171,6 +178,7 @@ void lki_session_drop(lki_session *session)
     *session = (lki_session){.log = session->log,
                              .log_user = session->log_user,
                              .config = session->config,
+                             .comm = session->comm,
                              .context = session->context};
 }
 
@@ -182,11 +190,12 @@ void lki_session_close(lki_session *session)
 }
 
 lks_status lki_session_loader(lks_loader **out, const lki_session *session, lks_dataset *dataset,
-                              bool training)
+                              lki_purpose purpose)
 {
     const lki_config *config = session->config;
+    const bool training = purpose == LKI_FOR_TRAINING;
     const int threads = (int)lki_config_int(config, LKI_KEY_DATA_THREADS);
-    const lks_loader_opts opts = {
+    lks_loader_opts opts = {
         .global_batch = lki_config_int(config, training ? LKI_KEY_TRAIN_BATCH_SIZE
                                                         : LKI_KEY_TRAIN_TEST_BATCH_SIZE),
         .in_order = !training || !lki_config_bool(config, LKI_KEY_DATA_SHUFFLE),
@@ -194,5 +203,11 @@ lks_status lki_session_loader(lks_loader **out, const lki_session *session, lks_
         .threads = threads > 0 ? threads : -1,
         .ahead = (int)lki_config_int(config, LKI_KEY_DATA_AHEAD),
     };
+    if (lks_comm_size(session->comm) > 1 && purpose != LKI_FOR_LOOKING) {
+        const lks_model_info info = lks_model_get_info(session->model);
+        opts.shares = info.shares;
+        opts.first_share = info.first_share;
+        opts.last_share = info.last_share;
+    }
     return lks_loader_create(out, session->context, dataset, &opts);
 }

@@ -15,6 +15,7 @@ typedef struct lki_session {
     lks_log_fn log; /* may be set before anything is opened */
     void *log_user;
     lki_config *config; /* borrowed */
+    lks_comm *comm;     /* the processes that train the model together, borrowed; NULL: this one */
     lks_context *context;
     lks_dataset *whole[2];             /* of the training and the test split, as opened */
     lks_dataset *limited;              /* the part of whole[0] that train and valid share */
@@ -41,9 +42,11 @@ LKS_MUSTUSE lks_status lki_session_compile(lki_session *session, int workers);
 void lki_session_drop(lki_session *session);
 void lki_session_close(lki_session *session);
 
-/* A loader over a part of the data: shuffled as configured, or in order for testing. */
+/* A loader over a part of the data: shuffled as configured, in order for testing, or in order to look at.
+ * Of a batch of the first two it reads the share of this process's replicas. */
+typedef enum lki_purpose { LKI_FOR_TRAINING, LKI_FOR_TESTING, LKI_FOR_LOOKING } lki_purpose;
 LKS_MUSTUSE lks_status lki_session_loader(lks_loader **out, const lki_session *session,
-                                          lks_dataset *dataset, bool training);
+                                          lks_dataset *dataset, lki_purpose purpose);
 
 /* The optimizer, with what its keys say. */
 lks_optim lki_session_optim(const lki_config *config);

@@ -31,6 +31,8 @@ static void of_recipes(void **state)
     REFUSES(lks_recipe_set(NULL, "train.steps=1"));
     REFUSES(lks_recipe_set(recipe, NULL));
     LKT_OK(lks_recipe_set(recipe, "model.name=mlp"));
+    lks_recipe_comm(NULL, NULL);
+    lks_recipe_comm(recipe, NULL);
     lks_recipe_log(NULL, NULL, NULL);
     lks_recipe_log(recipe, NULL, NULL);
     REFUSES(lks_recipe_resolve(NULL));

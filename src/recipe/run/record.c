@@ -51,6 +51,7 @@ static void emit_int(lki_emit *e, const char *key, int64_t number)
 static void emit_head(lki_emit *e, const lks_recipe *recipe)
 {
     const lks_model_info info = lks_model_get_info(recipe->session.model);
+    const lks_comm *comm = recipe->session.comm;
     emit_int(e, "numerics", lks_numerics());
     emit_text(e, "version", lks_version());
     emit_text(e, "build", lks_build_info());
@@ -58,7 +59,9 @@ static void emit_head(lki_emit *e, const lks_recipe *recipe)
     emit_text(e, "device", lks_context_device(recipe->session.context));
     lki_emit_key(e, "config");
     lki_config_emit(e, recipe->config);
-    emit_int(e, "workers", info.workers);
+    emit_int(e, "workers", info.all_workers);
+    emit_int(e, "processes", lks_comm_size(comm) > 1 ? lks_comm_size(comm) : 1);
+    if (lks_comm_size(comm) > 1) emit_text(e, "processes_meet_by", lks_comm_library(comm));
     emit_int(e, "replicas", info.replicas);
     emit_int(e, "global_batch", info.global_batch);
     emit_int(e, "parameters", info.parameters);

@@ -14,16 +14,11 @@
 /* The folder is this run's from here on; a dry run, which saves nothing, only looks at it. Without
  * checkpoint.resume one with checkpoints of an earlier run is left alone, and with it the run stays the
  * same. */
-lks_status lks_recipe_lock(lks_recipe *recipe)
+static lks_status take_folder(lks_recipe *recipe)
 {
     int64_t newest = -1;
-    LKI_TRY(lks_recipe_resolve(recipe));
     const lki_config *config = recipe->config;
     const char *folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
-    if (recipe->looked) return LKS_OK;
-    if (recipe->session.context == NULL)
-        LKI_TRY(lki_session_begin(&recipe->session, recipe->config));
-    recipe->looked = true;
     if (folder == NULL) return LKS_OK;
     if (!lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN))
         LKI_TRY(lks_checkpoint_lock(&recipe->lock, recipe->session.context, folder));
@@ -37,6 +32,18 @@ lks_status lks_recipe_lock(lks_recipe *recipe)
                            folder, newest);
 }
 
+lks_status lks_recipe_lock(lks_recipe *recipe)
+{
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    lks_status status = lks_recipe_resolve(recipe);
+    if (status == LKS_OK && recipe->looked) return LKS_OK;
+    if (status == LKS_OK && recipe->session.context == NULL)
+        status = lki_session_begin(&recipe->session, recipe->config);
+    LKI_TRY(lki_recipe_agree(recipe, status));
+    recipe->looked = true;
+    return lki_recipe_agree(recipe, lki_recipe_leads(recipe) ? take_folder(recipe) : LKS_OK);
+}
+
 const char *lki_weights_file(lks_recipe *recipe)
 {
     if (!lki_config_bool(recipe->config, LKI_KEY_MODEL_SAVE)) return NULL;
@@ -47,9 +54,10 @@ const char *lki_weights_file(lks_recipe *recipe)
 static lks_status open_loaders(lks_recipe *recipe)
 {
     lki_session *s = &recipe->session;
-    LKI_TRY(lki_session_loader(&recipe->train, s, s->train, true));
-    if (s->valid != NULL) LKI_TRY(lki_session_loader(&recipe->valid, s, s->valid, false));
-    return s->test != NULL ? lki_session_loader(&recipe->test, s, s->test, false) : LKS_OK;
+    LKI_TRY(lki_session_loader(&recipe->train, s, s->train, LKI_FOR_TRAINING));
+    if (s->valid != NULL) LKI_TRY(lki_session_loader(&recipe->valid, s, s->valid, LKI_FOR_TESTING));
+    return s->test != NULL ? lki_session_loader(&recipe->test, s, s->test, LKI_FOR_TESTING)
+                           : LKS_OK;
 }
 
 /* 0 where the key is not set. */
@@ -174,30 +182,42 @@ static lks_status fill_opts(lks_recipe *recipe)
     const bool by_epochs = epochs > 0 && (opts->steps == 0 || epochs * batches < opts->steps);
     recipe->steps = by_epochs ? epochs * batches : opts->steps;
     recipe->epochs = recipe->steps / batches + (recipe->steps % batches != 0);
-    if (opts->folder == NULL) return LKS_OK;
+    if (opts->folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
     LKI_TRY(lks_dataset_hash(recipe->session.train, &opts->data_hash));
     return recipe->session.test != NULL ? lks_dataset_hash(recipe->session.test, &opts->test_hash)
                                         : LKS_OK;
 }
 
+/* Data, model and its weights; processes that train together have the same. */
+static lks_status open_all(lks_recipe *recipe)
+{
+    const lki_config *config = recipe->config;
+    lki_session *session = &recipe->session;
+    const int data = LKI_SESSION_TRAIN | LKI_SESSION_TEST;
+    LKI_TRY(lki_recipe_agree(recipe, lki_session_open(session, recipe->config, data)));
+    LKI_TRY(lki_ranks_compare_data(recipe));
+    LKI_TRY(lki_session_compile(session, 0));
+    if (lki_config_has(config, LKI_KEY_MODEL_INIT))
+        LKI_TRY(lks_weights_load(session->model, lki_config_text(config, LKI_KEY_MODEL_INIT)));
+    return lki_ranks_compare_model(recipe);
+}
+
 lks_status lks_recipe_start(lks_recipe *recipe)
 {
-    LKI_TRY(lks_recipe_resolve(recipe));
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    LKI_TRY(lki_recipe_agree(recipe, lks_recipe_resolve(recipe)));
     if (recipe->started) return LKS_OK;
     lki_session_drop(&recipe->session); /* what was looked at before */
     const lki_config *config = recipe->config;
+    LKI_TRY(lki_ranks_compare_config(recipe));
     LKI_TRY(lks_recipe_lock(recipe));
-    LKI_TRY(
-        lki_session_open(&recipe->session, recipe->config, LKI_SESSION_TRAIN | LKI_SESSION_TEST));
-    LKI_TRY(lki_session_compile(&recipe->session, 0));
-    if (lki_config_has(config, LKI_KEY_MODEL_INIT))
-        LKI_TRY(
-            lks_weights_load(recipe->session.model, lki_config_text(config, LKI_KEY_MODEL_INIT)));
-    LKI_TRY(open_loaders(recipe));
-    LKI_TRY(fill_opts(recipe));
+    LKI_TRY(open_all(recipe));
+    lks_status status = open_loaders(recipe);
+    if (status == LKS_OK) status = fill_opts(recipe);
+    LKI_TRY(lki_recipe_agree(recipe, status));
     const char *record = lki_config_text(config, LKI_KEY_LOG_RECORD);
     recipe->keeps_record = record != NULL && !lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN) &&
-                           lki_file_is_replaced(record);
+                           lki_recipe_leads(recipe) && lki_file_is_replaced(record);
     recipe->started = true;
     return LKS_OK;
 }
@@ -254,7 +274,7 @@ lks_status lks_recipe_train(lks_recipe *recipe, const lks_train_events *events, 
     const char *weights = lki_weights_file(recipe);
     if (weights != NULL)
         recipe_note(recipe, &first, lks_weights_save(recipe->session.model, weights));
-    if (lki_config_has(recipe->config, LKI_KEY_LOG_RECORD))
+    if (lki_config_has(recipe->config, LKI_KEY_LOG_RECORD) && lki_recipe_leads(recipe))
         recipe_note(recipe, &first, lki_record_write(recipe, true));
     if (first.status != LKS_OK) lki_error_restore(&first);
     return first.status;

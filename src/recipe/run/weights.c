@@ -93,15 +93,17 @@ lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_dataset *dataset, lks_met
     if (recipe->session.model == NULL) return no_model();
     if (dataset == NULL) dataset = recipe->session.test;
     if (dataset == NULL) return no_test();
-    lks_status status = lki_session_loader(&loader, &recipe->session, dataset, false);
-    if (status != LKS_OK) return status;
+    lks_status status = lki_session_loader(&loader, &recipe->session, dataset, LKI_FOR_TESTING);
+    LKI_TRY(lki_recipe_agree(recipe, status));
     for (int64_t left = lks_loader_batches(loader); left > 0 && status == LKS_OK; left--) {
         lks_batch batch;
         status = lks_loader_next(loader, &batch);
         if (status == LKS_OK) status = lks_model_evaluate(recipe->session.model, &batch, out);
     }
     lks_loader_destroy(loader);
-    return status;
+    LKI_TRY(lki_recipe_agree(recipe, status));
+    lks_comm *comm = recipe->session.comm;
+    return comm != NULL ? lks_comm_metrics(comm, out) : LKS_OK;
 }
 
 /* Outputs are logits or log-probabilities: softmax makes both probabilities. Returns the best. */
@@ -176,7 +178,7 @@ lks_status lks_recipe_predict(lks_recipe *recipe, lks_dataset *dataset, int64_t 
         status = LKI_FAIL(LKS_E_NOMEM,
                           "no memory for the outputs of %lld sample%s; choose a smaller test batch",
                           (long long)batch, LKI_S(batch));
-    if (status == LKS_OK) status = lki_session_loader(&p.loader, s, dataset, false);
+    if (status == LKS_OK) status = lki_session_loader(&p.loader, s, dataset, LKI_FOR_LOOKING);
     if (status == LKS_OK) status = predict_batches(&p, s->model, count < samples ? count : samples);
     lks_loader_destroy(p.loader);
     free(p.share);
