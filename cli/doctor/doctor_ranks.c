@@ -1,4 +1,6 @@
 /* doctor: training in several processes: the modules for MPI, and who started this one. */
+#include <string.h>
+
 #include <lockstep/tools.h>
 
 #include "cli/doctor/doctor.h"
@@ -25,8 +27,13 @@ void doctor_ranks(cli_doctor *d)
     for (int i = 0; i < count; i++) {
         char library[128] = "";
         const lks_status status = lks_mpi_library(library, sizeof library, module[i].path);
-        doctor_finding *f = doctor_add(
-            d, "MPI", "%s, %s", status == LKS_OK ? library : "cannot be loaded", module[i].path);
+        const char *slash = strrchr(module[i].path,
+                                    '/'); /* a line breaks between file and folder */
+        const int folder = slash != NULL ? (int)(slash - module[i].path) : 0;
+        doctor_finding *f = doctor_add(d, "MPI", "%s, %s%s%.*s",
+                                       status == LKS_OK ? library : "cannot be loaded",
+                                       slash != NULL ? slash + 1 : module[i].path,
+                                       slash != NULL ? " in " : "", folder, module[i].path);
         f->values = json_pack("{s:s, s:s}", "name", module[i].name, "library", library);
         if (status != LKS_OK) doctor_raise(d, f, LEVEL_WARNING, "%s", lks_last_error()->message);
     }
