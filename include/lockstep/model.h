@@ -21,6 +21,13 @@ extern "C" {
  */
 typedef struct lks_model lks_model;
 
+/*
+ * With several ranks (lks_model_opts.comm) compile, step and gradient are collective: all ranks call them,
+ * in the same order, and they end with the same status and sentence on all. All else is a rank's own
+ * affair and waits for nobody: what is written to the state is to be written on all ranks, and an
+ * evaluation is of the samples that this rank gives (lks_comm_metrics() sums them).
+ */
+
 /* To what the optimizer's weight decay applies where no group says otherwise. */
 typedef enum lks_decay {
     LKS_DECAY_ALL,
@@ -99,7 +106,8 @@ LKS_API LKS_MUSTUSE lks_status lks_comm_metrics(lks_comm *comm, lks_metrics *sum
  * is not finite, or a norm to clip by) nothing was updated; the message names step, samples and the
  * first bad tensor. With skip_not_finite that is a step all the same, which leaves parameters,
  * buffers and the optimizer as they were.
- * `metrics` (may be NULL) receives this batch's sums.
+ * With several ranks all give the whole batch, or each what its loader has of it (lks_model_info.shares).
+ * `metrics` (may be NULL) receives the sums of the whole batch.
  */
 LKS_API LKS_MUSTUSE lks_status lks_model_step(lks_model *model, const lks_batch *batch, double lr,
                                               lks_metrics *metrics);

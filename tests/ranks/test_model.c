@@ -164,6 +164,46 @@ static void ranks_without_exchange(void **state)
     assert_int_not_equal(hashes[1], hashes[2]);
 }
 
+/* Predictions of any number of samples, with a batch that is smaller than V. */
+typedef struct outputs {
+    float of[SMALL_SAMPLES][SMALL_CLASSES];
+    bool known;
+} outputs;
+
+static int predicts(lkt_small *m, int rank, void *user)
+{
+    outputs *all = user, own;
+    lks_predictor *predictor;
+    const float *x = lkt_small_batch()->x;
+    LKT_CHECK(lks_predictor_create(&predictor, m->model) == LKS_OK);
+    for (int64_t count = SMALL_SAMPLES; count > 0; count -= rank + 1) { /* nobody waits */
+        memset(own.of, 0, sizeof own.of);
+        LKT_CHECK(lks_model_predict(m->model, x, count, own.of[0]) == LKS_OK);
+        if (!all->known) memcpy(all->of, own.of, sizeof own.of);
+        all->known = true;
+        LKT_CHECK(memcmp(all->of, own.of, (size_t)count * sizeof own.of[0]) == 0);
+        memset(own.of, 0, sizeof own.of);
+        LKT_CHECK(lks_predictor_predict(predictor, x, count, own.of[0]) == LKS_OK);
+        LKT_CHECK(memcmp(all->of, own.of, (size_t)count * sizeof own.of[0]) == 0);
+    }
+    lks_predictor_destroy(predictor);
+    return 0;
+}
+
+static void predictions_are_a_ranks_own(void **state)
+{
+    (void)state;
+    outputs all = {.known = false};
+    for (int64_t batch = 1; batch <= 13; batch += 3)
+        for (int workers = 1; workers <= 2; workers++) {
+            lkt_story s = {.opts = {.global_batch = batch, .workers = workers},
+                           .body = predicts,
+                           .user = &all};
+            if (!all.known) lkt_small_tell(1, &s);
+            lkt_small_tell(SMALL_RANKS, &s);
+        }
+}
+
 /* The sum is exact, whatever the ranks have. */
 static int sums_metrics(lks_comm *comm, int rank, void *user)
 {
@@ -210,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_gradient_is_that_of_one_process),
         cmocka_unit_test(a_profile_has_what_travels),
         cmocka_unit_test(ranks_without_exchange),
+        cmocka_unit_test(predictions_are_a_ranks_own),
         cmocka_unit_test(metrics_are_summed),
         cmocka_unit_test(one_rank_is_none),
     };
