@@ -66,6 +66,9 @@ typedef struct lks_model_opts {
                              in lks_progress.skipped, instead of failing */
     lks_comm *comm; /* several processes train this model, and compile it with equal options but
                              workers, whose sum is P; default: one does. Borrowed */
+    double
+        weight; /* of this rank: its workers take so many replicas for each one that a worker of a rank
+                      of weight 1 takes; default 1. Never changes a bit */
     lks_exchange exchange;
     size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB */
     bool no_fusion;      /* every operation by its own kernel */

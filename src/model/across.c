@@ -1,6 +1,8 @@
 /* Several ranks that train one model: who they are, and the memory for what they exchange. */
 #include "model/across.h"
 
+#include <string.h>
+
 #include "base/check.h"
 #include "model/model.h"
 #include "numeric/tree.h"
@@ -39,9 +41,9 @@ static lks_status meet_alloc(lks_model *model)
     return LKS_OK;
 }
 
-enum { MOST_NUMBERS = 5 };
+enum { MOST_NUMBERS = 6 };
 
-/* A number that all ranks must have the same of. */
+/* A number that all ranks must have the same of, if it has a name. */
 typedef struct number {
     const char *name;
     int64_t value;
@@ -66,25 +68,58 @@ static lks_status compare(lki_across *across, const number *numbers, int count)
     return LKS_OK;
 }
 
-/* Every worker of every rank gets replicas. */
+/* The workers and the weight of a rank, as it has told them. */
+static int64_t workers_of(const lki_across *across, int rank)
+{
+    return ((const int64_t *)(const void *)across->word)[rank * MOST_NUMBERS];
+}
+
+static double weight_of(const lki_across *across, int rank)
+{
+    double weight;
+    memcpy(&weight, (const int64_t *)(const void *)across->word + rank * MOST_NUMBERS + 1,
+           sizeof weight);
+    return weight;
+}
+
+/* Every worker gets a replica at least, and what it weighs of all; equal weights share as without ranks. */
+static void cut_replicas(lki_across *across, int64_t replicas)
+{
+    double all = 0, before = 0;
+    int64_t worker = 0;
+    for (int r = 0; r < across->ranks; r++)
+        all += weight_of(across, r) * (double)workers_of(across, r);
+    for (int r = 0; r < across->ranks; r++) {
+        if (r == across->rank) across->first = (int)worker;
+        across->start[r] = across->border[worker];
+        for (int64_t w = workers_of(across, r); w > 0; w--) {
+            before += weight_of(across, r);
+            int64_t end = (int64_t)((double)replicas * before / all);
+            const int64_t least = across->border[worker++] + 1;
+            const int64_t most = replicas - (across->workers - worker);
+            end = end < least ? least : end > most ? most : end;
+            across->border[worker] = worker == across->workers ? replicas : end;
+        }
+    }
+    across->start[across->ranks] = replicas;
+}
+
 static lks_status partition(lks_model *model)
 {
     lki_across *across = model->across;
     const lks_model_opts *o = &model->opts;
     const int replicas = o->replicas * o->accumulate;
-    const int64_t *count = (const int64_t *)(void *)across->word;
+    int64_t weight, workers = 0;
+    memcpy(&weight, &o->weight, sizeof weight);
     LKI_TRY(compare(across,
                     (const number[]){{NULL, o->workers},
+                                     {NULL, weight},
                                      {"replicas", o->replicas},
                                      {"accumulate", o->accumulate},
                                      {"global_batch", o->global_batch},
                                      {"hash_every", o->hash_every}},
                     MOST_NUMBERS));
-    int64_t workers = 0;
-    for (int r = 0; r < across->ranks; r++) {
-        if (r == across->rank) across->first = (int)workers;
-        workers += count[r * MOST_NUMBERS];
-    }
+    for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);
     if (workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
                         "%lld workers of %d ranks cannot share %d replica%s: a worker runs whole "
@@ -92,13 +127,7 @@ static lks_status partition(lks_model *model)
                         (long long)workers, across->ranks, replicas, LKI_S(replicas),
                         (long long)workers);
     across->workers = (int)workers;
-    for (int64_t p = 0; p <= workers; p++) across->border[p] = lki_share(p, workers, replicas);
-    workers = 0;
-    for (int r = 0; r < across->ranks; r++) {
-        across->start[r] = across->border[workers];
-        workers += count[r * MOST_NUMBERS];
-    }
-    across->start[across->ranks] = replicas;
+    cut_replicas(across, replicas);
     return LKS_OK;
 }
 

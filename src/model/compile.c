@@ -8,6 +8,7 @@
 #include "numeric/tree.h"
 
 enum { DEFAULT_REPLICAS = 8, DEFAULT_HASH_EVERY = 100, MAX_REPLICAS = 1 << 16 };
+static const double LEAST_WEIGHT = 1e-6;
 
 static lks_status compile_check_counts(const lks_model_opts *opts)
 {
@@ -51,6 +52,10 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
 
     const int replicas = o->replicas * o->accumulate;
     if (o->workers == 0) o->workers = default_workers(o, replicas);
+    if (o->weight == 0) o->weight = 1;
+    if (!(o->weight >= LEAST_WEIGHT && o->weight <= 1 / LEAST_WEIGHT))
+        return LKI_FAIL(LKS_E_INVALID, "weight is %g, expected %g to %g, or 0: 1", o->weight,
+                        LEAST_WEIGHT, 1 / LEAST_WEIGHT);
     if (o->workers < 1 || o->workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
                         "%d worker%s cannot share %d replica%s: a worker runs whole replicas; use "

@@ -40,6 +40,37 @@ static int others(lks_comm *comm, int rank, void *user)
     return 0;
 }
 
+/* Who takes what: 6 replicas by weights, at least one for each worker. */
+typedef struct cut {
+    double weight[SMALL_RANKS];
+    int64_t border[SMALL_RANKS + 1];
+} cut;
+
+static int cuts(lks_comm *comm, int rank, void *user)
+{
+    const cut *c = user;
+    lkt_small m = {NULL};
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.weight = c->weight[rank]}) == LKS_OK);
+    const lks_model_info info = lks_model_get_info(m.model);
+    LKT_CHECK(info.first_share == c->border[rank] && info.last_share == c->border[rank + 1]);
+    lkt_small_end(&m);
+    return 0;
+}
+
+static void replicas_follow_weights(void **state)
+{
+    static const cut list[] = {{{0, 0, 0}, {0, 2, 4, 6}},         {{1, 1, 2}, {0, 1, 3, 6}},
+                               {{3, 2, 1}, {0, 3, 5, 6}},         {{1000, 1, 1}, {0, 4, 5, 6}},
+                               {{1e-3, 1e-3, 1e3}, {0, 1, 2, 6}}, {{.5, .5, .5}, {0, 2, 4, 6}}};
+    lkt_small m = {NULL};
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        run(SMALL_RANKS, cuts, (void *)(uintptr_t)&list[i]);
+    LKT_FAILS(LKS_E_INVALID, "weight is -1, expected 1e-06 to 1e+06",
+              lkt_small_build(&m, NULL, (lks_model_opts){.weight = -1}));
+    lkt_small_end(&m);
+}
+
 /* One rank alone cannot begin, or not end. */
 static int one_cannot(lks_comm *comm, int rank, void *user)
 {
@@ -292,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),
+        cmocka_unit_test(replicas_follow_weights),
         cmocka_unit_test(one_has_no_memory),
         cmocka_unit_test(bad_batches),
         cmocka_unit_test(a_loss_that_is_not_finite),

@@ -20,21 +20,24 @@ typedef struct layout {
     bool whole_batches;
     size_t bucket_bytes;
     lks_exchange exchange;
+    double weight; /* of rank 0 */
 } layout;
 static const layout LAYOUTS[] = {
-    {"1x2", {2}, false, 0, LKS_EXCHANGE_OVERLAPPED},
-    {"2x1", {1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED},
-    {"2x1, buckets", {1, 1}, false, 64, LKS_EXCHANGE_OVERLAPPED},
-    {"3x1", {1, 1, 1}, false, 1000, LKS_EXCHANGE_OVERLAPPED},
-    {"2x2", {2, 2}, true, 4096, LKS_EXCHANGE_OVERLAPPED},
-    {"2x2, no overlap", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER},
-    {"3x2", {2, 2, 2}, false, 1, LKS_EXCHANGE_OVERLAPPED},
-    {"1x8", {8}, false, 0, LKS_EXCHANGE_OVERLAPPED},
-    {"4x1", {1, 1, 1, 1}, true, 0, LKS_EXCHANGE_AFTER},
-    {"2 + 1 workers", {2, 1}, false, 256, LKS_EXCHANGE_OVERLAPPED},
-    {"1 + 3 workers", {1, 3}, false, 0, LKS_EXCHANGE_AFTER},
-    {"6x1", {1, 1, 1, 1, 1, 1}, false, 2000, LKS_EXCHANGE_OVERLAPPED},
-    {"8x1", {1, 1, 1, 1, 1, 1, 1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED},
+    {"1x2", {2}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"2x1", {1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"2x1, buckets", {1, 1}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"3x1", {1, 1, 1}, false, 1000, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"2x2", {2, 2}, true, 4096, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"2x2, no overlap", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER, 1},
+    {"3x2", {2, 2, 2}, false, 1, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"1x8", {8}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"4x1", {1, 1, 1, 1}, true, 0, LKS_EXCHANGE_AFTER, 1},
+    {"2 + 1 workers", {2, 1}, false, 256, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"1 + 3 workers", {1, 3}, false, 0, LKS_EXCHANGE_AFTER, 1},
+    {"2x1, weights 3,1", {1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 3},
+    {"2x2, weights 1,4", {2, 2}, false, 0, LKS_EXCHANGE_OVERLAPPED, .25},
+    {"6x1", {1, 1, 1, 1, 1, 1}, false, 2000, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"8x1", {1, 1, 1, 1, 1, 1, 1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
 };
 enum { LAYOUT_COUNT = sizeof LAYOUTS / sizeof LAYOUTS[0] };
 
@@ -94,6 +97,7 @@ static int body(lks_comm *comm, int rank, void *user)
     run.opts.workers = q->who->workers[rank];
     run.opts.bucket_bytes = q->who->bucket_bytes;
     run.opts.exchange = q->who->exchange;
+    run.opts.weight = rank == 0 ? q->who->weight : 1;
     run.whole_batches = q->who->whole_batches;
     LKT_CHECK(lkt_run_try(&run, &found.hash, found.metrics) == LKS_OK);
     LKT_CHECK(found.hash == q->expected.hash);
