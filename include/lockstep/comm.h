@@ -10,7 +10,7 @@
  * to fail together and go on.
  *
  * One thread of a rank uses a communicator at a time, any thread. With one rank every function returns
- * at once. Behind a fork the child's can only be destroyed, which the other ranks do not notice.
+ * at once; a NULL communicator is one rank, too. Behind a fork the child's can only be destroyed, which the other ranks do not notice.
  */
 #ifndef LOCKSTEP_COMM_H
 #define LOCKSTEP_COMM_H
@@ -56,7 +56,7 @@ LKS_API void lks_comm_abort(lks_comm *comm, int code);
 LKS_API LKS_MUSTUSE lks_status lks_comm_barrier(lks_comm *comm);
 
 /* Returns LKS_OK if all ranks give LKS_OK, else on all of them the status and the sentence of the first
- * rank that does not. */
+ * rank that does not; on the others "rank 2 (host b, pid 77): " stands before it, but for rank 0's. */
 LKS_API LKS_MUSTUSE lks_status lks_comm_agree(lks_comm *comm, lks_status mine);
 
 /* LKS_E_MISMATCH on all ranks where the text is not the same on all: "lr: rank 2 (host b, pid 77) has

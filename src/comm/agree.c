@@ -8,34 +8,40 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Everybody gets the first sentence; who failed has put it into its record. */
-static lks_status pass_on(lks_comm *comm, int first, lks_status status, const char *mine)
+/* Who has failed first keeps its sentence, and the others get it, with its rank before it; rank 0, which
+ * talks to people, is told of without. */
+static lks_status pass_on(lks_comm *comm, int first, lks_status status, const lks_error *mine)
 {
-    enum { SIZE = sizeof lks_last_error()->message };
-    char who[LKI_WHO_SIZE], sentence[SIZE] = "";
-    void *all = NULL;
-    snprintf(sentence, sizeof sentence, "%s", mine);
-    LKI_TRY(lki_comm_scratch(comm, lki_times((size_t)comm->size, SIZE), &all));
-    LKI_TRY(lki_comm_gather(comm, sentence, SIZE, all, "the sentence of a failure"));
-    return LKI_FAIL(status, "%s: %s", lki_comm_who(comm, first, who),
-                    (const char *)all + (size_t)first * SIZE);
+    enum { SIZE = sizeof mine->message };
+    char who[LKI_WHO_SIZE];
+    void *scratch = NULL;
+    LKI_TRY(lki_comm_scratch(comm, lki_times((size_t)comm->size, SIZE), &scratch));
+    LKI_TRY(lki_comm_gather(comm, mine->message, SIZE, scratch, "the sentence of a failure"));
+    if (first == comm->rank) {
+        lki_error_restore(mine);
+        return status;
+    }
+    const char *sentence = (const char *)scratch + (size_t)first * SIZE;
+    if (first == 0) return LKI_FAIL(status, "%s", sentence);
+    return LKI_FAIL(status, "%s: %s", lki_comm_who(comm, first, who), sentence);
 }
 
 lks_status lks_comm_agree(lks_comm *comm, lks_status mine)
 {
     LKI_COMM_ENTER(comm);
     const int32_t own = (int32_t)mine;
-    const lks_error error = *lks_last_error();
     void *all = NULL;
-    if (comm->size == 1) return mine;
+    if (lki_comm_alone(comm)) return mine;
+    lks_error error = *lks_last_error(); /* which stays as it is where all are well */
+    if (error.status != mine) {
+        error = (lks_error){.status = mine, .file = ""};
+        snprintf(error.message, sizeof error.message, "%s", lks_status_text(mine));
+    }
     LKI_TRY(lki_comm_scratch(comm, (size_t)comm->size * sizeof own, &all));
     const int32_t *statuses = all;
     LKI_TRY(lki_comm_gather(comm, &own, sizeof own, all, "agreement"));
-    for (int r = 0; r < comm->size; r++) {
-        if (statuses[r] == LKS_OK) continue;
-        return pass_on(comm, r, (lks_status)statuses[r],
-                       error.status == mine ? error.message : lks_status_text(mine));
-    }
+    for (int r = 0; r < comm->size; r++)
+        if (statuses[r] != LKS_OK) return pass_on(comm, r, (lks_status)statuses[r], &error);
     return LKS_OK;
 }
 
@@ -85,7 +91,7 @@ lks_status lks_comm_same(lks_comm *comm, const char *what, const char *text)
     LKI_COMM_ENTER(comm);
     if (what == NULL) return LKI_COMM_REFUSE_NULL(comm, what);
     if (text == NULL) return LKI_COMM_REFUSE_NULL(comm, text);
-    if (comm->size == 1) return LKS_OK;
+    if (lki_comm_alone(comm)) return LKS_OK;
     const uint64_t mine[2] = {lki_hash(text, strlen(text)), strlen(text)};
     void *all = NULL;
     LKI_TRY(lki_comm_scratch(comm, (size_t)comm->size * sizeof mine, &all));

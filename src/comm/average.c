@@ -75,8 +75,8 @@ static lks_status check_shares(averaging *a)
                         lki_comm_who(a->comm, 0, first), all[0].numbers, all[0].arrays);
     }
     if (a->sum > 0) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID, "lks_comm_average() got weight 0 from all %d rank%s",
-                    a->comm->size, LKI_S(a->comm->size));
+    return LKI_FAIL(LKS_E_INVALID, "lks_comm_average() got weight 0 from all %d ranks",
+                    a->comm->size);
 }
 
 /* Packs the next `length` numbers of the arrays into the chunk, or unpacks them: then it moves on. */
@@ -180,12 +180,14 @@ lks_status lks_comm_average(lks_comm *comm, float *const *arrays, const int64_t 
     averaging a = {.comm = comm, .arrays = arrays, .counts = counts, .count = count};
     LKI_COMM_ENTER(comm);
     LKI_TRY(check(comm, arrays, counts, count, weight));
+    if (lki_comm_alone(comm)) {
+        return weight > 0 ? LKS_OK : LKI_FAIL(LKS_E_INVALID, "lks_comm_average() got weight 0");
+    }
     share mine = {.weight = weight, .arrays = count};
     for (int i = 0; i < count; i++) mine.numbers += counts[i];
     LKI_TRY(prepare(&a, mine.numbers));
     LKI_TRY(lki_comm_gather(comm, &mine, sizeof mine, a.shares, "average"));
     LKI_TRY(check_shares(&a));
-    if (comm->size == 1) return LKS_OK;
     for (int64_t left = mine.numbers; left > 0;) {
         const int64_t length = left < CHUNK ? left : CHUNK;
         LKI_TRY(average_chunk(&a, length));

@@ -12,9 +12,16 @@ lks_status lks_comm_barrier(lks_comm *comm)
     const char mine = 0;
     void *all = NULL;
     LKI_COMM_ENTER(comm);
-    if (comm->size == 1) return LKS_OK;
+    if (lki_comm_alone(comm)) return LKS_OK;
     LKI_TRY(lki_comm_scratch(comm, (size_t)comm->size, &all));
     return lki_comm_gather(comm, &mine, 1, all, "barrier");
+}
+
+/* What a rank that is alone gets. */
+static lks_status copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0) memmove(to, from, bytes);
+    return LKS_OK;
 }
 
 lks_status lks_comm_all_gather(lks_comm *comm, const void *mine, size_t bytes, void *all)
@@ -22,6 +29,7 @@ lks_status lks_comm_all_gather(lks_comm *comm, const void *mine, size_t bytes, v
     LKI_COMM_ENTER(comm);
     if (mine == NULL && bytes > 0) return LKI_COMM_REFUSE_NULL(comm, mine);
     if (all == NULL && bytes > 0) return LKI_COMM_REFUSE_NULL(comm, all);
+    if (lki_comm_alone(comm)) return copy(all, mine, bytes);
     return lki_comm_gather(comm, mine, bytes, all, "all_gather");
 }
 
@@ -30,6 +38,7 @@ lks_status lks_comm_all_to_all(lks_comm *comm, const void *send, size_t bytes, v
     LKI_COMM_ENTER(comm);
     if (send == NULL && bytes > 0) return LKI_COMM_REFUSE_NULL(comm, send);
     if (receive == NULL && bytes > 0) return LKI_COMM_REFUSE_NULL(comm, receive);
+    if (lki_comm_alone(comm)) return copy(receive, send, bytes);
     const size_t size = (size_t)comm->size, own = (size_t)comm->rank * bytes;
     void *scratch = NULL;
     int count = 0, flight = 0;
@@ -42,7 +51,7 @@ lks_status lks_comm_all_to_all(lks_comm *comm, const void *send, size_t bytes, v
         sends[count] = (lki_piece){r, (char *)(uintptr_t)send + at, bytes};
         receives[count++] = (lki_piece){r, (char *)receive + at, bytes};
     }
-    if (bytes > 0) memmove((char *)receive + own, (const char *)send + own, bytes);
+    (void)copy((char *)receive + own, (const char *)send + own, bytes);
     LKI_TRY(lki_comm_start(comm, &flight, sends, count, receives, count, "all_to_all"));
     return lki_comm_wait(comm, flight);
 }
@@ -50,9 +59,10 @@ lks_status lks_comm_all_to_all(lks_comm *comm, const void *send, size_t bytes, v
 static lks_status check_broadcast(lks_comm *comm, int root, void *const *arrays,
                                   const size_t *bytes, int count)
 {
-    if (root < 0 || root >= comm->size) {
-        return LKI_COMM_REFUSE(comm, "lks_comm_broadcast() got root %d, but there are %d ranks",
-                               root, comm->size);
+    const int size = lks_comm_size(comm);
+    if (root < 0 || root >= size) {
+        return LKI_COMM_REFUSE(comm, "lks_comm_broadcast() got root %d, but there %s %d rank%s",
+                               root, size == 1 ? "is" : "are", size, LKI_S(size));
     }
     if (count < 0) return LKI_COMM_REFUSE(comm, "lks_comm_broadcast() got count %d", count);
     if (arrays == NULL && count > 0) return LKI_COMM_REFUSE_NULL(comm, arrays);
@@ -87,7 +97,7 @@ lks_status lks_comm_broadcast(lks_comm *comm, int root, void *const *arrays, con
     void *scratch = NULL;
     LKI_COMM_ENTER(comm);
     LKI_TRY(check_broadcast(comm, root, arrays, bytes, count));
-    if (comm->size == 1) return LKS_OK;
+    if (lki_comm_alone(comm)) return LKS_OK;
     for (int i = 0; i < count; i++) total = lki_plus(total, bytes[i]);
     char what[40];
     snprintf(what, sizeof what, "broadcast from rank %d", root);

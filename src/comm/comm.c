@@ -144,7 +144,7 @@ void lks_comm_destroy(lks_comm *comm)
 
 void lks_comm_abort(lks_comm *comm, int code)
 {
-    if (comm == NULL || comm->size == 1 || comm->forks != lki_forks()) return;
+    if (lki_comm_alone(comm) || comm->forks != lki_forks()) return;
     comm->transport->abort(comm->link, code);
     if (comm->failure.status != LKS_OK) return;
     (void)LKI_FAIL(LKS_E_COMM, "rank %d has called lks_comm_abort()", comm->rank);
@@ -158,7 +158,7 @@ int lks_comm_rank(const lks_comm *comm)
 
 int lks_comm_size(const lks_comm *comm)
 {
-    return comm != NULL ? comm->size : 0;
+    return comm != NULL ? comm->size : 1;
 }
 
 int lks_comm_local_rank(const lks_comm *comm)
@@ -168,7 +168,7 @@ int lks_comm_local_rank(const lks_comm *comm)
 
 int lks_comm_local_size(const lks_comm *comm)
 {
-    return comm != NULL ? comm->local_size : 0;
+    return comm != NULL ? comm->local_size : 1;
 }
 
 const char *lks_comm_host(const lks_comm *comm, int rank)

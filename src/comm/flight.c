@@ -58,9 +58,14 @@ lks_status lki_comm_break(lks_comm *comm, lks_status status)
     return status;
 }
 
+bool lki_comm_alone(const lks_comm *comm)
+{
+    return comm == NULL || comm->size == 1;
+}
+
 lks_status lki_comm_enter(const lks_comm *comm, const char *function)
 {
-    if (comm == NULL) return LKI_FAIL(LKS_E_INVALID, "%s() got NULL as comm", function);
+    if (comm == NULL) return LKS_OK;
     if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
     if (comm->forks != lki_forks()) {
         return LKI_FAIL(LKS_E_STATE,
@@ -72,7 +77,7 @@ lks_status lki_comm_enter(const lks_comm *comm, const char *function)
 lks_status lki_comm_refuse(lks_comm *comm, lks_status status)
 {
     char who[LKI_WHO_SIZE];
-    if (comm->size == 1) return status;
+    if (lki_comm_alone(comm)) return status;
     return lki_comm_break(comm, LKI_FAIL(status, "%s: %s", lki_comm_who(comm, comm->rank, who),
                                          lks_last_error()->message));
 }

@@ -51,6 +51,8 @@ lks_status lki_comm_break(lks_comm *comm, lks_status status);
 
 /* The same by what its transport says. */
 lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *what);
+/* Whether nobody else is there: NULL is one process, too. */
+bool lki_comm_alone(const lks_comm *comm);
 /* What collectives of comm.h look at first; a public function breaks the communicator by an argument
  * that it cannot take, so that the others do not wait for it. */
 lks_status lki_comm_enter(const lks_comm *comm, const char *function);

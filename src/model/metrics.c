@@ -76,9 +76,9 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_cohort *c
 
 lks_status lks_comm_metrics(lks_comm *comm, lks_metrics *sum)
 {
-    if (comm == NULL) return LKI_FAIL_NULL(comm);
     if (sum == NULL) return LKI_FAIL_NULL(sum);
     const int ranks = lks_comm_size(comm);
+    if (ranks == 1) return LKS_OK;
     void *memory = NULL;
     LKI_TRY(lks_comm_agree(
         comm, lki_alloc(NULL, &memory, (size_t)ranks * sizeof *sum, "metrics of all ranks")));

@@ -27,9 +27,10 @@ expect 0 '^rank 2 of 3, 2 of 3 on its host, .*[0-9]$' ranks 3 "$program" join
 lines 3 '^rank [012] of 3, '
 LKS_MODULES=$build/tests/short/liblockstep-$name.so expect 0 '' ranks 3 "$program" transport
 
-# One fails: all say the same and end, and nobody is left.
+# One fails: all say why and end, and nobody is left.
 expect 6 'there is no disk' ranks 3 "$program" fail 1
-lines 3 '^failed: rank 1 \(host .*, pid [0-9]*\): there is no disk$'
+lines 2 '^failed: rank 1 \(host .*, pid [0-9]*\): there is no disk$'
+lines 1 '^failed: there is no disk$'
 LKT_TIMEOUT=0.5 expect 14 '^failed: agreement: rank 1 .*has not come within 0.5 s' ranks 3 "$program" late 1
 expect not0 '' ranks 3 "$program" exit 1
 expect not0 '' ranks 3 "$program" kill 2

@@ -78,14 +78,14 @@ static int one_cannot(lks_comm *comm, int rank, void *user)
     (void)user;
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.ema_decay = rank == 1 ? 2 : 0}) ==
               LKS_E_INVALID);
-    LKT_SAYS("rank 1");
+    if (rank != 1) LKT_SAYS("rank 1 (host ");
     LKT_SAYS("ema_decay is 2");
     LKT_CHECK(m.model == NULL);
     lkt_small_end(&m);
     m = (lkt_small){NULL};
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.clip_norm = rank == 2 ? -1 : 0}) ==
               LKS_E_INVALID);
-    LKT_SAYS("rank 2");
+    if (rank != 2) LKT_SAYS("rank 2 (host ");
     LKT_SAYS("clip_norm is -1");
     lkt_small_end(&m);
     return 0;
@@ -127,7 +127,7 @@ static int no_memory(lks_comm *comm, int rank, void *user)
     LKT_CHECK((status == LKS_OK) == (m.model != NULL));
     if (status != LKS_OK) {
         LKT_CHECK(status == LKS_E_NOMEM);
-        LKT_SAYS("rank 1");
+        if (rank != 1) LKT_SAYS("rank 1 (host ");
     }
     lkt_small_end(&m);
     LKT_CHECK(heap.live == 0 && heap.errors == 0);
@@ -156,7 +156,7 @@ static int bad_label(lkt_small *m, int rank, void *user)
     if (rank == 1) labels[13] = SMALL_CLASSES;
     batch.y = labels;
     LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
-    LKT_SAYS("rank 1");
+    if (rank != 1) LKT_SAYS("rank 1 (host ");
     LKT_SAYS("the label of sample 1013 is 3");
     LKT_CHECK(lks_model_progress(m->model).step == 0);
     LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK); /* and all go on */
@@ -170,7 +170,7 @@ static int other_counts(lkt_small *m, int rank, void *user)
     (void)user;
     if (rank == 2) batch.count = 20;
     LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
-    LKT_SAYS("rank 2");
+    if (rank != 2) LKT_SAYS("rank 2 (host ");
     LKT_SAYS("takes step 1 with a batch of 20 samples, rank 0 step 1 with 24");
     return 0;
 }

@@ -31,7 +31,7 @@ typedef struct link {
     int rank, starts;
     uint64_t drawn;
     flight flights[LKI_MAX_FLIGHTS];
-    enum { HERE, LEFT, DEAD, GAVE_UP } state;
+    enum state { HERE, LEFT, DEAD, GAVE_UP } state;
     lki_fault last_words;
     void *shared; /* what this rank has given to all */
 } link;
@@ -87,7 +87,7 @@ static void land(flight *f)
 }
 
 /* Called with the lock. */
-static void leave(link *own, int state)
+static void leave(link *own, enum state state)
 {
     if (own->state == HERE) own->state = state;
     for (int i = 0; i < LKI_MAX_FLIGHTS; i++) land(&own->flights[i]);
@@ -241,7 +241,7 @@ static bool in_vain(link *own, flight *f, int number, lki_fault *fault)
     const char *const words[] = {[LEFT] = "has left", [DEAD] = "is gone"};
     for (int i = 0; i < f->receives; i++) {
         const int from = f->receive[i].rank;
-        const int state = (int)own->hub->links[from].state;
+        const enum state state = own->hub->links[from].state;
         if (f->came[i] || state == HERE) continue;
         message *at = own->hub->box[own->rank][from];
         while (at != NULL && at->flight != number) at = at->next;

@@ -62,7 +62,7 @@ void lkt_small_end(lkt_small *m)
 static int tell(lks_comm *comm, int rank, void *user)
 {
     const lkt_story *story = user;
-    lkt_small m = {NULL};
+    lkt_small m = {.context = NULL};
     LKT_CHECK(comm != NULL);
     LKT_CHECK(lkt_small_build(&m, comm, story->opts) == LKS_OK);
     const int result = story->body(&m, rank, story->user);
