@@ -115,7 +115,7 @@ LKS_API int lks_model_stages(const lks_model *model);
 /* Layer `index` of a stage, from 0; NULL: it has no more. */
 LKS_API const lks_tensor *lks_model_stage_layer(const lks_model *model, int stage, int index);
 
-/* A buffer of this size holds any such line. */
+/* A buffer of this size holds any such line; of a list that is too long, 64 values and "... (136 more)". */
 #define LKS_LINE_SIZE 2560
 
 /* The operation that makes a tensor, as `lockstep op` reads it: "conv2d filters=32 kernel=3x3

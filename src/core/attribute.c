@@ -1,5 +1,6 @@
 #include "core/attribute.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -238,6 +239,7 @@ lks_status lki_attributes_check_lists(const lki_attributes *table, const void *v
 typedef struct printer {
     char *to;
     size_t size, used; /* used counts what finds no room too */
+    int most;          /* values of a list */
 } printer;
 
 static void attribute_put(printer *p, const char *format, ...)
@@ -265,10 +267,11 @@ static void put_pair(printer *p, const int64_t pair[2], bool both)
 
 static void put_list(printer *p, const float *list, int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && i < p->most; i++) {
         if (i > 0) attribute_put(p, ",");
         put_float(p, list != NULL ? list[i] : 0.0f);
     }
+    if (count > p->most) attribute_put(p, ",... (%d more)", count - p->most);
 }
 
 static void put_integers(printer *p, const int64_t *list, int count)
@@ -345,10 +348,10 @@ static bool is_default(const lki_attributes *table, const lki_attribute *a, cons
     return memcmp(value, &standard, a->size) == 0;
 }
 
-size_t lki_attributes_print(const lki_attributes *table, const void *values, char *buffer,
-                            size_t size)
+static size_t attributes_print(const lki_attributes *table, const void *values, int most,
+                               char *buffer, size_t size)
 {
-    printer p = {.to = buffer, .size = size};
+    printer p = {.to = buffer, .size = size, .most = most};
     buffer[0] = '\0';
     for (int i = 0; i < table->count; i++) {
         const lki_attribute *a = &table->list[i];
@@ -360,4 +363,11 @@ size_t lki_attributes_print(const lki_attributes *table, const void *values, cha
         put_value(&p, a, values);
     }
     return p.used;
+}
+
+size_t lki_attributes_print(const lki_attributes *table, const void *values, char *buffer,
+                            size_t size)
+{
+    const size_t used = attributes_print(table, values, INT_MAX, buffer, size);
+    return used < size ? used : attributes_print(table, values, LKI_LIST_PRINTED, buffer, size);
 }

@@ -81,6 +81,8 @@ lks_status lki_attributes_check(const lki_attributes *table, const void *values,
 /* The same of the lists, once their count is known to be right. A NULL is as many zeros. */
 lks_status lki_attributes_check_lists(const lki_attributes *table, const void *values,
                                       const char *who);
+/* Where a text is too long, of each list so many are printed, and how many more there are. */
+enum { LKI_LIST_PRINTED = 64 };
 /* As they would be typed, "filters=32 kernel=3x3": what has its default is left out. Writes at most
  * `size` bytes, which is at least 1, and returns how long the text is without that limit. */
 size_t lki_attributes_print(const lki_attributes *table, const void *values, char *buffer,

@@ -14,7 +14,7 @@ const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buf
     buffer[0] = '\0';
     if (tensor == NULL) return buffer;
     const lki_node *node = tensor->node;
-    char attributes[LKS_LINE_SIZE - 400] = ""; /* the longest are those of normalize */
+    char attributes[LKS_LINE_SIZE - 400] = ""; /* the longest are two lists */
     char in[300] = "", shape[96];
     lki_node_print(node, attributes, sizeof attributes);
     if (samples > 0 && node->in_count > 0) {

@@ -306,12 +306,46 @@ static void a_tensor_is_one_line(void **state)
     lks_context_destroy(context);
 }
 
+/* What has a value for each of many channels ends with the rest of its line, whatever the values are. */
+static void a_line_says_how_many_values_more_there_are(void **state)
+{
+    (void)state;
+    enum { CHANNELS = 200 };
+    char line[LKS_LINE_SIZE];
+    float mean[CHANNELS], std[CHANNELS];
+    lks_context *context;
+    lks_graph *g;
+    for (int c = 0; c < CHANNELS; c++) {
+        mean[c] = -1.17549435e-38f * (float)(1 + c % 9);
+        std[c] = 1.00000012f;
+    }
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lks_graph_create(&g, context));
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(1, 1, CHANNELS)});
+    lks_normalize_opts opts = {.count = CHANNELS, .mean = mean, .std = std};
+    lks_tensor_line(lks_normalize(g, x, &opts), 2, line, sizeof line);
+    assert_non_null(strstr(line, "e-38,... (136 more) std=1.0"));
+    assert_non_null(strstr(line, ",... (136 more) in=2x1x1x200"));
+    lks_graph_destroy(g);
+    LKT_OK(lks_graph_create(&g, context));
+    x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(1, 1, 64)});
+    opts.count = 64;
+    lks_tensor_line(lks_normalize(g, x, &opts), 2, line, sizeof line);
+    assert_null(strstr(line, "more"));
+    assert_non_null(strstr(line, " in=2x1x1x64"));
+    lks_graph_destroy(g);
+    lks_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_rows_on_two_workers),  cmocka_unit_test(by_replica_on_one_worker),
-        cmocka_unit_test(a_plan_without_training), cmocka_unit_test(a_compilation_is_logged),
+        cmocka_unit_test(by_rows_on_two_workers),
+        cmocka_unit_test(by_replica_on_one_worker),
+        cmocka_unit_test(a_plan_without_training),
+        cmocka_unit_test(a_compilation_is_logged),
         cmocka_unit_test(a_tensor_is_one_line),
+        cmocka_unit_test(a_line_says_how_many_values_more_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
