@@ -72,6 +72,8 @@ typedef enum cli_local {
     LOCAL_TIME,
     LOCAL_PARTITION,
     LOCAL_ACCOUNT,
+    LOCAL_COMM_TIMEOUT,
+    LOCAL_VERIFY_COMM,
     LOCAL_HELP,
     LOCAL_HELP_CONFIG,
     LOCAL_HELP_LAYERS,
@@ -124,6 +126,10 @@ LKS_MUSTUSE lks_status cli_configure(lks_recipe **out, const cli_args *cli, cons
 LKS_MUSTUSE lks_status cli_with_recipe(const cli_args *cli, int *code, lks_comm *comm,
                                        lks_status (*body)(const cli_args *cli, lks_recipe *recipe,
                                                           int *code));
+/* The same, together with the processes that a launcher started beside this one, of which the first talks. */
+LKS_MUSTUSE lks_status cli_with_ranks(const cli_args *cli, int *code,
+                                      lks_status (*body)(const cli_args *cli, lks_recipe *recipe,
+                                                         int *code));
 /* Its keys as JSON; NULL: no memory, which is noted (text_watch_memory()). */
 json_t *cli_recipe_json(lks_recipe *recipe);
 /* Loads weights as lks_recipe_load() does, by --best and --last. */

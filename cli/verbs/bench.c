@@ -19,6 +19,7 @@ static const double SECONDS = 3, PEAK_SECONDS = 0.25;
 typedef struct bench {
     lks_recipe *recipe;
     lks_recipe_parts parts;
+    lks_comm *comm; /* NULL: this process is alone */
     lks_loader *loader;
     lks_schedule schedule;
     int64_t steps, samples;
@@ -39,9 +40,12 @@ static lks_status one_step(bench *b, double *seconds, double *waited)
     const double begin = process_clock();
     lks_status status = lks_loader_next(b->loader, &batch);
     *waited = process_clock() - begin;
-    if (status == LKS_OK) status = lks_model_step(b->parts.model, &batch, rate, NULL);
+    if (status == LKS_OK)
+        status = lks_model_step(b->parts.model, &batch, rate, NULL);
+    else
+        status = lks_model_fail(b->parts.model, status);
     *seconds = process_clock() - begin;
-    b->samples += batch.count;
+    b->samples += batch.whole > 0 ? batch.whole : batch.count;
     return status;
 }
 
@@ -69,6 +73,14 @@ static void sort_times(bench *b)
     b->most = b->step[b->steps - 1];
 }
 
+/* Of rank 0: as each has its own clock. */
+static lks_status share_steps(const bench *b, int64_t *steps)
+{
+    void *array = steps;
+    const size_t bytes = sizeof *steps;
+    return lks_comm_broadcast(b->comm, 0, &array, &bytes, 1);
+}
+
 /* Warm-up, then `steps` steps; 0: as many as `seconds` hold. */
 static lks_status bench_measure(bench *b, cli_pool *pool, int64_t steps, double seconds,
                                 bool profile)
@@ -82,6 +94,8 @@ static lks_status bench_measure(bench *b, cli_pool *pool, int64_t steps, double 
         const double fit = seconds / time;
         steps = fit < LEAST_STEPS ? LEAST_STEPS : fit > MOST_STEPS ? MOST_STEPS : (int64_t)fit;
     }
+    status = share_steps(b, &steps);
+    if (status != LKS_OK) return status;
     b->step = pool_alloc(pool, (size_t)steps * sizeof *b->step);
     b->samples = 0;
     if (profile) status = lks_profile_start(b->parts.model);
@@ -105,17 +119,21 @@ static void bench_print_head(const bench *b, const char *path)
 {
     const lks_recipe_parts *s = &b->parts;
     const lks_model_info info = lks_model_get_info(s->model);
-    char text[TEXT_NUMBER_SIZE];
+    const int processes = lks_comm_size(b->comm);
+    char text[TEXT_NUMBER_SIZE], apart[64] = "";
     say("%s", path);
-    say("network  %s parameters, batch %lld, %d replica%s on %d worker%s, device %s",
+    if (processes > 1) snprintf(apart, sizeof apart, " in %d processes", processes);
+    say("network  %s parameters, batch %lld, %d replica%s on %d worker%s%s, device %s",
         lks_text_count(text, info.parameters), (long long)info.global_batch, info.replicas,
-        TEXT_S(info.replicas), info.workers, TEXT_S(info.workers), lks_context_device(s->context));
+        TEXT_S(info.replicas), info.all_workers, TEXT_S(info.all_workers), apart,
+        lks_context_device(s->context));
     say("steps    %lld after %d to warm up, %.2f s", (long long)b->steps, WARM_UP, b->total);
     say("step     %.3f ms (median)", 1e3 * b->median);
     say("spread   quartiles %.3f and %.3f, least %.3f, most %.3f", 1e3 * b->low, 1e3 * b->high,
         1e3 * b->least, 1e3 * b->most);
     say("speed    %s samples/s", lks_text_count(text, llround((double)b->samples / b->total)));
-    char of[64] = "all workers";
+    char of[64];
+    snprintf(of, sizeof of, "all workers%s", processes > 1 ? " of this process" : "");
     if (b->peak_workers < info.workers)
         snprintf(of, sizeof of, "%d worker%s, one for each core,", b->peak_workers,
                  TEXT_S(b->peak_workers));
@@ -222,11 +240,12 @@ static json_t *bench_json(const bench *b, bool profile)
     const bool known = lks_model_hash(s->model, &hash) == LKS_OK;
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:s, s:o, s:i, s:i, s:i, s:I, s:I}", "version", lks_version(), "build",
-        lks_build_info(), "fingerprint", lks_context_fingerprint(s->context), "device",
+        "{s:s, s:s, s:s, s:s, s:o, s:i, s:i, s:i, s:i, s:I, s:I}", "version", lks_version(),
+        "build", lks_build_info(), "fingerprint", lks_context_fingerprint(s->context), "device",
         lks_context_device(s->context), "config", cli_recipe_json(b->recipe), "workers",
-        info.workers, "peak_workers", b->peak_workers, "replicas", info.replicas, "global_batch",
-        (json_int_t)info.global_batch, "parameters", (json_int_t)info.parameters);
+        info.all_workers, "processes", lks_comm_size(b->comm), "peak_workers", b->peak_workers,
+        "replicas", info.replicas, "global_batch", (json_int_t)info.global_batch, "parameters",
+        (json_int_t)info.parameters);
     json_t *times = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "steps",
                               (json_int_t)b->steps, "seconds", b->total, "samples_per_second",
                               (double)b->samples / b->total, "median", b->median, "least", b->least,
@@ -261,18 +280,22 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
     (void)code;
     const bool profile = cli->local[LOCAL_PROFILE] != NULL;
     const bool counted = lks_recipe_given(recipe, "train.steps");
-    bench b = {.recipe = recipe};
+    bench b = {.recipe = recipe, .comm = lks_recipe_get_parts(recipe).comm};
+    const bool leads = lks_comm_rank(b.comm) == 0; /* it talks, and writes the file */
     double seconds = SECONDS;
     lks_status status = cli_seconds(&seconds, cli);
-    if (status == LKS_OK)
-        status = output_check(cli, recipe, "log.record", lks_recipe_text(recipe, "log.record"),
+    if (status == LKS_OK && lks_comm_size(b.comm) == 1) status = output_alone();
+    if (status == LKS_OK && leads)
+        status = output_place(cli, recipe, "log.record", lks_recipe_text(recipe, "log.record"),
                               false);
+    status = lks_comm_agree(b.comm, status);
     if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     b.parts = lks_recipe_get_parts(recipe);
     if (status == LKS_OK && lks_recipe_has(recipe, "model.init"))
         status = lks_weights_load(b.parts.model, lks_recipe_text(recipe, "model.init"));
-    if (status == LKS_OK) status = lks_recipe_loader(&b.loader, recipe, b.parts.train, true);
+    if (status == LKS_OK)
+        status = lks_comm_agree(b.comm, lks_recipe_loader(&b.loader, recipe, b.parts.train, true));
     if (status == LKS_OK) {
         const int64_t batches = lks_loader_batches(b.loader);
         const int64_t epochs = lks_recipe_has(recipe, "train.epochs")
@@ -282,12 +305,13 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
         status = bench_measure(&b, cli->pool, counted ? lks_recipe_int(recipe, "train.steps") : 0,
                                seconds, profile);
     }
-    if (status == LKS_OK) status = bench_print(&b, cli, profile);
+    if (status == LKS_OK)
+        status = lks_comm_agree(b.comm, leads ? bench_print(&b, cli, profile) : LKS_OK);
     lks_loader_destroy(b.loader);
     return status;
 }
 
 lks_status verb_bench(const cli_args *cli, int *code)
 {
-    return cli_with_recipe(cli, code, NULL, bench_run);
+    return cli_with_ranks(cli, code, bench_run);
 }

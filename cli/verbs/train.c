@@ -267,17 +267,7 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
     return complete ? train_finish(&t, status) : status;
 }
 
-/* With the processes that a launcher started beside this one. */
 lks_status verb_train(const cli_args *cli, int *code)
 {
-    lks_comm *comm;
-    lks_status status = lks_comm_create(&comm, NULL);
-    if (status != LKS_OK) return status;
-    const int rank = lks_comm_rank(comm);
-    if (rank > 0) say_nothing();
-    status = cli_with_recipe(cli, code, comm, train);
-    const bool lost = status == LKS_E_COMM || status == LKS_E_TIMEOUT;
-    if (rank > 0 && lost) say_aloud(rank, lks_last_error()->message);
-    lks_comm_destroy(comm);
-    return status;
+    return cli_with_ranks(cli, code, train);
 }

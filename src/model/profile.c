@@ -151,7 +151,7 @@ lks_profile_row lks_profile_get(const lks_model *model, int row)
         [LKI_LAP_TREE] = "tree",
         [LKI_LAP_METRICS] = "metrics",
         [LKI_LAP_WAIT_GRADIENTS] = "wait gradients",
-        [LKI_LAP_RANKS] = "wait for other processes",
+        [LKI_LAP_RANKS] = "wait processes",
         [LKI_LAP_WAIT_PARAMETERS] = "wait parameters",
         [LKI_LAP_HASH] = "hash",
         [LKI_LAP_END] = "end",

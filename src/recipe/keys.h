@@ -89,6 +89,13 @@
     X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", SAID,                     \
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
       "at too)")                                                                                   \
+    X(TRAIN_BUCKET_BYTES, "train.bucket_bytes", INT, "[1,1073741824]", "1048576", SAID,            \
+      "of gradients that processes exchange together, about; never changes a bit")                 \
+    X(TRAIN_OVERLAP, "train.overlap", BOOL, NULL, "true", SAID,                                    \
+      "exchange gradients while others are formed; never changes a bit")                           \
+    X(TRAIN_COMM, "train.comm", CHOICE, "all none", "all", FIXED,                                  \
+      "none: processes exchange nothing and each trains alone, with other bits, to measure what "  \
+      "communication costs")                                                                       \
     X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", FIXED,                 \
       "with PyTorch's semantics and defaults")                                                     \
     X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, SAID, "learning rate; null: ")            \

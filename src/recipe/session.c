@@ -136,6 +136,13 @@ static lks_status session_agree(const lki_session *session, lks_status mine)
     return session->comm != NULL ? lks_comm_agree(session->comm, mine) : mine;
 }
 
+static lks_exchange exchange_of(const lki_config *config)
+{
+    if (strcmp(lki_config_text(config, LKI_KEY_TRAIN_COMM), "none") == 0) return LKS_EXCHANGE_NONE;
+    return lki_config_bool(config, LKI_KEY_TRAIN_OVERLAP) ? LKS_EXCHANGE_OVERLAPPED
+                                                          : LKS_EXCHANGE_AFTER;
+}
+
 lks_status lki_session_compile(lki_session *session, int workers)
 {
     const lki_config *config = session->config;
@@ -158,6 +165,8 @@ lks_status lki_session_compile(lki_session *session, int workers)
         .accumulate = (int)lki_config_int(config, LKI_KEY_TRAIN_ACCUMULATE),
         .workers = workers,
         .comm = session->comm,
+        .exchange = exchange_of(config),
+        .bucket_bytes = (size_t)lki_config_int(config, LKI_KEY_TRAIN_BUCKET_BYTES),
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
     };
     status = session_agree(session, lki_session_update(&opts, session->config));

@@ -128,7 +128,7 @@ static void rows_have_an_end(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "start",           "tree", "metrics", "wait gradients", "wait for other processes",
+        "start",           "tree", "metrics", "wait gradients", "wait processes",
         "wait parameters", "hash", "end"};
     static const char *const passes[] = {"forward", "backward", "rows", "update", "prepare"};
     net n = open_net((lks_model_opts){.replicas = 5, .by_replica = true, .hash_every = 1});

@@ -117,7 +117,7 @@ static int asks_where_time_goes(lkt_small *m, int rank, void *user)
     LKT_CHECK(lks_profile_total(m->model).samples == SMALL_SAMPLES / SMALL_RANKS);
     for (int r = 0; r < lks_profile_total(m->model).rows; r++) {
         const lks_profile_row row = lks_profile_get(m->model, r);
-        if (strcmp(row.pass, "wait for other processes") != 0) continue;
+        if (strcmp(row.pass, "wait processes") != 0) continue;
         bytes = row.bytes;
         calls = row.calls;
     }

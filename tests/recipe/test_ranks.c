@@ -157,6 +157,24 @@ static void stopped_by_one_rank_and_resumed_with_others(void **state)
     assert_same(&whole, &three);
 }
 
+/* How gradients travel is a key and no bit; that they do not is other bits, and no hang. */
+static void how_gradients_travel(void **state)
+{
+    group one = {.ranks = 1}, buckets = {.ranks = 3, .all = {"train.bucket_bytes=64"}};
+    group after = {.ranks = 2, .all = {"train.overlap=off", "train.bucket_bytes=4096"}};
+    group none = {.ranks = 2, .all = {"train.comm=none"}};
+    (void)state;
+    run_group(&one, LKS_OK);
+    run_group(&buckets, LKS_OK);
+    run_group(&after, LKS_OK);
+    assert_same(&one, &buckets);
+    assert_same(&one, &after);
+    run_group(&none, LKS_OK);
+    assert_int_equal(none.step[0], one.step[0]);
+    assert_int_not_equal(none.hash[0], one.hash[0]);
+    assert_int_not_equal(none.hash[0], none.hash[1]);
+}
+
 static void refused(group *g, lks_status status, const char *const words[], int count)
 {
     run_group(g, status);
@@ -220,6 +238,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(best_weights_come_back_on_every_rank, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stopped_by_one_rank_and_resumed_with_others, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(how_gradients_travel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_that_differ_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_that_differs_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_one_rank_fails_at_all_say, set_up, tear_down),
