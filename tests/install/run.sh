@@ -61,8 +61,10 @@ done < <(printf '%s\n' "$doc"/README.md "$doc"/docs/program.md "$doc"/docs/numer
 # shellcheck disable=SC2046  # a list of words
 cc -std=c11 -Wall -Werror "$doc/examples/own_program.c" -o own $(pkg-config --cflags --libs lockstep) -lm
 cc -std=c11 -Wall -Werror "$doc/examples/recipe.c" -o recipe $(pkg-config --cflags --libs lockstep)
+cc -std=c11 -Wall -Werror "$doc/examples/own_loop.c" -o loop $(pkg-config --cflags --libs lockstep) -lm
 LD_LIBRARY_PATH=$libraries ./recipe "$doc/configs/digits.yaml" train.steps=1 >recipe.log || { cat recipe.log; exit 1; }
 LD_LIBRARY_PATH=$libraries ./own >own.log || { cat own.log; exit 1; }
+LD_LIBRARY_PATH=$libraries ./loop >loop.log || { cat loop.log; exit 1; }
 
 "$prefix/bin/lockstep" --version
 bash -n "$prefix/share/bash-completion/completions/lockstep"
