@@ -28,3 +28,6 @@ foreach(mpi ${mpis})
   add_test(NAME dist/${mpi} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/mpi.sh ${mpi} ${arguments})
   set_tests_properties(dist/${mpi} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 240)
 endforeach()
+add_test(NAME dist/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/under_slurm.sh
+         ${PROJECT_BINARY_DIR} ${LKS_MPIS})
+set_tests_properties(dist/slurm PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 240)
