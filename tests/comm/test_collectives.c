@@ -24,9 +24,9 @@ static int came;
 
 static int barriers(lks_comm *comm, int rank, void *user)
 {
-    const int size = lks_comm_size(comm);
+    const int size = lkt_ranks_are_processes() ? 1 : lks_comm_size(comm);
     (void)rank, (void)user;
-    if (rank == 0) __atomic_store_n(&came, 0, __ATOMIC_SEQ_CST);
+    if (rank == 0 || size == 1) __atomic_store_n(&came, 0, __ATOMIC_SEQ_CST);
     LKT_CHECK(lks_comm_barrier(comm) == LKS_OK);
     for (int round = 1; round <= 20; round++) {
         __atomic_add_fetch(&came, 1, __ATOMIC_SEQ_CST);
@@ -208,7 +208,7 @@ static int shares(lks_comm *comm, int rank, void *user)
     void *base[5];
     const bool *expected = user;
     LKT_CHECK(lki_comm_share(comm, 64, base) == LKS_OK);
-    if (size > 1 && *expected) {
+    if (size > 1 && (*expected || lkt_ranks_are_processes())) {
         *(int *)base[rank] = 100 + rank;
         LKT_CHECK(lks_comm_barrier(comm) == LKS_OK);
         for (int r = 0; r < size; r++) LKT_CHECK(*(int *)base[r] == 100 + r);

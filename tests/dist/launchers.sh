@@ -8,8 +8,9 @@ export OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_btl_tcp_if_include=lo
 PATH=${mpiexec%/*}:$PATH mpiexec=${mpiexec##*/}
 failed=0
 
-# ranks N COMMAND...: so many of it on this host, for a minute at most.
-ranks() { timeout -k 5 60 "$mpiexec" -n "$@"; }
+# ranks N COMMAND...: so many of it on this host, for `patience` seconds at most.
+patience=60
+ranks() { timeout -k 5 $patience "$mpiexec" -n "$@"; }
 
 # expect STATUS PATTERN COMMAND...: what it returns ("not0": anything else), and a line of what it says.
 expect() {
@@ -21,7 +22,7 @@ expect() {
     *) [ "$found" = "$status" ] || well=no ;;
     esac
     [ -z "$pattern" ] || grep -qE "$pattern" "$folder/out" || well=no
-    [ $((SECONDS - begin)) -le 20 ] || well=no
+    [ $((SECONDS - begin)) -lt $patience ] || well=no
     [ $well = no ] || return 0
     echo "$name: '$*' returned $found in $((SECONDS - begin)) s, expected $status and '$pattern'; it said:"
     cat "$folder/out"

@@ -27,6 +27,16 @@ expect 0 '^rank 2 of 3, 2 of 3 on its host, .*[0-9]$' ranks 3 "$program" join
 lines 3 '^rank [012] of 3, '
 LKS_MODULES=$build/tests/short/liblockstep-$name.so expect 0 '' ranks 3 "$program" transport
 
+# The library's own tests of ranks, each process a rank. The theorem takes another number of them by each MPI.
+LKT_SOURCE=$(cd "$(dirname "$0")/../.." && pwd)
+export LKT_SOURCE LKT_BUILD=$build
+few=2
+[ "$name" != mpich ] || few=3
+for case in comm_exchange:2 comm_exchange:3 comm_collectives:3 comm_average:3 comm_verify:3 reduce_ranks:2 \
+    ranks_theorem:$few; do
+    patience=200 LKT_TRANSPORT=mpi expect 0 ' ran a case$' ranks "${case#*:}" "$build/tests/test_${case%:*}"
+done
+
 # One fails: all say why and end, and nobody is left.
 expect 6 'there is no disk' ranks 3 "$program" fail 1
 lines 2 '^failed: rank 1 \(host .*, pid [0-9]*\): there is no disk$'

@@ -164,22 +164,35 @@ static int exchange_test(mpi_link *link, mpi_flight *f, int i, int *done, lki_fa
                           "sent %d bytes, and %lld were expected", bytes, (long long)expected);
 }
 
+int mpi_link_listen(mpi_link *link)
+{
+    return MPI_Irecv(&link->heard, sizeof link->heard, MPI_BYTE, MPI_ANY_SOURCE, 0, link->word,
+                     &link->said);
+}
+
 /* Has somebody left? */
 static int exchange_listen(mpi_link *link, lki_fault *fault)
 {
     int heard = 0;
     MPI_Status status;
-    const int code = MPI_Test(&link->said, &heard, &status);
-    if (code != MPI_SUCCESS)
-        return mpi_link_fault(link, fault, -1, code, "listening to the other ranks failed");
-    if (!heard) return 0;
-    mpi_link_fault(link, fault, status.MPI_SOURCE, MPI_SUCCESS, "%s", link->heard.text);
-    fault->code = link->heard.code;
-    return -1;
+    int code = link->said != MPI_REQUEST_NULL ? MPI_Test(&link->said, &heard, &status)
+                                              : MPI_SUCCESS;
+    if (code == MPI_SUCCESS && !heard) return 0;
+    if (code == MPI_SUCCESS) {
+        if (!link->some_left) link->first = link->heard;
+        link->some_left = link->left[status.MPI_SOURCE] = true;
+        code = mpi_link_listen(link);
+    }
+    if (code == MPI_SUCCESS) return 0;
+    return mpi_link_fault(link, fault, -1, code, "listening to the other ranks failed");
 }
 
-/* One after the other: testing one makes progress with all, and the first that is not done says enough. Not
- * by MPI_Testsome(), whose failures would go to the handler of MPI_COMM_WORLD, which is not ours. */
+/*
+ * One after the other: testing one makes progress with all, and the first that is not done says enough. Not
+ * by MPI_Testsome(), whose failures would go to the handler of MPI_COMM_WORLD, which is not ours.
+ *
+ * What a rank sent before it left still lands: only who waits for it behind its farewell waits in vain.
+ */
 int mpi_link_poll(void *to, int flight, bool *landed, lki_fault *fault)
 {
     mpi_link *link = to;
@@ -187,7 +200,13 @@ int mpi_link_poll(void *to, int flight, bool *landed, lki_fault *fault)
     *landed = false;
     for (int done = 0; f->landed < f->count; f->landed++) {
         if (exchange_test(link, f, f->landed, &done, fault) != 0) return -1;
-        if (!done) return link->said == MPI_REQUEST_NULL ? 0 : exchange_listen(link, fault);
+        if (done) continue;
+        const int peer = f->peer[f->landed];
+        if (!link->some_left || (peer >= 0 && !link->left[peer]))
+            return exchange_listen(link, fault);
+        mpi_link_fault(link, fault, peer, MPI_SUCCESS, "%s", link->first.text);
+        fault->code = link->first.code;
+        return -1;
     }
     *landed = true;
     return 0;

@@ -56,15 +56,20 @@ typedef struct mpi_link {
     bool
         broken; /* a call failed, or a rank has left: nothing that needs the others is done any more */
     mpi_window window[MPI_LINK_WINDOWS];
-    MPI_Request said;           /* a farewell, when one comes */
-    MPI_Request *saying;        /* [size - 1] */
-    mpi_farewell heard, spoken; /* theirs and ours */
+    MPI_Request said;                  /* a farewell, when one comes */
+    MPI_Request *saying;               /* [size - 1] */
+    mpi_farewell heard, first, spoken; /* the last, the first of theirs, and ours */
+    bool *left;                        /* [size]: who has said one */
+    bool some_left;
     mpi_flight flight[LKI_MAX_FLIGHTS];
 } mpi_link;
 
 /* Writes the sentence, with MPI's own where `code` is one of its errors, and returns -1. */
 int mpi_link_fault(mpi_link *link, lki_fault *fault, int rank, int code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* Waits for the next farewell; an MPI error. */
+int mpi_link_listen(mpi_link *link);
 
 /* Ends what is under way. False where that cannot be had: MPI may then still touch arrays of the caller
  * when it is called, so it is not called any more. */

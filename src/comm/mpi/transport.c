@@ -120,13 +120,13 @@ static int transport_join(mpi_link *link, MPI_Comm comm, lki_fault *fault)
     if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(link->word, MPI_ERRORS_RETURN);
     if (code == MPI_SUCCESS) code = MPI_Comm_rank(link->comm, &link->rank);
     if (code == MPI_SUCCESS) code = MPI_Comm_size(link->comm, &link->size);
-    if (code == MPI_SUCCESS && link->size > 1)
-        code = MPI_Irecv(&link->heard, sizeof link->heard, MPI_BYTE, MPI_ANY_SOURCE, 0, link->word,
-                         &link->said);
+    if (code == MPI_SUCCESS && link->size > 1) code = mpi_link_listen(link);
     if (code != MPI_SUCCESS)
         return mpi_link_fault(link, fault, -1, code, "the communicator cannot be joined");
     link->saying = calloc((size_t)link->size, sizeof *link->saying);
-    if (link->saying == NULL) return mpi_link_fault(link, fault, -1, MPI_SUCCESS, "out of memory");
+    link->left = calloc((size_t)link->size, sizeof *link->left);
+    if (link->saying == NULL || link->left == NULL)
+        return mpi_link_fault(link, fault, -1, MPI_SUCCESS, "out of memory");
     return 0;
 }
 
@@ -136,7 +136,7 @@ static void transport_close(void *to)
     if (link == NULL) return;
     for (int i = 0; i < LKI_MAX_FLIGHTS; i++)
         link->broken |= link->flight[i].landed < link->flight[i].count;
-    link->broken |= !link->broken && transport_deaf(link);
+    link->broken |= link->some_left || (!link->broken && transport_deaf(link));
     if (link->broken && !mpi_link_stop(link)) process.stuck = true;
     for (int i = 0; i < LKI_MAX_FLIGHTS; i++) {
         free(link->flight[i].request);
@@ -154,6 +154,7 @@ static void transport_close(void *to)
     MPI_Comm_free(&link->word);
     MPI_Comm_free(&link->comm);
     free(link->saying);
+    free(link->left);
     free(link);
 }
 

@@ -40,6 +40,9 @@ lks_status lkt_hub_join(lkt_hub *hub, int rank, const lks_comm_opts *opts, lks_c
 typedef int (*lkt_rank_body)(lks_comm *comm, int rank, void *user);
 void lkt_ranks_run(const lkt_hub_opts *hub, const lks_comm_opts *opts, lkt_rank_body body,
                    void *user, int *results);
+/* Where LKT_TRANSPORT is set the ranks are processes that a launcher has started: this one runs the body of its
+ * rank, of the cases with as many ranks and no failing hub. */
+bool lkt_ranks_are_processes(void);
 /* The same where every body is to return 0. */
 void lkt_ranks(const lkt_hub_opts *hub, const lks_comm_opts *opts, lkt_rank_body body, void *user);
 

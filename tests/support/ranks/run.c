@@ -1,6 +1,8 @@
-/* A thread for each rank of a hub. */
+/* A thread for each rank of a hub; or, where a launcher has started the test, this process as one rank. */
 #include <pthread.h>
 #include <stdlib.h>
+
+#include <lockstep/tools.h>
 
 #include "support/ranks/fake.h"
 #include "support/test.h"
@@ -23,9 +25,35 @@ static void *run_rank(void *user)
     return NULL;
 }
 
+bool lkt_ranks_are_processes(void)
+{
+    return getenv("LKT_TRANSPORT") != NULL;
+}
+
+/* Of the cases that need as many ranks as there are processes, and no failing hub. */
+static void run_process(const lkt_hub_opts *opts, const lks_comm_opts *comm_opts,
+                        lkt_rank_body body, void *user, int *results)
+{
+    const lks_launch launch = lks_launch_get();
+    lks_comm_opts own = comm_opts != NULL ? *comm_opts : (lks_comm_opts){0};
+    lks_comm *comm = NULL;
+    for (int r = 0; r < opts->size; r++) results[r] = 0;
+    if (opts->size != launch.size || opts->fail_at > 0 || opts->die_at > 0) return;
+    own.transport = getenv("LKT_TRANSPORT");
+    if (lks_comm_create(&comm, &own) != LKS_OK) print_error("%s\n", lks_last_error()->message);
+    const int rank = comm != NULL ? lks_comm_rank(comm) : 0;
+    results[rank] = body(comm, rank, user);
+    lks_comm_destroy(comm);
+    print_message("rank %d of %d ran a case\n", rank, opts->size);
+}
+
 void lkt_ranks_run(const lkt_hub_opts *opts, const lks_comm_opts *comm_opts, lkt_rank_body body,
                    void *user, int *results)
 {
+    if (lkt_ranks_are_processes()) {
+        run_process(opts, comm_opts, body, user, results);
+        return;
+    }
     lkt_hub *hub = lkt_hub_make(opts);
     pthread_t threads[LKT_MOST_RANKS];
     runner runners[LKT_MOST_RANKS];
