@@ -40,4 +40,22 @@ expect 0 '' ranks 3 "$loop" 1 0 2 # a rank that has no samples
 same '  correct: '
 expect 1 '2 shares for 3 ranks' ranks 3 "$loop" 4 1
 lines 1 'own_loop: '
+
+# A simulation and a training side by side: the error falls, and who does what changes no bit.
+rm "$folder/first"
+situ=$build/tests/in_situ_$name
+# falls: from each third of the fields to the next.
+falls() {
+    sed -nE 's/^field *([0-9]+): off by ([0-9.]*),.*/\1 \2/p' "$folder/out" |
+        awk '{ sum[int(($1 - 1) / 10)] += $2 } END { exit !(sum[0] > sum[1] && sum[1] > sum[2] && NR == 29) }' ||
+        { echo "$name: the error does not fall:"; cat "$folder/out"; failed=1; }
+}
+for split in '4 2' '2 1' '4 3'; do
+    read -r all training <<<"$split"
+    expect 0 "^$((all - training)) simulate, $training train: hash [0-9a-f]{16}$" ranks "$all" "$situ" "$training"
+    falls
+    sed -i 's/.*\(hash .*\)/\1/' "$folder/out"
+    same '^hash|^field'
+done
+expect not0 'of 2 processes 2 cannot train' ranks 2 "$situ" 2
 exit $failed
