@@ -23,9 +23,10 @@ typedef struct lks_model lks_model;
 
 /*
  * With several ranks (lks_model_opts.comm) compile, step and gradient are collective: all ranks call them,
- * in the same order, and they end with the same status and sentence on all. All else is a rank's own
- * affair and waits for nobody: what is written to the state is to be written on all ranks, and an
- * evaluation is of the samples that this rank gives (lks_comm_metrics() sums them).
+ * in the same order, and they end with the same status and sentence on all; destroy waits for the others,
+ * and comes before that of the communicator. All else is a rank's own affair and waits for nobody: what is
+ * written to the state is to be written on all ranks, and an evaluation is of the samples that this rank
+ * gives (lks_comm_metrics() sums them).
  */
 
 /* To what the optimizer's weight decay applies where no group says otherwise. */

@@ -332,6 +332,7 @@ lks_status lki_across_plan(lks_model *model)
     across->outgoing = memory;
     across->incoming = across->outgoing + across->ranks;
     lks_status status = LKS_OK;
+    across->base = list(model, &status, (size_t)across->ranks, sizeof(void *));
     across->forming = list(model, &status, (size_t)model->workers, sizeof(lki_forming));
     LKI_TRY(status);
     for (int w = 0; w < model->workers; w++) {
@@ -348,23 +349,63 @@ size_t lki_across_bytes(const lks_model *model)
     return model->across != NULL ? model->across->bytes : 0;
 }
 
+/* What travels lies behind each other: the arrays of workers, then those by rows. */
+static void place_arrays(lks_model *model, char *at)
+{
+    for (int w = 0; w < model->workers; w++) {
+        model->reduce.holder[w].memory = (float *)(void *)at;
+        at += lki_reduce_bytes(&model->reduce, w);
+    }
+    model->across->rows = (float *)(void *)at;
+}
+
+/* Whether all ranks see the arrays of all. */
+static lks_status share(lks_model *model, size_t bytes, bool *shared)
+{
+    lki_across *across = model->across;
+    *shared = false;
+    if (lks_comm_local_size(across->comm) < across->ranks ||
+        model->opts.exchange == LKS_EXCHANGE_NONE)
+        return LKS_OK;
+    LKI_TRY(lki_comm_share(across->comm, bytes, across->base));
+    *shared = true;
+    for (int r = 0; r < across->ranks; r++) *shared = *shared && across->base[r] != NULL;
+    return LKS_OK;
+}
+
 lks_status lki_across_allocate(lks_model *model)
 {
     lki_across *across = model->across;
+    size_t arrays, own;
+    bool shared;
     void *memory;
     if (across == NULL || model->program.loss == NULL) return LKS_OK;
-    LKI_TRY(lki_alloc(model->context, &memory, across->bytes, "what ranks exchange"));
+    arrays = rows_bytes(across);
+    for (int w = 0; w < model->workers; w++) arrays += lki_reduce_bytes(&model->reduce, w);
+    LKI_TRY(share(model, arrays, &shared));
+    const size_t received = shared ? 0 : lki_ranks_bytes(&across->sums);
+    across->bytes = received + rows_bytes(across) + lki_align(stats_bytes(across));
+    own = received + lki_align(stats_bytes(across)) + (shared ? 0 : arrays);
+    LKI_TRY(lki_alloc(model->context, &memory, own, "what ranks exchange"));
     across->memory = memory;
-    lki_ranks_place(&across->sums, memory);
-    char *at = across->memory + lki_ranks_bytes(&across->sums);
-    across->rows = (float *)(void *)at;
-    at += rows_bytes(across);
-    across->stats = (double *)(void *)at;
+    across->memory_bytes = own;
+    across->stats = (double *)(void *)(across->memory + received);
+    if (shared)
+        lki_ranks_share(&across->sums, across->base);
+    else
+        lki_ranks_place(&across->sums, memory);
+    place_arrays(model, shared ? across->base[across->rank]
+                               : across->memory + received + lki_align(stats_bytes(across)));
     return LKS_OK;
 }
 
 void lki_across_release(lks_model *model)
 {
-    if (model->across != NULL)
-        lki_free(model->context, model->across->memory, model->across->bytes);
+    lki_across *across = model->across;
+    if (across == NULL) return;
+    if (across->base != NULL && model->forks == lki_forks()) {
+        (void)!lki_ranks_reuse(&across->sums); /* nobody reads it any more */
+        lki_comm_unshare(across->comm, across->base[across->rank]);
+    }
+    lki_free(model->context, across->memory, across->memory_bytes);
 }

@@ -90,8 +90,10 @@ typedef struct lki_across {
     double *stats; /* [nodes of all ranks][stats_count]: sums of statistics */
     lki_piece *outgoing, *incoming;
     int stats_flight;
-    size_t bytes;
-    char *memory; /* of what is received, rows and stats */
+    size_t bytes; /* of what is received, rows and stats */
+    char *memory; /* of it what is this rank's own, */
+    size_t memory_bytes;
+    void **base; /* [ranks]: and where arrays of all ranks are, if they have memory in common */
 
     const lks_batch *batch; /* of the step under way, where it has begun */
     lki_word *word;         /* [ranks] */
@@ -113,6 +115,7 @@ lks_status lki_across_plan(lks_model *model);
 /* Whether all have planned the same. */
 lks_status lki_across_check(lks_model *model);
 size_t lki_across_bytes(const lks_model *model);
+/* Collective, behind lki_across_agree(). */
 lks_status lki_across_allocate(lks_model *model);
 void lki_across_release(lks_model *model);
 /* Replicas of worker `worker` of this rank, or of all of them. */
@@ -134,8 +137,8 @@ lks_status lki_across_outcome(lks_model *model, lks_status status);
 lks_status lki_across_diagnose(lks_model *model, const lks_batch *batch);
 
 /* exchange.c */
-/* A pass over this batch. */
-void lki_across_begin(lks_model *model, const lks_batch *batch);
+/* A pass over this batch. Fails where other ranks are gone. */
+lks_status lki_across_begin(lks_model *model, const lks_batch *batch);
 /* An array for the gradients of the worker's next replica; and that those of segments from this one on
  * are complete there. */
 float *lki_across_take(lks_model *model, int worker, int64_t replica, bool absent);

@@ -136,7 +136,7 @@ static lks_status allocate_worker(lks_model *model, int w)
         LKI_TRY(lki_alloc(model->context, &made, LKI_HASH_BLOCK, "blocks to hash"));
         worker->block = made;
     }
-    if (!trains(model)) return LKS_OK;
+    if (!trains(model) || model->across != NULL) return LKS_OK; /* lki_across_allocate() */
     LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, w),
                           "a worker's gradients"));
     model->reduce.holder[w].memory = made;
@@ -184,7 +184,7 @@ lks_status lki_arrays_make(lks_model *model)
     LKI_TRY(allocate_batch(model));
     LKI_TRY(initialise(model));
     for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, w));
-    return lki_across_allocate(model);
+    return LKS_OK;
 }
 
 void lki_arrays_release(lks_model *model)
@@ -197,7 +197,9 @@ void lki_arrays_release(lks_model *model)
         lki_worker *worker = &model->worker[w];
         memory->free(context, worker->local.memory,
                      program->local_bytes + program->workspace_bytes);
-        memory->free(context, model->reduce.holder[w].memory, lki_worker_gradient_bytes(model, w));
+        if (model->across == NULL)
+            memory->free(context, model->reduce.holder[w].memory,
+                         lki_worker_gradient_bytes(model, w));
         lki_free(context, worker->block, LKI_HASH_BLOCK);
     }
     lki_across_release(model);

@@ -283,6 +283,7 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
         lki_float_leave(saved);
         status = lki_across_agree(comm, status);
         if (status == LKS_OK) status = lki_across_check(model);
+        if (status == LKS_OK) status = lki_across_agree(comm, lki_across_allocate(model));
     }
     if (status != LKS_OK) {
         const lks_error error = *lks_last_error();

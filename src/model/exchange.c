@@ -70,7 +70,7 @@ static void progress(lks_model *model)
     across->error = *lks_last_error();
 }
 
-void lki_across_begin(lks_model *model, const lks_batch *batch)
+lks_status lki_across_begin(lks_model *model, const lks_batch *batch)
 {
     lki_across *across = model->across;
     across->batch = batch;
@@ -79,6 +79,7 @@ void lki_across_begin(lks_model *model, const lks_batch *batch)
     across->combining = across->stats_flight = NOTHING;
     for (int b = 0; b < across->near; b++) atomic_store(&across->pushed[b], 0);
     lki_comm_step(across->comm, model->progress.step + 1);
+    return lki_ranks_reuse(&across->sums);
 }
 
 /* The same array in every bucket. */

@@ -249,7 +249,10 @@ static lks_status begin_pass(lks_model *model, const lks_batch *batch)
 static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
                              lks_metrics *metrics, lks_status status)
 {
-    if (model->across != NULL) lki_across_begin(model, batch);
+    if (model->across != NULL) {
+        const lks_status ready = lki_across_begin(model, batch);
+        if (status == LKS_OK) status = ready;
+    }
     if (status == LKS_OK) status = begin_pass(model, batch);
     if (model->across != NULL)
         status = lki_across_outcome(model, status == LKS_OK ? lki_model_run(model, mode)
@@ -257,6 +260,8 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
     else if (status == LKS_OK)
         status = lki_model_run(model, mode);
     LKI_TRY(status);
+    if (model->across != NULL && model->across->well)
+        (void)!lki_ranks_release(&model->across->sums); /* the step is done: the next one says it */
     if (metrics != NULL) {
         *metrics = (lks_metrics){0};
         (model->across != NULL ? sum_words : gather_metrics)(model, metrics);

@@ -22,10 +22,13 @@ float *lki_across_array(const lks_model *model, int array, int k)
 
 const float *lki_across_total(const lks_model *model, int weight, int64_t first)
 {
+    const lki_across *across = model->across;
     const int64_t offset = model->weight[weight].offset;
-    const int array = offset >= 0 ? 0 : 1;
-    return lki_across_array(model, array, 0) +
-           (array == 0 ? offset : model->across->rows_at[weight]) + first;
+    const int array = offset >= 0 ? 0 : 1, bucket = array == 0 ? 0 : across->near;
+    const float *base = model->opts.exchange == LKS_EXCHANGE_NONE
+                            ? lki_across_array(model, array, 0)
+                            : lki_ranks_total(&across->sums, bucket) - across->at[bucket];
+    return base + (array == 0 ? offset : across->rows_at[weight]) + first;
 }
 
 /* Likewise to a table's: the next of all ranks' nodes where it is this one, otherwise its children. */

@@ -1,6 +1,7 @@
 /* Sums between ranks: an exchange of slices, the tree over each, and a gathering of totals. */
 #include "reduce/ranks.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -58,6 +59,10 @@ static lks_status make_bucket(lki_ranks *ranks, lki_arena *arena, const int64_t 
     bucket->outgoing = memory;
     LKI_TRY(make_list(arena, &memory, others + (size_t)nodes_of_others(ranks), sizeof(lki_piece)));
     bucket->incoming = memory;
+    LKI_TRY(make_list(arena, &memory, (size_t)ranks->node_of[ranks->ranks], sizeof(int64_t)));
+    bucket->place = memory;
+    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks, sizeof(int64_t)));
+    bucket->token = memory;
     bucket->table = (lki_reduce){.backend = ranks->backend, .replicas = ranks->replicas};
     LKI_TRY(lki_reduce_make(&bucket->table, arena, ranks->ranks, 1, (const int64_t[]){0, own}));
     for (int r = 0; r < ranks->ranks; r++)
@@ -86,9 +91,15 @@ lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
     return LKS_OK;
 }
 
+void lki_ranks_share(lki_ranks *ranks, void *const *base)
+{
+    ranks->base = base;
+}
+
 size_t lki_ranks_bytes(const lki_ranks *ranks)
 {
     size_t bytes = 0;
+    if (ranks->base != NULL) return 0;
     for (int b = 0; b < ranks->buckets; b++)
         bytes += (size_t)(ranks->bucket[b].room * nodes_of_others(ranks)) * sizeof(float);
     return bytes;
@@ -97,6 +108,7 @@ size_t lki_ranks_bytes(const lki_ranks *ranks)
 void lki_ranks_place(lki_ranks *ranks, void *memory)
 {
     float *at = memory;
+    if (ranks->base != NULL) return;
     for (int b = 0; b < ranks->buckets; b++) {
         ranks->bucket[b].received = at;
         at += ranks->bucket[b].room * nodes_of_others(ranks);
@@ -115,11 +127,20 @@ static int64_t length(const lki_ranks_bucket *bucket, int rank)
     return bucket->cut[rank + 1] - bucket->cut[rank];
 }
 
-static lks_status start(lki_ranks *ranks, lki_ranks_bucket *bucket, int sends, int receives)
+static lks_status start(lki_ranks *ranks, lki_ranks_bucket *bucket, int *flight, int sends,
+                        int receives)
 {
     for (int i = 0; i < sends; i++) ranks->bytes += (int64_t)bucket->outgoing[i].bytes;
-    return lki_comm_start(ranks->comm, &bucket->flight, bucket->outgoing, sends, bucket->incoming,
-                          receives, "gradients");
+    atomic_thread_fence(memory_order_seq_cst); /* memory in common is as the notice says */
+    return lki_comm_start(ranks->comm, flight, bucket->outgoing, sends, bucket->incoming, receives,
+                          "gradients");
+}
+
+static lks_status landed(lki_ranks *ranks, int flight)
+{
+    LKI_TRY(lki_comm_wait(ranks->comm, flight));
+    atomic_thread_fence(memory_order_seq_cst);
+    return LKS_OK;
 }
 
 /* What a rank sends: slices that have floats. Absent nodes too: what travels depends on nothing that ranks
@@ -161,18 +182,57 @@ static int list_incoming(const lki_ranks *ranks, lki_ranks_bucket *bucket, float
     return pieces;
 }
 
+/* The places of all nodes, each rank's from it; their arrays stay where they are. */
+static lks_status send_places(lki_ranks *ranks, lki_ranks_bucket *bucket, float *const *values)
+{
+    const int *of = ranks->node_of, own = lki_ranks_own(ranks);
+    int pieces = 0;
+    for (int k = 0; k < own; k++)
+        bucket->place[of[ranks->rank] + k] = (char *)values[k] - (char *)ranks->base[ranks->rank];
+    for (int r = 0; r < ranks->ranks; r++) {
+        if (r == ranks->rank) continue;
+        bucket->outgoing[pieces] = (lki_piece){.rank = r,
+                                               .data = bucket->place + of[ranks->rank],
+                                               .bytes = (size_t)own * sizeof(int64_t)};
+        bucket->incoming[pieces++] = (lki_piece){.rank = r,
+                                                 .data = bucket->place + of[r],
+                                                 .bytes = (size_t)(of[r + 1] - of[r]) *
+                                                          sizeof(int64_t)};
+    }
+    return start(ranks, bucket, &bucket->flight, pieces, pieces);
+}
+
+/* The leftmost node that is not absent takes in all others. */
+static void find_places(lki_ranks *ranks, lki_ranks_bucket *bucket)
+{
+    bucket->total = NULL;
+    for (int r = 0; r < ranks->ranks; r++) {
+        lki_reduce_begin(&bucket->table, r);
+        for (int n = ranks->node_of[r]; n < ranks->node_of[r + 1]; n++) {
+            float *sums = (float *)(void *)((char *)ranks->base[r] + bucket->place[n]);
+            if (bucket->total == NULL && !ranks->absent[n]) bucket->total = sums;
+            lki_reduce_push(&bucket->table, r, 0, ranks->node[n],
+                            ranks->absent[n] ? NULL : sums + bucket->cut[ranks->rank]);
+        }
+    }
+}
+
 lks_status lki_ranks_send(lki_ranks *ranks, int b, float *const *values, float *total)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
     bucket->total = total;
+    if (ranks->base != NULL) return send_places(ranks, bucket, values);
     const int sends = list_outgoing(ranks, bucket, values);
     const int receives = list_incoming(ranks, bucket, values);
-    return start(ranks, bucket, sends, receives);
+    return start(ranks, bucket, &bucket->flight, sends, receives);
 }
 
 lks_status lki_ranks_arrive(lki_ranks *ranks, int b)
 {
-    return lki_comm_wait(ranks->comm, ranks->bucket[b].flight);
+    lki_ranks_bucket *bucket = &ranks->bucket[b];
+    LKI_TRY(landed(ranks, bucket->flight));
+    if (ranks->base != NULL) find_places(ranks, bucket);
+    return LKS_OK;
 }
 
 lks_status lki_ranks_poll(lki_ranks *ranks, int b, bool *landed)
@@ -195,11 +255,24 @@ void lki_ranks_combine(lki_ranks *ranks, int b, int part, int parts)
     if (sums != total) memcpy(total, sums, (size_t)count * sizeof *total);
 }
 
+/* That something is done, to and from all. */
+static lks_status send_notice(lki_ranks *ranks, lki_ranks_bucket *bucket, int *flight)
+{
+    int pieces = 0;
+    for (int r = 0; r < ranks->ranks; r++) {
+        if (r == ranks->rank) continue;
+        bucket->outgoing[pieces] = (lki_piece){r, &bucket->token[ranks->rank], sizeof(int64_t)};
+        bucket->incoming[pieces++] = (lki_piece){r, &bucket->token[r], sizeof(int64_t)};
+    }
+    return start(ranks, bucket, flight, pieces, pieces);
+}
+
 lks_status lki_ranks_give(lki_ranks *ranks, int b)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
     const int64_t own = length(bucket, ranks->rank);
     int sends = 0, receives = 0;
+    if (ranks->base != NULL) return send_notice(ranks, bucket, &bucket->flight);
     for (int r = 0; r < ranks->ranks; r++) {
         if (r == ranks->rank) continue;
         if (own > 0)
@@ -213,10 +286,24 @@ lks_status lki_ranks_give(lki_ranks *ranks, int b)
                                                        .bytes = (size_t)length(bucket, r) *
                                                                 sizeof(float)};
     }
-    return start(ranks, bucket, sends, receives);
+    return start(ranks, bucket, &bucket->flight, sends, receives);
 }
 
 lks_status lki_ranks_finish(lki_ranks *ranks, int b)
 {
-    return lki_comm_wait(ranks->comm, ranks->bucket[b].flight);
+    return landed(ranks, ranks->bucket[b].flight);
+}
+
+lks_status lki_ranks_release(lki_ranks *ranks)
+{
+    if (ranks->base == NULL || ranks->ranks == 1) return LKS_OK;
+    ranks->releases = true;
+    return send_notice(ranks, &ranks->bucket[0], &ranks->release);
+}
+
+lks_status lki_ranks_reuse(lki_ranks *ranks)
+{
+    if (!ranks->releases) return LKS_OK;
+    ranks->releases = false;
+    return landed(ranks, ranks->release);
 }

@@ -34,6 +34,9 @@ typedef struct lki_ranks_bucket {
     lki_reduce table; /* of the own slice: holders are the ranks */
     float *received;  /* [nodes of others][room] */
     int64_t room;     /* of the own slice, rounded up */
+    int64_t
+        *place; /* [nodes]: with memory in common, where the bucket's floats of a node are there, */
+    int64_t *token; /* [ranks]: and what says that something is done */
     float *total;
     int flight; /* of the exchange under way */
     lki_piece *outgoing, *incoming;
@@ -49,8 +52,10 @@ typedef struct lki_ranks {
     bool *absent;        /* [nodes]: no replica has a sample, in this sum */
     int buckets;
     lki_ranks_bucket *bucket;
-    float *memory; /* for what is received; given by the owner */
-    int64_t bytes; /* that this process has sent in this sum */
+    void *const *base; /* [ranks]: memory in common; NULL: there is none */
+    bool releases;     /* a notice is on its way that */
+    int release;       /* flies here */
+    int64_t bytes;     /* that this process has sent in this sum */
 } lki_ranks;
 
 /*
@@ -60,6 +65,15 @@ typedef struct lki_ranks {
 lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
                           const lki_backend *backend, int64_t replicas, const int64_t *border,
                           int buckets, const int64_t *count);
+/*
+ * Where all arrays that are sent lie in memory that all ranks have in common (of rank r at base[r], which
+ * is borrowed), only notices travel: each rank adds its slice where the others have it, and the total
+ * is where the tree forms it, in one rank's array. So own arrays are not to be written between sending and
+ * lki_ranks_reuse(), which waits for lki_ranks_release() of all.
+ */
+void lki_ranks_share(lki_ranks *ranks, void *const *base);
+lks_status lki_ranks_release(lki_ranks *ranks); /* this rank reads no total any more */
+lks_status lki_ranks_reuse(lki_ranks *ranks);
 size_t lki_ranks_bytes(const lki_ranks *ranks);
 void lki_ranks_place(lki_ranks *ranks, void *memory);
 
@@ -84,5 +98,10 @@ lks_status lki_ranks_poll(lki_ranks *ranks, int bucket, bool *landed);
 void lki_ranks_combine(lki_ranks *ranks, int bucket, int part, int parts);
 lks_status lki_ranks_give(lki_ranks *ranks, int bucket);
 lks_status lki_ranks_finish(lki_ranks *ranks, int bucket);
+/* Of a bucket that is finished: `total` as it was given, or where it is in common memory. */
+static inline const float *lki_ranks_total(const lki_ranks *ranks, int bucket)
+{
+    return ranks->bucket[bucket].total;
+}
 
 #endif

@@ -131,7 +131,8 @@ static void check_layouts(question *q, const char *name, lkt_random *random)
             q->run.opts.replicas * (q->run.opts.accumulate > 0 ? q->run.opts.accumulate : 1))
             continue;
         if (!wanted(q, l)) continue;
-        const lkt_hub_opts hub = {.size = ranks, .seed = lkt_random_bits(random), .delay = l % 3};
+        const lkt_hub_opts hub = {
+            .size = ranks, .seed = lkt_random_bits(random), .delay = l % 3, .share = l % 2 == 0};
         lkt_ranks_run(&hub, NULL, body, q, results);
         for (int r = 0; r < ranks; r++)
             if (results[r] != 0)

@@ -73,6 +73,6 @@ static int tell(lks_comm *comm, int rank, void *user)
 void lkt_small_tell(int ranks, const lkt_story *story)
 {
     (void)lkt_small_batch();
-    lkt_ranks(&(lkt_hub_opts){.size = ranks, .seed = 5, .delay = 2}, NULL, tell,
+    lkt_ranks(&(lkt_hub_opts){.size = ranks, .seed = 5, .delay = 2, .share = true}, NULL, tell,
               (void *)(uintptr_t)story);
 }
