@@ -7,6 +7,7 @@
 
 #include "cli/args/manual.h"
 #include "cli/out/text.h"
+#include "cli/meet/meet.h"
 #include "cli/process.h"
 #include "cli/args/help.h"
 
@@ -35,6 +36,7 @@ static lks_status main_run(const cli_args *cli, int *code)
 int main(int argc, char **argv)
 {
     process_begin();
+    if (argc > 0 && reach_is_called(argv[0])) return reach_main(argc, argv);
     text_watch_memory();
     cli_pool pool = {0};
     cli_args cli;

@@ -173,6 +173,19 @@ static bool wants_only_help(const cli_args *cli)
            cli->local[LOCAL_VERSION] != NULL;
 }
 
+/* --nproc_per_node, as torchrun has it, up to the words that are the ranks'. */
+static void take_underscores(cli_pool *pool, int argc, char **words)
+{
+    for (int i = 2; i < argc && strcmp(words[i], "--") != 0; i++) {
+        for (int verb = 0; verb < cli_verb_count; verb++)
+            if (strcmp(cli_verbs[verb].name, words[i]) == 0) return;
+        if (strncmp(words[i], "--", 2) != 0) continue;
+        words[i] = pool_copy(pool, words[i], strlen(words[i]));
+        for (char *c = words[i]; *c != '\0' && *c != '='; c++)
+            if (*c == '_') *c = '-';
+    }
+}
+
 lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
 {
     *out = (cli_args){.pool = pool, .argc = argc, .argv = argv, .verb_bit = VERB_NONE};
@@ -190,6 +203,7 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     /* getopt moves operands to the end; the command line is kept as it was typed. */
     char **moved = pool_alloc(pool, ((size_t)argc + 1) * sizeof *moved);
     memcpy(moved, argv, (size_t)argc * sizeof *moved);
+    if (out->verb_bit == VERB_LAUNCH) take_underscores(pool, argc, moved);
     if (status == LKS_OK) status = parse_read_options(out, pool, argc - first, moved + first);
     if (status != LKS_OK || wants_only_help(out)) return status;
     out->operands = argc - first - optind;

@@ -72,6 +72,14 @@ static void add_openmpi(words *w, const launch_plan *plan)
         add_variables(w);
     }
     if (plan->agent != NULL) {
+        /* It starts each daemon itself, and they stay its children. */
+        static const char *const settings[][2] = {
+            {"plm", "rsh"}, {"plm_rsh_no_tree_spawn", "1"}, {"orte_leave_session_attached", "1"}};
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+            add(w, "--mca");
+            add(w, "%s", settings[i][0]);
+            add(w, "%s", settings[i][1]);
+        }
         add(w, "--mca");
         add(w, "plm_rsh_agent");
         add(w, "%s", plan->agent);

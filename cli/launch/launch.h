@@ -13,6 +13,8 @@
 #ifndef CLI_LAUNCH_H
 #define CLI_LAUNCH_H
 
+#include <signal.h>
+
 #include "cli/cli.h"
 
 enum { LAUNCH_RANKS = 1 << 20 };
@@ -45,6 +47,7 @@ typedef struct launch_plan {
     const char *agent, *logs; /* NULL: none */
     char **rank;              /* what a rank is: program and arguments, NULL behind them */
     char token[17];
+    bool meets;       /* at a rendezvous, and so not by srun */
     bool crowded;     /* more workers than cores on this host */
     const char *self; /* this program */
 } launch_plan;
@@ -65,6 +68,9 @@ LKS_MUSTUSE lks_status launch_name_starter(launch_plan *plan, const char *name);
 
 /* The starter's command line, NULL behind it. */
 char **launch_command(const launch_plan *plan);
+
+/* A process that runs launch_run() gets this signal where a host is lost without which it cannot go on. */
+enum { LAUNCH_LOST = SIGUSR2 };
 
 /* Runs it. *code is the exit code of the rank that failed first. */
 LKS_MUSTUSE lks_status launch_run(const launch_plan *plan, int *code);

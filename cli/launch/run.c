@@ -36,6 +36,7 @@ typedef struct launcher {
     int status;
     bool ended;
     int asked, times;         /* the first signal that asked us to stop, and how often */
+    bool lost;                /* a host is */
     bool stopped;             /* a rank has ended as it was asked to */
     int stop;                 /* by what */
     failure *failed;          /* reported so far; lines come before their end */
@@ -108,6 +109,11 @@ static void on_signal(launcher *l)
     const launch_starter *starter = l->plan->starter;
     if (number == SIGCHLD) {
         if (waitpid(l->starter, &l->status, WNOHANG) == l->starter) l->ended = true;
+        return;
+    }
+    if (number == LAUNCH_LOST) {
+        l->lost = true;
+        end_hard(l);
         return;
     }
     if (l->asked == 0) l->asked = number;
@@ -244,6 +250,8 @@ static lks_status judge(const launcher *l, int *code)
         say_error("all %d ranks ended with exit code %d", l->plan->ranks, *code = first->end.code);
     else if (first != NULL)
         *code = say_failure(l, first);
+    else if (l->lost)
+        return lks_fail(LKS_E_COMM, "a host is lost, and so all ranks were ended");
     else if (l->asked != 0 && (l->stopped || l->kill_at > 0 || ended != 0))
         *code = 128 + l->asked;
     else if (l->stopped)

@@ -125,7 +125,8 @@ static lks_status by_name(launch_plan *plan, const char *name, bool own)
 lks_status launch_choose(launch_plan *plan, const char *name, bool own)
 {
     bool module = false;
-    if (name == NULL && getenv("SLURM_JOB_ID") != NULL && in_path(plan->pool, "srun") != NULL)
+    if (name == NULL && !plan->meets && getenv("SLURM_JOB_ID") != NULL &&
+        in_path(plan->pool, "srun") != NULL)
         name = "srun";
     if (name != NULL) return by_name(plan, name, own);
     for (int i = 0; i < SRUN; i++) {

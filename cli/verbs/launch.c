@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/launch/launch.h"
+#include "cli/meet/meet.h"
 #include "cli/out/text.h"
 #include "recipe/text/setting.h"
 
@@ -53,6 +54,59 @@ static lks_status take_bind(launch_plan *plan, const cli_args *cli)
     plan->bind = text == NULL || strcmp(text, "cores") == 0;
     if (plan->bind || strcmp(text, "none") == 0) return LKS_OK;
     return lks_fail(LKS_E_INVALID, "--bind is '%.60s', expected cores or none", text);
+}
+
+/* "host:port", or "[address]:port". */
+static lks_status take_endpoint(meet_plan *meet, const cli_args *cli)
+{
+    const char *text = cli->local[LOCAL_RDZV_ENDPOINT];
+    if (text == NULL)
+        return lks_fail(
+            LKS_E_INVALID,
+            "--nnodes is %d, but there is no --rdzv-endpoint; give an address of one of "
+            "the hosts, and a port: node0:48123",
+            meet->nodes);
+    char *host = pool_copy(cli->pool, text, strlen(text)), *end = strchr(host, ']');
+    const bool bracketed = *host == '[' && end != NULL;
+    char *colon = strrchr(bracketed ? end : host, ':');
+    meet->port = "29400";
+    if (colon != NULL) {
+        *colon = '\0';
+        meet->port = colon + 1;
+    }
+    if (bracketed) *end = '\0';
+    meet->host = host + bracketed;
+    int64_t port;
+    if (*meet->host != '\0' && lki_text_is_int(meet->port, &port) && port > 0 && port < 65536)
+        return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "--rdzv-endpoint is '%.200s', expected HOST:PORT, as node0:48123", text);
+}
+
+/* What of torchrun's options is given; meet->nodes is 1 where this host is alone. */
+static lks_status take_meeting(meet_plan *meet, const cli_args *cli)
+{
+    const char *rank = cli->local[LOCAL_NODE_RANK], *id = cli->local[LOCAL_RDZV_ID];
+    const char *timeout = cli->local[LOCAL_RDZV_TIMEOUT];
+    lks_status status = take_count(&meet->nodes, cli, LOCAL_NNODES, "--nnodes");
+    if (status == LKS_OK) status = take_count(&meet->ranks, cli, LOCAL_NPROC, "--nproc-per-node");
+    if (status != LKS_OK) return status;
+    if (cli->local[LOCAL_STANDALONE] != NULL) meet->nodes = 1;
+    if (meet->nodes > MEET_NODES)
+        return lks_fail(LKS_E_INVALID, "--nnodes is %d, expected at most %d", meet->nodes,
+                        MEET_NODES);
+    meet->id = id != NULL ? id : "";
+    meet->secret_file = cli->local[LOCAL_RDZV_SECRET];
+    int64_t node;
+    if (rank != NULL && (!lki_text_is_int(rank, &node) || node < 0 || node >= meet->nodes))
+        return lks_fail(LKS_E_INVALID, "--node-rank is '%.60s', expected 0 to %d", rank,
+                        meet->nodes - 1);
+    if (rank != NULL) meet->node = (int)node;
+    if (timeout != NULL && (!lki_text_is_float(timeout, &meet->timeout) ||
+                            !(meet->timeout > 0 && meet->timeout < 1e6)))
+        return lks_fail(LKS_E_INVALID, "--rdzv-timeout is '%.60s', expected seconds above 0",
+                        timeout);
+    return meet->nodes > 1 ? take_endpoint(meet, cli) : LKS_OK;
 }
 
 /* What a rank runs: this program with the words behind the options, or that of --program. */
@@ -128,7 +182,17 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
     const bool own = cli->local[LOCAL_PROGRAM] != NULL, dry = cli->local[LOCAL_DRY_RUN] != NULL;
     launch_place place;
     bool alone = false;
-    lks_status status = take_ranks(plan, cli);
+    meet_plan meet = {.launch = plan, .nodes = 1, .ranks = 1, .node = -1, .timeout = 600};
+    lks_status status = take_meeting(&meet, cli);
+    if (status != LKS_OK) return status;
+    plan->meets = meet.nodes > 1;
+    if (plan->meets || cli->local[LOCAL_NPROC] != NULL) {
+        if (cli->local[LOCAL_RANKS] != NULL || cli->local[LOCAL_HOSTS] != NULL)
+            return lks_fail(LKS_E_INVALID, "--nnodes and --nproc-per-node say how many ranks there "
+                                           "are; drop -n and --hosts");
+        plan->ranks = meet.ranks;
+    }
+    if (!plan->meets) status = take_ranks(plan, cli);
     if (status != LKS_OK) return status;
     take_command(plan, cli, own);
     if (!own) status = check_command(plan, cli, &alone);
@@ -140,7 +204,7 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
             "launch out: mpirun -n %d lockstep train CONFIG",
             place.ranks, place.ranks);
     const char *by = cli->local[LOCAL_BY];
-    if ((plan->ranks == 1 && plan->hosts == 0 && by == NULL) || alone) {
+    if ((plan->ranks == 1 && plan->hosts == 0 && by == NULL && !plan->meets) || alone) {
         if (!dry) return run_alone(plan);
         say("%s", cli_words(cli->pool, plan->rank));
         return LKS_OK;
@@ -149,6 +213,7 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
     if (status == LKS_OK) status = draw_token(plan);
     if (status != LKS_OK) return status;
     say_crowd(plan);
+    if (plan->meets && !dry) return meet_run(&meet, code);
     if (!dry) return launch_run(plan, code);
     say("%s", cli_words(cli->pool, launch_command(plan)));
     return LKS_OK;

@@ -1,7 +1,7 @@
 /* Frames between agents, from somebody who may be anybody: what is read is written as the same bytes. */
 #include <string.h>
 
-#include "cli/launch/wire.h"
+#include "cli/meet/wire.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

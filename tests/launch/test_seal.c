@@ -5,7 +5,7 @@
 
 #include <lockstep/lockstep.h>
 
-#include "cli/launch/seal.h"
+#include "cli/meet/seal.h"
 
 static uint8_t body[WIRE_BODY], frame[WIRE_HEADER + WIRE_BODY + WIRE_TAG];
 static char words[WIRE_BODY];

@@ -1,5 +1,5 @@
 # They have parts of the launcher alone.
-foreach(what report seal)
+foreach(what reach report seal)
   target_link_libraries(test_launch_${what} PRIVATE lks_program)
 endforeach()
 add_dependencies(test_launch_launch lockstep)
@@ -10,3 +10,6 @@ set_tests_properties(launch/cluster PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
 add_test(NAME launch/hosts COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch/hosts.sh
          $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
 set_tests_properties(launch/hosts PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
+add_test(NAME launch/meet COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch/meet.sh
+         $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
+set_tests_properties(launch/meet PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 180)

@@ -1,4 +1,4 @@
-#include "cli/launch/seal.h"
+#include "cli/meet/seal.h"
 
 #include <string.h>
 

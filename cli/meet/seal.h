@@ -2,12 +2,12 @@
  * Proofs and sealed messages of a rendezvous, as docs/rendezvous.md has them. All of the cryptography is
  * libsodium's, which is loaded when it is used: a program that starts no rendezvous does not have it.
  */
-#ifndef CLI_LAUNCH_SEAL_H
-#define CLI_LAUNCH_SEAL_H
+#ifndef CLI_MEET_SEAL_H
+#define CLI_MEET_SEAL_H
 
 #include <lockstep/status.h>
 
-#include "cli/launch/wire.h"
+#include "cli/meet/wire.h"
 
 enum { SEAL_KEY = 32, SEAL_SECRET_LEAST = 16, SEAL_SECRET_MOST = 256 };
 

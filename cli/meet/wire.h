@@ -2,8 +2,8 @@
  * Messages between agents, as docs/rendezvous.md has them: what is written here is read as the same, and
  * anything else is refused. Nothing in here reads or writes a file, or keeps a pointer into what it read.
  */
-#ifndef CLI_LAUNCH_WIRE_H
-#define CLI_LAUNCH_WIRE_H
+#ifndef CLI_MEET_WIRE_H
+#define CLI_MEET_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "cli/launch/wire.h"
+#include "cli/meet/wire.h"
 
 #include <string.h>
 

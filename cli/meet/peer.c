@@ -1,0 +1,103 @@
+#include "cli/meet/peer.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "cli/process.h"
+
+peer *peer_create(int fd, const char *from)
+{
+    peer *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        close(fd);
+        return NULL;
+    }
+    const int yes = 1;
+    const struct timeval wait = {.tv_sec = (time_t)PEER_LOST_S};
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+    p->fd = fd;
+    p->node = -1;
+    p->since = p->heard = p->beaten = process_clock();
+    snprintf(p->from, sizeof p->from, "%s", from);
+    return p;
+}
+
+void peer_close(peer *p)
+{
+    if (p->fd >= 0) close(p->fd);
+    p->fd = -1;
+}
+
+void peer_destroy(peer *p)
+{
+    if (p == NULL) return;
+    peer_close(p);
+    free(p);
+}
+
+bool peer_send(peer *p, const wire_message *message)
+{
+    static _Thread_local uint8_t body[WIRE_BODY], frame[WIRE_HEADER + WIRE_BODY + WIRE_TAG];
+    bool good;
+    if (p->fd < 0) return false;
+    const size_t length = wire_write(body, sizeof body, message, &good);
+    size_t whole = WIRE_HEADER + length;
+    if (good && wire_is_sealed(message->type)) {
+        whole = seal_close(&p->link, frame, message->type, body, length);
+    } else if (good) {
+        wire_header_write(frame, message->type, length);
+        memcpy(frame + WIRE_HEADER, body, length);
+    }
+    for (size_t done = 0; good && done < whole;) {
+        const ssize_t sent = send(p->fd, frame + done, whole - done, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        good = sent > 0;
+        if (good) done += (size_t)sent;
+    }
+    if (!good) peer_close(p);
+    return good;
+}
+
+void peer_beat(peer *p)
+{
+    const double now = process_clock();
+    if (p->fd < 0 || p->state < PEER_PROVED || now - p->beaten < PEER_BEAT_S) return;
+    p->beaten = now;
+    peer_send(p, &(wire_message){.type = WIRE_BEAT});
+}
+
+bool peer_read(peer *p)
+{
+    if (p->fd < 0) return false;
+    const ssize_t got = recv(p->fd, p->in + p->used, sizeof p->in - p->used, MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+    if (got <= 0) return false;
+    p->used += (size_t)got;
+    p->heard = process_clock();
+    return true;
+}
+
+int peer_next(peer *p, wire_message *out, char *words)
+{
+    static _Thread_local uint8_t body[WIRE_BODY + WIRE_TAG];
+    const bool sealed = p->state >= PEER_PROVED;
+    wire_type type;
+    size_t length;
+    if (p->used < WIRE_HEADER) return 0;
+    if (!wire_header_read(&type, &length, p->in, sealed)) return -1;
+    if (p->used < WIRE_HEADER + length) return 0;
+    memcpy(body, p->in + WIRE_HEADER, length);
+    if (sealed && !seal_open(&p->link, p->in, body, length)) return -1;
+    if (!wire_read(out, type, body, sealed ? length - WIRE_TAG : length, words)) return -1;
+    p->used -= WIRE_HEADER + length;
+    memmove(p->in, p->in + WIRE_HEADER + length, p->used);
+    return 1;
+}
