@@ -13,7 +13,7 @@ int ranks_say(lks_status status)
 {
     printf("failed: %s\n", lks_last_error()->message);
     fflush(stdout);
-    return status;
+    return (int)status;
 }
 
 /* Who is there. */

@@ -13,7 +13,7 @@ static void run(int ranks, lkt_rank_body body, void *user)
 
 static int too_many(lks_comm *comm, int rank, void *user)
 {
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     (void)user;
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.workers = rank == 1 ? 5 : 1}) ==
               LKS_E_INVALID);
@@ -25,7 +25,7 @@ static int too_many(lks_comm *comm, int rank, void *user)
 
 static int others(lks_comm *comm, int rank, void *user)
 {
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     (void)user;
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.global_batch = rank == 2 ? 12 : 24}) ==
               LKS_E_MISMATCH);
@@ -49,7 +49,7 @@ typedef struct cut {
 static int cuts(lks_comm *comm, int rank, void *user)
 {
     const cut *c = user;
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.weight = c->weight[rank]}) == LKS_OK);
     const lks_model_info info = lks_model_get_info(m.model);
     LKT_CHECK(info.first_share == c->border[rank] && info.last_share == c->border[rank + 1]);
@@ -62,7 +62,7 @@ static void replicas_follow_weights(void **state)
     static const cut list[] = {{{0, 0, 0}, {0, 2, 4, 6}},         {{1, 1, 2}, {0, 1, 3, 6}},
                                {{3, 2, 1}, {0, 3, 5, 6}},         {{1000, 1, 1}, {0, 4, 5, 6}},
                                {{1e-3, 1e-3, 1e3}, {0, 1, 2, 6}}, {{.5, .5, .5}, {0, 2, 4, 6}}};
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
         run(SMALL_RANKS, cuts, (void *)(uintptr_t)&list[i]);
@@ -74,7 +74,7 @@ static void replicas_follow_weights(void **state)
 /* One rank alone cannot begin, or not end. */
 static int one_cannot(lks_comm *comm, int rank, void *user)
 {
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     (void)user;
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.ema_decay = rank == 1 ? 2 : 0}) ==
               LKS_E_INVALID);
@@ -94,7 +94,7 @@ static int one_cannot(lks_comm *comm, int rank, void *user)
 /* Memory that the host cannot read is not sent. */
 static int no_host_memory(lks_comm *comm, int rank, void *user)
 {
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     (void)rank, (void)user;
     LKT_CHECK(lkt_small_begin(&m, &(lks_context_opts){.device = "far"}) == LKS_OK);
     LKT_CHECK(lkt_small_compile(&m, comm, (lks_model_opts){0}) == LKS_E_UNSUPPORTED);
@@ -120,7 +120,7 @@ static int no_memory(lks_comm *comm, int rank, void *user)
     lkt_heap heap = {.fail_at = 0};
     const lks_allocator allocator = lkt_heap_allocator(&heap);
     const lks_context_opts how = {.device = "cpu", .allocator = allocator};
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     LKT_CHECK(lkt_small_begin(&m, &how) == LKS_OK);
     if (rank == 1) heap.fail_at = heap.allocations + *at;
     const lks_status status = lkt_small_compile(&m, comm, (lks_model_opts){.workers = 2});
@@ -231,7 +231,7 @@ static int same_sentence(lkt_small *m, int rank, void *user)
 static void a_loss_that_is_not_finite(void **state)
 {
     broken b;
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     (void)state;
     break_samples(&b);
     LKT_OK(lkt_small_build(&m, NULL, (lks_model_opts){.workers = 3}));
@@ -282,7 +282,7 @@ typedef struct torture {
 static int endures(lks_comm *comm, int rank, void *user)
 {
     const torture *t = user;
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     lks_status status = comm == NULL ? LKS_E_COMM : LKS_OK;
     (void)rank;
     if (status == LKS_OK) status = lkt_small_build(&m, comm, (lks_model_opts){.workers = 2});
@@ -301,7 +301,7 @@ static int endures(lks_comm *comm, int rank, void *user)
 static void any_exchange_may_fail(void **state)
 {
     torture t = {.hash = {0}};
-    lkt_small m = {NULL};
+    lkt_small m = {.model = NULL};
     (void)state;
     LKT_OK(lkt_small_build(&m, NULL, (lks_model_opts){.workers = 1}));
     for (int i = 0; i <= 3; i++) {

@@ -224,7 +224,7 @@ static void metrics_are_summed(void **state)
 /* A communicator of one rank is none: the same memory, nothing started. */
 static int alone(lks_comm *comm, int rank, void *user)
 {
-    lkt_small with = {NULL}, without = {NULL};
+    lkt_small with = {.model = NULL}, without = {.model = NULL};
     (void)rank, (void)user;
     LKT_CHECK(lkt_small_build(&with, comm, (lks_model_opts){.workers = 2}) == LKS_OK);
     LKT_CHECK(lkt_small_build(&without, NULL, (lks_model_opts){.workers = 2}) == LKS_OK);
