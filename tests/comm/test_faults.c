@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/context.h"
+#include "comm/flight.h"
 
 enum { MOST = 5 };
 
@@ -245,6 +246,24 @@ static void arguments_of_one_rank(void **state)
         lkt_ranks(&(lkt_hub_opts){.size = 3}, &(lks_comm_opts){.timeout_s = 30}, refusing, &kind);
 }
 
+/* A rank that has no memory for its part of a collective tells it, instead of leaving the others alone. */
+static int poor(lks_comm *comm, int rank, void *user)
+{
+    void *scratch = NULL;
+    (void)user;
+    LKT_CHECK((rank == 1 ? lki_comm_scratch(comm, SIZE_MAX, &scratch) : lks_comm_barrier(comm)) ==
+              LKS_E_NOMEM);
+    LKT_CHECK(strncmp(lks_last_error()->message, "rank 1 (host ", 13) == 0);
+    LKT_CHECK(strstr(lks_last_error()->message, "messages between ranks") != NULL);
+    return lks_comm_barrier(comm) != LKS_E_NOMEM;
+}
+
+static void memory_of_one_rank(void **state)
+{
+    (void)state;
+    lkt_ranks(&(lkt_hub_opts){.size = 3}, &(lks_comm_opts){.timeout_s = 30}, poor, NULL);
+}
+
 static int aborting(lks_comm *comm, int rank, void *user)
 {
     (void)user;
@@ -361,8 +380,8 @@ int main(void)
         cmocka_unit_test(every_start_fails),     cmocka_unit_test(every_start_kills),
         cmocka_unit_test(who_is_late_is_named),  cmocka_unit_test(a_stop_is_no_delay),
         cmocka_unit_test(arguments_of_one_rank), cmocka_unit_test(abort_ends_all),
-        cmocka_unit_test(leaving_early),         cmocka_unit_test(behind_a_fork),
-        cmocka_unit_test(a_fork_closes_nothing),
+        cmocka_unit_test(memory_of_one_rank),    cmocka_unit_test(leaving_early),
+        cmocka_unit_test(behind_a_fork),         cmocka_unit_test(a_fork_closes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
