@@ -32,7 +32,7 @@ static int others(lks_comm *comm, int rank, void *user)
     LKT_SAYS("rank 2 (host ");
     LKT_SAYS("compiles a model with global_batch 12, rank 0 with 24; all ranks must");
     lkt_small_end(&m);
-    m = (lkt_small){NULL};
+    m = (lkt_small){.model = NULL};
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.by_replica = rank == 1}) ==
               LKS_E_MISMATCH);
     LKT_SAYS("gradients by ");
@@ -82,7 +82,7 @@ static int one_cannot(lks_comm *comm, int rank, void *user)
     LKT_SAYS("ema_decay is 2");
     LKT_CHECK(m.model == NULL);
     lkt_small_end(&m);
-    m = (lkt_small){NULL};
+    m = (lkt_small){.model = NULL};
     LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.clip_norm = rank == 2 ? -1 : 0}) ==
               LKS_E_INVALID);
     if (rank != 2) LKT_SAYS("rank 2 (host ");
