@@ -22,6 +22,8 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
     lks_comm_opts opts = {.transport = NULL};
     lks_status status = read_options(&opts, cli);
     if (status == LKS_OK) status = lks_comm_create(&comm, &opts);
+    if (status == LKS_E_MISMATCH && lks_launch_get().rank > 0)
+        say_nothing(); /* all have found it */
     if (status != LKS_OK) return status;
     const int rank = lks_comm_rank(comm);
     if (rank > 0) say_nothing();

@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# Trainings of several processes by the program itself, started by one MPI's own launcher: they print what
+# one process prints, to the last digit, however they end.
+#   train.sh NAME                    this build has no module for it
+#   train.sh NAME MPIEXEC BUILD
+set -euo pipefail
+name=$1
+[ $# -ge 3 ] || { echo "this build has no module for $name: skipped"; exit 77; }
+mpiexec=$2 build=$(cd "$3" && pwd)
+command -v "$mpiexec" >/dev/null || { echo "there is no $mpiexec: skipped"; exit 77; }
+. "$(dirname "$0")/launchers.sh"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/bin"
+cp "$build/cli/lockstep" "$folder/bin/lockstep" # a name of its own for those that are left behind
+program=$folder/bin/lockstep
+export LKS_MODULES=$build/modules
+cd "$folder"
+
+# Six replicas, or two parts of four; the last batch of an epoch has 34 samples of 47.
+cat >dense.yaml <<'END'
+data: {name: digits, samples: 300, test_samples: 70}
+model: {layers: [flatten, {dense: {units: 24}}, batch_norm, relu, {dropout: 0.3}, {dense: 10}]}
+train: {epochs: 2, batch_size: 47, hash_every: 4, replicas: 6, test_batch_size: 16, ema: 0.9}
+optimizer: {name: adamp, lr: 0.002, clip_norm: 0.5}
+validation: {samples: 31, shuffle: true}
+log: {interval: 1}
+END
+cat >conv.yaml <<'END'
+data: {name: digits, samples: 114, test_samples: 20}
+model: {layers: [{conv2d: {filters: 6, kernel: 3}}, batch_norm, relu, max_pool: 4, flatten, {dense: 10}]}
+train: {epochs: 2, batch_size: 40, hash_every: 2, replicas: 4, accumulate: 2}
+optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
+log: {interval: 1}
+END
+# What the log of a training says in any number of processes.
+alike() { sed '/^Using /d' "$1"; }
+
+for net in dense conv; do "$program" train $net.yaml --workers 1 >$net.one; done
+
+# check NET WHAT ARGUMENTS...: of the launcher, behind which the log is that of one process.
+check() {
+    local net=$1 what=$2
+    shift 2
+    expect 0 '^hash ' timeout -k 5 60 "$mpiexec" "$@"
+    cmp -s <(alike "$folder/out") <(alike $net.one) && return
+    echo "$name: $what of $net: not what one process says:"
+    diff <(alike "$folder/out") <(alike $net.one) || true
+    failed=1
+}
+
+# Networks, the workers of each rank ("portable": one, with other instructions), and options.
+while IFS='|' read -r net layout options; do
+    arguments=() colon=
+    for workers in $layout; do
+        isa=
+        [ $workers != portable ] || { isa='env LKS_ISA=portable' workers=1; }
+        arguments+=($colon -n 1 $isa "$program" train ${net// /}.yaml --workers $workers $options)
+        colon=:
+    done
+    check ${net// /} "$layout" "${arguments[@]}"
+done <<'END'
+dense | 2        |
+dense | 1 1      | --set train.bucket_bytes=64
+dense | 1 1 1    | --verify-comm
+dense | 2 2      | --set train.overlap=off
+dense | 1 1 1 1  |
+dense | 2 1      |
+dense | portable 1 |
+conv  | 1 1      |
+conv  | 1 3 portable |
+conv  | 2 2 2    | --set data.threads=0
+END
+
+# pid_of RANK: of the training under way.
+pid_of() {
+    local process
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/exe")" = "$program" ] || continue
+        grep -qzE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1$" "$process/environ" || continue
+        echo "${process#/proc/}"
+        return
+    done 2>/dev/null
+}
+
+# begin RANKS OPTION...: a training without an end in the folder `run`, until it has come to epoch 3.
+begin() {
+    local ranks=$1 try
+    shift
+    rm -rf run
+    : >said
+    timeout -k 5 60 "$mpiexec" -n "$ranks" "$program" train dense.yaml --workers 1 --out run --epochs 100000 "$@" \
+        >said 2>errors </dev/null &
+    launcher=$!
+    for try in {1..300}; do
+        ! grep -q '^Train Epoch: 3' said || return 0
+        sleep 0.05
+    done
+    echo "$name: a training of $ranks ranks does not begin:"
+    cat said errors
+    failed=1
+}
+
+# ended CODE: "any".
+ended() {
+    local code=0
+    wait $launcher || code=$?
+    [ "$1" = any ] || [ "$1" = $code ] || { echo "$name: $2 ended with $code, expected $1"; cat errors; failed=1; }
+    nobody "$program"
+}
+
+# goes_on RANKS STEP WHAT: a copy of the folder, with so many ranks to that step: the hash of one process.
+goes_on() {
+    [ -e one.$2 ] || "$program" train dense.yaml --workers 1 --epochs 100000 --steps $2 --quiet >one.$2
+    rm -rf copy
+    cp -r run copy
+    expect 0 "^$(cat one.$2)\$" ranks $1 "$program" train dense.yaml --workers 1 --epochs 100000 --steps $2 \
+        --out copy --resume --quiet || echo "$name: that was after $3"
+}
+
+# saved WHAT: by the step that rank 0 says; sets `step`.
+saved() {
+    step=$(sed -n 's/^lockstep: stopped after step \([0-9]*\) and saved in run;.*/\1/p' errors)
+    [ "$(grep -c '^lockstep: ' errors)" = 1 ] && [ -n "$step" ] && [ -e run/step-$(printf %08d $step).safetensors ] &&
+        [ "$(tail -qn 1 said run/ranks/rank-*.log | sort -u | wc -l)" = 1 ] && return
+    echo "$name: $1 did not save the step that all stopped behind:"
+    tail -n 5 errors said run/ranks/*
+    ls run
+    failed=1
+    step=1
+}
+
+# A signal to one rank is one to all: they stop behind the same step, which any number of ranks goes on from.
+begin 3
+expect 3 'lockstep: .*run.* (in use|is being|another)' "$program" train dense.yaml --workers 1 --out run
+expect not0 'lockstep: .*run.* (in use|is being|another)' ranks 2 "$program" train dense.yaml --workers 1 --out run
+lines 1 '^lockstep: '
+kill -USR1 "$(pid_of 2)"
+ended 138 "SIGUSR1 to rank 2"
+saved "SIGUSR1 to rank 2"
+for n in 1 2 4; do goes_on $n $((step + 5)) "SIGUSR1 to rank 2"; done
+
+# And so is one to the launcher that it passes on; behind SIGTERM Open MPI kills within a second.
+case $name in *mpich*) signal=TERM ;; *) signal=USR1 ;; esac
+begin 2
+kill -$signal $(ps -o pid= --ppid $launcher)
+ended any
+saved "SIG$signal to the launcher"
+
+# A rank that is killed: nobody is left, and what was saved last goes on.
+begin 3
+kill -KILL "$(pid_of 1)"
+ended any
+step=$(ls run | sed -n 's/^step-0*\([0-9]*\)\.json$/\1/p' | sort -n | tail -n 1)
+goes_on 2 $((step + 9)) "SIGKILL of rank 1"
+
+# What differs is said once.
+expect not0 "^lockstep: .*rank 1 .*optimizer.lr.*0.1.*0.002" timeout 60 "$mpiexec" -n 1 "$program" train dense.yaml \
+    --workers 1 : -n 1 "$program" train dense.yaml --workers 1 --lr 0.1
+lines 1 '^lockstep: '
+"$program" data digits --samples 300 --test-samples 70 --out first >/dev/null
+"$program" data digits --samples 300 --test-samples 70 --out second --seed 5 >/dev/null
+expect not0 "^lockstep: training data: rank 1 .* has .*, rank 0 " timeout 60 "$mpiexec" -n 1 "$program" train dense.yaml \
+    --workers 1 --set data.name=first --data first : \
+    -n 1 "$program" train dense.yaml --workers 1 --set data.name=first --data second
+lines 1 '^lockstep: '
+
+# Another version of the program: its number, which stands in it once or more, with other digits.
+version=$("$program" --version | sed -n 's/^lockstep //p')
+sed "s/${version//./\\.}/${version//[0-9]/8}/g" "$program" >bin/other
+chmod +x bin/other
+expect not0 "rank 1 .* runs Lockstep ${version//[0-9]/8}, .* runs $version" timeout 60 "$mpiexec" -n 1 "$program" train \
+    dense.yaml --workers 1 : -n 1 bin/other train dense.yaml --workers 1
+lines 1 '^lockstep: '
+
+# What waits says for whom: rank 1 is stopped.
+begin 2 --comm-timeout 0.5
+stopped=$(pid_of 1)
+kill -STOP $stopped
+for try in {1..100}; do
+    ! grep -q '^lockstep: ' errors || break
+    sleep 0.05
+done
+kill -KILL $stopped
+ended any
+grep -qE "^lockstep: .*rank 1 \(host .*, pid $stopped\) has not come within 0.5 s" errors ||
+    { echo "$name: it is not said who has stopped:"; cat errors; failed=1; }
+
+expect 0 '' ranks 2 "$program" bench dense.yaml --workers 1 --steps 10 --format json
+lines 1 '"processes": 2'
+nobody "$folder"
+exit $failed
