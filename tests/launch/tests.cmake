@@ -13,3 +13,9 @@ set_tests_properties(launch/hosts PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
 add_test(NAME launch/meet COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch/meet.sh
          $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
 set_tests_properties(launch/meet PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 180)
+find_program(LKT_PYTHON python3)
+if(LKT_PYTHON)
+  add_test(NAME launch/recipes COMMAND ${LKT_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/launch/recipes.py
+           $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
+  set_tests_properties(launch/recipes PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 60)
+endif()
