@@ -29,6 +29,7 @@ typedef struct watcher {
     launch_tail *tail;
     int output[OUTPUTS]; /* the rank's standard output and error; -1: closed */
     int log;             /* -1: none */
+    off_t begun;         /* where in it this rank begins */
     int signals;
     pid_t child;
     int asked;  /* the signal that was passed on; 0: none */
@@ -57,7 +58,8 @@ static void open_log(watcher *w)
     w->log = -1;
     if (folder == NULL) return;
     snprintf(path, sizeof path, "%s/rank-%d.log", folder, w->place.rank);
-    if (make_folders(folder)) w->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (make_folders(folder)) w->log = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (w->log >= 0) w->begun = lseek(w->log, 0, SEEK_END);
     if (w->log < 0)
         say_error("rank %d on %s has no log: '%s' cannot be opened: %s", w->place.rank,
                   w->about.host, path, strerror(errno));
@@ -165,6 +167,19 @@ static void drain(watcher *w)
     }
 }
 
+/* A rank that is not 0 writes most of what it says into its log itself: there are its last lines. */
+static void take_log(watcher *w)
+{
+    enum { MOST = TAIL_LINES * 256 };
+    char bytes[MOST];
+    const off_t end = w->log >= 0 ? lseek(w->log, 0, SEEK_END) : 0;
+    const off_t from = end - w->begun > MOST ? end - MOST : w->begun;
+    const ssize_t count = end > from ? pread(w->log, bytes, (size_t)(end - from), from) : 0;
+    if (count <= 0) return;
+    *w->tail = (launch_tail){.count = 0};
+    launch_tail_add(w->tail, bytes, (size_t)count);
+}
+
 static void tell(const watcher *w, int code)
 {
     char line[REPORT_LINE];
@@ -215,6 +230,7 @@ lks_status launch_watch(const launch_plan *plan, int *code)
     *code = killed ? 128 + WTERMSIG(w.status) : WEXITSTATUS(w.status);
     /* A rank that was asked to stop, and did, has not failed: others may still be saving. */
     const bool stopped = w.asked != 0 && (killed || *code > 128);
+    if (*code != 0) take_log(&w);
     if (*code != 0) tell(&w, killed ? -*code : *code);
     if (stopped || (*code != 0 && was_heard(&w))) *code = 0;
     return LKS_OK;

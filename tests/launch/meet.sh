@@ -223,6 +223,26 @@ END
     expect alone 13 'nobody has listened at --rdzv-endpoint host1:48123 for 0.5 s'
 }
 
+# With the modules of this build: 2 hosts with 2 ranks each, and the hash of one process.
+ranks_train_to_one_hash() { # MPI
+    local modules
+    modules=$(dirname "$program")/../modules
+    [ -e "$modules/liblockstep-$1.so" ] || return 0
+    cat >c.yaml <<'END'
+data: {name: digits, samples: 500, test_samples: 100, mean: 0.13}
+model: {name: mlp, hidden: [16], dropout: 0.1}
+train: {epochs: 2, batch_size: 50, replicas: 4, seed: 3, hash_every: 4}
+optimizer: {name: sgd, lr: 0.1, momentum: 0.9}
+END
+    local expected found
+    expected=$("$program" train c.yaml --quiet | tail -n 1)
+    LKS_MODULES=$modules "$hosts" 2 -- "$program" launch --by "$1" --nnodes 2 --nproc-per-node 2 \
+        --rdzv-endpoint host1:48123 -- train c.yaml --workers 1 --out "run-$1" >trained 2>said.train ||
+        fail 'it does not train'
+    found=$(tail -n 1 trained)
+    [ "$found" = "$expected" ] || fail "$1: '$found', expected '$expected'"
+}
+
 count=0
 for mpi in openmpi mpich; do
     tool=mpiexec.$mpi
@@ -232,6 +252,7 @@ for mpi in openmpi mpich; do
     "$hosts" 1 -- bash -c "LKS_HOST=sodium bash agent.sh $mpi 2 --node-rank 1 --rdzv-timeout 0.1 -- meet-rank.sh hello"
     ! grep -q libsodium said.sodium || { cat said.sodium; exit 77; }
     all_ranks_start $mpi
+    ranks_train_to_one_hash $mpi
     signals_reach_all $mpi
     a_node_that_goes_ends_all $mpi
     count=$((count + 1))

@@ -131,6 +131,17 @@ END
     grep -q 'lockstep: rank 1: broken' fail.out || fail 'no last line'
 }
 
+ranks_train_to_one_hash() { # with the module of this build, by srun
+    local modules
+    modules=$(dirname "$program")/../modules
+    [ -e "$modules/liblockstep-openmpi.so" ] || return 0
+    local expected found
+    expected=$("$program" train c.yaml --quiet | tail -n 1)
+    found=$(LKS_MODULES=$modules salloc -Q -N 2 -n 2 -c 1 "$program" launch -- train c.yaml --workers 1 --quiet |
+        tail -n 1)
+    [ "$found" = "$expected" ] || fail "'$found', expected '$expected'"
+}
+
 a_job_goes_on_to_the_same_hash() {
     local job expected found steps=2500
     sed "s/epochs: 2/steps: $steps/; s/samples: 500/samples: 20000/; s/interval: 5/interval: 100/" \
@@ -168,4 +179,5 @@ log: {interval: 5}
 END
 scripts_are_taken
 launch_reaches_both_nodes
+ranks_train_to_one_hash
 a_job_goes_on_to_the_same_hash

@@ -11,6 +11,7 @@ static const char script[] =
     "  if [ $R = 1 ]; then for i in $(seq 50); do echo line $i; done; exit 7; fi\n"
     "  sleep 60 ;;\n"
     "segv) [ $R = 1 ] && kill -SEGV $$; sleep 60 ;;\n"
+    "own) echo of its own >>logs/rank-$R.log; [ $R = 1 ] && exit 3; sleep 60 ;;\n"
     "same) echo the same >&2; exit 5 ;;\n"
     "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
     "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
@@ -131,6 +132,11 @@ static void the_first_that_fails_is_named(void **state)
         assert_null(strstr(last.err, "line 10\n"));
         assert_string_equal(last.out, "begin 0\n"); /* no banner of the MPI's */
         expect_nobody(2);
+        /* What it has written into its log itself is read too, and what an earlier run has not. */
+        shell("echo earlier >logs/rank-1.log");
+        run("launch -n 2 --by %s --log-dir logs --program bash -- rank.sh own", mpi->name);
+        expect(3, "lockstep: rank 1: of its own\n");
+        assert_null(strstr(last.err, "earlier"));
         run("launch -n 2 --by %s --program bash -- rank.sh segv", mpi->name);
         expect(139, ") was ended by SIGSEGV (Segmentation fault)\n");
         run("launch -n 2 --by %s --program bash -- rank.sh same", mpi->name);
