@@ -31,4 +31,6 @@ foreach(mpi ${mpis})
 endforeach()
 add_test(NAME dist/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/under_slurm.sh
          ${PROJECT_BINARY_DIR} ${LKS_MPIS})
-set_tests_properties(dist/slurm PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
+add_test(NAME dist/train/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/train_slurm.sh
+         ${PROJECT_BINARY_DIR} ${LKS_MPIS})
+set_tests_properties(dist/slurm dist/train/slurm PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)

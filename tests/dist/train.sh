@@ -8,7 +8,8 @@ name=$1
 [ $# -ge 3 ] || { echo "this build has no module for $name: skipped"; exit 77; }
 mpiexec=$2 build=$(cd "$3" && pwd)
 command -v "$mpiexec" >/dev/null || { echo "there is no $mpiexec: skipped"; exit 77; }
-. "$(dirname "$0")/launchers.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/launchers.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin"
@@ -17,15 +18,8 @@ program=$folder/bin/lockstep
 export LKS_MODULES=$build/modules
 cd "$folder"
 
-# Six replicas, or two parts of four; the last batch of an epoch has 34 samples of 47.
-cat >dense.yaml <<'END'
-data: {name: digits, samples: 300, test_samples: 70}
-model: {layers: [flatten, {dense: {units: 24}}, batch_norm, relu, {dropout: 0.3}, {dense: 10}]}
-train: {epochs: 2, batch_size: 47, hash_every: 4, replicas: 6, test_batch_size: 16, ema: 0.9}
-optimizer: {name: adamp, lr: 0.002, clip_norm: 0.5}
-validation: {samples: 31, shuffle: true}
-log: {interval: 1}
-END
+cp "$here/dense.yaml" .
+# Two parts of four replicas.
 cat >conv.yaml <<'END'
 data: {name: digits, samples: 114, test_samples: 20}
 model: {layers: [{conv2d: {filters: 6, kernel: 3}}, batch_norm, relu, max_pool: 4, flatten, {dense: 10}]}
