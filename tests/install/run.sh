@@ -45,7 +45,8 @@ for p in c_shared cpp_shared c_static cpp_static; do expect "./$p"; done
 links ./c_shared || { echo 'c_shared does not use the shared library'; exit 1; }
 if links ./c_static; then echo 'c_static uses the shared library'; exit 1; fi
 
-cmake -S "$source" -B outside -DCMAKE_PREFIX_PATH="$prefix" >cmake.log || { cat cmake.log; exit 1; }
+ln -s "$source/../fortran/train.F90" .
+cmake -S "$source" -B outside -DTRAIN="$PWD/train.F90" -DCMAKE_PREFIX_PATH="$prefix" >cmake.log || { cat cmake.log; exit 1; }
 cmake --build outside >>cmake.log || { cat cmake.log; exit 1; }
 for p in c_lockstep cpp_lockstep c_static cpp_static; do expect "./outside/$p"; done
 if links outside/c_static; then echo 'outside/c_static uses the shared library'; exit 1; fi
@@ -65,6 +66,16 @@ cc -std=c11 -Wall -Werror "$doc/examples/own_loop.c" -o loop $(pkg-config --cfla
 LD_LIBRARY_PATH=$libraries ./recipe "$doc/configs/digits.yaml" train.steps=1 >recipe.log || { cat recipe.log; exit 1; }
 LD_LIBRARY_PATH=$libraries ./own >own.log || { cat own.log; exit 1; }
 LD_LIBRARY_PATH=$libraries ./loop >loop.log || { cat loop.log; exit 1; }
+
+# The module for Fortran, where this build has one.
+if [ -e "$libraries/liblockstep_fortran.a" ]; then
+    fortran=$(sed -n 's/^CMAKE_Fortran_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+    # shellcheck disable=SC2046  # a list of words
+    "$fortran" "$source/../fortran/train.F90" -o fortran $(pkg-config --cflags --libs lockstep-fortran)
+    for p in ./fortran ./outside/fortran; do
+        LD_LIBRARY_PATH=$libraries $p arrays ring.safetensors >fortran.log || { cat fortran.log; exit 1; }
+    done
+fi
 
 "$prefix/bin/lockstep" --version
 bash -n "$prefix/share/bash-completion/completions/lockstep"
