@@ -36,13 +36,17 @@ typedef struct link {
     void *shared; /* what this rank has given to all */
 } link;
 
+enum { MOST_LEFT = 4 * LKT_MOST_RANKS };
+
 struct lkt_hub {
     lkt_hub_opts opts;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     message *box[LKT_MOST_RANKS][LKT_MOST_RANKS]; /* [to][from], the oldest first */
     link links[LKT_MOST_RANKS];
-    int sharing, shares; /* ranks that are at it, and how often all were */
+    int sharing, shares;   /* ranks that are at it, and how often all were */
+    void *left[MOST_LEFT]; /* memory that not all have let go of */
+    int lefts;
 };
 
 typedef struct seat {
@@ -356,13 +360,17 @@ static int fake_share(void *user, size_t bytes, void **base, lki_fault *fault)
     return !met;
 }
 
+/* Where not all have come, some may still be at it: then it stays until the end of the hub. */
 static void fake_unshare(void *user, void *mine)
 {
     link *own = user;
     lki_fault fault;
     pthread_mutex_lock(&own->hub->lock);
-    if (own->state == HERE) (void)meet(own, &fault);
-    free(mine);
+    if (own->hub->lefts == MOST_LEFT) abort();
+    if (own->state == HERE && meet(own, &fault))
+        free(mine);
+    else
+        own->hub->left[own->hub->lefts++] = mine;
     pthread_mutex_unlock(&own->hub->lock);
 }
 
@@ -419,6 +427,7 @@ void lkt_hub_free(lkt_hub *hub)
                 next = m->next;
                 free(m);
             }
+    for (int i = 0; i < hub->lefts; i++) free(hub->left[i]);
     pthread_cond_destroy(&hub->changed);
     pthread_mutex_destroy(&hub->lock);
     free(hub);
