@@ -41,7 +41,7 @@ static lks_status meet_alloc(lks_model *model)
     return LKS_OK;
 }
 
-enum { MOST_NUMBERS = 6 };
+enum { MOST_NUMBERS = 8 };
 
 /* A number that all ranks must have the same of, if it has a name. */
 typedef struct number {
@@ -117,7 +117,9 @@ static lks_status partition(lks_model *model)
                                      {"replicas", o->replicas},
                                      {"accumulate", o->accumulate},
                                      {"global_batch", o->global_batch},
-                                     {"hash_every", o->hash_every}},
+                                     {"hash_every", o->hash_every},
+                                     {"exchange", o->exchange},
+                                     {"bucket_bytes", (int64_t)o->bucket_bytes}},
                     MOST_NUMBERS));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);
     if (workers > replicas)

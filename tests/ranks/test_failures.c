@@ -37,6 +37,11 @@ static int others(lks_comm *comm, int rank, void *user)
               LKS_E_MISMATCH);
     LKT_SAYS("gradients by ");
     lkt_small_end(&m);
+    m = (lkt_small){.model = NULL};
+    LKT_CHECK(lkt_small_build(&m, comm, (lks_model_opts){.bucket_bytes = rank == 1 ? 64 : 0}) ==
+              LKS_E_MISMATCH);
+    LKT_SAYS("bucket_bytes 64, rank 0 with 0");
+    lkt_small_end(&m);
     return 0;
 }
 
