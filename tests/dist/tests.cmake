@@ -34,3 +34,11 @@ add_test(NAME dist/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/under_slurm.sh
 add_test(NAME dist/train/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/train_slurm.sh
          ${PROJECT_BINARY_DIR} ${LKS_MPIS})
 set_tests_properties(dist/slurm dist/train/slurm PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
+if(TARGET lks_mpi_mpich)
+  get_target_property(launcher lks_mpi_mpich LKS_MPIEXEC)
+  set(arguments ${launcher} ${PROJECT_BINARY_DIR})
+else()
+  set(arguments "")
+endif()
+add_test(NAME dist/valgrind COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/valgrind.sh ${arguments})
+set_tests_properties(dist/valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)

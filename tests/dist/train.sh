@@ -43,13 +43,23 @@ check() {
     failed=1
 }
 
-# Networks, the workers of each rank ("portable": one, with other instructions), and options.
+# Ranks of one host have memory in common; with another name this host is two, where we may give it one.
+printf '#!/bin/sh\nhostname elsewhere\nexec "$@"\n' >bin/apart
+chmod +x bin/apart
+elsewhere="unshare --uts $folder/bin/apart"
+$elsewhere true 2>/dev/null || elsewhere=
+
+# Networks, the workers of each rank ("portable": one, with other instructions; "apart": one, on another
+# host), and options.
 while IFS='|' read -r net layout options; do
     arguments=() colon=
     for workers in $layout; do
-        isa=
-        [ $workers != portable ] || { isa='env LKS_ISA=portable' workers=1; }
-        arguments+=($colon -n 1 $isa "$program" train ${net// /}.yaml --workers $workers $options)
+        how=
+        case $workers in
+        portable) how='env LKS_ISA=portable' workers=1 ;;
+        apart) how=$elsewhere workers=1 ;;
+        esac
+        arguments+=($colon -n 1 $how "$program" train ${net// /}.yaml --workers $workers $options)
         colon=:
     done
     check ${net// /} "$layout" "${arguments[@]}"
@@ -61,6 +71,10 @@ dense | 2 2      | --set train.overlap=off
 dense | 1 1 1 1  |
 dense | 2 1      |
 dense | portable 1 |
+dense | 1 apart  | --set train.bucket_bytes=64 --verify-comm
+dense | 2 apart 1 | --set train.overlap=off
+dense | 1 1 apart apart | --set train.bucket_bytes=1000
+conv  | 2 apart portable |
 conv  | 1 1      |
 conv  | 1 3 portable |
 conv  | 2 2 2    | --set data.threads=0
