@@ -79,7 +79,7 @@ lks_status cli_with_recipe(const cli_args *cli, int *code, lks_comm *comm,
     lks_recipe *recipe;
     const char *yaml;
     lks_status status = cli_configure(&recipe, cli, cli->operand[0]);
-    if (comm != NULL) status = lks_comm_agree(comm, status);
+    status = lks_comm_agree(comm, status);
     lks_recipe_comm(recipe, comm);
     if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL) {
         status = lks_recipe_yaml(recipe, &yaml);

@@ -52,8 +52,7 @@ static inline bool lki_recipe_leads(const lks_recipe *recipe)
 }
 static inline lks_status lki_recipe_agree(const lks_recipe *recipe, lks_status mine)
 {
-    lks_comm *comm = recipe->session.comm;
-    return comm != NULL ? lks_comm_agree(comm, mine) : mine;
+    return lks_comm_agree(recipe->session.comm, mine);
 }
 
 /* ranks.c: LKS_E_MISMATCH where processes that shall train together differ in their program or

@@ -130,12 +130,6 @@ lks_status lki_session_open_shape(lki_session *out, lki_config *config)
     return session_settle_classes(out);
 }
 
-/* Compiling is collective: nobody may be missing. */
-static lks_status session_agree(const lki_session *session, lks_status mine)
-{
-    return session->comm != NULL ? lks_comm_agree(session->comm, mine) : mine;
-}
-
 static lks_exchange exchange_of(const lki_config *config)
 {
     if (strcmp(lki_config_text(config, LKI_KEY_TRAIN_COMM), "none") == 0) return LKS_EXCHANGE_NONE;
@@ -154,7 +148,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
     if (status == LKS_OK)
         status = lki_network_build(&session->network, session->config, session->graph,
                                    &session->info);
-    LKI_TRY(session_agree(session, status));
+    LKI_TRY(lks_comm_agree(session->comm, status)); /* nobody may be missing when it is compiled */
     if (workers == 0 && lki_config_has(config, LKI_KEY_TRAIN_WORKERS))
         workers = (int)lki_config_int(config, LKI_KEY_TRAIN_WORKERS);
     lks_model_opts opts = {
@@ -169,7 +163,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
         .bucket_bytes = (size_t)lki_config_int(config, LKI_KEY_TRAIN_BUCKET_BYTES),
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
     };
-    status = session_agree(session, lki_session_update(&opts, session->config));
+    status = lks_comm_agree(session->comm, lki_session_update(&opts, session->config));
     if (status == LKS_OK) status = lks_model_compile(&session->model, session->graph, &opts);
     if (status == LKS_OK && opts.ema_decay > 0)
         status = lks_model_use_averages(session->model,

@@ -177,8 +177,7 @@ static lks_status find_newest(const loop *l, int64_t *newest)
     if (!l->opts.folder) return LKS_OK;
     if (leads(l)) status = lks_checkpoint_find(l->opts.folder, newest);
     TRY(agree(l, status));
-    lks_comm *comm = lks_model_comm(l->opts.model);
-    return comm != NULL ? lks_comm_broadcast(comm, 0, &array, &bytes, 1) : LKS_OK;
+    return lks_comm_broadcast(lks_model_comm(l->opts.model), 0, &array, &bytes, 1);
 }
 
 lks_status lki_loop_begin(loop *l)

@@ -35,8 +35,7 @@ static inline bool leads(const loop *l)
 /* What only one process does, or may fail at alone, ends so on all of them: with the first failure. */
 static inline lks_status agree(const loop *l, lks_status mine)
 {
-    lks_comm *comm = lks_model_comm(l->opts.model);
-    return comm != NULL ? lks_comm_agree(comm, mine) : mine;
+    return lks_comm_agree(lks_model_comm(l->opts.model), mine);
 }
 
 /* All steps of an epoch are done, its evaluation is not. */

@@ -9,7 +9,7 @@
 
 static bool alone(const lks_model *model)
 {
-    return lks_comm_size(lks_model_comm(model)) <= 1;
+    return lks_comm_size(lks_model_comm(model)) == 1;
 }
 
 static lks_status spread(const lks_model *model, void *data, size_t bytes)

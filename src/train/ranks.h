@@ -14,8 +14,7 @@ static inline bool lki_leads(const lks_model *model)
 /* Every process calls it with what rank 0's work came to, the others with LKS_OK; every one gets that. */
 static inline lks_status lki_agree(const lks_model *model, lks_status mine)
 {
-    lks_comm *comm = lks_model_comm(model);
-    return comm != NULL ? lks_comm_agree(comm, mine) : mine;
+    return lks_comm_agree(lks_model_comm(model), mine);
 }
 
 /* The state of rank 0's model, all of it, and its progress become everybody's. */

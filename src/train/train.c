@@ -44,7 +44,7 @@ static lks_status train_step(loop *l, lks_status *asked)
                                   .metrics = &metrics,
                                   .info = lks_model_last_step(l->opts.model)};
     if (events->on_step) *asked = events->on_step(events->user, &event);
-    if (lks_comm_size(lks_model_comm(l->opts.model)) <= 1) return LKS_OK;
+    if (lks_comm_size(lks_model_comm(l->opts.model)) == 1) return LKS_OK;
     /* What one process answers the others hear with the next step, and all stop together. */
     lks_model_raise(l->opts.model, *asked);
     const lks_status raised = lks_model_raised(l->opts.model);
@@ -69,8 +69,7 @@ static lks_status train_evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
 {
     if (!loader) return LKS_OK;
     TRY(agree(l, evaluate_part(l, loader, sum)));
-    lks_comm *comm = lks_model_comm(l->opts.model);
-    return comm != NULL ? lks_comm_metrics(comm, sum) : LKS_OK;
+    return lks_comm_metrics(lks_model_comm(l->opts.model), sum);
 }
 
 /* Whether a loss is the best so far. One that leaves out samples, because theirs is not a finite

@@ -102,8 +102,7 @@ lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_dataset *dataset, lks_met
     }
     lks_loader_destroy(loader);
     LKI_TRY(lki_recipe_agree(recipe, status));
-    lks_comm *comm = recipe->session.comm;
-    return comm != NULL ? lks_comm_metrics(comm, out) : LKS_OK;
+    return lks_comm_metrics(recipe->session.comm, out);
 }
 
 /* Outputs are logits or log-probabilities: softmax makes both probabilities. Returns the best. */
