@@ -27,13 +27,14 @@ expect 0 '^rank 2 of 3, 2 of 3 on its host, .*[0-9]$' ranks 3 "$program" join
 lines 3 '^rank [012] of 3, '
 LKS_MODULES=$build/tests/short/liblockstep-$name.so expect 0 '' ranks 3 "$program" transport
 
-# The library's own tests of ranks, each process a rank. The theorem takes another number of them by each MPI.
+# The library's own tests of ranks, each process a rank. The theorem takes another number of them by each MPI. With
+# a sanitizer they run over threads alone.
 LKT_SOURCE=$(cd "$(dirname "$0")/../.." && pwd)
 export LKT_SOURCE LKT_BUILD=$build
-few=2
-[ "$name" != mpich ] || few=3
-for case in comm_exchange:2 comm_exchange:3 comm_collectives:3 comm_average:3 comm_verify:3 reduce_ranks:2 \
-    ranks_theorem:$few; do
+cases='comm_exchange:2 comm_exchange:3 comm_collectives:3 comm_average:3 comm_verify:3 reduce_ranks:2'
+[ "$name" = mpich ] && cases+=' ranks_theorem:3' || cases+=' ranks_theorem:2'
+[ -z "${LKT_SANITIZE:-}" ] || cases=
+for case in $cases; do
     patience=200 LKT_TRANSPORT=mpi expect 0 ' ran a case$' ranks "${case#*:}" "$build/tests/test_${case%:*}"
 done
 
@@ -41,7 +42,7 @@ done
 expect 6 'there is no disk' ranks 3 "$program" fail 1
 lines 2 '^failed: rank 1 \(host .*, pid [0-9]*\): there is no disk$'
 lines 1 '^failed: there is no disk$'
-LKT_TIMEOUT=0.5 expect 14 '^failed: agreement: rank 1 .*has not come within 0.5 s' ranks 3 "$program" late 1
+LKT_TIMEOUT=0.5 expect not0 '^failed: agreement: rank 1 .*has not come within 0.5 s' ranks 3 "$program" late 1
 expect not0 '' ranks 3 "$program" exit 1
 expect not0 '' ranks 3 "$program" kill 2
 expect not0 '' ranks 3 "$program" abort 1

@@ -1,6 +1,11 @@
 # Ranks as processes, once for each MPI that there is a module for; the others say so.
+set(keep "")
+if(LKS_SANITIZE)
+  set(keep ${CMAKE_CURRENT_SOURCE_DIR}/dist/keep.c)
+endif()
 add_executable(lkt_ranks ${CMAKE_CURRENT_SOURCE_DIR}/dist/ranks.c
-               ${CMAKE_CURRENT_SOURCE_DIR}/dist/transport.c)
+               ${CMAKE_CURRENT_SOURCE_DIR}/dist/transport.c ${keep})
+set_target_properties(lkt_ranks PROPERTIES ENABLE_EXPORTS ON)
 target_include_directories(lkt_ranks PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(lkt_ranks PRIVATE lks_flags lockstep_static m)
 file(GLOB mpi_module CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/comm/mpi/*.c)
@@ -22,14 +27,16 @@ foreach(mpi ${mpis})
     target_link_libraries(lkt_short_${mpi} PRIVATE lks_flags lks_mpi_${mpi})
     set_target_properties(lkt_short_${mpi} PROPERTIES PREFIX lib OUTPUT_NAME lockstep-${mpi}
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/short)
-    add_executable(lkt_own_${mpi} ${CMAKE_CURRENT_SOURCE_DIR}/dist/own_mpi.c)
+    add_executable(lkt_own_${mpi} ${CMAKE_CURRENT_SOURCE_DIR}/dist/own_mpi.c ${keep})
+    set_target_properties(lkt_own_${mpi} PROPERTIES ENABLE_EXPORTS ON)
     target_link_libraries(lkt_own_${mpi} PRIVATE lks_flags lks_mpi_${mpi} lockstep_static m)
     add_executable(bench_collective_${mpi} ${PROJECT_SOURCE_DIR}/bench/collective.c)
     target_link_libraries(bench_collective_${mpi} PRIVATE lks_flags lks_mpi_${mpi} lockstep_static m)
   endif()
   add_test(NAME dist/${mpi} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/mpi.sh ${mpi} ${arguments})
   add_test(NAME dist/train/${mpi} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/train.sh ${mpi} ${arguments})
-  set_tests_properties(dist/${mpi} dist/train/${mpi} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
+  set_tests_properties(dist/${mpi} dist/train/${mpi} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400
+    ENVIRONMENT "LKT_SANITIZE=${LKS_SANITIZE}")
 endforeach()
 add_test(NAME dist/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/under_slurm.sh
          ${PROJECT_BINARY_DIR} ${LKS_MPIS})
