@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
+#include "machine/machine.h"
 #include "machine/thread.h"
 #include "numeric/hash.h"
 
@@ -35,6 +36,11 @@ static void introduce_myself(lki_peer *mine, bool verify)
     mine->machine = machine_of(mine->host);
     mine->verify = verify;
     mine->pid = (int64_t)getpid();
+    enum { MOST = 1024 };
+    lki_cpu cpus[MOST];
+    const int found = lki_allowed_cpus(cpus, MOST);
+    mine->cpus = lki_cpus_mark(cpus, found < MOST ? found : MOST);
+    mine->cpu_count = found;
 }
 
 static lks_status meet(lks_comm *comm)
@@ -62,6 +68,7 @@ static lks_status meet(lks_comm *comm)
         comm->verify = comm->verify || peers[r].verify;
         if (peers[r].machine != mine.machine) continue;
         comm->local_size++;
+        comm->sharing += peers[r].cpus == mine.cpus;
         comm->local_rank += r < comm->rank;
     }
     return LKS_OK;
@@ -169,6 +176,16 @@ int lks_comm_local_rank(const lks_comm *comm)
 int lks_comm_local_size(const lks_comm *comm)
 {
     return comm != NULL ? comm->local_size : 1;
+}
+
+/* Whoever started the ranks may have given each CPUs of its own, or all the same; a quota is of them all. */
+int lki_comm_cores(const lks_comm *comm)
+{
+    if (lki_comm_alone(comm)) return lks_cores();
+    const int quota = lki_quota_cores("/proc/self/cgroup", "/sys/fs/cgroup");
+    int cores = (int)comm->peers[comm->rank].cpu_count / comm->sharing;
+    if (quota > 0 && quota / comm->local_size < cores) cores = quota / comm->local_size;
+    return cores > 0 ? cores : 1;
 }
 
 const char *lks_comm_host(const lks_comm *comm, int rank)

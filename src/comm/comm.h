@@ -28,6 +28,9 @@ LKI_WAY_LIST(LKI_WAY_DECLARE)
 lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const void *how,
                          const lks_comm_opts *opts);
 
+/* Cores that this rank has for itself, at least 1: of those that it shares with others of its host, its part. */
+int lki_comm_cores(const lks_comm *comm);
+
 /* The step that is under way, for sentences; 0: none. */
 void lki_comm_step(lks_comm *comm, int64_t step);
 /* "rank 2 (host b, pid 77)"; returns `out`. */

@@ -13,6 +13,8 @@ typedef struct lki_peer {
     char host[LKI_HOST_SIZE];
     uint64_t machine; /* equal for ranks that run on one machine */
     int64_t pid;
+    uint64_t cpus; /* lki_cpus_mark() of those it may run on, */
+    int64_t cpu_count;
 } lki_peer;
 
 typedef enum lki_flight_state {
@@ -25,6 +27,7 @@ struct lks_comm {
     const lki_transport *transport;
     void *link;
     int rank, size, local_rank, local_size;
+    int sharing; /* ranks of this host that may run on the same CPUs, this one too */
     double timeout_s;
     bool verify;
     lki_peer *peers; /* [size]; NULL before they are known */

@@ -50,12 +50,7 @@ void lki_sort_cpus(lki_cpu *cpus, int count);
  */
 int lki_share_cpus(lki_cpu *cpus, int count, int part, int parts);
 
-/* Which part that is: each process of the host gives the mark of its CPUs (ascending; equal for equal
- * sets), and those with the mark of process `me` divide theirs. */
-typedef struct lki_cpu_part {
-    int part, parts;
-} lki_cpu_part;
-lki_cpu_part lki_cpu_part_of(const uint64_t *marks, int count, int me);
+/* A number that is equal for equal sets of CPUs (ascending), by which processes see that they share theirs. */
 uint64_t lki_cpus_mark(const lki_cpu *cpus, int count);
 
 /* The calling thread, and those that it starts from now on, run on these CPUs only. */

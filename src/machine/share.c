@@ -23,17 +23,6 @@ int lki_share_cpus(lki_cpu *cpus, int count, int part, int parts)
     return mine;
 }
 
-lki_cpu_part lki_cpu_part_of(const uint64_t *marks, int count, int me)
-{
-    lki_cpu_part result = {0, 0};
-    for (int i = 0; i < count; i++) {
-        if (marks[i] != marks[me]) continue;
-        result.part += i < me;
-        result.parts++;
-    }
-    return result;
-}
-
 uint64_t lki_cpus_mark(const lki_cpu *cpus, int count)
 {
     /* FNV-1a over the numbers: it only has to tell one set from another. */

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/float.h"
+#include "comm/comm.h"
 #include "model/model.h"
 #include "numeric/tree.h"
 
@@ -30,9 +31,9 @@ static lks_status compile_check_counts(const lks_model_opts *opts)
 static int default_workers(const lks_model_opts *opts, int replicas)
 {
     const bool several = opts->comm != NULL;
-    const int cores = lks_cores() / (several ? lks_comm_local_size(opts->comm) : 1);
+    const int cores = lki_comm_cores(opts->comm);
     const int most = replicas / (several ? lks_comm_size(opts->comm) : 1);
-    return cores < 1 || most < 1 ? 1 : cores < most ? cores : most;
+    return most < 1 ? 1 : cores < most ? cores : most;
 }
 
 static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,

@@ -1,0 +1,4 @@
+# Has other CPUs than this machine's.
+foreach(function lki_allowed_cpus lki_quota_cores)
+  target_link_options(test_comm_cores PRIVATE -Wl,--wrap=${function})
+endforeach()
