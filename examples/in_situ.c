@@ -61,8 +61,8 @@ static void exchange_halos(strip *s, int rank, int size)
 static void advance(strip *s, int rank, int size, int step)
 {
     const double angle = 0.01 * step;
-    const int hot_row = (int)(N / 2 + N / 3 * cos(angle)),
-              hot_column = (int)(N / 2 + N / 3 * sin(angle));
+    const int hot_row = (int)(N / 2 + N / 4 * cos(angle)),
+              hot_column = (int)(N / 2 + N / 4 * sin(angle));
     exchange_halos(s, rank, size);
     for (int i = 1; i <= s->rows; i++)
         for (int k = 1; k <= N; k++)

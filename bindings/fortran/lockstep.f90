@@ -67,6 +67,7 @@ module lockstep
    public :: lks_recipe_close
    public :: lks_comm_create, lks_comm_destroy, lks_comm_rank, lks_comm_size, lks_comm_barrier
    public :: lks_comm_agree, lks_comm_broadcast, lks_comm_average, lks_comm_metrics, lks_comm_abort
+   public :: lks_partition
 
    ! Samples x(..., count) and their targets: classes y(count), or numbers y(..., count).
    interface lks_model_step
@@ -213,6 +214,11 @@ module lockstep
       function c_comm_metrics(comm, sum) bind(c, name='lks_comm_metrics')
          import; type(c_ptr), value :: comm; type(lks_metrics), intent(inout) :: sum
          integer(c_int) :: c_comm_metrics
+      end function
+      function c_partition(samples, fractions, parts, seed, order, start) bind(c, name='lks_partition')
+         import; integer(c_int64_t), value :: samples, seed; real(c_double), intent(in) :: fractions(*)
+         integer(c_int), value :: parts; integer(c_int64_t), intent(out) :: order(*), start(*)
+         integer(c_int) :: c_partition
       end function
       subroutine c_comm_abort(comm, code) bind(c, name='lks_comm_abort')
          import; type(c_ptr), value :: comm; integer(c_int), value :: code

@@ -12,8 +12,9 @@ command -v "$wrapper" >/dev/null || { echo "there is no $wrapper: skipped"; exit
 . "$source/tests/dist/launchers.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+flags=(-L"$build/fortran" -L"$build/src" -llockstep_fortran -llockstep -ldl -Wl,-rpath,"$build/src")
 "$wrapper" -DLKT_MPI "$source/tests/fortran/train.F90" -o "$folder/train" -J "$folder" -I "$build/fortran" \
-    -L"$build/fortran" -L"$build/src" -llockstep_fortran -llockstep -ldl -Wl,-rpath,"$build/src" >"$folder/log" 2>&1 ||
+    "${flags[@]}" >"$folder/log" 2>&1 ||
     { grep -q 'not a GNU Fortran module\|different version of GNU Fortran' "$folder/log" &&
         { echo "$wrapper has another Fortran compiler: skipped"; exit 77; }; cat "$folder/log"; exit 1; }
 export LKS_MODULES=$build/modules
@@ -26,4 +27,12 @@ for n in 1 2; do
 done
 one=$("$build/tests/lkt_fortran" recipe "$source/configs/digits.yaml")
 expect 0 "^$one" ranks 2 ./train recipe "$source/configs/digits.yaml"
+
+# The example in Fortran has the hash of the one in C, and of any division of the processes.
+"$wrapper" "$source/examples/in_situ.f90" -o in_situ -J "$folder" -I "$build/fortran" "${flags[@]}"
+expect 0 '1 simulate, 2 train' ranks 3 "$build/tests/in_situ_$name" 2
+hash=$(sed -n 's/.*hash //p' out | tr a-f A-F)
+expect 0 "1 simulate, 2 train: hash $hash" ranks 3 ./in_situ 2
+expect 0 "1 simulate, 1 train: hash $hash" ranks 2 ./in_situ
+expect not0 'of 2 processes 2 cannot train' ranks 2 ./in_situ 2
 exit $failed
