@@ -78,6 +78,25 @@ if [ -e "$libraries/liblockstep_fortran.a" ]; then
 fi
 
 "$prefix/bin/lockstep" --version
+# Modules for MPI are found in the moved tree, by the program and by the library of a program outside.
+if compgen -G "$build/modules/liblockstep-*.so" >/dev/null; then
+    "$prefix/bin/lockstep" doctor --format json >doctor.json || true
+    [[ $(<doctor.json) == *" in $libraries/lockstep\""* ]] || { echo 'the program finds no module'; exit 1; }
+    cat >modules.c <<'END'
+#include <lockstep/tools.h>
+#include <stdio.h>
+int main(void)
+{
+    lks_mpi_module module = {""};
+    lks_mpi_modules(&module, 1, NULL, 0);
+    return printf("%s\n", module.path) < 0;
+}
+END
+    # shellcheck disable=SC2046  # a list of words
+    cc -std=c11 -Wall -Werror modules.c -o modules $(pkg-config --cflags --libs lockstep)
+    found=$(LD_LIBRARY_PATH=$libraries ./modules)
+    [ "${found%/*}" = "$libraries/lockstep" ] || { echo "the library finds the module '$found'"; exit 1; }
+fi
 bash -n "$prefix/share/bash-completion/completions/lockstep"
 if command -v man >/dev/null; then
     said=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$prefix/share/man/man1/lockstep.1" 2>&1 >man.txt)
