@@ -71,7 +71,7 @@ typedef struct lks_model_opts {
         weight; /* of this rank: its workers take so many replicas for each one that a worker of a rank
                       of weight 1 takes; default 1. Never changes a bit */
     lks_exchange exchange;
-    size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB */
+    size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB, or a 20th of all */
     bool no_fusion;      /* every operation by its own kernel */
     bool by_replica;     /* never form gradients by rows; same bits, for tests */
 } lks_model_opts;

@@ -9,8 +9,12 @@
 
 enum {
     BUCKET_BYTES = 1 << 20,
-    BUCKETS = 24, /* of a kind; each has a flight (LKI_MAX_FLIGHTS) */
+    BUCKETS = 20, /* of a kind */
 };
+/* Behind the first that is given back, which is waited for at the end, all others are, and those by rows are
+ * sent; a number of a flight comes back after LKI_MAX_FLIGHTS - 1. */
+_Static_assert(3 * BUCKETS - 2 <= LKI_MAX_FLIGHTS - 2,
+               "a flight is waited for before its number comes back");
 
 lks_status lki_across_agree(lks_comm *comm, lks_status status)
 {

@@ -25,6 +25,8 @@
 #ifndef LKI_REDUCE_RANKS_H
 #define LKI_REDUCE_RANKS_H
 
+#include <stdatomic.h>
+
 #include "comm/comm.h"
 #include "reduce/reduce.h"
 
@@ -52,10 +54,11 @@ typedef struct lki_ranks {
     bool *absent;        /* [nodes]: no replica has a sample, in this sum */
     int buckets;
     lki_ranks_bucket *bucket;
-    void *const *base; /* [ranks]: memory in common; NULL: there is none */
-    bool releases;     /* a notice is on its way that */
-    int release;       /* flies here */
-    int64_t bytes;     /* that this process has sent in this sum */
+    void *const *base;  /* [ranks]: memory in common; NULL: there is none */
+    atomic_int notices; /* sent and received */
+    bool releases;      /* a notice is on its way that */
+    int release;        /* flies here */
+    int64_t bytes;      /* that this process has sent in this sum */
 } lki_ranks;
 
 /*
