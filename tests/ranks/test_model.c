@@ -179,8 +179,10 @@ static int predicts(lkt_small *m, int rank, void *user)
     for (int64_t count = SMALL_SAMPLES; count > 0; count -= rank + 1) { /* nobody waits */
         memset(own.of, 0, sizeof own.of);
         LKT_CHECK(lks_model_predict(m->model, x, count, own.of[0]) == LKS_OK);
-        if (!all->known) memcpy(all->of, own.of, sizeof own.of);
-        all->known = true;
+        if (!all->known) { /* one rank, with all samples */
+            memcpy(all->of, own.of, sizeof own.of);
+            all->known = true;
+        }
         LKT_CHECK(memcmp(all->of, own.of, (size_t)count * sizeof own.of[0]) == 0);
         memset(own.of, 0, sizeof own.of);
         LKT_CHECK(lks_predictor_predict(predictor, x, count, own.of[0]) == LKS_OK);
