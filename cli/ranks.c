@@ -1,7 +1,34 @@
 /* What verbs do that several processes may do together. */
-#include "cli/cli.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "cli/cli.h"
+#include "cli/exit_code.h"
 #include "recipe/text/setting.h"
+
+/* A process of the training is lost. The first one that is left says so at once, as a launcher may end all
+ * as soon as one has ended; and a process that does not come out of what it does, ends. */
+static void on_lost(void *user, const lks_comm *comm, const char *sentence, bool late)
+{
+    const int first = lks_comm_lost(comm) == 0 ? 1 : 0;
+    if (late) _exit(exit_code_of(LKS_E_COMM));
+    if (lks_comm_rank(comm) != first) return;
+    say_urgent(sentence);
+    atomic_store((atomic_bool *)user, true);
+}
+
+static lks_status watch_seconds(double *out)
+{
+    const char *text = getenv("LKS_WATCH");
+    *out = 0;
+    if (text == NULL || *text == '\0') return LKS_OK;
+    if (!lki_text_is_float(text, out) || !(*out >= 0 && *out <= 3600))
+        return lks_fail(LKS_E_INVALID,
+                        "LKS_WATCH is '%.60s', expected seconds, or 0 for not to watch", text);
+    if (*out == 0) *out = -1;
+    return LKS_OK;
+}
 
 static lks_status read_options(lks_comm_opts *out, const cli_args *cli)
 {
@@ -19,8 +46,10 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
                           lks_status (*body)(const cli_args *cli, lks_recipe *recipe, int *code))
 {
     lks_comm *comm;
-    lks_comm_opts opts = {.transport = NULL};
+    atomic_bool said = false;
+    lks_comm_opts opts = {.on_lost = on_lost, .user = &said};
     lks_status status = read_options(&opts, cli);
+    if (status == LKS_OK) status = watch_seconds(&opts.watch_s);
     if (status == LKS_OK) status = lks_comm_create(&comm, &opts);
     if (status == LKS_E_MISMATCH && lks_launch_get().rank > 0)
         say_nothing(); /* all have found it */
@@ -29,7 +58,9 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
     if (rank > 0) say_nothing();
     status = cli_with_recipe(cli, code, comm, body);
     const bool lost = status == LKS_E_COMM || status == LKS_E_TIMEOUT;
-    if (rank > 0 && lost) say_aloud(rank, lks_last_error()->message);
+    const bool watched = lks_comm_lost(comm) >= 0;
+    if (rank > 0 && lost && !watched) say_aloud(rank, lks_last_error()->message);
     lks_comm_destroy(comm);
+    if (rank == 0 && lost && watched && atomic_load(&said)) say_nothing(); /* once is enough */
     return status;
 }

@@ -24,6 +24,9 @@ const manual_row manual_environment[] = {
     {"LKS_MODULES", "a folder with modules for MPI, or one module; not set: the folder lockstep/ "
                     "beside the library, and "
                     "that of a build"},
+    {"LKS_WATCH", "after how many seconds of silence a process of a training counts as lost; not "
+                  "set: 2; 0: nobody "
+                  "watches"},
     {"XDG_DATA_HOME",
      "where data sets are looked for, in lockstep/<name>; not set: ~/.local/share"},
     {"TERM", "dumb: no progress bar"},

@@ -189,6 +189,15 @@ void say_aloud(int rank, const char *sentence)
     apart = true;
 }
 
+void say_urgent(const char *sentence)
+{
+    char line[1024];
+    const char *begin = isatty(STDERR_FILENO) ? "\n" : ""; /* there may be a bar */
+    snprintf(line, sizeof line - 1, "%slockstep: %s", begin, sentence);
+    strcat(line, "\n");
+    (void)!write(STDERR_FILENO, line, strlen(line));
+}
+
 bool say_unicode(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};

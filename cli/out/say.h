@@ -49,6 +49,8 @@ int say_columns(void);
 void say_nothing(void);
 void say_into(const char *folder, int rank);
 void say_aloud(int rank, const char *sentence);
+/* A sentence for standard error from any thread, whatever the others are doing. */
+void say_urgent(const char *sentence);
 
 /* Whether characters beyond ASCII can be shown, by LC_ALL, LC_CTYPE or LANG. */
 bool say_unicode(void);

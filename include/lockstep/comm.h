@@ -34,6 +34,14 @@ typedef struct lks_comm_opts {
         *mpi_comm;    /* an MPI_Comm of a program that has started MPI; default: MPI_COMM_WORLD */
     double timeout_s; /* how long to wait for another rank; default 600 */
     bool verify;      /* before each collective compares what the ranks are about to do: slow */
+    /* A rank whose process has ended, or that has been silent for so long, is lost, whatever the others
+     * wait for; rank 0's counts; default 2, below 0: nobody watches. */
+    double watch_s;
+    /* Called in a thread of the watch when a rank is lost (lks_comm_lost); and again, `late`, where this
+     * one has not come to a collective for watch_s, which would have said so: it may never, and a
+     * program that is to end whatever holds it ends here. */
+    void (*on_lost)(void *user, const lks_comm *comm, const char *sentence, bool late);
+    void *user;
 } lks_comm_opts;
 
 /* Joins the other ranks. Collective. */
@@ -47,6 +55,9 @@ LKS_API int lks_comm_local_rank(const lks_comm *comm); /* among the ranks of thi
 LKS_API int lks_comm_local_size(const lks_comm *comm);
 LKS_API const char *lks_comm_host(const lks_comm *comm, int rank);
 LKS_API const char *lks_comm_library(const lks_comm *comm); /* "Open MPI 4.1.4"; "" without one */
+
+/* Which rank is lost (watch_s); -1: none. Not collective. */
+LKS_API int lks_comm_lost(const lks_comm *comm);
 
 /* Ends all other processes at once, this one too where its transport cannot do without; a launcher may
  * see `code`. With one rank it does nothing: end the program behind it. Not collective. */

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
+#include "comm/launcher.h"
 #include "machine/machine.h"
 #include "machine/thread.h"
 #include "numeric/hash.h"
@@ -74,6 +75,29 @@ static lks_status meet(lks_comm *comm)
     return LKS_OK;
 }
 
+/* All ranks come, whoever wants to be watched. */
+static lks_status join_watch(lks_comm *comm)
+{
+    if (comm->size == 1) return LKS_OK;
+    const lki_launcher launcher = lki_launcher_find();
+    const lki_watch_opts opts = {.rank = comm->rank,
+                                 .size = comm->size,
+                                 .period_s = comm->watch_s,
+                                 .near = comm->local_size == comm->size,
+                                 .child = lki_launcher_several(&launcher),
+                                 .spot = &comm->spot,
+                                 .tell = lki_comm_tell,
+                                 .user = comm};
+    lki_door door, *doors = NULL;
+    lks_status status = lki_watch_open(&comm->watch, &door, &opts);
+    if (status != LKS_OK) return lki_comm_refuse(comm, status);
+    LKI_TRY(lki_comm_scratch(comm, (size_t)comm->size * sizeof door, (void **)&doors));
+    LKI_TRY(lki_flight_gather(comm, &door, sizeof door, doors, "joining the watch"));
+    if (comm->rank == 0) return LKS_OK;
+    status = lki_watch_join(&comm->watch, &doors[0], &opts);
+    return status == LKS_OK ? LKS_OK : lki_comm_refuse(comm, status);
+}
+
 lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const void *how,
                          const lks_comm_opts *opts)
 {
@@ -97,7 +121,11 @@ lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const v
     comm->forks = lki_forks();
     comm->timeout_s = opts != NULL && opts->timeout_s > 0 ? opts->timeout_s : 600;
     comm->verify = opts != NULL && opts->verify;
-    const lks_status status = meet(comm);
+    comm->watch_s = opts != NULL && opts->watch_s != 0 ? opts->watch_s : 2;
+    comm->on_lost = opts != NULL ? opts->on_lost : NULL;
+    comm->user = opts != NULL ? opts->user : NULL;
+    lks_status status = meet(comm);
+    if (status == LKS_OK) status = join_watch(comm);
     if (status != LKS_OK) {
         lks_comm_destroy(comm);
         return status;
@@ -133,6 +161,9 @@ lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts)
     if (!(opts->timeout_s >= 0) || isinf(opts->timeout_s)) {
         return LKI_FAIL(LKS_E_INVALID, "timeout_s is %g, not a number of seconds", opts->timeout_s);
     }
+    if (!isfinite(opts->watch_s)) {
+        return LKI_FAIL(LKS_E_INVALID, "watch_s is %g, not a number of seconds", opts->watch_s);
+    }
     LKI_TRY(choose(&way, opts->transport));
     LKI_TRY(way->find(&transport, opts->mpi_comm));
     return lki_comm_open(out, transport, opts->mpi_comm, opts);
@@ -142,6 +173,8 @@ void lks_comm_destroy(lks_comm *comm)
 {
     if (comm == NULL) return;
     if (comm->forks == lki_forks()) comm->transport->close(comm->link);
+    lki_watch_end(comm->watch,
+                  comm->forks != lki_forks()); /* who is stuck in the line above needs it */
     lki_free(NULL, comm->scratch, comm->scratch_bytes);
     if (comm->peers != NULL) {
         lki_free(NULL, comm->peers, (size_t)comm->size * sizeof *comm->peers);
@@ -186,6 +219,12 @@ int lki_comm_cores(const lks_comm *comm)
     int cores = (int)comm->peers[comm->rank].cpu_count / comm->sharing;
     if (quota > 0 && quota / comm->local_size < cores) cores = quota / comm->local_size;
     return cores > 0 ? cores : 1;
+}
+
+int lks_comm_lost(const lks_comm *comm)
+{
+    const lki_loss *loss = comm != NULL ? lki_watch_loss(comm->watch) : NULL;
+    return loss != NULL ? loss->rank : -1;
 }
 
 const char *lks_comm_host(const lks_comm *comm, int rank)

@@ -3,8 +3,8 @@
  * the same way on all ranks.
  *
  * Whatever fails inside a collective breaks the communicator: the sentence goes to all ranks, and every
- * later call returns it again at once. `what` names what travels, for sentences ("gradients"); it must
- * stay valid until the flight is over.
+ * later call returns it again at once. `what` names what travels, for sentences ("gradients"): a static
+ * string.
  */
 #ifndef LKI_COMM_COMM_H
 #define LKI_COMM_COMM_H

@@ -14,27 +14,15 @@
 /* A sentence about a rank: "gradients of step 12: ". Returns its length. */
 static size_t introduce(const lks_comm *comm, const char *what, char *out, size_t size)
 {
-    const int length = comm->step > 0
-                           ? snprintf(out, size, "%s of step %lld: ", what, (long long)comm->step)
-                           : snprintf(out, size, "%s: ", what);
+    const long long step = atomic_load_explicit(&comm->spot.step, memory_order_relaxed);
+    const int length = step > 0 ? snprintf(out, size, "%s of step %lld: ", what, step)
+                                : snprintf(out, size, "%s: ", what);
     return length < (int)size ? (size_t)length : size - 1;
-}
-
-const char *lki_comm_who(const lks_comm *comm, int rank, char out[LKI_WHO_SIZE])
-{
-    if (comm->peers != NULL) {
-        const lki_peer *peer = &comm->peers[rank];
-        snprintf(out, LKI_WHO_SIZE, "rank %d (host %s, pid %lld)", rank, peer->host,
-                 (long long)peer->pid);
-    } else {
-        snprintf(out, LKI_WHO_SIZE, "rank %d", rank);
-    }
-    return out;
 }
 
 void lki_comm_step(lks_comm *comm, int64_t step)
 {
-    comm->step = step;
+    atomic_store_explicit(&comm->spot.step, step, memory_order_relaxed);
 }
 
 lks_status lki_comm_broken(const lks_comm *comm)
@@ -95,10 +83,25 @@ lks_status lki_comm_scratch(lks_comm *comm, size_t bytes, void **out)
     return LKS_OK;
 }
 
+lks_status lki_comm_lost(lks_comm *comm)
+{
+    char sentence[LKI_LOST_SIZE];
+    const lki_loss *loss = lki_watch_loss(comm->watch);
+    if (loss == NULL) return LKS_OK;
+    lki_watch_said(comm->watch);
+    lki_comm_loss(comm, loss, sentence);
+    return lki_comm_break(comm, LKI_FAIL(LKS_E_COMM, "%s", sentence));
+}
+
 /* A transport's fault as a status: another rank's sentence is passed on as it is. */
 lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *what)
 {
     char intro[256], who[LKI_WHO_SIZE];
+    /* Where a process has ended, the watch knows more, and knows it by now or soon. */
+    if (fault->code == 0 || fault->code == (int)LKS_E_COMM) {
+        (void)lki_watch_ask(comm->watch, 0.2);
+        LKI_TRY(lki_comm_lost(comm));
+    }
     if (fault->code != 0) {
         return lki_comm_break(comm, LKI_FAIL((lks_status)fault->code, "%s", fault->text));
     }
@@ -117,6 +120,7 @@ enum { AT_ONCE = LKI_MAX_FLIGHTS - 1 };
 static lks_status take(lks_comm *comm, int *flight, const char *what, bool at_once)
 {
     if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    LKI_TRY(lki_comm_lost(comm));
     const int next = at_once ? AT_ONCE : (int)(comm->started % AT_ONCE);
     if (comm->flights[next].state != LKI_FLIGHT_FREE) {
         return lki_comm_break(comm, LKI_FAIL(LKS_E_BUG,
@@ -159,6 +163,7 @@ lks_status lki_comm_poll(lks_comm *comm, int flight, bool *landed)
     if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
     *landed = comm->flights[flight].state == LKI_FLIGHT_LANDED;
     if (*landed) return LKS_OK;
+    LKI_TRY(lki_comm_lost(comm));
     lki_fault fault = {.rank = -1};
     if (comm->transport->poll(comm->link, flight, landed, &fault) != 0) {
         *landed = false;
@@ -199,6 +204,7 @@ lks_status lki_comm_wait(lks_comm *comm, int flight)
 {
     bool landed = false;
     double waited = 0, last = -1;
+    atomic_store_explicit(&comm->spot.phase, comm->flights[flight].what, memory_order_relaxed);
     for (;;) {
         LKI_TRY(lki_comm_poll(comm, flight, &landed));
         if (landed) break;
@@ -210,6 +216,7 @@ lks_status lki_comm_wait(lks_comm *comm, int flight)
         rest(waited);
     }
     comm->flights[flight].state = LKI_FLIGHT_FREE;
+    atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);
     return LKS_OK;
 }
 

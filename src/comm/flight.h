@@ -3,6 +3,7 @@
 #define LKI_COMM_FLIGHT_H
 
 #include "comm/comm.h"
+#include "comm/watch.h"
 
 enum { LKI_HOST_SIZE = 65 };
 
@@ -31,7 +32,12 @@ struct lks_comm {
     double timeout_s;
     bool verify;
     lki_peer *peers; /* [size]; NULL before they are known */
-    int64_t step;
+    lki_spot spot;   /* where it is */
+
+    lki_watch *watch; /* NULL: this rank is not watched */
+    double watch_s;
+    void (*on_lost)(void *user, const lks_comm *comm, const char *sentence, bool late);
+    void *user;
 
     unsigned forks;    /* lki_forks() when it was made */
     uint64_t verified; /* collectives compared so far */
@@ -51,6 +57,14 @@ struct lks_comm {
 lks_status lki_comm_broken(const lks_comm *comm);
 /* Breaks it by what this thread's record says failed here, and tells the others. Returns the status. */
 lks_status lki_comm_break(lks_comm *comm, lks_status status);
+
+/* The same where the watch has lost a rank: LKS_OK if it has not. */
+lks_status lki_comm_lost(lks_comm *comm);
+/* "rank 2 (host b, pid 77): its process has ended; it was last seen in step 12, waiting for gradients" */
+enum { LKI_LOST_SIZE = 400 };
+void lki_comm_loss(const lks_comm *comm, const lki_loss *loss, char out[LKI_LOST_SIZE]);
+/* Passes it on to the program; `user` is the communicator. */
+void lki_comm_tell(void *user, const lki_loss *loss, bool late);
 
 /* The same by what its transport says. */
 lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *what);

@@ -52,7 +52,7 @@ lks_status lki_verify(lks_comm *comm, const char *what, size_t bytes, size_t ele
     mine.number = comm->verified++;
     mine.bytes = bytes;
     mine.element = element;
-    mine.step = comm->step;
+    mine.step = atomic_load(&comm->spot.step);
     snprintf(mine.what, sizeof mine.what, "%s", what);
     lks_status status = everybodys(comm, &mine, sizeof mine, (void **)&all);
     if (status == LKS_OK) status = compare(comm, all);

@@ -41,6 +41,36 @@ static int ranks_kill(lks_comm *comm, int number)
     return status == LKS_OK ? 0 : ranks_say(status);
 }
 
+/* One is stopped. */
+static int ranks_stop(lks_comm *comm, int number)
+{
+    lki_comm_step(comm, 12);
+    if (lks_comm_agree(comm, LKS_OK) != LKS_OK) return ranks_say(LKS_E_COMM);
+    usleep(600000); /* a beat goes */
+    if (lks_comm_rank(comm) == number) raise(SIGSTOP);
+    const lks_status status = lks_comm_agree(comm, LKS_OK);
+    return status == LKS_OK ? 0 : ranks_say(status);
+}
+
+/* One is stopped, and the others never come to a collective, which would tell them. */
+static int ranks_stuck(lks_comm *comm, int number)
+{
+    if (lks_comm_agree(comm, LKS_OK) != LKS_OK) return ranks_say(LKS_E_COMM);
+    printf("rank %d waits\n", lks_comm_rank(comm));
+    fflush(stdout);
+    if (lks_comm_rank(comm) == number) raise(SIGSTOP);
+    for (;;) pause();
+    return 0;
+}
+
+static void on_lost(void *user, const lks_comm *comm, const char *sentence, bool late)
+{
+    (void)user;
+    printf("%s %d: %s\n", late ? "ends without" : "lost", lks_comm_lost(comm), sentence);
+    fflush(stdout);
+    if (late) _exit(99);
+}
+
 /* One fails alone, and all say why. */
 static int ranks_fail(lks_comm *comm, int number)
 {
@@ -82,16 +112,20 @@ static const struct {
     const char *name;
     int (*body)(lks_comm *comm, int number);
 } cases[] = {
-    {"join", ranks_join},           {"exit", ranks_exit},         {"kill", ranks_kill},
-    {"fail", ranks_fail},           {"late", ranks_late},         {"abort", ranks_abort},
-    {"transport", ranks_transport}, {"exchange", ranks_exchange}, {"unequal", ranks_unequal},
+    {"join", ranks_join},         {"exit", ranks_exit},       {"kill", ranks_kill},
+    {"fail", ranks_fail},         {"late", ranks_late},       {"abort", ranks_abort},
+    {"stop", ranks_stop},         {"stuck", ranks_stuck},     {"transport", ranks_transport},
+    {"exchange", ranks_exchange}, {"unequal", ranks_unequal},
 };
 
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "", *timeout = getenv("LKT_TIMEOUT");
+    const char *watch = getenv("LKT_WATCH");
     const lks_comm_opts opts = {.transport = getenv("LKT_TRANSPORT"),
-                                .timeout_s = timeout != NULL ? atof(timeout) : 0};
+                                .timeout_s = timeout != NULL ? atof(timeout) : 0,
+                                .watch_s = watch != NULL ? atof(watch) : 0,
+                                .on_lost = on_lost};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lks_comm *comm;
         if (strcmp(cases[i].name, name) != 0) continue;

@@ -37,6 +37,7 @@ static void run_process(const lkt_hub_opts *opts, const lks_comm_opts *comm_opts
     const lks_launch launch = lks_launch_get();
     lks_comm_opts own = comm_opts != NULL ? *comm_opts : (lks_comm_opts){0};
     lks_comm *comm = NULL;
+    if (own.watch_s == 0) own.watch_s = -1; /* as over the fake: it goes by time */
     for (int r = 0; r < opts->size; r++) results[r] = 0;
     if (opts->size != launch.size || opts->fail_at > 0 || opts->die_at > 0) return;
     own.transport = getenv("LKT_TRANSPORT");

@@ -1,0 +1,126 @@
+#include "comm/door.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Whoever answers may have to wait for a core. */
+enum { DOOR_BACKLOG = 4096, DOOR_CONNECT_MS = 1000, DOOR_ANSWER_MS = 5000 };
+
+/* Of all devices that are up; the loopback one alone where nobody comes from elsewhere. */
+static void door_addresses(lki_door *door, bool near)
+{
+    struct ifaddrs *all = NULL;
+    door->count = 0;
+    if (near) door->address[door->count++] = htonl(INADDR_LOOPBACK);
+    if (near || getifaddrs(&all) != 0) return;
+    for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next) {
+        const unsigned flags = at->ifa_flags;
+        if (at->ifa_addr == NULL || at->ifa_addr->sa_family != AF_INET) continue;
+        if ((flags & IFF_UP) == 0 || (flags & IFF_LOOPBACK) != 0) continue;
+        if (door->count == LKI_DOOR_ADDRESSES) break;
+        struct sockaddr_in address;
+        memcpy(&address, at->ifa_addr, sizeof address);
+        door->address[door->count++] = address.sin_addr.s_addr;
+    }
+    freeifaddrs(all);
+}
+
+int lki_door_open(lki_door *door, double period_s, bool near)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    memset(door, 0, sizeof *door);
+    address.sin_addr.s_addr = htonl(near ? INADDR_LOOPBACK : INADDR_ANY);
+    const int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (file < 0) return -1;
+    if (bind(file, (const struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(file, DOOR_BACKLOG) != 0 ||
+        getsockname(file, (struct sockaddr *)&address, &length) != 0 ||
+        getrandom(door->hello, sizeof door->hello, 0) != sizeof door->hello ||
+        getrandom(door->welcome, sizeof door->welcome, 0) != sizeof door->welcome) {
+        close(file);
+        return -1;
+    }
+    door_addresses(door, near);
+    door->port = address.sin_port;
+    door->period_s = period_s;
+    return file;
+}
+
+/* Whether something comes, or can be sent, soon. */
+static bool door_ready(int file, short events, int wait_ms)
+{
+    struct pollfd wanted = {.fd = file, .events = events};
+    int ready;
+    do ready = poll(&wanted, 1, wait_ms);
+    while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
+static bool door_connect(int file, uint32_t ip, uint16_t port)
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = ip};
+    int error = 0;
+    socklen_t length = sizeof error;
+    if (connect(file, (const struct sockaddr *)&address, sizeof address) == 0) return true;
+    return errno == EINPROGRESS && door_ready(file, POLLOUT, DOOR_CONNECT_MS) &&
+           getsockopt(file, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+}
+
+/* Another process may have that port at an address that is not of rank 0's host alone. */
+static bool door_greet(int file, const lki_door *door, int rank)
+{
+    lki_door_hello hello;
+    uint8_t answer[LKI_DOOR_KEY];
+    memset(&hello, 0, sizeof hello);
+    memcpy(hello.key, door->hello, sizeof hello.key);
+    hello.rank = rank;
+    if (send(file, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return false;
+    /* So little comes in one piece. */
+    return door_ready(file, POLLIN, DOOR_ANSWER_MS) &&
+           recv(file, answer, sizeof answer, 0) == sizeof answer &&
+           memcmp(answer, door->welcome, sizeof answer) == 0;
+}
+
+int lki_door_enter(const lki_door *door, int rank)
+{
+    for (int i = 0; i < door->count && i < LKI_DOOR_ADDRESSES; i++) {
+        const int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (file < 0) return -1;
+        (void)setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+        if (door_connect(file, door->address[i], door->port) && door_greet(file, door, rank)) {
+            return file;
+        }
+        close(file);
+    }
+    return -1;
+}
+
+/* Compares all of it, so that time tells nothing. */
+static bool door_same_key(const uint8_t *a, const uint8_t *b)
+{
+    unsigned other = 0;
+    for (int i = 0; i < LKI_DOOR_KEY; i++) other |= (unsigned)(a[i] ^ b[i]);
+    return other == 0;
+}
+
+bool lki_door_welcome(const lki_door *door, int socket, const lki_door_hello *hello, int size)
+{
+    if (!door_same_key(hello->key, door->hello) || hello->rank < 1 || hello->rank >= size) {
+        return false;
+    }
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    return send(socket, door->welcome, sizeof door->welcome, MSG_NOSIGNAL) ==
+           (ssize_t)sizeof door->welcome;
+}
