@@ -164,6 +164,24 @@ ended any
 step=$(ls run | sed -n 's/^step-0*\([0-9]*\)\.json$/\1/p' | sort -n | tail -n 1)
 goes_on 2 $((step + 9)) "SIGKILL of rank 1"
 
+# A rank that freezes makes no other wait for minutes: it is named by host, process and step, once, and what it
+# froze in the middle of goes on.
+begin 3
+stopped=$(pid_of 1)
+sleep 1 # it says twice in a second where it is
+kill -STOP $stopped
+ended any
+named="^lockstep: rank 1 \\(host .*, pid $stopped\\): it has not been heard of for [0-9.]* s; it was last seen in step"
+[ "$(grep -cE "$named" errors)" = 1 ] && [ "$(grep -c '^lockstep: ' errors)" = 1 ] ||
+    { echo "$name: one sentence should name rank 1, which froze:"; cat errors; failed=1; }
+step=$(ls run | sed -n 's/^step-0*\([0-9]*\)\.json$/\1/p' | sort -n | tail -n 1)
+goes_on 2 $((step + 9)) "SIGSTOP of rank 1"
+
+# A launcher that is killed leaves no process behind that holds the machine.
+begin 3
+kill -KILL $(ps -o pid= --ppid $launcher)
+ended any
+
 # What differs is said once.
 expect not0 "^lockstep: .*rank 1 .*optimizer.lr.*0.1.*0.002" timeout 60 "$mpiexec" -n 1 "$program" train dense.yaml \
     --workers 1 : -n 1 "$program" train dense.yaml --workers 1 --lr 0.1
