@@ -89,8 +89,13 @@
     X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", SAID,                     \
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
       "at too)")                                                                                   \
-    X(TRAIN_BUCKET_BYTES, "train.bucket_bytes", INT, "[1,1073741824]", "1048576", SAID,            \
-      "of gradients that processes exchange together, about; never changes a bit")                 \
+    X(TRAIN_BALANCE, "train.balance", FLOATS, "(0,1000]", NULL, SAID,                              \
+      "a weight for each process, such as [3, 1]: each of its workers takes so many times the "    \
+      "replicas; never changes a bit; null: even")                                                 \
+    X(TRAIN_BUCKET_BYTES, "train.bucket_bytes", INT, "[1,1073741824]", NULL, SAID,                 \
+      "of gradients that processes exchange together, about; never changes a bit; null: 1 MiB, "   \
+      "or "                                                                                        \
+      "a 20th of all where that is more")                                                          \
     X(TRAIN_OVERLAP, "train.overlap", BOOL, NULL, "true", SAID,                                    \
       "exchange gradients while others are formed; never changes a bit")                           \
     X(TRAIN_COMM, "train.comm", CHOICE, "all none", "all", FIXED,                                  \

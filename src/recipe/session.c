@@ -137,6 +137,20 @@ static lks_exchange exchange_of(const lki_config *config)
                                                           : LKS_EXCHANGE_AFTER;
 }
 
+/* The weight of this process; alone it has all there is. */
+static lks_status read_balance(double *weight, const lki_session *session)
+{
+    const int processes = lks_comm_size(session->comm);
+    const lki_setting *list = &session->config->value[LKI_KEY_TRAIN_BALANCE];
+    if (!list->set || processes == 1) return LKS_OK;
+    if (list->count != processes)
+        return lki_config_fail(session->config, LKI_KEY_TRAIN_BALANCE,
+                               "has %d weight%s, but there are %d processes; give one for each",
+                               list->count, list->count == 1 ? "" : "s", processes);
+    *weight = list->floats[lks_comm_rank(session->comm)];
+    return LKS_OK;
+}
+
 lks_status lki_session_compile(lki_session *session, int workers)
 {
     const lki_config *config = session->config;
@@ -160,10 +174,13 @@ lks_status lki_session_compile(lki_session *session, int workers)
         .workers = workers,
         .comm = session->comm,
         .exchange = exchange_of(config),
-        .bucket_bytes = (size_t)lki_config_int(config, LKI_KEY_TRAIN_BUCKET_BYTES),
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
     };
-    status = lks_comm_agree(session->comm, lki_session_update(&opts, session->config));
+    if (lki_config_has(config, LKI_KEY_TRAIN_BUCKET_BYTES))
+        opts.bucket_bytes = (size_t)lki_config_int(config, LKI_KEY_TRAIN_BUCKET_BYTES);
+    status = read_balance(&opts.weight, session);
+    if (status == LKS_OK) status = lki_session_update(&opts, session->config);
+    status = lks_comm_agree(session->comm, status);
     if (status == LKS_OK) status = lks_model_compile(&session->model, session->graph, &opts);
     if (status == LKS_OK && opts.ema_decay > 0)
         status = lks_model_use_averages(session->model,

@@ -77,7 +77,7 @@ dense | 1 apart  | --set train.bucket_bytes=64 --verify-comm
 dense | 2 apart 1 | --set train.overlap=off
 dense | 1 1 apart apart | --set train.bucket_bytes=1000
 conv  | 2 apart portable |
-conv  | 1 1      |
+conv  | 1 1      | --set train.balance=[3,1]
 conv  | 1 3 portable |
 conv  | 2 2 2    | --set data.threads=0
 END

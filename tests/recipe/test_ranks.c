@@ -162,6 +162,8 @@ static void how_gradients_travel(void **state)
 {
     group one = {.ranks = 1}, buckets = {.ranks = 3, .all = {"train.bucket_bytes=64"}};
     group after = {.ranks = 2, .all = {"train.overlap=off", "train.bucket_bytes=4096"}};
+    group weights = {.ranks = 3, .all = {"train.balance=[3,0.5,1]"}};
+    group few = {.ranks = 3, .all = {"train.balance=[3,1]"}};
     group none = {.ranks = 2, .all = {"train.comm=none"}};
     (void)state;
     run_group(&one, LKS_OK);
@@ -169,6 +171,10 @@ static void how_gradients_travel(void **state)
     run_group(&after, LKS_OK);
     assert_same(&one, &buckets);
     assert_same(&one, &after);
+    run_group(&weights, LKS_OK);
+    assert_same(&one, &weights);
+    run_group(&few, LKS_E_INVALID);
+    assert_non_null(strstr(few.sentence[2], "train.balance has 2 weights, but there are 3"));
     run_group(&none, LKS_OK);
     assert_int_equal(none.step[0], one.step[0]);
     assert_int_not_equal(none.hash[0], one.hash[0]);
