@@ -28,12 +28,14 @@ extern "C" {
 typedef struct lks_comm lks_comm;
 
 typedef struct lks_comm_opts {
-    const char
-        *transport; /* "self" or "mpi"; default: "mpi" where mpirun or srun started several */
+    const char *
+        transport; /* "self", "mpi" or "socket"; default: "mpi" where mpirun or srun started several */
     const void
         *mpi_comm;    /* an MPI_Comm of a program that has started MPI; default: MPI_COMM_WORLD */
     double timeout_s; /* how long to wait for another rank; default 600 */
-    bool verify;      /* before each collective compares what the ranks are about to do: slow */
+    const char *id;   /* joins as `rank` of `size` without a launcher: from lks_comm_make_id() */
+    int rank, size;
+    bool verify; /* before each collective compares what the ranks are about to do: slow */
     /* A rank whose process has ended, or that has been silent for so long, is lost, whatever the others
      * wait for; rank 0's counts; default 2, below 0: nobody watches. */
     double watch_s;
@@ -43,6 +45,15 @@ typedef struct lks_comm_opts {
     void (*on_lost)(void *user, const lks_comm *comm, const char *sentence, bool late);
     void *user;
 } lks_comm_opts;
+
+/*
+ * For processes that nobody has started together: made in the one that joins as rank 0, once for each
+ * time, and brought to the others by the program, however it likes; whoever knows it can join. All join
+ * with (id, rank, size) by TCP, at `address` of this host (NULL: "127.0.0.1", processes of this host).
+ * What they send is not encrypted: for a network that is yours. lks_comm_abort() makes the others' calls fail.
+ */
+enum { LKS_COMM_ID = 128 };
+LKS_API LKS_MUSTUSE lks_status lks_comm_make_id(char id[LKS_COMM_ID], const char *address);
 
 /* Joins the other ranks. Collective. */
 LKS_API LKS_MUSTUSE lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts);

@@ -164,9 +164,14 @@ lks_status lks_comm_create(lks_comm **out, const lks_comm_opts *opts)
     if (!isfinite(opts->watch_s)) {
         return LKI_FAIL(LKS_E_INVALID, "watch_s is %g, not a number of seconds", opts->watch_s);
     }
-    LKI_TRY(choose(&way, opts->transport));
-    LKI_TRY(way->find(&transport, opts->mpi_comm));
-    return lki_comm_open(out, transport, opts->mpi_comm, opts);
+    LKI_TRY(choose(&way, opts->id != NULL && opts->transport == NULL ? "socket" : opts->transport));
+    if (opts->id != NULL && way != &lki_socket_way) {
+        return LKI_FAIL(LKS_E_INVALID, "an id was given to transport '%s'; it is for 'socket'",
+                        way->name);
+    }
+    const void *how = opts->id != NULL ? (const void *)opts : opts->mpi_comm;
+    LKI_TRY(way->find(&transport, how));
+    return lki_comm_open(out, transport, how, opts);
 }
 
 void lks_comm_destroy(lks_comm *comm)

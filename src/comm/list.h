@@ -3,6 +3,6 @@
 #ifndef LKI_COMM_LIST_H
 #define LKI_COMM_LIST_H
 
-#define LKI_WAY_LIST(X) X(mpi) X(self)
+#define LKI_WAY_LIST(X) X(mpi) X(self) X(socket)
 
 #endif

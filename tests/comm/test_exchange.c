@@ -84,7 +84,7 @@ static void alone(void **state)
     assert_string_equal(lks_comm_library(comm), "");
     assert_true(strlen(lks_comm_host(comm, 0)) > 0);
     lks_comm_destroy(comm);
-    LKT_FAILS(LKS_E_INVALID, "no transport 'pigeon', but these: mpi, self",
+    LKT_FAILS(LKS_E_INVALID, "no transport 'pigeon', but these: mpi, self, socket",
               lks_comm_create(&comm, &(lks_comm_opts){.transport = "pigeon"}));
     LKT_FAILS(LKS_E_INVALID, "timeout_s is -1",
               lks_comm_create(&comm, &(lks_comm_opts){.timeout_s = -1}));

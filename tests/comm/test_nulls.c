@@ -15,6 +15,7 @@ static void of_communicators(void **state)
     lks_comm *comm = NULL;
     (void)state;
     REFUSES(lks_comm_create(NULL, NULL));
+    REFUSES(lks_comm_make_id(NULL, NULL));
     LKT_OK(lks_comm_create(&comm, NULL));
     REFUSES(lks_comm_metrics(comm, NULL));
     lks_comm_destroy(comm);

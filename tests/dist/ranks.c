@@ -1,12 +1,14 @@
 /*
  * What a rank does in the tests of a launcher: ranks CASE [NUMBER]. It prints one line a rank, or the sentence of
- * its failure, and returns 0, or the status.
+ * its failure, and returns 0, or the status. With LKT_SOCKETS=N it starts so many ranks itself, without a launcher,
+ * and returns what the last that failed has returned.
  */
 #include "dist/ranks.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 int ranks_say(lks_status status)
@@ -118,14 +120,15 @@ static const struct {
     {"exchange", ranks_exchange}, {"unequal", ranks_unequal},
 };
 
-int main(int argc, char **argv)
+static int ranks_run(int argc, char **argv, const lks_comm_opts *given)
 {
     const char *name = argc > 1 ? argv[1] : "", *timeout = getenv("LKT_TIMEOUT");
     const char *watch = getenv("LKT_WATCH");
-    const lks_comm_opts opts = {.transport = getenv("LKT_TRANSPORT"),
-                                .timeout_s = timeout != NULL ? atof(timeout) : 0,
-                                .watch_s = watch != NULL ? atof(watch) : 0,
-                                .on_lost = on_lost};
+    lks_comm_opts opts = *given;
+    opts.transport = getenv("LKT_TRANSPORT");
+    opts.timeout_s = timeout != NULL ? atof(timeout) : 0;
+    opts.watch_s = watch != NULL ? atof(watch) : 0;
+    opts.on_lost = on_lost;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lks_comm *comm;
         if (strcmp(cases[i].name, name) != 0) continue;
@@ -137,4 +140,21 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "there is no case '%s'\n", name);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    const char *sockets = getenv("LKT_SOCKETS");
+    char id[LKS_COMM_ID];
+    lks_comm_opts opts = {.size = sockets != NULL ? atoi(sockets) : 0};
+    if (sockets == NULL) return ranks_run(argc, argv, &opts);
+    if (lks_comm_make_id(id, NULL) != LKS_OK) return ranks_say(lks_last_error()->status);
+    opts.id = id;
+    for (opts.rank = 1; opts.rank < opts.size; opts.rank++)
+        if (fork() == 0) return ranks_run(argc, argv, &opts);
+    opts.rank = 0;
+    int result = ranks_run(argc, argv, &opts), status = 0;
+    while (wait(&status) > 0)
+        if (status != 0) result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return result;
 }

@@ -51,3 +51,6 @@ else()
 endif()
 add_test(NAME dist/valgrind COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/valgrind.sh ${arguments})
 set_tests_properties(dist/valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
+# The transport that needs no launcher.
+add_test(NAME dist/socket COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/socket.sh ${PROJECT_BINARY_DIR})
+set_tests_properties(dist/socket PROPERTIES TIMEOUT 240)

@@ -1,6 +1,8 @@
-/* A thread for each rank of a hub; or, where a launcher has started the test, this process as one rank. */
+/* A thread for each rank of a hub, or of connections (LKT_TRANSPORT=socket); or, where a launcher has started the
+ * test, this process as one rank. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <lockstep/tools.h>
 
@@ -12,14 +14,19 @@ typedef struct runner {
     const lks_comm_opts *opts;
     lkt_rank_body body;
     void *user;
-    int rank, result;
+    const char *id; /* of connections */
+    int rank, size, result;
 } runner;
 
 static void *run_rank(void *user)
 {
     runner *mine = user;
     lks_comm *comm = NULL;
-    (void)!lkt_hub_join(mine->hub, mine->rank, mine->opts, &comm);
+    lks_comm_opts own = mine->opts != NULL ? *mine->opts : (lks_comm_opts){0};
+    own.id = mine->id, own.rank = mine->rank, own.size = mine->size;
+    if (mine->id != NULL && lks_comm_create(&comm, &own) != LKS_OK)
+        print_error("%s\n", lks_last_error()->message);
+    if (mine->id == NULL) (void)!lkt_hub_join(mine->hub, mine->rank, mine->opts, &comm);
     mine->result = mine->body(comm, mine->rank, mine->user);
     lks_comm_destroy(comm);
     return NULL;
@@ -27,7 +34,8 @@ static void *run_rank(void *user)
 
 bool lkt_ranks_are_processes(void)
 {
-    return getenv("LKT_TRANSPORT") != NULL;
+    const char *name = getenv("LKT_TRANSPORT");
+    return name != NULL && strcmp(name, "socket") != 0;
 }
 
 /* Of the cases that need as many ranks as there are processes, and no failing hub. */
@@ -55,11 +63,18 @@ void lkt_ranks_run(const lkt_hub_opts *opts, const lks_comm_opts *comm_opts, lkt
         run_process(opts, comm_opts, body, user, results);
         return;
     }
+    const bool connected = getenv("LKT_TRANSPORT") != NULL;
+    char id[LKS_COMM_ID];
+    if (connected && (opts->fail_at > 0 || opts->die_at > 0)) {
+        memset(results, 0, (size_t)opts->size * sizeof *results);
+        return;
+    }
+    if (connected && lks_comm_make_id(id, NULL) != LKS_OK) abort();
     lkt_hub *hub = lkt_hub_make(opts);
     pthread_t threads[LKT_MOST_RANKS];
     runner runners[LKT_MOST_RANKS];
     for (int r = 0; r < opts->size; r++) {
-        runners[r] = (runner){hub, comm_opts, body, user, r, 0};
+        runners[r] = (runner){hub, comm_opts, body, user, connected ? id : NULL, r, opts->size, 0};
         if (pthread_create(&threads[r], NULL, run_rank, &runners[r]) != 0) abort();
     }
     for (int r = 0; r < opts->size; r++) {

@@ -1,0 +1,155 @@
+/* Ranks that meet without a launcher: who joins, who may not, and what is said. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <lockstep/lockstep.h>
+
+#include "support/test.h"
+
+typedef struct joiner {
+    lks_comm_opts opts;
+    lks_status status;
+    char message[600];
+    float mean;
+} joiner;
+
+/* Joins, averages its rank, and leaves. */
+static void *join(void *user)
+{
+    joiner *mine = user;
+    lks_comm *comm = NULL;
+    float *arrays[] = {&mine->mean};
+    mine->mean = (float)mine->opts.rank;
+    mine->status = lks_comm_create(&comm, &mine->opts);
+    if (mine->status == LKS_OK) mine->status = lks_comm_average(comm, arrays, (int64_t[]){1}, 1, 1);
+    snprintf(mine->message, sizeof mine->message, "%s", lks_last_error()->message);
+    lks_comm_destroy(comm);
+    return NULL;
+}
+
+static void join_all(joiner *all, int count)
+{
+    pthread_t thread[8];
+    for (int k = 0; k < count; k++)
+        assert_int_equal(pthread_create(&thread[k], NULL, join, &all[k]), 0);
+    for (int k = 0; k < count; k++) pthread_join(thread[k], NULL);
+}
+
+static joiner make(const char *id, int rank, int size)
+{
+    return (joiner){.opts = {.id = id, .rank = rank, .size = size, .timeout_s = 5}};
+}
+
+static void says(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) fail_msg("'%s' does not have '%s'", text, part);
+}
+
+static void meet_at(const char *address, int size)
+{
+    char id[LKS_COMM_ID];
+    joiner all[8];
+    LKT_OK(lks_comm_make_id(id, address));
+    for (int r = 0; r < size; r++) all[r] = make(id, r, size);
+    join_all(all, size);
+    for (int r = 0; r < size; r++) {
+        assert_string_equal(all[r].status == LKS_OK ? "" : all[r].message, "");
+        assert_true(all[r].mean == (float)(size - 1) / 2);
+    }
+}
+
+static void ranks_meet(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 8; size += size == 1 ? 1 : 2) meet_at(NULL, size);
+    meet_at("127.0.0.2", 2);
+    meet_at("localhost", 3);
+    const int six = socket(AF_INET6, SOCK_STREAM, 0);
+    const struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    const bool there = six >= 0 && bind(six, (const struct sockaddr *)&own, sizeof own) == 0;
+    if (six >= 0) close(six);
+    if (there) meet_at("::1", 3);
+}
+
+/* The port of an id. */
+static int call(const char *id)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)atoi(strchr(id, ':') + 1)),
+                                   .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* One sends noise, one says nothing and stays, one hangs up, one has another secret. */
+static void strangers_are_left_out(void **state)
+{
+    char id[LKS_COMM_ID], wrong[LKS_COMM_ID], noise[4000];
+    joiner all[3];
+    (void)state;
+    LKT_OK(lks_comm_make_id(id, NULL));
+    memset(noise, 'x', sizeof noise);
+    const int loud = call(id), silent = call(id), short_one = call(id);
+    assert_true(send(loud, noise, sizeof noise, 0) > 0);
+    assert_true(send(short_one, noise, 3, 0) > 0);
+    close(short_one);
+    strcpy(wrong, id);
+    char *last = &wrong[strlen(wrong) - 1];
+    *last = *last == '0' ? '1' : '0';
+    all[0] = make(id, 0, 2);
+    all[1] = make(id, 1, 2);
+    all[2] = make(wrong, 1, 2);
+    join_all(all, 3);
+    assert_int_equal(all[0].status, LKS_OK);
+    assert_int_equal(all[1].status, LKS_OK);
+    assert_int_equal(all[2].status, LKS_E_COMM);
+    close(loud);
+    close(silent);
+}
+
+static void mistakes_have_sentences(void **state)
+{
+    char id[LKS_COMM_ID];
+    joiner all[3];
+    lks_comm *comm;
+    (void)state;
+    LKT_OK(lks_comm_make_id(id, NULL));
+    all[0] = make(id, 0, 3), all[1] = make(id, 1, 3), all[2] = make(id, 1, 3);
+    join_all(all, 3);
+    for (int k = 0; k < 3; k++) assert_int_equal(all[k].status, LKS_E_COMM);
+    says(all[0].message, "two processes join as rank 1 of 3");
+    LKT_OK(lks_comm_make_id(id, NULL));
+    all[0] = make(id, 0, 2), all[1] = make(id, 1, 3);
+    join_all(all, 2);
+    says(all[0].message, "rank 1 joins 3 ranks, and here they are 2");
+    LKT_OK(lks_comm_make_id(id, NULL));
+    all[0] = make(id, 0, 3), all[1] = make(id, 1, 3);
+    all[0].opts.timeout_s = all[1].opts.timeout_s = 0.2;
+    join_all(all, 2);
+    says(all[0].message, "rank 2 has not come within 0.2 s");
+
+    const lks_comm_opts used = {.id = id, .rank = 0, .size = 2}, bad = {.id = "a:b", .size = 2};
+    const lks_comm_opts outside = {.id = id, .rank = 2, .size = 2}, none = {.transport = "socket"};
+    const lks_comm_opts other = {.id = id, .size = 2, .transport = "self"};
+    LKT_FAILS(LKS_E_COMM, "rank 0 has not made this id", lks_comm_create(&comm, &used));
+    LKT_FAILS(LKS_E_COMM, "'a:b' is no id", lks_comm_create(&comm, &bad));
+    LKT_FAILS(LKS_E_INVALID, "rank 2 of 2 cannot be", lks_comm_create(&comm, &outside));
+    LKT_FAILS(LKS_E_INVALID, "needs an id, a rank and a size", lks_comm_create(&comm, &none));
+    LKT_FAILS(LKS_E_INVALID, "an id was given to transport 'self'", lks_comm_create(&comm, &other));
+    LKT_FAILS(LKS_E_COMM, "cannot be reached at '203.0.113.9'",
+              lks_comm_make_id(id, "203.0.113.9"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_meet),
+                                       cmocka_unit_test(strangers_are_left_out),
+                                       cmocka_unit_test(mistakes_have_sentences)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
