@@ -182,6 +182,43 @@ static void who_gives_up_is_not_lost(void **state)
     lki_watch_end(watch, false);
 }
 
+/* In a process that outlives the one which started it: what it finds. */
+static void outlive(scene *s)
+{
+    lki_watch *watch;
+    lki_door door;
+    const pid_t parent = getppid();
+    const lki_watch_opts opts = {
+        .size = 2, .period_s = PERIOD, .near = true, .child = true, .spot = &spot};
+    if (lki_watch_open(&watch, &door, &opts) != LKS_OK) _exit(1);
+    atomic_store(&s->opened, 1);
+    while (getppid() == parent) usleep(1000);
+    const lki_loss *loss = lki_watch_ask(watch, 5);
+    if (loss != NULL) s->loss[0] = *loss;
+    atomic_store(&s->told[0], loss != NULL ? 1 : 2);
+    _exit(0);
+}
+
+/* Ranks whose launcher was killed hold no machine: they find that it is gone by themselves. */
+static void the_launcher_is_missed(void **state)
+{
+    scene *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    assert_true(s != MAP_FAILED);
+    const pid_t launcher = fork();
+    if (launcher == 0) {
+        if (fork() == 0) outlive(s);
+        for (;;) pause();
+    }
+    while (!atomic_load(&s->opened)) usleep(1000);
+    kill(launcher, SIGKILL);
+    assert_int_equal(waitpid(launcher, NULL, 0), launcher);
+    for (int i = 0; i < 8000 && !atomic_load(&s->told[0]); i++) usleep(1000);
+    assert_int_equal(atomic_load(&s->told[0]), 1);
+    assert_int_equal(s->loss[0].how, LKI_END_PARENT);
+    munmap(s, sizeof *s);
+}
+
 /* Nobody takes a rank's place: not by noise, nor by silence, nor with the key of a rank that is there. */
 static void strangers_are_refused(void **state)
 {
@@ -239,10 +276,10 @@ static void refused_periods(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_end_is_named),          cmocka_unit_test(a_stop_is_named),
-        cmocka_unit_test(a_pause_accuses_nobody),   cmocka_unit_test(strangers_are_refused),
-        cmocka_unit_test(who_gives_up_is_not_lost), cmocka_unit_test(a_goodbye_is_no_loss),
-        cmocka_unit_test(refused_periods),
+        cmocka_unit_test(an_end_is_named),        cmocka_unit_test(a_stop_is_named),
+        cmocka_unit_test(a_pause_accuses_nobody), cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(the_launcher_is_missed), cmocka_unit_test(who_gives_up_is_not_lost),
+        cmocka_unit_test(a_goodbye_is_no_loss),   cmocka_unit_test(refused_periods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
