@@ -41,7 +41,7 @@ static void one_of_many_starts_wins(void **state)
         int won = 0;
         shell("rm -rf run && sh race.sh '%s'", program());
         for (int i = 1; i <= 4; i++) {
-            char name[16];
+            char name[24];
             snprintf(name, sizeof name, "code.%d", i);
             read_text(last.out, name);
             const int code = atoi(last.out);

@@ -38,7 +38,7 @@ static void networks_of_the_theorem(void **state)
     (void)state;
     for (int n = 0; n < NET_COUNT; n++)
         for (int k = 0; k < 3; k++) {
-            char what[40];
+            char what[60];
             if (lkt_sanitized() && k != n % 3) continue; /* portable code takes a minute */
             snprintf(what, sizeof what, "network %d, optimizer %d", n, k);
             check_all((lkt_run){.net = NETS[n],
