@@ -117,7 +117,7 @@ lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *w
  */
 enum { AT_ONCE = LKI_MAX_FLIGHTS - 1 };
 
-static lks_status take(lks_comm *comm, int *flight, const char *what, bool at_once)
+static lks_status take_number(lks_comm *comm, int *flight, const char *what, bool at_once)
 {
     if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
     LKI_TRY(lki_comm_lost(comm));
@@ -138,7 +138,7 @@ lks_status lki_flight_start(lks_comm *comm, int *flight, const lki_piece *send, 
                             const lki_piece *receive, int receives, const char *what)
 {
     lki_fault fault = {.rank = -1};
-    LKI_TRY(take(comm, flight, what, false));
+    LKI_TRY(take_number(comm, flight, what, false));
     if (comm->transport->start(comm->link, *flight, send, sends, receive, receives, &fault) != 0) {
         return lki_comm_faulty(comm, &fault, what);
     }
@@ -149,7 +149,7 @@ lks_status lki_flight_all_reduce(lks_comm *comm, int *flight, float *values, siz
                                  const char *what)
 {
     lki_fault fault = {.rank = -1};
-    LKI_TRY(take(comm, flight, what, false));
+    LKI_TRY(take_number(comm, flight, what, false));
     if (comm->transport->all_reduce(comm->link, *flight, values, count, &fault) != 0) {
         return lki_comm_faulty(comm, &fault, what);
     }
@@ -225,7 +225,7 @@ lks_status lki_flight_gather(lks_comm *comm, const void *mine, size_t bytes, voi
 {
     int flight = 0;
     lki_fault fault = {.rank = -1};
-    LKI_TRY(take(comm, &flight, what, true));
+    LKI_TRY(take_number(comm, &flight, what, true));
     if (comm->transport->gather(comm->link, flight, mine, bytes, all, &fault) != 0) {
         return lki_comm_faulty(comm, &fault, what);
     }
