@@ -1,10 +1,6 @@
 # Ranks as processes, once for each MPI that there is a module for; the others say so.
-set(keep "")
-if(LKS_SANITIZE)
-  set(keep ${CMAKE_CURRENT_SOURCE_DIR}/dist/keep.c)
-endif()
 add_executable(lkt_ranks ${CMAKE_CURRENT_SOURCE_DIR}/dist/ranks.c
-               ${CMAKE_CURRENT_SOURCE_DIR}/dist/transport.c ${keep})
+               ${CMAKE_CURRENT_SOURCE_DIR}/dist/transport.c)
 set_target_properties(lkt_ranks PROPERTIES ENABLE_EXPORTS ON)
 target_include_directories(lkt_ranks PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(lkt_ranks PRIVATE lks_flags lockstep_static m)
@@ -27,7 +23,7 @@ foreach(mpi ${mpis})
     target_link_libraries(lkt_short_${mpi} PRIVATE lks_flags lks_mpi_${mpi})
     set_target_properties(lkt_short_${mpi} PROPERTIES PREFIX lib OUTPUT_NAME lockstep-${mpi}
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/short)
-    add_executable(lkt_own_${mpi} ${CMAKE_CURRENT_SOURCE_DIR}/dist/own_mpi.c ${keep})
+    add_executable(lkt_own_${mpi} ${CMAKE_CURRENT_SOURCE_DIR}/dist/own_mpi.c)
     set_target_properties(lkt_own_${mpi} PROPERTIES ENABLE_EXPORTS ON)
     target_link_libraries(lkt_own_${mpi} PRIVATE lks_flags lks_mpi_${mpi} lockstep_static m)
     add_executable(bench_collective_${mpi} ${PROJECT_SOURCE_DIR}/bench/collective.c)

@@ -16,8 +16,6 @@ mkdir "$folder/bin"
 cp "$build/cli/lockstep" "$folder/bin/lockstep" # a name of its own for those that are left behind
 program=$folder/bin/lockstep
 export LKS_MODULES=$build/modules
-# Open MPI's plugins, which lose memory, are gone when a sanitizer looks for their names.
-[ -z "${LKT_SANITIZE:-}" ] || export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 cd "$folder"
 
 cp "$here/dense.yaml" .

@@ -350,7 +350,8 @@ static void constants_of_many_channels(void **state)
     const size_t length = lki_node_print(y->node, text, sizeof text);
     assert_int_equal(strlen(text), length);
     assert_non_null(strstr(text, ",0.5839844 std=0.25,1.25,"));
-    assert_int_equal(lki_node_print(y->node, again, sizeof again), length);
+    /* Where not all have room, the first ones stand, and how many more there are. */
+    assert_true(lki_node_print(y->node, again, sizeof again) < length);
     assert_memory_equal(again, text, sizeof again - 1);
     lks_graph_destroy(g);
 }
