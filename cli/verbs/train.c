@@ -191,7 +191,8 @@ static lks_status write_at_end(const training *t, const char *path,
                                lks_status (*write_it)(const training *t))
 {
     int pipe = -1;
-    lks_status status = leads(t) ? output_await(&pipe, path) : LKS_OK;
+    const lks_status awaited = leads(t) ? output_await(&pipe, path) : LKS_OK;
+    lks_status status = lks_comm_agree(t->comm, awaited);
     if (status == LKS_OK) status = write_it(t);
     if (pipe >= 0) close(pipe);
     return status;

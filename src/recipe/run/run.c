@@ -277,5 +277,5 @@ lks_status lks_recipe_train(lks_recipe *recipe, const lks_train_events *events, 
     if (lki_config_has(recipe->config, LKI_KEY_LOG_RECORD) && lki_recipe_leads(recipe))
         recipe_note(recipe, &first, lki_record_write(recipe, true));
     if (first.status != LKS_OK) lki_error_restore(&first);
-    return first.status;
+    return lki_recipe_agree(recipe, first.status);
 }
