@@ -237,6 +237,13 @@ static void what_one_rank_fails_at_all_say(void **state)
     refused(&g, LKS_E_IO, (const char *[]){"/nowhere"}, 1);
 }
 
+static void a_record_that_rank_0_cannot_write(void **state)
+{
+    group g = {.ranks = 2, .all = {"log.record=/nowhere/r.json"}};
+    (void)state;
+    refused(&g, LKS_E_IO, (const char *[]){"/nowhere"}, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_that_differ_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_that_differs_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_one_rank_fails_at_all_say, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_record_that_rank_0_cannot_write, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
