@@ -14,6 +14,7 @@ start() {
             { echo "there is no $tool (slurm-wlm, munge): skipped"; exit 77; }
     done
     PATH=$PATH:/usr/sbin
+    mountpoint -q /sys/fs/cgroup || { echo "slurmd wants control groups, which are not mounted: skipped"; exit 77; }
     mkdir -p "$folder"/{state,log,n1/tmp,n2/tmp,munge}
     chmod 700 "$folder/munge"
     : >"$folder/pids"

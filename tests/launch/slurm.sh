@@ -11,6 +11,7 @@ for tool in slurmctld slurmd sbatch srun scontrol; do
     command -v $tool >/dev/null || { echo "there is no $tool: skipped"; exit 77; }
 done
 [ "$(id -u)" = 0 ] || { echo 'not root: skipped'; exit 77; }
+mountpoint -q /sys/fs/cgroup || { echo 'slurmd wants control groups, which are not mounted: skipped'; exit 77; }
 folder=$(mktemp -d)
 host=$(hostname)
 
