@@ -277,8 +277,10 @@ lks_status launch_run(const launch_plan *plan, int *code)
     l.signals = spawn_watch_signals();
     if (l.signals < 0)
         return lks_fail(LKS_E_NOMEM, "signals cannot be watched: %s", strerror(errno));
+    signal(SIGPIPE, SIG_IGN); /* Hydra would die of one when a proxy ends before it */
     const lks_status status = spawn(&l.starter, launch_command(plan), &output, 1,
                                     remote ? SIGTERM : SIGKILL);
+    signal(SIGPIPE, SIG_DFL);
     if (status != LKS_OK) return status;
     l.output = output.read;
     supervise(&l);

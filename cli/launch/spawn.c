@@ -40,7 +40,6 @@ static void become(char **argv, const int ends[][2], const spawn_file *files, in
     if (getppid() != parent) _exit(127);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     for (int i = 0; i < count; i++) dup2(ends[i][1], files[i].stream);
-    signal(SIGPIPE, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);

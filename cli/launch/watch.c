@@ -214,13 +214,14 @@ lks_status launch_watch(const launch_plan *plan, int *code)
     open_log(&w);
     choose_cores(&w);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGPIPE, SIG_IGN); /* its rank shall save even when nobody reads */
+    signal(SIGPIPE, SIG_DFL); /* as its rank shall have it */
     w.signals = spawn_watch_signals();
     spawn_file outputs[] = {{STDOUT_FILENO, -1}, {STDERR_FILENO, -1}};
     lks_status status = w.signals < 0 ? lks_fail(LKS_E_NOMEM, "signals cannot be watched: %s",
                                                  strerror(errno))
                                       : spawn(&w.child, plan->rank, outputs, OUTPUTS, SIGKILL);
     if (status != LKS_OK) return status;
+    signal(SIGPIPE, SIG_IGN); /* its rank shall save even when nobody reads */
     w.about.process = (long)w.child;
     for (int i = 0; i < OUTPUTS; i++) w.output[i] = outputs[i].read;
     while (!w.ended) watch_poll(&w, -1);
