@@ -55,8 +55,8 @@ SlurmdSpoolDir=$folder/%n
 TmpFS=$folder/%n/tmp
 SlurmdPidFile=$folder/%n.pid
 SlurmdLogFile=$folder/log/%n.log
-NodeName=n1 NodeHostname=$self NodeAddr=$host Port=$((first + 1)) CPUs=4 State=UNKNOWN
-NodeName=n2 NodeHostname=$self NodeAddr=$host Port=$((first + 2)) CPUs=4 State=UNKNOWN
+NodeName=n1 NodeHostname=$self NodeAddr=$host Port=$((first + 1)) CPUs=16 State=UNKNOWN
+NodeName=n2 NodeHostname=$self NodeAddr=$host Port=$((first + 2)) CPUs=16 State=UNKNOWN
 PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
 END
     echo "export SLURM_CONF=$folder/slurm.conf" >"$folder/env"

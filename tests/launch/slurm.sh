@@ -7,86 +7,19 @@
 set -euo pipefail
 program=$(realpath "$1")
 source=$(realpath "$2")
-for tool in slurmctld slurmd sbatch srun scontrol; do
-    command -v $tool >/dev/null || { echo "there is no $tool: skipped"; exit 77; }
-done
-[ "$(id -u)" = 0 ] || { echo 'not root: skipped'; exit 77; }
-mountpoint -q /sys/fs/cgroup || { echo 'slurmd wants control groups, which are not mounted: skipped'; exit 77; }
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
-host=$(hostname)
-
-# Processes that have this cluster's configuration, which are steps and daemons of it alone.
-ours() {
-    local at
-    for at in /proc/[0-9]*; do
-        [ "${at#/proc/}" != $$ ] && [ "${at#/proc/}" != $BASHPID ] &&
-            tr '\0' '\n' <"$at/environ" 2>/dev/null | grep -qxF "SLURM_CONF=$folder/slurm.conf" &&
-            ! grep -q '^State:.Z' "$at/status" && echo "${at#/proc/}"
-    done 2>/dev/null || true
-}
 
 finish() {
-    local code=$? turn
+    local code=$?
     trap - EXIT
-    if [ $code != 0 ]; then tail -n 40 "$folder"/*.log "$folder"/*.out 2>/dev/null || true; fi
-    timeout 5 scancel --user root 2>/dev/null || true
-    for turn in TERM TERM KILL KILL; do
-        # shellcheck disable=SC2046  # a list of numbers
-        kill -$turn $(ours) 2>/dev/null || true
-        for _ in 1 2 3 4 5 6 7 8 9 10; do
-            [ -n "$(ours)" ] || break 2
-            sleep 0.1
-        done
-    done
+    if [ $code != 0 ] && [ $code != 77 ]; then tail -n 40 "$folder"/slurm/log/* "$folder"/*.out 2>/dev/null || true; fi
+    "$here/../dist/slurm.sh" stop "$folder/slurm"
     rm -rf "$folder" || true
     exit $code
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-begin() {
-    export SLURM_CONF=$folder/slurm.conf
-    mkdir "$folder"/{state,tmp.n1,tmp.n2,bin}
-    cat >"$SLURM_CONF" <<END
-ClusterName=lockstep
-SlurmctldHost=$host(127.0.0.1)
-SlurmctldPort=$(free_port)
-AuthType=auth/none
-CredType=cred/none
-SlurmUser=root
-StateSaveLocation=$folder/state
-SlurmdSpoolDir=$folder/spool.%n
-TmpFS=$folder/tmp.%n
-SlurmctldPidFile=$folder/slurmctld.pid
-SlurmdPidFile=$folder/slurmd.%n.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-ReturnToService=2
-SlurmdParameters=config_overrides
-SchedulerParameters=sched_interval=1
-MailProg=/bin/true
-JobRequeue=1
-NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=16 RealMemory=100
-NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=16 RealMemory=100
-PartitionName=all Nodes=n1,n2 Default=YES State=UP MaxTime=60
-END
-    slurmctld -D -i >"$folder/slurmctld.log" 2>&1 &
-    for node in n1 n2; do
-        slurmd -D -N $node >"$folder/$node.log" 2>&1 &
-        done
-    for _ in $(seq 100); do
-        [ "$(sinfo -h -o %D -t idle 2>/dev/null)" != 2 ] || return 0
-        sleep 0.1
-    done
-    echo 'the nodes do not come up'
-    exit 1
-}
 
 fail() { echo "$*"; exit 1; }
 
@@ -169,7 +102,8 @@ a_job_goes_on_to_the_same_hash() {
     [ "$found" = "$expected" ] || fail "'$found', expected '$expected'"
 }
 
-begin
+"$here/../dist/slurm.sh" start "$folder/slurm"
+. "$folder/slurm/env"
 cd "$folder"
 cat >c.yaml <<'END'
 data: {name: digits, samples: 500, test_samples: 100, mean: 0.13}
