@@ -204,22 +204,22 @@ static int first_segment(const lks_model *model, int64_t at, int64_t count)
     return first;
 }
 
-lks_status lki_across_near(lks_model *model, int64_t **border)
+lks_status lki_across_near(lks_model *model)
 {
     lki_across *across = model->across;
     const int64_t floats = model->gradient_count, size = bucket_floats(model, floats);
-    const int near = across->near = (int)((floats + size - 1) / size);
+    const int near = across->near = model->buckets = (int)((floats + size - 1) / size);
     lks_status status = LKS_OK;
-    *border = list(model, &status, (size_t)near, sizeof **border);
+    model->border = list(model, &status, (size_t)near, sizeof *model->border);
     across->segment_of = list(model, &status, (size_t)near, sizeof(int));
     across->pushed = list(model, &status, (size_t)near, sizeof(atomic_int));
     LKI_TRY(status);
     for (int b = 0; b < near; b++) { /* the first one is what is left over */
         const int64_t end = floats - b * size, at = end > size ? end - size : 0;
-        (*border)[near - 1 - b] = at;
+        model->border[near - 1 - b] = at;
         across->segment_of[b] = first_segment(model, at, end - at);
     }
-    (*border)[near] = floats;
+    model->border[near] = floats;
     return LKS_OK;
 }
 
@@ -275,7 +275,7 @@ static lks_status cut(lks_model *model)
 {
     lki_across *across = model->across;
     const int near = across->near;
-    int64_t *count, *end;
+    int64_t *end;
     lks_status status = LKS_OK;
     across->rows_at = list(model, &status, (size_t)model->weights, sizeof(int64_t));
     LKI_TRY(status);
@@ -290,19 +290,18 @@ static lks_status cut(lks_model *model)
     const int buckets = near + across->far;
     across->array_of = list(model, &status, (size_t)buckets, sizeof(int));
     across->at = list(model, &status, (size_t)buckets, sizeof(int64_t));
-    count = list(model, &status, (size_t)buckets, sizeof *count);
+    across->count = list(model, &status, (size_t)buckets, sizeof(int64_t));
     LKI_TRY(status);
     for (int b = 0; b < near; b++) {
-        across->at[b] = model->reduce.border[near - 1 - b];
-        count[b] = model->reduce.border[near - b] - across->at[b];
+        across->at[b] = model->border[near - 1 - b];
+        across->count[b] = model->border[near - b] - across->at[b];
     }
     for (int b = near; b < buckets; b++) {
         across->array_of[b] = 1;
         across->at[b] = b == near ? 0 : end[b - near - 1];
-        count[b] = end[b - near] - across->at[b];
+        across->count[b] = end[b - near] - across->at[b];
     }
-    return lki_ranks_make(&across->sums, &model->arena, across->comm, model->program.backend,
-                          model->program.replicas, across->start, buckets, count);
+    return LKS_OK;
 }
 
 static size_t rows_bytes(const lki_across *across)
@@ -329,22 +328,35 @@ lks_status lki_across_plan(lks_model *model)
     void *memory;
     across->stats_count = program->stats_count / program->replicas;
     LKI_TRY(cut(model));
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory,
-                            (size_t)lki_ranks_own(&across->sums) * sizeof(float *),
-                            "nodes of ranks"));
-    across->values = memory;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, 2 * (size_t)across->ranks * sizeof(lki_piece),
                             "pieces of ranks"));
     across->outgoing = memory;
     across->incoming = across->outgoing + across->ranks;
     lks_status status = LKS_OK;
-    across->base = list(model, &status, (size_t)across->ranks, sizeof(void *));
     across->forming = list(model, &status, (size_t)model->workers, sizeof(lki_forming));
     LKI_TRY(status);
     for (int w = 0; w < model->workers; w++) {
         model->worker[w].local.formed = lki_across_formed;
         model->worker[w].local.formed_user = &across->forming[w];
     }
+    return LKS_OK;
+}
+
+lks_status lki_across_ranges(lks_model *model)
+{
+    lki_across *across = model->across;
+    void *memory;
+    if (across == NULL || model->program.loss == NULL) return LKS_OK;
+    LKI_TRY(lki_ranks_make(&across->sums, &model->ranges, across->comm, model->program.backend,
+                           model->program.replicas, across->start, across->near + across->far,
+                           across->count));
+    LKI_TRY(lki_arena_alloc(&model->ranges, &memory,
+                            (size_t)lki_ranks_own(&across->sums) * sizeof(float *),
+                            "nodes of ranks"));
+    across->values = memory;
+    LKI_TRY(lki_arena_alloc(&model->ranges, &memory, (size_t)across->ranks * sizeof(void *),
+                            "arrays of ranks"));
+    across->base = memory;
     across->bytes = lki_plus(lki_ranks_bytes(&across->sums),
                              lki_plus(rows_bytes(across), lki_align(stats_bytes(across))));
     return LKS_OK;

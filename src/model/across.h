@@ -69,7 +69,8 @@ typedef struct lki_across {
     lki_ranks sums;
     int near, far;
     int *array_of;   /* [buckets]: 0: of sums by replica, 1: by rows */
-    int64_t *at;     /* [buckets]: where a bucket begins in its array */
+    int64_t *at;     /* [buckets]: where a bucket begins in its array, */
+    int64_t *count;  /* and how many floats it has */
     int *segment_of; /* [near]: the first segment that has to do with it */
     lki_chunk *chunk;
     int *chunk_of;      /* [far + 1]: chunks chunk_of[i] .. chunk_of[i + 1] - 1 make a bucket */
@@ -109,9 +110,11 @@ lks_status lki_across_agree(lks_comm *comm, lks_status status);
  * A rank that has no model as its compile failed with `status` says so to all. */
 lks_status lki_across_meet(lks_comm *comm, lks_model *model, lks_status status);
 /* Behind the weights: the borders of the table of sums by replica, as it has them. */
-lks_status lki_across_near(lks_model *model, int64_t **border);
-/* Behind the workers: all else of what is summed. */
+lks_status lki_across_near(lks_model *model);
+/* Behind the workers: all else of what is summed that does not follow from who has which replicas, */
 lks_status lki_across_plan(lks_model *model);
+/* and what does. */
+lks_status lki_across_ranges(lks_model *model);
 /* Whether all have planned the same. */
 lks_status lki_across_check(lks_model *model);
 size_t lki_across_bytes(const lks_model *model);

@@ -110,11 +110,6 @@ static void measure_batch(lks_model *model)
                                       batch_bytes(program, program->graph->target));
 }
 
-size_t lki_worker_gradient_bytes(const lks_model *model, int worker)
-{
-    return trains(model) ? lki_reduce_bytes(&model->reduce, worker) : 0;
-}
-
 void lki_arrays_measure(lks_model *model)
 {
     measure_parameters(model);
@@ -136,10 +131,6 @@ static lks_status allocate_worker(lks_model *model, int w)
         LKI_TRY(lki_alloc(model->context, &made, LKI_HASH_BLOCK, "blocks to hash"));
         worker->block = made;
     }
-    if (!trains(model) || model->across != NULL) return LKS_OK; /* lki_across_allocate() */
-    LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, w),
-                          "a worker's gradients"));
-    model->reduce.holder[w].memory = made;
     return LKS_OK;
 }
 
@@ -197,12 +188,8 @@ void lki_arrays_release(lks_model *model)
         lki_worker *worker = &model->worker[w];
         memory->free(context, worker->local.memory,
                      program->local_bytes + program->workspace_bytes);
-        if (model->across == NULL)
-            memory->free(context, model->reduce.holder[w].memory,
-                         lki_worker_gradient_bytes(model, w));
         lki_free(context, worker->block, LKI_HASH_BLOCK);
     }
-    lki_across_release(model);
     memory->free(context, model->parameters, model->parameter_bytes);
     memory->free(context, model->buffers, model->buffer_bytes);
     memory->free(context, model->batch_x, model->batch_bytes);

@@ -146,28 +146,23 @@ static lks_status list_weights(lks_model *model)
     return LKS_OK;
 }
 
+/* Workers, and the buckets of their sums. */
 static lks_status describe_workers(lks_model *model)
 {
     const lki_program *program = &model->program;
     void *memory;
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory,
-                            (size_t)model->opts.workers * sizeof(lki_worker), "workers"));
+    model->workers = model->opts.workers;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)model->workers * sizeof(lki_worker),
+                            "workers"));
     model->worker = memory;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory,
                             (size_t)(program->replicas + 1) * sizeof(int64_t), "shares"));
     model->share_start = memory;
-    model->reduce = (lki_reduce){.backend = program->backend, .replicas = program->replicas};
-    int64_t all[] = {0, model->gradient_count}, *border = all;
-    if (model->across != NULL) LKI_TRY(lki_across_near(model, &border));
-    LKI_TRY(lki_reduce_make(&model->reduce, &model->arena, model->opts.workers,
-                            model->across != NULL ? model->across->near : 1, border));
-    model->workers = model->opts.workers;
-    for (int w = 0; w < model->workers; w++) {
-        lki_worker *worker = &model->worker[w];
-        worker->first = lki_across_first(model, w);
-        worker->last = lki_across_first(model, w + 1);
-        LKI_TRY(lki_reduce_assign(&model->reduce, &model->arena, w, worker->first, worker->last));
-    }
+    if (model->across != NULL) return lki_across_near(model);
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, 2 * sizeof(int64_t), "borders"));
+    model->border = memory;
+    model->border[1] = model->gradient_count;
+    model->buckets = 1;
     return LKS_OK;
 }
 
@@ -204,6 +199,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
     LKI_TRY(lki_whole_choose(model));
     LKI_TRY(describe_workers(model));
     LKI_TRY(lki_across_plan(model));
+    LKI_TRY(lki_ranges_plan(model));
     lki_arrays_measure(model);
     return lki_check_budget(model);
 }
@@ -213,6 +209,7 @@ static lks_status allocate(lks_model *model)
     LKI_TRY(lki_program_allocate(&model->program));
     LKI_TRY(lki_whole_make(model));
     LKI_TRY(lki_arrays_make(model));
+    LKI_TRY(lki_ranges_make(model));
     LKI_TRY(lki_state_list(model));
     return lki_workers_create(&model->threads, model->context, model->workers);
 }
@@ -261,7 +258,7 @@ static lks_status compile_begin(lks_model **out, const lks_graph *graph, const l
     LKI_TRY(lki_alloc(graph->context, &memory, sizeof(lks_model), "the model"));
     lks_model *model = *out = memory;
     model->context = graph->context;
-    model->arena.context = graph->context;
+    model->arena.context = model->ranges.context = graph->context;
     model->forks = lki_forks();
     pthread_mutex_init(&model->preparing, NULL); /* without attributes it does not fail on Linux */
     LKI_TRY(compile_fill_opts(model, graph, opts));
@@ -302,6 +299,7 @@ void lks_model_destroy(lks_model *model)
     if (model == NULL) return;
     lks_context *context = model->context;
     lki_workers_destroy(model->threads);
+    lki_ranges_release(model);
     lki_arrays_release(model);
     lki_program_release(&model->program);
     lki_profile_release(model);

@@ -93,9 +93,15 @@ struct lks_model {
 
     lki_weight *weight;
     int weights;
-    int64_t gradient_count; /* floats of an array of gradients by replica */
-    lki_reduce reduce;      /* their sums: a holder is a worker, all is one bucket */
-    float *parameters;      /* all values, then all optimizer state */
+    int64_t gradient_count; /* floats of an array of gradients by replica, */
+    int64_t *border;        /* cut into buckets, one where there is one rank: as in lki_reduce */
+    int buckets;
+
+    /* What follows from who runs which replicas, beside workers' ranges and what ranks have: ranges/. */
+    lki_arena ranges;
+    lki_reduce reduce; /* sums of gradients by replica: a holder is a worker */
+
+    float *parameters; /* all values, then all optimizer state */
     size_t parameter_bytes;
     char *buffers;
     size_t buffer_bytes;
@@ -210,12 +216,17 @@ size_t lki_model_bytes(const lks_model *model);
  * it knows itself. */
 lks_status lki_check_budget(const lks_model *model);
 
+/* ranges/: workers' ranges, and tables of sums for them; memory for these; all of that is freed. */
+lks_status lki_ranges_plan(lks_model *model);
+lks_status lki_ranges_make(lks_model *model);
+void lki_ranges_release(lks_model *model);
+/* The gradients by replica of one worker, a holder in `reduce`. */
+size_t lki_worker_gradient_bytes(const lks_model *model, int worker);
+
 /* arrays.c: sizes of arrays, then the arrays with their first values; what there is of them is freed. */
 void lki_arrays_measure(lks_model *model);
 lks_status lki_arrays_make(lks_model *model);
 void lki_arrays_release(lks_model *model);
-/* The gradients by replica of one worker, a holder in `reduce`. */
-size_t lki_worker_gradient_bytes(const lks_model *model, int worker);
 
 /* whole.c */
 lks_status lki_whole_choose(lks_model *model);   /* at compile: what is formed whole, */

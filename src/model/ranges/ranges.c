@@ -1,0 +1,48 @@
+/* What follows from who runs which replicas: tables of sums, and memory for them. */
+#include "base/check.h"
+#include "model/model.h"
+
+lks_status lki_ranges_plan(lks_model *model)
+{
+    const lki_program *program = &model->program;
+    model->reduce = (lki_reduce){.backend = program->backend, .replicas = program->replicas};
+    LKI_TRY(lki_reduce_make(&model->reduce, &model->ranges, model->workers, model->buckets,
+                            model->border));
+    for (int w = 0; w < model->workers; w++) {
+        lki_worker *worker = &model->worker[w];
+        worker->first = lki_across_first(model, w);
+        worker->last = lki_across_first(model, w + 1);
+        LKI_TRY(lki_reduce_assign(&model->reduce, &model->ranges, w, worker->first, worker->last));
+    }
+    return lki_across_ranges(model);
+}
+
+size_t lki_worker_gradient_bytes(const lks_model *model, int worker)
+{
+    return model->program.loss != NULL ? lki_reduce_bytes(&model->reduce, worker) : 0;
+}
+
+lks_status lki_ranges_make(lks_model *model)
+{
+    const lki_memory *memory = model->program.backend->memory;
+    if (model->program.loss == NULL || model->across != NULL)
+        return LKS_OK; /* lki_across_allocate() */
+    for (int w = 0; w < model->workers; w++) {
+        void *made;
+        LKI_TRY(memory->alloc(model->context, &made, lki_worker_gradient_bytes(model, w),
+                              "a worker's gradients"));
+        model->reduce.holder[w].memory = made;
+    }
+    return LKS_OK;
+}
+
+void lki_ranges_release(lks_model *model)
+{
+    const lki_backend *backend = model->program.backend;
+    for (int w = 0; w < model->reduce.holders && model->across == NULL; w++)
+        backend->memory->free(model->context, model->reduce.holder[w].memory,
+                              lki_worker_gradient_bytes(model, w));
+    lki_across_release(model);
+    lki_arena_release(&model->ranges);
+    model->reduce = (lki_reduce){0};
+}
