@@ -1,7 +1,14 @@
 /*
  * The strict sum between ranks beside MPI's own, which has an order of its own: mpiexec -n N bench_collective_MPI
- * [ROUNDS]. Both sum arrays of the same size, in turn, round by round; a time is the slowest rank's, and of
- * the rounds the median. A Markdown table goes to stdout. Bind each rank to a core of its own.
+ * [ROUNDS]. Three ways sum arrays of the same size, in turn, round by round:
+ *
+ *   mpi       MPI_Allreduce(), which leaves each rank a copy of the sum
+ *   messages  in the tree, of slices that travel; each rank has a copy, too
+ *   windows   in the tree, where all ranks see the arrays of all: the sum is where the tree forms it,
+ *             which is in memory that all read
+ *
+ * Strict sums are cut into buckets as a model's are. A time is the slowest rank's. A line of JSON for each size,
+ * with microseconds of all rounds, goes to stdout. bench/collective runs it, and draws what comes out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +21,27 @@
 #include "base/context.h"
 #include "reduce/ranks.h"
 
-enum { MOST_ROUNDS = 101, MOST_RANKS = 256 };
+enum { MOST_ROUNDS = 101, MOST_RANKS = 256, MOST_BUCKETS = 24, BUCKET = 1 << 20, WAYS = 3 };
+static const double MEASUREMENT = 6e-3; /* seconds, at least */
+
+/* A strict sum with all it needs; `base` is NULL where slices travel. */
+typedef struct strict {
+    lki_arena arena;
+    lki_ranks sum;
+    float *values, *total;
+    void *received, **base;
+    size_t room;
+} strict;
 
 typedef struct bench {
     lks_comm *comm;
     int rank, size;
-    lki_ranks sum;
     int64_t count; /* floats */
-    float *values, *total;
+    int64_t start[MOST_RANKS + 1], cut[MOST_BUCKETS + 1];
+    int buckets;
+    float *values, *total; /* of MPI */
+    strict messages, windows;
+    void *base[MOST_RANKS];
 } bench;
 
 static void need(lks_status status)
@@ -36,30 +56,38 @@ static void by_mpi(bench *b)
     MPI_Allreduce(b->values, b->total, (int)b->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void by_tree(bench *b)
+/* As a model does it behind its backward pass. */
+static void by_tree(bench *b, strict *s)
 {
-    float *const values[] = {b->values};
-    need(lki_ranks_send(&b->sum, 0, values, b->total));
-    need(lki_ranks_arrive(&b->sum, 0));
-    lki_ranks_combine(&b->sum, 0, 0, 1);
-    need(lki_ranks_give(&b->sum, 0));
-    need(lki_ranks_finish(&b->sum, 0));
+    for (int i = 0; i < b->buckets; i++) {
+        float *const values[] = {s->values + b->cut[i]};
+        need(lki_ranks_send(&s->sum, i, values, s->total + b->cut[i]));
+    }
+    for (int i = 0; i < b->buckets; i++) {
+        need(lki_ranks_arrive(&s->sum, i));
+        lki_ranks_combine(&s->sum, i, 0, 1);
+        need(lki_ranks_give(&s->sum, i));
+    }
+    for (int i = 0; i < b->buckets; i++) need(lki_ranks_finish(&s->sum, i));
+    need(lki_ranks_release(&s->sum));
+    need(lki_ranks_reuse(&s->sum));
 }
 
-static void by_gather(bench *b)
+static void by_messages(bench *b)
 {
-    need(
-        lki_comm_gather(b->comm, b->values, (size_t)b->count * sizeof(float), b->total, "numbers"));
+    by_tree(b, &b->messages);
 }
 
-static void by_mpi_gather(bench *b)
+static void by_windows(bench *b)
 {
-    MPI_Allgather(b->values, (int)b->count, MPI_FLOAT, b->total, (int)b->count, MPI_FLOAT,
-                  MPI_COMM_WORLD);
+    by_tree(b, &b->windows);
 }
+
+static void (*const ways[WAYS])(bench *) = {by_mpi, by_messages, by_windows};
+static const char *const names[WAYS] = {"mpi", "messages", "windows"};
 
 /* Seconds for one of several calls, as the slowest rank has it. */
-static double bench_seconds(bench *b, void (*call)(bench *b), int calls)
+static double bench_seconds(bench *b, void (*call)(bench *), int calls)
 {
     double slowest = 0;
     MPI_Barrier(MPI_COMM_WORLD);
@@ -70,69 +98,121 @@ static double bench_seconds(bench *b, void (*call)(bench *b), int calls)
     return slowest;
 }
 
-static int bench_ascending(const void *a, const void *b)
+/* Own numbers, which all sums of at most MOST_RANKS of them have without rounding. */
+static void bench_fill(const bench *b, float *values)
 {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
+    for (int64_t i = 0; i < b->count; i++) values[i] = (float)((i + b->rank) % 1000);
 }
 
-static void bench_pair(bench *b, const char *what, size_t bytes, int rounds,
-                       void (*theirs)(bench *), void (*ours)(bench *))
+static void bench_check(const bench *b, const char *name, int64_t first, int64_t count,
+                        const float *total)
 {
-    static double times[2][MOST_ROUNDS], ratio[MOST_ROUNDS];
-    const int calls = bytes > 1 << 20 ? 2 : bytes > 1 << 16 ? 10 : 50;
-    for (int round = -2; round < rounds; round++) { /* two to get warm */
-        const double a = bench_seconds(b, theirs, calls), c = bench_seconds(b, ours, calls);
-        if (round < 0) continue;
-        times[0][round] = a;
-        times[1][round] = c;
-        ratio[round] = c / a;
+    for (int64_t i = 0; i < count; i++) {
+        float sum = 0;
+        for (int r = 0; r < b->size; r++) sum += (float)((first + i + r) % 1000);
+        if (total[i] == sum) continue;
+        fprintf(stderr, "bench_collective: %s: number %lld is %g on rank %d, expected %g\n", name,
+                (long long)(first + i), (double)total[i], b->rank, (double)sum);
+        MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    for (int i = 0; i < 2; i++) qsort(times[i], (size_t)rounds, sizeof(double), bench_ascending);
-    qsort(ratio, (size_t)rounds, sizeof(double), bench_ascending);
-    if (b->rank > 0) return;
-    printf("| %s | %zu | %.1f | %.1f | %.2f | %.2f - %.2f |\n", what, bytes,
-           1e6 * times[0][rounds / 2], 1e6 * times[1][rounds / 2], ratio[rounds / 2],
-           ratio[rounds / 4], ratio[rounds * 3 / 4]);
-    fflush(stdout);
 }
 
-static void bench_sum(bench *b, size_t bytes, int rounds)
+/* Once, for the sums; then everything is 0, so that numbers stay what they are, however often they are added
+ * where they stand. */
+static void bench_sums(bench *b)
 {
-    lki_arena arena = {0};
-    int64_t border[MOST_RANKS + 1], start[MOST_RANKS + 1];
-    void *memory;
+    float *const filled[] = {b->values, b->messages.values, b->windows.values};
+    for (int i = 0; i < WAYS; i++) {
+        if (filled[i] == NULL) continue;
+        bench_fill(b, filled[i]);
+        ways[i](b);
+        const strict *s = i == 1 ? &b->messages : &b->windows;
+        for (int k = 0; i > 0 && k < b->buckets; k++)
+            bench_check(b, names[i], b->cut[k], b->cut[k + 1] - b->cut[k],
+                        lki_ranks_total(&s->sum, k));
+        if (i == 0) bench_check(b, names[i], 0, b->count, b->total);
+        MPI_Barrier(MPI_COMM_WORLD);
+        memset(filled[i], 0, (size_t)b->count * sizeof(float));
+    }
+}
+
+static void bench_strict(bench *b, strict *s)
+{
+    int64_t count[MOST_BUCKETS];
     const lki_backend *backend = NULL;
     for (int i = 0; lki_backends[i] != NULL && backend == NULL; i++) backend = lki_backends[i];
-    for (int r = 0; r <= b->size; r++) border[r] = start[r] = r;
-    b->count = (int64_t)(bytes / sizeof(float));
-    need(lki_alloc(NULL, (void **)&b->values, bytes, "numbers"));
-    need(lki_alloc(NULL, (void **)&b->total, bytes, "numbers"));
-    need(lki_ranks_make(&b->sum, &arena, b->comm, backend, b->size, border, 1, &b->count));
-    const size_t room = lki_ranks_bytes(&b->sum);
-    need(lki_alloc(NULL, &memory, room, "sums of other ranks"));
-    lki_ranks_place(&b->sum, memory);
-    lki_ranks_begin(&b->sum, start);
-    bench_pair(b, "sum", bytes, rounds, by_mpi, by_tree);
-    lki_free(NULL, memory, room);
-    lki_free(NULL, b->values, bytes);
-    lki_free(NULL, b->total, bytes);
-    lki_arena_release(&arena);
+    for (int k = 0; k < b->buckets; k++) count[k] = b->cut[k + 1] - b->cut[k];
+    need(
+        lki_ranks_make(&s->sum, &s->arena, b->comm, backend, b->size, b->start, b->buckets, count));
+    if (s->base != NULL) lki_ranks_share(&s->sum, s->base);
+    s->room = lki_ranks_bytes(&s->sum);
+    if (s->room > 0) need(lki_alloc(NULL, &s->received, s->room, "sums of other ranks"));
+    lki_ranks_place(&s->sum, s->received);
+    lki_ranks_begin(&s->sum, b->start);
 }
 
-static void bench_gather(bench *b, size_t bytes, int rounds)
+static void bench_make(bench *b, size_t bytes)
 {
+    void *memory;
     b->count = (int64_t)(bytes / sizeof(float));
-    need(lki_alloc(NULL, (void **)&b->values, bytes, "numbers"));
-    need(lki_alloc(NULL, (void **)&b->total, bytes * (size_t)b->size, "numbers"));
-    bench_pair(b, "gather", bytes, rounds, by_mpi_gather, by_gather);
+    b->buckets = (int)(bytes / BUCKET);
+    b->buckets = b->buckets < 1 ? 1 : b->buckets > MOST_BUCKETS ? MOST_BUCKETS : b->buckets;
+    for (int k = 0; k <= b->buckets; k++) b->cut[k] = b->count / 16 * k / b->buckets * 16;
+    b->messages = b->windows = (strict){0};
+    need(lki_alloc(NULL, &memory, bytes, "numbers"));
+    b->values = b->messages.values = memory;
+    need(lki_alloc(NULL, &memory, bytes, "numbers"));
+    b->total = b->messages.total = memory;
+    bench_strict(b, &b->messages);
+    need(lki_comm_share(b->comm, bytes, b->base));
+    for (int r = 0; r < b->size; r++)
+        if (b->base[r] == NULL) return;
+    b->windows.base = b->base;
+    b->windows.values = b->windows.total = b->base[b->rank];
+    bench_strict(b, &b->windows);
+}
+
+static void bench_release(bench *b)
+{
+    const size_t bytes = (size_t)b->count * sizeof(float);
+    lki_comm_unshare(b->comm, b->base[b->rank]);
+    lki_free(NULL, b->messages.received, b->messages.room);
     lki_free(NULL, b->values, bytes);
-    lki_free(NULL, b->total, bytes * (size_t)b->size);
+    lki_free(NULL, b->total, bytes);
+    lki_arena_release(&b->messages.arena);
+    lki_arena_release(&b->windows.arena);
+}
+
+static void bench_size(bench *b, size_t bytes, int rounds)
+{
+    static double times[WAYS][MOST_ROUNDS];
+    int calls[WAYS];
+    bench_make(b, bytes);
+    const int count = b->windows.values != NULL ? WAYS : WAYS - 1;
+    bench_sums(b);
+    for (int i = 0; i < count; i++) { /* the second time it is warm; the same on all ranks */
+        bench_seconds(b, ways[i], 2);
+        calls[i] = 1 + (int)(MEASUREMENT / bench_seconds(b, ways[i], 2));
+        if (calls[i] > 1000) calls[i] = 1000;
+    }
+    for (int round = 0; round < rounds; round++)
+        for (int i = 0; i < count; i++) times[i][round] = 1e6 * bench_seconds(b, ways[i], calls[i]);
+    bench_release(b);
+    if (b->rank > 0) return;
+    printf("{\"library\": \"%s\", \"ranks\": %d, \"bytes\": %zu", lks_comm_library(b->comm),
+           b->size, bytes);
+    for (int i = 0; i < count; i++)
+        for (int round = 0; round < rounds; round++) {
+            if (round == 0) printf(", \"%s\": [", names[i]);
+            printf("%.2f%s", times[i][round], round < rounds - 1 ? ", " : "]");
+        }
+    printf("}\n");
+    fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    bench b = {0};
+    static bench b;
     int level, rounds = argc > 1 ? atoi(argv[1]) : 21;
     if (rounds < 1 || rounds > MOST_ROUNDS) rounds = 21;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
@@ -143,12 +223,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "start 2 to %d of this by mpiexec\n", MOST_RANKS);
         return 2;
     }
-    if (b.rank == 0)
-        printf("%s, %d ranks\n\n| what | bytes | MPI, us | strict, us | ratio | its quartiles |\n"
-               "|---|---|---|---|---|---|\n",
-               lks_comm_library(b.comm), b.size);
-    bench_gather(&b, 64, rounds);
-    for (size_t bytes = 1 << 12; bytes <= 1 << 26; bytes *= 4) bench_sum(&b, bytes, rounds);
+    for (int r = 0; r <= b.size; r++) b.start[r] = r;
+    for (size_t bytes = 1 << 12; bytes <= 1 << 26; bytes *= 4) bench_size(&b, bytes, rounds);
     lks_comm_destroy(b.comm);
     MPI_Finalize();
     return 0;
