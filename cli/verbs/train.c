@@ -73,12 +73,13 @@ static lks_status check_places(const training *t)
 }
 
 /* "Using 4 workers in 2 processes (Open MPI 4.1.4)." */
-static void say_workers(const training *t, int workers)
+static void say_workers(const training *t, const lks_model_info *info)
 {
-    const int processes = lks_comm_size(t->comm);
+    const int workers = info->all_workers, processes = lks_comm_size(t->comm);
     if (processes > 1)
-        say("Using %d workers in %d processes (%s).", workers, processes,
-            lks_comm_library(t->comm));
+        say("Using %d workers in %d processes (%s)%s.", workers, processes,
+            lks_comm_library(t->comm),
+            info->own_bits ? "; the bits may depend on how many there are" : "");
     else
         say("Using %d worker%s.", workers, TEXT_S(workers));
 }
@@ -110,7 +111,7 @@ static void train_print_head(const training *t)
     if (s->valid != NULL)
         say("Validation set size: %lld", (long long)lks_dataset_get_info(s->valid).samples);
     if (s->test != NULL) say("Test set size: %lld", tests);
-    say_workers(t, info.all_workers);
+    say_workers(t, &info);
 }
 
 /* A single batch was trained: see that testing works too. */

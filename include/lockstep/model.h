@@ -43,6 +43,12 @@ typedef enum lks_exchange {
     LKS_EXCHANGE_NONE, /* not at all: each process steps alone, with other bits than the others */
 } lks_exchange;
 
+/* Who adds sums of several processes. */
+typedef enum lks_reduction {
+    LKS_REDUCTION_STRICT,  /* the tree of docs/numerics.md 4 */
+    LKS_REDUCTION_LIBRARY, /* what joins them, such as MPI: bits may depend on the processes */
+} lks_reduction;
+
 typedef struct lks_model_opts {
     lks_tensor *loss;     /* default: none; the model can only predict */
     lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
@@ -71,6 +77,7 @@ typedef struct lks_model_opts {
         weight; /* of this rank: its workers take so many replicas for each one that a worker of a rank
                       of weight 1 takes; default 1. Never changes a bit */
     lks_exchange exchange;
+    lks_reduction reduction;
     size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB, or a 20th of all */
     bool no_fusion;      /* every operation by its own kernel */
     bool by_replica;     /* never form gradients by rows; same bits, for tests */
@@ -219,6 +226,7 @@ typedef struct lks_model_info {
     size_t memory_bytes;                     /* all arenas */
     int64_t shares, first_share, last_share; /* of a batch, that are this rank's: its loader's */
     bool averages; /* evaluate, predict and lks_weights_save() use averages now */
+    bool own_bits; /* they may depend on how many processes train, as the options ask for that */
 } lks_model_info;
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
 

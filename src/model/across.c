@@ -45,7 +45,8 @@ static lks_status meet_alloc(lks_model *model)
     return LKS_OK;
 }
 
-enum { MOST_NUMBERS = 8 };
+enum { MOST_NUMBERS = 12 };
+_Static_assert(MOST_NUMBERS * sizeof(int64_t) <= sizeof(lki_word), "they come where words do");
 
 /* A number that all ranks must have the same of, if it has a name. */
 typedef struct number {
@@ -123,8 +124,9 @@ static lks_status partition(lks_model *model)
                                      {"global_batch", o->global_batch},
                                      {"hash_every", o->hash_every},
                                      {"exchange", o->exchange},
+                                     {"reduction", o->reduction},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
-                    MOST_NUMBERS));
+                    9));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);
     if (workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
@@ -325,6 +327,10 @@ lks_status lki_across_plan(lks_model *model)
                         "device '%s' cannot train in several processes, as its memory is not the "
                         "host's; choose another device, or use one process",
                         program->backend->name);
+    if (model->opts.reduction == LKS_REDUCTION_LIBRARY && !lki_comm_sums(across->comm))
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "reduction: library leaves sums to what joins the processes, which here "
+                        "has none; start them by mpirun or srun, or use reduction: strict");
     void *memory;
     across->stats_count = program->stats_count / program->replicas;
     LKI_TRY(cut(model));
@@ -350,6 +356,7 @@ lks_status lki_across_ranges(lks_model *model)
     LKI_TRY(lki_ranks_make(&across->sums, &model->ranges, across->comm, model->program.backend,
                            model->program.replicas, across->start, across->near + across->far,
                            across->count));
+    across->sums.library = model->opts.reduction == LKS_REDUCTION_LIBRARY;
     LKI_TRY(lki_arena_alloc(&model->ranges, &memory,
                             (size_t)lki_ranks_own(&across->sums) * sizeof(float *),
                             "nodes of ranks"));
@@ -383,7 +390,7 @@ static lks_status share(lks_model *model, size_t bytes, bool *shared)
     lki_across *across = model->across;
     *shared = false;
     if (lks_comm_local_size(across->comm) < across->ranks ||
-        model->opts.exchange == LKS_EXCHANGE_NONE)
+        model->opts.exchange == LKS_EXCHANGE_NONE || across->sums.library)
         return LKS_OK;
     LKI_TRY(lki_comm_share(across->comm, bytes, across->base));
     *shared = true;

@@ -155,6 +155,8 @@ static void totals(const lks_model *model, const sink *to)
              (long long)info.global_batch, info.replicas, LKI_S(info.replicas), info.workers,
              LKI_S(info.workers));
     to->write(to->user, line);
+    if (model->opts.reduction == LKS_REDUCTION_LIBRARY)
+        to->write(to->user, "sums of processes by what joins them: bits may depend on how many");
 }
 
 static void pieces_text(const lki_program *program, const lki_stage *stage, char *out, size_t size)
@@ -289,6 +291,13 @@ lks_status lks_model_describe(const lks_model *model, lks_describe what,
     return LKI_FAIL(LKS_E_INVALID, "there is no description %d", (int)what);
 }
 
+static bool has_own_bits(const lks_model *model)
+{
+    const lks_model_opts *o = &model->opts;
+    return model->across != NULL &&
+           (o->reduction != LKS_REDUCTION_STRICT || o->exchange == LKS_EXCHANGE_NONE);
+}
+
 lks_model_info lks_model_get_info(const lks_model *model)
 {
     if (model == NULL) return (lks_model_info){0};
@@ -302,7 +311,8 @@ lks_model_info lks_model_get_info(const lks_model *model)
                            .shares = program->replicas,
                            .first_share = model->worker[0].first,
                            .last_share = model->worker[model->workers - 1].last,
-                           .averages = lki_model_infers_averages(model)};
+                           .averages = lki_model_infers_averages(model),
+                           .own_bits = has_own_bits(model)};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)

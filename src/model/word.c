@@ -55,23 +55,26 @@ static lks_status check_links(const lks_model *model)
     char who[LKI_WHO_SIZE], other[LKI_WHO_SIZE];
     find_odd(across, &odd, &even);
     for (int r = 0; r < across->ranks; r++) odds += across->word[r].link != across->word[even].link;
+    const char *hint = model->opts.reduction == LKS_REDUCTION_LIBRARY
+                           ? ", or with reduction: library sums are not the same on all"
+                           : "";
     lki_comm_who(across->comm, odd, who);
     lki_comm_who(across->comm, even, other);
     if (2 * odds < across->ranks)
         return LKI_FAIL(LKS_E_COMM,
                         "after step %lld the parameters of %s%s are not those of the other %d "
                         "ranks: hash %016llx, theirs is %016llx; its memory or processor may be "
-                        "faulty: go on from the last checkpoint without that host",
+                        "faulty%s: go on from the last checkpoint without that host",
                         (long long)model->progress.step, who, odds > 1 ? " and others" : "",
                         across->ranks - odds, (unsigned long long)across->word[odd].link,
-                        (unsigned long long)across->word[even].link);
+                        (unsigned long long)across->word[even].link, hint);
     return LKI_FAIL(LKS_E_COMM,
                     "after step %lld the parameters of %s have hash %016llx, those of %s %016llx, "
                     "and neither has a majority: memory or a processor may be faulty, or a program "
-                    "has changed the state of one of them; go on from the last checkpoint",
+                    "has changed the state of one of them%s; go on from the last checkpoint",
                     (long long)model->progress.step, who,
                     (unsigned long long)across->word[odd].link, other,
-                    (unsigned long long)across->word[even].link);
+                    (unsigned long long)across->word[even].link, hint);
 }
 
 /* Whether all are about to do the same, from the same bits. */

@@ -101,6 +101,9 @@
     X(TRAIN_COMM, "train.comm", CHOICE, "all none", "all", FIXED,                                  \
       "none: processes exchange nothing and each trains alone, with other bits, to measure what "  \
       "communication costs")                                                                       \
+    X(TRAIN_REDUCTION, "train.reduction", CHOICE, "strict library", "strict", FIXED,               \
+      "who adds gradients of processes: strict, in one order, with the bits of one process; "      \
+      "library: what joins them, such as MPI, with bits that may depend on how many there are")    \
     X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", FIXED,                 \
       "with PyTorch's semantics and defaults")                                                     \
     X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, SAID, "learning rate; null: ")            \

@@ -174,6 +174,9 @@ lks_status lki_session_compile(lki_session *session, int workers)
         .workers = workers,
         .comm = session->comm,
         .exchange = exchange_of(config),
+        .reduction = strcmp(lki_config_text(config, LKI_KEY_TRAIN_REDUCTION), "library") == 0
+                         ? LKS_REDUCTION_LIBRARY
+                         : LKS_REDUCTION_STRICT,
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
     };
     if (lki_config_has(config, LKI_KEY_TRAIN_BUCKET_BYTES))

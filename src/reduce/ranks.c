@@ -99,7 +99,7 @@ void lki_ranks_share(lki_ranks *ranks, void *const *base)
 size_t lki_ranks_bytes(const lki_ranks *ranks)
 {
     size_t bytes = 0;
-    if (ranks->base != NULL) return 0;
+    if (ranks->base != NULL || ranks->library) return 0;
     for (int b = 0; b < ranks->buckets; b++)
         bytes += (size_t)(ranks->bucket[b].room * nodes_of_others(ranks)) * sizeof(float);
     return bytes;
@@ -108,7 +108,7 @@ size_t lki_ranks_bytes(const lki_ranks *ranks)
 void lki_ranks_place(lki_ranks *ranks, void *memory)
 {
     float *at = memory;
-    if (ranks->base != NULL) return;
+    if (ranks->base != NULL || ranks->library) return;
     for (int b = 0; b < ranks->buckets; b++) {
         ranks->bucket[b].received = at;
         at += ranks->bucket[b].room * nodes_of_others(ranks);
@@ -224,9 +224,29 @@ static void find_places(lki_ranks *ranks, lki_ranks_bucket *bucket)
     }
 }
 
+/* The first own node that is not absent takes in the others; where all are, there is nothing to add. */
+static lks_status start_library(lki_ranks *ranks, lki_ranks_bucket *bucket, float *const *values)
+{
+    const bool *absent = ranks->absent + ranks->node_of[ranks->rank];
+    const size_t bytes = (size_t)bucket->count * sizeof(float);
+    float *sum = NULL;
+    for (int k = 0; k < lki_ranks_own(ranks); k++) {
+        if (absent[k]) continue;
+        if (sum == NULL)
+            sum = values[k];
+        else if (values[k] != sum) /* sums were not formed, as something failed */
+            ranks->backend->add(bucket->count, sum, values[k]);
+    }
+    bucket->total = sum != NULL ? sum : memset(values[0], 0, bytes);
+    ranks->bytes += (int64_t)bytes;
+    return lki_comm_all_reduce(ranks->comm, &bucket->flight, bucket->total, (size_t)bucket->count,
+                               "gradients");
+}
+
 lks_status lki_ranks_send(lki_ranks *ranks, int b, float *const *values, float *total)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
+    if (ranks->library) return start_library(ranks, bucket, values);
     bucket->total = total;
     if (ranks->base != NULL) return send_places(ranks, bucket, values);
     const int sends = list_outgoing(ranks, bucket, values);
@@ -251,6 +271,7 @@ lks_status lki_ranks_poll(lki_ranks *ranks, int b, bool *landed)
 void lki_ranks_combine(lki_ranks *ranks, int b, int part, int parts)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
+    if (ranks->library) return;
     const int64_t own = length(bucket, ranks->rank), lines = bucket->room / LINE;
     const int64_t first = lki_share(part, parts, lines) * LINE;
     const int64_t end = lki_share(part + 1, parts, lines) * LINE;
@@ -279,6 +300,7 @@ lks_status lki_ranks_give(lki_ranks *ranks, int b)
     lki_ranks_bucket *bucket = &ranks->bucket[b];
     const int64_t own = length(bucket, ranks->rank);
     int sends = 0, receives = 0;
+    if (ranks->library) return LKS_OK;
     if (ranks->base != NULL) return send_notice(ranks, bucket, &bucket->flight);
     for (int r = 0; r < ranks->ranks; r++) {
         if (r == ranks->rank) continue;
@@ -298,7 +320,7 @@ lks_status lki_ranks_give(lki_ranks *ranks, int b)
 
 lks_status lki_ranks_finish(lki_ranks *ranks, int b)
 {
-    return landed(ranks, ranks->bucket[b].flight);
+    return ranks->library ? LKS_OK : landed(ranks, ranks->bucket[b].flight);
 }
 
 lks_status lki_ranks_release(lki_ranks *ranks)

@@ -21,6 +21,9 @@
  *
  * combine is for several threads at once, behind a barrier; all else is one thread's. Nothing is
  * allocated behind lki_ranks_make().
+ *
+ * Where the library that carries messages is to add (`library`), send adds own nodes and starts its sum over
+ * ranks, in place, arrive waits for that, and nothing is left for the others to do.
  */
 #ifndef LKI_REDUCE_RANKS_H
 #define LKI_REDUCE_RANKS_H
@@ -49,6 +52,7 @@ typedef struct lki_ranks {
     lks_comm *comm;
     int64_t replicas;
     int rank, ranks;
+    bool library;        /* set behind lki_ranks_make(), and without memory in common */
     lki_tree_node *node; /* the maximal nodes of all ranks, ascending */
     int *node_of;        /* [ranks + 1]: those of rank r are node_of[r] .. node_of[r + 1] - 1 */
     bool *absent;        /* [nodes]: no replica has a sample, in this sum */

@@ -62,6 +62,8 @@ static void emit_head(lki_emit *e, const lks_recipe *recipe)
     emit_int(e, "workers", info.all_workers);
     emit_int(e, "processes", lks_comm_size(comm) > 1 ? lks_comm_size(comm) : 1);
     if (lks_comm_size(comm) > 1) emit_text(e, "processes_meet_by", lks_comm_library(comm));
+    lki_emit_key(e, "bits_depend_on_processes");
+    lki_emit_bool(e, info.own_bits);
     emit_int(e, "replicas", info.replicas);
     emit_int(e, "global_batch", info.global_batch);
     emit_int(e, "parameters", info.parameters);
