@@ -4,6 +4,11 @@
 
 #include <lockstep/graph.h>
 
+/* What there is, once: X(name) for lks_<name>(), which a configuration calls so. */
+#define LKS_NETWORKS(X)                                                                            \
+    X(mnist_cnn)                                                                                   \
+    X(mlp)
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -11,14 +11,30 @@
 extern "C" {
 #endif
 
-typedef enum lks_optim_kind {
-    LKS_SGD,
-    LKS_ADAM,
-    LKS_ADADELTA,
-    LKS_ADAMW,
-    LKS_RMSPROP,
-    LKS_ADAMP,
-} lks_optim_kind;
+/* What there is, once: X(KIND, name) for the constant LKS_KIND and its name in a configuration, in the order
+ * of help. */
+#define LKS_OPTIMIZERS(X)                                                                          \
+    X(SGD, sgd)                                                                                    \
+    X(ADAM, adam)                                                                                  \
+    X(ADAMW, adamw)                                                                                \
+    X(ADAMP, adamp)                                                                                \
+    X(ADADELTA, adadelta)                                                                          \
+    X(RMSPROP, rmsprop)
+#define LKS_SCHEDULES(X)                                                                           \
+    X(CONSTANT, constant)                                                                          \
+    X(STEP, step)                                                                                  \
+    X(COSINE, cosine)                                                                              \
+    X(MULTI_STEP, multi_step)                                                                      \
+    X(EXPONENTIAL, exponential)                                                                    \
+    X(LINEAR, linear)                                                                              \
+    X(POLYNOMIAL, polynomial)                                                                      \
+    X(ONE_CYCLE, one_cycle)                                                                        \
+    X(PLATEAU, reduce_on_plateau)
+
+#define LKS_KIND(KIND, name) LKS_##KIND,
+typedef enum lks_optim_kind { LKS_OPTIMIZERS(LKS_KIND) } lks_optim_kind;
+typedef enum lks_schedule_kind { LKS_SCHEDULES(LKS_KIND) } lks_schedule_kind;
+#undef LKS_KIND
 
 /*
  * PyTorch's semantics. Start from a constructor, which fills in PyTorch's defaults, then change
@@ -70,18 +86,6 @@ typedef struct lks_group {
     double lr_factor;    /* of the step's learning rate; NaN: 1, or an earlier group's; 0: frozen */
 } lks_group;
 LKS_API lks_group lks_group_of(const char *match);
-
-typedef enum lks_schedule_kind {
-    LKS_CONSTANT,
-    LKS_STEP,
-    LKS_COSINE,
-    LKS_MULTI_STEP,
-    LKS_EXPONENTIAL,
-    LKS_LINEAR,
-    LKS_POLYNOMIAL,
-    LKS_ONE_CYCLE,
-    LKS_PLATEAU,
-} lks_schedule_kind;
 
 enum { LKS_MAX_MILESTONES = 32 };
 

@@ -1,6 +1,25 @@
 #include <stdio.h>
 
-#include <lockstep/models.h>
+#include "models/zoo.h"
+
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(INTS, lks_mlp_opts, hidden, .range = "[1,)",
+                  .count = offsetof(lks_mlp_opts, hidden_count)),
+    LKI_ATTRIBUTE(FLOAT, lks_mlp_opts, dropout, .range = "[0,1)"),
+};
+
+static lks_tensor *build_mlp(lks_graph *graph, lks_tensor *x, const void *opts)
+{
+    return lks_mlp(graph, x, opts);
+}
+
+const lki_zoo_network lki_zoo_mlp = {
+    .name = "mlp",
+    .bytes = sizeof(lks_mlp_opts),
+    .outputs = offsetof(lks_mlp_opts, outputs),
+    .attributes = LKI_ATTRIBUTES(attributes),
+    .build = build_mlp,
+};
 
 lks_tensor *lks_mlp(lks_graph *graph, lks_tensor *x, const lks_mlp_opts *opts)
 {

@@ -1,4 +1,25 @@
-#include <lockstep/models.h>
+#include "models/zoo.h"
+
+static const lki_attribute attributes[] = {
+    {.name = "dropout",
+     .type = LKI_NOT,
+     .offset = offsetof(lks_mnist_cnn_opts, no_dropout),
+     .size = sizeof(bool),
+     .help = "0.25 and 0.5"},
+};
+
+static lks_tensor *build_mnist_cnn(lks_graph *graph, lks_tensor *x, const void *opts)
+{
+    return lks_mnist_cnn(graph, x, opts);
+}
+
+const lki_zoo_network lki_zoo_mnist_cnn = {
+    .name = "mnist_cnn",
+    .bytes = sizeof(lks_mnist_cnn_opts),
+    .outputs = offsetof(lks_mnist_cnn_opts, classes),
+    .attributes = LKI_ATTRIBUTES(attributes),
+    .build = build_mnist_cnn,
+};
 
 lks_tensor *lks_mnist_cnn(lks_graph *graph, lks_tensor *x, const lks_mnist_cnn_opts *opts)
 {

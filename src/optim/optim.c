@@ -5,8 +5,8 @@
 #include "optim/optimizer.h"
 
 static const void *const optimizers[] = {
-#define X(ID, id) &lki_optimizer_##id,
-    LKI_OPTIMIZER_LIST(X)
+#define X(KIND, name) &lki_optimizer_##name,
+    LKS_OPTIMIZERS(X)
 #undef X
 };
 static const lki_named named = LKI_NAMED(optimizers);

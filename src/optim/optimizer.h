@@ -1,11 +1,10 @@
-/* What an optimizer is, apart from its loop: one file for each, a line in list.h. Formulas: optim.h. */
+/* What an optimizer is, apart from its loop: one file for each, a line in lockstep/optim.h, which has the formulas. */
 #ifndef LKI_OPTIM_OPTIMIZER_H
 #define LKI_OPTIM_OPTIMIZER_H
 
 #include <lockstep/optim.h>
 
 #include "core/backend.h"
-#include "optim/list.h"
 
 typedef struct lki_optimizer {
     const char *name;
@@ -23,9 +22,13 @@ typedef struct lki_optimizer {
     bool by_rows;
 } lki_optimizer;
 
-#define X(ID, id) extern const lki_optimizer lki_optimizer_##id;
-LKI_OPTIMIZER_LIST(X)
+#define X(KIND, name) extern const lki_optimizer lki_optimizer_##name;
+LKS_OPTIMIZERS(X)
 #undef X
+
+#define LKI_OPTIMIZER_WORD(KIND, name) " " #name
+/* "sgd adam ...": what a configuration may say. */
+#define LKI_OPTIMIZER_NAMES (&(LKS_OPTIMIZERS(LKI_OPTIMIZER_WORD))[1])
 
 /* NULL: there is none of that kind, number (from 0, in the order of the list), or name. */
 const lki_optimizer *lki_optimizer_of(lks_optim_kind kind);

@@ -8,8 +8,8 @@
 #include "optim/schedule/schedule.h"
 
 static const void *const rules[] = {
-#define X(id) &lki_schedule_##id,
-    LKI_SCHEDULE_LIST(X)
+#define X(KIND, name) &lki_schedule_##name,
+    LKS_SCHEDULES(X)
 #undef X
 };
 static const lki_named named = LKI_NAMED(rules);

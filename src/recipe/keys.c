@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "core/op.h"
+#include "models/zoo.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/config.h"
 #include "recipe/data/published.h"
-#include "recipe/zoo/zoo.h"
 
 static bool has_word(const char *words, const char *word)
 {
@@ -38,7 +38,7 @@ static const char *data_at(int number, const char *key, bool *has)
 static const char *network_at(int number, const char *key, bool *has)
 {
     const lki_zoo_network *network = lki_zoo_at(number);
-    *has = network != NULL && has_word(network->keys, key);
+    *has = network != NULL && has_attribute(&network->attributes, key);
     return network != NULL ? network->name : NULL;
 }
 

@@ -19,9 +19,9 @@
 #define LKI_RECIPE_KEYS_H
 
 #include "core/op.h"
-#include "optim/list.h"
-#include "optim/schedule/list.h"
-#include "recipe/zoo/list.h"
+#include "models/zoo.h"
+#include "optim/optimizer.h"
+#include "optim/schedule/schedule.h"
 
 #define LKI_KEY_LIST(X)                                                                            \
     X(DATA_NAME, "data.name", STRING, NULL, "digits", SAID,                                        \

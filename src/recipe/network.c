@@ -8,7 +8,6 @@
 #include "core/range.h"
 #include "recipe/layers.h"
 #include "recipe/options.h"
-#include "recipe/zoo/zoo.h"
 
 /* Mean and std, each one number or one for each channel; not set: 0 and 1. */
 static lks_status add_normalize(lks_tensor **x, lki_config *config, lks_graph *graph,
@@ -115,6 +114,18 @@ static lks_status network_check_graph(const lki_config *config, const lks_graph 
                     config->value[LKI_KEY_MODEL_LAYERS].where, message);
 }
 
+/* The network of the zoo that the configuration names. */
+static lks_status build_known(lks_tensor **x, lki_config *config, lks_graph *graph, int64_t outputs)
+{
+    const lki_zoo_network *network = lki_zoo_find(lki_config_text(config, LKI_KEY_MODEL_NAME));
+    char *opts = lki_heap_alloc(&config->heap, network->bytes);
+    if (opts == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    memcpy(opts + network->outputs, &outputs, sizeof outputs);
+    lki_options_store(&network->attributes, opts, config, LKI_KEY_MODEL_NAME);
+    *x = network->build(graph, *x, opts);
+    return LKS_OK;
+}
+
 lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *graph,
                              const lks_dataset_info *info)
 {
@@ -131,8 +142,7 @@ lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *gr
     if (lki_config_has(config, LKI_KEY_MODEL_LAYERS)) {
         status = lki_layers_build(&x, config, graph, x);
     } else {
-        status = lki_zoo_find(lki_config_text(config, LKI_KEY_MODEL_NAME))
-                     ->build(&x, config, graph, outputs);
+        status = build_known(&x, config, graph, outputs);
     }
     if (status != LKS_OK) return status;
     out->output = x;

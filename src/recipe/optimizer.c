@@ -13,27 +13,12 @@ static double or_zero(const lki_config *config, lki_key key)
     return lki_config_has(config, key) ? lki_config_float(config, key) : 0;
 }
 
-/* Puts what the keys of a section say into the struct that the table is of. */
-static void store(void *values, const lki_config *config, lki_key name, const lki_attributes *table)
-{
-    for (int i = 0; i < table->count; i++) {
-        const lki_attribute *a = &table->list[i];
-        const lki_key key = lki_key_beside(name, lki_attribute_key(a));
-        if (key == LKI_KEY_NONE || !lki_config_has(config, key)) continue;
-        const lki_setting *setting = &config->value[key];
-        if (lki_key_rows[key].spec.type == LKI_TYPE_FLOATS) /* one of a list */
-            *(double *)(void *)((char *)values + a->offset) = setting->floats[a->place];
-        else
-            lki_option_store(a, values, setting);
-    }
-}
-
 lks_optim lki_session_optim(const lki_config *config)
 {
     const lki_optimizer *optimizer = lki_optimizer_find(
         lki_config_text(config, LKI_KEY_OPTIMIZER_NAME));
     lks_optim optim = lki_optimizer_make(optimizer);
-    store(&optim, config, LKI_KEY_OPTIMIZER_NAME, &optimizer->attributes);
+    lki_options_store(&optimizer->attributes, &optim, config, LKI_KEY_OPTIMIZER_NAME);
     return optim;
 }
 
@@ -110,7 +95,7 @@ lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int6
     const int64_t all = epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;
     if (steps == 0 || steps > all) steps = all;
     schedule.length = schedule.per_step ? steps : epochs;
-    store(&schedule, config, LKI_KEY_SCHEDULE_NAME, &rule->attributes);
+    lki_options_store(&rule->attributes, &schedule, config, LKI_KEY_SCHEDULE_NAME);
     if (rule->from_losses) { /* 0 is a number here, not the default */
         if (schedule.patience == 0) schedule.patience = -1;
         if (schedule.threshold <= 0) schedule.threshold = -1;

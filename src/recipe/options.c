@@ -96,6 +96,25 @@ void lki_option_store(const lki_attribute *a, void *values, const lki_setting *s
     }
 }
 
+void lki_options_store(const lki_attributes *table, void *values, const lki_config *config,
+                       lki_key name)
+{
+    for (int i = 0; i < table->count; i++) {
+        const lki_attribute *a = &table->list[i];
+        const lki_key key = lki_key_beside(name, lki_attribute_key(a));
+        if (key == LKI_KEY_NONE || !lki_config_has(config, key)) continue;
+        const lki_setting *setting = &config->value[key];
+        const lki_type type = lki_key_rows[key].spec.type;
+        char *to = (char *)values + a->offset;
+        if (type == LKI_TYPE_FLOATS) /* one of a list */
+            *(double *)(void *)to = setting->floats[a->place];
+        else if (type == LKI_TYPE_FLOAT && a->type == LKI_NOT)
+            *(bool *)(void *)to = true;
+        else
+            lki_option_store(a, values, setting);
+    }
+}
+
 void lki_options_take(lki_options *options, const lki_attribute *attribute,
                       const lki_setting *setting)
 {

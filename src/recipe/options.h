@@ -3,7 +3,7 @@
 #define LKI_RECIPE_OPTIONS_H
 
 #include "core/attribute.h"
-#include "recipe/text/setting.h"
+#include "recipe/config.h"
 
 typedef struct lki_options {
     lki_heap *heap;
@@ -26,6 +26,11 @@ LKS_MUSTUSE lks_status lki_options_end(lki_options *options, const char *where);
 
 /* Puts what was set into a struct; lists of floats are for lki_options_end(). */
 void lki_option_store(const lki_attribute *attribute, void *values, const lki_setting *setting);
+
+/* Puts what the keys beside `name`, such as optimizer.name, say into the struct that the table is of. A key
+ * that is a number and an attribute that is NOT: whatever it says, it is not so. */
+void lki_options_store(const lki_attributes *table, void *values, const lki_config *config,
+                       lki_key name);
 
 /* The value that an attribute has for the parser. */
 lki_type lki_option_type(const lki_attribute *attribute);

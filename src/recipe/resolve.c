@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
-#include "recipe/zoo/zoo.h"
 
 static void unset(lki_config *config, lki_key key)
 {
@@ -60,6 +59,26 @@ static lks_status check_layers(const lki_config *config)
         "is '%s', but there are model.layers too; drop one, or choose another name", name);
 }
 
+/* What only a network knows of its keys. */
+static lks_status check_options(const lki_config *config, const lki_zoo_network *network)
+{
+    for (int i = 0; i < network->attributes.count; i++) {
+        const lki_attribute *a = &network->attributes.list[i];
+        const lki_key key = lki_key_beside(LKI_KEY_MODEL_NAME, lki_attribute_key(a));
+        const lki_setting *setting = &config->value[key];
+        const int room = (int)(a->size / sizeof(int64_t));
+        if (!setting->set) continue;
+        if (a->type == LKI_INTS && setting->count > room)
+            return lki_config_fail(config, key, "has %d numbers, expected at most %d",
+                                   setting->count, room);
+        if (a->type == LKI_NOT && setting->f > 0)
+            return lki_config_fail(config, key,
+                                   "is %g, but %s has %s %s; expected 0 (none) or null", setting->f,
+                                   network->name, a->name, a->help);
+    }
+    return LKS_OK;
+}
+
 static lks_status check_model(const lki_config *config)
 {
     const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
@@ -78,8 +97,7 @@ static lks_status check_model(const lki_config *config)
         return lki_config_fail(config, LKI_KEY_MODEL_NAME,
                                "is '%.100s', expected a name without '/': it becomes a file name",
                                name);
-    if (!layers && network->check != NULL) return network->check(config);
-    return LKS_OK;
+    return layers ? LKS_OK : check_options(config, network);
 }
 
 static lks_status check_workers(const lki_config *config)

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "optim/list.h"
-
 /* The gradient of the mean, with weight decay. */
 static double ref_update_gradient(const lki_update *update, float sum, double decay, float w)
 {
@@ -177,8 +175,8 @@ double lki_ref_dot(int64_t count, const float *a, const float *b)
 /* By lks_optim_kind. */
 static void (*const loops[])(const lki_update *update, int64_t count, float *w,
                              float *const state[], const float *sums) = {
-#define X(ID, id) [LKS_##ID] = ref_##id,
-    LKI_OPTIMIZER_LIST(X)
+#define X(KIND, name) [LKS_##KIND] = ref_##name,
+    LKS_OPTIMIZERS(X)
 #undef X
 };
 

@@ -1,11 +1,10 @@
-/* What a schedule is: one file for each, a line in list.h. Formulas and fields: lockstep/optim.h. */
+/* What a schedule is: one file for each, a line in lockstep/optim.h, which has formulas and fields. */
 #ifndef LKI_OPTIM_SCHEDULE_SCHEDULE_H
 #define LKI_OPTIM_SCHEDULE_SCHEDULE_H
 
 #include <lockstep/optim.h>
 
 #include "core/attribute.h"
-#include "optim/schedule/list.h"
 
 typedef struct lki_schedule_rule {
     const char *name; /* in a configuration */
@@ -23,9 +22,13 @@ typedef struct lki_schedule_rule {
         *example; /* a key that a configuration has to set, and a value; NULL: none */
 } lki_schedule_rule;
 
-#define X(id) extern const lki_schedule_rule lki_schedule_##id;
-LKI_SCHEDULE_LIST(X)
+#define X(KIND, name) extern const lki_schedule_rule lki_schedule_##name;
+LKS_SCHEDULES(X)
 #undef X
+
+#define LKI_SCHEDULE_WORD(KIND, name) " " #name
+/* "constant step ...": what a configuration may say. */
+#define LKI_SCHEDULE_NAMES (&(LKS_SCHEDULES(LKI_SCHEDULE_WORD))[1])
 
 /* NULL: there is none of that kind, number (from 0, in the order of the list), or name. */
 const lki_schedule_rule *lki_schedule_of(lks_schedule_kind kind);

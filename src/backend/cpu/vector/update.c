@@ -12,7 +12,6 @@
 
 #include "backend/cpu/vector/isa.h"
 #include "backend/cpu/vector/local.h"
-#include "optim/list.h"
 
 /* A hyperparameter, or what is computed from some: 0 where it is tiny, as all that it multiplies. */
 INLINE vf constant(double x)
@@ -253,8 +252,8 @@ double LKI_ISA_NAME(lki_vector_dot)(int64_t count, const float *restrict a, cons
 /* By lks_optim_kind. */
 static void (*const loops[])(const lki_update *u, int64_t count, float *w, float *const state[],
                              const float *sums) = {
-#define X(ID, id) [LKS_##ID] = vector_##id,
-    LKI_OPTIMIZER_LIST(X)
+#define X(KIND, name) [LKS_##KIND] = vector_##name,
+    LKS_OPTIMIZERS(X)
 #undef X
 };
 

@@ -1,12 +1,12 @@
-#include "recipe/zoo/zoo.h"
+#include "models/zoo.h"
 
 #include <stdio.h>
 
 #include "base/named.h"
 
 static const void *const networks[] = {
-#define X(id) &lki_zoo_##id,
-    LKI_ZOO_LIST(X)
+#define X(name) &lki_zoo_##name,
+    LKS_NETWORKS(X)
 #undef X
 };
 static const lki_named named = LKI_NAMED(networks);
