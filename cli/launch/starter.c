@@ -39,13 +39,19 @@ static const launch_starter starters[] = {
 };
 enum { STARTERS = sizeof starters / sizeof *starters, SRUN = STARTERS - 1 };
 
+/* By its folder's own name: Open MPI infers from that where it is installed, and from /bin, which is a link
+ * to /usr/bin, that it is nowhere. */
 static char *in_path(cli_pool *pool, const char *name)
 {
     const char *path = getenv("PATH");
+    char folder[PATH_MAX];
     for (const char *at = path; at != NULL && *at != '\0';) {
         const size_t length = strcspn(at, ":");
         char *file = pool_format(pool, "%.*s/%s", (int)length, at, name);
-        if (length > 0 && access(file, X_OK) == 0) return file;
+        if (length > 0 && access(file, X_OK) == 0)
+            return realpath(pool_format(pool, "%.*s", (int)length, at), folder) != NULL
+                       ? pool_format(pool, "%s/%s", folder, name)
+                       : file;
         at += length + (at[length] == ':');
     }
     return NULL;
