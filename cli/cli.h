@@ -139,6 +139,16 @@ LKS_MUSTUSE lks_status cli_with_recipe(const cli_args *cli, int *code, lks_comm 
 LKS_MUSTUSE lks_status cli_with_ranks(const cli_args *cli, int *code,
                                       lks_status (*body)(const cli_args *cli, lks_recipe *recipe,
                                                          int *code));
+/* Of processes that were started together the first does what one can do; whether this is another of them,
+ * which has nothing to do. The first says so, where one might expect that all work. */
+bool cli_leaves(const cli_args *cli);
+/* A command that cannot be taken (`status` is not LKS_OK), of this process or of all that were started with
+ * it: the same status and sentence for all, which the first says. */
+LKS_MUSTUSE lks_status cli_refuse(lks_status status);
+/* Says where workers of several processes share a core, unless it is to be `quiet`; of one process it does
+ * nothing. *cores are those of all. Collective. */
+LKS_MUSTUSE lks_status cli_say_crowd(const cli_args *cli, lks_comm *comm, int workers, bool quiet,
+                                     int *cores);
 /* Its keys as JSON; NULL: no memory, which is noted (text_watch_memory()). */
 json_t *cli_recipe_json(lks_recipe *recipe);
 /* Loads weights as lks_recipe_load() does, by --best and --last. */
@@ -169,8 +179,11 @@ void cli_option_text(char *text, size_t size, const cli_option *option);
 
 /* Words with a NULL behind them as one line, quoted for a shell. */
 char *cli_words(cli_pool *pool, char *const *words);
-/* The command line that was typed, with `extra` added where it is not there, quoted for a shell. */
+/* The command line that was typed, with `extra` added where it is not there, quoted for a shell; of processes
+ * that were started together that of who started them, as far as it can be known. */
 char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra);
+/* What a process of `lockstep launch` finds in this variable: launch's own command line. */
+#define CLI_LAUNCHED "LKS_LAUNCHED"
 
 /* One file each. */
 #define VERB_DECLARE(ID, id, ...) lks_status verb_##id(const cli_args *cli, int *code);

@@ -13,6 +13,7 @@
 
 static lks_status main_run(const cli_args *cli, int *code)
 {
+    if (cli_leaves(cli)) return LKS_OK;
     if (cli->local[LOCAL_HELP] != NULL) {
         cli_help(cli, stdout);
         return LKS_OK;
@@ -42,6 +43,7 @@ int main(int argc, char **argv)
     cli_args cli;
     int code = 0;
     lks_status status = cli_parse(&cli, &pool, argc, argv);
+    if (status != LKS_OK) status = cli_refuse(status);
     if (status == LKS_OK) status = main_run(&cli, &code);
     if (status == LKS_OK) status = text_memory();
     if (status == LKS_OK) status = say_flush();

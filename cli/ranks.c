@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/crowd.h"
 #include "cli/exit_code.h"
 #include "recipe/text/setting.h"
 
@@ -42,6 +43,38 @@ static lks_status read_options(lks_comm_opts *out, const cli_args *cli)
                     timeout);
 }
 
+/* Verbs that processes which were started together do together; launch and its watchers know what they do. */
+enum { TOGETHER = VERB_TRAIN | VERB_EVAL | VERB_BENCH | VERB_LAUNCH };
+
+bool cli_leaves(const cli_args *cli)
+{
+    const lks_launch launch = lks_launch_get();
+    const bool asks = cli->local[LOCAL_HELP] != NULL || cli->local[LOCAL_HELP_CONFIG] != NULL ||
+                      cli->local[LOCAL_HELP_LAYERS] != NULL || cli->local[LOCAL_HELP_AS] != NULL ||
+                      cli->local[LOCAL_VERSION] != NULL;
+    const bool together = !asks && (cli->verb_bit & TOGETHER) != 0;
+    if (together || launch.size <= 1 || launch.rank < 0) return false;
+    if (launch.rank == 0 && !asks)
+        say_error("%s is done by one process, so of the %lld that %s started the others end at "
+                  "once; unset %s where each is to have a run of its own",
+                  cli->verb->name, (long long)launch.size, launch.launcher, launch.variable);
+    return launch.rank > 0;
+}
+
+lks_status cli_refuse(lks_status status)
+{
+    const lks_launch launch = lks_launch_get();
+    const lks_error said = *lks_last_error();
+    lks_comm *comm = NULL;
+    if (launch.size <= 1 || launch.rank < 0) return status;
+    const bool met = lks_comm_create(&comm, &(lks_comm_opts){.timeout_s = 10}) == LKS_OK;
+    status = lks_fail(said.status, "%s", said.message);
+    if (launch.rank > 0) say_nothing();
+    if (met) status = lks_comm_agree(comm, status);
+    lks_comm_destroy(comm);
+    return status;
+}
+
 lks_status cli_with_ranks(const cli_args *cli, int *code,
                           lks_status (*body)(const cli_args *cli, lks_recipe *recipe, int *code))
 {
@@ -50,7 +83,8 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
     lks_comm_opts opts = {.on_lost = on_lost, .user = &said};
     lks_status status = read_options(&opts, cli);
     if (status == LKS_OK) status = watch_seconds(&opts.watch_s);
-    if (status == LKS_OK) status = lks_comm_create(&comm, &opts);
+    if (status != LKS_OK) return cli_refuse(status);
+    status = lks_comm_create(&comm, &opts);
     if (status == LKS_E_MISMATCH && lks_launch_get().rank > 0)
         say_nothing(); /* all have found it */
     if (status != LKS_OK) return status;
@@ -63,4 +97,18 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
     lks_comm_destroy(comm);
     if (rank == 0 && lost && watched && atomic_load(&said)) say_nothing(); /* once is enough */
     return status;
+}
+
+lks_status cli_say_crowd(const cli_args *cli, lks_comm *comm, int workers, bool quiet, int *cores)
+{
+    crowd_rank *ranks;
+    crowd_finding found;
+    *cores = lks_cores();
+    if (lks_comm_size(comm) == 1) return LKS_OK;
+    const lks_status status = crowd_gather(&ranks, cli->pool, comm, workers);
+    if (status != LKS_OK || lks_comm_rank(comm) > 0) return status;
+    const int size = lks_comm_size(comm), count = crowd_look(&found, 1, cli->pool, ranks, size);
+    *cores = crowd_cores(ranks, size);
+    if (count > 0 && !quiet) say_error("%s; %s", found.found, found.advice);
+    return LKS_OK;
 }

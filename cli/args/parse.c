@@ -234,39 +234,3 @@ lks_status cli_seconds(double *out, const cli_args *cli)
     if (text == NULL || (lki_text_is_float(text, out) && *out > 0 && *out < 1e6)) return LKS_OK;
     return lks_fail(LKS_E_INVALID, "--seconds is '%.60s', expected a number above 0", text);
 }
-
-static bool needs_quotes(const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_./=,:+@%";
-    return *word == '\0' || word[strspn(word, plain)] != '\0';
-}
-
-/* `line` with a word behind it. */
-static char *add_word(cli_pool *pool, char *line, const char *word)
-{
-    line = pool_format(pool, "%s%s", line, *line != '\0' ? " " : "");
-    if (!needs_quotes(word)) return pool_format(pool, "%s%s", line, word);
-    line = pool_format(pool, "%s'", line);
-    for (const char *c = word; *c != '\0'; c++)
-        line = pool_format(pool, *c == '\'' ? "%s'\\%c'" : "%s%c", line, *c);
-    return pool_format(pool, "%s'", line);
-}
-
-char *cli_words(cli_pool *pool, char *const *words)
-{
-    char *line = pool_format(pool, "%s", "");
-    for (; *words != NULL; words++) line = add_word(pool, line, *words);
-    return line;
-}
-
-char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra)
-{
-    char *line = pool_format(pool, "%s", "");
-    bool there = false;
-    for (int i = 0; i < cli->argc; i++) {
-        there |= strcmp(cli->argv[i], extra) == 0;
-        line = add_word(pool, line, cli->argv[i]);
-    }
-    return there ? line : pool_format(pool, "%s %s", line, extra);
-}

@@ -72,7 +72,8 @@ static void choose_cores(const watcher *w)
     static lki_cpu cpus[MOST];
     const int local = w->place.local_ranks, cores = lks_cores();
     const int workers = w->plan->workers > 0 ? w->plan->workers : 1;
-    if (w->place.local_rank == 0 && w->plan->hosts > 0 && (int64_t)local * workers > cores)
+    const bool own = strcmp(w->plan->rank[0], w->plan->self) != 0; /* else it says so itself */
+    if (own && w->place.local_rank == 0 && w->plan->hosts > 0 && (int64_t)local * workers > cores)
         say_error("%s: %d rank%s with %d worker%s each share %d core%s, so they wait for each "
                   "other; give fewer",
                   w->about.host, local, TEXT_S(local), workers, TEXT_S(workers), cores,

@@ -19,13 +19,13 @@
 lks_status output_alone(void)
 {
     const lks_launch launch = lks_launch_get();
-    const long long size = launch.size, rank = launch.rank > 0 ? launch.rank : 0;
-    if (size <= 1) return LKS_OK;
+    const long long size = launch.size;
+    if (size <= 1 || launch.rank == 0) return LKS_OK;
     return lks_fail(LKS_E_INVALID,
-                    "this is process %lld of %lld that were started together (%s=%lld), and "
+                    "this is one of %lld processes that were started together (%s=%lld), and "
                     "each would do the same; start one, with all the "
                     "cores (%s), or unset %s where each is to have a run of its own",
-                    rank + 1, size, launch.variable, size, launch.alone, launch.variable);
+                    size, launch.variable, size, launch.alone, launch.variable);
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)

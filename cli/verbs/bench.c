@@ -284,7 +284,6 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
     const bool leads = lks_comm_rank(b.comm) == 0; /* it talks, and writes the file */
     double seconds = SECONDS;
     lks_status status = cli_seconds(&seconds, cli);
-    if (status == LKS_OK && lks_comm_size(b.comm) == 1) status = output_alone();
     if (status == LKS_OK && leads)
         status = output_place(cli, recipe, "log.record", lks_recipe_text(recipe, "log.record"),
                               false);
@@ -292,6 +291,9 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
     if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     b.parts = lks_recipe_get_parts(recipe);
+    if (status == LKS_OK)
+        status = cli_say_crowd(cli, b.comm, lks_model_get_info(b.parts.model).workers, false,
+                               &(int){0});
     if (status == LKS_OK && lks_recipe_has(recipe, "model.init"))
         status = lks_weights_load(b.parts.model, lks_recipe_text(recipe, "model.init"));
     if (status == LKS_OK)

@@ -36,5 +36,5 @@ static lks_status eval_run(const cli_args *cli, lks_recipe *recipe, int *code)
 
 lks_status verb_eval(const cli_args *cli, int *code)
 {
-    return cli_with_recipe(cli, code, NULL, eval_run);
+    return cli_with_ranks(cli, code, eval_run);
 }

@@ -1,5 +1,6 @@
 /* lockstep launch */
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -112,12 +113,9 @@ static lks_status take_meeting(meet_plan *meet, const cli_args *cli)
 /* What a rank runs: this program with the words behind the options, or that of --program. */
 static void take_command(launch_plan *plan, const cli_args *cli, bool own)
 {
-    char *self = pool_alloc(cli->pool, PATH_MAX);
-    if (readlink("/proc/self/exe", self, PATH_MAX - 1) <= 0) self = cli->argv[0];
-    plan->self = self;
     char **words = pool_alloc(cli->pool, ((size_t)cli->operands + 4) * sizeof *words);
     int count = 0;
-    words[count++] = own ? pool_format(cli->pool, "%s", cli->local[LOCAL_PROGRAM]) : self;
+    words[count++] = pool_format(cli->pool, "%s", own ? cli->local[LOCAL_PROGRAM] : plan->self);
     for (int i = 0; i < cli->operands; i++) {
         words[count++] = cli->operand[i];
         if (i > 0 || own || plan->workers == 0) continue;
@@ -158,13 +156,13 @@ static lks_status draw_token(launch_plan *plan)
     return LKS_OK;
 }
 
-/* On this host; on others their watchers say it. */
-static void say_crowd(launch_plan *plan)
+/* Of this host, where no ranks will say it themselves; on others their watchers do. */
+static void say_crowd(launch_plan *plan, bool own)
 {
     const int cores = lks_cores(), workers = plan->workers > 0 ? plan->workers : 1;
     if (plan->hosts > 0 || strcmp(plan->starter->name, "srun") == 0) return;
     plan->crowded = (int64_t)plan->ranks * workers > cores;
-    if (plan->crowded)
+    if (plan->crowded && own)
         say_error("%d rank%s with %d worker%s each share %d core%s, so they wait for each other; "
                   "give fewer",
                   plan->ranks, TEXT_S(plan->ranks), workers, TEXT_S(workers), cores, TEXT_S(cores));
@@ -212,7 +210,8 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
     status = launch_choose(plan, by, own);
     if (status == LKS_OK) status = draw_token(plan);
     if (status != LKS_OK) return status;
-    say_crowd(plan);
+    say_crowd(plan, own || dry);
+    setenv(CLI_LAUNCHED, own ? "" : cli_words(cli->pool, cli->argv), 1); /* for what ranks say */
     if (plan->meets && !dry) return meet_run(&meet, code);
     if (!dry) return launch_run(plan, code);
     say("%s", cli_words(cli->pool, launch_command(plan)));
@@ -221,7 +220,10 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
 
 lks_status verb_launch(const cli_args *cli, int *code)
 {
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self);
     launch_plan plan = {.pool = cli->pool, .agent = cli->local[LOCAL_AGENT]};
+    plan.self = length > 0 ? pool_copy(cli->pool, self, (size_t)length) : cli->argv[0];
     plan.logs = cli->local[LOCAL_LOG_DIR];
     lks_status status = take_count(&plan.workers, cli, LOCAL_WORKERS, "--workers");
     if (status == LKS_OK) status = take_bind(&plan, cli);

@@ -84,7 +84,7 @@ static void say_workers(const training *t, const lks_model_info *info)
         say("Using %d worker%s.", workers, TEXT_S(workers));
 }
 
-static void train_print_head(const training *t)
+static void train_print_head(const training *t, int cores)
 {
     const lks_recipe_parts *s = &t->parts;
     const lks_model_info info = lks_model_get_info(s->model);
@@ -93,9 +93,8 @@ static void train_print_head(const training *t)
         say_error("%s has no test split, so nothing is tested; validation.fraction: 0.1 with "
                   "validation.shuffle: true would hold samples back",
                   lks_recipe_text(t->recipe, "data.name"));
-    const int cores = lks_cores();
     if (cores > info.replicas && !lks_recipe_has(t->recipe, "train.workers"))
-        say_error("using %d of %d cores; replicas: %d would use all (other bits)", info.workers,
+        say_error("using %d of %d cores; replicas: %d would use all (other bits)", info.all_workers,
                   cores, cores);
     const long long samples = (long long)lks_dataset_get_info(s->train).samples;
     const long long tests = s->test != NULL ? (long long)lks_dataset_get_info(s->test).samples : 0;
@@ -244,9 +243,9 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
                   .comm = lks_recipe_get_parts(recipe).comm,
                   .dry_run = lks_recipe_bool(recipe, "train.dry_run")};
     const lks_train_events events = {on_step, on_epoch, on_resume, NULL, &t};
+    int cores = 0;
     bool complete;
-    lks_status status = lks_comm_size(t.comm) > 1 ? LKS_OK : output_alone();
-    if (status == LKS_OK) status = lks_recipe_lock(recipe);
+    lks_status status = lks_recipe_lock(recipe);
     if (status == LKS_OK) status = lks_comm_agree(t.comm, leads(&t) ? check_places(&t) : LKS_OK);
     if (status == LKS_OK) say_apart(&t);
     if (status == LKS_OK) status = lks_recipe_start(recipe);
@@ -254,7 +253,10 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
     t.parts = lks_recipe_get_parts(recipe);
     report_begin(&t.report, recipe, &t.parts);
     stop_watch();
-    train_print_head(&t);
+    status = cli_say_crowd(cli, t.comm, lks_model_get_info(t.parts.model).workers, t.report.quiet,
+                           &cores);
+    if (status != LKS_OK) return status;
+    train_print_head(&t, cores);
     status = lks_recipe_run(recipe, &events, &t.run, &complete);
     if (status == LKS_OK && t.dry_run) {
         status = dry_test(&t);

@@ -163,10 +163,11 @@ lks_status lks_recipe_open_data(lks_recipe *recipe, int data)
     lki_session *session = &recipe->session;
     if (recipe->started) return started_already();
     lki_session_drop(session);
-    if ((data & LKS_RECIPE_SHAPE) != 0) return lki_session_open_shape(session, recipe->config);
-    return lki_session_open(session, recipe->config,
-                            ((data & LKS_RECIPE_TRAIN) != 0 ? LKI_SESSION_TRAIN : 0) |
-                                ((data & LKS_RECIPE_TEST) != 0 ? LKI_SESSION_TEST : 0));
+    const int parts = ((data & LKS_RECIPE_TRAIN) != 0 ? LKI_SESSION_TRAIN : 0) |
+                      ((data & LKS_RECIPE_TEST) != 0 ? LKI_SESSION_TEST : 0);
+    const bool shape = (data & LKS_RECIPE_SHAPE) != 0;
+    return lki_recipe_agree(recipe, shape ? lki_session_open_shape(session, recipe->config)
+                                          : lki_session_open(session, recipe->config, parts));
 }
 
 lks_status lks_recipe_compile(lks_recipe *recipe, int workers)

@@ -27,8 +27,9 @@ train: {epochs: 2, batch_size: 40, hash_every: 2, replicas: 4, accumulate: 2}
 optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
 log: {interval: 1}
 END
-# What the log of a training says in any number of processes.
-alike() { sed '/^Using /d' "$1"; }
+# What the log of a training says in any number of processes; on a small machine they share cores.
+shared='workers wait for each other; give\|workers, which wait for each other; give'
+alike() { sed "/^Using /d; /$shared/d" "$1"; }
 
 for net in dense conv; do "$program" train $net.yaml --workers 1 >$net.one; done
 
@@ -101,20 +102,30 @@ pid_of() {
     done 2>/dev/null
 }
 
-# begin RANKS OPTION...: a training without an end in the folder `run`, until it has come to epoch 3.
+# begin RANKS OPTION...: a training without an end in the folder `run`, until it has come to epoch 3; "1 1": by
+# two commands of one rank each. `again` is what continues it.
 begin() {
-    local ranks=$1 try
-    shift
+    local ranks command=() colon=
+    for ranks in $1; do
+        command+=($colon -n $ranks "$program" train dense.yaml --workers 1 --out run --epochs 100000 "${@:2}")
+        colon=:
+    done
+    again="$mpiexec ${command[*]} --resume"
+    again=${again// : / --resume : }
     rm -rf run
     : >said
-    timeout -k 5 60 "$mpiexec" -n "$ranks" "$program" train dense.yaml --workers 1 --out run --epochs 100000 "$@" \
-        >said 2>errors </dev/null &
+    timeout -k 5 60 "$mpiexec" "${command[@]}" >said 2>errors </dev/null &
     launcher=$!
+    begun
+}
+
+begun() {
+    local try
     for try in {1..300}; do
         ! grep -q '^Train Epoch: 3' said || return 0
         sleep 0.05
     done
-    echo "$name: a training of $ranks ranks does not begin:"
+    echo "$name: a training does not begin:"
     cat said errors
     failed=1
 }
@@ -136,10 +147,13 @@ goes_on() {
         --out copy --resume --quiet || echo "$name: that was after $3"
 }
 
+sentences() { grep '^lockstep: ' "$1" | grep -v "$shared"; }
+
 # saved WHAT: by the step that rank 0 says; sets `step`.
 saved() {
-    step=$(sed -n 's/^lockstep: stopped after step \([0-9]*\) and saved in run;.*/\1/p' errors)
-    [ "$(grep -c '^lockstep: ' errors)" = 1 ] && [ -n "$step" ] && [ -e run/step-$(printf %08d $step).safetensors ] &&
+    step=$(sed -n 's/^lockstep: stopped after step \([0-9]*\) and saved in run; to continue: .*/\1/p' errors)
+    grep -qF "; to continue: $again" errors || { echo "$name: expected '$again' to continue with:"; failed=1; }
+    [ "$(sentences errors | wc -l)" = 1 ] && [ -n "$step" ] && [ -e run/step-$(printf %08d $step).safetensors ] &&
         [ "$(tail -qn 1 said run/ranks/rank-*.log | sort -u | wc -l)" = 1 ] && return
     echo "$name: $1 did not save the step that all stopped behind:"
     tail -n 5 errors said run/ranks/*
@@ -160,7 +174,7 @@ for n in 1 2 4; do goes_on $n $((step + 5)) "SIGUSR1 to rank 2"; done
 
 # And so is one to the launcher that it passes on; behind SIGTERM Open MPI kills within a second.
 case $name in *mpich*) signal=TERM ;; *) signal=USR1 ;; esac
-begin 2
+begin "1 1"
 kill -$signal $(ps -o pid= --ppid $launcher)
 ended any
 saved "SIG$signal to the launcher"
@@ -180,7 +194,7 @@ sleep 1 # it says twice in a second where it is
 kill -STOP $stopped
 ended any
 named="^lockstep: rank 1 \\(host .*, pid $stopped\\): it has not been heard of for [0-9.]* s; it was last seen in step"
-[ "$(grep -cE "$named" errors)" = 1 ] && [ "$(grep -c '^lockstep: ' errors)" = 1 ] ||
+[ "$(grep -cE "$named" errors)" = 1 ] && [ "$(sentences errors | wc -l)" = 1 ] ||
     { echo "$name: one sentence should name rank 1, which froze:"; cat errors; failed=1; }
 step=$(ls run | sed -n 's/^step-0*\([0-9]*\)\.json$/\1/p' | sort -n | tail -n 1)
 goes_on 2 $((step + 9)) "SIGSTOP of rank 1"
@@ -189,6 +203,42 @@ goes_on 2 $((step + 9)) "SIGSTOP of rank 1"
 begin 3
 kill -KILL $(ps -o pid= --ppid $launcher)
 ended any
+
+# By our own launcher it is that one's command that goes on.
+again="$program launch -n 2 --by ${name%%-*} -- train dense.yaml --workers 1 --out run --epochs 100000"
+rm -rf run
+timeout -k 5 60 $again >said 2>errors </dev/null &
+launcher=$! again="$again --resume"
+begun || true
+kill -USR1 $(ps -o pid= --ppid $launcher)
+ended 138 "lockstep launch"
+saved "lockstep launch"
+
+# What one process does is done once; what is wrong with a command is said once; and all evaluate together.
+"$program" eval dense.yaml --out run >eval.one
+expect 0 '' timeout 60 "$mpiexec" -n 3 "$program" eval dense.yaml --workers 1 --out run
+cmp -s <(grep -v '^lockstep: ' out) eval.one || { echo "$name: eval differs:"; cat out eval.one; failed=1; }
+expect 0 '' ranks 2 "$program" predict dense.yaml --out run --count 3 --format csv
+lines 4 '^[0-9s]'
+lines 1 '^lockstep: predict is done by one process'
+expect 0 '^lockstep: data is done by one process' ranks 2 "$program" data digits --samples 20 --test-samples 10 --out one
+lines 1 '^lockstep: '
+expect 0 '^lockstep [0-9]' ranks 2 "$program" --version
+lines 1 '^lockstep '
+expect 2 "^lockstep: unknown verb 'trian'" ranks 2 "$program" trian
+lines 1 '^lockstep: '
+expect 2 '^lockstep: --comm-timeout is' ranks 2 "$program" train dense.yaml --comm-timeout soon
+lines 1 '^lockstep: '
+expect not0 '^lockstep: rank 1 .*unknown option --bogus' timeout 60 "$mpiexec" -n 1 "$program" train dense.yaml --workers 1 : \
+    -n 1 "$program" train dense.yaml --workers 1 --bogus
+lines 1 '^lockstep: '
+expect 3 '^lockstep: there is no checkpoint in nowhere' ranks 2 "$program" eval dense.yaml --workers 1 --out nowhere
+lines 1 '^lockstep: '
+
+# Workers that share a core are said once, however the ranks were started.
+expect 0 "^lockstep: ranks 0 and 1 of host .* share CPU [0-9]*, where their 2 workers wait for each other; give" \
+    timeout 60 "$mpiexec" -n 2 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$program" train dense.yaml --workers 1
+lines 1 'wait for each other'
 
 # What differs is said once.
 expect not0 "^lockstep: .*rank 1 .*optimizer.lr.*0.1.*0.002" timeout 60 "$mpiexec" -n 1 "$program" train dense.yaml \

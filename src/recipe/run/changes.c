@@ -280,8 +280,10 @@ lks_status lki_changes_load(const lks_recipe *recipe, const char *folder, int64_
     static const lki_key shown[] = {LKI_KEY_DATA_MEAN, LKI_KEY_DATA_STD,
                                     LKI_KEY_TRAIN_EMA_EVALUATE};
     lks_run run = {0}, loaded = {0};
-    lki_config *was;
-    lks_status status = read_run(&run, &was, recipe, folder, step);
+    lki_config *was = NULL;
+    lks_status status = LKS_OK;
+    if (lki_recipe_leads(recipe)) status = read_run(&run, &was, recipe, folder, step);
+    status = lki_recipe_agree(recipe, status);
     if (status == LKS_OK)
         status = lks_checkpoint_load(recipe->session.context, recipe->session.model, &loaded,
                                      folder, step);
@@ -322,17 +324,18 @@ static lks_status refuse_samples(const lki_config *was, const lki_config *is, co
 lks_status lks_recipe_check_samples(lks_recipe *recipe, int64_t step)
 {
     lks_run run = {0};
-    lki_config *was;
+    lki_config *was = NULL;
     uint64_t hash;
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     const char *folder = lki_config_text(recipe->config, LKI_KEY_CHECKPOINT_PATH);
     lks_dataset *train = recipe->session.train;
     if (train == NULL || folder == NULL || step < 0) return LKS_OK;
+    if (!lki_recipe_leads(recipe)) return lki_recipe_agree(recipe, LKS_OK);
     lks_status status = read_run(&run, &was, recipe, folder, step);
     if (status == LKS_OK) status = lks_dataset_hash(train, &hash);
     if (status == LKS_OK && run.data_hash != 0 && run.data_hash != hash)
         status = refuse_samples(was, recipe->config, folder);
     lki_config_destroy(was);
     lks_run_clear(&run);
-    return status;
+    return lki_recipe_agree(recipe, status);
 }

@@ -54,13 +54,26 @@ static lks_status no_model(void)
     return LKI_FAIL(LKS_E_STATE, "the recipe has no model yet: open its data and compile first");
 }
 
+/* The checkpoint that is wanted, of a folder that the first process can read. */
+static lks_status find_step(int64_t *step, lks_recipe *recipe, lks_which which, const char *folder)
+{
+    LKI_TRY(lks_checkpoint_find(folder, step));
+    if (*step < 0)
+        return LKI_FAIL(LKS_E_IO, "there is no checkpoint in %.300s; train with --out first",
+                        folder);
+    return choose_step(step, recipe, which, folder);
+}
+
 lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step)
 {
     int64_t newest;
     if (step == NULL) step = &newest;
+    void *array = step;
     *step = -1;
     LKI_TRY(lks_recipe_resolve(recipe));
     if (recipe->session.model == NULL) return no_model();
+    LKI_TRY(lki_ranks_compare_config(recipe));
+    LKI_TRY(lki_ranks_compare_data(recipe));
     const char *file = lki_config_text(recipe->config, LKI_KEY_MODEL_INIT);
     const char *folder = lki_config_text(recipe->config, LKI_KEY_CHECKPOINT_PATH);
     if (which != LKS_WHICH_RUN && (file != NULL || folder == NULL))
@@ -71,11 +84,9 @@ lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step)
     if (folder == NULL)
         return LKI_FAIL(LKS_E_INVALID, "no weights; give --init FILE (a safetensors file), or "
                                        "--out DIR (a folder of checkpoints)");
-    LKI_TRY(lks_checkpoint_find(folder, step));
-    if (*step < 0)
-        return LKI_FAIL(LKS_E_IO, "there is no checkpoint in %.300s; train with --out first",
-                        folder);
-    LKI_TRY(choose_step(step, recipe, which, folder));
+    const bool leads = lki_recipe_leads(recipe);
+    LKI_TRY(lki_recipe_agree(recipe, leads ? find_step(step, recipe, which, folder) : LKS_OK));
+    LKI_TRY(lks_comm_broadcast(recipe->session.comm, 0, &array, &(size_t){sizeof *step}, 1));
     return lki_changes_load(recipe, folder, *step);
 }
 
