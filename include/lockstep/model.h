@@ -202,6 +202,9 @@ LKS_API LKS_MUSTUSE lks_status lks_model_state_write(lks_model *model, int index
 /* LKS_E_NUMERIC, with a sentence that names the first, where a parameter, buffer or average is not a
  * finite number. Reads all of them. */
 LKS_API LKS_MUSTUSE lks_status lks_model_check_finite(lks_model *model);
+/* LKS_E_COMM, with a sentence that names them, where the state of ranks differs or a message between them has
+ * changed on its way. Collective; steps that make a link do most of it, checkpoints all of it. */
+LKS_API LKS_MUSTUSE lks_status lks_model_check_ranks(lks_model *model);
 
 /* Where the run is: what a checkpoint keeps beside the state. */
 typedef struct lks_progress {

@@ -124,7 +124,10 @@ lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const v
     comm->watch_s = opts != NULL && opts->watch_s != 0 ? opts->watch_s : 2;
     comm->on_lost = opts != NULL ? opts->on_lost : NULL;
     comm->user = opts != NULL ? opts->user : NULL;
-    lks_status status = meet(comm);
+    lks_status status = lki_alloc(NULL, (void **)&comm->tally,
+                                  (size_t)comm->size * sizeof *comm->tally, "checksums");
+    if (status != LKS_OK) lki_comm_refuse(comm, status);
+    if (status == LKS_OK) status = meet(comm);
     if (status == LKS_OK) status = join_watch(comm);
     if (status != LKS_OK) {
         lks_comm_destroy(comm);
@@ -181,6 +184,7 @@ void lks_comm_destroy(lks_comm *comm)
     lki_watch_end(comm->watch,
                   comm->forks != lki_forks()); /* who is stuck in the line above needs it */
     lki_free(NULL, comm->scratch, comm->scratch_bytes);
+    lki_free(NULL, comm->tally, (size_t)comm->size * sizeof *comm->tally);
     if (comm->peers != NULL) {
         lki_free(NULL, comm->peers, (size_t)comm->size * sizeof *comm->peers);
     }

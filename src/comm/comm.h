@@ -38,9 +38,13 @@ enum { LKI_WHO_SIZE = 128 };
 const char *lki_comm_who(const lks_comm *comm, int rank, char out[LKI_WHO_SIZE]);
 
 /* Start, and poll or wait as in transport.h; up to LKI_MAX_FLIGHTS - 1 exchanges may be under way. A flight ends with the wait, which returns at once where a
- * poll has said that it landed; every flight is waited for. */
+ * poll has said that it landed; every flight is waited for. The lists are borrowed until then, and what
+ * they point to stays as it is and as it came. */
 lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
                           const lki_piece *receive, int receives, const char *what);
+/* The same without checksums: for what makes ranks differ, if it changes on its way, and is compared. */
+lks_status lki_comm_start_bare(lks_comm *comm, int *flight, const lki_piece *send, int sends,
+                               const lki_piece *receive, int receives, const char *what);
 /* The same for a sum in the library's own order, in place; only where lki_comm_sums(). */
 lks_status lki_comm_all_reduce(lks_comm *comm, int *flight, float *values, size_t count,
                                const char *what);
@@ -51,6 +55,13 @@ lks_status lki_comm_wait(lks_comm *comm, int flight);
 /* Everybody's bytes, in order of ranks: all[size][bytes]. Waits. */
 lks_status lki_comm_gather(lks_comm *comm, const void *mine, size_t bytes, void *all,
                            const char *what);
+
+/*
+ * Whether all messages but bare ones came as they went, by checksums that each two ranks have of what went from one
+ * to the other: LKS_E_COMM names two between which one has changed, and breaks the communicator. Waits; a
+ * rank that has no part in the fault hears of it in the next collective.
+ */
+lks_status lki_comm_check(lks_comm *comm);
 
 /* Memory that ranks of a host have in common: base[r] is rank r's, NULL where there is none. Waits, and
  * so does the end of it; `own` is base[own rank], NULL is fine. */

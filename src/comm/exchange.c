@@ -1,17 +1,32 @@
-/* What the library asks of a communicator: exchanges, gathers, sums and memory in common. */
+/* What the library asks of a communicator: exchanges, gathers, sums, memory in common, and whether messages
+ * are well. */
 #include "comm/flight.h"
 
 #include "base/check.h"
 
 #include <string.h>
 
-lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
-                          const lki_piece *receive, int receives, const char *what)
+lks_status lki_comm_start_bare(lks_comm *comm, int *flight, const lki_piece *send, int sends,
+                               const lki_piece *receive, int receives, const char *what)
 {
     *flight = 0;
     if (comm->size == 1) return LKS_OK;
     if (comm->verify) LKI_TRY(lki_verify_exchange(comm, what, send, sends, receive, receives));
     return lki_flight_start(comm, flight, send, sends, receive, receives, what);
+}
+
+lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
+                          const lki_piece *receive, int receives, const char *what)
+{
+    LKI_TRY(lki_comm_start_bare(comm, flight, send, sends, receive, receives, what));
+    if (comm->size == 1) return LKS_OK;
+    lki_flight *own = &comm->flights[*flight];
+    own->send = send;
+    own->sends = sends;
+    own->receive = receive;
+    own->receives = receives;
+    lki_tally_sent(comm, own);
+    return LKS_OK;
 }
 
 bool lki_comm_sums(const lks_comm *comm)
@@ -54,4 +69,49 @@ lks_status lki_comm_share(lks_comm *comm, size_t bytes, void **base)
 void lki_comm_unshare(lks_comm *comm, void *own)
 {
     if (own != NULL) comm->transport->unshare(comm->link, own);
+}
+
+static lks_status name_pair(lks_comm *comm, int from, int to)
+{
+    char sender[LKI_WHO_SIZE], other[LKI_WHO_SIZE];
+    return lki_comm_break(
+        comm, LKI_FAIL(LKS_E_COMM,
+                       "a message from %s to %s did not come as it was sent: the network between "
+                       "them, or memory of one of them, may be faulty; go on from the last "
+                       "checkpoint, without the host that fails again",
+                       lki_comm_who(comm, from, sender), lki_comm_who(comm, to, other)));
+}
+
+/* Twice, as these messages may change, too. */
+typedef struct account {
+    uint64_t received, inverse;
+} account;
+
+/* Each tells each other what it has received from it, and whoever has sent that knows. */
+lks_status lki_comm_check(lks_comm *comm)
+{
+    void *scratch = NULL;
+    LKI_COMM_ENTER(comm);
+    if (lki_comm_alone(comm)) return LKS_OK;
+    const size_t size = (size_t)comm->size, each = 2 * (sizeof(account) + sizeof(lki_piece));
+    LKI_TRY(lki_comm_scratch(comm, size * (sizeof(lki_tally) + each), &scratch));
+    lki_tally *before = scratch;
+    account *mine = (account *)(before + size), *theirs = mine + size;
+    lki_piece *send = (lki_piece *)(theirs + size), *receive = send + size;
+    int count = 0, flight = 0;
+    lki_tally_copy(comm, before);
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank) continue;
+        mine[r] = (account){before[r].received, ~before[r].received};
+        send[count] = (lki_piece){r, &mine[r], sizeof mine[r]};
+        receive[count++] = (lki_piece){r, &theirs[r], sizeof theirs[r]};
+    }
+    LKI_TRY(lki_comm_start(comm, &flight, send, count, receive, count, "checksums of messages"));
+    LKI_TRY(lki_comm_wait(comm, flight));
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank) continue;
+        if (theirs[r].received != ~theirs[r].inverse) return name_pair(comm, r, comm->rank);
+        if (theirs[r].received != before[r].sent) return name_pair(comm, comm->rank, r);
+    }
+    return LKS_OK;
 }

@@ -127,9 +127,9 @@ static lks_status take_number(lks_comm *comm, int *flight, const char *what, boo
                                              "%s: '%s', %d exchanges ago, was never waited for",
                                              what, comm->flights[next].what, AT_ONCE));
     }
+    comm->flights[next] = (lki_flight){
+        .state = LKI_FLIGHT_UP, .what = what, .number = comm->started};
     comm->started += !at_once;
-    comm->flights[next].state = LKI_FLIGHT_UP;
-    comm->flights[next].what = what;
     *flight = next;
     return LKS_OK;
 }
@@ -215,6 +215,7 @@ lks_status lki_comm_wait(lks_comm *comm, int flight)
         if (waited > comm->timeout_s) return late(comm, flight);
         rest(waited);
     }
+    lki_tally_received(comm, &comm->flights[flight]);
     comm->flights[flight].state = LKI_FLIGHT_FREE;
     atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);
     return LKS_OK;
@@ -229,5 +230,7 @@ lks_status lki_flight_gather(lks_comm *comm, const void *mine, size_t bytes, voi
     if (comm->transport->gather(comm->link, flight, mine, bytes, all, &fault) != 0) {
         return lki_comm_faulty(comm, &fault, what);
     }
-    return lki_comm_wait(comm, flight);
+    LKI_TRY(lki_comm_wait(comm, flight));
+    lki_tally_gather(comm, mine, bytes, all);
+    return LKS_OK;
 }

@@ -24,6 +24,19 @@ typedef enum lki_flight_state {
     LKI_FLIGHT_LANDED
 } lki_flight_state;
 
+typedef struct lki_flight {
+    lki_flight_state state;
+    const char *what;
+    uint64_t number;                 /* of all exchanges */
+    const lki_piece *send, *receive; /* borrowed; of an exchange alone */
+    int sends, receives;
+} lki_flight;
+
+/* Checksums of all that went to a rank and came from it. */
+typedef struct lki_tally {
+    uint64_t sent, received;
+} lki_tally;
+
 struct lks_comm {
     const lki_transport *transport;
     void *link;
@@ -45,10 +58,8 @@ struct lks_comm {
     size_t scratch_bytes;
 
     uint64_t started; /* exchanges so far: equal on all ranks, so the next number is, too */
-    struct {
-        lki_flight_state state;
-        const char *what;
-    } flights[LKI_MAX_FLIGHTS];
+    lki_flight flights[LKI_MAX_FLIGHTS];
+    lki_tally *tally; /* [size] */
 
     lks_error failure; /* LKS_OK, or what every call returns from now on */
 };
@@ -86,6 +97,14 @@ lks_status lki_comm_scratch(lks_comm *comm, size_t bytes, void **out);
 lks_status lki_verify(lks_comm *comm, const char *what, size_t bytes, size_t element);
 lks_status lki_verify_exchange(lks_comm *comm, const char *what, const lki_piece *send, int sends,
                                const lki_piece *receive, int receives);
+
+/* tally.c: adds what is on its way, when it starts; and what has come, when it is waited for. */
+void lki_tally_sent(lks_comm *comm, const lki_flight *flight);
+void lki_tally_received(lks_comm *comm, const lki_flight *flight);
+/* The same of a gather: own bytes went to all, all[rank] came from each. */
+void lki_tally_gather(lks_comm *comm, const void *mine, size_t bytes, const void *all);
+/* out[size]: without flights that nobody has waited for; so it is the same on both sides. */
+void lki_tally_copy(const lks_comm *comm, lki_tally *out);
 
 lks_status lki_flight_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
                             const lki_piece *receive, int receives, const char *what);

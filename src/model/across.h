@@ -128,8 +128,10 @@ int64_t lki_across_first(const lks_model *model, int worker);
 /* Everybody's word: this rank's part came to `status`. What results is the same on all ranks: the failure
  * of the exchange itself, or that ranks are about to do different things. */
 lks_status lki_across_tell(lks_model *model, lks_status status);
-/* Behind a new link: ranks whose state differs are named. */
+/* Behind a new link: ranks whose state differs are named, and those between which a message has changed. */
 lks_status lki_across_compare(lks_model *model);
+/* The first of these for any part of the state: `what` has this hash. */
+lks_status lki_across_same(lks_model *model, const char *what, uint64_t hash);
 
 /* outcome.c */
 /* This rank cannot take part, because of `status`, which it tells; returns it. */

@@ -152,6 +152,34 @@ lks_status lks_model_hash(lks_model *model, uint64_t *out)
     return lki_model_leave(model, lki_state_hash(model, out));
 }
 
+/* Of what is no part of the hash: the optimizer's state. */
+static uint64_t hash_rest(const lks_model *model)
+{
+    uint64_t hash = 0;
+    for (int s = model->hashed_states; s < model->states; s++) {
+        const lks_state_info *info = &model->state[s].info;
+        if (info->kind == LKS_GRADIENT) continue;
+        hash = lki_hash_link(hash, s, lki_hash(*model->state[s].memory, info->bytes));
+    }
+    return hash;
+}
+
+/* What a step compares at a link is what memory had then. */
+static lks_status check_ranks(lks_model *model)
+{
+    if (model->across == NULL || model->opts.exchange == LKS_EXCHANGE_NONE) return LKS_OK;
+    LKI_TRY(lki_comm_check(model->across->comm));
+    LKI_TRY(lki_model_run(model, LKI_HASH));
+    LKI_TRY(lki_across_same(model, "parameters", lki_state_hash_finish(model)));
+    return lki_across_same(model, "optimizer's state", hash_rest(model));
+}
+
+lks_status lks_model_check_ranks(lks_model *model)
+{
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, check_ranks(model));
+}
+
 int64_t lki_first_not_finite(const lki_memory *memory, const float *values, int64_t count,
                              float *found)
 {

@@ -45,7 +45,8 @@ static void find_odd(const lki_across *across, int *odd, int *even)
     while (across->word[*odd].link == across->word[*even].link) (*odd)++;
 }
 
-static lks_status check_links(const lks_model *model)
+/* `what` of the ranks their links are the hashes of. */
+static lks_status check_links(const lks_model *model, const char *what)
 {
     const lki_across *across = model->across;
     bool equal = true;
@@ -62,17 +63,17 @@ static lks_status check_links(const lks_model *model)
     lki_comm_who(across->comm, even, other);
     if (2 * odds < across->ranks)
         return LKI_FAIL(LKS_E_COMM,
-                        "after step %lld the parameters of %s%s are not those of the other %d "
+                        "after step %lld the %s of %s%s are not those of the other %d "
                         "ranks: hash %016llx, theirs is %016llx; its memory or processor may be "
                         "faulty%s: go on from the last checkpoint without that host",
-                        (long long)model->progress.step, who, odds > 1 ? " and others" : "",
+                        (long long)model->progress.step, what, who, odds > 1 ? " and others" : "",
                         across->ranks - odds, (unsigned long long)across->word[odd].link,
                         (unsigned long long)across->word[even].link, hint);
     return LKI_FAIL(LKS_E_COMM,
-                    "after step %lld the parameters of %s have hash %016llx, those of %s %016llx, "
+                    "after step %lld the %s of %s have hash %016llx, those of %s %016llx, "
                     "and neither has a majority: memory or a processor may be faulty, or a program "
                     "has changed the state of one of them%s; go on from the last checkpoint",
-                    (long long)model->progress.step, who,
+                    (long long)model->progress.step, what, who,
                     (unsigned long long)across->word[odd].link, other,
                     (unsigned long long)across->word[even].link, hint);
 }
@@ -92,7 +93,7 @@ static lks_status check_words(const lks_model *model)
                         (long long)word->count, (long long)first->step + 1,
                         (long long)first->count);
     }
-    return check_links(model);
+    return check_links(model, "parameters");
 }
 
 /* Without an exchange only this rank's, as if it were alone. */
@@ -126,10 +127,17 @@ lks_status lki_across_tell(lks_model *model, lks_status status)
     return check_words(model);
 }
 
+lks_status lki_across_same(lks_model *model, const char *what, uint64_t hash)
+{
+    lki_word own = word_of(model);
+    own.link = hash;
+    LKI_TRY(exchange_words(model->across, &own, model->opts.exchange));
+    return check_links(model, what);
+}
+
+/* Whoever finds that a message has changed tells the others, in the exchange of words. */
 lks_status lki_across_compare(lks_model *model)
 {
-    lki_across *across = model->across;
-    const lki_word own = word_of(model);
-    LKI_TRY(exchange_words(across, &own, model->opts.exchange));
-    return check_links(model);
+    if (model->opts.exchange != LKS_EXCHANGE_NONE) LKI_TRY(lki_comm_check(model->across->comm));
+    return lki_across_same(model, "parameters", model->progress.link);
 }

@@ -134,13 +134,14 @@ static void in_order(lki_ranks *ranks)
     atomic_fetch_add_explicit(&ranks->notices, 1, memory_order_seq_cst);
 }
 
+/* A total that changes on its way makes one rank differ from the others. */
 static lks_status start(lki_ranks *ranks, lki_ranks_bucket *bucket, int *flight, int sends,
-                        int receives)
+                        int receives, bool total)
 {
     for (int i = 0; i < sends; i++) ranks->bytes += (int64_t)bucket->outgoing[i].bytes;
     in_order(ranks);
-    return lki_comm_start(ranks->comm, flight, bucket->outgoing, sends, bucket->incoming, receives,
-                          "gradients");
+    return (total ? lki_comm_start_bare : lki_comm_start)(
+        ranks->comm, flight, bucket->outgoing, sends, bucket->incoming, receives, "gradients");
 }
 
 static lks_status landed(lki_ranks *ranks, int flight)
@@ -206,7 +207,7 @@ static lks_status send_places(lki_ranks *ranks, lki_ranks_bucket *bucket, float 
                                                  .bytes = (size_t)(of[r + 1] - of[r]) *
                                                           sizeof(int64_t)};
     }
-    return start(ranks, bucket, &bucket->flight, pieces, pieces);
+    return start(ranks, bucket, &bucket->flight, pieces, pieces, false);
 }
 
 /* The leftmost node that is not absent takes in all others. */
@@ -251,7 +252,7 @@ lks_status lki_ranks_send(lki_ranks *ranks, int b, float *const *values, float *
     if (ranks->base != NULL) return send_places(ranks, bucket, values);
     const int sends = list_outgoing(ranks, bucket, values);
     const int receives = list_incoming(ranks, bucket, values);
-    return start(ranks, bucket, &bucket->flight, sends, receives);
+    return start(ranks, bucket, &bucket->flight, sends, receives, false);
 }
 
 lks_status lki_ranks_arrive(lki_ranks *ranks, int b)
@@ -292,7 +293,7 @@ static lks_status send_notice(lki_ranks *ranks, lki_ranks_bucket *bucket, int *f
         bucket->outgoing[pieces] = (lki_piece){r, &bucket->token[ranks->rank], sizeof(int64_t)};
         bucket->incoming[pieces++] = (lki_piece){r, &bucket->token[r], sizeof(int64_t)};
     }
-    return start(ranks, bucket, flight, pieces, pieces);
+    return start(ranks, bucket, flight, pieces, pieces, false);
 }
 
 lks_status lki_ranks_give(lki_ranks *ranks, int b)
@@ -315,7 +316,7 @@ lks_status lki_ranks_give(lki_ranks *ranks, int b)
                                                        .bytes = (size_t)length(bucket, r) *
                                                                 sizeof(float)};
     }
-    return start(ranks, bucket, &bucket->flight, sends, receives);
+    return start(ranks, bucket, &bucket->flight, sends, receives, true);
 }
 
 lks_status lki_ranks_finish(lki_ranks *ranks, int b)

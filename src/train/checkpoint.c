@@ -285,6 +285,7 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
     if (model == NULL) return LKI_FAIL_NULL(model);
     if (run == NULL) return LKI_FAIL_NULL(run);
     if (folder == NULL) return LKI_FAIL_NULL(folder);
+    LKI_TRY(lks_model_check_ranks(model));
     return lki_agree(model, lki_leads(model) ? checkpoint_save(model, run, folder, keep) : LKS_OK);
 }
 

@@ -155,6 +155,7 @@ static lks_status save(loop *l)
 static lks_status end(loop *l)
 {
     TRY(lks_model_check_finite(l->opts.model));
+    TRY(lks_model_check_ranks(l->opts.model));
     return lks_model_hash(l->opts.model, &l->run->hash);
 }
 

@@ -37,7 +37,6 @@ typedef struct link {
 } link;
 
 enum { MOST_LEFT = 4 * LKT_MOST_RANKS };
-
 struct lkt_hub {
     lkt_hub_opts opts;
     pthread_mutex_t lock;
@@ -129,11 +128,22 @@ static bool fails(link *own, lki_fault *fault)
     return true;
 }
 
-static void post(link *own, const lki_piece *piece, int number)
+/* One of a float that is not rounded away. Called with the lock. */
+static void flip(const link *own, const lki_piece *piece, message *sent, bool gathered)
+{
+    lkt_flip *flip = own->hub->opts.flip;
+    if (flip == NULL || own->rank != flip->rank || flip->gathers != gathered) return;
+    if (piece->bytes == 0 || ++flip->seen != flip->at) return;
+    sent->data[piece->bytes < 4 ? 0 : 2] ^= (char)(1 << flip->at % 8);
+    flip->to = piece->rank;
+}
+
+static void post(link *own, const lki_piece *piece, int number, bool gathered)
 {
     message *sent = malloc(sizeof *sent + piece->bytes), **last;
     *sent = (message){.flight = number, .bytes = piece->bytes, .delay = draw(own)};
     if (piece->bytes > 0) memcpy(sent->data, piece->data, piece->bytes);
+    flip(own, piece, sent, gathered);
     for (last = &own->hub->box[piece->rank][own->rank]; *last; last = &(*last)->next) continue;
     *last = sent;
 }
@@ -147,7 +157,7 @@ static void *copy(const void *data, size_t bytes)
 
 /* Called with the lock. */
 static void begin(link *own, int number, const lki_piece *send, int sends, const lki_piece *receive,
-                  int receives)
+                  int receives, bool gathered)
 {
     flight *f = &own->flights[number];
     if (f->up) abort(); /* comm.c takes no number twice */
@@ -159,7 +169,7 @@ static void begin(link *own, int number, const lki_piece *send, int sends, const
     for (int i = 0; i < sends; i++) {
         if (send[i].rank == own->rank) abort(); /* nobody gives a piece to oneself */
         f->sent[i] = copy(send[i].data, send[i].bytes);
-        post(own, &send[i], number);
+        post(own, &send[i], number, gathered);
     }
 }
 
@@ -169,7 +179,7 @@ static int fake_start(void *user, int number, const lki_piece *send, int sends,
     link *own = user;
     pthread_mutex_lock(&own->hub->lock);
     const bool failed = fails(own, fault);
-    if (!failed) begin(own, number, send, sends, receive, receives);
+    if (!failed) begin(own, number, send, sends, receive, receives, false);
     pthread_mutex_unlock(&own->hub->lock);
     return failed;
 }
@@ -186,7 +196,7 @@ static void begin_gather(link *own, int number, const void *mine, size_t bytes, 
         send[count] = (lki_piece){r, (void *)(uintptr_t)mine, bytes};
         receive[count++] = (lki_piece){r, place, bytes};
     }
-    begin(own, number, send, count, receive, count);
+    begin(own, number, send, count, receive, count, true);
 }
 
 static int fake_gather(void *user, int number, const void *mine, size_t bytes, void *all,
@@ -385,10 +395,8 @@ static void fake_give_up(void *user, const lki_fault *fault)
 
 static void fake_abort(void *user, int code)
 {
-    lki_fault fault = {.code = (int)LKS_E_COMM};
-    fault.rank = ((link *)user)->rank;
-    snprintf(fault.text, sizeof fault.text, "rank %d has aborted all with code %d", fault.rank,
-             code);
+    lki_fault fault = {.rank = ((link *)user)->rank, .code = (int)LKS_E_COMM};
+    snprintf(fault.text, sizeof fault.text, "rank %d has aborted with code %d", fault.rank, code);
     fake_give_up(user, &fault);
 }
 
@@ -431,14 +439,6 @@ void lkt_hub_free(lkt_hub *hub)
     pthread_cond_destroy(&hub->changed);
     pthread_mutex_destroy(&hub->lock);
     free(hub);
-}
-
-int lkt_hub_starts(lkt_hub *hub, int rank)
-{
-    pthread_mutex_lock(&hub->lock);
-    const int starts = hub->links[rank].starts;
-    pthread_mutex_unlock(&hub->lock);
-    return starts;
 }
 
 lks_status lkt_hub_join(lkt_hub *hub, int rank, const lks_comm_opts *opts, lks_comm **out)

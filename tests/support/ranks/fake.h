@@ -10,6 +10,13 @@
 
 enum { LKT_MOST_RANKS = 16 };
 
+/* A bit of the rank's message number `at` changes on its way: of exchanges, or of gathers. */
+typedef struct lkt_flip {
+    int rank, at;
+    bool gathers;
+    int seen, to; /* messages so far; `at` and more: it went to that rank */
+} lkt_flip;
+
 typedef struct lkt_hub_opts {
     int size;
     uint64_t seed;
@@ -19,6 +26,7 @@ typedef struct lkt_hub_opts {
     int fail_rank,
         fail_at;          /* the rank's start or gather number `fail_at` fails (from 1; 0: none) */
     int die_rank, die_at; /* before that number the rank is gone, without a word */
+    lkt_flip *flip;       /* NULL: none */
     bool share;           /* ranks have memory in common */
 } lkt_hub_opts;
 
@@ -26,8 +34,6 @@ typedef struct lkt_hub lkt_hub;
 
 lkt_hub *lkt_hub_make(const lkt_hub_opts *opts);
 void lkt_hub_free(lkt_hub *hub);
-/* Starts and gathers of that rank so far. */
-int lkt_hub_starts(lkt_hub *hub, int rank);
 
 /* A rank joins; every rank does so from a thread of its own. */
 lks_status lkt_hub_join(lkt_hub *hub, int rank, const lks_comm_opts *opts, lks_comm **out);

@@ -47,7 +47,8 @@ static void run_process(const lkt_hub_opts *opts, const lks_comm_opts *comm_opts
     lks_comm *comm = NULL;
     if (own.watch_s == 0) own.watch_s = -1; /* as over the fake: it goes by time */
     for (int r = 0; r < opts->size; r++) results[r] = 0;
-    if (opts->size != launch.size || opts->fail_at > 0 || opts->die_at > 0) return;
+    if (opts->size != launch.size || opts->fail_at > 0 || opts->die_at > 0 || opts->flip != NULL)
+        return;
     own.transport = getenv("LKT_TRANSPORT");
     if (lks_comm_create(&comm, &own) != LKS_OK) print_error("%s\n", lks_last_error()->message);
     const int rank = comm != NULL ? lks_comm_rank(comm) : 0;
@@ -65,7 +66,7 @@ void lkt_ranks_run(const lkt_hub_opts *opts, const lks_comm_opts *comm_opts, lkt
     }
     const bool connected = getenv("LKT_TRANSPORT") != NULL;
     char id[LKS_COMM_ID];
-    if (connected && (opts->fail_at > 0 || opts->die_at > 0)) {
+    if (connected && (opts->fail_at > 0 || opts->die_at > 0 || opts->flip != NULL)) {
         memset(results, 0, (size_t)opts->size * sizeof *results);
         return;
     }

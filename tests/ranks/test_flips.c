@@ -1,0 +1,89 @@
+/* A bit that flips on one rank, in memory or in a message, is found before anything is saved. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstep/checkpoint.h>
+
+#include "base/check.h"
+#include "support/ranks/small.h"
+
+/* A short run that ends with a checkpoint. */
+typedef struct short_run {
+    lkt_flip flip;
+    const char *folder;
+    char sentence[LKT_MOST_RANKS][sizeof((lks_error *)NULL)->message];
+} short_run;
+
+static lks_status train(lks_comm *comm, lkt_small *m, const char *folder)
+{
+    LKI_TRY(lkt_small_build(m, comm, (lks_model_opts){.optim = lks_adam(), .bucket_bytes = 64}));
+    for (int i = 0; i < 3; i++) LKI_TRY(lks_model_step(m->model, lkt_small_batch(), .1, NULL));
+    const lks_model_info info = lks_model_get_info(m->model);
+    const lks_run run = {.progress = lks_model_progress(m->model),
+                         .seed = 3,
+                         .global_batch = SMALL_SAMPLES,
+                         .replicas = info.replicas,
+                         .hash_every = info.hash_every,
+                         .best_step = -1};
+    return lks_checkpoint_save(m->model, &run, folder, 1);
+}
+
+static int body(lks_comm *comm, int rank, void *user)
+{
+    short_run *r = user;
+    lkt_small m = {.model = NULL};
+    const lks_status status = comm != NULL ? train(comm, &m, r->folder) : LKS_E_COMM;
+    strcpy(r->sentence[rank], status == LKS_OK ? "" : lks_last_error()->message);
+    lkt_small_end(&m);
+    return status == LKS_OK ? 0 : 2;
+}
+
+static bool is_saved(const char *folder)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/step-00000003.json", folder);
+    return access(path, F_OK) == 0;
+}
+
+/* A node's sums name the two ranks; a total makes that differ to which it went. */
+static bool is_named(const char *sentence, int to)
+{
+    char pair[64], odd[64];
+    snprintf(pair, sizeof pair, " to rank %d (host ", to);
+    snprintf(odd, sizeof odd, " the parameters of rank %d (host ", to);
+    if (strstr(sentence, odd) != NULL) return strstr(sentence, "not those of the other 2") != NULL;
+    return strstr(sentence, "a message from rank 1 (host ") != NULL &&
+           strstr(sentence, pair) != NULL &&
+           strstr(sentence, "did not come as it was sent: the network") != NULL;
+}
+
+/* Message number n of a rank, for every n: nobody saves, and all say which rank or which two. */
+static void any_message_may_change(void **state)
+{
+    int pairs = 0, others = 0;
+    (void)state, (void)lkt_small_batch();
+    for (int n = 0, messages = 0; n <= messages; n += n > 0 && lkt_sanitized() ? 5 : 1) {
+        short_run r = {.flip = {.rank = 1, .at = n}, .folder = lkt_make_folder()};
+        int results[LKT_MOST_RANKS];
+        const lkt_hub_opts hub = {.size = SMALL_RANKS, .seed = 3, .delay = n % 3, .flip = &r.flip};
+        lkt_ranks_run(&hub, NULL, body, &r, results);
+        if (n == 0) messages = r.flip.seen;
+        for (int k = 0; k < SMALL_RANKS; k++) {
+            assert_int_equal(results[k], n > 0 ? 2 : 0);
+            if (n > 0 && !is_named(r.sentence[k], r.flip.to))
+                fail_msg("message %d: rank %d says '%s'", n, k, r.sentence[k]);
+        }
+        *(strstr(r.sentence[0], "a message") != NULL ? &pairs : &others) += 1;
+        assert_int_equal(is_saved(r.folder), n == 0);
+        lkt_remove_folder();
+    }
+    print_message("%d times two ranks were named\n", pairs);
+    assert_true(pairs > 3 && others > 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_message_may_change)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
