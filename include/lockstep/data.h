@@ -141,6 +141,11 @@ LKS_API int64_t lks_loader_batches(const lks_loader *loader); /* in one epoch */
 LKS_API LKS_MUSTUSE lks_status lks_loader_next(lks_loader *loader, lks_batch *out);
 /* The next batch will be number `batch` since the beginning: resuming is a seek. */
 LKS_API LKS_MUSTUSE lks_status lks_loader_seek(lks_loader *loader, int64_t batch);
+/* From the next batch on these shares (lks_model_info has them, where a model's balance has changed its own);
+ * no batch is left out or comes twice. A loader that was made with another number of shares, or with none,
+ * stays as it is, and so does one behind a failure. */
+LKS_API LKS_MUSTUSE lks_status lks_loader_share(lks_loader *loader, int64_t shares,
+                                                int64_t first_share, int64_t last_share);
 
 #ifdef __cplusplus
 }

@@ -23,11 +23,11 @@
 #include "base/context.h"
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/loader_opts.h"
 #include "machine/thread.h"
 #include "numeric/permutation.h"
 #include "numeric/tree.h"
 
-enum { MAX_THREADS = 1024, MAX_AHEAD = 1024, MAX_SHARES = INT32_MAX };
 static const int64_t MAX_BATCH = INT64_C(1) << 62;
 
 typedef struct slot {
@@ -165,44 +165,6 @@ static void *thread_main(void *user)
 
 /* ---------------------------------------------------------------- create, destroy */
 
-static lks_status check_shares(const lks_dataset *set, lks_loader_opts *opts)
-{
-    if (opts->shares == 0 && opts->first_share == 0 && opts->last_share == 0)
-        opts->shares = opts->last_share = 1;
-    if (opts->shares >= 1 && opts->shares <= MAX_SHARES && opts->first_share >= 0 &&
-        opts->first_share <= opts->last_share && opts->last_share <= opts->shares)
-        return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID,
-                    "loader of '%s': shares %" PRId64 " to %" PRId64 " of %" PRId64
-                    " were asked for, expected at most %d shares and a range of them",
-                    set->name, opts->first_share, opts->last_share, opts->shares, MAX_SHARES);
-}
-
-static lks_status loader_check_opts(const lks_dataset *set, lks_loader_opts *opts)
-{
-    if (opts->global_batch < 1)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "loader of '%s': global_batch is %" PRId64 ", expected at least 1",
-                        set->name, opts->global_batch);
-    if (opts->threads == 0) opts->threads = 1;
-    if (opts->threads < -1 || opts->threads > MAX_THREADS)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "loader of '%s': threads is %d, expected 1 to %d, or -1 to read in the "
-                        "caller's thread",
-                        set->name, opts->threads, MAX_THREADS);
-    if (opts->ahead == 0) opts->ahead = 2;
-    if (opts->ahead < 1 || opts->ahead > MAX_AHEAD)
-        return LKI_FAIL(LKS_E_INVALID, "loader of '%s': ahead is %d batches, expected 1 to %d",
-                        set->name, opts->ahead, MAX_AHEAD);
-    if (opts->drop_last && opts->global_batch > set->info.samples)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "loader of '%s': drop_last leaves no batch, for a batch of %" PRId64
-                        " is more than the %" PRId64
-                        " sample%s; make the batch smaller or keep the last one",
-                        set->name, opts->global_batch, set->info.samples, LKI_S(set->info.samples));
-    return check_shares(set, opts);
-}
-
 /* The most samples that the caller gets of a batch: its shares, rounded up. */
 static int64_t most_samples(const lks_loader *loader)
 {
@@ -214,8 +176,8 @@ static int64_t most_samples(const lks_loader *loader)
            (n % opts->shares * shares + opts->shares - 1) / opts->shares;
 }
 
-/* Every slot: x, y, ids, each aligned for vectors. */
-static lks_status make_slots(lks_loader *loader)
+/* Memory for every slot: x, y, ids, each aligned for vectors. What they had goes when there is other. */
+static lks_status make_batches(lks_loader *loader)
 {
     const lks_dataset *set = loader->dataset;
     const int64_t most = most_samples(loader);
@@ -230,9 +192,8 @@ static lks_status make_slots(lks_loader *loader)
     const size_t x_bytes = lki_align((size_t)most * set->x_bytes);
     const size_t y_bytes = lki_align((size_t)most * set->y_bytes);
     const size_t bytes = x_bytes + y_bytes + lki_align((size_t)most * sizeof(int64_t));
-    LKI_TRY(lki_alloc(loader->context, &memory, slots * sizeof(slot), "the loader's slots"));
-    loader->slot = memory;
     LKI_TRY(lki_alloc(loader->context, &memory, slots * bytes, "the loader's batches"));
+    lki_free(loader->context, loader->memory, loader->memory_bytes);
     loader->memory = memory;
     loader->memory_bytes = slots * bytes;
     for (size_t i = 0; i < slots; i++) {
@@ -243,6 +204,15 @@ static lks_status make_slots(lks_loader *loader)
         s->ids = (int64_t *)(void *)(s->y + y_bytes);
     }
     return LKS_OK;
+}
+
+static lks_status make_slots(lks_loader *loader)
+{
+    void *memory = NULL;
+    LKI_TRY(lki_alloc(loader->context, &memory, (size_t)loader->slots * sizeof(slot),
+                      "the loader's slots"));
+    loader->slot = memory;
+    return make_batches(loader);
 }
 
 static lks_status loader_start_threads(lks_loader *loader)
@@ -275,7 +245,7 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
 
     *out = NULL;
     if (dataset == NULL) return LKI_FAIL_NULL(dataset);
-    LKI_TRY(loader_check_opts(dataset, &filled));
+    LKI_TRY(lki_loader_check(dataset, &filled));
     LKI_TRY(lki_alloc(context, &memory, sizeof(lks_loader), "a loader"));
     lks_loader *loader = memory;
     const int64_t samples = dataset->info.samples;
@@ -403,6 +373,26 @@ lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
     return LKS_OK;
 }
 
+/* Until nobody reads; leaves with the lock. */
+static void hold(lks_loader *loader)
+{
+    pthread_mutex_lock(&loader->lock);
+    loader->ticket_batch = INT64_MAX; /* beyond every limit: no thread takes a ticket */
+    while (loader->busy > 0) pthread_cond_wait(&loader->done, &loader->lock);
+}
+
+/* Behind that, from a batch that is read anew, with all that come behind it. */
+static void go_on(lks_loader *loader, int64_t batch)
+{
+    for (int i = 0; i < loader->slots; i++) loader->slot[i].batch = -1;
+    loader->next_batch = batch;
+    loader->lent = false;
+    loader->ticket_batch = batch;
+    loader->ticket_part = 0;
+    pthread_cond_broadcast(&loader->work);
+    pthread_mutex_unlock(&loader->lock);
+}
+
 lks_status lks_loader_seek(lks_loader *loader, int64_t batch)
 {
     if (loader == NULL) return LKI_FAIL_NULL(loader);
@@ -411,15 +401,27 @@ lks_status lks_loader_seek(lks_loader *loader, int64_t batch)
         return LKI_FAIL(LKS_E_INVALID,
                         "loader of '%s': a seek to batch %" PRId64 ", expected 0 to %" PRId64,
                         loader->dataset->name, batch, MAX_BATCH);
-    pthread_mutex_lock(&loader->lock);
-    loader->ticket_batch = INT64_MAX; /* beyond every limit: no thread takes a ticket */
-    while (loader->busy > 0) pthread_cond_wait(&loader->done, &loader->lock);
-    for (int i = 0; i < loader->slots; i++) loader->slot[i].batch = -1;
-    loader->next_batch = batch;
-    loader->lent = false;
-    loader->ticket_batch = batch;
-    loader->ticket_part = 0;
-    pthread_cond_broadcast(&loader->work);
-    pthread_mutex_unlock(&loader->lock);
+    hold(loader);
+    go_on(loader, batch);
     return LKS_OK;
+}
+
+lks_status lks_loader_share(lks_loader *loader, int64_t shares, int64_t first_share,
+                            int64_t last_share)
+{
+    if (loader == NULL) return LKI_FAIL_NULL(loader);
+    LKI_TRY(check_use(loader));
+    const lks_loader_opts before = loader->opts;
+    lks_loader_opts opts = before;
+    opts.first_share = first_share;
+    opts.last_share = last_share;
+    if (opts.shares != shares) return LKS_OK;
+    LKI_TRY(lki_loader_check_shares(loader->dataset, &opts));
+    if (before.first_share == first_share && before.last_share == last_share) return LKS_OK;
+    hold(loader);
+    loader->opts = opts;
+    const lks_status status = make_batches(loader);
+    if (status != LKS_OK) loader->opts = before;
+    go_on(loader, loader->next_batch);
+    return status;
 }

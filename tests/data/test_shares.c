@@ -129,6 +129,79 @@ static void parts_are_the_whole(void **state)
     }
 }
 
+/* The border between two loaders moves between any two batches, in the middle of epochs, while their threads
+ * read ahead: nothing is left out and nothing comes twice. */
+static void shares_change_on_the_way(void **state)
+{
+    enum { SHARES = 8 };
+    lkt_random random = lkt_random_make("shares_change_on_the_way", 63);
+    lks_dataset *set = open_epochs();
+    (void)state;
+    for (int threads = -1; threads <= 3; threads += threads < 0 ? 2 : 1) {
+        const lks_loader_opts opts = {.threads = threads, .shares = SHARES};
+        lks_loader_opts own[2] = {opts, opts};
+        int64_t border[] = {0, 4, SHARES};
+        lks_loader *part[2], *all = open_loader(set, (lks_loader_opts){.threads = -1});
+        for (int i = 0; i < 2; i++) {
+            own[i].first_share = border[i];
+            own[i].last_share = border[i + 1];
+            part[i] = open_loader(set, own[i]);
+        }
+        for (int64_t b = 0; b < 5 * batches; b++) {
+            border[1] = b % 3 == 0 ? lkt_random_from(&random, 0, SHARES) : border[1];
+            for (int i = 0; i < 2; i++)
+                LKT_OK(lks_loader_share(part[i], SHARES, border[i], border[i + 1]));
+            check_union(all, part, 2, SHARES, border);
+        }
+        for (int i = 0; i < 2; i++) lks_loader_destroy(part[i]);
+        lks_loader_destroy(all);
+    }
+    lks_dataset_destroy(set);
+}
+
+/* Loaders that were cut in another way, or not at all, are left alone; so is one that cannot have what is
+ * asked for. */
+static void shares_that_stay(void **state)
+{
+    lkt_heap heap = {.fail_at = 0};
+    lks_context *own;
+    lks_dataset *set = open_epochs();
+    lks_loader *loader;
+    lks_batch batch;
+    const lks_loader_opts opts = {
+        .global_batch = BATCH, .shares = 8, .first_share = 2, .last_share = 4};
+    (void)state;
+    LKT_OK(lks_context_create(&own, &(lks_context_opts){.allocator = lkt_heap_allocator(&heap)}));
+    LKT_OK(lks_loader_create(&loader, own, set, &opts));
+    LKT_OK(lks_loader_share(loader, 4, 0, 4));
+    LKT_OK(lks_loader_share(loader, 8, 2, 4));
+    LKT_FAILS(LKS_E_INVALID, "shares 3 to 2 of 8", lks_loader_share(loader, 8, 3, 2));
+    LKT_OK(lks_loader_next(loader, &batch));
+    heap.fail_at = heap.allocations + 1;
+    LKT_FAILS(LKS_E_NOMEM, "the loader's batches", lks_loader_share(loader, 8, 0, 8));
+    heap.fail_at = 0;
+    for (int64_t index = 1; index < 3; index++) {
+        LKT_OK(lks_loader_next(loader, &batch));
+        assert_int_equal(batch.index, index);
+        assert_int_equal(batch.first, BATCH * 2 / 8);
+        assert_int_equal(batch.first + batch.count, BATCH * 4 / 8);
+    }
+    LKT_OK(lks_loader_share(loader, 8, 0, 8));
+    LKT_OK(lks_loader_next(loader, &batch));
+    assert_int_equal(batch.count, BATCH);
+    assert_int_equal(batch.index, 3);
+    lks_loader_destroy(loader);
+    LKT_OK(lks_loader_create(&loader, own, set, &(lks_loader_opts){.global_batch = BATCH}));
+    LKT_OK(lks_loader_share(loader, 8, 0, 3));
+    LKT_OK(lks_loader_next(loader, &batch));
+    assert_int_equal(batch.count, BATCH);
+    lks_loader_destroy(loader);
+    lks_context_destroy(own);
+    assert_int_equal(heap.live, 0);
+    assert_int_equal(heap.errors, 0);
+    lks_dataset_destroy(set);
+}
+
 /* What others take is not read. */
 static void reads_its_part_alone(void **state)
 {
@@ -272,8 +345,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(parts_are_the_whole), TEST(reads_its_part_alone),     TEST(memory_is_that_of_the_part),
-        TEST(refuses_no_range),    TEST(samples_know_their_epoch), TEST(identity_has_no_epoch),
+        TEST(parts_are_the_whole),      TEST(shares_change_on_the_way),   TEST(shares_that_stay),
+        TEST(reads_its_part_alone),     TEST(memory_is_that_of_the_part), TEST(refuses_no_range),
+        TEST(samples_know_their_epoch), TEST(identity_has_no_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
