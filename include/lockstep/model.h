@@ -49,6 +49,13 @@ typedef enum lks_reduction {
     LKS_REDUCTION_LIBRARY, /* what joins them, such as MPI: bits may depend on the processes */
 } lks_reduction;
 
+/* Which worker takes which replicas: these never change a bit. */
+typedef enum lks_balance {
+    LKS_BALANCE_EVEN, /* as `weight` says, for good */
+    LKS_BALANCE_AUTO, /* as fast as each is: behind a link of the hash other replicas may be its, and those
+                         of a rank its loader's to give (lks_loader_share()) */
+} lks_balance;
+
 typedef struct lks_model_opts {
     lks_tensor *loss;     /* default: none; the model can only predict */
     lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
@@ -76,6 +83,7 @@ typedef struct lks_model_opts {
     double
         weight; /* of this rank: its workers take so many replicas for each one that a worker of a rank
                       of weight 1 takes; default 1. Never changes a bit */
+    lks_balance balance;
     lks_exchange exchange;
     lks_reduction reduction;
     size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB, or a 20th of all */
@@ -228,10 +236,13 @@ typedef struct lks_model_info {
     int64_t multiply_adds;                   /* of one sample's forward pass */
     size_t memory_bytes;                     /* all arenas */
     int64_t shares, first_share, last_share; /* of a batch, that are this rank's: its loader's */
+    int64_t cuts;                            /* how often LKS_BALANCE_AUTO has changed these */
     bool averages; /* evaluate, predict and lks_weights_save() use averages now */
     bool own_bits; /* they may depend on how many processes train, as the options ask for that */
 } lks_model_info;
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
+/* The first replica of a worker, 0 to all_workers - 1; of all_workers: how many there are. */
+LKS_API int64_t lks_model_border(const lks_model *model, int worker);
 
 /* Prints, line by line, through `write`: the layers with their sizes; or the memory map; or the
  * stages: which implementation computes which layers, in which segments and pieces, and why those that

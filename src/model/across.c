@@ -24,9 +24,10 @@ lks_status lki_across_agree(lks_comm *comm, lks_status status)
 int64_t lki_across_first(const lks_model *model, int worker)
 {
     const lki_across *across = model->across;
-    return across != NULL ? across->border[across->first + worker]
-                          : lki_share(worker, model->opts.workers,
-                                      (int64_t)model->opts.replicas * model->opts.accumulate);
+    if (across != NULL) return across->border[across->first + worker];
+    if (model->balance != NULL) return model->balance->border[worker];
+    return lki_share(worker, model->opts.workers,
+                     (int64_t)model->opts.replicas * model->opts.accumulate);
 }
 
 static lks_status meet_alloc(lks_model *model)
@@ -125,8 +126,9 @@ static lks_status partition(lks_model *model)
                                      {"hash_every", o->hash_every},
                                      {"exchange", o->exchange},
                                      {"reduction", o->reduction},
+                                     {"balance", o->balance},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
-                    9));
+                    10));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);
     if (workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,

@@ -166,9 +166,12 @@ static lks_status describe_workers(lks_model *model)
     return LKS_OK;
 }
 
+/* Whatever becomes of the ranges, kernels and places are planned once. */
 static int64_t most_replicas(const lks_model *model)
 {
     int64_t most = 0;
+    if (model->balance != NULL)
+        return (int64_t)model->opts.replicas * model->opts.accumulate - model->balance->workers + 1;
     for (int w = 0; w < model->opts.workers; w++) {
         const int64_t own = lki_across_first(model, w + 1) - lki_across_first(model, w);
         most = own > most ? own : most;
@@ -276,7 +279,8 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
     status = lki_across_meet(comm, model, status);
     if (status == LKS_OK) {
         const unsigned saved = lki_float_enter(); /* plans see what workers see */
-        status = compile_plan(model, graph);
+        status = lki_balance_make(model);
+        if (status == LKS_OK) status = compile_plan(model, graph);
         if (status == LKS_OK) status = allocate(model);
         lki_float_leave(saved);
         status = lki_across_agree(comm, status);

@@ -311,6 +311,7 @@ lks_model_info lks_model_get_info(const lks_model *model)
                            .shares = program->replicas,
                            .first_share = model->worker[0].first,
                            .last_share = model->worker[model->workers - 1].last,
+                           .cuts = model->balance != NULL ? model->balance->cuts : 0,
                            .averages = lki_model_infers_averages(model),
                            .own_bits = has_own_bits(model)};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
@@ -319,4 +320,10 @@ lks_model_info lks_model_get_info(const lks_model *model)
             info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;
     info.memory_bytes = lki_model_bytes(model);
     return info;
+}
+
+int64_t lks_model_border(const lks_model *model, int worker)
+{
+    if (model == NULL || worker < 0 || worker > lks_model_get_info(model).all_workers) return 0;
+    return model->across != NULL ? model->across->border[worker] : lki_across_first(model, worker);
 }

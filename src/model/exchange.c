@@ -189,11 +189,13 @@ static lks_status tell(lks_model *model)
 static void form_rows(lks_model *model, int worker, int bucket)
 {
     const lki_across *across = model->across;
+    const int64_t begin = lki_balance_begin(model->balance);
     for (int c = across->chunk_of[bucket]; c < across->chunk_of[bucket + 1]; c++) {
         const lki_chunk *chunk = &across->chunk[c];
         lki_update_rows(model, worker, chunk->stage, chunk->first, chunk->count);
         if (worker == 0) progress(model);
     }
+    lki_balance_spent(model, worker, begin);
 }
 
 /* Worker 0's turn: sends rows up to bucket `last` of them, gives the bucket that was combined, and says

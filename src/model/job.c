@@ -100,7 +100,9 @@ void lki_model_job(void *user, int worker)
         break;
     }
     lki_lap(laps, LKI_LAP_START);
+    const int64_t begin = lki_balance_begin(model->balance);
     run_replicas(model, &model->worker[worker]);
+    lki_balance_spent(model, worker, begin);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (model->across != NULL ? !lki_across_sum(model, worker) : !all_well(model)) return;

@@ -21,6 +21,7 @@
 #include "base/context.h"
 #include "machine/thread.h"
 #include "model/across.h"
+#include "model/ranges/balance.h"
 #include "program/program.h"
 #include "numeric/tree.h"
 #include "reduce/reduce.h"
@@ -116,6 +117,7 @@ struct lks_model {
 
     lki_profile *profile; /* NULL: nobody ever asked for one */
     lki_across *across;   /* NULL: one rank */
+    lki_balance *balance; /* NULL: ranges stay as they are */
 
     /* Who is here: door.c. */
     atomic_int inside;         /* calls that share the model; -1: one that has it alone */

@@ -16,6 +16,26 @@ struct lks_predictor {
     atomic_flag busy;
 };
 
+/* Memory as the model needs it now: a pass may have become larger. */
+static lks_status predictor_fit(lks_predictor *predictor)
+{
+    const lks_model *model = predictor->model;
+    const size_t own = model->program.local_bytes + model->program.workspace_bytes;
+    const size_t bytes = own + model->program.kept_bytes +
+                         (predictor->memory->host ? 0 : model->batch_bytes);
+    void *memory;
+    if (predictor->local.memory != NULL && bytes <= predictor->bytes) return LKS_OK;
+    LKI_TRY(
+        predictor->memory->alloc(predictor->context, &memory, bytes, "a predictor's activations"));
+    predictor->memory->free(predictor->context, predictor->local.memory, predictor->bytes);
+    predictor->bytes = bytes;
+    predictor->local.memory = memory;
+    predictor->local.kept = predictor->local.memory + own;
+    predictor->x = predictor->memory->host ? NULL
+                                           : predictor->local.kept + model->program.kept_bytes;
+    return LKS_OK;
+}
+
 lks_status lks_predictor_create(lks_predictor **out, lks_model *model)
 {
     if (out == NULL) return LKI_FAIL_NULL(out);
@@ -26,19 +46,13 @@ lks_status lks_predictor_create(lks_predictor **out, lks_model *model)
     lks_predictor *predictor = memory;
     predictor->context = model->context;
     predictor->model = model;
-    const size_t own = model->program.local_bytes + model->program.workspace_bytes;
-    const lki_memory *device = predictor->memory = model->program.backend->memory;
-    predictor->bytes = own + model->program.kept_bytes + (device->host ? 0 : model->batch_bytes);
+    predictor->memory = model->program.backend->memory;
     atomic_flag_clear(&predictor->busy);
-    const lks_status status = device->alloc(model->context, &memory, predictor->bytes,
-                                            "a predictor's activations");
+    const lks_status status = predictor_fit(predictor);
     if (status != LKS_OK) {
         lks_predictor_destroy(predictor);
         return status;
     }
-    predictor->local.memory = memory;
-    predictor->local.kept = predictor->local.memory + own;
-    predictor->x = device->host ? NULL : predictor->local.kept + model->program.kept_bytes;
     *out = predictor;
     return LKS_OK;
 }
@@ -105,7 +119,8 @@ lks_status lks_predictor_predict(lks_predictor *predictor, const void *x, int64_
     if (status == LKS_OK) {
         const unsigned saved = lki_float_enter();
         predictor_prepare(predictor->model);
-        status = predictor_predict(predictor, x, count, out);
+        status = predictor_fit(predictor);
+        if (status == LKS_OK) status = predictor_predict(predictor, x, count, out);
         lki_float_leave(saved);
         status = lki_model_leave_shared(predictor->model, status);
     }

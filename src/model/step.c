@@ -309,14 +309,17 @@ static lks_status begin_step(lks_model *model, const lks_batch *batch, double lr
 static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
                             lks_metrics *metrics)
 {
+    const int64_t begin = lki_balance_begin(model->balance);
     model->raised = model->across == NULL ? (lks_status)atomic_exchange(&model->raise, 0) : LKS_OK;
     LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics, begin_step(model, batch, lr)));
     if (model->last.skipped && model->link_after) LKI_TRY(lki_model_run(model, LKI_HASH));
     model->progress.step++;
     if (model->last.skipped) model->progress.skipped++;
-    if (!model->link_after) return LKS_OK;
-    model->progress.link = lki_state_hash_finish(model);
-    return model->across != NULL ? lki_across_compare(model) : LKS_OK;
+    if (model->link_after) {
+        model->progress.link = lki_state_hash_finish(model);
+        if (model->across != NULL) LKI_TRY(lki_across_compare(model));
+    }
+    return lki_balance_step(model, begin);
 }
 
 void lks_model_raise(lks_model *model, lks_status status)

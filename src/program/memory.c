@@ -210,16 +210,25 @@ static void widen(const lki_program *program, lki_value *value)
     value->last = b.last;
 }
 
+void lki_program_place_kept(lki_program *program)
+{
+    program->kept_bytes = 0;
+    for (int v = 0; v < program->values; v++) {
+        lki_value *value = &program->value[v];
+        if (value->first < 0 || value->place != LKI_AT_KEPT) continue;
+        value->room = lki_align(lki_times(value->bytes, (size_t)program->max_pass));
+        value->offset = program->kept_bytes;
+        program->kept_bytes = lki_plus(program->kept_bytes, value->room);
+    }
+}
+
 static void set_places(lki_program *program)
 {
+    lki_program_place_kept(program);
     for (int v = 0; v < program->values; v++) {
         lki_value *value = &program->value[v];
         if (value->first < 0) continue; /* never touched: takes no room */
-        if (value->place == LKI_AT_KEPT) {
-            value->room = lki_align(lki_times(value->bytes, (size_t)program->max_pass));
-            value->offset = program->kept_bytes;
-            program->kept_bytes = lki_plus(program->kept_bytes, value->room);
-        } else if (value->place == LKI_AT_REPLICA) {
+        if (value->place == LKI_AT_REPLICA) {
             value->room = lki_times(lki_align(value->bytes), (size_t)program->cohort);
             widen(program, value);
         } else if (value->place == LKI_AT_SUMS) {

@@ -23,13 +23,18 @@ lks_status lki_program_allocate(lki_program *program)
     return LKS_OK;
 }
 
+static void set_pass(lki_program *program)
+{
+    program->max_pass = (program->pass_replicas * program->global_batch + program->replicas - 1) /
+                        program->replicas;
+}
+
 lks_status lki_program_compile(lki_program *program)
 {
     program->arena.context = program->context;
     program->max_share = (program->global_batch + program->replicas - 1) / program->replicas;
     if (program->pass_replicas == 0) program->pass_replicas = program->replicas;
-    program->max_pass = (program->pass_replicas * program->global_batch + program->replicas - 1) /
-                        program->replicas;
+    set_pass(program);
     LKI_TRY(lki_program_make_stages(program));
     return lki_program_place_values(program);
 }
@@ -47,6 +52,47 @@ void lki_program_release(lki_program *program)
     memory->free(program->context, program->ones, (size_t)program->max_cohort * sizeof(float));
     lki_arena_release(&program->arena);
     *program = (lki_program){0};
+}
+
+/* Of passes of so many replicas: a value has as many bytes of each sample. */
+static size_t kept_bytes(const lki_program *program, int64_t replicas)
+{
+    lki_program other = *program;
+    size_t bytes = 0;
+    other.pass_replicas = replicas;
+    set_pass(&other);
+    for (int v = 0; v < program->values; v++)
+        if (program->value[v].first >= 0 && program->value[v].place == LKI_AT_KEPT)
+            bytes = lki_plus(bytes,
+                             lki_align(lki_times(program->value[v].bytes, (size_t)other.max_pass)));
+    return bytes;
+}
+
+lks_status lki_program_keep(const lki_program *program, int64_t replicas, lki_kept *out)
+{
+    void *made;
+    LKI_TRY(program->backend->memory->alloc(program->context, &made, kept_bytes(program, replicas),
+                                            "the activations that gradients by rows read"));
+    *out = (lki_kept){.memory = made, .replicas = replicas};
+    return LKS_OK;
+}
+
+void lki_program_exchange(lki_program *program, lki_kept *kept)
+{
+    const lki_kept own = {.memory = program->kept, .replicas = program->pass_replicas};
+    program->kept = kept->memory;
+    program->pass_replicas = kept->replicas;
+    set_pass(program);
+    lki_program_place_kept(program);
+    *kept = own;
+}
+
+void lki_program_forget(const lki_program *program, lki_kept *kept)
+{
+    if (kept->memory != NULL)
+        program->backend->memory->free(program->context, kept->memory,
+                                       kept_bytes(program, kept->replicas));
+    *kept = (lki_kept){.memory = NULL};
 }
 
 lki_pass lki_program_pass(const lki_program *program, int64_t first, int64_t last, int64_t count)

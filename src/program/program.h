@@ -168,6 +168,16 @@ lks_status lki_program_compile(lki_program *program);
 lks_status lki_program_allocate(lki_program *program);
 void lki_program_release(lki_program *program); /* also after a failure, or zeroed */
 
+/* What a program keeps of a pass, for passes of another size: memory for them, or what a program had before.
+ * Everything else of it stays. */
+typedef struct lki_kept {
+    char *memory; /* NULL: none */
+    int64_t replicas;
+} lki_kept;
+lks_status lki_program_keep(const lki_program *program, int64_t replicas, lki_kept *out);
+void lki_program_exchange(lki_program *program, lki_kept *kept);
+void lki_program_forget(const lki_program *program, lki_kept *kept);
+
 /* The first segment that is run for a whole cohort; the number of segments where there is none. */
 static inline int lki_program_first_joint(const lki_program *program)
 {
@@ -185,6 +195,7 @@ lks_status lki_plan_make(lki_plan *plan);
 /* The two halves of compile: stages.c and memory.c. */
 lks_status lki_program_make_stages(lki_program *program);
 lks_status lki_program_place_values(lki_program *program);
+void lki_program_place_kept(lki_program *program); /* for max_pass samples */
 
 /* One pass over a global batch, or over those replicas of it whose samples this process has. */
 typedef struct lki_pass {

@@ -19,6 +19,20 @@ static double rate_of(const loop *l, int64_t step)
     return lks_schedule_at(&schedule, step, step / l->batches);
 }
 
+/* Where the model's balance has given this process other samples, its loaders read those. */
+static lks_status follow_shares(const loop *l, lks_loader *loader)
+{
+    const lks_model_info info = lks_model_get_info(l->opts.model);
+    return info.cuts > 0 ? lks_loader_share(loader, info.shares, info.first_share, info.last_share)
+                         : LKS_OK;
+}
+
+static lks_status read_batch(const loop *l, lks_batch *batch)
+{
+    if (l->run->progress.step % l->run->hash_every == 0) TRY(follow_shares(l, l->opts.train));
+    return lks_loader_next(l->opts.train, batch);
+}
+
 /* One batch. `asked` receives what on_step returned. */
 static lks_status train_step(loop *l, lks_status *asked)
 {
@@ -30,7 +44,7 @@ static lks_status train_step(loop *l, lks_status *asked)
     lks_batch batch;
 
     const double begin = train_now();
-    const lks_status read = lks_loader_next(l->opts.train, &batch);
+    const lks_status read = read_batch(l, &batch);
     if (read != LKS_OK) return lks_model_fail(l->opts.model, read);
     TRY(lks_model_step(l->opts.model, &batch, rate, &metrics));
     run->so_far_seconds += train_now() - begin;
@@ -55,6 +69,7 @@ static lks_status train_step(loop *l, lks_status *asked)
 /* This process's part of a data set, once. */
 static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum)
 {
+    TRY(follow_shares(l, loader));
     TRY(lks_loader_seek(loader, 0));
     for (int64_t i = lks_loader_batches(loader); i > 0; i--) {
         lks_batch batch;

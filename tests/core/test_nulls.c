@@ -181,6 +181,7 @@ static void of_loaders(void **state)
     REFUSES(lks_loader_next(NULL, &batch));
     REFUSES(lks_loader_next(loader, NULL));
     REFUSES(lks_loader_seek(NULL, 0));
+    REFUSES(lks_loader_share(NULL, 1, 0, 1));
 }
 
 static void of_graphs(void **state)
@@ -370,6 +371,7 @@ static void of_models(void **state)
     REFUSES(lks_model_hash(NULL, &hash));
     REFUSES(lks_model_hash(model, NULL));
     assert_int_equal(lks_model_get_info(NULL).workers, 0);
+    assert_int_equal(lks_model_border(NULL, 0), 0);
     REFUSES(lks_model_describe(NULL, LKS_DESCRIBE_LAYERS, write_nothing, NULL));
     REFUSES(lks_model_describe(model, LKS_DESCRIBE_LAYERS, NULL, NULL));
     LKT_OK(lks_model_describe(model, LKS_DESCRIBE_LAYERS, write_nothing, NULL));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/backend.h"
+#include "model/model.h"
 #include "support/backends.h"
 #include "support/ranks/fake.h"
 #include "support/runs.h"
@@ -21,23 +22,37 @@ typedef struct layout {
     size_t bucket_bytes;
     lks_exchange exchange;
     double weight; /* of rank 0 */
+    bool cuts;     /* at every link other ranges */
 } layout;
 static const layout LAYOUTS[] = {
-    {"1x2", {2}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"2x1", {1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"2x1, buckets", {1, 1}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"3x1", {1, 1, 1}, false, 1000, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"2x2", {2, 2}, true, 4096, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"2x2, no overlap", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER, 1},
-    {"3x2", {2, 2, 2}, false, 1, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"1x8", {8}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"4x1", {1, 1, 1, 1}, true, 0, LKS_EXCHANGE_AFTER, 1},
-    {"2 + 1 workers", {2, 1}, false, 256, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"1 + 3 workers", {1, 3}, false, 0, LKS_EXCHANGE_AFTER, 1},
-    {"2x1, weights 3,1", {1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 3},
-    {"2x2, weights 1,4", {2, 2}, false, 0, LKS_EXCHANGE_OVERLAPPED, .25},
-    {"6x1", {1, 1, 1, 1, 1, 1}, false, 2000, LKS_EXCHANGE_OVERLAPPED, 1},
-    {"8x1", {1, 1, 1, 1, 1, 1, 1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1},
+    {"1x2", {2}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"2x1", {1, 1, false}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"2x1, buckets", {1, 1, false}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"3x1", {1, 1, 1, false}, false, 1000, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"2x2", {2, 2}, true, 4096, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"2x2, no overlap", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER, 1, false},
+    {"3x2", {2, 2, 2}, false, 1, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"1x8", {8}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"4x1", {1, 1, 1, 1, false}, true, 0, LKS_EXCHANGE_AFTER, 1, false},
+    {"2 + 1 workers", {2, 1, false}, false, 256, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"1 + 3 workers", {1, 3, false}, false, 0, LKS_EXCHANGE_AFTER, 1, false},
+    {"2x1, weights 3,1", {1, 1, false}, false, 0, LKS_EXCHANGE_OVERLAPPED, 3, false},
+    {"2x2, weights 1,4", {2, 2}, false, 0, LKS_EXCHANGE_OVERLAPPED, .25, false},
+    {"6x1", {1, 1, 1, 1, 1, 1, false}, false, 2000, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"8x1", {1, 1, 1, 1, 1, 1, 1, 1, false}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
+    {"1x3, cut anew", {3}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, true},
+    {"1x5, cut anew", {5}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, true},
+    {"2x1, cut anew", {1, 1, false}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1, true},
+    {"2x2, cut anew, whole batches", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER, 1, true},
+    {"2 + 1 workers, cut anew", {2, 1, false}, false, 256, LKS_EXCHANGE_OVERLAPPED, 1, true},
+    {"1 + 3 workers, weights 3,1, cut anew",
+     {1, 3, false},
+     false,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     3,
+     true},
+    {"5x1, cut anew", {1, 1, 1, 1, 1, false}, false, 1000, LKS_EXCHANGE_OVERLAPPED, 1, true},
 };
 enum { LAYOUT_COUNT = sizeof LAYOUTS / sizeof LAYOUTS[0] };
 
@@ -87,12 +102,44 @@ typedef struct question {
     outcome expected;
 } question;
 
+/* The worker that has most replicas is told to be slow, so that it loses some, to the last but one. */
+static void pretend(void *user, int64_t step, double *cost, double *rest)
+{
+    lki_balance *balance = user;
+    int most = 0;
+    (void)step;
+    for (int w = 0; w < balance->workers; w++) {
+        cost[w] = 1;
+        if (balance->count[w] > balance->count[most]) most = w;
+    }
+    cost[most] = 4;
+    *rest = 0;
+    balance->before = true; /* and was so before */
+    memcpy(cost + balance->workers, cost, (size_t)balance->workers * sizeof *cost);
+    balance->rest[1] = 0;
+}
+
+static void cut_often(lks_model *model, void *user)
+{
+    (void)user;
+    if (model->balance == NULL) return; /* each worker has one */
+    model->balance->least = 0;
+    model->balance->pretend = pretend;
+    model->balance->pretend_user = model->balance;
+}
+
 static int body(lks_comm *comm, int rank, void *user)
 {
     const question *q = user;
     lkt_run run = q->run;
     outcome found = {0};
+    int64_t cuts = 0;
     LKT_CHECK(comm != NULL);
+    run.cuts = &cuts;
+    if (q->who->cuts) {
+        run.opts.balance = LKS_BALANCE_AUTO;
+        run.compiled = cut_often;
+    }
     run.opts.comm = comm;
     run.opts.workers = q->who->workers[rank];
     run.opts.bucket_bytes = q->who->bucket_bytes;
@@ -102,6 +149,7 @@ static int body(lks_comm *comm, int rank, void *user)
     LKT_CHECK(lkt_run_try(&run, &found.hash, found.metrics) == LKS_OK);
     LKT_CHECK(found.hash == q->expected.hash);
     LKT_CHECK(memcmp(found.metrics, q->expected.metrics, sizeof found.metrics) == 0);
+    LKT_CHECK(cuts == (q->who->cuts ? run.steps / run.opts.hash_every : 0));
     return 0;
 }
 
@@ -116,7 +164,7 @@ static int ranks_of(const layout *who, int *workers)
 /* Of the plain loops' device, which are slow, every second layout. */
 static bool wanted(const question *q, int l)
 {
-    if (lkt_sanitized()) return l == 2 || l == 5 || l == 9;
+    if (lkt_sanitized()) return l == 2 || l == 5 || l == 9 || l == 15 || l == 19;
     return strcmp(q->run.device, "ref") != 0 || (l + q->run.opts.replicas / 2) % 2 == 0;
 }
 

@@ -190,6 +190,7 @@ static lks_status make(const lkt_run *run, parts *it)
     opts.loss = run->net(it->m.graph);
     opts.global_batch = run->batch;
     LKI_TRY(lks_model_compile(&it->m.model, it->m.graph, &opts));
+    if (run->compiled != NULL) run->compiled(it->m.model, run->user);
     const lks_model_info info = lks_model_get_info(it->m.model);
     lks_loader_opts reads = {.global_batch = run->batch, .threads = -1};
     if (!run->whole_batches) {
@@ -219,12 +220,15 @@ static lks_status work(const lkt_run *run, parts *it, uint64_t *hash, lks_metric
     for (int i = 0; i < run->steps; i++) {
         lks_batch batch;
         lks_metrics part;
+        const lks_model_info info = lks_model_get_info(it->m.model);
+        LKI_TRY(lks_loader_share(it->loader, info.shares, info.first_share, info.last_share));
         LKI_TRY(lks_loader_next(it->loader, &batch));
         LKI_TRY(lks_model_step(it->m.model, &batch, 0.05, &part));
         lks_metrics_add(&sums[0], &part);
     }
     LKI_TRY(evaluate(run, it, &sums[1]));
     if (metrics != NULL) metrics[0] = sums[0], metrics[1] = sums[1];
+    if (run->cuts != NULL) *run->cuts = lks_model_get_info(it->m.model).cuts;
     return lks_model_hash(it->m.model, hash);
 }
 

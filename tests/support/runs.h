@@ -40,6 +40,9 @@ typedef struct lkt_run {
     lks_model_opts opts; /* loss and global_batch are filled in */
     bool
         whole_batches; /* of several ranks, each reads all samples of a batch, and not its own alone */
+    void (*compiled)(lks_model *model, void *user); /* NULL: nobody asks */
+    void *user;
+    int64_t *cuts; /* receives how often ranges of replicas were changed; may be NULL */
 } lkt_run;
 
 /* Trains; `hash` receives the last hash, `metrics` (may be NULL) the sums over all steps and one
