@@ -1,6 +1,6 @@
 /*
  * The strict sum between ranks beside MPI's own, which has an order of its own: mpiexec -n N bench_collective_MPI
- * [ROUNDS]. Three ways sum arrays of the same size, in turn, round by round:
+ * [ROUNDS [BYTES...]], default 21 rounds and 4 KiB to 64 MiB. Three ways sum arrays of the same size, in turn, round by round:
  *
  *   mpi       MPI_Allreduce(), which leaves each rank a copy of the sum
  *   messages  in the tree, of slices that travel; each rank has a copy, too
@@ -224,7 +224,9 @@ int main(int argc, char **argv)
         return 2;
     }
     for (int r = 0; r <= b.size; r++) b.start[r] = r;
-    for (size_t bytes = 1 << 12; bytes <= 1 << 26; bytes *= 4) bench_size(&b, bytes, rounds);
+    for (int i = 2; i < argc; i++) bench_size(&b, (size_t)atoll(argv[i]) / 64 * 64, rounds);
+    for (size_t bytes = 1 << 12; bytes <= 1 << 26 && argc <= 2; bytes *= 4)
+        bench_size(&b, bytes, rounds);
     lks_comm_destroy(b.comm);
     MPI_Finalize();
     return 0;

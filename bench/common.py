@@ -48,7 +48,7 @@ def size(count):
     """65536 -> 64 KiB"""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
-            return f"{count:g} {unit}"
+            return f"{count:.4g} {unit}"
         count /= 1024
 
 
