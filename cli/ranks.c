@@ -93,7 +93,10 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
     status = cli_with_recipe(cli, code, comm, body);
     const bool lost = status == LKS_E_COMM || status == LKS_E_TIMEOUT;
     const bool watched = lks_comm_lost(comm) >= 0;
-    if (rank > 0 && lost && !watched) say_aloud(rank, lks_last_error()->message);
+    /* Rank 0 has heard the same and says it, or its loss is the watch's to say; but who waits for it may wait in
+     * vain. */
+    const bool heard = status == LKS_E_COMM && opts.watch_s >= 0;
+    if (rank > 0 && lost && !watched && !heard) say_aloud(rank, lks_last_error()->message);
     lks_comm_destroy(comm);
     if (rank == 0 && lost && watched && atomic_load(&said)) say_nothing(); /* once is enough */
     return status;

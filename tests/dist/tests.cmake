@@ -23,6 +23,12 @@ foreach(mpi ${mpis})
     target_link_libraries(lkt_short_${mpi} PRIVATE lks_flags lks_mpi_${mpi})
     set_target_properties(lkt_short_${mpi} PROPERTIES PREFIX lib OUTPUT_NAME lockstep-${mpi}
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/short)
+    # The module with faults.
+    add_library(lkt_failing_${mpi} MODULE ${mpi_module} ${CMAKE_CURRENT_SOURCE_DIR}/dist/failing.c)
+    target_compile_definitions(lkt_failing_${mpi} PRIVATE lki_transport_mpi=lkt_real_transport)
+    target_link_libraries(lkt_failing_${mpi} PRIVATE lks_flags lks_mpi_${mpi})
+    set_target_properties(lkt_failing_${mpi} PROPERTIES PREFIX lib OUTPUT_NAME lockstep-${mpi}
+      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/failing)
     add_executable(lkt_own_${mpi} ${CMAKE_CURRENT_SOURCE_DIR}/dist/own_mpi.c)
     set_target_properties(lkt_own_${mpi} PROPERTIES ENABLE_EXPORTS ON)
     target_link_libraries(lkt_own_${mpi} PRIVATE lks_flags lks_mpi_${mpi} lockstep_static m)
@@ -34,7 +40,15 @@ foreach(mpi ${mpis})
   endif()
   add_test(NAME dist/${mpi} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/mpi.sh ${mpi} ${arguments})
   add_test(NAME dist/train/${mpi} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/train.sh ${mpi} ${arguments})
-  set_tests_properties(dist/${mpi} dist/train/${mpi} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400
+  set(sample 2)
+  if(mpi MATCHES mpich) # starts faster
+    set(sample 4)
+  endif()
+  if(mpi IN_LIST LKS_MPIS)
+    set(arguments ${launcher} ${PROJECT_BINARY_DIR} ${sample})
+  endif()
+  add_test(NAME dist/torture/${mpi} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/torture.sh ${mpi} ${arguments})
+  set_tests_properties(dist/${mpi} dist/train/${mpi} dist/torture/${mpi} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400
     ENVIRONMENT "LKT_SANITIZE=${LKS_SANITIZE}")
 endforeach()
 add_test(NAME dist/slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/under_slurm.sh
