@@ -1,0 +1,147 @@
+/* What one rank starts fails, or it is gone, in a training with checkpoints, for every number: all others end with
+ * a sentence, what stands in the folder is whole, and goes on to the hash of one process. */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstep/recipe.h>
+
+#include "support/ranks/fake.h"
+#include "support/test.h"
+
+static const char NETWORK[] =
+    "data: {name: digits, samples: 64, test_samples: 10}\n"
+    "model: {layers: [flatten, {dense: 6}, batch_norm, relu, {dense: 10}]}\n"
+    "train: {epochs: 1, batch_size: 16, hash_every: 2, replicas: 3, device: ref, workers: 1}\n"
+    "optimizer: {name: adam, lr: 0.01}\n"
+    "checkpoint: {every_steps: 2}\n"
+    "log: {quiet: true}\n";
+
+enum { RANKS = 3 };
+
+typedef struct ending {
+    lks_status status[RANKS];
+    char sentence[RANKS][600];
+    uint64_t hash;
+    const char *folder;
+    bool resume;
+} ending;
+
+static lks_status train(ending *e, lks_comm *comm, int rank)
+{
+    lks_recipe *recipe;
+    const lks_run *run = NULL;
+    char path[4300];
+    snprintf(path, sizeof path, "checkpoint.path=%s", e->folder);
+    lks_status status = lks_recipe_open_text(&recipe, "net.yaml", NETWORK);
+    if (status == LKS_OK) status = lks_recipe_set(recipe, path);
+    if (status == LKS_OK && e->resume) status = lks_recipe_set(recipe, "checkpoint.resume=true");
+    lks_recipe_comm(recipe, comm);
+    if (status == LKS_OK) status = lks_recipe_train(recipe, NULL, &run);
+    e->status[rank] = status;
+    snprintf(e->sentence[rank], sizeof e->sentence[rank], "%s",
+             status != LKS_OK ? lks_last_error()->message : "");
+    if (status == LKS_OK && rank == 0) e->hash = run->hash;
+    lks_recipe_close(recipe);
+    return status;
+}
+
+static int body(lks_comm *comm, int rank, void *user)
+{
+    ending *e = user;
+    e->status[rank] = lks_last_error()->status;
+    snprintf(e->sentence[rank], sizeof e->sentence[rank], "%s", lks_last_error()->message);
+    if (comm != NULL) (void)train(e, comm, rank);
+    return 0;
+}
+
+/* Of each record its tensors, and nothing unfinished. */
+static void look_into(const char *folder, int n)
+{
+    char tensors[4400];
+    const struct dirent *entry;
+    DIR *open = opendir(folder);
+    while (open != NULL && (entry = readdir(open)) != NULL) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (strstr(entry->d_name, ".tmp") != NULL)
+            fail_msg("number %d leaves '%s'", n, entry->d_name);
+        if (strncmp(entry->d_name, "step-", 5) != 0 || strcmp(dot, ".json") != 0) continue;
+        snprintf(tensors, sizeof tensors, "%s/%.*s.safetensors", folder, (int)(dot - entry->d_name),
+                 entry->d_name);
+        if (access(tensors, F_OK) != 0) fail_msg("number %d: '%s' is alone", n, entry->d_name);
+    }
+    if (open != NULL) closedir(open);
+}
+
+/* Whether number n was reached. */
+static bool endures(const lkt_hub_opts *hub, int rank, int n, uint64_t hash)
+{
+    ending e = {.folder = lkt_make_folder()}, alone = {.folder = e.folder, .resume = true};
+    char culprit[32];
+    int well = 0;
+    lkt_ranks(hub, NULL, body, &e);
+    snprintf(culprit, sizeof culprit, "rank %d (host ", rank);
+    for (int r = 0; r < RANKS; r++) {
+        well += e.status[r] == LKS_OK;
+        if (e.status[r] == LKS_OK) continue;
+        if (e.status[r] != LKS_E_COMM || (strstr(e.sentence[r], culprit) == NULL && n > 1))
+            fail_msg("number %d: rank %d says '%s'", n, r, e.sentence[r]);
+    }
+    if (well != 0 && well != RANKS) fail_msg("number %d: %d ranks end well", n, well);
+    look_into(e.folder, n);
+    if (train(&alone, NULL, 0) != LKS_OK || alone.hash != hash)
+        fail_msg("number %d: does not go on: '%s'", n, alone.sentence[0]);
+    lkt_remove_folder();
+    return well == 0;
+}
+
+static uint64_t undisturbed(void)
+{
+    ending e = {.folder = lkt_make_folder()};
+    if (train(&e, NULL, 0) != LKS_OK) fail_msg("%s", e.sentence[0]);
+    lkt_remove_folder();
+    return e.hash;
+}
+
+static void any_start_may_fail(void **state)
+{
+    const uint64_t hash = undisturbed();
+    const int step = lkt_sanitized() ? 7 : 1;
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        int n = 1;
+        bool reached = true;
+        for (; reached; n += step) {
+            const lkt_hub_opts hub = {.size = RANKS,
+                                      .seed = (uint64_t)n,
+                                      .delay = n % 3,
+                                      .fail_rank = rank,
+                                      .fail_at = n,
+                                      .share = n % 2 == 0};
+            reached = endures(&hub, rank, n, hash);
+        }
+        assert_true(n > 60);
+    }
+}
+
+static void any_rank_may_be_gone(void **state)
+{
+    const uint64_t hash = undisturbed();
+    (void)state;
+    bool reached = true;
+    for (int n = 1; reached; n += lkt_sanitized() ? 9 : 2) {
+        const lkt_hub_opts hub = {
+            .size = RANKS, .seed = (uint64_t)n, .die_rank = 2, .die_at = n, .share = n % 4 == 1};
+        reached = endures(&hub, 2, n, hash);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_start_may_fail),
+        cmocka_unit_test(any_rank_may_be_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
