@@ -86,6 +86,9 @@ typedef struct lks_model_opts {
     lks_balance balance;
     lks_exchange exchange;
     lks_reduction reduction;
+    int average_every; /* with several ranks each steps alone, by the mean gradient of its own samples, and behind
+                          every so many steps all get the mean of their models (lks_model_average());
+                          another algorithm, with bits of its own (docs/numerics.md 9); default 0: no */
     size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB, or a 20th of all */
     bool no_fusion;      /* every operation by its own kernel */
     bool by_replica;     /* never form gradients by rows; same bits, for tests */
@@ -140,10 +143,21 @@ LKS_API LKS_MUSTUSE lks_status lks_model_fail(lks_model *model, lks_status statu
 LKS_API void lks_model_raise(lks_model *model, lks_status status);
 LKS_API lks_status lks_model_raised(const lks_model *model);
 
+/*
+ * With average_every: ranks that have stepped alone get one model again, the mean by the samples of each since they
+ * had one: of parameters, buffers, averages and what the optimizer keeps. Collective, and nothing where they have one. lks_model_step() does it
+ * behind steps whose number average_every or hash_every divides. It is the caller's at the end of an epoch, and
+ * before anything that is of all ranks: an evaluation whose parts are summed, a save (which is refused else).
+ * lks_model_alone(): steps since then that have changed anything; 0: one model, and always without average_every.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_model_average(lks_model *model);
+LKS_API int64_t lks_model_alone(const lks_model *model);
+
 typedef struct lks_step_info {
-    double gradient_norm; /* of the mean gradient, before it was clipped by its norm; NaN: not
+    double
+        gradient_norm; /* of the mean gradient (with average_every this rank's), before it was clipped by its norm; NaN: not
                              measured, as neither clip_norm nor skip_not_finite asks for it */
-    bool skipped;         /* nothing was updated */
+    bool skipped;      /* nothing was updated */
 } lks_step_info;
 LKS_API lks_step_info lks_model_last_step(const lks_model *model);
 
@@ -239,6 +253,9 @@ typedef struct lks_model_info {
     int64_t cuts;                            /* how often LKS_BALANCE_AUTO has changed these */
     bool averages; /* evaluate, predict and lks_weights_save() use averages now */
     bool own_bits; /* they may depend on how many processes train, as the options ask for that */
+    int average_every; /* of several processes; 0: they take every step together */
+    const char
+        *law; /* of average_every, and what the bits depend on: "average_every 8, replicas 4 + 4" */
 } lks_model_info;
 LKS_API lks_model_info lks_model_get_info(const lks_model *model);
 /* The first replica of a worker, 0 to all_workers - 1; of all_workers: how many there are. */

@@ -40,6 +40,8 @@ static lks_status meet_alloc(lks_model *model)
     model->across->start = memory;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, ranks * sizeof(lki_word), "words of ranks"));
     model->across->word = memory;
+    LKI_TRY(lki_arena_alloc(&model->arena, &memory, ranks * sizeof(double), "norms of ranks"));
+    model->across->norm = memory;
     const size_t borders = (size_t)model->opts.replicas * (size_t)model->opts.accumulate + 1;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, borders * sizeof(int64_t), "workers of ranks"));
     model->across->border = memory;
@@ -127,8 +129,9 @@ static lks_status partition(lks_model *model)
                                      {"exchange", o->exchange},
                                      {"reduction", o->reduction},
                                      {"balance", o->balance},
+                                     {"average_every", o->average_every},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
-                    10));
+                    11));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);
     if (workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
@@ -333,6 +336,7 @@ lks_status lki_across_plan(lks_model *model)
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "reduction: library leaves sums to what joins the processes, which here "
                         "has none; start them by mpirun or srun, or use reduction: strict");
+    if (!lki_sums_across(model)) return LKS_OK;
     void *memory;
     across->stats_count = program->stats_count / program->replicas;
     LKI_TRY(cut(model));
@@ -354,7 +358,7 @@ lks_status lki_across_ranges(lks_model *model)
 {
     lki_across *across = model->across;
     void *memory;
-    if (across == NULL || model->program.loss == NULL) return LKS_OK;
+    if (!lki_sums_across(model) || model->program.loss == NULL) return LKS_OK;
     LKI_TRY(lki_ranks_make(&across->sums, &model->ranges, across->comm, model->program.backend,
                            model->program.replicas, across->start, across->near + across->far,
                            across->count));
@@ -406,7 +410,7 @@ lks_status lki_across_allocate(lks_model *model)
     size_t arrays, own;
     bool shared;
     void *memory;
-    if (across == NULL || model->program.loss == NULL) return LKS_OK;
+    if (!lki_sums_across(model) || model->program.loss == NULL) return LKS_OK;
     arrays = rows_bytes(across);
     for (int w = 0; w < model->workers; w++) arrays += lki_reduce_bytes(&model->reduce, w);
     LKI_TRY(share(model, arrays, &shared));

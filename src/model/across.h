@@ -98,6 +98,7 @@ typedef struct lki_across {
 
     const lks_batch *batch; /* of the step under way, where it has begun */
     lki_word *word;         /* [ranks] */
+    double *norm;           /* [ranks]: average_every: of their gradients */
     bool well;              /* on all ranks, */
     lks_status status;      /* and nothing failed between them: what worker 0 met, */
     lks_error error;        /* and its record */
@@ -153,6 +154,8 @@ lks_status lki_across_speak(lks_model *model, lks_status status);
 /* From the sums of this rank's workers to those of all ranks. False, on all workers of all ranks: not all
  * is well. */
 bool lki_across_sum(lks_model *model, int worker);
+/* Worker 0 has done something that all wait for, which came to `status`; whether they go on. */
+bool lki_across_led(lks_model *model, int worker, lks_status status);
 
 /* totals.c */
 /* Array of sums of the rank's node k: 0: by replica (k is 0), 1: by rows. */

@@ -158,7 +158,7 @@ static lks_status describe_workers(lks_model *model)
     LKI_TRY(lki_arena_alloc(&model->arena, &memory,
                             (size_t)(program->replicas + 1) * sizeof(int64_t), "shares"));
     model->share_start = memory;
-    if (model->across != NULL) return lki_across_near(model);
+    if (lki_sums_across(model)) return lki_across_near(model);
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, 2 * sizeof(int64_t), "borders"));
     model->border = memory;
     model->border[1] = model->gradient_count;
@@ -214,6 +214,7 @@ static lks_status allocate(lks_model *model)
     LKI_TRY(lki_arrays_make(model));
     LKI_TRY(lki_ranges_make(model));
     LKI_TRY(lki_state_list(model));
+    LKI_TRY(lki_average_plan(model));
     return lki_workers_create(&model->threads, model->context, model->workers);
 }
 

@@ -157,6 +157,13 @@ static void totals(const lks_model *model, const sink *to)
     to->write(to->user, line);
     if (model->opts.reduction == LKS_REDUCTION_LIBRARY)
         to->write(to->user, "sums of processes by what joins them: bits may depend on how many");
+    if (model->opts.average_every > 0) {
+        snprintf(
+            line, sizeof line,
+            "processes step alone, and average their models every %d step%s: bits of their own",
+            model->opts.average_every, LKI_S(model->opts.average_every));
+        to->write(to->user, line);
+    }
 }
 
 static void pieces_text(const lki_program *program, const lki_stage *stage, char *out, size_t size)
@@ -265,7 +272,7 @@ static void memory(const lks_model *model, const sink *to)
     total_line(to, "parameters and optimizer state", model->parameter_bytes, 1);
     total_line(to, "packed parameters", program->packed_bytes, 1);
     total_line(to, "buffers", model->buffer_bytes, 1);
-    if (model->across != NULL)
+    if (lki_sums_across(model))
         total_line(to, "sums of other processes", lki_across_bytes(model), 1);
     if (model->batch_bytes > 0) total_line(to, "copies of batches", model->batch_bytes, 1);
 }
@@ -294,8 +301,8 @@ lks_status lks_model_describe(const lks_model *model, lks_describe what,
 static bool has_own_bits(const lks_model *model)
 {
     const lks_model_opts *o = &model->opts;
-    return model->across != NULL &&
-           (o->reduction != LKS_REDUCTION_STRICT || o->exchange == LKS_EXCHANGE_NONE);
+    return model->across != NULL && (o->reduction != LKS_REDUCTION_STRICT ||
+                                     o->exchange == LKS_EXCHANGE_NONE || o->average_every > 0);
 }
 
 lks_model_info lks_model_get_info(const lks_model *model)
@@ -313,7 +320,9 @@ lks_model_info lks_model_get_info(const lks_model *model)
                            .last_share = model->worker[model->workers - 1].last,
                            .cuts = model->balance != NULL ? model->balance->cuts : 0,
                            .averages = lki_model_infers_averages(model),
-                           .own_bits = has_own_bits(model)};
+                           .own_bits = has_own_bits(model),
+                           .average_every = lki_averages(model) ? model->opts.average_every : 0,
+                           .law = model->alone.law};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)

@@ -78,6 +78,7 @@ lks_status lki_across_begin(lks_model *model, const lks_batch *batch)
     across->sent = across->combined = 0;
     across->combining = across->stats_flight = NOTHING;
     for (int b = 0; b < across->near; b++) atomic_store(&across->pushed[b], 0);
+    if (lki_averages(model)) across->sums.bytes = 0;
     lki_comm_step(across->comm, model->progress.step + 1);
     return lki_ranks_reuse(&across->sums);
 }
@@ -164,7 +165,8 @@ static lks_status trouble(const lki_across *across)
 lks_status lki_across_speak(lks_model *model, lks_status status)
 {
     lki_across *across = model->across;
-    if (model->opts.exchange == LKS_EXCHANGE_NONE) return lki_across_tell(model, status);
+    if (model->opts.exchange == LKS_EXCHANGE_NONE || lki_averages(model))
+        return lki_across_tell(model, status);
     const lks_error error = *lks_last_error();
     LKI_TRY(send_complete(model, true));
     if (status != LKS_OK) lki_error_restore(&error);
@@ -223,8 +225,7 @@ static lks_status turn(lks_model *model, int last)
     return stats ? lki_comm_wait(across->comm, across->stats_flight) : LKS_OK;
 }
 
-/* Worker 0 has done something that all wait for; whether they go on. */
-static bool led(lks_model *model, int worker, lks_status status)
+bool lki_across_led(lks_model *model, int worker, lks_status status)
 {
     lki_across *across = model->across;
     lki_laps *laps = model->worker[worker].local.laps;
@@ -243,7 +244,8 @@ bool lki_across_sum(lks_model *model, int worker)
     const lki_across *across = model->across;
     lki_laps *laps = model->worker[worker].local.laps;
     const int step = model->opts.exchange == LKS_EXCHANGE_OVERLAPPED ? 1 : across->far;
-    if (!led(model, worker, worker == 0 ? tell(model) : LKS_OK)) return false;
+    if (!lki_across_led(model, worker, worker == 0 ? tell(model) : LKS_OK)) return false;
+    if (lki_averages(model)) return true;
     if (model->mode == LKI_TRAIN) form_stats(model, worker);
     for (int formed = 0;;) {
         const int last = formed + step < across->far ? formed + step : across->far;
@@ -251,7 +253,7 @@ bool lki_across_sum(lks_model *model, int worker)
         lki_workers_barrier(model->threads, worker);
         lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
         if (model->opts.exchange == LKS_EXCHANGE_NONE) return true;
-        if (!led(model, worker, worker == 0 ? turn(model, last) : LKS_OK)) return false;
+        if (!lki_across_led(model, worker, worker == 0 ? turn(model, last) : LKS_OK)) return false;
         if (across->combining == ALL) return true;
         if (across->combining == NOTHING) continue;
         lki_ranks_combine(&model->across->sums, across->combining, worker, model->workers);

@@ -9,7 +9,7 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
     const int holder = (int)(worker - model->worker);
     const lki_tree_node leaf = {.lo = replica, .hi = replica + 1};
     const bool absent = lki_program_cohort(&model->program, pass, replica, replica + 1).count == 0;
-    const bool alone = model->across == NULL;
+    const bool alone = !lki_sums_across(model);
     worker->local.gradient = !alone   ? lki_across_take(model, holder, replica, absent)
                              : absent ? NULL
                                       : lki_reduce_array(&model->reduce, holder, 0);
@@ -106,12 +106,17 @@ void lki_model_job(void *user, int worker)
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (model->across != NULL ? !lki_across_sum(model, worker) : !all_well(model)) return;
+    if (model->alone.idle) {
+        lki_average_idle(model, worker);
+        return;
+    }
     lki_update_gradients(model, worker);
     if (model->mode == LKI_GRADIENT) return;
     if (model->forms_whole && !lki_whole_update(model, worker)) return;
     lki_update_buffers(model, worker);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
+    if (model->alone.ends) return; /* with the mean of all */
     job_prepare(model, worker);
     if (!model->link_after) return;
     lki_state_hash_part(model, worker);

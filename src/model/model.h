@@ -119,6 +119,16 @@ struct lks_model {
     lki_across *across;   /* NULL: one rank */
     lki_balance *balance; /* NULL: ranges stay as they are */
 
+    /* average_every: since all ranks had one model. */
+    struct {
+        int64_t steps, samples; /* of this rank */
+        bool idle;              /* it has no sample in this step */
+        bool ends;              /* behind it all have one again */
+        const char *law;        /* lks_model_info */
+        void **array;           /* [states]: what is averaged now, */
+        int64_t *count;         /* and how much of it there is */
+    } alone;
+
     /* Who is here: door.c. */
     atomic_int inside;         /* calls that share the model; -1: one that has it alone */
     unsigned caller;           /* the floating-point state of the one that has it alone */
@@ -149,6 +159,18 @@ struct lks_model {
     float *predictions;
     int64_t *share_start; /* [replicas + 1]: where shares begin in this batch */
 };
+
+/* Several ranks step alone, and their models are averaged: none knows of sums but its own. */
+static inline bool lki_averages(const lks_model *model)
+{
+    return model->across != NULL && model->opts.average_every > 0;
+}
+
+/* Sums are those of all of several ranks. */
+static inline bool lki_sums_across(const lks_model *model)
+{
+    return model->across != NULL && model->opts.average_every == 0;
+}
 
 /* The node that has this parameter. */
 static inline const lki_node *lki_weight_owner(const lks_model *model, const lki_weight *weight)
@@ -237,6 +259,18 @@ lks_status lki_gradients_make(lks_model *model); /* memory for them; once */
 /* From whole gradients to new parameters: clipped, measured, all as the options say. Begins with a
  * barrier. False, on every worker: not finite, and nothing was updated. */
 bool lki_whole_update(lks_model *model, int worker);
+
+/* ranges/average.c */
+/* At compile, behind the list of state. */
+lks_status lki_average_plan(lks_model *model);
+void lki_average_begin(lks_model *model, int64_t own);
+/* A step is done; and all get one model. */
+void lki_average_note(lks_model *model);
+lks_status lki_average(lks_model *model);
+/* Whether the norm is finite, on all workers of all ranks: those that step alone do or do not do so together. */
+bool lki_average_finite(lks_model *model, int worker, double norm);
+/* The step of a rank that has no samples in it. */
+void lki_average_idle(lks_model *model, int worker);
 
 /* adamp.c: the rows of a parameter; one of one dimension is one row, one that nothing trains has
  * none. */

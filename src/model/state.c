@@ -228,7 +228,9 @@ lks_progress lks_model_progress(const lks_model *model)
 
 void lks_model_set_progress(lks_model *model, lks_progress progress)
 {
-    if (model != NULL) model->progress = progress;
+    if (model == NULL) return;
+    model->progress = progress;
+    model->alone.steps = model->alone.samples = 0;
 }
 
 int lks_model_state_count(const lks_model *model)

@@ -222,6 +222,24 @@ lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count)
     return lki_program_pass(program, replicas - own, replicas, (*count - 1) * replicas / own + 1);
 }
 
+/* What a step takes the mean of. */
+static int64_t samples_of(const lks_model *model, const lks_batch *batch)
+{
+    const lki_pass pass = own_pass(model, whole_of(batch));
+    return lki_averages(model) ? lki_own_samples(model, &pass) : pass.count;
+}
+
+/* Replicas of others are absent where a rank steps alone. */
+static void cut_shares(lks_model *model, int64_t whole)
+{
+    const int64_t begin = model->pass.begin, end = begin + lki_own_samples(model, &model->pass);
+    for (int64_t r = 0; r <= model->program.replicas; r++) {
+        int64_t start = lki_share(r, model->program.replicas, whole);
+        if (lki_averages(model)) start = start < begin ? begin : start > end ? end : start;
+        model->share_start[r] = start;
+    }
+}
+
 /* What comes before the replicas of this rank. */
 static lks_status begin_pass(lks_model *model, const lks_batch *batch)
 {
@@ -237,10 +255,9 @@ static lks_status begin_pass(lks_model *model, const lks_batch *batch)
                   lki_own_samples(model, &model->pass));
     model->pass.step = (uint64_t)model->progress.step;
     model->pass.training = model->pass.backward = true;
-    model->scale = (float)(1.0 / (double)whole);
-    for (int64_t r = 0; r <= model->program.replicas; r++)
-        model->share_start[r] = lki_share(r, model->program.replicas, whole);
-    if (model->across != NULL) lki_ranks_begin(&model->across->sums, model->share_start);
+    model->scale = (float)(1.0 / (double)samples_of(model, batch));
+    cut_shares(model, whole);
+    if (lki_sums_across(model)) lki_ranks_begin(&model->across->sums, model->share_start);
     return LKS_OK;
 }
 
@@ -260,7 +277,7 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
     else if (status == LKS_OK)
         status = lki_model_run(model, mode);
     LKI_TRY(status);
-    if (model->across != NULL && model->across->well)
+    if (lki_sums_across(model) && model->across->well)
         (void)!lki_ranks_release(&model->across->sums); /* the step is done: the next one says it */
     if (metrics != NULL) {
         *metrics = (lks_metrics){0};
@@ -301,8 +318,10 @@ static lks_status begin_step(lks_model *model, const lks_batch *batch, double lr
                         lr);
     if (model->progress.step == 0)
         LKI_TRY(lki_state_hash(model, &model->progress.link)); /* the chain's first link */
-    begin_updates(model, lr, whole_of(batch));
+    const int64_t samples = samples_of(model, batch);
+    begin_updates(model, lr, samples);
     model->link_after = (model->progress.step + 1) % model->opts.hash_every == 0;
+    lki_average_begin(model, samples);
     return LKS_OK;
 }
 
@@ -312,7 +331,10 @@ static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
     const int64_t begin = lki_balance_begin(model->balance);
     model->raised = model->across == NULL ? (lks_status)atomic_exchange(&model->raise, 0) : LKS_OK;
     LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics, begin_step(model, batch, lr)));
-    if (model->last.skipped && model->link_after) LKI_TRY(lki_model_run(model, LKI_HASH));
+    lki_average_note(model);
+    if (model->alone.ends) LKI_TRY(lki_average(model));
+    if ((model->last.skipped || model->alone.ends) && model->link_after)
+        LKI_TRY(lki_model_run(model, LKI_HASH));
     model->progress.step++;
     if (model->last.skipped) model->progress.skipped++;
     if (model->link_after) {
@@ -355,6 +377,11 @@ lks_status lks_model_fail(lks_model *model, lks_status status)
 
 static lks_status form_gradient(lks_model *model, const lks_batch *batch, lks_metrics *metrics)
 {
+    if (lki_averages(model))
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "lks_model_gradient() forms the gradient of a whole batch, and with "
+                        "average_every ranks form that of their own samples alone; compile the "
+                        "model without");
     lks_status status = check_train_batch(model, batch);
     if (status == LKS_OK) status = lki_gradients_make(model); /* memory only where somebody asks */
     return pass_batch(model, batch, LKI_GRADIENT, metrics, status);

@@ -66,8 +66,8 @@ static void rows_sum(void *user, lki_tree_node node, int slot, int64_t first, in
 {
     const rows_target *target = user;
     const int weight = target->stage->weight[slot];
-    const lki_across *across = target->model->across;
-    if (across != NULL) {
+    if (lki_sums_across(target->model)) {
+        const lki_across *across = target->model->across;
         memcpy(across->rows + place_of(&across->sums, node) * across->rows_count +
                    across->rows_at[weight] + first,
                sums, (size_t)count * sizeof *sums);
@@ -97,8 +97,8 @@ void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t
                            .d_out = kept(program, &model->pass, stage->d_out),
                            .start = model->share_start,
                            .replicas = program->replicas,
-                           .first = model->pass.first,
-                           .last = model->pass.last,
+                           .first = lki_averages(model) ? 0 : model->pass.first,
+                           .last = lki_averages(model) ? program->replicas : model->pass.last,
                            .row_first = first,
                            .row_count = count,
                            .workspace = model->worker[worker].local.memory + program->local_bytes,
@@ -111,7 +111,7 @@ void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t
 /* Of a weight whose sums over the batch come in one array: with several ranks all do. */
 static int64_t update_blocks_of(const lks_model *model, const lki_weight *weight)
 {
-    const bool in_array = weight->offset >= 0 || (model->across != NULL && weight->trained);
+    const bool in_array = weight->offset >= 0 || (lki_sums_across(model) && weight->trained);
     return in_array ? (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK : 0;
 }
 
@@ -130,7 +130,7 @@ static void update_by_blocks(lks_model *model, int worker)
             const int64_t first = b * LKI_UPDATE_BLOCK;
             const int64_t left = weight->count - first;
             const int64_t count = left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
-            const float *sums = model->across != NULL
+            const float *sums = lki_sums_across(model)
                                     ? lki_across_total(model, w, first)
                                     : lki_reduce_total(&model->reduce, all, weight->offset + first,
                                                        count);
@@ -148,7 +148,7 @@ void lki_update_buffers(lks_model *model, int worker)
         const lki_node *counted = stage->cluster->counted;
         if (counted == NULL || counted->stats == 0 || s % model->workers != worker) continue;
         const int64_t replicas = model->program.replicas, at = (int64_t)stage->stats_offset;
-        const double *sum = model->across != NULL
+        const double *sum = lki_sums_across(model)
                                 ? lki_across_stats(model, at / replicas, counted->stats)
                                 : lki_sum_stats(model, model->program.stats + at, counted->stats, 0,
                                                 replicas);
@@ -161,7 +161,7 @@ void lki_update_buffers(lks_model *model, int worker)
 void lki_update_gradients(lks_model *model, int worker)
 {
     update_by_blocks(model, worker);
-    for (int s = 0; s < model->program.stages && model->across == NULL; s++) {
+    for (int s = 0; s < model->program.stages && !lki_sums_across(model); s++) {
         const lki_stage *stage = &model->program.stage[s];
         if (stage->by_rows)
             lki_update_rows(model, worker, s, 0, model->weight[stage->weight[0]].shape.dim[0]);

@@ -171,7 +171,7 @@ bool lki_whole_update(lks_model *model, int worker)
         lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
         const double norm = gradient_norm(model), most = model->opts.clip_norm;
         if (worker == 0) model->last.gradient_norm = norm;
-        if (!isfinite(norm)) return false;
+        if (!lki_average_finite(model, worker, norm)) return false;
         if (most > 0 && most < norm + 1e-6) scale = lki_round(most / (norm + 1e-6));
     }
     if (steps_by_rows(model))

@@ -14,6 +14,7 @@ const lki_optimizer lki_optimizer_adadelta = {
     .kind = LKS_ADADELTA,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"square_avg", "acc_delta"},
+    .squares = {true, true},
 };
 
 lks_optim lks_adadelta(void)

@@ -17,6 +17,7 @@ const lki_optimizer lki_optimizer_adamp = {
     .kind = LKS_ADAMP,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"exp_avg", "exp_avg_sq"},
+    .squares = {false, true},
     .by_rows = true,
 };
 

@@ -14,6 +14,7 @@ const lki_optimizer lki_optimizer_adamw = {
     .kind = LKS_ADAMW,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"exp_avg", "exp_avg_sq"},
+    .squares = {false, true},
 };
 
 lks_optim lks_adamw(void)

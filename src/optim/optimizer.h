@@ -13,6 +13,7 @@ typedef struct lki_optimizer {
     const char *lr;                     /* default of a configuration, as typed */
     lki_attributes attributes;          /* of lks_optim */
     const char *states[LKI_MAX_STATES]; /* PyTorch's names of what it keeps per parameter */
+    bool squares[LKI_MAX_STATES];       /* they are means of squares (LKI_TINY_SQUARE) */
     /* NULL: all that have names. Whether an array is needed with these attributes. */
     bool (*keeps)(const lks_optim *optim, int array);
     /* NULL: the table says it all. What depends on several attributes. */

@@ -22,6 +22,7 @@ const lki_optimizer lki_optimizer_rmsprop = {
     .kind = LKS_RMSPROP,
     .attributes = LKI_ATTRIBUTES(attributes),
     .states = {"square_avg", "grad_avg", "momentum_buffer"},
+    .squares = {true, false, false},
     .keeps = rmsprop_keeps,
 };
 

@@ -110,9 +110,12 @@ static const lki_held *next_held(walk *at)
     return &holder[at->holder].holding[at->bucket].held[at->next];
 }
 
-/* The next node where a holder holds it; otherwise its children, added into the left one. */
+/* The next node where a holder holds it; otherwise its children, added into the left one. Replicas that
+ * nobody has are absent. */
 static float *sum_below(walk *at, lki_tree_node node)
 {
+    const lki_holder *holder = at->reduce->holder;
+    if (node.hi <= holder[0].first || node.lo >= holder[at->reduce->holders - 1].last) return NULL;
     const lki_held *held = next_held(at);
     if (held->node.lo == node.lo && held->node.hi == node.hi) {
         at->next++;

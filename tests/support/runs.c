@@ -1,8 +1,10 @@
 #include "support/runs.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "numeric/hash.h"
 #include "support/backends.h"
 #include "support/test.h"
 
@@ -243,6 +245,21 @@ lks_status lkt_run_try(const lkt_run *run, uint64_t *hash, lks_metrics metrics[2
     lkt_images_free(&it.images);
     if (status != LKS_OK) lki_error_restore(&error);
     return status;
+}
+
+uint64_t lkt_state_hash(lks_model *model)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (info.kind == LKS_GRADIENT) continue;
+        void *values = malloc(info.bytes + sizeof hash);
+        if (values == NULL || lks_model_state_read(model, i, values, info.bytes) != LKS_OK) abort();
+        memcpy((char *)values + info.bytes, &hash, sizeof hash);
+        hash = lki_hash(values, info.bytes + sizeof hash);
+        free(values);
+    }
+    return hash;
 }
 
 uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2])

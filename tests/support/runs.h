@@ -51,4 +51,7 @@ lks_status lkt_run_try(const lkt_run *run, uint64_t *hash, lks_metrics metrics[2
 /* The same, returning the hash. Fails the test on any error. */
 uint64_t lkt_run_hash(const lkt_run *run, lks_metrics metrics[2]);
 
+/* Of all that a checkpoint would have of the model's state. Aborts on any error. */
+uint64_t lkt_state_hash(lks_model *model);
+
 #endif

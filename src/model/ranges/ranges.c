@@ -25,7 +25,7 @@ size_t lki_worker_gradient_bytes(const lks_model *model, int worker)
 lks_status lki_ranges_make(lks_model *model)
 {
     const lki_memory *memory = model->program.backend->memory;
-    if (model->program.loss == NULL || model->across != NULL)
+    if (model->program.loss == NULL || lki_sums_across(model))
         return LKS_OK; /* lki_across_allocate() */
     for (int w = 0; w < model->workers; w++) {
         void *made;
@@ -39,7 +39,7 @@ lks_status lki_ranges_make(lks_model *model)
 void lki_ranges_release(lks_model *model)
 {
     const lki_backend *backend = model->program.backend;
-    for (int w = 0; w < model->reduce.holders && model->across == NULL; w++)
+    for (int w = 0; w < model->reduce.holders && !lki_sums_across(model); w++)
         backend->memory->free(model->context, model->reduce.holder[w].memory,
                               lki_worker_gradient_bytes(model, w));
     lki_across_release(model);

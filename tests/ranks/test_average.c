@@ -1,0 +1,312 @@
+/* average_every: its own law (docs/numerics.md 9), held to models that are trained apart and averaged by hand. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/ranks/small.h"
+#include "support/runs.h"
+
+enum { MOST_RANKS = 4, STEPS = 7, EVERY = 3, PIXELS = 12 * 10 * 3 };
+
+/* ---- the law, by an oracle */
+
+/* Ranks whose ranges are nodes of the tree, and batches that replicas share evenly: then a rank is a model of
+ * its own with as many replicas as its range has. */
+typedef struct law {
+    const char *name;
+    lkt_net net;
+    int ranks, own[MOST_RANKS]; /* replicas */
+    lks_model_opts opts;
+    lkt_images images;
+    uint64_t expected[STEPS][MOST_RANKS]; /* hashes of all state */
+} law;
+
+static const int SHARE[STEPS] = {6, 6, 2, 6, 1, 6, 6}; /* samples of a replica in a step */
+
+static int replicas_of(const law *l)
+{
+    int all = 0;
+    for (int r = 0; r < l->ranks; r++) all += l->own[r];
+    return all;
+}
+
+static lks_batch batch_of(const law *l, int step, int first, int replicas)
+{
+    const int64_t at = (int64_t)first * SHARE[step] + step;
+    return (lks_batch){.x = l->images.x + at * PIXELS,
+                       .y = l->images.y + at,
+                       .count = (int64_t)replicas * SHARE[step]};
+}
+
+static bool is_square(const char *name)
+{
+    return strstr(name, "_sq.") != NULL || strstr(name, "square_avg.") != NULL ||
+           strstr(name, "acc_delta.") != NULL;
+}
+
+static void put_mean(const law *l, lkt_model *models, int entry, const double *weight)
+{
+    const lks_state_info info = lks_model_state_info(models[0].model, entry);
+    const size_t count = info.bytes / sizeof(float);
+    float *all = malloc((size_t)l->ranks * info.bytes), *mean = malloc(info.bytes);
+    assert_true(all != NULL && mean != NULL);
+    for (int r = 0; r < l->ranks; r++)
+        LKT_OK(lks_model_state_read(models[r].model, entry, all + (size_t)r * count, info.bytes));
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0, weights = 0;
+        for (int r = 0; r < l->ranks; r++) {
+            sum += weight[r] * (double)all[(size_t)r * count + i];
+            weights += weight[r];
+        }
+        mean[i] = (float)(sum / weights);
+        if (fabsf(mean[i]) < (is_square(info.name) ? 0x1p-110f : 0x1p-63f)) mean[i] = 0;
+    }
+    for (int r = 0; r < l->ranks; r++)
+        LKT_OK(lks_model_state_write(models[r].model, entry, mean, info.bytes));
+    free(all);
+    free(mean);
+}
+
+static void average(const law *l, lkt_model *models, double *weight)
+{
+    for (int i = 0; i < lks_model_state_count(models[0].model); i++) {
+        const lks_state_info info = lks_model_state_info(models[0].model, i);
+        if (info.kind != LKS_GRADIENT && info.dtype == LKS_F32) put_mean(l, models, i, weight);
+    }
+    memset(weight, 0, MOST_RANKS * sizeof *weight);
+}
+
+/* hash_every is out of reach but where it averages, too. */
+static bool is_point(const law *l, int step)
+{
+    return (step + 1) % EVERY == 0 || (step + 1) % l->opts.hash_every == 0;
+}
+
+static void find_expected(law *l)
+{
+    lkt_model models[MOST_RANKS];
+    double weight[MOST_RANKS] = {0};
+    for (int r = 0; r < l->ranks; r++) {
+        models[r] = lkt_begin(&(lks_context_opts){.seed = 7});
+        lks_model_opts opts = l->opts;
+        opts.loss = l->net(models[r].graph);
+        opts.replicas = l->own[r];
+        opts.global_batch = SHARE[0] * l->own[r];
+        opts.workers = 1;
+        opts.average_every = 0;
+        lkt_compile(&models[r], &opts);
+    }
+    for (int s = 0; s < STEPS; s++) {
+        for (int r = 0, first = 0; r < l->ranks; first += l->own[r++]) {
+            const lks_batch batch = batch_of(l, s, first, l->own[r]);
+            LKT_OK(lks_model_step(models[r].model, &batch, .05, NULL));
+            weight[r] += (double)batch.count;
+        }
+        if (is_point(l, s)) average(l, models, weight);
+        for (int r = 0; r < l->ranks; r++) l->expected[s][r] = lkt_state_hash(models[r].model);
+    }
+    for (int r = 0; r < l->ranks; r++) lkt_end(&models[r]);
+}
+
+static int steps_as_expected(lks_comm *comm, int rank, void *user)
+{
+    const law *l = user;
+    const int replicas = replicas_of(l);
+    lkt_model m = {.model = NULL};
+    LKT_CHECK(lks_context_create(&m.context, &(lks_context_opts){.seed = 7}) == LKS_OK);
+    LKT_CHECK(lks_graph_create(&m.graph, m.context) == LKS_OK);
+    lks_model_opts opts = l->opts;
+    opts.loss = l->net(m.graph);
+    opts.replicas = replicas;
+    opts.global_batch = SHARE[0] * replicas;
+    opts.workers = l->own[rank] > 1 ? 1 + rank % 2 : 1;
+    opts.weight = (double)l->own[rank] / opts.workers;
+    opts.comm = comm;
+    LKT_CHECK(lks_model_compile(&m.model, m.graph, &opts) == LKS_OK);
+    const lks_model_info info = lks_model_get_info(m.model);
+    LKT_CHECK(info.last_share - info.first_share == l->own[rank]);
+    for (int s = 0; s < STEPS; s++) {
+        const lks_batch batch = batch_of(l, s, 0, replicas);
+        lks_metrics metrics;
+        LKT_CHECK(lks_model_step(m.model, &batch, .05, &metrics) == LKS_OK);
+        LKT_CHECK(metrics.samples == batch.count);
+        LKT_CHECK(lkt_state_hash(m.model) == l->expected[s][rank]);
+        LKT_CHECK((lks_model_alone(m.model) == 0) == is_point(l, s));
+    }
+    lkt_end(&m);
+    return 0;
+}
+
+static void ranks_are_models_that_step_alone(void **state)
+{
+    law laws[] = {
+        {.name = "sgd",
+         .net = lkt_net_residual,
+         .ranks = 2,
+         .own = {4, 4},
+         .opts = {.optim = lks_sgd(.9f), .hash_every = 100}},
+        {.name = "a link between",
+         .net = lkt_net_residual,
+         .ranks = 2,
+         .own = {4, 2},
+         .opts = {.optim = lks_sgd(0), .hash_every = 5}},
+        {.name = "adam",
+         .net = lkt_net_residual,
+         .ranks = 3,
+         .own = {4, 2, 2},
+         .opts = {.optim = lks_adam(), .ema_decay = .9, .clip_norm = .1, .hash_every = 7}},
+        {.name = "adadelta, by replica",
+         .net = lkt_net_residual,
+         .ranks = 2,
+         .own = {4, 1},
+         .opts = {.optim = lks_adadelta(), .by_replica = true, .hash_every = 100}},
+        {.name = "adamp",
+         .net = lkt_net_residual,
+         .ranks = 2,
+         .own = {2, 2},
+         .opts = {.optim = lks_adamp(), .hash_every = 6}},
+        {.name = "layer norms",
+         .net = lkt_net_joined,
+         .ranks = 4,
+         .own = {2, 2, 2, 2},
+         .opts = {.optim = lks_rmsprop(), .skip_not_finite = true, .hash_every = 3}},
+        {.name = "gates",
+         .net = lkt_net_gated,
+         .ranks = 3,
+         .own = {2, 2, 1},
+         .opts = {.optim = lks_adamw(), .hash_every = 100}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
+        law *l = &laws[i];
+        if (lkt_sanitized() && i % 3 != 2) continue;
+        l->images = lkt_images_make(8 * SHARE[0] + STEPS);
+        l->opts.average_every = EVERY;
+        find_expected(l);
+        int results[LKT_MOST_RANKS];
+        const lkt_hub_opts hub = {.size = l->ranks, .seed = i, .delay = 2, .share = i % 2 == 0};
+        lkt_ranks_run(&hub, NULL, steps_as_expected, l, results);
+        for (int r = 0; r < l->ranks; r++)
+            if (results[r] != 0) fail_msg("%s: rank %d of %d", l->name, r, l->ranks);
+        lkt_images_free(&l->images);
+    }
+}
+
+/* ---- equal ranges, whatever the workers; odd numbers of samples, absent replicas and ranks, dropout */
+
+typedef struct layout {
+    int workers[MOST_RANKS];
+    double weight[MOST_RANKS];
+    bool whole_batches;
+} layout;
+
+typedef struct equality {
+    lkt_run run;
+    const layout *who;
+    uint64_t hash;
+    lks_metrics metrics[2];
+    bool known;
+} equality;
+
+static int ends_alike(lks_comm *comm, int rank, void *user)
+{
+    equality *q = user;
+    lkt_run run = q->run;
+    uint64_t hash;
+    lks_metrics metrics[2];
+    run.opts.comm = comm;
+    run.opts.workers = q->who->workers[rank];
+    run.opts.weight = q->who->weight[rank];
+    run.whole_batches = q->who->whole_batches;
+    LKT_CHECK(lkt_run_try(&run, &hash, metrics) == LKS_OK);
+    uint64_t all[MOST_RANKS];
+    LKT_CHECK(lks_comm_all_gather(comm, &hash, sizeof hash, all) == LKS_OK);
+    for (int r = 0; r < lks_comm_size(comm); r++) LKT_CHECK(all[r] == hash);
+    LKT_CHECK(!q->known || hash == q->hash);
+    LKT_CHECK(!q->known || memcmp(metrics, q->metrics, sizeof metrics) == 0);
+    LKT_CHECK(lks_comm_barrier(comm) == LKS_OK);
+    if (rank == 0) {
+        q->hash = hash;
+        memcpy(q->metrics, metrics, sizeof metrics);
+    }
+    LKT_CHECK(metrics[0].samples == q->metrics[0].samples || rank != 0);
+    return 0;
+}
+
+static void equal_ranges_have_equal_bits(void **state)
+{
+    static const struct {
+        int ranks, replicas;
+        layout who[4];
+    } groups[] = {
+        {2, 6, {{{1, 1}, {0}, false}, {{3, 3}, {0}, true}, {{1, 3}, {3, 1}, false}}},
+        {3,
+         7,
+         {{{1, 1, 1}, {1, 2, 4}, false}, {{1, 2, 4}, {0}, true}, {{1, 1, 2}, {1, 2, 2}, false}}},
+    };
+    const struct {
+        lkt_net net;
+        int64_t samples, batch;
+        lks_model_opts opts;
+    } nets[] = {
+        {lkt_net_mlp, 97, 61, {.optim = lks_adadelta(), .ema_decay = .9}},
+        {lkt_net_mlp, 97, 61, {.optim = lks_adamp(), .by_replica = true}},
+        {lkt_net_residual, 7, 3, {.optim = lks_sgd(.9f), .ema_decay = .9}}, /* absent, and of 1 */
+        {lkt_net_residual, 7, 3, {.optim = lks_adam(), .clip_norm = .1, .ema_decay = .9}},
+    };
+    (void)state;
+    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
+        for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
+            equality q = {.run = {.net = nets[n].net,
+                                  .samples = nets[n].samples,
+                                  .batch = nets[n].batch,
+                                  .steps = 8,
+                                  .opts = nets[n].opts}};
+            if (lkt_sanitized() && (g + n) % 2 == 0) continue;
+            q.run.opts.replicas = groups[g].replicas;
+            q.run.opts.average_every = 4;
+            q.run.opts.hash_every = 3; /* step 8 is no link */
+            for (int i = 0; i < 3; i++) {
+                const lkt_hub_opts hub = {.size = groups[g].ranks, .seed = n, .delay = i};
+                q.who = &groups[g].who[i];
+                lkt_ranks(&hub, NULL, ends_alike, &q);
+                q.known = !lkt_ranks_are_processes();
+            }
+        }
+}
+
+/* Another partition is another run; one process is the run without. */
+static void ranges_are_part_of_the_law(void **state)
+{
+    const layout even = {{1, 1}, {1, 1}, false}, uneven = {{1, 1}, {2, 1}, false};
+    equality q = {.run = {.net = lkt_net_mlp,
+                          .samples = 97,
+                          .batch = 61,
+                          .steps = 4,
+                          .opts = {.replicas = 6, .average_every = 4, .hash_every = 100}}},
+             other = q;
+    (void)state;
+    q.who = &even;
+    other.who = &uneven;
+    lkt_ranks(&(lkt_hub_opts){.size = 2}, NULL, ends_alike, &q);
+    lkt_ranks(&(lkt_hub_opts){.size = 2}, NULL, ends_alike, &other);
+    lkt_run alone = q.run;
+    alone.opts.workers = 2;
+    lks_metrics metrics[2];
+    const uint64_t with = lkt_run_hash(&alone, metrics);
+    alone.opts.average_every = 0;
+    assert_int_equal(lkt_run_hash(&alone, NULL), with);
+    if (lkt_ranks_are_processes()) return;
+    assert_int_not_equal(q.hash, other.hash);
+    assert_int_not_equal(q.hash, with);
+    assert_int_equal(q.metrics[0].samples, metrics[0].samples);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_models_that_step_alone),
+        cmocka_unit_test(equal_ranges_have_equal_bits),
+        cmocka_unit_test(ranges_are_part_of_the_law),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
