@@ -237,7 +237,7 @@ static json_t *bench_json(const bench *b, bool profile)
     const lks_model_info info = lks_model_get_info(s->model);
     uint64_t hash = 0;
     char text[20];
-    const bool known = lks_model_hash(s->model, &hash) == LKS_OK;
+    const bool known = lks_model_alone(s->model) == 0 && lks_model_hash(s->model, &hash) == LKS_OK;
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     json_t *json = json_pack(
         "{s:s, s:s, s:s, s:s, s:o, s:i, s:i, s:i, s:i, s:I, s:I}", "version", lks_version(),

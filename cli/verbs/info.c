@@ -122,6 +122,7 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
     say("seed          %" PRIu64, run->seed);
     say("batch size    %" PRId64, run->global_batch);
     say("replicas      %d", run->replicas);
+    if (run->law != NULL) say("bits of       %s", text_clean(&pool, run->law));
     say("data hash     %016" PRIx64, run->data_hash);
     printf("device        ");
     const char *device = run->fingerprint != NULL ? run->fingerprint : "not known";

@@ -76,7 +76,13 @@ static lks_status check_places(const training *t)
 static void say_workers(const training *t, const lks_model_info *info)
 {
     const int workers = info->all_workers, processes = lks_comm_size(t->comm);
-    if (processes > 1)
+    if (info->average_every > 0)
+        say("Using %d workers in %d processes (%s), which average their models every %d step%s; "
+            "the "
+            "bits depend on them.",
+            workers, processes, lks_comm_library(t->comm), info->average_every,
+            TEXT_S(info->average_every));
+    else if (processes > 1)
         say("Using %d workers in %d processes (%s)%s.", workers, processes,
             lks_comm_library(t->comm),
             info->own_bits ? "; the bits may depend on how many there are" : "");

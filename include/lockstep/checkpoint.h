@@ -64,8 +64,9 @@ typedef struct lks_run {
     uint64_t data_hash, test_hash; /* of the data; 0: not known */
     int numerics;                  /* of the program that wrote it: set by lks_checkpoint_load() */
     const char *fingerprint;       /* of its machine: for people */
-    const char *config;            /* the resolved configuration, JSON text; may be NULL */
-    lks_metrics so_far;            /* of the epoch that is not finished */
+    const char *law;    /* lks_model_info.law of the model: set by lks_checkpoint_load() */
+    const char *config; /* the resolved configuration, JSON text; may be NULL */
+    lks_metrics so_far; /* of the epoch that is not finished */
     double so_far_seconds;
     double best_loss;    /* smallest validation loss; NaN: none yet */
     int64_t best_step;   /* after which it was measured; -1: none yet. Its checkpoint stays, where

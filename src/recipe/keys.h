@@ -104,6 +104,10 @@
     X(TRAIN_REDUCTION, "train.reduction", CHOICE, "strict library", "strict", FIXED,               \
       "who adds gradients of processes: strict, in one order, with the bits of one process; "      \
       "library: what joins them, such as MPI, with bits that may depend on how many there are")    \
+    X(TRAIN_AVERAGE_EVERY, "train.average_every", INT, "[1,1000000000]", NULL, FIXED,              \
+      "processes step alone, each on its part of a batch, and average their models after every "   \
+      "so many steps, at links and at ends of epochs: another algorithm, with bits that depend "   \
+      "on the processes; null: they take every step together")                                     \
     X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", FIXED,                 \
       "with PyTorch's semantics and defaults")                                                     \
     X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, SAID, "learning rate; null: ")            \

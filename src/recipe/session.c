@@ -179,6 +179,8 @@ lks_status lki_session_compile(lki_session *session, int workers)
                          : LKS_REDUCTION_STRICT,
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
     };
+    if (lki_config_has(config, LKI_KEY_TRAIN_AVERAGE_EVERY))
+        opts.average_every = (int)lki_config_int(config, LKI_KEY_TRAIN_AVERAGE_EVERY);
     if (lki_config_has(config, LKI_KEY_TRAIN_BUCKET_BYTES))
         opts.bucket_bytes = (size_t)lki_config_int(config, LKI_KEY_TRAIN_BUCKET_BYTES);
     status = read_balance(&opts.weight, session);

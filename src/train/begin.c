@@ -120,10 +120,30 @@ static lks_status check_numerics(const loop *l, const lks_run *found)
                     lks_numerics());
 }
 
+static const char *law_or_none(const char *law)
+{
+    return law ? law : "no average_every";
+}
+
+/* Processes that step alone make the bits that they make. */
+static lks_status check_law(const loop *l, const lks_run *found)
+{
+    const char *theirs = law_or_none(found->law);
+    const char *ours = law_or_none(lks_model_get_info(l->opts.model).law);
+    if (l->opts.accept_changes || strcmp(theirs, ours) == 0) return LKS_OK;
+    return lks_fail(
+        LKS_E_MISMATCH,
+        "checkpoint of step %lld in '%s' has bits of %.100s, this run has %.100s: start "
+        "the same processes and workers, accept that what goes on is another run "
+        "(accept_changes), or start in another folder",
+        (long long)found->progress.step, l->opts.folder, theirs, ours);
+}
+
 /* What the model itself does not show: other bits, other data, or other batches of it. */
 static lks_status check_resumed(const loop *l, const lks_run *found)
 {
     TRY(check_numerics(l, found));
+    TRY(check_law(l, found));
     TRY(check_hash(l, found, "", found->data_hash, l->opts.data_hash));
     TRY(check_hash(l, found, "test ", found->test_hash, l->opts.test_hash));
     const int64_t epochs = found->progress.step / l->batches;
@@ -180,12 +200,34 @@ static lks_status find_newest(const loop *l, int64_t *newest)
     return lks_comm_broadcast(lks_model_comm(l->opts.model), 0, &array, &bytes, 1);
 }
 
+/* A run that ends between two averages of its processes' models has one there, which it has not if it is
+ * longer: what went on from its folder would be another run. */
+static lks_status check_end(const loop *l)
+{
+    const lks_model_info info = lks_model_get_info(l->opts.model);
+    const int64_t every[] = {info.average_every, info.hash_every, l->batches}, last = l->last_step;
+    int64_t before = 0, behind = INT64_MAX;
+    if (info.average_every == 0 || !l->opts.folder) return LKS_OK;
+    for (int i = 0; i < 3; i++) {
+        const int64_t below = last - last % every[i], above = below + every[i];
+        if (below > before) before = below;
+        if (above < behind) behind = above;
+    }
+    if (before == last) return LKS_OK;
+    return lks_fail(LKS_E_INVALID,
+                    "training: the run ends after step %lld, but with average_every %d its "
+                    "processes have one model after steps %lld and %lld, which it can go on from; "
+                    "end there, or train without a folder",
+                    (long long)last, info.average_every, (long long)before, (long long)behind);
+}
+
 lks_status lki_loop_begin(loop *l)
 {
     const lks_train_events *events = &l->opts.events;
     const int64_t at = lks_model_progress(l->opts.model).step;
     int64_t newest = -1;
     *l->run = (lks_run){.best_loss = (double)NAN, .best_step = -1};
+    TRY(check_end(l));
     TRY(find_newest(l, &newest));
     if (l->opts.resume && newest >= 0) {
         TRY(resume_from(l, newest));

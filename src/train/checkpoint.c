@@ -200,11 +200,13 @@ static lks_status save_tensors(lks_model *model, const lks_run *run, const char 
     lki_writer *writer;
     char name[NAME_SIZE];
     lks_status status;
+    lks_run own = *run;
+    own.law = lks_model_get_info(model).law;
     *text = NULL;
     LKI_TRY(lki_writer_open(&writer, context, path));
     LKI_TRY_OR(status, failed, lki_state_write(model, LKI_STATE_ALL, writer, &tensors));
     LKI_TRY_OR(status, failed,
-               lki_run_print(run, name_of(run->progress.step, TENSORS, name), &tensors, text));
+               lki_run_print(&own, name_of(run->progress.step, TENSORS, name), &tensors, text));
     LKI_TRY_OR(status, failed, displace(context, record, &tensors));
     return lki_writer_commit(writer);
 failed:
@@ -285,6 +287,7 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
     if (model == NULL) return LKI_FAIL_NULL(model);
     if (run == NULL) return LKI_FAIL_NULL(run);
     if (folder == NULL) return LKI_FAIL_NULL(folder);
+    LKI_TRY(lki_check_together(model));
     LKI_TRY(lks_model_check_ranks(model));
     return lki_agree(model, lki_leads(model) ? checkpoint_save(model, run, folder, keep) : LKS_OK);
 }

@@ -22,6 +22,8 @@ typedef struct loop {
     lks_run *run;
     int64_t batches;   /* in an epoch */
     int64_t last_step; /* the run ends there */
+    lks_status asked;  /* to stop, or */
+    bool due;          /* to save, when all processes have one model */
     uint8_t *best;     /* without a folder: the model's state when its loss was the best */
     lks_progress best_progress;
 } loop;

@@ -12,6 +12,16 @@ static bool alone(const lks_model *model)
     return lks_comm_size(lks_model_comm(model)) == 1;
 }
 
+lks_status lki_check_together(const lks_model *model)
+{
+    const int64_t steps = lks_model_alone(model);
+    if (steps == 0) return LKS_OK;
+    return LKI_FAIL(LKS_E_STATE,
+                    "%lld step%s ago the processes had one model, and each has its own now "
+                    "(average_every); call lks_model_average() before saving",
+                    (long long)steps, LKI_S(steps));
+}
+
 static lks_status spread(const lks_model *model, void *data, size_t bytes)
 {
     return lks_comm_broadcast(lks_model_comm(model), 0, &data, &bytes, 1);

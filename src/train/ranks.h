@@ -17,6 +17,8 @@ static inline lks_status lki_agree(const lks_model *model, lks_status mine)
     return lks_comm_agree(lks_model_comm(model), mine);
 }
 
+/* Refuses to write one of the models of processes that have stepped alone; on all of them. */
+lks_status lki_check_together(const lks_model *model);
 /* The state of rank 0's model, all of it, and its progress become everybody's. */
 lks_status lki_spread_state(lks_model *model);
 /* Rank 0's run becomes everybody's: `run` is filled in on the others (for lks_run_clear()). Its version of

@@ -23,6 +23,7 @@ void lks_run_clear(lks_run *run)
 {
     if (!run) return;
     free((char *)run->fingerprint);
+    free((char *)run->law);
     free((char *)run->config);
     free(run->history);
     *run = (lks_run){0};
@@ -82,7 +83,7 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
         error, 0,
         "{s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:i, s:i, s:o, s:o, s:s, s:s?, s:o, s:o, "
         "s:o, "
-        "s:I, s:i, s:o, s:b, s:o, s:o}",
+        "s:I, s:i, s:o, s:b, s:o*, s:o, s:o}",
         "lockstep_checkpoint", FORMAT, "numerics", lks_numerics(), "version", lks_version(),
         "build", lks_build_info(), "step", (json_int_t)run->progress.step, "skipped_steps",
         (json_int_t)run->progress.skipped, "link", hex(run->progress.link), "seed", hex(run->seed),
@@ -92,7 +93,8 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
         print_metrics(&run->so_far), "so_far_seconds", real_or_null(run->so_far_seconds),
         "best_loss", real_or_null(run->best_loss), "best_step", (json_int_t)run->best_step,
         "bad_epochs", run->bad_epochs, "plateau", print_plateau(&run->plateau), "finished",
-        run->finished, "history", run_print_history(run), "tensors", file);
+        run->finished, "law", run->law != NULL ? json_string(run->law) : NULL, "history",
+        run_print_history(run), "tensors", file);
 }
 
 lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki_identity *tensors,
@@ -219,20 +221,20 @@ static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
     json_int_t step, skipped = 0, global_batch, best_step;
     json_t *link, *seed, *data, *config, *so_far, *seconds, *best, *history, *file;
     json_t *test = NULL, *plateau = NULL; /* older records have none */
-    const char *fingerprint;
+    const char *fingerprint, *law = NULL;
     int finished;
     run->numerics = 1; /* of records that do not say */
     if (json_unpack(json,
                     "{s?:i, s:I, s?:I, s:o, s:o, s:I, s:i, s:i, s:o, s?:o, s:s, s:o, s:o, s:o, "
                     "s:o, s:I, s:i, "
-                    "s?:o, s:b, s:o, s:o}",
+                    "s?:o, s:b, s?:s, s:o, s:o}",
                     "numerics", &run->numerics, "step", &step, "skipped_steps", &skipped, "link",
                     &link, "seed", &seed, "global_batch", &global_batch, "replicas", &run->replicas,
                     "hash_every", &run->hash_every, "data_hash", &data, "test_hash", &test,
                     "fingerprint", &fingerprint, "config", &config, "so_far", &so_far,
                     "so_far_seconds", &seconds, "best_loss", &best, "best_step", &best_step,
                     "bad_epochs", &run->bad_epochs, "plateau", &plateau, "finished", &finished,
-                    "history", &history, "tensors", &file) != 0) {
+                    "law", &law, "history", &history, "tensors", &file) != 0) {
         return false;
     }
     run->progress.step = step;
@@ -241,10 +243,11 @@ static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
     run->best_step = best_step;
     run->finished = finished != 0;
     run->fingerprint = strdup(fingerprint);
+    run->law = law != NULL ? strdup(law) : NULL;
     run->config = json_is_string(config) ? strdup(json_string_value(config)) : NULL;
-    return run->fingerprint && (run->config || json_is_null(config)) && is_count(step) &&
-           skipped >= 0 && skipped <= step && global_batch >= 1 && run->replicas >= 1 &&
-           run->hash_every >= 1 && best_step >= -1 && run->bad_epochs >= 0 &&
+    return run->fingerprint && (run->law || !law) && (run->config || json_is_null(config)) &&
+           is_count(step) && skipped >= 0 && skipped <= step && global_batch >= 1 &&
+           run->replicas >= 1 && run->hash_every >= 1 && best_step >= -1 && run->bad_epochs >= 0 &&
            run->bad_epochs <= MOST_BAD && read_hex(link, &run->progress.link) &&
            read_hex(seed, &run->seed) && read_hex(data, &run->data_hash) &&
            (!test || read_hex(test, &run->test_hash)) && read_metrics(so_far, &run->so_far) &&

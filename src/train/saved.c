@@ -285,6 +285,7 @@ lks_status lks_weights_save(lks_model *model, const char *path)
 {
     if (model == NULL) return LKI_FAIL_NULL(model);
     if (path == NULL) return LKI_FAIL_NULL(path);
+    LKI_TRY(lki_check_together(model));
     return lki_agree(model, lki_leads(model) ? weights_save(model, path) : LKS_OK);
 }
 

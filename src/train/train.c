@@ -174,6 +174,27 @@ static lks_status end(loop *l)
     return lks_model_hash(l->opts.model, &l->run->hash);
 }
 
+/* Processes that step alone have one model at the end of an epoch, and of the run. */
+static lks_status come_together(const loop *l)
+{
+    const int64_t step = l->run->progress.step;
+    return step % l->batches == 0 || step >= l->last_step ? lks_model_average(l->opts.model)
+                                                          : LKS_OK;
+}
+
+/* Between, what is due and asked for waits: what goes on from a save is to be what would have gone on. */
+static bool waits(loop *l, bool *due, lks_status *asked)
+{
+    l->due = l->due || *due;
+    if (l->asked == LKS_OK) l->asked = *asked;
+    if (lks_model_alone(l->opts.model) > 0) return true;
+    if (*asked == LKS_OK && l->asked != LKS_OK)
+        *asked = lks_fail(l->asked, "one of the processes asked to stop");
+    *due = l->due;
+    l->due = false;
+    return false;
+}
+
 static lks_status run_loop(loop *l)
 {
     lks_run *run = l->run;
@@ -182,7 +203,9 @@ static lks_status run_loop(loop *l)
         bool due = false, better = false;
         if (!epoch_is_due(l)) {
             TRY(train_step(l, &asked));
+            TRY(come_together(l));
             due = l->opts.save_steps > 0 && run->progress.step % l->opts.save_steps == 0;
+            if (waits(l, &due, &asked)) continue;
         }
         /* Asked to stop: the evaluation waits until the run is resumed. */
         if (asked == LKS_OK && epoch_is_due(l)) {

@@ -91,6 +91,19 @@ cmp -s <(grep -c Loss "$folder/out") <(grep -c Loss conv.one) &&
       "$(sed -n 's/^Train Epoch: 1.*Loss: \(....\).*/\1/p' conv.one)" ] ||
     { echo "$name: other losses than those of one process:"; diff "$folder/out" conv.one; failed=1; }
 
+# Processes that step alone: equal ranges have one hash, and a stop at a point goes on to it, with these alone.
+alone="$program train dense.yaml --set train.average_every=3 --set train.hash_every=12 --quiet"
+expect 0 '^hash ' ranks 2 $alone --workers 1
+hash=$(grep '^hash ' "$folder/out")
+expect 0 "^$hash\$" ranks 2 $alone --workers 3 --verify-comm
+expect 0 "^$hash\$" timeout 60 "$mpiexec" -n 1 $alone --workers 2 --set train.balance=[3,2] : \
+    -n 1 $elsewhere $alone --workers 3 --set train.balance=[3,2]
+expect 0 '^hash ' ranks 2 $alone --workers 1 --out alone --epochs 1
+expect 5 'average_every 3, replicas 3 \+ 3, this run has average_every 3, replicas 2 \+ 2 \+ 2' \
+    ranks 3 $alone --workers 1 --out alone --resume
+expect 0 "^$hash\$" ranks 2 $alone --workers 1 --out alone --resume
+expect 0 '^bits of       average_every 3, replicas 3 \+ 3$' "$program" info alone
+
 # pid_of RANK: of the training under way.
 pid_of() {
     local process

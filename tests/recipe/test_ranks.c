@@ -190,6 +190,117 @@ static void refused(group *g, lks_status status, const char *const words[], int 
                 fail_msg("rank %d: \"%s\" lacks \"%s\"", r, g->sentence[r], words[i]);
 }
 
+/* Processes that step alone have one model after steps 3, 6 (an epoch), 9 and 12. */
+static const char ALONE[] = "train.average_every=3", LINKS[] = "train.hash_every=12";
+
+static void processes_that_step_alone(void **state)
+{
+    group one = {.ranks = 1, .all = {LINKS}}, same = {.ranks = 1, .all = {LINKS, ALONE}};
+    group two = {.ranks = 2, .all = {LINKS, ALONE}}, other = two;
+    (void)state;
+    two.own[0][0] = two.own[1][0] = "train.workers=1";
+    other.own[0][0] = other.own[1][0] = "train.workers=3";
+    run_group(&one, LKS_OK);
+    run_group(&same, LKS_OK);
+    run_group(&two, LKS_OK);
+    run_group(&other, LKS_OK);
+    assert_same(&one, &same);
+    assert_same(&two, &other);
+    assert_int_not_equal(one.hash[0], two.hash[0]);
+    for (int e = 0; e < EPOCHS; e++)
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(one.seen[0][e][i].samples, two.seen[0][e][i].samples);
+}
+
+static bool is_there(const char *name)
+{
+    FILE *file = fopen(in_folder(name), "r");
+    const bool there = file != NULL;
+    if (there) fclose(file);
+    return there;
+}
+
+/* They stop and save where they have one model, so that what goes on is the run that was not stopped: with the
+ * same processes alone. */
+static void what_steps_alone_stops_together(void **state)
+{
+    char path[4200];
+    const char *const all[] = {LINKS, ALONE, "train.ema=0.9"};
+    group whole = {.ranks = 2}, two = {.ranks = 2, .stop_rank = 1, .stop_step = 1}, again = two;
+    group three = {.ranks = 3}, one = {.ranks = 1}, goes_on = {.ranks = 2};
+    group *const groups[] = {&whole, &two, &again, &three, &one, &goes_on};
+    (void)state;
+    snprintf(path, sizeof path, "checkpoint.path=%s", in_folder("run"));
+    for (int g = 0; g < 6; g++)
+        for (int i = 0; i < 3; i++) groups[g]->all[i] = all[i];
+    run_group(&whole, LKS_OK);
+    for (int g = 1; g < 6; g++) groups[g]->own[0][0] = groups[g]->own[1][0] = path;
+    three.own[2][0] = path;
+    for (int g = 2; g < 6; g++)
+        for (int r = 0; r < groups[g]->ranks; r++) groups[g]->own[r][1] = "checkpoint.resume=true";
+    run_group(&two, LKS_E_STOPPED);
+    for (int r = 0; r < 2; r++) assert_int_equal(two.step[r], 3); /* all heard of it in step 2 */
+    assert_true(is_there("run/step-00000003.json"));
+    refused(&three, LKS_E_MISMATCH,
+            (const char *[]){"has bits of average_every 3, replicas 3 + 3, this run has "
+                             "average_every 3, replicas 2 + 2 + 2: start the same processes"},
+            1);
+    refused(&one, LKS_E_MISMATCH, (const char *[]){"replicas 3 + 3, this run has", "replicas 6:"},
+            2);
+    again.stop_step = 7; /* behind the epoch: its evaluation was not lost */
+    run_group(&again, LKS_E_STOPPED);
+    for (int r = 0; r < 2; r++) assert_int_equal(again.step[r], 9);
+    for (int r = 0; r < 2; r++) goes_on.own[r][2] = "train.workers=2";
+    run_group(&goes_on, LKS_OK);
+    assert_same(&whole, &goes_on);
+    three.own[0][2] = three.own[1][2] = three.own[2][2] = "checkpoint.accept_changes=true";
+    three.all[3] = "train.epochs=3";
+    run_group(&three, LKS_OK);
+}
+
+/* What would be saved between is saved behind; a run does not end between where it could go on. */
+static void what_steps_alone_saves_together(void **state)
+{
+    char path[4200];
+    group two = {.ranks = 2, .all = {LINKS, ALONE, path, "checkpoint.keep=100"}}, ends = two;
+    group nowhere = {.ranks = 2, .all = {LINKS, ALONE, "train.steps=4"}};
+    (void)state;
+    snprintf(path, sizeof path, "checkpoint.path=%s", in_folder("run"));
+    for (int r = 0; r < 2; r++) {
+        two.own[r][0] = "checkpoint.every_steps=2";
+        ends.own[r][0] = "train.steps=4";
+    }
+    refused(&ends, LKS_E_INVALID,
+            (const char *[]){"ends after step 4", "after steps 3 and 6, which it can go on from"},
+            2);
+    run_group(&nowhere, LKS_OK);
+    for (int r = 0; r < 2; r++) assert_int_equal(nowhere.step[r], 4);
+    assert_int_equal(nowhere.hash[0], nowhere.hash[1]);
+    run_group(&two, LKS_OK);
+    assert_false(is_there("run/step-00000002.json"));
+    assert_true(is_there("run/step-00000003.json"));
+    assert_false(is_there("run/step-00000004.json"));
+    assert_true(is_there("run/step-00000006.json"));
+    assert_true(is_there("run/step-00000009.json"));
+    assert_true(is_there("run/step-00000012.json"));
+}
+
+/* Early stopping, the best weights and a plateau are of all. */
+static void what_steps_alone_is_judged_together(void **state)
+{
+    group two = {.ranks = 2,
+                 .all = {ALONE, "validation.patience=1", "optimizer.lr=0.3",
+                         "schedule.name=reduce_on_plateau"}};
+    group other = two;
+    (void)state;
+    two.own[0][0] = two.own[1][0] = "train.workers=1";
+    other.own[0][0] = other.own[1][0] = "train.workers=2";
+    run_group(&two, LKS_OK);
+    run_group(&other, LKS_OK);
+    assert_same(&two, &other);
+    assert_int_equal(two.step[0], 12);
+}
+
 static void keys_that_differ_are_named(void **state)
 {
     group g = {.ranks = 3};
@@ -252,6 +363,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(stopped_by_one_rank_and_resumed_with_others, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(how_gradients_travel, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(processes_that_step_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_steps_alone_stops_together, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_steps_alone_saves_together, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_steps_alone_is_judged_together, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_that_differ_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_that_differs_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_one_rank_fails_at_all_say, set_up, tear_down),

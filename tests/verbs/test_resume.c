@@ -106,6 +106,7 @@ static void another_run_is_refused(void **state)
         {"train.hash_every=7", "train.hash_every was 4, is 7", never, 5},
         {"train.ema=0.9", "train.ema was not set, is 0.9", never, 5},
         {"train.comm=none", "train.comm was all, is none", taken, 0},
+        {"train.average_every=3", "train.average_every was not set, is 3", taken, 0},
         {"train.reduction=library", "train.reduction was strict, is library", taken, 0},
         {"optimizer.name=adam", "optimizer.name was sgd, is adam", never, 5},
         {"optimizer.momentum=0.5", "optimizer.momentum was 0.9, is 0.5", taken, 0},
