@@ -47,6 +47,25 @@ typedef struct lks_launch {
 } lks_launch;
 LKS_API lks_launch lks_launch_get(void);
 
+/* What carries bytes to another rank. */
+enum { LKS_LINK_MEMORY = 8 << 20 };
+typedef struct lks_link {
+    int rank;
+    bool common;      /* they have memory in common: as much as above of each was tried */
+    double latency;   /* seconds that 8 bytes take one way: half of the median trip */
+    double bandwidth; /* bytes a second of a mebibyte one way, the best */
+} lks_link;
+/* Measures links to `most` other ranks (equal on all) or to all; out[most] has those of this one. Every rank has
+ * a partner at a time, so that links are measured as a step uses them. Collective. */
+LKS_API LKS_MUSTUSE lks_status lks_comm_measure(lks_comm *comm, lks_link *out, int most,
+                                                int *count);
+/* How far the time of day here is ahead of rank 0's, in seconds, and how wrong that may be. Collective. */
+LKS_API LKS_MUSTUSE lks_status lks_comm_clock(lks_comm *comm, double *ahead, double *error);
+/* Whether it would be noticed that this rank is lost (lks_comm_opts.watch_s). */
+LKS_API bool lks_comm_watched(const lks_comm *comm);
+/* Workers that this rank has by default: its cores, or its part of those that ranks of its host share. */
+LKS_API int lks_comm_cores(const lks_comm *comm);
+
 /* The modules for MPI that this program finds, best first: returns how many there are, and fills in up to
  * `most`. `searched` (may be NULL) gets the folders. To ask one for its MPI, "Open MPI 4.1.4", loads it. */
 typedef struct lks_mpi_module {

@@ -28,6 +28,12 @@ static void of_communicators(void **state)
     assert_string_equal(lks_comm_host(NULL, 0), "");
     assert_string_equal(lks_comm_library(NULL), "");
     assert_int_equal(lks_comm_lost(NULL), -1);
+    assert_false(lks_comm_watched(NULL));
+    assert_int_equal(lks_comm_cores(NULL), lks_cores());
+    REFUSES(lks_comm_measure(NULL, NULL, 0, NULL));
+    REFUSES(lks_comm_measure(NULL, NULL, 1, &(int){0}));
+    REFUSES(lks_comm_clock(NULL, NULL, &(double){0}));
+    REFUSES(lks_comm_clock(NULL, &(double){0}, NULL));
     lks_comm_abort(NULL, 1);
     LKT_OK(lks_comm_barrier(NULL));
     LKT_OK(lks_comm_same(NULL, "a", "b"));

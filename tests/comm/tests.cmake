@@ -2,3 +2,4 @@
 foreach(function lki_allowed_cpus lki_quota_cores)
   target_link_options(test_comm_cores PRIVATE -Wl,--wrap=${function})
 endforeach()
+target_link_options(test_comm_measure PRIVATE -Wl,--wrap=clock_gettime)
