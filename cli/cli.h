@@ -57,6 +57,7 @@ typedef enum cli_local {
     LOCAL_SVG,
     LOCAL_HTML,
     LOCAL_ROOT,
+    LOCAL_LAUNCH,
     LOCAL_RANKS,
     LOCAL_HOSTS,
     LOCAL_BIND,

@@ -48,6 +48,18 @@ bool doctor_entry(const cli_doctor *doctor, char line[DOCTOR_LINE], const char *
 /* "12.3 GiB" in the pool. */
 const char *doctor_size(cli_doctor *doctor, double bytes);
 
+/* A finding as text: the level, `name`, what was found, what to do. */
+void doctor_print_finding(const doctor_finding *finding, const char *name, int width);
+/* As JSON. */
+json_t *doctor_finding_json(const doctor_finding *finding);
+const char *doctor_level_name(doctor_level level);
+doctor_level doctor_worst(const cli_doctor *doctor, int counts[4]);
+/* "2 errors, 1 warning, 0 notes", or "nothing to remark" */
+void doctor_print_counts(const cli_doctor *doctor);
+int doctor_exit_code(doctor_level worst);
+/* The checks that concern a host; `alone`: and those that measure, or look at the terminal. */
+void doctor_look(cli_doctor *doctor, bool alone);
+
 /* The checks, one file or two each. */
 void doctor_hardware(cli_doctor *doctor);
 void doctor_build(cli_doctor *doctor);

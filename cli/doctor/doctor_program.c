@@ -215,11 +215,6 @@ static void check_slurm(cli_doctor *d)
                                    tasks > 0 ? tasks : 1, tasks > 1 ? "s" : "", per_task);
     f->values = json_pack("{s:i, s:i, s:i}", "tasks", tasks, "cpus_per_task", each, "usable",
                           usable);
-    if (tasks > 1)
-        doctor_raise(d, f, LEVEL_WARNING,
-                     "srun would start %d trainings that know nothing of each other; ask for "
-                     "--ntasks=1 --cpus-per-task=N",
-                     tasks);
     if (each > usable)
         doctor_raise(d, f, LEVEL_WARNING,
                      "the job has %d CPUs per task, but only %d can be used here; start the "

@@ -241,12 +241,23 @@ static bool all_agree(const launcher *l, const failure *first)
     return first->end.code > 0 && count == l->plan->ranks && count > 1;
 }
 
+/* What verify, compare and doctor end with is no failure. */
+static bool is_outcome(const launcher *l, const failure *f)
+{
+    static const int codes[] = {EXIT_DIFFERENT, EXIT_WARNING, EXIT_ERROR};
+    bool found = false;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) found |= f->end.code == codes[i];
+    return found && f->end.rank == 0 && strcmp(l->plan->rank[0], l->plan->self) == 0;
+}
+
 static lks_status judge(const launcher *l, int *code)
 {
     const failure *first = first_failure(l);
     const int ended = WIFSIGNALED(l->status) ? 128 + WTERMSIG(l->status) : WEXITSTATUS(l->status);
     *code = 0;
-    if (first != NULL && all_agree(l, first))
+    if (first != NULL && is_outcome(l, first))
+        *code = first->end.code;
+    else if (first != NULL && all_agree(l, first))
         say_error("all %d ranks ended with exit code %d", l->plan->ranks, *code = first->end.code);
     else if (first != NULL)
         *code = say_failure(l, first);

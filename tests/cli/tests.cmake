@@ -17,5 +17,6 @@ foreach(function isatty ioctl process_clock pthread_create pthread_join pthread_
 endforeach()
 target_link_libraries(test_cli_words PRIVATE lks_program)
 target_link_libraries(test_cli_crowd PRIVATE lks_program)
+target_link_libraries(test_cli_across PRIVATE lks_program)
 # Knows every verb.
 target_include_directories(test_cli_options PRIVATE ${PROJECT_SOURCE_DIR})

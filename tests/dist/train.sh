@@ -248,6 +248,19 @@ lines 1 '^lockstep: '
 expect 3 '^lockstep: there is no checkpoint in nowhere' ranks 2 "$program" eval dense.yaml --workers 1 --out nowhere
 lines 1 '^lockstep: '
 
+# The doctor looks at all ranks; one that has another name for this host has no memory in common with it.
+"$program" doctor --launch -n 2 --by ${name%%-*} --format json >doctor.json 2>errors || [ $? = 10 ] || cat errors
+[ ! -s errors ] && grep -q '"numerics": ' doctor.json && [ "$(grep -c '"watched": true' doctor.json)" = 2 ] &&
+    [ "$(grep -c '"latency": [0-9.e-]*,$' doctor.json)" = 1 ] && grep -q '"common": true' doctor.json ||
+    { echo "$name: doctor --launch says:"; cat errors doctor.json; failed=1; }
+expect 10 '^ *warning  *cores  *ranks 0 and 1 of host ' timeout 60 "$mpiexec" -n 2 "$program" doctor --workers 99 : \
+    -n 1 $elsewhere "$program" doctor --workers 1
+grep -qE '^3 processes, started by m.*; [A-Z]' out && grep -qE '^Bandwidth in GB/s' out &&
+    grep -qE '^   2 .* yes$' out && ! grep -qE '.{81}' <(grep -v '^ *\(Process\|Exit\)\|process' out) ||
+    { echo "$name: doctor says:"; cat out; failed=1; }
+[ -z "$elsewhere" ] || grep -q '^memory in common: 1 of 1 pairs' out || { cat out; failed=1; }
+expect 2 '^lockstep: -n is about several processes: give --launch too' "$program" doctor -n 2
+
 # Workers that share a core are said once, however the ranks were started.
 expect 0 "^lockstep: ranks 0 and 1 of host .* share CPU [0-9]*, where their 2 workers wait for each other; give" \
     timeout 60 "$mpiexec" -n 2 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$program" train dense.yaml --workers 1

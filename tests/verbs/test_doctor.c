@@ -142,8 +142,8 @@ static void variables_are_seen(void **state)
     finds("Slurm", "warning", "job 77, 1 task, CPUs per task: 100000");
     setenv("SLURM_CPUS_PER_TASK", "1", 1);
     setenv("SLURM_NTASKS", "4", 1);
-    look(10, "");
-    finds("Slurm", "warning", "job 77, 4 tasks, CPUs per task: 1");
+    look(-1, "");
+    finds("Slurm", "ok", "job 77, 4 tasks, CPUs per task: 1");
     unsetenv("SLURM_NTASKS");
 #ifdef LKT_HAVE_CPU
     setenv("LKS_ISA", "portable", 1);
