@@ -6,15 +6,17 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/context.h"
+#include "comm/socket/tcp.h"
+
 /* Whoever answers may have to wait for a core. */
-enum { DOOR_BACKLOG = 4096, DOOR_CONNECT_MS = 1000, DOOR_ANSWER_MS = 5000 };
+enum { DOOR_BACKLOG = 4096, DOOR_CONNECT_S = 1, DOOR_ANSWER_S = 5 };
 
 /* Of all devices that are up; the loopback one alone where nobody comes from elsewhere. */
 static void door_addresses(lki_door *door, bool near)
@@ -57,16 +59,6 @@ int lki_door_open(lki_door *door, double period_s, bool near)
     return file;
 }
 
-/* Whether something comes, or can be sent, soon. */
-static bool door_ready(int file, short events, int wait_ms)
-{
-    struct pollfd wanted = {.fd = file, .events = events};
-    int ready;
-    do ready = poll(&wanted, 1, wait_ms);
-    while (ready < 0 && errno == EINTR);
-    return ready > 0;
-}
-
 static bool door_connect(int file, uint32_t ip, uint16_t port)
 {
     const struct sockaddr_in address = {
@@ -74,7 +66,7 @@ static bool door_connect(int file, uint32_t ip, uint16_t port)
     int error = 0;
     socklen_t length = sizeof error;
     if (connect(file, (const struct sockaddr *)&address, sizeof address) == 0) return true;
-    return errno == EINPROGRESS && door_ready(file, POLLOUT, DOOR_CONNECT_MS) &&
+    return errno == EINPROGRESS && lki_tcp_ready(file, POLLOUT, lki_seconds() + DOOR_CONNECT_S) &&
            getsockopt(file, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
 }
 
@@ -86,10 +78,9 @@ static bool door_greet(int file, const lki_door *door, int rank)
     memset(&hello, 0, sizeof hello);
     memcpy(hello.key, door->hello, sizeof hello.key);
     hello.rank = rank;
-    if (send(file, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return false;
-    /* So little comes in one piece. */
-    return door_ready(file, POLLIN, DOOR_ANSWER_MS) &&
-           recv(file, answer, sizeof answer, 0) == sizeof answer &&
+    const double until = lki_seconds() + DOOR_ANSWER_S;
+    return lki_tcp_write(file, &hello, sizeof hello, until) &&
+           lki_tcp_read(file, answer, sizeof answer, until) &&
            memcmp(answer, door->welcome, sizeof answer) == 0;
 }
 
@@ -98,7 +89,7 @@ int lki_door_enter(const lki_door *door, int rank)
     for (int i = 0; i < door->count && i < LKI_DOOR_ADDRESSES; i++) {
         const int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (file < 0) return -1;
-        (void)setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+        lki_tcp_hurry(file);
         if (door_connect(file, door->address[i], door->port) && door_greet(file, door, rank)) {
             return file;
         }
@@ -107,20 +98,12 @@ int lki_door_enter(const lki_door *door, int rank)
     return -1;
 }
 
-/* Compares all of it, so that time tells nothing. */
-static bool door_same_key(const uint8_t *a, const uint8_t *b)
-{
-    unsigned other = 0;
-    for (int i = 0; i < LKI_DOOR_KEY; i++) other |= (unsigned)(a[i] ^ b[i]);
-    return other == 0;
-}
-
 bool lki_door_welcome(const lki_door *door, int socket, const lki_door_hello *hello, int size)
 {
-    if (!door_same_key(hello->key, door->hello) || hello->rank < 1 || hello->rank >= size) {
+    if (!lki_tcp_same_key(hello->key, door->hello, LKI_DOOR_KEY) || hello->rank < 1 ||
+        hello->rank >= size) {
         return false;
     }
-    (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    return send(socket, door->welcome, sizeof door->welcome, MSG_NOSIGNAL) ==
-           (ssize_t)sizeof door->welcome;
+    lki_tcp_hurry(socket);
+    return lki_tcp_write(socket, door->welcome, sizeof door->welcome, lki_seconds());
 }

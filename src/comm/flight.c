@@ -38,7 +38,8 @@ lks_status lki_comm_break(lks_comm *comm, lks_status status)
     comm->failure.status = status;
     memset(comm->flights, 0, sizeof comm->flights);
     if (comm->size > 1 && comm->transport->give_up != NULL) {
-        lki_fault fault = {.rank = comm->rank, .code = (int)status};
+        const bool all_hear = status != LKS_E_TIMEOUT && lks_comm_lost(comm) < 0;
+        lki_fault fault = {.rank = all_hear ? comm->rank : -1, .code = (int)status};
         snprintf(fault.text, sizeof fault.text, "%.*s", (int)sizeof fault.text - 1,
                  comm->failure.message);
         comm->transport->give_up(comm->link, &fault);

@@ -89,8 +89,9 @@ typedef struct lki_transport {
     /*
      * This rank leaves because of `fault` (code and a whole sentence). Nothing is sent or received any
      * more, and no array touched. Where the transport can it tells the others: what they still wait for
-     * fails soon, with this code, this text and the rank. Does not wait. NULL: they notice by
-     * themselves, or by a time-out.
+     * fails soon, with this code, this text and the rank. Does not wait. A fault of rank -1: some rank may
+     * not hear of it, so that nobody is to wait for all later either. NULL: they notice by themselves, or
+     * by a time-out.
      */
     void (*give_up)(void *link, const lki_fault *fault);
     /* Ends the processes of all ranks at once, in ways of its own; may not return. */

@@ -11,6 +11,7 @@ static struct {
     bool started;      /* by us */
     int links;         /* that are open */
     mpi_link *broken;  /* that ended so: others may never come */
+    bool unheard;      /* and not all know of it */
     bool stuck;        /* one could not be stopped, so that MPI is not called any more */
     MPI_Comm farewell; /* all ranks there are, to wait for each other at the end */
 } process = {.farewell = MPI_COMM_NULL};
@@ -40,15 +41,15 @@ static void transport_drain(MPI_Comm comm)
     }
 }
 
-/* Waits for the others; where something has gone wrong not for ever, as one of them may be gone. */
+/* Waits for the others; where something has gone wrong not for ever, and not for long where one may be gone. */
 static bool transport_part(void)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
-    enum { NAPS = 500 };
+    const int naps = process.unheard || process.stuck ? 500 : 5000;
     MPI_Request request = MPI_REQUEST_NULL;
     int done = 0;
     if (!process.stuck && MPI_Ibarrier(process.farewell, &request) != MPI_SUCCESS) return false;
-    for (int i = 0; !done && (i < NAPS || process.broken == NULL); i++) {
+    for (int i = 0; !done && (i < naps || process.broken == NULL); i++) {
         if (i > 0) nanosleep(&nap, NULL);
         if (!process.stuck && MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return false;
@@ -190,6 +191,7 @@ static void transport_give_up(void *to, const lki_fault *fault)
     mpi_link *link = to;
     int count = 0, done = 0;
     link->broken = true;
+    process.unheard |= fault->rank < 0;
     if (!mpi_link_stop(link)) process.stuck = true;
     link->spoken.code = fault->code;
     snprintf(link->spoken.text, sizeof link->spoken.text, "%s", fault->text);

@@ -1,5 +1,6 @@
 /* How ranks meet that no launcher has started: at the address in an id, which rank 0 has made. */
 #include "comm/socket/socket.h"
+#include "comm/socket/tcp.h"
 
 #include "base/check.h"
 #include "base/context.h"
@@ -7,7 +8,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,40 +120,6 @@ static int read_id(meeting *m, const char *id, lki_fault *fault)
     return 0;
 }
 
-static bool ready(int fd, short events, double until)
-{
-    const double left = until - lki_seconds();
-    struct pollfd look = {.fd = fd, .events = events};
-    return poll(&look, 1, left > 0 ? (int)(left * 1000) + 1 : 0) > 0;
-}
-
-/* All of it, before a time; false with errno 0 where the other side has closed. */
-static bool read_all(int fd, void *out, size_t bytes, double until)
-{
-    for (size_t done = 0; done < bytes;) {
-        errno = ETIMEDOUT;
-        if (!ready(fd, POLLIN, until)) return false;
-        const ssize_t got = recv(fd, (char *)out + done, bytes - done, MSG_DONTWAIT);
-        if (got == 0) errno = 0;
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
-        if (got > 0) done += (size_t)got;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const void *data, size_t bytes, double until)
-{
-    for (size_t done = 0; done < bytes;) {
-        errno = ETIMEDOUT;
-        if (!ready(fd, POLLOUT, until)) return false;
-        const ssize_t sent = send(fd, (const char *)data + done, bytes - done,
-                                  MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
-        if (sent > 0) done += (size_t)sent;
-    }
-    return true;
-}
-
 static const char *reason(void)
 {
     return errno != 0 ? strerror(errno) : "it has closed the connection";
@@ -170,9 +136,9 @@ static int call(const lki_socket_link *link, const meeting *m, int rank, kind_of
     const double left = m->until - lki_seconds();
     const struct timeval most = {.tv_sec = left > 1 ? (time_t)left : 1}; /* for connect() */
     if (*out >= 0) setsockopt(*out, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
-    if (*out >= 0) setsockopt(*out, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    if (*out >= 0) lki_tcp_hurry(*out);
     if (*out >= 0 && connect(*out, (const struct sockaddr *)&to->address, to->length) == 0 &&
-        write_all(*out, &mine, sizeof mine, m->until))
+        lki_tcp_write(*out, &mine, sizeof mine, m->until))
         return 0;
     return lki_socket_fault(fault, -1, "rank %d cannot be reached: %s", rank, reason());
 }
@@ -187,10 +153,9 @@ static int answer(lki_socket_link *link, const meeting *m, int fd, lki_fault *fa
 {
     hello theirs;
     const double patience = lki_seconds() + PATIENCE_S;
-    unsigned differs = 0;
-    bool ours = read_all(fd, &theirs, sizeof theirs, patience < m->until ? patience : m->until);
-    for (int i = 0; ours && i < SECRET; i++) differs |= (unsigned)(theirs.secret[i] ^ m->secret[i]);
-    if (!ours || differs != 0) {
+    const bool ours = lki_tcp_read(fd, &theirs, sizeof theirs,
+                                   patience < m->until ? patience : m->until);
+    if (!ours || !lki_tcp_same_key(theirs.secret, m->secret, SECRET)) {
         close(fd);
         return 0;
     }
@@ -206,7 +171,7 @@ static int answer(lki_socket_link *link, const meeting *m, int fd, lki_fault *fa
         return -1;
     }
     *connection = fd;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    lki_tcp_hurry(fd);
     if (theirs.kind != WORD || link->rank != 0) return 1;
     struct sockaddr_storage *address = &m->places[theirs.rank].address;
     socklen_t length = sizeof *address;
@@ -224,7 +189,7 @@ static int answer(lki_socket_link *link, const meeting *m, int fd, lki_fault *fa
 static int answer_all(lki_socket_link *link, const meeting *m, int first, lki_fault *fault)
 {
     for (int left = 2 * (link->size - first); left > 0;) {
-        if (!ready(m->listener, POLLIN, m->until)) {
+        if (!lki_tcp_ready(m->listener, POLLIN, m->until)) {
             int rank = first;
             while (link->peer[rank].data >= 0 && link->peer[rank].word >= 0) rank++;
             return lki_socket_fault(fault, -1, "rank %d has not come within %g s", rank,
@@ -255,8 +220,8 @@ static int join_as_first(lki_socket_link *link, meeting *m, const char *id, lki_
                                 "each time that it joins");
     if (answer_all(link, m, 1, fault) != 0) return -1;
     for (int r = 1; r < link->size; r++)
-        if (!write_all(link->peer[r].word, m->places, (size_t)link->size * sizeof *m->places,
-                       m->until))
+        if (!lki_tcp_write(link->peer[r].word, m->places, (size_t)link->size * sizeof *m->places,
+                           m->until))
             return lki_socket_fault(fault, -1, "rank %d is gone: %s", r, reason());
     return 0;
 }
@@ -278,7 +243,8 @@ static int join_as_other(lki_socket_link *link, meeting *m, lki_fault *fault)
     const place first = m->places[0];
     if (call(link, m, 0, WORD, port, &link->peer[0].word, fault) != 0) return -1;
     if (call(link, m, 0, DATA, port, &link->peer[0].data, fault) != 0) return -1;
-    if (!read_all(link->peer[0].word, m->places, (size_t)link->size * sizeof *m->places, m->until))
+    if (!lki_tcp_read(link->peer[0].word, m->places, (size_t)link->size * sizeof *m->places,
+                      m->until))
         return lki_socket_fault(fault, -1, "rank 0 does not say who is there: %s", reason());
     m->places[0] = first;
     for (int r = 1; r < link->rank; r++) {
