@@ -220,12 +220,15 @@ int lks_comm_local_size(const lks_comm *comm)
     return comm != NULL ? comm->local_size : 1;
 }
 
-/* Whoever started the ranks may have given each CPUs of its own, or all the same; a quota is of them all. */
+/* Whoever started the ranks may have given each CPUs of its own, or all the same, or, as srun does where its
+ * plugins bind nothing, said how many and given all of the machine; a quota is of them all. */
 int lki_comm_cores(const lks_comm *comm)
 {
     if (lki_comm_alone(comm)) return lks_cores();
     const int quota = lki_quota_cores("/proc/self/cgroup", "/sys/fs/cgroup");
+    const int given = lki_launcher_cores();
     int cores = (int)comm->peers[comm->rank].cpu_count / comm->sharing;
+    if (given > 0 && given < cores) cores = given;
     if (quota > 0 && quota / comm->local_size < cores) cores = quota / comm->local_size;
     return cores > 0 ? cores : 1;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <lockstep/tools.h>
 
@@ -69,6 +70,14 @@ lki_launcher lki_launcher_find(void)
                                .rank = launcher_number("PMIX_RANK"),
                                .kin = LKI_KIN_OPENMPI};
     return found;
+}
+
+int lki_launcher_cores(void)
+{
+    const lki_launcher found = lki_launcher_find();
+    const int64_t cores = launcher_number("SLURM_CPUS_PER_TASK");
+    const bool srun = found.name != NULL && strncmp(found.name, "srun", 4) == 0;
+    return srun && cores > 0 && cores < INT32_MAX ? (int)cores : 0;
 }
 
 bool lki_launcher_several(const lki_launcher *launcher)

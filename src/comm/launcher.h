@@ -20,6 +20,7 @@ typedef struct lki_launcher {
 lki_launcher lki_launcher_find(void);
 
 /* Whether it started several processes. */
+int lki_launcher_cores(void); /* that srun was asked to give each process; 0: it was not */
 bool lki_launcher_several(const lki_launcher *launcher);
 
 #endif

@@ -1,5 +1,6 @@
 /* Cores of a rank, where ranks of one host may run on the same CPUs or each on its own. */
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "support/ranks/fake.h"
 #include "support/test.h"
@@ -78,11 +79,36 @@ static void a_quota_is_of_all(void **state)
     assert_int_equal(cores_of(8), 8);
 }
 
+static void what_srun_gives_is_the_most(void **state)
+{
+    (void)state;
+    if (lkt_ranks_are_processes()) skip();
+    sets.first[0] = sets.first[1] = 0;
+    sets.count[0] = sets.count[1] = 8;
+    quota = 0;
+    setenv("SLURM_CPUS_PER_TASK", "3", 1); /* as of salloc's shell: of mpirun in it, too */
+    assert_int_equal(cores_of(2), 8);
+    setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+    setenv("SLURM_PROCID", "0", 1);
+    assert_int_equal(cores_of(2), 6); /* each has the machine */
+    assert_int_equal(cores_of(4), 8); /* more than it has */
+    setenv("SLURM_CPUS_PER_TASK", "x", 1);
+    assert_int_equal(cores_of(2), 8);
+    setenv("SLURM_CPUS_PER_TASK", "1", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+    assert_int_equal(cores_of(2), 8);
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("SLURM_CPUS_PER_TASK");
+    unsetenv("SLURM_STEP_NUM_TASKS");
+    unsetenv("SLURM_PROCID");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_shares_has_a_part),
         cmocka_unit_test(a_quota_is_of_all),
+        cmocka_unit_test(what_srun_gives_is_the_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,15 @@ grep -qE '^3 processes, started by m.*; [A-Z]' out && grep -qE '^Bandwidth in GB
 [ -z "$elsewhere" ] || grep -q '^memory in common: 1 of 1 pairs' out || { cat out; failed=1; }
 expect 2 '^lockstep: -n is about several processes: give --launch too' "$program" doctor -n 2
 
+# Ranks that are bound have the cores that they are bound to (comm/cores has those that are not).
+case $name in *mpich*) bound='-bind-to core' ;; *) bound='--bind-to core --map-by core' ;; esac
+threads=$(lscpu -p=core | grep -v '#' | sort | uniq -c | awk '{print $1}' | sort -n | tail -n 1)
+if [ "$(lscpu -p=core | grep -v '#' | sort -u | wc -l)" -gt 1 ]; then
+    timeout 60 "$mpiexec" -n 2 $bound "$program" doctor --format json >doctor.json 2>errors || [ $? = 10 ] || cat errors
+    [ "$(grep '"cpus"' doctor.json | sort -u | wc -l)" = 2 ] && [ "$(grep -c "\"workers\": $threads," doctor.json)" = 2 ] ||
+        { echo "$name: bound ranks:"; cat doctor.json; failed=1; }
+fi
+
 # Workers that share a core are said once, however the ranks were started.
 expect 0 "^lockstep: ranks 0 and 1 of host .* share CPU [0-9]*, where their 2 workers wait for each other; give" \
     timeout 60 "$mpiexec" -n 2 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$program" train dense.yaml --workers 1

@@ -35,6 +35,16 @@ check() {
 [[ $mpis != *' openmpi '* ]] || check pmix
 [[ $mpis != *' mpich '* ]] || check pmi2
 
+# Each rank has the cores that srun was asked for, also where no plugin binds it to them; and the doctor sees that.
+way=pmix
+[[ $mpis == *' openmpi '* ]] || way=pmi2
+srun --quiet --mpi=$way -N2 -n2 --cpus-per-task=1 "$program" doctor --format json >out 2>&1 || [ $? = 10 ] || failed=1
+lines 2 '"workers": 1,'
+lines 2 '"library": "(Open MPI|MPICH) '
+srun --quiet --mpi=$way -N2 -n2 --cpus-per-task=1 "$program" info dense.yaml >out 2>&1 || failed=1
+lines 1 '^lockstep: info is done by one process, so of the 2 that srun'
+lines 1 'batches of'
+
 # state JOB STATE...: waits until the job has one of these.
 state() {
     local job=$1 try found
@@ -65,7 +75,7 @@ steps=$(($(nproc) * 500))
 job=$(sbatch --parsable job.sh)
 said '^Train Epoch: 3'
 scancel --signal=USR1 "$job" # as Slurm does when the time is up: to the steps of the job
-said 'stopped after step [0-9]* and saved in'
+said 'stopped after step [0-9]* and saved in dense; to continue: .*lockstep launch --by srun -- train .*dense.yaml .*--resume$'
 state "$job" PENDING RUNNING COMPLETING
 sleep 2 # a node refuses it in the second in which it ended there; and it would wait for two minutes
 scontrol update JobId="$job" StartTime=now 2>/dev/null || true
