@@ -1,12 +1,29 @@
 /* What verbs do that several processes may do together. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/crowd.h"
 #include "cli/exit_code.h"
+#include "cli/launch/report.h"
 #include "recipe/text/setting.h"
+
+/* `lockstep launch` says what any rank tells it so; false: it is not there. */
+static bool tell_launcher(const lks_comm *comm, const char *sentence)
+{
+    char line[REPORT_LINE];
+    const char *token = getenv("LKS_LAUNCH");
+    launch_report report = {
+        .news = LAUNCH_MISSES, .rank = lks_comm_rank(comm), .process = (long)getpid()};
+    if (token == NULL || strlen(token) != REPORT_TOKEN) return false;
+    snprintf(report.host, sizeof report.host, "%s", lks_comm_host(comm, report.rank));
+    snprintf(report.text, sizeof report.text, "%s", sentence);
+    const size_t length = launch_report_print(line, token, &report);
+    return write(STDERR_FILENO, line, length) == (ssize_t)length;
+}
 
 /* A process of the training is lost. The first one that is left says so at once, as a launcher may end all
  * as soon as one has ended; and a process that does not come out of what it does, ends. */
@@ -15,7 +32,7 @@ static void on_lost(void *user, const lks_comm *comm, const char *sentence, bool
     const int first = lks_comm_lost(comm) == 0 ? 1 : 0;
     if (late) _exit(exit_code_of(LKS_E_COMM));
     if (lks_comm_rank(comm) != first) return;
-    say_urgent(sentence);
+    if (!tell_launcher(comm, sentence)) say_urgent(sentence);
     atomic_store((atomic_bool *)user, true);
 }
 

@@ -74,8 +74,16 @@ const cli_option cli_options[] = {
     LOCAL("watch", 0, "TOKEN", VERB_LAUNCH, WATCH,
           "what launch itself starts on each host by mpiexec or srun: watch over one rank; "
           "default: none"),
+    LOCAL("max-restarts", 0, "K", VERB_LAUNCH, MAX_RESTARTS,
+          "after the death of a rank, a host or MPI go on from the last checkpoint, so often at "
+          "most; default 0"),
     LOCAL("nnodes", 0, "N", LAUNCHES, NNODES,
-          "hosts on which this command is typed, and which meet at --rdzv-endpoint; default 1"),
+          "hosts on which this command is typed, and which meet at --rdzv-endpoint; or MIN:MAX, as "
+          "with --elastic; default 1"),
+    LOCAL(
+        "elastic", 0, NULL, VERB_LAUNCH, ELASTIC,
+        "go on with the hosts that are left when one goes, and with all when it is back: --nnodes "
+        "1:N"),
     LOCAL("nproc-per-node", 0, "N", LAUNCHES, NPROC, "ranks on this host; default 1"),
     LOCAL("node-rank", 0, "K", LAUNCHES, NODE_RANK,
           "which of the hosts this is; default: 0 at the endpoint, the others as they come"),

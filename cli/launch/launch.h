@@ -8,7 +8,8 @@
  *
  * A watcher binds its rank to its part of the host's cores, keeps its output, passes signals on and, when
  * the rank fails, writes lines to its standard error that the launcher reads (report.h). Each process
- * ends when the one before it does.
+ * ends when the one before it does. run.c starts the ranks once, judge.c says how they ended, and again.c
+ * starts them again after a death.
  */
 #ifndef CLI_LAUNCH_H
 #define CLI_LAUNCH_H
@@ -36,6 +37,14 @@ typedef struct launch_starter {
     int user;             /* and they shall get SIGUSR1 */
 } launch_starter;
 
+/* What a rendezvous does between an end and the next start. */
+typedef struct launch_meeting {
+    void *user;
+    bool (*is_smaller)(void *user); /* whether a host has gone, without which it may go on */
+    /* Decides who takes part; *code: not 0 where a signal has ended the waiting. */
+    lks_status (*gather)(void *user, int *code);
+} launch_meeting;
+
 typedef struct launch_plan {
     cli_pool *pool;
     const launch_starter *starter;
@@ -46,10 +55,16 @@ typedef struct launch_plan {
     bool bind;
     const char *agent, *logs; /* NULL: none */
     char **rank;              /* what a rank is: program and arguments, NULL behind them */
+    char **resumed;           /* and what it is after a restart; NULL: the same */
+    bool own;     /* it is a program of the user's, of whose exit codes we know nothing */
+    bool saves;   /* it leaves checkpoints */
+    int restarts; /* at most */
+    int orders;   /* where orders can be read; -1: nobody gives any */
     char token[17];
-    bool meets;       /* at a rendezvous, and so not by srun */
-    bool crowded;     /* more workers than cores on this host */
-    const char *self; /* this program */
+    bool meets;                    /* at a rendezvous, and so not by srun */
+    bool crowded;                  /* more workers than cores on this host */
+    const char *self;              /* this program */
+    const launch_meeting *meeting; /* NULL: none */
 } launch_plan;
 
 /* "a:2,b:2"; `ranks` gets the sum. */
@@ -69,11 +84,29 @@ LKS_MUSTUSE lks_status launch_name_starter(launch_plan *plan, const char *name);
 /* The starter's command line, NULL behind it. */
 char **launch_command(const launch_plan *plan);
 
-/* A process that runs launch_run() gets this signal where a host is lost without which it cannot go on. */
-enum { LAUNCH_LOST = SIGUSR2 };
+/* What a rendezvous writes into plan->orders for launch_once(). */
+enum {
+    LAUNCH_LOST = 'l', /* a host is gone without which it cannot go on */
+    LAUNCH_GROW = 'g', /* more hosts are there: ranks shall save and end, to go on with them */
+};
 
-/* Runs it. *code is the exit code of the rank that failed first. */
-LKS_MUSTUSE lks_status launch_run(const launch_plan *plan, int *code);
+typedef enum launch_cause {
+    LAUNCH_OVER,  /* all have ended, and would end so again */
+    LAUNCH_ASKED, /* somebody has asked us to stop */
+    LAUNCH_DIED,  /* a rank, a host or MPI is gone */
+    LAUNCH_GROWS, /* ranks have saved, for the hosts that have come */
+} launch_cause;
+
+typedef struct launch_end {
+    launch_cause cause;
+    int code; /* of the rank that failed first */
+} launch_end;
+
+/* Runs the ranks once; what went wrong has been said. */
+LKS_MUSTUSE lks_status launch_once(const launch_plan *plan, launch_end *end);
+
+/* Runs them, and after a death again, up to plan->restarts times. */
+LKS_MUSTUSE lks_status launch_run(launch_plan *plan, int *code);
 
 /* The watcher: runs plan->rank; returns the exit code for the starter. */
 LKS_MUSTUSE lks_status launch_watch(const launch_plan *plan, int *code);

@@ -11,10 +11,20 @@ size_t launch_report_print(char line[REPORT_LINE], const char *token, const laun
     int length = snprintf(line, REPORT_LINE, "%c %s %d %.*s %ld ", MARK, token, report->rank,
                           REPORT_HOST - 1, host, report->process);
     const size_t room = REPORT_LINE - (size_t)length;
-    if (report->ended)
+    const char *text = report->text;
+    switch (report->news) {
+    case LAUNCH_BEGINS:
+        length += snprintf(line + length, room, "begin\n");
+        break;
+    case LAUNCH_ENDS:
         length += snprintf(line + length, room, "end %d %d\n", report->code, report->stop);
-    else
-        length += snprintf(line + length, room, "| %.*s\n", REPORT_TEXT_MOST - 1, report->text);
+        break;
+    case LAUNCH_SAYS:
+    case LAUNCH_MISSES:
+        length += snprintf(line + length, room, "%c %.*s\n",
+                           report->news == LAUNCH_SAYS ? '|' : '!', REPORT_TEXT_MOST - 1, text);
+        break;
+    }
     return (size_t)length;
 }
 
@@ -29,14 +39,17 @@ bool launch_report_read(launch_report *out, const char *token, const char *line)
         at == 0 || strcmp(found, token) != 0 || out->rank < 0)
         return false;
     const char *rest = line + 1 + at;
-    if (rest[0] == '|') {
+    if (rest[0] == '|' || rest[0] == '!') {
+        out->news = rest[0] == '|' ? LAUNCH_SAYS : LAUNCH_MISSES;
         rest += rest[1] == ' ' ? 2 : 1;
         snprintf(out->text, sizeof out->text, "%s", rest);
         return true;
     }
-    out->ended = sscanf(rest, "end %d %d%n", &out->code, &out->stop, &end) == 2 && end > 0 &&
-                 rest[end] == '\0';
-    return out->ended;
+    out->news = LAUNCH_BEGINS;
+    if (strcmp(rest, "begin") == 0) return true;
+    out->news = LAUNCH_ENDS;
+    return sscanf(rest, "end %d %d%n", &out->code, &out->stop, &end) == 2 && end > 0 &&
+           rest[end] == '\0';
 }
 
 /* A whole line that began with the mark. */

@@ -1,12 +1,15 @@
 /*
  * What a watcher tells the launcher, as lines among the output of ranks:
  *
+ *     \036 TOKEN RANK HOST PID begin            its rank has been started
+ *     \036 TOKEN RANK HOST PID ! TEXT           the rank itself misses another, as the text says
  *     \036 TOKEN RANK HOST PID | TEXT           one of its rank's last lines
  *     \036 TOKEN RANK HOST PID end CODE STOP    its rank has ended: exit code (128 + n: by signal n that
  *                                               nobody passed on, then negative), and the signal that it
  *                                               had been asked to stop with, or 0
  *
- * The token is drawn for each launch, so that no output looks like a report by chance.
+ * The token is drawn for each launch, so that no output looks like a report by chance; ranks have it in
+ * LKS_LAUNCH.
  */
 #ifndef CLI_LAUNCH_REPORT_H
 #define CLI_LAUNCH_REPORT_H
@@ -14,15 +17,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { REPORT_LINE = 1024, REPORT_TEXT_MOST = 640, REPORT_HOST = 128 };
+enum { REPORT_LINE = 1024, REPORT_TEXT_MOST = 640, REPORT_HOST = 128, REPORT_TOKEN = 16 };
+
+typedef enum launch_news {
+    LAUNCH_SAYS,
+    LAUNCH_BEGINS,
+    LAUNCH_MISSES,
+    LAUNCH_ENDS,
+} launch_news;
 
 typedef struct launch_report {
+    launch_news news;
     int rank;
     long process;
     char host[REPORT_HOST];
-    bool ended;
-    int code, stop;              /* where it has ended */
-    char text[REPORT_TEXT_MOST]; /* where it has not */
+    int code, stop;              /* of an end */
+    char text[REPORT_TEXT_MOST]; /* of what is said */
 } launch_report;
 
 /* Writes the line, its end included; returns its length, below REPORT_LINE. */

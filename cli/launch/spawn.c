@@ -17,8 +17,10 @@ enum { STOPS = sizeof stops / sizeof *stops };
 
 int spawn_watch_signals(void)
 {
+    static int file = -1;
     sigset_t set;
     struct sigaction before;
+    if (file >= 0) return file;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (int i = 0; i < STOPS; i++)
@@ -26,7 +28,17 @@ int spawn_watch_signals(void)
             sigaddset(&set, stops[i]);
     signal(SIGCHLD, SIG_DFL); /* whoever started us may have ignored it */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0) return -1;
-    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    file = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return file;
+}
+
+int spawn_pending_signal(void)
+{
+    sigset_t set;
+    if (sigpending(&set) != 0) return 0;
+    for (int i = 0; i < STOPS; i++)
+        if (sigismember(&set, stops[i]) == 1) return stops[i];
+    return 0;
 }
 
 /* In the child: does not return. What fails goes through `failed`. */

@@ -7,8 +7,10 @@
 #include <lockstep/status.h>
 
 /* Blocks the signals that stop a program (but those that are ignored) and SIGCHLD; returns a descriptor
- * that they are read from, or -1. */
+ * that they are read from, the same each time, or -1. */
 int spawn_watch_signals(void);
+/* One of those that stop a program and that nobody has read yet; 0: none. */
+int spawn_pending_signal(void);
 
 /* A standard stream of the child, and where the parent reads it. */
 typedef struct spawn_file {

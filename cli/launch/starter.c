@@ -10,9 +10,10 @@
 #include "cli/launch/launch.h"
 
 /* Open MPI passes SIGUSR1 and SIGUSR2 on, and sends SIGTERM to ranks when it is told to end. Hydra passes on
- * what it gets. srun kills at SIGTERM, and passes SIGUSR1 and SIGUSR2 on; by its plugin for processes to
- * watchers alone or to ranks too, and a program may not live through SIGUSR2. That ranks get SIGTERM is
- * Slurm's way to say that the time is up. */
+ * what it gets; when it ends ranks it has a page to say about it, and when it is killed they end, too. srun
+ * kills at SIGTERM, and passes SIGUSR1 and SIGUSR2 on; by its plugin for processes to watchers alone or to
+ * ranks too, and a program may not live through SIGUSR2. That ranks get SIGTERM is Slurm's way to say that
+ * the time is up. */
 static const launch_starter starters[] = {
     {.name = "openmpi",
      .module = "openmpi",
@@ -27,7 +28,7 @@ static const launch_starter starters[] = {
      .tries = {"mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"},
      .sign = "HYDRA",
      .soft = SIGTERM,
-     .hard = SIGQUIT,
+     .hard = SIGKILL,
      .quit = SIGQUIT,
      .user = SIGUSR1},
     {.name = "srun",

@@ -27,9 +27,10 @@ typedef struct watcher {
     launch_place place;
     launch_report about; /* of which rank reports are */
     launch_tail *tail;
-    int output[OUTPUTS]; /* the rank's standard output and error; -1: closed */
-    int log;             /* -1: none */
-    off_t begun;         /* where in it this rank begins */
+    launch_sorter errors; /* what the rank writes for the launcher goes to it as it is */
+    int output[OUTPUTS];  /* the rank's standard output and error; -1: closed */
+    int log;              /* -1: none */
+    off_t begun;          /* where in it this rank begins */
     int signals;
     pid_t child;
     int asked;  /* the signal that was passed on; 0: none */
@@ -105,6 +106,35 @@ static void write_all(int file, const char *bytes, size_t count)
     }
 }
 
+static void tell(const watcher *w, const launch_report *report)
+{
+    char line[REPORT_LINE];
+    write_all(STDERR_FILENO, line, launch_report_print(line, w->plan->token, report));
+}
+
+static void keep(watcher *w, int which, const char *bytes, size_t count)
+{
+    if (w->log >= 0) write_all(w->log, bytes, count);
+    if (w->place.rank == 0) write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, count);
+    launch_tail_add(w->tail, bytes, count);
+}
+
+static void on_said(void *user, const char *bytes, size_t count)
+{
+    keep(user, 1, bytes, count);
+}
+
+/* The launcher says it, whichever rank this is. */
+static void on_missed(void *user, const launch_report *report)
+{
+    const watcher *w = user;
+    char said[REPORT_TEXT_MOST + 16];
+    const int length = snprintf(said, sizeof said, "lockstep: %s\n", report->text);
+    tell(w, report);
+    if (w->log >= 0) write_all(w->log, said, (size_t)length);
+    launch_tail_add(w->tail, said, (size_t)length);
+}
+
 /* What there is of one output; false at its end. */
 static bool take_output(watcher *w, int which)
 {
@@ -116,10 +146,10 @@ static bool take_output(watcher *w, int which)
         w->output[which] = -1;
         return false;
     }
-    if (w->log >= 0) write_all(w->log, bytes, (size_t)count);
-    if (w->place.rank == 0)
-        write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, (size_t)count);
-    launch_tail_add(w->tail, bytes, (size_t)count);
+    if (which == 0)
+        keep(w, which, bytes, (size_t)count);
+    else
+        launch_sort(&w->errors, bytes, (size_t)count);
     return true;
 }
 
@@ -166,6 +196,7 @@ static void drain(watcher *w)
         while (w->output[i] >= 0 && poll(&file, 1, DRAIN_MS) > 0)
             if (!take_output(w, i)) break;
     }
+    launch_sort_end(&w->errors);
 }
 
 /* A rank that is not 0 writes most of what it says into its log itself: there are its last lines. */
@@ -181,18 +212,17 @@ static void take_log(watcher *w)
     launch_tail_add(w->tail, bytes, (size_t)count);
 }
 
-static void tell(const watcher *w, int code)
+static void tell_end(const watcher *w, int code)
 {
-    char line[REPORT_LINE];
     launch_report report = w->about;
     for (int i = 0; i < w->tail->count; i++) {
         snprintf(report.text, sizeof report.text, "%s", launch_tail_line(w->tail, i));
-        write_all(STDERR_FILENO, line, launch_report_print(line, w->plan->token, &report));
+        tell(w, &report);
     }
-    report.ended = true;
+    report.news = LAUNCH_ENDS;
     report.code = code;
     report.stop = w->asked;
-    write_all(STDERR_FILENO, line, launch_report_print(line, w->plan->token, &report));
+    tell(w, &report);
 }
 
 /* The launcher ends all ranks when it has read the report, and this one: true. If it does not, the starter
@@ -207,6 +237,8 @@ lks_status launch_watch(const launch_plan *plan, int *code)
 {
     static launch_tail tail;
     watcher w = {.plan = plan, .tail = &tail, .about = {.process = (long)getpid()}};
+    w.errors = (launch_sorter){
+        .token = plan->token, .report = on_missed, .other = on_said, .user = &w};
     if (!launch_get_place(&w.place))
         return lks_fail(LKS_E_INVALID, "--watch is what lockstep launch starts by mpiexec or srun; "
                                        "give lockstep launch -n N -- train CONFIG");
@@ -214,6 +246,7 @@ lks_status launch_watch(const launch_plan *plan, int *code)
     w.about.rank = w.place.rank;
     open_log(&w);
     choose_cores(&w);
+    setenv("LKS_LAUNCH", plan->token, 1);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_DFL); /* as its rank shall have it */
     w.signals = spawn_watch_signals();
@@ -224,6 +257,9 @@ lks_status launch_watch(const launch_plan *plan, int *code)
     if (status != LKS_OK) return status;
     signal(SIGPIPE, SIG_IGN); /* its rank shall save even when nobody reads */
     w.about.process = (long)w.child;
+    w.about.news = LAUNCH_BEGINS;
+    tell(&w, &w.about);
+    w.about.news = LAUNCH_SAYS;
     for (int i = 0; i < OUTPUTS; i++) w.output[i] = outputs[i].read;
     while (!w.ended) watch_poll(&w, -1);
     kill(-w.child, SIGKILL); /* what it has started and left behind */
@@ -233,7 +269,7 @@ lks_status launch_watch(const launch_plan *plan, int *code)
     /* A rank that was asked to stop, and did, has not failed: others may still be saving. */
     const bool stopped = w.asked != 0 && (killed || *code > 128);
     if (*code != 0) take_log(&w);
-    if (*code != 0) tell(&w, killed ? -*code : *code);
+    if (*code != 0) tell_end(&w, killed ? -*code : *code);
     if (stopped || (*code != 0 && was_heard(&w))) *code = 0;
     return LKS_OK;
 }

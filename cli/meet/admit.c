@@ -5,6 +5,7 @@
 
 #include "cli/meet/lead.h"
 #include "cli/out/text.h"
+#include "cli/process.h"
 
 static void refuse(peer *p, wire_reason reason, const char *text)
 {
@@ -28,6 +29,8 @@ void lead_admit(leader *l, peer *p, const wire_message *join)
     const meet_plan *plan = l->plan;
     char text[WIRE_TEXT];
     wire_reason reason = WIRE_REASONS;
+    const bool full = 1 + l->joined >= plan->nodes;
+    const bool again = plan->launch->restarts > 0 || plan->least < plan->nodes;
     if (strcmp(join->id, plan->id) != 0) {
         reason = WIRE_OTHER_ID;
         snprintf(text, sizeof text, "--rdzv-id is '%.60s' here, and '%.60s' there", plan->id,
@@ -36,7 +39,7 @@ void lead_admit(leader *l, peer *p, const wire_message *join)
         reason = WIRE_OTHER_VERSION;
         snprintf(text, sizeof text, "Lockstep is version %.60s here, and %.60s there",
                  lks_version(), join->version);
-    } else if (l->working) {
+    } else if (l->working && (full || !again)) {
         reason = WIRE_LATE;
         snprintf(text, sizeof text, "all %d nodes are there, and the ranks have started",
                  plan->nodes);
@@ -56,6 +59,9 @@ void lead_admit(leader *l, peer *p, const wire_message *join)
         reason = WIRE_DUPLICATE;
         snprintf(text, sizeof text, "node %d is there already%s", (int)join->node,
                  join->node == 0 ? ": it is the one at the endpoint" : "");
+    } else if (full) {
+        reason = WIRE_LATE;
+        snprintf(text, sizeof text, "all %d nodes are there", plan->nodes);
     }
     if (reason != WIRE_REASONS) {
         say_error("an agent of host %s is refused: %s", join->host, text);
@@ -68,5 +74,9 @@ void lead_admit(leader *l, peer *p, const wire_message *join)
     p->ranks = join->ranks;
     p->process = join->process;
     p->state = PEER_JOINED;
+    p->since = process_clock();
     l->joined++;
+    if (l->working)
+        say_error("host %s has come to the rendezvous (process %ld), and joins at the next start",
+                  p->host, p->process);
 }

@@ -9,7 +9,7 @@
 static peer *node_of(const leader *l, const char *host)
 {
     for (int i = 0; i < l->count; i++)
-        if (l->peers[i]->state == PEER_JOINED && l->peers[i]->fd >= 0 &&
+        if (l->peers[i]->state == PEER_JOINED && l->peers[i]->fd >= 0 && l->peers[i]->working &&
             strcmp(l->peers[i]->host, host) == 0)
             return l->peers[i];
     return NULL;
@@ -26,7 +26,7 @@ static int place_of(leader *l)
         l->daemons = more;
         l->daemon_room = room;
     }
-    l->daemons[l->daemon_count] = (lead_daemon){-1, NULL};
+    l->daemons[l->daemon_count] = (lead_daemon){.fd = -1};
     return l->daemon_count++;
 }
 
@@ -49,15 +49,16 @@ static bool hand_over(leader *l, int fd)
     asked[count] = '\0';
     const size_t host = strlen(asked) + 1;
     peer *p = node_of(l, asked);
-    m.number = p != NULL && host < count ? place_of(l) : -1;
-    if (m.number < 0 ||
+    const int place = p != NULL && host < count ? place_of(l) : -1;
+    if (place < 0 ||
         !reach_parse(m.text, sizeof m.text, l->words, sizeof l->words, &m.words, asked + host)) {
         say_error("nothing can be started on '%s': no agent of that name has joined, or it is no "
                   "daemon of an MPI",
                   asked);
         return false;
     }
-    l->daemons[m.number] = (lead_daemon){fd, p};
+    m.number = l->next_number++;
+    l->daemons[place] = (lead_daemon){fd, m.number, p};
     return peer_send(p, &m);
 }
 
@@ -76,9 +77,9 @@ void lead_ask(leader *l)
 
 void lead_said(leader *l, peer *p, const wire_message *m)
 {
-    if (m->number < 0 || m->number >= l->daemon_count) return;
-    lead_daemon *d = &l->daemons[m->number];
-    if (d->fd < 0 || d->node != p) return;
+    lead_daemon *d = l->daemons;
+    while (d < l->daemons + l->daemon_count && (d->fd < 0 || d->number != m->number)) d++;
+    if (d == l->daemons + l->daemon_count || d->node != p) return;
     if (m->type == WIRE_SAID) {
         reach_write(d->fd, m->stream == 1 ? REACH_OUTPUT : REACH_ERROR, m->output, m->output_bytes);
         return;
@@ -101,7 +102,7 @@ void lead_lost(leader *l, const peer *p)
 void lead_hung_up(leader *l, int daemon)
 {
     lead_daemon *d = &l->daemons[daemon];
-    peer_send(d->node, &(wire_message){.type = WIRE_STOP, .number = daemon, .signal = 9});
+    peer_send(d->node, &(wire_message){.type = WIRE_STOP, .number = d->number, .signal = 9});
     close(d->fd);
     d->fd = -1;
 }

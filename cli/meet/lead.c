@@ -3,7 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -80,7 +80,7 @@ static bool lead_message(leader *l, peer *p, const wire_message *m)
     if (p->state == PEER_PROVED) return m->type == WIRE_BEAT;
     if (p->state != PEER_JOINED) return false;
     if (m->type == WIRE_SAID || m->type == WIRE_ENDED) lead_said(l, p, m);
-    if (m->type == WIRE_STOP && l->working) kill(getpid(), m->signal); /* as if typed here */
+    if (m->type == WIRE_STOP) kill(getpid(), m->signal); /* as if typed here */
     return true;
 }
 
@@ -103,6 +103,11 @@ static const char *too_late(const peer *p)
     return now - p->heard > PEER_LOST_S ? "nothing has come from it for 2 s" : NULL;
 }
 
+static void lead_order(const leader *l, char order)
+{
+    (void)!write(l->orders, &order, 1);
+}
+
 static void look_after(leader *l, int i, bool heard)
 {
     peer *p = l->peers[i];
@@ -111,7 +116,7 @@ static void look_after(leader *l, int i, bool heard)
     if (why == NULL) return;
     if (p->state == PEER_JOINED && !atomic_load(&l->stop)) {
         say_error("the agent of host %s (process %ld) is lost: %s", p->host, p->process, why);
-        if (l->working) kill(getpid(), LAUNCH_LOST);
+        if (l->working && p->working) lead_order(l, LAUNCH_LOST);
     }
     drop(l, i);
 }
@@ -135,76 +140,6 @@ void lead_turn(leader *l, int timeout)
         look_after(l, i, files[2 + i].revents == 0 || lead_hear(l, l->peers[i]));
     if (files[1].revents != 0) lead_ask(l);
     if (files[0].revents != 0) lead_accept(l);
-}
-
-static lks_status too_few(const leader *l)
-{
-    char missing[512] = "";
-    size_t used = 0;
-    for (int node = 1; node < l->plan->nodes && used < sizeof missing - 16; node++) {
-        bool there = false, unknown = false;
-        for (int i = 0; i < l->count; i++) {
-            there |= l->peers[i]->state == PEER_JOINED && l->peers[i]->node == node;
-            unknown |= l->peers[i]->state == PEER_JOINED && !l->peers[i]->asked;
-        }
-        if (!there && !unknown)
-            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d",
-                                     used > 0 ? ", " : "", node);
-    }
-    return lks_fail(LKS_E_TIMEOUT,
-                    "of %d nodes %d came to the rendezvous in %g s%s%s; start the same command on "
-                    "each, or give a longer --rdzv-timeout",
-                    l->plan->nodes, 1 + l->joined, l->plan->timeout,
-                    used > 0 ? "; missing: node " : "", missing);
-}
-
-static lks_status gather(leader *l)
-{
-    const double until = process_clock() + l->plan->timeout;
-    while (l->joined < l->plan->nodes - 1) {
-        const double left = until - process_clock();
-        if (left <= 0) return too_few(l);
-        lead_turn(l, left < 0.1 ? (int)(1000 * left) + 1 : 100);
-    }
-    l->working = true;
-    return LKS_OK;
-}
-
-/* The hosts in the order of node ranks: those that were asked for, the others as they came. */
-static void lead_number(leader *l)
-{
-    launch_plan *launch = l->plan->launch;
-    const int nodes = l->plan->nodes;
-    peer **order = pool_alloc(launch->pool, (size_t)nodes * sizeof *order);
-    for (int i = 0; i < l->count; i++)
-        if (l->peers[i]->state == PEER_JOINED && l->peers[i]->asked)
-            order[l->peers[i]->node] = l->peers[i];
-    for (int i = 0, node = 1; i < l->count; i++) {
-        if (l->peers[i]->state != PEER_JOINED || l->peers[i]->asked) continue;
-        while (order[node] != NULL) node++;
-        order[node] = l->peers[i];
-        order[node]->node = node;
-    }
-    char *self = pool_alloc(launch->pool, WIRE_TEXT);
-    if (gethostname(self, WIRE_TEXT - 1) != 0) snprintf(self, WIRE_TEXT, "localhost");
-    launch->host = pool_alloc(launch->pool, (size_t)nodes * sizeof *launch->host);
-    launch->host[0] = (launch_host){self, l->plan->ranks};
-    launch->hosts = 1;
-    launch->ranks = l->plan->ranks;
-    for (int node = 1; node < nodes; node++) {
-        int at = 0; /* agents of one host are one host to mpiexec */
-        while (at < launch->hosts && strcmp(launch->host[at].name, order[node]->host) != 0) at++;
-        if (at == launch->hosts)
-            launch->host[launch->hosts++] = (launch_host){order[node]->host, 0};
-        launch->host[at].slots += order[node]->ranks;
-        launch->ranks += order[node]->ranks;
-    }
-    for (int node = 1, first = l->plan->ranks; node < nodes; first += order[node++]->ranks)
-        peer_send(order[node], &(wire_message){.type = WIRE_WELCOME,
-                                               .node = node,
-                                               .nodes = nodes,
-                                               .first = first,
-                                               .ranks = launch->ranks});
 }
 
 /* A folder of this user's alone with the socket, and this program under the name of ssh's place. */
@@ -239,24 +174,73 @@ static void close_reach(leader *l)
 static void *serve(void *user)
 {
     leader *l = user;
-    while (!atomic_load(&l->stop)) lead_turn(l, 50);
+    while (!atomic_load(&l->stop)) {
+        lead_turn(l, 50);
+        if (l->growing || !lead_can_grow(l)) continue;
+        l->growing = true;
+        say_error("more hosts are there: ranks save, and start again with them");
+        lead_order(l, LAUNCH_GROW);
+    }
     return NULL;
 }
 
-/* The ranks run, and a thread serves the agents. */
-static lks_status work(leader *l, int *code)
+/* While ranks run, a thread serves the agents. */
+static lks_status begin_serving(leader *l)
 {
     sigset_t all, before;
-    pthread_t thread;
+    char old;
+    while (read(l->plan->launch->orders, &old, 1) == 1) continue; /* orders to those before */
+    lead_number(l);
+    l->working = true;
+    l->growing = false;
+    atomic_store(&l->stop, false);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, NULL, serve, l);
+    const int error = pthread_create(&l->thread, NULL, serve, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0)
-        return lks_fail(LKS_E_NOMEM, "no thread for the rendezvous: %s", strerror(error));
-    const lks_status status = launch_run(l->plan->launch, code);
+    if (error == 0) return LKS_OK;
+    l->working = false;
+    return lks_fail(LKS_E_NOMEM, "no thread for the rendezvous: %s", strerror(error));
+}
+
+static void end_serving(leader *l)
+{
+    if (!l->working) return;
     atomic_store(&l->stop, true);
-    pthread_join(thread, NULL);
+    pthread_join(l->thread, NULL);
+    l->working = false;
+}
+
+static bool is_smaller(void *user)
+{
+    leader *l = user;
+    end_serving(l);
+    return lead_is_smaller(l);
+}
+
+static lks_status gather_again(void *user, int *code)
+{
+    leader *l = user;
+    end_serving(l);
+    const lks_status status = lead_gather(l, code);
+    return status == LKS_OK && *code == 0 ? begin_serving(l) : status;
+}
+
+static lks_status work(leader *l, int *code)
+{
+    int orders[2];
+    launch_plan *launch = l->plan->launch;
+    const launch_meeting meeting = {l, is_smaller, gather_again};
+    if (pipe2(orders, O_CLOEXEC | O_NONBLOCK) != 0)
+        return lks_fail(LKS_E_NOMEM, "no pipe for the rendezvous: %s", strerror(errno));
+    launch->orders = orders[0];
+    l->orders = orders[1];
+    launch->meeting = &meeting;
+    lks_status status = begin_serving(l);
+    if (status == LKS_OK) status = launch_run(launch, code);
+    end_serving(l);
+    close(orders[0]);
+    close(orders[1]);
     return status;
 }
 
@@ -269,12 +253,9 @@ lks_status meet_lead(const meet_plan *plan, int listener, int *code)
     l->listener = listener;
     l->asks = -1;
     lks_status status = meet_make_key(l->key, &left, plan);
-    if (status == LKS_OK) status = gather(l);
+    if (status == LKS_OK) status = lead_gather(l, code);
     if (status == LKS_OK) status = open_reach(l);
-    if (status == LKS_OK) {
-        lead_number(l);
-        status = work(l, code);
-    }
+    if (status == LKS_OK) status = work(l, code);
     const int end = status == LKS_OK ? *code : exit_code_of(status);
     for (int i = 0; i < l->count; i++) {
         if (l->peers[i]->state == PEER_JOINED)

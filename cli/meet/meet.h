@@ -14,7 +14,8 @@ typedef struct meet_plan {
     launch_plan *launch;
     const char *id, *host, *port; /* of the endpoint */
     const char *secret_file;      /* NULL: none was named */
-    int nodes, ranks;             /* ranks of this node */
+    int least, nodes;             /* the most of them; fewer than these need not be there */
+    int ranks;                    /* of this node */
     int node;                     /* -1: not given */
     double timeout;
 } meet_plan;

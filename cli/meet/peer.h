@@ -21,11 +21,12 @@ typedef struct peer {
     peer_state state;
     seal_draw draw;
     seal_link link;
-    double since, heard, beaten; /* connected, last byte, last beat of ours */
+    double since, heard, beaten; /* connected (or joined), last byte, last beat of ours */
     char from[64];               /* its address */
     char host[WIRE_TEXT];
     int node, ranks; /* node: -1 until it is known */
     bool asked;      /* it named its node rank itself */
+    bool working;    /* it takes part in the ranks that run */
     long process;
     size_t used;
     uint8_t in[WIRE_HEADER + WIRE_BODY + WIRE_TAG];

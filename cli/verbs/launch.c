@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -49,6 +48,17 @@ static lks_status take_ranks(launch_plan *plan, const cli_args *cli)
     return LKS_OK;
 }
 
+static lks_status take_restarts(launch_plan *plan, const cli_args *cli)
+{
+    const char *text = cli->local[LOCAL_MAX_RESTARTS];
+    int64_t count = 0;
+    if (text != NULL && (!lki_text_is_int(text, &count) || count < 0 || count > LAUNCH_RANKS))
+        return lks_fail(LKS_E_INVALID, "--max-restarts is '%.60s', expected a number from 0 to %d",
+                        text, LAUNCH_RANKS);
+    plan->restarts = (int)count;
+    return LKS_OK;
+}
+
 static lks_status take_bind(launch_plan *plan, const cli_args *cli)
 {
     const char *text = cli->local[LOCAL_BIND];
@@ -84,18 +94,40 @@ static lks_status take_endpoint(meet_plan *meet, const cli_args *cli)
                     "--rdzv-endpoint is '%.200s', expected HOST:PORT, as node0:48123", text);
 }
 
+/* --nnodes N, or MIN:MAX as torchrun has it. */
+static lks_status take_nodes(meet_plan *meet, const cli_args *cli)
+{
+    const char *text = cli->local[LOCAL_NNODES];
+    const char *colon = text != NULL ? strchr(text, ':') : NULL;
+    const bool elastic = cli->local[LOCAL_ELASTIC] != NULL;
+    int64_t least = 0, most = 1;
+    bool good = text == NULL || lki_text_is_int(colon != NULL ? colon + 1 : text, &most);
+    if (colon != NULL)
+        good &= lki_text_is_int(pool_copy(cli->pool, text, (size_t)(colon - text)), &least);
+    else
+        least = elastic ? 1 : most;
+    if (!good || least < 1 || most < least || most > MEET_NODES)
+        return lks_fail(LKS_E_INVALID,
+                        "--nnodes is '%.60s', expected a number from 1 to %d, or two, the least "
+                        "and the most: 1:4",
+                        text != NULL ? text : "", MEET_NODES);
+    if (cli->local[LOCAL_STANDALONE] != NULL) least = most = 1;
+    if (elastic && most == 1)
+        return lks_fail(LKS_E_INVALID, "--elastic is for hosts that meet; give --nnodes and "
+                                       "--rdzv-endpoint too");
+    meet->least = (int)least;
+    meet->nodes = (int)most;
+    return LKS_OK;
+}
+
 /* What of torchrun's options is given; meet->nodes is 1 where this host is alone. */
 static lks_status take_meeting(meet_plan *meet, const cli_args *cli)
 {
     const char *rank = cli->local[LOCAL_NODE_RANK], *id = cli->local[LOCAL_RDZV_ID];
     const char *timeout = cli->local[LOCAL_RDZV_TIMEOUT];
-    lks_status status = take_count(&meet->nodes, cli, LOCAL_NNODES, "--nnodes");
+    lks_status status = take_nodes(meet, cli);
     if (status == LKS_OK) status = take_count(&meet->ranks, cli, LOCAL_NPROC, "--nproc-per-node");
     if (status != LKS_OK) return status;
-    if (cli->local[LOCAL_STANDALONE] != NULL) meet->nodes = 1;
-    if (meet->nodes > MEET_NODES)
-        return lks_fail(LKS_E_INVALID, "--nnodes is %d, expected at most %d", meet->nodes,
-                        MEET_NODES);
     meet->id = id != NULL ? id : "";
     meet->secret_file = cli->local[LOCAL_RDZV_SECRET];
     int64_t node;
@@ -125,6 +157,22 @@ static void take_command(launch_plan *plan, const cli_args *cli, bool own)
     plan->rank = words;
 }
 
+/* After a restart it goes on where it has saved; but not where it is to be refused, as checkpoints of
+ * another training are there. */
+static void resume_later(launch_plan *plan, cli_pool *pool, int count, const char *folder,
+                         bool resumes)
+{
+    int64_t step = -1;
+    const bool fresh = lks_checkpoint_find(folder, &step) != LKS_OK || step < 0;
+    plan->saves = true;
+    if (resumes || !fresh) return;
+    char **words = pool_alloc(pool, ((size_t)count + 2) * sizeof *words);
+    memcpy(words, plan->rank, 2 * sizeof *words);
+    words[2] = pool_format(pool, "--resume");
+    memcpy(words + 3, plan->rank + 2, ((size_t)count - 1) * sizeof *words); /* with the NULL */
+    plan->resumed = words;
+}
+
 /* Reads the command of the ranks once here, so that what is wrong with it is said once; finds out where
  * their logs belong. */
 static lks_status check_command(launch_plan *plan, const cli_args *cli, bool *alone)
@@ -141,18 +189,11 @@ static lks_status check_command(launch_plan *plan, const cli_args *cli, bool *al
     status = cli_configure(&recipe, &inner, inner.operand[0]);
     if (status != LKS_OK) return status;
     const char *folder = lks_recipe_text(recipe, "checkpoint.path");
-    if (plan->logs == NULL && folder != NULL && !lks_recipe_bool(recipe, "train.dry_run"))
-        plan->logs = pool_format(cli->pool, "%s/ranks", folder);
+    if (folder != NULL && !lks_recipe_bool(recipe, "train.dry_run")) {
+        if (plan->logs == NULL) plan->logs = pool_format(cli->pool, "%s/ranks", folder);
+        resume_later(plan, cli->pool, count, folder, lks_recipe_bool(recipe, "checkpoint.resume"));
+    }
     lks_recipe_close(recipe);
-    return LKS_OK;
-}
-
-static lks_status draw_token(launch_plan *plan)
-{
-    unsigned char bytes[8];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return lks_fail(LKS_E_IO, "the system gives no random bytes");
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(plan->token + 2 * i, 3, "%02x", bytes[i]);
     return LKS_OK;
 }
 
@@ -181,6 +222,7 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
     launch_place place;
     bool alone = false;
     meet_plan meet = {.launch = plan, .nodes = 1, .ranks = 1, .node = -1, .timeout = 600};
+    plan->own = own;
     lks_status status = take_meeting(&meet, cli);
     if (status != LKS_OK) return status;
     plan->meets = meet.nodes > 1;
@@ -202,13 +244,14 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
             "launch out: mpirun -n %d lockstep train CONFIG",
             place.ranks, place.ranks);
     const char *by = cli->local[LOCAL_BY];
-    if ((plan->ranks == 1 && plan->hosts == 0 && by == NULL && !plan->meets) || alone) {
+    if ((plan->ranks == 1 && plan->hosts == 0 && by == NULL && !plan->meets &&
+         plan->restarts == 0) ||
+        alone) {
         if (!dry) return run_alone(plan);
         say("%s", cli_words(cli->pool, plan->rank));
         return LKS_OK;
     }
     status = launch_choose(plan, by, own);
-    if (status == LKS_OK) status = draw_token(plan);
     if (status != LKS_OK) return status;
     say_crowd(plan, own || dry);
     setenv(CLI_LAUNCHED, own ? "" : cli_words(cli->pool, cli->argv), 1); /* for what ranks say */
@@ -222,12 +265,14 @@ lks_status verb_launch(const cli_args *cli, int *code)
 {
     char self[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self);
-    launch_plan plan = {.pool = cli->pool, .agent = cli->local[LOCAL_AGENT]};
+    launch_plan plan = {.pool = cli->pool, .agent = cli->local[LOCAL_AGENT], .orders = -1};
     plan.self = length > 0 ? pool_copy(cli->pool, self, (size_t)length) : cli->argv[0];
     plan.logs = cli->local[LOCAL_LOG_DIR];
     lks_status status = take_count(&plan.workers, cli, LOCAL_WORKERS, "--workers");
     if (status == LKS_OK) status = take_bind(&plan, cli);
+    if (status == LKS_OK) status = take_restarts(&plan, cli);
     if (status != LKS_OK) return status;
+    snprintf(plan.token, sizeof plan.token, "%016d", 0); /* of a dry run */
     if (cli->local[LOCAL_WATCH] == NULL) return start(&plan, cli, code);
     plan.rank = cli->operand; /* argv ends with NULL */
     snprintf(plan.token, sizeof plan.token, "%s", cli->local[LOCAL_WATCH]);

@@ -54,6 +54,13 @@ await() {
         fail "there is no $file"
     done
 }
+await_text() { # file, pattern
+    for _ in $(seq 200); do
+        ! grep -qs "$2" "$1" || return 0
+        sleep 0.05
+    done
+    fail "$1 does not say '$2'"
+}
 expect_nobody() {
     for _ in $(seq 40); do
         pgrep -f 'bash meet-rank.sh' >/dev/null || return 0
@@ -127,6 +134,52 @@ a_node_that_goes_ends_all() { # MPI
     grep -q 'nothing has come from it for 2 s' said.host1 || fail 'silence is not noticed'
     kill -CONT "$(agent_of host2)"
     wait $both
+    expect_nobody
+}
+
+# A host that goes is left out with --elastic, and waited for without; the command typed there again joins.
+a_node_may_come_back() { # MPI
+    clean
+    cat >each.sh <<'END'
+bash agent.sh $1 2 $2 $3 -- meet-rank.sh stay
+[ "$LKS_HOST" = host2 ] || exit 0
+until [ -e again ]; do sleep 0.05; done
+mv said.host2 said.host2.first
+exec bash agent.sh $1 2 -- meet-rank.sh stay
+END
+    rm -f again
+    "$hosts" 2 -- bash each.sh "$1" --max-restarts 1 &
+    both=$!
+    await up.0 up.1 up.2 up.3
+    kill -KILL "$(agent_of host2)"
+    await_text said.host1 '^lockstep: 1 of 2 hosts is there; waiting 600 s for the same command on another'
+    rm up.*
+    touch again
+    await up.0 up.1 up.2 up.3
+    grep -q '^lockstep: restart 1 of 1 from the beginning, as nothing is saved' said.host1 || fail 'it is not counted'
+    rm up.*
+    kill -KILL "$(agent_of host2)"
+    wait $both
+    expect host1 12 'there was 1 restart, and no more'
+    expect_nobody
+    clean
+    rm -f again
+    "$hosts" 2 -- bash each.sh "$1" --elastic &
+    both=$!
+    await up.0 up.1 up.2 up.3
+    rm up.*
+    kill -KILL "$(agent_of host2)"
+    await_text said.host1 '^lockstep: it goes on with 1 of 2 hosts: 2 ranks'
+    await up.0 up.1
+    [ ! -e up.2 ] || fail 'a rank of a host that is gone'
+    touch again
+    await_text said.host1 '^lockstep: host host2 has come to the rendezvous (process [0-9]*), and joins at the next start'
+    kill -TERM "$(agent_of host1)"
+    sleep 0.1
+    kill -TERM "$(agent_of host1)"
+    wait $both
+    expect host1 143
+    expect host2 143
     expect_nobody
 }
 
@@ -219,6 +272,9 @@ END
         else bash agent.sh openmpi 4 --rdzv-timeout 5 --node-rank 2 -- meet-rank.sh hello; fi'
     expect host1 13 'of 4 nodes 2 came to the rendezvous in 1 s; missing: node 1, 3'
     clean
+    "$hosts" 1 -- bash -c 'bash agent.sh openmpi 2:3 --rdzv-timeout 0.5 -- meet-rank.sh hello'
+    expect host1 13 'of at least 2 nodes 1 came to the rendezvous in 0.5 s; missing: node 1, 2;'
+    clean
     "$hosts" 1 -- bash -c 'LKS_HOST=alone bash agent.sh openmpi 2 --node-rank 1 --rdzv-timeout 0.5 -- meet-rank.sh hello'
     expect alone 13 'nobody has listened at --rdzv-endpoint host1:48123 for 0.5 s'
 }
@@ -255,6 +311,7 @@ for mpi in openmpi mpich; do
     ranks_train_to_one_hash $mpi
     signals_reach_all $mpi
     a_node_that_goes_ends_all $mpi
+    a_node_may_come_back $mpi
     count=$((count + 1))
 done
 [ $count != 0 ] || exit 77

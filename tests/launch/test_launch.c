@@ -12,6 +12,12 @@ static const char script[] =
     "  sleep 60 ;;\n"
     "segv) [ $R = 1 ] && kill -SEGV $$; sleep 60 ;;\n"
     "own) echo of its own >>logs/rank-$R.log; [ $R = 1 ] && exit 3; sleep 60 ;;\n"
+    "again) echo start $LKS_RESTART; [ $R = 0 ] && echo up >up.$LKS_RESTART\n"
+    "  until [ -e up.$LKS_RESTART ]; do sleep 0.02; done\n"
+    "  [ $LKS_RESTART -ge $2 ] || { [ $R = 1 ] && kill -KILL $$; sleep 60; } ;;\n"
+    "miss) [ $R = 1 ] && printf '\\036 %s 1 b 7 ! rank 0 (host a, pid 5): it froze\\n' $LKS_LAUNCH "
+    ">&2\n"
+    "  sleep 0.1; exit 12 ;;\n"
     "same) echo the same >&2; exit 5 ;;\n"
     "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
     "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
@@ -31,9 +37,9 @@ static bool begin(const struct mpi *mpi)
         print_message("%s is not installed: its cases are left out\n", mpi->program);
         return false;
     }
-    shell(
-        "rm -rf logs ready.* *.txt run modules; mkdir -p modules; touch modules/liblockstep-%s.so",
-        mpi->name);
+    shell("rm -rf logs ready.* up.* *.txt run modules; mkdir -p modules; touch "
+          "modules/liblockstep-%s.so",
+          mpi->name);
     write_text("rank.sh", script);
     write_text("c.yaml", tiny);
     setenv("LKS_MODULES", in_folder("modules"), 1);
@@ -195,6 +201,83 @@ static void nobody_outlives_the_launcher(void **state)
     }
 }
 
+/* What a rank says of another that is gone is on screen at once, whichever rank it is; and the exit code by
+ * which all of them end says nothing more. */
+static void who_is_missed_is_said_once(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_SIZE];
+    EACH_MPI(mpi)
+    {
+        run("launch -n 2 --by %s --log-dir logs --program bash -- rank.sh miss", mpi->name);
+        assert_int_equal(last.code, 12);
+        assert_string_equal(last.err, "lockstep: rank 0 (host a, pid 5): it froze\n");
+        read_text(text, "logs/rank-1.log");
+        assert_string_equal(text, "lockstep: rank 0 (host a, pid 5): it froze\n");
+    }
+}
+
+static void restarts_are_counted(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        run("launch -n 2 --by %s --max_restarts 3 --program bash -- rank.sh again 2", mpi->name);
+        expect_ok();
+        assert_string_equal(last.out, "start 0\nstart 1\nstart 2\n");
+        expect(0, "lockstep: restart 1 of 3 from the beginning, as nothing is saved\n");
+        expect(0, "lockstep: restart 2 of 3 ");
+        assert_null(strstr(last.err, "restart 3"));
+        run("launch -n 2 --by %s --max-restarts=1 --program bash -- rank.sh again 9", mpi->name);
+        expect(137, "lockstep: there was 1 restart, and no more: --max-restarts\n");
+        assert_string_equal(last.out, "start 0\nstart 1\n");
+        expect_nobody(2);
+    }
+    run("launch -n 2 --max-restarts -1 train c.yaml");
+    expect(2, "--max-restarts is '-1', expected a number from 0");
+}
+
+static void launch_that_restarts(const struct mpi *mpi, pid_t *child, double seconds)
+{
+    char arguments[256];
+    snprintf(arguments, sizeof arguments,
+             "launch -n 2 --by %s --max-restarts 1000 --program bash -- rank.sh again 9999",
+             mpi->name);
+    shell("rm -f up.* err.txt");
+    *child = start(arguments);
+    wait_for("err.txt", "restart 1 of 1000");
+    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
+}
+
+/* In the middle of an end, between ranks, in the middle of a start. */
+static void a_signal_ends_restarts(void **state)
+{
+    (void)state;
+    pid_t child;
+    EACH_MPI(mpi)
+    for (int i = 0; i < 4; i++) {
+        launch_that_restarts(mpi, &child, 0.15 * i);
+        kill(child, i == 3 ? SIGTERM : SIGINT);
+        finish(child);
+        /* Or a rank had died just then, which nobody goes on from any more. */
+        assert_true(last.code == (i == 3 ? 143 : 130) || last.code == 137);
+        expect_nobody(2);
+    }
+}
+
+static void nobody_outlives_a_launcher_that_restarts(void **state)
+{
+    (void)state;
+    pid_t child;
+    EACH_MPI(mpi)
+    for (int i = 0; i < 3; i++) {
+        launch_that_restarts(mpi, &child, 0.2 * i);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        expect_nobody(2);
+    }
+}
+
 static void what_is_wrong_with_the_command_is_said_once(void **state)
 {
     (void)state;
@@ -216,6 +299,11 @@ static void what_is_wrong_with_the_command_is_said_once(void **state)
     expect(2, "-n is 3, but --hosts has room for 2");
     run("launch -n 2 --by pvm train c.yaml");
     expect(2, "--by is 'pvm', expected openmpi, mpich or srun");
+    run("launch --nnodes 3:2 train c.yaml");
+    expect(2,
+           "--nnodes is '3:2', expected a number from 1 to 1024, or two, the least and the most");
+    run("launch --elastic -n 2 train c.yaml");
+    expect(2, "--elastic is for hosts that meet; give --nnodes and --rdzv-endpoint too");
     run("launch -n 2 --bind socket train c.yaml");
     expect(2, "--bind is 'socket', expected cores or none");
     run("launch --watch x --by mpich train c.yaml");
@@ -311,6 +399,10 @@ int main(void)
         TEST(one_signal_lets_all_ranks_save),
         TEST(the_second_ends_them_at_once),
         TEST(nobody_outlives_the_launcher),
+        TEST(who_is_missed_is_said_once),
+        TEST(restarts_are_counted),
+        TEST(a_signal_ends_restarts),
+        TEST(nobody_outlives_a_launcher_that_restarts),
         TEST(what_is_wrong_with_the_command_is_said_once),
         TEST(one_rank_is_the_program_itself),
         TEST(a_dry_run_prints_the_command),

@@ -36,7 +36,8 @@ static void what_is_printed_is_read(void **state)
     (void)state;
     char line[REPORT_LINE];
     launch_report text = {.rank = 3, .process = 77, .host = "node-1", .text = " a | line "};
-    launch_report end = {.rank = 0, .process = 1, .ended = true, .code = -139, .stop = 15}, found;
+    launch_report end = {.rank = 0, .process = 1, .news = LAUNCH_ENDS, .code = -139, .stop = 15},
+                  found;
     size_t length = launch_report_print(line, "0123456789abcdef", &text);
     assert_int_equal(length, strlen(line));
     assert_int_equal(line[length - 1], '\n');
@@ -50,10 +51,19 @@ static void what_is_printed_is_read(void **state)
     length = launch_report_print(line, "0123456789abcdef", &end);
     line[length - 1] = '\0';
     assert_true(launch_report_read(&found, "0123456789abcdef", line));
-    assert_true(found.ended && found.code == -139 && found.stop == 15);
+    assert_true(found.news == LAUNCH_ENDS && found.code == -139 && found.stop == 15);
     assert_string_equal(found.host, "?"); /* a host without a name */
     line[length - 1] = 'x';
     assert_false(launch_report_read(&found, "0123456789abcdef", line));
+    static const launch_news news[] = {LAUNCH_SAYS, LAUNCH_BEGINS, LAUNCH_MISSES};
+    for (size_t i = 0; i < sizeof news / sizeof *news; i++) {
+        text.news = news[i];
+        length = launch_report_print(line, "0123456789abcdef", &text);
+        line[length - 1] = '\0';
+        assert_true(launch_report_read(&found, "0123456789abcdef", line));
+        assert_int_equal(found.news, news[i]);
+        assert_string_equal(found.text, news[i] == LAUNCH_BEGINS ? "" : " a | line ");
+    }
     memset(text.text, 'x', sizeof text.text - 1);
     memset(text.host, 'h', sizeof text.host - 1);
     text.rank = INT32_MAX;
@@ -70,7 +80,7 @@ static void reports_are_found_among_other_output(void **state)
     launch_report_print(line, "00000000000000aa", &report);
     strcat(stream, line);
     strcat(stream, " and more\n\036 not a report\n\036\n");
-    report.ended = true;
+    report.news = LAUNCH_ENDS;
     report.code = 3;
     launch_report_print(line, "00000000000000bb", &report); /* of another launch */
     strcat(stream, line);
@@ -97,7 +107,7 @@ static void reports_are_found_among_other_output(void **state)
         assert_string_equal(others, expected);
         assert_int_equal(count, 2);
         assert_string_equal(reports[0].text, "no file");
-        assert_true(reports[1].ended && reports[1].code == 3);
+        assert_true(reports[1].news == LAUNCH_ENDS && reports[1].code == 3);
     }
 }
 
