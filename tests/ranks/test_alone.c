@@ -13,8 +13,10 @@ static int weighs_samples(lkt_small *m, int rank, void *user)
                                      13}; /* in the third, all but the last rank are idle */
     static const int64_t border[] = {0, 1, 4, 6};
     const int at = lks_model_state_find(m->model, "fc1.weight");
+    lks_batch unequal = *lkt_small_batch();
     float values[FC1];
     double sum[FC1] = {0}, all = 0;
+    unequal.count = 7;
     (void)user;
     for (int r = 0; r < SMALL_RANKS; r++) {
         double weight = 0;
@@ -24,6 +26,9 @@ static int weighs_samples(lkt_small *m, int rank, void *user)
         all += weight;
     }
     for (int i = 0; i < FC1; i++) values[i] = (float)(i * 37 % 101 + rank * 1000);
+    LKT_CHECK(lks_model_step(m->model, &unequal, 0, NULL) == LKS_OK);
+    lks_model_set_progress(m->model,
+                           lks_model_progress(m->model)); /* what was before counts no more */
     for (int s = 0; s < 4; s++) {
         lks_batch batch = *lkt_small_batch();
         batch.count = counts[s];
@@ -277,6 +282,32 @@ static void an_idle_rank_begins_its_averages(void **state)
                                 .body = begins_idle});
 }
 
+/* One of several models is not what was trained; and who goes on from a saved one has taken no step alone. */
+static int saves(lkt_small *m, int rank, void *user)
+{
+    lks_run run = {.best_step = -1};
+    (void)rank, (void)user;
+    for (int i = 0; i < 2; i++)
+        LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    LKT_CHECK(lks_weights_save(m->model, "/nowhere/w.safetensors") == LKS_E_STATE);
+    LKT_SAYS("2 steps ago the processes had one model, and each has its own now (average_every); ");
+    LKT_CHECK(lks_checkpoint_save(m->model, &run, "/nowhere", 1) == LKS_E_STATE);
+    LKT_SAYS("call lks_model_average() before saving");
+    lks_model_set_progress(m->model, lks_model_progress(m->model));
+    LKT_CHECK(lks_model_alone(m->model) == 0);
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    LKT_CHECK(lks_model_alone(m->model) == 1);
+    LKT_CHECK(lks_model_average(m->model) == LKS_OK);
+    LKT_CHECK(lks_weights_save(m->model, "/nowhere/w.safetensors") == LKS_E_IO);
+    return 0;
+}
+
+static void saves_are_of_one_model(void **state)
+{
+    (void)state;
+    lkt_small_tell(2, &(lkt_story){.opts = {.average_every = 5, .hash_every = 100}, .body = saves});
+}
+
 static int refuses(lks_comm *comm, int rank, void *user)
 {
     static const struct {
@@ -329,6 +360,7 @@ int main(void)
         cmocka_unit_test(every_step_is_the_step_of_all_up_to_rounding),
         cmocka_unit_test(what_is_not_finite_on_one_rank_is_so_on_all),
         cmocka_unit_test(an_idle_rank_begins_its_averages),
+        cmocka_unit_test(saves_are_of_one_model),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

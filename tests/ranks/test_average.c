@@ -17,7 +17,8 @@ typedef struct law {
     int ranks, own[MOST_RANKS]; /* replicas */
     lks_model_opts opts;
     lkt_images images;
-    uint64_t expected[STEPS][MOST_RANKS]; /* hashes of all state */
+    uint64_t expected[STEPS][MOST_RANKS]; /* hashes of all state, */
+    uint64_t link[STEPS];                 /* and the last link */
 } law;
 
 static const int SHARE[STEPS] = {6, 6, 2, 6, 1, 6, 6}; /* samples of a replica in a step */
@@ -81,8 +82,20 @@ static bool is_point(const law *l, int step)
     return (step + 1) % EVERY == 0 || (step + 1) % l->opts.hash_every == 0;
 }
 
+/* The link behind a step, whose model is one again. */
+static uint64_t link_behind(lks_model *model, int64_t step, uint64_t before)
+{
+    const lks_progress progress = lks_model_progress(model);
+    uint64_t link;
+    lks_model_set_progress(model, (lks_progress){.step = step, .link = before});
+    LKT_OK(lks_model_hash(model, &link));
+    lks_model_set_progress(model, progress);
+    return link;
+}
+
 static void find_expected(law *l)
 {
+    uint64_t link = 0;
     lkt_model models[MOST_RANKS];
     double weight[MOST_RANKS] = {0};
     for (int r = 0; r < l->ranks; r++) {
@@ -93,6 +106,7 @@ static void find_expected(law *l)
         opts.global_batch = SHARE[0] * l->own[r];
         opts.workers = 1;
         opts.average_every = 0;
+        opts.hash_every = 1000;
         lkt_compile(&models[r], &opts);
     }
     for (int s = 0; s < STEPS; s++) {
@@ -102,6 +116,9 @@ static void find_expected(law *l)
             weight[r] += (double)batch.count;
         }
         if (is_point(l, s)) average(l, models, weight);
+        if (s == 0) link = lks_model_progress(models[0].model).link;
+        if ((s + 1) % l->opts.hash_every == 0) link = link_behind(models[0].model, s + 1, link);
+        l->link[s] = link;
         for (int r = 0; r < l->ranks; r++) l->expected[s][r] = lkt_state_hash(models[r].model);
     }
     for (int r = 0; r < l->ranks; r++) lkt_end(&models[r]);
@@ -130,6 +147,7 @@ static int steps_as_expected(lks_comm *comm, int rank, void *user)
         LKT_CHECK(lks_model_step(m.model, &batch, .05, &metrics) == LKS_OK);
         LKT_CHECK(metrics.samples == batch.count);
         LKT_CHECK(lkt_state_hash(m.model) == l->expected[s][rank]);
+        LKT_CHECK(lks_model_progress(m.model).link == l->link[s]);
         LKT_CHECK((lks_model_alone(m.model) == 0) == is_point(l, s));
     }
     lkt_end(&m);
@@ -196,7 +214,7 @@ static void ranks_are_models_that_step_alone(void **state)
 typedef struct layout {
     int workers[MOST_RANKS];
     double weight[MOST_RANKS];
-    bool whole_batches;
+    bool whole_batches, by_replica;
 } layout;
 
 typedef struct equality {
@@ -216,6 +234,7 @@ static int ends_alike(lks_comm *comm, int rank, void *user)
     run.opts.comm = comm;
     run.opts.workers = q->who->workers[rank];
     run.opts.weight = q->who->weight[rank];
+    run.opts.by_replica = q->who->by_replica; /* the same sums on another way */
     run.whole_batches = q->who->whole_batches;
     LKT_CHECK(lkt_run_try(&run, &hash, metrics) == LKS_OK);
     uint64_t all[MOST_RANKS];
@@ -238,10 +257,14 @@ static void equal_ranges_have_equal_bits(void **state)
         int ranks, replicas;
         layout who[4];
     } groups[] = {
-        {2, 6, {{{1, 1}, {0}, false}, {{3, 3}, {0}, true}, {{1, 3}, {3, 1}, false}}},
+        {2,
+         6,
+         {{{1, 1}, {0}, false, false}, {{3, 3}, {0}, true, true}, {{1, 3}, {3, 1}, false, false}}},
         {3,
          7,
-         {{{1, 1, 1}, {1, 2, 4}, false}, {{1, 2, 4}, {0}, true}, {{1, 1, 2}, {1, 2, 2}, false}}},
+         {{{1, 1, 1}, {1, 2, 4}, false, true},
+          {{1, 2, 4}, {0}, true, false},
+          {{1, 1, 2}, {1, 2, 2}, false, false}}},
     };
     const struct {
         lkt_net net;
@@ -249,7 +272,7 @@ static void equal_ranges_have_equal_bits(void **state)
         lks_model_opts opts;
     } nets[] = {
         {lkt_net_mlp, 97, 61, {.optim = lks_adadelta(), .ema_decay = .9}},
-        {lkt_net_mlp, 97, 61, {.optim = lks_adamp(), .by_replica = true}},
+        {lkt_net_mlp, 97, 61, {.optim = lks_adamp()}},
         {lkt_net_residual, 7, 3, {.optim = lks_sgd(.9f), .ema_decay = .9}}, /* absent, and of 1 */
         {lkt_net_residual, 7, 3, {.optim = lks_adam(), .clip_norm = .1, .ema_decay = .9}},
     };
@@ -277,7 +300,8 @@ static void equal_ranges_have_equal_bits(void **state)
 /* Another partition is another run; one process is the run without. */
 static void ranges_are_part_of_the_law(void **state)
 {
-    const layout even = {{1, 1}, {1, 1}, false}, uneven = {{1, 1}, {2, 1}, false};
+    const layout even = {.workers = {1, 1}, .weight = {1, 1}},
+                 uneven = {.workers = {1, 1}, .weight = {2, 1}};
     equality q = {.run = {.net = lkt_net_mlp,
                           .samples = 97,
                           .batch = 61,
@@ -301,12 +325,56 @@ static void ranges_are_part_of_the_law(void **state)
     assert_int_equal(q.metrics[0].samples, metrics[0].samples);
 }
 
+/* Every batch counts once, whoever has samples of it. */
+static int counts_batches(lks_comm *comm, int rank, void *user)
+{
+    const lkt_images *images = user;
+    lkt_model m = {.model = NULL};
+    int entries = 0;
+    (void)rank;
+    LKT_CHECK(lks_context_create(&m.context, NULL) == LKS_OK);
+    LKT_CHECK(lks_graph_create(&m.graph, m.context) == LKS_OK);
+    const lks_model_opts opts = {.loss = lkt_net_residual(m.graph),
+                                 .replicas = 6,
+                                 .workers = 1,
+                                 .global_batch = 12,
+                                 .hash_every = 100,
+                                 .average_every = 5,
+                                 .comm = comm};
+    LKT_CHECK(lks_model_compile(&m.model, m.graph, &opts) == LKS_OK);
+    for (int s = 0; s < 5; s++) {
+        const lks_batch batch = {.x = images->x, .y = images->y, .count = s % 2 == 0 ? 12 : 1};
+        LKT_CHECK(lks_model_step(m.model, &batch, .05, NULL) == LKS_OK);
+    }
+    for (int i = 0; i < lks_model_state_count(m.model); i++) {
+        const lks_state_info info = lks_model_state_info(m.model, i);
+        int64_t count = 0;
+        if (info.dtype != LKS_I64) continue;
+        LKT_CHECK(lks_model_state_read(m.model, i, &count, sizeof count) == LKS_OK);
+        LKT_CHECK(count == 5);
+        entries++;
+    }
+    LKT_CHECK(entries > 0);
+    lkt_end(&m);
+    return 0;
+}
+
+static void batches_are_counted_once(void **state)
+{
+    lkt_images images = lkt_images_make(12);
+    (void)state;
+    for (int ranks = 2; ranks <= 3; ranks++)
+        lkt_ranks(&(lkt_hub_opts){.size = ranks}, NULL, counts_batches, &images);
+    lkt_images_free(&images);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_models_that_step_alone),
         cmocka_unit_test(equal_ranges_have_equal_bits),
         cmocka_unit_test(ranges_are_part_of_the_law),
+        cmocka_unit_test(batches_are_counted_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,8 +190,8 @@ static void refused(group *g, lks_status status, const char *const words[], int 
                 fail_msg("rank %d: \"%s\" lacks \"%s\"", r, g->sentence[r], words[i]);
 }
 
-/* Processes that step alone have one model after steps 3, 6 (an epoch), 9 and 12. */
-static const char ALONE[] = "train.average_every=3", LINKS[] = "train.hash_every=12";
+/* Processes that step alone have one model after steps 4, 6 (an epoch), 8 and 12. */
+static const char ALONE[] = "train.average_every=4", LINKS[] = "train.hash_every=12";
 
 static void processes_that_step_alone(void **state)
 {
@@ -239,17 +239,17 @@ static void what_steps_alone_stops_together(void **state)
     for (int g = 2; g < 6; g++)
         for (int r = 0; r < groups[g]->ranks; r++) groups[g]->own[r][1] = "checkpoint.resume=true";
     run_group(&two, LKS_E_STOPPED);
-    for (int r = 0; r < 2; r++) assert_int_equal(two.step[r], 3); /* all heard of it in step 2 */
-    assert_true(is_there("run/step-00000003.json"));
+    for (int r = 0; r < 2; r++) assert_int_equal(two.step[r], 4); /* all heard of it in step 2 */
+    assert_true(is_there("run/step-00000004.json"));
     refused(&three, LKS_E_MISMATCH,
-            (const char *[]){"has bits of average_every 3, replicas 3 + 3, this run has "
-                             "average_every 3, replicas 2 + 2 + 2: start the same processes"},
+            (const char *[]){"has bits of average_every 4, replicas 3 + 3, this run has "
+                             "average_every 4, replicas 2 + 2 + 2: start the same processes"},
             1);
     refused(&one, LKS_E_MISMATCH, (const char *[]){"replicas 3 + 3, this run has", "replicas 6:"},
             2);
     again.stop_step = 7; /* behind the epoch: its evaluation was not lost */
     run_group(&again, LKS_E_STOPPED);
-    for (int r = 0; r < 2; r++) assert_int_equal(again.step[r], 9);
+    for (int r = 0; r < 2; r++) assert_int_equal(again.step[r], 8);
     for (int r = 0; r < 2; r++) goes_on.own[r][2] = "train.workers=2";
     run_group(&goes_on, LKS_OK);
     assert_same(&whole, &goes_on);
@@ -258,31 +258,33 @@ static void what_steps_alone_stops_together(void **state)
     run_group(&three, LKS_OK);
 }
 
-/* What would be saved between is saved behind; a run does not end between where it could go on. */
+/* What would be saved between is saved behind, once; a run does not end between where it could go on. */
 static void what_steps_alone_saves_together(void **state)
 {
-    char path[4200];
+    static const char *const there[] = {"04", "06", "12"}, *const missing[] = {"03", "08", "09"};
+    char path[4200], name[64];
     group two = {.ranks = 2, .all = {LINKS, ALONE, path, "checkpoint.keep=100"}}, ends = two;
-    group nowhere = {.ranks = 2, .all = {LINKS, ALONE, "train.steps=4"}};
+    group nowhere = {.ranks = 2, .all = {LINKS, ALONE, "train.steps=5"}};
     (void)state;
     snprintf(path, sizeof path, "checkpoint.path=%s", in_folder("run"));
     for (int r = 0; r < 2; r++) {
-        two.own[r][0] = "checkpoint.every_steps=2";
-        ends.own[r][0] = "train.steps=4";
+        two.own[r][0] = "checkpoint.every_steps=3";
+        two.own[r][1] = "checkpoint.every_epochs=0";
+        ends.own[r][0] = "train.steps=5";
     }
     refused(&ends, LKS_E_INVALID,
-            (const char *[]){"ends after step 4", "after steps 3 and 6, which it can go on from"},
+            (const char *[]){"ends after step 5", "after steps 4 and 6, which it can go on from"},
             2);
     run_group(&nowhere, LKS_OK);
-    for (int r = 0; r < 2; r++) assert_int_equal(nowhere.step[r], 4);
+    for (int r = 0; r < 2; r++) assert_int_equal(nowhere.step[r], 5);
     assert_int_equal(nowhere.hash[0], nowhere.hash[1]);
     run_group(&two, LKS_OK);
-    assert_false(is_there("run/step-00000002.json"));
-    assert_true(is_there("run/step-00000003.json"));
-    assert_false(is_there("run/step-00000004.json"));
-    assert_true(is_there("run/step-00000006.json"));
-    assert_true(is_there("run/step-00000009.json"));
-    assert_true(is_there("run/step-00000012.json"));
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "run/step-000000%s.json", there[i]);
+        assert_true(is_there(name));
+        snprintf(name, sizeof name, "run/step-000000%s.json", missing[i]);
+        assert_false(is_there(name));
+    }
 }
 
 /* Early stopping, the best weights and a plateau are of all. */
