@@ -88,9 +88,9 @@ static void what_came_is_what_went(void **state)
 }
 
 /* Message n of rank 2 changes: all name its two ranks. How many such messages there are. */
-static int flip_one(bool gathers, int n)
+static int flip_one(bool gathers, int n, size_t byte)
 {
-    talk t = {.flip = {.rank = 2, .at = n, .gathers = gathers}};
+    talk t = {.flip = {.rank = 2, .at = n, .byte = byte, .gathers = gathers}};
     char pair[64];
     const lkt_hub_opts hub = {.size = RANKS, .seed = 4, .delay = n % 4, .flip = &t.flip};
     lkt_ranks(&hub, NULL, body, &t);
@@ -106,11 +106,46 @@ static void a_message_that_changes_is_named(void **state)
 {
     (void)state;
     if (getenv("LKT_TRANSPORT") != NULL) skip(); /* the fake's */
-    const int exchanged = flip_one(false, 0), gathered = flip_one(true, 0), others = RANKS - 1;
+    const int exchanged = flip_one(false, 0, 0), gathered = flip_one(true, 0, 0),
+              others = RANKS - 1;
     assert_true(exchanged > 10 && gathered > 10);
-    for (int n = 1; n <= exchanged; n++) flip_one(false, n);
+    for (int n = 1; n <= exchanged; n++) flip_one(false, n, (size_t)n * 29);
     /* Not those of joining, and of the barrier that comes last. */
-    for (int n = 2 * others + 1; n <= gathered - others; n++) flip_one(true, n);
+    for (int n = 2 * others + 1; n <= gathered - others; n++) flip_one(true, n, (size_t)n * 31);
+}
+
+static uint64_t sum_of(void *data, size_t bytes)
+{
+    lki_tally tally[2] = {{0, 0}};
+    lks_comm comm = {.size = 2, .tally = tally};
+    const lki_piece piece = {.rank = 1, .data = data, .bytes = bytes};
+    lki_tally_sent(&comm, &(lki_flight){.number = 6, .send = &piece, .sends = 1});
+    return tally[1].sent;
+}
+
+/* Each bit changes it, and so do two of one lane of which the second takes back what the first adds. */
+static void any_bit_counts(void **state)
+{
+    unsigned char data[MOST + 1];
+    lkt_random random = lkt_random_make("any_bit_counts", 71);
+    (void)state;
+    for (int i = 0; i <= MOST; i++) data[i] = (unsigned char)lkt_random_bits(&random);
+    for (size_t at = 0; at < 2; at++) {
+        const uint64_t sum = sum_of(data + at, MOST);
+        assert_int_equal(sum, sum_of(data + at, MOST));
+        assert_int_not_equal(sum, sum_of(data + at, MOST - 1));
+        for (size_t bit = 0; bit < 8 * (MOST - 64); bit++) {
+            unsigned char *one = &data[at + bit / 8], *other = one + 64,
+                          mask = (unsigned char)(1 << bit % 8);
+            *one ^= mask;
+            assert_int_not_equal(sum, sum_of(data + at, MOST));
+            *other ^= mask;
+            assert_int_not_equal(sum, sum_of(data + at, MOST));
+            *one ^= mask;
+            assert_int_not_equal(sum, sum_of(data + at, MOST));
+            *other ^= mask;
+        }
+    }
 }
 
 int main(void)
@@ -118,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_came_is_what_went),
         cmocka_unit_test(a_message_that_changes_is_named),
+        cmocka_unit_test(any_bit_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

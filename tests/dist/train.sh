@@ -50,7 +50,10 @@ chmod +x bin/apart
 elsewhere="unshare --uts $folder/bin/apart"
 $elsewhere true 2>/dev/null || elsewhere=
 
-# Networks, the workers of each rank ("portable": one, with other instructions; "apart": one, on another
+avx2='env LKS_ISA=avx2'
+$avx2 "$program" info dense.yaml >/dev/null 2>&1 || avx2= # another processor
+
+# Networks, the workers of each rank ("portable", "avx2": one, with other instructions; "apart": one, on another
 # host), and options.
 while IFS='|' read -r net layout options; do
     arguments=() colon=
@@ -58,6 +61,7 @@ while IFS='|' read -r net layout options; do
         how=
         case $workers in
         portable) how='env LKS_ISA=portable' workers=1 ;;
+        avx2) how=$avx2 workers=1 ;;
         apart) how=$elsewhere workers=1 ;;
         esac
         arguments+=($colon -n 1 $how "$program" train ${net// /}.yaml --workers $workers $options)
@@ -77,7 +81,7 @@ dense | 2 apart 1 | --set train.overlap=off
 dense | 1 1 apart apart | --set train.bucket_bytes=1000
 conv  | 2 apart portable |
 conv  | 1 1      | --set train.balance=[3,1]
-conv  | 1 3 portable |
+conv  | 3 avx2 portable |
 conv  | 2 2 2    | --set data.threads=0
 END
 

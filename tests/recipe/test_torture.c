@@ -145,7 +145,7 @@ static void a_message_that_changed_is_found_at_the_end(void **state)
     (void)state;
     for (int n = 0, messages = 100; n <= messages; n += messages / 3) {
         ending e = {.folder = NULL};
-        lkt_flip flip = {.rank = 1, .at = n};
+        lkt_flip flip = {.rank = 1, .at = n, .byte = 2};
         lkt_ranks(&(lkt_hub_opts){.size = RANKS, .flip = &flip}, NULL, body, &e);
         messages = flip.seen;
         for (int r = 0; r < RANKS; r++)

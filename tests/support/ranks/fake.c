@@ -128,13 +128,13 @@ static bool fails(link *own, lki_fault *fault)
     return true;
 }
 
-/* One of a float that is not rounded away. Called with the lock. */
+/* Called with the lock. */
 static void flip(const link *own, const lki_piece *piece, message *sent, bool gathered)
 {
     lkt_flip *flip = own->hub->opts.flip;
     if (flip == NULL || own->rank != flip->rank || flip->gathers != gathered) return;
     if (piece->bytes == 0 || ++flip->seen != flip->at) return;
-    sent->data[piece->bytes < 4 ? 0 : 2] ^= (char)(1 << flip->at % 8);
+    sent->data[flip->byte % piece->bytes] ^= (char)(1 << flip->at % 8);
     flip->to = piece->rank;
 }
 

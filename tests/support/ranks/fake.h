@@ -13,6 +13,7 @@ enum { LKT_MOST_RANKS = 16 };
 /* A bit of the rank's message number `at` changes on its way: of exchanges, or of gathers. */
 typedef struct lkt_flip {
     int rank, at;
+    size_t byte; /* of it, counted round */
     bool gathers;
     int seen, to; /* messages so far; `at` and more: it went to that rank */
 } lkt_flip;
