@@ -64,6 +64,10 @@ else()
 endif()
 add_test(NAME dist/valgrind COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/valgrind.sh ${arguments})
 set_tests_properties(dist/valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
+add_test(NAME dist/counts COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/counts.sh ${PROJECT_SOURCE_DIR}
+         ${PROJECT_BINARY_DIR})
+set_tests_properties(dist/counts PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120
+  ENVIRONMENT "LKT_SANITIZE=${LKS_SANITIZE}")
 # The transport that needs no launcher.
 add_test(NAME dist/socket COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/socket.sh ${PROJECT_BINARY_DIR})
 set_tests_properties(dist/socket PROPERTIES TIMEOUT 240)
