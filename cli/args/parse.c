@@ -203,7 +203,7 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     /* getopt moves operands to the end; the command line is kept as it was typed. */
     char **moved = pool_alloc(pool, ((size_t)argc + 1) * sizeof *moved);
     memcpy(moved, argv, (size_t)argc * sizeof *moved);
-    if (out->verb_bit == VERB_LAUNCH) take_underscores(pool, argc, moved);
+    if ((out->verb_bit & (VERB_LAUNCH | VERB_DOCTOR)) != 0) take_underscores(pool, argc, moved);
     if (status == LKS_OK) status = parse_read_options(out, pool, argc - first, moved + first);
     if (status != LKS_OK || wants_only_help(out)) return status;
     out->operands = argc - first - optind;

@@ -120,8 +120,7 @@ void doctor_look(cli_doctor *doctor, bool alone)
     }
 }
 
-/* Of this process alone; `missed`: why it has not met those that were started with it, or NULL. */
-static lks_status look_alone(const cli_args *cli, int *code, const char *missed)
+static lks_status look_alone(const cli_args *cli, int *code)
 {
     lks_recipe *recipe;
     const lks_status status = cli_configure(&recipe, cli, NULL);
@@ -131,11 +130,6 @@ static lks_status look_alone(const cli_args *cli, int *code, const char *missed)
     int counts[4] = {0};
     doctor->root = cli->local[LOCAL_ROOT] != NULL ? cli->local[LOCAL_ROOT] : "";
     doctor->folder = lks_recipe_text(recipe, "checkpoint.path");
-    doctor->area = "Processes";
-    if (missed != NULL)
-        doctor_raise(doctor, doctor_add(doctor, "ranks", "%s", missed), LEVEL_ERROR,
-                     "processes that cannot meet train nothing together; what follows is about the "
-                     "first alone");
     doctor_look(doctor, true);
     if (strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0)
         doctor_print_json(doctor);
@@ -151,14 +145,8 @@ static lks_status look_alone(const cli_args *cli, int *code, const char *missed)
 
 lks_status verb_doctor(const cli_args *cli, int *code)
 {
-    const lks_launch launch = lks_launch_get();
     if (cli->local[LOCAL_LAUNCH] != NULL) return doctor_launch(cli, code);
-    lks_status status = doctor_no_launch(cli);
+    const lks_status status = doctor_no_launch(cli);
     if (status != LKS_OK) return status;
-    if (launch.size <= 1) return look_alone(cli, code, NULL);
-    bool met = false;
-    status = doctor_across(cli, code, &met);
-    if (met || launch.rank > 0 || status == LKS_E_INVALID) return status;
-    const lks_error why = *lks_last_error();
-    return look_alone(cli, code, why.message);
+    return lks_launch_get().size > 1 ? doctor_across(cli, code) : look_alone(cli, code);
 }

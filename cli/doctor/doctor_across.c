@@ -153,7 +153,6 @@ static lks_status look_together(const cli_args *cli, lks_recipe *recipe, int *co
     across all = {.pool = cli->pool, .size = lks_comm_size(comm)};
     const char **notes = NULL;
     int workers = 0;
-    *code = 0;
     lks_status status = lks_comm_agree(comm, take_workers(&workers, cli, comm));
     if (status != LKS_OK) return status;
     cli_doctor *host = pool_alloc(cli->pool, sizeof *host);
@@ -168,11 +167,7 @@ static lks_status look_together(const cli_args *cli, lks_recipe *recipe, int *co
     return status;
 }
 
-lks_status doctor_across(const cli_args *cli, int *code, bool *met)
+lks_status doctor_across(const cli_args *cli, int *code)
 {
-    *code = -1;
-    const lks_status status = cli_with_ranks(cli, code, look_together);
-    *met = *code >= 0;
-    if (!*met) *code = 0;
-    return status;
+    return cli_with_ranks(cli, code, look_together);
 }

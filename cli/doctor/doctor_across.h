@@ -54,8 +54,8 @@ void across_hosts(cli_doctor *doctor, const across *all, const char *const *note
 void across_print(const cli_doctor *doctor, const across *all);
 void across_print_json(const cli_doctor *doctor, const across *all);
 
-/* The verb where several processes were started; *met: whether they have met. */
-LKS_MUSTUSE lks_status doctor_across(const cli_args *cli, int *code, bool *met);
+/* The verb where several processes were started. */
+LKS_MUSTUSE lks_status doctor_across(const cli_args *cli, int *code);
 /* --launch: starts itself as the ranks. And refuses launch's options without it. */
 LKS_MUSTUSE lks_status doctor_launch(const cli_args *cli, int *code);
 LKS_MUSTUSE lks_status doctor_no_launch(const cli_args *cli);

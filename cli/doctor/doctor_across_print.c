@@ -233,8 +233,10 @@ void across_print_json(const cli_doctor *doctor, const across *all)
     across_pair *pair;
     const int pairs = across_pairs(all, &pair);
     json_t *checks = json_array(), *ranks = json_array(), *links = json_array();
-    for (int i = 0; i < doctor->count; i++)
-        json_array_append_new(checks, doctor_finding_json(&doctor->finding[i]));
+    for (doctor_level level = LEVEL_ERROR; level > LEVEL_OK; level--)
+        for (int i = 0; i < doctor->count; i++)
+            if (doctor->finding[i].level == level)
+                json_array_append_new(checks, doctor_finding_json(&doctor->finding[i]));
     for (int r = 0; r < all->size; r++) json_array_append_new(ranks, rank_json(all, r));
     for (int i = 0; i < pairs; i++)
         json_array_append_new(links,

@@ -146,11 +146,13 @@ lks_status launch_choose(launch_plan *plan, const char *name, bool own)
     }
     plan->starter = NULL;
     if (!module)
-        return lks_fail(LKS_E_UNSUPPORTED,
-                        "there is no module for MPI: neither liblockstep-openmpi.so nor "
-                        "liblockstep-mpich.so is in %s; install or build one, or set LKS_MODULES "
-                        "to its folder",
-                        launch_module_places(plan->pool));
+        return lks_fail(
+            LKS_E_UNSUPPORTED,
+            "there is no module for MPI: neither liblockstep-openmpi.so nor "
+            "liblockstep-mpich.so is in %s; install lockstep-openmpi or lockstep-mpich, "
+            "or an MPI (libopenmpi-dev or libmpich-dev) and build Lockstep again, or set "
+            "LKS_MODULES to its folder",
+            launch_module_places(plan->pool));
     return lks_fail(LKS_E_UNSUPPORTED,
                     "there is a module for MPI, but no mpiexec in PATH that belongs to it; install "
                     "Open MPI (openmpi-bin) or MPICH (mpich)");

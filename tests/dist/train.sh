@@ -253,10 +253,12 @@ expect 3 '^lockstep: there is no checkpoint in nowhere' ranks 2 "$program" eval 
 lines 1 '^lockstep: '
 
 # The doctor looks at all ranks; one that has another name for this host has no memory in common with it.
-"$program" doctor --launch -n 2 --by ${name%%-*} --format json >doctor.json 2>errors || [ $? = 10 ] || cat errors
-[ ! -s errors ] && grep -q '"numerics": ' doctor.json && [ "$(grep -c '"watched": true' doctor.json)" = 2 ] &&
+found=0
+"$program" doctor --launch --nproc_per_node 2 --workers 99 --by ${name%%-*} --format json >doctor.json 2>errors || found=$?
+[ $found = 10 ] && [ ! -s errors ] && grep -q '"numerics": ' doctor.json && [ "$(grep -c '"watched": true' doctor.json)" = 2 ] &&
+    [ "$(grep -c '"workers": 99,' doctor.json)" = 2 ] && grep -q '"name": "cores",' doctor.json &&
     [ "$(grep -c '"latency": [0-9.e-]*,$' doctor.json)" = 1 ] && grep -q '"common": true' doctor.json ||
-    { echo "$name: doctor --launch says:"; cat errors doctor.json; failed=1; }
+    { echo "$name: doctor --launch ends with $found and says:"; cat errors doctor.json; failed=1; }
 expect 10 '^ *warning  *cores  *ranks 0 and 1 of host ' timeout 60 "$mpiexec" -n 2 "$program" doctor --workers 99 : \
     -n 1 $elsewhere "$program" doctor --workers 1
 grep -qE '^3 processes, started by m.*; [A-Z]' out && grep -qE '^Bandwidth in GB/s' out &&
