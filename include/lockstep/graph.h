@@ -120,16 +120,22 @@ typedef struct lks_dense_opts {
 LKS_API lks_tensor *lks_dense(lks_graph *graph, lks_tensor *x, const lks_dense_opts *opts);
 
 /*
- * Batch normalisation over the replica's samples and pixels; parameters weight (ones), bias
- * (zeros); buffers running_mean, running_var, num_batches_tracked. See docs/numerics.md on V > 1.
+ * Batch normalisation over the replica's samples and pixels, or, with sync, over those of the whole
+ * batch, whatever the number of replicas; parameters weight (ones), bias (zeros); buffers running_mean,
+ * running_var, num_batches_tracked. See docs/numerics.md 6. With sync all replicas of a worker are run
+ * together, which takes memory for the activations and gradients of all of them.
  */
 typedef struct lks_batch_norm_opts {
     const char *name;
     float momentum; /* default 0.1: weight of the new batch */
     float epsilon;  /* default 1e-5 */
+    bool sync;      /* statistics of the whole batch */
 } lks_batch_norm_opts;
 LKS_API lks_tensor *lks_batch_norm(lks_graph *graph, lks_tensor *x,
                                    const lks_batch_norm_opts *opts);
+/* Gives every batch norm of the graph as it is now `sync`: before it is compiled. `count`, which may be
+ * NULL, receives how many there are. */
+LKS_API LKS_MUSTUSE lks_status lks_graph_sync_batch_norm(lks_graph *graph, int *count);
 
 /*
  * Layer normalisation: each sample by itself, over its last `dims` dimensions; parameters weight

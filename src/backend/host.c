@@ -40,6 +40,11 @@ static void host_add_stats(int64_t count, double *left, const double *right)
     for (int64_t i = 0; i < count; i++) left[i] += right[i];
 }
 
+static void host_merge(const lki_node *node, double *left, const double *right)
+{
+    lki_op_get(node->op)->merge(node, left, right);
+}
+
 static void host_update_buffers(const lki_node *node, const double *sums, void *const buffer[])
 {
     lki_op_get(node->op)->update_buffers(node, sums, buffer);
@@ -55,5 +60,6 @@ const lki_memory lki_host_memory = {
     .copy = host_copy,
     .mean = host_mean,
     .add_stats = host_add_stats,
+    .merge = host_merge,
     .update_buffers = host_update_buffers,
 };

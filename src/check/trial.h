@@ -75,6 +75,7 @@ const char *lki_trial_describe(const lki_trial *t, char *buffer, size_t size);
 typedef struct lki_trial_stage {
     lki_plan *plan;
     void *packed, *saved, *replica, *sums;
+    void *met; /* NULL: replicas do not meet in it */
     void *workspace;
     void *buffer[LKI_MAX_BUFFER]; /* where the kernel finds them */
 } lki_trial_stage;

@@ -21,6 +21,9 @@ static lks_status make_stage_memory(lki_trial *t, lki_trial_stage *out)
     LKI_TRY(lki_trial_scratch(t, &out->saved, lki_times(needs->saved_bytes, (size_t)t->count)));
     LKI_TRY(lki_trial_scratch(t, &out->replica, needs->replica_bytes));
     LKI_TRY(lki_trial_scratch(t, &out->sums, needs->sums_bytes));
+    const lki_node *counted = out->plan->cluster.counted;
+    if (counted != NULL && counted->meets > 0)
+        LKI_TRY(lki_trial_scratch(t, &out->met, (size_t)counted->meets * sizeof(double)));
     return lki_trial_scratch(t, &out->workspace, needs->workspace_bytes);
 }
 
@@ -103,6 +106,7 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
         .add_in = tensors->add_in,
         .buffer = stage->buffer,
         .stats = lki_trial_there(t, tensors->stats),
+        .met = lki_trial_there(t, stage->met),
         .packed = lki_trial_there(t, stage->packed),
         .saved = (uint8_t *)lki_trial_there(t, stage->saved) + saved,
         .replica = lki_trial_there(t, stage->replica),
@@ -157,6 +161,12 @@ static lks_status call_whole(const lki_trial *t, const lki_trial_stage *stage,
     return call(stage->plan, &args);
 }
 
+/* One replica meets itself: what it gives is what came of all. */
+static bool trial_meets(const lki_trial *t, const lki_trial_stage *stage)
+{
+    return t->training && stage->met != NULL;
+}
+
 lks_status lki_trial_forward(const lki_trial *t, const lki_trial_stage *stage,
                              const lki_trial_tensors *tensors, bool strict)
 {
@@ -166,6 +176,7 @@ lks_status lki_trial_forward(const lki_trial *t, const lki_trial_stage *stage,
     const allowed first = {.in = ~needs->side_in, .out = !halves};
     LKI_TRY(call_pieces(t, stage, tensors, strict, first, kernel->forward));
     if (!halves) return LKS_OK;
+    if (trial_meets(t, stage)) LKI_TRY(call_whole(t, stage, tensors, strict, kernel->give));
     LKI_TRY(call_whole(t, stage, tensors, strict, kernel->finish));
     const allowed second = {.in = needs->apply_in | needs->side_in, .out = true};
     return call_pieces(t, stage, tensors, strict, second, kernel->apply);
@@ -181,6 +192,8 @@ lks_status lki_trial_backward(const lki_trial *t, const lki_trial_stage *stage,
     if (strict) lki_trial_spoil(t, stage->sums, needs->sums_bytes);
     if (lki_in_halves(kernel)) {
         LKI_TRY(call_pieces(t, stage, tensors, strict, may, kernel->gather));
+        if (trial_meets(t, stage))
+            LKI_TRY(call_whole(t, stage, tensors, strict, kernel->give_backward));
         LKI_TRY(call_whole(t, stage, tensors, strict, kernel->finish_backward));
     }
     return call_pieces(t, stage, tensors, strict, may, kernel->backward);

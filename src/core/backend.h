@@ -16,6 +16,11 @@
  *   forward   forward of the pieces, finish, apply of the pieces
  *   backward  gather of the pieces, finish_backward, backward of the pieces
  *
+ * Where sums are those of all replicas (lki_node.meets) these meet, in training, between the halves:
+ *
+ *   forward   forward of the pieces, give | all meet | finish, apply of the pieces
+ *   backward  gather of the pieces, give_backward | all meet | finish_backward, backward of the pieces
+ *
  * What a device owes, in the order of this file:
  *
  *   lki_impl, lki_kernel   how operations are computed: as many as there are yet
@@ -163,6 +168,9 @@ typedef struct lki_args {
     float *d_param[LKI_MAX_SLOTS]; /* NULL: formed by rows, later */
     void *const *buffer;           /* running statistics of cluster.counted: read only */
     double *stats;                 /* its, written by forward in training */
+    /* Of cluster.counted, where replicas meet in training: what this one gives, in the two that give; what
+     * came of all, in the two that finish. NULL: they do not meet. */
+    double *met;
     const void *packed;
     void *saved;
     void *replica;
@@ -213,6 +221,10 @@ typedef struct lki_kernel {
     lks_status (*apply)(const lki_plan *plan, const lki_args *args);
     lks_status (*gather)(const lki_plan *plan, const lki_args *args);
     lks_status (*finish_backward)(const lki_plan *plan, const lki_args *args);
+    /* NULL, both: replicas cannot meet in it, and it is not taken where they do. Called as those that finish,
+     * before them, in training; they write args->met. */
+    lks_status (*give)(const lki_plan *plan, const lki_args *args);
+    lks_status (*give_backward)(const lki_plan *plan, const lki_args *args);
     /* NULL: gradients of parameters are formed by replica. Otherwise backward leaves d_param alone
      * where it is NULL, and rows needs in[0] and d_out of all replicas kept. */
     void (*rows)(const lki_plan *plan, const lki_rows *rows);
@@ -294,6 +306,8 @@ typedef struct lki_memory {
     void (*mean)(int64_t count, float scale, float most, const float *sums, float *gradient);
     /* left[i] += right[i]: a merge of statistics in the tree. */
     void (*add_stats)(int64_t count, double *left, const double *right);
+    /* lki_op.merge of the node's operation. NULL: replicas cannot meet. */
+    void (*merge)(const lki_node *node, double *left, const double *right);
     /* lki_op.update_buffers of the node's operation. */
     void (*update_buffers)(const lki_node *node, const double *sums, void *const buffer[]);
 } lki_memory;

@@ -55,6 +55,9 @@ struct lki_node {
     int64_t stats;         /* doubles per replica that forward writes in training, summed in
                                    the tree and given to update_buffers; 0: none. What they are
                                    is said in the op's file */
+    int64_t meets;         /* in training all replicas meet in the middle of forward, and of
+                                   backward, and each gives so many doubles, which are merged in the
+                                   tree; 0: they do not. What they are is said in the op's file */
     int64_t multiply_adds; /* of one sample's forward pass */
     bool needs_gradient;   /* a parameter comes before it, or in it */
     lki_node *next;
@@ -88,9 +91,12 @@ typedef struct lki_op {
      * multiply_adds. The caller has set op, name, in and attr with its defaults, and has checked them;
      * needs_gradient is the caller's. */
     lks_status (*infer)(lki_node *node);
-    /* May be NULL. After a step: `sums` are the tree sums of the replicas' stats; `buffer` the
-     * node's buffers, updated in place. */
+    /* May be NULL. After a step: `sums` are the tree sums of the replicas' stats, or, of a node where
+     * replicas meet, what came out of it in forward; `buffer` the node's buffers, updated in place. */
     void (*update_buffers)(const lki_node *node, const double *sums, void *const buffer[]);
+    /* NULL where no node of it meets: left becomes that of both, of what replicas give in forward. What they
+     * give in backward is added. */
+    void (*merge)(const lki_node *node, double *left, const double *right);
 } lki_op;
 
 #define X(ID, id) extern const lki_op lki_op_##id;

@@ -213,6 +213,12 @@ static void describe_plan(const lks_model *model, const sink *to)
     to->write(to->user, "stage  segment  at a time    gradient      saved  implementation: layers");
     for (int s = 0; s < model->program.stages; s++) plan_line(model, &model->program.stage[s], to);
     to->write(to->user, "saved: bytes of a sample that the kernel keeps from forward for backward");
+    if (model->program.meetings == 0) return;
+    char line[160];
+    snprintf(line, sizeof line,
+             "behind %d stage%s all replicas of the batch meet; those of a worker are run together",
+             model->program.meetings, LKI_S(model->program.meetings));
+    to->write(to->user, line);
 }
 
 static const char *place_name(lki_place place)

@@ -70,12 +70,25 @@ static void borrow_from(const lki_stage *from, lki_stage *to)
         memcpy(to->buffer, from->buffer, sizeof to->buffer);
 }
 
+/* Nobody meets in a replay of one replica: it has what came of all. */
+static void borrow_met(const lks_model *model, const lki_stage *from, const lki_program *plain,
+                       const lki_stage *to)
+{
+    const lki_node *counted = to->cluster->counted;
+    if (counted == NULL || counted->meets == 0 || counted != from->cluster->counted) return;
+    plain->backend->memory->copy(lki_program_met(plain, to, false, plain->replicas),
+                                 lki_meet_result(model, from),
+                                 (size_t)counted->meets * sizeof(double));
+}
+
 /* A stage of the unfused program uses the parameters and buffers of the model's. */
 static void borrow_parameters(const lks_model *model, lki_program *plain)
 {
     for (int s = 0; s < plain->stages; s++)
-        for (int m = 0; m < model->program.stages; m++)
+        for (int m = 0; m < model->program.stages; m++) {
             borrow_from(&model->program.stage[m], &plain->stage[s]);
+            borrow_met(model, &model->program.stage[m], plain, &plain->stage[s]);
+        }
 }
 
 static lks_status replay(const lks_model *model, lki_program *plain, int64_t position,

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "model/model.h"
 
+/* The last leg of backward, behind which the gradients are complete; without meetings there is no other. */
 static lks_status backward_replica(lks_model *model, lki_worker *worker, const lki_cohort *cohort,
                                    int64_t replica)
 {
@@ -41,13 +42,18 @@ static lks_status run_cohort(lks_model *model, lki_worker *worker, const lki_coh
     return LKS_OK;
 }
 
-static void run_replicas(lks_model *model, lki_worker *worker)
+static void begin_replicas(lks_model *model, lki_worker *worker)
 {
-    const lki_program *program = &model->program;
     worker->metrics = (lks_metrics){0};
     worker->bad_count = 0;
     worker->status = LKS_OK;
     if (model->pass.backward) lki_reduce_begin(&model->reduce, (int)(worker - model->worker));
+}
+
+static void run_replicas(lks_model *model, lki_worker *worker)
+{
+    const lki_program *program = &model->program;
+    begin_replicas(model, worker);
     const int64_t shift = model->pass.first - model->worker[0].first; /* not 0 in inference alone */
     const int64_t last = worker->last + shift;
     for (int64_t r = worker->first + shift; r < last && worker->status == LKS_OK;
@@ -57,6 +63,55 @@ static void run_replicas(lks_model *model, lki_worker *worker)
         worker->status = run_cohort(model, worker, &cohort);
     }
     if (worker->status != LKS_OK) worker->error = *lks_last_error();
+}
+
+/* A leg of backward of all replicas of a worker. */
+static lks_status backward_leg(lks_model *model, lki_worker *worker, const lki_cohort *all, int leg)
+{
+    const int holder = (int)(worker - model->worker);
+    for (int64_t r = all->first; r < all->last; r++) {
+        if (leg == 0) {
+            LKI_TRY(backward_replica(model, worker, all, r));
+            continue;
+        }
+        worker->local.gradient = lki_reduce_apart(&model->reduce, holder, r);
+        LKI_TRY(
+            lki_program_backward_leg(&model->program, &model->pass, all, r, &worker->local, leg));
+    }
+    return LKS_OK;
+}
+
+/* A failure is kept where it is met: the next one to speak in this thread may be another. */
+static bool goes_on(lki_worker *worker, lks_status status)
+{
+    worker->status = status;
+    if (status != LKS_OK) worker->error = *lks_last_error();
+    return status == LKS_OK;
+}
+
+/* Training where all replicas meet: those of a worker are run together, leg by leg. */
+static void run_together(lks_model *model, lki_worker *worker)
+{
+    const lki_program *program = &model->program;
+    const lki_pass *pass = &model->pass;
+    const lki_local *local = &worker->local;
+    const int self = (int)(worker - model->worker), last = program->meetings;
+    const lki_cohort all = lki_program_cohort(program, pass, worker->first, worker->last);
+    begin_replicas(model, worker);
+    for (int leg = 0; leg < last; leg++) {
+        goes_on(worker, lki_program_forward_leg(program, pass, &all, local, leg));
+        if (!lki_meet(model, self, leg, false)) return;
+    }
+    bool well = goes_on(worker, lki_program_forward_leg(program, pass, &all, local, last)) &&
+                goes_on(worker, lki_program_forward_joint(program, pass, &all, local)) &&
+                goes_on(worker, lki_program_backward_joint(program, pass, &all, local));
+    for (int leg = last; leg > 0; leg--) {
+        well = well && goes_on(worker, backward_leg(model, worker, &all, leg));
+        if (!lki_meet(model, self, leg - 1, true)) return;
+    }
+    if (!well || !goes_on(worker, backward_leg(model, worker, &all, 0))) return;
+    lki_metrics_count(model, worker, &all);
+    lki_lap(worker->local.laps, LKI_LAP_METRICS);
 }
 
 /* The same answer on every worker, from what all wrote before the barrier. */
@@ -101,7 +156,7 @@ void lki_model_job(void *user, int worker)
     }
     lki_lap(laps, LKI_LAP_START);
     const int64_t begin = lki_balance_begin(model->balance);
-    run_replicas(model, &model->worker[worker]);
+    (model->meeting != NULL ? run_together : run_replicas)(model, &model->worker[worker]);
     lki_balance_spent(model, worker, begin);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);

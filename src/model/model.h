@@ -83,6 +83,14 @@ typedef enum lki_mode {
 
 typedef struct lki_profile lki_profile;
 
+typedef struct lki_meeting {
+    bool well;  /* on all workers of all ranks, as the last one says */
+    bool empty; /* nobody has a sample: of a rank that steps alone */
+    /* Of several ranks: what this one gives, and what all give: [ranks][1 + nodes * doubles]. */
+    double *own, *all;
+    int nodes; /* of the rank that has most */
+} lki_meeting;
+
 struct lks_model {
     lks_context *context;
     lks_model_opts opts; /* with defaults filled in */
@@ -100,7 +108,8 @@ struct lks_model {
 
     /* What follows from who runs which replicas, beside workers' ranges and what ranks have: ranges/. */
     lki_arena ranges;
-    lki_reduce reduce; /* sums of gradients by replica: a holder is a worker */
+    lki_reduce reduce;    /* sums of gradients by replica: a holder is a worker */
+    lki_meeting *meeting; /* NULL: replicas do not meet */
 
     float *parameters; /* all values, then all optimizer state */
     size_t parameter_bytes;
@@ -221,6 +230,17 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
 
 /* groups.c: gives every weight its rule. */
 lks_status lki_groups_apply(lks_model *model);
+
+/* ranges/meet.c: where all replicas of the batch meet in the middle of a pass, in training. */
+lks_status lki_meet_plan(lks_model *model);
+/* Behind leg `number` in forward, before it in backward, called by all workers: merges what all replicas of all
+ * ranks have given. False, on all: a worker has failed, and nobody goes on. */
+bool lki_meet(lks_model *model, int worker, int number, bool backward);
+/* This rank cannot take part in a pass: it comes to the first meeting to say so, behind which there are no
+ * others. */
+lks_status lki_meet_stay(lks_model *model);
+/* What came of the last forward pass in a stage where they meet; NULL: nobody had a sample. */
+const double *lki_meet_result(const lks_model *model, const lki_stage *stage);
 
 /* update.c */
 /* Forms gradients, and updates parameters at once; or forms them whole, where the model does. */

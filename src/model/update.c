@@ -146,9 +146,11 @@ void lki_update_buffers(lks_model *model, int worker)
     for (int s = 0; s < model->program.stages; s++) {
         lki_stage *stage = &model->program.stage[s];
         const lki_node *counted = stage->cluster->counted;
-        if (counted == NULL || counted->stats == 0 || s % model->workers != worker) continue;
+        if (counted == NULL || counted->stats + counted->meets == 0 || s % model->workers != worker)
+            continue;
         const int64_t replicas = model->program.replicas, at = (int64_t)stage->stats_offset;
-        const double *sum = lki_sums_across(model)
+        const double *sum = counted->meets > 0 ? lki_meet_result(model, stage)
+                            : lki_sums_across(model)
                                 ? lki_across_stats(model, at / replicas, counted->stats)
                                 : lki_sum_stats(model, model->program.stats + at, counted->stats, 0,
                                                 replicas);

@@ -160,7 +160,7 @@ static void set_additions(lki_program *program)
 }
 
 /*
- * What is run again and again while a cohort passes: the head, once for each replica, or else a slice
+ * What is run again and again while a cohort passes: a leg of the head, once for each replica, or else a slice
  * segment, once for each piece. In a loop every part runs again for the next replica or piece, so
  * whatever crosses its border is in use from its first to its last tick.
  */
@@ -182,9 +182,12 @@ static loop loop_of(const lki_program *program, int tick)
     const int head = lki_program_first_joint(program);
     const lki_segment *segment = segment_of(program, tick);
     int first = segment->first, last = first + segment->count - 1;
-    if (head < program->segments && segment < &program->segment[head]) {
-        first = 0;
-        last = program->segment[head].first - 1;
+    if (program->cohort > 1 && segment < &program->segment[head]) {
+        int leg = 0;
+        while (lki_program_leg(program, leg + 1) <= segment - program->segment) leg++;
+        const lki_segment *end = &program->segment[lki_program_leg(program, leg + 1) - 1];
+        first = program->segment[lki_program_leg(program, leg)].first;
+        last = end->first + end->count - 1;
     } else if (segment->slice == 0) {
         first = last = forward ? tick : 2 * n - 1 - tick;
     }
@@ -340,6 +343,8 @@ lks_status lki_program_place_values(lki_program *program)
         if (stage->cluster->counted != NULL) {
             stage->stats_offset = (size_t)program->stats_count;
             program->stats_count += stage->cluster->counted->stats * program->replicas;
+            stage->met_offset = (size_t)program->met_count;
+            program->met_count += 2 * (program->replicas + 1) * stage->cluster->counted->meets;
         }
     }
     return LKS_OK;

@@ -16,6 +16,11 @@ lks_status lki_program_allocate(lki_program *program)
     LKI_TRY(memory->alloc(program->context, &made, (size_t)program->stats_count * sizeof(double),
                           "statistics of replicas"));
     program->stats = made;
+    if (program->met_count > 0) {
+        LKI_TRY(memory->alloc(program->context, &made, (size_t)program->met_count * sizeof(double),
+                              "what replicas give where they meet"));
+        program->met = made;
+    }
     LKI_TRY(memory->alloc(program->context, &made, (size_t)program->max_cohort * sizeof(float),
                           "gradients of losses"));
     program->ones = made;
@@ -49,6 +54,7 @@ void lki_program_release(lki_program *program)
     memory->free(program->context, program->kept, program->kept_bytes);
     memory->free(program->context, program->packed, program->packed_bytes);
     memory->free(program->context, program->stats, (size_t)program->stats_count * sizeof(double));
+    memory->free(program->context, program->met, (size_t)program->met_count * sizeof(double));
     memory->free(program->context, program->ones, (size_t)program->max_cohort * sizeof(float));
     lki_arena_release(&program->arena);
     *program = (lki_program){0};
@@ -121,7 +127,8 @@ typedef struct piece {
     int64_t offset;  /* in the replica's share */
     int64_t count;
     bool last;  /* of its replica */
-    bool whole; /* the share, of which a value in LKI_AT_SLICE has one piece only */
+    bool whole; /* the share, of which a value in LKI_AT_SLICE has one piece only; */
+    bool gives; /* and all replicas are to meet */
 } piece;
 
 static char *address(const lki_program *program, const lki_pass *pass, const lki_local *local,
@@ -177,6 +184,19 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
         args->stats = program->stats + stage->stats_offset + (size_t)(counted->stats * at->replica);
 }
 
+/* Whether all replicas meet in a stage in halves. */
+static bool meets(const lki_pass *pass, const lki_stage *stage)
+{
+    return pass->training && stage->cluster->counted != NULL && stage->cluster->counted->meets > 0;
+}
+
+static double *met_of(const lki_program *program, const lki_pass *pass, const lki_stage *stage,
+                      const piece *at, bool backward)
+{
+    if (!meets(pass, stage)) return NULL;
+    return lki_program_met(program, stage, backward, at->gives ? at->replica : program->replicas);
+}
+
 /* A part for one piece, or, of a kernel in halves, what stands between them. */
 static lks_status program_forward(const lki_program *program, const lki_pass *pass,
                                   const lki_local *local, const lki_part *part, const piece *at)
@@ -188,7 +208,8 @@ static lks_status program_forward(const lki_program *program, const lki_pass *pa
     if (stage->needs_target && pass->y == NULL) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
-    LKI_TRY((at->whole      ? kernel->finish
+    if (at->whole) args.met = met_of(program, pass, stage, at, false);
+    LKI_TRY((at->whole      ? at->gives ? kernel->give : kernel->finish
              : part->second ? kernel->apply
                             : kernel->forward)(stage->plan, &args));
     (writes ? lki_lap : lki_lap_part)(local->laps, lap);
@@ -214,7 +235,8 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     args.add_in = stage->add_in;
     for (int i = 0; i < stage->cluster->param_count && !stage->by_rows; i++)
         args.d_param[i] = local->gradient + stage->d_param[i];
-    LKI_TRY((at->whole      ? kernel->finish_backward
+    if (at->whole) args.met = met_of(program, pass, stage, at, true);
+    LKI_TRY((at->whole      ? at->gives ? kernel->give_backward : kernel->finish_backward
              : part->second ? kernel->gather
                             : kernel->backward)(stage->plan, &args));
     (ends ? lki_lap : lki_lap_part)(local->laps, lap);
@@ -230,12 +252,13 @@ static int64_t next_piece(const lki_segment *segment, int64_t left)
     return count;
 }
 
-/* The whole share of a replica: what finishes a half has it. */
-static piece whole_share(piece at, int64_t count)
+/* The whole share of a replica: what stands between the halves of a stage has it. */
+static piece whole_share(piece at, int64_t count, bool gives)
 {
     at.offset = 0;
     at.count = count;
     at.last = at.whole = true;
+    at.gives = gives;
     return at;
 }
 
@@ -252,7 +275,7 @@ static lks_status segment_forward(const lki_program *program, const lki_pass *pa
     }
     if (count == 0 || end->second || !lki_in_halves(program->stage[end->stage].kernel))
         return LKS_OK;
-    at = whole_share(at, count);
+    at = whole_share(at, count, meets(pass, &program->stage[end->stage]));
     return program_forward(program, pass, local, end, &at);
 }
 
@@ -268,24 +291,51 @@ static lks_status segment_backward(const lki_program *program, const lki_pass *p
             LKI_TRY(program_backward(program, pass, local, part, &at));
     }
     if (count == 0 || !first->second) return LKS_OK;
-    at = whole_share(at, count);
+    at = whole_share(at, count, meets(pass, &program->stage[first->stage]));
     return program_backward(program, pass, local, first, &at);
+}
+
+/* Behind a meeting: the part before it, or in backward behind it, is finished for a replica. */
+static lks_status leave_meeting(const lki_program *program, const lki_pass *pass,
+                                const lki_local *local, int meeting, piece at, int64_t count,
+                                bool backward)
+{
+    const lki_stage *stage = &program->stage[program->meeting[meeting]];
+    if (count == 0 || !meets(pass, stage)) return LKS_OK;
+    at = whole_share(at, count, false);
+    return backward ? program_backward(program, pass, local, &program->part[stage->second], &at)
+                    : program_forward(program, pass, local, &program->part[stage->first], &at);
+}
+
+lks_status lki_program_forward_leg(const lki_program *program, const lki_pass *pass,
+                                   const lki_cohort *cohort, const lki_local *local, int leg)
+{
+    const int first = lki_program_leg(program, leg), end = lki_program_leg(program, leg + 1);
+    for (int64_t r = cohort->first; r < cohort->last; r++) {
+        const lki_cohort own = lki_program_cohort(program, pass, r, r + 1);
+        const piece at = {.cohort = cohort, .replica = r, .begin = own.begin};
+        if (leg > 0) LKI_TRY(leave_meeting(program, pass, local, leg - 1, at, own.count, false));
+        for (int g = first; g < end; g++)
+            LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, own.count));
+    }
+    return LKS_OK;
+}
+
+lks_status lki_program_forward_joint(const lki_program *program, const lki_pass *pass,
+                                     const lki_cohort *cohort, const lki_local *local)
+{
+    const piece at = {.cohort = cohort, .replica = cohort->first, .begin = cohort->begin};
+    for (int g = lki_program_first_joint(program); g < program->segments; g++)
+        LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, cohort->count));
+    return LKS_OK;
 }
 
 lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
                                const lki_cohort *cohort, const lki_local *local)
 {
-    const int head = lki_program_first_joint(program);
-    for (int64_t r = cohort->first; r < cohort->last; r++) {
-        const lki_cohort own = lki_program_cohort(program, pass, r, r + 1);
-        const piece at = {.cohort = cohort, .replica = r, .begin = own.begin};
-        for (int g = 0; g < head; g++)
-            LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, own.count));
-    }
-    const piece at = {.cohort = cohort, .replica = cohort->first, .begin = cohort->begin};
-    for (int g = head; g < program->segments; g++)
-        LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, cohort->count));
-    return LKS_OK;
+    for (int leg = 0; leg <= program->meetings; leg++)
+        LKI_TRY(lki_program_forward_leg(program, pass, cohort, local, leg));
+    return lki_program_forward_joint(program, pass, cohort, local);
 }
 
 lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
@@ -297,16 +347,25 @@ lks_status lki_program_backward_joint(const lki_program *program, const lki_pass
     return LKS_OK;
 }
 
-lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
-                                const lki_cohort *cohort, int64_t replica, const lki_local *local)
+lks_status lki_program_backward_leg(const lki_program *program, const lki_pass *pass,
+                                    const lki_cohort *cohort, int64_t replica,
+                                    const lki_local *local, int leg)
 {
     const lki_cohort own = lki_program_cohort(program, pass, replica, replica + 1);
     const piece at = {.cohort = cohort, .replica = replica, .begin = own.begin};
-    for (int g = lki_program_first_joint(program) - 1; g >= 0; g--) {
+    if (leg < program->meetings)
+        LKI_TRY(leave_meeting(program, pass, local, leg, at, own.count, true));
+    for (int g = lki_program_leg(program, leg + 1) - 1; g >= lki_program_leg(program, leg); g--) {
         LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, own.count));
-        if (local->formed != NULL) local->formed(local->formed_user, g);
+        if (leg == 0 && local->formed != NULL) local->formed(local->formed_user, g);
     }
     return LKS_OK;
+}
+
+lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
+                                const lki_cohort *cohort, int64_t replica, const lki_local *local)
+{
+    return lki_program_backward_leg(program, pass, cohort, replica, local, 0);
 }
 
 const void *lki_program_result(const lki_program *program, const lki_pass *pass,

@@ -23,6 +23,12 @@
  *                            backward joint segment of both, head of 0, head of 1
  *
  * Which replicas stand in a cohort changes no bit.
+ *
+ * Where all replicas of the batch meet (lki_node.meets) the head is cut into legs. Each is run for all
+ * replicas of a worker, who are one cohort; then whoever runs the program merges what all have given:
+ *
+ *   forward  leg 0 of 0, of 1 | all meet | leg 1 of 0, of 1 | all meet | leg 2 of 0, of 1, joint segment
+ *   backward joint segment, leg 2 of 0, of 1 | all meet | leg 1 of 0, of 1 | all meet | leg 0 of 0, of 1
  */
 #ifndef LKI_PROGRAM_PROGRAM_H
 #define LKI_PROGRAM_PROGRAM_H
@@ -97,6 +103,7 @@ typedef struct lki_stage {
     void *buffer[LKI_MAX_BUFFER];   /* of cluster->counted */
     size_t packed_offset;           /* in program->packed */
     size_t stats_offset;            /* in program->stats, doubles: [replicas][stats] */
+    size_t met_offset;              /* in program->met, doubles: [2][replicas + 1][meets] */
 } lki_stage;
 
 /* What is run at once: a stage, or a half of it. */
@@ -141,6 +148,8 @@ typedef struct lki_program {
     int parts;
     lki_segment *segment;
     int segments;
+    int *meeting; /* stages in which all replicas meet, one behind each leg but the last */
+    int meetings;
     lki_value *value;
     int values;
     int *activation;        /* [graph->count]: value of a node's output */
@@ -148,11 +157,11 @@ typedef struct lki_program {
     size_t local_bytes;     /* of a worker: values, */
     size_t workspace_bytes; /* and behind them scratch */
     size_t kept_bytes, packed_bytes;
-    int64_t stats_count;
+    int64_t stats_count, met_count;
 
     /* Memory of the device. */
     char *kept, *packed;
-    double *stats;
+    double *stats, *met;
     float *ones; /* [max_cohort]: the gradient of the sum of losses */
 } lki_program;
 
@@ -183,6 +192,24 @@ static inline int lki_program_first_joint(const lki_program *program)
 {
     const int last = program->segments - 1;
     return program->cohort > 1 && program->segment[last].joint ? last : program->segments;
+}
+
+/* The first segment of a leg; of the one behind the last: the first joint one. */
+static inline int lki_program_leg(const lki_program *program, int leg)
+{
+    return leg == 0 ? 0
+           : leg > program->meetings
+               ? lki_program_first_joint(program)
+               : program->part[program->stage[program->meeting[leg - 1]].second].segment;
+}
+
+/* What this replica gives where all meet in the stage, in forward or in backward; of the number of replicas:
+ * what came of all, for which the caller merges them. */
+static inline double *lki_program_met(const lki_program *program, const lki_stage *stage,
+                                      bool backward, int64_t replica)
+{
+    const int64_t row = (backward ? program->replicas + 1 : 0) + replica;
+    return program->met + stage->met_offset + row * stage->cluster->counted->meets;
 }
 
 /* The largest piece of a slice segment whose largest stage has inputs and output of so many bytes a
@@ -219,7 +246,8 @@ typedef struct lki_local {
     lki_laps *laps;  /* NULL: nobody asks where time goes */
     lki_trace trace; /* NULL: none */
     void *trace_user;
-    /* Backward of this segment and of those behind it is done for the replica. NULL: nobody asks. */
+    /* Backward of this segment and of those behind it is done for the replica, and no meeting is to come.
+     * NULL: nobody asks. */
     void (*formed)(void *user, int segment);
     void *formed_user;
 } lki_local;
@@ -236,13 +264,24 @@ lki_cohort lki_program_cohort(const lki_program *program, const lki_pass *pass, 
                               int64_t last);
 
 /* The three parts of a pass over a cohort, on the calling thread, in this order; the last is called
- * for each replica, with its array of gradients in `local`. */
+ * for each replica, with its array of gradients in `local`. Forward of a program with meetings, in training,
+ * takes what came of them from where it is. */
 lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
                                const lki_cohort *cohort, const lki_local *local);
 lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,
                                       const lki_cohort *cohort, const lki_local *local);
 lks_status lki_program_backward(const lki_program *program, const lki_pass *pass,
                                 const lki_cohort *cohort, int64_t replica, const lki_local *local);
+/* One leg of the head: forward of all replicas of the cohort, in order of legs; backward of one replica, in
+ * the opposite order. The joint segment has its forward between. Of a program without meetings there is one,
+ * and lki_program_backward() is it. */
+lks_status lki_program_forward_leg(const lki_program *program, const lki_pass *pass,
+                                   const lki_cohort *cohort, const lki_local *local, int leg);
+lks_status lki_program_forward_joint(const lki_program *program, const lki_pass *pass,
+                                     const lki_cohort *cohort, const lki_local *local);
+lks_status lki_program_backward_leg(const lki_program *program, const lki_pass *pass,
+                                    const lki_cohort *cohort, int64_t replica,
+                                    const lki_local *local, int leg);
 /* The cohort's part of the output of the pass `out`, which is the host's. */
 void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
                              const lki_cohort *cohort, const lki_local *local, float *out);

@@ -121,6 +121,13 @@ static lks_status note_refusal(const choice *c, const lki_node *head, int place,
     return LKS_OK;
 }
 
+/* Whether replicas can meet in it, where they have to. */
+static bool may_meet(const lki_program *program, const lki_impl *impl, const lki_cluster *cluster)
+{
+    return cluster->counted == NULL || cluster->counted->meets == 0 ||
+           (impl->kernel->give != NULL && program->backend->memory->merge != NULL);
+}
+
 /* What computes `tail`, and with it other nodes; NULL: nothing does. */
 static lks_status choose_impl(const choice *c, const lki_node *tail, const lki_impl **out,
                               lki_cluster *cluster)
@@ -132,6 +139,7 @@ static lks_status choose_impl(const choice *c, const lki_node *tail, const lki_i
         if (!lki_impl_match(impl, tail, is_hidden, c, cluster)) continue;
         if (c->program->no_fusion && cluster->count > 1) continue;
         const char *why = impl->refuses != NULL ? impl->refuses(cluster) : NULL;
+        if (why == NULL && !may_meet(c->program, impl, cluster)) why = "replicas cannot meet in it";
         if (why == NULL && !keeps_order(c, cluster))
             why = "gradients would be added in another order";
         if (why == NULL) {
@@ -275,6 +283,8 @@ static void make_segments(lki_program *program)
         if (!lki_in_halves(stage->kernel)) continue;
         stage->second = program->parts;
         add_part(program, s, true);
+        if (stage->cluster->counted != NULL && stage->cluster->counted->meets > 0)
+            program->meeting[program->meetings++] = s;
     }
     for (int i = 0; i < program->segments; i++)
         if (program->segment[i].slice != 0)
@@ -290,18 +300,25 @@ static int64_t most_samples(const lki_program *program, int part)
                                : program->max_share;
 }
 
-/* How many replicas of a worker make a cohort; 1 where nothing is joint. */
-static void set_cohort(lki_program *program)
+/* The largest cohort that is worth it in a joint segment. */
+static int64_t joint_cohort(const lki_program *program)
 {
-    program->cohort = 1;
-    program->max_cohort = program->max_share;
-    if (program->segments == 0 || !program->segment[program->segments - 1].joint) return;
     size_t bytes = 0;
     for (int s = 0; s < program->stages; s++)
         bytes += lki_tensor_bytes(&lki_cluster_tail(program->stage[s].cluster)->out);
     int64_t samples = COHORT_BYTES / (int64_t)bytes;
     if (samples > COHORT_SAMPLES) samples = COHORT_SAMPLES;
-    program->cohort = samples / program->max_share;
+    return samples / program->max_share;
+}
+
+/* How many replicas of a worker make a cohort: all where they meet, else 1 where nothing is joint. */
+static void set_cohort(lki_program *program)
+{
+    const bool joint = program->segments > 0 && program->segment[program->segments - 1].joint;
+    program->cohort = 1;
+    program->max_cohort = program->max_share;
+    if (!joint && program->meetings == 0) return;
+    program->cohort = program->meetings > 0 ? program->most_replicas : joint_cohort(program);
     if (program->cohort > program->most_replicas) program->cohort = program->most_replicas;
     if (program->cohort < 1) program->cohort = 1;
     program->max_cohort = program->cohort * program->max_share;
@@ -336,6 +353,8 @@ lks_status lki_program_make_stages(lki_program *program)
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * (size_t)count * sizeof(lki_segment),
                             "segments"));
     program->segment = memory;
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(int), "meetings"));
+    program->meeting = memory;
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(mark), "marks"));
     mark *marks = memory;
 

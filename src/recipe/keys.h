@@ -53,6 +53,8 @@
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
       "after every relu of an mlp, null: 0; for mnist_cnn null: 0.25 and 0.5, or 0: none")         \
+    X(MODEL_SYNC_BATCH_NORM, "model.sync_batch_norm", BOOL, NULL, "false", FIXED,                  \
+      "every batch_norm over the whole batch, not a replica's share; sync: true for one layer")    \
     X(MODEL_INIT, "model.init", STRING, NULL, NULL, FREE,                                          \
       "safetensors file of weights to start from; null: random")                                   \
     X(MODEL_SAVE, "model.save", BOOL, NULL, "false", SAID,                                         \

@@ -126,6 +126,16 @@ static lks_status build_known(lks_tensor **x, lki_config *config, lks_graph *gra
     return LKS_OK;
 }
 
+static lks_status sync_batch_norm(const lki_config *config, lks_graph *graph)
+{
+    const lki_key key = LKI_KEY_MODEL_SYNC_BATCH_NORM;
+    int count;
+    if (!lki_config_bool(config, key)) return LKS_OK;
+    LKI_TRY(lks_graph_sync_batch_norm(graph, &count));
+    if (count > 0) return LKS_OK;
+    return lki_config_fail(config, key, "is true, but the network has no batch_norm; drop it");
+}
+
 lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *graph,
                              const lks_dataset_info *info)
 {
@@ -147,5 +157,6 @@ lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *gr
     if (status != LKS_OK) return status;
     out->output = x;
     LKI_TRY(build_loss(&out->loss, config, graph, x, lks_target(graph, &wanted)));
-    return lki_heap_status(&config->heap, network_check_graph(config, graph));
+    LKI_TRY(lki_heap_status(&config->heap, network_check_graph(config, graph)));
+    return sync_batch_norm(config, graph);
 }

@@ -29,7 +29,8 @@ lks_status lki_reduce_assign(lki_reduce *reduce, lki_arena *arena, int holder, i
     const size_t buckets = (size_t)reduce->buckets;
     own->first = first;
     own->last = last;
-    own->arrays = lki_tree_slots(reduce->replicas, first, last);
+    own->arrays = reduce->apart ? (int)(last - first)
+                                : lki_tree_slots(reduce->replicas, first, last);
     const size_t nodes = buckets * (size_t)own->arrays;
     void *memory;
     LKI_TRY(lki_arena_alloc(arena, &memory,
@@ -57,12 +58,21 @@ void lki_reduce_begin(lki_reduce *reduce, int holder)
     for (int b = 0; b < reduce->buckets; b++) reduce->holder[holder].holding[b].held_count = 0;
 }
 
+float *lki_reduce_apart(const lki_reduce *reduce, int holder, int64_t replica)
+{
+    const lki_holder *own = &reduce->holder[holder];
+    return own->memory + (replica - own->first) * floats(reduce);
+}
+
 /* A merge frees the array that was taken last, so those that are held are the first ones. */
 float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket)
 {
     const lki_holder *own = &reduce->holder[holder];
     const lki_holding *h = &own->holding[bucket];
     int64_t taken = 0;
+    if (reduce->apart)
+        return lki_reduce_apart(
+            reduce, holder, h->held_count > 0 ? h->held[h->held_count - 1].node.hi : own->first);
     for (int i = 0; i < h->held_count; i++) taken += h->held[i].values != NULL;
     return own->memory + taken * floats(reduce);
 }

@@ -46,6 +46,8 @@ typedef struct lki_holder {
 typedef struct lki_reduce {
     const lki_backend *backend;
     int64_t replicas;
+    bool
+        apart; /* a holder has an array for each of its replicas, all of which are formed together */
     int holders, buckets;
     lki_holder *holder; /* [holders], ascending: each begins where the one before it ends */
     int64_t *border;    /* [buckets + 1]: bucket b is the floats border[b] .. border[b + 1] - 1 */
@@ -66,6 +68,8 @@ void lki_reduce_begin(lki_reduce *reduce, int holder);
 /* An array of the holder's for the gradients of its next replica in this bucket, until that is pushed. A
  * holder that has pushed the same replicas in two buckets gets the same array in both. */
 float *lki_reduce_array(lki_reduce *reduce, int holder, int bucket);
+/* Where replicas are apart: the array that this one is going to get. */
+float *lki_reduce_apart(const lki_reduce *reduce, int holder, int64_t replica);
 /* The sum of a node, in general of a replica [r, r+1), in this bucket: in that array or, where the
  * holder has none of its own, another's, which stays with the table until the next beginning. NULL: absent. Nodes come in
  * ascending order. */

@@ -192,6 +192,7 @@ static void of_graphs(void **state)
     REFUSES(lks_graph_create(&out, NULL));
     lks_graph_destroy(NULL);
     REFUSES(lks_graph_status(NULL));
+    REFUSES(lks_graph_sync_batch_norm(NULL, NULL));
     assert_null(lks_graph_fail(NULL, "of no graph"));
     LKT_OK(lks_graph_create(&out, context));
     const char *format = NULL;

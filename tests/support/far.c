@@ -209,9 +209,18 @@ static void far_add_stats(int64_t count, double *left, const double *right)
     leave();
 }
 
+static void far_merge(const lki_node *node, double *left, const double *right)
+{
+    own(left, (size_t)node->meets * sizeof *left, "merge");
+    own(right, (size_t)node->meets * sizeof *right, "merge");
+    enter();
+    lki_host_memory.merge(node, left, right);
+    leave();
+}
+
 static void far_update_buffers(const lki_node *node, const double *sums, void *const buffer[])
 {
-    own(sums, (size_t)node->stats * sizeof *sums, "update_buffers: sums");
+    own(sums, (size_t)(node->stats + node->meets) * sizeof *sums, "update_buffers: sums");
     for (int i = 0; i < node->buffer_count; i++) own(buffer[i], 1, "update_buffers: buffer");
     enter();
     lki_host_memory.update_buffers(node, sums, buffer);
@@ -227,6 +236,7 @@ static const lki_memory far_memory = {
     .copy = far_copy,
     .mean = far_mean,
     .add_stats = far_add_stats,
+    .merge = far_merge,
     .update_buffers = far_update_buffers,
 };
 
@@ -263,6 +273,7 @@ static void own_args(const lki_plan *plan, const lki_args *args)
     }
     for (int i = 0; i < LKI_MAX_BUFFER; i++) own(args->buffer[i], 1, "buffer");
     own(args->stats, 1, "stats");
+    own(args->met, 1, "met");
     own(args->packed, needs->packed_bytes, "packed");
     own(args->saved, needs->saved_bytes * (size_t)n, "saved");
     own(args->replica, needs->replica_bytes, "replica");
@@ -306,6 +317,8 @@ PASS(finish)
 PASS(apply)
 PASS(gather)
 PASS(finish_backward)
+PASS(give)
+PASS(give_backward)
 PASS(backward)
 
 /* Who is given the sums is the host. */
@@ -415,6 +428,8 @@ static void wrap(const lki_impl *inner, far_kernel *kernel, lki_impl *out)
         kernel->kernel.gather = far_gather;
         kernel->kernel.finish_backward = far_finish_backward;
     }
+    if (inner->kernel->give != NULL) kernel->kernel.give = far_give;
+    if (inner->kernel->give_backward != NULL) kernel->kernel.give_backward = far_give_backward;
     if (inner->kernel->rows != NULL) kernel->kernel.rows = far_rows;
     *out = *inner;
     out->kernel = &kernel->kernel;

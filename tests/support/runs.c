@@ -84,6 +84,22 @@ lks_tensor *lkt_net_residual(lks_graph *graph)
     return loss(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}));
 }
 
+/* Replicas meet six times, at last in the middle of dense layers; one batch norm is a replica's own. */
+lks_tensor *lkt_net_synced(lks_graph *graph)
+{
+    const lks_batch_norm_opts sync = {.sync = true, .momentum = .3f, .epsilon = 1e-3f};
+    lks_tensor *x = image(graph);
+    x = lks_conv2d(graph, x, &(lks_conv2d_opts){.filters = 6, .kernel = {3, 3}});
+    x = block(graph, x, 6, 1);
+    x = lks_batch_norm(graph, block(graph, x, 8, 2), NULL);
+    LKT_OK(lks_graph_sync_batch_norm(graph, NULL));
+    x = lks_batch_norm(graph, lks_flatten(graph, x), NULL);
+    x = lks_dropout(graph, x, &(lks_dropout_opts){.probability = .3f});
+    x = lks_batch_norm(graph, lks_dense(graph, x, &(lks_dense_opts){.units = 17}), &sync);
+    x = lks_dense(graph, lks_relu(graph, x), &(lks_dense_opts){.units = 9});
+    return loss(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}));
+}
+
 /* Squeeze-and-excitation: x times a gate for each channel. */
 static lks_tensor *gated(lks_graph *graph, lks_tensor *x, int64_t channels)
 {

@@ -9,8 +9,10 @@ typedef lks_tensor *(*lkt_net)(lks_graph *graph);
 lks_tensor *lkt_net_mlp(lks_graph *graph);      /* dense, relu, dropout .3, dense, cross entropy */
 lks_tensor *lkt_net_conv(lks_graph *graph);     /* as MNIST's: conv, conv, pool, dropout, dense */
 lks_tensor *lkt_net_residual(lks_graph *graph); /* batch norm, add, stride, average pools */
-lks_tensor *lkt_net_gated(lks_graph *graph);    /* every activation, gates of channels, scale */
-lks_tensor *lkt_net_joined(lks_graph *graph);   /* layer norms, concat, average without padding */
+lks_tensor *
+lkt_net_synced(lks_graph *graph);            /* the same, over the batch; batch norm behind dense */
+lks_tensor *lkt_net_gated(lks_graph *graph); /* every activation, gates of channels, scale */
+lks_tensor *lkt_net_joined(lks_graph *graph); /* layer norms, concat, average without padding */
 
 /* `samples` images and labels from an integer formula; the library's memory, freed with it. */
 typedef struct lkt_images {

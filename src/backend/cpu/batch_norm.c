@@ -35,6 +35,13 @@ static lks_status cpu_batch_norm_forward(const lki_plan *plan, const lki_args *a
     return LKS_OK;
 }
 
+static lks_status cpu_batch_norm_give(const lki_plan *plan, const lki_args *args)
+{
+    const norm_plan *p = norm(plan);
+    lki_norm_give(&p->norm, args, args->count * p->pixels, args->in[0]);
+    return LKS_OK;
+}
+
 static lks_status cpu_batch_norm_finish(const lki_plan *plan, const lki_args *args)
 {
     const norm_plan *p = norm(plan);
@@ -66,6 +73,13 @@ static lks_status cpu_batch_norm_gather(const lki_plan *plan, const lki_args *ar
                                                   .d_out = args->d_out,
                                                   .sum_d = kept.sum[0],
                                                   .sum_dx = kept.sum[1]});
+    return LKS_OK;
+}
+
+static lks_status cpu_batch_norm_give_backward(const lki_plan *plan, const lki_args *args)
+{
+    const norm_plan *p = norm(plan);
+    lki_norm_give_backward(&p->norm, args, args->count * p->pixels);
     return LKS_OK;
 }
 
@@ -102,5 +116,7 @@ const lki_kernel lki_cpu_batch_norm = {
     .apply = cpu_batch_norm_apply,
     .gather = cpu_batch_norm_gather,
     .finish_backward = cpu_batch_norm_finish_backward,
+    .give = cpu_batch_norm_give,
+    .give_backward = cpu_batch_norm_give_backward,
     .backward = cpu_batch_norm_backward,
 };

@@ -137,6 +137,13 @@ static lks_status cpu_conv_norm_forward(const lki_plan *plan, const lki_args *ar
     return LKS_OK;
 }
 
+static lks_status cpu_conv_norm_give(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    lki_norm_give(&p->norm, args, args->count * p->pixels, args->saved);
+    return LKS_OK;
+}
+
 static lks_status cpu_conv_norm_finish(const lki_plan *plan, const lki_args *args)
 {
     const conv_norm_plan *p = conv_norm(plan);
@@ -220,6 +227,13 @@ static lks_status cpu_conv_norm_gather(const lki_plan *plan, const lki_args *arg
     return LKS_OK;
 }
 
+static lks_status cpu_conv_norm_give_backward(const lki_plan *plan, const lki_args *args)
+{
+    const conv_norm_plan *p = conv_norm(plan);
+    lki_norm_give_backward(&p->norm, args, args->count * p->pixels);
+    return LKS_OK;
+}
+
 static lks_status cpu_conv_norm_finish_backward(const lki_plan *plan, const lki_args *args)
 {
     const conv_norm_plan *p = conv_norm(plan);
@@ -275,6 +289,8 @@ static const lki_kernel kernel = {
     .apply = cpu_conv_norm_apply,
     .gather = cpu_conv_norm_gather,
     .finish_backward = cpu_conv_norm_finish_backward,
+    .give = cpu_conv_norm_give,
+    .give_backward = cpu_conv_norm_give_backward,
     .backward = cpu_conv_norm_backward,
 };
 

@@ -23,8 +23,11 @@ lki_norm_kept lki_norm_kept_at(const lki_norm *norm, void *replica);
 
 /* Both sums are 0, in front of the first piece. */
 void lki_norm_clear(const lki_norm *norm, const lki_norm_kept *kept);
-/* lki_kernel.finish of rows of x: from its sums, or from running statistics, to what apply needs, and the
- * replica's statistics (op/layer/batch_norm.c). The weight is in this slot, the bias in the next. */
+/* lki_kernel.give of rows of x, from its sums; and give_backward. */
+void lki_norm_give(const lki_norm *norm, const lki_args *args, int64_t rows, const float *x);
+void lki_norm_give_backward(const lki_norm *norm, const lki_args *args, int64_t rows);
+/* lki_kernel.finish of rows of x: from its sums, from what was met or from running statistics, to what apply
+ * needs, and the replica's statistics (op/layer/batch_norm.c). The weight is in this slot, the bias in the next. */
 void lki_norm_finish(const lki_norm *norm, const lki_args *args, int64_t rows, const float *x,
                      int slot);
 /* lki_kernel.finish_backward: from the sums of d to what backward needs, and the parameters' gradients. */

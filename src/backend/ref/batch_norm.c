@@ -52,29 +52,64 @@ static lks_status ref_batch_norm_forward(const lki_plan *plan_, const lki_args *
     return LKS_OK;
 }
 
+static double squares_about(const float *x, int64_t m, int64_t channels, int64_t c, double mean)
+{
+    double squares = 0.0;
+
+    for (int64_t i = 0; i < m; i++) {
+        const double distance = (double)x[i * channels + c] - mean;
+
+        squares += distance * distance;
+    }
+    return squares;
+}
+
+/* Of the replica's m values of each channel: m, mean, squares about it. */
+static lks_status ref_batch_norm_give(const lki_plan *plan_, const lki_args *args)
+{
+    const moments k = ref_moments(plan_, args);
+    const int64_t m = args->count * lki_ref_in(plan_) / k.channels;
+
+    args->met[0] = (double)m;
+    for (int64_t c = 0; c < k.channels; c++) {
+        const double mean = k.mean[c] / (double)m;
+
+        args->met[1 + c] = mean;
+        args->met[1 + k.channels + c] = squares_about(args->in[0], m, k.channels, c, mean);
+    }
+    return LKS_OK;
+}
+
+/* Of the values of all replicas. */
+static lks_status ref_batch_norm_finish_met(const lki_plan *plan_, const lki_args *args)
+{
+    const moments k = ref_moments(plan_, args);
+
+    for (int64_t c = 0; c < k.channels; c++) {
+        k.mean[c] = args->met[1 + c];
+        k.inverse[c] = inverse_root(plan_, args->met[1 + k.channels + c] / args->met[0]);
+    }
+    return LKS_OK;
+}
+
 /* Mean and inverse root of the replica's m values of each channel, and its statistics. */
 static lks_status ref_batch_norm_finish(const lki_plan *plan_, const lki_args *args)
 {
     const moments k = ref_moments(plan_, args);
     const int64_t m = args->count * lki_ref_in(plan_) / k.channels;
-    const float *x = args->in[0];
 
     for (int64_t c = 0; c < k.channels && !args->training; c++) {
         k.mean[c] = ((const float *)args->buffer[0])[c];
         k.inverse[c] = inverse_root(plan_, ((const float *)args->buffer[1])[c]);
     }
     if (!args->training) return LKS_OK;
+    if (args->met != NULL) return ref_batch_norm_finish_met(plan_, args);
     args->stats[0] = (double)m;
     args->stats[1] = m > 1 ? (double)m : 0.0;
     for (int64_t c = 0; c < k.channels; c++) {
-        double squares = 0.0;
-
         k.mean[c] /= (double)m;
-        for (int64_t i = 0; i < m; i++) {
-            const double distance = (double)x[i * k.channels + c] - k.mean[c];
+        const double squares = squares_about(args->in[0], m, k.channels, c, k.mean[c]);
 
-            squares += distance * distance;
-        }
         k.inverse[c] = inverse_root(plan_, squares / (double)m);
         args->stats[2 + c] = (double)m * k.mean[c];
         args->stats[2 + k.channels + c] = m > 1 ? args->stats[1] * (squares / (double)(m - 1))
@@ -115,16 +150,29 @@ static lks_status ref_batch_norm_gather(const lki_plan *plan_, const lki_args *a
     return LKS_OK;
 }
 
+static lks_status ref_batch_norm_give_backward(const lki_plan *plan_, const lki_args *args)
+{
+    const moments k = ref_moments(plan_, args);
+
+    args->met[0] = (double)(args->count * lki_ref_in(plan_) / k.channels);
+    for (int64_t c = 0; c < k.channels; c++) {
+        args->met[1 + c] = k.d_bias[c];
+        args->met[1 + k.channels + c] = k.d_weight[c];
+    }
+    return LKS_OK;
+}
+
 static lks_status ref_batch_norm_finish_backward(const lki_plan *plan_, const lki_args *args)
 {
     const moments k = ref_moments(plan_, args);
-    const int64_t m = args->count * lki_ref_in(plan_) / k.channels;
+    const double *met = args->met;
+    const double m = met != NULL ? met[0] : (double)(args->count * lki_ref_in(plan_) / k.channels);
 
     for (int64_t c = 0; c < k.channels; c++) {
         args->d_param[0][c] = lki_round(k.d_weight[c]);
         args->d_param[1][c] = lki_round(k.d_bias[c]);
-        k.d_weight[c] /= (double)m;
-        k.d_bias[c] /= (double)m;
+        k.d_weight[c] = (met != NULL ? met[1 + k.channels + c] : k.d_weight[c]) / m;
+        k.d_bias[c] = (met != NULL ? met[1 + c] : k.d_bias[c]) / m;
     }
     return LKS_OK;
 }
@@ -157,5 +205,7 @@ const lki_kernel lki_ref_batch_norm = {
     .apply = ref_batch_norm_apply,
     .gather = ref_batch_norm_gather,
     .finish_backward = ref_batch_norm_finish_backward,
+    .give = ref_batch_norm_give,
+    .give_backward = ref_batch_norm_give_backward,
     .backward = ref_batch_norm_backward,
 };

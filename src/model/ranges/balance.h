@@ -62,6 +62,8 @@ static inline int64_t lki_balance_begin(const lki_balance *balance)
     return balance != NULL ? lki_laps_clock() : 0;
 }
 void lki_balance_spent(lks_model *model, int worker, int64_t begin);
+/* Of that time it has waited for others since `begin`. */
+void lki_balance_waited(lks_model *model, int worker, int64_t begin);
 /* The part of its window that a step is in: parts lie behind each other, or where there are more of them than
  * steps between links, beside each other. */
 int lki_balance_part(const lks_model *model, int64_t step);

@@ -7,16 +7,19 @@
 typedef struct made {
     lki_arena arena;
     lki_reduce reduce;
+    lki_meeting *meeting;
     lki_across across; /* and with it what does not */
 } made;
 
 static void exchange(lks_model *model, made *other)
 {
-    const made own = {.arena = model->ranges, .reduce = model->reduce};
+    const made own = {.arena = model->ranges, .reduce = model->reduce, .meeting = model->meeting};
     model->ranges = other->arena;
     model->reduce = other->reduce;
+    model->meeting = other->meeting;
     other->arena = own.arena;
     other->reduce = own.reduce;
+    other->meeting = own.meeting;
     if (model->across == NULL) return;
     const lki_across across = *model->across;
     *model->across = other->across;

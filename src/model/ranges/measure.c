@@ -12,12 +12,21 @@ int lki_balance_part(const lks_model *model, int64_t step)
                                            : step % every * LKI_BALANCE_PARTS / every);
 }
 
+static void count(const lks_model *model, int worker, int64_t nanoseconds)
+{
+    if (model->mode != LKI_TRAIN) return;
+    const int part = lki_balance_part(model, model->progress.step);
+    model->balance->spent[worker * LKI_BALANCE_PARTS + part] += nanoseconds;
+}
+
 void lki_balance_spent(lks_model *model, int worker, int64_t begin)
 {
-    const lki_balance *balance = model->balance;
-    if (balance == NULL || model->mode != LKI_TRAIN) return;
-    balance->spent[worker * LKI_BALANCE_PARTS + lki_balance_part(model, model->progress.step)] +=
-        lki_laps_clock() - begin;
+    if (model->balance != NULL) count(model, worker, lki_laps_clock() - begin);
+}
+
+void lki_balance_waited(lks_model *model, int worker, int64_t begin)
+{
+    if (model->balance != NULL) count(model, worker, begin - lki_laps_clock());
 }
 
 void lki_balance_forget(lki_balance *balance)

@@ -5,7 +5,8 @@
 lks_status lki_ranges_plan(lks_model *model)
 {
     const lki_program *program = &model->program;
-    model->reduce = (lki_reduce){.backend = program->backend, .replicas = program->replicas};
+    model->reduce = (lki_reduce){
+        .backend = program->backend, .replicas = program->replicas, .apart = program->meetings > 0};
     LKI_TRY(lki_reduce_make(&model->reduce, &model->ranges, model->workers, model->buckets,
                             model->border));
     for (int w = 0; w < model->workers; w++) {
@@ -14,7 +15,8 @@ lks_status lki_ranges_plan(lks_model *model)
         worker->last = lki_across_first(model, w + 1);
         LKI_TRY(lki_reduce_assign(&model->reduce, &model->ranges, w, worker->first, worker->last));
     }
-    return lki_across_ranges(model);
+    LKI_TRY(lki_across_ranges(model));
+    return lki_meet_plan(model);
 }
 
 size_t lki_worker_gradient_bytes(const lks_model *model, int worker)
@@ -45,4 +47,5 @@ void lki_ranges_release(lks_model *model)
     lki_across_release(model);
     lki_arena_release(&model->ranges);
     model->reduce = (lki_reduce){0};
+    model->meeting = NULL;
 }
