@@ -80,6 +80,7 @@ static int flushes(lkt_small *m, int rank, void *user)
     LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), 0, NULL) == LKS_OK);
     values[0] = rank == 0 ? 0x1p-63f : 0; /* a third of it */
     values[1] = rank == 0 ? 0x1p-60f : 0;
+    values[2] = rank == 0 ? 0x1p-80f : 0; /* of squares alone it is not too small */
     LKT_CHECK(lks_model_state_write(m->model, value, values, bytes) == LKS_OK);
     LKT_CHECK(lks_model_state_write(m->model, mean, values, bytes) == LKS_OK);
     values[0] = rank == 0 ? 0x1p-110f : 0;
@@ -90,6 +91,7 @@ static int flushes(lkt_small *m, int rank, void *user)
         LKT_CHECK(lks_model_state_read(m->model, entry, values, bytes) == LKS_OK);
         LKT_CHECK(values[0] == 0);
         LKT_CHECK(values[1] == (float)(0x1p-60 / 3));
+        LKT_CHECK(values[2] == (entry == square ? (float)(0x1p-80 / 3) : 0));
     }
     return 0;
 }

@@ -24,7 +24,7 @@ typedef struct ending {
     lks_status status[RANKS];
     char sentence[RANKS][600];
     uint64_t hash;
-    const char *folder;
+    const char *folder, *key; /* NULL: the run that any processes go on with */
     bool resume;
 } ending;
 
@@ -38,6 +38,7 @@ static lks_status train(ending *e, lks_comm *comm, int rank)
     if (status == LKS_OK && e->folder == NULL)
         status = lks_recipe_set(recipe, "train.hash_every=50"); /* further than it runs */
     if (status == LKS_OK && e->folder != NULL) status = lks_recipe_set(recipe, path);
+    if (status == LKS_OK && e->key != NULL) status = lks_recipe_set(recipe, e->key);
     if (status == LKS_OK && e->resume) status = lks_recipe_set(recipe, "checkpoint.resume=true");
     lks_recipe_comm(recipe, comm);
     if (status == LKS_OK) status = lks_recipe_train(recipe, NULL, &run);
@@ -76,10 +77,20 @@ static void look_into(const char *folder, int n)
     if (open != NULL) closedir(open);
 }
 
-/* Whether number n was reached. */
-static bool endures(const lkt_hub_opts *hub, int rank, int n, uint64_t hash)
+/* By one process, or where a key makes bits depend on them by as many as before. */
+static void finish(ending *e)
 {
-    ending e = {.folder = lkt_make_folder()}, alone = {.folder = e.folder, .resume = true};
+    if (e->key == NULL)
+        (void)train(e, NULL, 0);
+    else
+        lkt_ranks(&(lkt_hub_opts){.size = RANKS}, NULL, body, e);
+}
+
+/* Whether number n was reached. */
+static bool endures(const lkt_hub_opts *hub, int rank, int n, const char *key, uint64_t hash)
+{
+    ending e = {.folder = lkt_make_folder(), .key = key},
+           alone = {.folder = e.folder, .key = key, .resume = true};
     char culprit[32];
     int well = 0;
     lkt_ranks(hub, NULL, body, &e);
@@ -92,23 +103,25 @@ static bool endures(const lkt_hub_opts *hub, int rank, int n, uint64_t hash)
     }
     if (well != 0 && well != RANKS) fail_msg("number %d: %d ranks end well", n, well);
     look_into(e.folder, n);
-    if (train(&alone, NULL, 0) != LKS_OK || alone.hash != hash)
+    finish(&alone);
+    if (alone.status[0] != LKS_OK || alone.hash != hash)
         fail_msg("number %d: does not go on: '%s'", n, alone.sentence[0]);
     lkt_remove_folder();
     return well == 0;
 }
 
-static uint64_t undisturbed(void)
+static uint64_t undisturbed(const char *key)
 {
-    ending e = {.folder = lkt_make_folder()};
-    if (train(&e, NULL, 0) != LKS_OK) fail_msg("%s", e.sentence[0]);
+    ending e = {.folder = lkt_make_folder(), .key = key};
+    finish(&e);
+    if (e.status[0] != LKS_OK) fail_msg("%s", e.sentence[0]);
     lkt_remove_folder();
     return e.hash;
 }
 
 static void any_start_may_fail(void **state)
 {
-    const uint64_t hash = undisturbed();
+    const uint64_t hash = undisturbed(NULL);
     const int step = lkt_sanitized() ? 7 : 1;
     (void)state;
     for (int rank = 0; rank < 2; rank++) {
@@ -121,7 +134,7 @@ static void any_start_may_fail(void **state)
                                       .fail_rank = rank,
                                       .fail_at = n,
                                       .share = n % 2 == 0};
-            reached = endures(&hub, rank, n, hash);
+            reached = endures(&hub, rank, n, NULL, hash);
         }
         assert_true(n > 60);
     }
@@ -129,13 +142,29 @@ static void any_start_may_fail(void **state)
 
 static void any_rank_may_be_gone(void **state)
 {
-    const uint64_t hash = undisturbed();
+    const uint64_t hash = undisturbed(NULL);
     (void)state;
     bool reached = true;
     for (int n = 1; reached; n += lkt_sanitized() ? 9 : 2) {
         const lkt_hub_opts hub = {
             .size = RANKS, .seed = (uint64_t)n, .die_rank = 2, .die_at = n, .share = n % 4 == 1};
-        reached = endures(&hub, 2, n, hash);
+        reached = endures(&hub, 2, n, NULL, hash);
+    }
+}
+
+/* Where processes step alone, or leave sums to what joins them, too. */
+static void any_start_of_other_algorithms_may_fail(void **state)
+{
+    static const char *const keys[] = {"train.average_every=3", "train.reduction=library"};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        const uint64_t hash = undisturbed(keys[k]);
+        bool reached = true;
+        for (int n = 1 + k; reached; n += lkt_sanitized() ? 13 : 3) {
+            const lkt_hub_opts hub = {
+                .size = RANKS, .seed = (uint64_t)n, .delay = n % 3, .fail_rank = 1, .fail_at = n};
+            reached = endures(&hub, 1, n, keys[k], hash);
+        }
     }
 }
 
@@ -160,6 +189,7 @@ int main(void)
         cmocka_unit_test(any_start_may_fail),
         cmocka_unit_test(any_rank_may_be_gone),
         cmocka_unit_test(a_message_that_changed_is_found_at_the_end),
+        cmocka_unit_test(any_start_of_other_algorithms_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
