@@ -1,5 +1,6 @@
 /* Why a loss is not finite: parameters first, then the replica once more, every operation by its
- * own kernel, looking at every tensor. */
+ * own kernel, looking at every tensor. Where replicas meet one spoils all: then it is all of this rank's, and the
+ * first operation counts, whoever's it is. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@
 
 typedef struct finding {
     char text[256]; /* empty: nothing found yet */
+    int place;      /* of the node in the graph; -1: a parameter */
+    bool all;       /* what comes later may be of an operation before */
     const lki_memory *memory;
     const lks_batch *batch;
 } finding;
@@ -33,9 +36,11 @@ static void diagnose_look_at(finding *found, const lki_node *node, const void *v
                              int64_t position, int64_t count)
 {
     const int64_t width = lks_shape_elements(&node->out.shape);
-    if (found->text[0] != '\0' || node->out.dtype != LKS_F32) return;
+    if (found->text[0] != '\0' && !(found->all && node->index < found->place)) return;
+    if (node->out.dtype != LKS_F32) return;
     float value;
     const int64_t bad = lki_first_not_finite(found->memory, values, count * width, &value);
+    if (bad >= 0) found->place = node->index;
     if (bad >= 0)
         snprintf(found->text, sizeof found->text, "output of %s '%s', element %lld of sample %lld",
                  lki_op_get(node->op)->name, node->name, (long long)(bad % width),
@@ -112,8 +117,13 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
     pass.backward = false;
     int64_t replica = pass.first;
     while (lki_share(replica + 1, plain->replicas, pass.count) <= position) replica++;
-    const lki_cohort cohort = lki_program_cohort(plain, &pass, replica, replica + 1);
-    const lks_status status = lki_program_forward(plain, &pass, &cohort, &local);
+    int64_t last = replica + 1;
+    if (found->all) replica = pass.first, last = pass.last;
+    lks_status status = LKS_OK;
+    for (; replica < last && status == LKS_OK; replica++) {
+        const lki_cohort cohort = lki_program_cohort(plain, &pass, replica, replica + 1);
+        status = lki_program_forward(plain, &pass, &cohort, &local);
+    }
     found->memory->free(model->context, memory, bytes);
     return status;
 }
@@ -152,9 +162,12 @@ static void list_samples(const lks_model *model, const lks_batch *batch, sample_
         snprintf(list->text + list->used, sizeof list->text - list->used, ", ...");
 }
 
-lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position)
+lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position, int *place)
 {
-    finding found = {.memory = model->program.backend->memory, .batch = batch};
+    finding found = {.memory = model->program.backend->memory,
+                     .batch = batch,
+                     .place = -1,
+                     .all = model->meeting != NULL};
     sample_list samples = {.text = ""};
     list_samples(model, batch, &samples);
     look_at_parameters(model, &found);
@@ -177,6 +190,7 @@ lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t positi
         if (status != LKS_OK)
             snprintf(found.text, sizeof found.text, "not found, the replay failed");
     }
+    if (place != NULL) *place = found.place;
     if (found.text[0] == '\0')
         snprintf(found.text, sizeof found.text, "none in a replay without fused kernels");
     return LKI_FAIL(

@@ -233,12 +233,16 @@ lks_status lki_groups_apply(lks_model *model);
 
 /* ranges/meet.c: where all replicas of the batch meet in the middle of a pass, in training. */
 lks_status lki_meet_plan(lks_model *model);
+/* Replicas meet those of other ranks; where they only meet, the batch is what this rank has of it. */
+bool lki_meets_others(const lks_model *model);
 /* Behind leg `number` in forward, before it in backward, called by all workers: merges what all replicas of all
  * ranks have given. False, on all: a worker has failed, and nobody goes on. */
 bool lki_meet(lks_model *model, int worker, int number, bool backward);
 /* This rank cannot take part in a pass: it comes to the first meeting to say so, behind which there are no
  * others. */
 lks_status lki_meet_stay(lks_model *model);
+/* The rank with the smallest number, of several that train; all call it. */
+lks_status lki_meet_first(lks_model *model, int number, int *rank);
 /* What came of the last forward pass in a stage where they meet; NULL: nobody had a sample. */
 const double *lki_meet_result(const lks_model *model, const lki_stage *stage);
 
@@ -318,6 +322,6 @@ void lki_profile_release(lks_model *model);
 
 /* diagnose.c: why the loss of the sample at `position` of this batch is not finite. Fills in the
  * error record and returns LKS_E_NUMERIC. */
-lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position);
+lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t position, int *place);
 
 #endif

@@ -1,4 +1,5 @@
 /* What a step came to on all ranks: the same status and sentence on each. */
+#include <limits.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -42,11 +43,15 @@ lks_status lki_across_diagnose(lks_model *model, const lks_batch *batch)
     const size_t bytes = sizeof message;
     int rank = 0;
     if (model->opts.exchange == LKS_EXCHANGE_NONE)
-        return lki_diagnose(model, batch, across->word[across->rank].bad_position);
+        return lki_diagnose(model, batch, across->word[across->rank].bad_position, NULL);
     while (across->word[rank].bad_count == 0) rank++;
-    if (rank == across->rank) {
-        (void)!lki_diagnose(model, batch, across->word[rank].bad_position);
-        memcpy(message, lks_last_error()->message, sizeof message);
+    if (rank == across->rank || lki_meets_others(model)) {
+        int place = INT_MAX;
+        if (across->word[across->rank].bad_count > 0) {
+            (void)!lki_diagnose(model, batch, across->word[across->rank].bad_position, &place);
+            memcpy(message, lks_last_error()->message, sizeof message);
+        }
+        if (lki_meets_others(model)) LKI_TRY(lki_meet_first(model, place, &rank));
     }
     LKI_TRY(lks_comm_broadcast(across->comm, rank, &array, &bytes, 1));
     return LKI_FAIL(LKS_E_NUMERIC, "%s", message);

@@ -290,7 +290,7 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
     if (model->last.skipped) return LKS_OK;
     if (bad < 0) return bad_gradient(model);
     return model->across != NULL ? lki_across_diagnose(model, batch)
-                                 : lki_diagnose(model, batch, bad);
+                                 : lki_diagnose(model, batch, bad, NULL);
 }
 
 /* What a step's updates have in common, and what is their rule's. */

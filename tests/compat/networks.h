@@ -97,6 +97,15 @@ static lks_tensor *kept_residual(lks_graph *g)
     return kept_loss(g, lks_global_avg_pool(g, x), .1f);
 }
 
+/* The same with batch norm over the whole batch, and with one behind a dense layer. */
+static lks_tensor *kept_synced(lks_graph *g)
+{
+    lks_tensor *x = kept_block(g, kept_conv(g, kept_image(g), 12, 3), 12, 1);
+    x = lks_global_avg_pool(g, kept_block(g, x, 20, 2));
+    x = lks_tanh(g, lks_batch_norm(g, kept_dense(g, x, 19), NULL));
+    return lks_graph_sync_batch_norm(g, NULL) == LKS_OK ? kept_loss(g, x, .1f) : NULL;
+}
+
 /* Every activation; gates of channels. */
 static lks_tensor *kept_gated(lks_graph *g)
 {
@@ -298,6 +307,7 @@ static const kept_network kept_networks[] = {
      lks_rmsprop,
      {.replicas = 2, .accumulate = 3, .skip_not_finite = true}},
     {"large-share", kept_mlp, false, 150, .1, kept_plain, {.replicas = 2}},
+    {"synced", kept_synced, false, 21, .02, kept_momentum, {.replicas = 6, .ema_decay = 0.9}},
     {"absent", kept_residual, false, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };

@@ -48,10 +48,10 @@ lks_status lki_meet_plan(lks_model *model)
     return LKS_OK;
 }
 
-/* Otherwise the batch is what this rank has of it. */
-static bool meets_others(const lks_model *model)
+bool lki_meets_others(const lks_model *model)
 {
-    return lki_sums_across(model) && model->opts.exchange != LKS_EXCHANGE_NONE;
+    return model->meeting != NULL && lki_sums_across(model) &&
+           model->opts.exchange != LKS_EXCHANGE_NONE;
 }
 
 /* Of one meeting. */
@@ -135,7 +135,7 @@ static void lead(lks_model *model, int number, bool backward)
     const lki_stage *stage = &program->stage[program->meeting[number]];
     task t = {
         .model = model, .stage = stage, .count = numbers_of(model, number), .backward = backward};
-    const bool across = meets_others(model);
+    const bool across = lki_meets_others(model);
     double *found, *result = lki_program_met(program, stage, backward, program->replicas);
     lki_meeting *meeting = model->meeting;
     meeting->well = true;
@@ -174,7 +174,7 @@ bool lki_meet(lks_model *model, int worker, int number, bool backward)
 
 lks_status lki_meet_stay(lks_model *model)
 {
-    if (model->meeting == NULL || !meets_others(model)) return LKS_OK;
+    if (!lki_meets_others(model)) return LKS_OK;
     return gather(&(task){.model = model, .count = numbers_of(model, 0)}, false);
 }
 
@@ -182,4 +182,17 @@ const double *lki_meet_result(const lks_model *model, const lki_stage *stage)
 {
     if (model->meeting->empty) return NULL;
     return lki_program_met(&model->program, stage, false, model->program.replicas);
+}
+
+lks_status lki_meet_first(lks_model *model, int number, int *rank)
+{
+    const lki_across *across = model->across;
+    double *all = model->meeting->all;
+    model->meeting->own[0] = number;
+    LKI_TRY(
+        lki_comm_gather(across->comm, model->meeting->own, sizeof *all, all, "what is not finite"));
+    *rank = 0;
+    for (int r = 1; r < across->ranks; r++)
+        if (all[r] < all[*rank]) *rank = r;
+    return LKS_OK;
 }

@@ -1,0 +1,375 @@
+/*
+ * Ranks whose replicas meet in the middle of a pass (batch norm over the whole batch), and something is wrong on
+ * one of them, before a meeting, between two or behind the last: all are told the same, nobody waits for ever.
+ */
+#include <math.h>
+
+#include "base/check.h"
+#include "support/ranks/small.h"
+
+/* Three meetings in forward and in backward. */
+static lks_status build(lkt_small *m, lks_comm *comm, bool sync, lks_model_opts opts)
+{
+    const lks_batch_norm_opts synced = {.sync = sync};
+    lks_status status = lks_context_create(&m->context, &(lks_context_opts){.seed = 3});
+    if (status == LKS_OK) status = lks_graph_create(&m->graph, m->context);
+    if (status != LKS_OK) return status;
+    lks_graph *g = m->graph;
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = {1, {SMALL_WIDTH}}});
+    lks_tensor *y = lks_target(g, &(lks_target_opts){.classes = SMALL_CLASSES});
+    x = lks_batch_norm(g, x, &synced);
+    for (int i = 0; i < 2; i++) {
+        x = lks_batch_norm(g, lks_dense(g, x, &(lks_dense_opts){.units = 5}), &synced);
+        x = lks_tanh(g, x);
+    }
+    x = lks_dense(g, x, &(lks_dense_opts){.units = SMALL_CLASSES});
+    m->loss = lks_cross_entropy(g, x, y, NULL);
+    return lkt_small_compile(m, comm, opts);
+}
+
+/* A body on a model of every rank; `delay` of messages, and a check of what all are about to do. */
+typedef struct story {
+    lks_model_opts opts;
+    int (*body)(lkt_small *m, int rank, const void *user);
+    const void *user;
+} story;
+
+static int tell(lks_comm *comm, int rank, void *user)
+{
+    const story *s = user;
+    lkt_small m = {.model = NULL};
+    LKT_CHECK(comm != NULL);
+    LKT_CHECK(build(&m, comm, true, s->opts) == LKS_OK);
+    const int result = s->body(&m, rank, s->user);
+    lkt_small_end(&m);
+    return result;
+}
+
+static void run(const story *s)
+{
+    (void)lkt_small_batch();
+    for (int verify = 0; verify < 2; verify++)
+        lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS, .seed = 5, .delay = 2, .share = verify},
+                  &(lks_comm_opts){.verify = verify}, tell, (void *)(uintptr_t)s);
+}
+
+static int goes_on(lkt_small *m)
+{
+    for (int i = 0; i < 2; i++)
+        LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    return 0;
+}
+
+static int bad_label(lkt_small *m, int rank, const void *user)
+{
+    int32_t labels[SMALL_SAMPLES];
+    lks_batch batch = *lkt_small_batch();
+    (void)user;
+    memcpy(labels, batch.y, sizeof labels);
+    if (rank == 1) labels[13] = SMALL_CLASSES;
+    batch.y = labels;
+    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
+    if (rank != 1) LKT_SAYS("rank 1 (host ");
+    LKT_SAYS("the label of sample 1013 is 3");
+    LKT_CHECK(lks_model_gradient(m->model, &batch, NULL) == LKS_E_INVALID);
+    LKT_SAYS("the label of sample 1013 is 3");
+    return goes_on(m);
+}
+
+static int no_batch(lkt_small *m, int rank, const void *user)
+{
+    (void)user;
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    const lks_status status = rank == 2 ? lks_model_fail(m->model, LKS_E_IO)
+                                        : lks_model_step(m->model, lkt_small_batch(), .1, NULL);
+    LKT_CHECK(status == LKS_E_IO);
+    LKT_CHECK(lks_model_progress(m->model).step == 1);
+    return goes_on(m);
+}
+
+static int other_count(lkt_small *m, int rank, const void *user)
+{
+    lks_batch batch = *lkt_small_batch();
+    (void)user;
+    if (rank == 2) batch.count = 20;
+    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
+    LKT_SAYS("takes step 1 with a batch of 20 samples, rank 0 step 1 with 24");
+    return 0;
+}
+
+static void one_cannot_begin(void **state)
+{
+    (void)state;
+    run(&(story){.body = bad_label});
+    run(&(story){.body = bad_label, .opts = {.workers = 2}});
+    run(&(story){.body = no_batch});
+    run(&(story){.body = other_count});
+}
+
+/* Stage number `left` of those that a worker runs forward fails. */
+typedef struct breaks {
+    int left;
+} breaks;
+
+static lks_status broken(void *user, const lki_program *program, const lki_stage *stage,
+                         const lki_args *args)
+{
+    breaks *b = user;
+    (void)program, (void)stage, (void)args;
+    if (b->left-- != 0) return LKS_OK;
+    return LKI_FAIL(LKS_E_UNSUPPORTED, "a stage is broken");
+}
+
+static int breaks_in_the_middle(lkt_small *m, int rank, const void *user)
+{
+    const int *at = user;
+    breaks b = {.left = *at};
+    lki_local *local = &m->model->worker[m->model->workers - 1].local;
+    uint64_t before, after;
+    LKT_CHECK(lks_model_hash(m->model, &before) == LKS_OK);
+    if (rank == 1) {
+        local->trace = broken;
+        local->trace_user = &b;
+    }
+    const lks_status status = lks_model_step(m->model, lkt_small_batch(), .1, NULL);
+    local->trace = NULL;
+    if (status == LKS_OK) return 2; /* there are not so many */
+    LKT_CHECK(status == LKS_E_UNSUPPORTED);
+    if (rank != 1) LKT_SAYS("rank 1 (host ");
+    LKT_SAYS("a stage is broken");
+    LKT_CHECK(lks_model_hash(m->model, &after) == LKS_OK && before == after);
+    return goes_on(m);
+}
+
+/* Any number of legs may lie before the stage, and other replicas and workers beside it. */
+static void one_breaks_in_the_middle(void **state)
+{
+    (void)state;
+    (void)lkt_small_batch();
+    for (int workers = 1; workers <= 2; workers++) {
+        int results[LKT_MOST_RANKS] = {0}, at = 0;
+        for (; results[0] == 0; at++) {
+            story s = {.opts = {.workers = workers}, .body = breaks_in_the_middle, .user = &at};
+            lkt_ranks_run(&(lkt_hub_opts){.size = SMALL_RANKS, .delay = 1, .share = at % 2 == 0},
+                          NULL, tell, &s, results);
+            for (int r = 0; r < SMALL_RANKS; r++)
+                if (results[r] != results[0] || results[r] == 1)
+                    fail_msg("stage %d: rank %d has %d, rank 0 %d", at, r, results[r], results[0]);
+        }
+        assert_int_equal(results[0], 2);
+        assert_true(at > 8);
+    }
+}
+
+/* Likewise in one process, where the other worker waits at a meeting. */
+static void one_worker_breaks(void **state)
+{
+    int at = 0;
+    lks_status status = LKS_E_UNSUPPORTED;
+    (void)state;
+    (void)lkt_small_batch();
+    for (; status != LKS_OK; at++) {
+        breaks b = {.left = at};
+        lkt_small m = {.model = NULL};
+        LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 2}));
+        lki_local *local = &m.model->worker[1].local;
+        local->trace = broken;
+        local->trace_user = &b;
+        status = lks_model_step(m.model, lkt_small_batch(), .1, NULL);
+        local->trace = NULL;
+        if (status != LKS_OK) assert_string_equal(lks_last_error()->message, "a stage is broken");
+        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+        lkt_small_end(&m);
+    }
+    assert_true(at > 8);
+}
+
+static int others(lks_comm *comm, int rank, void *user)
+{
+    lkt_small m = {.model = NULL};
+    (void)user;
+    LKT_CHECK(build(&m, comm, rank != 1, (lks_model_opts){0}) == LKS_E_MISMATCH);
+    LKT_SAYS("rank 1 (host ");
+    LKT_SAYS("statistics");
+    lkt_small_end(&m);
+    return 0;
+}
+
+static void all_must_meet(void **state)
+{
+    (void)state;
+    lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS}, NULL, others, NULL);
+}
+
+/* Exchange number n of a short run fails on one rank, for every n. */
+typedef struct torture {
+    uint64_t hash[4]; /* after so many steps */
+} torture;
+
+static int endures(lks_comm *comm, int rank, void *user)
+{
+    const torture *t = user;
+    lkt_small m = {.model = NULL};
+    lks_status status = comm == NULL ? LKS_E_COMM : LKS_OK;
+    (void)rank;
+    if (status == LKS_OK) status = build(&m, comm, true, (lks_model_opts){.workers = 2});
+    for (int i = 0; i < 2 && status == LKS_OK; i++)
+        status = lks_model_step(m.model, lkt_small_batch(), .1, NULL);
+    LKT_CHECK(status == LKS_OK || lks_last_error()->message[0] != '\0');
+    if (m.model != NULL) {
+        uint64_t hash;
+        LKT_CHECK(lks_model_hash(m.model, &hash) == LKS_OK);
+        LKT_CHECK(hash == t->hash[lks_model_progress(m.model).step]);
+    }
+    lkt_small_end(&m);
+    return status == LKS_OK ? 0 : 2;
+}
+
+static void any_exchange_may_fail(void **state)
+{
+    torture t = {.hash = {0}};
+    lkt_small m = {.model = NULL};
+    (void)state;
+    (void)lkt_small_batch();
+    LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 1}));
+    for (int i = 0; i < 3; i++) {
+        LKT_OK(lks_model_hash(m.model, &t.hash[i]));
+        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+    }
+    lkt_small_end(&m);
+    for (int n = 1, failed = 1; failed > 0; n++) {
+        int results[LKT_MOST_RANKS];
+        const lkt_hub_opts hub = {.size = SMALL_RANKS,
+                                  .seed = 9,
+                                  .fail_rank = n % SMALL_RANKS,
+                                  .fail_at = n,
+                                  .share = n % 2 == 0};
+        lkt_ranks_run(&hub, NULL, endures, &t, results);
+        failed = 0;
+        for (int r = 0; r < SMALL_RANKS; r++) failed += results[r] == 2;
+        for (int r = 0; r < SMALL_RANKS; r++) assert_true(results[r] == 0 || results[r] == 2);
+        assert_true(n < 400);
+    }
+}
+
+/* A sample whose loss is not finite makes all losses so: all are named as one process names them, and a model
+ * that skips such steps keeps its running statistics. */
+typedef struct told {
+    float x[SMALL_SAMPLES * SMALL_WIDTH];
+    lks_batch batch;
+    char message[sizeof((lks_error *)NULL)->message];
+} told;
+
+static void spoil(told *t)
+{
+    memcpy(t->x, lkt_small_batch()->x, sizeof t->x);
+    t->x[9 * SMALL_WIDTH + 2] = (float)NAN;
+    t->batch = *lkt_small_batch();
+    t->batch.x = t->x;
+}
+
+static int same_sentence(lkt_small *m, int rank, const void *user)
+{
+    const told *t = user;
+    (void)rank;
+    LKT_CHECK(lks_model_step(m->model, &t->batch, .1, NULL) == LKS_E_NUMERIC);
+    LKT_SAYS("first bad tensor: output of input 'input_1', element 2 of sample 1009");
+    return goes_on(m);
+}
+
+static int skips(lkt_small *m, int rank, const void *user)
+{
+    const told *t = user;
+    uint64_t before, after;
+    (void)rank;
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    LKT_CHECK(lks_model_hash(m->model, &before) == LKS_OK);
+    LKT_CHECK(lks_model_step(m->model, &t->batch, .1, NULL) == LKS_OK);
+    LKT_CHECK(lks_model_last_step(m->model).skipped);
+    const int count = lks_model_state_find(m->model, "batch_norm_1.num_batches_tracked");
+    int64_t batches;
+    LKT_CHECK(lks_model_state_read(m->model, count, &batches, sizeof batches) == LKS_OK);
+    LKT_CHECK(batches == 1);
+    LKT_CHECK(lks_model_hash(m->model, &after) == LKS_OK);
+    return goes_on(m);
+}
+
+static void a_loss_that_is_not_finite(void **state)
+{
+    told t;
+    lkt_small m = {.model = NULL};
+    (void)state;
+    spoil(&t);
+    LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 3}));
+    LKT_FAILS(LKS_E_NUMERIC, "first bad tensor: output of input 'input_1', element 2 of sample",
+              lks_model_step(m.model, &t.batch, .1, NULL));
+    lkt_small_end(&m);
+    run(&(story){.body = same_sentence, .user = &t});
+    run(&(story){.opts = {.skip_not_finite = true}, .body = skips, .user = &t});
+}
+
+/* A replay of one replica has what came of all: the tensor that is named is what goes wrong in the step. */
+static void a_replay_has_the_statistics(void **state)
+{
+    lkt_small m = {.model = NULL};
+    float weight[SMALL_CLASSES * 5];
+    (void)state;
+    (void)lkt_small_batch();
+    LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 2}));
+    for (int i = 0; i < SMALL_CLASSES * 5; i++) weight[i] = i % 2 == 0 ? 3e38f : -3e38f;
+    LKT_OK(lks_model_state_write(m.model, lks_model_state_find(m.model, "dense_3.weight"), weight,
+                                 sizeof weight));
+    LKT_FAILS(LKS_E_NUMERIC, "first bad tensor: output of dense 'dense_3'",
+              lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+    lkt_small_end(&m);
+}
+
+/* Ranks that exchange nothing, or average models: batches of one sample, so that all but one have none. */
+static int alone(lkt_small *m, int rank, const void *user)
+{
+    lks_batch batch = *lkt_small_batch();
+    int64_t batches;
+    (void)user;
+    batch.count = 1;
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_OK);
+    const int count = lks_model_state_find(m->model, "batch_norm_1.num_batches_tracked");
+    LKT_CHECK(lks_model_state_read(m->model, count, &batches, sizeof batches) == LKS_OK);
+    LKT_CHECK(batches == (rank == SMALL_RANKS - 1 ? 2 : 1));
+    return 0;
+}
+
+static int own_sentence(lkt_small *m, int rank, const void *user)
+{
+    const told *t = user;
+    (void)rank;
+    LKT_CHECK(lks_model_step(m->model, &t->batch, .1, NULL) == LKS_E_NUMERIC);
+    LKT_SAYS("the loss is not finite for sample 1008, 1009, 1010, 1011, ...");
+    LKT_SAYS("first bad tensor: output of input 'input_1', element 2 of sample 1009");
+    return goes_on(m);
+}
+
+static void ranks_that_are_alone(void **state)
+{
+    told t;
+    (void)state;
+    spoil(&t);
+    run(&(story){.opts = {.average_every = 2}, .body = own_sentence, .user = &t});
+    run(&(story){.opts = {.exchange = LKS_EXCHANGE_NONE, .hash_every = 50}, .body = alone});
+    run(&(story){.opts = {.average_every = 40, .hash_every = 50, .workers = 2}, .body = alone});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_cannot_begin),
+        cmocka_unit_test(one_breaks_in_the_middle),
+        cmocka_unit_test(one_worker_breaks),
+        cmocka_unit_test(all_must_meet),
+        cmocka_unit_test(any_exchange_may_fail),
+        cmocka_unit_test(a_loss_that_is_not_finite),
+        cmocka_unit_test(a_replay_has_the_statistics),
+        cmocka_unit_test(ranks_that_are_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
