@@ -10,6 +10,7 @@ command -v valgrind >/dev/null || { echo "there is no valgrind: skipped"; exit 7
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export LKS_MODULES=$build/modules LKS_ISA=portable # what valgrind knows on any processor
+export LKS_WATCH=60 # it lets one thread run at a time, for seconds where a machine is busy
 cd "$folder"
 hash=$("$build/cli/lockstep" train "$here/dense.yaml" --epochs 1 --quiet)
 printf '#!/bin/sh\nhostname elsewhere\nexec "$@"\n' >apart
