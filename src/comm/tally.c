@@ -49,17 +49,26 @@ static uint64_t weighed(uint64_t number, const lki_piece *piece)
     return (2 * number + 1) * checksum(piece->data, piece->bytes);
 }
 
+/* Between ranks of one machine a copy is like memory in common: a bit that changes there is like one's own. */
+static bool tallied(const lks_comm *comm, int rank)
+{
+    return !comm->transport->copies || comm->peers == NULL ||
+           comm->peers[rank].machine != comm->peers[comm->rank].machine;
+}
+
 void lki_tally_sent(lks_comm *comm, const lki_flight *flight)
 {
     for (int i = 0; i < flight->sends; i++)
-        comm->tally[flight->send[i].rank].sent += weighed(flight->number, &flight->send[i]);
+        if (tallied(comm, flight->send[i].rank))
+            comm->tally[flight->send[i].rank].sent += weighed(flight->number, &flight->send[i]);
 }
 
 void lki_tally_received(lks_comm *comm, const lki_flight *flight)
 {
     for (int i = 0; i < flight->receives; i++)
-        comm->tally[flight->receive[i].rank].received += weighed(flight->number,
-                                                                 &flight->receive[i]);
+        if (tallied(comm, flight->receive[i].rank))
+            comm->tally[flight->receive[i].rank].received += weighed(flight->number,
+                                                                     &flight->receive[i]);
 }
 
 /* What is still under way has not been received, and here it has not been sent. */
@@ -70,7 +79,8 @@ void lki_tally_copy(const lks_comm *comm, lki_tally *out)
         const lki_flight *flight = &comm->flights[f];
         if (flight->state == LKI_FLIGHT_FREE) continue;
         for (int i = 0; i < flight->sends; i++)
-            out[flight->send[i].rank].sent -= weighed(flight->number, &flight->send[i]);
+            if (tallied(comm, flight->send[i].rank))
+                out[flight->send[i].rank].sent -= weighed(flight->number, &flight->send[i]);
     }
 }
 

@@ -17,7 +17,7 @@
 #include <stddef.h>
 
 /* Raised by every change of what stands here: modules of another build are refused. */
-enum { LKI_TRANSPORT_ABI = 1 };
+enum { LKI_TRANSPORT_ABI = 2 };
 
 /* Bytes for that rank or from it; there may be more than an int can count. */
 typedef struct lki_piece {
@@ -50,6 +50,7 @@ typedef struct lki_transport {
     const char *name;    /* "mpi"; this and the next stand first in every build */
     int abi;             /* LKI_TRANSPORT_ABI */
     const char *library; /* "Open MPI 4.1.4", for records; NULL: none */
+    bool copies; /* what goes to a rank of the same machine is copied in its memory: no checksums */
 
     /* Joins; `how` is the transport's own (mpi: an MPI_Comm *, or NULL for all of MPI). Collective. */
     int (*open)(void **link, const void *how, lki_fault *fault);

@@ -236,6 +236,7 @@ const lki_transport *lki_transport_mpi(void)
         .name = "mpi",
         .abi = LKI_TRANSPORT_ABI,
         .library = library,
+        .copies = true,
         .open = transport_open,
         .close = transport_close,
         .rank = transport_rank,
