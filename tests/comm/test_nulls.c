@@ -43,6 +43,8 @@ static void of_communicators(void **state)
     (void)lks_fail(LKS_E_IO, "a loader failed");
     REFUSES(lks_model_fail(NULL, LKS_E_IO));
     REFUSES(lks_model_check_ranks(NULL));
+    REFUSES(lks_model_average(NULL));
+    assert_int_equal(lks_model_alone(NULL), 0);
     lks_model_raise(NULL, LKS_E_STOPPED);
     assert_int_equal(lks_model_raised(NULL), LKS_OK);
     (void)lks_fail(LKS_E_IO, "mine");

@@ -97,6 +97,10 @@ cmp -s <(grep -c Loss "$folder/out") <(grep -c Loss conv.one) &&
 
 # Processes that step alone: equal ranges have one hash, and a stop at a point goes on to it, with these alone.
 alone="$program train dense.yaml --set train.average_every=3 --set train.hash_every=12 --quiet"
+expect 0 '^{"event": "start", .*"bits_depend_on_processes": true}$' ranks 2 "$program" train conv.yaml --workers 1 \
+    --set train.average_every=9 --steps 2 --format json
+expect 0 '^Using 2 workers in 2 processes .*, which average their models' ranks 2 "$program" train conv.yaml --workers 1 \
+    --set train.average_every=9 --dry-run
 expect 0 '^hash ' ranks 2 $alone --workers 1
 hash=$(grep '^hash ' "$folder/out")
 expect 0 "^$hash\$" ranks 2 $alone --workers 3 --verify-comm

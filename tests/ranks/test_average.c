@@ -21,6 +21,14 @@ typedef struct law {
     uint64_t link[STEPS];                 /* and the last link */
 } law;
 
+/* Without dropout, whose bits follow from a sample's place in the batch of all ranks. */
+static lks_tensor *synced(lks_graph *graph)
+{
+    lks_tensor *loss = lkt_net_residual(graph);
+    LKT_OK(lks_graph_sync_batch_norm(graph, NULL));
+    return loss;
+}
+
 static const int SHARE[STEPS] = {6, 6, 2, 6, 1, 6, 6}; /* samples of a replica in a step */
 
 static int replicas_of(const law *l)
@@ -172,6 +180,11 @@ static void ranks_are_models_that_step_alone(void **state)
          .ranks = 3,
          .own = {4, 2, 2},
          .opts = {.optim = lks_adam(), .ema_decay = .9, .clip_norm = .1, .hash_every = 7}},
+        {.name = "synced: over a rank's samples",
+         .net = synced,
+         .ranks = 3,
+         .own = {4, 2, 2},
+         .opts = {.optim = lks_adam(), .hash_every = 100}},
         {.name = "adadelta, by replica",
          .net = lkt_net_residual,
          .ranks = 2,
@@ -275,6 +288,7 @@ static void equal_ranges_have_equal_bits(void **state)
         {lkt_net_mlp, 97, 61, {.optim = lks_adamp()}},
         {lkt_net_residual, 7, 3, {.optim = lks_sgd(.9f), .ema_decay = .9}}, /* absent, and of 1 */
         {lkt_net_residual, 7, 3, {.optim = lks_adam(), .clip_norm = .1, .ema_decay = .9}},
+        {lkt_net_synced, 7, 3, {.optim = lks_sgd(.9f), .clip_norm = .1}},
     };
     (void)state;
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
