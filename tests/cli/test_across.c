@@ -132,6 +132,9 @@ static void what_is_wrong(void **state)
     make(2, 1);
     between(0, 1)->bandwidth = 0.1e9;
     look("one link has nothing to be compared with", false);
+    make(3, 2);
+    between(1, 2)->bandwidth = 0.1e9;
+    look("of two links nobody knows which is usual", false);
     make(4, 2);
     strcpy(rank[2].address, "127.0.1.1");
     look("a name that means the host itself", false);

@@ -83,6 +83,7 @@ static void what_is_wrong_is_said(void **state)
           "give fewer ranks or workers, or more of its CPUs"},
          2},
         {"a:01:1:2 a:01:1:2", {NULL}, 2},
+        {"a:01:1:2 a:23:1:2", {NULL}, 2},
     };
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         cli_pool pool = {0};
