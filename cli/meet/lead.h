@@ -37,8 +37,10 @@ typedef struct leader {
     char words[WIRE_BODY];
 } leader;
 
-/* Waits up to `timeout` ms, and does what there is to do. */
+/* Waits up to `timeout` ms, and does what there is to do (turn.c). */
 void lead_turn(leader *l, int timeout);
+/* To launch_once(). */
+void lead_order(const leader *l, char order);
 
 /* Who takes part (gather.c): waits until enough agents are there. *code: not 0 where a signal has ended it. */
 LKS_MUSTUSE lks_status lead_gather(leader *l, int *code);

@@ -163,6 +163,18 @@ END
     expect host1 12 'there was 1 restart, and no more'
     expect_nobody
     clean
+    rm -f again # whoever waits can be told to stop
+    "$hosts" 2 -- bash each.sh "$1" --max-restarts 1 &
+    both=$!
+    await up.0 up.1 up.2 up.3
+    kill -KILL "$(agent_of host2)"
+    await_text said.host1 '^lockstep: 1 of 2 hosts is there'
+    kill -TERM "$(agent_of host1)"
+    await code.host1
+    expect host1 143
+    kill $both
+    wait $both || true
+    clean
     rm -f again
     "$hosts" 2 -- bash each.sh "$1" --elastic &
     both=$!

@@ -15,9 +15,9 @@ static const char script[] =
     "again) echo start $LKS_RESTART; [ $R = 0 ] && echo up >up.$LKS_RESTART\n"
     "  until [ -e up.$LKS_RESTART ]; do sleep 0.02; done\n"
     "  [ $LKS_RESTART -ge $2 ] || { [ $R = 1 ] && kill -KILL $$; sleep 60; } ;;\n"
-    "miss) [ $R = 1 ] && printf '\\036 %s 1 b 7 ! rank 0 (host a, pid 5): it froze\\n' $LKS_LAUNCH "
-    ">&2\n"
-    "  sleep 0.1; exit 12 ;;\n"
+    "once) [ $LKS_RESTART = 0 ] || exit 0; [ $R = 1 ] && exit 4; sleep 60 ;;\n"
+    "miss) text='! rank 0 (host a, pid 5): it froze'\n"
+    "  printf '\\036 %s %s b 7 %s\\n' $LKS_LAUNCH $R \"$text\" >&2; sleep 0.1; exit 12 ;;\n"
     "same) echo the same >&2; exit 5 ;;\n"
     "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
     "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
@@ -232,6 +232,15 @@ static void restarts_are_counted(void **state)
         expect(137, "lockstep: there was 1 restart, and no more: --max-restarts\n");
         assert_string_equal(last.out, "start 0\nstart 1\n");
         expect_nobody(2);
+        run("launch -n 2 --by %s --max-restarts 5 --program bash -- rank.sh once", mpi->name);
+        expect(0, "lockstep: restart 1 of 5 "); /* of another program any failure may be one */
+        assert_null(strstr(last.err, "restart 2"));
+        /* What is so would be so again. */
+        run("train c.yaml --out run");
+        expect_ok();
+        run("launch -n 1 --by %s --max-restarts 5 train c.yaml --out run", mpi->name);
+        expect(2, "give --resume to continue");
+        assert_null(strstr(last.err, "restart "));
     }
     run("launch -n 2 --max-restarts -1 train c.yaml");
     expect(2, "--max-restarts is '-1', expected a number from 0");
