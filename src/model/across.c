@@ -166,9 +166,8 @@ lks_status lki_across_check(lks_model *model)
                    (const number[]){{"parameters:", parameters},
                                     {"gradients by replica:", model->gradient_count},
                                     {"gradients by rows:", across->rows_count},
-                                    {"statistics:", across->stats_count},
-                                    {"statistics of the whole batch:", model->program.met_count}},
-                   5);
+                                    {"statistics:", across->stats_count}},
+                   4);
 }
 
 static int64_t aligned(const lki_weight *weight)

@@ -10,10 +10,7 @@ lks_status lki_across_stay(lks_model *model, lks_status status)
     lki_across *across = model->across;
     const lks_error error = *lks_last_error();
     across->status = lki_meet_stay(model);
-    if (across->status == LKS_OK) {
-        lki_error_restore(&error);
-        across->status = lki_across_speak(model, status);
-    }
+    if (across->status == LKS_OK) across->status = lki_across_speak(model, status);
     if (across->status != LKS_OK)
         across->error = *lks_last_error();
     else

@@ -255,6 +255,49 @@ static void gradient_is_that_of_the_whole_batch(void **state)
     }
 }
 
+static void copy_state(const lkt_model *from, const lkt_model *to)
+{
+    for (int i = 0; i < lks_model_state_count(from->model); i++) {
+        const lks_state_info info = lks_model_state_info(from->model, i);
+        char bytes[MOST_VALUES * sizeof(double)];
+        if (info.kind == LKS_GRADIENT) continue;
+        assert_true(info.bytes <= sizeof bytes);
+        LKT_OK(lks_model_state_read(from->model, i, bytes, info.bytes));
+        LKT_OK(lks_model_state_write(to->model, lks_model_state_find(to->model, info.name), bytes,
+                                     info.bytes));
+    }
+}
+
+/* Evaluation and prediction know no difference: replicas of a worker pass leg by leg, nobody meets. */
+static void inference_is_as_without(void **state)
+{
+    const values v = make_values(1);
+    const lks_batch batch = batch_of(&v, 23), all = batch_of(&v, MOST);
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        lkt_model plain = make(lkt_backends()[b]->name, false, 24, 5, 2);
+        lkt_model synced = make(lkt_backends()[b]->name, true, 24, 5, 2);
+        float expected[MOST * CLASSES], found[MOST * CLASSES];
+        lks_metrics metrics[2] = {{0}, {0}};
+        lks_predictor *predictor;
+        LKT_OK(lks_model_step(synced.model, &batch, 0.1, NULL));
+        copy_state(&synced, &plain);
+        LKT_OK(lks_model_predict(plain.model, v.x, MOST, expected));
+        LKT_OK(lks_model_predict(synced.model, v.x, MOST, found));
+        assert_memory_equal(found, expected, sizeof found);
+        memset(found, 0, sizeof found);
+        LKT_OK(lks_predictor_create(&predictor, synced.model));
+        LKT_OK(lks_predictor_predict(predictor, v.x, MOST, found));
+        assert_memory_equal(found, expected, sizeof found);
+        lks_predictor_destroy(predictor);
+        LKT_OK(lks_model_evaluate(plain.model, &all, &metrics[0]));
+        LKT_OK(lks_model_evaluate(synced.model, &all, &metrics[1]));
+        assert_memory_equal(&metrics[0], &metrics[1], sizeof metrics[0]);
+        lkt_end(&plain);
+        lkt_end(&synced);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +306,7 @@ int main(void)
         cmocka_unit_test(memory_of_a_device),
         cmocka_unit_test(forward_is_that_of_one_replica),
         cmocka_unit_test(gradient_is_that_of_the_whole_batch),
+        cmocka_unit_test(inference_is_as_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * one of them, before a meeting, between two or behind the last: all are told the same, nobody waits for ever.
  */
 #include <math.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "support/ranks/small.h"
@@ -359,6 +360,32 @@ static void ranks_that_are_alone(void **state)
     run(&(story){.opts = {.average_every = 40, .hash_every = 50, .workers = 2}, .body = alone});
 }
 
+/* A worker that waits for another at meetings is not as slow as that. */
+static lks_status sleeps(void *user, const lki_program *program, const lki_stage *stage,
+                         const lki_args *args)
+{
+    (void)user, (void)program, (void)stage, (void)args;
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    return LKS_OK;
+}
+
+static void waiting_is_no_work(void **state)
+{
+    lkt_small m = {.model = NULL};
+    int64_t spent[2] = {0};
+    (void)state;
+    (void)lkt_small_batch();
+    LKT_OK(build(&m, NULL, true,
+                 (lks_model_opts){.workers = 2, .balance = LKS_BALANCE_AUTO, .hash_every = 50}));
+    m.model->worker[1].local.trace = sleeps;
+    for (int i = 0; i < 2; i++) LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+    for (int i = 0; i < 2 * LKI_BALANCE_PARTS; i++)
+        spent[i / LKI_BALANCE_PARTS] += m.model->balance->spent[i];
+    assert_true(spent[1] >= 5 * 3 * 10000000); /* of the second step: stages, replicas */
+    assert_true(spent[0] < spent[1] / 2);
+    lkt_small_end(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_loss_that_is_not_finite),
         cmocka_unit_test(a_replay_has_the_statistics),
         cmocka_unit_test(ranks_that_are_alone),
+        cmocka_unit_test(waiting_is_no_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

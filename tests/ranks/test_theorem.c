@@ -79,7 +79,7 @@ static int list_nets(net *out)
          11,
          5,
          5,
-         {.optim = lks_adam(), .by_replica = true}},
+         {.optim = lks_adam(), .by_replica = true, .clip_norm = .05}},
         {"clipped",
          lkt_net_conv,
          97,
