@@ -43,6 +43,7 @@ const cli_option cli_options[] = {
     ALIAS("gamma", "FACTOR", TRAIN | VERB_VERIFY, SCHEDULE_GAMMA),
     ALIAS("replicas", "V", RUNS, TRAIN_REPLICAS),
     ALIAS("workers", "W", RUNS & ~VERB_VERIFY, TRAIN_WORKERS),
+    ALIAS("balance", "HOW", TRAIN | VERB_BENCH, TRAIN_BALANCE),
     LOCAL("workers", 0, "LIST", VERB_VERIFY, WORKERS,
           "numbers of workers to compare; default 1,2,3,5,8, as far as there are replicas"),
     LOCAL(

@@ -83,6 +83,7 @@ void lks_recipe_close(lks_recipe *recipe)
     lki_session_close(&recipe->session);
     lki_config_destroy(recipe->config);
     free(recipe->links);
+    lki_cuts_free(recipe);
     free(recipe->json);
     free(recipe->yaml);
     free(recipe);

@@ -11,6 +11,13 @@ typedef struct lki_link {
     uint64_t link;
 } lki_link;
 
+/* Behind this step workers have so many replicas each. */
+typedef struct lki_cut {
+    int64_t step;
+    int64_t *replicas; /* [workers], of all processes */
+    int workers;
+} lki_cut;
+
 typedef enum lki_recipe_state {
     LKI_RECIPE_OPEN, /* keys may be set */
     LKI_RECIPE_RESOLVED,
@@ -35,6 +42,8 @@ struct lks_recipe {
     int64_t epochs, steps;
     lki_link *links; /* of the hash chain, for the record */
     int64_t link_count, link_room;
+    lki_cut *cuts; /* likewise */
+    int64_t cut_count;
     double began; /* on the clock that never goes back */
     const char *counted_from;
     double first_step; /* seconds until it was finished; 0: there was none */
@@ -60,6 +69,10 @@ static inline lks_status lki_recipe_agree(const lks_recipe *recipe, lks_status m
 lks_status lki_ranks_compare_config(const lks_recipe *recipe);
 lks_status lki_ranks_compare_data(const lks_recipe *recipe);
 lks_status lki_ranks_compare_model(const lks_recipe *recipe);
+
+/* cuts.c: behind a step with a link; and all of it is freed. */
+lks_status lki_cuts_follow(lks_recipe *recipe, int64_t step);
+void lki_cuts_free(lks_recipe *recipe);
 
 /* Whether a run that is resumed in `folder` is still the same; says what has changed. */
 lks_status lki_changes_check(const lks_recipe *recipe, const char *folder);

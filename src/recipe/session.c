@@ -90,7 +90,7 @@ lks_status lki_session_begin(lki_session *out, lki_config *config)
         .seed = (uint64_t)lki_config_int(config, LKI_KEY_TRAIN_SEED),
         .log = out->log,
         .log_user = out->log_user,
-        .log_level = lki_config_bool(config, LKI_KEY_LOG_VERBOSE) ? LKS_LOG_DEBUG : LKS_LOG_WARN};
+        .log_level = lki_config_bool(config, LKI_KEY_LOG_VERBOSE) ? LKS_LOG_DEBUG : LKS_LOG_INFO};
     out->config = config;
     return lks_context_create(&out->context, &opts);
 }
@@ -138,16 +138,18 @@ static lks_exchange exchange_of(const lki_config *config)
 }
 
 /* The weight of this process; alone it has all there is. */
-static lks_status read_balance(double *weight, const lki_session *session)
+static lks_status read_balance(lks_model_opts *opts, const lki_session *session)
 {
     const int processes = lks_comm_size(session->comm);
-    const lki_setting *list = &session->config->value[LKI_KEY_TRAIN_BALANCE];
-    if (!list->set || processes == 1) return LKS_OK;
-    if (list->count != processes)
+    const lki_setting *balance = &session->config->value[LKI_KEY_TRAIN_BALANCE];
+    if (!balance->set) return LKS_OK;
+    if (balance->count == 0 && strcmp(balance->s, "auto") == 0) opts->balance = LKS_BALANCE_AUTO;
+    if (balance->count == 0 || processes == 1) return LKS_OK;
+    if (balance->count != processes)
         return lki_config_fail(session->config, LKI_KEY_TRAIN_BALANCE,
                                "has %d weight%s, but there are %d processes; give one for each",
-                               list->count, list->count == 1 ? "" : "s", processes);
-    *weight = list->floats[lks_comm_rank(session->comm)];
+                               balance->count, balance->count == 1 ? "" : "s", processes);
+    opts->weight = balance->floats[lks_comm_rank(session->comm)];
     return LKS_OK;
 }
 
@@ -183,7 +185,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
         opts.average_every = (int)lki_config_int(config, LKI_KEY_TRAIN_AVERAGE_EVERY);
     if (lki_config_has(config, LKI_KEY_TRAIN_BUCKET_BYTES))
         opts.bucket_bytes = (size_t)lki_config_int(config, LKI_KEY_TRAIN_BUCKET_BYTES);
-    status = read_balance(&opts.weight, session);
+    status = read_balance(&opts, session);
     if (status == LKS_OK) status = lki_session_update(&opts, session->config);
     status = lks_comm_agree(session->comm, status);
     if (status == LKS_OK) status = lks_model_compile(&session->model, session->graph, &opts);

@@ -68,6 +68,8 @@ add_test(NAME dist/counts COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/counts.sh ${P
          ${PROJECT_BINARY_DIR})
 set_tests_properties(dist/counts PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120
   ENVIRONMENT "LKT_SANITIZE=${LKS_SANITIZE}")
+add_test(NAME dist/balance COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/balance.sh ${arguments})
+set_tests_properties(dist/balance PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400)
 # The transport that needs no launcher.
 add_test(NAME dist/socket COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/dist/socket.sh ${PROJECT_BINARY_DIR})
 set_tests_properties(dist/socket PROPERTIES TIMEOUT 240)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/backend.h"
-#include "model/model.h"
 #include "support/backends.h"
+#include "support/ranks/cuts.h"
 #include "support/ranks/fake.h"
 #include "support/runs.h"
 #include "support/test.h"
@@ -109,30 +109,10 @@ typedef struct question {
     outcome expected;
 } question;
 
-/* The worker that has most replicas is told to be slow, so that it loses some, to the last but one. */
-static void pretend(void *user, int64_t step, double *cost, double *rest)
-{
-    lki_balance *balance = user;
-    int most = 0;
-    (void)step;
-    for (int w = 0; w < balance->workers; w++) {
-        cost[w] = 1;
-        if (balance->count[w] > balance->count[most]) most = w;
-    }
-    cost[most] = 4;
-    *rest = 0;
-    balance->before = true; /* and was so before */
-    memcpy(cost + balance->workers, cost, (size_t)balance->workers * sizeof *cost);
-    balance->rest[1] = 0;
-}
-
 static void cut_often(lks_model *model, void *user)
 {
     (void)user;
-    if (model->balance == NULL) return; /* each worker has one */
-    model->balance->least = 0;
-    model->balance->pretend = pretend;
-    model->balance->pretend_user = model->balance;
+    lkt_cut_often(model);
 }
 
 static int body(lks_comm *comm, int rank, void *user)

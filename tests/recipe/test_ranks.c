@@ -6,6 +6,8 @@
 #include <lockstep/comm.h>
 #include <lockstep/tools.h>
 
+#include "recipe/recipe.h"
+#include "support/ranks/cuts.h"
 #include "support/ranks/fake.h"
 
 static const char NETWORK[] =
@@ -33,12 +35,14 @@ typedef struct group {
     const char *own[MOST][KEYS]; /* and of one */
     int stop_rank;               /* its event stops the run */
     int64_t stop_step;           /* after this step; 0: none does */
+    bool cuts;                   /* at every link other ranges */
 
     lks_status status[MOST];
     char sentence[MOST][600];
     uint64_t hash[MOST];
     int64_t step[MOST];
     lks_metrics seen[MOST][EPOCHS][3];
+    char *record[MOST]; /* where ranges changed; free() it */
 } group;
 
 typedef struct rank_of {
@@ -55,6 +59,13 @@ static lks_status on_step(void *user, const lks_step_event *event)
                : LKS_OK;
 }
 
+static lks_status start_to_cut(lks_recipe *recipe)
+{
+    const lks_status status = lks_recipe_start(recipe);
+    if (status == LKS_OK) lkt_cut_often(recipe->session.model);
+    return status;
+}
+
 static lks_status train(group *g, lks_comm *comm, int rank)
 {
     lks_recipe *recipe;
@@ -67,7 +78,9 @@ static lks_status train(group *g, lks_comm *comm, int rank)
     for (int i = 0; i < KEYS && status == LKS_OK; i++)
         if (g->own[rank][i] != NULL) status = lks_recipe_set(recipe, g->own[rank][i]);
     lks_recipe_comm(recipe, comm);
+    if (status == LKS_OK && g->cuts) status = start_to_cut(recipe);
     if (status == LKS_OK) status = lks_recipe_train(recipe, &events, &run);
+    if (status == LKS_OK && g->cuts) status = lks_recipe_record(recipe, &g->record[rank]);
     g->status[rank] = status;
     snprintf(g->sentence[rank], sizeof g->sentence[rank], "%s",
              status != LKS_OK ? lks_last_error()->message : "");
@@ -179,6 +192,41 @@ static void how_gradients_travel(void **state)
     assert_int_equal(none.step[0], one.step[0]);
     assert_int_not_equal(none.hash[0], one.hash[0]);
     assert_int_not_equal(none.hash[0], none.hash[1]);
+}
+
+/* Ranges that change on the way, with loaders that read ahead: the same run, and each process says in its record
+ * when and how. */
+static void ranges_that_follow_speed(void **state)
+{
+    static const char *const lines[] = {
+        "\"balance\": [",       "\"step\": 4",  "\"replicas\": [1, 5]", "\"step\": 8",
+        "\"replicas\": [5, 1]", "\"step\": 12", "\"replicas\": [1, 5]", "\"hash\""};
+    group one = {.ranks = 1}, two = {.ranks = 2, .all = {"train.balance=auto"}, .cuts = true};
+    group alone = {.ranks = 1,
+                   .all = {"train.balance=auto", "train.workers=4", "data.threads=0"},
+                   .cuts = true};
+    group three = {
+        .ranks = 3, .all = {"train.balance=auto", "data.threads=2", "data.ahead=5"}, .cuts = true};
+    two.own[0][0] = two.own[1][0] = three.own[0][0] = three.own[1][0] = three.own[2][0] =
+        "train.workers=1";
+    (void)state;
+    run_group(&one, LKS_OK);
+    run_group(&two, LKS_OK);
+    run_group(&three, LKS_OK);
+    run_group(&alone, LKS_OK);
+    assert_same(&one, &two);
+    assert_same(&one, &three);
+    assert_same(&one, &alone);
+    for (int r = 0; r < 2; r++) {
+        const char *at = two.record[r];
+        for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+            at = strstr(at, lines[i]);
+            if (at == NULL) fail_msg("rank %d: no %s in %s", r, lines[i], two.record[r]);
+        }
+    }
+    for (int r = 0; r < 2; r++) free(two.record[r]);
+    for (int r = 0; r < 3; r++) free(three.record[r]);
+    free(alone.record[0]);
 }
 
 static void refused(group *g, lks_status status, const char *const words[], int count)
@@ -369,6 +417,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_steps_alone_stops_together, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_steps_alone_saves_together, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_steps_alone_is_judged_together, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ranges_that_follow_speed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_that_differ_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_that_differs_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_one_rank_fails_at_all_say, set_up, tear_down),

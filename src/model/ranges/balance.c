@@ -1,4 +1,5 @@
 /* Measuring workers, and deciding whether their ranges should be others: balance.h. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "model/model.h"
 
 enum { NOW, BEFORE, MEAN }; /* of costs */
-static const double WINDOW_SECONDS = 1, WORTH = 0.9;
+static const double WINDOW_SECONDS = 1, MOST_SECONDS = 60, WORTH = 0.9;
 
 static void *list(lks_model *model, lks_status *status, size_t count, size_t size)
 {
@@ -55,18 +56,28 @@ static lks_status make_lists(lks_model *model, lki_balance *balance)
     return status;
 }
 
+/* Where bits depend on who has which replicas, nobody's speed may decide that. */
+static lks_status check_bits(const lks_model *model)
+{
+    const lks_model_opts *o = &model->opts;
+    const char *other = o->reduction != LKS_REDUCTION_STRICT ? "reduction: library"
+                        : o->average_every > 0               ? "average_every"
+                                                             : NULL;
+    if (o->balance != LKS_BALANCE_AUTO || model->across == NULL || other == NULL) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_INVALID,
+        "balance: auto would change bits with %s, with which they depend on who runs which "
+        "replicas; leave one of the two out",
+        other);
+}
+
 lks_status lki_balance_make(lks_model *model)
 {
     const lks_model_opts *o = &model->opts;
     const int64_t replicas = (int64_t)o->replicas * o->accumulate;
     lki_balance own = {.least = WINDOW_SECONDS};
     void *memory;
-    if (o->balance == LKS_BALANCE_AUTO && model->across != NULL &&
-        o->reduction != LKS_REDUCTION_STRICT)
-        return LKI_FAIL(
-            LKS_E_INVALID,
-            "balance: auto would change bits with reduction: library, whose sums depend on "
-            "which process has which replicas; use reduction: strict, or balance: even");
+    LKI_TRY(check_bits(model));
     find_workers(model, &own);
     if (o->balance != LKS_BALANCE_AUTO || o->loss == NULL || o->exchange == LKS_EXCHANGE_NONE ||
         own.workers == 1 || own.workers == replicas)
@@ -162,6 +173,7 @@ static lks_status cut(lks_model *model)
     say_cut(model, gain);
     memcpy(balance->count, balance->wanted, (size_t)balance->workers * sizeof *balance->count);
     balance->cuts++;
+    balance->least = fmin(2 * balance->least, MOST_SECONDS);
     balance->before = false;
     balance->settled = model->progress.step;
     return LKS_OK;

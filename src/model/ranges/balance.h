@@ -6,7 +6,8 @@
  *    | with its replicas         |                           | tenth shorter: ranges are cut anew
  *    |-------- window ---------- |-------- window ---------- |
  *
- * A window ends at a link of the hash, behind a second at least. It is made of eight parts, and what counts
+ * A window ends at a link of the hash, behind a second at least, and twice as much behind each change, so that
+ * noise does not move ranges to and fro. It is made of eight parts, and what counts
  * is the median of the parts' means: one that something else disturbed does not count, and what comes again and
  * again, such as a quota of the processor, counts in full. Figures of a window begin behind its first step,
  * whose memory is new. All ranks decide from the same figures, so they decide the same.

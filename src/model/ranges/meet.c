@@ -30,7 +30,7 @@ lks_status lki_meet_plan(lks_model *model)
     lki_across *across = model->across;
     void *memory;
     if (program->meetings == 0 || program->loss == NULL) return LKS_OK;
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, sizeof(lki_meeting), "meetings"));
+    LKI_TRY(lki_arena_alloc(&model->ranges, &memory, sizeof(lki_meeting), "meetings"));
     lki_meeting *meeting = model->meeting = memory;
     if (!lki_sums_across(model)) return LKS_OK;
     int64_t most = 0;
@@ -41,7 +41,7 @@ lks_status lki_meet_plan(lks_model *model)
         meeting->nodes = nodes > meeting->nodes ? nodes : meeting->nodes;
     }
     const size_t row = (size_t)(1 + meeting->nodes * most) * sizeof(double);
-    LKI_TRY(lki_arena_alloc(&model->arena, &memory, ((size_t)across->ranks + 1) * row,
+    LKI_TRY(lki_arena_alloc(&model->ranges, &memory, ((size_t)across->ranks + 1) * row,
                             "what ranks give where they meet"));
     meeting->own = memory;
     meeting->all = meeting->own + 1 + meeting->nodes * most;

@@ -117,6 +117,7 @@ static void emit_tail(lki_emit *e, const lks_recipe *recipe)
         lki_emit_close(e, '}');
     }
     lki_emit_close(e, ']');
+    if (recipe->config->value[LKI_KEY_TRAIN_BALANCE].set) lki_cuts_emit(e, recipe);
     lki_emit_key(e, "hash");
     lki_emit_hex(e, recipe->run.hash);
 }

@@ -2,11 +2,14 @@
 #ifndef LKI_RECIPE_RUN_RECORD_H
 #define LKI_RECIPE_RUN_RECORD_H
 
-#include <lockstep/checkpoint.h>
+#include <lockstep/recipe.h>
 
 #include "recipe/text/emit.h"
 
 /* Its keys and values, into a map that is open; what was not evaluated is left out. */
 void lki_emit_epoch(lki_emit *emit, const lks_epoch *epoch);
+
+/* How workers have come to other shares: cuts.c. */
+void lki_cuts_emit(lki_emit *e, const lks_recipe *recipe);
 
 #endif

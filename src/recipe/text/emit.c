@@ -266,12 +266,18 @@ void lki_emit_setting(lki_emit *e, const lki_setting *setting, lki_type type)
     case LKI_TYPE_TREE:
         lki_emit_tree(e, setting->tree);
         break;
+    case LKI_TYPE_WORD_FLOATS:
+        if (setting->count == 0) {
+            lki_emit_string(e, setting->s);
+            break;
+        }
+        /* fall through */
     case LKI_TYPE_PAIR:
     case LKI_TYPE_INTS:
     case LKI_TYPE_FLOATS:
         lki_emit_open(e, '[', true);
         for (int i = 0; i < setting->count; i++) {
-            if (type == LKI_TYPE_FLOATS)
+            if (type == LKI_TYPE_FLOATS || type == LKI_TYPE_WORD_FLOATS)
                 lki_emit_real(e, setting->floats[i]);
             else
                 lki_emit_int(e, type == LKI_TYPE_INTS ? setting->ints[i] : setting->i[i]);

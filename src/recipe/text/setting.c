@@ -65,6 +65,7 @@ static const char *noun(lki_type type)
     case LKI_TYPE_INTS:
         return "an integer, or a list of integers,";
     case LKI_TYPE_FLOATS:
+    case LKI_TYPE_WORD_FLOATS:
         return "a number, or a list of numbers,";
     case LKI_TYPE_CHOICE:
     case LKI_TYPE_TREE:
@@ -73,12 +74,39 @@ static const char *noun(lki_type type)
     return "a list";
 }
 
+/* The interval for numbers. */
+static const char *interval_of(const lki_spec *spec)
+{
+    return spec->type == LKI_TYPE_WORD_FLOATS ? strpbrk(spec->range, "([") : spec->range;
+}
+
+/* Without the interval. */
+static void copy_words(const lki_spec *spec, char words[64])
+{
+    snprintf(words, 64, "%.*s", (int)(interval_of(spec) - spec->range) - 1, spec->range);
+}
+
 void lki_spec_describe(const lki_spec *spec, char *text, size_t size)
 {
-    if (spec->type == LKI_TYPE_CHOICE)
+    char words[64];
+    if (spec->type == LKI_TYPE_CHOICE) {
         lki_words_describe(spec->range, text, size);
-    else
-        lki_range_describe(spec->range, noun(spec->type), text, size);
+        return;
+    }
+    if (spec->type == LKI_TYPE_WORD_FLOATS) {
+        copy_words(spec, words);
+        for (char *c = words; *c != '\0' && size > 3; c++) {
+            const char *next = *c == ' ' ? ", " : (char[]){*c, '\0'};
+            const size_t used = strlen(next);
+            memcpy(text, next, used);
+            text += used;
+            size -= used;
+        }
+        memcpy(text, ", ", 3);
+        text += 2;
+        size -= 2;
+    }
+    lki_range_describe(interval_of(spec), noun(spec->type), text, size);
 }
 
 /* Every number of a configuration meets 32-bit floats: what they cannot hold as a normal number would
@@ -86,6 +114,12 @@ void lki_spec_describe(const lki_spec *spec, char *text, size_t size)
 static bool has_size(double x)
 {
     return x == 0 || (fabs(x) >= (double)FLT_MIN && fabs(x) <= (double)FLT_MAX);
+}
+
+static bool has_floats(const lki_spec *spec)
+{
+    return spec->type == LKI_TYPE_FLOAT || spec->type == LKI_TYPE_FLOATS ||
+           spec->type == LKI_TYPE_WORD_FLOATS;
 }
 
 static lks_status wrong(const lki_spec *spec, const lki_yaml *found, const char *where)
@@ -96,8 +130,7 @@ static lks_status wrong(const lki_spec *spec, const lki_yaml *found, const char 
         return LKI_FAIL(LKS_E_INVALID, "%s: %s is a %s, expected %s", where, spec->name,
                         found->kind == LKI_YAML_LIST ? "list" : "section", expected);
     double x;
-    const bool is_float = spec->type == LKI_TYPE_FLOAT || spec->type == LKI_TYPE_FLOATS;
-    if (is_float && found->plain && lki_text_is_float(found->text, &x) && !has_size(x))
+    if (has_floats(spec) && found->plain && lki_text_is_float(found->text, &x) && !has_size(x))
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: %s is %.100s, which 32-bit floats cannot hold; expected 0, or a size "
                         "from 1.2e-38 to 3.4e38",
@@ -109,9 +142,9 @@ static lks_status wrong(const lki_spec *spec, const lki_yaml *found, const char 
 
 static bool value_read_number(const lki_spec *spec, const lki_yaml *node, int64_t *i, double *f)
 {
-    const lki_range range = lki_range_of(spec->range);
+    const lki_range range = lki_range_of(interval_of(spec));
     if (node->kind != LKI_YAML_SCALAR || !node->plain) return false;
-    if (spec->type == LKI_TYPE_FLOAT || spec->type == LKI_TYPE_FLOATS)
+    if (has_floats(spec))
         return lki_text_is_float(node->text, f) && lki_range_has(&range, *f) && has_size(*f);
     return lki_text_is_int(node->text, i) && lki_range_has(&range, (double)*i);
 }
@@ -156,6 +189,40 @@ static lks_status read_list(lki_setting *out, lki_heap *heap, const lki_spec *sp
     return LKS_OK;
 }
 
+/* "auto", 3, [3, 1], or "3,1", which a shell takes more easily. */
+static lks_status read_word_floats(lki_setting *out, lki_heap *heap, const lki_spec *spec,
+                                   const lki_yaml *node, const char *where)
+{
+    char words[64];
+    int64_t none;
+    double value;
+    copy_words(spec, words);
+    if (node->kind != LKI_YAML_SCALAR) return read_list(out, heap, spec, node, where);
+    if (lki_word_find(words, node->text) >= 0) return LKS_OK;
+    lki_yaml_entry *list = lki_heap_alloc(heap, (strlen(node->text) + 1) * sizeof *list);
+    lki_yaml *number = lki_heap_alloc(heap, (strlen(node->text) + 1) * sizeof *number);
+    if (list == NULL || number == NULL) return lki_heap_status(heap, LKS_OK);
+    lki_yaml all = *node;
+    all.kind = LKI_YAML_LIST;
+    all.count = 0;
+    all.first = list;
+    for (const char *at = node->text;; at++) {
+        const int length = (int)strcspn(at, ",");
+        number[all.count] = *node;
+        number[all.count].plain = node->plain || strchr(node->text, ',') != NULL; /* '3,1' */
+        number[all.count].text = lki_heap_format(heap, "%.*s", length, at);
+        if (number[all.count].text == NULL) return lki_heap_status(heap, LKS_OK);
+        if (!value_read_number(spec, &number[all.count], &none, &value))
+            return wrong(spec, node, where);
+        list[all.count] = (lki_yaml_entry){.value = &number[all.count], .next = NULL};
+        if (all.count > 0) list[all.count - 1].next = &list[all.count];
+        all.count++;
+        at += length;
+        if (*at == '\0') break;
+    }
+    return read_list(out, heap, spec, &all, where);
+}
+
 lks_status lki_setting_parse(lki_setting *out, lki_heap *heap, const lki_spec *spec,
                              const lki_yaml *node, const char *where)
 {
@@ -187,6 +254,10 @@ lks_status lki_setting_parse(lki_setting *out, lki_heap *heap, const lki_spec *s
     case LKI_TYPE_INTS:
     case LKI_TYPE_FLOATS:
         LKI_TRY(read_list(out, heap, spec, node, where));
+        good = true;
+        break;
+    case LKI_TYPE_WORD_FLOATS:
+        LKI_TRY(read_word_floats(out, heap, spec, node, where));
         good = true;
     }
     if (!good) return wrong(spec, node, where);
@@ -244,6 +315,8 @@ bool lki_setting_same(const lki_setting *a, const lki_setting *b, lki_type type)
     if (type == LKI_TYPE_FLOAT) return a->f == b->f;
     if (type == LKI_TYPE_INT) return a->i[0] == b->i[0];
     if (type == LKI_TYPE_PAIR) return a->i[0] == b->i[0] && a->i[1] == b->i[1];
+    if (type == LKI_TYPE_WORD_FLOATS && a->count == 0 && b->count == 0)
+        return strcmp(a->s, b->s) == 0;
     bool same = a->count == b->count;
     for (int k = 0; k < a->count && same; k++)
         same = type == LKI_TYPE_INTS ? a->ints[k] == b->ints[k] : a->floats[k] == b->floats[k];

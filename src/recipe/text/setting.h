@@ -16,11 +16,12 @@ typedef enum lki_type {
     LKI_TYPE_PAIR,   /* height and width: one integer for both, or a list of two */
     LKI_TYPE_INTS,   /* a list; one number is a list of one */
     LKI_TYPE_FLOATS,
-    LKI_TYPE_TREE, /* any node, for whoever knows more */
+    LKI_TYPE_WORD_FLOATS, /* one of the words that `range` begins with, or numbers, also as "3,1" */
+    LKI_TYPE_TREE,        /* any node, for whoever knows more */
 } lki_type;
 
-/* `range` is an interval for each number, "[0,1)", "[1,)"; the words of a choice, "sgd adam"; or
- * NULL. It is what the parser checks and what messages and help print. */
+/* `range` is an interval for each number, "[0,1)", "[1,)"; the words of a choice, "sgd adam"; both,
+ * "even auto (0,1]"; or NULL. It is what the parser checks and what messages and help print. */
 typedef struct lki_spec {
     const char *name;
     lki_type type;
@@ -30,12 +31,14 @@ typedef struct lki_spec {
 typedef struct lki_setting {
     bool set; /* false: absent, or null */
     int count;
-    int64_t i[2];        /* INT (the first), PAIR */
-    double f;            /* FLOAT */
-    const int64_t *ints; /* INTS, FLOATS: [count], in the heap of whoever had it parsed */
+    int64_t i[2]; /* INT (the first), PAIR */
+    double f;     /* FLOAT */
+    const int64_t
+        *ints; /* INTS, FLOATS, WORD_FLOATS that have no word: [count], in the heap of whoever
+                            had it parsed */
     const double *floats;
     bool b;
-    const char *s;        /* STRING, CHOICE: borrowed from the tree */
+    const char *s;        /* STRING, CHOICE, a word of WORD_FLOATS: borrowed from the tree */
     const lki_yaml *tree; /* TREE: borrowed */
     const char *where;    /* where it comes from, for messages: "mnist.yaml:7" */
 } lki_setting;
