@@ -71,9 +71,11 @@ static int failing_all_reduce(void *link, int flight, float *values, size_t coun
     return fails(link, fault) ? -1 : real.all_reduce(link, flight, values, count, fault);
 }
 
+/* Behind it: the others are in a call of MPI, and what fails in that fails on all of them. */
 static int failing_share(void *link, size_t bytes, void **base, lki_fault *fault)
 {
-    return fails(link, fault) ? -1 : real.share(link, bytes, base, fault);
+    const int result = real.share(link, bytes, base, fault);
+    return fails(link, fault) ? -1 : result;
 }
 
 static void failing_close(void *link)
