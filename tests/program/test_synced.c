@@ -298,6 +298,26 @@ static void inference_is_as_without(void **state)
     }
 }
 
+/* One value says nothing about a variance: the running one stays, as with one sample in a replica. */
+static void one_sample(void **state)
+{
+    const values v = make_values(1);
+    const lks_batch batch = batch_of(&v, 1);
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        lkt_model m = make(lkt_backends()[b]->name, true, 24, 5, 2);
+        float mean[MOST_VALUES], variance[MOST_VALUES];
+        LKT_OK(lks_model_step(m.model, &batch, 0.1, NULL));
+        assert_int_equal(read_entry(&m, "bn1.running_mean", mean), WIDTH);
+        assert_int_equal(read_entry(&m, "bn1.running_var", variance), WIDTH);
+        for (int i = 0; i < WIDTH; i++) {
+            assert_true(fabsf(mean[i] - .1f * v.x[0][i]) <= 0x1p-23f * fabsf(v.x[0][i]));
+            assert_true(variance[i] == 1);
+        }
+        lkt_end(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +327,7 @@ int main(void)
         cmocka_unit_test(forward_is_that_of_one_replica),
         cmocka_unit_test(gradient_is_that_of_the_whole_batch),
         cmocka_unit_test(inference_is_as_without),
+        cmocka_unit_test(one_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
