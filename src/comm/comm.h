@@ -68,4 +68,21 @@ lks_status lki_comm_check(lks_comm *comm);
 lks_status lki_comm_share(lks_comm *comm, size_t bytes, void **base);
 void lki_comm_unshare(lks_comm *comm, void *own);
 
+/*
+ * Where all ranks have memory in common they can meet there, which costs no message: what each wrote before
+ * is visible to all behind it. A meeting has memory of lki_comm_meeting_bytes(), the same on all ranks, from
+ * LKI_ALIGN on and zeroed before any of them comes there.
+ */
+typedef struct lki_seat lki_seat;
+typedef struct lki_meeting {
+    lki_seat *seat; /* [ranks] */
+    struct lki_meeting *next;
+} lki_meeting;
+size_t lki_comm_meeting_bytes(const lks_comm *comm);
+void lki_comm_meet_at(lks_comm *comm, lki_meeting *meeting, void *memory);
+/* Before that memory goes; also where it never came to meet_at(). */
+void lki_comm_meet_no_more(lks_comm *comm, lki_meeting *meeting);
+/* Waits, as a collective does. */
+lks_status lki_comm_meet(lks_comm *comm, lki_meeting *meeting, const char *what);
+
 #endif

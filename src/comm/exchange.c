@@ -60,7 +60,7 @@ lks_status lki_comm_share(lks_comm *comm, size_t bytes, void **base)
     for (int r = 0; r < comm->size; r++) base[r] = NULL;
     if (comm->size == 1 || comm->transport->share == NULL) return LKS_OK;
     LKI_TRY(lki_comm_enter(comm, __func__));
-    if (comm->verify) LKI_TRY(lki_verify(comm, "shared memory", bytes, 1));
+    if (comm->verify) LKI_TRY(lki_verify(comm, "shared memory", 0, 1)); /* each has its size */
     if (comm->transport->share(comm->link, bytes, base, &fault) == 0) return LKS_OK;
     for (int r = 0; r < comm->size; r++) base[r] = NULL;
     return lki_comm_faulty(comm, &fault, "shared memory");

@@ -31,19 +31,29 @@ lks_status lki_comm_broken(const lks_comm *comm)
     return comm->failure.status;
 }
 
+/* Those whom this rank would still have met are told why it does not come. */
+static void leave_meetings(const lks_comm *comm, const lki_fault *fault)
+{
+    for (lki_meeting *meeting = comm->meetings; meeting != NULL; meeting = meeting->next) {
+        lki_seat *own = &meeting->seat[comm->rank];
+        own->words = *fault;
+        atomic_store_explicit(&own->left, 1, memory_order_release);
+    }
+}
+
 lks_status lki_comm_break(lks_comm *comm, lks_status status)
 {
     if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
     comm->failure = *lks_last_error();
     comm->failure.status = status;
     memset(comm->flights, 0, sizeof comm->flights);
-    if (comm->size > 1 && comm->transport->give_up != NULL) {
-        const bool all_hear = status != LKS_E_TIMEOUT && lks_comm_lost(comm) < 0;
-        lki_fault fault = {.rank = all_hear ? comm->rank : -1, .code = (int)status};
-        snprintf(fault.text, sizeof fault.text, "%.*s", (int)sizeof fault.text - 1,
-                 comm->failure.message);
+    const bool all_hear = comm->size > 1 && status != LKS_E_TIMEOUT && lks_comm_lost(comm) < 0;
+    lki_fault fault = {.rank = all_hear ? comm->rank : -1, .code = (int)status};
+    snprintf(fault.text, sizeof fault.text, "%.*s", (int)sizeof fault.text - 1,
+             comm->failure.message);
+    leave_meetings(comm, &fault);
+    if (comm->size > 1 && comm->transport->give_up != NULL)
         comm->transport->give_up(comm->link, &fault);
-    }
     return status;
 }
 
@@ -174,11 +184,10 @@ lks_status lki_comm_poll(lks_comm *comm, int flight, bool *landed)
     return LKS_OK;
 }
 
-static lks_status late(lks_comm *comm, int flight)
+lks_status lki_comm_late(lks_comm *comm, const char *what, int missing)
 {
     char intro[256], who[LKI_WHO_SIZE];
-    const int missing = comm->transport->missing(comm->link, flight);
-    intro[introduce(comm, comm->flights[flight].what, intro, sizeof intro)] = '\0';
+    intro[introduce(comm, what, intro, sizeof intro)] = '\0';
     if (missing >= 0) lki_comm_who(comm, missing, who);
     return lki_comm_break(
         comm, LKI_FAIL(LKS_E_TIMEOUT,
@@ -200,21 +209,29 @@ static void rest(double waited)
 }
 
 /* A process that was stopped for an hour has not waited for an hour, and what it waits for may be there:
- * what lies between two polls counts as a tenth of the allowed time at most. */
+ * what lies between two looks counts as a tenth of the allowed time at most. */
+bool lki_comm_rest(const lks_comm *comm, lki_patience *patience)
+{
+    const double now = lki_seconds(), most = comm->timeout_s / 10;
+    const double since = patience->last < 0 ? 0 : now - patience->last;
+    patience->waited += since < most ? since : most;
+    patience->last = now;
+    if (patience->waited > comm->timeout_s) return false;
+    rest(patience->waited);
+    return true;
+}
+
 lks_status lki_comm_wait(lks_comm *comm, int flight)
 {
     bool landed = false;
-    double waited = 0, last = -1;
+    lki_patience patience = {.last = -1};
     atomic_store_explicit(&comm->spot.phase, comm->flights[flight].what, memory_order_relaxed);
     for (;;) {
         LKI_TRY(lki_comm_poll(comm, flight, &landed));
         if (landed) break;
-        const double now = lki_seconds(), most = comm->timeout_s / 10;
-        const double since = last < 0 ? 0 : now - last;
-        waited += since < most ? since : most;
-        last = now;
-        if (waited > comm->timeout_s) return late(comm, flight);
-        rest(waited);
+        if (!lki_comm_rest(comm, &patience))
+            return lki_comm_late(comm, comm->flights[flight].what,
+                                 comm->transport->missing(comm->link, flight));
     }
     lki_tally_received(comm, &comm->flights[flight]);
     comm->flights[flight].state = LKI_FLIGHT_FREE;

@@ -2,6 +2,7 @@
 #ifndef LKI_COMM_FLIGHT_H
 #define LKI_COMM_FLIGHT_H
 
+#include "base/memory.h"
 #include "comm/comm.h"
 #include "comm/watch.h"
 
@@ -61,6 +62,8 @@ struct lks_comm {
     lki_flight flights[LKI_MAX_FLIGHTS];
     lki_tally *tally; /* [size] */
 
+    lki_meeting *meetings; /* that a failure is told to */
+
     lks_error failure; /* LKS_OK, or what every call returns from now on */
 };
 
@@ -79,6 +82,21 @@ void lki_comm_tell(void *user, const lki_loss *loss, bool late);
 
 /* The same by what its transport says. */
 lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *what);
+
+/* A wait that somebody is in; begin with last -1. */
+typedef struct lki_patience {
+    double waited, last; /* seconds */
+} lki_patience;
+/* Rests between two looks at what is waited for; false: timeout_s is over. */
+bool lki_comm_rest(const lks_comm *comm, lki_patience *patience);
+/* The same by a wait that is: for this rank, or -1. */
+lks_status lki_comm_late(lks_comm *comm, const char *what, int missing);
+/* A rank's seat in the memory in common. */
+struct lki_seat {
+    _Alignas(LKI_ALIGN) atomic_ullong arrived; /* how often */
+    atomic_int left;                           /* it comes no more, because of */
+    lki_fault words;
+};
 /* Whether nobody else is there: NULL is one process, too. */
 bool lki_comm_alone(const lks_comm *comm);
 /* What collectives of comm.h look at first; a public function breaks the communicator by an argument

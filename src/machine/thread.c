@@ -12,17 +12,15 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "base/check.h"
 #include "base/context.h"
 #include "base/float.h"
 #include "base/memory.h"
 #include "machine/machine.h"
+#include "machine/pause.h"
 
-enum { LINE = 64, SPINS = 1000 }; /* a pause takes 10 to 40 ns */
+enum { LINE = 64, SPINS = 1000 };
 
 /*
  * A gate is opened again and again by one thread at a time, while others wait for the next opening.
@@ -70,21 +68,12 @@ static void gate_open(gate *at)
     if (old & 1) syscall(SYS_futex, &at->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void pause_briefly(void)
-{
-#if defined(__x86_64__)
-    _mm_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb");
-#endif
-}
-
 /* Returns when the gate has been opened since gate_now() was `seen`. */
 static void gate_wait(gate *at, uint32_t seen, int spins)
 {
     uint32_t word = atomic_load_explicit(&at->word, memory_order_acquire);
     for (int spin = 0; spin < spins && (word & ~1u) == seen; spin++) {
-        pause_briefly();
+        lki_pause();
         word = atomic_load_explicit(&at->word, memory_order_acquire);
     }
     while ((word & ~1u) == seen) {
