@@ -56,6 +56,15 @@ typedef enum lks_balance {
                          of a rank its loader's to give (lks_loader_share()) */
 } lks_balance;
 
+/* Whether parameters are updated by one process each, which alone keeps what the optimizer keeps for them: the
+ * same bits in less time and memory. */
+typedef enum lks_shard {
+    LKS_SHARD_AUTO, /* where all processes have memory in common, as on one host: there parameters and all else
+                       that does not differ between them exist once, too */
+    LKS_SHARD_ON,
+    LKS_SHARD_OFF, /* every process updates all, so that a faulty one is found by comparing hashes */
+} lks_shard;
+
 typedef struct lks_model_opts {
     lks_tensor *loss;     /* default: none; the model can only predict */
     lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
@@ -89,6 +98,7 @@ typedef struct lks_model_opts {
     int average_every; /* with several ranks each steps alone, by the mean gradient of its own samples, and behind
                           every so many steps all get the mean of their models (lks_model_average());
                           another algorithm, with bits of its own (docs/numerics.md 9); default 0: no */
+    lks_shard shard;
     size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB, or a 20th of all */
     bool no_fusion;      /* every operation by its own kernel */
     bool by_replica;     /* never form gradients by rows; same bits, for tests */
@@ -215,7 +225,8 @@ typedef struct lks_state_info {
 LKS_API int lks_model_state_count(const lks_model *model);
 LKS_API lks_state_info lks_model_state_info(const lks_model *model, int index);
 LKS_API int lks_model_state_find(const lks_model *model, const char *name); /* or -1 */
-/* `bytes` must be the entry's; little-endian values in logical order. */
+/* `bytes` must be the entry's; little-endian values in logical order. With several processes write is collective,
+ * and all give the same; where they have parameters in common, those of rank 0 count. */
 LKS_API LKS_MUSTUSE lks_status lks_model_state_read(lks_model *model, int index, void *out,
                                                     size_t bytes);
 LKS_API LKS_MUSTUSE lks_status lks_model_state_write(lks_model *model, int index, const void *in,

@@ -74,15 +74,15 @@ void lki_comm_unshare(lks_comm *comm, void *own);
  * LKI_ALIGN on and zeroed before any of them comes there.
  */
 typedef struct lki_seat lki_seat;
-typedef struct lki_meeting {
+typedef struct lki_assembly {
     lki_seat *seat; /* [ranks] */
-    struct lki_meeting *next;
-} lki_meeting;
+    struct lki_assembly *next;
+} lki_assembly;
 size_t lki_comm_meeting_bytes(const lks_comm *comm);
-void lki_comm_meet_at(lks_comm *comm, lki_meeting *meeting, void *memory);
+void lki_comm_meet_at(lks_comm *comm, lki_assembly *meeting, void *memory);
 /* Before that memory goes; also where it never came to meet_at(). */
-void lki_comm_meet_no_more(lks_comm *comm, lki_meeting *meeting);
+void lki_comm_meet_no_more(lks_comm *comm, lki_assembly *meeting);
 /* Waits, as a collective does. */
-lks_status lki_comm_meet(lks_comm *comm, lki_meeting *meeting, const char *what);
+lks_status lki_comm_meet(lks_comm *comm, lki_assembly *meeting, const char *what);
 
 #endif

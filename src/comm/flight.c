@@ -34,7 +34,7 @@ lks_status lki_comm_broken(const lks_comm *comm)
 /* Those whom this rank would still have met are told why it does not come. */
 static void leave_meetings(const lks_comm *comm, const lki_fault *fault)
 {
-    for (lki_meeting *meeting = comm->meetings; meeting != NULL; meeting = meeting->next) {
+    for (lki_assembly *meeting = comm->meetings; meeting != NULL; meeting = meeting->next) {
         lki_seat *own = &meeting->seat[comm->rank];
         own->words = *fault;
         atomic_store_explicit(&own->left, 1, memory_order_release);

@@ -62,7 +62,7 @@ struct lks_comm {
     lki_flight flights[LKI_MAX_FLIGHTS];
     lki_tally *tally; /* [size] */
 
-    lki_meeting *meetings; /* that a failure is told to */
+    lki_assembly *meetings; /* that a failure is told to */
 
     lks_error failure; /* LKS_OK, or what every call returns from now on */
 };

@@ -130,8 +130,9 @@ static lks_status partition(lks_model *model)
                                      {"reduction", o->reduction},
                                      {"balance", o->balance},
                                      {"average_every", o->average_every},
+                                     {"shard", o->shard},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
-                    11));
+                    MOST_NUMBERS));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);
     if (workers > replicas)
         return LKI_FAIL(LKS_E_INVALID,
@@ -358,7 +359,11 @@ lks_status lki_across_ranges(lks_model *model)
 {
     lki_across *across = model->across;
     void *memory;
-    if (!lki_sums_across(model) || model->program.loss == NULL) return LKS_OK;
+    if (across == NULL || lki_averages(model) || model->program.loss == NULL) return LKS_OK;
+    LKI_TRY(lki_arena_alloc(&model->ranges, &memory, (size_t)across->ranks * sizeof(void *),
+                            "arrays of ranks"));
+    across->base = memory;
+    if (model->common != NULL) return LKS_OK;
     LKI_TRY(lki_ranks_make(&across->sums, &model->ranges, across->comm, model->program.backend,
                            model->program.replicas, across->start, across->near + across->far,
                            across->count));
@@ -367,9 +372,6 @@ lks_status lki_across_ranges(lks_model *model)
                             (size_t)lki_ranks_own(&across->sums) * sizeof(float *),
                             "nodes of ranks"));
     across->values = memory;
-    LKI_TRY(lki_arena_alloc(&model->ranges, &memory, (size_t)across->ranks * sizeof(void *),
-                            "arrays of ranks"));
-    across->base = memory;
     across->bytes = lki_plus(lki_ranks_bytes(&across->sums),
                              lki_plus(rows_bytes(across), lki_align(stats_bytes(across))));
     return LKS_OK;
@@ -410,6 +412,7 @@ lks_status lki_across_allocate(lks_model *model)
     size_t arrays, own;
     bool shared;
     void *memory;
+    if (model->common != NULL) return lki_common_arrays(model);
     if (!lki_sums_across(model) || model->program.loss == NULL) return LKS_OK;
     arrays = rows_bytes(across);
     for (int w = 0; w < model->workers; w++) arrays += lki_reduce_bytes(&model->reduce, w);

@@ -151,10 +151,10 @@ float *lki_across_take(lks_model *model, int worker, int64_t replica, bool absen
 void lki_across_formed(void *forming, int segment);
 /* What travels before the word, and the word. */
 lks_status lki_across_speak(lks_model *model, lks_status status);
-/* From the sums of this rank's workers to those of all ranks. False, on all workers of all ranks: not all
- * is well. */
+/* From the sums of this rank's workers to those of all ranks; where ranks have memory in common, these are where
+ * they are. False, on all workers of all ranks: not all is well. */
 bool lki_across_sum(lks_model *model, int worker);
-/* Worker 0 has done something that all wait for, which came to `status`; whether they go on. */
+/* Worker 0 has done something that all of this rank wait for, which came to `status`; whether they go on. */
 bool lki_across_led(lks_model *model, int worker, lks_status status);
 
 /* totals.c */

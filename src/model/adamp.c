@@ -84,8 +84,9 @@ static void update_rows(lks_model *model, int worker, lki_weight *weight, lki_up
     float along = 0;
     const projection kind = decide(model, weight, &along);
     update->projected = kind != NONE;
-    for (int64_t r = lki_share(worker, model->workers, rows);
-         r < lki_share(worker + 1, model->workers, rows); r++) {
+    const int part = model->first_part + worker;
+    for (int64_t r = lki_share(part, model->parts, rows);
+         r < lki_share(part + 1, model->parts, rows); r++) {
         const int64_t at = weight->row + r;
         update->along = kind != BY_ROW ? along
                                        : factor_along(model->row_sum[PARAMETER][at],
@@ -95,20 +96,21 @@ static void update_rows(lks_model *model, int worker, lki_weight *weight, lki_up
     }
 }
 
-void lki_adamp_update(lks_model *model, int worker, float scale)
+bool lki_adamp_update(lks_model *model, int worker, float scale)
 {
     lki_laps *laps = model->worker[worker].local.laps;
+    const int part = model->first_part + worker;
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         if (!weight->trained) continue;
         lki_update update = weight->rule->update;
         update.scale = scale;
-        for (int64_t r = lki_share(worker, model->workers, lki_adamp_rows(weight));
-             r < lki_share(worker + 1, model->workers, lki_adamp_rows(weight)); r++)
+        for (int64_t r = lki_share(part, model->parts, lki_adamp_rows(weight));
+             r < lki_share(part + 1, model->parts, lki_adamp_rows(weight)); r++)
             measure_row(model, weight, r, &update);
         lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
     }
-    lki_workers_barrier(model->threads, worker);
+    if (!lki_model_meet(model, worker)) return false;
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     for (int w = 0; w < model->weights; w++) {
         if (!model->weight[w].trained) continue;
@@ -116,4 +118,5 @@ void lki_adamp_update(lks_model *model, int worker, float scale)
         update_rows(model, worker, &model->weight[w], &update);
         lki_lap(laps, lki_lap_of(model->weight[w].stage, LKI_PHASE_UPDATE));
     }
+    return true;
 }

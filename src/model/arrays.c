@@ -43,9 +43,11 @@ static void measure_parameters(lks_model *model)
 
 static lks_status allocate_parameters(lks_model *model)
 {
-    void *memory;
-    LKI_TRY(model->program.backend->memory->alloc(model->context, &memory, model->parameter_bytes,
-                                                  "parameters and the optimizer's state"));
+    void *memory = model->common != NULL ? model->common->parameters : NULL;
+    if (memory == NULL)
+        LKI_TRY(model->program.backend->memory->alloc(model->context, &memory,
+                                                      model->parameter_bytes,
+                                                      "parameters and the optimizer's state"));
     model->parameters = memory;
     char *at = place_array(model, memory, VALUES);
     if (averages(model)) at = place_array(model, at, AVERAGES);
@@ -56,6 +58,12 @@ static lks_status allocate_parameters(lks_model *model)
         model->program.stage[model->weight[w].stage].param[model->weight[w].slot] =
             model->weight[w].value;
     return LKS_OK;
+}
+
+/* Of what ranks have in common one of them makes the first values. */
+static bool makes_values(const lks_model *model)
+{
+    return model->common == NULL || model->across->rank == 0;
 }
 
 static size_t buffer_bytes(const lki_buffer *buffer)
@@ -76,8 +84,8 @@ static lks_status allocate_buffers(lks_model *model)
 {
     lki_program *program = &model->program;
     const lki_memory *memory = program->backend->memory;
-    void *made;
-    LKI_TRY(memory->alloc(model->context, &made, model->buffer_bytes, "buffers"));
+    void *made = model->common != NULL ? model->common->buffers : NULL;
+    if (made == NULL) LKI_TRY(memory->alloc(model->context, &made, model->buffer_bytes, "buffers"));
     model->buffers = made;
     char *at = made;
     for (int s = 0; s < program->stages; s++) {
@@ -86,7 +94,7 @@ static lks_status allocate_buffers(lks_model *model)
         for (int i = 0; counted != NULL && i < counted->buffer_count; i++) {
             const lki_buffer *buffer = &counted->buffer[i];
             stage->buffer[i] = at;
-            if (buffer->dtype == LKS_F32)
+            if (buffer->dtype == LKS_F32 && makes_values(model))
                 lki_fill(memory, (float *)(void *)at, lks_shape_elements(&buffer->shape),
                          buffer->start);
             at += lki_align(buffer_bytes(buffer));
@@ -153,6 +161,7 @@ static lks_status initialise(lks_model *model)
     const lki_memory *memory = model->program.backend->memory;
     size_t most = 0;
     void *room = NULL;
+    if (!makes_values(model)) return LKS_OK;
     for (int w = 0; w < model->weights && !memory->host; w++) {
         const size_t bytes = (size_t)model->weight[w].count * sizeof(float);
         most = bytes > most ? bytes : most;

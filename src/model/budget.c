@@ -9,10 +9,12 @@ enum { NOT_WORTH_ASKING = 64 << 20 };
 size_t lki_model_bytes(const lks_model *model)
 {
     const lki_program *program = &model->program;
-    size_t bytes = program->kept_bytes + program->packed_bytes +
-                   (size_t)(program->stats_count + program->met_count) * sizeof(double) +
-                   model->parameter_bytes + model->buffer_bytes + model->batch_bytes +
-                   model->gradient_bytes + lki_across_bytes(model);
+    size_t bytes = model->common != NULL
+                       ? lki_common_bytes(model)
+                       : program->kept_bytes + program->packed_bytes +
+                             (size_t)(program->stats_count + program->met_count) * sizeof(double) +
+                             model->parameter_bytes + model->buffer_bytes + model->batch_bytes +
+                             model->gradient_bytes + lki_across_bytes(model);
     for (int w = 0; w < model->workers; w++)
         bytes += program->local_bytes + program->workspace_bytes +
                  lki_worker_gradient_bytes(model, w);

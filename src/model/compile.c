@@ -151,7 +151,7 @@ static lks_status describe_workers(lks_model *model)
 {
     const lki_program *program = &model->program;
     void *memory;
-    model->workers = model->opts.workers;
+    model->workers = model->parts = model->opts.workers;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, (size_t)model->workers * sizeof(lki_worker),
                             "workers"));
     model->worker = memory;
@@ -201,14 +201,14 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
     LKI_TRY(lki_groups_apply(model));
     LKI_TRY(lki_whole_choose(model));
     LKI_TRY(describe_workers(model));
-    LKI_TRY(lki_across_plan(model));
-    LKI_TRY(lki_ranges_plan(model));
     lki_arrays_measure(model);
-    return lki_check_budget(model);
+    return lki_across_plan(model);
 }
 
 static lks_status allocate(lks_model *model)
 {
+    LKI_TRY(lki_ranges_plan(model));
+    LKI_TRY(lki_check_budget(model));
     LKI_TRY(lki_program_allocate(&model->program));
     LKI_TRY(lki_whole_make(model));
     LKI_TRY(lki_arrays_make(model));
@@ -282,10 +282,12 @@ lks_status lks_model_compile(lks_model **out, lks_graph *graph, const lks_model_
         const unsigned saved = lki_float_enter(); /* plans see what workers see */
         status = lki_balance_make(model);
         if (status == LKS_OK) status = compile_plan(model, graph);
+        status = lki_across_agree(comm, status);
+        if (status == LKS_OK) status = lki_across_check(model);
+        if (status == LKS_OK) status = lki_common_make(model);
         if (status == LKS_OK) status = allocate(model);
         lki_float_leave(saved);
         status = lki_across_agree(comm, status);
-        if (status == LKS_OK) status = lki_across_check(model);
         if (status == LKS_OK) status = lki_across_agree(comm, lki_across_allocate(model));
     }
     if (status != LKS_OK) {
@@ -305,6 +307,7 @@ void lks_model_destroy(lks_model *model)
     lks_context *context = model->context;
     lki_workers_destroy(model->threads);
     lki_ranges_release(model);
+    lki_common_release(model);
     lki_arrays_release(model);
     lki_program_release(&model->program);
     lki_profile_release(model);

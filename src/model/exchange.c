@@ -165,7 +165,7 @@ static lks_status trouble(const lki_across *across)
 lks_status lki_across_speak(lks_model *model, lks_status status)
 {
     lki_across *across = model->across;
-    if (model->opts.exchange == LKS_EXCHANGE_NONE || lki_averages(model))
+    if (model->opts.exchange == LKS_EXCHANGE_NONE || lki_averages(model) || model->common != NULL)
         return lki_across_tell(model, status);
     const lks_error error = *lks_last_error();
     LKI_TRY(send_complete(model, true));
@@ -185,7 +185,9 @@ static lks_status tell(lks_model *model)
         status = model->worker[w].status;
         if (status != LKS_OK) lki_error_restore(&model->worker[w].error);
     }
-    return lki_across_speak(model, status);
+    LKI_TRY(lki_across_speak(model, status));
+    if (model->common != NULL && model->across->well) lki_common_hold(model);
+    return LKS_OK;
 }
 
 static void form_rows(lks_model *model, int worker, int bucket)
@@ -239,13 +241,21 @@ bool lki_across_led(lks_model *model, int worker, lks_status status)
     return across->status == LKS_OK && across->well;
 }
 
+bool lki_common_meet(lks_model *model, int worker)
+{
+    return lki_across_led(
+        model, worker,
+        worker == 0 ? lki_comm_meet(model->across->comm, &model->common->meeting, "new parameters")
+                    : LKS_OK);
+}
+
 bool lki_across_sum(lks_model *model, int worker)
 {
     const lki_across *across = model->across;
     lki_laps *laps = model->worker[worker].local.laps;
     const int step = model->opts.exchange == LKS_EXCHANGE_OVERLAPPED ? 1 : across->far;
     if (!lki_across_led(model, worker, worker == 0 ? tell(model) : LKS_OK)) return false;
-    if (lki_averages(model)) return true;
+    if (lki_averages(model) || model->common != NULL) return true;
     if (model->mode == LKI_TRAIN) form_stats(model, worker);
     for (int formed = 0;;) {
         const int last = formed + step < across->far ? formed + step : across->far;

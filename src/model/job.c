@@ -7,11 +7,11 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
                                    int64_t replica)
 {
     const lki_pass *pass = &model->pass;
-    const int holder = (int)(worker - model->worker);
+    const int own = (int)(worker - model->worker), holder = model->first_part + own;
     const lki_tree_node leaf = {.lo = replica, .hi = replica + 1};
     const bool absent = lki_program_cohort(&model->program, pass, replica, replica + 1).count == 0;
     const bool alone = !lki_sums_across(model);
-    worker->local.gradient = !alone   ? lki_across_take(model, holder, replica, absent)
+    worker->local.gradient = !alone   ? lki_across_take(model, own, replica, absent)
                              : absent ? NULL
                                       : lki_reduce_array(&model->reduce, holder, 0);
     if (!absent)
@@ -19,7 +19,7 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
     if (alone)
         lki_reduce_push(&model->reduce, holder, 0, leaf, worker->local.gradient);
     else
-        lki_across_formed(&model->across->forming[holder], 0);
+        lki_across_formed(&model->across->forming[own], 0);
     if (absent) return LKS_OK;
     lki_lap(worker->local.laps, LKI_LAP_TREE);
     return LKS_OK;
@@ -47,7 +47,8 @@ static void begin_replicas(lks_model *model, lki_worker *worker)
     worker->metrics = (lks_metrics){0};
     worker->bad_count = 0;
     worker->status = LKS_OK;
-    if (model->pass.backward) lki_reduce_begin(&model->reduce, (int)(worker - model->worker));
+    if (model->pass.backward)
+        lki_reduce_begin(&model->reduce, model->first_part + (int)(worker - model->worker));
 }
 
 static void run_replicas(lks_model *model, lki_worker *worker)
@@ -122,15 +123,19 @@ static bool all_well(const lks_model *model)
     return true;
 }
 
+/* Of parameters that ranks have in common, one part of all their workers'. */
 static void job_prepare(lks_model *model, int worker)
 {
     lki_program *program = &model->program;
+    const bool own = model->common != NULL && program->packed != model->common->packed;
+    const int part = own ? worker : model->first_part + worker;
+    const int parts = own ? model->workers : model->parts;
     lki_laps *laps = model->worker[worker].local.laps;
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
         if (stage->kernel->prepare == NULL) continue;
         stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
-                               program->packed + stage->packed_offset, worker, model->workers);
+                               program->packed + stage->packed_offset, part, parts);
         lki_lap(laps, lki_lap_of(s, LKI_PHASE_PREPARE));
     }
 }
@@ -166,13 +171,17 @@ void lki_model_job(void *user, int worker)
         return;
     }
     lki_update_gradients(model, worker);
-    if (model->mode == LKI_GRADIENT) return;
+    if (model->mode == LKI_GRADIENT) {
+        if (model->common != NULL) (void)lki_model_meet(model, worker);
+        return;
+    }
     if (model->forms_whole && !lki_whole_update(model, worker)) return;
     lki_update_buffers(model, worker);
-    lki_workers_barrier(model->threads, worker);
+    if (!lki_model_meet(model, worker)) return;
     lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
     if (model->alone.ends) return; /* with the mean of all */
     job_prepare(model, worker);
+    if (model->common != NULL && !lki_model_meet(model, worker)) return;
     if (!model->link_after) return;
     lki_state_hash_part(model, worker);
     lki_lap(laps, LKI_LAP_HASH);

@@ -21,6 +21,7 @@
 #include "base/context.h"
 #include "machine/thread.h"
 #include "model/across.h"
+#include "model/common/common.h"
 #include "model/ranges/balance.h"
 #include "program/program.h"
 #include "numeric/tree.h"
@@ -99,6 +100,8 @@ struct lks_model {
     lki_workers *threads;
     lki_worker *worker;
     int workers;
+    int first_part,
+        parts; /* updates are divided in parts, one for each worker from first_part on */
 
     lki_weight *weight;
     int weights;
@@ -127,6 +130,7 @@ struct lks_model {
     lki_profile *profile; /* NULL: nobody ever asked for one */
     lki_across *across;   /* NULL: one rank */
     lki_balance *balance; /* NULL: ranges stay as they are */
+    lki_common *common;   /* NULL: ranks have no parameters in common; as with one */
 
     /* average_every: since all ranks had one model. */
     struct {
@@ -175,16 +179,24 @@ static inline bool lki_averages(const lks_model *model)
     return model->across != NULL && model->opts.average_every > 0;
 }
 
-/* Sums are those of all of several ranks. */
+/* Sums of all of several ranks go from one to the other. */
 static inline bool lki_sums_across(const lks_model *model)
 {
-    return model->across != NULL && model->opts.average_every == 0;
+    return model->across != NULL && model->opts.average_every == 0 && model->common == NULL;
 }
 
 /* The node that has this parameter. */
 static inline const lki_node *lki_weight_owner(const lks_model *model, const lki_weight *weight)
 {
     return model->program.stage[weight->stage].cluster->param[weight->slot].owner;
+}
+
+/* A barrier for the workers of all ranks that have their parameters in common. False, on all of this rank: another
+ * one does not come any more. */
+static inline bool lki_model_meet(lks_model *model, int worker)
+{
+    lki_workers_barrier(model->threads, worker);
+    return model->common == NULL || lki_common_meet(model, worker);
 }
 
 /* Of the replicas that this rank has, in a batch of so many samples. */
@@ -215,10 +227,12 @@ lks_status lki_model_leave(lks_model *model, lks_status status);
 lks_status lki_model_enter_shared(lks_model *model, const char *call);
 lks_status lki_model_leave_shared(lks_model *model, lks_status status);
 
-/* step.c: evaluation uses averages now, as was asked for and there are some. */
+/* common/prepare.c: evaluation uses averages now, as was asked for and there are some. */
 bool lki_model_infers_averages(const lks_model *model);
 /* Stages read parameters, or their averages. */
 void lki_model_choose(lks_model *model, bool averages);
+
+/* step.c */
 /* A pass of inference over as many of `left` samples as fit; `count` receives how many. The numbers
  * of its replicas are chosen so that any count fits, and are not those of a step. */
 lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count);
@@ -281,7 +295,7 @@ lks_status lki_whole_choose(lks_model *model);   /* at compile: what is formed w
 lks_status lki_whole_make(lks_model *model);     /* and memory for it */
 lks_status lki_gradients_make(lks_model *model); /* memory for them; once */
 /* From whole gradients to new parameters: clipped, measured, all as the options say. Begins with a
- * barrier. False, on every worker: not finite, and nothing was updated. */
+ * barrier. False, on every worker: not finite, and nothing was updated; or another rank is lost. */
 bool lki_whole_update(lks_model *model, int worker);
 
 /* ranges/average.c */
@@ -299,8 +313,8 @@ void lki_average_idle(lks_model *model, int worker);
 /* adamp.c: the rows of a parameter; one of one dimension is one row, one that nothing trains has
  * none. */
 int64_t lki_adamp_rows(const lki_weight *weight);
-/* The update of ADAMP, with a barrier in it. */
-void lki_adamp_update(lks_model *model, int worker, float scale);
+/* The update of ADAMP, with a barrier in it; false as lki_model_meet(). */
+bool lki_adamp_update(lks_model *model, int worker, float scale);
 
 /* state.c */
 lks_status lki_state_list(lks_model *model);

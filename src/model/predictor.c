@@ -66,19 +66,22 @@ void lks_predictor_destroy(lks_predictor *predictor)
 
 /* Of predictors that find the packed parameters old, one packs them and the others wait. Nobody
  * reads them meanwhile: whoever is inside comes by here first. */
-static void predictor_prepare(lks_model *model)
+static lks_status predictor_prepare(lks_model *model)
 {
     lki_program *program = &model->program;
+    lks_status status = LKS_OK;
     pthread_mutex_lock(&model->preparing);
     lki_model_choose(model, lki_model_infers_averages(model));
-    for (int s = 0; s < program->stages && !model->prepared; s++) {
+    if (model->common != NULL) status = lki_common_infer(model);
+    for (int s = 0; s < program->stages && !model->prepared && status == LKS_OK; s++) {
         lki_stage *stage = &program->stage[s];
         if (stage->kernel->prepare == NULL) continue;
         stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
                                program->packed + stage->packed_offset, 0, 1);
     }
-    model->prepared = true;
+    model->prepared = model->prepared || status == LKS_OK;
     pthread_mutex_unlock(&model->preparing);
+    return status;
 }
 
 /* As the workers do it: the same parts, shares and pieces, so the same bits. */
@@ -118,8 +121,8 @@ lks_status lks_predictor_predict(lks_predictor *predictor, const void *x, int64_
     lks_status status = lki_model_enter_shared(predictor->model, __func__);
     if (status == LKS_OK) {
         const unsigned saved = lki_float_enter();
-        predictor_prepare(predictor->model);
-        status = predictor_fit(predictor);
+        status = predictor_prepare(predictor->model);
+        if (status == LKS_OK) status = predictor_fit(predictor);
         if (status == LKS_OK) status = predictor_predict(predictor, x, count, out);
         lki_float_leave(saved);
         status = lki_model_leave_shared(predictor->model, status);

@@ -280,11 +280,20 @@ lks_status lks_model_state_read(lks_model *model, int index, void *out, size_t b
     return lki_model_leave_shared(model, read(model, index, out, bytes));
 }
 
-static lks_status write(lks_model *model, int index, const void *in, size_t bytes)
+static lks_status check_write(const lks_model *model, int index, size_t bytes)
 {
     if (index >= 0 && index < model->states && model->state[index].info.kind == LKS_GRADIENT)
         return LKI_FAIL(LKS_E_INVALID, "'%s' can only be read", model->state[index].info.name);
-    LKI_TRY(check_access(model, index, bytes));
+    return check_access(model, index, bytes);
+}
+
+static lks_status write(lks_model *model, int index, const void *in, size_t bytes)
+{
+    const lks_status status = check_write(model, index, bytes);
+    if (model->common != NULL)
+        return lki_common_write(model, status == LKS_OK ? *model->state[index].memory : NULL, in,
+                                bytes, status);
+    LKI_TRY(status);
     model->program.backend->memory->copy_in(*model->state[index].memory, in, bytes);
     model->prepared = false;
     return LKS_OK;

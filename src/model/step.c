@@ -147,25 +147,6 @@ static int64_t first_bad_position(const lks_model *model)
     return -1;
 }
 
-void lki_model_choose(lks_model *model, bool averages)
-{
-    if (model->averaged == averages) return;
-    for (int w = 0; w < model->weights; w++) {
-        const lki_weight *weight = &model->weight[w];
-        model->program.stage[weight->stage].param[weight->slot] = averages &&
-                                                                          weight->average != NULL
-                                                                      ? weight->average
-                                                                      : weight->value;
-    }
-    model->averaged = averages;
-    model->prepared = false;
-}
-
-bool lki_model_infers_averages(const lks_model *model)
-{
-    return model->use_averages && model->progress.step > model->progress.skipped;
-}
-
 static lks_status use_averages(lks_model *model, bool use)
 {
     bool averages = false;
@@ -255,6 +236,8 @@ static lks_status begin_pass(lks_model *model, const lks_batch *batch)
                   lki_own_samples(model, &model->pass));
     model->pass.step = (uint64_t)model->progress.step;
     model->pass.training = model->pass.backward = true;
+    model->pass.all = model->program.all;
+    if (model->common != NULL) lki_common_place_x(model);
     model->scale = (float)(1.0 / (double)samples_of(model, batch));
     cut_shares(model, whole);
     if (lki_sums_across(model)) lki_ranks_begin(&model->across->sums, model->share_start);
@@ -266,6 +249,12 @@ static lks_status begin_pass(lks_model *model, const lks_batch *batch)
 static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode mode,
                              lks_metrics *metrics, lks_status status)
 {
+    if (model->common != NULL) {
+        const lks_error error = *lks_last_error();
+        lki_model_choose(model, false);
+        LKI_TRY(lki_common_begin(model));
+        if (status != LKS_OK) lki_error_restore(&error);
+    }
     if (model->across != NULL) {
         const lks_status ready = lki_across_begin(model, batch);
         if (status == LKS_OK) status = ready;
@@ -404,6 +393,7 @@ static lks_status step_infer(lks_model *model, const void *x, const void *y, int
     const size_t y_bytes = y == NULL ? 0 : lki_tensor_bytes(graph->target);
     const int64_t width = lks_shape_elements(&model->program.output->shape);
     lki_model_choose(model, lki_model_infers_averages(model));
+    if (model->common != NULL) LKI_TRY(lki_common_infer(model));
     LKI_TRY(step_prepare(model));
     for (int64_t first = 0; first < count;) {
         int64_t part;

@@ -85,25 +85,42 @@ static const float *kept(const lki_program *program, const lki_pass *pass, int v
                                       : (const float *)(void *)(program->kept + v->offset);
 }
 
+/* The same of the samples of all ranks. */
+static const float *kept_of_all(const lks_model *model, int value)
+{
+    const lki_value *v = &model->program.value[value];
+    return (const float *)(void *)(v->place == LKI_AT_BATCH_X ? model->common->x
+                                                              : model->pass.all + v->all_offset);
+}
+
 void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t rows)
 {
     const lki_program *program = &model->program;
     lki_stage *stage = &model->program.stage[s];
-    const int64_t first = begin + lki_share(worker, model->workers, rows);
-    const int64_t count = begin + lki_share(worker + 1, model->workers, rows) - first;
+    const bool alone = lki_sums_across(model); /* only with the workers of this rank */
+    const int part = alone ? worker : model->first_part + worker;
+    const int parts = alone ? model->workers : model->parts;
+    const int64_t first = begin + lki_share(part, parts, rows);
+    const int64_t count = begin + lki_share(part + 1, parts, rows) - first;
     rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
     if (count == 0) return;
-    const lki_rows task = {.in = kept(program, &model->pass, stage->in[0]),
-                           .d_out = kept(program, &model->pass, stage->d_out),
-                           .start = model->share_start,
-                           .replicas = program->replicas,
-                           .first = lki_averages(model) ? 0 : model->pass.first,
-                           .last = lki_averages(model) ? program->replicas : model->pass.last,
-                           .row_first = first,
-                           .row_count = count,
-                           .workspace = model->worker[worker].local.memory + program->local_bytes,
-                           .sum = rows_sum,
-                           .user = &target};
+    lki_rows task = {.in = kept(program, &model->pass, stage->in[0]),
+                     .d_out = kept(program, &model->pass, stage->d_out),
+                     .start = model->share_start,
+                     .replicas = program->replicas,
+                     .first = lki_averages(model) ? 0 : model->pass.first,
+                     .last = lki_averages(model) ? program->replicas : model->pass.last,
+                     .row_first = first,
+                     .row_count = count,
+                     .workspace = model->worker[worker].local.memory + program->local_bytes,
+                     .sum = rows_sum,
+                     .user = &target};
+    if (model->common != NULL) {
+        task.in = kept_of_all(model, stage->in[0]);
+        task.d_out = kept_of_all(model, stage->d_out);
+        task.first = 0;
+        task.last = program->replicas;
+    }
     stage->kernel->rows(stage->plan, &task);
     lki_lap(target.laps, lap_of(model, stage, LKI_PHASE_ROWS));
 }
@@ -121,8 +138,9 @@ static void update_by_blocks(lks_model *model, int worker)
     lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
     for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(model, &model->weight[w]);
-    const int64_t begin = lki_share(worker, model->workers, blocks);
-    const int64_t end = lki_share(worker + 1, model->workers, blocks);
+    const int part = model->first_part + worker;
+    const int64_t begin = lki_share(part, model->parts, blocks);
+    const int64_t end = lki_share(part + 1, model->parts, blocks);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         for (int64_t b = 0; b < update_blocks_of(model, weight); b++, block++) {
@@ -146,8 +164,8 @@ void lki_update_buffers(lks_model *model, int worker)
     for (int s = 0; s < model->program.stages; s++) {
         lki_stage *stage = &model->program.stage[s];
         const lki_node *counted = stage->cluster->counted;
-        if (counted == NULL || counted->stats + counted->meets == 0 || s % model->workers != worker)
-            continue;
+        if (counted == NULL || counted->stats + counted->meets == 0) continue;
+        if (s % model->parts != model->first_part + worker) continue;
         const int64_t replicas = model->program.replicas, at = (int64_t)stage->stats_offset;
         const double *sum = counted->meets > 0 ? lki_meet_result(model, stage)
                             : lki_sums_across(model)

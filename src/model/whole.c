@@ -29,8 +29,9 @@ lks_status lki_gradients_make(lks_model *model)
 {
     if (model->gradient_memory != NULL) return LKS_OK;
     const size_t bytes = gradient_bytes(model);
-    void *memory;
-    LKI_TRY(model->program.backend->memory->alloc(model->context, &memory, bytes, "gradients"));
+    void *memory = model->common != NULL ? model->common->gradient : NULL;
+    if (memory == NULL)
+        LKI_TRY(model->program.backend->memory->alloc(model->context, &memory, bytes, "gradients"));
     model->gradient_memory = memory;
     model->gradient_bytes = bytes;
     char *at = memory;
@@ -41,9 +42,14 @@ lks_status lki_gradients_make(lks_model *model)
     return LKS_OK;
 }
 
-static lks_status make_sums(lks_model *model, double **out, int64_t count)
+/* Where ranks have memory in common, the array of this number there. */
+static lks_status make_sums(lks_model *model, int number, double **out, int64_t count)
 {
     void *memory;
+    if (model->common != NULL) {
+        *out = model->common->sums[number];
+        return LKS_OK;
+    }
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, ((size_t)count + 1) * sizeof(double),
                             "sums of squares"));
     *out = memory;
@@ -85,14 +91,8 @@ lks_status lki_whole_choose(lks_model *model)
     model->measures = opts->clip_norm > 0 || opts->skip_not_finite;
     model->forms_whole = model->measures || opts->clip_value > 0 || by_rows;
     LKI_TRY(check_backend(model, by_rows));
-    if (model->forms_whole) model->gradient_bytes = gradient_bytes(model);
-    return LKS_OK;
-}
-
-lks_status lki_whole_make(lks_model *model)
-{
-    const bool by_rows = steps_by_rows(model);
     if (!model->forms_whole) return LKS_OK;
+    model->gradient_bytes = gradient_bytes(model);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         weight->block = model->blocks;
@@ -100,10 +100,17 @@ lks_status lki_whole_make(lks_model *model)
         model->blocks += whole_blocks_of(weight);
         model->rows += lki_adamp_rows(weight);
     }
+    return LKS_OK;
+}
+
+lks_status lki_whole_make(lks_model *model)
+{
+    const bool by_rows = steps_by_rows(model);
+    if (!model->forms_whole) return LKS_OK;
     LKI_TRY(lki_gradients_make(model));
-    if (model->measures) LKI_TRY(make_sums(model, &model->square, model->blocks));
+    if (model->measures) LKI_TRY(make_sums(model, 0, &model->square, model->blocks));
     for (int i = 0; i < LKI_ROW_SUMS && by_rows; i++)
-        LKI_TRY(make_sums(model, &model->row_sum[i], model->rows));
+        LKI_TRY(make_sums(model, i + 1, &model->row_sum[i], model->rows));
     return LKS_OK;
 }
 
@@ -112,8 +119,9 @@ typedef void (*visitor)(lks_model *model, lki_weight *weight, int64_t block, flo
 
 static void visit_blocks(lks_model *model, int worker, visitor visit, float scale)
 {
-    const int64_t begin = lki_share(worker, model->workers, model->blocks);
-    const int64_t end = lki_share(worker + 1, model->workers, model->blocks);
+    const int part = model->first_part + worker;
+    const int64_t begin = lki_share(part, model->parts, model->blocks);
+    const int64_t end = lki_share(part + 1, model->parts, model->blocks);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         for (int64_t b = 0; b < whole_blocks_of(weight); b++) {
@@ -163,20 +171,18 @@ bool lki_whole_update(lks_model *model, int worker)
 {
     lki_laps *laps = model->worker[worker].local.laps;
     float scale = 1;
-    lki_workers_barrier(model->threads, worker);
+    if (!lki_model_meet(model, worker)) return false;
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (model->measures) {
         visit_blocks(model, worker, square, 0);
-        lki_workers_barrier(model->threads, worker);
+        if (!lki_model_meet(model, worker)) return false;
         lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
         const double norm = gradient_norm(model), most = model->opts.clip_norm;
         if (worker == 0) model->last.gradient_norm = norm;
         if (!lki_average_finite(model, worker, norm)) return false;
         if (most > 0 && most < norm + 1e-6) scale = lki_round(most / (norm + 1e-6));
     }
-    if (steps_by_rows(model))
-        lki_adamp_update(model, worker, scale);
-    else
-        visit_blocks(model, worker, whole_update, scale);
+    if (steps_by_rows(model)) return lki_adamp_update(model, worker, scale);
+    visit_blocks(model, worker, whole_update, scale);
     return true;
 }

@@ -97,9 +97,11 @@ static lks_status check_words(const lks_model *model)
 }
 
 /* Without an exchange only this rank's, as if it were alone. */
-static lks_status exchange_words(lki_across *across, const lki_word *own, lks_exchange exchange)
+static lks_status exchange_words(lks_model *model, const lki_word *own)
 {
-    if (exchange != LKS_EXCHANGE_NONE)
+    lki_across *across = model->across;
+    if (model->common != NULL) return lki_common_words(model, own);
+    if (model->opts.exchange != LKS_EXCHANGE_NONE)
         return lki_comm_gather(across->comm, own, sizeof *own, across->word, "words of a step");
     for (int r = 0; r < across->ranks; r++) {
         across->word[r] = *own;
@@ -115,7 +117,7 @@ lks_status lki_across_tell(lks_model *model, lks_status status)
     own.status = (int32_t)status;
     own.raised = (int32_t)atomic_exchange(&model->raise, 0);
     if (status == LKS_OK) count_bad(model, &own);
-    LKI_TRY(exchange_words(across, &own, model->opts.exchange));
+    LKI_TRY(exchange_words(model, &own));
     across->well = true;
     for (int r = 0; r < across->ranks; r++) {
         const lki_word *word = &across->word[r];
@@ -131,7 +133,7 @@ lks_status lki_across_same(lks_model *model, const char *what, uint64_t hash)
 {
     lki_word own = word_of(model);
     own.link = hash;
-    LKI_TRY(exchange_words(model->across, &own, model->opts.exchange));
+    LKI_TRY(exchange_words(model, &own));
     return check_links(model, what);
 }
 

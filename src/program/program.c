@@ -11,11 +11,16 @@ lks_status lki_program_allocate(lki_program *program)
     LKI_TRY(memory->alloc(program->context, &made, program->kept_bytes,
                           "the activations that gradients by rows read"));
     program->kept = made;
-    LKI_TRY(memory->alloc(program->context, &made, program->packed_bytes, "packed parameters"));
-    program->packed = made;
-    LKI_TRY(memory->alloc(program->context, &made, (size_t)program->stats_count * sizeof(double),
-                          "statistics of replicas"));
-    program->stats = made;
+    if (program->packed == NULL) {
+        LKI_TRY(memory->alloc(program->context, &made, program->packed_bytes, "packed parameters"));
+        program->packed = made;
+    }
+    if (program->stats == NULL) {
+        LKI_TRY(memory->alloc(program->context, &made,
+                              (size_t)program->stats_count * sizeof(double),
+                              "statistics of replicas"));
+        program->stats = made;
+    }
     if (program->met_count > 0) {
         LKI_TRY(memory->alloc(program->context, &made, (size_t)program->met_count * sizeof(double),
                               "what replicas give where they meet"));
@@ -26,6 +31,18 @@ lks_status lki_program_allocate(lki_program *program)
     program->ones = made;
     lki_fill(memory, program->ones, program->max_cohort, 1.0f);
     return LKS_OK;
+}
+
+void lki_program_place_all(lki_program *program)
+{
+    program->all_bytes = 0;
+    for (int v = 0; v < program->values; v++) {
+        lki_value *value = &program->value[v];
+        if (value->first < 0 || value->place != LKI_AT_KEPT) continue;
+        value->all_offset = program->all_bytes;
+        program->all_bytes = lki_plus(
+            program->all_bytes, lki_align(lki_times(value->bytes, (size_t)program->global_batch)));
+    }
 }
 
 static void set_pass(lki_program *program)
@@ -144,6 +161,8 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
     case LKI_AT_BATCH_Y:
         return pass->y != NULL ? (char *)(uintptr_t)pass->y + in_pass : NULL;
     case LKI_AT_KEPT:
+        if (pass->all != NULL)
+            return pass->all + value->all_offset + value->bytes * (size_t)position;
         return local->kept + value->offset + in_pass;
     case LKI_AT_COHORT:
         return local->memory + value->offset +

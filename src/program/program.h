@@ -67,7 +67,8 @@ typedef struct lki_value {
     size_t bytes;            /* of one sample; REPLICA, SUMS: of one replica */
     size_t room;             /* bytes taken in its arena */
     size_t offset;
-    int first, last; /* the ticks between which it must not be overwritten */
+    size_t all_offset; /* KEPT: in the samples of all processes */
+    int first, last;   /* the ticks between which it must not be overwritten */
 } lki_value;
 
 enum { LKI_NO_VALUE = -1 };
@@ -161,6 +162,8 @@ typedef struct lki_program {
 
     /* Memory of the device. */
     char *kept, *packed;
+    char *all; /* kept of all processes' samples, which have that in common; NULL: there is none */
+    size_t all_bytes;
     double *stats, *met;
     float *ones; /* [max_cohort]: the gradient of the sum of losses */
 } lki_program;
@@ -172,9 +175,11 @@ static inline size_t lki_tensor_bytes(const lks_tensor *tensor)
 }
 
 /* Fill in the question in a zeroed struct first. Compiled, a program knows its memory, and has it when
- * it is allocated. */
+ * it is allocated: all that is not there yet. */
 lks_status lki_program_compile(lki_program *program);
 lks_status lki_program_allocate(lki_program *program);
+/* Sizes program->all, which the caller has. */
+void lki_program_place_all(lki_program *program);
 void lki_program_release(lki_program *program); /* also after a failure, or zeroed */
 
 /* What a program keeps of a pass, for passes of another size: memory for them, or what a program had before.
@@ -232,6 +237,7 @@ typedef struct lki_pass {
     int64_t begin;       /* and begin with this sample of the whole batch */
     uint64_t step;
     bool training, backward;
+    char *all; /* what is kept goes here, as in program->all; NULL: to local->kept */
 } lki_pass;
 
 /* Called after every stage of a traced forward pass, when its output is there; anything but LKS_OK ends it. */

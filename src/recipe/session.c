@@ -130,6 +130,14 @@ lks_status lki_session_open_shape(lki_session *out, lki_config *config)
     return session_settle_classes(out);
 }
 
+static lks_shard shard_of(const lki_config *config)
+{
+    const char *text = lki_config_text(config, LKI_KEY_TRAIN_SHARD);
+    return strcmp(text, "true") == 0    ? LKS_SHARD_ON
+           : strcmp(text, "false") == 0 ? LKS_SHARD_OFF
+                                        : LKS_SHARD_AUTO;
+}
+
 static lks_exchange exchange_of(const lki_config *config)
 {
     if (strcmp(lki_config_text(config, LKI_KEY_TRAIN_COMM), "none") == 0) return LKS_EXCHANGE_NONE;
@@ -176,6 +184,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
         .workers = workers,
         .comm = session->comm,
         .exchange = exchange_of(config),
+        .shard = shard_of(config),
         .reduction = strcmp(lki_config_text(config, LKI_KEY_TRAIN_REDUCTION), "library") == 0
                          ? LKS_REDUCTION_LIBRARY
                          : LKS_REDUCTION_STRICT,

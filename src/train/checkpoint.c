@@ -321,18 +321,18 @@ static lks_status check_fits(lks_model *model, const lks_run *run, const char *w
     return LKS_OK;
 }
 
-static lks_status load_model(lks_context *context, lks_model *model, const lks_run *run,
-                             const char *path, const lki_identity *expected)
+/* The checkpoint's tensors, which fit the model; NULL with a failure. */
+static lks_status open_tensors(lks_tensor_file **file, lks_context *context, lks_model *model,
+                               const lks_run *run, const char *path, const lki_identity *expected)
 {
     char what[PATH_SIZE + 16];
     snprintf(what, sizeof what, "checkpoint '%s'", path);
     LKI_TRY(check_fits(model, run, what));
-    lks_tensor_file *file;
-    LKI_TRY(lki_tensor_file_open(&file, context, path, expected));
-    lks_status status = lki_state_check(model, LKI_STATE_ALL, file, what);
-    if (status == LKS_OK) status = lki_state_put(model, LKI_STATE_ALL, file);
-    if (status == LKS_OK) lks_model_set_progress(model, run->progress);
-    lks_tensor_file_close(file);
+    LKI_TRY(lki_tensor_file_open(file, context, path, expected));
+    const lks_status status = lki_state_check(model, LKI_STATE_ALL, *file, what);
+    if (status == LKS_OK) return LKS_OK;
+    lks_tensor_file_close(*file);
+    *file = NULL;
     return status;
 }
 
@@ -354,28 +354,26 @@ static lks_status advise(lks_status status, const char *folder, int64_t step)
                     message, record, before);
 }
 
-static lks_status checkpoint_load(lks_context *context, lks_model *model, lks_run *run,
-                                  const char *folder, int64_t step)
+/* What it says of the run, and, for a model, its tensors. */
+static lks_status checkpoint_open(lks_context *context, lks_model *model, lks_run *run,
+                                  lks_tensor_file **file, const char *folder, int64_t step)
 {
     char record[PATH_SIZE], tensors[PATH_SIZE];
     lki_identity expected;
     LKI_TRY(path_of(folder, step, RECORD, record));
     LKI_TRY(path_of(folder, step, TENSORS, tensors));
-    const double begin = lki_seconds();
     lks_run found = {0};
     lks_status status = read_record(context, record, &found, &expected);
     if (status == LKS_OK && found.progress.step != step) {
         status = LKI_FAIL(LKS_E_FORMAT, "'%s' is of step %" PRId64 ": it has been renamed", record,
                           found.progress.step);
     }
-    if (status == LKS_OK && model) status = load_model(context, model, &found, tensors, &expected);
+    if (status == LKS_OK && model)
+        status = open_tensors(file, context, model, &found, tensors, &expected);
     if (status != LKS_OK) {
         lks_run_clear(&found);
         return advise(status, folder, step);
     }
-    if (model)
-        lki_log_line(context, LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", tensors,
-                     lki_seconds() - begin);
     *run = found;
     return LKS_OK;
 }
@@ -386,14 +384,25 @@ lks_status lks_checkpoint_load(lks_context *context, lks_model *model, lks_run *
     if (run == NULL) return LKI_FAIL_NULL(run);
     *run = (lks_run){0};
     if (folder == NULL) return LKI_FAIL_NULL(folder);
-    if (model == NULL) return checkpoint_load(context, model, run, folder, step);
-    lks_status status = lki_leads(model) ? checkpoint_load(context, model, run, folder, step)
-                                         : LKS_OK;
+    if (model == NULL) return checkpoint_open(context, model, run, NULL, folder, step);
+    const double begin = lki_seconds();
+    const bool leads = lki_leads(model);
+    lks_tensor_file *file = NULL;
+    lks_status status = leads ? checkpoint_open(context, model, run, &file, folder, step) : LKS_OK;
     status = lki_agree(model, status);
-    if (status == LKS_OK) status = lki_spread_state(model);
+    if (status == LKS_OK) status = lki_state_put(model, LKI_STATE_ALL, file);
+    lks_tensor_file_close(file);
     if (status == LKS_OK) status = lki_spread_run(model, run);
-    if (status != LKS_OK) lks_run_clear(run);
-    return status;
+    if (status != LKS_OK) {
+        lks_run_clear(run);
+        return status;
+    }
+    lks_model_set_progress(model, run->progress);
+    char tensors[PATH_SIZE];
+    if (leads && path_of(folder, step, TENSORS, tensors) == LKS_OK)
+        lki_log_line(context, LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", tensors,
+                     lki_seconds() - begin);
+    return LKS_OK;
 }
 
 lks_status lks_checkpoint_check(lks_context *context, const char *folder, int64_t step)

@@ -27,41 +27,10 @@ static lks_status spread(const lks_model *model, void *data, size_t bytes)
     return lks_comm_broadcast(lks_model_comm(model), 0, &data, &bytes, 1);
 }
 
-/* One entry of the state, by way of a buffer that holds it. */
-static lks_status spread_entry(lks_model *model, int index, size_t bytes, void *buffer)
+lks_status lki_spread_entry(lks_model *model, int index, void *values, size_t bytes)
 {
-    lks_status status = LKS_OK;
-    if (lki_leads(model)) status = lks_model_state_read(model, index, buffer, bytes);
-    LKI_TRY(lki_agree(model, status));
-    LKI_TRY(spread(model, buffer, bytes));
-    return lki_leads(model) ? LKS_OK : lks_model_state_write(model, index, buffer, bytes);
-}
-
-lks_status lki_spread_state(lks_model *model)
-{
-    size_t largest = 1;
-    if (alone(model)) return LKS_OK;
-    for (int i = 0; i < lks_model_state_count(model); i++) {
-        const lks_state_info info = lks_model_state_info(model, i);
-        if (info.kind != LKS_GRADIENT && info.bytes > largest) largest = info.bytes;
-    }
-    void *buffer = malloc(largest);
-    lks_status status = lki_agree(model, buffer != NULL
-                                             ? LKS_OK
-                                             : LKI_FAIL(LKS_E_NOMEM,
-                                                        "no memory for a tensor of %zu bytes that "
-                                                        "goes to other processes",
-                                                        largest));
-    for (int i = 0; i < lks_model_state_count(model) && status == LKS_OK; i++) {
-        const lks_state_info info = lks_model_state_info(model, i);
-        if (info.kind != LKS_GRADIENT) status = spread_entry(model, i, info.bytes, buffer);
-    }
-    free(buffer);
-    LKI_TRY(lki_agree(model, status));
-    lks_progress progress = lks_model_progress(model);
-    LKI_TRY(spread(model, &progress, sizeof progress));
-    lks_model_set_progress(model, progress);
-    return LKS_OK;
+    if (!alone(model)) LKI_TRY(spread(model, values, bytes));
+    return lks_model_state_write(model, index, values, bytes);
 }
 
 /* As text, the way it stands in a checkpoint. */

@@ -19,8 +19,9 @@ static inline lks_status lki_agree(const lks_model *model, lks_status mine)
 
 /* Refuses to write one of the models of processes that have stepped alone; on all of them. */
 lks_status lki_check_together(const lks_model *model);
-/* The state of rank 0's model, all of it, and its progress become everybody's. */
-lks_status lki_spread_state(lks_model *model);
+/* This entry of the state becomes what rank 0 gives, which has `bytes` bytes; on the others `values` is room for
+ * them. */
+lks_status lki_spread_entry(lks_model *model, int index, void *values, size_t bytes);
 /* Rank 0's run becomes everybody's: `run` is filled in on the others (for lks_run_clear()). Its version of
  * the numerics is this program's there. */
 lks_status lki_spread_run(const lks_model *model, lks_run *run);

@@ -252,16 +252,38 @@ lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_
     return LKS_OK;
 }
 
-lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_file *file)
+/* Room for the largest entry of a set, for a rank that has no file. */
+static lks_status make_room(const lks_model *model, lki_state_set set, void **room)
 {
+    size_t largest = 1;
+    *room = NULL;
+    if (lki_leads(model)) return LKS_OK;
     for (int i = 0; i < lks_model_state_count(model); i++) {
         const lks_state_info info = lks_model_state_info(model, i);
-        if (!in_set(set, info.kind)) continue;
-        const lks_tensor_entry entry = lks_tensor_file_entry(file,
-                                                             lks_tensor_file_find(file, info.name));
-        LKI_TRY(lks_model_state_write(model, i, entry.data, entry.bytes));
+        if (in_set(set, info.kind) && info.bytes > largest) largest = info.bytes;
     }
-    return LKS_OK;
+    *room = malloc(largest);
+    if (*room != NULL) return LKS_OK;
+    return LKI_FAIL(LKS_E_NOMEM, "no memory for a tensor of %zu bytes that rank 0 has read",
+                    largest);
+}
+
+lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_file *file)
+{
+    void *room;
+    lks_status status = lki_agree(model, make_room(model, set, &room));
+    for (int i = 0; i < lks_model_state_count(model) && status == LKS_OK; i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (!in_set(set, info.kind)) continue;
+        void *values = room;
+        if (file != NULL) /* it is only read */
+            values = (void *)(uintptr_t)lks_tensor_file_entry(file,
+                                                              lks_tensor_file_find(file, info.name))
+                         .data;
+        status = lki_spread_entry(model, i, values, info.bytes);
+    }
+    free(room);
+    return lki_agree(model, status);
 }
 
 static lks_status weights_save(lks_model *model, const char *path)
@@ -289,19 +311,16 @@ lks_status lks_weights_save(lks_model *model, const char *path)
     return lki_agree(model, lki_leads(model) ? weights_save(model, path) : LKS_OK);
 }
 
-static lks_status weights_load(lks_model *model, const char *path)
+/* A file that fits the model; NULL with a failure. */
+static lks_status weights_open(lks_tensor_file **file, const lks_model *model, const char *path)
 {
     char what[256];
     snprintf(what, sizeof what, "'%s'", path);
-    const double begin = lki_seconds();
-    lks_tensor_file *file;
-    LKI_TRY(lks_tensor_file_open(&file, lks_model_context(model), path));
-    lks_status status = lki_state_check(model, LKI_STATE_WEIGHTS, file, what);
-    if (status == LKS_OK) status = lki_state_put(model, LKI_STATE_WEIGHTS, file);
-    lks_tensor_file_close(file);
-    if (status == LKS_OK)
-        lki_log_line(lks_model_context(model), LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", path,
-                     lki_seconds() - begin);
+    LKI_TRY(lks_tensor_file_open(file, lks_model_context(model), path));
+    const lks_status status = lki_state_check(model, LKI_STATE_WEIGHTS, *file, what);
+    if (status == LKS_OK) return LKS_OK;
+    lks_tensor_file_close(*file);
+    *file = NULL;
     return status;
 }
 
@@ -309,6 +328,13 @@ lks_status lks_weights_load(lks_model *model, const char *path)
 {
     if (model == NULL) return LKI_FAIL_NULL(model);
     if (path == NULL) return LKI_FAIL_NULL(path);
-    LKI_TRY(lki_agree(model, lki_leads(model) ? weights_load(model, path) : LKS_OK));
-    return lki_spread_state(model);
+    const double begin = lki_seconds();
+    lks_tensor_file *file = NULL;
+    LKI_TRY(lki_agree(model, lki_leads(model) ? weights_open(&file, model, path) : LKS_OK));
+    const lks_status status = lki_state_put(model, LKI_STATE_WEIGHTS, file);
+    lks_tensor_file_close(file);
+    if (status == LKS_OK && lki_leads(model))
+        lki_log_line(lks_model_context(model), LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", path,
+                     lki_seconds() - begin);
+    return status;
 }

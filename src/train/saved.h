@@ -42,7 +42,7 @@ lks_status lki_state_write(lks_model *model, lki_state_set set, lki_writer *writ
  * sentence that begins with `what` ("checkpoint 'out/step-1'") and names the first that differs. */
 lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_tensor_file *file,
                            const char *what);
-/* Writes the file's tensors into the model; after lki_state_check(). */
+/* Collective: the tensors of rank 0's file, others have none, become the model's; after lki_state_check(). */
 lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_file *file);
 
 #endif

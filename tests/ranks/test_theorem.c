@@ -23,36 +23,135 @@ typedef struct layout {
     lks_exchange exchange;
     double weight; /* of rank 0 */
     bool cuts;     /* at every link other ranges */
+    bool shared;   /* ranks have memory in common */
+    lks_shard shard;
 } layout;
 static const layout LAYOUTS[] = {
-    {"1x2", {2}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"2x1", {1, 1, false}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"2x1, buckets", {1, 1, false}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"3x1", {1, 1, 1, false}, false, 1000, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"2x2", {2, 2}, true, 4096, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"2x2, no overlap", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER, 1, false},
-    {"3x2", {2, 2, 2}, false, 1, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"1x8", {8}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"4x1", {1, 1, 1, 1, false}, true, 0, LKS_EXCHANGE_AFTER, 1, false},
-    {"2 + 1 workers", {2, 1, false}, false, 256, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"1 + 3 workers", {1, 3, false}, false, 0, LKS_EXCHANGE_AFTER, 1, false},
-    {"2x1, weights 3,1", {1, 1, false}, false, 0, LKS_EXCHANGE_OVERLAPPED, 3, false},
-    {"2x2, weights 1,4", {2, 2}, false, 0, LKS_EXCHANGE_OVERLAPPED, .25, false},
-    {"6x1", {1, 1, 1, 1, 1, 1, false}, false, 2000, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"8x1", {1, 1, 1, 1, 1, 1, 1, 1, false}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false},
-    {"1x3, cut anew", {3}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, true},
-    {"1x5, cut anew", {5}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, true},
-    {"2x1, cut anew", {1, 1, false}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1, true},
-    {"2x2, cut anew, whole batches", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER, 1, true},
-    {"2 + 1 workers, cut anew", {2, 1, false}, false, 256, LKS_EXCHANGE_OVERLAPPED, 1, true},
-    {"1 + 3 workers, weights 3,1, cut anew",
-     {1, 3, false},
+    {"1x2", {2}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false, false, LKS_SHARD_AUTO},
+    {"2x1", {1, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false, false, LKS_SHARD_AUTO},
+    {"2x1, buckets", {1, 1}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1, false, true, LKS_SHARD_OFF},
+    {"3x1", {1, 1, 1}, false, 1000, LKS_EXCHANGE_OVERLAPPED, 1, false, false, LKS_SHARD_AUTO},
+    {"2x2", {2, 2}, true, 4096, LKS_EXCHANGE_OVERLAPPED, 1, false, true, LKS_SHARD_OFF},
+    {"2x2, no overlap", {2, 2}, true, 4096, LKS_EXCHANGE_AFTER, 1, false, false, LKS_SHARD_AUTO},
+    {"2x2, in common", {2, 2}, true, 0, LKS_EXCHANGE_OVERLAPPED, 1, false, true, LKS_SHARD_AUTO},
+    {"3x2", {2, 2, 2}, false, 1, LKS_EXCHANGE_OVERLAPPED, 1, false, true, LKS_SHARD_OFF},
+    {"1x8", {8}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false, false, LKS_SHARD_AUTO},
+    {"4x1", {1, 1, 1, 1}, true, 0, LKS_EXCHANGE_AFTER, 1, false, true, LKS_SHARD_OFF},
+    {"4x1, in common", {1, 1, 1, 1}, false, 0, LKS_EXCHANGE_AFTER, 1, false, true, LKS_SHARD_AUTO},
+    {"2 + 1 workers", {2, 1}, false, 256, LKS_EXCHANGE_OVERLAPPED, 1, false, false, LKS_SHARD_AUTO},
+    {"2 + 1, in common", {2, 1}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, false, true, LKS_SHARD_AUTO},
+    {"1 + 3 workers", {1, 3}, false, 0, LKS_EXCHANGE_AFTER, 1, false, true, LKS_SHARD_OFF},
+    {"2x1, weights 3,1",
+     {1, 1},
      false,
      0,
      LKS_EXCHANGE_OVERLAPPED,
      3,
-     true},
-    {"5x1, cut anew", {1, 1, 1, 1, 1, false}, false, 1000, LKS_EXCHANGE_OVERLAPPED, 1, true},
+     false,
+     false,
+     LKS_SHARD_AUTO},
+    {"2x1, weights 3,1, in common",
+     {1, 1},
+     false,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     3,
+     false,
+     true,
+     LKS_SHARD_AUTO},
+    {"2x2, weights 1,4",
+     {2, 2},
+     false,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     .25,
+     false,
+     true,
+     LKS_SHARD_OFF},
+    {"6x1",
+     {1, 1, 1, 1, 1, 1},
+     false,
+     2000,
+     LKS_EXCHANGE_OVERLAPPED,
+     1,
+     false,
+     true,
+     LKS_SHARD_OFF},
+    {"8x1",
+     {1, 1, 1, 1, 1, 1, 1, 1},
+     false,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     1,
+     false,
+     false,
+     LKS_SHARD_AUTO},
+    {"8x1, in common",
+     {1, 1, 1, 1, 1, 1, 1, 1},
+     true,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     1,
+     false,
+     true,
+     LKS_SHARD_AUTO},
+    {"1x3, cut anew", {3}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, true, false, LKS_SHARD_AUTO},
+    {"1x5, cut anew", {5}, false, 0, LKS_EXCHANGE_OVERLAPPED, 1, true, false, LKS_SHARD_AUTO},
+    {"2x1, cut anew", {1, 1}, false, 64, LKS_EXCHANGE_OVERLAPPED, 1, true, false, LKS_SHARD_AUTO},
+    {"2x2, cut anew, whole batches",
+     {2, 2},
+     true,
+     4096,
+     LKS_EXCHANGE_AFTER,
+     1,
+     true,
+     true,
+     LKS_SHARD_OFF},
+    {"2 + 1, cut anew, in common",
+     {2, 1},
+     false,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     1,
+     true,
+     true,
+     LKS_SHARD_AUTO},
+    {"2 + 1 workers, cut anew",
+     {2, 1},
+     false,
+     256,
+     LKS_EXCHANGE_OVERLAPPED,
+     1,
+     true,
+     false,
+     LKS_SHARD_AUTO},
+    {"1 + 3 workers, weights 3,1, cut anew",
+     {1, 3},
+     false,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     3,
+     true,
+     true,
+     LKS_SHARD_OFF},
+    {"5x1, cut anew",
+     {1, 1, 1, 1, 1},
+     false,
+     1000,
+     LKS_EXCHANGE_OVERLAPPED,
+     1,
+     true,
+     false,
+     LKS_SHARD_AUTO},
+    {"5x1, cut anew, in common",
+     {1, 1, 1, 1, 1},
+     false,
+     0,
+     LKS_EXCHANGE_OVERLAPPED,
+     1,
+     true,
+     true,
+     LKS_SHARD_AUTO},
 };
 enum { LAYOUT_COUNT = sizeof LAYOUTS / sizeof LAYOUTS[0] };
 
@@ -131,6 +230,7 @@ static int body(lks_comm *comm, int rank, void *user)
     run.opts.workers = q->who->workers[rank];
     run.opts.bucket_bytes = q->who->bucket_bytes;
     run.opts.exchange = q->who->exchange;
+    run.opts.shard = q->who->shard;
     run.opts.weight = rank == 0 ? q->who->weight : 1;
     run.whole_batches = q->who->whole_batches;
     LKT_CHECK(lkt_run_try(&run, &found.hash, found.metrics) == LKS_OK);
@@ -151,7 +251,8 @@ static int ranks_of(const layout *who, int *workers)
 /* Of the plain loops' device, which are slow, every second layout. */
 static bool wanted(const question *q, int l)
 {
-    if (lkt_sanitized()) return l == 2 || l == 5 || l == 9 || l == 15 || l == 19;
+    if (lkt_sanitized())
+        return l == 2 || l == 5 || l == 6 || l == 11 || l == 15 || l == 22 || l == 24;
     return strcmp(q->run.device, "ref") != 0 || (l + q->run.opts.replicas / 2) % 2 == 0;
 }
 
@@ -166,8 +267,10 @@ static void check_layouts(question *q, const char *name, lkt_random *random)
             q->run.opts.replicas * (q->run.opts.accumulate > 0 ? q->run.opts.accumulate : 1))
             continue;
         if (!wanted(q, l)) continue;
-        const lkt_hub_opts hub = {
-            .size = ranks, .seed = lkt_random_bits(random), .delay = l % 3, .share = l % 2 == 0};
+        const lkt_hub_opts hub = {.size = ranks,
+                                  .seed = lkt_random_bits(random),
+                                  .delay = l % 3,
+                                  .share = LAYOUTS[l].shared};
         lkt_ranks_run(&hub, NULL, body, q, results);
         for (int r = 0; r < ranks; r++)
             if (results[r] != 0)

@@ -7,13 +7,18 @@ lks_status lki_ranges_plan(lks_model *model)
     const lki_program *program = &model->program;
     model->reduce = (lki_reduce){
         .backend = program->backend, .replicas = program->replicas, .apart = program->meetings > 0};
-    LKI_TRY(lki_reduce_make(&model->reduce, &model->ranges, model->workers, model->buckets,
-                            model->border));
+    const int first = model->first_part,
+              holders = model->common != NULL ? model->parts : model->workers;
+    LKI_TRY(
+        lki_reduce_make(&model->reduce, &model->ranges, holders, model->buckets, model->border));
+    for (int p = 0; p < holders; p++)
+        LKI_TRY(lki_reduce_assign(&model->reduce, &model->ranges, p,
+                                  lki_across_first(model, p - first),
+                                  lki_across_first(model, p - first + 1)));
     for (int w = 0; w < model->workers; w++) {
         lki_worker *worker = &model->worker[w];
         worker->first = lki_across_first(model, w);
         worker->last = lki_across_first(model, w + 1);
-        LKI_TRY(lki_reduce_assign(&model->reduce, &model->ranges, w, worker->first, worker->last));
     }
     LKI_TRY(lki_across_ranges(model));
     return lki_meet_plan(model);
@@ -21,13 +26,15 @@ lks_status lki_ranges_plan(lks_model *model)
 
 size_t lki_worker_gradient_bytes(const lks_model *model, int worker)
 {
-    return model->program.loss != NULL ? lki_reduce_bytes(&model->reduce, worker) : 0;
+    return model->program.loss != NULL
+               ? lki_reduce_bytes(&model->reduce, model->first_part + worker)
+               : 0;
 }
 
 lks_status lki_ranges_make(lks_model *model)
 {
     const lki_memory *memory = model->program.backend->memory;
-    if (model->program.loss == NULL || lki_sums_across(model))
+    if (model->program.loss == NULL || lki_sums_across(model) || model->common != NULL)
         return LKS_OK; /* lki_across_allocate() */
     for (int w = 0; w < model->workers; w++) {
         void *made;
@@ -41,7 +48,8 @@ lks_status lki_ranges_make(lks_model *model)
 void lki_ranges_release(lks_model *model)
 {
     const lki_backend *backend = model->program.backend;
-    for (int w = 0; w < model->reduce.holders && !lki_sums_across(model); w++)
+    const bool own = !lki_sums_across(model) && model->common == NULL;
+    for (int w = 0; w < model->reduce.holders && own; w++)
         backend->memory->free(model->context, model->reduce.holder[w].memory,
                               lki_worker_gradient_bytes(model, w));
     lki_across_release(model);

@@ -358,9 +358,9 @@ static int fake_share(void *user, size_t bytes, void **base, lki_fault *fault)
 {
     link *own = user;
     lkt_hub *hub = own->hub;
-    memset(base, 0, (size_t)hub->opts.size * sizeof *base);
     pthread_mutex_lock(&hub->lock);
-    own->shared = base[own->rank] = calloc(1, bytes + 1);
+    if (posix_memalign(&base[own->rank], 64, bytes + 1) != 0) abort();
+    own->shared = memset(base[own->rank], 0, bytes + 1);
     bool met = !fails(own, fault) && meet(own, fault);
     for (int r = 0; met && hub->opts.share && r < hub->opts.size; r++)
         base[r] = hub->links[r].shared;
@@ -435,7 +435,7 @@ void lkt_hub_free(lkt_hub *hub)
                 next = m->next;
                 free(m);
             }
-    for (int i = 0; i < hub->lefts; i++) free(hub->left[i]);
+    while (hub->lefts > 0) free(hub->left[--hub->lefts]);
     pthread_cond_destroy(&hub->changed);
     pthread_mutex_destroy(&hub->lock);
     free(hub);
@@ -445,6 +445,6 @@ lks_status lkt_hub_join(lkt_hub *hub, int rank, const lks_comm_opts *opts, lks_c
 {
     /* A watch goes by time: whoever wants one says so. */
     lks_comm_opts quiet = opts != NULL ? *opts : (lks_comm_opts){0};
-    if (quiet.watch_s == 0) quiet.watch_s = -1;
+    quiet.watch_s = quiet.watch_s == 0 ? -1 : quiet.watch_s;
     return lki_comm_open(out, &fake, &(seat){hub, rank}, &quiet);
 }
