@@ -7,7 +7,7 @@
 #include "cli/doctor/doctor_across.h"
 #include "cli/out/text.h"
 
-static int ascending(const void *a, const void *b)
+static int across_ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -40,8 +40,8 @@ across_class across_class_of(const across *all, const across_pair *pair, int pai
         found.latency[found.count] = pair[i].link.latency;
         found.bandwidth[found.count++] = pair[i].link.bandwidth;
     }
-    qsort(found.latency, (size_t)found.count, sizeof(double), ascending);
-    qsort(found.bandwidth, (size_t)found.count, sizeof(double), ascending);
+    qsort(found.latency, (size_t)found.count, sizeof(double), across_ascending);
+    qsort(found.bandwidth, (size_t)found.count, sizeof(double), across_ascending);
     return found;
 }
 
@@ -130,7 +130,7 @@ static void look_at_speed(cli_doctor *d, const across *all)
         speed[r] = sorted[r] = all->rank[r].flops / all->rank[r].crowd.workers;
         if (speed[r] < speed[slowest]) slowest = r;
     }
-    qsort(sorted, (size_t)all->size, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)all->size, sizeof *sorted, across_ascending);
     const double usual = sorted[all->size / 2];
     if (!(speed[slowest] < SLOW * usual)) return;
     doctor_finding *f = doctor_add(
