@@ -260,7 +260,6 @@ static int ends_alike(lks_comm *comm, int rank, void *user)
         q->hash = hash;
         memcpy(q->metrics, metrics, sizeof metrics);
     }
-    LKT_CHECK(metrics[0].samples == q->metrics[0].samples || rank != 0);
     return 0;
 }
 

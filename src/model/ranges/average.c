@@ -172,6 +172,7 @@ bool lki_average_finite(lks_model *model, int worker, double norm)
 void lki_average_idle(lks_model *model, int worker)
 {
     if (worker == 0 && model->measures) model->last.gradient_norm = 0;
+    if (model->measures) lki_workers_barrier(model->threads, worker); /* all know that they go on */
     if (model->measures && !lki_average_finite(model, worker, 0)) return;
     for (int w = 0; worker == 0 && w < model->weights; w++) {
         const lki_weight *weight = &model->weight[w];
