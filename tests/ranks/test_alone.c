@@ -319,7 +319,7 @@ static int refuses(lks_comm *comm, int rank, void *user)
     } list[] = {
         {{.average_every = -1}, "average_every is -1, expected 1 or more", LKS_E_INVALID},
         {{.average_every = 2, .balance = LKS_BALANCE_AUTO},
-         "so balance: auto may not",
+         "balance: auto would change bits with average_every",
          LKS_E_INVALID},
         {{.average_every = 2, .exchange = LKS_EXCHANGE_NONE}, "exchange nothing", LKS_E_INVALID},
         {{.average_every = 2, .reduction = LKS_REDUCTION_LIBRARY},

@@ -47,12 +47,6 @@ lks_status lki_average_plan(lks_model *model)
                         "average_every is %d, with which processes have no sums "
                         "for reduction: library; choose one of the two",
                         o->average_every);
-    if (o->balance != LKS_BALANCE_EVEN && model->across != NULL)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "average_every is %d, whose bits depend on the replicas of "
-                        "each process, so balance: auto may not move them; choose "
-                        "one of the two",
-                        o->average_every);
     LKI_TRY(print_law(model));
     if (!lki_averages(model)) return LKS_OK;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory,
