@@ -233,12 +233,6 @@ int lki_comm_cores(const lks_comm *comm)
     return cores > 0 ? cores : 1;
 }
 
-int lks_comm_lost(const lks_comm *comm)
-{
-    const lki_loss *loss = comm != NULL ? lki_watch_loss(comm->watch) : NULL;
-    return loss != NULL ? loss->rank : -1;
-}
-
 const char *lks_comm_host(const lks_comm *comm, int rank)
 {
     return comm != NULL && rank >= 0 && rank < comm->size ? comm->peers[rank].host : "";

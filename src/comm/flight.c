@@ -31,6 +31,12 @@ lks_status lki_comm_broken(const lks_comm *comm)
     return comm->failure.status;
 }
 
+int lks_comm_lost(const lks_comm *comm)
+{
+    const lki_loss *loss = comm != NULL ? lki_watch_loss(comm->watch) : NULL;
+    return loss != NULL ? loss->rank : -1;
+}
+
 /* Those whom this rank would still have met are told why it does not come. */
 static void leave_meetings(const lks_comm *comm, const lki_fault *fault)
 {
