@@ -55,7 +55,6 @@ lks_status lki_common_infer(lks_model *model)
                                                 "packed parameters"));
         common->own_packed = memory;
     }
-    if (program->packed != common->own_packed) model->prepared = false;
     program->packed = common->own_packed;
     return LKS_OK;
 }
