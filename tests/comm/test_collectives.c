@@ -132,6 +132,7 @@ static int flights(lks_comm *comm, int rank, void *user)
     const int size = lks_comm_size(comm), right = (rank + 1) % size,
               left = (rank + size - 1) % size;
     int32_t sent[FLIGHTS][3], got[FLIGHTS][3];
+    lki_piece send[FLIGHTS][2], receive[FLIGHTS][2];
     int flight[FLIGHTS];
     bool landed = false;
     (void)user;
@@ -140,9 +141,12 @@ static int flights(lks_comm *comm, int rank, void *user)
         for (int i = 0; i < FLIGHTS; i++) {
             for (int k = 0; k < 3; k++) sent[i][k] = round * 10000 + i * 100 + rank * 10 + k;
             /* Two pieces between the same ranks match in their order. */
-            const lki_piece send[] = {{right, sent[i], 4}, {right, sent[i] + 1, 8}};
-            const lki_piece receive[] = {{left, got[i], 4}, {left, got[i] + 1, 8}};
-            LKT_CHECK(lki_comm_start(comm, &flight[i], send, 2, receive, 2, "numbers") == LKS_OK);
+            send[i][0] = (lki_piece){right, sent[i], 4};
+            send[i][1] = (lki_piece){right, sent[i] + 1, 8};
+            receive[i][0] = (lki_piece){left, got[i], 4};
+            receive[i][1] = (lki_piece){left, got[i] + 1, 8};
+            LKT_CHECK(lki_comm_start(comm, &flight[i], send[i], 2, receive[i], 2, "numbers") ==
+                      LKS_OK);
         }
         landed = false;
         LKT_CHECK(lks_comm_barrier(comm) == LKS_OK); /* which comes on top */

@@ -118,7 +118,8 @@ static void memory_that_changes_is_not_saved(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         names[i][2] = lkt_make_folder();
-        const lkt_story story = {.opts = {.optim = lks_adam()}, .body = saves, .user = names[i]};
+        const lkt_story story = {
+            .opts = {.optim = lks_adam(), .shard = LKS_SHARD_OFF}, .body = saves, .user = names[i]};
         lkt_small_tell(SMALL_RANKS, &story);
         lkt_remove_folder();
     }
