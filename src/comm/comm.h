@@ -31,15 +31,18 @@ lks_status lki_comm_open(lks_comm **out, const lki_transport *transport, const v
 /* Cores that this rank has for itself, at least 1: of those that it shares with others of its host, its part. */
 int lki_comm_cores(const lks_comm *comm);
 
+/* What has broken it, again; LKS_OK: nothing has. */
+lks_status lki_comm_failure(const lks_comm *comm);
+
 /* The step that is under way, for sentences; 0: none. */
 void lki_comm_step(lks_comm *comm, int64_t step);
 /* "rank 2 (host b, pid 77)"; returns `out`. */
 enum { LKI_WHO_SIZE = 128 };
 const char *lki_comm_who(const lks_comm *comm, int rank, char out[LKI_WHO_SIZE]);
 
-/* Start, and poll or wait as in transport.h; up to LKI_MAX_FLIGHTS - 1 exchanges may be under way. A flight ends with the wait, which returns at once where a
- * poll has said that it landed; every flight is waited for. The lists are borrowed until then, and what
- * they point to stays as it is and as it came. */
+/* Start, and poll or wait as in transport.h; up to LKI_MAX_FLIGHTS - 1 exchanges may be under way. A flight
+ * ends with the wait, which returns at once where a poll has said that it landed; every flight is waited
+ * for. The lists are borrowed until then, and what they point to stays as it is and as it came. */
 lks_status lki_comm_start(lks_comm *comm, int *flight, const lki_piece *send, int sends,
                           const lki_piece *receive, int receives, const char *what);
 /* The same without checksums: for what makes ranks differ, if it changes on its way, and is compared. */

@@ -25,6 +25,11 @@ void lki_comm_step(lks_comm *comm, int64_t step)
     atomic_store_explicit(&comm->spot.step, step, memory_order_relaxed);
 }
 
+lks_status lki_comm_failure(const lks_comm *comm)
+{
+    return comm->failure.status != LKS_OK ? lki_comm_broken(comm) : LKS_OK;
+}
+
 lks_status lki_comm_broken(const lks_comm *comm)
 {
     lki_error_restore(&comm->failure);

@@ -80,6 +80,8 @@ lks_status lki_across_begin(lks_model *model, const lks_batch *batch)
     for (int b = 0; b < across->near; b++) atomic_store(&across->pushed[b], 0);
     if (lki_averages(model)) across->sums.bytes = 0;
     lki_comm_step(across->comm, model->progress.step + 1);
+    LKI_TRY(lki_comm_failure(
+        across->comm)); /* others may still read what this rank has in common with them */
     return lki_ranks_reuse(&across->sums);
 }
 

@@ -106,7 +106,7 @@ static size_t gradients_bytes(const lks_model *model)
 }
 
 /* From here on the workers of all ranks share what those of one process do. */
-static void join(lks_model *model, lki_common *common)
+static lks_status join(lks_model *model, lki_common *common)
 {
     lki_across *across = model->across;
     lki_program *program = &model->program;
@@ -114,7 +114,6 @@ static void join(lks_model *model, lki_common *common)
     place(model, common);
     common->gradient = common->memory + common->bytes;
     if (across->rank == 0) memset(common->memory, 0, (size_t)(common->packed - common->memory));
-    lki_comm_meet_at(across->comm, &common->meeting, common->meeting.seat);
     program->packed = common->packed;
     program->stats = common->stats;
     program->all = common->all;
@@ -124,6 +123,9 @@ static void join(lks_model *model, lki_common *common)
     model->border[1] = model->gradient_count;
     for (int w = 0; w < model->workers; w++) model->worker[w].local.formed = NULL;
     model->common = common;
+    LKI_TRY(lks_comm_agree(across->comm, LKS_OK)); /* before anyone says there that it leaves */
+    lki_comm_meet_at(across->comm, &common->meeting, common->meeting.seat);
+    return LKS_OK;
 }
 
 static lks_status not_made(const lks_model *model)
@@ -168,8 +170,7 @@ lks_status lki_common_make(lks_model *model)
         lki_comm_unshare(across->comm, common->base[across->rank]);
         return not_made(model);
     }
-    join(model, common);
-    return LKS_OK;
+    return join(model, common);
 }
 
 /* Each rank has the arrays of its workers. */
@@ -241,6 +242,7 @@ lks_status lki_common_words(lks_model *model, const lki_word *own)
 {
     lki_across *across = model->across;
     lki_common *common = model->common;
+    LKI_TRY(lki_comm_failure(across->comm)); /* others may still read what this rank said last */
     lki_word *words = common->word[common->turn ^= 1];
     words[across->rank] = *own;
     LKI_TRY(lki_comm_meet(across->comm, &common->meeting, "words of a step"));
