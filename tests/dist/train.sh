@@ -228,6 +228,7 @@ ended any
 # By our own launcher it is that one's command that goes on.
 again="$program launch -n 2 --by ${name%%-*} -- train dense.yaml --workers 1 --out run --epochs 100000"
 rm -rf run
+: >said
 timeout -k 5 60 $again >said 2>errors </dev/null &
 launcher=$! again="$again --resume"
 begun || true
