@@ -1,6 +1,8 @@
 /* Ranks that have parameters in common: what is there once, and what each may do alone. */
 #include <stdlib.h>
 
+#include <lockstep/checkpoint.h>
+
 #include "comm/flight.h"
 #include "support/ranks/small.h"
 
@@ -209,12 +211,76 @@ static void meetings_are_verified(void **state)
               verified, NULL);
 }
 
+/* A checkpoint of three steps in a folder, which is saved again after it has been loaded. */
+static int steps_and_saves(lkt_small *m, int rank, void *user)
+{
+    const char *const *folders = user;
+    lks_run run = {
+        .seed = 3, .global_batch = SMALL_SAMPLES, .replicas = 6, .hash_every = 2, .best_step = -1};
+    (void)rank;
+    for (int i = 0; i < 3; i++)
+        LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    run.progress = lks_model_progress(m->model);
+    LKT_CHECK(lks_checkpoint_save(m->model, &run, folders[0], 1) == LKS_OK);
+    LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
+    LKT_CHECK(lks_checkpoint_load(m->context, m->model, &run, folders[0], 3) == LKS_OK);
+    LKT_CHECK(lks_checkpoint_save(m->model, &run, folders[1], 1) == LKS_OK);
+    lks_run_clear(&run);
+    return 0;
+}
+
+static size_t read_tensors(const char *folder, char *out, size_t size)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/step-00000003.safetensors", folder);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) fail_msg("%s cannot be read", path);
+    const size_t count = fread(out, 1, size, file);
+    fclose(file);
+    return count;
+}
+
+/* Whatever ranks have in common, and how many they are: before and behind loading the files are the same. */
+static void a_checkpoint_has_the_same_bytes(void **state)
+{
+    enum { MOST = 1 << 16 };
+    static char expected[MOST], now[MOST];
+    static const struct {
+        int ranks;
+        lks_shard shard;
+    } ways[] = {{1, LKS_SHARD_AUTO}, {SMALL_RANKS, LKS_SHARD_AUTO}, {SMALL_RANKS, LKS_SHARD_OFF}};
+    size_t bytes = 0;
+    (void)state;
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+        char first[4096], second[4200];
+        snprintf(first, sizeof first, "%s", lkt_make_folder());
+        snprintf(second, sizeof second, "%s/again", first);
+        const char *folders[] = {first, second};
+        lkt_small_tell(
+            ways[w].ranks,
+            &(lkt_story){.opts = {.optim = lks_adam(), .ema_decay = .9, .shard = ways[w].shard},
+                         .body = steps_and_saves,
+                         .user = folders});
+        if (w == 0) bytes = read_tensors(first, expected, MOST);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(read_tensors(folders[i], now, MOST), bytes);
+            assert_memory_equal(now, expected, bytes);
+        }
+        lkt_remove_folder();
+    }
+    assert_true(bytes > WEIGHTS * sizeof(float) && bytes < MOST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_are_there_once),  cmocka_unit_test(what_is_written_is_rank_0s),
-        cmocka_unit_test(all_write_or_none),          cmocka_unit_test(a_rank_that_leaves_is_heard),
-        cmocka_unit_test(who_does_not_come_is_named), cmocka_unit_test(meetings_are_verified),
+        cmocka_unit_test(parameters_are_there_once),
+        cmocka_unit_test(what_is_written_is_rank_0s),
+        cmocka_unit_test(all_write_or_none),
+        cmocka_unit_test(a_rank_that_leaves_is_heard),
+        cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(meetings_are_verified),
+        cmocka_unit_test(a_checkpoint_has_the_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
