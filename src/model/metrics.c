@@ -80,11 +80,11 @@ lks_status lks_comm_metrics(lks_comm *comm, lks_metrics *sum)
     const int ranks = lks_comm_size(comm);
     if (ranks == 1) return LKS_OK;
     void *memory = NULL;
-    LKI_TRY(lks_comm_agree(
-        comm, lki_alloc(NULL, &memory, (size_t)ranks * sizeof *sum, "metrics of all ranks")));
+    lks_status status = lks_comm_agree(
+        comm, lki_alloc(NULL, &memory, (size_t)ranks * sizeof *sum, "metrics of all ranks"));
     const lks_metrics own = *sum;
     lks_metrics *all = memory;
-    const lks_status status = lki_comm_gather(comm, &own, sizeof own, all, "metrics");
+    if (status == LKS_OK) status = lki_comm_gather(comm, &own, sizeof own, all, "metrics");
     if (status == LKS_OK) *sum = (lks_metrics){0};
     for (int r = 0; status == LKS_OK && r < ranks; r++) lks_metrics_add(sum, &all[r]);
     lki_free(NULL, memory, (size_t)ranks * sizeof *sum);
