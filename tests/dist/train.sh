@@ -27,9 +27,10 @@ train: {epochs: 2, batch_size: 40, hash_every: 2, replicas: 4, accumulate: 2}
 optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
 log: {interval: 1}
 END
-# What the log of a training says in any number of processes; on a small machine they share cores.
+# What the log of a training says in any number of processes. On a small machine they share cores, which is said in
+# between; MPICH's launcher may put that into the middle of another line.
 shared='workers wait for each other; give\|workers, which wait for each other; give'
-alike() { sed "/^Using /d; /$shared/d" "$1"; }
+alike() { grep -E '^(Train|Validation|Test|hash) ' "$1"; }
 
 for net in dense conv; do "$program" train $net.yaml --workers 1 >$net.one; done
 
