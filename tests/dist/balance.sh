@@ -6,13 +6,7 @@ set -euo pipefail
 [ $# = 2 ] || { echo "this build has no module for MPICH: skipped"; exit 77; }
 mpiexec=$1 build=$(cd "$2" && pwd) here=$(cd "$(dirname "$0")" && pwd) name=balance
 . "$here/launchers.sh"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-mkdir "$folder/bin"
-cp "$build/cli/lockstep" "$folder/bin/lockstep"
-program=$folder/bin/lockstep
-export LKS_MODULES=$build/modules
-cd "$folder"
+own_program "$build"
 cat >net.yaml <<'END2'
 data: {name: digits, samples: 480, test_samples: 20}
 model:

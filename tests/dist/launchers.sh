@@ -11,6 +11,18 @@ PATH=${mpiexec%/*}:$PATH mpiexec=${mpiexec##*/}
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 failed=0
 
+# own_program BUILD: a folder of one's own, in which we are from then on, with the program under a name of its own,
+# which tells those that are left behind.
+own_program() {
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    mkdir "$folder/bin"
+    cp "$1/cli/lockstep" "$folder/bin/lockstep"
+    program=$folder/bin/lockstep
+    export LKS_MODULES=$1/modules
+    cd "$folder"
+}
+
 # ranks N COMMAND...: so many of it on this host, for `patience` seconds at most.
 patience=60
 ranks() { timeout -k 5 $patience "$mpiexec" -n "$@"; }

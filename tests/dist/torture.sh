@@ -12,14 +12,9 @@ mpiexec=$2 build=$(cd "$3" && pwd) sample=$4
 command -v "$mpiexec" >/dev/null || { echo "there is no $mpiexec: skipped"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/launchers.sh"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-mkdir "$folder/bin"
-cp "$build/cli/lockstep" "$folder/bin/lockstep" # a name of its own for those that are left behind
-cp "$build/tests/failing/liblockstep-$name.so" "$folder/bin"
-program=$folder/bin/lockstep
+own_program "$build"
+cp "$build/tests/failing/liblockstep-$name.so" bin
 export LKS_MODULES=$folder/bin
-cd "$folder"
 cat >short.yaml <<'END'
 data: {name: digits, samples: 80, test_samples: 20}
 model: {layers: [flatten, {dense: 8}, batch_norm, relu, {dense: 10}]}

@@ -10,13 +10,7 @@ mpiexec=$2 build=$(cd "$3" && pwd)
 command -v "$mpiexec" >/dev/null || { echo "there is no $mpiexec: skipped"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/launchers.sh"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-mkdir "$folder/bin"
-cp "$build/cli/lockstep" "$folder/bin/lockstep" # a name of its own for those that are left behind
-program=$folder/bin/lockstep
-export LKS_MODULES=$build/modules
-cd "$folder"
+own_program "$build"
 
 cp "$here/dense.yaml" .
 # Two parts of four replicas.
