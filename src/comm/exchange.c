@@ -167,7 +167,7 @@ static lks_status wait(lks_comm *comm, lki_assembly *meeting, unsigned long long
 lks_status lki_comm_meet(lks_comm *comm, lki_assembly *meeting, const char *what)
 {
     enum { SPINS = 1000 };
-    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    LKI_TRY(lki_comm_failure(comm));
     if (comm->verify) LKI_TRY(lki_verify(comm, what, 0, 1));
     lki_seat *own = &meeting->seat[comm->rank];
     const unsigned long long often = atomic_load_explicit(&own->arrived, memory_order_relaxed) + 1;

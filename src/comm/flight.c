@@ -27,12 +27,7 @@ void lki_comm_step(lks_comm *comm, int64_t step)
 
 lks_status lki_comm_failure(const lks_comm *comm)
 {
-    return comm->failure.status != LKS_OK ? lki_comm_broken(comm) : LKS_OK;
-}
-
-lks_status lki_comm_broken(const lks_comm *comm)
-{
-    lki_error_restore(&comm->failure);
+    if (comm->failure.status != LKS_OK) lki_error_restore(&comm->failure);
     return comm->failure.status;
 }
 
@@ -54,7 +49,7 @@ static void leave_meetings(const lks_comm *comm, const lki_fault *fault)
 
 lks_status lki_comm_break(lks_comm *comm, lks_status status)
 {
-    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    LKI_TRY(lki_comm_failure(comm));
     comm->failure = *lks_last_error();
     comm->failure.status = status;
     memset(comm->flights, 0, sizeof comm->flights);
@@ -76,7 +71,7 @@ bool lki_comm_alone(const lks_comm *comm)
 lks_status lki_comm_enter(const lks_comm *comm, const char *function)
 {
     if (comm == NULL) return LKS_OK;
-    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    LKI_TRY(lki_comm_failure(comm));
     if (comm->forks != lki_forks()) {
         return LKI_FAIL(LKS_E_STATE,
                         "%s() came behind a fork; the other ranks know the parent only", function);
@@ -141,7 +136,7 @@ enum { AT_ONCE = LKI_MAX_FLIGHTS - 1 };
 
 static lks_status take_number(lks_comm *comm, int *flight, const char *what, bool at_once)
 {
-    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    LKI_TRY(lki_comm_failure(comm));
     LKI_TRY(lki_comm_lost(comm));
     const int next = at_once ? AT_ONCE : (int)(comm->started % AT_ONCE);
     if (comm->flights[next].state != LKI_FLIGHT_FREE) {
@@ -182,7 +177,7 @@ lks_status lki_comm_poll(lks_comm *comm, int flight, bool *landed)
 {
     *landed = comm->size == 1;
     if (comm->size == 1) return LKS_OK;
-    if (comm->failure.status != LKS_OK) return lki_comm_broken(comm);
+    LKI_TRY(lki_comm_failure(comm));
     *landed = comm->flights[flight].state == LKI_FLIGHT_LANDED;
     if (*landed) return LKS_OK;
     LKI_TRY(lki_comm_lost(comm));

@@ -67,8 +67,6 @@ struct lks_comm {
     lks_error failure; /* LKS_OK, or what every call returns from now on */
 };
 
-/* The failure that has broken it, again. */
-lks_status lki_comm_broken(const lks_comm *comm);
 /* Breaks it by what this thread's record says failed here, and tells the others. Returns the status. */
 lks_status lki_comm_break(lks_comm *comm, lks_status status);
 
