@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
+#include "numeric/median.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -35,19 +35,12 @@ static lks_status trip(lks_comm *comm, int other, void *data, size_t bytes, doub
     return LKS_OK;
 }
 
-static int measure_ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static lks_status measure_link(lks_comm *comm, int other, void *data, lks_link *link)
 {
     double seconds[SMALL_TRIPS], best = 0;
     LKI_TRY(trip(comm, other, data, SMALL, &seconds[0])); /* both have come */
     for (int i = 0; i < SMALL_TRIPS; i++) LKI_TRY(trip(comm, other, data, SMALL, &seconds[i]));
-    qsort(seconds, SMALL_TRIPS, sizeof *seconds, measure_ascending);
-    link->latency = seconds[SMALL_TRIPS / 2] / 2;
+    link->latency = lki_median(seconds, SMALL_TRIPS) / 2;
     for (int i = 0; i <= LARGE_TRIPS; i++) { /* the first one warms up */
         LKI_TRY(trip(comm, other, data, LARGE, &seconds[0]));
         if (i > 0 && (best <= 0 || seconds[0] < best)) best = seconds[0];

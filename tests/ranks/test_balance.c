@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "numeric/median.h"
 #include "support/ranks/small.h"
 
 /* ---------------------------------------------------------------- who should have what */

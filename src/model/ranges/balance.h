@@ -77,8 +77,6 @@ void lki_balance_measure(const lki_balance *balance, double *told);
 void lki_balance_share(int64_t *count, const double *cost, int workers, int64_t replicas);
 /* The seconds of a step. */
 double lki_balance_predict(const int64_t *count, const double *cost, int workers, double rest);
-/* Of `count` values, in any order, which is changed. */
-double lki_median(double *value, int count);
 
 /* cut.c: ranges with so many replicas for each worker of all ranks, where all else of the model stays as it is.
  * LKS_E_NOMEM on all ranks: they are as they were. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "model/model.h"
+#include "numeric/median.h"
 
 static const double LEAST_COST = 1e-9;
 

@@ -2,7 +2,6 @@
 #include "model/ranges/balance.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 double lki_balance_predict(const int64_t *count, const double *cost, int workers, double rest)
 {
@@ -44,16 +43,4 @@ void lki_balance_share(int64_t *count, const double *cost, int workers, int64_t 
     }
     for (; left > 0; left--) count[first_ready(count, cost, workers)]++;
     for (; left < 0; left++) count[last_ready(count, cost, workers)]--;
-}
-
-static int by_size(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-double lki_median(double *value, int count)
-{
-    qsort(value, (size_t)count, sizeof *value, by_size);
-    return (value[(count - 1) / 2] + value[count / 2]) / 2;
 }
