@@ -84,9 +84,9 @@ static void update_rows(lks_model *model, int worker, lki_weight *weight, lki_up
     float along = 0;
     const projection kind = decide(model, weight, &along);
     update->projected = kind != NONE;
-    const int part = model->first_part + worker;
-    for (int64_t r = lki_share(part, model->parts, rows);
-         r < lki_share(part + 1, model->parts, rows); r++) {
+    int64_t begin, end;
+    lki_own_part(model, worker, rows, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
         const int64_t at = weight->row + r;
         update->along = kind != BY_ROW ? along
                                        : factor_along(model->row_sum[PARAMETER][at],
@@ -99,15 +99,14 @@ static void update_rows(lks_model *model, int worker, lki_weight *weight, lki_up
 bool lki_adamp_update(lks_model *model, int worker, float scale)
 {
     lki_laps *laps = model->worker[worker].local.laps;
-    const int part = model->first_part + worker;
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         if (!weight->trained) continue;
         lki_update update = weight->rule->update;
         update.scale = scale;
-        for (int64_t r = lki_share(part, model->parts, lki_adamp_rows(weight));
-             r < lki_share(part + 1, model->parts, lki_adamp_rows(weight)); r++)
-            measure_row(model, weight, r, &update);
+        int64_t begin, end;
+        lki_own_part(model, worker, lki_adamp_rows(weight), &begin, &end);
+        for (int64_t r = begin; r < end; r++) measure_row(model, weight, r, &update);
         lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
     }
     if (!lki_model_meet(model, worker)) return false;

@@ -199,6 +199,15 @@ static inline bool lki_model_meet(lks_model *model, int worker)
     return model->common == NULL || lki_common_meet(model, worker);
 }
 
+/* Which of `count` things a worker updates. */
+static inline void lki_own_part(const lks_model *model, int worker, int64_t count, int64_t *begin,
+                                int64_t *end)
+{
+    const int part = model->first_part + worker;
+    *begin = lki_share(part, model->parts, count);
+    *end = lki_share(part + 1, model->parts, count);
+}
+
 /* Of the replicas that this rank has, in a batch of so many samples. */
 static inline int64_t lki_own_samples(const lks_model *model, const lki_pass *pass)
 {
@@ -291,9 +300,10 @@ lks_status lki_arrays_make(lks_model *model);
 void lki_arrays_release(lks_model *model);
 
 /* whole.c */
-lks_status lki_whole_choose(lks_model *model);   /* at compile: what is formed whole, */
-lks_status lki_whole_make(lks_model *model);     /* and memory for it */
-lks_status lki_gradients_make(lks_model *model); /* memory for them; once */
+lks_status lki_whole_choose(lks_model *model);      /* at compile: what is formed whole, */
+lks_status lki_whole_make(lks_model *model);        /* and memory for it */
+lks_status lki_gradients_make(lks_model *model);    /* memory for them; once, */
+size_t lki_gradients_bytes(const lks_model *model); /* and how much */
 /* From whole gradients to new parameters: clipped, measured, all as the options say. Begins with a
  * barrier. False, on every worker: not finite, and nothing was updated; or another rank is lost. */
 bool lki_whole_update(lks_model *model, int worker);

@@ -138,9 +138,8 @@ static void update_by_blocks(lks_model *model, int worker)
     lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
     for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(model, &model->weight[w]);
-    const int part = model->first_part + worker;
-    const int64_t begin = lki_share(part, model->parts, blocks);
-    const int64_t end = lki_share(part + 1, model->parts, blocks);
+    int64_t begin, end;
+    lki_own_part(model, worker, blocks, &begin, &end);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         for (int64_t b = 0; b < update_blocks_of(model, weight); b++, block++) {

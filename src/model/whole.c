@@ -17,7 +17,7 @@ static int64_t whole_blocks_of(const lki_weight *weight)
     return !weight->trained ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
 }
 
-static size_t gradient_bytes(const lks_model *model)
+size_t lki_gradients_bytes(const lks_model *model)
 {
     size_t bytes = 0;
     for (int w = 0; w < model->weights; w++)
@@ -28,7 +28,7 @@ static size_t gradient_bytes(const lks_model *model)
 lks_status lki_gradients_make(lks_model *model)
 {
     if (model->gradient_memory != NULL) return LKS_OK;
-    const size_t bytes = gradient_bytes(model);
+    const size_t bytes = lki_gradients_bytes(model);
     void *memory = model->common != NULL ? model->common->gradient : NULL;
     if (memory == NULL)
         LKI_TRY(model->program.backend->memory->alloc(model->context, &memory, bytes, "gradients"));
@@ -92,7 +92,7 @@ lks_status lki_whole_choose(lks_model *model)
     model->forms_whole = model->measures || opts->clip_value > 0 || by_rows;
     LKI_TRY(check_backend(model, by_rows));
     if (!model->forms_whole) return LKS_OK;
-    model->gradient_bytes = gradient_bytes(model);
+    model->gradient_bytes = lki_gradients_bytes(model);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         weight->block = model->blocks;
@@ -119,9 +119,8 @@ typedef void (*visitor)(lks_model *model, lki_weight *weight, int64_t block, flo
 
 static void visit_blocks(lks_model *model, int worker, visitor visit, float scale)
 {
-    const int part = model->first_part + worker;
-    const int64_t begin = lki_share(part, model->parts, model->blocks);
-    const int64_t end = lki_share(part + 1, model->parts, model->blocks);
+    int64_t begin, end;
+    lki_own_part(model, worker, model->blocks, &begin, &end);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         for (int64_t b = 0; b < whole_blocks_of(weight); b++) {

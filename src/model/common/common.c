@@ -96,15 +96,6 @@ static lks_status compare(const lks_model *model, bool *same)
     return LKS_OK;
 }
 
-/* Gradients, which are there when somebody asks for them, take no memory before they are written. */
-static size_t gradients_bytes(const lks_model *model)
-{
-    size_t bytes = 0;
-    for (int w = 0; w < model->weights; w++)
-        bytes += lki_align((size_t)model->weight[w].count * sizeof(float));
-    return bytes;
-}
-
 /* From here on the workers of all ranks share what those of one process do. */
 static lks_status join(lks_model *model, lki_common *common)
 {
@@ -162,8 +153,9 @@ lks_status lki_common_make(lks_model *model)
     LKI_TRY(compare(model, &same));
     if (!same) return not_made(model);
     place(model, common);
-    const size_t all = lki_plus(lki_plus(common->bytes, gradients_bytes(model)),
-                                arrays_bytes(model)); /* else the others would not find room */
+    /* Gradients take no memory before they are written; without arrays the others would not find room. */
+    const size_t all = lki_plus(lki_plus(common->bytes, lki_gradients_bytes(model)),
+                                arrays_bytes(model));
     LKI_TRY(lki_comm_share(across->comm, across->rank == 0 ? all : LKI_ALIGN, common->base));
     for (int r = 0; r < across->ranks; r++) {
         if (common->base[r] != NULL) continue;
@@ -223,10 +215,8 @@ size_t lki_common_bytes(const lks_model *model)
     const lki_program *program = &model->program;
     const lki_common *common = model->common;
     const size_t own = common->own_packed != NULL ? program->packed_bytes : 0;
-    const size_t gradient = model->gradient_memory != NULL || model->forms_whole
-                                ? gradients_bytes(model)
-                                : 0;
-    return (common->bytes + gradient) / (size_t)model->across->ranks + program->kept_bytes + own;
+    return (common->bytes + model->gradient_bytes) / (size_t)model->across->ranks +
+           program->kept_bytes + own;
 }
 
 void lki_common_place_x(const lks_model *model)
