@@ -93,31 +93,28 @@ static int others(const across *all, size_t offset, bool *chosen, const char **u
     return count;
 }
 
-static void look_at_programs(cli_doctor *d, const across *all)
+/* A text at this place of an across_rank, which is to be the same on all. */
+static void look_at_text(cli_doctor *d, const across *all, size_t offset, const char *name,
+                         doctor_level level, const char *advice)
 {
     bool *chosen = pool_alloc(all->pool, (size_t)all->size);
     const char *usual = "";
-    const size_t library = offsetof(across_rank, library);
-    const size_t instructions = offsetof(across_rank, instructions);
-    if (others(all, library, chosen, &usual) > 0) {
-        int first = 0;
-        while (!chosen[first]) first++;
-        doctor_finding *f = doctor_add(d, "MPI", "%s: %s; the others: %s",
-                                       crowd_ranks(all->pool, chosen, all->size),
-                                       all->rank[first].library, usual);
-        doctor_raise(d, f, LEVEL_WARNING,
-                     "an MPI promises nothing between its versions; install one on all hosts");
-    }
-    if (others(all, instructions, chosen, &usual) > 0) {
-        int first = 0;
-        while (!chosen[first]) first++;
-        doctor_finding *f = doctor_add(d, "instructions", "%s: %s; the others: %s",
-                                       crowd_ranks(all->pool, chosen, all->size),
-                                       all->rank[first].instructions, usual);
-        doctor_raise(d, f, LEVEL_NOTE,
-                     "the bits are the same, and all wait for the slowest; train.balance gives it "
-                     "less");
-    }
+    int first = 0;
+    if (others(all, offset, chosen, &usual) == 0) return;
+    while (!chosen[first]) first++;
+    doctor_finding *f = doctor_add(d, name, "%s: %s; the others: %s",
+                                   crowd_ranks(all->pool, chosen, all->size),
+                                   (const char *)&all->rank[first] + offset, usual);
+    doctor_raise(d, f, level, "%s", advice);
+}
+
+static void look_at_programs(cli_doctor *d, const across *all)
+{
+    look_at_text(d, all, offsetof(across_rank, library), "MPI", LEVEL_WARNING,
+                 "an MPI promises nothing between its versions; install one on all hosts");
+    look_at_text(d, all, offsetof(across_rank, instructions), "instructions", LEVEL_NOTE,
+                 "the bits are the same, and all wait for the slowest; train.balance gives it "
+                 "less");
 }
 
 static void look_at_speed(cli_doctor *d, const across *all)
