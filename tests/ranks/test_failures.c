@@ -156,14 +156,9 @@ static void one_has_no_memory(void **state)
 static int bad_label(lkt_small *m, int rank, void *user)
 {
     int32_t labels[SMALL_SAMPLES];
-    lks_batch batch = *lkt_small_batch();
+    lks_batch batch;
     (void)user;
-    memcpy(labels, batch.y, sizeof labels);
-    if (rank == 1) labels[13] = SMALL_CLASSES;
-    batch.y = labels;
-    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
-    if (rank != 1) LKT_SAYS("rank 1 (host ");
-    LKT_SAYS("the label of sample 1013 is 3");
+    LKT_CHECK(lkt_small_bad_label(m, rank, &batch, labels) == 0);
     LKT_CHECK(lks_model_progress(m->model).step == 0);
     LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK); /* and all go on */
     LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
@@ -280,56 +275,17 @@ static void a_step_is_skipped_on_all(void **state)
                    &(lkt_story){.opts = {.skip_not_finite = true}, .body = skips, .user = &b});
 }
 
-/* Exchange number n of a short run fails on one rank, for every n: all return, with a sentence, and
- * those that had finished a step have the bits of that step. */
-typedef struct torture {
-    uint64_t hash[8]; /* after so many steps */
-    int starts;
-} torture;
-
-static int endures(lks_comm *comm, int rank, void *user)
+/* Each exchange in turn, by messages and with memory in common. */
+static void of_rank_1(lkt_hub_opts *hub, int n)
 {
-    const torture *t = user;
-    lkt_small m = {.model = NULL};
-    lks_status status = comm == NULL ? LKS_E_COMM : LKS_OK;
-    (void)rank;
-    if (status == LKS_OK) status = lkt_small_build(&m, comm, (lks_model_opts){.workers = 2});
-    for (int i = 0; i < 3 && status == LKS_OK; i++)
-        status = lks_model_step(m.model, lkt_small_batch(), .1, NULL);
-    LKT_CHECK(status == LKS_OK || lks_last_error()->message[0] != '\0');
-    if (m.model != NULL) {
-        uint64_t hash;
-        LKT_CHECK(lks_model_hash(m.model, &hash) == LKS_OK);
-        LKT_CHECK(t->hash[0] == 0 || hash == t->hash[lks_model_progress(m.model).step]);
-    }
-    lkt_small_end(&m);
-    return status == LKS_OK ? 0 : 2;
+    hub->fail_rank = 1;
+    hub->fail_at = (n + 1) / 2;
 }
 
 static void any_exchange_may_fail(void **state)
 {
-    torture t = {.hash = {0}};
-    lkt_small m = {.model = NULL};
     (void)state;
-    LKT_OK(lkt_small_build(&m, NULL, (lks_model_opts){.workers = 1}));
-    for (int i = 0; i <= 3; i++) {
-        LKT_OK(lks_model_hash(m.model, &t.hash[i]));
-        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
-    }
-    lkt_small_end(&m);
-    for (int n = 1, failed = 1; failed > 0; n++) {
-        int results[LKT_MOST_RANKS];
-        const lkt_hub_opts hub = {.size = SMALL_RANKS,
-                                  .seed = 9,
-                                  .fail_rank = 1,
-                                  .fail_at = (n + 1) / 2,
-                                  .share = n % 2 == 0};
-        lkt_ranks_run(&hub, NULL, endures, &t, results);
-        failed = 0;
-        for (int r = 0; r < SMALL_RANKS; r++) failed += results[r] == 2;
-        for (int r = 0; r < SMALL_RANKS; r++) assert_true(results[r] == 0 || results[r] == 2);
-        assert_true(n < 400);
-    }
+    lkt_small_endure(lkt_small_build, 3, of_rank_1);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 #include "support/ranks/small.h"
 
 /* Three meetings in forward and in backward. */
-static lks_status build(lkt_small *m, lks_comm *comm, bool sync, lks_model_opts opts)
+static lks_status build_norms(lkt_small *m, lks_comm *comm, bool sync, lks_model_opts opts)
 {
     const lks_batch_norm_opts synced = {.sync = sync};
     lks_status status = lks_context_create(&m->context, &(lks_context_opts){.seed = 3});
@@ -28,30 +28,18 @@ static lks_status build(lkt_small *m, lks_comm *comm, bool sync, lks_model_opts 
     return lkt_small_compile(m, comm, opts);
 }
 
-/* A body on a model of every rank; `delay` of messages, and a check of what all are about to do. */
-typedef struct story {
-    lks_model_opts opts;
-    int (*body)(lkt_small *m, int rank, const void *user);
-    const void *user;
-} story;
-
-static int tell(lks_comm *comm, int rank, void *user)
+static lks_status build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
 {
-    const story *s = user;
-    lkt_small m = {.model = NULL};
-    LKT_CHECK(comm != NULL);
-    LKT_CHECK(build(&m, comm, true, s->opts) == LKS_OK);
-    const int result = s->body(&m, rank, s->user);
-    lkt_small_end(&m);
-    return result;
+    return build_norms(m, comm, true, opts);
 }
 
-static void run(const story *s)
+/* Also with a check of what all are about to do. */
+static void run(const lkt_story *story)
 {
     (void)lkt_small_batch();
     for (int verify = 0; verify < 2; verify++)
         lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS, .seed = 5, .delay = 2, .share = verify},
-                  &(lks_comm_opts){.verify = verify}, tell, (void *)(uintptr_t)s);
+                  &(lks_comm_opts){.verify = verify}, lkt_small_rank, (void *)(uintptr_t)story);
 }
 
 static int goes_on(lkt_small *m)
@@ -61,23 +49,18 @@ static int goes_on(lkt_small *m)
     return 0;
 }
 
-static int bad_label(lkt_small *m, int rank, const void *user)
+static int bad_label(lkt_small *m, int rank, void *user)
 {
     int32_t labels[SMALL_SAMPLES];
-    lks_batch batch = *lkt_small_batch();
+    lks_batch batch;
     (void)user;
-    memcpy(labels, batch.y, sizeof labels);
-    if (rank == 1) labels[13] = SMALL_CLASSES;
-    batch.y = labels;
-    LKT_CHECK(lks_model_step(m->model, &batch, .1, NULL) == LKS_E_INVALID);
-    if (rank != 1) LKT_SAYS("rank 1 (host ");
-    LKT_SAYS("the label of sample 1013 is 3");
+    LKT_CHECK(lkt_small_bad_label(m, rank, &batch, labels) == 0);
     LKT_CHECK(lks_model_gradient(m->model, &batch, NULL) == LKS_E_INVALID);
     LKT_SAYS("the label of sample 1013 is 3");
     return goes_on(m);
 }
 
-static int no_batch(lkt_small *m, int rank, const void *user)
+static int no_batch(lkt_small *m, int rank, void *user)
 {
     (void)user;
     LKT_CHECK(lks_model_step(m->model, lkt_small_batch(), .1, NULL) == LKS_OK);
@@ -88,7 +71,7 @@ static int no_batch(lkt_small *m, int rank, const void *user)
     return goes_on(m);
 }
 
-static int other_count(lkt_small *m, int rank, const void *user)
+static int other_count(lkt_small *m, int rank, void *user)
 {
     lks_batch batch = *lkt_small_batch();
     (void)user;
@@ -101,10 +84,10 @@ static int other_count(lkt_small *m, int rank, const void *user)
 static void one_cannot_begin(void **state)
 {
     (void)state;
-    run(&(story){.body = bad_label});
-    run(&(story){.body = bad_label, .opts = {.workers = 2}});
-    run(&(story){.body = no_batch});
-    run(&(story){.body = other_count});
+    run(&(lkt_story){.build = build, .body = bad_label});
+    run(&(lkt_story){.build = build, .body = bad_label, .opts = {.workers = 2}});
+    run(&(lkt_story){.build = build, .body = no_batch});
+    run(&(lkt_story){.build = build, .body = other_count});
 }
 
 /* Stage number `left` of those that a worker runs forward fails. */
@@ -121,7 +104,7 @@ static lks_status broken(void *user, const lki_program *program, const lki_stage
     return LKI_FAIL(LKS_E_UNSUPPORTED, "a stage is broken");
 }
 
-static int breaks_in_the_middle(lkt_small *m, int rank, const void *user)
+static int breaks_in_the_middle(lkt_small *m, int rank, void *user)
 {
     const int *at = user;
     breaks b = {.left = *at};
@@ -150,9 +133,12 @@ static void one_breaks_in_the_middle(void **state)
     for (int workers = 1; workers <= 2; workers++) {
         int results[LKT_MOST_RANKS] = {0}, at = 0;
         for (; results[0] == 0; at++) {
-            story s = {.opts = {.workers = workers}, .body = breaks_in_the_middle, .user = &at};
+            lkt_story s = {.build = build,
+                           .opts = {.workers = workers},
+                           .body = breaks_in_the_middle,
+                           .user = &at};
             lkt_ranks_run(&(lkt_hub_opts){.size = SMALL_RANKS, .delay = 1, .share = at % 2 == 0},
-                          NULL, tell, &s, results);
+                          NULL, lkt_small_rank, &s, results);
             for (int r = 0; r < SMALL_RANKS; r++)
                 if (results[r] != results[0] || results[r] == 1)
                     fail_msg("stage %d: rank %d has %d, rank 0 %d", at, r, results[r], results[0]);
@@ -172,7 +158,7 @@ static void one_worker_breaks(void **state)
     for (; status != LKS_OK; at++) {
         breaks b = {.left = at};
         lkt_small m = {.model = NULL};
-        LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 2}));
+        LKT_OK(build(&m, NULL, (lks_model_opts){.workers = 2}));
         lki_local *local = &m.model->worker[1].local;
         local->trace = broken;
         local->trace_user = &b;
@@ -189,7 +175,7 @@ static int others(lks_comm *comm, int rank, void *user)
 {
     lkt_small m = {.model = NULL};
     (void)user;
-    LKT_CHECK(build(&m, comm, rank != 1, (lks_model_opts){0}) == LKS_E_MISMATCH);
+    LKT_CHECK(build_norms(&m, comm, rank != 1, (lks_model_opts){0}) == LKS_E_MISMATCH);
     LKT_SAYS("rank 1 (host ");
     LKT_SAYS("statistics");
     lkt_small_end(&m);
@@ -202,55 +188,16 @@ static void all_must_meet(void **state)
     lkt_ranks(&(lkt_hub_opts){.size = SMALL_RANKS}, NULL, others, NULL);
 }
 
-/* Exchange number n of a short run fails on one rank, for every n. */
-typedef struct torture {
-    uint64_t hash[4]; /* after so many steps */
-} torture;
-
-static int endures(lks_comm *comm, int rank, void *user)
+static void of_each_rank(lkt_hub_opts *hub, int n)
 {
-    const torture *t = user;
-    lkt_small m = {.model = NULL};
-    lks_status status = comm == NULL ? LKS_E_COMM : LKS_OK;
-    (void)rank;
-    if (status == LKS_OK) status = build(&m, comm, true, (lks_model_opts){.workers = 2});
-    for (int i = 0; i < 2 && status == LKS_OK; i++)
-        status = lks_model_step(m.model, lkt_small_batch(), .1, NULL);
-    LKT_CHECK(status == LKS_OK || lks_last_error()->message[0] != '\0');
-    if (m.model != NULL) {
-        uint64_t hash;
-        LKT_CHECK(lks_model_hash(m.model, &hash) == LKS_OK);
-        LKT_CHECK(hash == t->hash[lks_model_progress(m.model).step]);
-    }
-    lkt_small_end(&m);
-    return status == LKS_OK ? 0 : 2;
+    hub->fail_rank = n % SMALL_RANKS;
+    hub->fail_at = n;
 }
 
 static void any_exchange_may_fail(void **state)
 {
-    torture t = {.hash = {0}};
-    lkt_small m = {.model = NULL};
     (void)state;
-    (void)lkt_small_batch();
-    LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 1}));
-    for (int i = 0; i < 3; i++) {
-        LKT_OK(lks_model_hash(m.model, &t.hash[i]));
-        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
-    }
-    lkt_small_end(&m);
-    for (int n = 1, failed = 1; failed > 0; n++) {
-        int results[LKT_MOST_RANKS];
-        const lkt_hub_opts hub = {.size = SMALL_RANKS,
-                                  .seed = 9,
-                                  .fail_rank = n % SMALL_RANKS,
-                                  .fail_at = n,
-                                  .share = n % 2 == 0};
-        lkt_ranks_run(&hub, NULL, endures, &t, results);
-        failed = 0;
-        for (int r = 0; r < SMALL_RANKS; r++) failed += results[r] == 2;
-        for (int r = 0; r < SMALL_RANKS; r++) assert_true(results[r] == 0 || results[r] == 2);
-        assert_true(n < 400);
-    }
+    lkt_small_endure(build, 2, of_each_rank);
 }
 
 /* A sample whose loss is not finite makes all losses so: all are named as one process names them, and a model
@@ -269,7 +216,7 @@ static void spoil(told *t)
     t->batch.x = t->x;
 }
 
-static int same_sentence(lkt_small *m, int rank, const void *user)
+static int same_sentence(lkt_small *m, int rank, void *user)
 {
     const told *t = user;
     (void)rank;
@@ -278,7 +225,7 @@ static int same_sentence(lkt_small *m, int rank, const void *user)
     return goes_on(m);
 }
 
-static int skips(lkt_small *m, int rank, const void *user)
+static int skips(lkt_small *m, int rank, void *user)
 {
     const told *t = user;
     uint64_t before, after;
@@ -301,12 +248,12 @@ static void a_loss_that_is_not_finite(void **state)
     lkt_small m = {.model = NULL};
     (void)state;
     spoil(&t);
-    LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 3}));
+    LKT_OK(build(&m, NULL, (lks_model_opts){.workers = 3}));
     LKT_FAILS(LKS_E_NUMERIC, "first bad tensor: output of input 'input_1', element 2 of sample",
               lks_model_step(m.model, &t.batch, .1, NULL));
     lkt_small_end(&m);
-    run(&(story){.body = same_sentence, .user = &t});
-    run(&(story){.opts = {.skip_not_finite = true}, .body = skips, .user = &t});
+    run(&(lkt_story){.build = build, .body = same_sentence, .user = &t});
+    run(&(lkt_story){.build = build, .opts = {.skip_not_finite = true}, .body = skips, .user = &t});
 }
 
 /* A replay of one replica has what came of all: the tensor that is named is what goes wrong in the step. */
@@ -316,7 +263,7 @@ static void a_replay_has_the_statistics(void **state)
     float weight[SMALL_CLASSES * 5];
     (void)state;
     (void)lkt_small_batch();
-    LKT_OK(build(&m, NULL, true, (lks_model_opts){.workers = 2}));
+    LKT_OK(build(&m, NULL, (lks_model_opts){.workers = 2}));
     for (int i = 0; i < SMALL_CLASSES * 5; i++) weight[i] = i % 2 == 0 ? 3e38f : -3e38f;
     LKT_OK(lks_model_state_write(m.model, lks_model_state_find(m.model, "dense_3.weight"), weight,
                                  sizeof weight));
@@ -326,7 +273,7 @@ static void a_replay_has_the_statistics(void **state)
 }
 
 /* Ranks that exchange nothing, or average models: batches of one sample, so that all but one have none. */
-static int alone(lkt_small *m, int rank, const void *user)
+static int alone(lkt_small *m, int rank, void *user)
 {
     lks_batch batch = *lkt_small_batch();
     int64_t batches;
@@ -340,7 +287,7 @@ static int alone(lkt_small *m, int rank, const void *user)
     return 0;
 }
 
-static int own_sentence(lkt_small *m, int rank, const void *user)
+static int own_sentence(lkt_small *m, int rank, void *user)
 {
     const told *t = user;
     (void)rank;
@@ -355,9 +302,13 @@ static void ranks_that_are_alone(void **state)
     told t;
     (void)state;
     spoil(&t);
-    run(&(story){.opts = {.average_every = 2}, .body = own_sentence, .user = &t});
-    run(&(story){.opts = {.exchange = LKS_EXCHANGE_NONE, .hash_every = 50}, .body = alone});
-    run(&(story){.opts = {.average_every = 40, .hash_every = 50, .workers = 2}, .body = alone});
+    run(&(lkt_story){
+        .build = build, .opts = {.average_every = 2}, .body = own_sentence, .user = &t});
+    run(&(lkt_story){
+        .build = build, .opts = {.exchange = LKS_EXCHANGE_NONE, .hash_every = 50}, .body = alone});
+    run(&(lkt_story){.build = build,
+                     .opts = {.average_every = 40, .hash_every = 50, .workers = 2},
+                     .body = alone});
 }
 
 /* A worker that waits for another at meetings is not as slow as that. */
@@ -375,7 +326,7 @@ static void waiting_is_no_work(void **state)
     int64_t spent[2] = {0};
     (void)state;
     (void)lkt_small_batch();
-    LKT_OK(build(&m, NULL, true,
+    LKT_OK(build(&m, NULL,
                  (lks_model_opts){.workers = 2, .balance = LKS_BALANCE_AUTO, .hash_every = 50}));
     m.model->worker[1].local.trace = sleeps;
     for (int i = 0; i < 2; i++) LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));

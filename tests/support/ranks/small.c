@@ -59,12 +59,13 @@ void lkt_small_end(lkt_small *m)
     lks_context_destroy(m->context);
 }
 
-static int tell(lks_comm *comm, int rank, void *user)
+int lkt_small_rank(lks_comm *comm, int rank, void *user)
 {
     const lkt_story *story = user;
+    const lkt_small_builder build = story->build != NULL ? story->build : lkt_small_build;
     lkt_small m = {.context = NULL};
     LKT_CHECK(comm != NULL);
-    LKT_CHECK(lkt_small_build(&m, comm, story->opts) == LKS_OK);
+    LKT_CHECK(build(&m, comm, story->opts) == LKS_OK);
     const int result = story->body(&m, rank, story->user);
     lkt_small_end(&m);
     return result;
@@ -73,6 +74,66 @@ static int tell(lks_comm *comm, int rank, void *user)
 void lkt_small_tell(int ranks, const lkt_story *story)
 {
     (void)lkt_small_batch();
-    lkt_ranks(&(lkt_hub_opts){.size = ranks, .seed = 5, .delay = 2, .share = true}, NULL, tell,
-              (void *)(uintptr_t)story);
+    lkt_ranks(&(lkt_hub_opts){.size = ranks, .seed = 5, .delay = 2, .share = true}, NULL,
+              lkt_small_rank, (void *)(uintptr_t)story);
+}
+
+int lkt_small_bad_label(lkt_small *m, int rank, lks_batch *batch, int32_t labels[SMALL_SAMPLES])
+{
+    *batch = *lkt_small_batch();
+    memcpy(labels, batch->y, SMALL_SAMPLES * sizeof *labels);
+    if (rank == 1) labels[13] = SMALL_CLASSES;
+    batch->y = labels;
+    LKT_CHECK(lks_model_step(m->model, batch, .1, NULL) == LKS_E_INVALID);
+    if (rank != 1) LKT_SAYS("rank 1 (host ");
+    LKT_SAYS("the label of sample 1013 is 3");
+    return 0;
+}
+
+typedef struct endurance {
+    lkt_small_builder build;
+    int steps;
+    uint64_t hash[8]; /* after so many */
+} endurance;
+
+static int endures(lks_comm *comm, int rank, void *user)
+{
+    const endurance *e = user;
+    lkt_small m = {.model = NULL};
+    lks_status status = comm == NULL ? LKS_E_COMM : LKS_OK;
+    (void)rank;
+    if (status == LKS_OK) status = e->build(&m, comm, (lks_model_opts){.workers = 2});
+    for (int i = 0; i < e->steps && status == LKS_OK; i++)
+        status = lks_model_step(m.model, lkt_small_batch(), .1, NULL);
+    LKT_CHECK(status == LKS_OK || lks_last_error()->message[0] != '\0');
+    if (m.model != NULL) {
+        uint64_t hash;
+        LKT_CHECK(lks_model_hash(m.model, &hash) == LKS_OK);
+        LKT_CHECK(hash == e->hash[lks_model_progress(m.model).step]);
+    }
+    lkt_small_end(&m);
+    return status == LKS_OK ? 0 : 2;
+}
+
+void lkt_small_endure(lkt_small_builder build, int steps, void (*aim)(lkt_hub_opts *hub, int n))
+{
+    endurance e = {.build = build, .steps = steps};
+    lkt_small m = {.model = NULL};
+    (void)lkt_small_batch();
+    LKT_OK(build(&m, NULL, (lks_model_opts){.workers = 1}));
+    for (int i = 0; i <= steps; i++) {
+        LKT_OK(lks_model_hash(m.model, &e.hash[i]));
+        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+    }
+    lkt_small_end(&m);
+    for (int n = 1, failed = 1; failed > 0; n++) {
+        int results[LKT_MOST_RANKS];
+        lkt_hub_opts hub = {.size = SMALL_RANKS, .seed = 9, .share = n % 2 == 0};
+        aim(&hub, n);
+        lkt_ranks_run(&hub, NULL, endures, &e, results);
+        failed = 0;
+        for (int r = 0; r < SMALL_RANKS; r++) failed += results[r] == 2;
+        for (int r = 0; r < SMALL_RANKS; r++) assert_true(results[r] == 0 || results[r] == 2);
+        assert_true(n < 400);
+    }
 }

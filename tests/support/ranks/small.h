@@ -27,13 +27,24 @@ lks_status lkt_small_compile(lkt_small *m, lks_comm *comm, lks_model_opts opts);
 lks_status lkt_small_build(lkt_small *m, lks_comm *comm, lks_model_opts opts); /* both */
 void lkt_small_end(lkt_small *m);
 
+typedef lks_status (*lkt_small_builder)(lkt_small *m, lks_comm *comm, lks_model_opts opts);
+
 /* On every rank: builds, calls the body, ends. */
 typedef struct lkt_story {
+    lkt_small_builder build; /* NULL: lkt_small_build() */
     lks_model_opts opts;
     int (*body)(lkt_small *m, int rank, void *user);
     void *user;
 } lkt_story;
 void lkt_small_tell(int ranks, const lkt_story *story);
+int lkt_small_rank(lks_comm *comm, int rank, void *story); /* on one of them */
+
+/* For bodies: rank 1 takes a step with a label that there is not. `batch` and `labels` become that. */
+int lkt_small_bad_label(lkt_small *m, int rank, lks_batch *batch, int32_t labels[SMALL_SAMPLES]);
+
+/* An exchange of a run of so many steps fails, as `aim` says in the hub for run n = 1, 2, ..., until none does: all
+ * return, with a sentence, and those that have finished a step have the bits of that step. */
+void lkt_small_endure(lkt_small_builder build, int steps, void (*aim)(lkt_hub_opts *hub, int n));
 
 /* For bodies: this thread's last error has these words. */
 #define LKT_SAYS(text)                                                                             \
