@@ -6,7 +6,7 @@
  * A loss may be `factor` times as far from PyTorch's float64 as PyTorch's own float32 runs are.
  */
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 
 #include <jansson.h>
 
@@ -14,18 +14,11 @@
 
 #include "core/backend.h"
 #include "support/backends.h"
+#include "support/golden.h"
 #include "support/test.h"
 
 enum { SAMPLES = 36, BATCH = 12, STEPS = 20, SIZE = 8, CHANNELS = 3, CLASSES = 5 };
 enum { ELEMENTS = SIZE * SIZE * CHANNELS };
-
-static uint32_t hash(uint32_t i, uint32_t stream)
-{
-    uint32_t h = i + stream * 0x9E3779B9u;
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    return h ^ (h >> 16);
-}
 
 static lks_tensor *conv(lks_graph *graph, lks_tensor *x, const char *name)
 {
@@ -67,32 +60,23 @@ static void write_parameters(lks_model *model)
                 {"excite.weight", 4}, {"excite.bias", 4},    {"conv3.weight", 54},
                 {"conv3.bias", 54},   {"out.weight", 6},     {"out.bias", 6}};
 
-    for (uint32_t p = 0; p < sizeof list / sizeof list[0]; p++) {
-        const int index = lks_model_state_find(model, list[p].name);
-        float values[6 * 6 * 9];
-
-        assert_true(index >= 0);
-        const size_t bytes = lks_model_state_info(model, index).bytes;
-        assert_true(bytes <= sizeof values);
-        for (uint32_t i = 0; i < bytes / sizeof *values; i++)
-            values[i] = ((float)(hash(i, p) >> 8) * 0x1p-23f - 1) *
-                        (float)(1 / sqrt(list[p].fan_in));
-        LKT_OK(lks_model_state_write(model, index, values, bytes));
-    }
+    for (uint32_t p = 0; p < sizeof list / sizeof list[0]; p++)
+        lkt_golden_write(model, list[p].name, p, (float)(1 / sqrt(list[p].fan_in)), 0);
 }
 
 static void train(const json_t *golden, const char *device, int replicas)
 {
-    const double factor = json_number_value(json_object_get(golden, "factor"));
     static float x[SAMPLES * ELEMENTS];
     int32_t y[SAMPLES];
     lks_context *context;
     lks_graph *graph;
     lks_model *model;
+    char who[80];
 
+    snprintf(who, sizeof who, "%s, %d replicas", device, replicas);
     for (uint32_t i = 0; i < SAMPLES * ELEMENTS; i++)
-        x[i] = (float)(hash(i, 1001) >> 8) * 0x1p-22f - 2;
-    for (uint32_t s = 0; s < SAMPLES; s++) y[s] = (int32_t)(hash(s, 1000) % CLASSES);
+        x[i] = (float)(lkt_hashed(i, 1001) >> 8) * 0x1p-22f - 2;
+    for (uint32_t s = 0; s < SAMPLES; s++) y[s] = (int32_t)(lkt_hashed(s, 1000) % CLASSES);
     LKT_OK(lks_context_create(&context, &(lks_context_opts){.device = device}));
     LKT_OK(lks_graph_create(&graph, context));
     LKT_OK(lks_model_compile(&model, graph,
@@ -101,20 +85,7 @@ static void train(const json_t *golden, const char *device, int replicas)
                                                .replicas = replicas,
                                                .optim = lks_sgd(0.875f)}));
     write_parameters(model);
-    for (int step = 0; step < STEPS; step++) {
-        const int first = step % 3 * BATCH;
-        const lks_batch batch = {.x = x + first * ELEMENTS, .y = y + first, .count = BATCH};
-        const json_t *losses = json_object_get(golden, "losses");
-        const json_t *errors = json_object_get(golden, "f32_loss_errors");
-        const double expected = json_number_value(json_array_get(losses, (size_t)step));
-        const double bound = factor * json_number_value(json_array_get(errors, (size_t)step));
-        lks_metrics metrics;
-
-        LKT_OK(lks_model_step(model, &batch, 0.25, &metrics));
-        if (!(fabs(lks_metrics_loss(&metrics) - expected) <= bound))
-            fail_msg("%s, %d replicas, step %d: loss %.9g, PyTorch %.9g +- %.2g", device, replicas,
-                     step, lks_metrics_loss(&metrics), expected, bound);
-    }
+    lkt_golden_train(model, golden, who, x, y, ELEMENTS, BATCH, 0.25);
     lks_model_destroy(model);
     lks_graph_destroy(graph);
     lks_context_destroy(context);
@@ -122,15 +93,9 @@ static void train(const json_t *golden, const char *device, int replicas)
 
 static void losses_are_pytorchs(void **state)
 {
-    const char *source = getenv("LKT_SOURCE");
-    char path[1024];
-    json_error_t problem;
+    json_t *golden = lkt_json_load("tests/model/golden/gated_net.json");
 
     (void)state;
-    snprintf(path, sizeof path, "%s/tests/model/golden/gated_net.json",
-             source != NULL ? source : ".");
-    json_t *golden = json_load_file(path, 0, &problem);
-    if (golden == NULL) fail_msg("%s: %s", path, problem.text);
     assert_int_equal(json_array_size(json_object_get(golden, "losses")), STEPS);
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         train(golden, lkt_backends()[b]->name, 1);

@@ -18,6 +18,7 @@
 
 #include "core/backend.h"
 #include "support/backends.h"
+#include "support/golden.h"
 #include "support/test.h"
 
 enum { SAMPLES = 128, BATCH = 32, FIRST = 4, PIXELS = 28 * 28, STEPS = 20, REF_STEPS = 3 };
@@ -27,14 +28,8 @@ static json_t *golden;
 static int load(void **state)
 {
     (void)state;
-    char path[1024];
-    json_error_t problem;
-    const char *source = getenv("LKT_SOURCE");
-    snprintf(path, sizeof path, "%s/tests/model/golden/mnist_cnn.json",
-             source != NULL ? source : ".");
-    golden = json_load_file(path, 0, &problem);
-    if (golden == NULL) print_error("%s: %s\n", path, problem.text);
-    return golden == NULL;
+    golden = lkt_json_load("tests/model/golden/mnist_cnn.json");
+    return 0;
 }
 
 static int unload(void **state)
@@ -51,14 +46,6 @@ static double number(const json_t *object, const char *key)
     return json_number_value(value);
 }
 
-static uint32_t hash(uint32_t i, uint32_t stream)
-{
-    uint32_t h = i + stream * 0x9E3779B9u;
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    return h ^ (h >> 16);
-}
-
 typedef struct samples {
     uint8_t x[SAMPLES * PIXELS];
     int32_t y[SAMPLES];
@@ -69,10 +56,10 @@ static void make_samples(samples *out)
 {
     for (uint32_t s = 0; s < SAMPLES; s++) {
         out->ids[s] = s;
-        out->y[s] = (int32_t)(hash(s, 1000) % 10);
+        out->y[s] = (int32_t)(lkt_hashed(s, 1000) % 10);
         for (uint32_t j = 0; j < PIXELS; j++) {
             const bool band = j / 28 * 10 / 28 == (uint32_t)out->y[s];
-            out->x[s * PIXELS + j] = (uint8_t)((hash(s * PIXELS + j, 1001) >> 26) +
+            out->x[s * PIXELS + j] = (uint8_t)((lkt_hashed(s * PIXELS + j, 1001) >> 26) +
                                                (band ? 160 : 0));
         }
     }
@@ -100,7 +87,7 @@ static void write_weights(lks_model *model)
         float *values = malloc(bytes);
         assert_non_null(values);
         for (uint32_t i = 0; i < bytes / sizeof *values; i++) {
-            values[i] = ((float)(hash(i, salt + p) >> 8) * 0x1p-23f - 1) * bound;
+            values[i] = ((float)(lkt_hashed(i, salt + p) >> 8) * 0x1p-23f - 1) * bound;
         }
         LKT_OK(lks_model_state_write(model, index, values, bytes));
         free(values);

@@ -9,6 +9,7 @@
 #include "core/backend.h"
 #include "support/backends.h"
 #include "support/far.h"
+#include "support/golden.h"
 #include "support/runs.h"
 #include "support/test.h"
 
@@ -19,14 +20,6 @@ typedef struct values {
     int32_t y[MOST];
 } values;
 
-static uint32_t hash(uint32_t i, uint32_t stream)
-{
-    uint32_t h = i + stream * 0x9E3779B9u;
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    return h ^ (h >> 16);
-}
-
 /* Samples that differ in mean from replica to replica, so that statistics of the batch are others than theirs:
  * multiples of `unit` up to about 4 from 0. */
 static values make_values(float unit)
@@ -35,10 +28,10 @@ static values make_values(float unit)
     for (int s = 0; s < MOST; s++) {
         for (int i = 0; i < WIDTH; i++)
             v.x[s][i] = unit *
-                        (float)((int)(hash((uint32_t)(s * WIDTH + i), 1) % 1024) + 128 * (s % 8) -
-                                1024) *
+                        (float)((int)(lkt_hashed((uint32_t)(s * WIDTH + i), 1) % 1024) +
+                                128 * (s % 8) - 1024) *
                         (1.0f / 256);
-        v.y[s] = (int32_t)(hash((uint32_t)s, 2) % CLASSES);
+        v.y[s] = (int32_t)(lkt_hashed((uint32_t)s, 2) % CLASSES);
     }
     return v;
 }

@@ -8,25 +8,16 @@
  * runs are.
  */
 #include <math.h>
-#include <stdlib.h>
-
-#include <jansson.h>
+#include <stdio.h>
 
 #include "core/backend.h"
 #include "support/backends.h"
+#include "support/golden.h"
 #include "support/runs.h"
 #include "support/test.h"
 
 enum { SAMPLES = 39, BATCH = 13, STEPS = 20, SIZE = 8, CHANNELS = 3, CLASSES = 5 };
 enum { ELEMENTS = SIZE * SIZE * CHANNELS };
-
-static uint32_t hash(uint32_t i, uint32_t stream)
-{
-    uint32_t h = i + stream * 0x9E3779B9u;
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    return h ^ (h >> 16);
-}
 
 static lks_tensor *conv(lks_graph *graph, lks_tensor *x, const char *name)
 {
@@ -70,20 +61,13 @@ static void write_parameters(lks_model *model)
                 {"bn3.bias", 0, 0},      {"out.weight", 9, 0},  {"out.bias", 9, 0}};
 
     for (uint32_t p = 0; p < sizeof list / sizeof list[0]; p++) {
-        const int index = lks_model_state_find(model, list[p].name);
         const float bound = list[p].fan_in == 0 ? .5f : (float)(1 / sqrt(list[p].fan_in));
-        float values[6 * 6 * 9];
 
-        assert_true(index >= 0);
-        const size_t bytes = lks_model_state_info(model, index).bytes;
-        assert_true(bytes <= sizeof values);
-        for (uint32_t i = 0; i < bytes / sizeof *values; i++)
-            values[i] = ((float)(hash(i, p) >> 8) * 0x1p-23f - 1) * bound + list[p].more;
-        LKT_OK(lks_model_state_write(model, index, values, bytes));
+        lkt_golden_write(model, list[p].name, p, bound, list[p].more);
     }
 }
 
-static void check_running(lks_model *model, const json_t *golden, const char *who, int replicas)
+static void check_running(lks_model *model, const json_t *golden, const char *who)
 {
     const double factor = json_number_value(json_object_get(golden, "factor"));
     const char *name;
@@ -102,56 +86,38 @@ static void check_running(lks_model *model, const json_t *golden, const char *wh
         for (size_t i = 0; i < json_array_size(expected); i++) {
             const double wanted = json_number_value(json_array_get(expected, i));
             if (!(fabs((double)values[i] - wanted) <= bound))
-                fail_msg("%s, %d replicas: %s, element %zu: %.9g, PyTorch %.9g +- %.2g", who,
-                         replicas, name, i, (double)values[i], wanted, bound);
+                fail_msg("%s: %s, element %zu: %.9g, PyTorch %.9g +- %.2g", who, name, i,
+                         (double)values[i], wanted, bound);
         }
     }
 }
 
 static void train(const json_t *golden, const char *device, int replicas)
 {
-    const double factor = json_number_value(json_object_get(golden, "factor"));
     static float x[SAMPLES * ELEMENTS];
     int32_t y[SAMPLES];
+    char who[80];
     lkt_model m = lkt_begin(&(lks_context_opts){.device = device});
 
+    snprintf(who, sizeof who, "%s, %d replicas", device, replicas);
     for (uint32_t i = 0; i < SAMPLES * ELEMENTS; i++)
-        x[i] = (float)(hash(i, 1001) >> 8) * 0x1p-22f - 2 + (float)(i / ELEMENTS % 8) / 4;
-    for (uint32_t s = 0; s < SAMPLES; s++) y[s] = (int32_t)(hash(s, 1000) % CLASSES);
+        x[i] = (float)(lkt_hashed(i, 1001) >> 8) * 0x1p-22f - 2 + (float)(i / ELEMENTS % 8) / 4;
+    for (uint32_t s = 0; s < SAMPLES; s++) y[s] = (int32_t)(lkt_hashed(s, 1000) % CLASSES);
     lkt_compile(&m, &(lks_model_opts){.loss = network(m.graph),
                                       .global_batch = BATCH,
                                       .replicas = replicas,
                                       .optim = lks_sgd(0.875f)});
     write_parameters(m.model);
-    for (int step = 0; step < STEPS; step++) {
-        const int first = step % 3 * BATCH;
-        const lks_batch batch = {.x = x + first * ELEMENTS, .y = y + first, .count = BATCH};
-        const json_t *losses = json_object_get(golden, "losses");
-        const json_t *errors = json_object_get(golden, "f32_loss_errors");
-        const double expected = json_number_value(json_array_get(losses, (size_t)step));
-        const double bound = factor * json_number_value(json_array_get(errors, (size_t)step));
-        lks_metrics metrics;
-
-        LKT_OK(lks_model_step(m.model, &batch, 0.03125, &metrics));
-        if (!(fabs(lks_metrics_loss(&metrics) - expected) <= bound))
-            fail_msg("%s, %d replicas, step %d: loss %.9g, PyTorch %.9g +- %.2g", device, replicas,
-                     step, lks_metrics_loss(&metrics), expected, bound);
-    }
-    check_running(m.model, golden, device, replicas);
+    lkt_golden_train(m.model, golden, who, x, y, ELEMENTS, BATCH, 0.03125);
+    check_running(m.model, golden, who);
     lkt_end(&m);
 }
 
 static void training_is_pytorchs(void **state)
 {
-    const char *source = getenv("LKT_SOURCE");
-    char path[1024];
-    json_error_t problem;
+    json_t *golden = lkt_json_load("tests/model/golden/synced_net.json");
 
     (void)state;
-    snprintf(path, sizeof path, "%s/tests/model/golden/synced_net.json",
-             source != NULL ? source : ".");
-    json_t *golden = json_load_file(path, 0, &problem);
-    if (golden == NULL) fail_msg("%s: %s", path, problem.text);
     assert_int_equal(json_array_size(json_object_get(golden, "losses")), STEPS);
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int replicas = 1; replicas <= 16; replicas += 5) /* at last three are absent */

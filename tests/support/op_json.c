@@ -4,37 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_t *lkt_json_load(const char *path)
-{
-    const char *source = getenv("LKT_SOURCE");
-    char full[4096];
-    json_error_t problem;
-
-    snprintf(full, sizeof full, "%s/%s", source != NULL ? source : ".", path);
-    json_t *json = json_load_file(full, 0, &problem);
-    if (json == NULL) fail_msg("%s: %s", full, problem.text);
-    return json;
-}
-
-int64_t lkt_json_integer(const json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
-
-double lkt_json_number(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-/* The finalizer of MurmurHash3 (A. Appleby 2011). */
-uint32_t lkt_hashed(uint32_t i, uint32_t stream)
-{
-    uint32_t h = i + stream * 0x9E3779B9u;
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    return h ^ (h >> 16);
-}
-
 static float number(const json_t *test, const char *key)
 {
     return (float)lkt_json_number(test, key);
