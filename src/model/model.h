@@ -298,12 +298,12 @@ size_t lki_worker_gradient_bytes(const lks_model *model, int worker);
 void lki_arrays_measure(lks_model *model);
 lks_status lki_arrays_make(lks_model *model);
 void lki_arrays_release(lks_model *model);
+size_t lki_gradients_bytes(const lks_model *model); /* of whole gradients, */
+lks_status lki_gradients_make(lks_model *model);    /* and memory for them; once */
 
 /* whole.c */
-lks_status lki_whole_choose(lks_model *model);      /* at compile: what is formed whole, */
-lks_status lki_whole_make(lks_model *model);        /* and memory for it */
-lks_status lki_gradients_make(lks_model *model);    /* memory for them; once, */
-size_t lki_gradients_bytes(const lks_model *model); /* and how much */
+lks_status lki_whole_choose(lks_model *model); /* at compile: what is formed whole, */
+lks_status lki_whole_make(lks_model *model);   /* and memory for it */
 /* From whole gradients to new parameters: clipped, measured, all as the options say. Begins with a
  * barrier. False, on every worker: not finite, and nothing was updated; or another rank is lost. */
 bool lki_whole_update(lks_model *model, int worker);

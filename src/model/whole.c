@@ -17,31 +17,6 @@ static int64_t whole_blocks_of(const lki_weight *weight)
     return !weight->trained ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
 }
 
-size_t lki_gradients_bytes(const lks_model *model)
-{
-    size_t bytes = 0;
-    for (int w = 0; w < model->weights; w++)
-        bytes += lki_align((size_t)model->weight[w].count * sizeof(float));
-    return bytes;
-}
-
-lks_status lki_gradients_make(lks_model *model)
-{
-    if (model->gradient_memory != NULL) return LKS_OK;
-    const size_t bytes = lki_gradients_bytes(model);
-    void *memory = model->common != NULL ? model->common->gradient : NULL;
-    if (memory == NULL)
-        LKI_TRY(model->program.backend->memory->alloc(model->context, &memory, bytes, "gradients"));
-    model->gradient_memory = memory;
-    model->gradient_bytes = bytes;
-    char *at = memory;
-    for (int w = 0; w < model->weights; w++) {
-        model->weight[w].gradient = (float *)(void *)at;
-        at += lki_align((size_t)model->weight[w].count * sizeof(float));
-    }
-    return LKS_OK;
-}
-
 /* Where ranks have memory in common, the array of this number there. */
 static lks_status make_sums(lks_model *model, int number, double **out, int64_t count)
 {
