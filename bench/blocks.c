@@ -97,7 +97,7 @@ static void run(const block *b, bool single, int steps)
                                             .global_batch = SAMPLES,
                                             .replicas = 1,
                                             .workers = 1,
-                                            .no_fusion = single,
+                                            .kernels.single = single,
                                             .optim = lks_sgd(0.9)}));
     const lks_batch batch = {.x = x, .y = y, .count = SAMPLES};
     double start = now();

@@ -65,6 +65,21 @@ typedef enum lks_shard {
     LKS_SHARD_OFF, /* every process updates all, so that a faulty one is found by comparing hashes */
 } lks_shard;
 
+/* Convolutions of 3x3 in fewer products, with other roundings (docs/numerics.md 3). */
+typedef enum lks_winograd {
+    LKS_WINOGRAD_AUTO, /* a rule of shapes alone */
+    LKS_WINOGRAD_OFF,
+    LKS_WINOGRAD_F2, /* wherever there is such a kernel for the shape: 2x2 outputs at a time, */
+    LKS_WINOGRAD_F4, /* or 4x4 */
+} lks_winograd;
+
+/* Which kernels may be taken: a part of the arithmetic, never a matter of the machine (docs/kernels.md). */
+typedef struct lks_kernel_opts {
+    lks_winograd winograd;
+    bool single;    /* every operation by its own kernel */
+    bool all_terms; /* zeros that are known are multiplied like other numbers, not skipped */
+} lks_kernel_opts;
+
 typedef struct lks_model_opts {
     lks_tensor *loss;     /* default: none; the model can only predict */
     lks_tensor *output;   /* what predict returns and accuracy is taken from; default: the
@@ -100,8 +115,8 @@ typedef struct lks_model_opts {
                           another algorithm, with bits of its own (docs/numerics.md 9); default 0: no */
     lks_shard shard;
     size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB, or a 20th of all */
-    bool no_fusion;      /* every operation by its own kernel */
-    bool by_replica;     /* never form gradients by rows; same bits, for tests */
+    lks_kernel_opts kernels;
+    bool by_replica; /* never form gradients by rows; same bits, for tests */
 } lks_model_opts;
 
 /*

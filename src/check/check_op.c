@@ -302,7 +302,7 @@ static lks_status check_and_time(bench *b, const lki_backend *backend, lks_op_re
 {
     lki_trial *t = b->trial;
     const lki_node *node = lki_trial_first(t);
-    const lki_impl *impl = lki_impl_alone(backend, node);
+    const lki_impl *impl = lki_impl_alone(backend, node, &t->switches);
     if (impl == NULL)
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "device '%s' has no kernel for %s '%s'; choose another device",

@@ -182,7 +182,7 @@ static lks_status open_stages(lki_trial *t, const lki_backend *backend, const lk
     for (int n = 0; n < t->cluster.count; n++) {
         const lki_node *node = t->cluster.node[n];
         const lki_cluster one = lki_cluster_of(node);
-        const lki_impl *impl = lki_impl_alone(backend, node);
+        const lki_impl *impl = lki_impl_alone(backend, node, &t->switches);
         if (impl == NULL)
             return LKI_FAIL(LKS_E_UNSUPPORTED,
                             "device '%s' has no kernel for %s; choose another device",

@@ -21,8 +21,9 @@ typedef struct lki_trial {
     lks_context *context;
     lks_graph *graph; /* the caller's: not used here */
     lki_cluster cluster;
-    int64_t count;    /* samples of the replica */
-    int64_t position; /* of the first in the global batch */
+    lki_switches switches; /* which kernels of single nodes are taken, and what a kernel is told */
+    int64_t count;         /* samples of the replica */
+    int64_t position;      /* of the first in the global batch */
     uint64_t step, key;
     bool training;
     /* Contents: f32 unless the tensor says otherwise. NULL where there is none. */

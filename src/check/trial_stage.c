@@ -50,6 +50,7 @@ lks_status lki_trial_stage_open(lki_trial *t, const lki_kernel *kernel, const lk
     plan->kernel = kernel;
     plan->context = t->context;
     plan->cluster = *cluster;
+    plan->switches = t->switches;
     plan->slice = slice;
     plan->random_key = t->key;
     for (int i = 0; i < cluster->in_count; i++)

@@ -34,6 +34,7 @@
 #ifndef LKI_CORE_BACKEND_H
 #define LKI_CORE_BACKEND_H
 
+#include <lockstep/model.h>
 #include <lockstep/optim.h>
 
 #include "core/op.h"
@@ -98,6 +99,9 @@ typedef struct lki_cluster {
     const lki_node *counted; /* the one node with buffers or stats, or NULL */
 } lki_cluster;
 
+/* Which kernels the configuration leaves: part of the question, as shapes are. */
+typedef lks_kernel_opts lki_switches;
+
 /* How a kernel takes the samples of a replica. */
 typedef enum lki_span {
     LKI_SPAN_EITHER, /* any piece; joins the segment of the stage before */
@@ -138,6 +142,7 @@ typedef struct lki_plan {
     const struct lki_kernel *kernel;
     lks_context *context;
     lki_cluster cluster;
+    lki_switches switches;
     int64_t slice; /* largest piece: slice, slice/2, ... 1; for SHARE and JOINT kernels the most
                       samples of a call */
     bool d_in_wanted[LKI_MAX_CLUSTER_IN];
@@ -248,9 +253,9 @@ typedef struct lki_impl {
     lki_pattern_node pattern[LKI_MAX_CLUSTER];
     int count; /* 1: of one operation */
     /* NULL: takes every cluster of this pattern. Its result NULL: takes this one; else why not, for
-     * people: "stride 2". A rule of shapes and attributes alone, never of the machine or a timing: bits
-     * may follow from it. */
-    const char *(*refuses)(const lki_cluster *cluster);
+     * people: "stride 2", or "kernels.winograd: off" where a switch is why. A rule of shapes, attributes and
+     * switches alone, never of the machine or a timing: bits may follow from it. */
+    const char *(*refuses)(const lki_cluster *cluster, const lki_switches *switches);
     const lki_kernel *kernel;
 } lki_impl;
 

@@ -118,13 +118,14 @@ static bool none_is_hidden(const void *user, const lki_node *node)
     return false;
 }
 
-const lki_impl *lki_impl_alone(const lki_backend *backend, const lki_node *node)
+const lki_impl *lki_impl_alone(const lki_backend *backend, const lki_node *node,
+                               const lki_switches *switches)
 {
     lki_cluster cluster;
     for (int i = 0; backend->impl[i] != NULL; i++) {
         const lki_impl *impl = backend->impl[i];
         if (lki_impl_match(impl, node, none_is_hidden, NULL, &cluster) &&
-            (impl->refuses == NULL || impl->refuses(&cluster) == NULL))
+            (impl->refuses == NULL || impl->refuses(&cluster, switches) == NULL))
             return impl;
     }
     return NULL;

@@ -32,7 +32,8 @@ bool lki_impl_match(const lki_impl *impl, const lki_node *tail, lki_hidden hidde
                     lki_cluster *out);
 
 /* What computes the node alone: the first that does not refuse, or NULL. */
-const lki_impl *lki_impl_alone(const lki_backend *backend, const lki_node *node);
+const lki_impl *lki_impl_alone(const lki_backend *backend, const lki_node *node,
+                               const lki_switches *switches);
 /* Whether there is an implementation of the operation alone, whatever it refuses. */
 bool lki_backend_computes(const lki_backend *backend, lki_op_id op);
 

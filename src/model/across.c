@@ -48,7 +48,7 @@ static lks_status meet_alloc(lks_model *model)
     return LKS_OK;
 }
 
-enum { MOST_NUMBERS = 12 };
+enum { MOST_NUMBERS = 15 };
 _Static_assert(MOST_NUMBERS * sizeof(int64_t) <= sizeof(lki_word), "they come where words do");
 
 /* A number that all ranks must have the same of, if it has a name. */
@@ -131,6 +131,9 @@ static lks_status partition(lks_model *model)
                                      {"balance", o->balance},
                                      {"average_every", o->average_every},
                                      {"shard", o->shard},
+                                     {"kernels.winograd", o->kernels.winograd},
+                                     {"kernels.single", o->kernels.single},
+                                     {"kernels.all_terms", o->kernels.all_terms},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
                     MOST_NUMBERS));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);

@@ -46,6 +46,9 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
     if (o->hash_every == 0) o->hash_every = DEFAULT_HASH_EVERY;
     LKI_TRY(compile_check_counts(o));
     LKI_TRY(lks_optim_check(&o->optim));
+    if (o->kernels.winograd > LKS_WINOGRAD_F4)
+        return LKI_FAIL(LKS_E_INVALID, "kernels.winograd is %d, expected one of lks_winograd",
+                        (int)o->kernels.winograd);
     if (!(o->ema_decay >= 0 && o->ema_decay < 1))
         return LKI_FAIL(LKS_E_INVALID,
                         "ema_decay is %g, expected a number above 0 and below 1, or 0: none",
@@ -194,7 +197,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
         .pass_replicas = model->across != NULL ? lki_across_first(model, model->opts.workers) -
                                                      lki_across_first(model, 0)
                                                : 0,
-        .no_fusion = model->opts.no_fusion,
+        .switches = model->opts.kernels,
         .by_replica = model->opts.by_replica};
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));

@@ -181,8 +181,9 @@ lks_status lki_diagnose(lks_model *model, const lks_batch *batch, int64_t positi
                               .global_batch = plain.global_batch,
                               .replicas = plain.replicas,
                               .pass_replicas = plain.pass_replicas,
-                              .no_fusion = true,
+                              .switches = plain.switches,
                               .by_replica = true};
+        plain.switches.single = true;
         const unsigned saved = lki_float_enter();
         const lks_status status = replay(model, &plain, position, &found);
         lki_float_leave(saved);

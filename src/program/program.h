@@ -130,7 +130,7 @@ typedef struct lki_program {
     int64_t replicas;
     int64_t most_replicas; /* of a worker; 0: 1 */
     int64_t pass_replicas; /* of a pass, at most; 0: all */
-    bool no_fusion;
+    lki_switches switches;
     bool by_replica;
     /* How the elements of a tensor are stored, or those of its gradient. Tensors are f32 logically, whatever
      * this says; a type of two bytes (bf16) enters here, with kernels that read and write it. NULL: as the

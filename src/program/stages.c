@@ -133,15 +133,16 @@ static lks_status choose_impl(const choice *c, const lki_node *tail, const lki_i
                               lki_cluster *cluster)
 {
     const lki_impl *const *list = c->program->backend->impl;
+    const lki_switches *switches = &c->program->switches;
     *out = NULL;
     for (int i = 0; list[i] != NULL; i++) {
         const lki_impl *impl = list[i];
         if (!lki_impl_match(impl, tail, is_hidden, c, cluster)) continue;
-        if (c->program->no_fusion && cluster->count > 1) continue;
-        const char *why = impl->refuses != NULL ? impl->refuses(cluster) : NULL;
+        const char *why = impl->refuses != NULL ? impl->refuses(cluster, switches) : NULL;
         if (why == NULL && !may_meet(c->program, impl, cluster)) why = "replicas cannot meet in it";
         if (why == NULL && !keeps_order(c, cluster))
             why = "gradients would be added in another order";
+        if (why == NULL && switches->single && cluster->count > 1) why = "kernels.fuse: false";
         if (why == NULL) {
             *out = impl;
             return LKS_OK;
@@ -165,8 +166,10 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
                          .refused = c->marks[lki_cluster_head(cluster)->index].refused,
                          .needs_target = at->from_target,
                          .backward = at->to_loss && tail->needs_gradient};
-    *stage->plan = (lki_plan){
-        .kernel = impl->kernel, .context = program->context, .cluster = *cluster};
+    *stage->plan = (lki_plan){.kernel = impl->kernel,
+                              .context = program->context,
+                              .cluster = *cluster,
+                              .switches = program->switches};
     stage->cluster = &stage->plan->cluster;
     for (int i = 0; i < cluster->count; i++)
         if (op_of(cluster->node[i])->draws)

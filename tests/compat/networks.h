@@ -297,7 +297,7 @@ static const kept_network kept_networks[] = {
      1e-2,
      kept_plain,
      {.replicas = 1, .clip_value = 0.01}},
-    {"wide", kept_wide, false, 7, .02, kept_dampened, {.replicas = 3, .no_fusion = true}},
+    {"wide", kept_wide, false, 7, .02, kept_dampened, {.replicas = 3, .kernels.single = true}},
     {"maxima", kept_maxima, false, 23, .5, kept_adadelta, {.replicas = 8}},
     {"starts",
      kept_starts,

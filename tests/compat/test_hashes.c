@@ -226,7 +226,7 @@ static void everything_is_there(void **state)
         const bool has[] = {o->accumulate > 1,  o->decay_of != LKS_DECAY_ALL,
                             o->group_count > 0, o->clip_value > 0,
                             o->clip_norm > 0,   o->ema_decay > 0,
-                            o->skip_not_finite, o->no_fusion};
+                            o->skip_not_finite, o->kernels.single};
         for (size_t k = 0; k < sizeof options; k++) options[k] |= has[k];
         close_run(&r);
     }

@@ -256,10 +256,10 @@ static void a_cluster_has_its_limits(void **state)
     close_net(&n);
 }
 
-static const char *refuses_all(const lki_cluster *cluster)
+static const char *refuses_usual(const lki_cluster *cluster, const lki_switches *switches)
 {
     (void)cluster;
-    return "is never taken";
+    return switches->all_terms ? NULL : "is taken where a switch says so";
 }
 
 /* One node alone has the first implementation that does not refuse it, and whose pattern needs no other. */
@@ -270,17 +270,19 @@ static void alone_it_has_the_first_that_takes_it(void **state)
         {.name = "refused",
          .pattern = {{.ops = LKI_OPS(RELU)}},
          .count = 1,
-         .refuses = refuses_all},
+         .refuses = refuses_usual},
         {.name = "first", .pattern = {{.ops = LKI_OPS(RELU)}}, .count = 1},
         {.name = "second", .pattern = {{.ops = LKI_OPS(RELU)}}, .count = 1},
     };
     const lki_impl *const listed[] = {&list[0], &list[1], &list[2], &list[3], NULL};
     const lki_backend backend = {.name = "four", .impl = listed};
+    const lki_switches usual = {0}, other = {.all_terms = true};
     net n = open_net();
     (void)state;
     lks_tensor *relu = lks_relu(n.graph, n.norm);
-    assert_ptr_equal(lki_impl_alone(&backend, relu->node), &list[2]);
-    assert_null(lki_impl_alone(&backend, n.conv->node));
+    assert_ptr_equal(lki_impl_alone(&backend, relu->node, &other), &list[1]);
+    assert_ptr_equal(lki_impl_alone(&backend, relu->node, &usual), &list[2]);
+    assert_null(lki_impl_alone(&backend, n.conv->node, &usual));
     assert_true(lki_backend_computes(&backend, LKI_OP_RELU));
     assert_false(lki_backend_computes(&backend, LKI_OP_CONV2D));
     close_net(&n);

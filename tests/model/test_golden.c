@@ -207,7 +207,7 @@ static void on_cpu(void **state)
     }
     mnist_cnn_is_pytorchs("cpu", STEPS, &(lks_model_opts){.replicas = 1});
     mnist_cnn_is_pytorchs("cpu", 6, &(lks_model_opts){.replicas = 3});
-    mnist_cnn_is_pytorchs("cpu", 2, &(lks_model_opts){.replicas = 1, .no_fusion = true});
+    mnist_cnn_is_pytorchs("cpu", 2, &(lks_model_opts){.replicas = 1, .kernels.single = true});
 }
 
 int main(void)

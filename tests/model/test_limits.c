@@ -60,6 +60,9 @@ static void options(void **state)
                 k ? "clip_norm is inf, expected a positive number, or 0: none"
                   : "clip_norm is -1, expected a positive number, or 0: none");
     }
+    compiles(&n, (lks_model_opts){.global_batch = 8, .kernels.winograd = LKS_WINOGRAD_F4});
+    refuses(&n, (lks_model_opts){.kernels.winograd = (lks_winograd)4},
+            "kernels.winograd is 4, expected one of lks_winograd");
     refuses(&n, (lks_model_opts){.optim.momentum = -1},
             "sgd: momentum is -1, expected a number of at least 0");
     lks_group group = lks_group_of("fc.*");

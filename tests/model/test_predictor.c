@@ -51,7 +51,7 @@ static void bits_are_those_of_the_model(void **state)
     const lks_model_opts opts[] = {{.replicas = 4, .workers = 3},
                                    {.replicas = 5, .workers = 1, .ema_decay = 0.5f},
                                    /* in groups of 2 and 1 */
-                                   {.replicas = 3, .workers = 2, .no_fusion = true}};
+                                   {.replicas = 3, .workers = 2, .kernels.single = true}};
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t k = 0; k < 3 * sizeof nets / sizeof *nets; k++) {

@@ -272,7 +272,7 @@ static bool chain_of_ties(const lki_impl *impl, unsigned present, lkt_random *ra
     lkt_case_end(c, first, x, 2, LKT_EXACT, random);
     for (int64_t i = 0; i < lkt_in_elements(c, 0); i++) ((float *)c->in[0])[i] = 1.0f;
     for (int64_t i = 0; i < lkt_param_elements(c, 0); i++) c->param[0][i] = 0.125f;
-    if (impl->refuses == NULL || impl->refuses(&c->cluster) == NULL) return true;
+    if (impl->refuses == NULL || impl->refuses(&c->cluster, &c->switches) == NULL) return true;
     lkt_case_free(c);
     return false;
 }
@@ -346,7 +346,8 @@ static void images_beyond_32_bits_are_refused(void **state)
                 LKT_OK(lks_graph_status(graph));
                 lki_cluster cluster = {.node = {c->node, r->node, m->node}, .count = 3};
                 assert_true(lki_cluster_close(&cluster));
-                const char *why = impl->refuses(&cluster);
+                const lki_switches usual = {0};
+                const char *why = impl->refuses(&cluster, &usual);
                 if (wide)
                     assert_string_equal(why, "an image with more than 2^31 elements");
                 else

@@ -170,7 +170,7 @@ static void same_bits_as_single_operations(void **state)
                 if ((slow || lkt_sanitized()) && w != 2) continue;
                 if (slow && lkt_sanitized() && n > 0) continue;
                 const uint64_t fused = lkt_run_hash(&run, found);
-                run.opts.no_fusion = true;
+                run.opts.kernels.single = true;
                 run.opts.workers = 1;
                 const uint64_t single = lkt_run_hash(&run, expected);
                 if (fused != single)

@@ -135,12 +135,12 @@ static void same_bits(lkt_net net, const char *what)
                        .opts = {.replicas = replicas[k / 2],
                                 .workers = 1,
                                 .by_replica = k % 2 == 1,
-                                .no_fusion = true,
+                                .kernels.single = true,
                                 .optim = lks_adam()}};
         lks_metrics expected[2], found[2];
         const uint64_t hash = lkt_run_hash(&run, expected);
         run.device = "joined";
-        run.opts.no_fusion = false;
+        run.opts.kernels.single = false;
         for (int workers = 1; workers <= 3 && workers <= run.opts.replicas; workers += 2) {
             run.opts.workers = workers;
             if (lkt_run_hash(&run, found) != hash)

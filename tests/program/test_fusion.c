@@ -265,7 +265,7 @@ static void run(const case_of *shape, const char *device, bool no_fusion, result
                                       .global_batch = BATCH,
                                       .replicas = 2,
                                       .workers = 2,
-                                      .no_fusion = no_fusion});
+                                      .kernels.single = no_fusion});
     const bool fuses = strcmp(device, "cpu") == 0 && !no_fusion;
     if (strcmp(layers_from_c(m.model, found, sizeof found), fuses ? shape->fused : "c") != 0)
         fail_msg("%s, %s on %s: the stage is '%s', expected '%s'", shape->what,

@@ -196,7 +196,7 @@ static void halves_end_segments_and_share_what_both_need(void **state)
         x = lks_dense(m.graph, lks_flatten(m.graph, x), &(lks_dense_opts){.units = 5});
         lkt_compile(&m, &(lks_model_opts){.loss = lks_cross_entropy(m.graph, x, y, NULL),
                                           .global_batch = 96,
-                                          .no_fusion = true,
+                                          .kernels.single = true,
                                           .workers = 1});
         const lki_program *program = &m.model->program;
         assert_int_equal(program->parts, program->stages + 2);

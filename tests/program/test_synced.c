@@ -110,7 +110,8 @@ static uint64_t run_one(const char *device, lkt_net net, int replicas, bool plai
         .samples = 97,
         .batch = 61,
         .steps = 4,
-        .opts = {.replicas = replicas, .workers = 1, .no_fusion = plain, .optim = lks_sgd(.9f)}};
+        .opts = {
+            .replicas = replicas, .workers = 1, .kernels.single = plain, .optim = lks_sgd(.9f)}};
     return lkt_run_hash(&run, NULL);
 }
 

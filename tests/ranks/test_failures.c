@@ -45,6 +45,27 @@ static int others(lks_comm *comm, int rank, void *user)
     return 0;
 }
 
+/* One rank has another switch of kernels than the others. */
+static int other_kernels(lks_comm *comm, int rank, void *user)
+{
+    static const struct {
+        lks_kernel_opts kernels;
+        const char *says;
+    } of[] = {{{.winograd = LKS_WINOGRAD_F2}, "kernels.winograd 2, rank 0 with 0"},
+              {{.single = true}, "kernels.single 1, rank 0 with 0"},
+              {{.all_terms = true}, "kernels.all_terms 1, rank 0 with 0"}};
+    (void)user;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        lkt_small m = {.model = NULL};
+        lks_model_opts opts = {0};
+        if (rank == 1) opts.kernels = of[i].kernels;
+        LKT_CHECK(lkt_small_build(&m, comm, opts) == LKS_E_MISMATCH);
+        LKT_SAYS(of[i].says);
+        lkt_small_end(&m);
+    }
+    return 0;
+}
+
 /* Who takes what: 6 replicas by weights, at least one for each worker. */
 typedef struct cut {
     double weight[SMALL_RANKS];
@@ -115,6 +136,7 @@ static void refusals(void **state)
     run(SMALL_RANKS, no_host_memory, NULL);
     run(SMALL_RANKS, too_many, NULL);
     run(SMALL_RANKS, others, NULL);
+    run(SMALL_RANKS, other_kernels, NULL);
     run(SMALL_RANKS, one_cannot, NULL);
 }
 

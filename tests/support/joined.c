@@ -100,8 +100,9 @@ static int side_of(const lki_plan *add)
     return add->cluster.node[0]->in[0]->node->op == LKI_OP_BATCH_NORM ? 1 : 0;
 }
 
-static const char *refuses_norm(const lki_cluster *cluster)
+static const char *refuses_norm(const lki_cluster *cluster, const lki_switches *switches)
 {
+    (void)switches;
     const lki_node *tail = lki_cluster_tail(cluster);
     for (int i = 1; i < cluster->in_count; i++)
         if (!lki_shape_equal(&cluster->in[i]->shape, &tail->out.shape)) return "a vector is added";
@@ -253,8 +254,9 @@ static const lki_kernel norm_kernel = {
 
 /* ---------------------------------------------------------------- sum */
 
-static const char *refuses_sum(const lki_cluster *cluster)
+static const char *refuses_sum(const lki_cluster *cluster, const lki_switches *switches)
 {
+    (void)switches;
     return cluster->in[0] != cluster->in[1] ? "two inputs" : NULL; /* rows have one */
 }
 

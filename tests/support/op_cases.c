@@ -344,7 +344,7 @@ bool lkt_random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_
     if (lks_graph_status(c->graph) == LKS_OK) {
         lkt_case_end(c, first, x, lkt_random_from(random, 1, 9), exact ? LKT_EXACT : LKT_RANDOM,
                      random);
-        if (impl->refuses == NULL || impl->refuses(&c->cluster) == NULL) return true;
+        if (impl->refuses == NULL || impl->refuses(&c->cluster, &c->switches) == NULL) return true;
     }
     lkt_case_free(c);
     return false;

@@ -41,14 +41,16 @@ bool lki_conv_is_depthwise(const lki_conv_shape *s)
     return s->groups > 1 && s->groups == s->channels && s->filters == s->channels;
 }
 
-static const char *cpu_conv2d_refuses(const lki_cluster *cluster)
+static const char *cpu_conv2d_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
+    (void)switches;
     const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
     return lki_conv_is_depthwise(&shape) ? "depthwise" : NULL;
 }
 
-static const char *cpu_depthwise_refuses(const lki_cluster *cluster)
+static const char *cpu_depthwise_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
+    (void)switches;
     const lki_conv_shape shape = lki_conv_shape_of(lki_cluster_head(cluster));
     return lki_conv_is_depthwise(&shape) ? NULL : "filters that share channels";
 }

@@ -35,7 +35,7 @@ static bool has_positions(const lki_conv_shape *s)
     return elements <= INT32_MAX;
 }
 
-static const char *cpu_conv_block_refuses(const lki_cluster *cluster)
+static const char *cpu_conv_block_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
     const lki_conv_shape conv = lki_conv_shape_of(lki_cluster_head(cluster));
     const lks_pool_opts *pool = member(cluster, LKI_OP_MAX_POOL)->attr;
@@ -48,7 +48,8 @@ static const char *cpu_conv_block_refuses(const lki_cluster *cluster)
         if (pool->kernel[i] != 2 || pool->stride[i] != 2 || pool->padding[i] != 0)
             return "pooling other than 2x2";
     }
-    return has_positions(&conv) ? NULL : "an image with more than 2^31 elements";
+    if (!has_positions(&conv)) return "an image with more than 2^31 elements";
+    return switches->all_terms ? "kernels.skip_zeros: false" : NULL;
 }
 
 static size_t book(size_t *total, int64_t elements, size_t size)

@@ -59,8 +59,9 @@ static bool derives_from_in(const lki_node *tail)
     return !lki_cpu_activation_reads_out(lki_cpu_activation_of(tail, &constant));
 }
 
-static const char *cpu_conv_norm_refuses(const lki_cluster *cluster)
+static const char *cpu_conv_norm_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
+    (void)switches;
     const lki_node *tail = lki_cluster_tail(cluster);
     if (cluster->in_count == 1) return NULL;
     if (!lki_shape_equal(&cluster->in[1]->shape, &tail->out.shape))
