@@ -16,8 +16,10 @@ static bool tell_launcher(const lks_comm *comm, const char *sentence)
 {
     char line[REPORT_LINE];
     const char *token = getenv("LKS_LAUNCH");
-    launch_report report = {
-        .news = LAUNCH_MISSES, .rank = lks_comm_rank(comm), .process = (long)getpid()};
+    launch_report report = {.news = LAUNCH_MISSES,
+                            .rank = lks_comm_rank(comm),
+                            .other = lks_comm_lost(comm),
+                            .process = (long)getpid()};
     if (token == NULL || strlen(token) != REPORT_TOKEN) return false;
     snprintf(report.host, sizeof report.host, "%s", lks_comm_host(comm, report.rank));
     snprintf(report.text, sizeof report.text, "%s", sentence);

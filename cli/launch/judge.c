@@ -13,20 +13,22 @@ static bool misses(const launch_failure *f)
     return f->end.code == exit_code_of(LKS_E_COMM) || f->end.code == exit_code_of(LKS_E_TIMEOUT);
 }
 
-static int rank_of(const launch_failure *f)
+/* How much a failure looks like the cause of others. */
+static int weight_of(const launch_watching *w, const launch_failure *f)
 {
+    if (w->named && f->end.rank == w->missed && !misses(f)) return 3;
     return f->end.code < 0 ? 2 : !misses(f);
 }
 
-/* Of several failures: whoever was ended by a signal, then who does not just miss others; and of these
- * whose report came first. */
+/* Of several failures: whom another rank missed, then who was ended by a signal, then who does not just miss
+ * others; and of these whose report came first. */
 static const launch_failure *first_failure(const launch_watching *w)
 {
     const launch_failure *best = NULL;
     for (int i = 0; i < w->failures; i++) {
         const launch_failure *f = &w->failed[i];
         if (f->end.news != LAUNCH_ENDS) continue;
-        if (best == NULL || rank_of(f) > rank_of(best)) best = f;
+        if (best == NULL || weight_of(w, f) > weight_of(w, best)) best = f;
     }
     return best;
 }
@@ -37,7 +39,7 @@ static bool is_death(const launch_watching *w)
     bool any = false;
     for (int i = 0; i < w->failures; i++) {
         const launch_failure *f = &w->failed[i];
-        any |= f->end.news == LAUNCH_ENDS && (w->plan->own || rank_of(f) != 1);
+        any |= f->end.news == LAUNCH_ENDS && (w->plan->own || f->end.code < 0 || misses(f));
     }
     return any || w->named || w->lost;
 }

@@ -35,6 +35,7 @@ typedef struct launch_starter {
     int hard;             /* they shall end at once, */
     int quit;             /* which watchers get as this, */
     int user;             /* and they shall get SIGUSR1 */
+    double end_s;         /* how long it may take to end */
 } launch_starter;
 
 /* What a rendezvous does between an end and the next start. */

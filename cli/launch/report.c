@@ -20,9 +20,11 @@ size_t launch_report_print(char line[REPORT_LINE], const char *token, const laun
         length += snprintf(line + length, room, "end %d %d\n", report->code, report->stop);
         break;
     case LAUNCH_SAYS:
+        length += snprintf(line + length, room, "| %.*s\n", REPORT_TEXT_MOST - 1, text);
+        break;
     case LAUNCH_MISSES:
-        length += snprintf(line + length, room, "%c %.*s\n",
-                           report->news == LAUNCH_SAYS ? '|' : '!', REPORT_TEXT_MOST - 1, text);
+        length += snprintf(line + length, room, "! %d %.*s\n", report->other, REPORT_TEXT_MOST - 1,
+                           text);
         break;
     }
     return (size_t)length;
@@ -39,9 +41,10 @@ bool launch_report_read(launch_report *out, const char *token, const char *line)
         at == 0 || strcmp(found, token) != 0 || out->rank < 0)
         return false;
     const char *rest = line + 1 + at;
-    if (rest[0] == '|' || rest[0] == '!') {
+    if (rest[0] == '|' || sscanf(rest, "! %d%n", &out->other, &end) == 1) {
         out->news = rest[0] == '|' ? LAUNCH_SAYS : LAUNCH_MISSES;
-        rest += rest[1] == ' ' ? 2 : 1;
+        rest += rest[0] == '|' ? 1 : end;
+        rest += rest[0] == ' ';
         snprintf(out->text, sizeof out->text, "%s", rest);
         return true;
     }

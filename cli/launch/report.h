@@ -2,7 +2,7 @@
  * What a watcher tells the launcher, as lines among the output of ranks:
  *
  *     \036 TOKEN RANK HOST PID begin            its rank has been started
- *     \036 TOKEN RANK HOST PID ! TEXT           the rank itself misses another, as the text says
+ *     \036 TOKEN RANK HOST PID ! OTHER TEXT     the rank itself misses the other, as the text says
  *     \036 TOKEN RANK HOST PID | TEXT           one of its rank's last lines
  *     \036 TOKEN RANK HOST PID end CODE STOP    its rank has ended: exit code (128 + n: by signal n that
  *                                               nobody passed on, then negative), and the signal that it
@@ -32,7 +32,8 @@ typedef struct launch_report {
     long process;
     char host[REPORT_HOST];
     int code, stop;              /* of an end */
-    char text[REPORT_TEXT_MOST]; /* of what is said */
+    int other;                   /* of who is missed */
+    char text[REPORT_TEXT_MOST]; /* of what is said, and of who is missed */
 } launch_report;
 
 /* Writes the line, its end included; returns its length, below REPORT_LINE. */

@@ -14,12 +14,11 @@
 #include "cli/launch/watching.h"
 #include "cli/process.h"
 
-/* When a rank was killed, those of which that is the cause have this time to report too; when it ended with
- * an exit code, all may have agreed to, and have longer. Then all are ended, and what does not end is
- * killed. */
+/* When a rank was killed, those of which that is the cause have this time to report too, unless one that
+ * misses it has; when it ended with an exit code, all may have agreed to, and have longer. Then all are ended,
+ * and what does not end in the starter's time is killed. */
 #define KILLED_S 0.3
 #define AGREED_S 1.0
-#define END_S    2.0
 #define LOST_S   0.2
 
 static launch_failure *of_rank(launch_watching *l, const launch_report *report)
@@ -52,13 +51,24 @@ static void end_within(launch_watching *l, double seconds)
     if (l->hard_at <= 0 || at < l->hard_at) l->hard_at = at;
 }
 
+/* The end of the rank that is missed: nothing more is to be learned. */
+static bool is_known(const launch_watching *l)
+{
+    bool ended = false;
+    for (int i = 0; i < l->failures; i++)
+        ended |= l->failed[i].end.news == LAUNCH_ENDS && l->failed[i].end.rank == l->missed;
+    return l->named && ended;
+}
+
 /* A rank has noticed the loss of another, while the others may still wait for it. */
 static void on_missed(launch_watching *l, const launch_report *report)
 {
-    end_within(l, KILLED_S);
-    if (l->named || l->asked != 0) return;
-    l->named = true;
-    say_error("%s", report->text);
+    if (!l->named && l->asked == 0) {
+        l->named = true;
+        l->missed = report->other;
+        say_error("%s", report->text);
+    }
+    end_within(l, is_known(l) ? 0 : KILLED_S);
 }
 
 static void on_end(launch_watching *l, const launch_report *report)
@@ -71,8 +81,8 @@ static void on_end(launch_watching *l, const launch_report *report)
         f->end.news = LAUNCH_SAYS; /* no failure */
         return;
     }
-    end_within(l, report->code < 0 ? KILLED_S : AGREED_S);
-    if (++l->ends == l->plan->ranks) l->hard_at = process_clock();
+    const bool all = ++l->ends == l->plan->ranks;
+    end_within(l, all || is_known(l) ? 0 : report->code < 0 ? KILLED_S : AGREED_S);
 }
 
 static void on_report(void *user, const launch_report *report)
@@ -115,7 +125,7 @@ static void on_other(void *user, const char *bytes, size_t count)
 static void end_hard(launch_watching *l)
 {
     if (!l->ended) kill(l->starter, l->plan->starter->hard);
-    l->kill_at = process_clock() + END_S;
+    l->kill_at = process_clock() + l->plan->starter->end_s;
 }
 
 static void on_signal(launch_watching *l)
@@ -181,7 +191,8 @@ static void supervise(launch_watching *l)
                 kill(-l->starter, SIGKILL);
             else
                 end_hard(l);
-            if (process_clock() > l->kill_at) l->kill_at = process_clock() + END_S;
+            if (process_clock() > l->kill_at)
+                l->kill_at = process_clock() + l->plan->starter->end_s;
             continue;
         }
         if (files[1].revents != 0) open = take(l);

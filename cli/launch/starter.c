@@ -13,7 +13,7 @@
  * what it gets; when it ends ranks it has a page to say about it, and when it is killed they end, too. srun
  * kills at SIGTERM, and passes SIGUSR1 and SIGUSR2 on; by its plugin for processes to watchers alone or to
  * ranks too, and a program may not live through SIGUSR2. That ranks get SIGTERM is Slurm's way to say that
- * the time is up. */
+ * the time is up. A killed srun leaves its tasks behind, so it is given longer to end. */
 static const launch_starter starters[] = {
     {.name = "openmpi",
      .module = "openmpi",
@@ -22,7 +22,8 @@ static const launch_starter starters[] = {
      .soft = SIGUSR2,
      .hard = SIGTERM,
      .quit = SIGTERM,
-     .user = SIGUSR1},
+     .user = SIGUSR1,
+     .end_s = 0.5},
     {.name = "mpich",
      .module = "mpich",
      .tries = {"mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"},
@@ -30,13 +31,15 @@ static const launch_starter starters[] = {
      .soft = SIGTERM,
      .hard = SIGKILL,
      .quit = SIGQUIT,
-     .user = SIGUSR1},
+     .user = SIGUSR1,
+     .end_s = 0.5},
     {.name = "srun",
      .tries = {"srun"},
      .soft = SIGUSR1,
      .hard = SIGTERM,
      .quit = SIGQUIT,
-     .user = SIGUSR1},
+     .user = SIGUSR1,
+     .end_s = 2},
 };
 enum { STARTERS = sizeof starters / sizeof *starters, SRUN = STARTERS - 1 };
 

@@ -22,7 +22,8 @@ typedef struct launch_watching {
     int soft;                 /* what the starter gets as soon as all have; 0: nothing */
     int asked, times;         /* the first signal that asked us to stop, and how often */
     bool lost;                /* a host is */
-    bool named;               /* a loss has been said */
+    bool named;               /* a loss has been said, */
+    int missed;               /* of this rank */
     bool grows;               /* ranks were asked to end so that there can be more */
     bool stopped;             /* a rank has ended as it was asked to */
     int stop;                 /* by what */

@@ -1,54 +1,5 @@
 /* lockstep launch, with each MPI that is installed: ranks are a script that says who it is. */
-#include "verbs/background.h"
-
-#include <signal.h>
-
-static const char script[] =
-    "R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
-    "case $1 in\n"
-    "hello) echo out $R; echo err $R >&2; grep Cpus_allowed_list /proc/self/status ;;\n"
-    "fail) echo begin $R\n"
-    "  if [ $R = 1 ]; then for i in $(seq 50); do echo line $i; done; exit 7; fi\n"
-    "  sleep 60 ;;\n"
-    "segv) [ $R = 1 ] && kill -SEGV $$; sleep 60 ;;\n"
-    "own) echo of its own >>logs/rank-$R.log; [ $R = 1 ] && exit 3; sleep 60 ;;\n"
-    "again) echo start $LKS_RESTART; [ $R = 0 ] && echo up >up.$LKS_RESTART\n"
-    "  until [ -e up.$LKS_RESTART ]; do sleep 0.02; done\n"
-    "  [ $LKS_RESTART -ge $2 ] || { [ $R = 1 ] && kill -KILL $$; sleep 60; } ;;\n"
-    "once) [ $LKS_RESTART = 0 ] || exit 0; [ $R = 1 ] && exit 4; sleep 60 ;;\n"
-    "miss) text='! rank 0 (host a, pid 5): it froze'\n"
-    "  printf '\\036 %s %s b 7 %s\\n' $LKS_LAUNCH $R \"$text\" >&2; sleep 0.1; exit 12 ;;\n"
-    "same) echo the same >&2; exit 5 ;;\n"
-    "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
-    "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
-    "  echo ready $R >ready.$R; for i in $(seq 600); do sleep 0.1; done ;;\n"
-    "stay) trap '' TERM INT USR1 HUP; echo ready $R >ready.$R\n"
-    "  for i in $(seq 600); do sleep 0.1; done ;;\n"
-    "esac\n";
-
-static const struct mpi {
-    const char *name, *program;
-} mpis[] = {{"openmpi", "mpiexec.openmpi"}, {"mpich", "mpiexec.hydra"}};
-
-/* For each MPI: a folder with the script, and modules, which --by asks for. */
-static bool begin(const struct mpi *mpi)
-{
-    if (shell("command -v %s >/dev/null", mpi->program) != 0) {
-        print_message("%s is not installed: its cases are left out\n", mpi->program);
-        return false;
-    }
-    shell("rm -rf logs ready.* up.* *.txt run modules; mkdir -p modules; touch "
-          "modules/liblockstep-%s.so",
-          mpi->name);
-    write_text("rank.sh", script);
-    write_text("c.yaml", tiny);
-    setenv("LKS_MODULES", in_folder("modules"), 1);
-    return true;
-}
-
-#define EACH_MPI(mpi)                                                                              \
-    for (const struct mpi *mpi = mpis; mpi < mpis + 2; mpi++)                                      \
-        if (begin(mpi))
+#include "launch/script.h"
 
 static pid_t start_ranks(const struct mpi *mpi, const char *what)
 {
@@ -59,24 +10,6 @@ static pid_t start_ranks(const struct mpi *mpi, const char *what)
     wait_for("ready.0", "ready");
     wait_for("ready.1", "ready");
     return child;
-}
-
-/* Processes whose command line has the test's folder or its script; a zombie is none. */
-static int processes(void)
-{
-    return shell(
-        "n=0; for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" = \"$PWD\" ] && "
-        "[ ${p#/proc/} != $$ ] && ! grep -q '^State:.Z' $p/status && "
-        "grep -qE 'rank.sh|lockstep' $p/cmdline && n=$((n + 1)); done 2>/dev/null; exit $n");
-}
-
-static void expect_nobody(double seconds)
-{
-    for (int i = 0; i < (int)(seconds / 0.05); i++) {
-        if (processes() == 0) return;
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    }
-    fail_msg("%d processes are left", processes());
 }
 
 static void rank_0_talks_and_all_have_logs(void **state)
@@ -195,92 +128,6 @@ static void nobody_outlives_the_launcher(void **state)
     {
         const pid_t child = start_ranks(mpi, "stay");
         assert_true(processes() >= 5);
-        kill(child, SIGKILL);
-        assert_int_equal(waitpid(child, NULL, 0), child);
-        expect_nobody(2);
-    }
-}
-
-/* What a rank says of another that is gone is on screen at once, whichever rank it is; and the exit code by
- * which all of them end says nothing more. */
-static void who_is_missed_is_said_once(void **state)
-{
-    (void)state;
-    static char text[OUTPUT_SIZE];
-    EACH_MPI(mpi)
-    {
-        run("launch -n 2 --by %s --log-dir logs --program bash -- rank.sh miss", mpi->name);
-        assert_int_equal(last.code, 12);
-        assert_string_equal(last.err, "lockstep: rank 0 (host a, pid 5): it froze\n");
-        read_text(text, "logs/rank-1.log");
-        assert_string_equal(text, "lockstep: rank 0 (host a, pid 5): it froze\n");
-    }
-}
-
-static void restarts_are_counted(void **state)
-{
-    (void)state;
-    EACH_MPI(mpi)
-    {
-        run("launch -n 2 --by %s --max_restarts 3 --program bash -- rank.sh again 2", mpi->name);
-        expect_ok();
-        assert_string_equal(last.out, "start 0\nstart 1\nstart 2\n");
-        expect(0, "lockstep: restart 1 of 3 from the beginning, as nothing is saved\n");
-        expect(0, "lockstep: restart 2 of 3 ");
-        assert_null(strstr(last.err, "restart 3"));
-        run("launch -n 2 --by %s --max-restarts=1 --program bash -- rank.sh again 9", mpi->name);
-        expect(137, "lockstep: there was 1 restart, and no more: --max-restarts\n");
-        assert_string_equal(last.out, "start 0\nstart 1\n");
-        expect_nobody(2);
-        run("launch -n 2 --by %s --max-restarts 5 --program bash -- rank.sh once", mpi->name);
-        expect(0, "lockstep: restart 1 of 5 "); /* of another program any failure may be one */
-        assert_null(strstr(last.err, "restart 2"));
-        /* What is so would be so again. */
-        run("train c.yaml --out run");
-        expect_ok();
-        run("launch -n 1 --by %s --max-restarts 5 train c.yaml --out run", mpi->name);
-        expect(2, "give --resume to continue");
-        assert_null(strstr(last.err, "restart "));
-    }
-    run("launch -n 2 --max-restarts -1 train c.yaml");
-    expect(2, "--max-restarts is '-1', expected a number from 0");
-}
-
-static void launch_that_restarts(const struct mpi *mpi, pid_t *child, double seconds)
-{
-    char arguments[256];
-    snprintf(arguments, sizeof arguments,
-             "launch -n 2 --by %s --max-restarts 1000 --program bash -- rank.sh again 9999",
-             mpi->name);
-    shell("rm -f up.* err.txt");
-    *child = start(arguments);
-    wait_for("err.txt", "restart 1 of 1000");
-    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
-}
-
-/* In the middle of an end, between two starts, in the middle of one. */
-static void a_signal_ends_restarts(void **state)
-{
-    (void)state;
-    pid_t child;
-    EACH_MPI(mpi)
-    for (int i = 0; i < 2; i++) {
-        launch_that_restarts(mpi, &child, 0.25 * i);
-        kill(child, i == 0 ? SIGTERM : SIGINT);
-        finish(child);
-        /* Or a rank had died just then, which nobody goes on from any more. */
-        assert_true(last.code == (i == 0 ? 143 : 130) || last.code == 137);
-        expect_nobody(2);
-    }
-}
-
-static void nobody_outlives_a_launcher_that_restarts(void **state)
-{
-    (void)state;
-    pid_t child;
-    EACH_MPI(mpi)
-    for (int i = 0; i < 2; i++) {
-        launch_that_restarts(mpi, &child, 0.2 * i);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
         expect_nobody(2);
@@ -408,10 +255,6 @@ int main(void)
         TEST(one_signal_lets_all_ranks_save),
         TEST(the_second_ends_them_at_once),
         TEST(nobody_outlives_the_launcher),
-        TEST(who_is_missed_is_said_once),
-        TEST(restarts_are_counted),
-        TEST(a_signal_ends_restarts),
-        TEST(nobody_outlives_a_launcher_that_restarts),
         TEST(what_is_wrong_with_the_command_is_said_once),
         TEST(one_rank_is_the_program_itself),
         TEST(a_dry_run_prints_the_command),

@@ -58,16 +58,20 @@ static void what_is_printed_is_read(void **state)
     static const launch_news news[] = {LAUNCH_SAYS, LAUNCH_BEGINS, LAUNCH_MISSES};
     for (size_t i = 0; i < sizeof news / sizeof *news; i++) {
         text.news = news[i];
+        text.other = 12;
         length = launch_report_print(line, "0123456789abcdef", &text);
         line[length - 1] = '\0';
         assert_true(launch_report_read(&found, "0123456789abcdef", line));
         assert_int_equal(found.news, news[i]);
         assert_string_equal(found.text, news[i] == LAUNCH_BEGINS ? "" : " a | line ");
+        assert_int_equal(found.other, news[i] == LAUNCH_MISSES ? 12 : 0);
     }
+    assert_false(launch_report_read(&found, "0123456789abcdef", "\036 0123456789abcdef 3 a 7 ! x"));
     memset(text.text, 'x', sizeof text.text - 1);
     memset(text.host, 'h', sizeof text.host - 1);
     text.rank = INT32_MAX;
     text.process = LONG_MAX;
+    text.other = INT32_MAX;
     assert_true(launch_report_print(line, "0123456789abcdef", &text) < REPORT_LINE);
 }
 

@@ -3,6 +3,7 @@ foreach(what reach report seal)
   target_link_libraries(test_launch_${what} PRIVATE lks_program)
 endforeach()
 add_dependencies(test_launch_launch lockstep)
+add_dependencies(test_launch_deaths lockstep)
 # With a Slurm of its own.
 add_test(NAME launch/cluster COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch/slurm.sh
          $<TARGET_FILE:lockstep> ${PROJECT_SOURCE_DIR})
