@@ -1,6 +1,7 @@
 /* lockstep train */
 #include <inttypes.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -90,6 +91,20 @@ static void say_workers(const training *t, const lks_model_info *info)
         say("Using %d worker%s.", workers, TEXT_S(workers));
 }
 
+/* The switches that are not as usual: "Kernels with winograd: off, fuse: false, which may round otherwise." */
+static void say_kernels(const training *t)
+{
+    const char *winograd = lks_recipe_text(t->recipe, "kernels.winograd");
+    const bool usual = strcmp(winograd, "auto") == 0;
+    const bool skips = lks_recipe_bool(t->recipe, "kernels.skip_zeros");
+    const bool fuses = lks_recipe_bool(t->recipe, "kernels.fuse");
+    if (usual && skips && fuses) return;
+    say("Kernels with%s%s%s%s%s%s, which may round otherwise than the usual ones.",
+        usual ? "" : " winograd: ", usual ? "" : winograd, usual || skips ? "" : ",",
+        skips ? "" : " skip_zeros: false", (usual && skips) || fuses ? "" : ",",
+        fuses ? "" : " fuse: false");
+}
+
 static void train_print_head(const training *t, int cores)
 {
     const lks_recipe_parts *s = &t->parts;
@@ -119,6 +134,7 @@ static void train_print_head(const training *t, int cores)
         say("Validation set size: %lld", (long long)lks_dataset_get_info(s->valid).samples);
     if (s->test != NULL) say("Test set size: %lld", tests);
     say_workers(t, &info);
+    say_kernels(t);
 }
 
 /* A single batch was trained: see that testing works too. */

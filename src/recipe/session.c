@@ -145,6 +145,17 @@ static lks_exchange exchange_of(const lki_config *config)
                                                           : LKS_EXCHANGE_AFTER;
 }
 
+static lks_kernel_opts kernels_of(const lki_config *config)
+{
+    const char *text = lki_config_text(config, LKI_KEY_KERNELS_WINOGRAD);
+    return (lks_kernel_opts){.winograd = strcmp(text, "off") == 0  ? LKS_WINOGRAD_OFF
+                                         : strcmp(text, "f2") == 0 ? LKS_WINOGRAD_F2
+                                         : strcmp(text, "f4") == 0 ? LKS_WINOGRAD_F4
+                                                                   : LKS_WINOGRAD_AUTO,
+                             .single = !lki_config_bool(config, LKI_KEY_KERNELS_FUSE),
+                             .all_terms = !lki_config_bool(config, LKI_KEY_KERNELS_SKIP_ZEROS)};
+}
+
 /* The weight of this process; alone it has all there is. */
 static lks_status read_balance(lks_model_opts *opts, const lki_session *session)
 {
@@ -189,6 +200,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
                          ? LKS_REDUCTION_LIBRARY
                          : LKS_REDUCTION_STRICT,
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
+        .kernels = kernels_of(config),
     };
     if (lki_config_has(config, LKI_KEY_TRAIN_AVERAGE_EVERY))
         opts.average_every = (int)lki_config_int(config, LKI_KEY_TRAIN_AVERAGE_EVERY);

@@ -1,0 +1,150 @@
+/* The theorem with every combination of the switches of kernels: each has one hash, for any instruction set and any
+ * number of ranks and workers. */
+#include "cpu/vectors.h"
+#include "support/ranks/fake.h"
+#include "support/runs.h"
+
+#ifdef LKT_HAVE_CPU
+
+static const lks_winograd WINOGRAD[] = {LKS_WINOGRAD_AUTO, LKS_WINOGRAD_OFF, LKS_WINOGRAD_F2,
+                                        LKS_WINOGRAD_F4};
+enum { WINOGRADS = sizeof WINOGRAD / sizeof *WINOGRAD, COMBINATIONS = 4 * WINOGRADS };
+
+/* Who runs: workers of each rank. */
+static const struct {
+    int workers[4];
+    bool share; /* memory in common */
+} LAYOUTS[] = {{{1}, false}, {{3}, false}, {{1, 1}, false}, {{2, 1}, true}};
+enum { LAYOUT_COUNT = sizeof LAYOUTS / sizeof *LAYOUTS };
+
+/* What a switch may take away: convolutions of 3x3 with 16 channels and more before relu and pooling, before batch
+ * norm and relu, and before relu alone; a dense layer behind relu and dropout. */
+static lks_tensor *net(lks_graph *g)
+{
+    const lks_conv2d_opts first = {
+        .filters = 16, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    const lks_conv2d_opts narrow = {.filters = 16, .kernel = {3, 3}, .padding = {1, 1}};
+    const lks_conv2d_opts wide = {.filters = 32, .kernel = {3, 3}, .padding = {1, 1}};
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
+    x = lks_normalize(
+        g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
+    x = lks_relu(g, lks_conv2d(g, x, &first));
+    x = lks_max_pool(g, lks_relu(g, lks_conv2d(g, x, &wide)), &(lks_pool_opts){.kernel = {2, 2}});
+    x = lks_relu(g, lks_batch_norm(g, lks_conv2d(g, x, &narrow), NULL));
+    x = lks_flatten(g, lks_relu(g, lks_conv2d(g, x, &wide)));
+    x = lks_relu(g, lks_dense(g, x, &(lks_dense_opts){.units = 40}));
+    x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .25f});
+    x = lks_dense(g, x, &(lks_dense_opts){.units = 5});
+    return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
+}
+
+static lks_kernel_opts combination(int n)
+{
+    return (lks_kernel_opts){
+        .winograd = WINOGRAD[n / 4], .single = n % 2 == 1, .all_terms = n / 2 % 2 == 1};
+}
+
+typedef struct question {
+    lkt_run run;
+    const int *workers;
+    uint64_t expected;
+} question;
+
+static int body(lks_comm *comm, int rank, void *user)
+{
+    const question *q = user;
+    lkt_run run = q->run;
+    uint64_t hash;
+    LKT_CHECK(comm != NULL);
+    run.opts.comm = comm;
+    run.opts.workers = q->workers[rank];
+    LKT_CHECK(lkt_run_try(&run, &hash, NULL) == LKS_OK);
+    LKT_CHECK(hash == q->expected);
+    return 0;
+}
+
+static uint64_t hash_of(question *q)
+{
+    q->run.opts.workers = 1;
+    return lkt_run_hash(&q->run, NULL);
+}
+
+static void check_layouts(question *q, const lki_vector *v, int n)
+{
+    for (int l = 0; l < LAYOUT_COUNT; l++) {
+        int ranks = 0, results[LKT_MOST_RANKS];
+        while (LAYOUTS[l].workers[ranks] > 0) ranks++;
+        q->workers = LAYOUTS[l].workers;
+        if (lkt_sanitized() && (n + l) % LAYOUT_COUNT != 0) continue;
+        lkt_ranks_run(
+            &(lkt_hub_opts){.size = ranks, .seed = 5, .delay = l % 2, .share = LAYOUTS[l].share},
+            NULL, body, q, results);
+        for (int r = 0; r < ranks; r++)
+            if (results[r] != 0)
+                fail_msg("%s, winograd %d, single %d, all_terms %d, layout %d: other bits", v->name,
+                         (int)q->run.opts.kernels.winograd, q->run.opts.kernels.single,
+                         q->run.opts.kernels.all_terms, l);
+    }
+}
+
+static void each_has_one_hash(void **state)
+{
+    const lki_vector *usual = lki_cpu_vector();
+    (void)state;
+    for (int n = 0; n < COMBINATIONS; n++) {
+        question q = {.run = {.device = "cpu",
+                              .net = net,
+                              .samples = 9,
+                              .batch = 7, /* the second batch of an epoch has two */
+                              .steps = 2,
+                              .opts = {.replicas = 4,
+                                       .hash_every = 2,
+                                       .kernels = combination(n),
+                                       .optim = lks_adam()}}};
+        q.expected = hash_of(&q);
+        LKT_FOR_ISAS(v)
+        {
+            lki_cpu_vector_use(v);
+            check_layouts(&q, v, n);
+        }
+        lki_cpu_vector_use(usual);
+    }
+}
+
+/* Else the test above would say nothing: what a switch takes away here has an order of its own. */
+static void they_differ(void **state)
+{
+    question q = {.run = {.device = "cpu",
+                          .net = net,
+                          .samples = 9,
+                          .batch = 7,
+                          .steps = 2,
+                          .opts = {.replicas = 4, .optim = lks_adam()}}};
+    (void)state;
+    const uint64_t usual = hash_of(&q);
+    q.run.opts.kernels.all_terms = true;
+    const uint64_t all_terms = hash_of(&q);
+    q.run.opts.kernels.single = true;
+    assert_int_equal(hash_of(&q), all_terms); /* all others have the order of their nodes */
+    q.run.opts.kernels.all_terms = false;
+    assert_int_equal(hash_of(&q), all_terms);
+    assert_int_not_equal(usual, all_terms);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_has_one_hash),
+        cmocka_unit_test(they_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0; /* the cpu backend was not built */
+}
+
+#endif
