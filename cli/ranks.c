@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/crowd.h"
 #include "cli/exit_code.h"
+#include "cli/launch/launch.h"
 #include "cli/launch/report.h"
 #include "recipe/text/setting.h"
 
@@ -94,6 +95,15 @@ lks_status cli_refuse(lks_status status)
     return status;
 }
 
+/* Of what keeps ranks from joining. Which modules for MPI there are is for each host to say. */
+static bool is_said_by_another(lks_status status)
+{
+    launch_place place;
+    if (status == LKS_E_MISMATCH) return lks_launch_get().rank > 0; /* all have found it */
+    return status == LKS_E_COMM && !lks_mpi_loaded() && launch_get_place(&place) &&
+           place.local_rank > 0;
+}
+
 lks_status cli_with_ranks(const cli_args *cli, int *code,
                           lks_status (*body)(const cli_args *cli, lks_recipe *recipe, int *code))
 {
@@ -104,9 +114,10 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
     if (status == LKS_OK) status = watch_seconds(&opts.watch_s);
     if (status != LKS_OK) return cli_refuse(status);
     status = lks_comm_create(&comm, &opts);
-    if (status == LKS_E_MISMATCH && lks_launch_get().rank > 0)
-        say_nothing(); /* all have found it */
-    if (status != LKS_OK) return status;
+    if (status != LKS_OK) {
+        if (is_said_by_another(status)) say_nothing();
+        return status;
+    }
     const int rank = lks_comm_rank(comm);
     if (rank > 0) say_nothing();
     status = cli_with_recipe(cli, code, comm, body);

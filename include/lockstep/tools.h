@@ -74,6 +74,7 @@ typedef struct lks_mpi_module {
 } lks_mpi_module;
 LKS_API int lks_mpi_modules(lks_mpi_module *out, int most, char *searched, size_t size);
 LKS_API LKS_MUSTUSE lks_status lks_mpi_library(char *out, size_t size, const char *path);
+LKS_API bool lks_mpi_loaded(void); /* Whether an MPI is in this process. */
 
 /* ---- files of data */
 

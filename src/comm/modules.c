@@ -229,6 +229,12 @@ int lks_mpi_modules(lks_mpi_module *out, int most, char *searched, size_t size)
     return all.count;
 }
 
+bool lks_mpi_loaded(void)
+{
+    char text[8];
+    return lki_mpi_in_process(text, sizeof text) != NULL;
+}
+
 lks_status lks_mpi_library(char *out, size_t size, const char *path)
 {
     const lki_transport *transport;

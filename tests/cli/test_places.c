@@ -338,6 +338,14 @@ static void tasks_do_it_once(void **state)
         }
     }
     assert_int_equal(shell("test -z \"$(ls -d run r.json d b.json 2>out.txt)\""), 0);
+    for (int rank = 0; rank < 2; rank++) { /* all of one host find no module: one says so */
+        last.code = shell("env LKS_MODULES=/nowhere PMI_SIZE=4 PMI_RANK=%d MPI_LOCALRANKID=%d "
+                          "MPI_LOCALNRANKS=2 '%s' train c.yaml >out.txt 2>err.txt",
+                          2 + rank, rank, program());
+        read_text(last.err, "err.txt");
+        expect(12, rank == 0 ? "there is no module for MPICH" : "");
+        assert_true((last.err[0] == '\0') == (rank == 1));
+    }
     const char *const first =
         "env SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 '%s' %s >out.txt 2>err.txt";
     assert_int_equal(shell(first, program(), "data digits --out d --samples 20 --test-samples 10"),

@@ -112,6 +112,7 @@ static void of_modules(void **state)
     char text[64];
     (void)state;
     assert_true(lks_mpi_modules(NULL, 9, NULL, 0) >= 0);
+    assert_false(lks_mpi_loaded());
     REFUSES(lks_mpi_library(text, sizeof text, NULL));
     REFUSES(lks_mpi_library(NULL, 0, "a"));
     LKT_FAILS(LKS_E_COMM, "the module 'a.so' cannot be loaded", lks_mpi_library(text, 64, "a.so"));

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <lockstep/tools.h>
+
 int ranks_say(lks_status status)
 {
     printf("failed: %s\n", lks_last_error()->message);
@@ -25,7 +27,7 @@ static int ranks_join(lks_comm *comm, int number)
     printf("rank %d of %d, %d of %d on its host, pid %ld, %s\n", lks_comm_rank(comm),
            lks_comm_size(comm), lks_comm_local_rank(comm), lks_comm_local_size(comm),
            (long)getpid(), lks_comm_library(comm));
-    return 0;
+    return strstr(lks_comm_library(comm), "MPI") == NULL || lks_mpi_loaded() ? 0 : 1;
 }
 
 /* A rank ends without a word. */
