@@ -20,6 +20,13 @@ lki_op_id lki_op_find(const char *name)
     return (lki_op_id)id;
 }
 
+bool lki_stops_at_zero(const lks_tensor *tensor)
+{
+    const lki_node *node = tensor->node;
+    while (lki_op_get(node->op)->at_zero == LKI_ZERO_AS_INPUT) node = node->in[0]->node;
+    return lki_op_get(node->op)->at_zero == LKI_ZERO_STOPS;
+}
+
 size_t lki_node_print(const lki_node *node, char *buffer, size_t size)
 {
     return lki_attributes_print(&lki_op_get(node->op)->attributes, node->attr, buffer, size);

@@ -72,6 +72,11 @@ typedef enum lki_takes {
     LKI_TAKES_ANY,    /* bytes too */
 } lki_takes;
 
+/* Whether the gradient matters where its output is 0: yes; no, as it has no part in that of an input; or where
+ * it does for its input, which is 0 wherever a gradient passes from such an element (dropout: what it has not
+ * dropped). */
+typedef enum lki_at_zero { LKI_ZERO_PASSES, LKI_ZERO_STOPS, LKI_ZERO_AS_INPUT } lki_at_zero;
+
 typedef struct lki_op {
     const char *name;
     const char *what; /* it computes, in a few words for help */
@@ -84,6 +89,7 @@ typedef struct lki_op {
     bool per_replica;    /* samples of a replica depend on each other (batch norm) */
     bool draws;          /* random numbers in training: plans have a random_key */
     bool stops_gradient; /* none passes to an input */
+    lki_at_zero at_zero; /* what becomes of gradients there */
     bool gives_logs;     /* its output are logarithms of probabilities, so that nll is the loss */
     bool of_classes;     /* a loss whose target is a class, */
     bool of_logs;        /* and whose input are such logarithms */
@@ -107,6 +113,9 @@ LKI_OP_LIST(X)
 const lki_op *lki_op_get(lki_op_id id);
 /* LKI_OP_COUNT: there is none of that name. */
 lki_op_id lki_op_find(const char *name);
+
+/* No gradient of the tensor matters where it is 0: relu stands before it. So it has many zeros. */
+bool lki_stops_at_zero(const lks_tensor *tensor);
 
 /* The attributes as they would be typed: "filters=32 kernel=3x3"; defaults are left out. Writes at most
  * `size` bytes (at least 1), and returns how long the text is without that limit. */

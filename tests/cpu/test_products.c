@@ -26,7 +26,13 @@ static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t ro
     c.shape.inputs = size_of_sum(random);
     c.shape.units = c.shape.inputs < 300 ? size_of_sum(random) : lkt_random_from(random, 1, 50);
     c.shape.bias = true;
+    c.shape.masks = c.shape.units >= 16 && lkt_random_below(random, 2) == 0;
     c.x = lkt_floats_make(random, rows * c.shape.inputs);
+    if (c.shape.masks) {
+        const int64_t active = lkt_random_below(random, 9);
+        for (int64_t i = 0; i < rows * c.shape.inputs; i++)
+            if (lkt_random_below(random, 8) >= active) c.x.at[i] = 0;
+    }
     c.w = lkt_floats_make(random, c.shape.units * c.shape.inputs);
     c.bias = lkt_floats_make(random, c.shape.units);
     c.d_y = lkt_floats_make(random, rows * c.shape.units);

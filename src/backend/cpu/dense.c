@@ -1,6 +1,5 @@
-/* Dense layers: kernels of our own (vector/dense.c, vector/rows.c). */
-#include <stdio.h>
-
+/* Dense layers (vector/dense.c, vector/rows.c), and those behind relu, of whose inputs only the active ones
+ * are visited (vector/masks.h). */
 #include "backend/cpu/cpu.h"
 
 typedef struct dense_plan {
@@ -13,18 +12,30 @@ static const dense_plan *dense(const lki_plan *plan)
     return (const dense_plan *)(const void *)plan;
 }
 
-static lks_status plan_dense(lki_plan *plan)
+static lks_status plan_any(lki_plan *plan, bool masks)
 {
     dense_plan *p = (dense_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
-    p->shape = (lki_dense_shape){
-        .inputs = p->cpu.in, .units = p->cpu.out, .bias = plan->cluster.node[0]->param_count > 1};
+    p->shape = (lki_dense_shape){.inputs = p->cpu.in,
+                                 .units = p->cpu.out,
+                                 .bias = plan->cluster.node[0]->param_count > 1,
+                                 .masks = masks};
     plan->needs.reads = LKI_READS_IN;
     const size_t rows = p->cpu.vector->dense->rows_bytes();
     const size_t passes = p->cpu.vector->dense->workspace_bytes(&p->shape, plan->slice);
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
     plan->needs.packed_bytes = p->cpu.vector->dense->packed_bytes(&p->shape);
     return LKS_OK;
+}
+
+static lks_status plan_dense(lki_plan *plan)
+{
+    return plan_any(plan, false);
+}
+
+static lks_status plan_dense_active(lki_plan *plan)
+{
+    return plan_any(plan, true);
 }
 
 static void cpu_dense_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
@@ -85,12 +96,35 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
     p->cpu.vector->dense->rows(&p->shape, args);
 }
 
-const lki_kernel lki_cpu_dense = {
-    .plan_bytes = sizeof(dense_plan),
-    .span = LKI_SPAN_JOINT,
-    .plan = plan_dense,
-    .prepare = cpu_dense_prepare,
-    .forward = cpu_dense_forward,
-    .backward = cpu_dense_backward,
-    .rows = cpu_dense_rows,
+#define DENSE_KERNEL(its_plan)                                                                     \
+    {                                                                                              \
+        .plan_bytes = sizeof(dense_plan), .span = LKI_SPAN_JOINT, .plan = its_plan,                \
+        .prepare = cpu_dense_prepare, .forward = cpu_dense_forward,                                \
+        .backward = cpu_dense_backward, .rows = cpu_dense_rows,                                    \
+    }
+
+const lki_kernel lki_cpu_dense = DENSE_KERNEL(plan_dense);
+
+/* Of fewer units too few stand beside each other, of fewer inputs little is left out. */
+enum { ACTIVE_FROM = 64 };
+
+static const char *cpu_dense_active_refuses(const lki_cluster *cluster,
+                                            const lki_switches *switches)
+{
+    const lks_tensor *x = cluster->in[0];
+    if (!lki_stops_at_zero(x)) return "not behind relu";
+    if (lks_shape_elements(&x->shape) < ACTIVE_FROM) return "fewer than 64 inputs";
+    if (lks_shape_elements(&cluster->node[0]->out.shape) < ACTIVE_FROM)
+        return "fewer than 64 units";
+    return switches->all_terms ? "kernels.skip_zeros: false" : NULL;
+}
+
+static const lki_kernel active = DENSE_KERNEL(plan_dense_active);
+
+const lki_impl lki_cpu_dense_active_impl = {
+    .name = "dense_active",
+    .pattern = {{.ops = LKI_OPS(DENSE)}},
+    .count = 1,
+    .refuses = cpu_dense_active_refuses,
+    .kernel = &active,
 };

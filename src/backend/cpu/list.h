@@ -10,7 +10,8 @@
     X(conv2d_relu)                                                                                 \
     X(depthwise_relu)                                                                              \
     X(conv2d)                                                                                      \
-    X(depthwise)
+    X(depthwise)                                                                                   \
+    X(dense_active)
 
 /* lki_cpu_<id>, the kernel of one operation, whatever its shapes. */
 #define LKI_CPU_KERNEL_LIST(X)                                                                     \

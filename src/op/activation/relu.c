@@ -5,6 +5,7 @@ const lki_op lki_op_relu = {
     .name = "relu",
     .what = "max(x, 0)",
     .inputs = 1,
+    .at_zero = LKI_ZERO_STOPS,
     .infer = lki_infer_same,
 };
 

@@ -31,6 +31,7 @@ const lki_op lki_op_dropout = {
     .attr_size = sizeof(lks_dropout_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
     .draws = true,
+    .at_zero = LKI_ZERO_AS_INPUT,
     .infer = dropout_infer,
 };
 

@@ -11,6 +11,7 @@ const lki_op lki_op_flatten = {
     .name = "flatten",
     .what = "one dimension, in PyTorch's order: channel, row, column",
     .inputs = 1,
+    .at_zero = LKI_ZERO_AS_INPUT,
     .infer = flatten_infer,
 };
 

@@ -12,6 +12,7 @@ const lki_op lki_op_max_pool = {
     .takes = LKI_TAKES_IMAGE,
     .attr_size = sizeof(lks_pool_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .at_zero = LKI_ZERO_AS_INPUT,
     .infer = lki_pool_infer,
 };
 

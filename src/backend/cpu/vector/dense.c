@@ -1,7 +1,8 @@
 /*
  * Dense layers. Weights are packed twice, as panels for tile.h:
  *
- *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs
+ *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs (with masks in
+ *                                                      wider blocks: masks.h)
  *   backward  [block of PANEL inputs][unit][PANEL]     dx = dy W: the sum is over units
  *
  * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the first-level cache
@@ -10,6 +11,7 @@
  * second-level cache.
  */
 #include "backend/cpu/vector/local.h"
+#include "backend/cpu/vector/masks.h"
 #include "backend/cpu/vector/narrow.h"
 #include "backend/cpu/vector/transpose.h"
 #include "numeric/tree.h"
@@ -52,13 +54,15 @@ static void vector_dense_pack_block(const lki_dense_shape *s, const float *w, in
         for (int64_t next = STRIP; next < 2 * STRIP && k + next < s->inputs; next += 16)
             __builtin_prefetch(row + next);
     }
-    float *to = to_forward + (u * s->inputs + k * PANEL);
+    const int64_t group = s->masks ? u / MASKS_UNITS * MASKS_UNITS : u;
+    const int64_t width = s->masks ? masks_width(s->units, group) : PANEL;
+    float *to = to_forward + (group * s->inputs + k * width + (u - group));
     const int64_t whole = n - n % 4;
     for (int64_t j = 0; j < whole; j += 4)
         for (int64_t i = 0; i < PANEL; i += 4)
-            transpose4(&copy[i][j], STRIP + LANES, to + j * PANEL + i, PANEL, false);
+            transpose4(&copy[i][j], STRIP + LANES, to + j * width + i, width, false);
     for (int64_t j = whole; j < n; j++)
-        for (int64_t i = 0; i < PANEL; i++) to[j * PANEL + i] = copy[i][j];
+        for (int64_t i = 0; i < PANEL; i++) to[j * width + i] = copy[i][j];
     for (int64_t j = 0; j < n; j += PANEL)
         for (int64_t i = 0; i < units; i++) {
             float *row = to_backward + (k + j) * s->units + (u + i) * PANEL;
@@ -91,8 +95,11 @@ static int64_t places(int64_t rows)
 static size_t vector_dense_workspace_bytes(const lki_dense_shape *s, int64_t rows)
 {
     const int64_t most = s->inputs > s->units ? s->inputs : s->units;
-    if (most <= LKI_BLOCK_TERMS) return 0;
-    return (size_t)places(rows) * (sizeof(float) + (most > LKI_GROUP_TERMS ? sizeof(double) : 0));
+    const size_t masks = s->masks ? LKI_ISA_NAME(lki_vector_masks_bytes)(s, rows) : 0;
+    if (most <= LKI_BLOCK_TERMS) return masks;
+    const size_t tiles = (size_t)places(rows) *
+                         (sizeof(float) + (most > LKI_GROUP_TERMS ? sizeof(double) : 0));
+    return masks > tiles ? masks : tiles;
 }
 
 /* c = a * b, some terms: one panel, all rows. */
@@ -223,6 +230,10 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, vo
 static void vector_dense_forward(const lki_dense_shape *s, int64_t rows, const float *x,
                                  const void *packed, const float *bias, float *y, void *workspace)
 {
+    if (s->masks) {
+        LKI_ISA_NAME(lki_vector_masks_forward)(s, rows, x, packed, bias, y, workspace);
+        return;
+    }
     const product whole = {.a = x,
                            .a_row = s->inputs,
                            .b = packed,

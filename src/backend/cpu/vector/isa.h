@@ -168,6 +168,31 @@ INLINE uint32_t bytes_equal(const uint8_t *p, uint8_t value)
 }
 #endif
 
+/* Bit i: x[i] is not 0; NaN is not. */
+#if defined(__AVX512F__)
+INLINE uint32_t vf_nonzero(vf x)
+{
+    return _mm512_cmp_ps_mask(x, vf_zero(), _CMP_NEQ_UQ);
+}
+#elif defined(__AVX2__)
+INLINE uint32_t vf_nonzero(vf x)
+{
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(x, vf_zero(), _CMP_NEQ_UQ));
+}
+#elif defined(LKI_NEON)
+INLINE uint32_t vf_nonzero(vf x)
+{
+    return vaddvq_u32((uint32x4_t)((x != 0) & (vi){1, 2, 4, 8}));
+}
+#else
+INLINE uint32_t vf_nonzero(vf x)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < LANES; i++) bits |= (uint32_t)(x[i] != 0) << i;
+    return bits;
+}
+#endif
+
 /*
  * Runs a body over [0, count) LANES at a time; the last, partial vector is loaded into a whole one
  * (rest lanes zero), so that an element's arithmetic is the same wherever it lies. In the body,

@@ -28,6 +28,10 @@ void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count,
 void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t stride,
                                         const float *x, double *sum);
 
+size_t LKI_ISA_NAME(lki_vector_masks_bytes)(const lki_dense_shape *shape, int64_t rows);
+void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *shape, int64_t rows,
+                                            const float *x, const float *packed, const float *bias,
+                                            float *y, void *workspace);
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void);
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows);
 

@@ -28,6 +28,7 @@
 #define many_by_1_masked                 LKI_ISA_NAME(many_by_1_masked)
 #define many_by_2                        LKI_ISA_NAME(many_by_2)
 #define many_by_2_masked                 LKI_ISA_NAME(many_by_2_masked)
+#define masked_block                     LKI_ISA_NAME(masked_block)
 #define multiply_all                     LKI_ISA_NAME(multiply_all)
 #define one_by_1                         LKI_ISA_NAME(one_by_1)
 #define one_by_1_masked                  LKI_ISA_NAME(one_by_1_masked)

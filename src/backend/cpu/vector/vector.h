@@ -150,10 +150,11 @@ typedef struct lki_vector_layer_norm {
     void (*products)(int64_t count, const lki_layer_norm_row *row, double *weight, double *bias);
 } lki_vector_layer_norm;
 
-/* dense.c, rows.c */
+/* dense.c, masks.c, rows.c */
 typedef struct lki_dense_shape {
     int64_t inputs, units;
     bool bias;
+    bool masks; /* most of x is exact zeros, and what is not is looked for: masks.h */
 } lki_dense_shape;
 
 typedef struct lki_vector_dense {
