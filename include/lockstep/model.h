@@ -61,7 +61,8 @@ typedef enum lks_balance {
 typedef enum lks_shard {
     LKS_SHARD_AUTO, /* where all processes have memory in common, as on one host: there parameters and all else
                        that does not differ between them exist once, too */
-    LKS_SHARD_ON,
+    LKS_SHARD_ON, /* elsewhere, too, but there each has all parameters; behind LKS_E_COMM they may be of two
+                     steps, and nobody compares what the optimizer keeps */
     LKS_SHARD_OFF, /* every process updates all, so that a faulty one is found by comparing hashes */
 } lks_shard;
 
@@ -235,13 +236,15 @@ typedef struct lks_state_info {
     lks_dtype dtype;
     lks_shape shape;
     size_t bytes;
+    bool spread; /* over processes, as lks_model_opts.shard says: to read it is collective */
 } lks_state_info;
 
 LKS_API int lks_model_state_count(const lks_model *model);
 LKS_API lks_state_info lks_model_state_info(const lks_model *model, int index);
 LKS_API int lks_model_state_find(const lks_model *model, const char *name); /* or -1 */
-/* `bytes` must be the entry's; little-endian values in logical order. With several processes write is collective,
- * and all give the same; where they have parameters in common, those of rank 0 count. */
+/* `bytes`: the entry's; little-endian values in logical order. With several processes write is collective,
+ * and all give the same; where they have parameters in common, those of rank 0 count. To read an entry that is
+ * spread is collective and begins as lks_comm_agree() does: a rank that gives up calls that in its place. */
 LKS_API LKS_MUSTUSE lks_status lks_model_state_read(lks_model *model, int index, void *out,
                                                     size_t bytes);
 LKS_API LKS_MUSTUSE lks_status lks_model_state_write(lks_model *model, int index, const void *in,

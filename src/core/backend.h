@@ -307,7 +307,7 @@ typedef struct lki_memory {
                              const int32_t *label);
     /* The rest may be NULL where the device only predicts. */
     void (*copy)(void *to, const void *from, size_t bytes); /* within it; they do not overlap */
-    /* gradient[i] = lki_flush(sums[i] * scale), but at most `most` from 0; a NaN stays one. */
+    /* gradient[i] = lki_flush(sums[i] * scale), but at most `most` from 0; a NaN stays one. Both may be one. */
     void (*mean)(int64_t count, float scale, float most, const float *sums, float *gradient);
     /* left[i] += right[i]: a merge of statistics in the tree. */
     void (*add_stats)(int64_t count, double *left, const double *right);

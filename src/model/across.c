@@ -21,15 +21,6 @@ lks_status lki_across_agree(lks_comm *comm, lks_status status)
     return comm != NULL && lks_comm_size(comm) > 1 ? lks_comm_agree(comm, status) : status;
 }
 
-int64_t lki_across_first(const lks_model *model, int worker)
-{
-    const lki_across *across = model->across;
-    if (across != NULL) return across->border[across->first + worker];
-    if (model->balance != NULL) return model->balance->border[worker];
-    return lki_share(worker, model->opts.workers,
-                     (int64_t)model->opts.replicas * model->opts.accumulate);
-}
-
 static lks_status meet_alloc(lks_model *model)
 {
     const size_t ranks = (size_t)lks_comm_size(model->opts.comm);
@@ -215,22 +206,30 @@ static int first_segment(const lks_model *model, int64_t at, int64_t count)
     return first;
 }
 
+/* Where the bucket of sums by replica begins that ends there: the first one is what is left over. */
+static int64_t near_begin(const lks_model *model, int64_t end, int64_t size)
+{
+    return lki_spread_floor(model, 0, end > size ? end - size : 0);
+}
+
 lks_status lki_across_near(lks_model *model)
 {
     lki_across *across = model->across;
     const int64_t floats = model->gradient_count, size = bucket_floats(model, floats);
-    const int near = across->near = model->buckets = (int)((floats + size - 1) / size);
     lks_status status = LKS_OK;
+    int near = 0;
+    for (int64_t end = floats; end > 0; end = near_begin(model, end, size)) near++;
+    across->near = model->buckets = near;
     model->border = list(model, &status, (size_t)near, sizeof *model->border);
     across->segment_of = list(model, &status, (size_t)near, sizeof(int));
     across->pushed = list(model, &status, (size_t)near, sizeof(atomic_int));
     LKI_TRY(status);
-    for (int b = 0; b < near; b++) { /* the first one is what is left over */
-        const int64_t end = floats - b * size, at = end > size ? end - size : 0;
+    model->border[near] = floats;
+    for (int b = 0; b < near; b++) {
+        const int64_t end = model->border[near - b], at = near_begin(model, end, size);
         model->border[near - 1 - b] = at;
         across->segment_of[b] = first_segment(model, at, end - at);
     }
-    model->border[near] = floats;
     return LKS_OK;
 }
 
@@ -253,7 +252,7 @@ static int place_rows(lks_model *model)
 
 /* Cuts rows of stages into buckets of so many floats; a bucket may have the last rows of one and the first
  * of the next: a chunk ends a stage or a bucket. What a stage has beside its first parameter goes with its
- * last rows. */
+ * last rows; what is no whole unit of a spread optimizer with the next bucket. */
 static void cut_rows(lks_model *model, int64_t size, int64_t *end)
 {
     lki_across *across = model->across;
@@ -266,12 +265,13 @@ static void cut_rows(lks_model *model, int64_t size, int64_t *end)
         const lki_weight *last = &model->weight[stage->weight[stage->cluster->param_count - 1]];
         const int64_t rows = weight->shape.dim[0], row = weight->count / rows;
         const int64_t at = across->rows_at[weight - model->weight];
+        const int64_t full = size + lki_spread_unit(model, weight) - 1;
         for (int64_t r = 0, count; r < rows; r += count) {
-            const int64_t room = (begin + size - at + row - 1) / row - r; /* at least one */
+            const int64_t room = (begin + full - at + row - 1) / row - r; /* at least one */
             count = room < rows - r ? room : rows - r;
             across->chunk[chunks++] = (lki_chunk){.stage = s, .first = r, .count = count};
             end[across->far] = r + count < rows
-                                   ? at + (r + count) * row
+                                   ? lki_spread_floor(model, 1, at + (r + count) * row)
                                    : across->rows_at[last - model->weight] + aligned(last);
             across->chunk_of[across->far + 1] = chunks;
             if (end[across->far] < begin + size) continue;
@@ -344,6 +344,7 @@ lks_status lki_across_plan(lks_model *model)
     void *memory;
     across->stats_count = program->stats_count / program->replicas;
     LKI_TRY(cut(model));
+    LKI_TRY(lki_spread_plan(model));
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, 2 * (size_t)across->ranks * sizeof(lki_piece),
                             "pieces of ranks"));
     across->outgoing = memory;
@@ -369,7 +370,7 @@ lks_status lki_across_ranges(lks_model *model)
     if (model->common != NULL) return LKS_OK;
     LKI_TRY(lki_ranks_make(&across->sums, &model->ranges, across->comm, model->program.backend,
                            model->program.replicas, across->start, across->near + across->far,
-                           across->count));
+                           across->count, across->spread != NULL ? across->spread->cut : NULL));
     across->sums.library = model->opts.reduction == LKS_REDUCTION_LIBRARY;
     LKI_TRY(lki_arena_alloc(&model->ranges, &memory,
                             (size_t)lki_ranks_own(&across->sums) * sizeof(float *),
@@ -395,13 +396,13 @@ static void place_arrays(lks_model *model, char *at)
     model->across->rows = (float *)(void *)at;
 }
 
-/* Whether all ranks see the arrays of all. */
+/* Whether all ranks see the arrays of all. Where new parameters travel, so do sums. */
 static lks_status share(lks_model *model, size_t bytes, bool *shared)
 {
     lki_across *across = model->across;
     *shared = false;
     if (lks_comm_local_size(across->comm) < across->ranks ||
-        model->opts.exchange == LKS_EXCHANGE_NONE || across->sums.library)
+        model->opts.exchange == LKS_EXCHANGE_NONE || across->sums.library || across->spread != NULL)
         return LKS_OK;
     LKI_TRY(lki_comm_share(across->comm, bytes, across->base));
     *shared = true;

@@ -15,6 +15,8 @@
  *   its part of that one's slice              their parts of it                       --+
  *   --------- barrier: every gradient is there -----------------------------------------
  *   update, as with one rank                  update
+ *
+ * Where the optimizer is spread, parts of a slice are updated as they are combined (spread/spread.h).
  */
 #ifndef LKI_MODEL_ACROSS_H
 #define LKI_MODEL_ACROSS_H
@@ -23,6 +25,7 @@
 
 #include <lockstep/model.h>
 
+#include "model/spread/spread.h"
 #include "program/program.h"
 #include "reduce/ranks.h"
 
@@ -87,6 +90,8 @@ typedef struct lki_across {
     int combining;      /* the bucket that all workers combine now */
     lks_status trouble; /* worker 0 met it while others did not wait for it */
 
+    lki_spread *spread; /* NULL: every rank updates all, from totals */
+
     int64_t stats_count;
     double *stats; /* [nodes of all ranks][stats_count]: sums of statistics */
     lki_piece *outgoing, *incoming;
@@ -122,8 +127,6 @@ size_t lki_across_bytes(const lks_model *model);
 /* Collective, behind lki_across_agree(). */
 lks_status lki_across_allocate(lks_model *model);
 void lki_across_release(lks_model *model);
-/* Replicas of worker `worker` of this rank, or of all of them. */
-int64_t lki_across_first(const lks_model *model, int worker);
 
 /* word.c */
 /* Everybody's word: this rank's part came to `status`. What results is the same on all ranks: the failure
@@ -154,6 +157,9 @@ lks_status lki_across_speak(lks_model *model, lks_status status);
 /* From the sums of this rank's workers to those of all ranks; where ranks have memory in common, these are where
  * they are. False, on all workers of all ranks: not all is well. */
 bool lki_across_sum(lks_model *model, int worker);
+/* New parameters of own slices, which all workers of this rank have formed, become those of all ranks. False, on
+ * all: another is lost. */
+bool lki_across_give(lks_model *model, int worker);
 /* Worker 0 has done something that all of this rank wait for, which came to `status`; whether they go on. */
 bool lki_across_led(lks_model *model, int worker, lks_status status);
 

@@ -7,11 +7,19 @@
 
 enum { GRADIENT, PARAMETER, BOTH, DIRECTION }; /* of row_sum */
 
-/* Rows of one dimension would be single numbers: such a parameter is one row, and not projected. */
-int64_t lki_adamp_rows(const lki_weight *weight)
+static int64_t row_of(const lki_weight *weight)
 {
-    if (!weight->trained) return 0;
-    return weight->shape.ndim > 1 ? weight->shape.dim[0] : 1;
+    return weight->count / lki_adamp_rows(weight);
+}
+
+/* The worker's rows of a stretch. */
+static void own_rows(const lks_model *model, int worker, const lki_stretch *stretch, int64_t *begin,
+                     int64_t *end)
+{
+    const int64_t first = stretch->first / row_of(stretch->weight);
+    lki_own_part(model, worker, stretch->count / row_of(stretch->weight), begin, end);
+    *begin += first;
+    *end += first;
 }
 
 /* Blocks from the row's start, by the tree. */
@@ -25,13 +33,16 @@ static double adamp_dot(const lki_backend *backend, int64_t count, const float *
 }
 
 /* The sums of a row, and its direction in the gradient's place. */
-static void measure_row(lks_model *model, lki_weight *weight, int64_t row, const lki_update *update)
+static void measure_row(lks_model *model, const lki_stretch *stretch, int64_t row,
+                        const lki_update *update)
 {
     const lki_backend *backend = model->program.backend;
-    const int64_t count = weight->count / lki_adamp_rows(weight), at = weight->row + row;
-    const float *value = weight->value + row * count;
-    float *gradient = weight->gradient + row * count;
-    float *state[LKI_MAX_STATES] = {weight->state[0] + row * count, weight->state[1] + row * count};
+    const lki_weight *weight = stretch->weight;
+    const int64_t count = row_of(weight), first = row * count, at = weight->row + row;
+    const float *value = weight->value + first;
+    float *gradient = stretch->mean + first;
+    float *state[LKI_MAX_STATES] = {weight->state[0] + stretch->kept + first,
+                                    weight->state[1] + stretch->kept + first};
     const double scale = (double)update->scale;
     model->row_sum[GRADIENT][at] = scale * scale * adamp_dot(backend, count, gradient, gradient);
     model->row_sum[PARAMETER][at] = adamp_dot(backend, count, value, value);
@@ -78,44 +89,48 @@ static projection decide(const lks_model *model, const lki_weight *weight, float
     return WHOLE;
 }
 
-static void update_rows(lks_model *model, int worker, lki_weight *weight, lki_update *update)
+static void update_rows(lks_model *model, int worker, const lki_stretch *stretch,
+                        lki_update *update)
 {
-    const int64_t rows = lki_adamp_rows(weight), count = weight->count / rows;
+    const lki_weight *weight = stretch->weight;
+    const int64_t count = row_of(weight);
     float along = 0;
     const projection kind = decide(model, weight, &along);
     update->projected = kind != NONE;
     int64_t begin, end;
-    lki_own_part(model, worker, rows, &begin, &end);
+    own_rows(model, worker, stretch, &begin, &end);
     for (int64_t r = begin; r < end; r++) {
         const int64_t at = weight->row + r;
         update->along = kind != BY_ROW ? along
                                        : factor_along(model->row_sum[PARAMETER][at],
                                                       model->row_sum[DIRECTION][at],
                                                       model->opts.optim.epsilon);
-        lki_update_range(model, weight, update, r * count, count, weight->gradient + r * count);
+        lki_update_range(model, weight, update, r * count, r * count + stretch->kept, count,
+                         stretch->mean + r * count);
     }
 }
 
 bool lki_adamp_update(lks_model *model, int worker, float scale)
 {
     lki_laps *laps = model->worker[worker].local.laps;
-    for (int w = 0; w < model->weights; w++) {
-        lki_weight *weight = &model->weight[w];
-        if (!weight->trained) continue;
-        lki_update update = weight->rule->update;
+    for (int p = 0; p < lki_stretches(model); p++) {
+        const lki_stretch stretch = lki_stretch_at(model, p);
+        if (stretch.count == 0) continue;
+        lki_update update = stretch.weight->rule->update;
         update.scale = scale;
         int64_t begin, end;
-        lki_own_part(model, worker, lki_adamp_rows(weight), &begin, &end);
-        for (int64_t r = begin; r < end; r++) measure_row(model, weight, r, &update);
-        lki_lap(laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
+        own_rows(model, worker, &stretch, &begin, &end);
+        for (int64_t r = begin; r < end; r++) measure_row(model, &stretch, r, &update);
+        lki_lap(laps, lki_lap_of(stretch.weight->stage, LKI_PHASE_UPDATE));
     }
-    if (!lki_model_meet(model, worker)) return false;
+    if (!lki_spread_sums(model, worker, true)) return false;
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
-    for (int w = 0; w < model->weights; w++) {
-        if (!model->weight[w].trained) continue;
-        lki_update update = model->weight[w].rule->update;
-        update_rows(model, worker, &model->weight[w], &update);
-        lki_lap(laps, lki_lap_of(model->weight[w].stage, LKI_PHASE_UPDATE));
+    for (int p = 0; p < lki_stretches(model); p++) {
+        const lki_stretch stretch = lki_stretch_at(model, p);
+        if (stretch.count == 0) continue;
+        lki_update update = stretch.weight->rule->update;
+        update_rows(model, worker, &stretch, &update);
+        lki_lap(laps, lki_lap_of(stretch.weight->stage, LKI_PHASE_UPDATE));
     }
     return true;
 }

@@ -41,6 +41,37 @@ static void measure_parameters(lks_model *model)
                                   lki_align((size_t)model->weight[w].count * sizeof(float));
 }
 
+static size_t kept_bytes(const lks_model *model)
+{
+    return lki_align((size_t)model->across->spread->kept * sizeof(float));
+}
+
+void lki_arrays_spread(lks_model *model)
+{
+    if (!lki_spreads(model)) return;
+    model->parameter_bytes = (size_t)lki_spread_values(model, NULL) * sizeof(float);
+    for (int w = 0; w < model->weights && averages(model); w++)
+        if (model->weight[w].trained)
+            model->parameter_bytes += lki_align((size_t)model->weight[w].count * sizeof(float));
+    for (int a = 0; a < LKI_MAX_STATES; a++)
+        if (lki_optimizer_keeps(&model->opts.optim, a)) model->parameter_bytes += kept_bytes(model);
+    model->gradient_bytes = 0;
+}
+
+/* Arrays of the optimizer, of all weights or of the own strips. */
+static void place_states(lks_model *model, char *at)
+{
+    for (int a = 0; a < LKI_MAX_STATES; a++) {
+        if (!trains(model) || !lki_optimizer_keeps(&model->opts.optim, a)) continue;
+        if (!lki_spreads(model)) {
+            at = place_array(model, at, a);
+            continue;
+        }
+        for (int w = 0; w < model->weights; w++) model->weight[w].state[a] = (float *)(void *)at;
+        at += kept_bytes(model);
+    }
+}
+
 static lks_status allocate_parameters(lks_model *model)
 {
     void *memory = model->common != NULL ? model->common->parameters : NULL;
@@ -49,11 +80,11 @@ static lks_status allocate_parameters(lks_model *model)
                                                       model->parameter_bytes,
                                                       "parameters and the optimizer's state"));
     model->parameters = memory;
-    char *at = place_array(model, memory, VALUES);
+    char *at = lki_spreads(model)
+                   ? (char *)memory + (size_t)lki_spread_values(model, memory) * sizeof(float)
+                   : place_array(model, memory, VALUES);
     if (averages(model)) at = place_array(model, at, AVERAGES);
-    for (int a = 0; a < LKI_MAX_STATES; a++)
-        if (trains(model) && lki_optimizer_keeps(&model->opts.optim, a))
-            at = place_array(model, at, a);
+    place_states(model, at);
     for (int w = 0; w < model->weights; w++)
         model->program.stage[model->weight[w].stage].param[model->weight[w].slot] =
             model->weight[w].value;

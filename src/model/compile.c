@@ -161,6 +161,7 @@ static lks_status describe_workers(lks_model *model)
     LKI_TRY(lki_arena_alloc(&model->arena, &memory,
                             (size_t)(program->replicas + 1) * sizeof(int64_t), "shares"));
     model->share_start = memory;
+    LKI_TRY(lki_spread_choose(model));
     if (lki_sums_across(model)) return lki_across_near(model);
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, 2 * sizeof(int64_t), "borders"));
     model->border = memory;
@@ -210,6 +211,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
 
 static lks_status allocate(lks_model *model)
 {
+    lki_arrays_spread(model);
     LKI_TRY(lki_ranges_plan(model));
     LKI_TRY(lki_check_budget(model));
     LKI_TRY(lki_program_allocate(&model->program));

@@ -204,6 +204,22 @@ static void form_rows(lks_model *model, int worker, int bucket)
     lki_balance_spent(model, worker, begin);
 }
 
+/* What was combined; where an update waits for sums of all ranks, that follows behind it. */
+static lks_status give(lks_model *model, int b)
+{
+    float *given = lki_spread_given(model, b);
+    if (given != NULL && lki_spread_later(model)) return LKS_OK;
+    return lki_ranks_give(&model->across->sums, b, given);
+}
+
+static lks_status finish(lks_model *model)
+{
+    lki_ranks *sums = &model->across->sums;
+    if (lki_spreads_now(model) && lki_spread_later(model)) return LKS_OK;
+    for (int b = 0; b < sums->buckets; b++) LKI_TRY(lki_ranks_finish(sums, b));
+    return LKS_OK;
+}
+
 /* Worker 0's turn: sends rows up to bucket `last` of them, gives the bucket that was combined, and says
  * which is next. What is started, and in which order, may not depend on what has landed: it is to be the
  * same on all ranks. */
@@ -217,14 +233,14 @@ static lks_status turn(lks_model *model, int last)
     if (stats && across->stats_flight < 0) LKI_TRY(send_stats(across));
     for (; across->sent < across->near + last; across->sent++)
         LKI_TRY(send(model, across->sent, true));
-    if (across->combining >= 0) LKI_TRY(lki_ranks_give(sums, across->combined++));
+    if (across->combining >= 0) LKI_TRY(give(model, across->combined++));
     across->combining = NOTHING;
     if (across->combined + more < across->sent) { /* what has just been sent has time */
         across->combining = across->combined;
         return lki_ranks_arrive(sums, across->combining);
     }
     if (more) return LKS_OK;
-    for (int b = 0; b < sums->buckets; b++) LKI_TRY(lki_ranks_finish(sums, b));
+    LKI_TRY(finish(model));
     across->combining = ALL;
     return stats ? lki_comm_wait(across->comm, across->stats_flight) : LKS_OK;
 }
@@ -270,5 +286,22 @@ bool lki_across_sum(lks_model *model, int worker)
         if (across->combining == NOTHING) continue;
         lki_ranks_combine(&model->across->sums, across->combining, worker, model->workers);
         lki_lap(laps, LKI_LAP_TREE);
+        if (lki_spreads_now(model)) lki_spread_combined(model, worker, across->combining);
     }
+}
+
+static lks_status give_all(lks_model *model)
+{
+    lki_ranks *sums = &model->across->sums;
+    for (int b = 0; b < sums->buckets; b++)
+        LKI_TRY(lki_ranks_give(sums, b, lki_spread_given(model, b)));
+    for (int b = 0; b < sums->buckets; b++) LKI_TRY(lki_ranks_finish(sums, b));
+    return LKS_OK;
+}
+
+bool lki_across_give(lks_model *model, int worker)
+{
+    lki_workers_barrier(model->threads, worker);
+    lki_lap(model->worker[worker].local.laps, LKI_LAP_WAIT_GRADIENTS);
+    return lki_across_led(model, worker, worker == 0 ? give_all(model) : LKS_OK);
 }

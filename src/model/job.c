@@ -140,6 +140,21 @@ static void job_prepare(lks_model *model, int worker)
     }
 }
 
+/* From gradients to new parameters. False: there are none, or another rank is lost. */
+static bool job_update(lks_model *model, int worker)
+{
+    if (!lki_spreads_now(model)) {
+        lki_update_gradients(model, worker);
+        return model->mode == LKI_GRADIENT || !model->forms_whole ||
+               lki_whole_update(model, worker);
+    }
+    if (lki_spread_later(model) &&
+        (!lki_whole_update(model, worker) || !lki_across_give(model, worker)))
+        return false;
+    lki_update_averages(model, worker);
+    return true;
+}
+
 void lki_model_job(void *user, int worker)
 {
     lks_model *model = user;
@@ -170,12 +185,11 @@ void lki_model_job(void *user, int worker)
         lki_average_idle(model, worker);
         return;
     }
-    lki_update_gradients(model, worker);
+    if (!job_update(model, worker)) return;
     if (model->mode == LKI_GRADIENT) {
         if (model->common != NULL) (void)lki_model_meet(model, worker);
         return;
     }
-    if (model->forms_whole && !lki_whole_update(model, worker)) return;
     lki_update_buffers(model, worker);
     if (!lki_model_meet(model, worker)) return;
     lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);

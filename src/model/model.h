@@ -185,6 +185,17 @@ static inline bool lki_sums_across(const lks_model *model)
     return model->across != NULL && model->opts.average_every == 0 && model->common == NULL;
 }
 
+/* What the optimizer keeps is spread over ranks: of a parameter there is nothing but this rank's strips, which begin
+ * at weight->state + strip->kept. Now: in a step, as gradients alone are whole on all. */
+static inline bool lki_spreads(const lks_model *model)
+{
+    return model->across != NULL && model->across->spread != NULL;
+}
+static inline bool lki_spreads_now(const lks_model *model)
+{
+    return lki_spreads(model) && model->mode == LKI_TRAIN;
+}
+
 /* The node that has this parameter. */
 static inline const lki_node *lki_weight_owner(const lks_model *model, const lki_weight *weight)
 {
@@ -275,9 +286,15 @@ void lki_update_gradients(lks_model *model, int worker);
 /* Of rows [first, first + count) of a stage, the worker's part; with several ranks the sums of this rank's
  * nodes alone. */
 void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
-/* New values for elements [first, first + count) of a weight, and their average. */
-void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
-                      int64_t count, const float *sums);
+/* New values for elements [first, first + count) of a weight; the optimizer keeps what it does for them at `kept`. */
+void lki_update_values(const lks_model *model, const lki_weight *weight, const lki_update *update,
+                       int64_t first, int64_t kept, int64_t count, const float *sums);
+/* Likewise, and their average, unless the optimizer is spread: then averages follow when all have all values. */
+void lki_update_range(const lks_model *model, const lki_weight *weight, const lki_update *update,
+                      int64_t first, int64_t kept, int64_t count, const float *sums);
+void lki_update_averages(const lks_model *model, int worker);
+/* The mean of sums, in their place if it is that; clipped where a step asks for it. */
+void lki_update_mean(const lks_model *model, int64_t count, const float *sums, float *mean);
 void lki_update_buffers(lks_model *model, int worker);
 
 /* budget.c */
@@ -291,11 +308,14 @@ lks_status lki_check_budget(const lks_model *model);
 lks_status lki_ranges_plan(lks_model *model);
 lks_status lki_ranges_make(lks_model *model);
 void lki_ranges_release(lks_model *model);
+/* The first replica of worker `worker` of this rank. */
+int64_t lki_across_first(const lks_model *model, int worker);
 /* The gradients by replica of one worker, a holder in `reduce`. */
 size_t lki_worker_gradient_bytes(const lks_model *model, int worker);
 
 /* arrays.c: sizes of arrays, then the arrays with their first values; what there is of them is freed. */
 void lki_arrays_measure(lks_model *model);
+void lki_arrays_spread(lks_model *model); /* behind it, if the optimizer is spread */
 lks_status lki_arrays_make(lks_model *model);
 void lki_arrays_release(lks_model *model);
 size_t lki_gradients_bytes(const lks_model *model); /* of whole gradients, */
@@ -320,10 +340,14 @@ bool lki_average_finite(lks_model *model, int worker, double norm);
 /* The step of a rank that has no samples in it. */
 void lki_average_idle(lks_model *model, int worker);
 
-/* adamp.c: the rows of a parameter; one of one dimension is one row, one that nothing trains has
- * none. */
-int64_t lki_adamp_rows(const lki_weight *weight);
-/* The update of ADAMP, with a barrier in it; false as lki_model_meet(). */
+/* The rows of a parameter. Of one dimension they would be single numbers: it is one row, and not projected; one
+ * that nothing trains has none. */
+static inline int64_t lki_adamp_rows(const lki_weight *weight)
+{
+    if (!weight->trained) return 0;
+    return weight->shape.ndim > 1 ? weight->shape.dim[0] : 1;
+}
+/* adamp.c: the update of ADAMP, with a barrier in it; false as lki_model_meet(). */
 bool lki_adamp_update(lks_model *model, int worker, float scale);
 
 /* state.c */

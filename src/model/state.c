@@ -114,6 +114,7 @@ lks_status lki_state_list(lks_model *model)
             LKI_TRY(
                 add_state(model, LKS_OPTIMIZER, prefix, weight->name, (void **)&weight->state[i]));
             describe_last(model, LKS_F32, &weight->shape);
+            model->state[model->states - 1].info.spread = lki_spreads(model);
         }
     }
     for (int w = 0; w < model->weights; w++) {
@@ -152,13 +153,13 @@ lks_status lks_model_hash(lks_model *model, uint64_t *out)
     return lki_model_leave(model, lki_state_hash(model, out));
 }
 
-/* Of what is no part of the hash: the optimizer's state. */
+/* Of what is no part of the hash: the optimizer's state, unless ranks have different parts of it. */
 static uint64_t hash_rest(const lks_model *model)
 {
     uint64_t hash = 0;
     for (int s = model->hashed_states; s < model->states; s++) {
         const lks_state_info *info = &model->state[s].info;
-        if (info->kind == LKS_GRADIENT) continue;
+        if (info->kind == LKS_GRADIENT || info->spread) continue;
         hash = lki_hash_link(hash, s, lki_hash(*model->state[s].memory, info->bytes));
     }
     return hash;
@@ -276,6 +277,11 @@ static lks_status read(const lks_model *model, int index, void *out, size_t byte
 lks_status lks_model_state_read(lks_model *model, int index, void *out, size_t bytes)
 {
     if (out == NULL) return LKI_FAIL_NULL(out);
+    if (lks_model_state_info(model, index).spread) {
+        LKI_TRY(lki_model_enter(model, __func__));
+        return lki_model_leave(
+            model, lki_spread_read(model, index, out, bytes, check_access(model, index, bytes)));
+    }
     LKI_TRY(lki_model_enter_shared(model, __func__));
     return lki_model_leave_shared(model, read(model, index, out, bytes));
 }
@@ -294,6 +300,10 @@ static lks_status write(lks_model *model, int index, const void *in, size_t byte
         return lki_common_write(model, status == LKS_OK ? *model->state[index].memory : NULL, in,
                                 bytes, status);
     LKI_TRY(status);
+    if (model->state[index].info.spread) {
+        lki_spread_write(model, index, in);
+        return LKS_OK;
+    }
     model->program.backend->memory->copy_in(*model->state[index].memory, in, bytes);
     model->prepared = false;
     return LKS_OK;

@@ -5,30 +5,52 @@
 #include "model/model.h"
 #include "numeric/tree.h"
 
-void lki_update_range(lks_model *model, lki_weight *weight, const lki_update *update, int64_t first,
-                      int64_t count, const float *sums)
+void lki_update_values(const lks_model *model, const lki_weight *weight, const lki_update *update,
+                       int64_t first, int64_t kept, int64_t count, const float *sums)
+{
+    float *state[LKI_MAX_STATES];
+    for (int i = 0; i < LKI_MAX_STATES; i++)
+        state[i] = weight->state[i] != NULL ? weight->state[i] + kept : NULL;
+    model->program.backend->update(update, count, weight->value + first, state, sums);
+}
+
+/* Behind update number `step` of a range. */
+static void update_average(const lks_model *model, const lki_weight *weight, int64_t step,
+                           int64_t first, int64_t count)
 {
     const lki_backend *backend = model->program.backend;
-    float *value = weight->value + first, *state[LKI_MAX_STATES];
-    for (int i = 0; i < LKI_MAX_STATES; i++)
-        state[i] = weight->state[i] != NULL ? weight->state[i] + first : NULL;
-    backend->update(update, count, value, state, sums);
-    if (weight->average == NULL) return;
     float *average = weight->average + first;
-    if (update->step == 1)
+    const float *value = weight->value + first;
+    if (step == 1)
         backend->memory->copy(average, value, (size_t)count * sizeof *value);
     else
         backend->approach(count, (float)(1.0 - model->opts.ema_decay), average, value);
 }
 
-/* The mean of a range of a weight's gradient, clipped where a step asks for it. */
-static void update_keep(const lks_model *model, const lki_weight *weight, int64_t first,
-                        int64_t count, const float *sums)
+void lki_update_range(const lks_model *model, const lki_weight *weight, const lki_update *update,
+                      int64_t first, int64_t kept, int64_t count, const float *sums)
+{
+    lki_update_values(model, weight, update, first, kept, count, sums);
+    if (weight->average != NULL && !lki_spreads(model))
+        update_average(model, weight, update->step, first, count);
+}
+
+void lki_update_averages(const lks_model *model, int worker)
+{
+    for (int w = 0; w < model->weights; w++) {
+        const lki_weight *weight = &model->weight[w];
+        int64_t begin, end;
+        if (weight->average == NULL) continue;
+        lki_own_part(model, worker, weight->count, &begin, &end);
+        update_average(model, weight, weight->rule->update.step, begin, end - begin);
+    }
+}
+
+void lki_update_mean(const lks_model *model, int64_t count, const float *sums, float *mean)
 {
     const double limit = model->mode == LKI_TRAIN ? model->opts.clip_value : 0;
     model->program.backend->memory->mean(count, model->scale,
-                                         limit > 0 ? lki_round(limit) : INFINITY, sums,
-                                         weight->gradient + first);
+                                         limit > 0 ? lki_round(limit) : INFINITY, sums, mean);
 }
 
 /* Sums of a range of a weight's gradient are there: update it, or keep the mean. */
@@ -36,9 +58,9 @@ static void update_apply(lks_model *model, lki_weight *weight, int64_t first, in
                          const float *sums)
 {
     if (model->mode == LKI_GRADIENT || model->forms_whole)
-        update_keep(model, weight, first, count, sums);
+        lki_update_mean(model, count, sums, weight->gradient + first);
     else
-        lki_update_range(model, weight, &weight->rule->update, first, count, sums);
+        lki_update_range(model, weight, &weight->rule->update, first, first, count, sums);
 }
 
 typedef struct rows_target {

@@ -12,9 +12,14 @@ static bool steps_by_rows(const lks_model *model)
     return optimizer != NULL && optimizer->by_rows;
 }
 
+static int64_t blocks_in(int64_t count)
+{
+    return (count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
+}
+
 static int64_t whole_blocks_of(const lki_weight *weight)
 {
-    return !weight->trained ? 0 : (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
+    return weight->trained ? blocks_in(weight->count) : 0;
 }
 
 /* Where ranks have memory in common, the array of this number there. */
@@ -82,51 +87,52 @@ lks_status lki_whole_make(lks_model *model)
 {
     const bool by_rows = steps_by_rows(model);
     if (!model->forms_whole) return LKS_OK;
-    LKI_TRY(lki_gradients_make(model));
+    if (!lki_spreads(model)) LKI_TRY(lki_gradients_make(model)); /* otherwise they stay with sums */
     if (model->measures) LKI_TRY(make_sums(model, 0, &model->square, model->blocks));
     for (int i = 0; i < LKI_ROW_SUMS && by_rows; i++)
         LKI_TRY(make_sums(model, i + 1, &model->row_sum[i], model->rows));
     return LKS_OK;
 }
 
-/* What a worker does with its blocks. */
-typedef void (*visitor)(lks_model *model, lki_weight *weight, int64_t block, float scale);
+/* What a worker does with its blocks: floats [first, first + count) of a stretch's weight are one. */
+typedef void (*visitor)(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,
+                        float scale);
 
 static void visit_blocks(lks_model *model, int worker, visitor visit, float scale)
 {
-    int64_t begin, end;
-    lki_own_part(model, worker, model->blocks, &begin, &end);
-    for (int w = 0; w < model->weights; w++) {
-        lki_weight *weight = &model->weight[w];
-        for (int64_t b = 0; b < whole_blocks_of(weight); b++) {
-            if (weight->block + b < begin || weight->block + b >= end) continue;
-            visit(model, weight, b, scale);
-            lki_lap(model->worker[worker].local.laps, lki_lap_of(weight->stage, LKI_PHASE_UPDATE));
+    const int stretches = lki_stretches(model);
+    int64_t begin, end, blocks = 0, block = 0;
+    for (int s = 0; s < stretches; s++) blocks += blocks_in(lki_stretch_at(model, s).count);
+    lki_own_part(model, worker, blocks, &begin, &end);
+    for (int s = 0; s < stretches; s++) {
+        const lki_stretch stretch = lki_stretch_at(model, s);
+        for (int64_t done = 0; done < stretch.count; done += LKI_UPDATE_BLOCK, block++) {
+            const int64_t left = stretch.count - done;
+            if (block < begin || block >= end) continue;
+            visit(model, &stretch, stretch.first + done,
+                  left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK, scale);
+            lki_lap(model->worker[worker].local.laps,
+                    lki_lap_of(stretch.weight->stage, LKI_PHASE_UPDATE));
         }
     }
 }
 
-static int64_t elements_of(const lki_weight *weight, int64_t block)
+static void square(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,
+                   float scale)
 {
-    const int64_t left = weight->count - block * LKI_UPDATE_BLOCK;
-    return left < LKI_UPDATE_BLOCK ? left : LKI_UPDATE_BLOCK;
-}
-
-static void square(lks_model *model, lki_weight *weight, int64_t block, float scale)
-{
-    const float *gradient = weight->gradient + block * LKI_UPDATE_BLOCK;
+    const float *gradient = stretch->mean + first;
     (void)scale;
-    model->square[weight->block + block] = model->program.backend->dot(elements_of(weight, block),
-                                                                       gradient, gradient);
+    model->square[stretch->weight->block + first / LKI_UPDATE_BLOCK] = model->program.backend->dot(
+        count, gradient, gradient);
 }
 
-static void whole_update(lks_model *model, lki_weight *weight, int64_t block, float scale)
+static void whole_update(lks_model *model, const lki_stretch *stretch, int64_t first, int64_t count,
+                         float scale)
 {
-    const int64_t first = block * LKI_UPDATE_BLOCK;
-    lki_update own = weight->rule->update;
+    lki_update own = stretch->weight->rule->update;
     own.scale = scale; /* the mean has been formed */
-    lki_update_range(model, weight, &own, first, elements_of(weight, block),
-                     weight->gradient + first);
+    lki_update_range(model, stretch->weight, &own, first, first + stretch->kept, count,
+                     stretch->mean + first);
 }
 
 /* Blocks of a tensor by the tree, tensors in graph order. */
@@ -149,7 +155,7 @@ bool lki_whole_update(lks_model *model, int worker)
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (model->measures) {
         visit_blocks(model, worker, square, 0);
-        if (!lki_model_meet(model, worker)) return false;
+        if (!lki_spread_sums(model, worker, false)) return false;
         lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
         const double norm = gradient_norm(model), most = model->opts.clip_norm;
         if (worker == 0) model->last.gradient_norm = norm;

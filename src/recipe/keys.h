@@ -103,7 +103,8 @@
       "exchange gradients while others are formed; never changes a bit")                           \
     X(TRAIN_SHARD, "train.shard_optimizer", CHOICE, "auto true false", "auto", SAID,               \
       "each process updates a part of the parameters, and alone keeps what the optimizer keeps "   \
-      "for it; never changes a bit; auto: where all are on one host, with parameters in common")   \
+      "for it; never changes a bit; auto: where all are on one host, with parameters in common; "  \
+      "true: across hosts, too")                                                                   \
     X(TRAIN_COMM, "train.comm", CHOICE, "all none", "all", FIXED,                                  \
       "none: processes exchange nothing and each trains alone, with other bits, to measure what "  \
       "communication costs")                                                                       \

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-enum { LINE = LKI_ALIGN / sizeof(float) }; /* slices begin at cache lines of their arrays */
+enum { LINE = LKI_ALIGN / sizeof(float) };
 
 static lks_status make_list(lki_arena *arena, void **out, size_t count, size_t size)
 {
@@ -40,18 +40,27 @@ static int nodes_of_others(const lki_ranks *ranks)
     return ranks->node_of[ranks->ranks] - lki_ranks_own(ranks);
 }
 
+/* Equal slices, which begin at cache lines. */
+static lks_status cut_lines(lki_ranks *ranks, lki_arena *arena, lki_ranks_bucket *bucket)
+{
+    const int64_t lines = (bucket->count + LINE - 1) / LINE;
+    void *memory;
+    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int64_t)));
+    int64_t *cut = memory;
+    for (int r = 0; r <= ranks->ranks; r++) {
+        const int64_t at = lki_share(r, ranks->ranks, lines) * LINE;
+        cut[r] = at < bucket->count ? at : bucket->count;
+    }
+    bucket->cut = cut;
+    return LKS_OK;
+}
+
 static lks_status make_bucket(lki_ranks *ranks, lki_arena *arena, const int64_t *border, int b)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
-    const int64_t lines = (bucket->count + LINE - 1) / LINE;
     const size_t others = (size_t)ranks->ranks - 1;
     void *memory;
-    LKI_TRY(make_list(arena, &memory, (size_t)ranks->ranks + 1, sizeof(int64_t)));
-    bucket->cut = memory;
-    for (int r = 0; r <= ranks->ranks; r++) {
-        const int64_t at = lki_share(r, ranks->ranks, lines) * LINE;
-        bucket->cut[r] = at < bucket->count ? at : bucket->count;
-    }
+    if (bucket->cut == NULL) LKI_TRY(cut_lines(ranks, arena, bucket));
     const int64_t own = bucket->cut[ranks->rank + 1] - bucket->cut[ranks->rank];
     bucket->room = (own + LINE - 1) / LINE * LINE;
     LKI_TRY(
@@ -72,7 +81,7 @@ static lks_status make_bucket(lki_ranks *ranks, lki_arena *arena, const int64_t 
 
 lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
                           const lki_backend *backend, int64_t replicas, const int64_t *border,
-                          int buckets, const int64_t *count)
+                          int buckets, const int64_t *count, const int64_t *cut)
 {
     void *memory;
     *ranks = (lki_ranks){.backend = backend,
@@ -86,6 +95,7 @@ lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
     ranks->bucket = memory;
     for (int b = 0; b < buckets; b++) {
         ranks->bucket[b].count = count[b];
+        if (cut != NULL) ranks->bucket[b].cut = cut + b * (ranks->ranks + 1);
         LKI_TRY(make_bucket(ranks, arena, border, b));
     }
     return LKS_OK;
@@ -134,14 +144,15 @@ static void in_order(lki_ranks *ranks)
     atomic_fetch_add_explicit(&ranks->notices, 1, memory_order_seq_cst);
 }
 
-/* A total that changes on its way makes one rank differ from the others. */
+typedef lks_status (*starter)(lks_comm *comm, int *flight, const lki_piece *send, int sends,
+                              const lki_piece *receive, int receives, const char *what);
+
 static lks_status start(lki_ranks *ranks, lki_ranks_bucket *bucket, int *flight, int sends,
-                        int receives, bool total)
+                        int receives, starter how, const char *what)
 {
     for (int i = 0; i < sends; i++) ranks->bytes += (int64_t)bucket->outgoing[i].bytes;
     in_order(ranks);
-    return (total ? lki_comm_start_bare : lki_comm_start)(
-        ranks->comm, flight, bucket->outgoing, sends, bucket->incoming, receives, "gradients");
+    return how(ranks->comm, flight, bucket->outgoing, sends, bucket->incoming, receives, what);
 }
 
 static lks_status landed(lki_ranks *ranks, int flight)
@@ -207,7 +218,7 @@ static lks_status send_places(lki_ranks *ranks, lki_ranks_bucket *bucket, float 
                                                  .bytes = (size_t)(of[r + 1] - of[r]) *
                                                           sizeof(int64_t)};
     }
-    return start(ranks, bucket, &bucket->flight, pieces, pieces, false);
+    return start(ranks, bucket, &bucket->flight, pieces, pieces, lki_comm_start, "gradients");
 }
 
 /* The leftmost node that is not absent takes in all others. */
@@ -252,7 +263,7 @@ lks_status lki_ranks_send(lki_ranks *ranks, int b, float *const *values, float *
     if (ranks->base != NULL) return send_places(ranks, bucket, values);
     const int sends = list_outgoing(ranks, bucket, values);
     const int receives = list_incoming(ranks, bucket, values);
-    return start(ranks, bucket, &bucket->flight, sends, receives, false);
+    return start(ranks, bucket, &bucket->flight, sends, receives, lki_comm_start, "gradients");
 }
 
 lks_status lki_ranks_arrive(lki_ranks *ranks, int b)
@@ -268,15 +279,23 @@ lks_status lki_ranks_poll(lki_ranks *ranks, int b, bool *landed)
     return lki_comm_poll(ranks->comm, ranks->bucket[b].flight, landed);
 }
 
+void lki_ranks_part(const lki_ranks *ranks, int b, int part, int parts, int64_t *first,
+                    int64_t *count)
+{
+    const lki_ranks_bucket *bucket = &ranks->bucket[b];
+    const int64_t own = length(bucket, ranks->rank), lines = bucket->room / LINE;
+    const int64_t end = lki_share(part + 1, parts, lines) * LINE;
+    *first = lki_share(part, parts, lines) * LINE;
+    *count = (end < own ? end : own) - *first;
+}
+
 /* Where the total is to be, there may be a node: it has been added when the total is copied there. */
 void lki_ranks_combine(lki_ranks *ranks, int b, int part, int parts)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
+    int64_t first, count;
     if (ranks->library) return;
-    const int64_t own = length(bucket, ranks->rank), lines = bucket->room / LINE;
-    const int64_t first = lki_share(part, parts, lines) * LINE;
-    const int64_t end = lki_share(part + 1, parts, lines) * LINE;
-    const int64_t count = (end < own ? end : own) - first;
+    lki_ranks_part(ranks, b, part, parts, &first, &count);
     if (count <= 0) return;
     const float *sums = lki_reduce_total(
         &bucket->table, (lki_tree_node){.lo = 0, .hi = ranks->replicas}, first, count);
@@ -293,13 +312,16 @@ static lks_status send_notice(lki_ranks *ranks, lki_ranks_bucket *bucket, int *f
         bucket->outgoing[pieces] = (lki_piece){r, &bucket->token[ranks->rank], sizeof(int64_t)};
         bucket->incoming[pieces++] = (lki_piece){r, &bucket->token[r], sizeof(int64_t)};
     }
-    return start(ranks, bucket, flight, pieces, pieces, false);
+    return start(ranks, bucket, flight, pieces, pieces, lki_comm_start, "gradients");
 }
 
-lks_status lki_ranks_give(lki_ranks *ranks, int b)
+/* A total that changes on its way makes one rank differ from the others; other values may be given anew before
+ * anybody looks. */
+lks_status lki_ranks_give(lki_ranks *ranks, int b, float *values)
 {
     lki_ranks_bucket *bucket = &ranks->bucket[b];
     const int64_t own = length(bucket, ranks->rank);
+    float *given = values != NULL ? values : bucket->total;
     int sends = 0, receives = 0;
     if (ranks->library) return LKS_OK;
     if (ranks->base != NULL) return send_notice(ranks, bucket, &bucket->flight);
@@ -307,16 +329,18 @@ lks_status lki_ranks_give(lki_ranks *ranks, int b)
         if (r == ranks->rank) continue;
         if (own > 0)
             bucket->outgoing[sends++] = (lki_piece){.rank = r,
-                                                    .data = bucket->total +
-                                                            bucket->cut[ranks->rank],
+                                                    .data = given + bucket->cut[ranks->rank],
                                                     .bytes = (size_t)own * sizeof(float)};
         if (length(bucket, r) > 0)
             bucket->incoming[receives++] = (lki_piece){.rank = r,
-                                                       .data = bucket->total + bucket->cut[r],
+                                                       .data = given + bucket->cut[r],
                                                        .bytes = (size_t)length(bucket, r) *
                                                                 sizeof(float)};
     }
-    return start(ranks, bucket, &bucket->flight, sends, receives, true);
+    return values != NULL ? start(ranks, bucket, &bucket->flight, sends, receives, lki_comm_start,
+                                  "new parameters")
+                          : start(ranks, bucket, &bucket->flight, sends, receives,
+                                  lki_comm_start_bare, "gradients");
 }
 
 lks_status lki_ranks_finish(lki_ranks *ranks, int b)

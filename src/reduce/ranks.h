@@ -34,11 +34,11 @@
 #include "reduce/reduce.h"
 
 typedef struct lki_ranks_bucket {
-    int64_t count;    /* floats */
-    int64_t *cut;     /* [ranks + 1]: rank r has the floats cut[r] .. cut[r + 1] - 1 */
-    lki_reduce table; /* of the own slice: holders are the ranks */
-    float *received;  /* [nodes of others][room] */
-    int64_t room;     /* of the own slice, rounded up */
+    int64_t count;      /* floats */
+    const int64_t *cut; /* [ranks + 1]: rank r has the floats cut[r] .. cut[r + 1] - 1 */
+    lki_reduce table;   /* of the own slice: holders are the ranks */
+    float *received;    /* [nodes of others][room] */
+    int64_t room;       /* of the own slice, rounded up */
     int64_t
         *place; /* [nodes]: with memory in common, where the bucket's floats of a node are there, */
     int64_t *token; /* [ranks]: and what says that something is done */
@@ -67,11 +67,12 @@ typedef struct lki_ranks {
 
 /*
  * Rank r has the replicas border[r] .. border[r + 1] - 1, at least one, of `replicas`. Bucket b has
- * count[b] floats. Lists live in the arena; then the owner gives it memory of lki_ranks_bytes().
+ * count[b] floats, and slices as in `cut`, which is borrowed: [buckets][ranks + 1]; NULL: equal ones. Lists
+ * live in the arena; then the owner gives it memory of lki_ranks_bytes().
  */
 lks_status lki_ranks_make(lki_ranks *ranks, lki_arena *arena, lks_comm *comm,
                           const lki_backend *backend, int64_t replicas, const int64_t *border,
-                          int buckets, const int64_t *count);
+                          int buckets, const int64_t *count, const int64_t *cut);
 /*
  * Where all arrays that are sent lie in memory that all ranks have in common (of rank r at base[r], which
  * is borrowed), only notices travel: each rank adds its slice where the others have it, and the total
@@ -103,7 +104,12 @@ lks_status lki_ranks_arrive(lki_ranks *ranks, int bucket);
 /* Whether it would wait; makes progress with all that travels. */
 lks_status lki_ranks_poll(lki_ranks *ranks, int bucket, bool *landed);
 void lki_ranks_combine(lki_ranks *ranks, int bucket, int part, int parts);
-lks_status lki_ranks_give(lki_ranks *ranks, int bucket);
+/* What of the own slice that part is; count may be below 1. */
+void lki_ranks_part(const lki_ranks *ranks, int bucket, int part, int parts, int64_t *first,
+                    int64_t *count);
+/* The total; or, where what was made of the own slice is given in its place, the bucket's values, of which those
+ * of other slices arrive. */
+lks_status lki_ranks_give(lki_ranks *ranks, int bucket, float *values);
 lks_status lki_ranks_finish(lki_ranks *ranks, int bucket);
 /* Of a bucket that is finished: `total` as it was given, or where it is in common memory. */
 static inline const float *lki_ranks_total(const lki_ranks *ranks, int bucket)

@@ -289,6 +289,7 @@ lks_status lks_checkpoint_save(lks_model *model, const lks_run *run, const char 
     if (folder == NULL) return LKI_FAIL_NULL(folder);
     LKI_TRY(lki_check_together(model));
     LKI_TRY(lks_model_check_ranks(model));
+    LKI_TRY(lki_state_attend(model));
     return lki_agree(model, lki_leads(model) ? checkpoint_save(model, run, folder, keep) : LKS_OK);
 }
 

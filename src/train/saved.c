@@ -286,6 +286,28 @@ lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_f
     return lki_agree(model, status);
 }
 
+static bool has_spread(const lks_model *model)
+{
+    for (int i = 0; i < lks_model_state_count(model); i++)
+        if (lks_model_state_info(model, i).spread) return true;
+    return false;
+}
+
+lks_status lki_state_attend(lks_model *model)
+{
+    void *room;
+    lks_status status = LKS_OK;
+    if (!has_spread(model)) return LKS_OK;
+    LKI_TRY(lki_agree(model, make_room(model, LKI_STATE_ALL, &room)));
+    for (int i = 0; i < lks_model_state_count(model) && !lki_leads(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (info.spread && status == LKS_OK)
+            status = lks_model_state_read(model, i, room, info.bytes);
+    }
+    free(room);
+    return status;
+}
+
 static lks_status weights_save(lks_model *model, const char *path)
 {
     const double begin = lki_seconds();

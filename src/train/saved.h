@@ -38,6 +38,13 @@ typedef enum lki_state_set {
 lks_status lki_state_write(lks_model *model, lki_state_set set, lki_writer *writer,
                            lki_identity *identity);
 
+/*
+ * Collective, before rank 0 alone calls lki_state_write() with LKI_STATE_ALL, and then all lki_agree(): the others
+ * take part in what it reads, where entries are spread over ranks. They come back when it has read the last one, or
+ * with the failure that it has said in lki_agree(), behind which nothing is left to agree on.
+ */
+lks_status lki_state_attend(lks_model *model);
+
 /* LKS_OK if the file has all of the model's set with types and shapes; else LKS_E_MISMATCH with a
  * sentence that begins with `what` ("checkpoint 'out/step-1'") and names the first that differs. */
 lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_tensor_file *file,

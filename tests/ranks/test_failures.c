@@ -141,16 +141,22 @@ static void refusals(void **state)
 }
 
 /* Allocation number n fails on one rank, for every n of a compile: all are told, and none has a model. */
+typedef struct shortage {
+    int at;
+    lks_shard shard;
+} shortage;
+
 static int no_memory(lks_comm *comm, int rank, void *user)
 {
-    const int *at = user;
+    const shortage *s = user;
     lkt_heap heap = {.fail_at = 0};
     const lks_allocator allocator = lkt_heap_allocator(&heap);
     const lks_context_opts how = {.device = "cpu", .allocator = allocator};
     lkt_small m = {.model = NULL};
     LKT_CHECK(lkt_small_begin(&m, &how) == LKS_OK);
-    if (rank == 1) heap.fail_at = heap.allocations + *at;
-    const lks_status status = lkt_small_compile(&m, comm, (lks_model_opts){.workers = 2});
+    if (rank == 1) heap.fail_at = heap.allocations + s->at;
+    const lks_status status = lkt_small_compile(
+        &m, comm, (lks_model_opts){.workers = 2, .optim = lks_adamp(), .shard = s->shard});
     LKT_CHECK((status == LKS_OK) == (m.model != NULL));
     if (status != LKS_OK) {
         LKT_CHECK(status == LKS_E_NOMEM);
@@ -161,18 +167,25 @@ static int no_memory(lks_comm *comm, int rank, void *user)
     return status == LKS_OK ? 0 : 2;
 }
 
-static void one_has_no_memory(void **state)
+static void one_lacks_memory(lks_shard shard)
 {
     int results[LKT_MOST_RANKS] = {2}, failures = 0;
-    (void)state;
     for (int at = 1; results[0] == 2; at++, failures++) {
+        shortage s = {.at = at, .shard = shard};
         lkt_ranks_run(&(lkt_hub_opts){.size = SMALL_RANKS, .share = at % 2 == 0}, NULL, no_memory,
-                      &at, results);
+                      &s, results);
         for (int r = 0; r < SMALL_RANKS; r++)
             if (results[r] != results[0] || results[r] == 1)
                 fail_msg("allocation %d: rank %d has %d, rank 0 %d", at, r, results[r], results[0]);
     }
     assert_true(failures > 10);
+}
+
+static void one_has_no_memory(void **state)
+{
+    (void)state;
+    one_lacks_memory(LKS_SHARD_AUTO);
+    one_lacks_memory(LKS_SHARD_ON);
 }
 
 static int bad_label(lkt_small *m, int rank, void *user)
@@ -295,6 +308,11 @@ static void a_step_is_skipped_on_all(void **state)
     assert_int_not_equal(b.hash, 0);
     lkt_small_tell(SMALL_RANKS,
                    &(lkt_story){.opts = {.skip_not_finite = true}, .body = skips, .user = &b});
+    lkt_small_tell(SMALL_RANKS,
+                   &(lkt_story){.opts = {.skip_not_finite = true, .shard = LKS_SHARD_ON},
+                                .body = skips,
+                                .user = &b,
+                                .apart = true});
 }
 
 /* Each exchange in turn, by messages and with memory in common. */
@@ -304,10 +322,27 @@ static void of_rank_1(lkt_hub_opts *hub, int n)
     hub->fail_at = (n + 1) / 2;
 }
 
+static void of_rank_1_apart(lkt_hub_opts *hub, int n)
+{
+    hub->fail_rank = 1;
+    hub->fail_at = n;
+    hub->share = false;
+}
+
+static lks_status spread(lkt_small *m, lks_comm *comm, lks_model_opts opts)
+{
+    opts.shard = LKS_SHARD_ON;
+    opts.optim = lks_adam();
+    opts.clip_norm = .1;
+    opts.bucket_bytes = 64;
+    return lkt_small_build(m, comm, opts);
+}
+
 static void any_exchange_may_fail(void **state)
 {
     (void)state;
     lkt_small_endure(lkt_small_build, 3, of_rank_1);
+    lkt_small_endure(spread, 2, of_rank_1_apart);
 }
 
 int main(void)

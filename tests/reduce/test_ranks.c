@@ -1,6 +1,7 @@
 /*
  * Sums between ranks against the recursive sum over the tree: any ranks with any ranges, replicas without
- * samples, several buckets under way at once, messages late and out of order.
+ * samples, several buckets under way at once, messages late and out of order; slices of any size, and what
+ * their owners make of totals given in the place of these.
  */
 #include "support/test.h"
 
@@ -34,7 +35,10 @@ typedef struct question {
     int64_t count[BUCKETS], at[BUCKETS];
     int64_t start[STEPS][MOST_REPLICAS + 1]; /* samples of replicas */
     float of[STEPS][MOST_REPLICAS][FLOATS];
-    bool backwards; /* buckets are sent in the other order */
+    bool backwards;                          /* buckets are sent in the other order */
+    bool cuts;                               /* slices are these; otherwise equal */
+    int64_t cut[BUCKETS * (MOST_RANKS + 1)]; /* [BUCKETS][ranks + 1] */
+    bool gives;                              /* the negative of totals */
 } question;
 
 /* The definition; false where no replica of the node has a sample. */
@@ -66,6 +70,13 @@ static void draw(question *q, lkt_random *random, int64_t replicas, int ranks)
     q->count[2] = FLOATS - q->count[0] - q->count[1];
     for (int b = 1; b < BUCKETS; b++) q->at[b] = q->at[b - 1] + q->count[b - 1];
     q->backwards = lkt_random_below(random, 2) == 0;
+    q->cuts = lkt_random_below(random, 2) == 0;
+    q->gives = lkt_random_below(random, 2) == 0;
+    for (int b = 0; b < BUCKETS; b++) {
+        int64_t *cut = q->cut + b * (ranks + 1);
+        cut[ranks] = q->count[b];
+        for (int r = 1; r < ranks; r++) cut[r] = lkt_random_from(random, cut[r - 1], q->count[b]);
+    }
     for (int step = 0; step < STEPS; step++) {
         int64_t *start = q->start[step];
         for (int64_t v = 0; v < replicas; v++)
@@ -84,6 +95,7 @@ typedef struct rank {
     lki_ranks ranks;
     float *nodes; /* [own nodes + 1][FLOATS]: the last is nobody's */
     void *memory;
+    float given[FLOATS];
 } rank;
 
 /* What of a rank's sums there is before the exchange. */
@@ -95,6 +107,21 @@ static void fill(rank *self, int step)
             if (!tree_sum(self->q, step, node.lo, node.hi, i, &self->nodes[k * FLOATS + i]))
                 self->nodes[k * FLOATS + i] = NAN; /* nobody may read it */
     }
+}
+
+/* What this rank makes of its slice of a total, part by part; NULL: nothing. */
+static float *make_given(rank *self, const float *total, int b)
+{
+    const question *q = self->q;
+    const lki_ranks_bucket *bucket = &self->ranks.bucket[b];
+    int64_t begin, count;
+    if (!q->gives) return NULL;
+    for (int part = 0; part < PARTS; part++) {
+        lki_ranks_part(&self->ranks, b, part, PARTS, &begin, &count);
+        begin += q->at[b] + bucket->cut[self->ranks.rank];
+        for (int64_t i = begin; i < begin + count; i++) self->given[i] = -total[i];
+    }
+    return self->given + q->at[b];
 }
 
 static lks_status exchange(rank *self, const float *total_of, int step)
@@ -115,7 +142,7 @@ static lks_status exchange(rank *self, const float *total_of, int step)
         lks_status status = lki_ranks_arrive(ranks, b);
         for (int part = PARTS - 1; part >= 0 && status == LKS_OK; part--)
             lki_ranks_combine(ranks, b, part, PARTS);
-        if (status == LKS_OK) status = lki_ranks_give(ranks, b);
+        if (status == LKS_OK) status = lki_ranks_give(ranks, b, make_given(self, total_of, b));
         if (status != LKS_OK) return status;
     }
     for (int b = BUCKETS - 1; b >= 0; b--) {
@@ -130,7 +157,9 @@ static int check_total(const rank *self, const float *total, int step)
     for (int64_t i = 0; i < FLOATS; i++) {
         float expected;
         LKT_CHECK(tree_sum(self->q, step, 0, self->q->replicas, i, &expected));
-        LKT_CHECK(memcmp(&expected, &total[i], sizeof expected) == 0);
+        if (self->q->gives) expected = -expected;
+        LKT_CHECK(
+            memcmp(&expected, self->q->gives ? &self->given[i] : &total[i], sizeof expected) == 0);
     }
     return 0;
 }
@@ -158,7 +187,7 @@ static int begin(rank *self, lks_comm *comm)
 {
     const question *q = self->q;
     LKT_CHECK(lki_ranks_make(&self->ranks, &self->arena, comm, &adds, q->replicas, q->border,
-                             BUCKETS, q->count) == LKS_OK);
+                             BUCKETS, q->count, q->cuts ? q->cut : NULL) == LKS_OK);
     const size_t own = (size_t)lki_ranks_own(&self->ranks) + 1;
     LKT_CHECK(lki_alloc(NULL, &self->memory, lki_ranks_bytes(&self->ranks), "received") == LKS_OK);
     self->nodes = malloc(own * FLOATS * sizeof *self->nodes);

@@ -114,27 +114,24 @@ static lks_status join(lks_model *model, lki_common *common)
     model->border[1] = model->gradient_count;
     for (int w = 0; w < model->workers; w++) model->worker[w].local.formed = NULL;
     model->common = common;
+    across->spread = NULL;
     LKI_TRY(lks_comm_agree(across->comm, LKS_OK)); /* before anyone says there that it leaves */
     lki_comm_meet_at(across->comm, &common->meeting, common->meeting.seat);
     return LKS_OK;
 }
 
+/* Then the optimizer is spread, if that is asked for (model/spread/). */
 static lks_status not_made(const lks_model *model)
 {
-    if (model->across == NULL || model->opts.shard != LKS_SHARD_ON) return LKS_OK;
-    if (lki_averages(model) || model->opts.reduction != LKS_REDUCTION_STRICT ||
-        model->program.meetings > 0)
-        return LKI_FAIL(
-            LKS_E_INVALID,
-            "the optimizer cannot be sharded with %s: every process keeps all of it; leave "
-            "sharding to be chosen",
-            lki_averages(model)           ? "average_every"
-            : model->program.meetings > 0 ? "batch norm over all replicas"
-                                          : "reduction: library");
-    return LKI_FAIL(
-        LKS_E_UNSUPPORTED,
-        "the optimizer cannot be sharded: its ranks have no memory in common; they have "
-        "where all are on one host, run kernels of one kind, and /dev/shm has room");
+    if (model->across == NULL || model->program.loss == NULL || model->opts.shard != LKS_SHARD_ON ||
+        lki_spreads(model))
+        return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "the optimizer cannot be sharded with %s: every process keeps all of it; leave "
+                    "sharding to be chosen",
+                    lki_averages(model)                             ? "average_every"
+                    : model->opts.reduction != LKS_REDUCTION_STRICT ? "reduction: library"
+                                                                    : "comm: none");
 }
 
 lks_status lki_common_make(lks_model *model)

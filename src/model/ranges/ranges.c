@@ -2,6 +2,15 @@
 #include "base/check.h"
 #include "model/model.h"
 
+int64_t lki_across_first(const lks_model *model, int worker)
+{
+    const lki_across *across = model->across;
+    if (across != NULL) return across->border[across->first + worker];
+    if (model->balance != NULL) return model->balance->border[worker];
+    return lki_share(worker, model->opts.workers,
+                     (int64_t)model->opts.replicas * model->opts.accumulate);
+}
+
 lks_status lki_ranges_plan(lks_model *model)
 {
     const lki_program *program = &model->program;

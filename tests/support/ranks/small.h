@@ -35,6 +35,7 @@ typedef struct lkt_story {
     lks_model_opts opts;
     int (*body)(lkt_small *m, int rank, void *user);
     void *user;
+    bool apart; /* ranks have no memory in common */
 } lkt_story;
 void lkt_small_tell(int ranks, const lkt_story *story);
 int lkt_small_rank(lks_comm *comm, int rank, void *story); /* on one of them */
@@ -43,7 +44,8 @@ int lkt_small_rank(lks_comm *comm, int rank, void *story); /* on one of them */
 int lkt_small_bad_label(lkt_small *m, int rank, lks_batch *batch, int32_t labels[SMALL_SAMPLES]);
 
 /* An exchange of a run of so many steps fails, as `aim` says in the hub for run n = 1, 2, ..., until none does: all
- * return, with a sentence, and those that have finished a step have the bits of that step. */
+ * return, with a sentence, and those that have finished a step have the bits of that step (with a spread optimizer where
+ * no exchange has failed). */
 void lkt_small_endure(lkt_small_builder build, int steps, void (*aim)(lkt_hub_opts *hub, int n));
 
 /* For bodies: this thread's last error has these words. */
