@@ -1,6 +1,6 @@
 /*
- * Bounds on the difference between a backend and ref: all operations but those of bounds_sums.c and
- * bounds_norms.c.
+ * Bounds on the difference between a backend and ref: all operations but those of bounds_sums.c,
+ * bounds_winograd.c and bounds_norms.c.
  *
  * A sum of t terms computed in f32 in any order, with FMA or without, differs from the exact one by at
  * most t*u/(1 - t*u) * sum |terms| (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002,
@@ -238,7 +238,7 @@ static const struct {
     lks_status (*bounds)(lki_trial *c, bool backward, const lki_trial_result *ref, lki_bounds *out);
     errors (*activation)(const lki_node *node, double x);
 } table[LKI_OP_COUNT] = {
-    [LKI_OP_CONV2D] = {.bounds = lki_bounds_products},
+    [LKI_OP_CONV2D] = {.bounds = lki_bounds_conv2d},
     [LKI_OP_DENSE] = {.bounds = lki_bounds_products},
     [LKI_OP_BATCH_NORM] = {.bounds = lki_bounds_batch_norm},
     [LKI_OP_LAYER_NORM] = {.bounds = lki_bounds_layer_norm},

@@ -126,6 +126,13 @@ static double product_bound(const partial *p, double magnitude, double squares)
     return 1.1 * LKI_U * fmin(p->roundings * magnitude, 5.0 * sqrt(sum));
 }
 
+double lki_products_bound(double count, double magnitude, double squares)
+{
+    const partial p = partial_sums(count);
+
+    return product_bound(&p, magnitude, squares);
+}
+
 /* Every tensor's S and Q, from ref. */
 typedef struct sizes {
     lki_trial_result magnitude, squares;

@@ -101,6 +101,7 @@ static bool random_cluster(const lki_impl *impl, unsigned present, lkt_random *r
         lkt_case_fill(c, lkt_random_from(random, 1, 9), LKT_RANDOM, random);
         assert_true(lki_impl_match(impl, lkt_last(c), is_inside, &c->cluster, &found));
         assert_memory_equal(found.node, c->cluster.node, sizeof found.node);
+        c->switches.winograd = (lks_winograd)lkt_random_below(random, 4);
         if (impl->refuses == NULL || impl->refuses(&c->cluster, &c->switches) == NULL) return true;
     }
     lkt_case_free(c);

@@ -260,12 +260,13 @@ static void run(const case_of *shape, const char *device, bool no_fusion, result
     lkt_model m = lkt_begin(&(lks_context_opts){.device = device});
     const net n = shape->make(m.graph);
     LKT_OK(lks_graph_status(m.graph));
-    lkt_compile(&m, &(lks_model_opts){.loss = n.loss,
-                                      .output = n.output,
-                                      .global_batch = BATCH,
-                                      .replicas = 2,
-                                      .workers = 2,
-                                      .kernels.single = no_fusion});
+    lkt_compile(&m,
+                &(lks_model_opts){.loss = n.loss,
+                                  .output = n.output,
+                                  .global_batch = BATCH,
+                                  .replicas = 2,
+                                  .workers = 2,
+                                  .kernels = {.winograd = LKS_WINOGRAD_OFF, .single = no_fusion}});
     const bool fuses = strcmp(device, "cpu") == 0 && !no_fusion;
     if (strcmp(layers_from_c(m.model, found, sizeof found), fuses ? shape->fused : "c") != 0)
         fail_msg("%s, %s on %s: the stage is '%s', expected '%s'", shape->what,

@@ -344,6 +344,10 @@ bool lkt_random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_
     if (lks_graph_status(c->graph) == LKS_OK) {
         lkt_case_end(c, first, x, lkt_random_from(random, 1, 9), exact ? LKT_EXACT : LKT_RANDOM,
                      random);
+        /* F(2x2,3x3) only halves and adds: exact, too. */
+        c->switches.winograd = !exact              ? (lks_winograd)lkt_random_below(random, 4)
+                               : chance(random, 2) ? LKS_WINOGRAD_OFF
+                                                   : LKS_WINOGRAD_F2;
         if (impl->refuses == NULL || impl->refuses(&c->cluster, &c->switches) == NULL) return true;
     }
     lkt_case_free(c);

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/memory.h"
+#include "core/winograd.h"
 
 typedef struct conv_plan {
     lki_cpu_plan cpu;
@@ -55,13 +56,24 @@ static const char *cpu_depthwise_refuses(const lki_cluster *cluster, const lki_s
     return lki_conv_is_depthwise(&shape) ? NULL : "filters that share channels";
 }
 
-static lks_status plan_conv(lki_plan *plan, bool depthwise)
+const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
+{
+    const lki_node *node = lki_cluster_head(&plan->cluster);
+    const lki_vector *vector = lki_cpu(plan)->vector;
+    *shape = lki_conv_shape_of(node);
+    shape->winograd = lki_winograd_side(node, &plan->switches);
+    if (shape->winograd > 0)
+        snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, winograd f%d",
+                 vector->name, shape->winograd);
+    if (shape->winograd > 0) return vector->winograd;
+    return lki_conv_is_depthwise(shape) ? vector->depthwise : vector->conv;
+}
+
+static lks_status plan_conv2d(lki_plan *plan)
 {
     conv_plan *p = (conv_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
-    const lki_vector_conv *kernels = depthwise ? p->cpu.vector->depthwise : p->cpu.vector->conv;
-    p->shape = lki_conv_shape_of(lki_cluster_head(&plan->cluster));
-    p->kernels = kernels;
+    const lki_vector_conv *kernels = p->kernels = lki_conv_choose(plan, &p->shape);
     plan->needs.reads = LKI_READS_IN;
     plan->needs.packed_bytes = kernels->packed_bytes(&p->shape);
     plan->needs.sums_bytes = kernels->sums_bytes(&p->shape);
@@ -71,35 +83,14 @@ static lks_status plan_conv(lki_plan *plan, bool depthwise)
 }
 
 /* Backward of relu needs its output, and room for the gradient of what it reads. */
-static lks_status add_relu(lki_plan *plan)
+static lks_status plan_conv2d_relu(lki_plan *plan)
 {
     const conv_plan *p = conv2d(plan);
+    LKI_TRY(plan_conv2d(plan));
     plan->needs.reads |= LKI_READS_OUT;
     plan->needs.workspace_bytes = lki_plus(p->masked,
                                            sizeof(float) * (size_t)(plan->slice * p->cpu.out));
     return LKS_OK;
-}
-
-static lks_status plan_conv2d(lki_plan *plan)
-{
-    return plan_conv(plan, false);
-}
-
-static lks_status plan_conv2d_relu(lki_plan *plan)
-{
-    LKI_TRY(plan_conv2d(plan));
-    return add_relu(plan);
-}
-
-static lks_status plan_depthwise(lki_plan *plan)
-{
-    return plan_conv(plan, true);
-}
-
-static lks_status plan_depthwise_relu(lki_plan *plan)
-{
-    LKI_TRY(plan_depthwise(plan));
-    return add_relu(plan);
 }
 
 static void cpu_conv2d_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
@@ -174,7 +165,7 @@ static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args 
     static const lki_kernel its_name##_kernel = {                                                  \
         .plan_bytes = sizeof(conv_plan),                                                           \
         .span = LKI_SPAN_SLICE,                                                                    \
-        .plan = plan_##its_name,                                                                   \
+        .plan = plan_##function,                                                                   \
         .prepare = cpu_conv2d_prepare,                                                             \
         .forward = cpu_##function##_forward,                                                       \
         .backward = cpu_##function##_backward,                                                     \

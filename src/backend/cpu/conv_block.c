@@ -1,10 +1,11 @@
-/* conv2d + relu + max_pool 2x2 [+ dropout] [+ flatten] as one kernel: vector/block.c has the loops,
- * this file borders, dropout, the order of flatten, and PyTorch's order of weights. */
+/* conv2d + relu + max_pool 2x2 [+ dropout] [+ flatten] as one kernel: vector/block.c has the loops
+ * (Winograd's: vector/conv/winograd_pool.c), this file borders, dropout, the order of flatten, and PyTorch's order of weights. */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/memory.h"
+#include "core/winograd.h"
 
 typedef struct block_plan {
     lki_cpu_plan cpu;
@@ -68,13 +69,15 @@ static lks_status plan_block(lki_plan *plan)
     const lki_node *dropout = member(cluster, LKI_OP_DROPOUT);
     LKI_TRY(lki_cpu_plan_start(plan));
     memcpy(p->padding, conv.padding, sizeof p->padding);
-    p->shape = (lki_block_shape){.in_rows = conv.in[0] + 2 * conv.padding[0],
-                                 .in_columns = conv.in[1] + 2 * conv.padding[1],
-                                 .channels = conv.channels,
-                                 .kernel = {conv.kernel[0], conv.kernel[1]},
-                                 .filters = conv.filters,
-                                 .rows = pooled->dim[0],
-                                 .columns = pooled->dim[1]};
+    p->shape = (lki_block_shape){
+        .in_rows = conv.in[0] + 2 * conv.padding[0],
+        .in_columns = conv.in[1] + 2 * conv.padding[1],
+        .channels = conv.channels,
+        .kernel = {conv.kernel[0], conv.kernel[1]},
+        .filters = conv.filters,
+        .rows = pooled->dim[0],
+        .columns = pooled->dim[1],
+        .winograd = lki_winograd_side(lki_cluster_head(cluster), &plan->switches)};
     p->image = p->shape.in_rows * p->shape.in_columns * conv.channels;
     p->pooled = lks_shape_elements(pooled);
     p->bias = conv.bias;
@@ -96,8 +99,9 @@ static lks_status plan_block(lki_plan *plan)
     plan->needs.packed_bytes = p->cpu.vector->block->packed_bytes(&p->shape);
     plan->needs.saved_bytes = (size_t)p->pooled;
     plan->needs.sums_bytes = p->cpu.vector->block->sums_bytes(&p->shape);
-    snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, sparse backward",
-             p->cpu.vector->name);
+    static const char *const forward[] = {"", ", winograd f2", ", winograd f4"};
+    snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s%s, sparse backward",
+             p->cpu.vector->name, forward[p->shape.winograd / 2]);
     return LKS_OK;
 }
 

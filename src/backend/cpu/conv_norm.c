@@ -82,8 +82,7 @@ static lks_status plan_conv_norm(lki_plan *plan)
     const lki_cluster *cluster = &plan->cluster;
     const lki_node *conv = lki_cluster_head(cluster), *tail = lki_cluster_tail(cluster);
     LKI_TRY(lki_cpu_plan_start(plan));
-    p->shape = lki_conv_shape_of(conv);
-    p->kernels = lki_conv_is_depthwise(&p->shape) ? p->cpu.vector->depthwise : p->cpu.vector->conv;
+    p->kernels = lki_conv_choose(plan, &p->shape);
     p->norm = lki_norm_of(cluster->counted, p->cpu.vector);
     p->pixels = p->cpu.out / p->norm.channels;
     p->side = cluster->in_count > 1;

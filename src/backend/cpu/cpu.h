@@ -37,8 +37,10 @@ static inline const lki_cpu_plan *lki_cpu(const lki_plan *plan)
     return (const lki_cpu_plan *)(const void *)plan;
 }
 
+/* Directly; and as the switches want it, with its kernels and their name for people. */
 lki_conv_shape lki_conv_shape_of(const lki_node *node);
 bool lki_conv_is_depthwise(const lki_conv_shape *shape);
+const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape);
 /* The gradients that `args` asks for. `y`: the output behind relu, where d_y is still the gradient of
  * that; else NULL. */
 void lki_conv_backward(const lki_vector_conv *kernels, const lki_conv_shape *shape,

@@ -28,9 +28,7 @@
  * d_x: for each kernel row, window and place, ascending, the sum over the units of this place, one
  * accumulator from +0, is added to the pixel: in this order whatever the width of vectors.
  */
-#include "backend/cpu/vector/local.h"
-#include "backend/cpu/vector/tile.h"
-#include "base/memory.h"
+#include "backend/cpu/vector/conv/winograd.h"
 #include "numeric/tree.h"
 
 enum {
@@ -66,30 +64,43 @@ static int64_t vector_block_strip_of(const lki_block_shape *s)
     return rows < 1 ? 1 : rows < s->rows ? rows : s->rows;
 }
 
-static size_t vector_block_forward_bytes(const lki_block_shape *s)
+static int64_t weights_of(const lki_block_shape *s)
 {
-    return sizeof(float) * (size_t)(s->kernel[0] * run_of(s) * s->filters);
+    return s->filters * s->kernel[0] * run_of(s);
+}
+
+/* Floats of the weight as forward has it. */
+static int64_t forward_floats(const lki_block_shape *s)
+{
+    return s->winograd ? winograd_floats(s->winograd, s->channels, s->filters) : weights_of(s);
 }
 
 static size_t vector_block_packed_bytes(const lki_block_shape *s)
 {
-    return 2 * vector_block_forward_bytes(s);
+    return sizeof(float) * (size_t)(forward_floats(s) + weights_of(s));
 }
 
-/* Forward: [panel][kernel row][run][PANEL]; backward: [kernel row][filter][run]. */
+/* Forward: [panel][kernel row][run][PANEL], or Winograd's; backward: [kernel row][filter][run]. */
 static void vector_block_pack(const lki_block_shape *s, const float *weight, void *packed, int part,
                               int parts)
 {
     const int64_t run = run_of(s), kernel = s->kernel[0] * s->kernel[1], channels = s->channels;
-    float *forward = packed, *backward = forward + s->kernel[0] * run * s->filters;
+    float *forward = packed, *backward = forward + forward_floats(s);
     const int64_t last = lki_share(part + 1, parts, s->filters);
+    const winograd_weight transformed = {.taps = weight,
+                                         .side = s->winograd,
+                                         .depth = channels,
+                                         .columns = s->filters,
+                                         .depth_step = kernel,
+                                         .column_step = channels * kernel};
+    if (s->winograd) LKI_ISA_NAME(lki_winograd_pack)(&transformed, forward, part, parts);
     for (int64_t f = lki_share(part, parts, s->filters); f < last; f++) {
         float *panel = forward + f / PANEL * PANEL * s->kernel[0] * run + f % PANEL;
         for (int64_t kh = 0; kh < s->kernel[0]; kh++)
             for (int64_t kw = 0; kw < s->kernel[1]; kw++)
                 for (int64_t c = 0; c < channels; c++) {
                     const float w = weight[(f * channels + c) * kernel + kh * s->kernel[1] + kw];
-                    panel[(kh * run + kw * channels + c) * PANEL] = w;
+                    if (!s->winograd) panel[(kh * run + kw * channels + c) * PANEL] = w;
                     backward[(kh * s->filters + f) * run + kw * channels + c] = w;
                 }
     }
@@ -112,8 +123,9 @@ static size_t vector_block_workspace_bytes(const lki_block_shape *s)
                  filters = (size_t)s->filters;
     const size_t backward = 2 * windows * filters * sizeof(unit) +
                             (filters + windows * PLACES) * sizeof(int32_t);
-    const size_t forward = (sizeof(double) + sizeof(float)) * (size_t)(TILE_ROWS * PANEL) +
-                           sizeof(float) * (size_t)(2 * 2 * s->columns * PANEL);
+    const size_t direct = (sizeof(double) + sizeof(float)) * (size_t)(TILE_ROWS * PANEL) +
+                          sizeof(float) * (size_t)(2 * 2 * s->columns * PANEL);
+    const size_t forward = s->winograd ? LKI_ISA_NAME(lki_winograd_block_bytes)(s) : direct;
     return forward > backward ? forward : backward;
 }
 
@@ -171,6 +183,10 @@ static void vector_block_forward(const lki_block_shape *s, const float *x, const
     double *total = workspace;
     float *group = (float *)(void *)(total + TILE_ROWS * PANEL), *rows = group + TILE_ROWS * PANEL;
     const tile_wait wait = {.group = group, .total = total};
+    if (s->winograd) {
+        LKI_ISA_NAME(lki_winograd_block)(s, x, packed, bias, out, where, workspace);
+        return;
+    }
     for (int64_t f = 0; f < s->filters; f += PANEL) {
         const float *weight = (const float *)packed + f / PANEL * panel;
         const vf bias0 = bias != NULL ? vf_load(bias + f) : vf_zero();
@@ -197,11 +213,6 @@ typedef struct sums {
     bool begins, ends; /* a block, with this strip */
     bool only;         /* no block of the replica came before its */
 } sums;
-
-static int64_t weights_of(const lki_block_shape *s)
-{
-    return s->filters * s->kernel[0] * run_of(s);
-}
 
 /* The gradient of the bias will lie behind that of the weight. */
 static size_t vector_block_sums_bytes(const lki_block_shape *s)
@@ -335,7 +346,7 @@ INLINE void data_runs(const int R, const lki_block_shape *s, const lki_block_bac
                       const lists *l, int64_t first, int64_t rows)
 {
     const int64_t run = run_of(s), vectors = run / LANES;
-    const float *weight = (const float *)b->packed + s->kernel[0] * run * s->filters;
+    const float *weight = (const float *)b->packed + forward_floats(s);
     for (int64_t kh = 0; kh < s->kernel[0]; kh++, weight += s->filters * run) {
         int32_t begin = 0;
         const int32_t *end = l->end;

@@ -15,4 +15,5 @@ const lki_vector LKI_ISA_NAME(lki_vector) = {
     .block = &LKI_ISA_NAME(lki_vector_block),
     .conv = &LKI_ISA_NAME(lki_vector_conv),
     .depthwise = &LKI_ISA_NAME(lki_vector_depthwise),
+    .winograd = &LKI_ISA_NAME(lki_vector_winograd),
 };

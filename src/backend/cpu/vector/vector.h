@@ -181,6 +181,9 @@ typedef struct lki_conv_shape {
     int64_t in[2], out[2]; /* rows, columns */
     int64_t kernel[2], stride[2], padding[2], dilation[2];
     bool bias;
+    /* F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3): 2 or 4, of 3 x 3 kernels with stride 1, one group and no
+     * dilation; 0: direct. */
+    int winograd;
 } lki_conv_shape;
 
 /* A piece of a replica's samples, for the gradient of the weight. */
@@ -222,6 +225,7 @@ typedef struct lki_block_shape {
     int64_t kernel[2];
     int64_t filters;       /* a multiple of 32 */
     int64_t rows, columns; /* pooled */
+    int winograd;          /* forward, as in lki_conv_shape */
 } lki_block_shape;
 
 enum { LKI_BLOCK_OFF = 4 }; /* in `where`: this unit passes no gradient on */
@@ -269,6 +273,7 @@ typedef struct lki_vector {
     const lki_vector_block *block;
     const lki_vector_conv *conv;
     const lki_vector_conv *depthwise; /* of groups == channels == filters */
+    const lki_vector_conv *winograd;  /* of shapes that name it */
 } lki_vector;
 
 #endif

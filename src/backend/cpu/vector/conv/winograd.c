@@ -1,0 +1,227 @@
+/* Winograd's transforms of weights and images, and the products between them: see winograd.h. */
+#include "backend/cpu/vector/conv/winograd.h"
+#include "numeric/tree.h"
+
+enum {
+    STRIP_BYTES = 384 * 1024, /* of V */
+    STRIP_MOST = 96,          /* tiles */
+    PAGE = 1024               /* floats: planes lie a line beyond a multiple of them */
+};
+
+/* G g in double: of 3 values side + 2. */
+INLINE void weight_line(const int64_t side, const vd *g, vd *u)
+{
+    const double a = (double)WINOGRAD_A, b = (double)WINOGRAD_B;
+    if (side == 2) {
+        const vd even = g[0] + g[2];
+        u[0] = g[0];
+        u[1] = (even + g[1]) * 0.5;
+        u[2] = (even - g[1]) * 0.5;
+        u[3] = g[2];
+        return;
+    }
+    const vd even_a = g[0] + g[2] * (a * a), odd_a = g[1] * a;
+    const vd even_b = g[0] + g[2] * (b * b), odd_b = g[1] * b;
+    u[0] = g[0] * (64.0 / 81.0);
+    u[1] = (even_a + odd_a) * (-128.0 / 243.0);
+    u[2] = (even_a - odd_a) * (-128.0 / 243.0);
+    u[3] = (even_b + odd_b) * (32.0 / 243.0);
+    u[4] = (even_b - odd_b) * (32.0 / 243.0);
+    u[5] = g[2];
+}
+
+/* G g G' of LANES / 2 filters: taps[tap][PANEL] to u[place][PANEL]. */
+INLINE void weight_square(const int64_t side, const double *taps, double *u)
+{
+    vd half[WINOGRAD_MOST][3];
+    for (int j = 0; j < 3; j++) {
+        vd column[3], out[WINOGRAD_MOST];
+        for (int i = 0; i < 3; i++) column[i] = vd_load(taps + (3 * i + j) * PANEL);
+        weight_line(side, column, out);
+        for (int i = 0; i < side + 2; i++) half[i][j] = out[i];
+    }
+    for (int i = 0; i < side + 2; i++) {
+        vd out[WINOGRAD_MOST];
+        weight_line(side, half[i], out);
+        for (int j = 0; j < side + 2; j++) vd_store(u + (i * (side + 2) + j) * PANEL, out[j]);
+    }
+}
+
+void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts)
+{
+    const int64_t places = (w->side + 2) * (w->side + 2);
+    const int64_t all = (w->columns + PANEL - 1) / PANEL * w->depth;
+    double taps[9 * PANEL], square[WINOGRAD_MOST * WINOGRAD_MOST * PANEL];
+    for (int64_t k = lki_share(part, parts, all); k < lki_share(part + 1, parts, all); k++) {
+        const int64_t panel = k / w->depth, depth = k % w->depth;
+        float *to = u + (panel * places * w->depth + depth) * PANEL;
+        for (int64_t i = 0; i < PANEL; i++) {
+            const int64_t column = panel * PANEL + i;
+            const float *from = w->taps + depth * w->depth_step + column * w->column_step;
+            for (int t = 0; t < 9; t++)
+                taps[t * PANEL + i] = column < w->columns ? (double)from[w->reversed ? 8 - t : t]
+                                                          : 0;
+        }
+        for (int i = 0; i < PANEL; i += LANES / 2) {
+            if (w->side == 2)
+                weight_square(2, taps + i, square + i);
+            else
+                weight_square(4, taps + i, square + i);
+        }
+        for (int64_t p = 0; p < places; p++, to += w->depth * PANEL)
+            for (int i = 0; i < PANEL; i += LANES) {
+                const double *from = square + p * PANEL + i;
+                vf_store(to + i, vf_flush(vf_join(vd_load(from), vd_load(from + LANES / 2))));
+            }
+    }
+}
+
+/* Rows of V are whole vectors; planes of V and M do not meet in one set of a cache. */
+static int64_t depth_row(const winograd *w)
+{
+    return (w->depth + 15) / 16 * 16;
+}
+
+static int64_t plane_floats(int64_t floats)
+{
+    return (floats + PAGE - 1) / PAGE * PAGE + 16;
+}
+
+static int64_t strip_tiles(const winograd *w)
+{
+    const int64_t each = (w->side + 2) * (w->side + 2) * depth_row(w) * (int64_t)sizeof(float);
+    const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
+    int64_t most = STRIP_BYTES / each / TILE_ROWS * TILE_ROWS;
+    if (most < 2 * TILE_ROWS) most = 2 * TILE_ROWS;
+    if (most > STRIP_MOST) most = STRIP_MOST;
+    const int64_t strips = (all + most - 1) / most;
+    return strips > 0 ? (all + strips - 1) / strips : 0;
+}
+
+/* The patch that begins at pixel (row, column) of an image, maybe outside. Channels [c, c + n); `inner`: all of
+ * the patch lies in the image, and n is LANES. */
+INLINE void patch_in(const int side, const bool inner, const winograd *w, const float *image,
+                     int64_t row, int64_t column, int64_t c, int64_t n, float *v, int64_t plane)
+{
+    const int size = side + 2;
+    const float *from = image + (row * w->in[1] + column) * w->depth + c;
+    vf half[WINOGRAD_MOST][WINOGRAD_MOST];
+    UNROLL
+    for (int i = 0; i < size; i++) {
+        const bool there = row + i >= 0 && row + i < w->in[0];
+        vf d[WINOGRAD_MOST];
+        UNROLL
+        for (int j = 0; j < size; j++) {
+            const float *at = from + (i * w->in[1] + j) * w->depth;
+            if (inner)
+                d[j] = vf_load(at);
+            else
+                d[j] = there && column + j >= 0 && column + j < w->in[1] ? vf_get(at, n)
+                                                                         : vf_zero();
+        }
+        winograd_in(side, d, half[i]);
+    }
+    UNROLL
+    for (int j = 0; j < size; j++) {
+        vf d[WINOGRAD_MOST], out[WINOGRAD_MOST];
+        UNROLL for (int i = 0; i < size; i++) d[i] = half[i][j];
+        winograd_in(side, d, out);
+        UNROLL
+        for (int i = 0; i < size; i++) vf_store(v + (i * size + j) * plane + c, vf_flush(out[i]));
+    }
+}
+
+INLINE void strip_in(const int side, const winograd *w, int64_t first, int64_t tiles, float *v,
+                     int64_t plane)
+{
+    const int64_t each = depth_row(w);
+    for (int64_t t = 0; t < tiles; t++, v += each) {
+        const winograd_place p = winograd_place_of(w, first + t);
+        const int64_t row = p.row - w->before[0], column = p.column - w->before[1];
+        const float *image = w->x + p.image * w->in[0] * w->in[1] * w->depth;
+        const bool inner = row >= 0 && column >= 0 && row + side + 2 <= w->in[0] &&
+                           column + side + 2 <= w->in[1];
+        FOR_VECTORS(c, n, w->depth)
+        {
+            if (inner && n == LANES)
+                patch_in(side, true, w, image, row, column, c, n, v, plane);
+            else
+                patch_in(side, false, w, image, row, column, c, n, v, plane);
+        }
+    }
+}
+
+static void winograd_strip_in_2(const winograd *w, int64_t first, int64_t tiles, float *v,
+                                int64_t plane)
+{
+    strip_in(2, w, first, tiles, v, plane);
+}
+
+static void winograd_strip_in_4(const winograd *w, int64_t first, int64_t tiles, float *v,
+                                int64_t plane)
+{
+    strip_in(4, w, first, tiles, v, plane);
+}
+
+INLINE void product_tile(const int R, const float *v, int64_t row, const float *u, int64_t depth,
+                         float *m, tile_wait at)
+{
+    vf acc[TILE_ROWS][2];
+    tile_sum sum = {0};
+    tile_zero(R, acc);
+    if (depth <= LKI_BLOCK_TERMS) {
+        tile_run(R, acc, v, row, 1, u, depth);
+    } else {
+        tile_terms(R, acc, at, &sum, v, row, u, depth);
+        tile_end(R, acc, at, sum.number, !sum.begun);
+    }
+    tile_store(R, acc, m, PANEL, PANEL);
+}
+
+/* M of one place, a panel of columns. */
+static void winograd_products(int64_t tiles, int64_t depth, const float *v, int64_t row,
+                              const float *u, float *m, tile_wait at)
+{
+    FOR_TILES(first, height, tiles)
+    {
+#define PRODUCT(R) product_tile(R, v + first * row, row, u, depth, m + first * PANEL, at)
+        switch (height) {
+            TILE_CASES(PRODUCT)
+        }
+#undef PRODUCT
+    }
+}
+
+size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w)
+{
+    const int64_t places = (w->side + 2) * (w->side + 2), tiles = strip_tiles(w);
+    return (sizeof(double) + sizeof(float)) * (size_t)(TILE_ROWS * PANEL) +
+           sizeof(float) * (size_t)(places * (plane_floats(tiles * depth_row(w)) +
+                                              plane_floats(tiles * PANEL)));
+}
+
+void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
+{
+    const int64_t places = (w->side + 2) * (w->side + 2), most = strip_tiles(w);
+    const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
+    const int64_t row = depth_row(w), v_plane = plane_floats(most * row);
+    double *total = workspace;
+    float *group = (float *)(void *)(total + TILE_ROWS * PANEL), *v = group + TILE_ROWS * PANEL;
+    float *m = v + places * v_plane;
+    const tile_wait wait = {.group = group, .total = total};
+    winograd_strip s = {.pass = w, .m = m, .plane = plane_floats(most * PANEL)};
+    for (; s.first < all; s.first += s.tiles) {
+        s.tiles = all - s.first < most ? all - s.first : most;
+        if (w->side == 2)
+            winograd_strip_in_2(w, s.first, s.tiles, v, v_plane);
+        else
+            winograd_strip_in_4(w, s.first, s.tiles, v, v_plane);
+        for (s.column = 0; s.column < w->columns; s.column += PANEL) {
+            const float *u = w->u + s.column * places * w->depth;
+            for (int64_t p = 0; p < places; p++)
+                winograd_products(s.tiles, w->depth, v + p * v_plane, row, u + p * w->depth * PANEL,
+                                  m + p * s.plane, wait);
+            w->put(&s);
+        }
+    }
+}

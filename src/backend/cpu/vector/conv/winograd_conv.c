@@ -1,0 +1,152 @@
+/* Winograd's convolutions with what conv.c has behind the sums: bias, what is there already, relu, column sums. Their
+ * data gradient is the same with the taps turned round and channels in the place of filters. */
+#include "backend/cpu/vector/conv/conv.h"
+#include "backend/cpu/vector/conv/winograd.h"
+
+INLINE void put_strip(const int side, const winograd_strip *s)
+{
+    const winograd *w = s->pass;
+    const int64_t row = w->out[1] * w->columns;
+    for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
+        const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
+        const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
+        for (int64_t t = 0; t < s->tiles; t++) {
+            const winograd_place p = winograd_place_of(w, s->first + t);
+            float *to = w->y + p.image * w->out[0] * row + p.row * row + p.column * w->columns + v;
+            vf y[4][4];
+            winograd_result(side, s->m + t * PANEL + v - s->column, s->plane, y);
+            UNROLL
+            for (int i = 0; i < side; i++) {
+                UNROLL
+                for (int j = 0; j < side; j++) {
+                    float *at = to + i * row + j * w->columns;
+                    if (p.row + i >= w->out[0] || p.column + j >= w->out[1]) continue;
+                    vf value = y[i][j] + bias;
+                    if (w->add) value = vf_get(at, n) + value;
+                    vf_put(at, w->relu ? vf_relu_flush(value) : vf_flush(value), n);
+                }
+            }
+        }
+    }
+}
+
+static void winograd_put_2(const winograd_strip *s)
+{
+    put_strip(2, s);
+}
+
+static void winograd_put_4(const winograd_strip *s)
+{
+    put_strip(4, s);
+}
+
+static winograd forward_pass(const lki_conv_shape *s, int64_t count)
+{
+    return (winograd){.side = s->winograd,
+                      .depth = s->channels,
+                      .columns = s->filters,
+                      .in = {s->in[0], s->in[1]},
+                      .out = {s->out[0], s->out[1]},
+                      .before = {s->padding[0], s->padding[1]},
+                      .count = count,
+                      .put = s->winograd == 2 ? winograd_put_2 : winograd_put_4};
+}
+
+static winograd gradient_pass(const lki_conv_shape *s, int64_t count)
+{
+    return (winograd){.side = s->winograd,
+                      .depth = s->filters,
+                      .columns = s->channels,
+                      .in = {s->out[0], s->out[1]},
+                      .out = {s->in[0], s->in[1]},
+                      .before = {2 - s->padding[0], 2 - s->padding[1]},
+                      .count = count,
+                      .put = s->winograd == 2 ? winograd_put_2 : winograd_put_4};
+}
+
+/* U of both passes, forward's first. */
+static int64_t forward_u(const lki_conv_shape *s)
+{
+    return winograd_floats(s->winograd, s->channels, s->filters);
+}
+
+static size_t vector_winograd_packed_bytes(const lki_conv_shape *s)
+{
+    const int64_t backward = winograd_floats(s->winograd, s->filters, s->channels);
+    return sizeof(float) * (size_t)(forward_u(s) + backward);
+}
+
+static void vector_winograd_pack(const lki_conv_shape *s, const float *weight, void *packed,
+                                 int part, int parts)
+{
+    const winograd_weight forward = {.taps = weight,
+                                     .side = s->winograd,
+                                     .depth = s->channels,
+                                     .columns = s->filters,
+                                     .depth_step = 9,
+                                     .column_step = 9 * s->channels};
+    const winograd_weight backward = {.taps = weight,
+                                      .side = s->winograd,
+                                      .depth = s->filters,
+                                      .columns = s->channels,
+                                      .depth_step = 9 * s->channels,
+                                      .column_step = 9,
+                                      .reversed = true};
+    LKI_ISA_NAME(lki_winograd_pack)(&forward, packed, part, parts);
+    LKI_ISA_NAME(lki_winograd_pack)(&backward, (float *)packed + forward_u(s), part, parts);
+}
+
+static size_t vector_winograd_workspace_bytes(const lki_conv_shape *s, int64_t count)
+{
+    const winograd forward = forward_pass(s, count), backward = gradient_pass(s, count);
+    const size_t bytes[] = {LKI_ISA_NAME(lki_winograd_bytes)(&forward),
+                            LKI_ISA_NAME(lki_winograd_bytes)(&backward),
+                            LKI_ISA_NAME(lki_conv_weight_bytes)(s, count)};
+    size_t most = bytes[0];
+    for (int i = 1; i < 3; i++) most = bytes[i] > most ? bytes[i] : most;
+    return most;
+}
+
+static void vector_winograd_forward(const lki_conv_shape *s, int64_t count, const float *x,
+                                    const void *packed, const float *bias, bool relu, float *y,
+                                    void *workspace)
+{
+    winograd w = forward_pass(s, count);
+    w.x = x;
+    w.u = packed;
+    w.bias = bias;
+    w.relu = relu;
+    w.y = y;
+    LKI_ISA_NAME(lki_winograd_run)(&w, workspace);
+}
+
+static void vector_winograd_forward_sums(const lki_conv_shape *s, int64_t count, const float *x,
+                                         const void *packed, const float *bias, float *y,
+                                         double *sum, void *workspace)
+{
+    vector_winograd_forward(s, count, x, packed, bias, false, y, workspace);
+    LKI_ISA_NAME(lki_vector_norm_sums)
+    (count * s->out[0] * s->out[1], s->filters, s->filters, y, sum);
+}
+
+static void vector_winograd_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
+                                     const void *packed, float *d_x, bool add, void *workspace)
+{
+    winograd w = gradient_pass(s, count);
+    w.x = d_y;
+    w.u = (const float *)packed + forward_u(s);
+    w.add = add;
+    w.y = d_x;
+    LKI_ISA_NAME(lki_winograd_run)(&w, workspace);
+}
+
+const lki_vector_conv LKI_ISA_NAME(lki_vector_winograd) = {
+    .packed_bytes = vector_winograd_packed_bytes,
+    .pack = vector_winograd_pack,
+    .workspace_bytes = vector_winograd_workspace_bytes,
+    .sums_bytes = LKI_ISA_NAME(lki_conv_sums_bytes),
+    .forward = vector_winograd_forward,
+    .forward_sums = vector_winograd_forward_sums,
+    .backward = vector_winograd_backward,
+    .backward_weight = LKI_ISA_NAME(lki_conv_weight),
+};

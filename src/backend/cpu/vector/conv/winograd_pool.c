@@ -1,0 +1,83 @@
+/* Winograd's convolution + bias + relu + max-pool 2x2: the forward pass of block.c, by windows of a tile. */
+#include "backend/cpu/vector/conv/winograd.h"
+
+/* bias, relu and the maximum of a window for one vector of filters; what is tiny counts as 0. */
+INLINE void winograd_window(const vf *top, const vf *below, vf bias, float *out, uint8_t *where)
+{
+    const vf from[4] = {top[0] + bias, top[1] + bias, below[0] + bias, below[1] + bias};
+    vf best = vf_set(0x1.fffffep-64f); /* the largest float below LKI_TINY */
+    vi place = vi_set(LKI_BLOCK_OFF);
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        const vm better = vm_gt(from[i], best); /* false for NaN */
+        best = vf_blend(better, from[i], best);
+        place = vi_blend(better, vi_set(i), place);
+    }
+    vf_store(out, vf_flush(best));
+    vi_to_bytes(where, place);
+}
+
+INLINE void pool_strip(const int side, const winograd_strip *s)
+{
+    const winograd *w = s->pass;
+    const int64_t rows = w->out[0] / 2, columns = w->out[1] / 2;
+    for (int v = 0; v < PANEL; v += LANES) {
+        const vf bias = w->bias != NULL ? vf_load(w->bias + s->column + v) : vf_zero();
+        for (int64_t t = 0; t < s->tiles; t++) {
+            const winograd_place p = winograd_place_of(w, s->first + t);
+            vf y[4][4];
+            winograd_result(side, s->m + t * PANEL + v, s->plane, y);
+            UNROLL
+            for (int i = 0; i < side; i += 2) {
+                UNROLL
+                for (int j = 0; j < side; j += 2) {
+                    const int64_t r = (p.row + i) / 2, c = (p.column + j) / 2;
+                    const int64_t at = (r * columns + c) * w->columns + s->column + v;
+                    if (r < rows && c < columns)
+                        winograd_window(&y[i][j], &y[i + 1][j], bias, w->y + at, w->where + at);
+                }
+            }
+        }
+    }
+}
+
+static void winograd_pool_2(const winograd_strip *s)
+{
+    pool_strip(2, s);
+}
+
+static void winograd_pool_4(const winograd_strip *s)
+{
+    pool_strip(4, s);
+}
+
+/* One image, whose border is padded already. */
+static winograd block_pass(const lki_block_shape *s)
+{
+    return (winograd){.side = s->winograd,
+                      .depth = s->channels,
+                      .columns = s->filters,
+                      .in = {s->in_rows, s->in_columns},
+                      .out = {2 * s->rows, 2 * s->columns},
+                      .count = 1,
+                      .put = s->winograd == 2 ? winograd_pool_2 : winograd_pool_4};
+}
+
+size_t LKI_ISA_NAME(lki_winograd_block_bytes)(const lki_block_shape *s)
+{
+    const winograd w = block_pass(s);
+    return LKI_ISA_NAME(lki_winograd_bytes)(&w);
+}
+
+void LKI_ISA_NAME(lki_winograd_block)(const lki_block_shape *s, const float *x, const float *u,
+                                      const float *bias, float *out, uint8_t *where,
+                                      void *workspace)
+{
+    winograd w = block_pass(s);
+    w.x = x;
+    w.u = u;
+    w.bias = bias;
+    w.y = out;
+    w.where = where;
+    LKI_ISA_NAME(lki_winograd_run)(&w, workspace);
+}

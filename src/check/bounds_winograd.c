@@ -1,0 +1,218 @@
+/*
+ * Bounds on the difference between a backend and ref: convolutions by Winograd's algorithm, y = A' [sum over
+ * channels of U * V] A with U = G g G' and V = B' d B (docs/numerics.md, 3).
+ *
+ * A transform in two passes errs by r roundings of each term at most, in each pass, so by 2 r u |B'| |d| |B|
+ * (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): r is 1 for B of side 2, 2
+ * for B of side 4 (two fused multiply-adds in turn), 2 and 3 for A. U is rounded once. The products are summed as
+ * bounds_sums.c says, and errors of all (side + 2)^2 sums meet in y:
+ *
+ *     |error| <= u [(2 r_B + 1) |A'| (sum |G| |g| |G'| * |B'| |d| |B|) |A| + 2 r_A S] + product_bound(S, Q)
+ *     S = |A'| (sum |U * V|) |A|,    Q = (A * A)' (sum (U * V)^2) (A * A)          * element by element
+ *
+ * The factor 1.1 covers products of u and the roundings of S and Q.
+ */
+#include "check/bounds.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "core/winograd.h"
+
+enum { MOST = 6 };
+
+/* A convolution of images x of `depth` channels to `columns`; the nine taps of a pair lie at weight + depth *
+ * depth_step + column * column_step. */
+typedef struct pass {
+    int side;
+    int64_t depth, columns, in[2], out[2], before[2];
+    const float *x, *weight;
+    int64_t depth_step, column_step;
+    bool reversed;
+} pass;
+
+typedef struct matrices {
+    int size;
+    double a[MOST][4], b[MOST][MOST], g[MOST][3]; /* A, B' and G */
+} matrices;
+
+static const matrices SIDE_2 = {
+    .size = 4,
+    .a = {{1, 0}, {1, 1}, {1, -1}, {0, -1}},
+    .b = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}},
+    .g = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
+};
+
+/* By its points, 0, p, -p, q, -q and infinity. */
+static matrices side_4(void)
+{
+    const double points[5] = {0, 0.75, -0.75, 1.5, -1.5}, p = 0.5625, q = 2.25;
+    matrices m = {.size = 6};
+    for (int i = 0; i < 5; i++) {
+        const double x = points[i], other = i < 3 ? q : p;
+        double scale = 1, power = 1;
+        for (int k = 0; k < 5; k++) scale *= k == i ? 1 : x - points[k];
+        for (int k = 0; k < 4; k++, power *= x) {
+            m.a[i][k] = power;
+            if (k < 3) m.g[i][k] = power / scale;
+        }
+        if (i == 0) continue;
+        m.b[i][1] = -other * x, m.b[i][2] = -other, m.b[i][3] = x, m.b[i][4] = 1;
+    }
+    for (int i = 0; i < 2; i++) {
+        m.b[5 * i][i] = p * q, m.b[5 * i][2 + i] = -(p + q), m.b[5 * i][4 + i] = 1;
+    }
+    m.a[5][3] = m.g[5][2] = 1;
+    return m;
+}
+
+/* L x L', rows x columns of x `columns` wide, where L is `rows` by `columns` with rows of `step`; with their
+ * absolute values if `sizes`. */
+static void both_ways(const double *left, int step, int rows, int columns, bool sizes,
+                      const double *x, double *out)
+{
+    double half[MOST][MOST] = {{0}};
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            for (int k = 0; k < columns; k++) {
+                const double l = left[i * step + k], v = x[k * columns + j];
+                half[i][j] += sizes ? fabs(l * v) : l * v;
+            }
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < rows; j++) {
+            out[i * rows + j] = 0;
+            for (int k = 0; k < columns; k++) {
+                const double l = left[j * step + k];
+                out[i * rows + j] += sizes ? fabs(l) * half[i][k] : l * half[i][k];
+            }
+        }
+}
+
+/* A patch or the taps of a filter, transformed: values and sizes. */
+typedef struct square {
+    double value[MOST * MOST], size[MOST * MOST];
+} square;
+
+static void transform(const double *left, int step, int rows, int columns, const double *x,
+                      square *out)
+{
+    both_ways(left, step, rows, columns, false, x, out->value);
+    both_ways(left, step, rows, columns, true, x, out->size);
+}
+
+static void patch(const pass *w, const matrices *m, const float *image, int64_t depth, int64_t row,
+                  int64_t column, square *out)
+{
+    double d[MOST * MOST];
+    for (int i = 0; i < m->size * m->size; i++) {
+        const int64_t y = row + i / m->size, x = column + i % m->size;
+        const bool there = y >= 0 && y < w->in[0] && x >= 0 && x < w->in[1];
+        d[i] = there ? (double)image[(y * w->in[1] + x) * w->depth + depth] : 0.0;
+    }
+    transform(&m->b[0][0], MOST, m->size, m->size, d, out);
+}
+
+static void taps(const pass *w, const matrices *m, int64_t depth, int64_t column, square *out)
+{
+    const float *from = w->weight + depth * w->depth_step + column * w->column_step;
+    double g[9];
+    for (int t = 0; t < 9; t++) g[t] = (double)from[w->reversed ? 8 - t : t];
+    transform(&m->g[0][0], 3, m->size, 3, g, out);
+}
+
+/* A pixel (i, j) of a tile: weighted sums over the places. */
+static double pixel_bound(const pass *w, const matrices *m, int i, int j, const double *loose,
+                          const double *tight, const double *squares)
+{
+    const double in = w->side == 2 ? 1 : 2, out = w->side == 2 ? 2 : 3;
+    double all = 0, magnitude = 0, sum = 0;
+    for (int p = 0; p < m->size * m->size; p++) {
+        const double gain = fabs(m->a[p / m->size][i] * m->a[p % m->size][j]);
+        all += gain * loose[p];
+        magnitude += gain * tight[p];
+        sum += gain * gain * squares[p];
+    }
+    return 1.1 * LKI_U * ((2 * in + 1) * all + 2 * out * magnitude) +
+           lki_products_bound((double)w->depth, magnitude, sum);
+}
+
+static void add_tile(const pass *w, const matrices *m, const square *v, const square *u,
+                     int64_t row, int64_t column, double *bound)
+{
+    for (int64_t f = 0; f < w->columns; f++) {
+        double loose[MOST * MOST] = {0}, tight[MOST * MOST] = {0}, squares[MOST * MOST] = {0};
+        for (int64_t d = 0; d < w->depth; d++)
+            for (int p = 0; p < m->size * m->size; p++) {
+                const square *one = &u[d * w->columns + f];
+                const double product = v[d].value[p] * one->value[p];
+                loose[p] += v[d].size[p] * one->size[p];
+                tight[p] += fabs(product);
+                squares[p] += product * product;
+            }
+        for (int i = 0; i < w->side && row + i < w->out[0]; i++)
+            for (int j = 0; j < w->side && column + j < w->out[1]; j++)
+                bound[((row + i) * w->out[1] + column + j) * w->columns + f] += pixel_bound(
+                    w, m, i, j, loose, tight, squares);
+    }
+}
+
+static lks_status add_pass(lki_trial *c, const pass *w, double *bound)
+{
+    const matrices m = w->side == 2 ? SIDE_2 : side_4();
+    void *memory;
+    LKI_TRY(lki_trial_memory(c, &memory, (size_t)(w->depth * (w->columns + 1)) * sizeof(square)));
+    square *u = memory, *v = u + w->depth * w->columns;
+    for (int64_t d = 0; d < w->depth; d++)
+        for (int64_t f = 0; f < w->columns; f++) taps(w, &m, d, f, &u[d * w->columns + f]);
+    for (int64_t n = 0; n < c->count; n++)
+        for (int64_t row = 0; row < w->out[0]; row += w->side)
+            for (int64_t column = 0; column < w->out[1]; column += w->side) {
+                for (int64_t d = 0; d < w->depth; d++)
+                    patch(w, &m, w->x + n * w->in[0] * w->in[1] * w->depth, d, row - w->before[0],
+                          column - w->before[1], &v[d]);
+                add_tile(w, &m, v, u, row, column, bound + n * w->out[0] * w->out[1] * w->columns);
+            }
+    return LKS_OK;
+}
+
+/* Forward, and the gradient of the input, which is the same with reversed taps. */
+static lks_status add_passes(lki_trial *c, int side, bool backward, lki_bounds *out)
+{
+    const lki_node *node = lki_trial_first(c);
+    const lks_conv2d_opts *opts = node->attr;
+    const int64_t *in = node->in[0]->shape.dim, *to = node->out.shape.dim;
+    const int64_t channels = in[2], filters = to[2];
+    const pass forward = {.side = side,
+                          .depth = channels,
+                          .columns = filters,
+                          .in = {in[0], in[1]},
+                          .out = {to[0], to[1]},
+                          .before = {opts->padding[0], opts->padding[1]},
+                          .x = c->in[0],
+                          .weight = c->param[0],
+                          .depth_step = 9,
+                          .column_step = 9 * channels};
+    const pass back = {.side = side,
+                       .depth = filters,
+                       .columns = channels,
+                       .in = {to[0], to[1]},
+                       .out = {in[0], in[1]},
+                       .before = {2 - opts->padding[0], 2 - opts->padding[1]},
+                       .x = c->d_out,
+                       .weight = c->param[0],
+                       .depth_step = 9 * channels,
+                       .column_step = 9,
+                       .reversed = true};
+
+    LKI_TRY(add_pass(c, &forward, out->out));
+    return backward ? add_pass(c, &back, out->d_in[0]) : LKS_OK;
+}
+
+lks_status lki_bounds_conv2d(lki_trial *c, bool backward, const lki_trial_result *ref,
+                             lki_bounds *out)
+{
+    const int side = lki_winograd_side(lki_trial_first(c), &c->switches);
+
+    LKI_TRY(lki_bounds_products(c, backward, ref, out));
+    return side > 0 ? add_passes(c, side, backward && ref->d_in[0] != NULL, out) : LKS_OK;
+}

@@ -1,0 +1,309 @@
+/*
+ * Winograd's convolutions against their definition in bits (docs/numerics.md, 3): scalar transforms, and products
+ * summed over channels in blocks of 64, groups of 16 blocks and double. Images of a pixel, tiles over every border,
+ * channels and filters of any number, several images, and strips that end anywhere.
+ */
+#include "cpu/products.h"
+
+#ifdef LKT_HAVE_CPU
+
+typedef struct wino_case {
+    lki_conv_shape s;
+    int64_t count, x_size, y_size;
+    lkt_floats x, w, bias, d_y;
+    void *packed, *space;
+} wino_case;
+
+/* B' of a line of side + 2 values, `step` apart, in place. */
+static void line_in(int side, float *d, int step)
+{
+    const float a = 0.75f, b = 1.5f;
+    float v[6], x[6];
+    for (int i = 0; i < side + 2; i++) x[i] = d[i * step];
+    if (side == 2) {
+        v[0] = x[0] - x[2], v[1] = x[1] + x[2], v[2] = x[2] - x[1], v[3] = x[1] - x[3];
+    } else {
+        v[0] = fmaf(-2.8125f, x[2], fmaf(1.265625f, x[0], x[4]));
+        for (int k = 0; k < 4; k++) {
+            const float other = k < 2 ? b * b : a * a, point = k < 2 ? a : b;
+            const float even = fmaf(-other, x[2], x[4]), odd = fmaf(-other, x[1], x[3]);
+            v[1 + k] = fmaf(k % 2 == 0 ? point : -point, odd, even);
+        }
+        v[5] = fmaf(-2.8125f, x[3], fmaf(1.265625f, x[1], x[5]));
+    }
+    for (int i = 0; i < side + 2; i++) d[i * step] = v[i];
+}
+
+/* A' likewise: `side` values are left. */
+static void line_out(int side, float *m, int step)
+{
+    float y[4], x[6];
+    for (int i = 0; i < side + 2; i++) x[i] = m[i * step];
+    if (side == 2) {
+        y[0] = x[0] + x[1] + x[2];
+        y[1] = x[1] - x[2] - x[3];
+    } else {
+        const float even_a = x[1] + x[2], odd_a = x[1] - x[2];
+        const float even_b = x[3] + x[4], odd_b = x[3] - x[4];
+        y[0] = x[0] + even_a + even_b;
+        y[1] = fmaf(1.5f, odd_b, 0.75f * odd_a);
+        y[2] = fmaf(2.25f, even_b, 0.5625f * even_a);
+        y[3] = fmaf(3.375f, odd_b, fmaf(0.421875f, odd_a, x[5]));
+    }
+    for (int i = 0; i < side; i++) m[i * step] = y[i];
+}
+
+/* G likewise, of 3 values, in double. */
+static void line_weight(int side, double *g, int step)
+{
+    const double x[3] = {g[0], g[step], g[2 * step]};
+    if (side == 2) {
+        const double even = x[0] + x[2];
+        g[step] = (even + x[1]) * 0.5;
+        g[2 * step] = (even - x[1]) * 0.5;
+        g[3 * step] = x[2];
+        return;
+    }
+    const double even_a = x[0] + x[2] * 0.5625, odd_a = x[1] * 0.75;
+    const double even_b = x[0] + x[2] * 2.25, odd_b = x[1] * 1.5;
+    g[0] = x[0] * (64.0 / 81.0);
+    g[step] = (even_a + odd_a) * (-128.0 / 243.0);
+    g[2 * step] = (even_a - odd_a) * (-128.0 / 243.0);
+    g[3 * step] = (even_b + odd_b) * (32.0 / 243.0);
+    g[4 * step] = (even_b - odd_b) * (32.0 / 243.0);
+    g[5 * step] = x[2];
+}
+
+static void weight_of(const wino_case *c, int64_t f, int64_t channel, bool reversed, float *u)
+{
+    const int side = c->s.winograd;
+    double g[36] = {0};
+    for (int t = 0; t < 9; t++)
+        g[t / 3 * 6 + t % 3] =
+            (double)c->w.at[(f * c->s.channels + channel) * 9 + (reversed ? 8 - t : t)];
+    for (int j = 0; j < 3; j++) line_weight(side, g + j, 6);
+    for (int i = 0; i < side + 2; i++) line_weight(side, g + 6 * i, 1);
+    for (int i = 0; i < 36; i++) u[i] = lki_flush((float)g[i]);
+}
+
+/* Of an image of so many pixels and channels the patch that begins at a pixel. */
+static void patch_of(int side, const float *image, const int64_t in[2], int64_t channels,
+                     int64_t channel, int64_t row, int64_t column, float *v)
+{
+    for (int i = 0; i < 36; i++) {
+        const int64_t y = row + i / 6, x = column + i % 6;
+        const bool there = y >= 0 && y < in[0] && x >= 0 && x < in[1];
+        v[i] = there ? image[(y * in[1] + x) * channels + channel] : 0;
+    }
+    for (int i = 0; i < side + 2; i++) line_in(side, v + 6 * i, 1);
+    for (int j = 0; j < side + 2; j++) line_in(side, v + j, 6);
+    for (int i = 0; i < 36; i++) v[i] = lki_flush(v[i]);
+}
+
+/* A whole pass, without what comes behind the sums: y is [count][out][columns], u [depth][columns][36]. */
+static void definition(int side, int64_t count, const float *x, const int64_t in[2], int64_t depth,
+                       const int64_t before[2], const float *u, const int64_t out[2],
+                       int64_t columns, float *y)
+{
+    float *v = lkt_scratch(sizeof(float) * (size_t)(36 * depth));
+    for (int64_t n = 0; n < count; n++)
+        for (int64_t row = 0; row < out[0]; row += side)
+            for (int64_t column = 0; column < out[1]; column += side) {
+                for (int64_t d = 0; d < depth; d++)
+                    patch_of(side, x + n * in[0] * in[1] * depth, in, depth, d, row - before[0],
+                             column - before[1], v + 36 * d);
+                for (int64_t f = 0; f < columns; f++) {
+                    float m[36];
+                    for (int i = 0; i < 36; i++) {
+                        sum s = sum_of(LKI_NARROW);
+                        for (int64_t d = 0; d < depth; d++)
+                            add_term(&s, d, v[36 * d + i], u[(d * columns + f) * 36 + i]);
+                        m[i] = total_of(&s);
+                    }
+                    for (int i = 0; i < side + 2; i++) line_out(side, m + 6 * i, 1);
+                    for (int j = 0; j < side; j++) line_out(side, m + j, 6);
+                    for (int64_t i = 0; i < side && row + i < out[0]; i++)
+                        for (int64_t j = 0; j < side && column + j < out[1]; j++)
+                            y[((n * out[0] + row + i) * out[1] + column + j) * columns + f] =
+                                m[i * 6 + j];
+                }
+            }
+    free(v);
+}
+
+static wino_case wino_make(const lki_vector *v, lkt_random *random, int side, bool large)
+{
+    wino_case c = {.count = lkt_random_from(random, 1, 3)};
+    c.s = (lki_conv_shape){.groups = 1,
+                           .channels = large ? 150 : lkt_random_from(random, 16, 40),
+                           .filters = lkt_random_from(random, 16, 70),
+                           .bias = true,
+                           .winograd = side};
+    for (int i = 0; i < 2; i++) {
+        c.s.padding[i] = lkt_random_below(random, 4);
+        c.s.in[i] = lkt_random_from(random, c.s.padding[i] < 1 ? 3 : 1, large ? 12 : 9);
+        c.s.out[i] = c.s.in[i] + 2 * c.s.padding[i] - 2;
+        c.s.kernel[i] = 3;
+        c.s.stride[i] = c.s.dilation[i] = 1;
+    }
+    c.x_size = c.s.in[0] * c.s.in[1] * c.s.channels;
+    c.y_size = c.s.out[0] * c.s.out[1] * c.s.filters;
+    c.x = lkt_floats_make(random, c.count * c.x_size);
+    c.d_y = lkt_floats_make(random, c.count * c.y_size);
+    c.w = lkt_floats_make(random, c.s.filters * c.s.channels * 9);
+    c.bias = lkt_floats_make(random, c.s.filters);
+    c.packed = lkt_scratch(v->winograd->packed_bytes(&c.s));
+    c.space = lkt_scratch(v->winograd->workspace_bytes(&c.s, c.count));
+    const int parts = (int)lkt_random_from(random, 1, 3);
+    for (int part = 0; part < parts; part++) v->winograd->pack(&c.s, c.w.at, c.packed, part, parts);
+    return c;
+}
+
+static void wino_free(wino_case *c)
+{
+    lkt_floats *all[] = {&c->x, &c->d_y, &c->w, &c->bias};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) lkt_floats_free(all[i]);
+    free(c->packed);
+    free(c->space);
+}
+
+/* U of all filters and channels: [channel][filter][36], or for the data gradient [filter][channel][36]. */
+static float *all_weights(const wino_case *c, bool backward)
+{
+    float *u = lkt_scratch(sizeof(float) * (size_t)(36 * c->s.channels * c->s.filters));
+    for (int64_t f = 0; f < c->s.filters; f++)
+        for (int64_t d = 0; d < c->s.channels; d++)
+            weight_of(c, f, d, backward,
+                      u + 36 * (backward ? f * c->s.channels + d : d * c->s.filters + f));
+    return u;
+}
+
+/* In two calls, with and without relu; and with column sums. */
+static void check_forward(const lki_vector *v, const wino_case *c, lkt_random *random)
+{
+    const int64_t n = c->count * c->y_size, cut = lkt_random_below(random, c->count);
+    const bool relu = lkt_random_bits(random) & 1;
+    lkt_floats y = lkt_floats_make(random, n);
+    float *u = all_weights(c, false), *expected = lkt_scratch(sizeof(float) * (size_t)n);
+    double *sums = calloc((size_t)c->s.filters * 2, sizeof *sums);
+    definition(c->s.winograd, c->count, c->x.at, c->s.in, c->s.channels, c->s.padding, u, c->s.out,
+               c->s.filters, expected);
+    for (int64_t i = 0; i < n; i++) {
+        expected[i] = lki_flush(expected[i] + c->bias.at[i % c->s.filters]);
+        sums[i % c->s.filters] += (double)expected[i];
+    }
+    v->winograd->forward_sums(&c->s, c->count, c->x.at, c->packed, c->bias.at, y.at,
+                              sums + c->s.filters, c->space);
+    lkt_same(v, "y", y.at, expected, n);
+    assert_memory_equal(sums, sums + c->s.filters, sizeof *sums * (size_t)c->s.filters);
+    for (int64_t i = 0; i < n && relu; i++) expected[i] = expected[i] > 0 ? expected[i] : 0;
+    v->winograd->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
+    v->winograd->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at,
+                         relu, y.at + cut * c->y_size, c->space);
+    lkt_same(v, "y in pieces", y.at, expected, n);
+    lkt_floats_free(&y);
+    free(u);
+    free(expected);
+    free(sums);
+}
+
+static void check_data(const lki_vector *v, const wino_case *c, bool add, lkt_random *random)
+{
+    const int64_t n = c->count * c->x_size;
+    const int64_t before[2] = {2 - c->s.padding[0], 2 - c->s.padding[1]};
+    lkt_floats d_x = lkt_floats_make(random, n);
+    float *u = all_weights(c, true), *expected = lkt_scratch(sizeof(float) * (size_t)n);
+    definition(c->s.winograd, c->count, c->d_y.at, c->s.out, c->s.filters, before, u, c->s.in,
+               c->s.channels, expected);
+    for (int64_t i = 0; i < n; i++)
+        expected[i] = lki_flush(add ? d_x.at[i] + expected[i] : expected[i]);
+    v->winograd->backward(&c->s, c->count, c->d_y.at, c->packed, d_x.at, add, c->space);
+    lkt_same(v, "d_x", d_x.at, expected, n);
+    lkt_floats_free(&d_x);
+    free(u);
+    free(expected);
+}
+
+static void convolutions(void **state)
+{
+    lkt_random random = lkt_random_make("winograd", 131);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < cases() / 2; k++) {
+        wino_case c = wino_make(v, &random, k % 2 == 0 ? 4 : 2, k < 2);
+        check_forward(v, &c, &random);
+        check_data(v, &c, k % 3 == 0, &random);
+        wino_free(&c);
+    }
+}
+
+/* The fused kernel of block.c: the same sums, then bias, relu and the maximum of each window. */
+static void check_block(const lki_vector *v, lkt_random *random, int side)
+{
+    wino_case c = {.s = {.groups = 1, .winograd = side}, .count = 1};
+    lki_block_shape s = {.channels = 16 * lkt_random_from(random, 1, 3),
+                         .kernel = {3, 3},
+                         .filters = 32 * lkt_random_from(random, 1, 2),
+                         .rows = lkt_random_from(random, 1, 7),
+                         .columns = lkt_random_from(random, 1, 7),
+                         .winograd = side};
+    const int64_t out[2] = {2 * s.rows, 2 * s.columns}, none[2] = {0, 0};
+    s.in_rows = out[0] + 2 + lkt_random_below(random, 2);
+    s.in_columns = out[1] + 2 + lkt_random_below(random, 2);
+    const int64_t in[2] = {s.in_rows, s.in_columns}, n = s.rows * s.columns * s.filters;
+    c.s.channels = s.channels;
+    c.s.filters = s.filters;
+    c.x = lkt_floats_make(random, in[0] * in[1] * s.channels);
+    c.w = lkt_floats_make(random, 9 * s.channels * s.filters);
+    c.bias = lkt_floats_make(random, s.filters);
+    lkt_floats y = lkt_floats_make(random, n);
+    uint8_t *where = lkt_scratch((size_t)n);
+    void *packed = lkt_scratch(v->block->packed_bytes(&s));
+    void *space = lkt_scratch(v->block->workspace_bytes(&s));
+    float *u = all_weights(&c, false), *sums = lkt_scratch(sizeof(float) * (size_t)(4 * n));
+    for (int part = 0; part < 2; part++) v->block->pack(&s, c.w.at, packed, part, 2);
+    v->block->forward(&s, c.x.at, packed, c.bias.at, y.at, where, space);
+    definition(side, 1, c.x.at, in, s.channels, none, u, out, s.filters, sums);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t f = i % s.filters, window = i / s.filters;
+        float best = 0;
+        int place = LKI_BLOCK_OFF;
+        for (int p = 0; p < 4; p++) {
+            const int64_t row = window / s.columns * 2 + p / 2, at = window % s.columns * 2 + p % 2;
+            const float found = sums[(row * out[1] + at) * s.filters + f] + c.bias.at[f];
+            if (found >= LKI_TINY && found > best) best = found, place = p;
+        }
+        lkt_same(v, "pooled", y.at + i, &best, 1);
+        assert_int_equal(where[i], place);
+    }
+    lkt_floats *all[] = {&c.x, &c.w, &c.bias, &y};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) lkt_floats_free(all[i]);
+    free(where);
+    free(packed);
+    free(space);
+    free(u);
+    free(sums);
+}
+
+static void blocks(void **state)
+{
+    lkt_random random = lkt_random_make("winograd blocks", 132);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < cases() / 2; k++) check_block(v, &random, k % 2 == 0 ? 4 : 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(blocks)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0; /* the cpu backend was not built */
+}
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * Convolutions by Winograd's algorithm against ref, within bounds that are derived for each element
+ * (src/check/bounds_winograd.c), for either tile, wherever it can be; how much more it errs than direct sums; what
+ * a NaN reaches.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/winograd.h"
+#include "support/backends.h"
+#include "support/exact.h"
+#include "support/ops.h"
+
+static const lks_winograd TILES[] = {LKS_WINOGRAD_F2, LKS_WINOGRAD_F4};
+
+static void make_case(lkt_case *c, const int64_t in[3], int64_t filters, int64_t padding[2],
+                      int64_t count, lkt_fill fill, lkt_random *random)
+{
+    lkt_case_begin(c);
+    lks_tensor *x = lks_input(c->graph, &(lks_input_opts){.shape = LKS_SHAPE(in[0], in[1], in[2])});
+    lks_tensor *y = lks_conv2d(c->graph, x,
+                               &(lks_conv2d_opts){.filters = filters,
+                                                  .kernel = {3, 3},
+                                                  .padding = {padding[0], padding[1]}});
+    lkt_case_end(c, y, y, count, fill, random);
+}
+
+static void compare(const lkt_case *c, const char *what, const float *found, const float *expected,
+                    const double *bound, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs((double)found[i] - (double)expected[i]) <= bound[i]))
+            fail_msg("%s, winograd %d: %s[%lld] is %.9g, on ref %.9g, the bound is %.3g",
+                     lkt_describe(c), (int)c->switches.winograd, what, (long long)i,
+                     (double)found[i], (double)expected[i], bound[i]);
+}
+
+static void results_are_within_bounds(void **state)
+{
+    lkt_random random = lkt_random_make("winograd", 140);
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int k = 0; k < 40; k++) {
+            int64_t in[3], padding[2];
+            lkt_result found, expected;
+            lkt_bounds bound;
+            lkt_case c;
+            for (int i = 0; i < 2; i++) {
+                padding[i] = lkt_random_below(&random, 4);
+                in[i] = lkt_random_from(&random, padding[i] < 1 ? 3 : 1, 10);
+            }
+            in[2] = lkt_random_from(&random, 16, k % 10 == 0 ? 150 : 40);
+            make_case(&c, in, lkt_random_from(&random, 16, 40), padding,
+                      lkt_random_from(&random, 1, 3), k % 8 == 7 ? LKT_EXACT : LKT_RANDOM, &random);
+            c.switches.winograd = TILES[k % 2];
+            assert_int_equal(lki_winograd_side(lkt_first(&c), &c.switches), k % 2 == 0 ? 2 : 4);
+            lkt_run(&c, lkt_ref(), NULL, NULL, &expected);
+            lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = 1 + k % 3}, &found);
+            lkt_bounds_make(&c, NULL, &expected, &bound);
+            compare(&c, "out", found.out, expected.out, bound.out, lkt_out_elements(&c));
+            compare(&c, "d_in", found.d_in[0], expected.d_in[0], bound.d_in[0],
+                    lkt_in_elements(&c, 0));
+            for (int i = 0; i < 2; i++)
+                compare(&c, "d_param", found.d_param[i], expected.d_param[i], bound.d_param[i],
+                        lkt_param_elements(&c, i));
+            lkt_case_free(&c);
+        }
+}
+
+/* The relative root mean square error of out, or of d_in. */
+static void errors_of(lkt_case *c, const lki_backend *backend, double error[2])
+{
+    lkt_result found;
+    lkt_exact exact;
+    lkt_run(c, backend, NULL, NULL, &found);
+    lkt_exact_make(c, found.out, &exact);
+    for (int k = 0; k < 2; k++) {
+        const float *values = k == 0 ? found.out : found.d_in[0];
+        const double *right = k == 0 ? exact.out : exact.d_in[0];
+        const int64_t count = k == 0 ? lkt_out_elements(c) : lkt_in_elements(c, 0);
+        double sum = 0, norm = 0;
+        for (int64_t i = 0; i < count; i++) {
+            sum += ((double)values[i] - right[i]) * ((double)values[i] - right[i]);
+            norm += right[i] * right[i];
+        }
+        error[k] = sqrt(sum / norm);
+    }
+}
+
+/* The rule for `auto`: a tile of 4 x 4 that erred by more than ten times as much as direct sums would not be taken.
+ * It errs by 4 to 5 times as much, one of 2 x 2 by 1 to 2; positive numbers are no exception. */
+static void errors_stay_near_those_of_direct_sums(void **state)
+{
+    static const int64_t channels[] = {16, 32, 64, 200};
+    lkt_random random = lkt_random_make("winograd errors", 141);
+    int64_t padding[2] = {1, 1};
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int k = 0; k < 8; k++) {
+            const int64_t in[3] = {12, 12, channels[k / 2]};
+            double direct[2], error[2];
+            lkt_case c;
+            make_case(&c, in, 32, padding, 2, LKT_RANDOM, &random);
+            for (int64_t i = 0; i < lkt_in_elements(&c, 0) && k % 2 == 1; i++)
+                ((float *)c.in[0])[i] = fabsf(((float *)c.in[0])[i]);
+            for (int64_t i = 0; i < lkt_out_elements(&c) && k % 2 == 1; i++)
+                c.d_out[i] = fabsf(c.d_out[i]);
+            c.switches.winograd = LKS_WINOGRAD_OFF;
+            errors_of(&c, lkt_backends()[b], direct);
+            for (int tile = 0; tile < 2; tile++) {
+                c.switches.winograd = TILES[tile];
+                errors_of(&c, lkt_backends()[b], error);
+                for (int i = 0; i < 2; i++) {
+                    print_message("%d channels, %s, f%d: %.2g, directly %.2g\n", (int)in[2],
+                                  i == 0 ? "forward" : "data gradient", 2 + 2 * tile, error[i],
+                                  direct[i]);
+                    assert_true(error[i] <= (tile == 0 ? 3 : 10) * direct[i]);
+                }
+            }
+            lkt_case_free(&c);
+        }
+}
+
+/* A NaN in a pixel reaches the tiles whose patch has it, and no other. */
+static void a_nan_stays_in_its_tiles(void **state)
+{
+    lkt_random random = lkt_random_make("winograd NaN", 142);
+    const int64_t in[3] = {14, 14, 16};
+    int64_t padding[2] = {0, 0};
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int tile = 0; tile < 2; tile++) {
+            const int64_t side = 2 + 2 * tile, row = 5, column = 9;
+            lkt_result found;
+            lkt_case c;
+            make_case(&c, in, 16, padding, 1, LKT_RANDOM, &random);
+            c.switches.winograd = TILES[tile];
+            ((float *)c.in[0])[(row * in[1] + column) * in[2] + 3] = NAN;
+            lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.no_backward = true}, &found);
+            for (int64_t i = 0; i < lkt_out_elements(&c); i++) {
+                const int64_t y = i / 16 / 12 / side * side, x = i / 16 % 12 / side * side;
+                const bool patch = y <= row && row < y + side + 2 && x <= column &&
+                                   column < x + side + 2;
+                if (!patch && isnan(found.out[i]))
+                    fail_msg("%s, f%d: out[%lld] is NaN", lkt_backends()[b]->name, (int)side,
+                             (long long)i);
+                const int64_t under_y = row - i / 16 / 12, under_x = column - i / 16 % 12;
+                if (under_y >= 0 && under_y < 3 && under_x >= 0 && under_x < 3)
+                    assert_true(isnan(found.out[i]));
+            }
+            lkt_case_free(&c);
+        }
+}
+
+/* `auto` goes by the shape. */
+static void shapes_choose(void **state)
+{
+    static const struct {
+        int64_t in[3], filters, padding;
+        int side;
+    } list[] = {
+        {{26, 26, 32}, 64, 0, 4}, {{32, 32, 64}, 64, 1, 4},   {{7, 7, 512}, 512, 1, 4},
+        {{6, 6, 32}, 32, 1, 2},   {{4, 4, 512}, 512, 1, 2},   {{3, 3, 64}, 64, 1, 2},
+        {{2, 2, 64}, 64, 1, 0},   {{1, 1, 64}, 64, 1, 0},     {{1, 40, 64}, 64, 1, 0},
+        {{2, 40, 64}, 64, 1, 2},  {{32, 32, 15}, 64, 1, 0},   {{32, 32, 64}, 15, 1, 0},
+        {{4, 40, 64}, 64, 1, 4},  {{28, 28, 128}, 128, 1, 4}, {{9, 9, 20}, 20, 1, 4},
+    };
+    lkt_random random = lkt_random_make("winograd shapes", 143);
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        int64_t padding[2] = {list[i].padding, list[i].padding};
+        lkt_case c;
+        make_case(&c, list[i].in, list[i].filters, padding, 1, LKT_RANDOM, &random);
+        if (lki_winograd_side(lkt_first(&c), &c.switches) != list[i].side)
+            fail_msg("%s: side %d, expected %d", lkt_describe(&c),
+                     lki_winograd_side(lkt_first(&c), &c.switches), list[i].side);
+        c.switches.winograd = LKS_WINOGRAD_OFF;
+        assert_int_equal(lki_winograd_side(lkt_first(&c), &c.switches), 0);
+        lkt_case_free(&c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_within_bounds),
+        cmocka_unit_test(errors_stay_near_those_of_direct_sums),
+        cmocka_unit_test(a_nan_stays_in_its_tiles),
+        cmocka_unit_test(shapes_choose),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
