@@ -95,7 +95,7 @@ begin_stay() { # MPI, what: a pair of hosts whose ranks stay
 agent_of() {
     local at
     for at in $(pgrep -f "lockstep launch --by .* --nnodes 2 --nproc_per_node=2"); do
-        [ "$(readlink "/proc/$at/cwd")" != "$folder" ] ||
+        [ ! "/proc/$at/cwd" -ef "$folder" ] ||
             [ "$(sed -n 's/^NSpid:.*\t//p' "/proc/$at/status")" != "$(cat "pid.$1")" ] || echo "$at"
     done
 }
