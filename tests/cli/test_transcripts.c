@@ -37,6 +37,8 @@ static const struct mask {
     {"json': [0-9]+ bytes", "json': <n> bytes"},
     {"^(device +).*plain loops", "\\1<fingerprint>"},
 };
+enum { MASKS = sizeof masks / sizeof *masks };
+static regex_t compiled[MASKS]; /* which takes longer than looking for them */
 
 typedef struct text {
     char *bytes;
@@ -73,13 +75,12 @@ static void mask_line(char *line, size_t size, const char *where)
         memmove(at + 8, at + length, strlen(at + length) + 1);
         memcpy(at, "<folder>", 8);
     }
-    for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
-        regex_t regex;
+    for (int m = 0; m < MASKS; m++) {
         regmatch_t found[2];
-        assert_int_equal(regcomp(&regex, masks[m].found, REG_EXTENDED), 0);
         const char *rest = line;
         size_t used = 0;
-        while (*rest != '\0' && regexec(&regex, rest, 2, found, 0) == 0 && found[0].rm_eo > 0) {
+        while (*rest != '\0' && regexec(&compiled[m], rest, 2, found, 0) == 0 &&
+               found[0].rm_eo > 0) {
             used += (size_t)snprintf(other + used, sizeof other - used, "%.*s", (int)found[0].rm_so,
                                      rest);
             for (const char *c = masks[m].instead; *c != '\0'; c++) {
@@ -97,7 +98,6 @@ static void mask_line(char *line, size_t size, const char *where)
         }
         snprintf(other + used, sizeof other - used, "%s", rest);
         snprintf(line, size, "%s", other);
-        regfree(&regex);
     }
 }
 
@@ -211,7 +211,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; i++)
         tests[i] = (struct CMUnitTest){found[i]->d_name, the_session_is_as_it_was, NULL, NULL,
                                        found[i]->d_name};
+    for (int m = 0; m < MASKS; m++)
+        assert_true(regcomp(&compiled[m], masks[m].found, REG_EXTENDED) == 0);
     const int failed = _cmocka_run_group_tests("transcripts", tests, (size_t)count, NULL, NULL);
+    for (int m = 0; m < MASKS; m++) regfree(&compiled[m]);
     for (int i = 0; i < count; i++) free(found[i]);
     free(found);
     return failed;
