@@ -161,7 +161,7 @@ static void same_bits_as_single_operations(void **state)
                                .net = NETS[n].build,
                                .samples = 37,
                                .batch = 23,
-                               .steps = 3,
+                               .steps = lkt_sanitized() ? 2 : 3,
                                .opts = {.replicas = ways[w].replicas,
                                         .workers = ways[w].workers,
                                         .hash_every = 2,
