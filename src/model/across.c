@@ -161,8 +161,10 @@ lks_status lki_across_check(lks_model *model)
                    (const number[]){{"parameters:", parameters},
                                     {"gradients by replica:", model->gradient_count},
                                     {"gradients by rows:", across->rows_count},
-                                    {"statistics:", across->stats_count}},
-                   4);
+                                    {"statistics:", across->stats_count},
+                                    {"sums of blocks and rows:",
+                                     across->spread != NULL ? across->spread->told : 0}},
+                   5);
 }
 
 static int64_t aligned(const lki_weight *weight)
@@ -217,9 +219,8 @@ lks_status lki_across_near(lks_model *model)
     lki_across *across = model->across;
     const int64_t floats = model->gradient_count, size = bucket_floats(model, floats);
     lks_status status = LKS_OK;
-    int near = 0;
-    for (int64_t end = floats; end > 0; end = near_begin(model, end, size)) near++;
-    across->near = model->buckets = near;
+    for (int64_t end = floats; end > 0; end = near_begin(model, end, size)) model->buckets++;
+    const int near = across->near = model->buckets;
     model->border = list(model, &status, (size_t)near, sizeof *model->border);
     across->segment_of = list(model, &status, (size_t)near, sizeof(int));
     across->pushed = list(model, &status, (size_t)near, sizeof(atomic_int));

@@ -78,10 +78,18 @@ dense | 1 apart  | --set train.bucket_bytes=64 --verify-comm
 dense | 2 apart 1 | --set train.overlap=off
 dense | 1 1 apart apart | --set train.bucket_bytes=1000
 conv  | 2 apart portable |
+dense | 1 apart  | --set train.shard_optimizer=true --verify-comm
+dense | 2 1 apart | --set train.shard_optimizer=true --set train.bucket_bytes=3000 --set train.overlap=off
+conv  | apart 2 1 | --set train.shard_optimizer=true --set train.bucket_bytes=64
 conv  | 1 1      | --set train.balance=[3,1]
 conv  | 3 avx2 portable |
 conv  | 2 2 2    | --set data.threads=0
 END
+
+# What is spread over hosts is saved as one process has it.
+spread="$program train dense.yaml --workers 1 --out spread --epochs 1 --set train.shard_optimizer=true"
+expect 0 '^hash ' timeout 60 "$mpiexec" -n 1 $spread : -n 2 $elsewhere $spread
+expect 0 "^$(grep '^hash ' dense.one)\$" "$program" train dense.yaml --workers 2 --out spread --resume
 
 # With MPI's own sums the bits may be others, which is said, the losses of some steps hardly are.
 expect 0 '^Using 2 workers in 2 processes .*; the bits may depend on how' ranks 2 "$program" train \
