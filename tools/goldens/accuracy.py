@@ -21,6 +21,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from formula import hashes
+
 IN, WEIGHT, BIAS, D_OUT, TARGET, LABEL = range(6)  # the tensor that a stream of numbers fills
 STREAMS = 8  # of one seed
 MANY, FEW, LARGE = 64, 8, 30000  # seeds; FEW for tensors of more elements than LARGE
@@ -107,17 +109,9 @@ ELEMENTS = [{"op": op, "count": 2, "in": [2048], **form, "spread": spread}
 ]
 
 
-def hashed(count, stream):
-    """32 bits for each i: the finalizer of MurmurHash3 (Appleby 2011) over i + stream * 2^32/phi."""
-    h = (np.arange(count, dtype=np.uint64) + np.uint64(stream * 0x9E3779B9)).astype(np.uint32)
-    h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return h ^ (h >> np.uint32(16))
-
-
 def values(shape, stream, positive):
     """float32: multiples of 2^-24 in [0, 1), or of 2^-23 in [-1, 1)."""
-    h = (hashed(math.prod(shape), stream) >> np.uint32(8)).astype(np.float32)
+    h = (hashes(math.prod(shape), stream) >> np.uint32(8)).astype(np.float32)
     v = h * np.float32(2**-24) if positive else h * np.float32(2**-23) - np.float32(1)
     return torch.from_numpy(v.reshape(shape))
 
@@ -212,7 +206,7 @@ def tensors(case, seed):
     if case["op"] == "mse":
         given["target"] = draw(case["in"], TARGET)
     if case["op"] in ("cross_entropy", "nll"):
-        labels = hashed(case["count"], first + LABEL) % case["in"][0]
+        labels = hashes(case["count"], first + LABEL) % case["in"][0]
         given["target"] = torch.from_numpy(labels.astype(np.int64))
     given = {name: to_torch(x) for name, x in given.items()}
     for which, shape in zip((WEIGHT, BIAS), parameter_shapes(case)):

@@ -4,7 +4,7 @@ of activations, gates and branches, as PyTorch computes them in float64, and how
 runs are from that. Needs torch and numpy; prints the file to stdout.
 
 The network is written below and, in the same order, in tests/model/test_gated_net.c. Values come from
-integers: element i of stream t is hash(i, t) as in mnist_cnn.py.
+integers: element i of stream t is hash(i, t) of formula.py.
 
   parameters  parameter p (in the order below, from 0) has t = p: (hash >> 8) * 2^-23 - 1, which
               float32 holds exactly, times float32(1/sqrt(fan_in))
@@ -23,6 +23,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from formula import hashes, units, variants
+
 SAMPLES, BATCH, STEPS, SIZE, CHANNELS, CLASSES, FACTOR = 36, 12, 20, 8, 3, 5, 4
 SHAPES = {
     "conv1.weight": (6, 3, 3, 3), "conv1.bias": (6,),
@@ -35,21 +37,11 @@ SHAPES = {
 FAN_IN = {"conv1": 27, "conv2": 54, "squeeze": 6, "excite": 4, "conv3": 54, "out": 6}
 
 
-def hashes(count, stream):
-    h = np.arange(count, dtype=np.uint32) + np.uint32(stream * 0x9E3779B9 & 0xFFFFFFFF)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h ^= h >> np.uint32(shift)
-        h *= np.uint32(factor)
-    return h ^ (h >> np.uint32(16))
-
-
 def make_parameters():
     result = {}
     for stream, (name, shape) in enumerate(SHAPES.items()):
         bound = np.float32(1 / np.sqrt(float(FAN_IN[name.split(".")[0]])))
-        unit = (hashes(np.prod(shape), stream) >> np.uint32(8)).astype(np.float32)
-        unit = unit * np.float32(2.0 ** -23) - np.float32(1)
-        result[name] = torch.from_numpy((unit * bound).reshape(shape))
+        result[name] = torch.from_numpy(units(shape, stream) * bound)
     return result
 
 
@@ -92,18 +84,10 @@ def run(dtype, channels_last=False):
     return np.array(losses)
 
 
-def variants():
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for onednn in (True, False):
-            with torch.backends.mkldnn.flags(enabled=onednn):
-                for channels_last in (False, True):
-                    yield run(torch.float32, channels_last)
-
-
 def main():
     losses = run(torch.float64)
-    errors = np.maximum.accumulate(np.max([np.abs(other - losses) for other in variants()], axis=0))
+    others = list(variants(lambda last: run(torch.float32, last)))
+    errors = np.maximum.accumulate(np.max([np.abs(other - losses) for other in others], axis=0))
     print("losses", losses.round(4), "errors", errors, file=sys.stderr)
     json.dump({
         "made_by": f"tools/goldens/gated_net.py, PyTorch {torch.__version__.split('+')[0]}",

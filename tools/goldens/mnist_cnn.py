@@ -3,10 +3,7 @@
 first gradient and the losses of 20 steps of Adadelta, in float64, and how far PyTorch's own float32
 runs are from that. Needs torch and numpy; prints the file to stdout.
 
-Inputs and weights come from integers, so that no big file is needed. Element i of stream t is
-
-  hash(i, t): h = i + t * 0x9E3779B9;  h ^= h >> 16;  h *= 0x85EBCA6B;  h ^= h >> 13;
-              h *= 0xC2B2AE35;  h ^= h >> 16            (all modulo 2^32; MurmurHash3's finalizer)
+Inputs and weights come from integers, so that no big file is needed; hash(i, t) is that of formula.py.
 
   weights     parameter p (in the order below, from 0) has t = SALT + p:
               (hash >> 8) * 2^-23 - 1, which float32 holds exactly, times float32(1/sqrt(fan_in))
@@ -35,6 +32,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from formula import hashes, units, variants
+
 SAMPLES, BATCH, FIRST, STEPS, PICKS, FACTOR = 128, 32, 4, 20, 16, 4
 SHAPES = {
     "conv1.weight": (32, 1, 3, 3), "conv1.bias": (32,),
@@ -46,21 +45,11 @@ FAN_IN = {"conv1": 9, "conv2": 288, "fc1": 9216, "fc2": 128}
 SAFE_MARGIN = 1.5e-6  # relative to the largest of a layer
 
 
-def hashes(count, stream):
-    h = np.arange(count, dtype=np.uint32) + np.uint32(stream * 0x9E3779B9 & 0xFFFFFFFF)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h ^= h >> np.uint32(shift)
-        h *= np.uint32(factor)
-    return h ^ (h >> np.uint32(16))
-
-
 def make_weights(salt):
     weights = {}
     for stream, (name, shape) in enumerate(SHAPES.items(), salt):
         bound = np.float32(1 / np.sqrt(float(FAN_IN[name.split(".")[0]])))
-        unit = (hashes(np.prod(shape), stream) >> np.uint32(8)).astype(np.float32)
-        unit = unit * np.float32(2.0 ** -23) - np.float32(1)
-        weights[name] = torch.from_numpy((unit * bound).reshape(shape))
+        weights[name] = torch.from_numpy(units(shape, stream) * bound)
     return weights
 
 
@@ -122,15 +111,6 @@ def run(salt, pixels, labels, dtype, channels_last=False):
     return gradient, np.array(losses)
 
 
-def variants(salt, pixels, labels):
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for onednn in (True, False):
-            with torch.backends.mkldnn.flags(enabled=onednn):
-                for channels_last in (False, True):
-                    yield run(salt, pixels, labels, torch.float32, channels_last)
-
-
 def main():
     pixels, labels = make_data()
     salt = 0
@@ -138,7 +118,7 @@ def main():
         salt += 1
     print(f"salt {salt}, margin {margin(make_weights(salt), pixels):.1e}", file=sys.stderr)
     gradient, losses = run(salt, pixels, labels, torch.float64)
-    runs = list(variants(salt, pixels, labels))
+    runs = list(variants(lambda last: run(salt, pixels, labels, torch.float32, last)))
     tensors = []
     for name, truth in gradient.items():
         errors = [g[name] - truth for g, _ in runs]

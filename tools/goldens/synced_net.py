@@ -4,7 +4,7 @@ batch norm, over whole batches, as PyTorch computes them in one process in float
 runs are from that. Needs torch and numpy; prints the file to stdout.
 
 The network is written below and, in the same order, in tests/model/test_synced_net.c. Values come from
-integers: element i of stream t is hash(i, t) as in mnist_cnn.py.
+integers: element i of stream t is hash(i, t) of formula.py.
 
   parameters  parameter p (in the order below, from 0) has t = p: (hash >> 8) * 2^-23 - 1, which
               float32 holds exactly, times float32(1/sqrt(fan_in)); of a batch norm half of that, and 1
@@ -25,6 +25,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from formula import hashes, units, variants
+
 SAMPLES, BATCH, STEPS, SIZE, CHANNELS, CLASSES, FACTOR = 39, 13, 20, 8, 3, 5, 4
 SHAPES = {
     "conv1.weight": (6, 3, 3, 3), "bn1.weight": (6,), "bn1.bias": (6,),
@@ -36,24 +38,15 @@ FAN_IN = {"conv1": 27, "conv2": 54, "hidden": 6, "out": 9}
 NORMS = {"bn1": 6, "bn2": 6, "bn3": 9}
 
 
-def hashes(count, stream):
-    h = np.arange(count, dtype=np.uint32) + np.uint32(stream * 0x9E3779B9 & 0xFFFFFFFF)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        h ^= h >> np.uint32(shift)
-        h *= np.uint32(factor)
-    return h ^ (h >> np.uint32(16))
-
-
 def make_parameters():
     result = {}
     for stream, (name, shape) in enumerate(SHAPES.items()):
         layer, kind = name.split(".")
         bound = np.float32(0.5 if layer in NORMS else 1 / np.sqrt(float(FAN_IN[layer])))
-        unit = (hashes(np.prod(shape), stream) >> np.uint32(8)).astype(np.float32)
-        value = (unit * np.float32(2.0 ** -23) - np.float32(1)) * bound
+        value = units(shape, stream) * bound
         if layer in NORMS and kind == "weight":
             value = value + np.float32(1)
-        result[name] = torch.from_numpy(value.reshape(shape))
+        result[name] = torch.from_numpy(value)
     return result
 
 
@@ -102,18 +95,9 @@ def run(dtype, channels_last=False):
     return np.array(losses), {k: v.double().numpy() for k, v in running.items()}
 
 
-def variants():
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        for onednn in (True, False):
-            with torch.backends.mkldnn.flags(enabled=onednn):
-                for channels_last in (False, True):
-                    yield run(torch.float32, channels_last)
-
-
 def main():
     losses, running = run(torch.float64)
-    others = list(variants())
+    others = list(variants(lambda last: run(torch.float32, last)))
     errors = np.maximum.accumulate(np.max([np.abs(other - losses) for other, _ in others], axis=0))
     print("losses", losses.round(4), "errors", errors, file=sys.stderr)
     json.dump({
