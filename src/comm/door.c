@@ -98,12 +98,14 @@ int lki_door_enter(const lki_door *door, int rank)
     return -1;
 }
 
-bool lki_door_welcome(const lki_door *door, int socket, const lki_door_hello *hello, int size)
+bool lki_door_knows(const lki_door *door, const lki_door_hello *hello, int size)
 {
-    if (!lki_tcp_same_key(hello->key, door->hello, LKI_DOOR_KEY) || hello->rank < 1 ||
-        hello->rank >= size) {
-        return false;
-    }
+    return lki_tcp_same_key(hello->key, door->hello, LKI_DOOR_KEY) && hello->rank >= 1 &&
+           hello->rank < size;
+}
+
+bool lki_door_welcome(const lki_door *door, int socket)
+{
     lki_tcp_hurry(socket);
     return lki_tcp_write(socket, door->welcome, sizeof door->welcome, lki_seconds());
 }

@@ -31,7 +31,8 @@ int lki_door_open(lki_door *door, double period_s, bool near);
 /* A socket that has been welcomed; -1: nobody answers as rank 0 would. Takes a second for each
  * address at most, and five where somebody is there who does not answer. */
 int lki_door_enter(const lki_door *door, int rank);
-/* Answers a hello: whether it has the key, and the rank is one of those there are. */
-bool lki_door_welcome(const lki_door *door, int socket, const lki_door_hello *hello, int size);
+/* Whether a hello has the key, and a rank of those there are; and the answer to it. */
+bool lki_door_knows(const lki_door *door, const lki_door_hello *hello, int size);
+bool lki_door_welcome(const lki_door *door, int socket);
 
 #endif

@@ -120,8 +120,9 @@ static void watch_admit(lki_watch *watch, int i)
 {
     watch_line *line = &watch->line[i];
     const int rank = line->in.hello.rank;
-    if (lki_door_welcome(&watch->door, line->file, &line->in.hello, watch->opts.size) &&
-        watch->line[rank].file < 0 && !watch->line[rank].deaf) {
+    if (lki_door_knows(&watch->door, &line->in.hello, watch->opts.size) &&
+        watch->line[rank].file < 0 && !watch->line[rank].deaf &&
+        lki_door_welcome(&watch->door, line->file)) {
         watch->line[rank] = *line;
         watch->line[rank].known = true;
         watch->line[rank].used = 0;

@@ -265,6 +265,23 @@ static void a_goodbye_is_no_loss(void **state)
     lkt_ranks(&(lkt_hub_opts){.size = SIZE}, &(lks_comm_opts){.watch_s = 0.5}, leaves, NULL);
 }
 
+/* Whoever has said goodbye has left: nobody comes in its name any more. */
+static void who_has_left_stays_away(void **state)
+{
+    (void)state;
+    lki_watch *first, *other;
+    lki_door door;
+    lki_watch_opts opts = {.size = 2, .period_s = PERIOD, .near = true, .spot = &spot};
+    LKT_OK(lki_watch_open(&first, &door, &opts));
+    opts.rank = 1;
+    LKT_OK(lki_watch_join(&other, &door, &opts));
+    assert_non_null(other);
+    lki_watch_end(other, false);
+    assert_int_equal(lki_door_enter(&door, 1), -1);
+    assert_null(lki_watch_loss(first));
+    lki_watch_end(first, false);
+}
+
 static void refused_periods(void **state)
 {
     (void)state;
@@ -276,10 +293,11 @@ static void refused_periods(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_end_is_named),        cmocka_unit_test(a_stop_is_named),
-        cmocka_unit_test(a_pause_accuses_nobody), cmocka_unit_test(strangers_are_refused),
-        cmocka_unit_test(the_launcher_is_missed), cmocka_unit_test(who_gives_up_is_not_lost),
-        cmocka_unit_test(a_goodbye_is_no_loss),   cmocka_unit_test(refused_periods),
+        cmocka_unit_test(an_end_is_named),         cmocka_unit_test(a_stop_is_named),
+        cmocka_unit_test(a_pause_accuses_nobody),  cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(the_launcher_is_missed),  cmocka_unit_test(who_gives_up_is_not_lost),
+        cmocka_unit_test(a_goodbye_is_no_loss),    cmocka_unit_test(refused_periods),
+        cmocka_unit_test(who_has_left_stays_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
