@@ -127,6 +127,9 @@ static void what_is_wrong(void **state)
     between(0, 5)->latency = 900e-6;
     look("slow links between hosts", false);
     make(4, 4);
+    between(1, 2)->latency = 20e-6; /* which on a machine is nothing */
+    look("a slower answer on a host", false);
+    make(4, 4);
     between(0, 3)->bandwidth = 0.5e9;
     look("a slow link on a host", false);
     make(2, 1);

@@ -29,62 +29,78 @@ static int read_layout(crowd_rank ranks[MOST], const char *what)
     return count;
 }
 
+static const layout layouts[] = {
+    {"a:01:2:0 a:23:2:0 b:01:2:0", {NULL}, 6},
+    {"a:0123:2:0 a:0123:2:0", {NULL}, 4},
+    {"a:0123:3:0 a:0123:2:0",
+     {"cores: ranks 0 and 1 of host a share CPUs 0-3, where their 5 workers wait for each "
+      "other; "
+      "give fewer ranks or workers, or more of its CPUs"},
+     4},
+    {"b:0:1:0 a:0:1:0 a:0:1:0 a:1:1:0",
+     {"cores: ranks 1 to 3 of host a share CPUs 0-1, where their 3 workers wait for each "
+      "other; "
+      "give fewer ranks or workers, or more of its CPUs"},
+     3},
+    {"a:0:1:0 b:0:1:0 a:0:1:0 a:12:1:0",
+     {"binding: ranks 0 and 2 of host a share CPU 0, where their 2 workers wait for each "
+      "other; "
+      "give each rank cores of its own: --map-by slot:PE=1 --bind-to core (Open MPI), -bind-to "
+      "core:1 (MPICH), --cpus-per-task=1 --cpu-bind=cores (srun)"},
+     4},
+    {"a:01:3:0 a:2345:1:0",
+     {"binding: rank 0 of host a has CPUs 0-1 for 3 workers, which wait for each other; give "
+      "each rank cores of its own: --map-by slot:PE=3 --bind-to core (Open MPI), -bind-to "
+      "core:3 (MPICH), --cpus-per-task=3 --cpu-bind=cores (srun)"},
+     6},
+    {"a:012:1:0 a:234:1:0 a:46:1:0",
+     {"binding: ranks 0 to 2 of host a have some of the CPUs 0-4,6 in common, and others not, "
+      "so "
+      "that workers of several may be bound to one; give each rank cores of its own, or all "
+      "the "
+      "same"},
+     6},
+    {"a:01234567:9:0",
+     {"cores: rank 0 of host a has CPUs 0-7 for 9 workers, which wait for each other; give "
+      "fewer "
+      "ranks or workers"},
+     8},
+    {"a:01:2:3 a:23:2:3 b:01:2:0",
+     {"CPU quota: ranks 0 and 1 of host a have 4 workers, but a CPU quota of 3 cores, so that "
+      "they are stopped for a part of every period; give fewer ranks or workers, or ask for "
+      "more "
+      "cores"},
+     5},
+    {"a:01:1:1 a:23:1:0 b:0:1:0 b:0:1:0",
+     {"CPU quota: ranks 0 and 1 of host a have 2 workers, but a CPU quota of 1 core, so that "
+      "they are stopped for a part of every period; give fewer ranks or workers, or ask for "
+      "more "
+      "cores",
+      "cores: ranks 2 and 3 of host b share CPU 0, where their 2 workers wait for each other; "
+      "give fewer ranks or workers, or more of its CPUs"},
+     2},
+    {"a:01:1:2 a:01:1:2", {NULL}, 2},
+    {"a:01:2:4 a:23:2:3 a:45:2:5",
+     {"CPU quota: ranks 0 to 2 of host a have 6 workers, but a CPU quota of 3 cores, so that "
+      "they are stopped for a part of every period; give fewer ranks or workers, or ask for "
+      "more cores"},
+     4},
+    {"a:01:1:9", {NULL}, 2},
+    {"a:01:3:2",
+     {"cores: rank 0 of host a has CPUs 0-1 for 3 workers, which wait for each other; give "
+      "fewer ranks or workers, or more of its CPUs"},
+     2},
+    {"a:01:1:0 a:23:1:0 a:12:1:0",
+     {"binding: ranks 0 to 2 of host a have some of the CPUs 0-3 in common, and others not, so "
+      "that workers of several may be bound to one; give each rank cores of its own, or all "
+      "the same"},
+     4},
+    {"a:01:1:2 a:23:1:2", {NULL}, 2},
+};
+
 static void what_is_wrong_is_said(void **state)
 {
     (void)state;
-    static const layout layouts[] = {
-        {"a:01:2:0 a:23:2:0 b:01:2:0", {NULL}, 6},
-        {"a:0123:2:0 a:0123:2:0", {NULL}, 4},
-        {"a:0123:3:0 a:0123:2:0",
-         {"cores: ranks 0 and 1 of host a share CPUs 0-3, where their 5 workers wait for each "
-          "other; "
-          "give fewer ranks or workers, or more of its CPUs"},
-         4},
-        {"b:0:1:0 a:0:1:0 a:0:1:0 a:1:1:0",
-         {"cores: ranks 1 to 3 of host a share CPUs 0-1, where their 3 workers wait for each "
-          "other; "
-          "give fewer ranks or workers, or more of its CPUs"},
-         3},
-        {"a:0:1:0 b:0:1:0 a:0:1:0 a:12:1:0",
-         {"binding: ranks 0 and 2 of host a share CPU 0, where their 2 workers wait for each "
-          "other; "
-          "give each rank cores of its own: --map-by slot:PE=1 --bind-to core (Open MPI), -bind-to "
-          "core:1 (MPICH), --cpus-per-task=1 --cpu-bind=cores (srun)"},
-         4},
-        {"a:01:3:0 a:2345:1:0",
-         {"binding: rank 0 of host a has CPUs 0-1 for 3 workers, which wait for each other; give "
-          "each rank cores of its own: --map-by slot:PE=3 --bind-to core (Open MPI), -bind-to "
-          "core:3 (MPICH), --cpus-per-task=3 --cpu-bind=cores (srun)"},
-         6},
-        {"a:012:1:0 a:234:1:0 a:46:1:0",
-         {"binding: ranks 0 to 2 of host a have some of the CPUs 0-4,6 in common, and others not, "
-          "so "
-          "that workers of several may be bound to one; give each rank cores of its own, or all "
-          "the "
-          "same"},
-         6},
-        {"a:01234567:9:0",
-         {"cores: rank 0 of host a has CPUs 0-7 for 9 workers, which wait for each other; give "
-          "fewer "
-          "ranks or workers"},
-         8},
-        {"a:01:2:3 a:23:2:3 b:01:2:0",
-         {"CPU quota: ranks 0 and 1 of host a have 4 workers, but a CPU quota of 3 cores, so that "
-          "they are stopped for a part of every period; give fewer ranks or workers, or ask for "
-          "more "
-          "cores"},
-         5},
-        {"a:01:1:1 a:23:1:0 b:0:1:0 b:0:1:0",
-         {"CPU quota: ranks 0 and 1 of host a have 2 workers, but a CPU quota of 1 core, so that "
-          "they are stopped for a part of every period; give fewer ranks or workers, or ask for "
-          "more "
-          "cores",
-          "cores: ranks 2 and 3 of host b share CPU 0, where their 2 workers wait for each other; "
-          "give fewer ranks or workers, or more of its CPUs"},
-         2},
-        {"a:01:1:2 a:01:1:2", {NULL}, 2},
-        {"a:01:1:2 a:23:1:2", {NULL}, 2},
-    };
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         cli_pool pool = {0};
         crowd_rank ranks[MOST];

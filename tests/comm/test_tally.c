@@ -146,6 +146,23 @@ static void copies_of_a_machine_do_not_count(void **state)
     assert_true(sum_by(data, sizeof data, true, false) == 0);
 }
 
+/* Of two flights, each of which has what the other should. */
+static void one_for_the_other_is_seen(void **state)
+{
+    char a[65] = "some bytes", b[65] = "other bytes";
+    lki_tally tally[2] = {{0, 0}};
+    const lki_transport transport = {.copies = false};
+    lks_comm comm = {.size = 2, .tally = tally, .transport = &transport};
+    const lki_piece pieces[] = {{1, a, sizeof a}, {1, b, sizeof b}};
+    (void)state;
+    for (uint64_t i = 0; i < 2; i++) {
+        lki_tally_sent(&comm, &(lki_flight){.number = 6 + i, .send = &pieces[i], .sends = 1});
+        lki_tally_received(
+            &comm, &(lki_flight){.number = 6 + i, .receive = &pieces[1 - i], .receives = 1});
+    }
+    assert_true(tally[1].sent != tally[1].received);
+}
+
 /* Each bit changes it, and so do two of one lane of which the second takes back what the first adds. */
 static void any_bit_counts(void **state)
 {
@@ -177,6 +194,7 @@ int main(void)
         cmocka_unit_test(what_came_is_what_went),
         cmocka_unit_test(a_message_that_changes_is_named),
         cmocka_unit_test(any_bit_counts),
+        cmocka_unit_test(one_for_the_other_is_seen),
         cmocka_unit_test(copies_of_a_machine_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,23 +57,27 @@ static int exchanging(lks_comm *comm, int rank, void *user)
     static const struct {
         size_t send[2], receive[2];
         const char *expected;
+        int from;
     } kinds[] = {
-        {{4, 4}, {4, 4}, NULL},
-        {{4, 8}, {4, 4}, "sends 12 bytes in 2 pieces to rank 2 (host "},
-        {{4, 8}, {8, 4}, "which expects 12 in 2, cut in another way"},
-        {{4, 0}, {4, 4}, "which expects 8 in 2"},
+        {{4, 4}, {4, 4}, NULL, 1},
+        {{4, 8}, {4, 4}, "sends 12 bytes in 2 pieces to rank 2 (host ", 1},
+        {{4, 8}, {8, 4}, "which expects 12 in 2, cut in another way", 1},
+        {{4, 0}, {4, 4}, "which expects 8 in 2", 1},
+        {{4, 8}, {4, 4}, "gradients: rank 0 (host ", 0},
     };
     const int kind = *(const int *)user;
     char sent[16] = {0}, got[16];
     int flight = 0;
     const lki_piece send[] = {{2, sent, kinds[kind].send[0]}, {2, sent + 8, kinds[kind].send[1]}};
-    const lki_piece receive[] = {{1, got, kinds[kind].receive[0]},
-                                 {1, got + 8, kinds[kind].receive[1]}};
-    const lks_status status = lki_comm_start(comm, &flight, send, rank == 1 ? 2 : 0, receive,
+    const int from = kinds[kind].from;
+    const lki_piece receive[] = {{from, got, kinds[kind].receive[0]},
+                                 {from, got + 8, kinds[kind].receive[1]}};
+    const lks_status status = lki_comm_start(comm, &flight, send, rank == from ? 2 : 0, receive,
                                              rank == 2 ? 2 : 0, "gradients");
     if (kind == 0) return status != LKS_OK || lki_comm_wait(comm, flight) != LKS_OK;
     LKT_CHECK(status == LKS_E_STATE);
-    LKT_CHECK(strncmp(lks_last_error()->message, "gradients: rank 1 (host ", 24) == 0);
+    LKT_CHECK(strncmp(lks_last_error()->message, "gradients: rank ", 16) == 0);
+    LKT_CHECK(lks_last_error()->message[16] == '0' + from);
     LKT_CHECK(strstr(lks_last_error()->message, kinds[kind].expected) != NULL);
     return lks_comm_barrier(comm) != LKS_OK;
 }
@@ -81,7 +85,7 @@ static int exchanging(lks_comm *comm, int rank, void *user)
 static void names_exchanges(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 4; kind++)
+    for (int kind = 0; kind < 5; kind++)
         lkt_ranks(&(lkt_hub_opts){.size = 3}, &VERIFY, exchanging, &kind);
 }
 

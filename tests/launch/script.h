@@ -23,7 +23,11 @@ static const char script[] =
     "once) [ $LKS_RESTART = 0 ] || exit 0; [ $R = 1 ] && exit 4; sleep 60 ;;\n"
     "miss) miss 0; sleep 0.1; exit 12 ;;\n"
     "blame) [ $R = 1 ] && { sleep 0.15; kill -KILL $$; }; miss 1; kill -SEGV $$ ;;\n"
-    "late) [ $R = 1 ] && kill -KILL $$; miss 1; sleep 0.25; touch late; sleep 60 ;;\n"
+    "late) [ $R = 1 ] && { sleep $2; kill -KILL $$; }; sleep $3; miss 1; sleep 0.1\n"
+    "  sleep $2; touch late; sleep 60 ;;\n"
+    "most) [ $R = 2 ] && sleep 60; exit 5 ;;\n"
+    "asked) trap 'miss 0; exit 12' TERM USR1 USR2; echo ready $R >ready.$R\n"
+    "  for i in $(seq 600); do sleep 0.1; done ;;\n"
     "same) echo the same >&2; exit 5 ;;\n"
     "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
     "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
@@ -55,6 +59,17 @@ static inline bool begin(const struct mpi *mpi)
 #define EACH_MPI(mpi)                                                                              \
     for (const struct mpi *mpi = mpis; mpi < mpis + 2; mpi++)                                      \
         if (begin(mpi))
+
+static inline pid_t start_ranks(const struct mpi *mpi, const char *what)
+{
+    char arguments[256];
+    snprintf(arguments, sizeof arguments,
+             "launch -n 2 --by %s --log-dir logs --program bash -- rank.sh %s", mpi->name, what);
+    const pid_t child = start(arguments);
+    wait_for("ready.0", "ready");
+    wait_for("ready.1", "ready");
+    return child;
+}
 
 /* Processes whose command line has the test's folder or its script; a zombie is none. */
 static inline int processes(void)

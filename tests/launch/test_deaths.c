@@ -17,6 +17,20 @@ static void who_is_missed_is_said_once(void **state)
     }
 }
 
+/* Behind an order to end it is no news that others have ended. */
+static void nobody_is_missed_who_was_to_end(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        const pid_t child = start_ranks(mpi, "asked");
+        kill(child, SIGINT);
+        finish(child);
+        expect(130, "");
+        assert_null(strstr(last.err, "it froze"));
+    }
+}
+
 /* Whom others miss is to blame, whichever report is first. */
 static void who_is_missed_is_to_blame(void **state)
 {
@@ -42,12 +56,14 @@ static void who_is_missed_is_to_blame(void **state)
 static void what_is_known_is_not_waited_for(void **state)
 {
     (void)state;
+    static const char *const times[] = {"0.1 0", "0 0.1"}; /* of the end, of its being missed */
     EACH_MPI(mpi)
-    ANY_OF_FIVE(shell("[ -e late ]") != 0, {
-        shell("rm -f late");
-        run("launch -n 2 --by %s --program bash -- rank.sh late", mpi->name);
-        expect(137, "lockstep: rank 1 (host a, pid 5): it froze\n");
-    })
+    for (int i = 0; i < 2; i++)
+        ANY_OF_FIVE(shell("[ -e late ]") != 0, {
+            shell("rm -f late");
+            run("launch -n 2 --by %s --program bash -- rank.sh late %s", mpi->name, times[i]);
+            expect(137, "lockstep: rank 1 (host a, pid 5): it froze\n");
+        })
 }
 
 static double now(void)
@@ -156,13 +172,10 @@ static void nobody_outlives_a_launcher_that_restarts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_is_missed_is_said_once),
-        TEST(who_is_missed_is_to_blame),
-        TEST(what_is_known_is_not_waited_for),
-        TEST(a_starter_that_stays_is_killed),
-        TEST(restarts_are_counted),
-        TEST(a_signal_ends_restarts),
-        TEST(nobody_outlives_a_launcher_that_restarts),
+        TEST(who_is_missed_is_said_once),     TEST(nobody_is_missed_who_was_to_end),
+        TEST(who_is_missed_is_to_blame),      TEST(what_is_known_is_not_waited_for),
+        TEST(a_starter_that_stays_is_killed), TEST(restarts_are_counted),
+        TEST(a_signal_ends_restarts),         TEST(nobody_outlives_a_launcher_that_restarts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,6 @@
 /* lockstep launch, with each MPI that is installed: ranks are a script that says who it is. */
 #include "launch/script.h"
 
-static pid_t start_ranks(const struct mpi *mpi, const char *what)
-{
-    char arguments[256];
-    snprintf(arguments, sizeof arguments,
-             "launch -n 2 --by %s --log-dir logs --program bash -- rank.sh %s", mpi->name, what);
-    const pid_t child = start(arguments);
-    wait_for("ready.0", "ready");
-    wait_for("ready.1", "ready");
-    return child;
-}
-
 static void rank_0_talks_and_all_have_logs(void **state)
 {
     (void)state;
@@ -81,6 +70,8 @@ static void the_first_that_fails_is_named(void **state)
         run("launch -n 2 --by %s --program bash -- rank.sh same", mpi->name);
         assert_int_equal(last.code, 5);
         assert_string_equal(last.err, "the same\nlockstep: all 2 ranks ended with exit code 5\n");
+        run("launch -n 3 --by %s --program bash -- rank.sh most", mpi->name);
+        expect(5, ") ended with exit code 5\n");
     }
 }
 
@@ -118,6 +109,41 @@ static void the_second_ends_them_at_once(void **state)
         expect(130, "");
         expect_nobody(2);
     }
+}
+
+/* Of two orders the last one counts when it is to end at once. */
+static void a_watcher_tells_what_ended_its_rank(void **state)
+{
+    (void)state;
+    write_text("rank.sh", script);
+    shell("rm -f ready.*");
+    setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+    const pid_t child = start("launch --watch 0123456789abcdef --by mpich -- bash rank.sh stay");
+    wait_for("ready.0", "ready");
+    kill(child, SIGTERM);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    kill(child, SIGQUIT);
+    finish(child);
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    assert_int_equal(last.code, 0);
+    assert_non_null(strstr(last.err, " end -137 9\n"));
+}
+
+/* Where Slurm has given each task its CPUs they are its own; where it has not, they are shared out. */
+static void what_slurm_has_shared_is_not_shared_again(void **state)
+{
+    (void)state;
+    static const char command[] =
+        "exec >out.txt 2>&1; all=$(grep Cpus_allowed_list /proc/self/status)\n"
+        "own=$(OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+        "OMPI_COMM_WORLD_LOCAL_SIZE=2 SLURM_CPUS_PER_TASK=%s '%s' launch --watch 0123456789abcdef "
+        "--by mpich -- grep Cpus_allowed_list /proc/self/status)\n"
+        "echo \"$all, $own\"; [ -n \"$own\" ] && [ \"$all\" %s \"$own\" ]";
+    if (shell("exit $(nproc)") < 2) skip();
+    assert_int_equal(shell(command, "$(nproc)", program(), "="), 0);
+    assert_int_equal(shell(command, "1", program(), "!="), 0);
 }
 
 /* Training jobs that outlive their launcher hold the cores until somebody notices. */
@@ -255,6 +281,8 @@ int main(void)
         TEST(one_signal_lets_all_ranks_save),
         TEST(the_second_ends_them_at_once),
         TEST(nobody_outlives_the_launcher),
+        TEST(a_watcher_tells_what_ended_its_rank),
+        TEST(what_slurm_has_shared_is_not_shared_again),
         TEST(what_is_wrong_with_the_command_is_said_once),
         TEST(one_rank_is_the_program_itself),
         TEST(a_dry_run_prints_the_command),

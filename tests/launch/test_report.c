@@ -76,6 +76,23 @@ static void what_is_printed_is_read(void **state)
 }
 
 /* The same whatever the pieces are in which it arrives. */
+static void lines_are_as_long_as_reports(void **state)
+{
+    (void)state;
+    char line[REPORT_LINE];
+    launch_sorter sorter = {.token = "00000000000000aa", .report = on_report, .other = on_other};
+    for (size_t length = REPORT_LINE - 2; length <= REPORT_LINE; length++) {
+        memset(line, 'y', sizeof line);
+        line[0] = '\036';
+        used = 0;
+        launch_sort(&sorter, line, length);
+        assert_int_equal(sorter.used, length < REPORT_LINE ? length : 0);
+        launch_sort(&sorter, "\n", 1);
+        assert_int_equal(sorter.used, 0);
+        assert_int_equal(strlen(others), length + 1);
+    }
+}
+
 static void reports_are_found_among_other_output(void **state)
 {
     (void)state;
@@ -206,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_printed_is_read),
+        cmocka_unit_test(lines_are_as_long_as_reports),
         cmocka_unit_test(reports_are_found_among_other_output),
         cmocka_unit_test(the_last_lines_are_kept),
         cmocka_unit_test(lists_of_hosts),

@@ -1,0 +1,91 @@
+/* Which modules for MPI are found, and in which order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstep/tools.h>
+
+#include "support/test.h"
+
+enum { MOST = 32 };
+
+static char folder[] = "/tmp/lockstep-modules-XXXXXX";
+static char paths[2 * MOST][200];
+static int files;
+
+static void put(const char *name)
+{
+    FILE *file;
+    snprintf(paths[files], sizeof paths[files], "%s/%s", folder, name);
+    file = fopen(paths[files++], "w");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    files = 0;
+    return mkdtemp(folder) == NULL || setenv("LKS_MODULES", folder, 1) != 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    for (int i = 0; i < files; i++) unlink(paths[i]);
+    rmdir(folder);
+    strcpy(strrchr(folder, '-'), "-XXXXXX");
+    return unsetenv("LKS_MODULES");
+}
+
+static void they_have_names_and_an_order(void **state)
+{
+    (void)state;
+    lks_mpi_module found[MOST];
+    char searched[256], longest[80], longer[80];
+    snprintf(longest, sizeof longest, "liblockstep-%063d.so", 7);
+    snprintf(longer, sizeof longer, "liblockstep-%064d.so", 7);
+    const char *const others[] = {"liblockstep-.so", "liblockstep-mpich.sox", "lockstep-mpich.so",
+                                  "liblockstep.so", longer};
+    put("liblockstep-openmpi.so");
+    put("liblockstep-mpich-4.so");
+    put("liblockstep-mpich.so");
+    put(longest);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) put(others[i]);
+    assert_int_equal(lks_mpi_modules(found, MOST, searched, sizeof searched), 4);
+    assert_string_equal(searched, folder);
+    assert_int_equal(strlen(found[0].name), 63);
+    assert_string_equal(found[1].name, "mpich-4");
+    assert_string_equal(found[2].name, "mpich");
+    assert_string_equal(found[3].name, "openmpi");
+    assert_string_equal(found[3].path, paths[0]);
+    setenv("LKS_MODULES", paths[2], 1);
+    assert_int_equal(lks_mpi_modules(found, MOST, searched, sizeof searched), 1);
+    assert_string_equal(found[0].path, paths[2]);
+}
+
+static void there_may_be_many(void **state)
+{
+    (void)state;
+    char name[64];
+    lks_mpi_module found[MOST];
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "liblockstep-m%02d.so", i);
+        put(name);
+    }
+    assert_int_equal(lks_mpi_modules(found, MOST, NULL, 0), 16);
+    for (int i = 1; i < 16; i++) assert_true(strcmp(found[i - 1].name, found[i].name) < 0);
+    memset(found, 'x', sizeof found);
+    assert_int_equal(lks_mpi_modules(found, 2, NULL, 0), 16);
+    assert_int_equal(found[2].name[0], 'x');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(they_have_names_and_an_order, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(there_may_be_many, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
