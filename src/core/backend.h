@@ -133,6 +133,8 @@ typedef struct lki_needs {
      * it, so that forward and backward do not read it and gather forms its gradient (which, where it is
      * written and not added to, stays as it is until backward has had the same samples). */
     unsigned apply_in, side_in;
+    int64_t
+        columns; /* of rows: workers are better given so many elements of all rows than some rows; 0: not */
     char algorithm[40]; /* for people */
 } lki_needs;
 
@@ -195,6 +197,9 @@ typedef struct lki_rows {
     int64_t replicas;     /* of the tree */
     int64_t first, last;  /* those whose samples are here */
     int64_t row_first, row_count;
+    /* The elements of a row of the first slot, cut at multiples of needs.columns; 0, 0: all. The other slots'
+     * are given with the first. */
+    int64_t column_first, column_count;
     void *workspace;
     /* Elements [first, first + count) of the parameter in this slot have these sums over the node's replicas. */
     void (*sum)(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,

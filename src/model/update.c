@@ -122,18 +122,23 @@ void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t
     const bool alone = lki_sums_across(model); /* only with the workers of this rank */
     const int part = alone ? worker : model->first_part + worker;
     const int parts = alone ? model->workers : model->parts;
-    const int64_t first = begin + lki_share(part, parts, rows);
-    const int64_t count = begin + lki_share(part + 1, parts, rows) - first;
+    const lki_weight *weight = &model->weight[stage->weight[0]];
+    const int64_t columns = weight->count / weight->shape.dim[0];
+    const int64_t unit = alone ? 0 : stage->plan->needs.columns; /* ranks exchange whole rows */
+    const int64_t all = unit > 0 ? (columns + unit - 1) / unit : rows;
+    const int64_t first = lki_share(part, parts, all), last = lki_share(part + 1, parts, all);
     rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
-    if (count == 0) return;
+    if (first == last) return;
     lki_rows task = {.in = kept(program, &model->pass, stage->in[0]),
                      .d_out = kept(program, &model->pass, stage->d_out),
                      .start = model->share_start,
                      .replicas = program->replicas,
                      .first = lki_averages(model) ? 0 : model->pass.first,
                      .last = lki_averages(model) ? program->replicas : model->pass.last,
-                     .row_first = first,
-                     .row_count = count,
+                     .row_first = unit > 0 ? begin : begin + first,
+                     .row_count = unit > 0 ? rows : last - first,
+                     .column_first = first * unit,
+                     .column_count = (last * unit < columns ? last * unit : columns) - first * unit,
                      .workspace = model->worker[worker].local.memory + program->local_bytes,
                      .sum = rows_sum,
                      .user = &target};

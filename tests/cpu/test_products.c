@@ -168,10 +168,18 @@ static void run_rows(const lki_vector *v, const dense_case *c, lkt_random *rando
     rows->workspace = lkt_scratch(v->dense->rows_bytes());
     rows->sum = gather;
     rows->user = to;
-    rows->row_count = cut;
-    v->dense->rows(&c->shape, rows);
-    rows->row_first = cut;
-    rows->row_count = units - cut;
+    if (c->shape.masks && c->shape.inputs > 64 && lkt_random_below(random, 2) == 0) {
+        rows->row_count = units; /* ranges of inputs */
+        rows->column_count = 64;
+        v->dense->rows(&c->shape, rows);
+        rows->column_first = 64;
+        rows->column_count = c->shape.inputs - 64;
+    } else {
+        rows->row_count = cut;
+        v->dense->rows(&c->shape, rows);
+        rows->row_first = cut;
+        rows->row_count = units - cut;
+    }
     v->dense->rows(&c->shape, rows);
     free(rows->workspace);
 }

@@ -24,6 +24,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
     const size_t rows = p->cpu.vector->dense->rows_bytes();
     const size_t passes = p->cpu.vector->dense->workspace_bytes(&p->shape, plan->slice);
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
+    plan->needs.columns = masks ? LKI_BLOCK_TERMS : 0;
     plan->needs.packed_bytes = p->cpu.vector->dense->packed_bytes(&p->shape);
     return LKS_OK;
 }

@@ -32,8 +32,8 @@ INLINE void masked_fetch(const masked *m, int64_t row)
 /* The block joins the group, as in tile.h; behind the last input the sum is complete. */
 INLINE void masked_end(const int V, const masked *m, int64_t row, vf acc[])
 {
-    float *group = m->group + row * m->width;
-    double *total = m->total + row * m->width;
+    float *group = m->group + row * V * LANES;
+    double *total = m->total + row * V * LANES;
     const int64_t end = m->first + m->depth;
     if (m->first % LKI_GROUP_TERMS != 0) {
         UNROLL
@@ -65,7 +65,7 @@ INLINE void masked_rows(const int V, const masked *m)
         const float *x = m->x + row * m->shape->inputs;
         vf acc[MASKS_VECTORS];
         masked_fetch(m, row);
-        masks_sum(V, acc, masks_of(x, m->depth), x, 1, m->w, m->width);
+        masks_sum(V, acc, masks_of(x, m->depth), x, 1, m->w);
         masked_end(V, m, row, acc);
     }
 }

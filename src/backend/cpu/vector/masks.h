@@ -48,18 +48,19 @@ INLINE uint64_t masks_of(const float *x, int64_t n)
     return mask;
 }
 
-/* acc = the sum over the mask's bits, ascending from +0, of x[k * x_step] * w[k * width ...]. */
+/* acc = the sum over the mask's bits, ascending from +0, of x[k * x_step] * w[k][0 .. V vectors). */
 INLINE void masks_sum(const int V, vf acc[], uint64_t mask, const float *x, int64_t x_step,
-                      const float *w, int64_t width)
+                      const float *w)
 {
     UNROLL
     for (int v = 0; v < V; v++) acc[v] = vf_zero();
     for (; mask != 0; mask &= mask - 1) {
         const int64_t k = __builtin_ctzll(mask);
+        const float *row = w + k * V * LANES;
+        __asm__("" : "+r"(row)); /* one address; the compiler would add the vector's place first */
         const vf value = vf_set(x[k * x_step]);
         UNROLL
-        for (int v = 0; v < V; v++)
-            acc[v] = vf_fma(value, vf_load(w + k * width + v * LANES), acc[v]);
+        for (int v = 0; v < V; v++) acc[v] = vf_fma(value, vf_load(row + v * LANES), acc[v]);
     }
 }
 

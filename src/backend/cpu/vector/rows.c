@@ -12,40 +12,11 @@
  *   segment    0         | 1: 0..255 | 2: 256.. | 3                depth    0       1
  *
  * Samples are copied, at most SAMPLES at a time, into panels of x and of dy; a segment is never cut.
+ * Layers with masks have another kernel in place of tiles where it is faster, masks_rows.c, with the same bits.
  * Where there are more, every tile has a stack of its own, and below it the group and the totals (tile.h)
  * of the replica whose segments have not all been there.
  */
-#include "backend/cpu/vector/local.h"
-#include "backend/cpu/vector/tile.h"
-#include "numeric/tree.h"
-
-enum {
-    SAMPLES = 4 * LKI_BLOCK_TERMS,
-    TILE = TILE_ROWS * PANEL,
-    WAITING = 3 * TILE,                   /* floats that the totals and the group of a tile take */
-    BLOCK_TILES = 126 / TILE_ROWS,        /* tiles below each other in a block */
-    BLOCK_ROWS = BLOCK_TILES * TILE_ROWS, /* of units */
-    PANELS = 512 / PANEL,                 /* most panels beside each other in a block */
-    X_FLOATS = 32768,                     /* of x in a block of samples */
-    NODES = 2 * 32 + 2,                   /* replicas are counted by an int */
-    STACK_FLOATS = (NODES / 2 * TILE + WAITING) * BLOCK_TILES
-};
-
-/* Consecutive samples of one replica in the current block: all of them, or SAMPLES, or its last. */
-typedef struct segment {
-    int64_t first, count;
-    int64_t number, terms; /* of the first in the replica, and how many samples that has */
-    int merges;            /* with nodes of the tree that wait on the stack, after it */
-    int depth;             /* of the stack before it */
-} segment;
-
-typedef struct space {
-    segment segment[SAMPLES];
-    float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
-    float dy[SAMPLES * BLOCK_ROWS];  /* [tile][sample][rows of the tile] */
-    float sums[TILE_ROWS][PANELS * PANEL];
-    float stack[STACK_FLOATS]; /* [tile][WAITING, then by depth TILE] */
-} space;
+#include "backend/cpu/vector/rows.h"
 
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void)
 {
@@ -120,28 +91,6 @@ static int next_segments(cursor *c, segment *to, int64_t *count)
     return n;
 }
 
-/* One block: rows of units, columns of inputs, a block of samples of a node. */
-typedef struct block {
-    const lki_dense_shape *shape;
-    const lki_rows *rows;
-    lki_tree_node node;
-    int64_t begin, total; /* where its samples begin in those that are here, and how many it has */
-    space *space;
-    int64_t row, row_count;
-    int64_t column, columns;
-    int64_t stack_row; /* floats from one tile's stack to the next; 0: one for all */
-    int segments;
-    int64_t sample, samples;
-    bool last; /* block of samples */
-} block;
-
-/* Floats from panel to panel: a line more than the samples take, as lines that are a multiple of
- * 4,096 bytes apart would push each other out of the cache. */
-INLINE int64_t panel_floats(const block *b)
-{
-    return b->samples * PANEL + 16;
-}
-
 /* Row by row: a sample's stretch is contiguous, samples are pages apart. */
 static void copy_x(const block *b)
 {
@@ -166,6 +115,10 @@ static void copy_x(const block *b)
 static void copy_dy(const block *b)
 {
     const int64_t units = b->shape->units;
+    if (b->masks) {
+        LKI_ISA_NAME(lki_vector_masks_copy)(b);
+        return;
+    }
     FOR_TILES(first, rows, b->row_count)
     {
         const float *from = b->rows->d_out + (b->begin + b->sample) * units + b->row + first;
@@ -265,8 +218,8 @@ static void run_columns(block *b)
         b->last = b->sample + b->samples == b->total;
         copy_x(b);
         /* The columns before left it there, unless they took several blocks of samples. */
-        if (b->column == 0 || b->samples < b->total) copy_dy(b);
-        run_block(b);
+        if (b->column == b->rows->column_first || b->samples < b->total) copy_dy(b);
+        (b->masks ? LKI_ISA_NAME(lki_vector_masks_block) : run_block)(b);
     }
 }
 
@@ -313,7 +266,7 @@ static int64_t columns_of(block *b)
     b->stack_row = 0;
     if (b->total > SAMPLES) {
         const int depth = lki_tree_slots(b->rows->replicas, b->node.lo, b->node.hi);
-        const int64_t most = STACK_FLOATS / ((WAITING + depth * TILE) * BLOCK_TILES);
+        const int64_t most = TILES_FLOATS / ((WAITING + depth * TILE) * BLOCK_TILES);
         if (width > most) width = most;
         b->stack_row = WAITING + depth * TILE;
     }
@@ -322,16 +275,29 @@ static int64_t columns_of(block *b)
 
 static void run_node(block *b)
 {
-    const int64_t width = columns_of(b), end = b->rows->row_first + b->rows->row_count;
+    const int64_t end = b->rows->row_first + b->rows->row_count, first = b->rows->column_first;
+    const int64_t last = b->rows->column_count > 0 ? first + b->rows->column_count
+                                                   : b->shape->inputs;
+    const int64_t replicas = b->node.hi - b->node.lo;
     for (b->row = b->rows->row_first; b->row < end; b->row += b->row_count) {
-        b->row_count = end - b->row < BLOCK_ROWS ? end - b->row : BLOCK_ROWS;
-        for (b->column = 0; b->column < b->shape->inputs; b->column += b->columns) {
-            const int64_t left = b->shape->inputs - b->column;
-            b->columns = left < width ? left : width;
+        const int64_t left = end - b->row;
+        int64_t width = 0;
+        if (b->shape->masks && left >= MASKS_FROM && b->total >= replicas * MASKS_FROM) {
+            b->row_count = left < MASKS_UNITS ? left : MASKS_UNITS;
+            width = LKI_ISA_NAME(lki_vector_masks_columns)(b);
+        }
+        b->masks = width > 0;
+        if (!b->masks) {
+            b->row_count = left < BLOCK_ROWS ? left : BLOCK_ROWS;
+            width = columns_of(b);
+        }
+        for (b->column = first; b->column < last; b->column += b->columns) {
+            const int64_t more = last - b->column;
+            b->columns = more < width ? more : width;
             run_columns(b);
         }
     }
-    if (b->shape->bias) give_bias(b);
+    if (b->shape->bias && first == 0) give_bias(b);
 }
 
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows)

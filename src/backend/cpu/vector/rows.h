@@ -1,0 +1,75 @@
+/* What the gradients of dense layers by rows are made of: see rows.c; and masks_rows.c, for layers with masks. */
+#ifndef LKI_CPU_VECTOR_ROWS_H
+#define LKI_CPU_VECTOR_ROWS_H
+
+#include "backend/cpu/vector/local.h"
+#include "backend/cpu/vector/masks.h"
+#include "numeric/tree.h"
+
+enum {
+    SAMPLES = 4 * LKI_BLOCK_TERMS,
+    TILE = TILE_ROWS * PANEL,
+    WAITING = 3 * TILE,                   /* floats that the totals and the group of a tile take */
+    BLOCK_TILES = 126 / TILE_ROWS,        /* tiles below each other in a block */
+    BLOCK_ROWS = BLOCK_TILES * TILE_ROWS, /* of units */
+    PANELS = 512 / PANEL,                 /* most panels beside each other in a block */
+    X_FLOATS = 32768,                     /* of x in a block of samples */
+    NODES = 2 * 32 + 2,                   /* replicas are counted by an int */
+    TILES_FLOATS = (NODES / 2 * TILE + WAITING) * BLOCK_TILES,
+    /* With masks: inputs of a strip, and most of a block; the sums of a block, [unit][MASKS_ROW], 16 of an input
+     * that are not turned yet, and for each input of a strip a group, totals, and MASKS_DEPTH sums that wait. */
+    MASKS_STRIP = 64,
+    MASKS_COLUMNS = 256,
+    MASKS_ROW = MASKS_COLUMNS + 16, /* not 4,096 bytes */
+    MASKS_DEPTH = 12,
+    MASKS_STACKS = MASKS_UNITS * (MASKS_ROW + 16),
+    MASKS_FLOATS = MASKS_STACKS + MASKS_STRIP * (3 + MASKS_DEPTH) * MASKS_UNITS,
+    STACK_FLOATS = TILES_FLOATS > MASKS_FLOATS ? TILES_FLOATS : MASKS_FLOATS,
+    MASKS_FROM = 32 /* units, and samples of a replica on average: with fewer the tile is faster */
+};
+
+/* Consecutive samples of one replica in the current block: all of them, or SAMPLES, or its last. */
+typedef struct segment {
+    int64_t first, count;
+    int64_t number, terms; /* of the first in the replica, and how many samples that has */
+    int merges;            /* with nodes of the tree that wait on the stack, after it */
+    int depth;             /* of the stack before it */
+} segment;
+
+typedef struct space {
+    segment segment[SAMPLES];
+    float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
+    float dy[SAMPLES * 128];         /* [tile][sample][rows of the tile] */
+    float sums[TILE_ROWS][PANELS * PANEL];
+    float stack[STACK_FLOATS]; /* [tile][WAITING, then by depth TILE]; or as said above */
+} space;
+
+/* One block: rows of units, columns of inputs, a block of samples of a node. */
+typedef struct block {
+    const lki_dense_shape *shape;
+    const lki_rows *rows;
+    lki_tree_node node;
+    int64_t begin, total; /* where its samples begin in those that are here, and how many it has */
+    space *space;
+    int64_t row, row_count;
+    int64_t column, columns;
+    int64_t stack_row; /* floats from one tile's stack to the next; 0: one for all */
+    int segments;
+    int64_t sample, samples;
+    bool last;  /* block of samples */
+    bool masks; /* masks_rows.c */
+} block;
+
+/* Floats from panel to panel: a line more than the samples take, as lines that are a multiple of
+ * 4,096 bytes apart would push each other out of the cache. */
+INLINE int64_t panel_floats(const block *b)
+{
+    return b->samples * PANEL + 16;
+}
+
+/* For blocks with masks: the most columns, or 0 where too many sums wait; the copy of dy; all inputs. */
+int64_t LKI_ISA_NAME(lki_vector_masks_columns)(block *b);
+void LKI_ISA_NAME(lki_vector_masks_copy)(const block *b);
+void LKI_ISA_NAME(lki_vector_masks_block)(const block *b);
+
+#endif
