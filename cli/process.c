@@ -1,5 +1,6 @@
 #include "cli/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,6 +54,17 @@ void process_begin(void)
 double process_clock(void)
 {
     return seconds_of(CLOCK_MONOTONIC);
+}
+
+void process_write(int file, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        const ssize_t done = write(file, bytes, count);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return;
+        bytes += done;
+        count -= (size_t)done;
+    }
 }
 
 /* The 22nd field of /proc/self/stat: start in clock ticks since boot. Negative: not known. */

@@ -113,18 +113,17 @@ static void on_other(void *user, const char *bytes, size_t count)
 {
     const launch_watching *l = user;
     if (l->kill_at > 0) return; /* how its daemons miss it */
-    while (count > 0) {
-        const ssize_t done = write(STDERR_FILENO, bytes, count);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return;
-        bytes += done;
-        count -= (size_t)done;
-    }
+    process_write(STDERR_FILENO, bytes, count);
 }
 
+/* At first the starter is asked to end, then it is killed with all that is of its group. */
 static void end_hard(launch_watching *l)
 {
-    if (!l->ended) kill(l->starter, l->plan->starter->hard);
+    if (l->ended) return;
+    if (l->kill_at > 0)
+        kill(-l->starter, SIGKILL);
+    else
+        kill(l->starter, l->plan->starter->hard);
     l->kill_at = process_clock() + l->plan->starter->end_s;
 }
 
@@ -176,28 +175,30 @@ static bool take(launch_watching *l)
     return true;
 }
 
+/* Until the starter is to end; below 0: it is not. */
+static double seconds_left(const launch_watching *l)
+{
+    const double at = l->kill_at > 0 ? l->kill_at : l->hard_at;
+    if (at <= 0) return -1;
+    const double left = at - process_clock();
+    return left > 0 ? left : 0;
+}
+
 static void supervise(launch_watching *l)
 {
     bool open = true;
     while (!l->ended) {
-        const double now = process_clock();
-        const double next = l->kill_at > 0 ? l->kill_at : l->hard_at;
-        const int timeout = next <= 0 ? -1 : next <= now ? 0 : (int)(1000 * (next - now)) + 1;
+        const double left = seconds_left(l);
+        const int timeout = left < 0 ? -1 : (int)(1000 * left) + (left > 0);
         struct pollfd files[] = {{.fd = l->signals, .events = POLLIN},
                                  {.fd = open ? l->output : -1, .events = POLLIN},
                                  {.fd = l->plan->orders, .events = POLLIN}};
-        if (poll(files, 3, timeout) == 0) {
-            if (l->kill_at > 0)
-                kill(-l->starter, SIGKILL);
-            else
-                end_hard(l);
-            if (process_clock() > l->kill_at)
-                l->kill_at = process_clock() + l->plan->starter->end_s;
-            continue;
+        if (poll(files, 3, timeout) > 0) {
+            if (files[1].revents != 0) open = take(l);
+            if (files[0].revents != 0) on_signal(l);
+            if (files[2].revents != 0) on_order(l);
         }
-        if (files[1].revents != 0) open = take(l);
-        if (files[0].revents != 0) on_signal(l);
-        if (files[2].revents != 0) on_order(l);
+        if (seconds_left(l) == 0) end_hard(l); /* also where ranks do not stop talking */
     }
     struct pollfd file = {.fd = l->output, .events = POLLIN};
     while (open && poll(&file, 1, 200) > 0) open = take(l);

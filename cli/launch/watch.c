@@ -17,6 +17,7 @@
 #include "cli/launch/report.h"
 #include "cli/launch/spawn.h"
 #include "cli/out/text.h"
+#include "cli/process.h"
 #include "machine/machine.h"
 #include "recipe/text/setting.h"
 
@@ -95,27 +96,16 @@ static void choose_cores(const watcher *w)
     (void)!lki_keep_to_cpus(cpus, count);
 }
 
-static void write_all(int file, const char *bytes, size_t count)
-{
-    while (count > 0) {
-        const ssize_t done = write(file, bytes, count);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return;
-        bytes += done;
-        count -= (size_t)done;
-    }
-}
-
 static void tell(const watcher *w, const launch_report *report)
 {
     char line[REPORT_LINE];
-    write_all(STDERR_FILENO, line, launch_report_print(line, w->plan->token, report));
+    process_write(STDERR_FILENO, line, launch_report_print(line, w->plan->token, report));
 }
 
 static void keep(watcher *w, int which, const char *bytes, size_t count)
 {
-    if (w->log >= 0) write_all(w->log, bytes, count);
-    if (w->place.rank == 0) write_all(which == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, count);
+    if (w->log >= 0) process_write(w->log, bytes, count);
+    if (w->place.rank == 0) process_write(which == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, count);
     launch_tail_add(w->tail, bytes, count);
 }
 
@@ -131,7 +121,7 @@ static void on_missed(void *user, const launch_report *report)
     char said[REPORT_TEXT_MOST + 16];
     const int length = snprintf(said, sizeof said, "lockstep: %s\n", report->text);
     tell(w, report);
-    if (w->log >= 0) write_all(w->log, said, (size_t)length);
+    if (w->log >= 0) process_write(w->log, said, (size_t)length);
     launch_tail_add(w->tail, said, (size_t)length);
 }
 

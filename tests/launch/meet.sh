@@ -248,6 +248,8 @@ try zero openmpi 2 --node-rank 0
 cp .lockstep-host1-48123.secret open.secret
 chmod 644 open.secret
 try open openmpi 2 --rdzv-secret open.secret
+chmod 640 open.secret
+try group openmpi 2 --rdzv-secret open.secret
 HOME=$PWD/modules try nowhere openmpi 2
 LKS_HOST=host2 exec bash agent.sh openmpi 2 -- meet-rank.sh hello
 END
@@ -264,6 +266,7 @@ END
     expect mpi 12 'the ranks are started by openmpi here, and by mpich there'
     expect zero 12 'nobody can listen at --rdzv-endpoint host1:48123 from here'
     expect open 2 'can be read by others; make it yours alone: chmod 600'
+    expect group 2 'can be read by others'
     expect nowhere 2 'but no secret for it here; set LKS_RDZV_SECRET'
 }
 

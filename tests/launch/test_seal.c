@@ -154,18 +154,21 @@ static void both_sides_prove_themselves(void **state)
 {
     (void)state;
     uint8_t key[SEAL_KEY], other[SEAL_KEY], proof[WIRE_PROOF];
-    seal_draw draw, next;
+    seal_draw draw, next, last;
     assert_int_equal(seal_begin(), LKS_OK);
     assert_int_equal(seal_key(key, secret), LKS_OK);
     assert_int_equal(seal_key(other, "0123456789abcdeg"), LKS_OK);
     seal_random(&draw, sizeof draw);
     next = draw;
+    last = draw;
     next.member[31] ^= 1;
+    last.leader[31] ^= 1;
     for (int leader = 0; leader < 2; leader++) {
         seal_prove(proof, key, leader == 1, &draw);
         assert_true(seal_is_proof(proof, key, leader == 1, &draw));
         assert_false(seal_is_proof(proof, key, leader == 0, &draw)); /* sent back */
         assert_false(seal_is_proof(proof, key, leader == 1, &next)); /* of another connection */
+        assert_false(seal_is_proof(proof, key, leader == 1, &last));
         assert_false(seal_is_proof(proof, other, leader == 1, &draw));
         for (int bit = 0; bit < 8 * WIRE_PROOF; bit++) {
             proof[bit / 8] ^= (uint8_t)(1 << bit % 8);
