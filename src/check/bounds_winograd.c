@@ -10,6 +10,9 @@
  *     |error| <= u [(2 r_B + 1) |A'| (sum |G| |g| |G'| * |B'| |d| |B|) |A| + 2 r_A S] + product_bound(S, Q)
  *     S = |A'| (sum |U * V|) |A|,    Q = (A * A)' (sum (U * V)^2) (A * A)          * element by element
  *
+ * The gradient of the weight, G' [sum over tiles of V * Y] G with Y = A dy A', likewise: Y errs as V does, the sum over
+ * tiles is rounded, and G is applied in double.
+ *
  * The factor 1.1 covers products of u and the roundings of S and Q.
  */
 #include "check/bounds.h"
@@ -175,8 +178,78 @@ static lks_status add_pass(lki_trial *c, const pass *w, double *bound)
     return LKS_OK;
 }
 
-/* Forward, and the gradient of the input, which is the same with reversed taps. */
-static lks_status add_passes(lki_trial *c, int side, bool backward, lki_bounds *out)
+/* A y of a tile, in the place of a patch. */
+static void gradient(const pass *w, const matrices *m, const float *d_y, int64_t column,
+                     int64_t row, int64_t first, square *out)
+{
+    double d[MOST * MOST] = {0};
+    for (int i = 0; i < w->side; i++)
+        for (int j = 0; j < w->side; j++)
+            if (row + i < w->out[0] && first + j < w->out[1])
+                d[i * w->side + j] = (double)
+                    d_y[((row + i) * w->out[1] + first + j) * w->columns + column];
+    transform(&m->a[0][0], 4, m->size, w->side, d, out);
+}
+
+/* The sums of one channel and filter over all tiles. */
+typedef struct weight_sums {
+    double loose[MOST * MOST], tight[MOST * MOST], squares[MOST * MOST];
+} weight_sums;
+
+static void add_image(const pass *w, const matrices *m, const float *image, const float *d_y,
+                      square *v, square *y, weight_sums *sums)
+{
+    for (int64_t row = 0; row < w->out[0]; row += w->side)
+        for (int64_t column = 0; column < w->out[1]; column += w->side) {
+            for (int64_t d = 0; d < w->depth; d++)
+                patch(w, m, image, d, row - w->before[0], column - w->before[1], &v[d]);
+            for (int64_t f = 0; f < w->columns; f++) gradient(w, m, d_y, f, row, column, &y[f]);
+            for (int64_t k = 0; k < w->depth * w->columns; k++)
+                for (int p = 0; p < m->size * m->size; p++) {
+                    const square *a = &v[k / w->columns], *b = &y[k % w->columns];
+                    const double product = a->value[p] * b->value[p];
+                    sums[k].loose[p] += a->size[p] * b->size[p];
+                    sums[k].tight[p] += fabs(product);
+                    sums[k].squares[p] += product * product;
+                }
+        }
+}
+
+/* The gradient of the weight: r is 1 and 3 for A here, and dU is rounded once more. */
+static lks_status add_weight(lki_trial *c, const pass *w, double *bound)
+{
+    const matrices m = w->side == 2 ? SIDE_2 : side_4();
+    const int64_t pairs = w->depth * w->columns;
+    const double rounded = w->side == 2 ? 2 * (1 + 1) : 2 * (2 + 3);
+    const double tiles = (double)(c->count * ((w->out[0] + w->side - 1) / w->side) *
+                                  ((w->out[1] + w->side - 1) / w->side));
+    void *memory;
+    LKI_TRY(lki_trial_memory(c, &memory, (size_t)(w->depth + w->columns) * sizeof(square)));
+    square *v = memory, *y = v + w->depth;
+    LKI_TRY(lki_trial_memory(c, &memory, (size_t)pairs * sizeof(weight_sums)));
+    weight_sums *sums = memory;
+    for (int64_t k = 0; k < pairs; k++) sums[k] = (weight_sums){0};
+    for (int64_t n = 0; n < c->count; n++)
+        add_image(w, &m, w->x + n * w->in[0] * w->in[1] * w->depth,
+                  c->d_out + n * w->out[0] * w->out[1] * w->columns, v, y, sums);
+    for (int64_t k = 0; k < 9 * pairs; k++) {
+        const int64_t f = k / 9 / w->depth, d = k / 9 % w->depth;
+        const weight_sums *at = &sums[d * w->columns + f];
+        double loose = 0, tight = 0, squares = 0;
+        for (int p = 0; p < m.size * m.size; p++) {
+            const double gain = fabs(m.g[p / m.size][k % 9 / 3] * m.g[p % m.size][k % 3]);
+            loose += gain * at->loose[p];
+            tight += gain * at->tight[p];
+            squares += gain * gain * at->squares[p];
+        }
+        bound[k] += 1.1 * LKI_U * (rounded * loose + tight) +
+                    lki_products_bound(tiles, tight, squares);
+    }
+    return LKS_OK;
+}
+
+/* Forward, the gradient of the weight, and that of the input, which is forward with reversed taps. */
+static lks_status add_passes(lki_trial *c, int side, bool backward, bool wants_in, lki_bounds *out)
 {
     const lki_node *node = lki_trial_first(c);
     const lks_conv2d_opts *opts = node->attr;
@@ -205,7 +278,10 @@ static lks_status add_passes(lki_trial *c, int side, bool backward, lki_bounds *
                        .reversed = true};
 
     LKI_TRY(add_pass(c, &forward, out->out));
-    return backward ? add_pass(c, &back, out->d_in[0]) : LKS_OK;
+    if (!backward) return LKS_OK;
+    if (lki_winograd_has_weight(channels, filters))
+        LKI_TRY(add_weight(c, &forward, out->d_param[0]));
+    return wants_in ? add_pass(c, &back, out->d_in[0]) : LKS_OK;
 }
 
 lks_status lki_bounds_conv2d(lki_trial *c, bool backward, const lki_trial_result *ref,
@@ -214,5 +290,5 @@ lks_status lki_bounds_conv2d(lki_trial *c, bool backward, const lki_trial_result
     const int side = lki_winograd_side(lki_trial_first(c), &c->switches);
 
     LKI_TRY(lki_bounds_products(c, backward, ref, out));
-    return side > 0 ? add_passes(c, side, backward && ref->d_in[0] != NULL, out) : LKS_OK;
+    return side > 0 ? add_passes(c, side, backward, ref->d_in[0] != NULL, out) : LKS_OK;
 }

@@ -131,17 +131,19 @@ static void definition(int side, int64_t count, const float *x, const int64_t in
     free(v);
 }
 
-static wino_case wino_make(const lki_vector *v, lkt_random *random, int side, bool large)
+/* `large`: more than a block of channels; `many`: than a group of tiles. */
+static wino_case wino_make(const lki_vector *v, lkt_random *random, int side, bool large, bool many)
 {
-    wino_case c = {.count = lkt_random_from(random, 1, 3)};
+    wino_case c = {.count = many ? 70 : lkt_random_from(random, 1, 3)};
     c.s = (lki_conv_shape){.groups = 1,
-                           .channels = large ? 150 : lkt_random_from(random, 16, 40),
-                           .filters = lkt_random_from(random, 16, 70),
+                           .channels = large ? 150 : lkt_random_from(random, 16, many ? 18 : 40),
+                           .filters = lkt_random_from(random, 16, many ? 18 : 70),
                            .bias = true,
                            .winograd = side};
     for (int i = 0; i < 2; i++) {
         c.s.padding[i] = lkt_random_below(random, 4);
         c.s.in[i] = lkt_random_from(random, c.s.padding[i] < 1 ? 3 : 1, large ? 12 : 9);
+        if (many) c.s.in[i] = 12, c.s.padding[i] = 2;
         c.s.out[i] = c.s.in[i] + 2 * c.s.padding[i] - 2;
         c.s.kernel[i] = 3;
         c.s.stride[i] = c.s.dilation[i] = 1;
@@ -224,15 +226,118 @@ static void check_data(const lki_vector *v, const wino_case *c, bool add, lkt_ra
     free(expected);
 }
 
+/* A y: of `side` values side + 2, in place. */
+static void line_gradient(int side, float *d, int step)
+{
+    float w[6], y[4] = {0};
+    for (int i = 0; i < side; i++) y[i] = d[i * step];
+    w[0] = y[0];
+    if (side == 2) {
+        w[1] = y[0] + y[1], w[2] = y[0] - y[1], w[3] = -y[1];
+    } else {
+        for (int k = 0; k < 2; k++) {
+            const float p = k == 0 ? 0.75f : 1.5f, even = fmaf(p * p, y[2], y[0]);
+            const float odd = fmaf(p * p * p, y[3], p * y[1]);
+            w[1 + 2 * k] = even + odd;
+            w[2 + 2 * k] = even - odd;
+        }
+        w[5] = y[3];
+    }
+    for (int i = 0; i < side + 2; i++) d[i * step] = w[i];
+}
+
+/* G' u in double, in place: 3 values are left. */
+static void line_taps(int side, double *u, int step)
+{
+    double x[6];
+    for (int i = 0; i < side + 2; i++) x[i] = u[i * step];
+    if (side == 2) {
+        const double even = (x[1] + x[2]) * 0.5;
+        u[0] = x[0] + even, u[step] = (x[1] - x[2]) * 0.5, u[2 * step] = even + x[3];
+        return;
+    }
+    const double c = -128.0 / 243.0, d = 32.0 / 243.0;
+    const double even_a = (x[1] + x[2]) * c, odd_a = (x[1] - x[2]) * c;
+    const double even_b = (x[3] + x[4]) * d, odd_b = (x[3] - x[4]) * d;
+    u[0] = x[0] * (64.0 / 81.0) + (even_a + even_b);
+    u[step] = odd_a * 0.75 + odd_b * 1.5;
+    u[2 * step] = even_a * 0.5625 + even_b * 2.25 + x[5];
+}
+
+/* One channel and filter: terms are the tiles of the replica. */
+static void weight_definition(const wino_case *c, int64_t channel, int64_t f, float taps[9])
+{
+    const int side = c->s.winograd;
+    sum sums[36];
+    double u[36];
+    int64_t number = 0;
+    for (int i = 0; i < 36; i++) sums[i] = sum_of(LKI_NARROW);
+    for (int64_t n = 0; n < c->count; n++)
+        for (int64_t row = 0; row < c->s.out[0]; row += side)
+            for (int64_t column = 0; column < c->s.out[1]; column += side, number++) {
+                float v[36], y[36] = {0};
+                patch_of(side, c->x.at + n * c->x_size, c->s.in, c->s.channels, channel,
+                         row - c->s.padding[0], column - c->s.padding[1], v);
+                for (int64_t i = 0; i < side && row + i < c->s.out[0]; i++)
+                    for (int64_t j = 0; j < side && column + j < c->s.out[1]; j++)
+                        y[i * 6 + j] =
+                            c->d_y.at[n * c->y_size +
+                                      ((row + i) * c->s.out[1] + column + j) * c->s.filters + f];
+                for (int i = 0; i < side; i++) line_gradient(side, y + 6 * i, 1);
+                for (int j = 0; j < side + 2; j++) line_gradient(side, y + j, 6);
+                for (int i = 0; i < 36; i++) add_term(&sums[i], number, v[i], lki_flush(y[i]));
+            }
+    for (int i = 0; i < 36; i++) u[i] = (double)total_of(&sums[i]);
+    for (int j = 0; j < side + 2; j++) line_taps(side, u + j, 6);
+    for (int i = 0; i < 3; i++) line_taps(side, u + 6 * i, 1);
+    for (int t = 0; t < 9; t++) taps[t] = lki_flush((float)u[t / 3 * 6 + t % 3]);
+}
+
+static void check_weight(const lki_vector *v, const wino_case *c, lkt_random *random)
+{
+    const int64_t piece = lkt_random_from(random, 1, c->count);
+    lkt_floats d_w = lkt_floats_make(random, c->w.count);
+    lkt_floats d_b = lkt_floats_make(random, c->s.filters);
+    void *sums = lkt_scratch(v->winograd->sums_bytes(&c->s));
+    for (int64_t n = 0, count; n < c->count; n += count) {
+        count = c->count - n < piece ? c->count - n : piece;
+        v->winograd->backward_weight(&c->s, count,
+                                     &(lki_conv_gradient){.x = c->x.at + n * c->x_size,
+                                                          .d_y = c->d_y.at + n * c->y_size,
+                                                          .sample = n,
+                                                          .last = n + count == c->count,
+                                                          .sums = sums,
+                                                          .d_weight = d_w.at,
+                                                          .d_bias = d_b.at,
+                                                          .workspace = c->space});
+    }
+    for (int64_t f = 0; f < c->s.filters; f++) {
+        double bias = 0;
+        for (int64_t i = f; i < c->count * c->y_size; i += c->s.filters)
+            bias += (double)c->d_y.at[i];
+        const float expected = lki_flush((float)bias);
+        lkt_same(v, "d_bias", d_b.at + f, &expected, 1);
+        for (int64_t channel = f % 5; channel < c->s.channels; channel += 7) {
+            float taps[9];
+            weight_definition(c, channel, f, taps);
+            lkt_same(v, "d_w", d_w.at + (f * c->s.channels + channel) * 9, taps, 9);
+        }
+    }
+    lkt_floats_free(&d_w);
+    lkt_floats_free(&d_b);
+    free(sums);
+}
+
 static void convolutions(void **state)
 {
     lkt_random random = lkt_random_make("winograd", 131);
     (void)state;
     LKT_FOR_ISAS(v)
     for (int k = 0; k < cases() / 2; k++) {
-        wino_case c = wino_make(v, &random, k % 2 == 0 ? 4 : 2, k < 2);
+        wino_case c = wino_make(v, &random, k % 2 == 0 ? 4 : 2, k < 2, k == 4 || k == 5);
         check_forward(v, &c, &random);
         check_data(v, &c, k % 3 == 0, &random);
+        check_weight(v, &c, &random);
         wino_free(&c);
     }
 }

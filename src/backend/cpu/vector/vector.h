@@ -189,10 +189,12 @@ typedef struct lki_conv_shape {
 /* A piece of a replica's samples, for the gradient of the weight. */
 typedef struct lki_conv_gradient {
     const float *x, *d_y;
-    const float *y; /* behind relu, where it is not positive d_y counts as 0; NULL: no relu */
-    int64_t sample; /* number of the first in the replica */
-    bool last;      /* the gradient is complete, and written */
-    void *sums;     /* of all pieces, undefined at the first */
+    const float
+        *y; /* behind relu, where it is not positive d_y counts as 0; NULL: no relu; for Winograd's
+                       always */
+    int64_t sample;           /* number of the first in the replica */
+    bool last;                /* the gradient is complete, and written */
+    void *sums;               /* of all pieces, undefined at the first */
     float *d_weight, *d_bias; /* d_bias may be NULL */
     void *workspace;
 } lki_conv_gradient;

@@ -4,8 +4,7 @@
 
 enum {
     STRIP_BYTES = 384 * 1024, /* of V */
-    STRIP_MOST = 96,          /* tiles */
-    PAGE = 1024               /* floats: planes lie a line beyond a multiple of them */
+    STRIP_MOST = 96           /* tiles */
 };
 
 /* G g in double: of 3 values side + 2. */
@@ -76,15 +75,10 @@ void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int par
     }
 }
 
-/* Rows of V are whole vectors; planes of V and M do not meet in one set of a cache. */
+/* Rows of V are whole vectors. */
 static int64_t depth_row(const winograd *w)
 {
     return (w->depth + 15) / 16 * 16;
-}
-
-static int64_t plane_floats(int64_t floats)
-{
-    return (floats + PAGE - 1) / PAGE * PAGE + 16;
 }
 
 static int64_t strip_tiles(const winograd *w)
@@ -131,36 +125,41 @@ INLINE void patch_in(const int side, const bool inner, const winograd *w, const 
     }
 }
 
-INLINE void strip_in(const int side, const winograd *w, int64_t first, int64_t tiles, float *v,
-                     int64_t plane)
+INLINE void strip_in(const int side, const winograd *w, const winograd_patches *p)
 {
-    const int64_t each = depth_row(w);
-    for (int64_t t = 0; t < tiles; t++, v += each) {
-        const winograd_place p = winograd_place_of(w, first + t);
-        const int64_t row = p.row - w->before[0], column = p.column - w->before[1];
-        const float *image = w->x + p.image * w->in[0] * w->in[1] * w->depth;
+    float *v = p->v;
+    for (int64_t t = p->first; t < p->first + p->tiles; t++, v += p->row) {
+        const winograd_place at = winograd_place_of(w, t);
+        const int64_t row = at.row - w->before[0], column = at.column - w->before[1];
+        const float *image = w->x + at.image * w->in[0] * w->in[1] * w->depth + p->channel;
         const bool inner = row >= 0 && column >= 0 && row + side + 2 <= w->in[0] &&
                            column + side + 2 <= w->in[1];
-        FOR_VECTORS(c, n, w->depth)
+        FOR_VECTORS(c, n, p->channels)
         {
             if (inner && n == LANES)
-                patch_in(side, true, w, image, row, column, c, n, v, plane);
+                patch_in(side, true, w, image, row, column, c, n, v, p->plane);
             else
-                patch_in(side, false, w, image, row, column, c, n, v, plane);
+                patch_in(side, false, w, image, row, column, c, n, v, p->plane);
         }
     }
 }
 
-static void winograd_strip_in_2(const winograd *w, int64_t first, int64_t tiles, float *v,
-                                int64_t plane)
+static void winograd_strip_in_2(const winograd *w, const winograd_patches *p)
 {
-    strip_in(2, w, first, tiles, v, plane);
+    strip_in(2, w, p);
 }
 
-static void winograd_strip_in_4(const winograd *w, int64_t first, int64_t tiles, float *v,
-                                int64_t plane)
+static void winograd_strip_in_4(const winograd *w, const winograd_patches *p)
 {
-    strip_in(4, w, first, tiles, v, plane);
+    strip_in(4, w, p);
+}
+
+void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p)
+{
+    if (w->side == 2)
+        winograd_strip_in_2(w, p);
+    else
+        winograd_strip_in_4(w, p);
 }
 
 INLINE void product_tile(const int R, const float *v, int64_t row, const float *u, int64_t depth,
@@ -196,26 +195,24 @@ size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w)
 {
     const int64_t places = (w->side + 2) * (w->side + 2), tiles = strip_tiles(w);
     return (sizeof(double) + sizeof(float)) * (size_t)(TILE_ROWS * PANEL) +
-           sizeof(float) * (size_t)(places * (plane_floats(tiles * depth_row(w)) +
-                                              plane_floats(tiles * PANEL)));
+           sizeof(float) * (size_t)(places * (winograd_plane(tiles * depth_row(w)) +
+                                              winograd_plane(tiles * PANEL)));
 }
 
 void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
 {
     const int64_t places = (w->side + 2) * (w->side + 2), most = strip_tiles(w);
     const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
-    const int64_t row = depth_row(w), v_plane = plane_floats(most * row);
+    const int64_t row = depth_row(w), v_plane = winograd_plane(most * row);
     double *total = workspace;
     float *group = (float *)(void *)(total + TILE_ROWS * PANEL), *v = group + TILE_ROWS * PANEL;
     float *m = v + places * v_plane;
     const tile_wait wait = {.group = group, .total = total};
-    winograd_strip s = {.pass = w, .m = m, .plane = plane_floats(most * PANEL)};
+    winograd_strip s = {.pass = w, .m = m, .plane = winograd_plane(most * PANEL)};
     for (; s.first < all; s.first += s.tiles) {
         s.tiles = all - s.first < most ? all - s.first : most;
-        if (w->side == 2)
-            winograd_strip_in_2(w, s.first, s.tiles, v, v_plane);
-        else
-            winograd_strip_in_4(w, s.first, s.tiles, v, v_plane);
+        const winograd_patches patches = {s.first, s.tiles, 0, w->depth, v, row, v_plane};
+        LKI_ISA_NAME(lki_winograd_in)(w, &patches);
         for (s.column = 0; s.column < w->columns; s.column += PANEL) {
             const float *u = w->u + s.column * places * w->depth;
             for (int64_t p = 0; p < places; p++)

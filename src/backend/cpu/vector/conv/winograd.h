@@ -139,6 +139,12 @@ INLINE void winograd_result(const int side, const float *m, int64_t plane, vf y[
     }
 }
 
+/* Floats from place to place of so many: places do not meet in one set of a cache. */
+INLINE int64_t winograd_plane(int64_t floats)
+{
+    return (floats + 1023) / 1024 * 1024 + 16;
+}
+
 /* Floats of U: [panel of columns][place][depth][PANEL]. */
 INLINE int64_t winograd_floats(int64_t side, int64_t depth, int64_t columns)
 {
@@ -154,10 +160,25 @@ typedef struct winograd_weight {
 } winograd_weight;
 void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts);
 
+/* V of a strip: [place][tile][row], where a row has the channels [channel, channel + channels) of the image, and
+ * zeros up to a whole vector. */
+typedef struct winograd_patches {
+    int64_t first, tiles, channel, channels;
+    float *v;
+    int64_t row, plane;
+} winograd_patches;
+void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p);
+
 size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w);
 void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace);
 
 /* The forward pass of block.c. */
+/* winograd_weight.c, as in lki_vector_conv; relu is not looked at. */
+size_t LKI_ISA_NAME(lki_winograd_weight_bytes)(const lki_conv_shape *s);
+size_t LKI_ISA_NAME(lki_winograd_sums_bytes)(const lki_conv_shape *s);
+void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
+                                       const lki_conv_gradient *g);
+
 size_t LKI_ISA_NAME(lki_winograd_block_bytes)(const lki_block_shape *s);
 void LKI_ISA_NAME(lki_winograd_block)(const lki_block_shape *s, const float *x, const float *u,
                                       const float *bias, float *out, uint8_t *where,

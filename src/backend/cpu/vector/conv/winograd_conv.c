@@ -1,7 +1,9 @@
 /* Winograd's convolutions with what conv.c has behind the sums: bias, what is there already, relu, column sums. Their
- * data gradient is the same with the taps turned round and channels in the place of filters. */
+ * data gradient is the same with the taps turned round and channels in the place of filters. Large weights have a
+ * direct gradient. */
 #include "backend/cpu/vector/conv/conv.h"
 #include "backend/cpu/vector/conv/winograd.h"
+#include "core/winograd.h"
 
 INLINE void put_strip(const int side, const winograd_strip *s)
 {
@@ -96,12 +98,18 @@ static void vector_winograd_pack(const lki_conv_shape *s, const float *weight, v
     LKI_ISA_NAME(lki_winograd_pack)(&backward, (float *)packed + forward_u(s), part, parts);
 }
 
+static bool has_weight(const lki_conv_shape *s)
+{
+    return lki_winograd_has_weight(s->channels, s->filters);
+}
+
 static size_t vector_winograd_workspace_bytes(const lki_conv_shape *s, int64_t count)
 {
     const winograd forward = forward_pass(s, count), backward = gradient_pass(s, count);
     const size_t bytes[] = {LKI_ISA_NAME(lki_winograd_bytes)(&forward),
                             LKI_ISA_NAME(lki_winograd_bytes)(&backward),
-                            LKI_ISA_NAME(lki_conv_weight_bytes)(s, count)};
+                            has_weight(s) ? LKI_ISA_NAME(lki_winograd_weight_bytes)(s)
+                                          : LKI_ISA_NAME(lki_conv_weight_bytes)(s, count)};
     size_t most = bytes[0];
     for (int i = 1; i < 3; i++) most = bytes[i] > most ? bytes[i] : most;
     return most;
@@ -140,13 +148,28 @@ static void vector_winograd_backward(const lki_conv_shape *s, int64_t count, con
     LKI_ISA_NAME(lki_winograd_run)(&w, workspace);
 }
 
+static size_t vector_winograd_sums_bytes(const lki_conv_shape *s)
+{
+    return has_weight(s) ? LKI_ISA_NAME(lki_winograd_sums_bytes)(s)
+                         : LKI_ISA_NAME(lki_conv_sums_bytes)(s);
+}
+
+static void vector_winograd_backward_weight(const lki_conv_shape *s, int64_t count,
+                                            const lki_conv_gradient *g)
+{
+    if (has_weight(s))
+        LKI_ISA_NAME(lki_winograd_weight)(s, count, g);
+    else
+        LKI_ISA_NAME(lki_conv_weight)(s, count, g);
+}
+
 const lki_vector_conv LKI_ISA_NAME(lki_vector_winograd) = {
     .packed_bytes = vector_winograd_packed_bytes,
     .pack = vector_winograd_pack,
     .workspace_bytes = vector_winograd_workspace_bytes,
-    .sums_bytes = LKI_ISA_NAME(lki_conv_sums_bytes),
+    .sums_bytes = vector_winograd_sums_bytes,
     .forward = vector_winograd_forward,
     .forward_sums = vector_winograd_forward_sums,
     .backward = vector_winograd_backward,
-    .backward_weight = LKI_ISA_NAME(lki_conv_weight),
+    .backward_weight = vector_winograd_backward_weight,
 };

@@ -1,0 +1,293 @@
+/*
+ * The weight gradient of Winograd's convolutions: with y = A' [sum over channels of U * V] A (winograd.h),
+ *
+ *     dU = sum over tiles of V * Y,    Y = A dy A'        * element by element, pixels beyond the result are 0
+ *     dW = G' dU G                                        in double, rounded once
+ *
+ * dU is, for each place in a patch, a product [channels][tiles] x [tiles][filters] on the register tile: rows are
+ * channels, columns filters. The tiles of a replica are numbered through its samples, which cuts sums into blocks and
+ * groups (tile.h); a strip ends with a block or with the piece. Between strips sums wait, as in conv_weight.c. V is
+ * formed for CHUNK channels at a time, and Y for a panel of filters, so that both stay in the second-level cache.
+ */
+#include "backend/cpu/vector/conv/winograd.h"
+
+enum { CHUNK = 64 };
+
+/* [panel][channel][place][PANEL], and of the bias [filter]. */
+typedef struct sums {
+    float *block, *group;
+    double *total, *bias;
+} sums;
+
+static int64_t places_of(const lki_conv_shape *s)
+{
+    return (s->winograd + 2) * (s->winograd + 2);
+}
+
+static int64_t sum_count(const lki_conv_shape *s)
+{
+    return winograd_floats(s->winograd, s->channels, s->filters);
+}
+
+size_t LKI_ISA_NAME(lki_winograd_sums_bytes)(const lki_conv_shape *s)
+{
+    return sizeof(double) * (size_t)(2 * sum_count(s) + s->filters);
+}
+
+static sums sums_in(const lki_conv_shape *s, void *memory)
+{
+    const int64_t count = sum_count(s);
+    double *total = memory;
+    float *block = (float *)(void *)(total + count);
+    return (sums){.total = total,
+                  .block = block,
+                  .group = block + count,
+                  .bias = (double *)(void *)(block + 2 * count)};
+}
+
+static int64_t v_plane(void)
+{
+    return winograd_plane(LKI_BLOCK_TERMS * CHUNK);
+}
+
+static int64_t y_plane(void)
+{
+    return winograd_plane(LKI_BLOCK_TERMS * PANEL);
+}
+
+size_t LKI_ISA_NAME(lki_winograd_weight_bytes)(const lki_conv_shape *s)
+{
+    return sizeof(float) * (size_t)(places_of(s) * (v_plane() + y_plane()));
+}
+
+/* A y: of `side` values side + 2. */
+INLINE void gradient_line(const int side, const vf *y, vf *w)
+{
+    const float a = WINOGRAD_A, b = WINOGRAD_B;
+    w[0] = y[0];
+    if (side == 2) {
+        w[1] = y[0] + y[1];
+        w[2] = y[0] - y[1];
+        w[3] = -y[1];
+        return;
+    }
+    const vf even_a = vf_fma(vf_set(a * a), y[2], y[0]);
+    const vf odd_a = vf_fma(vf_set(a * a * a), y[3], vf_set(a) * y[1]);
+    const vf even_b = vf_fma(vf_set(b * b), y[2], y[0]);
+    const vf odd_b = vf_fma(vf_set(b * b * b), y[3], vf_set(b) * y[1]);
+    w[1] = even_a + odd_a;
+    w[2] = even_a - odd_a;
+    w[3] = even_b + odd_b;
+    w[4] = even_b - odd_b;
+    w[5] = y[3];
+}
+
+/* Y of a tile, n filters. */
+INLINE void gradient_tile(const int side, const winograd *w, winograd_place p, const float *d_y,
+                          int64_t n, float *to)
+{
+    vf half[4][WINOGRAD_MOST];
+    UNROLL
+    for (int i = 0; i < side; i++) {
+        vf d[4];
+        UNROLL
+        for (int j = 0; j < side; j++) {
+            const bool there = p.row + i < w->out[0] && p.column + j < w->out[1];
+            d[j] = there ? vf_get(d_y + (i * w->out[1] + j) * w->columns, n) : vf_zero();
+        }
+        gradient_line(side, d, half[i]);
+    }
+    UNROLL
+    for (int j = 0; j < side + 2; j++) {
+        vf d[4], out[WINOGRAD_MOST];
+        UNROLL for (int i = 0; i < side; i++) d[i] = half[i][j];
+        gradient_line(side, d, out);
+        UNROLL
+        for (int i = 0; i < side + 2; i++)
+            vf_store(to + (i * (side + 2) + j) * y_plane(), vf_flush(out[i]));
+    }
+}
+
+/* Of tiles [first, first + tiles) the panel of filters that begins with `column`. */
+INLINE void gradient_panel(const int side, const winograd *w, const float *d_y, int64_t first,
+                           int64_t tiles, int64_t column, float *to)
+{
+    for (int64_t t = 0; t < tiles; t++, to += PANEL) {
+        const winograd_place p = winograd_place_of(w, first + t);
+        const float *from = d_y +
+                            ((p.image * w->out[0] + p.row) * w->out[1] + p.column) * w->columns;
+        for (int64_t v = 0; v < PANEL; v += LANES) {
+            const int64_t left = w->columns - column - v, n = left < LANES ? left : LANES;
+            if (n > 0) gradient_tile(side, w, p, from + column + v, n, to + v);
+            for (int64_t k = 0; n <= 0 && k < (side + 2) * (side + 2); k++)
+                vf_store(to + v + k * y_plane(), vf_zero());
+        }
+    }
+}
+
+static void winograd_gradient_2(const winograd *w, const float *d_y, int64_t first, int64_t tiles,
+                                int64_t column, float *to)
+{
+    gradient_panel(2, w, d_y, first, tiles, column, to);
+}
+
+static void winograd_gradient_4(const winograd *w, const float *d_y, int64_t first, int64_t tiles,
+                                int64_t column, float *to)
+{
+    gradient_panel(4, w, d_y, first, tiles, column, to);
+}
+
+/* R channels of one place: terms [number, number + tiles) of a block. */
+INLINE void weight_tile(const int R, const float *v, const float *y, int64_t tiles, int64_t number,
+                        const sums *at)
+{
+    const tile_wait wait = {.group = at->group, .total = at->total};
+    vf acc[TILE_ROWS][2];
+    if (number % LKI_BLOCK_TERMS == 0)
+        tile_zero(R, acc);
+    else
+        tile_load(R, acc, at->block, PANEL, PANEL);
+    tile_run(R, acc, v, 1, CHUNK, y, tiles);
+    number += tiles;
+    if (number % LKI_BLOCK_TERMS == 0)
+        tile_block(R, acc, wait, number, number == LKI_GROUP_TERMS);
+    else
+        tile_store(R, acc, at->block, PANEL, PANEL);
+}
+
+/* One place, the channels of a chunk; sums lie at `at`, [channel][PANEL]. */
+static void winograd_weight_place(int64_t channels, const float *v, const float *y, int64_t tiles,
+                                  int64_t number, const sums *all, int64_t at)
+{
+    FOR_TILES(first, height, channels)
+    {
+        const int64_t here = at + first * PANEL;
+        const sums to = {
+            .block = all->block + here, .group = all->group + here, .total = all->total + here};
+#define WEIGHT(R) weight_tile(R, v + first, y, tiles, number, &to)
+        switch (height) {
+            TILE_CASES(WEIGHT)
+        }
+#undef WEIGHT
+    }
+}
+
+static void winograd_weight_strip(const lki_conv_shape *s, const winograd *w, const float *d_y,
+                                  int64_t first, int64_t tiles, int64_t number, const sums *to,
+                                  float *v)
+{
+    const int64_t places = places_of(s);
+    float *y = v + places * v_plane();
+    for (int64_t c = 0; c < s->channels; c += CHUNK) {
+        const int64_t left = s->channels - c, channels = left < CHUNK ? left : CHUNK;
+        const winograd_patches p = {first, tiles, c, channels, v, CHUNK, v_plane()};
+        LKI_ISA_NAME(lki_winograd_in)(w, &p);
+        for (int64_t f = 0; f < s->filters; f += PANEL) {
+            if (s->winograd == 2)
+                winograd_gradient_2(w, d_y, first, tiles, f, y);
+            else
+                winograd_gradient_4(w, d_y, first, tiles, f, y);
+            for (int64_t k = 0; k < places; k++)
+                winograd_weight_place(channels, v + k * v_plane(), y + k * y_plane(), tiles, number,
+                                      to, (f * places + k * PANEL) * s->channels + c * PANEL);
+        }
+    }
+}
+
+/* G' u in double: of side + 2 values 3. */
+INLINE void weight_line(const int64_t side, const vd *u, vd *g)
+{
+    const double a = (double)WINOGRAD_A, b = (double)WINOGRAD_B;
+    if (side == 2) {
+        const vd even = (u[1] + u[2]) * 0.5;
+        g[0] = u[0] + even;
+        g[1] = (u[1] - u[2]) * 0.5;
+        g[2] = even + u[3];
+        return;
+    }
+    const vd even_a = (u[1] + u[2]) * (-128.0 / 243.0), odd_a = (u[1] - u[2]) * (-128.0 / 243.0);
+    const vd even_b = (u[3] + u[4]) * (32.0 / 243.0), odd_b = (u[3] - u[4]) * (32.0 / 243.0);
+    g[0] = u[0] * (64.0 / 81.0) + (even_a + even_b);
+    g[1] = odd_a * a + odd_b * b;
+    g[2] = (even_a * (a * a) + even_b * (b * b)) + u[5];
+}
+
+/* The sum of a replica with so many tiles, rounded. */
+INLINE vf whole_sum(const sums *all, int64_t i, int64_t tiles)
+{
+    vf v = tiles % LKI_BLOCK_TERMS != 0 ? vf_load(all->block + i) : vf_zero();
+    if (tiles % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS) v = vf_load(all->group + i) + v;
+    return tiles >= LKI_GROUP_TERMS ? vf_total(all->total + i, v) : v;
+}
+
+/* The taps of LANES / 2 filters: u[place][PANEL] to taps[tap][PANEL]. */
+INLINE void weight_taps(const int64_t side, const double *u, double *taps)
+{
+    vd half[3][WINOGRAD_MOST];
+    for (int j = 0; j < side + 2; j++) {
+        vd column[WINOGRAD_MOST], out[3];
+        for (int i = 0; i < side + 2; i++) column[i] = vd_load(u + (i * (side + 2) + j) * PANEL);
+        weight_line(side, column, out);
+        for (int i = 0; i < 3; i++) half[i][j] = out[i];
+    }
+    for (int i = 0; i < 3; i++) {
+        vd out[3];
+        weight_line(side, half[i], out);
+        for (int j = 0; j < 3; j++) vd_store(taps + (3 * i + j) * PANEL, out[j]);
+    }
+}
+
+static void winograd_weight_write(const lki_conv_shape *s, const sums *all, int64_t tiles,
+                                  float *weight)
+{
+    const int64_t places = places_of(s);
+    double u[WINOGRAD_MOST * WINOGRAD_MOST * PANEL], taps[9 * PANEL];
+    for (int64_t f = 0; f < s->filters; f += PANEL)
+        for (int64_t c = 0; c < s->channels; c++) {
+            for (int64_t k = 0; k < places; k++)
+                for (int64_t i = 0; i < PANEL; i += LANES) {
+                    const int64_t at = (f * places + k * PANEL) * s->channels + c * PANEL + i;
+                    const vf v = whole_sum(all, at, tiles);
+                    vd_store(u + k * PANEL + i, vf_low(v));
+                    vd_store(u + k * PANEL + i + LANES / 2, vf_high(v));
+                }
+            for (int64_t i = 0; i < PANEL; i += LANES / 2) {
+                if (s->winograd == 2)
+                    weight_taps(2, u + i, taps + i);
+                else
+                    weight_taps(4, u + i, taps + i);
+            }
+            for (int64_t i = 0; i < PANEL && f + i < s->filters; i++)
+                for (int t = 0; t < 9; t++)
+                    weight[((f + i) * s->channels + c) * 9 + t] = lki_flush(
+                        (float)taps[t * PANEL + i]);
+        }
+}
+
+void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
+                                       const lki_conv_gradient *g)
+{
+    const winograd w = {.side = s->winograd,
+                        .depth = s->channels,
+                        .columns = s->filters,
+                        .in = {s->in[0], s->in[1]},
+                        .out = {s->out[0], s->out[1]},
+                        .before = {s->padding[0], s->padding[1]},
+                        .count = count,
+                        .x = g->x};
+    const int64_t each = winograd_tiles(&w, 0) * winograd_tiles(&w, 1), begin = g->sample * each;
+    const int64_t pixels = count * s->out[0] * s->out[1];
+    const sums all = sums_in(s, g->sums);
+    if (g->sample == 0) memset(all.bias, 0, sizeof(double) * (size_t)s->filters);
+    LKI_ISA_NAME(lki_vector_norm_sums)(pixels, s->filters, s->filters, g->d_y, all.bias);
+    for (int64_t first = 0, tiles; first < count * each; first += tiles) {
+        const int64_t number = begin + first, left = count * each - first;
+        tiles = LKI_BLOCK_TERMS - number % LKI_BLOCK_TERMS;
+        if (tiles > left) tiles = left;
+        winograd_weight_strip(s, &w, g->d_y, first, tiles, number, &all, g->workspace);
+    }
+    if (!g->last) return;
+    winograd_weight_write(s, &all, begin + count * each, g->d_weight);
+    for (int64_t f = 0; f < s->filters && g->d_bias != NULL; f++)
+        g->d_bias[f] = lki_flush((float)all.bias[f]);
+}
