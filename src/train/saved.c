@@ -296,9 +296,8 @@ static bool has_spread(const lks_model *model)
 lks_status lki_state_attend(lks_model *model)
 {
     void *room;
-    lks_status status = LKS_OK;
     if (!has_spread(model)) return LKS_OK;
-    LKI_TRY(lki_agree(model, make_room(model, LKI_STATE_ALL, &room)));
+    lks_status status = lki_agree(model, make_room(model, LKI_STATE_ALL, &room));
     for (int i = 0; i < lks_model_state_count(model) && !lki_leads(model); i++) {
         const lks_state_info info = lks_model_state_info(model, i);
         if (info.spread && status == LKS_OK)

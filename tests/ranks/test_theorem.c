@@ -282,7 +282,7 @@ static int ranks_of(const layout *who, int *workers)
 static bool wanted(const question *q, int l)
 {
     if (lkt_sanitized())
-        return l == 2 || l == 5 || l == 6 || l == 11 || l == 15 || l == 22 || l == 24;
+        return l == 2 || l == 5 || l == 6 || l == 11 || l == 15 || l == 24 || l == 28 || l == 30;
     return strcmp(q->run.device, "ref") != 0 || (l + q->run.opts.replicas / 2) % 2 == 0;
 }
 
