@@ -46,28 +46,35 @@ typedef struct job {
     struct onednn_conv *library;
 } job;
 
+static const lki_vector_conv *conv_kernels(const job *j, const lki_vector *v)
+{
+    return j->conv.winograd > 0 ? v->winograd : v->conv;
+}
+
 static void conv_forward(const job *j, const lki_vector *v, const memory *m)
 {
-    v->conv->forward(&j->conv, j->samples, m->area[0], m->area[4], m->area[3], true, m->area[1],
-                     m->area[6]);
+    conv_kernels(j, v)->forward(&j->conv, j->samples, m->area[0], m->area[4], m->area[3], true,
+                                m->area[1], m->area[6]);
 }
 
 static void conv_backward(const job *j, const lki_vector *v, const memory *m)
 {
-    v->conv->backward(&j->conv, j->samples, m->area[1], m->area[4], m->area[2], false, m->area[6]);
+    conv_kernels(j, v)->backward(&j->conv, j->samples, m->area[1], m->area[4], m->area[2], false,
+                                 m->area[6]);
 }
 
 static void conv_weight(const job *j, const lki_vector *v, const memory *m)
 {
-    v->conv->backward_weight(&j->conv, j->samples,
-                             &(lki_conv_gradient){.x = m->area[0],
-                                                  .d_y = m->area[1],
-                                                  .y = m->area[2],
-                                                  .last = true,
-                                                  .sums = m->area[7],
-                                                  .d_weight = m->area[5],
-                                                  .d_bias = m->area[3],
-                                                  .workspace = m->area[6]});
+    conv_kernels(j, v)->backward_weight(
+        &j->conv, j->samples,
+        &(lki_conv_gradient){.x = m->area[0],
+                             .d_y = m->area[1],
+                             .y = j->conv.winograd > 0 ? NULL : m->area[2],
+                             .last = true,
+                             .sums = m->area[7],
+                             .d_weight = m->area[5],
+                             .d_bias = m->area[3],
+                             .workspace = m->area[6]});
 }
 
 #ifdef BENCH_ONEDNN
@@ -226,6 +233,17 @@ static void convolution(const char *name, lki_conv_shape s, int64_t samples, boo
     if (data) add(name, "data gradient", j);
     j.run = conv_weight;
     add(name, "weight gradient", j);
+    if (s.kernel[0] == 3 && j.conv.stride[0] == 1 && j.conv.groups == 1 && s.channels >= 16) {
+        /* Of the direct arithmetic: above the peak. */
+        j.conv.winograd = j.conv.out[0] >= 7 ? 4 : 2;
+        j.run = conv_forward;
+        add(name, "forward, Winograd", j);
+        j.run = conv_backward;
+        if (data) add(name, "data gradient, Winograd", j);
+        j.run = conv_weight;
+        add(name, "weight gradient, Winograd", j);
+        j.conv.winograd = 0;
+    }
 #ifdef BENCH_ONEDNN
     lks_context *context;
     if (lks_context_create(&context, NULL) != LKS_OK) exit(1);
