@@ -28,6 +28,9 @@
  *   lki_backend            its name, and the arithmetic of updates: update and add, to train at all;
  *                          approach, dot and direction for averages, norms and AdamP
  *
+ * In the host's memory no pass behind forward may fail: gradients by rows are formed, and parameters updated, while other
+ * workers are still in the backward pass.
+ *
  * No function but plan, and lki_memory's alloc and free, may allocate or lock, nor make a system call where
  * the memory is the host's.
  */

@@ -51,8 +51,10 @@ struct lki_workers {
     gate start;   /* opened by the caller for every job */
     gate done;    /* opened by the last worker of a job */
     gate barrier; /* opened by the last worker to arrive */
+    gate told;    /* opened by the last worker to tell */
     _Alignas(LINE) _Atomic int running;
     _Alignas(LINE) _Atomic int arrived;
+    _Alignas(LINE) _Atomic int telling;
     _Atomic unsigned met; /* LKI_FLOAT_* */
 };
 
@@ -272,4 +274,20 @@ void lki_workers_barrier(lki_workers *workers, int worker_number)
     } else {
         gate_wait(&workers->barrier, seen, workers->spins);
     }
+}
+
+uint32_t lki_workers_tell(lki_workers *workers)
+{
+    const uint32_t seen = gate_now(&workers->told);
+    if (atomic_fetch_add_explicit(&workers->telling, 1, memory_order_acq_rel) ==
+        workers->count - 1) {
+        atomic_store_explicit(&workers->telling, 0, memory_order_relaxed);
+        gate_open(&workers->told);
+    }
+    return seen;
+}
+
+void lki_workers_hear(lki_workers *workers, uint32_t told)
+{
+    gate_wait(&workers->told, told, workers->spins);
 }

@@ -16,6 +16,7 @@
 #define LKI_MACHINE_THREAD_H
 
 #include <pthread.h>
+#include <stdint.h>
 
 #include <lockstep/context.h>
 
@@ -53,6 +54,11 @@ void lki_workers_run(lki_workers *workers, lki_job job, void *user);
 
 /* Inside a job: all workers meet here; what each wrote before is visible to all after. */
 void lki_workers_barrier(lki_workers *workers, int worker);
+
+/* Inside a job, once: a barrier in two halves. Each worker tells that it has come to a point, goes on, and hears later
+ * that all have told; what each wrote before it told is visible then. The first returns what the second takes. */
+uint32_t lki_workers_tell(lki_workers *workers);
+void lki_workers_hear(lki_workers *workers, uint32_t told);
 
 /* Whether workers notice denormals, and what they met in the jobs since they were told to (LKI_FLOAT_*
  * of base/float.h). Not in a job. */

@@ -30,13 +30,14 @@ static lks_status run_cohort(lks_model *model, lki_worker *worker, const lki_coh
     const lki_program *program = &model->program;
     const lki_pass *pass = &model->pass;
     LKI_TRY(lki_program_forward(program, pass, cohort, &worker->local));
+    if (pass->y != NULL) lki_metrics_count(model, worker, cohort);
+    lki_lap(worker->local.laps, LKI_LAP_METRICS);
     if (pass->backward) {
         LKI_TRY(lki_program_backward_joint(program, pass, cohort, &worker->local));
+        lki_rows_joint(model, worker, cohort);
         for (int64_t r = cohort->first; r < cohort->last; r++)
             LKI_TRY(backward_replica(model, worker, cohort, r));
     }
-    if (pass->y != NULL) lki_metrics_count(model, worker, cohort);
-    lki_lap(worker->local.laps, LKI_LAP_METRICS);
     if (model->mode == LKI_PREDICT)
         lki_program_copy_output(program, pass, cohort, &worker->local, model->predictions);
     return LKS_OK;
@@ -47,6 +48,7 @@ static void begin_replicas(lks_model *model, lki_worker *worker)
     worker->metrics = (lks_metrics){0};
     worker->bad_count = 0;
     worker->status = LKS_OK;
+    lki_rows_expect(model, worker);
     if (model->pass.backward)
         lki_reduce_begin(&model->reduce, model->first_part + (int)(worker - model->worker));
 }
@@ -145,6 +147,7 @@ static bool job_update(lks_model *model, int worker)
 {
     if (!lki_spreads_now(model)) {
         lki_update_gradients(model, worker);
+        lki_rows_take(model, worker);
         return model->mode == LKI_GRADIENT || !model->forms_whole ||
                lki_whole_update(model, worker);
     }
@@ -178,6 +181,7 @@ void lki_model_job(void *user, int worker)
     const int64_t begin = lki_balance_begin(model->balance);
     (model->meeting != NULL ? run_together : run_replicas)(model, &model->worker[worker]);
     lki_balance_spent(model, worker, begin);
+    lki_rows_take_early(model, worker);
     lki_workers_barrier(model->threads, worker);
     lki_lap(laps, LKI_LAP_WAIT_GRADIENTS);
     if (model->across != NULL ? !lki_across_sum(model, worker) : !all_well(model)) return;
@@ -204,6 +208,7 @@ void lki_model_job(void *user, int worker)
 lks_status lki_model_run(lks_model *model, lki_mode mode)
 {
     model->mode = mode;
+    lki_rows_begin(model);
     lki_workers_run(model->threads, lki_model_job, model);
     if (mode == LKI_PREPARE || mode == LKI_HASH) return LKS_OK;
     for (int w = 0; w < model->workers; w++) {

@@ -4,8 +4,9 @@
  *   step      worker 0                     worker 1                      (V = 5, P = 2)
  *   forward,  replica 0, 1                 replica 2, 3, 4
  *   backward  holds [0,2)                  holds [2,4), [4,5)
+ *   rows      parts 0, 1, 3, 4, 5          part 2: whoever has time takes the next (ranges/rows.c)
  *   --------- barrier: every gradient is there ----------------------------------------
- *   update    its blocks and rows:         its blocks and rows:
+ *   update    its blocks:                  its blocks:
  *             (([0,2) + [2,4)) + [4,5))    the same sums for other ranges
  *   --------- barrier: every parameter is new -----------------------------------------
  *   prepare   packs its part               packs its part
@@ -70,7 +71,12 @@ typedef struct lki_worker {
     int bad_count;
     lks_status status;
     lks_error error;
-    char apart[64]; /* keep workers in cache lines of their own */
+    lks_model *model;
+    _Atomic int64_t taken; /* of its parts of gradients by rows, by whomever */
+    bool told;             /* that they are, or will not be, */
+    uint32_t heard;        /* and what lki_workers_hear() waits for */
+    int64_t unformed;      /* replicas whose part of gradients by rows is not there yet */
+    char apart[64];        /* keep workers in cache lines of their own */
 } lki_worker;
 
 typedef enum lki_mode {
@@ -171,6 +177,10 @@ struct lks_model {
     bool link_after; /* hash the state after the update */
     float *predictions;
     int64_t *share_start; /* [replicas + 1]: where shares begin in this batch */
+    struct {
+        int segment; /* behind its backward pass they can be formed; -1: behind the barrier */
+        atomic_bool failed; /* a worker has not come there, or has a loss that is not finite */
+    } rows_taken;           /* gradients by rows */
 };
 
 /* Several ranks step alone, and their models are averaged: none knows of sums but its own. */
@@ -281,11 +291,14 @@ lks_status lki_meet_first(lks_model *model, int number, int *rank);
 const double *lki_meet_result(const lks_model *model, const lki_stage *stage);
 
 /* update.c */
-/* Forms gradients, and updates parameters at once; or forms them whole, where the model does. */
+/* Forms gradients, and updates parameters at once; or forms them whole, where the model does. In one process those
+ * by rows are ranges/rows.c's. */
 void lki_update_gradients(lks_model *model, int worker);
 /* Of rows [first, first + count) of a stage, the worker's part; with several ranks the sums of this rank's
  * nodes alone. */
 void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
+/* The rows and columns of `part`, whose other members are filled in. */
+void lki_update_part(lks_model *model, int worker, int stage, lki_rows *part);
 /* New values for elements [first, first + count) of a weight; the optimizer keeps what it does for them at `kept`. */
 void lki_update_values(const lks_model *model, const lki_weight *weight, const lki_update *update,
                        int64_t first, int64_t kept, int64_t count, const float *sums);
@@ -296,6 +309,15 @@ void lki_update_averages(const lks_model *model, int worker);
 /* The mean of sums, in their place if it is that; clipped where a step asks for it. */
 void lki_update_mean(const lks_model *model, int64_t count, const float *sums, float *mean);
 void lki_update_buffers(lks_model *model, int worker);
+
+/* ranges/rows.c: gradients by rows in one process. */
+void lki_rows_begin(lks_model *model);                      /* of a job, */
+void lki_rows_expect(lks_model *model, lki_worker *worker); /* and of a worker's replicas */
+/* Behind the joint segment's backward pass. */
+void lki_rows_joint(const lks_model *model, lki_worker *worker, const lki_cohort *cohort);
+/* Parts that nobody has taken, until none is left: before the barrier, if all is well, and behind it. */
+void lki_rows_take_early(lks_model *model, int worker);
+void lki_rows_take(lks_model *model, int worker);
 
 /* budget.c */
 /* Of all arenas; known before there is any. */

@@ -115,10 +115,33 @@ static const float *kept_of_all(const lks_model *model, int value)
                                                               : model->pass.all + v->all_offset);
 }
 
-void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t rows)
+void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
 {
     const lki_program *program = &model->program;
     lki_stage *stage = &model->program.stage[s];
+    rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
+    part->in = kept(program, &model->pass, stage->in[0]);
+    part->d_out = kept(program, &model->pass, stage->d_out);
+    part->start = model->share_start;
+    part->replicas = program->replicas;
+    part->first = lki_averages(model) ? 0 : model->pass.first;
+    part->last = lki_averages(model) ? program->replicas : model->pass.last;
+    part->workspace = model->worker[worker].local.memory + program->local_bytes;
+    part->sum = rows_sum;
+    part->user = &target;
+    if (model->common != NULL) {
+        part->in = kept_of_all(model, stage->in[0]);
+        part->d_out = kept_of_all(model, stage->d_out);
+        part->first = 0;
+        part->last = program->replicas;
+    }
+    stage->kernel->rows(stage->plan, part);
+    lki_lap(target.laps, lap_of(model, stage, LKI_PHASE_ROWS));
+}
+
+void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t rows)
+{
+    const lki_stage *stage = &model->program.stage[s];
     const bool alone = lki_sums_across(model); /* only with the workers of this rank */
     const int part = alone ? worker : model->first_part + worker;
     const int parts = alone ? model->workers : model->parts;
@@ -127,29 +150,11 @@ void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t
     const int64_t unit = alone ? 0 : stage->plan->needs.columns; /* ranks exchange whole rows */
     const int64_t all = unit > 0 ? (columns + unit - 1) / unit : rows;
     const int64_t first = lki_share(part, parts, all), last = lki_share(part + 1, parts, all);
-    rows_target target = {.model = model, .stage = stage, .laps = model->worker[worker].local.laps};
-    if (first == last) return;
-    lki_rows task = {.in = kept(program, &model->pass, stage->in[0]),
-                     .d_out = kept(program, &model->pass, stage->d_out),
-                     .start = model->share_start,
-                     .replicas = program->replicas,
-                     .first = lki_averages(model) ? 0 : model->pass.first,
-                     .last = lki_averages(model) ? program->replicas : model->pass.last,
-                     .row_first = unit > 0 ? begin : begin + first,
-                     .row_count = unit > 0 ? rows : last - first,
-                     .column_first = first * unit,
-                     .column_count = (last * unit < columns ? last * unit : columns) - first * unit,
-                     .workspace = model->worker[worker].local.memory + program->local_bytes,
-                     .sum = rows_sum,
-                     .user = &target};
-    if (model->common != NULL) {
-        task.in = kept_of_all(model, stage->in[0]);
-        task.d_out = kept_of_all(model, stage->d_out);
-        task.first = 0;
-        task.last = program->replicas;
-    }
-    stage->kernel->rows(stage->plan, &task);
-    lki_lap(target.laps, lap_of(model, stage, LKI_PHASE_ROWS));
+    lki_rows own = {.row_first = unit > 0 ? begin : begin + first,
+                    .row_count = unit > 0 ? rows : last - first,
+                    .column_first = first * unit,
+                    .column_count = (last * unit < columns ? last * unit : columns) - first * unit};
+    if (first < last) lki_update_part(model, worker, s, &own);
 }
 
 /* Of a weight whose sums over the batch come in one array: with several ranks all do. */
@@ -207,7 +212,8 @@ void lki_update_buffers(lks_model *model, int worker)
 void lki_update_gradients(lks_model *model, int worker)
 {
     update_by_blocks(model, worker);
-    for (int s = 0; s < model->program.stages && !lki_sums_across(model); s++) {
+    if (model->across == NULL || lki_sums_across(model)) return;
+    for (int s = 0; s < model->program.stages; s++) {
         const lki_stage *stage = &model->program.stage[s];
         if (stage->by_rows)
             lki_update_rows(model, worker, s, 0, model->weight[stage->weight[0]].shape.dim[0]);
