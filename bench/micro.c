@@ -111,7 +111,7 @@ static void dense_forward(const job *j, const lki_vector *v, const memory *m)
 
 static void dense_backward(const job *j, const lki_vector *v, const memory *m)
 {
-    v->dense->backward(&j->dense, j->samples, m->area[1], m->area[4], m->area[2], false,
+    v->dense->backward(&j->dense, j->samples, NULL, m->area[1], m->area[4], m->area[2], false,
                        m->area[6]);
 }
 

@@ -85,8 +85,9 @@ static lks_status cpu_dense_backward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
     if (args->d_in[0] != NULL)
-        p->cpu.vector->dense->backward(&p->shape, args->count, args->d_out, args->packed,
-                                       args->d_in[0], args->add_in & 1, args->workspace);
+        p->cpu.vector->dense->backward(&p->shape, args->count, args->in[0], args->d_out,
+                                       args->packed, args->d_in[0], args->add_in & 1,
+                                       args->workspace);
     if (args->d_param[0] != NULL) backward_param(p, args);
     return LKS_OK;
 }
@@ -106,8 +107,9 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
 
 const lki_kernel lki_cpu_dense = DENSE_KERNEL(plan_dense);
 
-/* Of fewer units too few stand beside each other, of fewer inputs little is left out. */
-enum { ACTIVE_FROM = 64 };
+/* Of fewer units too few stand beside each other, of fewer inputs little is left out; of more units an input's
+ * do not stay in the cache. */
+enum { ACTIVE_FROM = 64, ACTIVE_TO = 1024 };
 
 static const char *cpu_dense_active_refuses(const lki_cluster *cluster,
                                             const lki_switches *switches)
@@ -117,6 +119,8 @@ static const char *cpu_dense_active_refuses(const lki_cluster *cluster,
     if (lks_shape_elements(&x->shape) < ACTIVE_FROM) return "fewer than 64 inputs";
     if (lks_shape_elements(&cluster->node[0]->out.shape) < ACTIVE_FROM)
         return "fewer than 64 units";
+    if (lks_shape_elements(&cluster->node[0]->out.shape) > ACTIVE_TO)
+        return "more than 1,024 units";
     return switches->all_terms ? "kernels.skip_zeros: false" : NULL;
 }
 

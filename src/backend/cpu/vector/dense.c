@@ -1,8 +1,7 @@
 /*
- * Dense layers. Weights are packed twice, as panels for tile.h:
+ * Dense layers. Weights are packed twice, as panels for tile.h (with masks once, in wider ones: masks.h):
  *
- *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs (with masks in
- *                                                      wider blocks: masks.h)
+ *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs
  *   backward  [block of PANEL inputs][unit][PANEL]     dx = dy W: the sum is over units
  *
  * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the first-level cache
@@ -35,6 +34,7 @@ static size_t vector_dense_forward_bytes(const lki_dense_shape *s)
 
 static size_t vector_dense_packed_bytes(const lki_dense_shape *s)
 {
+    if (s->masks) return vector_dense_forward_bytes(s); /* for both */
     return vector_dense_forward_bytes(s) +
            sizeof(float) * (size_t)(blocks(s->inputs) * s->units * PANEL);
 }
@@ -63,7 +63,7 @@ static void vector_dense_pack_block(const lki_dense_shape *s, const float *w, in
             transpose4(&copy[i][j], STRIP + LANES, to + j * width + i, width, false);
     for (int64_t j = whole; j < n; j++)
         for (int64_t i = 0; i < PANEL; i++) to[j * width + i] = copy[i][j];
-    for (int64_t j = 0; j < n; j += PANEL)
+    for (int64_t j = 0; j < n && !s->masks; j += PANEL)
         for (int64_t i = 0; i < units; i++) {
             float *row = to_backward + (k + j) * s->units + (u + i) * PANEL;
             vf_store(row, vf_load(copy[i] + j));
@@ -95,11 +95,9 @@ static int64_t places(int64_t rows)
 static size_t vector_dense_workspace_bytes(const lki_dense_shape *s, int64_t rows)
 {
     const int64_t most = s->inputs > s->units ? s->inputs : s->units;
-    const size_t masks = s->masks ? LKI_ISA_NAME(lki_vector_masks_bytes)(s, rows) : 0;
-    if (most <= LKI_BLOCK_TERMS) return masks;
-    const size_t tiles = (size_t)places(rows) *
-                         (sizeof(float) + (most > LKI_GROUP_TERMS ? sizeof(double) : 0));
-    return masks > tiles ? masks : tiles;
+    if (s->masks) return LKI_ISA_NAME(lki_vector_masks_bytes)(s, rows);
+    if (most <= LKI_BLOCK_TERMS) return 0;
+    return (size_t)places(rows) * (sizeof(float) + (most > LKI_GROUP_TERMS ? sizeof(double) : 0));
 }
 
 /* c = a * b, some terms: one panel, all rows. */
@@ -244,9 +242,14 @@ static void vector_dense_forward(const lki_dense_shape *s, int64_t rows, const f
     multiply_all(&whole, rows, s->units, workspace);
 }
 
-static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const float *d_y,
-                                  const void *packed, float *d_x, bool add, void *workspace)
+static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const float *x,
+                                  const float *d_y, const void *packed, float *d_x, bool add,
+                                  void *workspace)
 {
+    if (s->masks) {
+        LKI_ISA_NAME(lki_vector_masks_backward)(s, rows, x, d_y, packed, d_x, add, workspace);
+        return;
+    }
     const product whole = {
         .a = d_y,
         .a_row = s->units,

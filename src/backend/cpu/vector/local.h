@@ -33,6 +33,9 @@ size_t LKI_ISA_NAME(lki_vector_masks_bytes)(const lki_dense_shape *shape, int64_
 void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *shape, int64_t rows,
                                             const float *x, const float *packed, const float *bias,
                                             float *y, void *workspace);
+void LKI_ISA_NAME(lki_vector_masks_backward)(const lki_dense_shape *shape, int64_t rows,
+                                             const float *x, const float *d_y, const float *packed,
+                                             float *d_x, bool add, void *workspace);
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void);
 void LKI_ISA_NAME(lki_vector_rows)(const lki_dense_shape *shape, const lki_rows *rows);
 

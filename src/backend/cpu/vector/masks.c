@@ -1,8 +1,15 @@
 /* The passes of dense layers with masks: masks.h. */
 #include "backend/cpu/vector/masks.h"
 #include "backend/cpu/vector/local.h"
+#include "backend/cpu/vector/transpose.h"
 
-enum { ROWS = 128 /* samples whose sums wait */ };
+enum {
+    ROWS = 128,  /* samples whose sums wait */
+    SUMMED = 16, /* lanes of a sum over units */
+    PARTS = SUMMED / LANES,
+    TOGETHER = 4,       /* inputs whose gradients are formed together */
+    W_FLOATS = 64 * 128 /* of the weight that all samples pass over */
+};
 
 /* One block of inputs for all samples of a call, a group of units. */
 typedef struct masked {
@@ -79,10 +86,18 @@ static void masked_block(const masked *m)
 #undef RUN
 }
 
+static int64_t units_padded(const lki_dense_shape *s)
+{
+    return (s->units + PANEL - 1) / PANEL * PANEL;
+}
+
 size_t LKI_ISA_NAME(lki_vector_masks_bytes)(const lki_dense_shape *s, int64_t rows)
 {
     const int64_t places = (rows < ROWS ? rows : ROWS) * MASKS_UNITS;
-    return (size_t)places * (sizeof(float) + (s->inputs > LKI_GROUP_TERMS ? sizeof(double) : 0));
+    const size_t forward = (size_t)places *
+                           (sizeof(float) + (s->inputs > LKI_GROUP_TERMS ? sizeof(double) : 0));
+    const size_t backward = sizeof(float) * (size_t)(rows * units_padded(s));
+    return forward > backward ? forward : backward;
 }
 
 void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *s, int64_t rows, const float *x,
@@ -109,4 +124,152 @@ void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *s, int64_t ro
                 masked_block(&m);
             }
         }
+}
+
+/* Of TOGETHER sums the lanes, l and l + 8, l + 4, l + 2, l + 1. */
+INLINE v4 lanes_added(const float *sums)
+{
+    float some[4 * TOGETHER], turned[4 * TOGETHER];
+    UNROLL
+    for (int i = 0; i < TOGETHER; i++) {
+        const v4_memory *of = (const v4_memory *)(sums + i * SUMMED);
+        *(v4_memory *)(some + 4 * i) = (of[0] + of[2]) + (of[1] + of[3]);
+    }
+    transpose4(some, 4, turned, 4, false);
+    const v4_memory *lane = (const v4_memory *)turned;
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+}
+
+/* acc += the products of dy and V vectors of units of inputs k. */
+INLINE void add_units(const int V, const float *w, const vf d_y[], const int64_t k[],
+                      vf acc[TOGETHER][PARTS])
+{
+    const float *row[TOGETHER];
+    UNROLL
+    for (int i = 0; i < TOGETHER; i++) {
+        row[i] = w + k[i] * V * LANES;
+        __asm__("" : "+r"(row[i]));
+    }
+    UNROLL
+    for (int v = 0; v < V; v++) {
+        UNROLL
+        for (int i = 0; i < TOGETHER; i++)
+            acc[i][v % PARTS] = vf_fma(d_y[v], vf_load(row[i] + v * LANES), acc[i][v % PARTS]);
+    }
+}
+
+/* The next TOGETHER bits, the last again where there are no more; returns how many there are. */
+INLINE int next_inputs(uint64_t *mask, int64_t k[])
+{
+    const int count = __builtin_popcountll(*mask);
+    UNROLL
+    for (int i = 0; i < TOGETHER; i++) {
+        k[i] = __builtin_ctzll(*mask);
+        if (i + 1 < TOGETHER && count > i + 1) *mask &= *mask - 1;
+    }
+    *mask &= *mask - 1;
+    return count;
+}
+
+/* The gradients of inputs [first, first + n), n <= 64, of one sample; V: vectors of the last group of units. */
+INLINE void masks_gradient(const int V, const lki_dense_shape *s, int64_t first, int64_t n,
+                           const float *x, const float *packed, const float *d_y, float *d_x,
+                           bool add)
+{
+    const int64_t last = (s->units - 1) / MASKS_UNITS * MASKS_UNITS;
+    uint64_t mask = masks_of(x + first, n);
+    const float *w = packed + last * s->inputs + first * V * LANES;
+    vf d[MASKS_VECTORS];
+    d_x += first;
+    if (!add) memset(d_x, 0, sizeof(float) * (size_t)n);
+    UNROLL
+    for (int v = 0; v < V; v++) d[v] = vf_load(d_y + last + v * LANES);
+    while (mask != 0) {
+        float sums[TOGETHER * SUMMED], sum[TOGETHER];
+        int64_t k[TOGETHER];
+        vf acc[TOGETHER][PARTS];
+        const int count = next_inputs(&mask, k);
+        UNROLL
+        for (int i = 0; i < TOGETHER * PARTS; i++) acc[i / PARTS][i % PARTS] = vf_zero();
+        for (int64_t u = 0; u < last; u += MASKS_UNITS) {
+            vf other[MASKS_VECTORS];
+            UNROLL
+            for (int v = 0; v < MASKS_VECTORS; v++) other[v] = vf_load(d_y + u + v * LANES);
+            add_units(MASKS_VECTORS, packed + u * s->inputs + first * MASKS_UNITS, other, k, acc);
+        }
+        add_units(V, w, d, k, acc);
+        UNROLL
+        for (int i = 0; i < TOGETHER * PARTS; i++)
+            vf_store(sums + i * LANES, acc[i / PARTS][i % PARTS]);
+        *(v4_memory *)sum = v4_flush(lanes_added(sums));
+        UNROLL
+        for (int i = 0; i < TOGETHER; i++) {
+            float *to = d_x + k[i];
+            __asm__("" : "+r"(to)); /* one by one: compilers know slower ways */
+            if (!add)
+                *to = sum[i];
+            else if (i < count)
+                *to = lki_flush(*to + sum[i]);
+        }
+    }
+}
+
+/* What masks_backward() goes through: inputs [first, first + count) of all samples. */
+typedef struct gradients {
+    const lki_dense_shape *shape;
+    int64_t rows, first, count, width;
+    const float *x, *packed, *d_y;
+    float *d_x;
+    bool add;
+} gradients;
+
+INLINE void gradient_rows(const int V, const gradients *g)
+{
+    const int64_t inputs = g->shape->inputs;
+    for (int64_t row = 0; row < g->rows; row++) {
+        const int64_t at = row * inputs, next = at + 4 * inputs + g->first;
+        for (int64_t i = 0; i < g->count && row + 4 < g->rows; i += 16) {
+            __builtin_prefetch(g->x + next + i);
+            __builtin_prefetch(g->d_x + next + i, 1);
+        }
+        if (row < g->count && g->first + 2 * g->count <= inputs && g->width <= MASKS_UNITS)
+            for (int v = 0; v < V * LANES; v += 16)
+                __builtin_prefetch(g->packed + (g->first + g->count + row) * g->width + v, 0, 2);
+        masks_gradient(V, g->shape, g->first, g->count, g->x + at, g->packed,
+                       g->d_y + row * g->width, g->d_x + at, g->add);
+    }
+}
+
+static void gradient_block(const gradients *g)
+{
+#define RUN(V) gradient_rows(V, g)
+    switch ((g->width - 1) % MASKS_UNITS / PANEL + 1) {
+        MASKS_CASES(RUN)
+    }
+#undef RUN
+}
+
+void LKI_ISA_NAME(lki_vector_masks_backward)(const lki_dense_shape *s, int64_t rows, const float *x,
+                                             const float *d_y, const float *packed, float *d_x,
+                                             bool add, void *workspace)
+{
+    float *copy = workspace;
+    int64_t step = LKI_BLOCK_TERMS;
+    gradients g = {.shape = s,
+                   .rows = rows,
+                   .width = units_padded(s),
+                   .x = x,
+                   .packed = packed,
+                   .d_y = copy,
+                   .d_x = d_x,
+                   .add = add};
+    while (step > LANES && step * g.width > W_FLOATS) step /= 2;
+    for (int64_t row = 0; row < rows; row++, copy += g.width) {
+        memcpy(copy, d_y + row * s->units, sizeof(float) * (size_t)s->units);
+        for (int64_t u = s->units; u < g.width; u++) copy[u] = 0;
+    }
+    for (; g.first < s->inputs; g.first += step) {
+        g.count = s->inputs - g.first < step ? s->inputs - g.first : step;
+        gradient_block(&g);
+    }
 }

@@ -154,7 +154,8 @@ typedef struct lki_vector_layer_norm {
 typedef struct lki_dense_shape {
     int64_t inputs, units;
     bool bias;
-    bool masks; /* most of x is exact zeros, and what is not is looked for: masks.h */
+    bool
+        masks; /* most of x is exact zeros, where no gradient matters, and what is not is looked for: masks.h */
 } lki_dense_shape;
 
 typedef struct lki_vector_dense {
@@ -167,7 +168,8 @@ typedef struct lki_vector_dense {
     /* bias may be NULL */
     void (*forward)(const lki_dense_shape *shape, int64_t rows, const float *x, const void *packed,
                     const float *bias, float *y, void *workspace);
-    void (*backward)(const lki_dense_shape *shape, int64_t rows, const float *d_y,
+    /* With masks, d_x is 0 where x is; else x is not read. */
+    void (*backward)(const lki_dense_shape *shape, int64_t rows, const float *x, const float *d_y,
                      const void *packed, float *d_x, bool add, void *workspace);
     /* lki_kernel.rows; its workspace has rows_bytes. */
     size_t (*rows_bytes)(void);
