@@ -15,8 +15,7 @@
 
 static const double PEAK_SECONDS = 0.25;
 
-/* The address of this host's name, if it is none that other hosts reach. */
-static void find_address(across_rank *mine)
+void across_find_address(across_rank *mine)
 {
     struct addrinfo *found = NULL;
     const struct addrinfo wanted = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
@@ -68,7 +67,7 @@ static lks_status gather_ranks(across *all, lks_comm *comm, const cli_doctor *do
     crowd_read(&mine.crowd, workers);
     snprintf(mine.library, sizeof mine.library, "%s", lks_comm_library(comm));
     find_memory(&mine, doctor);
-    if (lks_comm_local_size(comm) < all->size) find_address(&mine);
+    if (lks_comm_local_size(comm) < all->size) across_find_address(&mine);
     lks_status status = find_speed(&mine, comm);
     if (status == LKS_OK) status = lks_comm_clock(comm, &mine.ahead, &mine.error);
     all->rank = pool_alloc(all->pool, (size_t)all->size * sizeof *all->rank);

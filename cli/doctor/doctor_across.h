@@ -46,6 +46,9 @@ typedef struct across_class {
 } across_class;
 across_class across_class_of(const across *all, const across_pair *pair, int pairs, bool near);
 
+/* The address of this rank's host's name, if it is none that other hosts reach. */
+void across_find_address(across_rank *mine);
+
 /* Adds what is wrong. */
 void across_look(cli_doctor *doctor, const across *all);
 /* What hosts have said of themselves, as JSON lists of findings (one for each rank, "" for most). */

@@ -2,6 +2,9 @@
  * columns, however many they are. */
 #include "cli/golden.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
+
 #include <lockstep/lockstep.h>
 
 #include "cli/doctor/doctor_across.h"
@@ -14,6 +17,33 @@ static across_rank rank[MOST];
 static lks_link link_of[MOST * ACROSS_LINKS];
 static const char *notes[MOST];
 static across all;
+
+static const char *address; /* of any host's name; NULL: it has none */
+
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **out);
+void __wrap_freeaddrinfo(struct addrinfo *info);
+
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                       struct addrinfo **out)
+{
+    static struct sockaddr_in found;
+    static struct addrinfo info = {.ai_family = AF_INET, .ai_addrlen = sizeof found};
+    (void)port;
+    assert_string_equal(host, "node0");
+    assert_int_equal(hints->ai_family, AF_INET);
+    if (address == NULL) return EAI_NONAME;
+    found = (struct sockaddr_in){.sin_family = AF_INET};
+    assert_int_equal(inet_pton(AF_INET, address, &found.sin_addr), 1);
+    info.ai_addr = (struct sockaddr *)(void *)&found;
+    *out = &info;
+    return 0;
+}
+
+void __wrap_freeaddrinfo(struct addrinfo *info)
+{
+    (void)info;
+}
 
 static void set_cpus(across_rank *r, int first, int count)
 {
@@ -122,6 +152,8 @@ static void what_is_wrong(void **state)
     look("no memory in common", false);
     rank[2].shared = rank[3].shared = 15 << 20;
     look("no room for memory in common", false);
+    between(0, 1)->common = false;
+    look("as on the other host, which is said first", false);
     make(6, 2);
     between(1, 4)->bandwidth = 0.1e9;
     between(0, 5)->latency = 900e-6;
@@ -141,11 +173,30 @@ static void what_is_wrong(void **state)
     make(4, 2);
     strcpy(rank[2].address, "127.0.1.1");
     look("a name that means the host itself", false);
+    for (int r = 0; r < 4; r++) strcpy(rank[r].address, "127.0.1.1");
+    look("as many do", false);
     make(4, 2);
     rank[2].watched = rank[3].watched = 0;
     look("a host out of reach of the watch", false);
     rank[0].watched = rank[1].watched = 0;
     look("nobody watches", false);
+}
+
+/* Debian gives a host's name the address 127.0.1.1. */
+static void a_name_of_loopback_is_noticed(void **state)
+{
+    (void)state;
+    static const struct row {
+        const char *address, *noticed;
+    } rows[] = {{"127.0.1.1", "127.0.1.1"}, {"127.255.255.254", "127.255.255.254"},
+                {"128.0.0.1", ""},          {"126.255.255.255", ""},
+                {"10.127.0.1", ""},         {NULL, ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        make(1, 1);
+        address = rows[i].address;
+        across_find_address(&rank[0]);
+        assert_string_equal(rank[0].address, rows[i].noticed);
+    }
 }
 
 static void what_hosts_say(void **state)
@@ -220,11 +271,9 @@ int main(void)
     setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
     setenv("OMPI_COMM_WORLD_RANK", "0", 1);
     const struct CMUnitTest tests[] = {
-        TEST(what_is_wrong),
-        TEST(what_hosts_say),
-        TEST(it_is_printed),
-        TEST(json_has_all_of_it),
-        cmocka_unit_test(all_is_as_it_was),
+        TEST(what_is_wrong),      TEST(a_name_of_loopback_is_noticed),
+        TEST(what_hosts_say),     TEST(it_is_printed),
+        TEST(json_has_all_of_it), cmocka_unit_test(all_is_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

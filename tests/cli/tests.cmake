@@ -18,5 +18,8 @@ endforeach()
 target_link_libraries(test_cli_words PRIVATE lks_program)
 target_link_libraries(test_cli_crowd PRIVATE lks_program)
 target_link_libraries(test_cli_across PRIVATE lks_program)
+foreach(function getaddrinfo freeaddrinfo)
+  target_link_options(test_cli_across PRIVATE -Wl,--wrap=${function})
+endforeach()
 # Knows every verb.
 target_include_directories(test_cli_options PRIVATE ${PROJECT_SOURCE_DIR})
