@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <lockstep/tools.h>
@@ -21,6 +22,20 @@ static void put(const char *name)
     file = fopen(paths[files++], "w");
     assert_non_null(file);
     fclose(file);
+}
+
+static const char *program; /* what this one's file is said to be; NULL: what it is */
+
+ssize_t __real_readlink(const char *path, char *out, size_t size);
+ssize_t __wrap_readlink(const char *path, char *out, size_t size);
+
+ssize_t __wrap_readlink(const char *path, char *out, size_t size)
+{
+    if (program == NULL || strcmp(path, "/proc/self/exe") != 0)
+        return __real_readlink(path, out, size);
+    assert_true(strlen(program) < size);
+    memcpy(out, program, strlen(program));
+    return (ssize_t)strlen(program);
 }
 
 static int make_folder(void **state)
@@ -81,11 +96,43 @@ static void there_may_be_many(void **state)
     assert_int_equal(found[2].name[0], 'x');
 }
 
+/* Modules lie beside a program, in bin/../modules or in bin/lockstep, and one may be a link to the other. */
+static void two_ways_to_a_folder_are_one(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"bin", "modules"};
+    static char file[200], folders[2][200], link[200];
+    lks_mpi_module found[MOST];
+    char searched[8192];
+    int count = 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(folders[i], sizeof folders[i], "%s/%s", folder, parts[i]);
+        assert_int_equal(mkdir(folders[i], 0777), 0);
+    }
+    put("modules/liblockstep-mpich-twice.so");
+    snprintf(link, sizeof link, "%s/bin/lockstep", folder);
+    assert_int_equal(symlink("../modules", link), 0);
+    snprintf(file, sizeof file, "%s/bin/program", folder);
+    unsetenv("LKS_MODULES");
+    program = file;
+    const int all = lks_mpi_modules(found, MOST, searched, sizeof searched);
+    program = NULL;
+    for (int i = 0; i < all && i < MOST; i++) count += strcmp(found[i].name, "mpich-twice") == 0;
+    assert_int_equal(count, 1);
+    const char *first = strstr(searched, folders[1]);
+    assert_non_null(first);
+    assert_null(strstr(first + 1, folders[1]));
+    unlink(paths[0]);
+    unlink(link);
+    for (int i = 0; i < 2; i++) rmdir(folders[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(they_have_names_and_an_order, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(there_may_be_many, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(two_ways_to_a_folder_are_one, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
