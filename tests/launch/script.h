@@ -26,6 +26,9 @@ static const char script[] =
     "late) [ $R = 1 ] && { sleep $2; kill -KILL $$; }; sleep $3; miss 1; sleep 0.1\n"
     "  sleep $2; touch late; sleep 60 ;;\n"
     "most) [ $R = 2 ] && sleep 60; exit 5 ;;\n"
+    "leave) for f in $(seq 3 254); do eval \"exec $f>&-\"; done\n" /* as a daemon does */
+    "  setsid bash rank.sh stay >/dev/null 2>&1 &\n"
+    "  until [ -e ready.$R ]; do sleep 0.02; done ;;\n"
     "asked) trap 'miss 0; exit 12' TERM USR1 USR2; echo ready $R >ready.$R\n"
     "  for i in $(seq 600); do sleep 0.1; done ;;\n"
     "same) echo the same >&2; exit 5 ;;\n"

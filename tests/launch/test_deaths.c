@@ -169,6 +169,19 @@ static void nobody_outlives_a_launcher_that_restarts(void **state)
     }
 }
 
+/* A process that has left its rank's group and session, and whose parents have ended. */
+static void what_ranks_leave_behind_ends(void **state)
+{
+    (void)state;
+    EACH_MPI(mpi)
+    {
+        run("launch -n 2 --by %s --program bash -- rank.sh leave", mpi->name);
+        expect_ok();
+        assert_true(there("ready.0") && there("ready.1"));
+        assert_int_equal(processes(), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +189,7 @@ int main(void)
         TEST(who_is_missed_is_to_blame),      TEST(what_is_known_is_not_waited_for),
         TEST(a_starter_that_stays_is_killed), TEST(restarts_are_counted),
         TEST(a_signal_ends_restarts),         TEST(nobody_outlives_a_launcher_that_restarts),
+        TEST(what_ranks_leave_behind_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
