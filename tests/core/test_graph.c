@@ -293,6 +293,23 @@ static void no_memory_is_an_error(void **state)
     assert_int_equal(heap.errors, 0);
 }
 
+/* relu's zeros, also through what passes nothing on from a zero that it has not received one for. */
+static void gradients_stop_at_zeros_of_relu(void **state)
+{
+    lks_graph *g = ((fixture *)*state)->graph;
+    const lks_pool_opts pool = {.kernel = {2, 2}};
+    const lks_dropout_opts drop = {.probability = .5f};
+    lks_tensor *x = image(g), *y = lks_relu(g, x);
+    lks_tensor *through = lks_flatten(g, lks_dropout(g, lks_max_pool(g, y, &pool), &drop));
+    assert_true(lki_stops_at_zero(y));
+    assert_true(lki_stops_at_zero(through));
+    assert_false(lki_stops_at_zero(x));
+    assert_false(lki_stops_at_zero(lks_dropout(g, x, &drop)));
+    assert_false(lki_stops_at_zero(lks_flatten(g, lks_gelu(g, x, NULL))));
+    assert_false(lki_stops_at_zero(lks_avg_pool(g, y, &pool)));
+    assert_false(lki_stops_at_zero(lks_add(g, y, x)));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -307,6 +324,7 @@ int main(void)
         TEST(names_that_resemble_reserved_ones_are_taken),
         TEST(what_does_not_belong_is_refused),
         cmocka_unit_test(null_is_answered),
+        TEST(gradients_stop_at_zeros_of_relu),
         cmocka_unit_test(no_memory_is_an_error),
     };
 
