@@ -107,20 +107,19 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
 
 const lki_kernel lki_cpu_dense = DENSE_KERNEL(plan_dense);
 
-/* Of fewer units too few stand beside each other, of fewer inputs little is left out; of more units an input's
- * do not stay in the cache. */
-enum { ACTIVE_FROM = 64, ACTIVE_TO = 1024 };
+/* Of fewer units too few stand beside each other, and more do not fit the registers; smaller layers stay in
+ * the cache, where all terms are faster than half of them, as many as are active behind relu alone. */
+enum { ACTIVE_INPUTS = 1024, ACTIVE_FROM = 64, ACTIVE_TO = 128 };
 
 static const char *cpu_dense_active_refuses(const lki_cluster *cluster,
                                             const lki_switches *switches)
 {
     const lks_tensor *x = cluster->in[0];
     if (!lki_stops_at_zero(x)) return "not behind relu";
-    if (lks_shape_elements(&x->shape) < ACTIVE_FROM) return "fewer than 64 inputs";
+    if (lks_shape_elements(&x->shape) < ACTIVE_INPUTS) return "fewer than 1,024 inputs";
     if (lks_shape_elements(&cluster->node[0]->out.shape) < ACTIVE_FROM)
         return "fewer than 64 units";
-    if (lks_shape_elements(&cluster->node[0]->out.shape) > ACTIVE_TO)
-        return "more than 1,024 units";
+    if (lks_shape_elements(&cluster->node[0]->out.shape) > ACTIVE_TO) return "more than 128 units";
     return switches->all_terms ? "kernels.skip_zeros: false" : NULL;
 }
 
