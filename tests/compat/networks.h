@@ -190,6 +190,15 @@ static lks_tensor *kept_maxima(lks_graph *g)
     return kept_loss(g, lks_flatten(g, x), 0);
 }
 
+/* A dense layer of more than 1,024 inputs of which more than half are zeros. */
+static lks_tensor *kept_masked(lks_graph *g)
+{
+    const lks_conv2d_opts opts = {.filters = 52, .kernel = {4, 3}, .stride = {2, 2}};
+    lks_tensor *x = lks_relu(g, lks_conv2d(g, kept_image(g), &opts));
+    x = lks_flatten(g, lks_dropout(g, x, &(lks_dropout_opts){.probability = .25f}));
+    return kept_loss(g, lks_relu(g, kept_dense(g, x, 70)), 0);
+}
+
 /* Every way in which parameters start. */
 static lks_tensor *kept_starts(lks_graph *g)
 {
@@ -308,6 +317,7 @@ static const kept_network kept_networks[] = {
      {.replicas = 2, .accumulate = 3, .skip_not_finite = true}},
     {"large-share", kept_mlp, false, 150, .1, kept_plain, {.replicas = 2}},
     {"synced", kept_synced, false, 21, .02, kept_momentum, {.replicas = 6, .ema_decay = 0.9}},
+    {"masked", kept_masked, false, 70, .05, kept_momentum, {.replicas = 2}},
     {"absent", kept_residual, false, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };
