@@ -19,7 +19,8 @@ static void drop(leader *l, int i)
         lead_lost(l, p);
     }
     peer_destroy(p);
-    l->peers[i] = l->peers[--l->count];
+    l->count--; /* the others stay in the order in which they have come */
+    memmove(&l->peers[i], &l->peers[i + 1], (size_t)(l->count - i) * sizeof *l->peers);
 }
 
 /* Whoever does not prove himself has no claim to a place. */
@@ -128,7 +129,7 @@ void lead_turn(leader *l, int timeout)
     poll(files, (nfds_t)(2 + peers + daemons), timeout);
     for (int i = 0; i < daemons; i++)
         if (files[2 + peers + i].revents != 0 && l->daemons[i].fd >= 0) lead_hung_up(l, i);
-    /* From the last to the first, as one that goes gives its place to the last. */
+    /* From the last to the first, as those behind one that goes move up. */
     for (int i = peers - 1; i >= 0; i--)
         look_after(l, i, files[2 + i].revents == 0 || lead_hear(l, l->peers[i]));
     if (files[1].revents != 0) lead_ask(l);
