@@ -1,6 +1,13 @@
 # They have parts of the launcher alone.
-foreach(what reach report seal)
+foreach(what daemons follow lead reach report seal)
   target_link_libraries(test_launch_${what} PRIVATE lks_program)
+endforeach()
+# With a clock and an owner of the test's.
+foreach(what daemons follow lead)
+  target_link_options(test_launch_${what} PRIVATE -Wl,--wrap=process_clock -Wl,--wrap=geteuid)
+endforeach()
+foreach(what daemons lead)
+  target_link_options(test_launch_${what} PRIVATE -Wl,--wrap=say_error)
 endforeach()
 add_dependencies(test_launch_launch lockstep)
 add_dependencies(test_launch_deaths lockstep)
