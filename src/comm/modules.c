@@ -156,6 +156,16 @@ static int by_path(const void *a, const void *b)
     return strcmp(left->path, right->path);
 }
 
+/* "FOLDER, " is one of those, and not the end of one. */
+static bool module_is_searched(const lki_modules *all, const char *path)
+{
+    const char *at = all->searched;
+    for (; (at = strstr(at, path)) != NULL; at++)
+        if (at == all->searched || (at >= all->searched + 2 && strncmp(at - 2, ", ", 2) == 0))
+            return true;
+    return false;
+}
+
 static void module_search(lki_modules *all, const char *folder)
 {
     char path[LKI_MODULE_PATH + 300], where[LKI_MODULE_PATH];
@@ -165,7 +175,7 @@ static void module_search(lki_modules *all, const char *folder)
     snprintf(where, sizeof where, "%s", real != NULL ? real : folder);
     free(real);
     snprintf(path, sizeof path, "%s, ", where);
-    if (strstr(all->searched, path) != NULL) return; /* two ways to one folder */
+    if (module_is_searched(all, path)) return; /* two ways to one folder */
     snprintf(all->searched + used, sizeof all->searched - used, "%s", path);
     DIR *open = opendir(where);
     if (open == NULL) return;

@@ -127,12 +127,42 @@ static void two_ways_to_a_folder_are_one(void **state)
     for (int i = 0; i < 2; i++) rmdir(folders[i]);
 }
 
+/* A tree may be installed below a folder, as packages are made: both have their modules. */
+static void an_end_of_a_path_is_another_folder(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"", "/bin", "/modules"};
+    static char file[400], folders[5][200], link[400];
+    lks_mpi_module found[MOST];
+    int count = 0;
+    snprintf(folders[0], sizeof folders[0], "%s/tmp", folder);
+    for (int i = 0; i < 3; i++)
+        snprintf(folders[1 + i], sizeof folders[1 + i], "%s%s%s", folder, folder, parts[i]);
+    snprintf(folders[4], sizeof folders[4], "%s/modules", folder);
+    for (int i = 0; i < 5; i++) assert_int_equal(mkdir(folders[i], 0777), 0);
+    put("modules/liblockstep-mpich-below.so");
+    snprintf(link, sizeof link, "%s/lockstep", folders[2]);
+    assert_int_equal(symlink(folders[4], link), 0);
+    snprintf(file, sizeof file, "%s/program", folders[2]);
+    unsetenv("LKS_MODULES");
+    program = file;
+    const int all = lks_mpi_modules(found, MOST, NULL, 0);
+    program = NULL;
+    for (int i = 0; i < all && i < MOST; i++) count += strcmp(found[i].name, "mpich-below") == 0;
+    assert_int_equal(count, 1);
+    unlink(paths[0]);
+    unlink(link);
+    for (int i = 4; i >= 0; i--) rmdir(folders[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(they_have_names_and_an_order, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(there_may_be_many, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(two_ways_to_a_folder_are_one, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(an_end_of_a_path_is_another_folder, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
