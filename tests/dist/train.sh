@@ -181,7 +181,8 @@ saved() {
     step=$(sed -n 's/^lockstep: stopped after step \([0-9]*\) and saved in run; to continue: .*/\1/p' errors)
     grep -qF "; to continue: $again" errors || { echo "$name: expected '$again' to continue with:"; failed=1; }
     [ "$(sentences errors | wc -l)" = 1 ] && [ -n "$step" ] && [ -e run/step-$(printf %08d $step).safetensors ] &&
-        [ "$(tail -qn 1 said run/ranks/rank-*.log | sort -u | wc -l)" = 1 ] && return
+        [ -z "$(grep -L '^hash ' said run/ranks/rank-*.log)" ] &&
+        [ "$(grep -h '^hash ' said run/ranks/rank-*.log | sort -u | wc -l)" = 1 ] && return
     echo "$name: $1 did not save the step that all stopped behind:"
     tail -n 5 errors said run/ranks/*
     ls run

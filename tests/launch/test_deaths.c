@@ -58,12 +58,14 @@ static void what_is_known_is_not_waited_for(void **state)
     (void)state;
     static const char *const times[] = {"0.1 0", "0 0.1"}; /* of the end, of its being missed */
     EACH_MPI(mpi)
-    for (int i = 0; i < 2; i++)
-        ANY_OF_FIVE(shell("[ -e late ]") != 0, {
+    for (int i = 0; i < 2; i++) {
+        /* Where the machine is busy the second report comes too late: then it is not known, and waited for. */
+        ANY_OF_FIVE(last.code == 137 && shell("[ -e late ]") != 0, {
             shell("rm -f late");
             run("launch -n 2 --by %s --program bash -- rank.sh late %s", mpi->name, times[i]);
-            expect(137, "lockstep: rank 1 (host a, pid 5): it froze\n");
         })
+        expect(137, "lockstep: rank 1 (host a, pid 5): it froze\n");
+    }
 }
 
 static double now(void)
