@@ -63,7 +63,7 @@ nobody "$folder"
 # No rank outlives its launcher, however that ends.
 LKT_WATCH=0.8 "$mpiexec" -n 3 "$program" stuck 9 >"$folder/out" 2>&1 </dev/null &
 launcher=$!
-for try in {1..100}; do
+for try in {1..300}; do
     [ "$(grep -c waits "$folder/out")" != 3 ] || break
     sleep 0.1
 done
