@@ -29,13 +29,13 @@
  * accumulator from +0, is added to the pixel: in this order whatever the width of vectors.
  */
 #include "backend/cpu/vector/conv/winograd.h"
+#include "backend/cpu/vector/window.h"
 #include "numeric/tree.h"
 
 enum {
     STRIP_BYTES = 28 * 1024, /* of x under a strip: the first-level cache, less a little */
-    PLACES = 4,
-    WINDOWS = 256, /* of a block of d_weight, at least */
-    MOST = 12      /* vectors of a run in registers */
+    WINDOWS = 256,           /* of a block of d_weight, at least */
+    MOST = 12                /* vectors of a run in registers */
 };
 
 typedef struct unit {
@@ -158,21 +158,12 @@ static void convolve_row(const lki_block_shape *s, const float *x, const float *
     }
 }
 
-/* bias, relu and the maximum of a window for one vector of filters. Values below LKI_TINY count as
- * 0, as if the convolution had stored them. */
-INLINE void pool_window(const float *top, const float *below, vf bias, float *out, uint8_t *where)
+/* The window below and beside these pixels. */
+INLINE void pool_pixels(const float *top, const float *below, vf bias, float *out, uint8_t *where)
 {
-    const float *from[PLACES] = {top, top + PANEL, below, below + PANEL};
-    vf best = vf_set(0x1.fffffep-64f); /* the largest float below LKI_TINY */
-    vi place = vi_set(LKI_BLOCK_OFF);
-    for (int i = 0; i < PLACES; i++) {
-        const vf v = vf_load(from[i]) + bias;
-        const vm better = vm_gt(v, best); /* false for NaN */
-        best = vf_blend(better, v, best);
-        place = vi_blend(better, vi_set(i), place);
-    }
-    vf_store(out, vf_flush(best));
-    vi_to_bytes(where, place);
+    const vf from[PLACES] = {vf_load(top), vf_load(top + PANEL), vf_load(below),
+                             vf_load(below + PANEL)};
+    pool_window(from, bias, out, where);
 }
 
 static void vector_block_forward(const lki_block_shape *s, const float *x, const void *packed,
@@ -197,8 +188,8 @@ static void vector_block_forward(const lki_block_shape *s, const float *x, const
             for (int64_t c = 0; c < s->columns; c++) {
                 const int64_t at = (r * s->columns + c) * s->filters + f;
                 const float *top = rows + 2 * c * PANEL;
-                pool_window(top, top + pixels, bias0, out + at, where + at);
-                pool_window(top + LANES, top + pixels + LANES, bias1, out + at + LANES,
+                pool_pixels(top, top + pixels, bias0, out + at, where + at);
+                pool_pixels(top + LANES, top + pixels + LANES, bias1, out + at + LANES,
                             where + at + LANES);
             }
         }

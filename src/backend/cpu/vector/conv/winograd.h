@@ -56,6 +56,18 @@ struct winograd {
     uint8_t *where; /* of a pass that pools (block.c) */
 };
 
+/* What a convolution reads and writes, forward. */
+INLINE winograd winograd_of(const lki_conv_shape *s, int64_t count)
+{
+    return (winograd){.side = s->winograd,
+                      .depth = s->channels,
+                      .columns = s->filters,
+                      .in = {s->in[0], s->in[1]},
+                      .out = {s->out[0], s->out[1]},
+                      .before = {s->padding[0], s->padding[1]},
+                      .count = count};
+}
+
 /* A tile's place: image, and first pixel of the result. */
 typedef struct winograd_place {
     int64_t image, row, column;
@@ -172,13 +184,13 @@ void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p)
 size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w);
 void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace);
 
-/* The forward pass of block.c. */
 /* winograd_weight.c, as in lki_vector_conv; relu is not looked at. */
 size_t LKI_ISA_NAME(lki_winograd_weight_bytes)(const lki_conv_shape *s);
 size_t LKI_ISA_NAME(lki_winograd_sums_bytes)(const lki_conv_shape *s);
 void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
                                        const lki_conv_gradient *g);
 
+/* The forward pass of block.c. */
 size_t LKI_ISA_NAME(lki_winograd_block_bytes)(const lki_block_shape *s);
 void LKI_ISA_NAME(lki_winograd_block)(const lki_block_shape *s, const float *x, const float *u,
                                       const float *bias, float *out, uint8_t *where,

@@ -44,14 +44,9 @@ static void winograd_put_4(const winograd_strip *s)
 
 static winograd forward_pass(const lki_conv_shape *s, int64_t count)
 {
-    return (winograd){.side = s->winograd,
-                      .depth = s->channels,
-                      .columns = s->filters,
-                      .in = {s->in[0], s->in[1]},
-                      .out = {s->out[0], s->out[1]},
-                      .before = {s->padding[0], s->padding[1]},
-                      .count = count,
-                      .put = s->winograd == 2 ? winograd_put_2 : winograd_put_4};
+    winograd w = winograd_of(s, count);
+    w.put = s->winograd == 2 ? winograd_put_2 : winograd_put_4;
+    return w;
 }
 
 static winograd gradient_pass(const lki_conv_shape *s, int64_t count)

@@ -1,21 +1,6 @@
 /* Winograd's convolution + bias + relu + max-pool 2x2: the forward pass of block.c, by windows of a tile. */
 #include "backend/cpu/vector/conv/winograd.h"
-
-/* bias, relu and the maximum of a window for one vector of filters; what is tiny counts as 0. */
-INLINE void winograd_window(const vf *top, const vf *below, vf bias, float *out, uint8_t *where)
-{
-    const vf from[4] = {top[0] + bias, top[1] + bias, below[0] + bias, below[1] + bias};
-    vf best = vf_set(0x1.fffffep-64f); /* the largest float below LKI_TINY */
-    vi place = vi_set(LKI_BLOCK_OFF);
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        const vm better = vm_gt(from[i], best); /* false for NaN */
-        best = vf_blend(better, from[i], best);
-        place = vi_blend(better, vi_set(i), place);
-    }
-    vf_store(out, vf_flush(best));
-    vi_to_bytes(where, place);
-}
+#include "backend/cpu/vector/window.h"
 
 INLINE void pool_strip(const int side, const winograd_strip *s)
 {
@@ -33,8 +18,8 @@ INLINE void pool_strip(const int side, const winograd_strip *s)
                 for (int j = 0; j < side; j += 2) {
                     const int64_t r = (p.row + i) / 2, c = (p.column + j) / 2;
                     const int64_t at = (r * columns + c) * w->columns + s->column + v;
-                    if (r < rows && c < columns)
-                        winograd_window(&y[i][j], &y[i + 1][j], bias, w->y + at, w->where + at);
+                    const vf from[PLACES] = {y[i][j], y[i][j + 1], y[i + 1][j], y[i + 1][j + 1]};
+                    if (r < rows && c < columns) pool_window(from, bias, w->y + at, w->where + at);
                 }
             }
         }

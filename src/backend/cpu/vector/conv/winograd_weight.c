@@ -267,14 +267,8 @@ static void winograd_weight_write(const lki_conv_shape *s, const sums *all, int6
 void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
                                        const lki_conv_gradient *g)
 {
-    const winograd w = {.side = s->winograd,
-                        .depth = s->channels,
-                        .columns = s->filters,
-                        .in = {s->in[0], s->in[1]},
-                        .out = {s->out[0], s->out[1]},
-                        .before = {s->padding[0], s->padding[1]},
-                        .count = count,
-                        .x = g->x};
+    winograd w = winograd_of(s, count);
+    w.x = g->x;
     const int64_t each = winograd_tiles(&w, 0) * winograd_tiles(&w, 1), begin = g->sample * each;
     const int64_t pixels = count * s->out[0] * s->out[1];
     const sums all = sums_in(s, g->sums);

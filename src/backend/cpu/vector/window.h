@@ -1,0 +1,27 @@
+/* Bias, relu and max-pool 2x2 of what a convolution has formed: direct (block.c), or Winograd's. */
+#ifndef LKI_CPU_VECTOR_WINDOW_H
+#define LKI_CPU_VECTOR_WINDOW_H
+
+#include "backend/cpu/vector/isa.h"
+#include "backend/cpu/vector/vector.h"
+
+enum { PLACES = 4 };
+
+/* The maximum of a window for one vector of filters, and its place. Values below LKI_TINY count as 0, as if
+ * the convolution had stored them. */
+INLINE void pool_window(const vf from[PLACES], vf bias, float *out, uint8_t *where)
+{
+    vf best = vf_set(0x1.fffffep-64f); /* the largest float below LKI_TINY */
+    vi place = vi_set(LKI_BLOCK_OFF);
+    UNROLL
+    for (int i = 0; i < PLACES; i++) {
+        const vf v = from[i] + bias;
+        const vm better = vm_gt(v, best); /* false for NaN */
+        best = vf_blend(better, v, best);
+        place = vi_blend(better, vi_set(i), place);
+    }
+    vf_store(out, vf_flush(best));
+    vi_to_bytes(where, place);
+}
+
+#endif
