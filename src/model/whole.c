@@ -6,12 +6,6 @@
 #include "numeric/tree.h"
 #include "optim/optimizer.h"
 
-static bool steps_by_rows(const lks_model *model)
-{
-    const lki_optimizer *optimizer = lki_optimizer_of(model->opts.optim.kind);
-    return optimizer != NULL && optimizer->by_rows;
-}
-
 static int64_t blocks_in(int64_t count)
 {
     return (count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
@@ -64,7 +58,7 @@ static lks_status check_backend(const lks_model *model, bool by_rows)
 lks_status lki_whole_choose(lks_model *model)
 {
     const lks_model_opts *opts = &model->opts;
-    const bool by_rows = steps_by_rows(model);
+    const bool by_rows = lki_optimizer_by_rows(&model->opts.optim);
     model->last.gradient_norm = (double)NAN;
     LKI_TRY(whole_check_opts(opts));
     if (model->program.loss == NULL) return LKS_OK;
@@ -85,7 +79,7 @@ lks_status lki_whole_choose(lks_model *model)
 
 lks_status lki_whole_make(lks_model *model)
 {
-    const bool by_rows = steps_by_rows(model);
+    const bool by_rows = lki_optimizer_by_rows(&model->opts.optim);
     if (!model->forms_whole) return LKS_OK;
     if (!lki_spreads(model)) LKI_TRY(lki_gradients_make(model)); /* otherwise they stay with sums */
     if (model->measures) LKI_TRY(make_sums(model, 0, &model->square, model->blocks));
@@ -162,7 +156,7 @@ bool lki_whole_update(lks_model *model, int worker)
         if (!lki_average_finite(model, worker, norm)) return false;
         if (most > 0 && most < norm + 1e-6) scale = lki_round(most / (norm + 1e-6));
     }
-    if (steps_by_rows(model)) return lki_adamp_update(model, worker, scale);
+    if (lki_optimizer_by_rows(&model->opts.optim)) return lki_adamp_update(model, worker, scale);
     visit_blocks(model, worker, whole_update, scale);
     return true;
 }

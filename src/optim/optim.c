@@ -36,6 +36,12 @@ bool lki_optimizer_keeps(const lks_optim *optim, int array)
     return optimizer->keeps == NULL || optimizer->keeps(optim, array);
 }
 
+bool lki_optimizer_by_rows(const lks_optim *optim)
+{
+    const lki_optimizer *optimizer = lki_optimizer_of(optim->kind);
+    return optimizer != NULL && optimizer->by_rows;
+}
+
 lks_optim lki_optimizer_make(const lki_optimizer *optimizer)
 {
     lks_optim optim = {.kind = optimizer->kind};

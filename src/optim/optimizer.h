@@ -38,6 +38,8 @@ const lki_optimizer *lki_optimizer_find(const char *name);
 
 /* Whether it keeps the array `array` of each parameter. */
 bool lki_optimizer_keeps(const lks_optim *optim, int array);
+/* Whether it steps by rows (lki_optimizer.by_rows). */
+bool lki_optimizer_by_rows(const lks_optim *optim);
 /* With the defaults of its table. */
 lks_optim lki_optimizer_make(const lki_optimizer *optimizer);
 

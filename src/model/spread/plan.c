@@ -5,15 +5,9 @@
 
 enum { LINE = LKI_ALIGN / sizeof(float) };
 
-static bool by_rows(const lks_model *model)
-{
-    const lki_optimizer *optimizer = lki_optimizer_of(model->opts.optim.kind);
-    return optimizer != NULL && optimizer->by_rows;
-}
-
 bool lki_spread_later(const lks_model *model)
 {
-    return model->measures || by_rows(model);
+    return model->measures || lki_optimizer_by_rows(&model->opts.optim);
 }
 
 static void *spread_list(lks_model *model, lks_status *status, size_t count, size_t size)
@@ -77,7 +71,9 @@ static int64_t common_multiple(int64_t a, int64_t b)
 int64_t lki_spread_unit(const lks_model *model, const lki_weight *weight)
 {
     if (!lki_spreads(model)) return 1;
-    const int64_t row = by_rows(model) ? weight->count / lki_adamp_rows(weight) : 1;
+    const int64_t row = lki_optimizer_by_rows(&model->opts.optim)
+                            ? weight->count / lki_adamp_rows(weight)
+                            : 1;
     return common_multiple(row, model->measures ? LKI_UPDATE_BLOCK : 1);
 }
 
@@ -149,7 +145,8 @@ static int64_t count_told(const lks_model *model, int rank)
         const lki_weight *weight = &model->weight[spread->strip[s].weight];
         const int64_t count = spread->strip[s].count;
         if (model->measures) blocks += (count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
-        if (by_rows(model)) rows += LKI_ROW_SUMS * count / (weight->count / lki_adamp_rows(weight));
+        if (lki_optimizer_by_rows(&model->opts.optim))
+            rows += LKI_ROW_SUMS * count / (weight->count / lki_adamp_rows(weight));
     }
     return blocks > rows ? blocks : rows;
 }
