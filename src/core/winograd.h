@@ -12,7 +12,7 @@ int lki_winograd_side(const lki_node *node, const lki_switches *switches);
  * are read and written once in 64 tiles. */
 static inline bool lki_winograd_has_weight(int64_t channels, int64_t filters)
 {
-    return channels * filters <= 128 * 128;
+    return channels * filters <= 256 * 256;
 }
 
 #endif
