@@ -253,8 +253,7 @@ static double below(double x) /* the standard normal distribution */
     return erfc(-x * sqrt(0.5)) / 2;
 }
 
-/* Value and derivative. */
-static void curve(const lki_node *node, double x, double *y, double *slope)
+void lkt_exact_curve(const lki_node *node, double x, double *y, double *slope)
 {
     const double s = 1 / (1 + exp(-x)), rest = 1 / (1 + exp(x));
 
@@ -300,7 +299,7 @@ static void elements(const task *t, const float *out)
             slope = out[i] == 0 ? 0 : 1 / rest;
             y = out[i] == 0 ? 0 : x / rest;
         } else if (t->node->op != LKI_OP_RELU) {
-            curve(t->node, x, &y, &slope);
+            lkt_exact_curve(t->node, x, &y, &slope);
         }
         t->to->out[i] = y;
         t->to->d_in[0][i] = slope * t->d_out[i];

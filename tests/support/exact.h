@@ -21,4 +21,7 @@ void lkt_exact_make(lkt_case *c, const float *out, lkt_exact *result);
  * sum, 2 adds up their squares. The bias is a term. */
 void lkt_exact_powers(lkt_case *c, int power, lkt_exact *result);
 
+/* Value and derivative of an activation that is curved. */
+void lkt_exact_curve(const lki_node *node, double x, double *y, double *slope);
+
 #endif
