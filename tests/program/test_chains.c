@@ -1,9 +1,10 @@
 /*
  * Whatever a model makes of a random chain of operations (fused kernels, halves, rows, zeros left out, Winograd's
  * algorithm) against the same chain in double: prediction, loss and the gradient of every parameter lie in balls
- * that are derived (support/chains/balls.h), and some gradients are compared with difference quotients of the loss in double. Chains are convolutions with what stands behind them, in the orders that
- * networks have, with sizes that lean to edges: one pixel, odd numbers, windows in the border, nothing active, all
- * active. ref is held to the same.
+ * that are derived (support/chains/balls.h), and some gradients are compared with difference quotients of the loss
+ * in double. Chains are convolutions with what stands behind them, in the orders that networks have, with sizes
+ * that lean to edges: one pixel, odd numbers, windows in the border, nothing active, all active. ref is held to the
+ * same.
  *
  * Each implementation of a device with a rule of its own must have been met at least once, by its name in the plan:
  * a new one that no chain has fails here. LKT_CHAINS in the environment is the number of chains, for long runs;
@@ -17,16 +18,7 @@
 #include "support/backends.h"
 #include "support/chains/chains.h"
 
-enum { CHAINS = 250, MORE = 4000, MOST_IMPLS = 64, MOST_COST = 20000000 };
-
-/* Of which an estimate is enough: costs of the loops in double. */
-static int64_t cost(const lkt_chain *c)
-{
-    int64_t all = 0;
-    for (const lki_node *node = c->graph->first; node != NULL; node = node->next)
-        all += node->multiply_adds;
-    return all * c->count;
-}
+enum { CHAINS = 250, MORE = 4000, MOST_COST = 20000000 };
 
 static void inside(const lkt_chain *c, const char *device, const char *what, const float *found,
                    const lkt_ball *balls, int64_t count)
@@ -137,36 +129,13 @@ static void check_chain(lkt_chain *c, const char *const devices[], bool quotient
     for (int training = 0; training < 2; training++) lkt_balls_free(&balls[training]);
 }
 
-/* Implementations with a rule, of all devices, and whether one was met. */
-typedef struct met {
-    const lki_impl *impl[MOST_IMPLS];
-    bool met[MOST_IMPLS];
-    int count;
-} met;
-
-static met all_implementations(void)
-{
-    met m = {0};
-    for (int b = 0; lkt_backends()[b] != NULL; b++)
-        for (int i = 0; lkt_backends()[b]->impl[i] != NULL; i++) {
-            const lki_impl *impl = lkt_backends()[b]->impl[i];
-            if (impl->count == 1 && impl->refuses == NULL) continue;
-            assert_true(m.count < MOST_IMPLS);
-            m.impl[m.count++] = impl;
-        }
-    return m;
-}
-
-/* Whether a model of the chain has an implementation that was not met yet; these are met now. */
-static bool meets_others(met *m, lkt_chain *c)
+/* Whether a model of the chain, on any device, has an implementation that was not met yet. */
+static bool meets_others(lkt_met *met, lkt_chain *c)
 {
     bool others = false;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         lks_model *model = lkt_chain_compile(c, lkt_backends()[b]->name);
-        for (int s = 0; s < model->program.stages; s++)
-            for (int i = 0; i < m->count; i++)
-                if (m->impl[i] == model->program.stage[s].impl && !m->met[i])
-                    others = m->met[i] = true;
+        others |= lkt_met_others(met, model, 1);
         lks_model_destroy(model);
     }
     return others;
@@ -178,31 +147,28 @@ static void any_chain_is_as_in_double(void **state)
     const int chains = given != NULL ? atoi(given) : lkt_sanitized() ? CHAINS / 4 : CHAINS;
     const lkt_random start = lkt_random_make("any_chain_is_as_in_double", 5000);
     const char *devices[18] = {"ref"};
-    met m = all_implementations();
+    lkt_met met = lkt_met_none();
     tally told = {0};
     (void)state;
     for (int b = 0, d = 1; lkt_backends()[b] != NULL; b++)
         if (strcmp(lkt_backends()[b]->name, "ref") != 0) devices[d++] = lkt_backends()[b]->name;
-    for (int k = 0, left = m.count; k < chains || (left > 0 && k < MORE && given == NULL); k++) {
+    for (int k = 0; k < chains || (lkt_met_fewer(&met, 1) != NULL && k < MORE && given == NULL);
+         k++) {
         lkt_chain c;
         lkt_chain_draw(&c, start.state + (uint64_t)k);
         lkt_chain_fill(&c);
-        const bool small = cost(&c) < MOST_COST;
-        if (small && (meets_others(&m, &c) || k < chains))
-            check_chain(&c, devices, cost(&c) < MOST_COST / 100 && k % 4 == 0, &told);
-        left = 0;
-        for (int i = 0; i < m.count; i++) left += !m.met[i];
+        const bool small = lkt_chain_cost(&c) < MOST_COST;
+        if (small && (meets_others(&met, &c) || k < chains))
+            check_chain(&c, devices, lkt_chain_cost(&c) < MOST_COST / 100 && k % 4 == 0, &told);
         lkt_chain_free(&c);
     }
     print_message("%d gradients, %d of them known within 1%%; %d difference quotients within 2%%\n",
                   told.gradients, told.sharp, told.quotients);
     if (given != NULL) return;
     assert_true(told.sharp > told.gradients / 3 && told.quotients > chains / 4);
-    for (int i = 0; i < m.count; i++)
-        if (!m.met[i])
-            fail_msg(
-                "no chain was computed by %s: add what it takes to support/chains/chains.chains.c",
-                m.impl[i]->name);
+    if (lkt_met_fewer(&met, 1) != NULL)
+        fail_msg("no chain was computed by %s: add what it takes to support/chains/chains.c",
+                 lkt_met_fewer(&met, 1));
 }
 
 int main(void)

@@ -26,10 +26,18 @@ static int64_t per_sample(const lks_tensor *t)
     return lks_shape_elements(&t->shape);
 }
 
-/* The node alone with the centers as its inputs: what a backend may err by. */
+/* The largest number of a ball: sums of products err by what their factors may be, so that a center of 0 would say
+ * that they do not. */
+static float largest(lkt_ball b)
+{
+    return (float)(b.v < 0 ? b.v - b.r : b.v + b.r);
+}
+
+/* The node alone: what a backend may err by. */
 static void bounds_of(const share *s, const lki_node *node, bool backward, lkt_case *c,
                       lkt_bounds *bounds)
 {
+    const bool products = node->op == LKI_OP_CONV2D || node->op == LKI_OP_DENSE;
     lkt_result ref;
     *c = (lkt_case){.context = s->of->context,
                     .cluster = lki_cluster_of(node),
@@ -43,16 +51,17 @@ static void bounds_of(const share *s, const lki_node *node, bool backward, lkt_c
             c->in[i] = (uint8_t *)s->of->x + s->first * per;
             continue;
         }
+        const lkt_ball *in = s->to->out[from->index] + s->first * per;
         float *values = c->in[i] = lkt_case_memory(c, (size_t)(s->count * per) * sizeof *values);
         for (int64_t k = 0; k < s->count * per; k++)
-            values[k] = (float)s->to->out[from->index][s->first * per + k].v;
+            values[k] = products ? largest(in[k]) : (float)in[k].v;
     }
     for (int i = 0; i < node->param_count; i++) c->param[i] = s->of->param[node->index][i];
     for (int i = 0; i < node->buffer_count; i++) c->buffer[i] = s->of->buffer[node->index][i];
     const int64_t outs = s->count * per_sample(&node->out);
     c->d_out = lkt_case_memory(c, (size_t)outs * sizeof *c->d_out);
     for (int64_t k = 0; k < outs; k++)
-        c->d_out[k] = backward ? (float)s->d_out[node->index][k].v : 0.0f;
+        c->d_out[k] = backward ? largest(s->d_out[node->index][k]) : 0.0f;
     lkt_run(c, lkt_ref(), NULL, &(lkt_how){.no_backward = !backward}, &ref);
     lkt_bounds_make(c, &(lkt_how){.no_backward = !backward}, &ref, bounds);
 }

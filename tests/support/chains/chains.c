@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/context.h"
+#include "model/model.h"
+#include "support/backends.h"
 
 enum { MOST_SAMPLES = 7 };
 
@@ -120,10 +122,26 @@ static lks_tensor *norm(lkt_chain *c, lks_tensor *x)
                           &(lks_batch_norm_opts){.epsilon = chance(&c->random, 3) ? 0 : .125f});
 }
 
+/* Convolution, relu and pooling as most networks have them. */
+static lks_tensor *usual_block(lkt_chain *c, lks_tensor *x)
+{
+    lkt_random *r = &c->random;
+    const int64_t kernel = PICK(r, 2, 3, 3, 5), padding = lkt_random_below(r, 3);
+    lks_conv2d_opts o = {.filters = PICK(r, 6, 16, 32, 32, 32, 64),
+                         .kernel = {kernel, kernel},
+                         .padding = {padding, padding}};
+    for (int i = 0; i < 2; i++)
+        while (o.kernel[i] >= lks_tensor_shape(x).dim[i] + 2 * o.padding[i]) o.padding[i]++;
+    x = lks_max_pool(c->graph, lks_relu(c->graph, lks_conv2d(c->graph, x, &o)),
+                     &(lks_pool_opts){.kernel = {2, 2}});
+    return chance(r, 3) ? lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = .25f}) : x;
+}
+
 /* A convolution with what stands behind it. */
 static lks_tensor *block(lkt_chain *c, lks_tensor *in)
 {
     lkt_random *r = &c->random;
+    if (chance(r, 4)) return usual_block(c, in);
     const int order = (int)lkt_random_below(r, 6);
     lks_tensor *x = convolution(c, in);
     if (order == 4) return norm(c, pooling(c, activation(c, x)));
@@ -143,6 +161,12 @@ static lks_tensor *block(lkt_chain *c, lks_tensor *in)
 static lks_tensor *last_layers(lkt_chain *c, lks_tensor *x)
 {
     lkt_random *r = &c->random;
+    const int64_t pixels = lks_tensor_shape(x).dim[0] * lks_tensor_shape(x).dim[1];
+    if (pixels >= 8 && chance(r, 6)) /* many inputs behind relu */
+        x = lks_relu(c->graph, lks_conv2d(c->graph, x,
+                                          &(lks_conv2d_opts){.filters = 1023 / pixels + 1 +
+                                                                        lkt_random_below(r, 3),
+                                                             .kernel = {1, 1}}));
     x = lks_flatten(c->graph, x);
     if (chance(r, 3)) x = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = .5f});
     if (chance(r, 2)) {
@@ -323,4 +347,41 @@ lks_model *lkt_chain_compile(lkt_chain *c, const char *device)
     LKT_OK(lks_model_compile(&model, c->graph, &c->opts));
     lkt_chain_write(c, model);
     return model;
+}
+
+int64_t lkt_chain_cost(const lkt_chain *c)
+{
+    int64_t all = 0;
+    for (const lki_node *node = c->graph->first; node != NULL; node = node->next)
+        all += node->multiply_adds;
+    return all * c->count;
+}
+
+lkt_met lkt_met_none(void)
+{
+    lkt_met met = {.count = 0};
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int i = 0; lkt_backends()[b]->impl[i] != NULL; i++) {
+            const lki_impl *impl = lkt_backends()[b]->impl[i];
+            if (impl->count == 1 && impl->refuses == NULL) continue;
+            assert_true(met.count < LKT_MOST_IMPLS);
+            met.impl[met.count++] = impl;
+        }
+    return met;
+}
+
+bool lkt_met_others(lkt_met *met, const lks_model *model, int wanted)
+{
+    bool others = false;
+    for (int s = 0; s < model->program.stages; s++)
+        for (int i = 0; i < met->count; i++)
+            if (met->impl[i] == model->program.stage[s].impl) others |= met->times[i]++ < wanted;
+    return others;
+}
+
+const char *lkt_met_fewer(const lkt_met *met, int wanted)
+{
+    for (int i = 0; i < met->count; i++)
+        if (met->times[i] < wanted) return met->impl[i]->name;
+    return NULL;
 }

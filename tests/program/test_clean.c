@@ -1,0 +1,74 @@
+/*
+ * Small models that together have every implementation with a rule, each in several ways: prediction, gradients, a
+ * step, and a look at every number that comes out. By itself it says that all are finite; under valgrind, whose test
+ * is program/valgrind, that none of them rests on memory that nobody wrote, and that no kernel reads or writes
+ * memory that is not its own.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/backends.h"
+#include "support/chains/chains.h"
+
+enum { EACH = 3, MOST = 4000, MOST_COST = 400000 };
+
+static void look(const lkt_chain *c, const char *what, const float *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            fail_msg("%s: %s[%lld] is %g", c->text, what, (long long)i, (double)values[i]);
+}
+
+static void look_at_state(const lkt_chain *c, lks_model *model)
+{
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (info.dtype != LKS_F32) continue;
+        float *values = test_malloc(info.bytes);
+        LKT_OK(lks_model_state_read(model, i, values, info.bytes));
+        look(c, info.name, values, (int64_t)(info.bytes / sizeof *values));
+        test_free(values);
+    }
+}
+
+static void use(const lkt_chain *c, lks_model *model)
+{
+    const lks_batch batch = {.x = c->of.x, .y = c->of.y, .count = c->count};
+    const int64_t outs = c->count * lks_shape_elements(&c->output->shape);
+    float *found = test_malloc((size_t)outs * sizeof *found);
+    LKT_OK(lks_model_predict(model, c->of.x, c->count, found));
+    look(c, "the prediction", found, outs);
+    LKT_OK(lks_model_gradient(model, &batch, NULL));
+    look_at_state(c, model);
+    for (int step = 0; step < 2; step++) LKT_OK(lks_model_step(model, &batch, 0.01, NULL));
+    look_at_state(c, model);
+    test_free(found);
+}
+
+static void every_kernel_is_clean(void **state)
+{
+    const lkt_random start = lkt_random_make("every_kernel_is_clean", 900);
+    lkt_met met = lkt_met_none();
+    (void)state;
+    for (int k = 0; k < MOST && lkt_met_fewer(&met, EACH) != NULL; k++) {
+        lkt_chain c;
+        lkt_chain_draw(&c, start.state + (uint64_t)k);
+        if (lkt_chain_cost(&c) < MOST_COST) {
+            lkt_chain_fill(&c);
+            if (k % 2 == 0) c.opts.optim = lks_adadelta();
+            for (int b = 0; lkt_backends()[b] != NULL; b++) {
+                lks_model *model = lkt_chain_compile(&c, lkt_backends()[b]->name);
+                if (lkt_met_others(&met, model, EACH)) use(&c, model);
+                lks_model_destroy(model);
+            }
+        }
+        lkt_chain_free(&c);
+    }
+    if (lkt_met_fewer(&met, EACH) != NULL) fail_msg("%s was not met", lkt_met_fewer(&met, EACH));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_is_clean)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
