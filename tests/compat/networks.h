@@ -60,6 +60,16 @@ static lks_tensor *kept_mlp(lks_graph *g)
     return kept_loss(g, lks_relu(g, kept_dense(g, x, 33)), 0);
 }
 
+/* Few channels and filters behind each other, and windows that overlap. */
+static lks_tensor *kept_lenet(lks_graph *g)
+{
+    lks_tensor *x = lks_relu(g, kept_conv(g, kept_image(g), 6, 5));
+    x = lks_max_pool(g, x, &(lks_pool_opts){.kernel = {3, 3}, .stride = {2, 2}});
+    x = lks_relu(g, lks_conv2d(g, x, &(lks_conv2d_opts){.filters = 17, .kernel = {2, 3}}));
+    x = lks_flatten(g, lks_max_pool(g, x, &(lks_pool_opts){.kernel = {2, 2}}));
+    return kept_loss(g, lks_relu(g, kept_dense(g, x, 20)), 0);
+}
+
 /* Convolutions behind which pooling leaves most gradients zero; runs of 48 and of 160 values. */
 static lks_tensor *kept_pooled(lks_graph *g)
 {
@@ -307,6 +317,7 @@ static const kept_network kept_networks[] = {
      kept_plain,
      {.replicas = 1, .clip_value = 0.01}},
     {"wide", kept_wide, false, 7, .02, kept_dampened, {.replicas = 3, .kernels.single = true}},
+    {"lenet", kept_lenet, false, 22, 1e-2, lks_adam, {.replicas = 3}},
     {"maxima", kept_maxima, false, 23, .5, kept_adadelta, {.replicas = 8}},
     {"starts",
      kept_starts,

@@ -1,5 +1,5 @@
 /*
- * Convolution + relu + max-pooling in one pass (vector/block.c) against its definition in bits: scalar
+ * Convolution + relu + max-pooling in one pass (vector/conv/block.c) against its definition in bits: scalar
  * loops that take the terms of every sum in the written order, whatever the width of vectors. Runs of
  * kernel columns x channels are longer and shorter than what registers hold at a time.
  */
@@ -9,7 +9,7 @@
 
 typedef struct block_case {
     lki_block_shape s;
-    int64_t count, image, pooled, run, weights;
+    int64_t count, image, pooled, where_bytes, run, weights;
     lkt_floats x, w, bias, d_out, out, d_x;
     uint8_t *where;
     void *packed, *space, *sums;
@@ -18,19 +18,21 @@ typedef struct block_case {
 static block_case block_make(const lki_vector *v, lkt_random *random, lki_block_shape s)
 {
     block_case c = {.s = s, .count = lkt_random_from(random, 1, 5)};
-    c.s.in_rows = 2 * s.rows + s.kernel[0] - 1 + lkt_random_below(random, 2);
-    c.s.in_columns = 2 * s.columns + s.kernel[1] - 1 + lkt_random_below(random, 2);
+    c.s.in_rows = (s.rows - 1) * s.step + s.window + s.kernel[0] - 1 + lkt_random_below(random, 2);
+    c.s.in_columns = (s.columns - 1) * s.step + s.window + s.kernel[1] - 1 +
+                     lkt_random_below(random, 2);
     c.image = c.s.in_rows * c.s.in_columns * s.channels;
+    c.where_bytes = s.rows * s.columns * lki_block_where(&s);
     c.pooled = s.rows * s.columns * s.filters;
     c.run = s.kernel[1] * s.channels;
     c.weights = s.filters * s.kernel[0] * c.run;
-    c.x = lkt_floats_make(random, c.count * c.image);
+    c.x = lkt_floats_make(random, c.count * c.image + lki_block_slack(&s));
     c.w = lkt_floats_make(random, c.weights);
     c.bias = lkt_floats_make(random, s.filters);
     c.d_out = lkt_floats_make(random, c.count * c.pooled);
     c.out = lkt_floats_make(random, c.count * c.pooled);
-    c.d_x = lkt_floats_make(random, c.count * c.image);
-    c.where = lkt_scratch((size_t)(c.count * c.pooled));
+    c.d_x = lkt_floats_make(random, c.count * c.image + lki_block_slack(&s));
+    c.where = lkt_scratch((size_t)(c.count * c.where_bytes));
     c.packed = lkt_scratch(v->block->packed_bytes(&c.s));
     c.space = lkt_scratch(v->block->workspace_bytes(&c.s));
     c.sums = lkt_scratch(v->block->sums_bytes(&c.s));
@@ -54,6 +56,23 @@ static float weight_of(const block_case *c, int64_t f, int64_t row, int64_t k)
     const int64_t channel = k % c->s.channels, column = k / c->s.channels;
     return c->w
         .at[((f * c->s.channels + channel) * c->s.kernel[0] + row) * c->s.kernel[1] + column];
+}
+
+/* Of the pooled value `at` of all images. */
+static int where_of(const block_case *c, int64_t at)
+{
+    const int64_t filters = c->s.filters, pixel = at / filters;
+    return c->where[pixel * lki_block_where(&c->s) + at % filters];
+}
+
+/* Row and column of a window's place. */
+static int64_t row_of(const block_case *c, int64_t window, int64_t place)
+{
+    return window / c->s.columns * c->s.step + place / c->s.window;
+}
+static int64_t column_of(const block_case *c, int64_t window, int64_t place)
+{
+    return window % c->s.columns * c->s.step + place % c->s.window;
 }
 
 /* What lies under kernel row `row` of pixel (y, x) of an image. */
@@ -80,19 +99,18 @@ static void check_forward(const lki_vector *v, const block_case *c)
 {
     for (int64_t n = 0; n < c->count; n++)
         v->block->forward(&c->s, c->x.at + n * c->image, c->packed, c->bias.at,
-                          c->out.at + n * c->pooled, c->where + n * c->pooled, c->space);
+                          c->out.at + n * c->pooled, c->where + n * c->where_bytes, c->space);
     for (int64_t i = 0; i < c->count * c->pooled; i++) {
         const int64_t f = i % c->s.filters, window = i / c->s.filters % (c->s.rows * c->s.columns);
         float best = 0;
         int place = LKI_BLOCK_OFF;
-        for (int p = 0; p < 4; p++) {
-            const float y = convolution(c, c->x.at + i / c->pooled * c->image,
-                                        window / c->s.columns * 2 + p / 2,
-                                        window % c->s.columns * 2 + p % 2, f);
+        for (int p = 0; p < c->s.window * c->s.window; p++) {
+            const float y = convolution(c, c->x.at + i / c->pooled * c->image, row_of(c, window, p),
+                                        column_of(c, window, p), f);
             if (y >= LKI_TINY && y > best) best = y, place = p;
         }
         lkt_same(v, "out", c->out.at + i, &best, 1);
-        assert_int_equal(c->where[i], place);
+        assert_int_equal(where_of(c, i), place);
     }
 }
 
@@ -100,7 +118,8 @@ static void check_forward(const lki_vector *v, const block_case *c)
 static int64_t strip_rows(const block_case *c)
 {
     const int64_t row = c->s.in_columns * c->s.channels * 4;
-    const int64_t rows = (28 * 1024 / row - c->s.kernel[0] + 1) / 2;
+    const int64_t under = 28 * 1024 / row - c->s.kernel[0] + 1;
+    const int64_t rows = (under - c->s.window + c->s.step) / c->s.step;
     return rows < 1 ? 1 : rows < c->s.rows ? rows : c->s.rows;
 }
 
@@ -117,13 +136,13 @@ static void check_weight(const lki_vector *v, const block_case *c)
         int64_t number = 0;
         for (int64_t n = 0; n < c->count; n++)
             for (int64_t w = 0; w < c->s.rows * c->s.columns; w++) {
-                const int64_t at = n * c->pooled + w * c->s.filters + f, place = c->where[at];
+                const int64_t at = n * c->pooled + w * c->s.filters + f, place = where_of(c, at);
                 const int64_t now = (n * strips + w / c->s.columns / strip) / each;
                 if (now != number) total += (double)block, block = 0, number = now;
-                if (place == LKI_BLOCK_OFF) continue;
+                if (place >= LKI_BLOCK_OFF) continue;
                 const float d = c->d_out.at[at] * 1.5f;
-                const int64_t x = n * c->image + under(c, w / c->s.columns * 2 + place / 2,
-                                                       w % c->s.columns * 2 + place % 2,
+                const int64_t x = n * c->image + under(c, row_of(c, w, place),
+                                                       column_of(c, w, place),
                                                        i / c->run % c->s.kernel[0]);
                 if (bias)
                     total += (double)d;
@@ -135,50 +154,94 @@ static void check_weight(const lki_vector *v, const block_case *c)
     }
 }
 
-/* For each kernel row, window and place the sum over filters, added to the pixels. */
-static void add_data(const block_case *c, int64_t n, int64_t first, int64_t rows, float *d_x)
+/* The sum over filters of a place's units, added to what lies under kernel row kh. */
+static void add_place(const block_case *c, int64_t n, int64_t w, int64_t place, int64_t kh,
+                      float *d_x)
 {
-    for (int64_t kh = 0; kh < c->s.kernel[0]; kh++)
-        for (int64_t p = 4 * first * c->s.columns; p < 4 * (first + rows) * c->s.columns; p++) {
-            const int64_t w = p / 4, place = p % 4;
-            float *to = d_x + under(c, w / c->s.columns * 2 + place / 2,
-                                    w % c->s.columns * 2 + place % 2, kh);
-            for (int64_t k = 0; k < c->run; k++) {
-                float sum = 0;
-                for (int64_t f = 0; f < c->s.filters; f++) {
-                    const int64_t at = n * c->pooled + w * c->s.filters + f;
-                    if (c->where[at] != place) continue;
-                    sum = fmaf(c->d_out.at[at] * 1.5f, weight_of(c, f, kh, k), sum);
-                }
-                to[k] += sum;
-            }
+    float *to = d_x + under(c, row_of(c, w, place), column_of(c, w, place), kh);
+    for (int64_t k = 0; k < c->run; k++) {
+        float sum = 0;
+        for (int64_t f = 0; f < c->s.filters; f++) {
+            const int64_t at = n * c->pooled + w * c->s.filters + f;
+            if (where_of(c, at) != place) continue;
+            sum = fmaf(c->d_out.at[at] * 1.5f, weight_of(c, f, kh, k), sum);
         }
+        to[k] += sum;
+    }
 }
 
-static void check_backward(const lki_vector *v, block_case *c)
+/* Window by window, place by place, and under each kernel row by kernel row; or kernel rows in the outer
+ * loop, where they are large: the documented rule. */
+static void add_data(const block_case *c, int64_t n, int64_t first, int64_t rows, float *d_x)
 {
-    const int64_t strip = strip_rows(c);
-    float *expected = lkt_scratch(sizeof(float) * (size_t)(c->count * c->image));
-    memcpy(expected, c->d_x.at, sizeof(float) * (size_t)(c->count * c->image));
-    for (int64_t n = 0; n < c->count; n++) {
-        v->block->backward(&c->s, &(lki_block_backward){.x = c->x.at + n * c->image,
-                                                        .where = c->where + n * c->pooled,
-                                                        .d_out = c->d_out.at + n * c->pooled,
-                                                        .scale = 1.5f,
-                                                        .packed = c->packed,
-                                                        .sample = n,
-                                                        .sums = c->sums,
-                                                        .d_x = c->d_x.at + n * c->image,
-                                                        .workspace = c->space});
+    const int64_t kernel = c->s.kernel[0], places = c->s.window * c->s.window;
+    const bool together = (c->run + 15) / 16 * kernel <= 12 && c->weights <= 6144;
+    for (int64_t outer = 0; outer < (together ? 1 : kernel); outer++)
+        for (int64_t p = places * first * c->s.columns; p < places * (first + rows) * c->s.columns;
+             p++)
+            for (int64_t kh = outer; kh < (together ? kernel : outer + 1); kh++)
+                add_place(c, n, p / places, p % places, kh, d_x);
+}
+
+/* The gradients of all images, of both or of one alone. */
+static void run_backward(const lki_vector *v, const block_case *c, bool weight, bool data)
+{
+    for (int64_t n = 0; n < c->count; n++)
+        v->block->backward(&c->s,
+                           &(lki_block_backward){.x = c->x.at + n * c->image,
+                                                 .where = c->where + n * c->where_bytes,
+                                                 .d_out = c->d_out.at + n * c->pooled,
+                                                 .scale = 1.5f,
+                                                 .packed = c->packed,
+                                                 .sample = n,
+                                                 .sums = weight ? c->sums : NULL,
+                                                 .d_x = data ? c->d_x.at + n * c->image : NULL,
+                                                 .workspace = c->space});
+    if (weight) check_weight(v, c);
+}
+
+static void check_backward(const lki_vector *v, block_case *c, bool weight)
+{
+    const int64_t strip = strip_rows(c), all = c->count * c->image + lki_block_slack(&c->s);
+    float *expected = lkt_scratch(sizeof(float) * (size_t)all);
+    memcpy(expected, c->d_x.at, sizeof(float) * (size_t)all);
+    run_backward(v, c, weight, true);
+    for (int64_t n = 0; n < c->count; n++)
         for (int64_t first = 0; first < c->s.rows; first += strip)
             add_data(c, n, first, c->s.rows - first < strip ? c->s.rows - first : strip,
                      expected + n * c->image);
-    }
     for (int64_t i = 0; i < c->count * c->image; i++) expected[i] = lki_flush(expected[i]);
-    lkt_same(v, "d_x", c->d_x.at, expected, c->count * c->image);
+    lkt_same(v, "d_x", c->d_x.at, expected, all);
     free(expected);
-    check_weight(v, c);
 }
+
+/* Of the pooled values: all pass a gradient on, none, or those that a random number says. */
+typedef enum activity { EVERY, NONE, SOME } activity;
+
+static void activate(block_case *c, lkt_random *random, activity how)
+{
+    for (int64_t i = 0; i < c->count * c->where_bytes; i++) {
+        if (how == NONE || (how == SOME && lkt_random_below(random, 2) == 0))
+            c->where[i] = (uint8_t)(c->where[i] % LKI_BLOCK_OFF | LKI_BLOCK_OFF);
+        else if (c->where[i] == LKI_BLOCK_OFF)
+            c->where[i] = 0;
+    }
+}
+
+static void check_shape(const lki_vector *v, lkt_random *random, lki_block_shape s, bool thorough)
+{
+    block_case c = block_make(v, random, s);
+    check_forward(v, &c);
+    check_backward(v, &c, true);
+    for (activity how = EVERY; thorough && how <= SOME; how++) {
+        activate(&c, random, how);
+        if (how != NONE) run_backward(v, &c, true, false);
+        check_backward(v, &c, how != EVERY);
+    }
+    block_free(&c);
+}
+
+static const int64_t pools[][2] = {{2, 2}, {3, 2}, {3, 3}};
 
 static void blocks(void **state)
 {
@@ -195,16 +258,36 @@ static void blocks(void **state)
     (void)state;
     LKT_FOR_ISAS(v)
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
-        block_case c = block_make(v, &random, shapes[k]);
-        check_forward(v, &c);
-        check_backward(v, &c);
-        block_free(&c);
+        lki_block_shape s = shapes[k];
+        s.window = s.step = 2;
+        check_shape(v, &random, s, false);
+    }
+}
+
+/* Any channels and filters, kernels of 1 x 1 to 7 x 7, each pool; one pixel among them. */
+static void small_blocks(void **state)
+{
+    lkt_random random = lkt_random_make("small blocks", 98);
+    (void)state;
+    for (int k = 0; k < 36; k++) {
+        const int64_t *pool = pools[lkt_random_below(&random, 3)];
+        const int64_t widest = k % 3 == 0 ? 50 : 9;
+        const lki_block_shape s = {
+            .channels = lkt_random_from(&random, 1, widest),
+            .kernel = {lkt_random_from(&random, 1, 7), lkt_random_from(&random, 1, 7)},
+            .filters = lkt_random_from(&random, 1, k % 4 == 0 ? 70 : 20),
+            .rows = lkt_random_from(&random, 1, 4),
+            .columns = lkt_random_from(&random, 1, 9),
+            .window = pool[0],
+            .step = pool[1]};
+        LKT_FOR_ISAS(v)
+        check_shape(v, &random, s, true);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks), cmocka_unit_test(small_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

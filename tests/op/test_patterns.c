@@ -246,6 +246,68 @@ static void fused_kernels_agree_with_the_chain(void **state)
     }
 }
 
+/* Blocks whose channels and filters fill no vector: one pixel, windows over the border, images with an odd
+ * row and column too many for the pool, each pool, and dropout. */
+static bool small_block(lkt_case *c, bool exact, lkt_random *random)
+{
+    static const int64_t pools[][2] = {{2, 2}, {3, 2}, {3, 3}};
+    const int64_t *pool = pools[lkt_random_below(random, 3)];
+    const int64_t kernel[2] = {lkt_random_from(random, 1, 7), lkt_random_from(random, 1, 7)};
+    lks_conv2d_opts opts = {.filters = lkt_random_from(random, 1, 20)};
+    int64_t size[2];
+    lkt_case_begin(c);
+    for (int i = 0; i < 2; i++) {
+        const int64_t pixels = lkt_random_below(random, 3) == 0 ? pool[0]
+                                                                : lkt_random_from(random, 3, 12);
+        opts.kernel[i] = kernel[i];
+        opts.padding[i] = lkt_random_from(random, 0, kernel[i]);
+        size[i] = pixels + kernel[i] - 1 - 2 * opts.padding[i];
+        if (size[i] < 1) size[i] = 1;
+    }
+    lks_tensor *x = lks_input(
+        c->graph,
+        &(lks_input_opts){.shape = LKS_SHAPE(size[0], size[1], lkt_random_from(random, 1, 9))});
+    lks_tensor *first = x = lks_conv2d(c->graph, x, &opts);
+    x = lks_max_pool(c->graph, lks_relu(c->graph, x),
+                     &(lks_pool_opts){.kernel = {pool[0], pool[0]}, .stride = {pool[1], pool[1]}});
+    if (lkt_random_below(random, 2) == 0)
+        x = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = 0.5f});
+    if (lkt_random_below(random, 2) == 0) x = lks_flatten(c->graph, x);
+    if (lks_graph_status(c->graph) == LKS_OK) {
+        lkt_case_end(c, first, x, lkt_random_from(random, 1, 5), exact ? LKT_EXACT : LKT_RANDOM,
+                     random);
+        return true;
+    }
+    lkt_case_free(c);
+    return false;
+}
+
+static void small_blocks_agree_with_the_chain(void **state)
+{
+    lkt_random random = lkt_random_make("small_blocks_agree_with_the_chain", 63);
+
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int i = 0; lkt_backends()[b]->impl[i] != NULL; i++) {
+            const lki_impl *impl = lkt_backends()[b]->impl[i];
+            if (strcmp(impl->name, "conv_block") != 0) continue;
+            int exact = 0, rounded = 0;
+            for (int k = 0; k < TRIES && (exact < 2 * CASES || rounded < CASES); k++) {
+                lkt_case c;
+                if (!small_block(&c, exact < 2 * CASES, &random)) continue;
+                assert_null(impl->refuses(&c.cluster, &c.switches));
+                if (exact < 2 * CASES) {
+                    exact_case(&c, lkt_backends()[b], impl->kernel, &random);
+                    exact++;
+                } else if (random_case(&c, lkt_backends()[b], impl->kernel)) {
+                    rounded++;
+                }
+                lkt_case_free(&c);
+            }
+            assert_true(exact == 2 * CASES && rounded == CASES);
+        }
+}
+
 /* An implementation's chain, of what may be missing those in `present`, on an image of ones with weights of 1/8, without padding: all that the
  * convolution gives is one positive number, so every window of max_pool has nothing but ties. False:
  * it has no max_pool, or refuses. */
@@ -363,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ties_go_to_the_first),
         cmocka_unit_test(images_beyond_32_bits_are_refused),
+        cmocka_unit_test(small_blocks_agree_with_the_chain),
         cmocka_unit_test(fused_kernels_agree_with_the_chain),
     };
 

@@ -332,8 +332,9 @@ static void a_refusal_is_noted_once(void **state)
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_backends()[b]->name});
         lks_tensor *x = input(m.graph);
-        x = lks_conv2d(m.graph, x, /* no block has 5 filters */
-                       &(lks_conv2d_opts){.filters = 5, .kernel = {3, 3}, .padding = {1, 1}});
+        x = lks_conv2d(m.graph, x, /* no block is dilated */
+                       &(lks_conv2d_opts){
+                           .filters = 5, .kernel = {2, 2}, .padding = {2, 2}, .dilation = {2, 2}});
         x = lks_flatten(m.graph, pool(m.graph, lks_relu(m.graph, x)));
         lkt_compile(&m, &(lks_model_opts){.output = x, .global_batch = BATCH, .workers = 1});
         int noted = 0;

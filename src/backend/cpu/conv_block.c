@@ -1,4 +1,4 @@
-/* conv2d + relu + max_pool 2x2 [+ dropout] [+ flatten] as one kernel: vector/block.c has the loops
+/* conv2d + relu + max_pool [+ dropout] [+ flatten] as one kernel: vector/conv/block.c has the loops
  * (Winograd's: vector/conv/winograd_pool.c), this file borders, dropout, the order of flatten, and PyTorch's order of weights. */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,8 @@ typedef struct block_plan {
     lki_cpu_plan cpu;
     lki_block_shape shape;
     int64_t padding[2];
-    int64_t image;  /* elements of the image with its border */
+    bool framed;    /* images are copied, for their border or what vectors read behind them */
+    int64_t image;  /* elements of the image with its border, and of what is behind it */
     int64_t pooled; /* elements of the pooled image */
     bool bias, flatten, dropout;
     lki_bernoulli event;
@@ -41,14 +42,18 @@ static const char *cpu_conv_block_refuses(const lki_cluster *cluster, const lki_
     const lki_conv_shape conv = lki_conv_shape_of(lki_cluster_head(cluster));
     const lks_pool_opts *pool = member(cluster, LKI_OP_MAX_POOL)->attr;
     if (conv.groups != 1) return "groups";
-    if (conv.channels % 16 != 0) return "channels not a multiple of 16";
-    if (conv.filters % 32 != 0) return "filters not a multiple of 32";
     for (int i = 0; i < 2; i++) {
         if (conv.stride[i] != 1) return "stride above 1";
         if (conv.dilation[i] != 1) return "dilation";
-        if (pool->kernel[i] != 2 || pool->stride[i] != 2 || pool->padding[i] != 0)
-            return "pooling other than 2x2";
+        if (pool->kernel[i] != pool->kernel[0] || pool->stride[i] != pool->stride[0] ||
+            pool->padding[i] != 0)
+            return "pooling with padding, or not square";
     }
+    const bool two = pool->kernel[0] == 2 && pool->stride[0] == 2;
+    if (!two && (pool->kernel[0] != 3 || pool->stride[0] < 2 || pool->stride[0] > 3))
+        return "pooling other than 2x2, 3x3 and 3x3 with stride 2";
+    if (!two && lki_winograd_side(lki_cluster_head(cluster), switches) > 0)
+        return "Winograd's tiles in windows of 3x3";
     if (!has_positions(&conv)) return "an image with more than 2^31 elements";
     return switches->all_terms ? "kernels.skip_zeros: false" : NULL;
 }
@@ -60,6 +65,12 @@ static size_t book(size_t *total, int64_t elements, size_t size)
     return offset;
 }
 
+/* Of a sample. */
+static int64_t where_bytes(const block_plan *p)
+{
+    return p->shape.rows * p->shape.columns * lki_block_where(&p->shape);
+}
+
 static lks_status plan_block(lki_plan *plan)
 {
     block_plan *p = (block_plan *)(void *)plan;
@@ -67,6 +78,7 @@ static lks_status plan_block(lki_plan *plan)
     const lki_conv_shape conv = lki_conv_shape_of(lki_cluster_head(cluster));
     const lks_shape *pooled = &member(cluster, LKI_OP_MAX_POOL)->out.shape;
     const lki_node *dropout = member(cluster, LKI_OP_DROPOUT);
+    const lks_pool_opts *pool = member(cluster, LKI_OP_MAX_POOL)->attr;
     LKI_TRY(lki_cpu_plan_start(plan));
     memcpy(p->padding, conv.padding, sizeof p->padding);
     p->shape = (lki_block_shape){
@@ -77,8 +89,12 @@ static lks_status plan_block(lki_plan *plan)
         .filters = conv.filters,
         .rows = pooled->dim[0],
         .columns = pooled->dim[1],
+        .window = pool->kernel[0],
+        .step = pool->stride[0],
         .winograd = lki_winograd_side(lki_cluster_head(cluster), &plan->switches)};
-    p->image = p->shape.in_rows * p->shape.in_columns * conv.channels;
+    const int64_t slack = lki_block_slack(&p->shape);
+    p->framed = slack > 0 || conv.padding[0] > 0 || conv.padding[1] > 0;
+    p->image = p->shape.in_rows * p->shape.in_columns * conv.channels + slack;
     p->pooled = lks_shape_elements(pooled);
     p->bias = conv.bias;
     p->flatten = member(cluster, LKI_OP_FLATTEN) != NULL;
@@ -88,16 +104,15 @@ static lks_status plan_block(lki_plan *plan)
         p->event = lki_bernoulli_make(((const lks_dropout_opts *)dropout->attr)->probability);
         p->scale = (float)(1.0 / (1.0 - p->event.probability));
     }
-    const bool border = conv.padding[0] > 0 || conv.padding[1] > 0;
     size_t *total = &plan->needs.workspace_bytes;
     *total = lki_align(p->cpu.vector->block->workspace_bytes(&p->shape));
-    p->borders = book(total, border ? p->image : 0, sizeof(float));
-    p->d_borders = book(total, border ? p->image : 0, sizeof(float));
+    p->borders = book(total, p->framed ? p->image : 0, sizeof(float));
+    p->d_borders = book(total, p->framed ? p->image : 0, sizeof(float));
     p->values = book(total, p->pooled, sizeof(float));
     p->dropped = book(total, p->pooled, 1);
     plan->needs.reads = LKI_READS_IN;
     plan->needs.packed_bytes = p->cpu.vector->block->packed_bytes(&p->shape);
-    plan->needs.saved_bytes = (size_t)p->pooled;
+    plan->needs.saved_bytes = (size_t)where_bytes(p);
     plan->needs.sums_bytes = p->cpu.vector->block->sums_bytes(&p->shape);
     static const char *const forward[] = {"", ", winograd f2", ", winograd f4"};
     snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s%s, sparse backward",
@@ -117,11 +132,11 @@ static float *cpu_conv_block_floats(const lki_args *args, size_t offset)
     return (float *)(void *)((char *)args->workspace + offset);
 }
 
-/* The image with a border of zeros: the image itself where there is none. */
+/* The image with a border of zeros, and zeros behind it: the image itself where neither is needed. */
 static const float *bordered(const block_plan *p, const lki_args *args, const float *x)
 {
     const int64_t *pad = p->padding, row = p->shape.in_columns * p->shape.channels;
-    if (pad[0] == 0 && pad[1] == 0) return x;
+    if (!p->framed) return x;
     const int64_t inner = (p->shape.in_columns - 2 * pad[1]) * p->shape.channels;
     float *to = cpu_conv_block_floats(args, p->borders);
     memset(to, 0, sizeof(float) * (size_t)p->image);
@@ -137,8 +152,11 @@ static void drop(const block_plan *p, const lki_args *args, int64_t sample, floa
     p->cpu.vector->dropout->draw(&p->event, p->cpu.plan.random_key, args->step,
                                  (uint32_t)(args->position + sample), 0, p->pooled, dropped);
     p->cpu.vector->dropout->apply(p->pooled, dropped, p->scale, values, values, false);
-    for (int64_t i = 0; i < p->pooled; i++)
-        where[i] = (uint8_t)(where[i] | dropped[i] * LKI_BLOCK_OFF);
+    const int64_t filters = p->shape.filters, each = lki_block_where(&p->shape);
+    for (int64_t i = 0; i < p->shape.rows * p->shape.columns; i++)
+        for (int64_t f = 0; f < filters; f++)
+            where[i * each + f] = (uint8_t)(where[i * each + f] |
+                                            dropped[i * filters + f] * LKI_BLOCK_OFF);
 }
 
 static lks_status cpu_conv_block_forward(const lki_plan *plan, const lki_args *args)
@@ -149,7 +167,7 @@ static lks_status cpu_conv_block_forward(const lki_plan *plan, const lki_args *a
     for (int64_t s = 0; s < args->count; s++) {
         float *out = (float *)args->out + s * p->pooled;
         float *values = p->flatten ? cpu_conv_block_floats(args, p->values) : out;
-        uint8_t *where = (uint8_t *)args->saved + s * p->pooled;
+        uint8_t *where = (uint8_t *)args->saved + s * where_bytes(p);
         const float *x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in);
         vector->block->forward(&p->shape, x, args->packed, p->bias ? args->param[1] : NULL, values,
                                where, args->workspace);
@@ -188,19 +206,19 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
     const lki_vector *vector = p->cpu.vector;
     const int64_t positions = p->shape.rows * p->shape.columns;
     const float *d_out = args->d_out + s * p->pooled;
-    const bool border = p->padding[0] > 0 || p->padding[1] > 0, add = args->add_in & 1;
+    const bool add = args->add_in & 1;
     float *d_in = args->d_in[0] != NULL ? args->d_in[0] + s * p->cpu.in : NULL;
-    float *d_x = d_in != NULL && border ? cpu_conv_block_floats(args, p->d_borders) : d_in;
+    float *d_x = d_in != NULL && p->framed ? cpu_conv_block_floats(args, p->d_borders) : d_in;
     if (p->flatten) {
         vector->element->transpose(p->shape.filters, positions, d_out,
                                    cpu_conv_block_floats(args, p->values), false);
         d_out = cpu_conv_block_floats(args, p->values);
     }
-    if (d_in != NULL && (border || !add)) memset(d_x, 0, sizeof(float) * (size_t)p->image);
+    if (d_in != NULL && (p->framed || !add)) memset(d_x, 0, sizeof(float) * (size_t)p->image);
     vector->block->backward(
         &p->shape,
         &(lki_block_backward){.x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in),
-                              .where = (const uint8_t *)args->saved + s * p->pooled,
+                              .where = (const uint8_t *)args->saved + s * where_bytes(p),
                               .d_out = d_out,
                               .scale = p->dropout && args->training ? p->scale : 1.0f,
                               .packed = args->packed,
@@ -208,7 +226,7 @@ static void backward_sample(const block_plan *p, const lki_args *args, int64_t s
                               .sums = args->d_param[0] != NULL ? args->sums : NULL,
                               .d_x = d_x,
                               .workspace = args->workspace});
-    if (d_in != NULL && border) take_inner(p, d_x, d_in, add);
+    if (d_in != NULL && p->framed) take_inner(p, d_x, d_in, add);
 }
 
 static lks_status cpu_conv_block_backward(const lki_plan *plan, const lki_args *args)

@@ -222,27 +222,44 @@ typedef struct lki_vector_conv {
                             const lki_conv_gradient *operands);
 } lki_vector_conv;
 
-/* block.c: convolution (stride 1, no dilation, one group) + bias + relu + max-pool 2x2 of one image
- * whose border is padded already. Pooled values are [rows][columns][filters]. */
+/* block.c: convolution (stride 1, no dilation, one group) + bias + relu + max-pooling of one image whose
+ * border is padded already. Pooled values are [rows][columns][filters]. Vectors reach beyond the image: it has
+ * lki_block_slack() floats behind it, which may be anything but denormal, where that is not 0. */
 typedef struct lki_block_shape {
-    int64_t in_rows, in_columns, channels; /* channels: a multiple of 16 */
+    int64_t in_rows, in_columns, channels;
     int64_t kernel[2];
-    int64_t filters;       /* a multiple of 32 */
+    int64_t filters;
     int64_t rows, columns; /* pooled */
-    int winograd;          /* forward, as in lki_conv_shape */
+    int64_t window, step;  /* of the pool: 2, 2; 3, 2; 3, 3 */
+    int winograd;          /* forward, as in lki_conv_shape; with window 2, step 2 */
 } lki_block_shape;
 
-enum { LKI_BLOCK_OFF = 4 }; /* in `where`: this unit passes no gradient on */
+enum { LKI_BLOCK_OFF = 16 }; /* in `where`, a bit: this unit passes no gradient on */
+
+/* Bytes of `where` for a pooled pixel: as are read at once. */
+static inline int64_t lki_block_where_of(int64_t filters)
+{
+    return (filters + 31) / 32 * 32;
+}
+static inline int64_t lki_block_where(const lki_block_shape *s)
+{
+    return lki_block_where_of(s->filters);
+}
+static inline int64_t lki_block_slack(const lki_block_shape *s)
+{
+    const bool whole = s->channels % 16 == 0 && ((s->columns - 1) * s->step + s->window) % 2 == 0;
+    return whole ? 0 : s->channels + 16;
+}
 
 typedef struct lki_block_backward {
     const float *x;
-    const uint8_t *where; /* [rows][columns][filters] */
-    const float *d_out;   /* likewise */
-    float scale;          /* times d_out: the gradient of a pooled value */
+    const uint8_t *where; /* [rows][columns][lki_block_where()] */
+    const float *d_out;
+    float scale; /* times d_out: the gradient of a pooled value */
     const void *packed;
     int64_t sample; /* number of the image in the replica */
     void *sums;     /* of all images, undefined at the first; NULL: no gradients of parameters */
-    float *d_x;     /* added to; NULL: not wanted */
+    float *d_x;     /* added to, with slack as x; NULL: not wanted */
     void *workspace;
 } lki_block_backward;
 
@@ -253,7 +270,7 @@ typedef struct lki_vector_block {
                  int parts);
     size_t (*workspace_bytes)(const lki_block_shape *shape);
     size_t (*sums_bytes)(const lki_block_shape *shape);
-    /* `where`: the place 0..3 of the maximum in its window, the first of equals, or LKI_BLOCK_OFF
+    /* `where`: the place of the maximum in its window, row by row, the first of equals, or LKI_BLOCK_OFF
      * where relu is 0. bias may be NULL. */
     void (*forward)(const lki_block_shape *shape, const float *x, const void *packed,
                     const float *bias, float *out, uint8_t *where, void *workspace);

@@ -1,13 +1,15 @@
 /* Winograd's convolution + bias + relu + max-pool 2x2: the forward pass of block.c, by windows of a tile. */
 #include "backend/cpu/vector/conv/winograd.h"
-#include "backend/cpu/vector/window.h"
+#include "backend/cpu/vector/conv/window.h"
 
 INLINE void pool_strip(const int side, const winograd_strip *s)
 {
     const winograd *w = s->pass;
     const int64_t rows = w->out[0] / 2, columns = w->out[1] / 2;
     for (int v = 0; v < PANEL; v += LANES) {
-        const vf bias = w->bias != NULL ? vf_load(w->bias + s->column + v) : vf_zero();
+        const int64_t left = w->columns - s->column - v, n = left < LANES ? left : LANES;
+        if (n <= 0) break;
+        const vf bias = w->bias != NULL ? vf_get(w->bias + s->column + v, n) : vf_zero();
         for (int64_t t = 0; t < s->tiles; t++) {
             const winograd_place p = winograd_place_of(w, s->first + t);
             vf y[4][4];
@@ -17,9 +19,11 @@ INLINE void pool_strip(const int side, const winograd_strip *s)
                 UNROLL
                 for (int j = 0; j < side; j += 2) {
                     const int64_t r = (p.row + i) / 2, c = (p.column + j) / 2;
-                    const int64_t at = (r * columns + c) * w->columns + s->column + v;
-                    const vf from[PLACES] = {y[i][j], y[i][j + 1], y[i + 1][j], y[i + 1][j + 1]};
-                    if (r < rows && c < columns) pool_window(from, bias, w->y + at, w->where + at);
+                    const int64_t at = r * columns + c, f = s->column + v;
+                    const vf from[4] = {y[i][j], y[i][j + 1], y[i + 1][j], y[i + 1][j + 1]};
+                    if (r < rows && c < columns)
+                        pool_window(4, from, bias, n, w->y + at * w->columns + f,
+                                    w->where + at * lki_block_where_of(w->columns) + f);
                 }
             }
         }
