@@ -279,7 +279,7 @@ static lks_status add_passes(lki_trial *c, int side, bool backward, bool wants_i
 
     LKI_TRY(add_pass(c, &forward, out->out));
     if (!backward) return LKS_OK;
-    if (lki_winograd_has_weight(channels, filters))
+    if (lki_winograd_has_weight(side, channels, filters))
         LKI_TRY(add_weight(c, &forward, out->d_param[0]));
     return wants_in ? add_pass(c, &back, out->d_in[0]) : LKS_OK;
 }

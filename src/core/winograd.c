@@ -16,12 +16,13 @@ static int64_t tiles_of(const int64_t *out, int64_t side)
 }
 
 /* By the products of a channel and a filter: 36 a tile of side 4, 16 of side 2, 9 a pixel. Few tiles would not pay for
- * reading the weight, which is larger by 36 / 9 or 16 / 9. */
-static int by_shape(const int64_t *out)
+ * reading a large weight, which is larger by 36 / 9. */
+static int by_shape(const int64_t *out, int64_t channels, int64_t filters)
 {
     const int64_t large = tiles_of(out, 4), small = tiles_of(out, 2), pixels = out[0] * out[1];
-    if (large >= 4 && 36 * large < 16 * small) return 4;
-    return small >= 4 && 20 * small <= 9 * pixels ? 2 : 0;
+    const bool enough = large >= 4 || channels * filters <= 256 * 256;
+    if (enough && 36 * large < 16 * small) return 4;
+    return 20 * small <= 9 * pixels ? 2 : 0;
 }
 
 int lki_winograd_side(const lki_node *node, const lki_switches *switches)
@@ -35,6 +36,6 @@ int lki_winograd_side(const lki_node *node, const lki_switches *switches)
     case LKS_WINOGRAD_F4:
         return 4;
     default:
-        return by_shape(node->out.shape.dim);
+        return by_shape(node->out.shape.dim, node->in[0]->shape.dim[2], node->out.shape.dim[2]);
     }
 }

@@ -7,11 +7,14 @@
 #include "program/program.h"
 
 /*
- * The largest piece of a slice segment is the largest power of two of samples whose input and
- * output of the largest stage together fit into this many bytes, at most MAX_SLICE. A fixed number:
- * the pieces decide the bits of library kernels, so they may not follow the machine.
+ * The largest piece of a slice segment is the largest power of two of samples whose input and output of the largest
+ * stage together fit into this many bytes, or into those of its largest weight, at most MAX_SLICE. Fixed numbers:
+ * pieces change no bit, but a rule that follows the machine would be one more thing to know of it.
  */
 enum { SLICE_BYTES = 1280 * 1024, MAX_SLICE = 64 };
+
+/* A stage with a weight of so many bytes begins a segment where it may take larger pieces than the one before. */
+enum { HEAVY_BYTES = 1024 * 1024 };
 
 /* A cohort has so many samples, or less where the outputs of all stages would take more memory than
  * this. Enough to use what is read of the weights many times. */
@@ -228,25 +231,63 @@ static lks_status choose_stages(const choice *c)
     return LKS_OK;
 }
 
-int64_t lki_slice_of(size_t bytes)
+/* The largest piece that fits into so many bytes. */
+static int64_t fit(size_t bytes, size_t most)
 {
     int64_t slice = 1;
-    while (2 * slice <= MAX_SLICE && (size_t)(2 * slice) * bytes <= SLICE_BYTES) slice *= 2;
+    while (2 * slice <= MAX_SLICE && (size_t)(2 * slice) * bytes <= most) slice *= 2;
     return slice;
 }
 
+int64_t lki_slice_of(size_t bytes)
+{
+    return fit(bytes, SLICE_BYTES);
+}
+
+/* Of a sample, what the stage reads and writes. */
+static size_t stage_bytes(const lki_stage *stage)
+{
+    size_t bytes = lki_tensor_bytes(&lki_cluster_tail(stage->cluster)->out);
+    for (int i = 0; i < stage->cluster->in_count; i++)
+        bytes += lki_tensor_bytes(stage->cluster->in[i]);
+    return bytes;
+}
+
+/* Of a call, what it reads beside samples. */
+static size_t weight_bytes(const lki_stage *stage)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < stage->cluster->param_count; i++) {
+        const lki_node *owner = stage->cluster->param[i].owner;
+        const lki_param *param = &owner->param[stage->cluster->param[i].index];
+        bytes += sizeof(float) * (size_t)lks_shape_elements(&param->shape);
+    }
+    return bytes;
+}
+
+/* What is read of a weight is used for as many bytes of samples at least. */
 static int64_t slice_of(const lki_program *program, const lki_segment *segment)
 {
-    size_t most = 1;
+    size_t most = 1, weight = 0;
     for (int p = segment->first; p < segment->first + segment->count; p++) {
-        const lki_cluster *cluster = program->stage[program->part[p].stage].cluster;
-        size_t bytes = lki_tensor_bytes(&lki_cluster_tail(cluster)->out);
-        for (int i = 0; i < cluster->in_count; i++) bytes += lki_tensor_bytes(cluster->in[i]);
+        const lki_stage *stage = &program->stage[program->part[p].stage];
+        const size_t bytes = stage_bytes(stage), weights = weight_bytes(stage);
         if (bytes > most) most = bytes;
+        if (weights > weight) weight = weights;
     }
-    int64_t slice = lki_slice_of(most);
+    int64_t slice = fit(most, weight > SLICE_BYTES ? weight : SLICE_BYTES);
     while (slice > program->max_share) slice /= 2; /* pieces stay as they are */
     return slice;
+}
+
+/* Whether a stage is better begun in a segment of its own than in this one: its weight is large, and
+ * larger pieces read it less often. */
+static bool begins(lki_program *program, const lki_segment *segment, int s)
+{
+    if (weight_bytes(&program->stage[s]) < HEAVY_BYTES) return false;
+    program->part[program->parts] = (lki_part){.stage = s};
+    const lki_segment alone = {.first = program->parts, .count = 1};
+    return slice_of(program, &alone) > slice_of(program, segment);
 }
 
 /* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so
@@ -267,7 +308,7 @@ static void add_part(lki_program *program, int s, bool second)
     const bool slice = !lki_span_whole(span);
     const bool joint = span == LKI_SPAN_JOINT;
     lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;
-    if (last == NULL || second ||
+    if (last == NULL || second || (slice && last->slice != 0 && begins(program, last, s)) ||
         (span != LKI_SPAN_EITHER && (slice != (last->slice != 0) || joint != last->joint))) {
         last = &program->segment[program->segments++];
         *last = (lki_segment){.first = program->parts, .slice = slice ? 1 : 0, .joint = joint};

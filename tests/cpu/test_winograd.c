@@ -131,10 +131,14 @@ static void definition(int side, int64_t count, const float *x, const int64_t in
     free(v);
 }
 
-/* `large`: more than a block of channels; `many`: than a group of tiles. */
-static wino_case wino_make(const lki_vector *v, lkt_random *random, int side, bool large, bool many)
+enum { MANY = 70 };
+
+/* `large`: more than a block of channels; `images`: MANY for more than a group of tiles, 0 for a few. */
+static wino_case wino_make(const lki_vector *v, lkt_random *random, int side, bool large,
+                           int64_t images)
 {
-    wino_case c = {.count = many ? 70 : lkt_random_from(random, 1, 3)};
+    const bool many = images > 0;
+    wino_case c = {.count = many ? images : lkt_random_from(random, 1, 3)};
     c.s = (lki_conv_shape){.groups = 1,
                            .channels = large ? 150 : lkt_random_from(random, 16, many ? 18 : 40),
                            .filters = lkt_random_from(random, 16, many ? 18 : 70),
@@ -295,7 +299,9 @@ static void weight_definition(const wino_case *c, int64_t channel, int64_t f, fl
 
 static void check_weight(const lki_vector *v, const wino_case *c, lkt_random *random)
 {
-    const int64_t piece = lkt_random_from(random, 1, c->count);
+    /* All at once is a way of its own. */
+    const int64_t piece = c->count < MANY && c->count > 3 ? c->count
+                                                          : lkt_random_from(random, 1, c->count);
     lkt_floats d_w = lkt_floats_make(random, c->w.count);
     lkt_floats d_b = lkt_floats_make(random, c->s.filters);
     void *sums = lkt_scratch(v->winograd->sums_bytes(&c->s));
@@ -334,7 +340,10 @@ static void convolutions(void **state)
     (void)state;
     LKT_FOR_ISAS(v)
     for (int k = 0; k < cases() / 2; k++) {
-        wino_case c = wino_make(v, &random, k % 2 == 0 ? 4 : 2, k < 2, k == 4 || k == 5);
+        wino_case c = wino_make(v, &random, k % 2 == 0 ? 4 : 2, k < 2,
+                                k == 4 || k == 5   ? MANY
+                                : k == 2 || k == 3 ? 11 - 2 * k /* 7 and 5: 2 and 4 blocks */
+                                                   : 0);
         check_forward(v, &c, &random);
         check_data(v, &c, k % 3 == 0, &random);
         check_weight(v, &c, &random);

@@ -124,6 +124,43 @@ static void kernels_are_planned_for_their_pieces(void **state)
     }
 }
 
+/* A large weight is read for as many samples as its layer allows, or for as many bytes of them as it has. */
+static void large_weights_begin_segments(void **state)
+{
+    static const struct {
+        int64_t side, channels, filters;
+        int segments;
+        int64_t slice;
+    } list[] = {{8, 64, 256, 1, 4}, {8, 64, 512, 2, 8}, {4, 256, 512, 2, 64}};
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        net n = {0};
+        const int64_t channels = list[i].channels;
+        LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.device = lkt_device("ref")}));
+        LKT_OK(lks_graph_create(&n.graph, n.context));
+        n.x = lks_input(n.graph,
+                        &(lks_input_opts){.shape = LKS_SHAPE(1024 / channels, 64, channels)});
+        n.y = lks_target(n.graph, &(lks_target_opts){.classes = CLASSES});
+        lks_tensor *x = lks_max_pool(
+            n.graph, n.x,
+            &(lks_pool_opts){.kernel = {1024 / channels / list[i].side, 64 / list[i].side}});
+        x = lks_conv2d(
+            n.graph, x,
+            &(lks_conv2d_opts){.filters = list[i].filters, .kernel = {3, 3}, .padding = {1, 1}});
+        x = lks_dense(n.graph, lks_global_avg_pool(n.graph, x),
+                      &(lks_dense_opts){.units = CLASSES});
+        n.loss = lks_cross_entropy(n.graph, x, n.y, NULL);
+        LKT_OK(lks_model_compile(
+            &n.model, n.graph,
+            &(lks_model_opts){.loss = n.loss, .global_batch = 64, .replicas = 1, .workers = 1}));
+        const lki_program *program = &n.model->program;
+        assert_int_equal(program->segments, list[i].segments + 1);
+        assert_int_equal(program->segment[0].slice, 4);
+        assert_int_equal(program->segment[list[i].segments - 1].slice, list[i].slice);
+        close_net(&n);
+    }
+}
+
 static void rows_have_an_end(void **state)
 {
     (void)state;
@@ -222,6 +259,7 @@ int main(void)
         cmocka_unit_test(parameters_and_targets_are_named),
         cmocka_unit_test(slices_have_a_size),
         cmocka_unit_test(kernels_are_planned_for_their_pieces),
+        cmocka_unit_test(large_weights_begin_segments),
         cmocka_unit_test(rows_have_an_end),
         cmocka_unit_test(a_busy_predictor_refuses),
     };

@@ -154,6 +154,17 @@ static void a_nan_stays_in_its_tiles(void **state)
         }
 }
 
+/* The gradient of a large weight is formed directly. */
+static void weights_choose(void **state)
+{
+    (void)state;
+    assert_true(lki_winograd_has_weight(2, 512, 512));
+    assert_false(lki_winograd_has_weight(2, 512, 513));
+    assert_true(lki_winograd_has_weight(4, 256, 256));
+    assert_true(lki_winograd_has_weight(4, 128, 910));
+    assert_false(lki_winograd_has_weight(4, 512, 512));
+}
+
 /* `auto` goes by the shape. */
 static void shapes_choose(void **state)
 {
@@ -162,8 +173,9 @@ static void shapes_choose(void **state)
         int side;
     } list[] = {
         {{26, 26, 32}, 64, 0, 4}, {{32, 32, 64}, 64, 1, 4},   {{7, 7, 512}, 512, 1, 4},
-        {{6, 6, 32}, 32, 1, 2},   {{4, 4, 512}, 512, 1, 2},   {{3, 3, 64}, 64, 1, 2},
-        {{2, 2, 64}, 64, 1, 0},   {{1, 1, 64}, 64, 1, 0},     {{1, 40, 64}, 64, 1, 0},
+        {{6, 6, 32}, 32, 1, 2},   {{4, 4, 512}, 512, 1, 2},   {{3, 3, 64}, 64, 1, 4},
+        {{4, 4, 256}, 256, 1, 4}, {{3, 3, 256}, 257, 1, 2},   {{2, 2, 512}, 512, 1, 2},
+        {{2, 2, 64}, 64, 1, 2},   {{1, 1, 64}, 64, 1, 0},     {{1, 40, 64}, 64, 1, 0},
         {{2, 40, 64}, 64, 1, 2},  {{32, 32, 15}, 64, 1, 0},   {{32, 32, 64}, 15, 1, 0},
         {{4, 40, 64}, 64, 1, 4},  {{28, 28, 128}, 128, 1, 4}, {{9, 9, 20}, 20, 1, 4},
     };
@@ -189,6 +201,7 @@ int main(void)
         cmocka_unit_test(errors_stay_near_those_of_direct_sums),
         cmocka_unit_test(a_nan_stays_in_its_tiles),
         cmocka_unit_test(shapes_choose),
+        cmocka_unit_test(weights_choose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

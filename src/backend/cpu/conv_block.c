@@ -54,6 +54,9 @@ static const char *cpu_conv_block_refuses(const lki_cluster *cluster, const lki_
         return "pooling other than 2x2, 3x3 and 3x3 with stride 2";
     if (!two && lki_winograd_side(lki_cluster_head(cluster), switches) > 0)
         return "Winograd's tiles in windows of 3x3";
+    if (conv.channels * conv.filters > 128 * 128 &&
+        lki_winograd_side(lki_cluster_head(cluster), switches) > 0)
+        return "more gradients than Winograd's algorithm has products";
     if (!has_positions(&conv)) return "an image with more than 2^31 elements";
     return switches->all_terms ? "kernels.skip_zeros: false" : NULL;
 }

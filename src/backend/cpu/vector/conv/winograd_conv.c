@@ -95,7 +95,7 @@ static void vector_winograd_pack(const lki_conv_shape *s, const float *weight, v
 
 static bool has_weight(const lki_conv_shape *s)
 {
-    return lki_winograd_has_weight(s->channels, s->filters);
+    return lki_winograd_has_weight(s->winograd, s->channels, s->filters);
 }
 
 static size_t vector_winograd_workspace_bytes(const lki_conv_shape *s, int64_t count)

@@ -8,12 +8,15 @@
  * channels, columns filters. The tiles of a replica are numbered through its samples, which cuts sums into blocks and
  * groups (tile.h); a strip ends with a block or with the piece. Between strips sums wait, as in conv_weight.c. V is
  * formed for CHUNK channels at a time, and Y for a panel of filters, so that both stay in the second-level cache.
+ * Of a replica that comes in one piece of few strips these follow each other under a chunk and a panel, whose sums
+ * then never leave that cache.
  */
 #include "backend/cpu/vector/conv/winograd.h"
+#include "backend/cpu/vector/transpose.h"
 
-enum { CHUNK = 64 };
+enum { CHUNK = 64, WHOLE_PLACES = 72 /* of the strips of a replica, together */ };
 
-/* [panel][channel][place][PANEL], and of the bias [filter]. */
+/* [panel][chunk][place][channel][PANEL], and of the bias [filter]. */
 typedef struct sums {
     float *block, *group;
     double *total, *bias;
@@ -57,7 +60,7 @@ static int64_t y_plane(void)
 
 size_t LKI_ISA_NAME(lki_winograd_weight_bytes)(const lki_conv_shape *s)
 {
-    return sizeof(float) * (size_t)(places_of(s) * (v_plane() + y_plane()));
+    return sizeof(float) * (size_t)(WHOLE_PLACES * v_plane() + places_of(s) * y_plane());
 }
 
 /* A y: of `side` values side + 2. */
@@ -147,6 +150,11 @@ INLINE void weight_tile(const int R, const float *v, const float *y, int64_t til
         tile_zero(R, acc);
     else
         tile_load(R, acc, at->block, PANEL, PANEL);
+    UNROLL
+    for (int r = 0; r < R * PANEL; r += 16) {
+        __builtin_prefetch(at->group + R * PANEL + r, 1);
+        if (tiles < LKI_BLOCK_TERMS) __builtin_prefetch(at->block + R * PANEL + r, 1);
+    }
     tile_run(R, acc, v, 1, CHUNK, y, tiles);
     number += tiles;
     if (number % LKI_BLOCK_TERMS == 0)
@@ -169,28 +177,6 @@ static void winograd_weight_place(int64_t channels, const float *v, const float 
             TILE_CASES(WEIGHT)
         }
 #undef WEIGHT
-    }
-}
-
-static void winograd_weight_strip(const lki_conv_shape *s, const winograd *w, const float *d_y,
-                                  int64_t first, int64_t tiles, int64_t number, const sums *to,
-                                  float *v)
-{
-    const int64_t places = places_of(s);
-    float *y = v + places * v_plane();
-    for (int64_t c = 0; c < s->channels; c += CHUNK) {
-        const int64_t left = s->channels - c, channels = left < CHUNK ? left : CHUNK;
-        const winograd_patches p = {first, tiles, c, channels, v, CHUNK, v_plane()};
-        LKI_ISA_NAME(lki_winograd_in)(w, &p);
-        for (int64_t f = 0; f < s->filters; f += PANEL) {
-            if (s->winograd == 2)
-                winograd_gradient_2(w, d_y, first, tiles, f, y);
-            else
-                winograd_gradient_4(w, d_y, first, tiles, f, y);
-            for (int64_t k = 0; k < places; k++)
-                winograd_weight_place(channels, v + k * v_plane(), y + k * y_plane(), tiles, number,
-                                      to, (f * places + k * PANEL) * s->channels + c * PANEL);
-        }
     }
 }
 
@@ -237,19 +223,23 @@ INLINE void weight_taps(const int64_t side, const double *u, double *taps)
     }
 }
 
-static void winograd_weight_write(const lki_conv_shape *s, const sums *all, int64_t tiles,
+/* What a chunk's sums give at the replica's end, `channels` from c on, of a panel of filters from f on. */
+static void winograd_weight_write(const lki_conv_shape *s, const sums *all, int64_t at,
+                                  int64_t tiles, int64_t f, int64_t c, int64_t channels,
                                   float *weight)
 {
-    const int64_t places = places_of(s);
+    const int64_t places = places_of(s), row = 9 * s->channels, left = s->filters - f;
     double u[WINOGRAD_MOST * WINOGRAD_MOST * PANEL], taps[9 * PANEL];
-    for (int64_t f = 0; f < s->filters; f += PANEL)
-        for (int64_t c = 0; c < s->channels; c++) {
-            for (int64_t k = 0; k < places; k++)
+    float some[4 * 9 * PANEL]; /* [channel][tap][PANEL] of four channels */
+    for (int64_t k = 0, n; k < channels; k += n) {
+        float *to = weight + f * row + (c + k) * 9;
+        n = channels - k < 4 ? channels - k : 4;
+        for (int64_t j = 0; j < n; j++) {
+            for (int64_t p = 0; p < places; p++)
                 for (int64_t i = 0; i < PANEL; i += LANES) {
-                    const int64_t at = (f * places + k * PANEL) * s->channels + c * PANEL + i;
-                    const vf v = whole_sum(all, at, tiles);
-                    vd_store(u + k * PANEL + i, vf_low(v));
-                    vd_store(u + k * PANEL + i + LANES / 2, vf_high(v));
+                    const vf v = whole_sum(all, at + (p * channels + k + j) * PANEL + i, tiles);
+                    vd_store(u + p * PANEL + i, vf_low(v));
+                    vd_store(u + p * PANEL + i + LANES / 2, vf_high(v));
                 }
             for (int64_t i = 0; i < PANEL; i += LANES / 2) {
                 if (s->winograd == 2)
@@ -257,11 +247,66 @@ static void winograd_weight_write(const lki_conv_shape *s, const sums *all, int6
                 else
                     weight_taps(4, u + i, taps + i);
             }
-            for (int64_t i = 0; i < PANEL && f + i < s->filters; i++)
-                for (int t = 0; t < 9; t++)
-                    weight[((f + i) * s->channels + c) * 9 + t] = lki_flush(
-                        (float)taps[t * PANEL + i]);
+            for (int64_t i = 0; i < 9 * PANEL; i += LANES)
+                vf_store(some + j * 9 * PANEL + i,
+                         vf_flush(vf_join(vd_load(taps + i), vd_load(taps + i + LANES / 2))));
         }
+        for (int64_t i = 0; i < PANEL && i < left; i += 4) {
+            const bool four = n == 4 && left - i >= 4;
+            for (int64_t t = 0; four && t < 36; t += 4)
+                transpose4(some + t * PANEL + i, PANEL, to + i * row + t, row, false);
+            for (int64_t r = 0; !four && r < 4 && i + r < left; r++)
+                for (int64_t t = 0; t < 9 * n; t++) to[(i + r) * row + t] = some[t * PANEL + i + r];
+        }
+    }
+}
+
+/* Tiles [first, first + all) of the piece, of which the first has this number. */
+typedef struct round_of {
+    int64_t first, all, number;
+    bool last; /* no tile of the replica follows */
+    bool whole;
+} round_of;
+
+static int64_t strip_end(const round_of *r, int64_t from)
+{
+    const int64_t left = LKI_BLOCK_TERMS - (r->number + from) % LKI_BLOCK_TERMS;
+    return r->all - from < left ? r->all : from + left;
+}
+
+static void winograd_weight_round(const lki_conv_shape *s, const winograd *w, const round_of *r,
+                                  const lki_conv_gradient *g)
+{
+    const int64_t places = places_of(s);
+    const sums to = sums_in(s, g->sums);
+    float *all_v = g->workspace, *y = all_v + WHOLE_PLACES * v_plane();
+    for (int64_t c = 0; c < s->channels; c += CHUNK) {
+        const int64_t left = s->channels - c, channels = left < CHUNK ? left : CHUNK;
+        float *v = all_v;
+        for (int64_t from = 0, end; from < r->all; from = end, v += places * v_plane()) {
+            end = strip_end(r, from);
+            const winograd_patches p = {r->first + from, end - from, c, channels, v,
+                                        CHUNK,           v_plane()};
+            LKI_ISA_NAME(lki_winograd_in)(w, &p);
+        }
+        for (int64_t f = 0; f < s->filters; f += PANEL) {
+            const int64_t at = r->whole ? 0 : (f * s->channels + c * PANEL) * places;
+            v = all_v;
+            for (int64_t from = 0, end; from < r->all; from = end, v += places * v_plane()) {
+                end = strip_end(r, from);
+                if (s->winograd == 2)
+                    winograd_gradient_2(w, g->d_y, r->first + from, end - from, f, y);
+                else
+                    winograd_gradient_4(w, g->d_y, r->first + from, end - from, f, y);
+                for (int64_t k = 0; k < places; k++)
+                    winograd_weight_place(channels, v + k * v_plane(), y + k * y_plane(),
+                                          end - from, r->number + from, &to,
+                                          at + k * channels * PANEL);
+            }
+            if (r->last)
+                winograd_weight_write(s, &to, at, r->number + r->all, f, c, channels, g->d_weight);
+        }
+    }
 }
 
 void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
@@ -270,18 +315,19 @@ void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
     winograd w = winograd_of(s, count);
     w.x = g->x;
     const int64_t each = winograd_tiles(&w, 0) * winograd_tiles(&w, 1), begin = g->sample * each;
-    const int64_t pixels = count * s->out[0] * s->out[1];
-    const sums all = sums_in(s, g->sums);
-    if (g->sample == 0) memset(all.bias, 0, sizeof(double) * (size_t)s->filters);
-    LKI_ISA_NAME(lki_vector_norm_sums)(pixels, s->filters, s->filters, g->d_y, all.bias);
-    for (int64_t first = 0, tiles; first < count * each; first += tiles) {
-        const int64_t number = begin + first, left = count * each - first;
-        tiles = LKI_BLOCK_TERMS - number % LKI_BLOCK_TERMS;
-        if (tiles > left) tiles = left;
-        winograd_weight_strip(s, &w, g->d_y, first, tiles, number, &all, g->workspace);
+    const int64_t pixels = count * s->out[0] * s->out[1], all = count * each;
+    const int64_t strips = (all + LKI_BLOCK_TERMS - 1) / LKI_BLOCK_TERMS;
+    double *bias = sums_in(s, g->sums).bias;
+    if (g->sample == 0) memset(bias, 0, sizeof(double) * (size_t)s->filters);
+    LKI_ISA_NAME(lki_vector_norm_sums)(pixels, s->filters, s->filters, g->d_y, bias);
+    round_of r = {.number = begin,
+                  .whole = g->sample == 0 && g->last && strips * places_of(s) <= WHOLE_PLACES};
+    for (; r.first < all; r.first += r.all, r.number += r.all) {
+        r.all = all - r.first;
+        if (!r.whole) r.all = strip_end(&r, 0);
+        r.last = g->last && r.first + r.all == all;
+        winograd_weight_round(s, &w, &r, g);
     }
-    if (!g->last) return;
-    winograd_weight_write(s, &all, begin + count * each, g->d_weight);
-    for (int64_t f = 0; f < s->filters && g->d_bias != NULL; f++)
-        g->d_bias[f] = lki_flush((float)all.bias[f]);
+    for (int64_t f = 0; g->last && f < s->filters && g->d_bias != NULL; f++)
+        g->d_bias[f] = lki_flush((float)bias[f]);
 }
