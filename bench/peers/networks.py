@@ -1,11 +1,12 @@
-"""Networks for CIFAR-10 that bench/networks measures, and pictures for them: what all sides have in common."""
+"""Networks for CIFAR-10 and MNIST that bench/networks measures, and pictures for them: what all sides have in common."""
 
 import gzip
 import pathlib
 import random
 
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-SIZE = 32 * 32 * 3
+SIZE = 32 * 32 * 3  # of a picture of CIFAR-10
+CIFAR = {"side": 32, "channels": 3, "mean": (0.4914, 0.4822, 0.4465), "std": (0.2470, 0.2435, 0.2616)}
+MNIST = {"side": 28, "channels": 1, "mean": (0.1307,), "std": (0.3081,)}
 
 
 def conv(filters, kernel=3, padding=1, bias=False):
@@ -32,15 +33,23 @@ NETWORKS = {
                  ("pool", 3), ("flatten",), ("dense", 10)],
     "vgg11": _vgg(False),
     "vgg11_bn": _vgg(True),
+    "lenet": [conv(6, 5, 2, True), ("relu",), ("pool", 2), conv(16, 5, 0, True), ("relu",), ("pool", 2),
+              ("flatten",), ("dense", 120), ("relu",), ("dense", 84), ("relu",), ("dense", 10)],
 }
-BATCH = {"airbench": 1024, "vgg11": 128, "vgg11_bn": 128}
+BATCH = {"airbench": 1024, "vgg11": 128, "vgg11_bn": 128, "lenet": 100}
+PICTURES = {"lenet": MNIST}  # the others: CIFAR
+ADAM = ("lenet",)  # the others: SGD with Nesterov's momentum
 
 
-def multiply_adds(layers):
+def pictures(name):
+    return PICTURES.get(name, CIFAR)
+
+
+def multiply_adds(name):
     """Of a sample in a training step, directly: forward, gradients of the input (but for the first layer) and
     of the weights."""
-    side, channels, total, passes = 32, 3, 0, 2
-    for kind, *values in layers:
+    side, channels, total, passes = pictures(name)["side"], pictures(name)["channels"], 0, 2
+    for kind, *values in NETWORKS[name]:
         if kind == "conv":
             filters, kernel, padding, _ = values
             side += 2 * padding - kernel + 1
@@ -50,17 +59,30 @@ def multiply_adds(layers):
             side //= values[0]
         elif kind == "dense":
             total += passes * side * side * channels * values[0]
+            side, channels = 1, values[0]
     return total
 
 
-def load(folder, samples):
-    """Bytes of pictures [samples][32][32][3], and of labels: those of the first of CIFAR-10's binary files in
-    the folder, or drawn at random where there is none."""
-    if folder is None:
-        draw = random.Random(0)
-        return draw.randbytes(samples * SIZE), bytes(draw.randrange(10) for _ in range(samples))
+def _open(path):
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+
+
+def _drawn(samples, size):
+    draw = random.Random(0)
+    return draw.randbytes(samples * size), bytes(draw.randrange(10) for _ in range(samples))
+
+
+def _mnist(folder, samples):
+    def values(stem, header, count):
+        path = next(p for p in (pathlib.Path(folder) / stem, pathlib.Path(folder) / (stem + ".gz")) if p.exists())
+        with _open(path) as file:
+            return file.read(header + count)[header:]
+    return values("train-images-idx3-ubyte", 16, samples * 28 * 28), values("train-labels-idx1-ubyte", 8, samples)
+
+
+def _cifar(folder, samples):
     paths = sorted(pathlib.Path(folder).glob("data_batch_*.bin*"))[:1 + (samples - 1) // 10000]
-    raw = b"".join((gzip.open(p) if p.suffix == ".gz" else p.open("rb")).read() for p in paths)
+    raw = b"".join(_open(p).read() for p in paths)
     pixels, labels = bytearray(samples * SIZE), bytearray(samples)
     for i in range(samples):
         record = raw[i * (SIZE + 1):(i + 1) * (SIZE + 1)]
@@ -70,9 +92,19 @@ def load(folder, samples):
     return bytes(pixels), bytes(labels)
 
 
-def arrays(folder, samples):
-    """The same for a peer: normalised float32 [samples][32][32][3], and int64."""
+def load(name, folder, samples):
+    """Bytes of pictures [samples][side][side][channels], and of labels: those of the first of CIFAR-10's binary
+    files, or of MNIST's, in the folder, or drawn at random where there is none."""
+    kind = pictures(name)
+    if folder is None:
+        return _drawn(samples, kind["side"] ** 2 * kind["channels"])
+    return _mnist(folder, samples) if kind is MNIST else _cifar(folder, samples)
+
+
+def arrays(name, folder, samples):
+    """The same for a peer: normalised float32, and int64."""
     import numpy as np
-    pixels, labels = load(folder, samples)
-    x = np.frombuffer(pixels, np.uint8).reshape(samples, 32, 32, 3).astype(np.float32) / 255
-    return (x - np.float32(MEAN)) / np.float32(STD), np.frombuffer(labels, np.uint8).astype(np.int64)
+    kind = pictures(name)
+    pixels, labels = load(name, folder, samples)
+    x = np.frombuffer(pixels, np.uint8).reshape(samples, kind["side"], kind["side"], -1).astype(np.float32) / 255
+    return (x - np.float32(kind["mean"])) / np.float32(kind["std"]), np.frombuffer(labels, np.uint8).astype(np.int64)

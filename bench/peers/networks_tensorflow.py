@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A network of networks.py in TensorFlow (Keras layers, channels last, one tf.function a step): how fast it
-trains (SGD with Nesterov's momentum). Pictures lie in memory, normalised, before the clock starts. Prints one
+trains (SGD with Nesterov's momentum, or Adam). Pictures lie in memory, normalised, before the clock starts. Prints one
 JSON line.
   networks_tensorflow.py --network airbench --variant function
 """
@@ -20,10 +20,10 @@ import tensorflow as tf  # noqa: E402
 VARIANTS = ("function", "xla")
 
 
-def make(network):
-    layers = tf.keras.layers
-    made = [layers.Input((32, 32, 3))]
-    for kind, *values in network:
+def make(name):
+    layers, pictures = tf.keras.layers, networks.pictures(name)
+    made = [layers.Input((pictures["side"], pictures["side"], pictures["channels"]))]
+    for kind, *values in networks.NETWORKS[name]:
         if kind == "conv":
             filters, kernel, padding, bias = values
             made.append(layers.Conv2D(filters, kernel, padding="same" if padding else "valid", use_bias=bias))
@@ -53,10 +53,13 @@ def main():
     batch = args.batch or networks.BATCH[args.network]
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.random.set_seed(0)
-    net = make(networks.NETWORKS[args.network])
-    optimizer = tf.keras.optimizers.SGD(learning_rate=0.01, momentum=0.9, nesterov=True)
+    net = make(args.network)
+    if args.network in networks.ADAM:
+        optimizer = tf.keras.optimizers.Adam(learning_rate=0.001)
+    else:
+        optimizer = tf.keras.optimizers.SGD(learning_rate=0.01, momentum=0.9, nesterov=True)
     optimizer.build(net.trainable_variables)
-    pixels, labels = networks.arrays(args.data, max(4 * batch, 1024))
+    pixels, labels = networks.arrays(args.network, args.data, max(4 * batch, 10000))
     x, y = tf.constant(pixels), tf.constant(labels)
 
     @tf.function(jit_compile=args.variant == "xla")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A network of networks.py in PyTorch: how fast it trains (SGD with Nesterov's momentum). Pictures lie in
-memory, normalised, before the clock starts. Prints one JSON line.
+"""A network of networks.py in PyTorch: how fast it trains (SGD with Nesterov's momentum, or Adam). Pictures
+lie in memory, normalised, before the clock starts. Prints one JSON line.
   networks_torch.py --network airbench --variant eager
 """
 
@@ -17,9 +17,10 @@ import networks
 VARIANTS = ("eager", "channels_last", "compile", "compile_channels_last")
 
 
-def make(layers):
-    nn, side, channels, made = torch.nn, 32, 3, []
-    for kind, *values in layers:
+def make(name):
+    kind = networks.pictures(name)
+    nn, side, channels, made = torch.nn, kind["side"], kind["channels"], []
+    for kind, *values in networks.NETWORKS[name]:
         if kind == "conv":
             filters, kernel, padding, bias = values
             made.append(nn.Conv2d(channels, filters, kernel, padding=padding, bias=bias))
@@ -31,6 +32,7 @@ def make(layers):
             made.append(nn.BatchNorm2d(channels))
         elif kind == "dense":
             made.append(nn.Linear(side * side * channels, values[0]))
+            side, channels = 1, values[0]
         else:
             made.append({"gelu": nn.GELU, "relu": nn.ReLU, "flatten": nn.Flatten}[kind]())
     return nn.Sequential(*made)
@@ -50,15 +52,18 @@ def main():
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
-    net = make(networks.NETWORKS[args.network])
-    pixels, labels = networks.arrays(args.data, max(4 * batch, 1024))
+    net = make(args.network)
+    pixels, labels = networks.arrays(args.network, args.data, max(4 * batch, 10000))
     x = torch.from_numpy(pixels).permute(0, 3, 1, 2)
     if args.variant.endswith("channels_last"):
         net = net.to(memory_format=torch.channels_last)
     else:
         x = x.contiguous()
     y = torch.from_numpy(labels)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, nesterov=True)
+    if args.network in networks.ADAM:
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
+    else:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, nesterov=True)
     forward = torch.compile(net) if args.variant.startswith("compile") else net
 
     def step(i):
