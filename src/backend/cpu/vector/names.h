@@ -12,7 +12,7 @@
 #define finish_replica                   LKI_ISA_NAME(finish_replica)
 #define forward_panel                    LKI_ISA_NAME(forward_panel)
 #define gather_filters                   LKI_ISA_NAME(gather_filters)
-#define gather_window                    LKI_ISA_NAME(gather_window)
+#define gather_windows                   LKI_ISA_NAME(gather_windows)
 #define gelu_backward                    LKI_ISA_NAME(gelu_backward)
 #define gelu_forward                     LKI_ISA_NAME(gelu_forward)
 #define gelu_slopes                      LKI_ISA_NAME(gelu_slopes)

@@ -127,10 +127,10 @@ INLINE int32_t under_place(const lki_block_shape *s, int64_t place)
     return (int32_t)((place / s->window * s->in_columns + place % s->window) * s->channels);
 }
 
-/* One window: its active units into both lists, places in ascending order; and into the bias. `size`: from a
- * filter to the next in the weight. */
-static int32_t gather_window(const lki_block_shape *s, const lki_block_backward *b, lists *l,
-                             double *bias, int64_t window, int64_t position, int32_t used)
+/* One window: its active units into the list by windows, places in ascending order, and with `both` into that by
+ * filters and into the bias. */
+INLINE int32_t gather_window(const bool both, const lki_block_shape *s, const lki_block_backward *b,
+                             lists *l, double *bias, int64_t window, int64_t position, int32_t used)
 {
     const int64_t size = block_run_padded(s) * (block_together(s) ? s->kernel[0] : 1);
     const uint8_t *where = b->where + position * lki_block_where(s);
@@ -145,6 +145,7 @@ static int32_t gather_window(const lki_block_shape *s, const lki_block_backward 
                 const int64_t filter = f + __builtin_ctz(bits);
                 const float value = d_out[filter] * b->scale;
                 l->by_window[used++] = (unit){.value = value, .offset = (int32_t)(filter * size)};
+                if (!both) continue;
                 l->by_filter[filter * room + l->count[filter]++] = (unit){.value = value,
                                                                           .offset = under};
                 if (bias != NULL) bias[filter] += (double)value;
@@ -155,26 +156,63 @@ static int32_t gather_window(const lki_block_shape *s, const lki_block_backward 
     return used;
 }
 
-/* The same where windows are not asked for: few filters are looked at one by one, without a branch. */
-static void gather_filters(const lki_block_shape *s, const lki_block_backward *b, lists *l,
-                           double *bias, int64_t first, int64_t windows)
+static void gather_windows(const lki_block_shape *s, const lki_block_backward *b, lists *l,
+                           double *bias, int64_t first, int64_t windows, bool both)
 {
-    const int64_t room = l->strip * s->columns;
+    int32_t used = 0;
+    for (int64_t w = 0; both && w < windows; w++)
+        used = gather_window(true, s, b, l, bias, w, first + w, used);
+    for (int64_t w = 0; !both && w < windows; w++)
+        used = gather_window(false, s, b, l, NULL, w, first + w, used);
+}
+
+/* The list by filters of n <= LANES filters from f on, and their bias, without a branch: a unit that is off
+ * is written as well, and the next one over it. */
+static void gather_filters(const lki_block_shape *s, const lki_block_backward *b, lists *l,
+                           double *bias, int64_t first, int64_t windows, int64_t f, int64_t n)
+{
+    const vf scale = vf_set(b->scale);
+    double sum[LANES] = {0};
+    unit *to[LANES];
     int32_t under[LKI_BLOCK_OFF] = {0};
     for (int i = 0; i < places_of(s); i++) under[i] = under_place(s, i);
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = l->by_filter + (f + i) * l->strip * s->columns;
+        sum[i] = bias[f + i];
+    }
+    vd low = vd_load(sum), high = vd_load(sum + LANES / 2);
     for (int64_t w = first; w < first + windows; w++) {
         const int32_t base = under_window(s, w);
-        const uint8_t *where = b->where + w * lki_block_where(s);
-        const float *d_out = b->d_out + w * s->filters;
-        for (int64_t f = 0; f < s->filters; f++) {
-            const bool on = where[f] < LKI_BLOCK_OFF;
-            const float value = on ? d_out[f] * b->scale : 0;
-            l->by_filter[f * room + l->count[f]] = (unit){
-                .value = value, .offset = base + under[where[f] % LKI_BLOCK_OFF]};
-            l->count[f] += on;
-            bias[f] += (double)value;
+        const uint8_t *where = b->where + w * lki_block_where(s) + f;
+        const vm on = vm_equal(vi_from_bytes(where) & vi_set(LKI_BLOCK_OFF), vi_set(0));
+        const vf all = vf_get(b->d_out + w * s->filters + f, n) * scale;
+        const vf value = vf_blend(on, all, vf_zero());
+        float values[LANES];
+        vf_store(values, value);
+        low += vf_low(value);
+        high += vf_high(value);
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t at = where[i];
+            *to[i] = (unit){.value = values[i], .offset = base + under[at % LKI_BLOCK_OFF]};
+            to[i] += 1 - at / LKI_BLOCK_OFF;
         }
     }
+    vd_store(sum, low);
+    vd_store(sum + LANES / 2, high);
+    for (int64_t i = 0; i < n; i++) {
+        l->count[f + i] = (int32_t)(to[i] - (l->by_filter + (f + i) * l->strip * s->columns));
+        bias[f + i] = sum[i];
+    }
+}
+
+/* Where few filters fill no 32 bits, half of them may be active: branches would not be foreseen. */
+static void gather(const lki_block_shape *s, const lki_block_backward *b, lists *l, double *bias,
+                   int64_t first, int64_t windows)
+{
+    const bool few = s->filters < 32 && bias != NULL;
+    memset(l->count, 0, sizeof(int32_t) * (size_t)s->filters);
+    FOR_VECTORS(f, n, few ? s->filters : 0) gather_filters(s, b, l, bias, first, windows, f, n);
+    if (!few || b->d_x != NULL) gather_windows(s, b, l, bias, first, windows, !few);
 }
 
 INLINE void zero_runs(const int count, vf *acc)
@@ -371,14 +409,8 @@ void LKI_ISA_NAME(lki_block_backward)(const lki_block_shape *s, const lki_block_
         const bool last = s->rows - first <= l.strip;
         const int64_t rows = last ? s->rows - first : l.strip, windows = rows * s->columns;
         const sums to = b->sums != NULL ? sums_at(s, b->sums, strip) : (sums){0};
-        int32_t used = 0;
-        memset(l.count, 0, sizeof(int32_t) * (size_t)s->filters);
         if (b->sums != NULL && strip == 0) memset(to.bias, 0, sizeof(double) * (size_t)s->filters);
-        if (b->d_x == NULL && b->sums != NULL && s->filters < 32)
-            gather_filters(s, b, &l, to.bias, first * s->columns, windows);
-        else
-            for (int64_t w = 0; w < windows; w++)
-                used = gather_window(s, b, &l, to.bias, w, first * s->columns + w, used);
+        gather(s, b, &l, to.bias, first * s->columns, windows);
         if (b->sums != NULL) strip_weight(s, b, &l, &to);
         if (b->d_x == NULL) continue;
         strip_data(s, b, &l, first, rows);
