@@ -2,7 +2,7 @@
 # tests, so that they keep compiling.
 if(LKS_CPU_ON)
   lks_find(dnnl oneapi/dnnl/dnnl.h libdnnl-dev dnnl)
-  foreach(bench layers blocks)
+  foreach(bench layers blocks inference)
     add_executable(bench_${bench} ${PROJECT_SOURCE_DIR}/bench/${bench}.c)
     target_link_libraries(bench_${bench} PRIVATE lks_flags lockstep_static m)
     if(DNNL_FOUND AND bench STREQUAL layers)
