@@ -4,7 +4,9 @@
 
 enum {
     STRIP_BYTES = 384 * 1024, /* of V */
-    STRIP_MOST = 96           /* tiles */
+    STRIP_MOST = 96,          /* tiles */
+    LARGE_BYTES = 12 << 20,   /* of U: more comes from memory again for every strip, */
+    LARGE_MOST = 192          /* which are longer then, with V in the third-level cache */
 };
 
 /* G g in double: of 3 values side + 2. */
@@ -81,13 +83,15 @@ static int64_t depth_row(const winograd *w)
     return (w->depth + 15) / 16 * 16;
 }
 
-static int64_t strip_tiles(const winograd *w)
+INLINE int64_t strip_tiles(const winograd *w)
 {
     const int64_t each = (w->side + 2) * (w->side + 2) * depth_row(w) * (int64_t)sizeof(float);
     const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
     int64_t most = STRIP_BYTES / each / TILE_ROWS * TILE_ROWS;
     if (most < 2 * TILE_ROWS) most = 2 * TILE_ROWS;
     if (most > STRIP_MOST) most = STRIP_MOST;
+    if (winograd_floats(w->side, w->depth, w->columns) * (int64_t)sizeof(float) > LARGE_BYTES)
+        most = LARGE_MOST;
     const int64_t strips = (all + most - 1) / most;
     return strips > 0 ? (all + strips - 1) / strips : 0;
 }
