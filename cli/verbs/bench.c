@@ -31,10 +31,9 @@ typedef struct bench {
     double least, median, most, low, high; /* of the steps; low and high: quartiles */
 } bench;
 
-/* Behind a link the model may have given this rank other replicas (--balance auto). */
-static lks_status follow_shares(const bench *b, int64_t step)
+/* The model may have given this rank other replicas (--balance auto). */
+static lks_status follow_shares(const bench *b)
 {
-    if (step % lks_recipe_int(b->recipe, "train.hash_every") != 0) return LKS_OK;
     const lks_model_info info = lks_model_get_info(b->parts.model);
     return lks_loader_share(b->loader, info.shares, info.first_share, info.last_share);
 }
@@ -46,7 +45,7 @@ static lks_status one_step(bench *b, double *seconds, double *waited)
     const int64_t epoch = progress.step / lks_loader_batches(b->loader);
     const double rate = lks_schedule_at(&b->schedule, progress.step, epoch);
     const double begin = process_clock();
-    lks_status status = follow_shares(b, progress.step);
+    lks_status status = follow_shares(b);
     if (status == LKS_OK) status = lks_loader_next(b->loader, &batch);
     *waited = process_clock() - begin;
     if (status == LKS_OK)

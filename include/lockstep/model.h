@@ -52,8 +52,8 @@ typedef enum lks_reduction {
 /* Which worker takes which replicas: these never change a bit. */
 typedef enum lks_balance {
     LKS_BALANCE_EVEN, /* as `weight` says, for good */
-    LKS_BALANCE_AUTO, /* as fast as each is: behind a link of the hash other replicas may be its, and those
-                         of a rank its loader's to give (lks_loader_share()) */
+    LKS_BALANCE_AUTO, /* as fast as each is: behind a step other replicas may be its, and those of a rank its
+                         loader's to give (lks_loader_share()) */
 } lks_balance;
 
 /* Whether parameters are updated by one process each, which alone keeps what the optimizer keeps for them: the

@@ -87,5 +87,9 @@ void lki_comm_meet_at(lks_comm *comm, lki_assembly *meeting, void *memory);
 void lki_comm_meet_no_more(lks_comm *comm, lki_assembly *meeting);
 /* Waits, as a collective does. */
 lks_status lki_comm_meet(lks_comm *comm, lki_assembly *meeting, const char *what);
+/* Waits likewise until a number in the memory in common is this one; whoever makes it that wakes the others. */
+lks_status lki_comm_await(lks_comm *comm, lki_assembly *meeting, _Atomic int64_t *number,
+                          int64_t wanted, const char *what);
+void lki_comm_meet_wake(lki_assembly *meeting);
 
 #endif

@@ -143,9 +143,12 @@ void lki_comm_meet_no_more(lks_comm *comm, lki_assembly *meeting)
 static int absent(const lks_comm *comm, const lki_assembly *meeting, unsigned long long often)
 {
     for (int r = 0; r < comm->size; r++)
-        if (atomic_load_explicit(&meeting->seat[r].arrived, memory_order_acquire) < often) return r;
+        if (atomic_load(&meeting->seat[r].arrived) < often) return r;
     return -1;
 }
+
+enum { SPINS = 1000 };                   /* then it sleeps, */
+static const double LOOK_SECONDS = 0.01; /* and sees as often whether a rank is lost */
 
 /* Others have not come yet: until they do, or cannot any more. */
 static lks_status wait(lks_comm *comm, lki_assembly *meeting, unsigned long long often,
@@ -153,25 +156,65 @@ static lks_status wait(lks_comm *comm, lki_assembly *meeting, unsigned long long
 {
     lki_patience patience = {.last = -1};
     int rank;
-    while ((rank = absent(comm, meeting, often)) >= 0) {
+    lki_bell *bell = &meeting->seat[0].bell;
+    uint32_t heard = lki_bell_heard(bell);
+    for (; (rank = absent(comm, meeting, often)) >= 0; heard = lki_bell_heard(bell)) {
         const lki_seat *seat = &meeting->seat[rank];
         LKI_TRY(lki_comm_lost(comm));
         if (atomic_load_explicit(&seat->left, memory_order_acquire) != 0 &&
             absent(comm, meeting, often) == rank)
             return lki_comm_faulty(comm, &seat->words, what);
-        if (!lki_comm_rest(comm, &patience)) return lki_comm_late(comm, what, rank);
+        if (!lki_comm_patient(comm, &patience)) return lki_comm_late(comm, what, rank);
+        lki_bell_sleep(bell, heard, LOOK_SECONDS);
     }
+    return LKS_OK;
+}
+
+void lki_comm_meet_wake(lki_assembly *meeting)
+{
+    lki_bell_ring(&meeting->seat[0].bell);
+}
+
+/* Why what is waited for will not come; LKS_OK: it may. */
+static lks_status in_vain(lks_comm *comm, const lki_assembly *meeting, const char *what)
+{
+    LKI_TRY(lki_comm_lost(comm));
+    for (int r = 0; r < comm->size; r++)
+        if (atomic_load_explicit(&meeting->seat[r].left, memory_order_acquire) != 0)
+            return lki_comm_faulty(comm, &meeting->seat[r].words, what);
+    return LKS_OK;
+}
+
+lks_status lki_comm_await(lks_comm *comm, lki_assembly *meeting, _Atomic int64_t *number,
+                          int64_t wanted, const char *what)
+{
+    lki_patience patience = {.last = -1};
+    lki_bell *bell = &meeting->seat[0].bell;
+    LKI_TRY(lki_comm_failure(comm));
+    for (int spin = 0; spin < SPINS; spin++) {
+        if (atomic_load(number) == wanted) return lki_comm_lost(comm);
+        lki_pause();
+    }
+    atomic_store_explicit(&comm->spot.phase, what, memory_order_relaxed);
+    for (;;) {
+        const uint32_t heard = lki_bell_heard(bell);
+        if (atomic_load(number) == wanted) break;
+        LKI_TRY(in_vain(comm, meeting, what));
+        if (!lki_comm_patient(comm, &patience)) return lki_comm_late(comm, what, -1);
+        lki_bell_sleep(bell, heard, LOOK_SECONDS);
+    }
+    atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);
     return LKS_OK;
 }
 
 lks_status lki_comm_meet(lks_comm *comm, lki_assembly *meeting, const char *what)
 {
-    enum { SPINS = 1000 };
     LKI_TRY(lki_comm_failure(comm));
     if (comm->verify) LKI_TRY(lki_verify(comm, what, 0, 1));
     lki_seat *own = &meeting->seat[comm->rank];
     const unsigned long long often = atomic_load_explicit(&own->arrived, memory_order_relaxed) + 1;
-    atomic_store_explicit(&own->arrived, often, memory_order_seq_cst);
+    atomic_store(&own->arrived, often);
+    if (absent(comm, meeting, often) < 0) lki_bell_ring(&meeting->seat[0].bell);
     for (int spin = 0; spin < SPINS; spin++) {
         if (absent(comm, meeting, often) < 0) return lki_comm_lost(comm);
         lki_pause();

@@ -44,6 +44,7 @@ static void leave_meetings(const lks_comm *comm, const lki_fault *fault)
         lki_seat *own = &meeting->seat[comm->rank];
         own->words = *fault;
         atomic_store_explicit(&own->left, 1, memory_order_release);
+        lki_bell_ring(&meeting->seat[0].bell);
     }
 }
 
@@ -216,15 +217,13 @@ static void rest(double waited)
 
 /* A process that was stopped for an hour has not waited for an hour, and what it waits for may be there:
  * what lies between two looks counts as a tenth of the allowed time at most. */
-bool lki_comm_rest(const lks_comm *comm, lki_patience *patience)
+bool lki_comm_patient(const lks_comm *comm, lki_patience *patience)
 {
     const double now = lki_seconds(), most = comm->timeout_s / 10;
     const double since = patience->last < 0 ? 0 : now - patience->last;
     patience->waited += since < most ? since : most;
     patience->last = now;
-    if (patience->waited > comm->timeout_s) return false;
-    rest(patience->waited);
-    return true;
+    return patience->waited <= comm->timeout_s;
 }
 
 lks_status lki_comm_wait(lks_comm *comm, int flight)
@@ -235,9 +234,10 @@ lks_status lki_comm_wait(lks_comm *comm, int flight)
     for (;;) {
         LKI_TRY(lki_comm_poll(comm, flight, &landed));
         if (landed) break;
-        if (!lki_comm_rest(comm, &patience))
+        if (!lki_comm_patient(comm, &patience))
             return lki_comm_late(comm, comm->flights[flight].what,
                                  comm->transport->missing(comm->link, flight));
+        rest(patience.waited);
     }
     lki_tally_received(comm, &comm->flights[flight]);
     comm->flights[flight].state = LKI_FLIGHT_FREE;

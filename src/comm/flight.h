@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "comm/comm.h"
 #include "comm/watch.h"
+#include "machine/bell.h"
 
 enum { LKI_HOST_SIZE = 65 };
 
@@ -85,8 +86,8 @@ lks_status lki_comm_faulty(lks_comm *comm, const lki_fault *fault, const char *w
 typedef struct lki_patience {
     double waited, last; /* seconds */
 } lki_patience;
-/* Rests between two looks at what is waited for; false: timeout_s is over. */
-bool lki_comm_rest(const lks_comm *comm, lki_patience *patience);
+/* Between two looks at what is waited for; false: timeout_s is over. */
+bool lki_comm_patient(const lks_comm *comm, lki_patience *patience);
 /* The same by a wait that is: for this rank, or -1. */
 lks_status lki_comm_late(lks_comm *comm, const char *what, int missing);
 /* A rank's seat in the memory in common. */
@@ -94,6 +95,7 @@ struct lki_seat {
     _Alignas(LKI_ALIGN) atomic_ullong arrived; /* how often */
     atomic_int left;                           /* it comes no more, because of */
     lki_fault words;
+    lki_bell bell; /* seat 0: all have come, or one has left */
 };
 /* Whether nobody else is there: NULL is one process, too. */
 bool lki_comm_alone(const lks_comm *comm);

@@ -125,13 +125,9 @@ static bool all_well(const lks_model *model)
     return true;
 }
 
-/* Of parameters that ranks have in common, one part of all their workers'. */
-static void job_prepare(lks_model *model, int worker)
+static void pack(lks_model *model, int worker, int part, int parts)
 {
     lki_program *program = &model->program;
-    const bool own = model->common != NULL && program->packed != model->common->packed;
-    const int part = own ? worker : model->first_part + worker;
-    const int parts = own ? model->workers : model->parts;
     lki_laps *laps = model->worker[worker].local.laps;
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
@@ -142,12 +138,71 @@ static void job_prepare(lks_model *model, int worker)
     }
 }
 
+/* Of parameters that ranks have in common, one part of all their workers'. */
+static void job_prepare(lks_model *model, int worker)
+{
+    const bool own = model->common != NULL && model->program.packed != model->common->packed;
+    if (own)
+        pack(model, worker, worker, model->workers);
+    else
+        pack(model, worker, model->first_part + worker, model->parts);
+}
+
+/* Parts of tasks for each worker of ranks with parameters in common: a held one keeps others waiting for what is left
+ * of its part. */
+enum { PARTS_EACH = 4 };
+
+static int64_t task_parts(const lks_model *model, lki_task task)
+{
+    const int64_t parts = (int64_t)PARTS_EACH * model->parts;
+    return task == LKI_TASK_UPDATE ? parts + lki_rows_parts(model) : parts;
+}
+
+static void take_update(lks_model *model, int worker, int64_t number)
+{
+    const int64_t parts = (int64_t)PARTS_EACH * model->parts;
+    if (number < parts)
+        lki_update_gradients(model, worker, number, parts);
+    else
+        lki_rows_part(model, worker, number - parts);
+}
+
+static void take_pack(lks_model *model, int worker, int64_t number)
+{
+    const int parts = PARTS_EACH * model->parts;
+    lki_update_buffers(model, worker, number, parts);
+    pack(model, worker, (int)number, parts);
+}
+
+static void job_task(lks_model *model, int worker, lki_task task)
+{
+    lki_tasks_take(model, worker, task, task_parts(model, task),
+                   task == LKI_TASK_UPDATE ? take_update : take_pack);
+}
+
+/* Behind the update of parameters in common. False: another rank is lost. */
+static bool job_end_in_common(lks_model *model, int worker)
+{
+    lki_laps *laps = model->worker[worker].local.laps;
+    const bool new = model->forms_whole ? lki_model_meet(model, worker)
+                                        : lki_tasks_done(model, worker, LKI_TASK_UPDATE,
+                                                         task_parts(model, LKI_TASK_UPDATE));
+    if (!new) return false;
+    lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
+    job_task(model, worker, LKI_TASK_PACK);
+    return lki_tasks_done(model, worker, LKI_TASK_PACK, task_parts(model, LKI_TASK_PACK));
+}
+
 /* From gradients to new parameters. False: there are none, or another rank is lost. */
 static bool job_update(lks_model *model, int worker)
 {
     if (!lki_spreads_now(model)) {
-        lki_update_gradients(model, worker);
-        lki_rows_take(model, worker);
+        if (model->common != NULL) {
+            job_task(model, worker, LKI_TASK_UPDATE);
+        } else {
+            lki_update_gradients(model, worker, model->first_part + worker, model->parts);
+            if (!lki_sums_across(model)) lki_rows_take(model, worker);
+        }
         return model->mode == LKI_GRADIENT || !model->forms_whole ||
                lki_whole_update(model, worker);
     }
@@ -194,12 +249,15 @@ void lki_model_job(void *user, int worker)
         if (model->common != NULL) (void)lki_model_meet(model, worker);
         return;
     }
-    lki_update_buffers(model, worker);
-    if (!lki_model_meet(model, worker)) return;
-    lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
-    if (model->alone.ends) return; /* with the mean of all */
-    job_prepare(model, worker);
-    if (model->common != NULL && !lki_model_meet(model, worker)) return;
+    if (model->common != NULL) {
+        if (!job_end_in_common(model, worker)) return;
+    } else {
+        lki_update_buffers(model, worker, worker, model->workers);
+        lki_workers_barrier(model->threads, worker);
+        lki_lap(laps, LKI_LAP_WAIT_PARAMETERS);
+        if (model->alone.ends) return; /* with the mean of all */
+        job_prepare(model, worker);
+    }
     if (!model->link_after) return;
     lki_state_hash_part(model, worker);
     lki_lap(laps, LKI_LAP_HASH);

@@ -291,11 +291,9 @@ lks_status lki_meet_first(lks_model *model, int number, int *rank);
 const double *lki_meet_result(const lks_model *model, const lki_stage *stage);
 
 /* update.c */
-/* Forms gradients, and updates parameters at once; or forms them whole, where the model does. In one process those
- * by rows are ranges/rows.c's. */
-void lki_update_gradients(lks_model *model, int worker);
-/* Of rows [first, first + count) of a stage, the worker's part; with several ranks the sums of this rank's
- * nodes alone. */
+/* Sums gradients by replica, and updates parameters at once; or leaves the means, where the model forms them whole. */
+void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts);
+/* Of rows [first, first + count) of a stage, the worker's part of the sums of this rank's nodes. */
 void lki_update_rows(lks_model *model, int worker, int stage, int64_t first, int64_t count);
 /* The rows and columns of `part`, whose other members are filled in. */
 void lki_update_part(lks_model *model, int worker, int stage, lki_rows *part);
@@ -308,9 +306,9 @@ void lki_update_range(const lks_model *model, const lki_weight *weight, const lk
 void lki_update_averages(const lks_model *model, int worker);
 /* The mean of sums, in their place if it is that; clipped where a step asks for it. */
 void lki_update_mean(const lks_model *model, int64_t count, const float *sums, float *mean);
-void lki_update_buffers(lks_model *model, int worker);
+void lki_update_buffers(lks_model *model, int worker, int64_t part, int64_t parts);
 
-/* ranges/rows.c: gradients by rows in one process. */
+/* ranges/rows.c: gradients by rows, unless sums travel: in one process, and with parameters in common. */
 void lki_rows_begin(lks_model *model);                      /* of a job, */
 void lki_rows_expect(lks_model *model, lki_worker *worker); /* and of a worker's replicas */
 /* Behind the joint segment's backward pass. */
@@ -318,6 +316,8 @@ void lki_rows_joint(const lks_model *model, lki_worker *worker, const lki_cohort
 /* Parts that nobody has taken, until none is left: before the barrier, if all is well, and behind it. */
 void lki_rows_take_early(lks_model *model, int worker);
 void lki_rows_take(lks_model *model, int worker);
+int64_t lki_rows_parts(const lks_model *model);
+void lki_rows_part(lks_model *model, int worker, int64_t number); /* takes this one */
 
 /* budget.c */
 /* Of all arenas; known before there is any. */

@@ -141,19 +141,12 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
 
 void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t rows)
 {
-    const lki_stage *stage = &model->program.stage[s];
-    const bool alone = lki_sums_across(model); /* only with the workers of this rank */
-    const int part = alone ? worker : model->first_part + worker;
-    const int parts = alone ? model->workers : model->parts;
-    const lki_weight *weight = &model->weight[stage->weight[0]];
-    const int64_t columns = weight->count / weight->shape.dim[0];
-    const int64_t unit = alone ? 0 : stage->plan->needs.columns; /* ranks exchange whole rows */
-    const int64_t all = unit > 0 ? (columns + unit - 1) / unit : rows;
-    const int64_t first = lki_share(part, parts, all), last = lki_share(part + 1, parts, all);
-    lki_rows own = {.row_first = unit > 0 ? begin : begin + first,
-                    .row_count = unit > 0 ? rows : last - first,
-                    .column_first = first * unit,
-                    .column_count = (last * unit < columns ? last * unit : columns) - first * unit};
+    const int64_t first = lki_share(worker, model->workers, rows);
+    const int64_t last = lki_share(worker + 1, model->workers, rows);
+    const lki_weight *weight = &model->weight[model->program.stage[s].weight[0]];
+    lki_rows own = {.row_first = begin + first,
+                    .row_count = last - first,
+                    .column_count = weight->count / weight->shape.dim[0]};
     if (first < last) lki_update_part(model, worker, s, &own);
 }
 
@@ -164,14 +157,13 @@ static int64_t update_blocks_of(const lks_model *model, const lki_weight *weight
     return in_array ? (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK : 0;
 }
 
-static void update_by_blocks(lks_model *model, int worker)
+void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts)
 {
     const lki_tree_node all = {.lo = 0, .hi = model->program.replicas};
     lki_laps *laps = model->worker[worker].local.laps;
     int64_t blocks = 0, block = 0;
     for (int w = 0; w < model->weights; w++) blocks += update_blocks_of(model, &model->weight[w]);
-    int64_t begin, end;
-    lki_own_part(model, worker, blocks, &begin, &end);
+    const int64_t begin = lki_share(part, parts, blocks), end = lki_share(part + 1, parts, blocks);
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         for (int64_t b = 0; b < update_blocks_of(model, weight); b++, block++) {
@@ -190,13 +182,13 @@ static void update_by_blocks(lks_model *model, int worker)
     }
 }
 
-void lki_update_buffers(lks_model *model, int worker)
+void lki_update_buffers(lks_model *model, int worker, int64_t part, int64_t parts)
 {
     for (int s = 0; s < model->program.stages; s++) {
         lki_stage *stage = &model->program.stage[s];
         const lki_node *counted = stage->cluster->counted;
         if (counted == NULL || counted->stats + counted->meets == 0) continue;
-        if (s % model->parts != model->first_part + worker) continue;
+        if (s % parts != part) continue;
         const int64_t replicas = model->program.replicas, at = (int64_t)stage->stats_offset;
         const double *sum = counted->meets > 0 ? lki_meet_result(model, stage)
                             : lki_sums_across(model)
@@ -206,16 +198,5 @@ void lki_update_buffers(lks_model *model, int worker)
         if (sum != NULL)
             model->program.backend->memory->update_buffers(counted, sum, stage->buffer);
         lki_lap(model->worker[worker].local.laps, lki_lap_of(s, LKI_PHASE_UPDATE));
-    }
-}
-
-void lki_update_gradients(lks_model *model, int worker)
-{
-    update_by_blocks(model, worker);
-    if (model->across == NULL || lki_sums_across(model)) return;
-    for (int s = 0; s < model->program.stages; s++) {
-        const lki_stage *stage = &model->program.stage[s];
-        if (stage->by_rows)
-            lki_update_rows(model, worker, s, 0, model->weight[stage->weight[0]].shape.dim[0]);
     }
 }

@@ -92,9 +92,9 @@
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
       "at too)")                                                                                   \
     X(TRAIN_BALANCE, "train.balance", WORD_FLOATS, "even auto (0,1000]", NULL, SAID,               \
-      "replicas of each worker: even; auto: cut anew, as fast as each is, behind a link of the "   \
-      "hash where a step gains more than a tenth; or a weight for each process, such as 3,1; "     \
-      "never changes a bit; null: even")                                                           \
+      "replicas of each worker: even; auto: cut anew, as fast as each is, where a step gains "     \
+      "more than a tenth; or a weight for each process, such as 3,1; never changes a bit; null: "  \
+      "even")                                                                                      \
     X(TRAIN_BUCKET_BYTES, "train.bucket_bytes", INT, "[1,1073741824]", NULL, SAID,                 \
       "of gradients that processes exchange together, about; never changes a bit; null: 1 MiB, "   \
       "or "                                                                                        \

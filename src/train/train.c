@@ -29,7 +29,7 @@ static lks_status follow_shares(const loop *l, lks_loader *loader)
 
 static lks_status read_batch(const loop *l, lks_batch *batch)
 {
-    if (l->run->progress.step % l->run->hash_every == 0) TRY(follow_shares(l, l->opts.train));
+    TRY(follow_shares(l, l->opts.train));
     return lks_loader_next(l->opts.train, batch);
 }
 

@@ -52,6 +52,11 @@ static void medians(void **state)
     assert_true(lki_median(two, 2) == 2.5);
     assert_true(lki_median(odd, 3) == 5);
     assert_true(lki_median(even, 4) == 3.5);
+    double eight[] = {8, 3, 5, 1, 7, 2, 6, 4};
+    assert_true(lki_upper_quartile(one, 1) == 3);
+    assert_true(lki_upper_quartile(two, 2) == 4);
+    assert_true(lki_upper_quartile(odd, 3) == 7);
+    assert_true(lki_upper_quartile(eight, 8) == 6.5);
 }
 
 /* ---------------------------------------------------------------- when it changes */
@@ -135,6 +140,37 @@ static void two_windows_must_agree(void **state)
     assert_string_equal(twice.said,
                         "balance: after step 6 the workers take 3 + 3 replicas, not 1 + 5: a step "
                         "should be 40% shorter");
+}
+
+/* As under a quota: the second worker is slow with three replicas and fast with one. */
+static void slow_with_many(void *user, int64_t step, double *cost, double *rest)
+{
+    (void)step;
+    cost[0] = 1;
+    cost[1] = lks_model_border(user, 1) > 3 ? 1 : 4;
+    *rest = 0;
+}
+
+static void what_was_worse_is_tried_seldom(void **state)
+{
+    lkt_small m = {.model = NULL};
+    int even = 0, changes = 0;
+    (void)state;
+    LKT_OK(lkt_small_build(
+        &m, NULL, (lks_model_opts){.workers = 2, .balance = LKS_BALANCE_AUTO, .hash_every = 1}));
+    m.model->balance->pretend = slow_with_many;
+    m.model->balance->pretend_user = m.model;
+    for (int64_t i = 0, before = 3; i < 100; i++) {
+        m.model->balance->seconds = m.model->balance->least; /* each step is a window */
+        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+        const int64_t now = lks_model_border(m.model, 1);
+        even += now <= 3;
+        changes += now != before;
+        before = now;
+    }
+    assert_in_range(even, 8, 16); /* two windows of each twenty, and steps that are not measured */
+    assert_in_range(changes, 7, 9);
+    lkt_small_end(&m);
 }
 
 /* From 3 * 1.45 to 4 * 1 is less than a tenth; from 3 * 1.5 it is more, but not where all else takes long. */
@@ -339,11 +375,16 @@ static void what_stands_beside_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_way_to_share_is_better), cmocka_unit_test(medians),
-        cmocka_unit_test(two_windows_must_agree),    cmocka_unit_test(it_must_be_worth_it),
+        cmocka_unit_test(no_way_to_share_is_better),
+        cmocka_unit_test(medians),
+        cmocka_unit_test(two_windows_must_agree),
+        cmocka_unit_test(it_must_be_worth_it),
+        cmocka_unit_test(what_was_worse_is_tried_seldom),
 
-        cmocka_unit_test(without_a_choice),          cmocka_unit_test(no_memory_for_a_cut),
-        cmocka_unit_test(what_does_not_go_with_it),  cmocka_unit_test(what_stands_beside_it),
+        cmocka_unit_test(without_a_choice),
+        cmocka_unit_test(no_memory_for_a_cut),
+        cmocka_unit_test(what_does_not_go_with_it),
+        cmocka_unit_test(what_stands_beside_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

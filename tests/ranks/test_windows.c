@@ -5,14 +5,14 @@
 #include "support/ranks/small.h"
 
 /* The clock itself: one worker that does more is measured as slower. */
-static void a_window_takes_a_second(void **state)
+static void a_window_takes_its_time(void **state)
 {
     lkt_small m = {.model = NULL};
     const lks_model_opts opts = {.workers = 2, .balance = LKS_BALANCE_AUTO, .hash_every = 3};
     (void)state;
     LKT_OK(lkt_small_build(&m, NULL, opts));
     lki_balance *balance = m.model->balance;
-    assert_true(balance->least == 1);
+    assert_true(balance->least == 1.0 / 3);
     balance->least = 1e9;
     for (int i = 0; i < 5; i++) LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
     assert_false(balance->before); /* a link was at 3, but so many seconds had not gone by */
@@ -33,6 +33,25 @@ static void a_window_takes_a_second(void **state)
                     balance->rest[1] + 3 * fmax(balance->cost[2], balance->cost[3]) + 1e-9);
     }
     assert_int_equal(balance->steps[0], 0); /* a new window */
+    lkt_small_end(&m);
+}
+
+/* Links may be far apart. */
+static void the_first_windows_end_soon(void **state)
+{
+    static const int64_t ends[] = {8, 16, 32, 40, 64};
+    lkt_small m = {.model = NULL};
+    const lks_model_opts opts = {.workers = 2, .balance = LKS_BALANCE_AUTO, .hash_every = 40};
+    (void)state;
+    LKT_OK(lkt_small_build(&m, NULL, opts));
+    lki_balance *balance = m.model->balance;
+    balance->least = 0;
+    for (int64_t i = 1, at = 0; i <= 64; i++) {
+        balance->before = false;
+        LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
+        assert_int_equal(balance->before, i == ends[at]);
+        at += balance->before;
+    }
     lkt_small_end(&m);
 }
 
@@ -68,7 +87,8 @@ static void pass_window(lkt_small *m, double expected)
 static void behind_a_change_windows_are_twice_as_long(void **state)
 {
     static const words one[] = {{{1, 3}, 5}, {{3, 1}, 1}};
-    static const double expected[] = {1, 2, 4, 8, 16, 32, 60, 60, 60};
+    static const double expected[] = {1.0 / 3,  2.0 / 3,  4.0 / 3,   8.0 / 3, 16.0 / 3,
+                                      32.0 / 3, 64.0 / 3, 128.0 / 3, 60,      60};
     lkt_small m = {.model = NULL};
     const lks_model_opts opts = {.workers = 2, .balance = LKS_BALANCE_AUTO, .hash_every = 1};
     (void)state;
@@ -95,10 +115,12 @@ static void a_window_is_robust(void **state)
     lki_balance *balance = m.model->balance;
     balance->least = 0;
     for (int i = 0; i < 23; i++) {
-        static const int64_t in_order[LKI_BALANCE_PARTS] = {2, 3, 3, 3};
+        static const int64_t dealt[LKI_BALANCE_PARTS] = {0, 1, 1, 1, 1, 0, 0, 0};
+        if (i == 7) balance->least = 1e9; /* else a window would end there, and at 16 */
         LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
-        if (i == 11) assert_memory_equal(balance->steps, in_order, sizeof in_order);
+        if (i == 4) assert_memory_equal(balance->steps, dealt, sizeof dealt);
     }
+    balance->least = 0;
     for (int p = 0; p < LKI_BALANCE_PARTS; p++) {
         const int64_t steps = p == 0 ? 1 : 2;
         balance->steps[p] = p == 7 ? 1 : steps; /* one comes yet */
@@ -109,17 +131,18 @@ static void a_window_is_robust(void **state)
     balance->spent[3] += 1000000000; /* a second, once */
     LKT_OK(lks_model_step(m.model, lkt_small_batch(), .1, NULL));
     assert_true(fabs(balance->cost[2] - .001) < 1e-4);
-    assert_true(fabs(balance->cost[3] - .003) < 5e-4);
-    assert_true(balance->rest[1] > .009 && balance->rest[1] < .0125);
+    assert_true(fabs(balance->cost[3] - .004) < 5e-4);
+    assert_true(balance->rest[1] > .006 && balance->rest[1] < .0095);
     lkt_small_end(&m);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_window_takes_a_second),
+        cmocka_unit_test(a_window_takes_its_time),
         cmocka_unit_test(behind_a_change_windows_are_twice_as_long),
         cmocka_unit_test(a_window_is_robust),
+        cmocka_unit_test(the_first_windows_end_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

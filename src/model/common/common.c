@@ -33,7 +33,10 @@ static void place(const lks_model *model, lki_common *common)
     const size_t batch = (size_t)program->global_batch;
     common->bytes = 0;
     common->meeting.seat = take(common, lki_comm_meeting_bytes(model->across->comm));
-    for (int i = 0; i < 2; i++) common->word[i] = take(common, ranks * sizeof(lki_word));
+    for (int i = 0; i < 2; i++) {
+        common->word[i] = take(common, ranks * sizeof(lki_word));
+        common->tasks[i] = take(common, (1 + (size_t)model->across->workers) * LKI_ALIGN);
+    }
     common->parameters = take(common, model->parameter_bytes);
     common->buffers = take(common, model->buffer_bytes);
     common->stats = take(common, (size_t)program->stats_count * sizeof(double));
@@ -224,6 +227,15 @@ void lki_common_place_x(const lks_model *model)
            (size_t)lki_own_samples(model, &model->pass) * bytes);
 }
 
+/* The next step's. Nobody looks at them any more, as they were the last one's and all have said a word since then. */
+static void clear_tasks(const lks_model *model)
+{
+    char *tasks = model->common->tasks[model->common->turn ^ 1];
+    if (model->across->rank == 0) memset(tasks, 0, LKI_ALIGN);
+    memset(tasks + (1 + (size_t)model->first_part) * LKI_ALIGN, 0,
+           (size_t)model->workers * LKI_ALIGN);
+}
+
 /* A word is read until its rank has said the next one, which so has another place. */
 lks_status lki_common_words(lks_model *model, const lki_word *own)
 {
@@ -234,6 +246,7 @@ lks_status lki_common_words(lks_model *model, const lki_word *own)
     words[across->rank] = *own;
     LKI_TRY(lki_comm_meet(across->comm, &common->meeting, "words of a step"));
     memcpy(across->word, words, (size_t)across->ranks * sizeof *words);
+    clear_tasks(model);
     return LKS_OK;
 }
 

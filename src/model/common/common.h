@@ -8,13 +8,15 @@
  *   --------- barrier ------------------------------------------------------------------
  *   says its word, meets the other ranks      wait
  *   --------- barrier: every gradient of all ranks is there ----------------------------
- *   updates its part of all workers' parts    theirs
- *   --------- barrier, meeting, barrier: every parameter is new ------------------------
- *   packs its part                            theirs
- *   --------- barrier, meeting, barrier: all is packed ----------------------------------
+ *   takes parts of the update                 likewise: whoever has time takes the next (tasks.c)
+ *   --------- barrier, all parts are done, barrier: every parameter is new --------------
+ *   takes parts of packing                    likewise
+ *   --------- barrier, all parts are done, barrier: all is packed -----------------------
+ *
+ * (Where gradients are formed whole, ranks meet behind the update.)
  *
  * Sums do not travel: every worker adds those of all where they are, which nobody writes before the next
- * step's word. Nothing in here is written but between a step's word and its last meeting, and in collective calls:
+ * step's word. Nothing in here is written but between a step's word and its last part, and in collective calls:
  * so whatever a rank does alone (evaluate, predict, hash, read its state) finds it as its last step left it.
  * Where a rank alone needs other packed parameters (of averages, or of state just written), it has a
  * copy of its own.
@@ -22,6 +24,7 @@
 #ifndef LKI_MODEL_COMMON_H
 #define LKI_MODEL_COMMON_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -37,6 +40,8 @@ typedef struct lki_common {
     char *memory;             /* base[0]; NULL: its size is being counted */
     size_t bytes;             /* of what has a use */
     struct lki_word *word[2]; /* [ranks]: of every second step */
+    char *tasks
+        [2]; /* [1 + workers of all ranks] lines of counts, likewise: of parts done, and of each one's taken */
     int turn;
     char *parameters, *buffers, *packed;
     char *x;   /* the batch, where gradients by rows are formed of it */
@@ -66,6 +71,13 @@ void lki_common_place_x(const lks_model *model);
 lks_status lki_common_words(lks_model *model, const struct lki_word *own);
 /* What other ranks hold when all have said that all is well. */
 void lki_common_hold(lks_model *model);
+/* tasks.c: what all workers do behind a word, in parts of which whoever has time takes the next. */
+typedef enum lki_task { LKI_TASK_UPDATE, LKI_TASK_PACK, LKI_TASKS } lki_task;
+/* Parts of `all` that nobody has taken, until none is left. In one process it is known who has the others. */
+void lki_tasks_take(lks_model *model, int worker, lki_task task, int64_t all,
+                    void (*take)(lks_model *model, int worker, int64_t number));
+/* Behind that: all parts are done. False, on all workers: some cannot be done any more. */
+bool lki_tasks_done(lks_model *model, int worker, lki_task task, int64_t all);
 /* Of all workers of all ranks, behind a barrier of this one's; false on all of them: it has failed. */
 bool lki_common_meet(lks_model *model, int worker);
 /* Collective: rank 0's values of an entry; `status` is what this rank has against it. */

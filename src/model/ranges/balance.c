@@ -7,7 +7,8 @@
 #include "model/model.h"
 
 enum { NOW, BEFORE, MEAN }; /* of costs */
-static const double WINDOW_SECONDS = 1, MOST_SECONDS = 60, WORTH = 0.9;
+static const double WINDOW_SECONDS = 1.0 / 3, MOST_SECONDS = 60, WORTH = 0.9;
+enum { BACK_WINDOWS = 20 };
 
 static void *list(lks_model *model, lks_status *status, size_t count, size_t size)
 {
@@ -45,6 +46,7 @@ static lks_status make_lists(lks_model *model, lki_balance *balance)
     lks_status status = LKS_OK;
     balance->count = list(model, &status, workers, sizeof(int64_t));
     balance->wanted = list(model, &status, workers, sizeof(int64_t));
+    balance->left = list(model, &status, workers, sizeof(int64_t));
     balance->spent = list(model, &status, own * LKI_BALANCE_PARTS, sizeof(int64_t));
     balance->stepped = list(model, &status, LKI_BALANCE_PARTS, sizeof(int64_t));
     balance->steps = list(model, &status, LKI_BALANCE_PARTS, sizeof(int64_t));
@@ -120,6 +122,10 @@ static lks_status learn(lks_model *model, double *seconds)
     if (balance->pretend != NULL)
         balance->pretend(balance->pretend_user, model->progress.step, balance->cost,
                          &balance->rest[NOW]);
+    balance->step[NOW] = balance->pretend == NULL
+                             ? told[LKI_TOLD_STEP]
+                             : lki_balance_predict(balance->count, balance->cost, balance->workers,
+                                                   balance->rest[NOW]);
     return LKS_OK;
 }
 
@@ -171,7 +177,10 @@ static lks_status cut(lks_model *model)
     const double gain = 1 - predict(balance, MEAN, balance->wanted) /
                                 predict(balance, MEAN, balance->count);
     say_cut(model, gain);
+    memcpy(balance->left, balance->count, (size_t)balance->workers * sizeof *balance->left);
     memcpy(balance->count, balance->wanted, (size_t)balance->workers * sizeof *balance->count);
+    balance->left_step = balance->step[MEAN];
+    balance->since_left = 0;
     balance->cuts++;
     balance->least = fmin(2 * balance->least, MOST_SECONDS);
     balance->before = false;
@@ -185,23 +194,49 @@ static bool gains(const lki_balance *balance, int window)
            WORTH * predict(balance, window, balance->count);
 }
 
-/* A window has ended. */
-static lks_status consider(lks_model *model)
+static int64_t distance(const int64_t *a, const int64_t *b, int workers)
+{
+    int64_t sum = 0;
+    for (int w = 0; w < workers; w++) sum += a[w] > b[w] ? a[w] - b[w] : b[w] - a[w];
+    return sum;
+}
+
+/* What is wanted was tried not long ago, or nearly, and steps were longer. */
+static bool was_worse(const lki_balance *balance)
+{
+    return balance->cuts > 0 && balance->left_step > balance->step[MEAN] &&
+           balance->since_left < BACK_WINDOWS * balance->least &&
+           distance(balance->wanted, balance->left, balance->workers) <
+               distance(balance->wanted, balance->count, balance->workers);
+}
+
+/* A window of so many seconds has ended. */
+static lks_status consider(lks_model *model, double seconds)
 {
     lki_balance *balance = model->balance;
+    balance->since_left += seconds;
     double *cost = balance->cost;
     const int workers = balance->workers;
     if (balance->before) {
         for (int w = 0; w < workers; w++)
             cost[MEAN * workers + w] = (cost[w] + cost[BEFORE * workers + w]) / 2;
         balance->rest[MEAN] = (balance->rest[NOW] + balance->rest[BEFORE]) / 2;
+        balance->step[MEAN] = (balance->step[NOW] + balance->step[BEFORE]) / 2;
         lki_balance_share(balance->wanted, cost + MEAN * workers, workers, model->program.replicas);
-        if (gains(balance, NOW) && gains(balance, BEFORE)) return cut(model);
+        if (gains(balance, NOW) && gains(balance, BEFORE) && !was_worse(balance)) return cut(model);
     }
     memcpy(cost + BEFORE * workers, cost, (size_t)workers * sizeof *cost);
     balance->rest[BEFORE] = balance->rest[NOW];
+    balance->step[BEFORE] = balance->step[NOW];
     balance->before = true;
     return LKS_OK;
+}
+
+/* Ranks also look this many steps behind a change: links may be far apart. */
+static bool is_early(int64_t steps)
+{
+    enum { LEAST = 8 };
+    return steps >= LEAST && (steps & (steps - 1)) == 0;
 }
 
 lks_status lki_balance_step(lks_model *model, int64_t begin)
@@ -210,7 +245,7 @@ lks_status lki_balance_step(lks_model *model, int64_t begin)
     const int64_t step = model->progress.step;
     double seconds;
     if (balance == NULL || balance->off) return LKS_OK;
-    const int part = lki_balance_part(model, step - 1);
+    const int part = lki_balance_part(step - 1);
     const int64_t spent = lki_laps_clock() - begin;
     if (step == balance->settled + 1) {
         lki_balance_forget(balance);
@@ -219,9 +254,9 @@ lks_status lki_balance_step(lks_model *model, int64_t begin)
         balance->steps[part]++;
         balance->seconds += 1e-9 * (double)spent;
     }
-    if (!model->link_after) return LKS_OK;
+    if (!model->link_after && !is_early(step - balance->settled)) return LKS_OK;
     LKI_TRY(learn(model, &seconds));
     if (seconds < balance->least) return LKS_OK;
     lki_balance_forget(balance);
-    return consider(model);
+    return consider(model, seconds);
 }

@@ -6,11 +6,15 @@
  *    | with its replicas         |                           | tenth shorter: ranges are cut anew
  *    |-------- window ---------- |-------- window ---------- |
  *
- * A window ends at a link of the hash, behind a second at least, and twice as much behind each change, so that
- * noise does not move ranges to and fro. It is made of eight parts, and what counts
- * is the median of the parts' means: one that something else disturbed does not count, and what comes again and
- * again, such as a quota of the processor, counts in full. Figures of a window begin behind its first step,
- * whose memory is new. All ranks decide from the same figures, so they decide the same.
+ * A window ends at a link of the hash, or 8, 16, 32, ... steps behind the beginning or a change, when a third of a second
+ * has gone by, and twice as much behind each change, so that noise does not move ranges to and fro. Steps are dealt to
+ * eight parts, and what counts is the upper quartile of the parts' means: a step that something else disturbed does
+ * not count, but everybody waits for a worker that is slow again and again. Figures of a window begin behind its first step, whose memory is new. All ranks decide from the same
+ * figures, so they decide the same.
+ *
+ * A worker under a quota of the processor is slow only while it has much to do, and looks as if it could take all of that
+ * again. So ranges are not cut back towards those of before, if steps were longer with them, until twenty windows have
+ * gone by; then it may have become another machine.
  */
 #ifndef LKI_MODEL_BALANCE_H
 #define LKI_MODEL_BALANCE_H
@@ -40,8 +44,12 @@ typedef struct lki_balance {
     double *told;     /* [1 + ranks][2 + most]: what a rank tells, and what all have told */
     double
         *cost; /* [3][workers]: seconds a replica in this window, in the one before, their mean */
-    double rest[3]; /* and of a step beside replicas */
-    bool before;    /* there is a window before */
+    double rest[3];    /* of a step beside replicas, */
+    double step[3];    /* and of a step, as it was */
+    int64_t *left;     /* [workers]: replicas before the last change, */
+    double left_step;  /* seconds of a step then, */
+    double since_left; /* and since then */
+    bool before;       /* there is a window before */
     int64_t cuts;
     bool off;     /* there was no memory for other ranges */
     double least; /* seconds of a window */
@@ -65,9 +73,11 @@ static inline int64_t lki_balance_begin(const lki_balance *balance)
 void lki_balance_spent(lks_model *model, int worker, int64_t begin);
 /* Of that time it has waited for others since `begin`. */
 void lki_balance_waited(lks_model *model, int worker, int64_t begin);
-/* The part of its window that a step is in: parts lie behind each other, or where there are more of them than
- * steps between links, beside each other. */
-int lki_balance_part(const lks_model *model, int64_t step);
+/* The part of its window that a step is in. */
+static inline int lki_balance_part(int64_t step)
+{
+    return (int)(step % LKI_BALANCE_PARTS);
+}
 void lki_balance_forget(lki_balance *balance); /* a new window */
 /* What the window comes to, in the order of LKI_TOLD. */
 void lki_balance_measure(const lki_balance *balance, double *told);

@@ -6,17 +6,10 @@
 
 static const double LEAST_COST = 1e-9;
 
-int lki_balance_part(const lks_model *model, int64_t step)
-{
-    const int64_t every = model->opts.hash_every;
-    return (int)(every < LKI_BALANCE_PARTS ? step % LKI_BALANCE_PARTS
-                                           : step % every * LKI_BALANCE_PARTS / every);
-}
-
 static void count(const lks_model *model, int worker, int64_t nanoseconds)
 {
     if (model->mode != LKI_TRAIN) return;
-    const int part = lki_balance_part(model, model->progress.step);
+    const int part = lki_balance_part(model->progress.step);
     model->balance->spent[worker * LKI_BALANCE_PARTS + part] += nanoseconds;
 }
 
@@ -47,7 +40,7 @@ static double seconds_of(const lki_balance *balance, const int64_t *nanoseconds)
     for (int p = 0; p < LKI_BALANCE_PARTS; p++)
         if (balance->steps[p] > 0)
             mean[parts++] = 1e-9 * (double)nanoseconds[p] / (double)balance->steps[p];
-    return parts > 0 ? lki_median(mean, parts) : 0;
+    return parts > 0 ? lki_upper_quartile(mean, parts) : 0;
 }
 
 void lki_balance_measure(const lki_balance *balance, double *told)

@@ -1,5 +1,5 @@
 /*
- * Gradients by rows within one process: parts of them, of which whoever has time takes the next.
+ * Gradients by rows where sums do not travel: parts of them, of which whoever has time takes the next.
  *
  *   worker 0   forward | backward: dense | convolutions        | parts 0 1 2 3 4 5 8 | barrier
  *   worker 1   forward | backward: dense  | convolutions, slower         | parts 6 7 | barrier
@@ -14,6 +14,8 @@
  * Where a loss is not finite no part may be taken, as parameters have to stay. That is known behind forward, and
  * all else that fails in the host's memory has failed then, too (backend.h). On other devices, where gradients are kept
  * whole, where replicas meet in the middle, and for lks_model_gradient() parts are taken behind the barrier.
+ *
+ * Ranks with parameters in common take them behind the word of the step (common/tasks.c).
  */
 #include "model/model.h"
 #include "numeric/tree.h"
@@ -35,7 +37,7 @@ typedef struct grid {
 static grid grid_of(const lks_model *model, const lki_stage *stage)
 {
     const lki_weight *first = &model->weight[stage->weight[0]];
-    const int64_t workers = model->workers, unit = stage->plan->needs.columns;
+    const int64_t workers = model->parts, unit = stage->plan->needs.columns;
     grid g = {.rows = first->shape.dim[0], .row_parts = 1, .column_parts = 1};
     g.columns = first->count / g.rows;
     g.unit = unit > 0 ? unit : g.columns;
@@ -93,7 +95,7 @@ static int64_t present(const lks_model *model, int64_t first, int64_t last)
 void lki_rows_joint(const lks_model *model, lki_worker *worker, const lki_cohort *cohort)
 {
     const int segment = model->rows_taken.segment;
-    if (model->across != NULL || segment < lki_program_first_joint(&model->program)) return;
+    if (segment < 0 || segment < lki_program_first_joint(&model->program)) return;
     worker->unformed -= present(model, cohort->first, cohort->last);
     if (worker->unformed == 0) tell(worker, true);
 }
@@ -101,14 +103,15 @@ void lki_rows_joint(const lks_model *model, lki_worker *worker, const lki_cohort
 void lki_rows_begin(lks_model *model)
 {
     const bool early = model->mode == LKI_TRAIN && model->workers > 1 && model->meeting == NULL &&
-                       !model->forms_whole && model->program.backend->memory->host;
-    if (model->across != NULL) return;
+                       model->across == NULL && !model->forms_whole &&
+                       model->program.backend->memory->host;
     model->rows_taken.segment = early ? rows_segment(model) : -1;
     atomic_store(&model->rows_taken.failed, false);
     for (int w = 0; w < model->workers; w++) {
         lki_worker *worker = &model->worker[w];
         worker->model = model;
         atomic_store_explicit(&worker->taken, 0, memory_order_relaxed);
+        if (model->across != NULL) continue;
         worker->local.formed = model->rows_taken.segment >= 0 ? rows_formed : NULL;
         worker->local.formed_user = worker;
     }
@@ -118,7 +121,7 @@ void lki_rows_expect(lks_model *model, lki_worker *worker)
 {
     worker->unformed = 0;
     worker->told = false;
-    if (model->across != NULL || model->rows_taken.segment < 0) return;
+    if (model->rows_taken.segment < 0) return;
     worker->unformed = present(model, worker->first, worker->last);
     if (worker->unformed == 0) tell(worker, true);
 }
@@ -136,8 +139,7 @@ static int64_t column_of(const grid *g, int64_t part)
     return at < g->columns ? at : g->columns;
 }
 
-/* Part `number` of all stages. */
-static void take_part(lks_model *model, int worker, int64_t number)
+void lki_rows_part(lks_model *model, int worker, int64_t number)
 {
     int s = 0;
     grid g;
@@ -155,27 +157,24 @@ static void take_part(lks_model *model, int worker, int64_t number)
     lki_update_part(model, worker, s, &part);
 }
 
-void lki_rows_take(lks_model *model, int worker)
+int64_t lki_rows_parts(const lks_model *model)
 {
-    if (model->across != NULL) return;
     int64_t all = 0;
     for (int s = 0; s < model->program.stages; s++)
         if (model->program.stage[s].by_rows)
             all += parts_of(grid_of(model, &model->program.stage[s]));
-    for (int i = 0; i < model->workers; i++) {
-        const int of = (worker + i) % model->workers;
-        const int64_t first = lki_share(of, model->workers, all);
-        const int64_t end = lki_share(of + 1, model->workers, all);
-        for (int64_t next; (next = first + atomic_fetch_add_explicit(&model->worker[of].taken, 1,
-                                                                     memory_order_relaxed)) < end;)
-            take_part(model, worker, next);
-    }
+    return all;
+}
+
+void lki_rows_take(lks_model *model, int worker)
+{
+    lki_tasks_take(model, worker, LKI_TASK_UPDATE, lki_rows_parts(model), lki_rows_part);
 }
 
 void lki_rows_take_early(lks_model *model, int worker)
 {
     lki_worker *own = &model->worker[worker];
-    if (model->across != NULL || model->rows_taken.segment < 0) return;
+    if (model->rows_taken.segment < 0) return;
     tell(own, own->status == LKS_OK && own->unformed == 0);
     lki_workers_hear(model->threads, own->heard);
     lki_lap_part(own->local.laps, LKI_LAP_WAIT_GRADIENTS); /* counted at the barrier */

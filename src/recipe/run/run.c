@@ -92,10 +92,9 @@ static lks_status recipe_on_step(void *user, const lks_step_event *event)
 {
     lks_recipe *recipe = user;
     if (recipe->first_step <= 0) recipe->first_step = lki_recipe_seconds(recipe);
-    if (event->step % lki_config_int(recipe->config, LKI_KEY_TRAIN_HASH_EVERY) == 0) {
+    if (event->step % lki_config_int(recipe->config, LKI_KEY_TRAIN_HASH_EVERY) == 0)
         LKI_TRY(remember_link(recipe, event->step));
-        LKI_TRY(lki_cuts_follow(recipe, event->step));
-    }
+    LKI_TRY(lki_cuts_follow(recipe, event->step));
     if (recipe->events.on_step == NULL) return LKS_OK;
     return answered(recipe, recipe->events.on_step(recipe->events.user, event));
 }
