@@ -13,7 +13,8 @@
  *     two vectors   c[r] = pixel r      [ filters 0 .. L-1 | filters L .. 2L-1 ]
  *     one           c[r]                [ pixel 2r         | pixel 2r+1        ]     the same filters
  *
- * The sums are the same in both.
+ * And where half a vector holds them, of an image with one channel, a vector has two rows of the convolution,
+ * of x in `spread` (this row, the one below) for each pixel. The sums are the same in all three.
  */
 #include "backend/cpu/vector/conv/block.h"
 #include "numeric/tree.h"
@@ -23,9 +24,11 @@ static size_t vector_block_packed_bytes(const lki_block_shape *s)
     return sizeof(float) * (size_t)(block_forward_floats(s) + block_weights(s));
 }
 
-/* Vectors of filters in the panel that begins with this one. */
+/* Vectors of filters in the panel that begins with this one; HALF: half of one. */
+enum { HALF = 0 };
 INLINE int panel_vectors(const lki_block_shape *s, int64_t filter)
 {
+    if (s->channels == 1 && s->filters <= LANES / 2) return HALF;
     return s->filters - filter <= LANES ? 1 : 2;
 }
 
@@ -33,13 +36,15 @@ INLINE int panel_vectors(const lki_block_shape *s, int64_t filter)
 static void pack_forward(const lki_block_shape *s, const float *weight, float *forward, int64_t f)
 {
     const int64_t run = block_run(s), taps = s->kernel[0] * s->kernel[1];
-    const int64_t first = f / PANEL * PANEL, wide = panel_vectors(s, first) * LANES;
+    const int64_t first = f / PANEL * PANEL;
+    const int vectors = panel_vectors(s, first);
+    const int64_t wide = vectors == 2 ? PANEL : LANES;
+    const int64_t filter = vectors == HALF ? f % (LANES / 2) : f;
     float *panel = forward + first * s->kernel[0] * run + f % PANEL;
     for (int64_t tap = 0; tap < taps; tap++)
         for (int64_t c = 0; c < s->channels; c++)
-            panel[(tap * s->channels + c) * wide] = f < s->filters
-                                                        ? weight[(f * s->channels + c) * taps + tap]
-                                                        : 0;
+            panel[(tap * s->channels + c) * wide] =
+                filter < s->filters ? weight[(filter * s->channels + c) * taps + tap] : 0;
 }
 
 /* Backward [kernel row][filter][run], or [filter][kernel row][run]. */
@@ -81,25 +86,33 @@ static int64_t row_floats(const lki_block_shape *s)
     return (block_under(s, s->columns) + 1) * PANEL;
 }
 
+/* Rows that wait to be pooled: as many as a window has, and one to be even. */
+INLINE int64_t waiting_rows(const lki_block_shape *s)
+{
+    return (s->window + 1) / 2 * 2;
+}
+
 static size_t vector_block_workspace_bytes(const lki_block_shape *s)
 {
     const size_t backward = LKI_ISA_NAME(lki_block_backward_bytes)(s);
     const size_t direct = (sizeof(double) + sizeof(float)) * (size_t)(TILE_ROWS * PANEL) +
-                          sizeof(float) * (size_t)(s->window * row_floats(s));
+                          sizeof(float) * (size_t)(waiting_rows(s) * row_floats(s) +
+                                                   (s->kernel[0] * s->in_columns + 2) * LANES);
     const size_t forward = s->winograd ? LKI_ISA_NAME(lki_winograd_block_bytes)(s) : direct;
     return forward > backward ? forward : backward;
 }
 
-/* tile_run() for pairs of pixels and one vector of filters. */
-INLINE void pair_run(const int R, vf acc[][2], const float *a, int64_t pixel, const float *b,
-                     int64_t depth)
+/* tile_run() for pairs of pixels and one vector of filters, or half of one. */
+INLINE void pair_run(const int R, const bool half, vf acc[][2], const float *a, int64_t pixel,
+                     const float *b, int64_t depth)
 {
-    for (int64_t k = 0; k < depth; k++, a++, b += LANES) {
+    for (int64_t k = 0; k < depth; k++, a += half ? LANES : 1, b += LANES) {
         const vf column = vf_load(b);
         UNROLL
         for (int r = 0; r < R; r++) {
-            acc[r][0] = vf_fma(vf_set(a[2 * r * pixel]), column, acc[r][0]);
-            acc[r][1] = vf_fma(vf_set(a[(2 * r + 1) * pixel]), column, acc[r][1]);
+            const float *even = a + 2 * r * pixel, *odd = even + pixel;
+            acc[r][0] = vf_fma(half ? vf_load(even) : vf_set(*even), column, acc[r][0]);
+            acc[r][1] = vf_fma(half ? vf_load(odd) : vf_set(*odd), column, acc[r][1]);
         }
     }
 }
@@ -118,37 +131,48 @@ INLINE void block_terms(const int R, const int vectors, vf acc[][2], tile_wait a
         if (vectors == 2)
             tile_run(R, acc, a, pixel, 1, b, n);
         else
-            pair_run(R, acc, a, pixel, b, n);
-        a += n;
-        b += n * vectors * LANES;
+            pair_run(R, vectors == HALF, acc, a, pixel, b, n);
+        a += vectors == HALF ? n * LANES : n;
+        b += vectors == 2 ? n * PANEL : n * LANES;
         depth -= n;
         sum->number += n;
     }
 }
 
+/* What a row of the convolution is formed of: x, or its spread rows, which are kept in turn. */
+typedef struct block_row {
+    const float *x; /* in the row under the first of the kernel; HALF: the first that is kept */
+    int64_t turn;   /* HALF: where the kernel's first row is among them */
+    int64_t row;    /* floats from row to row */
+    const float *weight;
+    tile_wait at;
+} block_row;
+
 /* Some pixels of a row of the convolution, to[pixel][vectors]. */
-INLINE void row_tile(const int R, const int vectors, const lki_block_shape *s, const float *x,
-                     const float *weight, tile_wait at, float *to)
+INLINE void row_tile(const int R, const int vectors, const lki_block_shape *s, const block_row *b,
+                     int64_t pixel, int64_t first, float *to)
 {
-    const int64_t run = block_run(s);
+    const int64_t run = block_run(s), wide = vectors == 2 ? PANEL : LANES;
     tile_sum sum = {0};
     vf acc[TILE_ROWS][2];
     tile_zero(R, acc);
-    for (int64_t kh = 0; kh < s->kernel[0]; kh++)
-        block_terms(R, vectors, acc, at, &sum, x + kh * s->in_columns * s->channels, s->channels,
-                    weight + kh * run * vectors * LANES, run);
-    tile_end(R, acc, at, sum.number, !sum.begun);
+    for (int64_t kh = 0, turn = b->turn; kh < s->kernel[0]; kh++, turn++) {
+        if (vectors == HALF && turn == s->kernel[0]) turn = 0;
+        block_terms(R, vectors, acc, b->at, &sum,
+                    b->x + (vectors == HALF ? turn : kh) * b->row + first * pixel, pixel,
+                    b->weight + kh * run * wide, run);
+    }
+    tile_end(R, acc, b->at, sum.number, !sum.begun);
     tile_store(R, acc, to, PANEL, PANEL);
 }
 
-INLINE void row_tiles(const int vectors, const lki_block_shape *s, const float *x,
-                      const float *weight, tile_wait at, float *to)
+INLINE void row_tiles(const int vectors, const lki_block_shape *s, const block_row *b,
+                      int64_t pixel, float *to)
 {
-    const int64_t each = 3 - vectors; /* pixels in a row of the tile */
+    const int64_t each = vectors == 2 ? 1 : 2; /* pixels in a row of the tile */
     FOR_TILES(first, height, (block_under(s, s->columns) + each - 1) / each)
     {
-#define ROW_TILE(R)                                                                                \
-    row_tile(R, vectors, s, x + first * each * s->channels, weight, at, to + first * PANEL)
+#define ROW_TILE(R) row_tile(R, vectors, s, b, pixel, first *each, to + first * PANEL)
         switch (height) {
             TILE_CASES(ROW_TILE)
         }
@@ -156,13 +180,32 @@ INLINE void row_tiles(const int vectors, const lki_block_shape *s, const float *
     }
 }
 
-static void convolve_row(const int vectors, const lki_block_shape *s, const float *x,
-                         const float *weight, tile_wait at, float *to)
+static void convolve_row(const int vectors, const lki_block_shape *s, const block_row *b, float *to)
 {
     if (vectors == 2)
-        row_tiles(2, s, x, weight, at, to);
+        row_tiles(2, s, b, s->channels, to);
+    else if (vectors == 1)
+        row_tiles(1, s, b, s->channels, to);
     else
-        row_tiles(1, s, x, weight, at, to);
+        row_tiles(HALF, s, b, LANES, to);
+}
+
+/* Two rows of the convolution at once, from row y on. Rows of x below *next are spread. */
+static void convolve_two(const lki_block_shape *s, const float *x, block_row *b, int64_t y,
+                         int64_t *next, float *spread, float *to)
+{
+    float number[LANES];
+    for (int i = 0; i < LANES; i++) number[i] = (float)i;
+    const vm below = vm_gt(vf_load(number), vf_set((float)(LANES / 2) - .5f));
+    for (; *next < y + s->kernel[0]; ++*next) {
+        const float *row = x + *next * s->in_columns;
+        const float *other = *next + 1 < s->in_rows ? row + s->in_columns : row;
+        float *at = spread + *next % s->kernel[0] * b->row;
+        for (int64_t i = 0; i < s->in_columns; i++)
+            vf_store(at + i * LANES, vf_blend(below, vf_set(other[i]), vf_set(row[i])));
+    }
+    b->turn = y % s->kernel[0];
+    convolve_row(HALF, s, b, to);
 }
 
 /* A pooled row: one vector of n filters, of rows whose pixels lie `pixel` apart. */
@@ -182,30 +225,51 @@ INLINE void pool_row(const int window, const lki_block_shape *s, const float *co
     }
 }
 
+/* Where row y of the convolution waits, pixels LANES or PANEL apart. */
+INLINE float *waiting_row(const int vectors, const lki_block_shape *s, float *rows, int64_t y)
+{
+    const int64_t at = y % waiting_rows(s);
+    if (vectors == HALF) return rows + at / 2 * row_floats(s) + at % 2 * (LANES / 2);
+    return rows + at * row_floats(s);
+}
+
+/* Pooled row r of a panel. */
+static void pool_panel(const int vectors, const lki_block_shape *s, float *rows, const float *bias,
+                       int64_t f, int64_t r, float *out, uint8_t *where)
+{
+    const int64_t pixel = vectors == 2 ? PANEL : LANES, at = r * s->columns;
+    for (int64_t v = f; v < s->filters && v < f + PANEL; v += LANES) {
+        const int64_t n = s->filters - v < LANES ? s->filters - v : LANES;
+        const vf more = bias != NULL ? vf_get(bias + v, n) : vf_zero();
+        const float *row[3];
+        for (int64_t i = 0; i < s->window; i++)
+            row[i] = waiting_row(vectors, s, rows, r * s->step + i) + v - f;
+        if (s->window == 2)
+            pool_row(2, s, row, pixel, more, n, out + at * s->filters + v,
+                     where + at * lki_block_where(s) + v);
+        else
+            pool_row(3, s, row, pixel, more, n, out + at * s->filters + v,
+                     where + at * lki_block_where(s) + v);
+    }
+}
+
 /* One panel, all rows. */
-static void forward_panel(const lki_block_shape *s, const float *x, const float *weight,
-                          const float *bias, int64_t f, float *out, uint8_t *where, tile_wait wait,
-                          float *rows)
+static void forward_panel(const lki_block_shape *s, const float *x, block_row b, const float *bias,
+                          int64_t f, float *out, uint8_t *where, float *rows)
 {
     const int vectors = panel_vectors(s, f);
-    const int64_t in_row = s->in_columns * s->channels;
-    for (int64_t r = 0, next = 0; r < s->rows; r++) {
-        for (; next < r * s->step + s->window; next++)
-            convolve_row(vectors, s, x + next * in_row, weight, wait,
-                         rows + next % s->window * row_floats(s));
-        for (int64_t v = f; v < s->filters && v < f + PANEL; v += LANES) {
-            const int64_t at = r * s->columns, n = s->filters - v < LANES ? s->filters - v : LANES;
-            const vf more = bias != NULL ? vf_get(bias + v, n) : vf_zero();
-            const float *row[3];
-            for (int64_t i = 0; i < s->window; i++)
-                row[i] = rows + (r * s->step + i) % s->window * row_floats(s) + v - f;
-            if (s->window == 2)
-                pool_row(2, s, row, vectors * LANES, more, n, out + at * s->filters + v,
-                         where + at * lki_block_where(s) + v);
+    float *spread = rows + waiting_rows(s) * row_floats(s);
+    b.row = vectors == HALF ? s->in_columns * LANES : s->in_columns * s->channels;
+    for (int64_t r = 0, next = 0, next_x = 0; r < s->rows; r++) {
+        for (; next < r * s->step + s->window; next += vectors == HALF ? 2 : 1) {
+            float *to = waiting_row(vectors, s, rows, next);
+            b.x = vectors == HALF ? spread : x + next * b.row;
+            if (vectors == HALF)
+                convolve_two(s, x, &b, next, &next_x, spread, to);
             else
-                pool_row(3, s, row, vectors * LANES, more, n, out + at * s->filters + v,
-                         where + at * lki_block_where(s) + v);
+                convolve_row(vectors, s, &b, to);
         }
+        pool_panel(vectors, s, rows, bias, f, r, out, where);
     }
 }
 
@@ -219,8 +283,10 @@ static void vector_block_forward(const lki_block_shape *s, const float *x, const
         return;
     }
     for (int64_t f = 0; f < s->filters; f += PANEL)
-        forward_panel(s, x, (const float *)packed + f * s->kernel[0] * block_run(s), bias, f, out,
-                      where, (tile_wait){.group = group, .total = total}, rows);
+        forward_panel(s, x,
+                      (block_row){.weight = (const float *)packed + f * s->kernel[0] * block_run(s),
+                                  .at = {.group = group, .total = total}},
+                      bias, f, out, where, rows);
 }
 
 const lki_vector_block LKI_ISA_NAME(lki_vector_block) = {
