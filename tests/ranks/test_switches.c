@@ -1,6 +1,7 @@
 /* The theorem with every combination of the switches of kernels: each has one hash, for any instruction set and any
  * number of ranks and workers. */
 #include "cpu/vectors.h"
+#include "support/chains/met.h"
 #include "support/ranks/fake.h"
 #include "support/runs.h"
 
@@ -18,21 +19,25 @@ static const struct {
 enum { LAYOUT_COUNT = sizeof LAYOUTS / sizeof *LAYOUTS };
 
 /* What a switch may take away: convolutions of 3x3 with 16 channels and more before relu and pooling, before batch
- * norm and relu, and before relu alone; a dense layer behind relu and dropout. */
+ * norm and relu, and before relu alone; convolutions of each channel
+ * alone, and one with nothing behind it; a dense layer behind relu and dropout. */
 static lks_tensor *net(lks_graph *g)
 {
     const lks_conv2d_opts first = {
         .filters = 16, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
     const lks_conv2d_opts narrow = {.filters = 16, .kernel = {3, 3}, .padding = {1, 1}};
     const lks_conv2d_opts wide = {.filters = 32, .kernel = {3, 3}, .padding = {1, 1}};
+    const lks_conv2d_opts alone = {
+        .filters = 16, .kernel = {3, 3}, .padding = {1, 1}, .groups = 16};
     lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
     x = lks_normalize(
         g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
     x = lks_relu(g, lks_conv2d(g, x, &first));
     x = lks_max_pool(g, lks_relu(g, lks_conv2d(g, x, &wide)), &(lks_pool_opts){.kernel = {2, 2}});
     x = lks_relu(g, lks_batch_norm(g, lks_conv2d(g, x, &narrow), NULL));
-    x = lks_flatten(g, lks_relu(g, lks_conv2d(g, x, &wide)));
-    x = lks_relu(g, lks_dense(g, x, &(lks_dense_opts){.units = 40}));
+    x = lks_gelu(g, lks_conv2d(g, lks_relu(g, lks_conv2d(g, x, &alone)), &alone), NULL);
+    x = lks_conv2d(g, lks_relu(g, lks_conv2d(g, x, &wide)), &narrow);
+    x = lks_relu(g, lks_dense(g, lks_flatten(g, x), &(lks_dense_opts){.units = 40}));
     x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .25f});
     x = lks_dense(g, x, &(lks_dense_opts){.units = 5});
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
@@ -167,9 +172,26 @@ static void they_differ(void **state)
     assert_int_not_equal(hash_of(&q), without);
 }
 
+/* A kernel with a rule of its own that neither network has would be held by nothing here. */
+static void they_have_every_implementation(void **state)
+{
+    const lkt_net nets[] = {net, masked};
+    lkt_met met = lkt_met_none();
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        lkt_model m = lkt_begin(&(lks_context_opts){.device = "cpu"});
+        lkt_compile(&m, &(lks_model_opts){.loss = nets[n](m.graph), .global_batch = 4});
+        (void)lkt_met_others(&met, m.model, 1);
+        lkt_end(&m);
+    }
+    if (lkt_met_fewer(&met, 1) != NULL)
+        fail_msg("no network here has %s: add what it takes", lkt_met_fewer(&met, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_have_every_implementation),
         cmocka_unit_test(each_has_one_hash),
         cmocka_unit_test(zeros_are_left_out_alike),
         cmocka_unit_test(they_differ),

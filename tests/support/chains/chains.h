@@ -7,6 +7,7 @@
 #define LKT_CHAINS_H
 
 #include "support/chains/balls.h"
+#include "support/chains/met.h"
 
 typedef enum lkt_content {
     LKT_NUMBERS,
@@ -43,17 +44,5 @@ int lkt_chain_state(lks_model *model, const char *prefix, const lki_node *node, 
 
 /* Multiply-adds forward, of all samples. */
 int64_t lkt_chain_cost(const lkt_chain *chain);
-
-/* The implementations with a rule of all devices, and how many models had each. */
-enum { LKT_MOST_IMPLS = 64 };
-typedef struct lkt_met {
-    const lki_impl *impl[LKT_MOST_IMPLS];
-    int times[LKT_MOST_IMPLS], count;
-} lkt_met;
-lkt_met lkt_met_none(void);
-/* Whether the model has one that was met less than `wanted` times; its own are counted. */
-bool lkt_met_others(lkt_met *met, const lks_model *model, int wanted);
-/* The first that was; NULL: none. */
-const char *lkt_met_fewer(const lkt_met *met, int wanted);
 
 #endif
