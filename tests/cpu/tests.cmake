@@ -12,3 +12,7 @@ if(LKS_CPU_ON)
     endif()
   endforeach()
 endif()
+add_test(NAME cpu/valgrind COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cpu/valgrind.sh
+         $<TARGET_FILE:test_program_clean>)
+set_tests_properties(cpu/valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 400
+  ENVIRONMENT "LKT_SANITIZE=${LKS_SANITIZE}")

@@ -1,7 +1,7 @@
 /*
  * Small models that together have every implementation with a rule, each in several ways: prediction, gradients, a
  * step, and a look at every number that comes out. By itself it says that all are finite; under valgrind, whose test
- * is program/valgrind, that none of them rests on memory that nobody wrote, and that no kernel reads or writes
+ * is cpu/valgrind, that none of them rests on memory that nobody wrote, and that no kernel reads or writes
  * memory that is not its own.
  */
 #include <math.h>
