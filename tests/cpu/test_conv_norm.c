@@ -92,6 +92,8 @@ static void convolutions(void **state)
     {
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
             check_conv_sums(v, v->conv, shapes[i], &random);
+        check_conv_sums(v, v->first, shape_of(17, 3, 40, 1, 7, 2), &random);
+        check_conv_sums(v, v->first, shape_of(10, 1, 5, 1, 3, 1), &random);
         for (int64_t channels = 2; channels < 140; channels += 23)
             check_conv_sums(v, v->depthwise,
                             shape_of(7, channels, channels, channels, 3, 1 + channels % 2),

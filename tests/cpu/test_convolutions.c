@@ -10,8 +10,16 @@ typedef struct conv_case {
     bool depthwise; /* has blocks, however narrow */
     int64_t count, x_size, y_size;
     lkt_floats x, w, bias, d_y;
+    uint8_t *bytes; /* what x is, in the place of it, by s.table; or NULL */
     void *packed, *space, *sums;
 } conv_case;
+
+/* Samples from number n on, as the kernel reads them. */
+static const float *input_of(const conv_case *c, int64_t n)
+{
+    if (c->bytes == NULL) return c->x.at + n * c->x_size;
+    return (const float *)(const void *)(c->bytes + n * c->x_size);
+}
 
 static conv_case conv_make(const lki_vector_conv *kernels, lkt_random *random, lki_conv_shape s)
 {
@@ -61,6 +69,7 @@ static void conv_free(conv_case *c)
     lkt_floats_free(&c->d_y);
     lkt_floats_free(&c->w);
     lkt_floats_free(&c->bias);
+    free(c->bytes);
     free(c->packed);
     free(c->space);
     free(c->sums);
@@ -120,9 +129,9 @@ static void check_forward(const lki_vector *v, const conv_case *c, lkt_random *r
     const int64_t each = c->s.channels / c->s.groups, cut = lkt_random_below(random, c->count);
     const int64_t block = channel_block(&c->s, each, c->s.filters);
     const bool relu = lkt_random_bits(random) & 1;
-    c->kernels->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
-    c->kernels->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at,
-                        relu, y.at + cut * c->y_size, c->space);
+    c->kernels->forward(&c->s, cut, input_of(c, 0), c->packed, c->bias.at, relu, y.at, c->space);
+    c->kernels->forward(&c->s, c->count - cut, input_of(c, cut), c->packed, c->bias.at, relu,
+                        y.at + cut * c->y_size, c->space);
     for (int64_t i = 0; i < c->count * c->y_size; i++) {
         const int64_t pixel = i % c->y_size / c->s.filters, f = i % c->s.filters;
         const int64_t out[2] = {pixel / c->s.out[1], pixel % c->s.out[1]};
@@ -199,7 +208,7 @@ static void run_weight(const conv_case *c, int64_t piece, const float *y, float 
     for (int64_t n = 0, count; n < c->count; n += count) {
         count = c->count - n < piece ? c->count - n : piece;
         c->kernels->backward_weight(&c->s, count,
-                                    &(lki_conv_gradient){.x = c->x.at + n * c->x_size,
+                                    &(lki_conv_gradient){.x = input_of(c, n),
                                                          .d_y = c->d_y.at + n * c->y_size,
                                                          .y = y != NULL ? y + n * c->y_size : NULL,
                                                          .sample = n,
@@ -248,14 +257,14 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
 /* What random shapes seldom are: a first layer, sums of many terms, of several blocks of channels,
  * images of a pixel. */
 static const lki_conv_shape SHAPES[] = {
-    {1, 1, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0},
-    {1, 300, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0},
-    {1, 29, 300, {0}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, 0},
-    {1, 64, 20, {0}, {0}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, true, 0},
-    {1, 86, 60, {0}, {0}, {3, 1}, {1, 1}, {1, 0}, {1, 1}, true, 0},
-    {1, 2, 5, {0}, {0}, {1, 1}, {1, 1}, {0}, {1, 1}, true, 0},
-    {1, 2, 3, {0}, {0}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, 0},
-    {1, 700, 3, {0}, {0}, {2, 2}, {2, 1}, {1, 1}, {1, 1}, true, 0},
+    {1, 1, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL},
+    {1, 300, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL},
+    {1, 29, 300, {0}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL},
+    {1, 64, 20, {0}, {0}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL},
+    {1, 86, 60, {0}, {0}, {3, 1}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL},
+    {1, 2, 5, {0}, {0}, {1, 1}, {1, 1}, {0}, {1, 1}, true, 0, NULL},
+    {1, 2, 3, {0}, {0}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL},
+    {1, 700, 3, {0}, {0}, {2, 2}, {2, 1}, {1, 1}, {1, 1}, true, 0, NULL},
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
@@ -312,8 +321,9 @@ static void large_weights(void **state)
 {
     enum { COUNT = 50, SIDE = 8, CHANNELS = 96, FILTERS = 928 };
     lkt_random random = lkt_random_make("winograd large", 133);
-    const lki_conv_shape s = {
-        1, CHANNELS, FILTERS, {SIDE, SIDE}, {SIDE, SIDE}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, 4};
+    const lki_conv_shape s = {1,      CHANNELS, FILTERS, {SIDE, SIDE}, {SIDE, SIDE},
+                              {3, 3}, {1, 1},   {1, 1},  {1, 1},       false,
+                              4,      NULL};
     const int64_t in = SIDE * SIDE * CHANNELS, out = SIDE * SIDE * FILTERS;
     const lki_vector *v = lki_cpu_vector();
     lkt_floats x = lkt_floats_make(&random, COUNT * in);
@@ -334,10 +344,59 @@ static void large_weights(void **state)
     for (int i = 0; i < 4; i++) free(made[i]);
 }
 
+/* First layers: few channels, any number of filters, now and then a large kernel. */
+static lki_conv_shape random_first(lkt_random *random)
+{
+    const bool large = lkt_random_below(random, 6) == 0;
+    lki_conv_shape s = {.groups = 1, .bias = true};
+    const int64_t most = lkt_random_below(random, 3) == 0 ? 15 : large ? 3 : 1;
+    s.channels = lkt_random_from(random, 1, most);
+    s.filters = lkt_random_from(random, 1, lkt_random_below(random, 3) == 0 ? 17 : 100);
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = large ? lkt_random_from(random, 5, 11) : lkt_random_from(random, 1, 4);
+        s.stride[i] = lkt_random_below(random, 2) == 0 ? 1 : lkt_random_from(random, 1, 4);
+        s.dilation[i] = lkt_random_below(random, 3) == 0 ? 2 : 1;
+        s.padding[i] = lkt_random_below(random, 4);
+    }
+    return s;
+}
+
+/* x becomes bytes, and what a table makes of them. */
+static void conv_of_bytes(conv_case *c, float (*table)[256], lkt_random *random)
+{
+    const int64_t size = c->count * c->x_size;
+    c->bytes = malloc((size_t)size); /* no more: the sanitizer sees what is read behind it */
+    assert_non_null(c->bytes);
+    for (int i = 0; i < 15; i++)
+        for (int b = 0; b < 256; b++)
+            table[i][b] = (float)(lkt_random_below(random, 2001) - 1000) * 1e-3f;
+    for (int64_t i = 0; i < size; i++) {
+        c->bytes[i] = (uint8_t)lkt_random_below(random, 256);
+        c->x.at[i] = table[i % c->s.channels][c->bytes[i]];
+    }
+    c->s.table = (const float(*)[256])table;
+}
+
+static void first_layers(void **state)
+{
+    static float table[15][256];
+    lkt_random random = lkt_random_make("first layers", 83);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < 3 * cases(); k++) {
+        conv_case c = conv_make(v->first, &random, random_first(&random));
+        if (lkt_random_bits(&random) & 1) conv_of_bytes(&c, table, &random);
+        check_forward(v, &c, &random);
+        check_weight(v, &c, &random);
+        conv_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(first_layers),
         cmocka_unit_test(depthwise),
         cmocka_unit_test(large_weights),
     };

@@ -67,8 +67,12 @@ static bool by_winograd(const lkt_case *c)
 
 static bool has_border(const lkt_case *c)
 {
-    const lks_conv2d_opts *opts = lkt_first(c)->attr;
-    return lkt_first(c)->op == LKI_OP_CONV2D && opts->padding[0] + opts->padding[1] > 0;
+    for (int i = 0; i < c->cluster.count; i++) {
+        const lks_conv2d_opts *opts = c->cluster.node[i]->attr;
+        if (c->cluster.node[i]->op == LKI_OP_CONV2D && opts->padding[0] + opts->padding[1] > 0)
+            return true;
+    }
+    return false;
 }
 
 static float draw(lkt_random *random)

@@ -42,6 +42,12 @@ bool lki_conv_is_depthwise(const lki_conv_shape *s)
     return s->groups > 1 && s->groups == s->channels && s->filters == s->channels;
 }
 
+bool lki_conv_is_first(const lki_conv_shape *s)
+{
+    return s->groups == 1 && s->channels < LKI_NARROW &&
+           s->kernel[0] * s->kernel[1] * s->channels <= LKI_GROUP_TERMS;
+}
+
 static const char *cpu_conv2d_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
     (void)switches;
@@ -66,6 +72,7 @@ const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, winograd f%d",
                  vector->name, shape->winograd);
     if (shape->winograd > 0) return vector->winograd;
+    if (lki_conv_is_first(shape)) return vector->first;
     return lki_conv_is_depthwise(shape) ? vector->depthwise : vector->conv;
 }
 

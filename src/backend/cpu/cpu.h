@@ -40,11 +40,16 @@ static inline const lki_cpu_plan *lki_cpu(const lki_plan *plan)
 /* Directly; and as the switches want it, with its kernels and their name for people. */
 lki_conv_shape lki_conv_shape_of(const lki_node *node);
 bool lki_conv_is_depthwise(const lki_conv_shape *shape);
+bool lki_conv_is_first(const lki_conv_shape *shape); /* few channels: vector/conv/first.h */
 const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape);
 /* The gradients that `args` asks for. `y`: the output behind relu, where d_y is still the gradient of
  * that; else NULL. */
 void lki_conv_backward(const lki_vector_conv *kernels, const lki_conv_shape *shape,
                        const lki_args *args, const float *d_y, const float *y);
+
+/* What a normalize of bytes makes of each, [channels]; lki_free() frees it. */
+lks_status lki_normalize_table(lks_context *context, const lki_node *node, int64_t channels,
+                               float (**out)[256]);
 
 /* The function of an activation (not relu), and its constant; whether its derivative is one of out. */
 lki_activation lki_cpu_activation_of(const lki_node *node, float *constant);

@@ -7,6 +7,7 @@
 #define LKI_CPU_IMPL_LIST(X)                                                                       \
     X(conv_block)                                                                                  \
     X(conv_norm)                                                                                   \
+    X(first)                                                                                       \
     X(conv2d_relu)                                                                                 \
     X(depthwise_relu)                                                                              \
     X(conv2d)                                                                                      \

@@ -9,6 +9,22 @@ typedef struct normalize_plan {
     float (*table)[256]; /* [channels], for bytes */
 } normalize_plan;
 
+lks_status lki_normalize_table(lks_context *context, const lki_node *node, int64_t channels,
+                               float (**out)[256])
+{
+    const lks_normalize_opts *opts = node->attr;
+    void *memory;
+    *out = NULL;
+    LKI_TRY(lki_alloc(context, &memory, (size_t)channels * sizeof **out, "values of bytes"));
+    *out = memory;
+    for (int64_t c = 0; c < channels; c++)
+        for (int value = 0; value < 256; value++) {
+            const int64_t of = opts->count == 1 ? 0 : c;
+            (*out)[c][value] = lki_flush(((float)value / 255.0f - opts->mean[of]) / opts->std[of]);
+        }
+    return LKS_OK;
+}
+
 static lks_status plan_normalize(lki_plan *plan)
 {
     normalize_plan *p = (normalize_plan *)(void *)plan;
@@ -17,15 +33,8 @@ static lks_status plan_normalize(lki_plan *plan)
     p->channels = opts->count;
     p->mean = opts->mean;
     p->std = opts->std;
-    if (node->in[0]->dtype == LKS_U8) {
-        void *table;
-        LKI_TRY(lki_alloc(plan->context, &table, (size_t)p->channels * sizeof *p->table,
-                          "values of bytes"));
-        p->table = table;
-        for (int64_t c = 0; c < p->channels; c++)
-            for (int value = 0; value < 256; value++)
-                p->table[c][value] = lki_flush(((float)value / 255.0f - p->mean[c]) / p->std[c]);
-    }
+    if (node->in[0]->dtype == LKS_U8)
+        LKI_TRY(lki_normalize_table(plan->context, node, p->channels, &p->table));
     return lki_cpu_plan_start(plan);
 }
 

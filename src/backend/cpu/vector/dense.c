@@ -149,7 +149,7 @@ INLINE void product_narrow(const int R, const int V, const product *p, int64_t f
         narrow_zero(R, V, acc);
     else
         narrow_load(R, V, acc, total);
-    narrow_run(R, V, acc, p->a + first * p->a_row, p->a_row, NULL, 1, p->b, p->depth);
+    narrow_run(R, V, acc, p->a + first * p->a_row, p->a_row, 1, p->b, p->depth);
     if (p->number + p->depth < p->terms) {
         narrow_store(R, V, acc, total);
         return;

@@ -14,8 +14,12 @@
 /* Accumulators of both kinds take the same registers. */
 #define NARROW_ROWS (LANES == 16 ? TILE_ROWS : TILE_ROWS / 2)
 
-/* As doubles: a float in all lanes, and LANES / 2 floats; and c + a * b, where a * b is exact. */
+/* As doubles: a number in all lanes, a float in all lanes, and LANES / 2 floats; and c + a * b, where a * b is exact. */
 #if defined(__AVX512F__)
+INLINE vd vd_set(double x)
+{
+    return _mm512_set1_pd(x);
+}
 INLINE vd vd_spread(const float *p)
 {
     return _mm512_cvtps_pd(_mm256_broadcast_ss(p));
@@ -29,6 +33,10 @@ INLINE vd vd_add_exact(vd c, vd a, vd b)
     return _mm512_fmadd_pd(a, b, c);
 }
 #elif defined(__AVX2__)
+INLINE vd vd_set(double x)
+{
+    return _mm256_set1_pd(x);
+}
 INLINE vd vd_spread(const float *p)
 {
     return _mm256_cvtps_pd(_mm_broadcast_ss(p));
@@ -42,9 +50,13 @@ INLINE vd vd_add_exact(vd c, vd a, vd b)
     return _mm256_fmadd_pd(a, b, c);
 }
 #elif defined(LKI_NEON)
+INLINE vd vd_set(double x)
+{
+    return (vd)vdupq_n_f64(x);
+}
 INLINE vd vd_spread(const float *p)
 {
-    return (vd)vdupq_n_f64((double)*p);
+    return vd_set((double)*p);
 }
 INLINE vd vd_floats(const float *p)
 {
@@ -55,11 +67,15 @@ INLINE vd vd_add_exact(vd c, vd a, vd b)
     return (vd)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
 }
 #else
-INLINE vd vd_spread(const float *p)
+INLINE vd vd_set(double x)
 {
     vd v = {0};
-    for (int i = 0; i < LANES / 2; i++) v[i] = (double)*p;
+    for (int i = 0; i < LANES / 2; i++) v[i] = x;
     return v;
+}
+INLINE vd vd_spread(const float *p)
+{
+    return vd_set((double)*p);
 }
 INLINE vd vd_floats(const float *p)
 {
@@ -73,10 +89,9 @@ INLINE vd vd_add_exact(vd c, vd a, vd b)
 }
 #endif
 
-/* tile_run() of narrow results; rows lie at offsets[r], where these are given. R and V are constants, and
- * R <= NARROW_ROWS. */
+/* tile_run() of narrow results. R and V are constants, and R <= NARROW_ROWS. */
 INLINE void narrow_run(const int R, const int V, vd acc[][4], const float *a, int64_t row,
-                       const int64_t *offsets, int64_t step, const float *b, int64_t depth)
+                       int64_t step, const float *b, int64_t depth)
 {
     for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
         vd column[4];
@@ -84,7 +99,7 @@ INLINE void narrow_run(const int R, const int V, vd acc[][4], const float *a, in
         for (int v = 0; v < V; v++) column[v] = vd_floats(b + v * LANES / 2);
         UNROLL
         for (int r = 0; r < R; r++) {
-            const vd x = vd_spread(a + (offsets != NULL ? offsets[r] : r * row));
+            const vd x = vd_spread(a + r * row);
             UNROLL
             for (int v = 0; v < V; v++) acc[r][v] = vd_add_exact(acc[r][v], x, column[v]);
         }

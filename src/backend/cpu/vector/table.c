@@ -14,6 +14,7 @@ const lki_vector LKI_ISA_NAME(lki_vector) = {
     .dense = &LKI_ISA_NAME(lki_vector_dense),
     .block = &LKI_ISA_NAME(lki_vector_block),
     .conv = &LKI_ISA_NAME(lki_vector_conv),
+    .first = &LKI_ISA_NAME(lki_vector_first),
     .depthwise = &LKI_ISA_NAME(lki_vector_depthwise),
     .winograd = &LKI_ISA_NAME(lki_vector_winograd),
 };

@@ -186,6 +186,8 @@ typedef struct lki_conv_shape {
     /* F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3): 2 or 4, of 3 x 3 kernels with stride 1, one group and no
      * dilation; 0: direct. */
     int winograd;
+    /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
+    const float (*table)[256];
 } lki_conv_shape;
 
 /* A piece of a replica's samples, for the gradient of the weight. */
@@ -293,6 +295,7 @@ typedef struct lki_vector {
     const lki_vector_dense *dense;
     const lki_vector_block *block;
     const lki_vector_conv *conv;
+    const lki_vector_conv *first;     /* of one group, with few channels: lki_conv_is_first() */
     const lki_vector_conv *depthwise; /* of groups == channels == filters */
     const lki_vector_conv *winograd;  /* of shapes that name it */
 } lki_vector;

@@ -277,18 +277,24 @@ static void pack_reversed(const lki_conv_shape *s, const float *weight, int64_t 
             }
 }
 
+void LKI_ISA_NAME(lki_conv_pack_reversed)(const lki_conv_shape *s, const float *weight,
+                                          void *packed, int part, int parts)
+{
+    const int64_t taps = s->kernel[0] * s->kernel[1], each = conv_blocks(s->channels / s->groups);
+    const int64_t size = taps * (s->filters / s->groups) * PANEL, all = s->groups * each;
+    float *reversed = (float *)packed + conv_panel_floats(s);
+    for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
+        pack_reversed(s, weight, b / each, b % each, reversed + b * size);
+}
+
 static void vector_conv_pack(const lki_conv_shape *s, const float *weight, void *packed, int part,
                              int parts)
 {
-    const int64_t taps = s->kernel[0] * s->kernel[1];
-    const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
-    const int64_t one = conv_blocks(filters), other = conv_blocks(channels);
-    float *to = packed, *reversed = to + conv_panel_floats(s);
-    const int64_t all = s->groups * one, others = s->groups * other;
+    const int64_t taps = s->kernel[0] * s->kernel[1], each = conv_blocks(s->filters / s->groups);
+    const int64_t size = taps * (s->channels / s->groups) * PANEL, all = s->groups * each;
     for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
-        vector_conv_pack_block(s, weight, b / one, b % one, to + b * taps * channels * PANEL);
-    for (int64_t b = lki_share(part, parts, others); b < lki_share(part + 1, parts, others); b++)
-        pack_reversed(s, weight, b / other, b % other, reversed + b * taps * filters * PANEL);
+        vector_conv_pack_block(s, weight, b / each, b % each, (float *)packed + b * size);
+    LKI_ISA_NAME(lki_conv_pack_reversed)(s, weight, packed, part, parts);
 }
 
 static size_t vector_conv_packed_bytes(const lki_conv_shape *s)

@@ -115,7 +115,7 @@ INLINE void sweep_narrow(const int R, const int V, const sweep *s, const float *
     narrow_zero(R, V, acc);
     for (int64_t v = 0; v < s->taps[0]; v++)
         for (int64_t h = 0; h < s->taps[1]; h++)
-            narrow_run(R, V, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], NULL, 1,
+            narrow_run(R, V, acc, a + v * s->a_tap[0] + h * s->a_tap[1], s->a_pixel[1], 1,
                        s->b + v * s->b_tap[0] + h * s->b_tap[1], s->depth);
     narrow_round(R, V, acc, sums);
     tile_put(R, sums, c, s->c_pixel[1], s->columns, s->bias, s->add, s->relu);
@@ -153,21 +153,31 @@ INLINE void sweep_rows(const int V, const bool many, const sweep *s, const int64
     }
 }
 
-/* The first layer of many networks, 3 x 3 on one channel, is worth a loop of its own. */
 INLINE void sweep_grid(const sweep *s)
 {
-    static const int64_t first_layer[2] = {3, 1};
     if (s->narrow && s->columns <= LANES)
         sweep_rows(2, false, s, s->taps, s->depth, s->columns);
     else if (s->narrow)
         sweep_rows(4, false, s, s->taps, s->depth, s->columns);
     else if (s->many)
         sweep_rows(0, true, s, s->taps, s->depth, s->columns);
-    else if (s->taps[0] == 3 && s->taps[1] == 1 && s->depth == 3 && s->columns == PANEL)
-        sweep_rows(0, false, s, first_layer, 3, PANEL);
     else
         sweep_rows(0, false, s, s->taps, s->depth, s->columns);
 }
+
+/* Of the data gradient, behind conv_panel_floats(); part `part` of `parts`. */
+void LKI_ISA_NAME(lki_conv_pack_reversed)(const lki_conv_shape *s, const float *weight,
+                                          void *packed, int part, int parts);
+
+/* Sums of the weight's gradient, over the samples of a replica: the block that is not complete, the blocks of
+ * its group, the groups before it, as many numbers each; and of the bias. */
+typedef struct conv_sums {
+    int64_t count;
+    float *block, *group;
+    double *total, *bias;
+} conv_sums;
+/* Behind so many pixels, rounded once, in `block`. Narrow sums are totals from their first term. */
+void LKI_ISA_NAME(lki_conv_complete)(const conv_sums *sums, bool narrow, int64_t pixels);
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count);
 size_t LKI_ISA_NAME(lki_conv_sums_bytes)(const lki_conv_shape *s);

@@ -26,13 +26,6 @@ enum {
     CHUNK = 16                   /* channels whose panels are turned round at a time */
 };
 
-/* Sums, panels one after the other: [group][block of filters][tap][channel][PANEL]; of the bias [group]
- * [block of filters][PANEL]. */
-typedef struct sums {
-    float *block, *group;
-    double *total, *bias;
-} sums;
-
 static int64_t bias_count(const lki_conv_shape *s)
 {
     return s->groups * conv_blocks(s->filters / s->groups) * PANEL;
@@ -43,12 +36,16 @@ size_t LKI_ISA_NAME(lki_conv_sums_bytes)(const lki_conv_shape *s)
     return sizeof(double) * (size_t)(2 * conv_panel_floats(s) + bias_count(s));
 }
 
-static sums sums_in(const lki_conv_shape *s, void *memory)
+static conv_sums sums_in(const lki_conv_shape *s, void *memory)
 {
     const int64_t count = conv_panel_floats(s);
     double *total = memory;
     float *block = (float *)(void *)(total + count + bias_count(s));
-    return (sums){.total = total, .bias = total + count, .block = block, .group = block + count};
+    return (conv_sums){.count = count,
+                       .total = total,
+                       .bias = total + count,
+                       .block = block,
+                       .group = block + count};
 }
 
 typedef struct strip {
@@ -57,7 +54,7 @@ typedef struct strip {
     const float *x;        /* framed */
     int64_t first, pixels; /* of the output, counted through the piece */
     const float *dy;       /* panels [group][block][pixel][PANEL] */
-    sums sums;
+    conv_sums sums;
     int64_t number; /* of the first pixel, in the replica */
 } strip;
 
@@ -66,24 +63,9 @@ static bool is_narrow(const lki_conv_shape *s)
     return s->filters / s->groups < LKI_NARROW;
 }
 
-/* tile_run() for rows that lie at offsets[r]. */
-INLINE void run_apart(const int R, vf acc[][2], const float *a, const int64_t *offsets,
-                      int64_t step, const float *b, int64_t depth)
-{
-    for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
-        const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
-        for (int r = 0; r < R; r++) {
-            const vf v = vf_set(a[offsets[r]]);
-            acc[r][0] = vf_fma(v, b0, acc[r][0]);
-            acc[r][1] = vf_fma(v, b1, acc[r][1]);
-        }
-    }
-}
-
-/* Rows r of a tile lie at offsets[r] from the first, or side by side; `x` is the first value under tap
- * (0, 0) of the first sample. V is 0 where the result is not narrow. */
-INLINE void weight_tile(const int R, const int V, const strip *s, const float *x,
-                        const int64_t *offsets, const float *dy, int64_t at)
+/* `x` is the first value under tap (0, 0) of the first sample. V is 0 where the result is not narrow. */
+INLINE void weight_tile(const int R, const int V, const strip *s, const float *x, const float *dy,
+                        int64_t at)
 {
     const lki_conv_shape *shape = s->shape;
     const int64_t width = shape->out[1], step = shape->stride[1] * shape->channels;
@@ -109,11 +91,9 @@ INLINE void weight_tile(const int R, const int V, const strip *s, const float *x
         if (n > end - k) n = end - k;
         if (n > width - column) n = width - column;
         if (V > 0)
-            narrow_run(R, V, narrow, a, 1, offsets, step, dy, n);
-        else if (offsets == NULL)
-            tile_run(R, acc, a, 1, step, dy, n);
+            narrow_run(R, V, narrow, a, 1, step, dy, n);
         else
-            run_apart(R, acc, a, offsets, step, dy, n);
+            tile_run(R, acc, a, 1, step, dy, n);
         dy += n * PANEL;
         k += n;
         column += n;
@@ -139,31 +119,11 @@ INLINE void weight_run(const int V, const strip *s, const float *x, int64_t coun
     FOR_TILES_OF(V > 0 ? NARROW_ROWS : TILE_ROWS, first, height, count)
     {
 #define WEIGHT(R)                                                                                  \
-    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, x + first, NULL, dy, at + first * PANEL)
+    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, x + first, dy, at + first * PANEL)
         switch (height) {
             TILE_CASES(WEIGHT)
         }
 #undef WEIGHT
-    }
-}
-
-/* The whole kernel as one run of values that lie here and there: where a row of taps has fewer
- * than a tile has rows, as in a first layer. */
-INLINE void weight_small(const int V, const strip *s, const float *dy, int64_t at)
-{
-    const lki_conv_shape *shape = s->shape;
-    const int64_t run = shape->kernel[1] * shape->channels, count = shape->kernel[0] * run;
-    const int64_t row = shape->dilation[0] * s->frame->size[1] * shape->channels;
-    FOR_TILES_OF(V > 0 ? NARROW_ROWS : TILE_ROWS, first, rows, count)
-    {
-        int64_t offset[TILE_ROWS];
-        for (int64_t r = 0; r < rows; r++) offset[r] = (first + r) / run * row + (first + r) % run;
-#define SMALL(R)                                                                                   \
-    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, s->x, offset, dy, at + first * PANEL)
-        switch (rows) {
-            TILE_CASES(SMALL)
-        }
-#undef SMALL
     }
 }
 
@@ -178,10 +138,6 @@ INLINE void weight_panel(const int V, const strip *s, int64_t panel, const float
     const int64_t taps = runs ? 1 : shape->kernel[1],
                   run = runs ? shape->kernel[1] * channels : channels;
     int64_t at = panel * shape->kernel[0] * taps * run * PANEL;
-    if (runs && run < TILE_ROWS) {
-        weight_small(V, s, dy, at);
-        return;
-    }
     for (int64_t ky = 0; ky < shape->kernel[0]; ky++)
         for (int64_t kx = 0; kx < taps; kx++, at += run * PANEL)
             weight_run(V, s,
@@ -253,23 +209,16 @@ static void copy_gradient(const strip *s, const lki_conv_gradient *g, float *to)
         }
 }
 
-/* Sums that were totals from their first term, in floats, as they are stored. */
-static void complete_narrow(const lki_conv_shape *s, const sums *all)
+void LKI_ISA_NAME(lki_conv_complete)(const conv_sums *sums, bool narrow, int64_t pixels)
 {
-    for (int64_t i = 0; i < conv_panel_floats(s); i += LANES)
-        vf_store(all->block + i, vf_flush(vf_total(all->total + i, vf_zero())));
-}
-
-/* The sums of a replica with so many pixels, likewise. */
-static void vector_conv_weight_complete(const lki_conv_shape *s, const sums *all, int64_t pixels)
-{
-    const bool rest = pixels % LKI_BLOCK_TERMS != 0, total = pixels >= LKI_GROUP_TERMS;
-    const bool group = pixels % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS;
-    for (int64_t i = 0; i < conv_panel_floats(s); i += LANES) {
-        vf v = rest ? vf_load(all->block + i) : vf_zero();
-        if (group) v = vf_load(all->group + i) + v;
-        if (total) v = vf_total(all->total + i, v);
-        vf_store(all->block + i, vf_flush(v));
+    const bool rest = !narrow && pixels % LKI_BLOCK_TERMS != 0;
+    const bool group = !narrow && pixels % LKI_GROUP_TERMS >= LKI_BLOCK_TERMS;
+    const bool total = narrow || pixels >= LKI_GROUP_TERMS;
+    for (int64_t i = 0; i < sums->count; i += LANES) {
+        vf v = rest ? vf_load(sums->block + i) : vf_zero();
+        if (group) v = vf_load(sums->group + i) + v;
+        if (total) v = vf_total(sums->total + i, v);
+        vf_store(sums->block + i, vf_flush(v));
     }
 }
 
@@ -343,10 +292,7 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
         weight_strip(&part);
     }
     if (!g->last) return;
-    if (is_narrow(s))
-        complete_narrow(s, &part.sums);
-    else
-        vector_conv_weight_complete(s, &part.sums, (g->sample + count) * pixels);
+    LKI_ISA_NAME(lki_conv_complete)(&part.sums, is_narrow(s), (g->sample + count) * pixels);
     unpack(s, part.sums.block, g->d_weight);
     if (g->d_bias != NULL) unpack_bias(s, part.sums.bias, g->d_bias);
 }
