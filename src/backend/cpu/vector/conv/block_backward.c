@@ -22,57 +22,18 @@
  * is added to the pixels: for all kernel rows at once where block_together() says so, else kernel row by kernel row
  * of a strip, for the weight's part of a kernel row to stay in the nearest cache.
  */
-#include "backend/cpu/vector/conv/block.h"
+#include "backend/cpu/vector/conv/block_lists.h"
 
 enum {
-    STRIP_BYTES = 28 * 1024, /* of x under a strip: the first-level cache, less a little */
-    WINDOWS = 256,           /* of a block of d_weight, at least */
-    MOST = 14                /* accumulators */
+    WINDOWS = 256, /* of a block of d_weight, at least */
+    MOST = 14      /* accumulators */
 };
-
-typedef struct unit {
-    float value;
-    int32_t offset;
-} unit;
-
-/* Workspace: the active units of a strip of pooled rows. */
-typedef struct lists {
-    int64_t strip;   /* most pooled rows */
-    unit *by_filter; /* [filters][strip * columns] */
-    int32_t *count;  /* [filters] */
-    unit *by_window; /* window by window, place by place */
-    int32_t *end;    /* [strip * columns][places]: in by_window */
-} lists;
-
-static int64_t vector_block_strip_of(const lki_block_shape *s)
-{
-    const int64_t row = s->in_columns * s->channels * (int64_t)sizeof(float);
-    const int64_t under = STRIP_BYTES / row - s->kernel[0] + 1; /* rows of the convolution */
-    const int64_t rows = (under - s->window + s->step) / s->step;
-    return rows < 1 ? 1 : rows < s->rows ? rows : s->rows;
-}
-
-INLINE int64_t places_of(const lki_block_shape *s)
-{
-    return s->window * s->window;
-}
-
-static lists lists_in(const lki_block_shape *s, char *memory)
-{
-    lists l = {.strip = vector_block_strip_of(s)};
-    const size_t windows = (size_t)(l.strip * s->columns), filters = (size_t)s->filters;
-    l.by_filter = (unit *)(void *)memory;
-    l.by_window = l.by_filter + windows * filters;
-    l.count = (int32_t *)(void *)(l.by_window + windows * filters);
-    l.end = l.count + filters;
-    return l;
-}
 
 size_t LKI_ISA_NAME(lki_block_backward_bytes)(const lki_block_shape *s)
 {
     const size_t windows = (size_t)(vector_block_strip_of(s) * s->columns),
                  filters = (size_t)s->filters;
-    return 2 * windows * filters * sizeof(unit) +
+    return (2 * windows * filters + 1) * sizeof(unit) +
            (filters + windows * (size_t)places_of(s)) * sizeof(int32_t);
 }
 
@@ -114,105 +75,6 @@ static sums sums_at(const lki_block_shape *s, void *memory, int64_t strip)
                   .begins = strip % each == 0,
                   .ends = strip % each == each - 1,
                   .only = strip < each};
-}
-
-/* Of pooled pixel `position`: where x is under its first place, and from place to place. */
-INLINE int32_t under_window(const lki_block_shape *s, int64_t position)
-{
-    const int64_t r = position / s->columns, c = position % s->columns;
-    return (int32_t)((r * s->in_columns + c) * s->step * s->channels);
-}
-INLINE int32_t under_place(const lki_block_shape *s, int64_t place)
-{
-    return (int32_t)((place / s->window * s->in_columns + place % s->window) * s->channels);
-}
-
-/* One window: its active units into the list by windows, places in ascending order, and with `both` into that by
- * filters and into the bias. */
-INLINE int32_t gather_window(const bool both, const lki_block_shape *s, const lki_block_backward *b,
-                             lists *l, double *bias, int64_t window, int64_t position, int32_t used)
-{
-    const int64_t size = block_run_padded(s) * (block_together(s) ? s->kernel[0] : 1);
-    const uint8_t *where = b->where + position * lki_block_where(s);
-    const float *d_out = b->d_out + position * s->filters;
-    const int64_t room = l->strip * s->columns;
-    for (int place = 0; place < places_of(s); place++) {
-        const int32_t under = under_window(s, position) + under_place(s, place);
-        for (int64_t f = 0; f < s->filters; f += 32) {
-            uint32_t bits = bytes_equal(where + f, (uint8_t)place);
-            if (s->filters - f < 32) bits &= (1u << (s->filters - f)) - 1;
-            for (; bits != 0; bits &= bits - 1) {
-                const int64_t filter = f + __builtin_ctz(bits);
-                const float value = d_out[filter] * b->scale;
-                l->by_window[used++] = (unit){.value = value, .offset = (int32_t)(filter * size)};
-                if (!both) continue;
-                l->by_filter[filter * room + l->count[filter]++] = (unit){.value = value,
-                                                                          .offset = under};
-                if (bias != NULL) bias[filter] += (double)value;
-            }
-        }
-        l->end[window * places_of(s) + place] = used;
-    }
-    return used;
-}
-
-static void gather_windows(const lki_block_shape *s, const lki_block_backward *b, lists *l,
-                           double *bias, int64_t first, int64_t windows, bool both)
-{
-    int32_t used = 0;
-    for (int64_t w = 0; both && w < windows; w++)
-        used = gather_window(true, s, b, l, bias, w, first + w, used);
-    for (int64_t w = 0; !both && w < windows; w++)
-        used = gather_window(false, s, b, l, NULL, w, first + w, used);
-}
-
-/* The list by filters of n <= LANES filters from f on, and their bias, without a branch: a unit that is off
- * is written as well, and the next one over it. */
-static void gather_filters(const lki_block_shape *s, const lki_block_backward *b, lists *l,
-                           double *bias, int64_t first, int64_t windows, int64_t f, int64_t n)
-{
-    const vf scale = vf_set(b->scale);
-    double sum[LANES] = {0};
-    unit *to[LANES];
-    int32_t under[LKI_BLOCK_OFF] = {0};
-    for (int i = 0; i < places_of(s); i++) under[i] = under_place(s, i);
-    for (int64_t i = 0; i < n; i++) {
-        to[i] = l->by_filter + (f + i) * l->strip * s->columns;
-        sum[i] = bias[f + i];
-    }
-    vd low = vd_load(sum), high = vd_load(sum + LANES / 2);
-    for (int64_t w = first; w < first + windows; w++) {
-        const int32_t base = under_window(s, w);
-        const uint8_t *where = b->where + w * lki_block_where(s) + f;
-        const vm on = vm_equal(vi_from_bytes(where) & vi_set(LKI_BLOCK_OFF), vi_set(0));
-        const vf all = vf_get(b->d_out + w * s->filters + f, n) * scale;
-        const vf value = vf_blend(on, all, vf_zero());
-        float values[LANES];
-        vf_store(values, value);
-        low += vf_low(value);
-        high += vf_high(value);
-        for (int64_t i = 0; i < n; i++) {
-            const uint32_t at = where[i];
-            *to[i] = (unit){.value = values[i], .offset = base + under[at % LKI_BLOCK_OFF]};
-            to[i] += 1 - at / LKI_BLOCK_OFF;
-        }
-    }
-    vd_store(sum, low);
-    vd_store(sum + LANES / 2, high);
-    for (int64_t i = 0; i < n; i++) {
-        l->count[f + i] = (int32_t)(to[i] - (l->by_filter + (f + i) * l->strip * s->columns));
-        bias[f + i] = sum[i];
-    }
-}
-
-/* Where few filters fill no 32 bits, half of them may be active: branches would not be foreseen. */
-static void gather(const lki_block_shape *s, const lki_block_backward *b, lists *l, double *bias,
-                   int64_t first, int64_t windows)
-{
-    const bool few = s->filters < 32 && bias != NULL;
-    memset(l->count, 0, sizeof(int32_t) * (size_t)s->filters);
-    FOR_VECTORS(f, n, few ? s->filters : 0) gather_filters(s, b, l, bias, first, windows, f, n);
-    if (!few || b->d_x != NULL) gather_windows(s, b, l, bias, first, windows, !few);
 }
 
 INLINE void zero_runs(const int count, vf *acc)
@@ -337,11 +199,12 @@ INLINE void data_pieces(const lki_block_shape *s, float *d_x, const unit *list, 
                         const float *weight, int64_t rows)
 {
     const int64_t run = block_run_padded(s), tail = block_run(s) - run + LANES;
+    const int64_t d_row = s->in_columns * s->channels;
     for (piece p = {0}; next_piece(&p, rows, run / LANES);) {
-        float *to = d_x + p.row * s->in_columns * s->channels + p.at * LANES;
+        float *to = d_x + p.row * d_row + p.at * LANES;
         const float *from = weight + p.row * run + p.at * LANES;
         const int64_t rest = (p.at + p.vectors) * LANES == run ? tail : LANES;
-#define DATA(R, V) data_piece(R, V, to, s->in_columns * s->channels, list, count, from, run, rest)
+#define DATA(R, V) data_piece(R, V, to, d_row, list, count, from, run, rest)
         switch (PIECE(p)) {
             PIECE_CASES(DATA)
         }
