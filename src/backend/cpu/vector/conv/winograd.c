@@ -96,26 +96,41 @@ INLINE int64_t strip_tiles(const winograd *w)
     return strips > 0 ? (all + strips - 1) / strips : 0;
 }
 
-/* The patch that begins at pixel (row, column) of an image, maybe outside. Channels [c, c + n); `inner`: all of
- * the patch lies in the image, and n is LANES. */
-INLINE void patch_in(const int side, const bool inner, const winograd *w, const float *image,
-                     int64_t row, int64_t column, int64_t c, int64_t n, float *v, int64_t plane)
+/* Where the pixels of a patch lie, channel 0; those outside of the image are zeros, whatever the channel. */
+typedef struct winograd_patch {
+    const float *at[WINOGRAD_MOST * WINOGRAD_MOST];
+    int64_t channel[WINOGRAD_MOST * WINOGRAD_MOST]; /* 0, or all bits */
+} winograd_patch;
+
+INLINE void find_patch(const int side, const winograd *w, const float *image, int64_t row,
+                       int64_t column, winograd_patch *p)
+{
+    static const float zeros[LANES];
+    const int size = side + 2;
+    for (int i = 0; i < size; i++)
+        for (int j = 0; j < size; j++) {
+            const bool there = row + i >= 0 && row + i < w->in[0] && column + j >= 0 &&
+                               column + j < w->in[1];
+            const int64_t at = ((row + i) * w->in[1] + column + j) * w->depth;
+            p->at[i * size + j] = there ? image + at : zeros;
+            p->channel[i * size + j] = -(int64_t)there;
+        }
+}
+
+/* Channels [c, c + n) of a patch; `whole`: n is LANES. */
+INLINE void patch_in(const int side, const bool whole, const winograd_patch *p, int64_t c,
+                     int64_t n, float *v, int64_t plane)
 {
     const int size = side + 2;
-    const float *from = image + (row * w->in[1] + column) * w->depth + c;
     vf half[WINOGRAD_MOST][WINOGRAD_MOST];
     UNROLL
     for (int i = 0; i < size; i++) {
-        const bool there = row + i >= 0 && row + i < w->in[0];
         vf d[WINOGRAD_MOST];
         UNROLL
         for (int j = 0; j < size; j++) {
-            const float *at = from + (i * w->in[1] + j) * w->depth;
-            if (inner)
-                d[j] = vf_load(at);
-            else
-                d[j] = there && column + j >= 0 && column + j < w->in[1] ? vf_get(at, n)
-                                                                         : vf_zero();
+            const int k = i * size + j;
+            const float *at = p->at[k] + (c & p->channel[k]);
+            d[j] = whole ? vf_load(at) : vf_load_some(at, n);
         }
         winograd_in(side, d, half[i]);
     }
@@ -134,17 +149,13 @@ INLINE void strip_in(const int side, const winograd *w, const winograd_patches *
     float *v = p->v;
     for (int64_t t = p->first; t < p->first + p->tiles; t++, v += p->row) {
         const winograd_place at = winograd_place_of(w, t);
-        const int64_t row = at.row - w->before[0], column = at.column - w->before[1];
         const float *image = w->x + at.image * w->in[0] * w->in[1] * w->depth + p->channel;
-        const bool inner = row >= 0 && column >= 0 && row + side + 2 <= w->in[0] &&
-                           column + side + 2 <= w->in[1];
-        FOR_VECTORS(c, n, p->channels)
-        {
-            if (inner && n == LANES)
-                patch_in(side, true, w, image, row, column, c, n, v, p->plane);
-            else
-                patch_in(side, false, w, image, row, column, c, n, v, p->plane);
-        }
+        winograd_patch patch;
+        find_patch(side, w, image, at.row - w->before[0], at.column - w->before[1], &patch);
+        int64_t c = 0;
+        for (; c + LANES <= p->channels; c += LANES)
+            patch_in(side, true, &patch, c, LANES, v, p->plane);
+        if (c < p->channels) patch_in(side, false, &patch, c, p->channels - c, v, p->plane);
     }
 }
 
