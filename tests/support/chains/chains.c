@@ -215,7 +215,7 @@ void lkt_chain_draw(lkt_chain *c, uint64_t seed)
     lks_tensor *y = lks_target(c->graph, &(lks_target_opts){.shape = c->output->shape});
     c->loss = lks_mse(c->graph, c->output, y);
     LKT_OK(lks_graph_status(c->graph));
-    c->count = chance(r, 6) ? lkt_random_from(r, 8, 4 * MOST_SAMPLES)
+    c->count = chance(r, 6) ? lkt_random_from(r, 8, chance(r, 2) ? 20 : 90)
                             : lkt_random_from(r, 1, MOST_SAMPLES); /* sums have blocks */
     c->opts = (lks_model_opts){.loss = c->loss,
                                .output = c->output,
