@@ -57,6 +57,21 @@ static lks_tensor *masked(lks_graph *g)
     return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
 }
 
+/* Few channels and filters, and windows that overlap. */
+static lks_tensor *small(lks_graph *g)
+{
+    const lks_conv2d_opts first = {.filters = 3, .kernel = {5, 5}, .padding = {2, 2}};
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
+    x = lks_normalize(
+        g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
+    x = lks_max_pool(g, lks_relu(g, lks_conv2d(g, x, &first)),
+                     &(lks_pool_opts){.kernel = {3, 3}, .stride = {2, 2}});
+    x = lks_relu(g, lks_conv2d(g, x, &(lks_conv2d_opts){.filters = 7, .kernel = {2, 3}}));
+    x = lks_flatten(g, lks_max_pool(g, x, &(lks_pool_opts){.kernel = {2, 2}}));
+    x = lks_dense(g, lks_dropout(g, x, NULL), &(lks_dense_opts){.units = 5});
+    return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
+}
+
 static lks_kernel_opts combination(int n)
 {
     return (lks_kernel_opts){
@@ -138,6 +153,16 @@ static void each_has_one_hash(void **state)
     }
 }
 
+static void small_blocks_have_one_hash(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 4; n++) { /* skip_zeros, fuse */
+        question q = usual_question();
+        q.run.net = small;
+        check_combination(&q, n);
+    }
+}
+
 /* With enough samples a replica that lists of active inputs pay for its weight's gradient. */
 static void zeros_are_left_out_alike(void **state)
 {
@@ -193,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_have_every_implementation),
         cmocka_unit_test(each_has_one_hash),
+        cmocka_unit_test(small_blocks_have_one_hash),
         cmocka_unit_test(zeros_are_left_out_alike),
         cmocka_unit_test(they_differ),
     };
