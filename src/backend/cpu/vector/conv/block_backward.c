@@ -221,10 +221,13 @@ INLINE void data_runs(const int V, const lki_block_shape *s, const lki_block_bac
     weight += kh * s->filters * block_run_padded(s);
     const int32_t *end = l->end;
     int32_t begin = 0;
+    int32_t under[MOST_PLACES];
+    for (int i = 0; i < places_of(s); i++) under[i] = under_place(s, i);
+    const int places = (int)places_of(s);
     for (int64_t w = first * s->columns; w < (first + rows) * s->columns; w++) {
         float *window = b->d_x + under_window(s, w) + kh * s->in_columns * s->channels;
-        for (int place = 0; place < places_of(s); begin = *end++, place++) {
-            float *d_x = window + under_place(s, place);
+        for (int place = 0; place < places; begin = *end++, place++) {
+            float *d_x = window + under[place];
             const unit *list = l->by_window + begin;
             const int64_t count = *end - begin;
             if (count == 0) continue;

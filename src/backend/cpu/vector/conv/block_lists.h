@@ -62,14 +62,16 @@ INLINE int32_t under_place(const lki_block_shape *s, int64_t place)
 }
 
 /* One window: its active units into both lists, places in ascending order; and into the bias. */
-static int32_t gather_window(const lki_block_shape *s, const lki_block_backward *b, lists *l,
+INLINE int32_t gather_window(const int places, const lki_block_shape *s,
+                             const lki_block_backward *b, const int32_t *from_place, lists *l,
                              double *bias, int64_t window, int64_t position, int32_t used)
 {
     const int64_t size = filter_floats(s), room = l->strip * s->columns;
     const uint8_t *where = b->where + position * lki_block_where(s);
     const float *d_out = b->d_out + position * s->filters;
-    for (int place = 0; place < places_of(s); place++) {
-        const int32_t under = under_window(s, position) + under_place(s, place);
+    const int32_t base = under_window(s, position);
+    for (int place = 0; place < places; place++) {
+        const int32_t under = base + from_place[place];
         for (int64_t f = 0; f < s->filters; f += 32) {
             uint32_t bits = bytes_equal(where + f, (uint8_t)place);
             if (s->filters - f < 32) bits &= (1u << (s->filters - f)) - 1;
@@ -82,7 +84,7 @@ static int32_t gather_window(const lki_block_shape *s, const lki_block_backward 
                 if (bias != NULL) bias[filter] += (double)value;
             }
         }
-        l->end[window * places_of(s) + place] = used;
+        l->end[window * places + place] = used;
     }
     return used;
 }
@@ -157,8 +159,11 @@ static void gather(const lki_block_shape *s, const lki_block_backward *b, lists 
     FOR_VECTORS(f, n, few ? s->filters : 0) gather_filters(s, b, l, bias, first, windows, f, n);
     if (few && b->d_x != NULL) gather_windows(s, b, l, first, windows);
     int32_t used = 0;
+    int32_t under[MOST_PLACES];
+    for (int i = 0; i < places_of(s); i++) under[i] = under_place(s, i);
     for (int64_t w = 0; !few && w < windows; w++)
-        used = gather_window(s, b, l, bias, w, first + w, used);
+        used = s->window == 2 ? gather_window(4, s, b, under, l, bias, w, first + w, used)
+                              : gather_window(9, s, b, under, l, bias, w, first + w, used);
 }
 
 #endif
