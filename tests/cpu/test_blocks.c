@@ -253,13 +253,21 @@ static void blocks(void **state)
         {.channels = 112, .kernel = {4, 3}, .filters = 32, .rows = 4, .columns = 7},
         {.channels = 16, .kernel = {5, 1}, .filters = 32, .rows = 1, .columns = 280},
         {.channels = 16, .kernel = {2, 2}, .filters = 32, .rows = 40, .columns = 1},
+        {.channels = 5,
+         .kernel = {3, 3},
+         .filters = 6,
+         .rows = 9,
+         .columns = 60,
+         .window = 3,
+         .step = 2},
+        {.channels = 57, .kernel = {3, 3}, .filters = 11, .rows = 3, .columns = 3},
     };
     lkt_random random = lkt_random_make("blocks", 97);
     (void)state;
     LKT_FOR_ISAS(v)
     for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
         lki_block_shape s = shapes[k];
-        s.window = s.step = 2;
+        if (s.window == 0) s.window = s.step = 2;
         check_shape(v, &random, s, false);
     }
 }
@@ -273,9 +281,12 @@ static void small_blocks(void **state)
         const int64_t *pool = pools[lkt_random_below(&random, 3)];
         const int64_t widest = k % 3 == 0 ? 50 : 9;
         const lki_block_shape s = {
-            .channels = lkt_random_from(&random, 1, widest),
+            .channels = k % 4 == 1 ? 1 : lkt_random_from(&random, 1, widest),
             .kernel = {lkt_random_from(&random, 1, 7), lkt_random_from(&random, 1, 7)},
-            .filters = lkt_random_from(&random, 1, k % 4 == 0 ? 70 : 20),
+            .filters = lkt_random_from(&random, 1,
+                                       k % 4 == 0   ? 70
+                                       : k % 4 == 1 ? 8
+                                                    : 20),
             .rows = lkt_random_from(&random, 1, 4),
             .columns = lkt_random_from(&random, 1, 9),
             .window = pool[0],
