@@ -6,8 +6,9 @@
 
 #include <signal.h>
 
+/* Behind "ready" nothing is substituted: bash reads the command of a trap that comes in the middle of $(...) as its end. */
 static const char script[] =
-    "R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+    "R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} minute=$(seq 600)\n"
     "miss() { text=\"! $1 rank $1 (host a, pid 5): it froze\"\n"
     "  printf '\\036 %s %s b 7 %s\\n' $LKS_LAUNCH $R \"$text\" >&2; }\n"
     "case $1 in\n"
@@ -30,13 +31,13 @@ static const char script[] =
     "  setsid bash rank.sh stay >/dev/null 2>&1 &\n"
     "  until [ -e ready.$R ]; do sleep 0.02; done ;;\n"
     "asked) trap 'miss 0; exit 12' TERM USR1 USR2; echo ready $R >ready.$R\n"
-    "  for i in $(seq 600); do sleep 0.1; done ;;\n"
+    "  for i in $minute; do sleep 0.1; done ;;\n"
     "same) echo the same >&2; exit 5 ;;\n"
     "save) trap 'sleep 0.3; echo saved $R; exit 143' TERM\n"
     "  trap 'sleep 0.3; echo saved $R; exit 138' USR1\n"
-    "  echo ready $R >ready.$R; for i in $(seq 600); do sleep 0.1; done ;;\n"
+    "  echo ready $R >ready.$R; for i in $minute; do sleep 0.1; done ;;\n"
     "stay) trap '' TERM INT USR1 HUP; echo ready $R >ready.$R\n"
-    "  for i in $(seq 600); do sleep 0.1; done ;;\n"
+    "  for i in $minute; do sleep 0.1; done ;;\n"
     "esac\n";
 
 static const struct mpi {
