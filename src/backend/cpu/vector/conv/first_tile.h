@@ -216,8 +216,10 @@ INLINE void WIDE(first_weight)(const int R, const int V, const bool fused, const
     reals acc[TILE_ROWS][2], d[2];
     vd sum[4] = {{0}};
     const int64_t width = f->shape->out[1], pixel = f->pixel;
+#if !FIRST_WIDE
     const float *out = s->out;
     real *kept = s->kept;
+#endif
     const real *row = (const real *)s->x + (apart ? 0 : offset[0]);
     int64_t y = s->y, column = s->column;
     WIDE(first_sums_at)(R, V, &s->sums, at, s->number, acc);
@@ -236,10 +238,12 @@ INLINE void WIDE(first_weight)(const int R, const int V, const bool fused, const
                              : vf_load(d_y + v * LANES);
 #endif
             }
+#if !FIRST_WIDE
             if (fused && out != NULL) {
                 out += step;
                 kept += V * WIDTH;
             }
+#endif
             UNROLL
             for (int r = 0; r < R; r++) {
                 const reals one = WIDE(first_set)(a[apart ? offset[r] : r]);
