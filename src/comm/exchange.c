@@ -139,34 +139,61 @@ void lki_comm_meet_no_more(lks_comm *comm, lki_assembly *meeting)
     }
 }
 
-/* The first rank that has not arrived so often; -1: all have. */
-static int absent(const lks_comm *comm, const lki_assembly *meeting, unsigned long long often)
+/* What a rank waits for: all have come so often, or a number is this one. */
+typedef struct awaited {
+    unsigned long long often;
+    _Atomic int64_t *number; /* NULL: the former */
+    int64_t wanted;
+} awaited;
+
+enum { NOBODY = -1, SOMEBODY = -2 };
+
+/* The first rank that has not come so often; whose part of a number is missing nobody knows. */
+static int missing(const lks_comm *comm, const lki_assembly *meeting, const awaited *what)
 {
+    if (what->number != NULL) return atomic_load(what->number) == what->wanted ? NOBODY : SOMEBODY;
     for (int r = 0; r < comm->size; r++)
-        if (atomic_load(&meeting->seat[r].arrived) < often) return r;
-    return -1;
+        if (atomic_load(&meeting->seat[r].arrived) < what->often) return r;
+    return NOBODY;
+}
+
+/* A rank that is waited for has left, which `seat` becomes. */
+static bool in_vain(const lks_comm *comm, const lki_assembly *meeting, int rank,
+                    const lki_seat **seat)
+{
+    for (int r = 0; r < comm->size; r++) {
+        *seat = &meeting->seat[r];
+        if ((rank == SOMEBODY || rank == r) &&
+            atomic_load_explicit(&(*seat)->left, memory_order_acquire) != 0)
+            return true;
+    }
+    return false;
 }
 
 enum { SPINS = 1000 };                   /* then it sleeps, */
 static const double LOOK_SECONDS = 0.01; /* and sees as often whether a rank is lost */
 
-/* Others have not come yet: until they do, or cannot any more. */
-static lks_status wait(lks_comm *comm, lki_assembly *meeting, unsigned long long often,
-                       const char *what)
+/* Until it is so, or cannot be any more. */
+static lks_status wait(lks_comm *comm, lki_assembly *meeting, const awaited *what, const char *name)
 {
     lki_patience patience = {.last = -1};
-    int rank;
     lki_bell *bell = &meeting->seat[0].bell;
+    const lki_seat *seat;
+    int rank;
+    for (int spin = 0; spin < SPINS; spin++) {
+        if (missing(comm, meeting, what) == NOBODY) return lki_comm_lost(comm);
+        lki_pause();
+    }
+    atomic_store_explicit(&comm->spot.phase, name, memory_order_relaxed);
     uint32_t heard = lki_bell_heard(bell);
-    for (; (rank = absent(comm, meeting, often)) >= 0; heard = lki_bell_heard(bell)) {
-        const lki_seat *seat = &meeting->seat[rank];
+    for (; (rank = missing(comm, meeting, what)) != NOBODY; heard = lki_bell_heard(bell)) {
         LKI_TRY(lki_comm_lost(comm));
-        if (atomic_load_explicit(&seat->left, memory_order_acquire) != 0 &&
-            absent(comm, meeting, often) == rank)
-            return lki_comm_faulty(comm, &seat->words, what);
-        if (!lki_comm_patient(comm, &patience)) return lki_comm_late(comm, what, rank);
+        if (in_vain(comm, meeting, rank, &seat) && missing(comm, meeting, what) == rank)
+            return lki_comm_faulty(comm, &seat->words, name);
+        if (!lki_comm_patient(comm, &patience)) return lki_comm_late(comm, name, rank);
         lki_bell_sleep(bell, heard, LOOK_SECONDS);
     }
+    atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);
     return LKS_OK;
 }
 
@@ -175,36 +202,11 @@ void lki_comm_meet_wake(lki_assembly *meeting)
     lki_bell_ring(&meeting->seat[0].bell);
 }
 
-/* Why what is waited for will not come; LKS_OK: it may. */
-static lks_status in_vain(lks_comm *comm, const lki_assembly *meeting, const char *what)
-{
-    LKI_TRY(lki_comm_lost(comm));
-    for (int r = 0; r < comm->size; r++)
-        if (atomic_load_explicit(&meeting->seat[r].left, memory_order_acquire) != 0)
-            return lki_comm_faulty(comm, &meeting->seat[r].words, what);
-    return LKS_OK;
-}
-
 lks_status lki_comm_await(lks_comm *comm, lki_assembly *meeting, _Atomic int64_t *number,
                           int64_t wanted, const char *what)
 {
-    lki_patience patience = {.last = -1};
-    lki_bell *bell = &meeting->seat[0].bell;
     LKI_TRY(lki_comm_failure(comm));
-    for (int spin = 0; spin < SPINS; spin++) {
-        if (atomic_load(number) == wanted) return lki_comm_lost(comm);
-        lki_pause();
-    }
-    atomic_store_explicit(&comm->spot.phase, what, memory_order_relaxed);
-    for (;;) {
-        const uint32_t heard = lki_bell_heard(bell);
-        if (atomic_load(number) == wanted) break;
-        LKI_TRY(in_vain(comm, meeting, what));
-        if (!lki_comm_patient(comm, &patience)) return lki_comm_late(comm, what, -1);
-        lki_bell_sleep(bell, heard, LOOK_SECONDS);
-    }
-    atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);
-    return LKS_OK;
+    return wait(comm, meeting, &(awaited){.number = number, .wanted = wanted}, what);
 }
 
 lks_status lki_comm_meet(lks_comm *comm, lki_assembly *meeting, const char *what)
@@ -212,15 +214,8 @@ lks_status lki_comm_meet(lks_comm *comm, lki_assembly *meeting, const char *what
     LKI_TRY(lki_comm_failure(comm));
     if (comm->verify) LKI_TRY(lki_verify(comm, what, 0, 1));
     lki_seat *own = &meeting->seat[comm->rank];
-    const unsigned long long often = atomic_load_explicit(&own->arrived, memory_order_relaxed) + 1;
-    atomic_store(&own->arrived, often);
-    if (absent(comm, meeting, often) < 0) lki_bell_ring(&meeting->seat[0].bell);
-    for (int spin = 0; spin < SPINS; spin++) {
-        if (absent(comm, meeting, often) < 0) return lki_comm_lost(comm);
-        lki_pause();
-    }
-    atomic_store_explicit(&comm->spot.phase, what, memory_order_relaxed);
-    LKI_TRY(wait(comm, meeting, often, what));
-    atomic_store_explicit(&comm->spot.phase, NULL, memory_order_relaxed);
-    return LKS_OK;
+    const awaited all = {.often = atomic_load_explicit(&own->arrived, memory_order_relaxed) + 1};
+    atomic_store(&own->arrived, all.often);
+    if (missing(comm, meeting, &all) == NOBODY) lki_comm_meet_wake(meeting);
+    return wait(comm, meeting, &all, what);
 }
