@@ -265,7 +265,15 @@ static size_t weight_bytes(const lki_stage *stage)
     return bytes;
 }
 
-/* What is read of a weight is used for as many bytes of samples at least. */
+/* Of stages of which the largest have so many bytes: what is read of a weight is used for as many bytes of samples at
+ * least. */
+static int64_t slice_for(const lki_program *program, size_t sample, size_t weight)
+{
+    int64_t slice = fit(sample, weight > SLICE_BYTES ? weight : SLICE_BYTES);
+    while (slice > program->max_share) slice /= 2; /* pieces stay as they are */
+    return slice;
+}
+
 static int64_t slice_of(const lki_program *program, const lki_segment *segment)
 {
     size_t most = 1, weight = 0;
@@ -275,19 +283,17 @@ static int64_t slice_of(const lki_program *program, const lki_segment *segment)
         if (bytes > most) most = bytes;
         if (weights > weight) weight = weights;
     }
-    int64_t slice = fit(most, weight > SLICE_BYTES ? weight : SLICE_BYTES);
-    while (slice > program->max_share) slice /= 2; /* pieces stay as they are */
-    return slice;
+    return slice_for(program, most, weight);
 }
 
 /* Whether a stage is better begun in a segment of its own than in this one: its weight is large, and
  * larger pieces read it less often. */
-static bool begins(lki_program *program, const lki_segment *segment, int s)
+static bool begins(const lki_program *program, const lki_segment *segment, int s)
 {
-    if (weight_bytes(&program->stage[s]) < HEAVY_BYTES) return false;
-    program->part[program->parts] = (lki_part){.stage = s};
-    const lki_segment alone = {.first = program->parts, .count = 1};
-    return slice_of(program, &alone) > slice_of(program, segment);
+    const lki_stage *stage = &program->stage[s];
+    const size_t weight = weight_bytes(stage);
+    return weight >= HEAVY_BYTES &&
+           slice_for(program, stage_bytes(stage), weight) > slice_of(program, segment);
 }
 
 /* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so
