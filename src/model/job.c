@@ -152,26 +152,28 @@ static void job_prepare(lks_model *model, int worker)
  * of its part. */
 enum { PARTS_EACH = 4 };
 
+static int pieces(const lks_model *model)
+{
+    return PARTS_EACH * model->parts;
+}
+
 static int64_t task_parts(const lks_model *model, lki_task task)
 {
-    const int64_t parts = (int64_t)PARTS_EACH * model->parts;
-    return task == LKI_TASK_UPDATE ? parts + lki_rows_parts(model) : parts;
+    return pieces(model) + (task == LKI_TASK_UPDATE ? lki_rows_parts(model) : 0);
 }
 
 static void take_update(lks_model *model, int worker, int64_t number)
 {
-    const int64_t parts = (int64_t)PARTS_EACH * model->parts;
-    if (number < parts)
-        lki_update_gradients(model, worker, number, parts);
+    if (number < pieces(model))
+        lki_update_gradients(model, worker, number, pieces(model));
     else
-        lki_rows_part(model, worker, number - parts);
+        lki_rows_part(model, worker, number - pieces(model));
 }
 
 static void take_pack(lks_model *model, int worker, int64_t number)
 {
-    const int parts = PARTS_EACH * model->parts;
-    lki_update_buffers(model, worker, number, parts);
-    pack(model, worker, (int)number, parts);
+    lki_update_buffers(model, worker, number, pieces(model));
+    pack(model, worker, (int)number, pieces(model));
 }
 
 static void job_task(lks_model *model, int worker, lki_task task)
@@ -200,7 +202,7 @@ static bool job_update(lks_model *model, int worker)
         if (model->common != NULL) {
             job_task(model, worker, LKI_TASK_UPDATE);
         } else {
-            lki_update_gradients(model, worker, model->first_part + worker, model->parts);
+            lki_update_gradients(model, worker, worker, model->workers);
             if (!lki_sums_across(model)) lki_rows_take(model, worker);
         }
         return model->mode == LKI_GRADIENT || !model->forms_whole ||

@@ -122,10 +122,6 @@ static lks_status learn(lks_model *model, double *seconds)
     if (balance->pretend != NULL)
         balance->pretend(balance->pretend_user, model->progress.step, balance->cost,
                          &balance->rest[NOW]);
-    balance->step[NOW] = balance->pretend == NULL
-                             ? told[LKI_TOLD_STEP]
-                             : lki_balance_predict(balance->count, balance->cost, balance->workers,
-                                                   balance->rest[NOW]);
     return LKS_OK;
 }
 
@@ -177,9 +173,9 @@ static lks_status cut(lks_model *model)
     const double gain = 1 - predict(balance, MEAN, balance->wanted) /
                                 predict(balance, MEAN, balance->count);
     say_cut(model, gain);
+    balance->left_step = predict(balance, MEAN, balance->count);
     memcpy(balance->left, balance->count, (size_t)balance->workers * sizeof *balance->left);
     memcpy(balance->count, balance->wanted, (size_t)balance->workers * sizeof *balance->count);
-    balance->left_step = balance->step[MEAN];
     balance->since_left = 0;
     balance->cuts++;
     balance->least = fmin(2 * balance->least, MOST_SECONDS);
@@ -204,7 +200,7 @@ static int64_t distance(const int64_t *a, const int64_t *b, int workers)
 /* What is wanted was tried not long ago, or nearly, and steps were longer. */
 static bool was_worse(const lki_balance *balance)
 {
-    return balance->cuts > 0 && balance->left_step > balance->step[MEAN] &&
+    return balance->cuts > 0 && balance->left_step > predict(balance, MEAN, balance->count) &&
            balance->since_left < BACK_WINDOWS * balance->least &&
            distance(balance->wanted, balance->left, balance->workers) <
                distance(balance->wanted, balance->count, balance->workers);
@@ -214,20 +210,18 @@ static bool was_worse(const lki_balance *balance)
 static lks_status consider(lks_model *model, double seconds)
 {
     lki_balance *balance = model->balance;
-    balance->since_left += seconds;
     double *cost = balance->cost;
     const int workers = balance->workers;
+    balance->since_left += seconds;
     if (balance->before) {
         for (int w = 0; w < workers; w++)
             cost[MEAN * workers + w] = (cost[w] + cost[BEFORE * workers + w]) / 2;
         balance->rest[MEAN] = (balance->rest[NOW] + balance->rest[BEFORE]) / 2;
-        balance->step[MEAN] = (balance->step[NOW] + balance->step[BEFORE]) / 2;
         lki_balance_share(balance->wanted, cost + MEAN * workers, workers, model->program.replicas);
         if (gains(balance, NOW) && gains(balance, BEFORE) && !was_worse(balance)) return cut(model);
     }
     memcpy(cost + BEFORE * workers, cost, (size_t)workers * sizeof *cost);
     balance->rest[BEFORE] = balance->rest[NOW];
-    balance->step[BEFORE] = balance->step[NOW];
     balance->before = true;
     return LKS_OK;
 }

@@ -44,8 +44,7 @@ typedef struct lki_balance {
     double *told;     /* [1 + ranks][2 + most]: what a rank tells, and what all have told */
     double
         *cost; /* [3][workers]: seconds a replica in this window, in the one before, their mean */
-    double rest[3];    /* of a step beside replicas, */
-    double step[3];    /* and of a step, as it was */
+    double rest[3];    /* and of a step beside replicas */
     int64_t *left;     /* [workers]: replicas before the last change, */
     double left_step;  /* seconds of a step then, */
     double since_left; /* and since then */

@@ -95,7 +95,7 @@ static int64_t present(const lks_model *model, int64_t first, int64_t last)
 void lki_rows_joint(const lks_model *model, lki_worker *worker, const lki_cohort *cohort)
 {
     const int segment = model->rows_taken.segment;
-    if (segment < 0 || segment < lki_program_first_joint(&model->program)) return;
+    if (segment < lki_program_first_joint(&model->program)) return;
     worker->unformed -= present(model, cohort->first, cohort->last);
     if (worker->unformed == 0) tell(worker, true);
 }
