@@ -1,8 +1,12 @@
 """Networks for CIFAR-10 and MNIST that bench/networks measures, and pictures for them: what all sides have in common."""
 
+import argparse
 import gzip
+import json
+import os
 import pathlib
 import random
+import time
 
 SIZE = 32 * 32 * 3  # of a picture of CIFAR-10
 CIFAR = {"side": 32, "channels": 3, "mean": (0.4914, 0.4822, 0.4465), "std": (0.2470, 0.2435, 0.2616)}
@@ -108,3 +112,29 @@ def arrays(name, folder, samples):
     pixels, labels = load(name, folder, samples)
     x = np.frombuffer(pixels, np.uint8).reshape(samples, kind["side"], kind["side"], -1).astype(np.float32) / 255
     return (x - np.float32(kind["mean"])) / np.float32(kind["std"]), np.frombuffer(labels, np.uint8).astype(np.int64)
+
+
+def arguments(description, variants):
+    """Of a peer's command line; the first variant is the default."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", choices=NETWORKS, required=True)
+    parser.add_argument("--variant", choices=variants, default=variants[0])
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--data")
+    args = parser.parse_args()
+    args.batch = args.batch or BATCH[args.network]
+    return args
+
+
+def measure(peer, args, step):
+    """Prints how fast step(i) is, behind two that warm up."""
+    step(0)
+    step(1)
+    steps, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < args.seconds:
+        step(steps)
+        steps += 1
+    seconds = time.perf_counter() - begin
+    print(json.dumps({"peer": peer, "variant": args.variant, "images_per_second": steps * args.batch / seconds}))

@@ -5,10 +5,7 @@ JSON line.
   networks_tensorflow.py --network airbench --variant function
 """
 
-import argparse
-import json
 import os
-import time
 
 import networks
 
@@ -41,16 +38,7 @@ def make(name):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", choices=networks.NETWORKS, required=True)
-    parser.add_argument("--variant", choices=VARIANTS, default="function")
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--data")
-    args = parser.parse_args()
-    batch = args.batch or networks.BATCH[args.network]
+    args = networks.arguments(__doc__, VARIANTS)
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.random.set_seed(0)
     net = make(args.network)
@@ -59,7 +47,7 @@ def main():
     else:
         optimizer = tf.keras.optimizers.SGD(learning_rate=0.01, momentum=0.9, nesterov=True)
     optimizer.build(net.trainable_variables)
-    pixels, labels = networks.arrays(args.network, args.data, max(4 * batch, 10000))
+    pixels, labels = networks.arrays(args.network, args.data, max(4 * args.batch, 10000))
     x, y = tf.constant(pixels), tf.constant(labels)
 
     @tf.function(jit_compile=args.variant == "xla")
@@ -72,18 +60,10 @@ def main():
         return loss
 
     def step(i):
-        at = i * batch % (len(x) - batch + 1)
-        return float(train(x[at:at + batch], y[at:at + batch]))
+        at = i * args.batch % (len(x) - args.batch + 1)
+        return float(train(x[at:at + args.batch], y[at:at + args.batch]))
 
-    step(0)
-    step(1)
-    steps, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < args.seconds:
-        step(steps)
-        steps += 1
-    seconds = time.perf_counter() - begin
-    print(json.dumps({"peer": "TensorFlow " + tf.__version__, "variant": args.variant,
-                      "images_per_second": steps * batch / seconds}))
+    networks.measure("TensorFlow " + tf.__version__, args, step)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,6 @@ lie in memory, normalised, before the clock starts. Prints one JSON line.
   networks_torch.py --network airbench --variant eager
 """
 
-import argparse
-import json
-import os
-import time
-
 import torch
 import torch.nn.functional as F
 
@@ -39,21 +34,12 @@ def make(name):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", choices=networks.NETWORKS, required=True)
-    parser.add_argument("--variant", choices=VARIANTS, default="eager")
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--data")
-    args = parser.parse_args()
-    batch = args.batch or networks.BATCH[args.network]
+    args = networks.arguments(__doc__, VARIANTS)
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
     net = make(args.network)
-    pixels, labels = networks.arrays(args.network, args.data, max(4 * batch, 10000))
+    pixels, labels = networks.arrays(args.network, args.data, max(4 * args.batch, 10000))
     x = torch.from_numpy(pixels).permute(0, 3, 1, 2)
     if args.variant.endswith("channels_last"):
         net = net.to(memory_format=torch.channels_last)
@@ -67,21 +53,13 @@ def main():
     forward = torch.compile(net) if args.variant.startswith("compile") else net
 
     def step(i):
-        at = i * batch % (len(x) - batch + 1)
+        at = i * args.batch % (len(x) - args.batch + 1)
         optimizer.zero_grad()
-        loss = F.cross_entropy(forward(x[at:at + batch]), y[at:at + batch])
+        loss = F.cross_entropy(forward(x[at:at + args.batch]), y[at:at + args.batch])
         loss.backward()
         optimizer.step()
 
-    step(0)
-    step(1)
-    steps, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < args.seconds:
-        step(steps)
-        steps += 1
-    seconds = time.perf_counter() - begin
-    print(json.dumps({"peer": "PyTorch " + torch.__version__.split("+")[0], "variant": args.variant,
-                      "images_per_second": steps * batch / seconds}))
+    networks.measure("PyTorch " + torch.__version__.split("+")[0], args, step)
 
 
 if __name__ == "__main__":
