@@ -6,38 +6,25 @@
 
 #include "core/range.h"
 
-static int64_t pick(lkt_random *random, int count, const int64_t choices[])
-{
-    return choices[lkt_random_below(random, count)];
-}
-#define PICK(random, ...)                                                                          \
-    pick((random), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                      \
-         (int64_t[]){__VA_ARGS__})
-
-static bool chance(lkt_random *random, int one_in)
-{
-    return lkt_random_below(random, one_in) == 0;
-}
-
 static lks_shape image(lkt_random *random)
 {
-    const int64_t height = PICK(random, 1, 2, 5, 7, 8, 11);
-    const int64_t width = PICK(random, 1, 3, 6, 7, 9, 13);
+    const int64_t height = LKT_PICK(random, 1, 2, 5, 7, 8, 11);
+    const int64_t width = LKT_PICK(random, 1, 3, 6, 7, 9, 13);
 
-    return LKS_SHAPE(height, width, PICK(random, 1, 2, 3, 4, 6, 8, 16));
+    return LKS_SHAPE(height, width, LKT_PICK(random, 1, 2, 3, 4, 6, 8, 16));
 }
 
 static lks_shape any_shape(lkt_random *random)
 {
-    const int64_t a = PICK(random, 1, 2, 7), b = PICK(random, 1, 3, 5);
+    const int64_t a = LKT_PICK(random, 1, 2, 7), b = LKT_PICK(random, 1, 3, 5);
 
     switch (lkt_random_below(random, 4)) {
     case 0:
-        return LKS_SHAPE(PICK(random, 1, 2, 17, 64));
+        return LKS_SHAPE(LKT_PICK(random, 1, 2, 17, 64));
     case 1:
         return LKS_SHAPE(a, b);
     case 2:
-        return LKS_SHAPE(a, b, PICK(random, 1, 2, 3), PICK(random, 1, 4));
+        return LKS_SHAPE(a, b, LKT_PICK(random, 1, 2, 3), LKT_PICK(random, 1, 4));
     default:
         return image(random);
     }
@@ -60,15 +47,16 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
         opts.shape = image(random);
         break;
     case LKI_TAKES_VECTOR:
-        opts.shape = LKS_SHAPE(op == LKI_OP_DENSE ? PICK(random, 1, 2, 13, 64, 300)
-                                                  : PICK(random, 1, 2, 10, 37));
+        opts.shape = LKS_SHAPE(op == LKI_OP_DENSE ? LKT_PICK(random, 1, 2, 13, 64, 300)
+                                                  : LKT_PICK(random, 1, 2, 10, 37));
         break;
     case LKI_TAKES_PIXELS:
-        opts.shape = chance(random, 2) ? image(random) : LKS_SHAPE(PICK(random, 1, 5, 16));
+        opts.shape = lkt_random_chance(random, 2) ? image(random)
+                                                  : LKS_SHAPE(LKT_PICK(random, 1, 5, 16));
         break;
     case LKI_TAKES_ANY:
-        opts.dtype = chance(random, 3) ? LKS_F32 : LKS_U8;
-        opts.shape = chance(random, 8) ? LKS_SHAPE(3, 100) : any_shape(random);
+        opts.dtype = lkt_random_chance(random, 3) ? LKS_F32 : LKS_U8;
+        opts.shape = lkt_random_chance(random, 8) ? LKS_SHAPE(3, 100) : any_shape(random);
         break;
     case LKI_TAKES_FLOATS:
         opts.shape = any_shape(random);
@@ -81,37 +69,38 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
 static void random_window(int64_t size, int64_t *kernel, int64_t *stride, int64_t *padding,
                           int64_t *dilation, lkt_random *random)
 {
-    *dilation = chance(random, 3) ? PICK(random, 2, 3) : 1;
-    *padding = chance(random, 2) ? lkt_random_from(random, 1, 3) : 0;
-    *kernel = chance(random, 6) ? size : PICK(random, 1, 2, 3, 3, 3, 5);
+    *dilation = lkt_random_chance(random, 3) ? LKT_PICK(random, 2, 3) : 1;
+    *padding = lkt_random_chance(random, 2) ? lkt_random_from(random, 1, 3) : 0;
+    *kernel = lkt_random_chance(random, 6) ? size : LKT_PICK(random, 1, 2, 3, 3, 3, 5);
     while (*dilation * (*kernel - 1) + 1 > size + 2 * *padding) {
         if (*dilation > 1)
             *dilation -= 1;
         else
             *kernel -= 1;
     }
-    *stride = chance(random, 4) ? *kernel + 1 : PICK(random, 1, 1, 2, 3);
+    *stride = lkt_random_chance(random, 4) ? *kernel + 1 : LKT_PICK(random, 1, 1, 2, 3);
 }
 
 static lks_tensor *random_conv2d(lks_graph *graph, lks_tensor *x, lkt_random *random)
 {
     const lks_shape in = lks_tensor_shape(x);
-    lks_conv2d_opts opts = {.no_bias = chance(random, 4)};
+    lks_conv2d_opts opts = {.no_bias = lkt_random_chance(random, 4)};
 
-    if (chance(random, 3) && in.dim[0] > 2 && in.dim[1] > 2) /* as most networks have it */
+    if (lkt_random_chance(random, 3) && in.dim[0] > 2 &&
+        in.dim[1] > 2) /* as most networks have it */
         return lks_conv2d(graph, x,
-                          &(lks_conv2d_opts){.filters = PICK(random, 8, 16, 32),
+                          &(lks_conv2d_opts){.filters = LKT_PICK(random, 8, 16, 32),
                                              .kernel = {3, 3},
-                                             .padding = {chance(random, 2), 0}});
+                                             .padding = {lkt_random_chance(random, 2), 0}});
     for (int i = 0; i < 2; i++)
         random_window(in.dim[i], &opts.kernel[i], &opts.stride[i], &opts.padding[i],
                       &opts.dilation[i], random);
     opts.groups = 1;
-    if (chance(random, 4))
+    if (lkt_random_chance(random, 4))
         opts.groups = in.dim[2]; /* depthwise */
-    else if (in.dim[2] % 2 == 0 && chance(random, 3))
+    else if (in.dim[2] % 2 == 0 && lkt_random_chance(random, 3))
         opts.groups = 2;
-    opts.filters = opts.groups * PICK(random, 1, 2, 3, 5, 8, 16);
+    opts.filters = opts.groups * LKT_PICK(random, 1, 2, 3, 5, 8, 16);
     return lks_conv2d(graph, x, &opts);
 }
 
@@ -121,25 +110,28 @@ static lks_tensor *random_pool(lks_graph *graph, lks_tensor *x, lki_op_id op, bo
     const lks_shape in = lks_tensor_shape(x);
     lks_pool_opts opts = {.kernel = {2, 2}};
 
-    if (chance(random, 3) && in.dim[0] > 1 && in.dim[1] > 1) /* as most networks have it */
+    if (lkt_random_chance(random, 3) && in.dim[0] > 1 &&
+        in.dim[1] > 1) /* as most networks have it */
         return op == LKI_OP_MAX_POOL ? lks_max_pool(graph, x, &opts)
                                      : lks_avg_pool(graph, x, &opts);
     for (int i = 0; i < 2; i++) {
-        opts.kernel[i] = chance(random, 5) ? in.dim[i] : PICK(random, 1, 2, 2, 3);
-        if (exact && op == LKI_OP_AVG_POOL) opts.kernel[i] = PICK(random, 1, 2, 4);
-        opts.padding[i] = chance(random, 2) ? lkt_random_from(random, 0, opts.kernel[i] / 2) : 0;
+        opts.kernel[i] = lkt_random_chance(random, 5) ? in.dim[i] : LKT_PICK(random, 1, 2, 2, 3);
+        if (exact && op == LKI_OP_AVG_POOL) opts.kernel[i] = LKT_PICK(random, 1, 2, 4);
+        opts.padding[i] = lkt_random_chance(random, 2)
+                              ? lkt_random_from(random, 0, opts.kernel[i] / 2)
+                              : 0;
         if (opts.kernel[i] > in.dim[i] + 2 * opts.padding[i]) opts.kernel[i] = 1;
         opts.padding[i] = opts.padding[i] * 2 > opts.kernel[i] ? 0 : opts.padding[i];
-        opts.stride[i] = chance(random, 2) ? 0 : PICK(random, 1, 2, 4);
+        opts.stride[i] = lkt_random_chance(random, 2) ? 0 : LKT_PICK(random, 1, 2, 4);
     }
-    opts.exclude_padding = op == LKI_OP_AVG_POOL && !exact && chance(random, 2);
+    opts.exclude_padding = op == LKI_OP_AVG_POOL && !exact && lkt_random_chance(random, 2);
     return op == LKI_OP_MAX_POOL ? lks_max_pool(graph, x, &opts) : lks_avg_pool(graph, x, &opts);
 }
 
 static lks_tensor *random_normalize(lks_graph *graph, lks_tensor *x, bool exact, lkt_random *random)
 {
     const lks_shape in = lks_tensor_shape(x);
-    const int count = chance(random, 2) ? 1 : (int)in.dim[in.ndim - 1];
+    const int count = lkt_random_chance(random, 2) ? 1 : (int)in.dim[in.ndim - 1];
     float *values = test_malloc(2 * (size_t)count * sizeof *values);
 
     for (int i = 0; i < count; i++) {
@@ -157,14 +149,14 @@ static lks_tensor *random_layer_norm(lks_graph *graph, lks_tensor *x, lkt_random
     return lks_layer_norm(
         graph, x,
         &(lks_layer_norm_opts){.dims = (int)lkt_random_from(random, 1, lks_tensor_shape(x).ndim),
-                               .epsilon = chance(random, 2) ? 0.0f : 0.125f,
-                               .no_affine = chance(random, 4)});
+                               .epsilon = lkt_random_chance(random, 2) ? 0.0f : 0.125f,
+                               .no_affine = lkt_random_chance(random, 4)});
 }
 
 /* With a second tensor that has as many channels, or others. */
 static lks_tensor *random_concat(lks_graph *graph, lks_tensor *x, lkt_random *random)
 {
-    const int64_t channels = PICK(random, 1, 3, 8, 17);
+    const int64_t channels = LKT_PICK(random, 1, 3, 8, 17);
 
     switch (lks_tensor_shape(x).ndim) {
     case 1:
@@ -183,7 +175,7 @@ static lks_tensor *second_operand(lks_graph *graph, lks_tensor *x, lkt_random *r
 {
     const lks_shape shape = lks_tensor_shape(x);
 
-    if (shape.ndim == 1 || chance(random, 2)) return lks_relu(graph, x);
+    if (shape.ndim == 1 || lkt_random_chance(random, 2)) return lks_relu(graph, x);
     return lks_dense(graph, lks_flatten(graph, x),
                      &(lks_dense_opts){.units = shape.dim[shape.ndim - 1]});
 }
@@ -221,13 +213,13 @@ static void random_attributes(const lki_attributes *table, char *values, bool ex
         void *to = values + a->offset;
         int length, words = 0;
 
-        if (a->part || (!a->required && chance(random, 2))) continue;
-        if (a->type == LKI_INT) *(int64_t *)to = PICK(random, 1, 2, 3, 5, 8);
-        if (a->type == LKI_SHORT) *(int *)to = (int)PICK(random, 1, 2, 3);
+        if (a->part || (!a->required && lkt_random_chance(random, 2))) continue;
+        if (a->type == LKI_INT) *(int64_t *)to = LKT_PICK(random, 1, 2, 3, 5, 8);
+        if (a->type == LKI_SHORT) *(int *)to = (int)LKT_PICK(random, 1, 2, 3);
         if (a->type == LKI_FLOAT) *(float *)to = random_number(a, exact, random);
         if (a->type == LKI_BOOL || a->type == LKI_NOT) *(bool *)to = true;
         for (int k = 0; k < 2 && a->type == LKI_PAIR; k++)
-            ((int64_t *)to)[k] = PICK(random, 1, 2, 3);
+            ((int64_t *)to)[k] = LKT_PICK(random, 1, 2, 3);
         while (a->type == LKI_WORD && lki_word_at(a->range, words, &length) != NULL) words++;
         if (words > 0) *(int *)to = (int)lkt_random_below(random, words);
     }
@@ -270,8 +262,8 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         return random_conv2d(graph, x, random);
     case LKI_OP_DENSE:
         return lks_dense(graph, x,
-                         &(lks_dense_opts){.units = PICK(random, 1, 2, 7, 10, 16, 33, 128),
-                                           .no_bias = chance(random, 4)});
+                         &(lks_dense_opts){.units = LKT_PICK(random, 1, 2, 7, 10, 16, 33, 128),
+                                           .no_bias = lkt_random_chance(random, 4)});
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
         return random_pool(graph, x, op, exact, random);
@@ -280,17 +272,19 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
     case LKI_OP_BATCH_NORM:
         return lks_batch_norm(
             graph, x,
-            &(lks_batch_norm_opts){.epsilon = chance(random, 2) ? 0.0f : 0.125f,
+            &(lks_batch_norm_opts){.epsilon = lkt_random_chance(random, 2) ? 0.0f : 0.125f,
                                    .momentum = (float)lkt_random_real(random, 0.01, 1.0)});
     case LKI_OP_LEAKY_RELU:
         return lks_leaky_relu(graph, x, &(lks_leaky_relu_opts){.slope = constant(exact, random)});
     case LKI_OP_GELU:
-        return lks_gelu(graph, x,
-                        &(lks_gelu_opts){.form = chance(random, 2) ? LKS_GELU_ERF : LKS_GELU_TANH});
+        return lks_gelu(
+            graph, x,
+            &(lks_gelu_opts){.form = lkt_random_chance(random, 2) ? LKS_GELU_ERF : LKS_GELU_TANH});
     case LKI_OP_CROSS_ENTROPY:
         return lks_cross_entropy(
             graph, x, target(graph, x, op),
-            &(lks_cross_entropy_opts){.label_smoothing = chance(random, 2) ? 0.0f : 0.125f});
+            &(lks_cross_entropy_opts){.label_smoothing = lkt_random_chance(random, 2) ? 0.0f
+                                                                                      : 0.125f});
     case LKI_OP_SCALE:
         return lks_scale(graph, x, &(lks_scale_opts){.factor = -constant(exact, random)});
     case LKI_OP_CONCAT:
@@ -299,9 +293,10 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         const float probability = (float)lkt_random_real(random, 0.0, 0.95);
 
         return lks_dropout(graph, x,
-                           &(lks_dropout_opts){.probability = exact               ? 0.5f
-                                                              : chance(random, 2) ? 0.25f
-                                                                                  : probability});
+                           &(lks_dropout_opts){.probability = exact ? 0.5f
+                                                              : lkt_random_chance(random, 2)
+                                                                  ? 0.25f
+                                                                  : probability});
     }
     default:
         return random_by_table(graph, op, x, exact, random);
@@ -345,9 +340,9 @@ bool lkt_random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_
         lkt_case_end(c, first, x, lkt_random_from(random, 1, 9), exact ? LKT_EXACT : LKT_RANDOM,
                      random);
         /* F(2x2,3x3) only halves and adds: exact, too. */
-        c->switches.winograd = !exact              ? (lks_winograd)lkt_random_below(random, 4)
-                               : chance(random, 2) ? LKS_WINOGRAD_OFF
-                                                   : LKS_WINOGRAD_F2;
+        c->switches.winograd = !exact ? (lks_winograd)lkt_random_below(random, 4)
+                               : lkt_random_chance(random, 2) ? LKS_WINOGRAD_OFF
+                                                              : LKS_WINOGRAD_F2;
         if (impl->refuses == NULL || impl->refuses(&c->cluster, &c->switches) == NULL) return true;
     }
     lkt_case_free(c);

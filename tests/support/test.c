@@ -102,6 +102,16 @@ double lkt_random_real(lkt_random *random, double least, double most)
     return least + (most - least) * (double)(lkt_random_bits(random) >> 11) * 0x1p-53;
 }
 
+bool lkt_random_chance(lkt_random *random, int one_in)
+{
+    return lkt_random_below(random, one_in) == 0;
+}
+
+int64_t lkt_random_pick(lkt_random *random, int count, const int64_t choices[])
+{
+    return choices[lkt_random_below(random, count)];
+}
+
 bool lkt_make_device(const char *path, int minor)
 {
     if (mknod(path, S_IFCHR | 0666, makedev(1, (unsigned)minor)) == 0) {

@@ -53,6 +53,11 @@ uint64_t lkt_random_bits(lkt_random *random);
 int64_t lkt_random_below(lkt_random *random, int64_t count); /* in [0, count) */
 int64_t lkt_random_from(lkt_random *random, int64_t least, int64_t most);
 double lkt_random_real(lkt_random *random, double least, double most);
+bool lkt_random_chance(lkt_random *random, int one_in);
+int64_t lkt_random_pick(lkt_random *random, int count, const int64_t choices[]);
+#define LKT_PICK(random, ...)                                                                      \
+    lkt_random_pick((random), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),           \
+                    (int64_t[]){__VA_ARGS__})
 
 /*
  * An allocator that counts and can fail. Zero it; lkt_heap_allocator() makes the lks_allocator to

@@ -8,32 +8,19 @@
 
 enum { MOST_SAMPLES = 7 };
 
-static int64_t pick(lkt_random *random, int count, const int64_t choices[])
-{
-    return choices[lkt_random_below(random, count)];
-}
-#define PICK(random, ...)                                                                          \
-    pick((random), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                      \
-         (int64_t[]){__VA_ARGS__})
-
-static bool chance(lkt_random *random, int one_in)
-{
-    return lkt_random_below(random, one_in) == 0;
-}
-
 /* Bytes or numbers. */
 static lks_tensor *first_layers(lkt_chain *c)
 {
     lkt_random *r = &c->random;
-    const int64_t height = PICK(r, 1, 2, 3, 5, 6, 7, 8, 9, 12, 13),
-                  width = PICK(r, 1, 2, 4, 5, 6, 7, 8, 10, 11);
-    if (chance(r, 3)) {
-        const int64_t channels = PICK(r, 1, 1, 3);
+    const int64_t height = LKT_PICK(r, 1, 2, 3, 5, 6, 7, 8, 9, 12, 13),
+                  width = LKT_PICK(r, 1, 2, 4, 5, 6, 7, 8, 10, 11);
+    if (lkt_random_chance(r, 3)) {
+        const int64_t channels = LKT_PICK(r, 1, 1, 3);
         const float numbers[] = {.3f, .5f, .4f, .25f, .5f, .2f};
         lks_tensor *x = lks_input(
             c->graph, &(lks_input_opts){.shape = LKS_SHAPE(height + 4, width + 3, channels),
                                         .dtype = LKS_U8});
-        const int count = chance(r, 2) ? 1 : (int)channels;
+        const int count = lkt_random_chance(r, 2) ? 1 : (int)channels;
         return lks_normalize(
             c->graph, x,
             &(lks_normalize_opts){.count = count, .mean = numbers, .std = numbers + 3});
@@ -41,30 +28,32 @@ static lks_tensor *first_layers(lkt_chain *c)
     lks_tensor *x = lks_input(
         c->graph,
         &(lks_input_opts){
-            .shape = LKS_SHAPE(height, width, PICK(r, 1, 2, 3, 6, 16, 16, 20, 32, 32, 64))});
+            .shape = LKS_SHAPE(height, width, LKT_PICK(r, 1, 2, 3, 6, 16, 16, 20, 32, 32, 64))});
     /* Its parameters are as many as the image has numbers: their gradients are those of the image, nearly. */
-    return chance(r, 2) ? lks_layer_norm(c->graph, x, &(lks_layer_norm_opts){.dims = 3}) : x;
+    return lkt_random_chance(r, 2) ? lks_layer_norm(c->graph, x, &(lks_layer_norm_opts){.dims = 3})
+                                   : x;
 }
 
 static lks_tensor *convolution(lkt_chain *c, lks_tensor *x)
 {
     lkt_random *r = &c->random;
     const int64_t channels = lks_tensor_shape(x).dim[2];
-    lks_conv2d_opts o = {.groups = 1, .no_bias = chance(r, 3)};
-    if (chance(r, 6) && channels > 1)
+    lks_conv2d_opts o = {.groups = 1, .no_bias = lkt_random_chance(r, 3)};
+    if (lkt_random_chance(r, 6) && channels > 1)
         o.groups = channels;
-    else if (chance(r, 8) && channels % 2 == 0)
+    else if (lkt_random_chance(r, 8) && channels % 2 == 0)
         o.groups = 2;
-    o.filters = o.groups == channels ? channels : PICK(r, 2, 6, 16, 16, 18, 32, 32, 32, 48);
-    const int64_t kernel = PICK(r, 1, 2, 3, 3, 3, 3, 5, 7),
-                  stride = PICK(r, 1, 1, 1, 1, 1, 2, 3, 4);
-    const bool twisted = chance(r, 8);
+    o.filters = o.groups == channels ? channels : LKT_PICK(r, 2, 6, 16, 16, 18, 32, 32, 32, 48);
+    const int64_t kernel = LKT_PICK(r, 1, 2, 3, 3, 3, 3, 5, 7),
+                  stride = LKT_PICK(r, 1, 1, 1, 1, 1, 2, 3, 4);
+    const bool twisted = lkt_random_chance(r, 8);
     for (int i = 0; i < 2; i++) {
         const int64_t size = lks_tensor_shape(x).dim[i];
-        o.kernel[i] = twisted ? PICK(r, 1, 2, 3) : kernel;
+        o.kernel[i] = twisted ? LKT_PICK(r, 1, 2, 3) : kernel;
         o.stride[i] = stride;
-        o.padding[i] = chance(r, 2) ? o.kernel[i] / 2 : lkt_random_below(r, o.kernel[i] + 1);
-        o.dilation[i] = twisted && chance(r, 3) ? 2 : 1;
+        o.padding[i] = lkt_random_chance(r, 2) ? o.kernel[i] / 2
+                                               : lkt_random_below(r, o.kernel[i] + 1);
+        o.dilation[i] = twisted && lkt_random_chance(r, 3) ? 2 : 1;
         while (o.dilation[i] * (o.kernel[i] - 1) + 1 > size + 2 * o.padding[i]) o.padding[i]++;
     }
     return lks_conv2d(c->graph, x, &o);
@@ -97,85 +86,91 @@ static lks_tensor *activation(lkt_chain *c, lks_tensor *x)
 static lks_tensor *pooling(lkt_chain *c, lks_tensor *x)
 {
     lkt_random *r = &c->random;
-    const bool usual = chance(r, 2);
+    const bool usual = lkt_random_chance(r, 2);
     lks_pool_opts o = {.kernel = {2, 2}};
     if (!usual) {
-        const int64_t side = PICK(r, 1, 2, 3, 3, 4);
+        const int64_t side = LKT_PICK(r, 1, 2, 3, 3, 4);
         for (int i = 0; i < 2; i++) {
-            o.kernel[i] = chance(r, 6) ? PICK(r, 1, 2, 3) : side;
-            o.stride[i] = chance(r, 2) ? 0 : PICK(r, 1, 2, 3);
-            o.padding[i] = chance(r, 3) ? lkt_random_from(r, 0, o.kernel[i] / 2) : 0;
+            o.kernel[i] = lkt_random_chance(r, 6) ? LKT_PICK(r, 1, 2, 3) : side;
+            o.stride[i] = lkt_random_chance(r, 2) ? 0 : LKT_PICK(r, 1, 2, 3);
+            o.padding[i] = lkt_random_chance(r, 3) ? lkt_random_from(r, 0, o.kernel[i] / 2) : 0;
         }
     }
     for (int i = 0; i < 2; i++)
         if (o.kernel[i] > lks_tensor_shape(x).dim[i] + 2 * o.padding[i])
             o.kernel[i] = 1, o.padding[i] = 0;
-    if (chance(r, 8)) return lks_avg_pool(c->graph, x, &o);
+    if (lkt_random_chance(r, 8)) return lks_avg_pool(c->graph, x, &o);
     return lks_max_pool(c->graph, x, &o);
 }
 
 static lks_tensor *norm(lkt_chain *c, lks_tensor *x)
 {
-    return lks_batch_norm(c->graph, x,
-                          &(lks_batch_norm_opts){.epsilon = chance(&c->random, 3) ? 0 : .125f});
+    return lks_batch_norm(
+        c->graph, x,
+        &(lks_batch_norm_opts){.epsilon = lkt_random_chance(&c->random, 3) ? 0 : .125f});
 }
 
 /* Convolution, relu and pooling as most networks have them. */
 static lks_tensor *usual_block(lkt_chain *c, lks_tensor *x)
 {
     lkt_random *r = &c->random;
-    const int64_t kernel = PICK(r, 2, 3, 3, 5), padding = lkt_random_below(r, 3);
-    lks_conv2d_opts o = {.filters = PICK(r, 6, 16, 32, 32, 32, 64),
+    const int64_t kernel = LKT_PICK(r, 2, 3, 3, 5), padding = lkt_random_below(r, 3);
+    lks_conv2d_opts o = {.filters = LKT_PICK(r, 6, 16, 32, 32, 32, 64),
                          .kernel = {kernel, kernel},
                          .padding = {padding, padding}};
     for (int i = 0; i < 2; i++)
         while (o.kernel[i] >= lks_tensor_shape(x).dim[i] + 2 * o.padding[i]) o.padding[i]++;
     x = lks_max_pool(c->graph, lks_relu(c->graph, lks_conv2d(c->graph, x, &o)),
                      &(lks_pool_opts){.kernel = {2, 2}});
-    return chance(r, 3) ? lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = .25f}) : x;
+    return lkt_random_chance(r, 3)
+               ? lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = .25f})
+               : x;
 }
 
 /* A convolution with what stands behind it. */
 static lks_tensor *block(lkt_chain *c, lks_tensor *in)
 {
     lkt_random *r = &c->random;
-    if (chance(r, 4)) return usual_block(c, in);
+    if (lkt_random_chance(r, 4)) return usual_block(c, in);
     const int order = (int)lkt_random_below(r, 6);
     lks_tensor *x = convolution(c, in);
     if (order == 4) return norm(c, pooling(c, activation(c, x)));
     if (order == 3) return activation(c, norm(c, pooling(c, x)));
-    if (order == 2) return activation(c, chance(r, 2) ? pooling(c, x) : x);
+    if (order == 2) return activation(c, lkt_random_chance(r, 2) ? pooling(c, x) : x);
     if (order == 1) x = norm(c, x);
-    if (order == 1 && lki_shape_equal(&x->shape, &in->shape) && chance(r, 2))
-        x = chance(r, 2) ? lks_add(c->graph, x, in) : lks_add(c->graph, in, x);
+    if (order == 1 && lki_shape_equal(&x->shape, &in->shape) && lkt_random_chance(r, 2))
+        x = lkt_random_chance(r, 2) ? lks_add(c->graph, x, in) : lks_add(c->graph, in, x);
     x = activation(c, x);
-    if (order == 1 && chance(r, 2)) return x;
+    if (order == 1 && lkt_random_chance(r, 2)) return x;
     x = pooling(c, x);
-    return chance(r, 3) ? lks_dropout(c->graph, x,
-                                      &(lks_dropout_opts){.probability = chance(r, 2) ? .25f : .4f})
-                        : x;
+    return lkt_random_chance(r, 3)
+               ? lks_dropout(
+                     c->graph, x,
+                     &(lks_dropout_opts){.probability = lkt_random_chance(r, 2) ? .25f : .4f})
+               : x;
 }
 
 static lks_tensor *last_layers(lkt_chain *c, lks_tensor *x)
 {
     lkt_random *r = &c->random;
     const int64_t pixels = lks_tensor_shape(x).dim[0] * lks_tensor_shape(x).dim[1];
-    if (pixels >= 8 && chance(r, 6)) /* many inputs behind relu */
+    if (pixels >= 8 && lkt_random_chance(r, 6)) /* many inputs behind relu */
         x = lks_relu(c->graph, lks_conv2d(c->graph, x,
                                           &(lks_conv2d_opts){.filters = 1023 / pixels + 1 +
                                                                         lkt_random_below(r, 3),
                                                              .kernel = {1, 1}}));
     x = lks_flatten(c->graph, x);
-    if (chance(r, 3)) x = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = .5f});
-    if (chance(r, 2)) {
+    if (lkt_random_chance(r, 3))
+        x = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = .5f});
+    if (lkt_random_chance(r, 2)) {
         const bool large = lks_shape_elements(&x->shape) >= 1024;
-        x = lks_dense(
-            c->graph, x,
-            &(lks_dense_opts){.units = large ? PICK(r, 64, 70, 128) : PICK(r, 1, 17, 64, 130),
-                              .no_bias = chance(r, 4)});
+        x = lks_dense(c->graph, x,
+                      &(lks_dense_opts){.units = large ? LKT_PICK(r, 64, 70, 128)
+                                                       : LKT_PICK(r, 1, 17, 64, 130),
+                                        .no_bias = lkt_random_chance(r, 4)});
         x = activation(c, x);
     }
-    return lks_dense(c->graph, x, &(lks_dense_opts){.units = PICK(r, 1, 3, 10, 20)});
+    return lks_dense(c->graph, x, &(lks_dense_opts){.units = LKT_PICK(r, 1, 3, 10, 20)});
 }
 
 static const char *const CONTENT_NAMES[] = {"random", "zeros", "all active", "none active",
@@ -208,22 +203,23 @@ void lkt_chain_draw(lkt_chain *c, uint64_t seed)
                      .random = {lkt_random_bits(&mixed)}}; /* neighbours have nothing in common */
     LKT_OK(lks_context_create(&c->context, &(lks_context_opts){.device = "ref", .seed = seed}));
     LKT_OK(lks_graph_create(&c->graph, c->context));
-    c->content = chance(r, 2) ? LKT_NUMBERS : (lkt_content)lkt_random_below(r, LKT_CONTENTS);
+    c->content = lkt_random_chance(r, 2) ? LKT_NUMBERS
+                                         : (lkt_content)lkt_random_below(r, LKT_CONTENTS);
     lks_tensor *x = first_layers(c);
-    for (int64_t blocks = PICK(r, 1, 1, 1, 1, 2, 2, 3); blocks > 0; blocks--) x = block(c, x);
+    for (int64_t blocks = LKT_PICK(r, 1, 1, 1, 1, 2, 2, 3); blocks > 0; blocks--) x = block(c, x);
     c->output = last_layers(c, x);
     lks_tensor *y = lks_target(c->graph, &(lks_target_opts){.shape = c->output->shape});
     c->loss = lks_mse(c->graph, c->output, y);
     LKT_OK(lks_graph_status(c->graph));
-    c->count = chance(r, 6) ? lkt_random_from(r, 8, chance(r, 2) ? 20 : 90)
-                            : lkt_random_from(r, 1, MOST_SAMPLES); /* sums have blocks */
+    c->count = lkt_random_chance(r, 6) ? lkt_random_from(r, 8, lkt_random_chance(r, 2) ? 20 : 90)
+                                       : lkt_random_from(r, 1, MOST_SAMPLES); /* sums have blocks */
     c->opts = (lks_model_opts){.loss = c->loss,
                                .output = c->output,
                                .global_batch = c->count + lkt_random_below(r, 2),
                                .replicas = (int)lkt_random_from(r, 1, 3),
-                               .kernels = {.winograd = (lks_winograd)PICK(r, 0, 0, 1, 2, 3),
-                                           .all_terms = chance(r, 6),
-                                           .single = chance(r, 8)}};
+                               .kernels = {.winograd = (lks_winograd)LKT_PICK(r, 0, 0, 1, 2, 3),
+                                           .all_terms = lkt_random_chance(r, 6),
+                                           .single = lkt_random_chance(r, 8)}};
     c->opts.workers = (int)lkt_random_from(r, 1, c->opts.replicas);
     describe(c);
 }
@@ -260,7 +256,8 @@ static float parameter(lkt_chain *c, const lki_node *node, int slot)
 
 static float pixel(lkt_chain *c)
 {
-    if (c->content == LKT_ZEROS || (c->content == LKT_SPARSE && !chance(&c->random, 8))) return 0;
+    if (c->content == LKT_ZEROS || (c->content == LKT_SPARSE && !lkt_random_chance(&c->random, 8)))
+        return 0;
     return number(c, c->content == LKT_ACTIVE ? 0 : -1, 1);
 }
 
