@@ -6,9 +6,10 @@
 
 #include <signal.h>
 
-/* Behind "ready" nothing is substituted: bash reads the command of a trap that comes in the middle of $(...) as its end. */
+/* Hydra can lose what is said, or fail, where ranks end within milliseconds on a busy machine: they take a while.
+ * Behind "ready" nothing is substituted: bash reads the command of a trap that comes in the middle of $(...) as its end. */
 static const char script[] =
-    "R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} minute=$(seq 600)\n"
+    "sleep 0.2\nR=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} minute=$(seq 600)\n"
     "miss() { text=\"! $1 rank $1 (host a, pid 5): it froze\"\n"
     "  printf '\\036 %s %s b 7 %s\\n' $LKS_LAUNCH $R \"$text\" >&2; }\n"
     "case $1 in\n"
@@ -20,9 +21,10 @@ static const char script[] =
     "own) echo of its own >>logs/rank-$R.log; [ $R = 1 ] && exit 3; sleep 60 ;;\n"
     "again) echo start $LKS_RESTART; [ $R = 0 ] && echo up >up.$LKS_RESTART\n"
     "  until [ -e up.$LKS_RESTART ]; do sleep 0.02; done\n"
-    "  [ $LKS_RESTART -ge $2 ] || { [ $R = 1 ] && kill -KILL $$; sleep 60; } ;;\n"
+    "  [ $LKS_RESTART -ge $2 ] || { [ $R = 1 ] && { sleep 0.3; kill -KILL $$; }; sleep 60; }; "
+    "sleep 0.2 ;;\n"
     "once) [ $LKS_RESTART = 0 ] || exit 0; [ $R = 1 ] && exit 4; sleep 60 ;;\n"
-    "miss) miss 0; sleep 0.1; exit 12 ;;\n"
+    "miss) miss 0; sleep 0.3; exit 12 ;;\n"
     "blame) [ $R = 1 ] && { sleep 0.15; kill -KILL $$; }; miss 1; kill -SEGV $$ ;;\n"
     "late) [ $R = 1 ] && { sleep $2; kill -KILL $$; }; sleep $3; miss 1; sleep 0.1\n"
     "  sleep $2; touch late; sleep 60 ;;\n"
