@@ -1,8 +1,10 @@
 /* Winograd's transforms of weights and images, and the products between them: see winograd.h. */
 #include "backend/cpu/vector/conv/winograd.h"
+#include "backend/cpu/vector/transpose.h"
 #include "numeric/tree.h"
 
 enum {
+    DEPTHS = 4,               /* whose taps are turned round at a time */
     STRIP_BYTES = 384 * 1024, /* of V */
     STRIP_MOST = 96,          /* tiles */
     LARGE_BYTES = 12 << 20,   /* of U: more comes from memory again for every strip, */
@@ -31,50 +33,80 @@ INLINE void weight_line(const int64_t side, const vd *g, vd *u)
     u[5] = g[2];
 }
 
-/* G g G' of LANES / 2 filters: taps[tap][PANEL] to u[place][PANEL]. */
-INLINE void weight_square(const int64_t side, const double *taps, double *u)
+/* The taps of n depths from `depth` on, of a panel of columns: [depth][tap][PANEL], 0 where a column does not exist. */
+static void winograd_taps(const winograd_weight *w, int64_t column, int64_t depth, int64_t n,
+                          float *to)
 {
-    vd half[WINOGRAD_MOST][3];
-    for (int j = 0; j < 3; j++) {
-        vd column[3], out[WINOGRAD_MOST];
-        for (int i = 0; i < 3; i++) column[i] = vd_load(taps + (3 * i + j) * PANEL);
-        weight_line(side, column, out);
-        for (int i = 0; i < side + 2; i++) half[i][j] = out[i];
+    const int64_t left = w->columns - column, columns = left < PANEL ? left : PANEL;
+    const bool beside = w->depth_step == 9; /* those of a depth lie beside those of the next */
+    const int64_t runs = beside ? 1 : n, run = beside ? 9 * n : 9, step = w->column_step;
+    if (columns < PANEL) memset(to, 0, sizeof(float) * (size_t)(9 * n * PANEL));
+    for (int64_t r = 0; r < runs; r++, to += run * PANEL) {
+        const float *from = w->taps + (depth + r) * w->depth_step + column * step;
+        for (int64_t i = 0; i + 4 <= columns; i += 4)
+            for (int64_t t = 0; t < run; t += 4) {
+                const int64_t at = t + 4 <= run ? t : run - 4;
+                transpose4(from + i * step + at, step, to + at * PANEL + i, PANEL, false);
+            }
+        for (int64_t i = columns / 4 * 4; i < columns; i++)
+            for (int64_t t = 0; t < run; t++) to[t * PANEL + i] = from[i * step + t];
     }
+}
+
+/* G g G' of LANES columns, whose taps lie `tap` floats apart, to places that lie `place` floats apart: past the caches,
+ * as all workers read U, and most of it does not fit. */
+INLINE void weight_square(const int64_t side, const float *taps, int64_t tap, float *u,
+                          int64_t place)
+{
+    vd half[2][WINOGRAD_MOST][3];
+    UNROLL
+    for (int j = 0; j < 3; j++) {
+        vd column[2][3], out[WINOGRAD_MOST];
+        UNROLL
+        for (int i = 0; i < 3; i++) {
+            const vf v = vf_load(taps + (3 * i + j) * tap);
+            column[0][i] = vf_low(v);
+            column[1][i] = vf_high(v);
+        }
+        UNROLL
+        for (int part = 0; part < 2; part++) {
+            weight_line(side, column[part], out);
+            UNROLL
+            for (int i = 0; i < side + 2; i++) half[part][i][j] = out[i];
+        }
+    }
+    UNROLL
     for (int i = 0; i < side + 2; i++) {
-        vd out[WINOGRAD_MOST];
-        weight_line(side, half[i], out);
-        for (int j = 0; j < side + 2; j++) vd_store(u + (i * (side + 2) + j) * PANEL, out[j]);
+        vd low[WINOGRAD_MOST], high[WINOGRAD_MOST];
+        weight_line(side, half[0][i], low);
+        weight_line(side, half[1][i], high);
+        UNROLL
+        for (int j = 0; j < side + 2; j++)
+            vf_stream(u + (i * (side + 2) + j) * place, vf_flush(vf_join(low[j], high[j])));
     }
 }
 
 void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts)
 {
-    const int64_t places = (w->side + 2) * (w->side + 2);
-    const int64_t all = (w->columns + PANEL - 1) / PANEL * w->depth;
-    double taps[9 * PANEL], square[WINOGRAD_MOST * WINOGRAD_MOST * PANEL];
-    for (int64_t k = lki_share(part, parts, all); k < lki_share(part + 1, parts, all); k++) {
-        const int64_t panel = k / w->depth, depth = k % w->depth;
-        float *to = u + (panel * places * w->depth + depth) * PANEL;
-        for (int64_t i = 0; i < PANEL; i++) {
-            const int64_t column = panel * PANEL + i;
-            const float *from = w->taps + depth * w->depth_step + column * w->column_step;
-            for (int t = 0; t < 9; t++)
-                taps[t * PANEL + i] = column < w->columns ? (double)from[w->reversed ? 8 - t : t]
-                                                          : 0;
-        }
-        for (int i = 0; i < PANEL; i += LANES / 2) {
+    const int64_t groups = (w->depth + DEPTHS - 1) / DEPTHS, place = w->depth * PANEL;
+    const int64_t all = (w->columns + PANEL - 1) / PANEL * groups;
+    const int64_t last = lki_share(part + 1, parts, all);
+    float taps[DEPTHS * 9 * PANEL];
+    for (int64_t k = lki_share(part, parts, all); k < last; k++) {
+        const int64_t panel = k / groups, depth = k % groups * DEPTHS;
+        const int64_t n = w->depth - depth < DEPTHS ? w->depth - depth : DEPTHS;
+        float *to = u + panel * (w->side + 2) * (w->side + 2) * place + depth * PANEL;
+        winograd_taps(w, panel * PANEL, depth, n, taps);
+        for (int64_t i = 0; i < n * PANEL; i += LANES) {
+            const float *from = taps + i / PANEL * 9 * PANEL + i % PANEL;
+            if (w->reversed) from += 8 * PANEL;
             if (w->side == 2)
-                weight_square(2, taps + i, square + i);
+                weight_square(2, from, w->reversed ? -PANEL : PANEL, to + i, place);
             else
-                weight_square(4, taps + i, square + i);
+                weight_square(4, from, w->reversed ? -PANEL : PANEL, to + i, place);
         }
-        for (int64_t p = 0; p < places; p++, to += w->depth * PANEL)
-            for (int i = 0; i < PANEL; i += LANES) {
-                const double *from = square + p * PANEL + i;
-                vf_store(to + i, vf_flush(vf_join(vd_load(from), vd_load(from + LANES / 2))));
-            }
     }
+    vf_stream_end();
 }
 
 /* Rows of V are whole vectors. */

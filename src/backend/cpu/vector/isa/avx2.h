@@ -93,6 +93,14 @@ INLINE vf vf_relu_flush(vf x)
 {
     return _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(LKI_TINY), _CMP_GE_OQ), x);
 }
+INLINE void vf_stream(float *p, vf v)
+{
+    _mm256_stream_ps(p, v);
+}
+INLINE void vf_stream_end(void)
+{
+    _mm_sfence();
+}
 
 INLINE vd vf_low(vf a)
 {

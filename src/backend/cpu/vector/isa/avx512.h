@@ -95,6 +95,16 @@ INLINE vf vf_relu_flush(vf x)
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(LKI_TINY), _CMP_GE_OQ), x);
 }
 
+/* Stores to a multiple of a vector, past the caches; before others are told of it, vf_stream_end(). */
+INLINE void vf_stream(float *p, vf v)
+{
+    _mm512_stream_ps(p, v);
+}
+INLINE void vf_stream_end(void)
+{
+    _mm_sfence();
+}
+
 /* The two halves of a vector, as doubles; and back, rounded. */
 INLINE vd vf_low(vf a)
 {

@@ -189,4 +189,10 @@ INLINE void vf_store_some(float *p, vf v, int64_t n)
 }
 #endif
 
+INLINE void vf_stream(float *p, vf v)
+{
+    vf_store(p, v);
+}
+INLINE void vf_stream_end(void) {}
+
 #endif
