@@ -13,11 +13,15 @@
  * The gradient of the weight, G' [sum over tiles of V * Y] G with Y = A dy A', likewise: Y errs as V does, the sum over
  * tiles is rounded, and G is applied in double.
  *
+ * The last tile along an axis, of n < side pixels, has n + 2 points, and so an A and a B of its own; r is 3 for B where n is
+ * 3. Its places without a point are zeros here.
+ *
  * The factor 1.1 covers products of u and the roundings of S and Q.
  */
 #include "check/bounds.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "core/winograd.h"
@@ -39,15 +43,15 @@ typedef struct matrices {
     double a[MOST][4], b[MOST][MOST], g[MOST][3]; /* A, B' and G */
 } matrices;
 
-static const matrices SIDE_2 = {
+static const matrices WHOLE_2 = {
     .size = 4,
     .a = {{1, 0}, {1, 1}, {1, -1}, {0, -1}},
     .b = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}},
     .g = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
 };
 
-/* By its points, 0, p, -p, q, -q and infinity. */
-static matrices side_4(void)
+/* Those of the whole tile of 4, by its points 0, p, -p, q, -q and infinity. */
+static matrices whole_4(void)
 {
     const double points[5] = {0, 0.75, -0.75, 1.5, -1.5}, p = 0.5625, q = 2.25;
     matrices m = {.size = 6};
@@ -69,10 +73,55 @@ static matrices side_4(void)
     return m;
 }
 
-/* L x L', rows x columns of x `columns` wide, where L is `rows` by `columns` with rows of `step`; with their
+/* Those of a tile of n pixels: B' has the polynomials of its finite points, times the differences to points that it
+ * has not, as G stays. Rows of points that are missing are 0. */
+static matrices part_of(int side, int n)
+{
+    static const double points[2][5] = {{0, 1, -1}, {0, 0.75, -0.75, 1.5, -1.5}};
+    const matrices whole = side == 2 ? WHOLE_2 : whole_4();
+    const int last = side + 1;
+    const double *x = points[side / 4], sign = side == 2 ? -1 : 1;
+    matrices m = {.size = whole.size};
+    if (n == side) return whole;
+    memcpy(m.g, whole.g, sizeof m.g);
+    for (int i = 0; i <= last; i++) {
+        double *b = m.b[i];
+        if (i > n && i < last) continue;
+        b[0] = i == 0 || i == last ? sign : 1;
+        for (int k = 0, degree = 0; k <= n; k++) {
+            if (k == i) continue;
+            for (int j = ++degree; j > 0; j--) b[j] = b[j - 1] - x[k] * b[j];
+            b[0] *= -x[k];
+        }
+        for (int k = n + 1; k < last && i < last; k++)
+            for (int j = 0; j <= n; j++) b[j] *= x[i] - x[k];
+        for (int k = 0; k < n && i < last; k++) m.a[i][k] = whole.a[i][k];
+    }
+    m.a[last][n - 1] = sign;
+    return m;
+}
+
+/* Of a tile, along rows and columns. */
+typedef struct ways {
+    matrices m[2];
+    int pixels[2];
+} ways;
+
+static ways ways_of(const pass *w, int64_t row, int64_t column)
+{
+    const int64_t left[2] = {w->out[0] - row, w->out[1] - column};
+    ways all;
+    for (int i = 0; i < 2; i++) {
+        all.pixels[i] = left[i] < w->side ? (int)left[i] : w->side;
+        all.m[i] = part_of(w->side, all.pixels[i]);
+    }
+    return all;
+}
+
+/* L x R', rows x columns of x `columns` wide, where L and R are `rows` by `columns` with rows of `step`; with their
  * absolute values if `sizes`. */
-static void both_ways(const double *left, int step, int rows, int columns, bool sizes,
-                      const double *x, double *out)
+static void both_ways(const double *left, const double *right, int step, int rows, int columns,
+                      bool sizes, const double *x, double *out)
 {
     double half[MOST][MOST] = {{0}};
     for (int i = 0; i < rows; i++)
@@ -85,8 +134,8 @@ static void both_ways(const double *left, int step, int rows, int columns, bool 
         for (int j = 0; j < rows; j++) {
             out[i * rows + j] = 0;
             for (int k = 0; k < columns; k++) {
-                const double l = left[j * step + k];
-                out[i * rows + j] += sizes ? fabs(l) * half[i][k] : l * half[i][k];
+                const double r = right[j * step + k];
+                out[i * rows + j] += sizes ? fabs(r) * half[i][k] : r * half[i][k];
             }
         }
 }
@@ -96,23 +145,24 @@ typedef struct square {
     double value[MOST * MOST], size[MOST * MOST];
 } square;
 
-static void transform(const double *left, int step, int rows, int columns, const double *x,
-                      square *out)
+static void transform(const double *left, const double *right, int step, int rows, int columns,
+                      const double *x, square *out)
 {
-    both_ways(left, step, rows, columns, false, x, out->value);
-    both_ways(left, step, rows, columns, true, x, out->size);
+    both_ways(left, right, step, rows, columns, false, x, out->value);
+    both_ways(left, right, step, rows, columns, true, x, out->size);
 }
 
-static void patch(const pass *w, const matrices *m, const float *image, int64_t depth, int64_t row,
+static void patch(const pass *w, const ways *m, const float *image, int64_t depth, int64_t row,
                   int64_t column, square *out)
 {
+    const int size = w->side + 2;
     double d[MOST * MOST];
-    for (int i = 0; i < m->size * m->size; i++) {
-        const int64_t y = row + i / m->size, x = column + i % m->size;
+    for (int i = 0; i < size * size; i++) {
+        const int64_t y = row + i / size, x = column + i % size;
         const bool there = y >= 0 && y < w->in[0] && x >= 0 && x < w->in[1];
         d[i] = there ? (double)image[(y * w->in[1] + x) * w->depth + depth] : 0.0;
     }
-    transform(&m->b[0][0], MOST, m->size, m->size, d, out);
+    transform(&m->m[0].b[0][0], &m->m[1].b[0][0], MOST, size, size, d, out);
 }
 
 static void taps(const pass *w, const matrices *m, int64_t depth, int64_t column, square *out)
@@ -120,40 +170,50 @@ static void taps(const pass *w, const matrices *m, int64_t depth, int64_t column
     const float *from = w->weight + depth * w->depth_step + column * w->column_step;
     double g[9];
     for (int t = 0; t < 9; t++) g[t] = (double)from[w->reversed ? 8 - t : t];
-    transform(&m->g[0][0], 3, m->size, 3, g, out);
+    transform(&m->g[0][0], &m->g[0][0], 3, m->size, 3, g, out);
+}
+
+/* What B's transform of a tile errs by, in roundings along both ways. */
+static double rounded_in(const pass *w, const ways *m)
+{
+    double sum = 0;
+    for (int i = 0; i < 2; i++) sum += w->side == 2 ? 1 : m->pixels[i] == 3 ? 3 : 2;
+    return sum;
 }
 
 /* A pixel (i, j) of a tile: weighted sums over the places. */
-static double pixel_bound(const pass *w, const matrices *m, int i, int j, const double *loose,
+static double pixel_bound(const pass *w, const ways *m, int i, int j, const double *loose,
                           const double *tight, const double *squares)
 {
-    const double in = w->side == 2 ? 1 : 2, out = w->side == 2 ? 2 : 3;
+    const double out = w->side == 2 ? 2 : 3;
+    const int size = w->side + 2;
     double all = 0, magnitude = 0, sum = 0;
-    for (int p = 0; p < m->size * m->size; p++) {
-        const double gain = fabs(m->a[p / m->size][i] * m->a[p % m->size][j]);
+    for (int p = 0; p < size * size; p++) {
+        const double gain = fabs(m->m[0].a[p / size][i] * m->m[1].a[p % size][j]);
         all += gain * loose[p];
         magnitude += gain * tight[p];
         sum += gain * gain * squares[p];
     }
-    return 1.1 * LKI_U * ((2 * in + 1) * all + 2 * out * magnitude) +
+    return 1.1 * LKI_U * ((rounded_in(w, m) + 1) * all + 2 * out * magnitude) +
            lki_products_bound((double)w->depth, magnitude, sum);
 }
 
-static void add_tile(const pass *w, const matrices *m, const square *v, const square *u,
-                     int64_t row, int64_t column, double *bound)
+static void add_tile(const pass *w, const ways *m, const square *v, const square *u, int64_t row,
+                     int64_t column, double *bound)
 {
+    const int places = (w->side + 2) * (w->side + 2);
     for (int64_t f = 0; f < w->columns; f++) {
         double loose[MOST * MOST] = {0}, tight[MOST * MOST] = {0}, squares[MOST * MOST] = {0};
         for (int64_t d = 0; d < w->depth; d++)
-            for (int p = 0; p < m->size * m->size; p++) {
+            for (int p = 0; p < places; p++) {
                 const square *one = &u[d * w->columns + f];
                 const double product = v[d].value[p] * one->value[p];
                 loose[p] += v[d].size[p] * one->size[p];
                 tight[p] += fabs(product);
                 squares[p] += product * product;
             }
-        for (int i = 0; i < w->side && row + i < w->out[0]; i++)
-            for (int j = 0; j < w->side && column + j < w->out[1]; j++)
+        for (int i = 0; i < m->pixels[0]; i++)
+            for (int j = 0; j < m->pixels[1]; j++)
                 bound[((row + i) * w->out[1] + column + j) * w->columns + f] += pixel_bound(
                     w, m, i, j, loose, tight, squares);
     }
@@ -161,15 +221,16 @@ static void add_tile(const pass *w, const matrices *m, const square *v, const sq
 
 static lks_status add_pass(lki_trial *c, const pass *w, double *bound)
 {
-    const matrices m = w->side == 2 ? SIDE_2 : side_4();
+    const matrices whole = part_of(w->side, w->side);
     void *memory;
     LKI_TRY(lki_trial_memory(c, &memory, (size_t)(w->depth * (w->columns + 1)) * sizeof(square)));
     square *u = memory, *v = u + w->depth * w->columns;
     for (int64_t d = 0; d < w->depth; d++)
-        for (int64_t f = 0; f < w->columns; f++) taps(w, &m, d, f, &u[d * w->columns + f]);
+        for (int64_t f = 0; f < w->columns; f++) taps(w, &whole, d, f, &u[d * w->columns + f]);
     for (int64_t n = 0; n < c->count; n++)
         for (int64_t row = 0; row < w->out[0]; row += w->side)
             for (int64_t column = 0; column < w->out[1]; column += w->side) {
+                const ways m = ways_of(w, row, column);
                 for (int64_t d = 0; d < w->depth; d++)
                     patch(w, &m, w->x + n * w->in[0] * w->in[1] * w->depth, d, row - w->before[0],
                           column - w->before[1], &v[d]);
@@ -179,16 +240,15 @@ static lks_status add_pass(lki_trial *c, const pass *w, double *bound)
 }
 
 /* A y of a tile, in the place of a patch. */
-static void gradient(const pass *w, const matrices *m, const float *d_y, int64_t column,
-                     int64_t row, int64_t first, square *out)
+static void gradient(const pass *w, const ways *m, const float *d_y, int64_t column, int64_t row,
+                     int64_t first, square *out)
 {
     double d[MOST * MOST] = {0};
-    for (int i = 0; i < w->side; i++)
-        for (int j = 0; j < w->side; j++)
-            if (row + i < w->out[0] && first + j < w->out[1])
-                d[i * w->side + j] = (double)
-                    d_y[((row + i) * w->out[1] + first + j) * w->columns + column];
-    transform(&m->a[0][0], 4, m->size, w->side, d, out);
+    for (int i = 0; i < m->pixels[0]; i++)
+        for (int j = 0; j < m->pixels[1]; j++)
+            d[i * w->side + j] = (double)
+                d_y[((row + i) * w->out[1] + first + j) * w->columns + column];
+    transform(&m->m[0].a[0][0], &m->m[1].a[0][0], 4, w->side + 2, w->side, d, out);
 }
 
 /* The sums of one channel and filter over all tiles. */
@@ -196,16 +256,17 @@ typedef struct weight_sums {
     double loose[MOST * MOST], tight[MOST * MOST], squares[MOST * MOST];
 } weight_sums;
 
-static void add_image(const pass *w, const matrices *m, const float *image, const float *d_y,
-                      square *v, square *y, weight_sums *sums)
+static void add_image(const pass *w, const float *image, const float *d_y, square *v, square *y,
+                      weight_sums *sums)
 {
     for (int64_t row = 0; row < w->out[0]; row += w->side)
         for (int64_t column = 0; column < w->out[1]; column += w->side) {
+            const ways m = ways_of(w, row, column);
             for (int64_t d = 0; d < w->depth; d++)
-                patch(w, m, image, d, row - w->before[0], column - w->before[1], &v[d]);
-            for (int64_t f = 0; f < w->columns; f++) gradient(w, m, d_y, f, row, column, &y[f]);
+                patch(w, &m, image, d, row - w->before[0], column - w->before[1], &v[d]);
+            for (int64_t f = 0; f < w->columns; f++) gradient(w, &m, d_y, f, row, column, &y[f]);
             for (int64_t k = 0; k < w->depth * w->columns; k++)
-                for (int p = 0; p < m->size * m->size; p++) {
+                for (int p = 0; p < (w->side + 2) * (w->side + 2); p++) {
                     const square *a = &v[k / w->columns], *b = &y[k % w->columns];
                     const double product = a->value[p] * b->value[p];
                     sums[k].loose[p] += a->size[p] * b->size[p];
@@ -218,9 +279,9 @@ static void add_image(const pass *w, const matrices *m, const float *image, cons
 /* The gradient of the weight: r is 1 and 3 for A here, and dU is rounded once more. */
 static lks_status add_weight(lki_trial *c, const pass *w, double *bound)
 {
-    const matrices m = w->side == 2 ? SIDE_2 : side_4();
+    const matrices m = part_of(w->side, w->side);
     const int64_t pairs = w->depth * w->columns;
-    const double rounded = w->side == 2 ? 2 * (1 + 1) : 2 * (2 + 3);
+    const double rounded = w->side == 2 ? 2 * (1 + 1) : 2 * (3 + 3);
     const double tiles = (double)(c->count * ((w->out[0] + w->side - 1) / w->side) *
                                   ((w->out[1] + w->side - 1) / w->side));
     void *memory;
@@ -230,7 +291,7 @@ static lks_status add_weight(lki_trial *c, const pass *w, double *bound)
     weight_sums *sums = memory;
     for (int64_t k = 0; k < pairs; k++) sums[k] = (weight_sums){0};
     for (int64_t n = 0; n < c->count; n++)
-        add_image(w, &m, w->x + n * w->in[0] * w->in[1] * w->depth,
+        add_image(w, w->x + n * w->in[0] * w->in[1] * w->depth,
                   c->d_out + n * w->out[0] * w->out[1] * w->columns, v, y, sums);
     for (int64_t k = 0; k < 9 * pairs; k++) {
         const int64_t f = k / 9 / w->depth, d = k / 9 % w->depth;

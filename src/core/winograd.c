@@ -10,19 +10,24 @@ static bool is_possible(const lki_node *node)
            opts->filters >= LKI_NARROW;
 }
 
-static int64_t tiles_of(const int64_t *out, int64_t side)
+/* Products of a channel and a filter: (n + 2)^2 of a tile of n x n pixels, where the last along an axis may have fewer. */
+static int64_t products_of(const int64_t *out, int64_t side)
 {
-    return (out[0] + side - 1) / side * ((out[1] + side - 1) / side);
+    int64_t all = 1;
+    for (int i = 0; i < 2; i++) {
+        const int64_t rest = out[i] % side;
+        all *= out[i] / side * (side + 2) + (rest > 0 ? rest + 2 : 0);
+    }
+    return all;
 }
 
-/* By the products of a channel and a filter: 36 a tile of side 4, 16 of side 2, 9 a pixel. Few tiles would not pay for
- * reading a large weight, which is larger by 36 / 9. */
+/* By the products. Few tiles would not pay for reading a large weight, which is larger by 36 / 9. */
 static int by_shape(const int64_t *out, int64_t channels, int64_t filters)
 {
-    const int64_t large = tiles_of(out, 4), small = tiles_of(out, 2), pixels = out[0] * out[1];
-    const bool enough = large >= 4 || channels * filters <= 256 * 256;
-    if (enough && 36 * large < 16 * small) return 4;
-    return 20 * small <= 9 * pixels ? 2 : 0;
+    const int64_t large = products_of(out, 4), small = products_of(out, 2);
+    const bool enough = large >= 81 || channels * filters <= 256 * 256;
+    if (enough && large < small && 5 * large <= 36 * out[0] * out[1]) return 4;
+    return 5 * small <= 36 * out[0] * out[1] ? 2 : 0;
 }
 
 int lki_winograd_side(const lki_node *node, const lki_switches *switches)

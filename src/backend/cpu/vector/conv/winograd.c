@@ -132,62 +132,87 @@ INLINE int64_t strip_tiles(const winograd *w)
 typedef struct winograd_patch {
     const float *at[WINOGRAD_MOST * WINOGRAD_MOST];
     int64_t channel[WINOGRAD_MOST * WINOGRAD_MOST]; /* 0, or all bits */
+    int64_t to[WINOGRAD_MOST * WINOGRAD_MOST];      /* and where its places do */
 } winograd_patch;
 
-INLINE void find_patch(const int side, const winograd *w, const float *image, int64_t row,
-                       int64_t column, winograd_patch *p)
+INLINE void find_patch(const int side, const winograd *w, const float *image,
+                       const winograd_tile *t, winograd_patch *p)
 {
     static const float zeros[LANES];
     const int size = side + 2;
-    for (int i = 0; i < size; i++)
+    const int64_t row = t->row - w->before[0], column = t->column - w->before[1];
+    const float *at = image + (row * w->in[1] + column) * w->depth;
+    for (int i = 0; i < size; i++, at += w->in[1] * w->depth) {
+        const int64_t rows = -(int64_t)(row + i >= 0 && row + i < w->in[0]);
         for (int j = 0; j < size; j++) {
-            const bool there = row + i >= 0 && row + i < w->in[0] && column + j >= 0 &&
-                               column + j < w->in[1];
-            const int64_t at = ((row + i) * w->in[1] + column + j) * w->depth;
-            p->at[i * size + j] = there ? image + at : zeros;
-            p->channel[i * size + j] = -(int64_t)there;
+            const int64_t there = rows & -(int64_t)(column + j >= 0 && column + j < w->in[1]);
+            p->at[i * size + j] = there ? at + j * w->depth : zeros;
+            p->channel[i * size + j] = there;
         }
+    }
 }
 
-/* Channels [c, c + n) of a patch; `whole`: n is LANES. */
-INLINE void patch_in(const int side, const bool whole, const winograd_patch *p, int64_t c,
-                     int64_t n, float *v, int64_t plane)
+/* Row i of a patch, channels [c, c + count); `whole`: count is LANES. */
+INLINE void row_in(const int side, const int n, const bool whole, const winograd_patch *p,
+                   const int i, int64_t c, int64_t count, vf *half)
+{
+    vf d[WINOGRAD_MOST];
+    UNROLL
+    for (int j = 0; j < n + 2; j++) {
+        const int k = i * (side + 2) + j;
+        const float *at = p->at[k] + (c & p->channel[k]);
+        d[j] = whole ? vf_load(at) : vf_load_some(at, count);
+    }
+    winograd_in(side, n, d, half);
+}
+
+/* Column j of what all rows give. */
+INLINE void column_in(const int side, const int n, const winograd_patch *p, const int j, int64_t c,
+                      vf half[][WINOGRAD_MOST], float *v)
+{
+    vf d[WINOGRAD_MOST], out[WINOGRAD_MOST];
+    UNROLL for (int i = 0; i < n + 2; i++) d[i] = half[i][j];
+    winograd_in(side, n, d, out);
+    UNROLL
+    for (int i = 0; i < side + 2; i++)
+        if (winograd_has(side, n, i)) vf_store(v + p->to[i * (side + 2) + j] + c, vf_flush(out[i]));
+}
+
+INLINE void patch_in(const int side, const bool whole, const winograd_tile *t,
+                     const winograd_patch *p, int64_t c, int64_t count, float *v,
+                     vf half[][WINOGRAD_MOST])
 {
     const int size = side + 2;
-    vf half[WINOGRAD_MOST][WINOGRAD_MOST];
-    UNROLL
-    for (int i = 0; i < size; i++) {
-        vf d[WINOGRAD_MOST];
+    if (winograd_whole(side, t)) {
         UNROLL
-        for (int j = 0; j < size; j++) {
-            const int k = i * size + j;
-            const float *at = p->at[k] + (c & p->channel[k]);
-            d[j] = whole ? vf_load(at) : vf_load_some(at, n);
-        }
-        winograd_in(side, d, half[i]);
+        for (int i = 0; i < size; i++) row_in(side, side, whole, p, i, c, count, half[i]);
+        UNROLL for (int j = 0; j < size; j++) column_in(side, side, p, j, c, half, v);
+        return;
     }
-    UNROLL
-    for (int j = 0; j < size; j++) {
-        vf d[WINOGRAD_MOST], out[WINOGRAD_MOST];
-        UNROLL for (int i = 0; i < size; i++) d[i] = half[i][j];
-        winograd_in(side, d, out);
-        UNROLL
-        for (int i = 0; i < size; i++) vf_store(v + (i * size + j) * plane + c, vf_flush(out[i]));
-    }
+#define ROWS(n)                                                                                    \
+    for (int i = 0; i < t->size[0] + 2; i++) row_in(side, n, whole, p, i, c, count, half[i]);
+    WINOGRAD_PIXELS(side, t->size[1], ROWS);
+#undef ROWS
+#define COLUMNS(n)                                                                                 \
+    for (int j = 0; j < size; j++)                                                                 \
+        if (winograd_has(side, t->size[1], j)) column_in(side, n, p, j, c, half, v);
+    WINOGRAD_PIXELS(side, t->size[0], COLUMNS);
+#undef COLUMNS
 }
 
 INLINE void strip_in(const int side, const winograd *w, const winograd_patches *p)
 {
-    float *v = p->v;
-    for (int64_t t = p->first; t < p->first + p->tiles; t++, v += p->row) {
-        const winograd_place at = winograd_place_of(w, t);
-        const float *image = w->x + at.image * w->in[0] * w->in[1] * w->depth + p->channel;
-        winograd_patch patch;
-        find_patch(side, w, image, at.row - w->before[0], at.column - w->before[1], &patch);
+    winograd_tile t = winograd_first(w, p->first);
+    winograd_patch patch = {0};
+    vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}};
+    for (int64_t k = 0; k < p->tiles; k++, winograd_next(w, &t)) {
+        const float *image = w->x + t.image * w->in[0] * w->in[1] * w->depth + p->channel;
         int64_t c = 0;
+        find_patch(side, w, image, &t, &patch);
+        winograd_find(side, &t, p->row, p->plane, patch.to);
         for (; c + LANES <= p->channels; c += LANES)
-            patch_in(side, true, &patch, c, LANES, v, p->plane);
-        if (c < p->channels) patch_in(side, false, &patch, c, p->channels - c, v, p->plane);
+            patch_in(side, true, &t, &patch, c, LANES, p->v, half);
+        if (c < p->channels) patch_in(side, false, &t, &patch, c, p->channels - c, p->v, half);
     }
 }
 
@@ -259,12 +284,13 @@ void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
     for (; s.first < all; s.first += s.tiles) {
         s.tiles = all - s.first < most ? all - s.first : most;
         const winograd_patches patches = {s.first, s.tiles, 0, w->depth, v, row, v_plane};
+        const winograd_counts counts = winograd_count(w, s.first, s.tiles);
         LKI_ISA_NAME(lki_winograd_in)(w, &patches);
         for (s.column = 0; s.column < w->columns; s.column += PANEL) {
             const float *u = w->u + s.column * places * w->depth;
             for (int64_t p = 0; p < places; p++)
-                winograd_products(s.tiles, w->depth, v + p * v_plane, row, u + p * w->depth * PANEL,
-                                  m + p * s.plane, wait);
+                winograd_products(winograd_at(w, &counts, p), w->depth, v + p * v_plane, row,
+                                  u + p * w->depth * PANEL, m + p * s.plane, wait);
             w->put(&s);
         }
     }

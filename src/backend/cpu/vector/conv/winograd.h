@@ -17,7 +17,17 @@
  * 3/4, -3/4, 3/2, -3/2 and infinity. All elements of A and B are then floats, without a rounding, and errors
  * are half those of the usual 0, 1, -1, 2, -2: what counts is how far apart the powers of the points are.
  *
- * Tiles are numbered through the images of a call, and taken in strips whose V stays in the second-level cache.
+ * Where less than a tile is left at the end of an axis, the last tile has n < side pixels there, and n + 2 points: those
+ * of a whole one without the n + 1st to the side-th, so that U is the same. At their places it has no products:
+ *
+ *     7 x 7 pixels      4       3         points of the rows or columns of the last tile, of 0 .. 5:
+ *                 4   6 x 6   6 x 5       n = 3: 0 1 2 3   5
+ *                 3   5 x 6   5 x 5       n = 2: 0 1 2     5
+ *                                         n = 1: 0 1       5
+ *
+ * Tiles are numbered through the images of a call, and taken in strips whose V stays in the second-level cache. What a
+ * strip has of a place lies together: so a tile has four numbers, at places that both last rows and last columns have,
+ * that only one of these has, or neither.
  */
 #ifndef LKI_CPU_VECTOR_WINOGRAD_H
 #define LKI_CPU_VECTOR_WINOGRAD_H
@@ -68,87 +78,243 @@ INLINE winograd winograd_of(const lki_conv_shape *s, int64_t count)
                       .count = count};
 }
 
-/* A tile's place: image, and first pixel of the result. */
-typedef struct winograd_place {
-    int64_t image, row, column;
-} winograd_place;
-
 INLINE int64_t winograd_tiles(const winograd *w, int way)
 {
     return (w->out[way] + w->side - 1) / w->side;
 }
 
-INLINE winograd_place winograd_place_of(const winograd *w, int64_t tile)
+/* Pixels of the last tile along an axis. */
+INLINE int winograd_last(const winograd *w, int way)
+{
+    return (int)(w->out[way] - (winograd_tiles(w, way) - 1) * w->side);
+}
+
+/* Whether n pixels have point i. */
+INLINE bool winograd_has(const int64_t side, const int n, const int i)
+{
+    return i <= n || i > side;
+}
+
+/* A tile: image, and first pixel of the result; pixels; and its numbers among the strip's tiles that have a place,
+ * [2 * (the last rows have none) + (the last columns have none)]. */
+typedef struct winograd_tile {
+    int64_t image, row, column;
+    int size[2], last[2];
+    int64_t number[4];
+} winograd_tile;
+
+INLINE void winograd_measure(const winograd *w, winograd_tile *t)
+{
+    t->size[0] = t->row + w->side < w->out[0] ? (int)w->side : t->last[0];
+    t->size[1] = t->column + w->side < w->out[1] ? (int)w->side : t->last[1];
+}
+
+INLINE winograd_tile winograd_first(const winograd *w, int64_t tile)
 {
     const int64_t columns = winograd_tiles(w, 1), each = winograd_tiles(w, 0) * columns;
-    return (winograd_place){.image = tile / each,
-                            .row = tile % each / columns * w->side,
-                            .column = tile % columns * w->side};
+    winograd_tile t = {.image = tile / each,
+                       .row = tile % each / columns * w->side,
+                       .column = tile % columns * w->side,
+                       .last = {winograd_last(w, 0), winograd_last(w, 1)}};
+    winograd_measure(w, &t);
+    return t;
 }
+
+INLINE void winograd_next(const winograd *w, winograd_tile *t)
+{
+    const bool rows = t->size[0] == w->side, columns = t->size[1] == w->side;
+    t->number[0]++;
+    t->number[1] += columns;
+    t->number[2] += rows;
+    t->number[3] += rows && columns;
+    t->column += w->side;
+    if (t->column >= w->out[1]) {
+        t->column = 0;
+        t->row += w->side;
+    }
+    if (t->row >= w->out[0]) {
+        t->row = 0;
+        t->image++;
+    }
+    winograd_measure(w, t);
+}
+
+/* Of so many tiles those that have a place. */
+typedef struct winograd_counts {
+    int64_t of[4];
+    int last[2];
+} winograd_counts;
+
+INLINE winograd_counts winograd_count(const winograd *w, int64_t first, int64_t tiles)
+{
+    winograd_tile t = winograd_first(w, first);
+    for (int64_t k = 0; k < tiles; k++) winograd_next(w, &t);
+    winograd_counts c = {.last = {t.last[0], t.last[1]}};
+    for (int k = 0; k < 4; k++) c.of[k] = t.number[k];
+    return c;
+}
+
+INLINE int64_t winograd_at(const winograd *w, const winograd_counts *c, int64_t place)
+{
+    const int i = (int)(place / (w->side + 2)), j = (int)(place % (w->side + 2));
+    return c->of[2 * !winograd_has(w->side, c->last[0], i) + !winograd_has(w->side, c->last[1], j)];
+}
+
+INLINE bool winograd_whole(const int side, const winograd_tile *t)
+{
+    return t->size[0] == side && t->size[1] == side;
+}
+
+/* Where the places of a tile lie, of V or M with such rows and planes. */
+INLINE void winograd_find(const int side, const winograd_tile *t, int64_t row, int64_t plane,
+                          int64_t *at)
+{
+    int64_t plane_at = 0;
+    for (int i = 0; i < side + 2; i++) {
+        const int64_t *number = t->number + 2 * !winograd_has(side, t->last[0], i);
+        const int64_t same = number[0] * row, other = number[1] * row;
+        for (int j = 0; j < side + 2; j++, plane_at += plane)
+            *at++ = plane_at + (winograd_has(side, t->last[1], j) ? same : other);
+    }
+}
+
+/* RUN(n) with a constant, of 1 to side pixels. */
+#define WINOGRAD_PIXELS(side, n, RUN)                                                              \
+    do {                                                                                           \
+        if ((n) == (side)) {                                                                       \
+            RUN(side)                                                                              \
+        } else if ((n) == 1) {                                                                     \
+            RUN(1)                                                                                 \
+        } else if ((side) == 4 && (n) == 2) {                                                      \
+            RUN(2)                                                                                 \
+        } else if ((side) == 4) {                                                                  \
+            RUN(3)                                                                                 \
+        }                                                                                          \
+    } while (0)
 
 /* Points a, -a, b, -b. */
 #define WINOGRAD_A 0.75f
 #define WINOGRAD_B 1.5f
 
-/* B' d: of side + 2 values as many. */
-INLINE void winograd_in(const int side, const vf *d, vf *v)
+/* B' d of n + 2 values, for n pixels: as many, at the points they have. */
+INLINE void winograd_in(const int side, const int n, const vf *d, vf *v)
 {
     const float a = WINOGRAD_A, b = WINOGRAD_B;
-    if (side == 2) {
+    if (side == 2 && n == 2) {
         v[0] = d[0] - d[2];
         v[1] = d[1] + d[2];
         v[2] = d[2] - d[1];
         v[3] = d[1] - d[3];
-        return;
+    } else if (side == 2) {
+        v[0] = d[0] - d[1];
+        v[1] = d[1] + d[1];
+        v[3] = d[1] - d[2];
+    } else if (n == 4) {
+        const vf ends = vf_set(a * a * b * b), middle = vf_set(-(a * a + b * b));
+        const vf even_a = vf_fma(vf_set(-b * b), d[2], d[4]),
+                 odd_a = vf_fma(vf_set(-b * b), d[1], d[3]);
+        const vf even_b = vf_fma(vf_set(-a * a), d[2], d[4]),
+                 odd_b = vf_fma(vf_set(-a * a), d[1], d[3]);
+        v[0] = vf_fma(middle, d[2], vf_fma(ends, d[0], d[4]));
+        v[1] = vf_fma(vf_set(a), odd_a, even_a);
+        v[2] = vf_fma(vf_set(-a), odd_a, even_a);
+        v[3] = vf_fma(vf_set(b), odd_b, even_b);
+        v[4] = vf_fma(vf_set(-b), odd_b, even_b);
+        v[5] = vf_fma(middle, d[3], vf_fma(ends, d[1], d[5]));
+    } else if (n == 3) {
+        const vf odd = vf_fma(vf_set(-a * a), d[1], d[3]), even = vf_set(a * a - b * b) * d[2];
+        v[0] = vf_fma(vf_set(b), odd, vf_fma(vf_set(a * a * b * b), d[0], vf_set(-b * b) * d[2]));
+        v[1] = vf_fma(vf_set(a + b), vf_fma(vf_set(-a * b), d[1], d[3]), even);
+        v[2] = vf_fma(vf_set(b - a), vf_fma(vf_set(a * b), d[1], d[3]), even);
+        v[3] = vf_set(2 * b) * odd;
+        v[5] = vf_fma(vf_set(-b), odd, vf_fma(vf_set(-a * a), d[2], d[4]));
+    } else if (n == 2) {
+        const vf scale = vf_set(a * a - b * b);
+        v[0] = vf_set(-b * b) * vf_fma(vf_set(-a * a), d[0], d[2]);
+        v[1] = scale * vf_fma(vf_set(a), d[1], d[2]);
+        v[2] = scale * vf_fma(vf_set(-a), d[1], d[2]);
+        v[5] = vf_fma(vf_set(-a * a), d[1], d[3]);
+    } else {
+        v[0] = vf_set(-a * b * b) * vf_fma(vf_set(-a), d[0], d[1]);
+        v[1] = vf_set(2 * a * (a * a - b * b)) * d[1];
+        v[5] = vf_fma(vf_set(-a), d[1], d[2]);
     }
-    const vf ends = vf_set(a * a * b * b), middle = vf_set(-(a * a + b * b));
-    const vf even_a = vf_fma(vf_set(-b * b), d[2], d[4]),
-             odd_a = vf_fma(vf_set(-b * b), d[1], d[3]);
-    const vf even_b = vf_fma(vf_set(-a * a), d[2], d[4]),
-             odd_b = vf_fma(vf_set(-a * a), d[1], d[3]);
-    v[0] = vf_fma(middle, d[2], vf_fma(ends, d[0], d[4]));
-    v[1] = vf_fma(vf_set(a), odd_a, even_a);
-    v[2] = vf_fma(vf_set(-a), odd_a, even_a);
-    v[3] = vf_fma(vf_set(b), odd_b, even_b);
-    v[4] = vf_fma(vf_set(-b), odd_b, even_b);
-    v[5] = vf_fma(middle, d[3], vf_fma(ends, d[1], d[5]));
 }
 
-/* A' m: of side + 2 values `side`. */
-INLINE void winograd_out(const int side, const vf *m, vf *y)
+/* A' m: n pixels. */
+INLINE void winograd_out(const int side, const int n, const vf *m, vf *y)
 {
     const float a = WINOGRAD_A, b = WINOGRAD_B;
     if (side == 2) {
-        y[0] = (m[0] + m[1]) + m[2];
-        y[1] = (m[1] - m[2]) - m[3];
+        y[0] = n == 2 ? (m[0] + m[1]) + m[2] : (m[0] + m[1]) - m[3];
+        if (n == 2) y[1] = (m[1] - m[2]) - m[3];
+        return;
+    }
+    if (n == 1) {
+        y[0] = (m[0] + m[1]) + m[5];
         return;
     }
     const vf even_a = m[1] + m[2], odd_a = m[1] - m[2];
-    const vf even_b = m[3] + m[4], odd_b = m[3] - m[4];
-    y[0] = (m[0] + even_a) + even_b;
-    y[1] = vf_fma(vf_set(b), odd_b, vf_set(a) * odd_a);
-    y[2] = vf_fma(vf_set(b * b), even_b, vf_set(a * a) * even_a);
-    y[3] = vf_fma(vf_set(b * b * b), odd_b, vf_fma(vf_set(a * a * a), odd_a, m[5]));
+    if (n == 4) {
+        const vf even_b = m[3] + m[4], odd_b = m[3] - m[4];
+        y[0] = (m[0] + even_a) + even_b;
+        y[1] = vf_fma(vf_set(b), odd_b, vf_set(a) * odd_a);
+        y[2] = vf_fma(vf_set(b * b), even_b, vf_set(a * a) * even_a);
+        y[3] = vf_fma(vf_set(b * b * b), odd_b, vf_fma(vf_set(a * a * a), odd_a, m[5]));
+    } else if (n == 3) {
+        y[0] = (m[0] + even_a) + m[3];
+        y[1] = vf_fma(vf_set(b), m[3], vf_set(a) * odd_a);
+        y[2] = vf_fma(vf_set(b * b), m[3], vf_fma(vf_set(a * a), even_a, m[5]));
+    } else {
+        y[0] = m[0] + even_a;
+        y[1] = vf_fma(vf_set(a), odd_a, m[5]);
+    }
 }
 
-/* A' M A of a tile, LANES columns. */
-INLINE void winograd_result(const int side, const float *m, int64_t plane, vf y[4][4])
+/* A line of A' M A: a row of places, then a column of what all rows give. */
+INLINE void winograd_row_out(const int side, const int n, const float *m, const int64_t *at,
+                             vf *half)
 {
-    vf half[WINOGRAD_MOST][4];
+    vf line[WINOGRAD_MOST];
     UNROLL
-    for (int i = 0; i < side + 2; i++) {
-        vf row[WINOGRAD_MOST];
-        UNROLL for (int j = 0; j < side + 2; j++)
-            row[j] = vf_load(m + (i * (side + 2) + j) * plane);
-        winograd_out(side, row, half[i]);
-    }
+    for (int j = 0; j < side + 2; j++)
+        if (winograd_has(side, n, j)) line[j] = vf_load(m + at[j]);
+    winograd_out(side, n, line, half);
+}
+
+INLINE void winograd_column_out(const int side, const int n, const int j, vf half[][WINOGRAD_MOST],
+                                vf y[][4])
+{
+    vf line[WINOGRAD_MOST], out[4];
     UNROLL
-    for (int j = 0; j < side; j++) {
-        vf column[WINOGRAD_MOST], out[4];
-        UNROLL for (int i = 0; i < side + 2; i++) column[i] = half[i][j];
-        winograd_out(side, column, out);
-        UNROLL for (int i = 0; i < side; i++) y[i][j] = out[i];
+    for (int i = 0; i < side + 2; i++)
+        if (winograd_has(side, n, i)) line[i] = half[i][j];
+    winograd_out(side, n, line, out);
+    UNROLL for (int i = 0; i < n; i++) y[i][j] = out[i];
+}
+
+/* A' M A of a tile; its places lie at m + at[place]. Whole tiles are one run of operations, here and in the other
+ * transforms; lines of others stay loops, as code for all sizes would not fit into a cache. */
+INLINE void winograd_result(const int side, const winograd_tile *t, const float *m,
+                            const int64_t *at, vf half[][WINOGRAD_MOST], vf y[][4])
+{
+    const int size = side + 2;
+    if (winograd_whole(side, t)) {
+        UNROLL
+        for (int i = 0; i < size; i++) winograd_row_out(side, side, m, at + i * size, half[i]);
+        UNROLL
+        for (int j = 0; j < side; j++) winograd_column_out(side, side, j, half, y);
+        return;
     }
+#define ROWS(n)                                                                                    \
+    for (int i = 0; i < size; i++)                                                                 \
+        if (winograd_has(side, t->size[0], i)) winograd_row_out(side, n, m, at + i * size, half[i]);
+    WINOGRAD_PIXELS(side, t->size[1], ROWS);
+#undef ROWS
+#define COLUMNS(n)                                                                                 \
+    for (int j = 0; j < t->size[1]; j++) winograd_column_out(side, n, j, half, y);
+    WINOGRAD_PIXELS(side, t->size[0], COLUMNS);
+#undef COLUMNS
 }
 
 /* Floats from place to place of so many: places do not meet in one set of a cache. */

@@ -5,29 +5,37 @@
 #include "backend/cpu/vector/conv/winograd.h"
 #include "core/winograd.h"
 
+/* A tile of so many pixels and n columns. */
+INLINE void put_tile(const winograd *w, const int rows, const int columns, vf y[][4], vf bias,
+                     int64_t n, float *to)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            float *at = to + (i * w->out[1] + j) * w->columns;
+            vf value = y[i][j] + bias;
+            if (w->add) value = vf_get(at, n) + value;
+            vf_put(at, w->relu ? vf_relu_flush(value) : vf_flush(value), n);
+        }
+}
+
 INLINE void put_strip(const int side, const winograd_strip *s)
 {
-    const winograd *w = s->pass;
-    const int64_t row = w->out[1] * w->columns;
-    for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
-        const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
-        const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
-        for (int64_t t = 0; t < s->tiles; t++) {
-            const winograd_place p = winograd_place_of(w, s->first + t);
-            float *to = w->y + p.image * w->out[0] * row + p.row * row + p.column * w->columns + v;
-            vf y[4][4];
-            winograd_result(side, s->m + t * PANEL + v - s->column, s->plane, y);
-            UNROLL
-            for (int i = 0; i < side; i++) {
-                UNROLL
-                for (int j = 0; j < side; j++) {
-                    float *at = to + i * row + j * w->columns;
-                    if (p.row + i >= w->out[0] || p.column + j >= w->out[1]) continue;
-                    vf value = y[i][j] + bias;
-                    if (w->add) value = vf_get(at, n) + value;
-                    vf_put(at, w->relu ? vf_relu_flush(value) : vf_flush(value), n);
-                }
-            }
+    const winograd copy = *s->pass, *w = &copy; /* which no store changes */
+    int64_t at[WINOGRAD_MOST * WINOGRAD_MOST];
+    winograd_tile t = winograd_first(w, s->first);
+    vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
+    for (int64_t k = 0; k < s->tiles; k++, winograd_next(w, &t)) {
+        const int64_t pixel = (t.image * w->out[0] + t.row) * w->out[1] + t.column;
+        winograd_find(side, &t, PANEL, s->plane, at);
+        for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
+            const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
+            const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
+            float *to = w->y + pixel * w->columns + v;
+            winograd_result(side, &t, s->m + v - s->column, at, half, y);
+            if (winograd_whole(side, &t) && n == LANES)
+                put_tile(w, side, side, y, bias, LANES, to);
+            else
+                put_tile(w, t.size[0], t.size[1], y, bias, n, to);
         }
     }
 }

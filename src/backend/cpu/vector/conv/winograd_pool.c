@@ -2,30 +2,26 @@
 #include "backend/cpu/vector/conv/winograd.h"
 #include "backend/cpu/vector/conv/window.h"
 
+/* Rows and columns of a tile are even. */
 INLINE void pool_strip(const int side, const winograd_strip *s)
 {
     const winograd *w = s->pass;
-    const int64_t rows = w->out[0] / 2, columns = w->out[1] / 2;
-    for (int v = 0; v < PANEL; v += LANES) {
-        const int64_t left = w->columns - s->column - v, n = left < LANES ? left : LANES;
-        if (n <= 0) break;
-        const vf bias = w->bias != NULL ? vf_get(w->bias + s->column + v, n) : vf_zero();
-        for (int64_t t = 0; t < s->tiles; t++) {
-            const winograd_place p = winograd_place_of(w, s->first + t);
-            vf y[4][4];
-            winograd_result(side, s->m + t * PANEL + v, s->plane, y);
-            UNROLL
-            for (int i = 0; i < side; i += 2) {
-                UNROLL
-                for (int j = 0; j < side; j += 2) {
-                    const int64_t r = (p.row + i) / 2, c = (p.column + j) / 2;
-                    const int64_t at = r * columns + c, f = s->column + v;
+    int64_t place[WINOGRAD_MOST * WINOGRAD_MOST];
+    winograd_tile t = winograd_first(w, s->first);
+    vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
+    for (int64_t k = 0; k < s->tiles; k++, winograd_next(w, &t)) {
+        winograd_find(side, &t, PANEL, s->plane, place);
+        for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
+            const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
+            const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
+            winograd_result(side, &t, s->m + v - s->column, place, half, y);
+            for (int i = 0; i < t.size[0]; i += 2)
+                for (int j = 0; j < t.size[1]; j += 2) {
+                    const int64_t at = (t.row + i) / 2 * (w->out[1] / 2) + (t.column + j) / 2;
                     const vf from[4] = {y[i][j], y[i][j + 1], y[i + 1][j], y[i + 1][j + 1]};
-                    if (r < rows && c < columns)
-                        pool_window(4, from, bias, n, w->y + at * w->columns + f,
-                                    w->where + at * lki_block_where_of(w->columns) + f);
+                    pool_window(4, from, bias, n, w->y + at * w->columns + v,
+                                w->where + at * lki_block_where_of(w->columns) + v);
                 }
-            }
         }
     }
 }

@@ -63,67 +63,92 @@ size_t LKI_ISA_NAME(lki_winograd_weight_bytes)(const lki_conv_shape *s)
     return sizeof(float) * (size_t)(WHOLE_PLACES * v_plane() + places_of(s) * y_plane());
 }
 
-/* A y: of `side` values side + 2. */
-INLINE void gradient_line(const int side, const vf *y, vf *w)
+/* A y of n values, at the points they have. */
+INLINE void gradient_line(const int side, const int n, const vf *y, vf *w)
 {
     const float a = WINOGRAD_A, b = WINOGRAD_B;
     w[0] = y[0];
+    w[side + 1] = side == 2 ? -y[n - 1] : y[n - 1];
+    if (n == 1) {
+        w[1] = y[0];
+        return;
+    }
     if (side == 2) {
         w[1] = y[0] + y[1];
         w[2] = y[0] - y[1];
-        w[3] = -y[1];
         return;
     }
-    const vf even_a = vf_fma(vf_set(a * a), y[2], y[0]);
-    const vf odd_a = vf_fma(vf_set(a * a * a), y[3], vf_set(a) * y[1]);
-    const vf even_b = vf_fma(vf_set(b * b), y[2], y[0]);
-    const vf odd_b = vf_fma(vf_set(b * b * b), y[3], vf_set(b) * y[1]);
+    const vf even_a = n > 2 ? vf_fma(vf_set(a * a), y[2], y[0]) : y[0];
+    vf odd_a = vf_set(a) * y[1];
+    if (n > 3) odd_a = vf_fma(vf_set(a * a * a), y[3], odd_a);
     w[1] = even_a + odd_a;
     w[2] = even_a - odd_a;
+    if (n == 2) return;
+    const vf even_b = vf_fma(vf_set(b * b), y[2], y[0]);
+    vf odd_b = vf_set(b) * y[1];
+    if (n > 3) odd_b = vf_fma(vf_set(b * b * b), y[3], odd_b);
     w[3] = even_b + odd_b;
-    w[4] = even_b - odd_b;
-    w[5] = y[3];
+    if (n > 3) w[4] = even_b - odd_b;
 }
 
-/* Y of a tile, n filters. */
-INLINE void gradient_tile(const int side, const winograd *w, winograd_place p, const float *d_y,
-                          int64_t n, float *to)
+/* Row i of Y, `count` filters, and column j of what all rows give. */
+INLINE void gradient_row(const int n, const int side, const winograd *w, const float *d_y,
+                         int64_t count, vf *half)
 {
-    vf half[4][WINOGRAD_MOST];
+    vf d[4];
+    UNROLL for (int j = 0; j < n; j++) d[j] = vf_get(d_y + j * w->columns, count);
+    gradient_line(side, n, d, half);
+}
+
+INLINE void gradient_column(const int n, const int side, const int j, vf half[][WINOGRAD_MOST],
+                            const int64_t *at, float *to)
+{
+    vf d[4], out[WINOGRAD_MOST];
+    UNROLL for (int i = 0; i < n; i++) d[i] = half[i][j];
+    gradient_line(side, n, d, out);
     UNROLL
-    for (int i = 0; i < side; i++) {
-        vf d[4];
+    for (int i = 0; i < side + 2; i++)
+        if (winograd_has(side, n, i)) vf_store(to + at[i * (side + 2) + j], vf_flush(out[i]));
+}
+
+INLINE void gradient_tile(const int side, const winograd *w, const winograd_tile *t,
+                          const float *d_y, int64_t count, const int64_t *at, float *to,
+                          vf half[][WINOGRAD_MOST])
+{
+    const int64_t row = w->out[1] * w->columns;
+    if (winograd_whole(side, t)) {
         UNROLL
-        for (int j = 0; j < side; j++) {
-            const bool there = p.row + i < w->out[0] && p.column + j < w->out[1];
-            d[j] = there ? vf_get(d_y + (i * w->out[1] + j) * w->columns, n) : vf_zero();
-        }
-        gradient_line(side, d, half[i]);
+        for (int i = 0; i < side; i++) gradient_row(side, side, w, d_y + i * row, count, half[i]);
+        UNROLL for (int j = 0; j < side + 2; j++) gradient_column(side, side, j, half, at, to);
+        return;
     }
-    UNROLL
-    for (int j = 0; j < side + 2; j++) {
-        vf d[4], out[WINOGRAD_MOST];
-        UNROLL for (int i = 0; i < side; i++) d[i] = half[i][j];
-        gradient_line(side, d, out);
-        UNROLL
-        for (int i = 0; i < side + 2; i++)
-            vf_store(to + (i * (side + 2) + j) * y_plane(), vf_flush(out[i]));
-    }
+#define ROWS(n)                                                                                    \
+    for (int i = 0; i < t->size[0]; i++) gradient_row(n, side, w, d_y + i * row, count, half[i]);
+    WINOGRAD_PIXELS(side, t->size[1], ROWS);
+#undef ROWS
+#define COLUMNS(n)                                                                                 \
+    for (int j = 0; j < side + 2; j++)                                                             \
+        if (winograd_has(side, t->size[1], j)) gradient_column(n, side, j, half, at, to);
+    WINOGRAD_PIXELS(side, t->size[0], COLUMNS);
+#undef COLUMNS
 }
 
 /* Of tiles [first, first + tiles) the panel of filters that begins with `column`. */
 INLINE void gradient_panel(const int side, const winograd *w, const float *d_y, int64_t first,
                            int64_t tiles, int64_t column, float *to)
 {
-    for (int64_t t = 0; t < tiles; t++, to += PANEL) {
-        const winograd_place p = winograd_place_of(w, first + t);
-        const float *from = d_y +
-                            ((p.image * w->out[0] + p.row) * w->out[1] + p.column) * w->columns;
+    int64_t at[WINOGRAD_MOST * WINOGRAD_MOST];
+    vf half[4][WINOGRAD_MOST] = {{{0}}};
+    winograd_tile t = winograd_first(w, first);
+    for (int64_t k = 0; k < tiles; k++, winograd_next(w, &t)) {
+        const int64_t pixel = (t.image * w->out[0] + t.row) * w->out[1] + t.column;
+        winograd_find(side, &t, PANEL, y_plane(), at);
         for (int64_t v = 0; v < PANEL; v += LANES) {
+            const float *from = d_y + pixel * w->columns + column + v;
             const int64_t left = w->columns - column - v, n = left < LANES ? left : LANES;
-            if (n > 0) gradient_tile(side, w, p, from + column + v, n, to + v);
-            for (int64_t k = 0; n <= 0 && k < (side + 2) * (side + 2); k++)
-                vf_store(to + v + k * y_plane(), vf_zero());
+            for (int64_t p = 0; n <= 0 && p < (side + 2) * (side + 2); p++)
+                vf_store(to + at[p] + v, vf_zero());
+            if (n > 0) gradient_tile(side, w, &t, from, n, at, to + v, half);
         }
     }
 }
@@ -140,39 +165,43 @@ static void winograd_gradient_4(const winograd *w, const float *d_y, int64_t fir
     gradient_panel(4, w, d_y, first, tiles, column, to);
 }
 
-/* R channels of one place: terms [number, number + tiles) of a block. */
-INLINE void weight_tile(const int R, const float *v, const float *y, int64_t tiles, int64_t number,
-                        const sums *at)
+/* Tiles [number, number + tiles) of a block, of which so many have a place. */
+typedef struct strip {
+    int64_t number, tiles, terms;
+} strip;
+
+/* R channels of one place. */
+INLINE void weight_tile(const int R, const float *v, const float *y, const strip *s, const sums *at)
 {
     const tile_wait wait = {.group = at->group, .total = at->total};
+    const int64_t end = s->number + s->tiles;
     vf acc[TILE_ROWS][2];
-    if (number % LKI_BLOCK_TERMS == 0)
+    if (s->number % LKI_BLOCK_TERMS == 0)
         tile_zero(R, acc);
     else
         tile_load(R, acc, at->block, PANEL, PANEL);
     UNROLL
     for (int r = 0; r < R * PANEL; r += 16) {
         __builtin_prefetch(at->group + R * PANEL + r, 1);
-        if (tiles < LKI_BLOCK_TERMS) __builtin_prefetch(at->block + R * PANEL + r, 1);
+        if (s->tiles < LKI_BLOCK_TERMS) __builtin_prefetch(at->block + R * PANEL + r, 1);
     }
-    tile_run(R, acc, v, 1, CHUNK, y, tiles);
-    number += tiles;
-    if (number % LKI_BLOCK_TERMS == 0)
-        tile_block(R, acc, wait, number, number == LKI_GROUP_TERMS);
+    tile_run(R, acc, v, 1, CHUNK, y, s->terms);
+    if (end % LKI_BLOCK_TERMS == 0)
+        tile_block(R, acc, wait, end, end == LKI_GROUP_TERMS);
     else
         tile_store(R, acc, at->block, PANEL, PANEL);
 }
 
 /* One place, the channels of a chunk; sums lie at `at`, [channel][PANEL]. */
-static void winograd_weight_place(int64_t channels, const float *v, const float *y, int64_t tiles,
-                                  int64_t number, const sums *all, int64_t at)
+static void winograd_weight_place(int64_t channels, const float *v, const float *y, const strip *s,
+                                  const sums *all, int64_t at)
 {
     FOR_TILES(first, height, channels)
     {
         const int64_t here = at + first * PANEL;
         const sums to = {
             .block = all->block + here, .group = all->group + here, .total = all->total + here};
-#define WEIGHT(R) weight_tile(R, v + first, y, tiles, number, &to)
+#define WEIGHT(R) weight_tile(R, v + first, y, s, &to)
         switch (height) {
             TILE_CASES(WEIGHT)
         }
@@ -298,10 +327,13 @@ static void winograd_weight_round(const lki_conv_shape *s, const winograd *w, co
                     winograd_gradient_2(w, g->d_y, r->first + from, end - from, f, y);
                 else
                     winograd_gradient_4(w, g->d_y, r->first + from, end - from, f, y);
-                for (int64_t k = 0; k < places; k++)
-                    winograd_weight_place(channels, v + k * v_plane(), y + k * y_plane(),
-                                          end - from, r->number + from, &to,
-                                          at + k * channels * PANEL);
+                const winograd_counts counts = winograd_count(w, r->first + from, end - from);
+                strip part = {.number = r->number + from, .tiles = end - from};
+                for (int64_t k = 0; k < places; k++) {
+                    part.terms = winograd_at(w, &counts, k);
+                    winograd_weight_place(channels, v + k * v_plane(), y + k * y_plane(), &part,
+                                          &to, at + k * channels * PANEL);
+                }
             }
             if (r->last)
                 winograd_weight_write(s, &to, at, r->number + r->all, f, c, channels, g->d_weight);
