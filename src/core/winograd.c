@@ -21,12 +21,11 @@ static int64_t products_of(const int64_t *out, int64_t side)
     return all;
 }
 
-/* By the products. Few tiles would not pay for reading a large weight, which is larger by 36 / 9. */
-static int by_shape(const int64_t *out, int64_t channels, int64_t filters)
+/* By the products. */
+static int by_shape(const int64_t *out)
 {
     const int64_t large = products_of(out, 4), small = products_of(out, 2);
-    const bool enough = large >= 81 || channels * filters <= 256 * 256;
-    if (enough && large < small && 5 * large <= 36 * out[0] * out[1]) return 4;
+    if (large < small && 5 * large <= 36 * out[0] * out[1]) return 4;
     return 5 * small <= 36 * out[0] * out[1] ? 2 : 0;
 }
 
@@ -41,6 +40,6 @@ int lki_winograd_side(const lki_node *node, const lki_switches *switches)
     case LKS_WINOGRAD_F4:
         return 4;
     default:
-        return by_shape(node->out.shape.dim, node->in[0]->shape.dim[2], node->out.shape.dim[2]);
+        return by_shape(node->out.shape.dim);
     }
 }

@@ -12,7 +12,7 @@ int lki_winograd_side(const lki_node *node, const lki_switches *switches);
  * filter, are read and written once in 64 tiles. */
 static inline bool lki_winograd_has_weight(int64_t side, int64_t channels, int64_t filters)
 {
-    return (side + 2) * (side + 2) * channels * filters <= INT64_C(1) << 22;
+    return (side + 2) * (side + 2) * channels * filters <= INT64_C(1) << 24;
 }
 
 #endif

@@ -13,8 +13,9 @@
  */
 enum { SLICE_BYTES = 1280 * 1024, MAX_SLICE = 64 };
 
-/* A stage with a weight of so many bytes begins a segment where it may take larger pieces than the one before. */
-enum { HEAVY_BYTES = 1024 * 1024 };
+/* A stage with a weight of so many bytes begins a segment where it may take larger pieces than the one before. It counts
+ * as often as it is larger when Winograd's algorithm reads it. */
+enum { HEAVY_BYTES = 1024 * 1024, HEAVY_TIMES = 4 };
 
 /* A cohort has so many samples, or less where the outputs of all stages would take more memory than
  * this. Enough to use what is read of the weights many times. */
@@ -269,7 +270,8 @@ static size_t weight_bytes(const lki_stage *stage)
  * least. */
 static int64_t slice_for(const lki_program *program, size_t sample, size_t weight)
 {
-    int64_t slice = fit(sample, weight > SLICE_BYTES ? weight : SLICE_BYTES);
+    const size_t packed = weight < HEAVY_BYTES ? weight : lki_times(weight, HEAVY_TIMES);
+    int64_t slice = fit(sample, packed > SLICE_BYTES ? packed : SLICE_BYTES);
     while (slice > program->max_share) slice /= 2; /* pieces stay as they are */
     return slice;
 }

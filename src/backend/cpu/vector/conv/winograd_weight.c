@@ -14,7 +14,7 @@
 #include "backend/cpu/vector/conv/winograd.h"
 #include "backend/cpu/vector/transpose.h"
 
-enum { CHUNK = 64, WHOLE_PLACES = 72 /* of the strips of a replica, together */ };
+enum { CHUNK = 128, WHOLE_PLACES = 144 /* of the strips of a replica, together */ };
 
 /* [panel][chunk][place][channel][PANEL], and of the bias [filter]. */
 typedef struct sums {
