@@ -150,11 +150,12 @@ static void gather_filters(const lki_block_shape *s, const lki_block_backward *b
     }
 }
 
-/* Where few filters fill no 32 bits, half of them may be active: branches would not be foreseen. */
+/* Where few filters fill no 32 bits, half of them may be active, as of a first convolution, which needs no list by
+ * windows: branches would not be foreseen. */
 static void gather(const lki_block_shape *s, const lki_block_backward *b, lists *l, double *bias,
                    int64_t first, int64_t windows)
 {
-    const bool few = s->filters < 32 && bias != NULL;
+    const bool few = (s->filters < 32 || b->d_x == NULL) && bias != NULL;
     memset(l->count, 0, sizeof(int32_t) * (size_t)s->filters);
     FOR_VECTORS(f, n, few ? s->filters : 0) gather_filters(s, b, l, bias, first, windows, f, n);
     if (few && b->d_x != NULL) gather_windows(s, b, l, first, windows);
