@@ -14,7 +14,11 @@
 #include "backend/cpu/vector/conv/winograd.h"
 #include "backend/cpu/vector/transpose.h"
 
-enum { CHUNK = 128, WHOLE_PLACES = 144 /* of the strips of a replica, together */ };
+enum {
+    CHUNK = 128,        /* channels */
+    WHOLE_PLACES = 144, /* of the strips of a replica, together */
+    WRITTEN = 16        /* channels whose taps are written together */
+};
 
 /* [panel][chunk][place][channel][PANEL], and of the bias [filter]. */
 typedef struct sums {
@@ -235,20 +239,56 @@ INLINE vf whole_sum(const sums *all, int64_t i, int64_t tiles)
     return tiles >= LKI_GROUP_TERMS ? vf_total(all->total + i, v) : v;
 }
 
-/* The taps of LANES / 2 filters: u[place][PANEL] to taps[tap][PANEL]. */
-INLINE void weight_taps(const int64_t side, const double *u, double *taps)
+/* The taps of LANES filters of a channel, of the sums at i, which has them at `place` from place to place. */
+INLINE void weight_taps(const int64_t side, const sums *all, int64_t i, int64_t place,
+                        int64_t tiles, float *taps)
 {
-    vd half[3][WINOGRAD_MOST];
+    vd half[2][3][WINOGRAD_MOST];
+    UNROLL
     for (int j = 0; j < side + 2; j++) {
-        vd column[WINOGRAD_MOST], out[3];
-        for (int i = 0; i < side + 2; i++) column[i] = vd_load(u + (i * (side + 2) + j) * PANEL);
-        weight_line(side, column, out);
-        for (int i = 0; i < 3; i++) half[i][j] = out[i];
+        vd column[2][WINOGRAD_MOST], out[3];
+        UNROLL
+        for (int k = 0; k < side + 2; k++) {
+            const vf v = whole_sum(all, i + (k * (side + 2) + j) * place, tiles);
+            column[0][k] = vf_low(v);
+            column[1][k] = vf_high(v);
+        }
+        UNROLL
+        for (int part = 0; part < 2; part++) {
+            weight_line(side, column[part], out);
+            UNROLL for (int k = 0; k < 3; k++) half[part][k][j] = out[k];
+        }
     }
-    for (int i = 0; i < 3; i++) {
-        vd out[3];
-        weight_line(side, half[i], out);
-        for (int j = 0; j < 3; j++) vd_store(taps + (3 * i + j) * PANEL, out[j]);
+    UNROLL
+    for (int k = 0; k < 3; k++) {
+        vd low[3], high[3];
+        weight_line(side, half[0][k], low);
+        weight_line(side, half[1][k], high);
+        UNROLL
+        for (int j = 0; j < 3; j++)
+            vf_store(taps + (3 * k + j) * PANEL, vf_flush(vf_join(low[j], high[j])));
+    }
+}
+
+/* Rows of `count` floats, from[float][PANEL], as they lie in memory; past the caches where they are whole vectors there. */
+static void winograd_weight_rows(const float *from, int64_t count, int64_t rows, float *to,
+                                 int64_t row)
+{
+    float line[4 * WRITTEN * 9];
+    const bool four = count % 4 == 0, stream = count % LANES == 0 && row % LANES == 0 &&
+                                               (uintptr_t)to % (sizeof(float) * LANES) == 0;
+    for (int64_t i = 0; i < rows; i += 4) {
+        const int64_t n = rows - i < 4 ? rows - i : 4;
+        for (int64_t t = 0; four && t < count; t += 4)
+            transpose4(from + t * PANEL + i, PANEL, line + t, WRITTEN * 9, false);
+        for (int64_t t = 0; !four && t < count; t++)
+            for (int64_t r = 0; r < n; r++) line[r * WRITTEN * 9 + t] = from[t * PANEL + i + r];
+        for (int64_t r = 0; r < n; r++) {
+            float *at = to + (i + r) * row;
+            for (int64_t t = 0; stream && t < count; t += LANES)
+                vf_stream(at + t, vf_load(line + r * WRITTEN * 9 + t));
+            if (!stream) memcpy(at, line + r * WRITTEN * 9, sizeof(float) * (size_t)count);
+        }
     }
 }
 
@@ -257,36 +297,19 @@ static void winograd_weight_write(const lki_conv_shape *s, const sums *all, int6
                                   int64_t tiles, int64_t f, int64_t c, int64_t channels,
                                   float *weight)
 {
-    const int64_t places = places_of(s), row = 9 * s->channels, left = s->filters - f;
-    double u[WINOGRAD_MOST * WINOGRAD_MOST * PANEL], taps[9 * PANEL];
-    float some[4 * 9 * PANEL]; /* [channel][tap][PANEL] of four channels */
+    const int64_t row = 9 * s->channels, left = s->filters - f, place = channels * PANEL;
+    float taps[WRITTEN * 9 * PANEL];
     for (int64_t k = 0, n; k < channels; k += n) {
-        float *to = weight + f * row + (c + k) * 9;
-        n = channels - k < 4 ? channels - k : 4;
-        for (int64_t j = 0; j < n; j++) {
-            for (int64_t p = 0; p < places; p++)
-                for (int64_t i = 0; i < PANEL; i += LANES) {
-                    const vf v = whole_sum(all, at + (p * channels + k + j) * PANEL + i, tiles);
-                    vd_store(u + p * PANEL + i, vf_low(v));
-                    vd_store(u + p * PANEL + i + LANES / 2, vf_high(v));
-                }
-            for (int64_t i = 0; i < PANEL; i += LANES / 2) {
-                if (s->winograd == 2)
-                    weight_taps(2, u + i, taps + i);
-                else
-                    weight_taps(4, u + i, taps + i);
-            }
-            for (int64_t i = 0; i < 9 * PANEL; i += LANES)
-                vf_store(some + j * 9 * PANEL + i,
-                         vf_flush(vf_join(vd_load(taps + i), vd_load(taps + i + LANES / 2))));
+        n = channels - k < WRITTEN ? channels - k : WRITTEN;
+        for (int64_t i = 0; i < n * PANEL; i += LANES) {
+            float *to = taps + i / PANEL * 9 * PANEL + i % PANEL;
+            if (s->winograd == 2)
+                weight_taps(2, all, at + k * PANEL + i, place, tiles, to);
+            else
+                weight_taps(4, all, at + k * PANEL + i, place, tiles, to);
         }
-        for (int64_t i = 0; i < PANEL && i < left; i += 4) {
-            const bool four = n == 4 && left - i >= 4;
-            for (int64_t t = 0; four && t < 36; t += 4)
-                transpose4(some + t * PANEL + i, PANEL, to + i * row + t, row, false);
-            for (int64_t r = 0; !four && r < 4 && i + r < left; r++)
-                for (int64_t t = 0; t < 9 * n; t++) to[(i + r) * row + t] = some[t * PANEL + i + r];
-        }
+        winograd_weight_rows(taps, 9 * n, left < PANEL ? left : PANEL,
+                             weight + f * row + (c + k) * 9, row);
     }
 }
 
@@ -360,6 +383,7 @@ void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
         r.last = g->last && r.first + r.all == all;
         winograd_weight_round(s, &w, &r, g);
     }
+    if (g->last) vf_stream_end();
     for (int64_t f = 0; g->last && f < s->filters && g->d_bias != NULL; f++)
         g->d_bias[f] = lki_flush((float)bias[f]);
 }
