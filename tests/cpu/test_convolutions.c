@@ -220,6 +220,33 @@ static void run_weight(const conv_case *c, int64_t piece, const float *y, float 
     }
 }
 
+/* The gradient of a depthwise filter's weight, or bias (tap NULL): blocks of pixels, in these bands of rows. */
+static float depthwise_sum(const conv_case *c, int64_t f, const int64_t *tap)
+{
+    const int64_t columns = c->s.out[1] < 16 ? c->s.out[1] : 16, rows = 64 / columns / 4 * 4;
+    const int64_t across = (c->s.out[1] + columns - 1) / columns;
+    const int64_t blocks = (c->s.out[0] + rows - 1) / rows * across;
+    double total = 0;
+    for (int64_t b = 0; b < c->count * blocks; b++) {
+        const int64_t n = b / blocks, left = b % across * columns, top = b % blocks / across * rows;
+        float block = 0;
+        for (int64_t row = top, height; row < top + rows && row < c->s.out[0]; row += height) {
+            const int64_t end = top + rows < c->s.out[0] ? top + rows : c->s.out[0];
+            height = end - row >= 4 ? 4 : end - row >= 2 ? 2 : 1;
+            for (int64_t i = 0; i < columns * height; i++) {
+                const int64_t out[2] = {row + i % height, left + i / height};
+                if (out[1] >= c->s.out[1]) break;
+                const float *x = tap != NULL ? under(c, c->x.at, n, out, tap) : NULL;
+                const float d =
+                    c->d_y.at[n * c->y_size + (out[0] * c->s.out[1] + out[1]) * c->s.filters + f];
+                if (tap == NULL || x != NULL) block = fmaf(tap != NULL ? x[f] : 1, d, block);
+            }
+        }
+        total += (double)block;
+    }
+    return total_of(&(sum){.total = total});
+}
+
 /* Pixels are numbered through the samples; pieces change no bit. */
 static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *random)
 {
@@ -228,7 +255,7 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
     lkt_floats d_w = lkt_floats_make(random, c->w.count),
                d_b = lkt_floats_make(random, c->s.filters);
     lkt_floats y = lkt_floats_make(random, c->count * c->y_size);
-    const bool relu = lkt_random_bits(random) & 1;
+    const bool relu = (lkt_random_bits(random) & 1) && !c->depthwise;
     run_weight(c, lkt_random_from(random, 1, c->count), relu ? y.at : NULL, d_w.at, d_b.at);
     for (int64_t i = 0; i < c->w.count + c->s.filters; i++) {
         const bool bias = i >= c->w.count;
@@ -236,7 +263,7 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
         const int64_t group = f / (c->s.filters / c->s.groups) * each;
         const int64_t tap[2] = {i % area / c->s.kernel[1], i % area % c->s.kernel[1]};
         sum s = conv_sum(c, c->s.filters);
-        for (int64_t p = 0; p < c->count * pixels; p++) {
+        for (int64_t p = 0; p < c->count * pixels && !c->depthwise; p++) {
             const int64_t out[2] = {p % pixels / c->s.out[1], p % pixels % c->s.out[1]};
             const float *x = bias ? NULL : under(c, c->x.at, p / pixels, out, tap);
             const int64_t at = p * c->s.filters + f;
@@ -246,7 +273,7 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
             else if (x != NULL)
                 add_term(&s, p, x[group + k], d);
         }
-        const float expected = total_of(&s);
+        const float expected = c->depthwise ? depthwise_sum(c, f, bias ? NULL : tap) : total_of(&s);
         lkt_same(v, bias ? "d_bias" : "d_w", bias ? d_b.at + f : d_w.at + i, &expected, 1);
     }
     lkt_floats_free(&d_w);

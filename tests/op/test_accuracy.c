@@ -153,20 +153,23 @@ static void add_tensor(measured *to, int *at, const char *name, const float *fou
 }
 
 /* Sums of products that are rounded only once: results of fewer than 16 columns. Depthwise convolutions
- * have blocks; biases are sums of values. */
+ * have blocks, whose sums of 64 are added in double: not more than the theory has; so has their bias. Others
+ * are sums of values. */
 static void leave_sums_in_double(const lki_node *node, lkt_exact *terms)
 {
     const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
 
+    const lks_conv2d_opts *opts = node->attr;
+    const bool conv = node->op == LKI_OP_CONV2D;
+    const int64_t channels = conv ? in->dim[2] / opts->groups : 0;
+    const int64_t filters = conv ? out->dim[2] / opts->groups : 0;
+    if (conv && opts->groups > 1 && channels == 1 && filters == 1) return;
     terms->d_param[1] = NULL;
-    if (node->op == LKI_OP_DENSE) {
+    if (!conv) {
         if (out->dim[out->ndim - 1] < LKI_NARROW) terms->out = NULL;
         if (in->dim[in->ndim - 1] < LKI_NARROW) terms->d_in[0] = NULL;
         return;
     }
-    const lks_conv2d_opts *opts = node->attr;
-    const int64_t channels = in->dim[2] / opts->groups, filters = out->dim[2] / opts->groups;
-    if (opts->groups > 1 && channels == 1 && filters == 1) return;
     if (filters < LKI_NARROW) terms->out = terms->d_param[0] = NULL;
     if (channels < LKI_NARROW) terms->d_in[0] = NULL;
 }

@@ -152,11 +152,11 @@ static lks_status cpu_conv2d_backward(const lki_plan *plan, const lki_args *args
     return LKS_OK;
 }
 
-/* The weight's gradient alone looks at relu itself; Winograd's does not. */
+/* The weight's gradient alone looks at relu itself; Winograd's and depthwise ones do not. */
 static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args *args)
 {
     const conv_plan *p = conv2d(plan);
-    if (args->d_in[0] == NULL && p->shape.winograd == 0) {
+    if (args->d_in[0] == NULL && p->shape.winograd == 0 && !lki_conv_is_depthwise(&p->shape)) {
         lki_conv_backward(p->kernels, &p->shape, args, args->d_out, args->out);
         return LKS_OK;
     }

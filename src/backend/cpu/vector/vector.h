@@ -195,7 +195,7 @@ typedef struct lki_conv_gradient {
     const float *x, *d_y;
     const float
         *y; /* behind relu, where it is not positive d_y counts as 0; NULL: no relu; for Winograd's
-                       always */
+                       and depthwise ones always */
     int64_t sample;           /* number of the first in the replica */
     bool last;                /* the gradient is complete, and written */
     void *sums;               /* of all pieces, undefined at the first */
