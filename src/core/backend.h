@@ -167,6 +167,7 @@ typedef struct lki_args {
     bool last;  /* no piece of the replica follows */
     uint64_t step;
     bool training;
+    int part, parts; /* of a PARTED kernel: which part of the output; 0, 0: all of it */
     const void *in[LKI_MAX_CLUSTER_IN];
     void *out;
     const float *d_out;
@@ -213,6 +214,9 @@ typedef struct lki_rows {
 typedef struct lki_kernel {
     size_t plan_bytes; /* of the struct that embeds lki_plan */
     lki_span span;
+    /* Without training, forward and apply form a part of the output where args say so: workers who share a sample call
+     * them at the same time with memory in common, but for replica and workspace. Finish, then, is called by each. */
+    bool parted;
     /* Choose the algorithm, build vendor descriptors, fill needs. LKS_E_UNSUPPORTED with a sentence
      * where it cannot. */
     lks_status (*plan)(lki_plan *plan);
@@ -273,6 +277,13 @@ typedef struct lki_impl {
     {                                                                                              \
         .name = its_name, .pattern = {{.ops = LKI_OPS(ID)}}, .count = 1, .kernel = its_kernel      \
     }
+
+/* Of `count` things those that a part has, from `begin` to `end`; without parts all. */
+static inline void lki_part_of(int part, int parts, int64_t count, int64_t *begin, int64_t *end)
+{
+    *begin = parts > 0 ? lki_share(part, parts, count) : 0;
+    *end = parts > 0 ? lki_share(part + 1, parts, count) : count;
+}
 
 static inline bool lki_in_halves(const lki_kernel *kernel)
 {

@@ -32,6 +32,7 @@ typedef struct gate {
 } gate;
 
 typedef struct worker {
+    _Alignas(LINE) _Atomic uint32_t wanted; /* jobs that it has been given */
     lki_workers *workers;
     pthread_t thread;
     int number;
@@ -43,12 +44,14 @@ struct lki_workers {
     unsigned forks; /* lki_forks() when it was made */
     worker *members;
     int count;
-    int spins;
-    bool watches; /* written before start opens */
+    int few;      /* workers of a job that a caller shares: as many as there are cores */
+    int present;  /* workers of a job; written before they are called */
+    int spins;    /* likewise */
+    bool watches; /* likewise */
     bool stop;    /* likewise */
     lki_job job;  /* likewise */
     void *user;   /* likewise */
-    gate start;   /* opened by the caller for every job */
+    gate start;   /* opened by the caller for every job; who has none waits on */
     gate done;    /* opened by the last worker of a job */
     gate barrier; /* opened by the last worker to arrive */
     gate told;    /* opened by the last worker to tell */
@@ -89,6 +92,52 @@ static void gate_wait(gate *at, uint32_t seen, int spins)
     }
 }
 
+/* In the futex of `start`, where one job calls all workers and another one some. */
+static unsigned bit_of(int number)
+{
+    return 1u << number % 32;
+}
+
+/*
+ * Returns when the worker has been given more than `had` jobs. Its own word says so; `start` only changes with it, so
+ * that nobody falls asleep who was called a moment before. Some may sleep on while others are called: the lowest bit
+ * stays until all are.
+ */
+static void wait_for_job(worker *self, uint32_t had, int spins)
+{
+    gate *at = &self->workers->start;
+    for (int spin = 0; spin < spins; spin++) {
+        if (atomic_load_explicit(&self->wanted, memory_order_acquire) != had) return;
+        lki_pause();
+    }
+    for (;;) {
+        uint32_t word = atomic_load_explicit(&at->word, memory_order_acquire);
+        if (atomic_load_explicit(&self->wanted, memory_order_acquire) != had) return;
+        if (!(word & 1) && !atomic_compare_exchange_strong(&at->word, &word, word | 1)) continue;
+        syscall(SYS_futex, &at->word, FUTEX_WAIT_BITSET_PRIVATE, word | 1, NULL, NULL,
+                bit_of(self->number));
+    }
+}
+
+/* Gives the job to the first `present` workers, but not to `self`, whose place the caller takes. */
+static void call_workers(lki_workers *workers, int present, int self)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < present; i++) {
+        if (i == self) continue;
+        atomic_fetch_add_explicit(&workers->members[i].wanted, 1, memory_order_release);
+        bits |= bit_of(i);
+    }
+    const bool all = present == workers->count && self < 0;
+    uint32_t old = atomic_load(&workers->start.word);
+    while (
+        !atomic_compare_exchange_weak(&workers->start.word, &old, all ? (old + 2) & ~1u : old + 2))
+        continue;
+    if (old & 1)
+        syscall(SYS_futex, &workers->start.word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL,
+                all ? FUTEX_BITSET_MATCH_ANY : bits);
+}
+
 /* A thread that cannot be pinned, because its CPU was just taken away, works anyway. */
 static void pin(int cpu)
 {
@@ -101,24 +150,29 @@ static void pin(int cpu)
     CPU_FREE(set);
 }
 
+static void do_job(lki_workers *workers, int number)
+{
+    if (workers->watches) lki_float_enter(); /* forgets what was met before */
+    workers->job(workers->user, number);
+    if (workers->watches) atomic_fetch_or(&workers->met, lki_float_met());
+    if (atomic_fetch_sub_explicit(&workers->running, 1, memory_order_acq_rel) == 1)
+        gate_open(&workers->done);
+}
+
 static void *thread_work(void *argument)
 {
-    const worker *self = argument;
+    worker *self = argument;
     lki_workers *workers = self->workers;
+    const int spins = workers->count <= workers->few ? SPINS : 0;
     char name[16];
     snprintf(name, sizeof name, "lks-worker-%d", self->number % 1000);
     pthread_setname_np(pthread_self(), name);
     if (self->cpu >= 0) pin(self->cpu);
     lki_float_enter();
-    for (uint32_t seen = 0;; seen += 2) {
-        gate_wait(&workers->start, seen, workers->spins);
+    for (uint32_t had = 0;; had++) {
+        wait_for_job(self, had, spins);
         if (workers->stop) return NULL;
-        if (workers->watches) lki_float_enter(); /* forgets what was met before */
-        workers->job(workers->user, self->number);
-        if (workers->watches) atomic_fetch_or(&workers->met, lki_float_met());
-        if (atomic_fetch_sub_explicit(&workers->running, 1, memory_order_acq_rel) == 1) {
-            gate_open(&workers->done);
-        }
+        do_job(workers, self->number);
     }
 }
 
@@ -126,7 +180,7 @@ static void *thread_work(void *argument)
 static lks_status choose_cpus(lki_workers *workers)
 {
     const int cores = lks_cores(), allowed = lki_allowed_cpus(NULL, 0);
-    workers->spins = workers->count <= cores ? SPINS : 0;
+    workers->few = workers->count < cores ? workers->count : cores;
     for (int i = 0; i < workers->count; i++) workers->members[i].cpu = -1;
     if (workers->count > cores || workers->count * 2 <= cores || cores < allowed) return LKS_OK;
     void *memory;
@@ -145,7 +199,7 @@ static lks_status choose_cpus(lki_workers *workers)
 static void stop_and_join(lki_workers *workers, int started)
 {
     workers->stop = true;
-    gate_open(&workers->start);
+    call_workers(workers, workers->count, -1);
     for (int i = 0; i < started; i++) pthread_join(workers->members[i].thread, NULL);
 }
 
@@ -253,14 +307,44 @@ unsigned lki_workers_met(const lki_workers *workers)
     return atomic_load(&workers->met);
 }
 
+static void give_job(lki_workers *workers, lki_job job, void *user, int present, int self)
+{
+    workers->job = job;
+    workers->user = user;
+    workers->present = present;
+    workers->spins = present <= workers->few ? SPINS : 0;
+    atomic_store_explicit(&workers->running, present, memory_order_relaxed);
+    call_workers(workers, present, self);
+}
+
 void lki_workers_run(lki_workers *workers, lki_job job, void *user)
 {
     const uint32_t seen = gate_now(&workers->done);
-    workers->job = job;
-    workers->user = user;
-    atomic_store_explicit(&workers->running, workers->count, memory_order_relaxed);
-    gate_open(&workers->start);
+    give_job(workers, job, user, workers->count, -1);
     gate_wait(&workers->done, seen, 0); /* the cores belong to the workers */
+}
+
+int lki_workers_few(const lki_workers *workers)
+{
+    return workers->few;
+}
+
+/* The worker that has the core of the calling thread; of those without a core of their own the first. */
+static int neighbour(const lki_workers *workers)
+{
+    const int cpu = workers->members[0].cpu >= 0 ? sched_getcpu() : -1;
+    for (int i = 0; i < workers->count && cpu >= 0; i++)
+        if (workers->members[i].cpu == cpu) return i;
+    return 0;
+}
+
+void lki_workers_share(lki_workers *workers, lki_job job, void *user)
+{
+    const uint32_t seen = gate_now(&workers->done);
+    const int self = neighbour(workers);
+    give_job(workers, job, user, workers->few, self);
+    do_job(workers, self);
+    gate_wait(&workers->done, seen, workers->spins);
 }
 
 void lki_workers_barrier(lki_workers *workers, int worker_number)
@@ -268,7 +352,7 @@ void lki_workers_barrier(lki_workers *workers, int worker_number)
     (void)worker_number;
     const uint32_t seen = gate_now(&workers->barrier);
     if (atomic_fetch_add_explicit(&workers->arrived, 1, memory_order_acq_rel) ==
-        workers->count - 1) {
+        workers->present - 1) {
         atomic_store_explicit(&workers->arrived, 0, memory_order_relaxed);
         gate_open(&workers->barrier);
     } else {
@@ -280,7 +364,7 @@ uint32_t lki_workers_tell(lki_workers *workers)
 {
     const uint32_t seen = gate_now(&workers->told);
     if (atomic_fetch_add_explicit(&workers->telling, 1, memory_order_acq_rel) ==
-        workers->count - 1) {
+        workers->present - 1) {
         atomic_store_explicit(&workers->telling, 0, memory_order_relaxed);
         gate_open(&workers->told);
     }

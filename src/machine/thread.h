@@ -52,7 +52,13 @@ int lki_workers_count(const lki_workers *workers);
 /* Runs the job on all workers and returns when all are done. One caller at a time. */
 void lki_workers_run(lki_workers *workers, lki_job job, void *user);
 
-/* Inside a job: all workers meet here; what each wrote before is visible to all after. */
+/* The same with the calling thread in the place of one worker, and with no more workers than this process has cores:
+ * the first lki_workers_few(). For jobs so short that to wake a worker and then the caller would take a good part of
+ * them. */
+void lki_workers_share(lki_workers *workers, lki_job job, void *user);
+int lki_workers_few(const lki_workers *workers);
+
+/* Inside a job: all workers of it meet here; what each wrote before is visible to all after. */
 void lki_workers_barrier(lki_workers *workers, int worker);
 
 /* Inside a job, once: a barrier in two halves. Each worker tells that it has come to a point, goes on, and hears later

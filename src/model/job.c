@@ -68,6 +68,43 @@ static void run_replicas(lks_model *model, lki_worker *worker)
     if (worker->status != LKS_OK) worker->error = *lks_last_error();
 }
 
+static void meet_team(void *user, int worker)
+{
+    const lks_model *model = user;
+    lki_workers_barrier(model->threads, worker);
+}
+
+/* Inference of fewer samples than workers: all share each of them. The first one has what comes of it. */
+static void run_team(lks_model *model, lki_worker *worker)
+{
+    const lki_program *program = &model->program;
+    const lki_pass *pass = &model->pass;
+    lki_worker *first = &model->worker[0];
+    lki_team team = {.memory = first->local.memory,
+                     .part = (int)(worker - first),
+                     .parts = lki_workers_few(model->threads),
+                     .meet = meet_team,
+                     .user = model};
+    begin_replicas(model, worker);
+    for (int w = team.parts; w < model->workers && worker == first; w++)
+        model->worker[w].metrics = (lks_metrics){0};
+    for (int64_t r = pass->first; r < pass->last; r += program->cohort) {
+        const int64_t end = r + program->cohort < pass->last ? r + program->cohort : pass->last;
+        const lki_cohort cohort = lki_program_cohort(program, pass, r, end);
+        if (cohort.count == 0) continue;
+        worker->local.team = team.parts > 1 ? &team : NULL;
+        worker->status = lki_program_forward(program, pass, &cohort, &worker->local);
+        worker->local.team = NULL;
+        if (worker->status != LKS_OK) worker->error = *lks_last_error();
+        if (worker == first && worker->status == LKS_OK) {
+            if (pass->y != NULL) lki_metrics_count(model, worker, &cohort);
+            if (model->mode == LKI_PREDICT)
+                lki_program_copy_output(program, pass, &cohort, &worker->local, model->predictions);
+        }
+        if (team.parts > 1) lki_workers_barrier(model->threads, team.part);
+    }
+}
+
 /* A leg of backward of all replicas of a worker. */
 static lks_status backward_leg(lks_model *model, lki_worker *worker, const lki_cohort *all, int leg)
 {
@@ -222,7 +259,7 @@ void lki_model_job(void *user, int worker)
     switch (model->mode) {
     case LKI_EVALUATE:
     case LKI_PREDICT:
-        run_replicas(model, &model->worker[worker]);
+        (model->shares ? run_team : run_replicas)(model, &model->worker[worker]);
         return;
     case LKI_PREPARE:
         job_prepare(model, worker);
@@ -265,13 +302,23 @@ void lki_model_job(void *user, int worker)
     lki_lap(laps, LKI_LAP_HASH);
 }
 
+/* Whether workers share every sample: there is one, or not one for each of them. */
+static bool shares_samples(const lks_model *model, lki_mode mode)
+{
+    const int64_t samples = lki_own_samples(model, &model->pass);
+    return (mode == LKI_PREDICT || mode == LKI_EVALUATE) && model->program.backend->memory->host &&
+           (samples == 1 || samples < lki_workers_few(model->threads));
+}
+
 lks_status lki_model_run(lks_model *model, lki_mode mode)
 {
     model->mode = mode;
+    model->shares = shares_samples(model, mode);
     lki_rows_begin(model);
-    lki_workers_run(model->threads, lki_model_job, model);
+    (model->shares ? lki_workers_share : lki_workers_run)(model->threads, lki_model_job, model);
     if (mode == LKI_PREPARE || mode == LKI_HASH) return LKS_OK;
-    for (int w = 0; w < model->workers; w++) {
+    const int present = model->shares ? lki_workers_few(model->threads) : model->workers;
+    for (int w = 0; w < present; w++) {
         if (model->worker[w].status == LKS_OK) continue;
         lki_error_restore(&model->worker[w].error);
         return model->worker[w].status;

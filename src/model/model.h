@@ -170,6 +170,7 @@ struct lks_model {
 
     /* The job that workers do now. */
     lki_mode mode;
+    bool shares; /* inference in which workers share every sample */
     lki_pass pass;
     lki_rule *rule;
     int rules;

@@ -154,6 +154,8 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
     if (index == LKI_NO_VALUE) return NULL;
     const lki_value *value = &program->value[index];
     const int64_t position = at->begin + at->offset;
+    char *memory = local->team != NULL && value->place != LKI_AT_REPLICA ? local->team->memory
+                                                                         : local->memory;
     const size_t in_pass = value->bytes * (size_t)(position - pass->begin);
     switch (value->place) {
     case LKI_AT_BATCH_X:
@@ -165,10 +167,9 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
             return pass->all + value->all_offset + value->bytes * (size_t)position;
         return local->kept + value->offset + in_pass;
     case LKI_AT_COHORT:
-        return local->memory + value->offset +
-               value->bytes * (size_t)(position - at->cohort->begin);
+        return memory + value->offset + value->bytes * (size_t)(position - at->cohort->begin);
     case LKI_AT_REPLICA:
-        return local->memory + value->offset +
+        return memory + value->offset +
                lki_align(value->bytes) * (size_t)(at->replica - at->cohort->first);
     case LKI_AT_SLICE:
         if (at->whole) return NULL;
@@ -176,7 +177,7 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
     case LKI_AT_SUMS:
         break;
     }
-    return local->memory + value->offset;
+    return memory + value->offset;
 }
 
 static void fill_args(const lki_program *program, const lki_pass *pass, const lki_local *local,
@@ -188,6 +189,8 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
                        .last = at->last,
                        .step = pass->step,
                        .training = pass->training,
+                       .part = local->team != NULL ? local->team->part : 0,
+                       .parts = local->team != NULL ? local->team->parts : 0,
                        .out = address(program, pass, local, stage->out, at),
                        .saved = address(program, pass, local, stage->saved, at),
                        .replica = address(program, pass, local, stage->replica, at),
@@ -262,6 +265,30 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     return LKS_OK;
 }
 
+static bool is_parted(const lki_program *program, const lki_part *part)
+{
+    return program->stage[part->stage].kernel->parted;
+}
+
+/* The same by a team, who meet behind what is parted and in front of it, in the next piece, too. One who fails still
+ * comes to where all meet. */
+static lks_status team_forward(const lki_program *program, const lki_pass *pass,
+                               const lki_local *local, const lki_segment *segment,
+                               const lki_part *part, const piece *at)
+{
+    lki_team *team = local->team;
+    if (team == NULL) return program_forward(program, pass, local, part, at);
+    const lki_part *first = &program->part[segment->first], *next = part + 1;
+    const bool ends = next == first + segment->count, parted = is_parted(program, part);
+    const bool last = next == program->part + program->parts;
+    if ((parted || team->part == 0) && team->status == LKS_OK)
+        team->status = program_forward(program, pass, local, part, at);
+    if (!at->whole &&
+        (parted || (!last && is_parted(program, next)) || (ends && is_parted(program, first))))
+        team->meet(team->user, team->part);
+    return LKS_OK;
+}
+
 /* As many pieces of the segment's slice as fit, then the powers of two in the rest. */
 static int64_t next_piece(const lki_segment *segment, int64_t left)
 {
@@ -290,12 +317,12 @@ static lks_status segment_forward(const lki_program *program, const lki_pass *pa
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
         for (const lki_part *part = first; part <= end; part++)
-            LKI_TRY(program_forward(program, pass, local, part, &at));
+            LKI_TRY(team_forward(program, pass, local, segment, part, &at));
     }
     if (count == 0 || end->second || !lki_in_halves(program->stage[end->stage].kernel))
         return LKS_OK;
     at = whole_share(at, count, meets(pass, &program->stage[end->stage]));
-    return program_forward(program, pass, local, end, &at);
+    return team_forward(program, pass, local, segment, end, &at);
 }
 
 static lks_status segment_backward(const lki_program *program, const lki_pass *pass,
@@ -354,7 +381,8 @@ lks_status lki_program_forward(const lki_program *program, const lki_pass *pass,
 {
     for (int leg = 0; leg <= program->meetings; leg++)
         LKI_TRY(lki_program_forward_leg(program, pass, cohort, local, leg));
-    return lki_program_forward_joint(program, pass, cohort, local);
+    LKI_TRY(lki_program_forward_joint(program, pass, cohort, local));
+    return local->team != NULL ? local->team->status : LKS_OK;
 }
 
 lks_status lki_program_backward_joint(const lki_program *program, const lki_pass *pass,

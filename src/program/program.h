@@ -29,6 +29,13 @@
  *
  *   forward  leg 0 of 0, of 1 | all meet | leg 1 of 0, of 1 | all meet | leg 2 of 0, of 1, joint segment
  *   backward joint segment, leg 2 of 0, of 1 | all meet | leg 1 of 0, of 1 | all meet | leg 0 of 0, of 1
+ *
+ * Where there are fewer samples than workers, and no training, workers share a cohort: each calls the kernel of every
+ * stage for a part of its output (a panel of filters, some units), and all meet behind it. A kernel that is not PARTED
+ * is the first one's:
+ *
+ *   first    [conv 0 of 2] | [conv 0 of 2] | [pool] [flatten] | [dense 0 of 2] | [softmax]
+ *   second   [conv 1 of 2] | [conv 1 of 2] |                  | [dense 1 of 2] |
  */
 #ifndef LKI_PROGRAM_PROGRAM_H
 #define LKI_PROGRAM_PROGRAM_H
@@ -244,11 +251,22 @@ typedef struct lki_pass {
 typedef lks_status (*lki_trace)(void *user, const lki_program *program, const lki_stage *stage,
                                 const lki_args *args);
 
+/* Workers who share the samples of a cohort without training, each with a part of every stage. */
+typedef struct lki_team {
+    char *memory; /* where the values are of which all have a part: those of one of them */
+    int part, parts;
+    void (*meet)(void *user,
+                 int part); /* all come here; what each wrote before is visible to all after */
+    void *user;
+    lks_status status; /* of this one's parts */
+} lki_team;
+
 /* What a worker needs to run replicas of a program; the device's memory. */
 typedef struct lki_local {
     char *memory;    /* local_bytes + workspace_bytes */
     char *kept;      /* kept_bytes: the program's, where gradients are formed from it */
     float *gradient; /* of the parameters of this replica, by replica; NULL: no backward */
+    lki_team *team;  /* NULL: it runs the cohort alone */
     lki_laps *laps;  /* NULL: nobody asks where time goes */
     lki_trace trace; /* NULL: none */
     void *trace_user;

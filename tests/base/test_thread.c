@@ -76,6 +76,32 @@ static void barriers(void **state)
     }
 }
 
+/* The caller takes a place; whoever has none then, or one core too few, misses no later job. */
+static void shared_jobs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        jobs all = {0};
+        LKT_OK(lki_workers_create(&all.workers, NULL, counts[i]));
+        const int few = lki_workers_few(all.workers);
+        assert_true(few >= 1 && few <= counts[i] && few <= lks_cores());
+        int64_t expected[MOST] = {0};
+        for (int job = 1; job <= JOBS / 4; job++) {
+            const bool shared = job % 7 < 5;
+            if (job % 500 == 0) usleep(1000); /* all sleep */
+            (shared ? lki_workers_share : lki_workers_run)(all.workers, count_runs, &all);
+            for (int w = 0; w < counts[i]; w++) {
+                expected[w] += !shared || w < few;
+                assert_int_equal(all.runs[w][0], expected[w]);
+            }
+        }
+        all.count = few;
+        lki_workers_share(all.workers, meet, &all);
+        for (int w = 0; w < few; w++) assert_int_equal(all.errors[w], 0);
+        lki_workers_destroy(all.workers);
+    }
+}
+
 /* What each worker finds about itself. */
 typedef struct finding {
     cpu_set_t cpus;
@@ -355,15 +381,11 @@ static void two_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_jobs),
-        cmocka_unit_test(barriers),
-        cmocka_unit_test(surroundings),
-        cmocka_unit_test(float_states),
-        cmocka_unit_test(denormals_are_noticed),
-        cmocka_unit_test(futex_only),
-        cmocka_unit_test(wrong_counts),
-        cmocka_unit_test(no_memory),
-        cmocka_unit_test(too_many),
+        cmocka_unit_test(short_jobs),   cmocka_unit_test(barriers),
+        cmocka_unit_test(shared_jobs),  cmocka_unit_test(surroundings),
+        cmocka_unit_test(float_states), cmocka_unit_test(denormals_are_noticed),
+        cmocka_unit_test(futex_only),   cmocka_unit_test(wrong_counts),
+        cmocka_unit_test(no_memory),    cmocka_unit_test(too_many),
         cmocka_unit_test(two_pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

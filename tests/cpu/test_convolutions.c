@@ -284,14 +284,14 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
 /* What random shapes seldom are: a first layer, sums of many terms, of several blocks of channels,
  * images of a pixel. */
 static const lki_conv_shape SHAPES[] = {
-    {1, 1, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL},
-    {1, 300, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL},
-    {1, 29, 300, {0}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL},
-    {1, 64, 20, {0}, {0}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL},
-    {1, 86, 60, {0}, {0}, {3, 1}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL},
-    {1, 2, 5, {0}, {0}, {1, 1}, {1, 1}, {0}, {1, 1}, true, 0, NULL},
-    {1, 2, 3, {0}, {0}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL},
-    {1, 700, 3, {0}, {0}, {2, 2}, {2, 1}, {1, 1}, {1, 1}, true, 0, NULL},
+    {1, 1, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 300, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 29, 300, {0}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 64, 20, {0}, {0}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 86, 60, {0}, {0}, {3, 1}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 2, 5, {0}, {0}, {1, 1}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 2, 3, {0}, {0}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 700, 3, {0}, {0}, {2, 2}, {2, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0},
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
@@ -348,9 +348,16 @@ static void large_weights(void **state)
 {
     enum { COUNT = 50, SIDE = 8, CHANNELS = 96, FILTERS = 928 };
     lkt_random random = lkt_random_make("winograd large", 133);
-    const lki_conv_shape s = {1,      CHANNELS, FILTERS, {SIDE, SIDE}, {SIDE, SIDE},
-                              {3, 3}, {1, 1},   {1, 1},  {1, 1},       false,
-                              4,      NULL};
+    const lki_conv_shape s = {.groups = 1,
+                              .channels = CHANNELS,
+                              .filters = FILTERS,
+                              .in = {SIDE, SIDE},
+                              .out = {SIDE, SIDE},
+                              .kernel = {3, 3},
+                              .stride = {1, 1},
+                              .padding = {1, 1},
+                              .dilation = {1, 1},
+                              .winograd = 4};
     const int64_t in = SIDE * SIDE * CHANNELS, out = SIDE * SIDE * FILTERS;
     const lki_vector *v = lki_cpu_vector();
     lkt_floats x = lkt_floats_make(&random, COUNT * in);

@@ -48,6 +48,14 @@ bool lki_conv_is_first(const lki_conv_shape *s)
            s->kernel[0] * s->kernel[1] * s->channels <= LKI_GROUP_TERMS;
 }
 
+lki_conv_shape lki_conv_part(const lki_conv_shape *s, const lki_args *args)
+{
+    lki_conv_shape shape = *s;
+    shape.part = args->part;
+    shape.parts = args->parts;
+    return shape;
+}
+
 static const char *cpu_conv2d_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
     (void)switches;
@@ -110,7 +118,8 @@ static void cpu_conv2d_prepare(lki_plan *plan, const float *const param[], void 
 static void conv_forward(const lki_plan *plan, const lki_args *args, bool relu)
 {
     const conv_plan *p = conv2d(plan);
-    p->kernels->forward(&p->shape, args->count, args->in[0], args->packed,
+    const lki_conv_shape shape = lki_conv_part(&p->shape, args);
+    p->kernels->forward(&shape, args->count, args->in[0], args->packed,
                         p->shape.bias ? args->param[1] : NULL, relu, args->out, args->workspace);
 }
 
@@ -168,10 +177,11 @@ static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args 
 }
 
 /* With relu (2 nodes) or without (1). */
-#define IMPL(its_name, function, refusal, nodes)                                                   \
+#define IMPL(its_name, function, refusal, nodes, parts)                                            \
     static const lki_kernel its_name##_kernel = {                                                  \
         .plan_bytes = sizeof(conv_plan),                                                           \
         .span = LKI_SPAN_SLICE,                                                                    \
+        .parted = parts,                                                                           \
         .plan = plan_##function,                                                                   \
         .prepare = cpu_conv2d_prepare,                                                             \
         .forward = cpu_##function##_forward,                                                       \
@@ -185,7 +195,7 @@ static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args 
         .kernel = &its_name##_kernel,                                                              \
     }
 
-IMPL(conv2d, conv2d, cpu_conv2d_refuses, 1);
-IMPL(conv2d_relu, conv2d_relu, cpu_conv2d_refuses, 2);
-IMPL(depthwise, conv2d, cpu_depthwise_refuses, 1);
-IMPL(depthwise_relu, conv2d_relu, cpu_depthwise_refuses, 2);
+IMPL(conv2d, conv2d, cpu_conv2d_refuses, 1, true);
+IMPL(conv2d_relu, conv2d_relu, cpu_conv2d_refuses, 2, true);
+IMPL(depthwise, conv2d, cpu_depthwise_refuses, 1, false);
+IMPL(depthwise_relu, conv2d_relu, cpu_depthwise_refuses, 2, false);

@@ -111,7 +111,7 @@ static lks_status plan_block(lki_plan *plan)
     *total = lki_align(p->cpu.vector->block->workspace_bytes(&p->shape));
     p->borders = book(total, p->framed ? p->image : 0, sizeof(float));
     p->d_borders = book(total, p->framed ? p->image : 0, sizeof(float));
-    p->values = book(total, p->pooled, sizeof(float));
+    p->values = book(total, 2 * p->pooled, sizeof(float));
     p->dropped = book(total, p->pooled, 1);
     plan->needs.reads = LKI_READS_IN;
     plan->needs.packed_bytes = p->cpu.vector->block->packed_bytes(&p->shape);
@@ -162,20 +162,39 @@ static void drop(const block_plan *p, const lki_args *args, int64_t sample, floa
                                             dropped[i * filters + f] * LKI_BLOCK_OFF);
 }
 
+/* Pooled values as flatten's output: those of the filters that the call has. */
+static void flatten(const block_plan *p, const lki_args *args, const float *values, float *out)
+{
+    const lki_vector_element *element = p->cpu.vector->element;
+    const int64_t filters = p->shape.filters, panel = 2 * p->cpu.vector->lanes;
+    const int64_t positions = p->shape.rows * p->shape.columns;
+    int64_t begin, end;
+    lki_part_of(args->part, args->parts, (filters + panel - 1) / panel, &begin, &end);
+    begin *= panel;
+    end = end * panel < filters ? end * panel : filters;
+    if (end - begin < filters) {
+        float *own = cpu_conv_block_floats(args, p->values) + p->pooled;
+        element->move(positions, end - begin, values + begin, filters, own, end - begin, false);
+        values = own;
+    }
+    element->transpose(positions, end - begin, values, out + begin * positions, false);
+}
+
 static lks_status cpu_conv_block_forward(const lki_plan *plan, const lki_args *args)
 {
     const block_plan *p = (const block_plan *)(const void *)plan;
-    const lki_vector *vector = p->cpu.vector;
-    const int64_t positions = p->shape.rows * p->shape.columns;
+    lki_block_shape shape = p->shape;
+    shape.part = args->part;
+    shape.parts = args->parts;
     for (int64_t s = 0; s < args->count; s++) {
         float *out = (float *)args->out + s * p->pooled;
         float *values = p->flatten ? cpu_conv_block_floats(args, p->values) : out;
         uint8_t *where = (uint8_t *)args->saved + s * where_bytes(p);
         const float *x = bordered(p, args, (const float *)args->in[0] + s * p->cpu.in);
-        vector->block->forward(&p->shape, x, args->packed, p->bias ? args->param[1] : NULL, values,
-                               where, args->workspace);
+        p->cpu.vector->block->forward(&shape, x, args->packed, p->bias ? args->param[1] : NULL,
+                                      values, where, args->workspace);
         if (p->dropout && args->training) drop(p, args, s, values, where);
-        if (p->flatten) vector->element->transpose(positions, p->shape.filters, values, out, false);
+        if (p->flatten) flatten(p, args, values, out);
     }
     return LKS_OK;
 }
@@ -243,6 +262,7 @@ static lks_status cpu_conv_block_backward(const lki_plan *plan, const lki_args *
 static const lki_kernel kernel = {
     .plan_bytes = sizeof(block_plan),
     .span = LKI_SPAN_SLICE,
+    .parted = true,
     .plan = plan_block,
     .prepare = cpu_conv_block_prepare,
     .forward = cpu_conv_block_forward,

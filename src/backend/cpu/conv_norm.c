@@ -127,7 +127,10 @@ static lks_status cpu_conv_norm_forward(const lki_plan *plan, const lki_args *ar
     const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
     const float *bias = p->shape.bias ? args->param[1] : NULL;
     if (!args->training) {
-        p->kernels->forward(&p->shape, args->count, args->in[0], args->packed, bias, false,
+        if (args->part > 0 && lki_conv_is_depthwise(&p->shape))
+            return LKS_OK; /* the first has all */
+        const lki_conv_shape shape = lki_conv_part(&p->shape, args);
+        p->kernels->forward(&shape, args->count, args->in[0], args->packed, bias, false,
                             args->saved, args->workspace);
         return LKS_OK;
     }
@@ -171,14 +174,16 @@ static void cpu_conv_norm_reads(const conv_norm_plan *p, const lki_args *args, i
 static lks_status cpu_conv_norm_apply(const lki_plan *plan, const lki_args *args)
 {
     const conv_norm_plan *p = conv_norm(plan);
-    const int64_t rows = args->count * p->pixels, channels = p->norm.channels;
+    const int64_t channels = p->norm.channels;
     float *out = args->out;
+    int64_t row, end;
+    lki_part_of(args->part, args->parts, args->count * p->pixels, &row, &end);
     if (p->function == NULL) {
-        cpu_conv_norm_reads(p, args, 0, rows, out);
+        cpu_conv_norm_reads(p, args, row, end - row, out + row * channels);
         return LKS_OK;
     }
-    for (int64_t row = 0; row < rows; row += p->strip) {
-        const int64_t n = rows - row < p->strip ? rows - row : p->strip, at = row * channels;
+    for (; row < end; row += p->strip) {
+        const int64_t n = end - row < p->strip ? end - row : p->strip, at = row * channels;
         cpu_conv_norm_reads(p, args, row, n, out + at);
         p->function->forward(n * channels, p->constant, out + at, out + at);
     }
@@ -282,6 +287,7 @@ static lks_status cpu_conv_norm_backward(const lki_plan *plan, const lki_args *a
 static const lki_kernel kernel = {
     .plan_bytes = sizeof(conv_norm_plan),
     .span = LKI_SPAN_SLICE,
+    .parted = true,
     .plan = plan_conv_norm,
     .prepare = cpu_conv_norm_prepare,
     .forward = cpu_conv_norm_forward,

@@ -39,6 +39,8 @@ static inline const lki_cpu_plan *lki_cpu(const lki_plan *plan)
 
 /* Directly; and as the switches want it, with its kernels and their name for people. */
 lki_conv_shape lki_conv_shape_of(const lki_node *node);
+/* As a call asks for it, which may want a part of the output. */
+lki_conv_shape lki_conv_part(const lki_conv_shape *shape, const lki_args *args);
 bool lki_conv_is_depthwise(const lki_conv_shape *shape);
 bool lki_conv_is_first(const lki_conv_shape *shape); /* few channels: vector/conv/first.h */
 const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape);

@@ -49,7 +49,10 @@ static void cpu_dense_prepare(lki_plan *plan, const float *const param[], void *
 static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
-    p->cpu.vector->dense->forward(&p->shape, args->count, args->in[0], args->packed,
+    lki_dense_shape shape = p->shape;
+    shape.part = args->part;
+    shape.parts = args->parts;
+    p->cpu.vector->dense->forward(&shape, args->count, args->in[0], args->packed,
                                   p->shape.bias ? args->param[1] : NULL, args->out,
                                   args->workspace);
     return LKS_OK;
@@ -100,8 +103,8 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
 
 #define DENSE_KERNEL(its_plan)                                                                     \
     {                                                                                              \
-        .plan_bytes = sizeof(dense_plan), .span = LKI_SPAN_JOINT, .plan = its_plan,                \
-        .prepare = cpu_dense_prepare, .forward = cpu_dense_forward,                                \
+        .plan_bytes = sizeof(dense_plan), .span = LKI_SPAN_JOINT, .parted = true,                  \
+        .plan = its_plan, .prepare = cpu_dense_prepare, .forward = cpu_dense_forward,              \
         .backward = cpu_dense_backward, .rows = cpu_dense_rows,                                    \
     }
 

@@ -198,7 +198,6 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, vo
     const int64_t terms = whole->terms;
     double *totals = workspace;
     product p = *whole;
-    p.narrow = columns < LKI_NARROW;
     const int64_t stretch = p.narrow ? LKI_GROUP_TERMS : STRETCH; /* totals wait behind a group */
     p.waits = terms > stretch;
     for (int64_t row = 0; row < rows; row += ROWS) {
@@ -232,14 +231,19 @@ static void vector_dense_forward(const lki_dense_shape *s, int64_t rows, const f
         LKI_ISA_NAME(lki_vector_masks_forward)(s, rows, x, packed, bias, y, workspace);
         return;
     }
+    int64_t begin, end; /* units */
+    lki_part_of(s->part, s->parts, blocks(s->units), &begin, &end);
+    begin *= PANEL;
+    end = end * PANEL < s->units ? end * PANEL : s->units;
     const product whole = {.a = x,
                            .a_row = s->inputs,
-                           .b = packed,
+                           .b = (const float *)packed + begin * s->inputs,
                            .terms = s->inputs,
-                           .c = y,
+                           .c = y + begin,
                            .c_row = s->units,
-                           .bias = bias};
-    multiply_all(&whole, rows, s->units, workspace);
+                           .narrow = s->units < LKI_NARROW,
+                           .bias = bias != NULL ? bias + begin : NULL};
+    multiply_all(&whole, rows, end - begin, workspace);
 }
 
 static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const float *x,
@@ -257,6 +261,7 @@ static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const 
         .terms = s->units,
         .c = d_x,
         .c_row = s->inputs,
+        .narrow = s->inputs < LKI_NARROW,
         .add = add};
     multiply_all(&whole, rows, s->inputs, workspace);
 }

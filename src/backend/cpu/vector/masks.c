@@ -19,6 +19,7 @@ typedef struct masked {
         *bias;            /* x and w at the first input; w of the group, bias and y at its unit */
     int64_t first, depth; /* inputs */
     int64_t width, units; /* with and without padding */
+    int64_t step;         /* floats of w from input to input: the width, but of a part of a group */
     float *group;         /* [rows][width]; and totals likewise */
     double *total;
     float *y;
@@ -28,11 +29,11 @@ typedef struct masked {
  * read the masks say. */
 INLINE void masked_fetch(const masked *m, int64_t row)
 {
-    const int64_t inputs = m->shape->inputs, next = LKI_BLOCK_TERMS * m->width + row * MASKS_UNITS;
+    const int64_t inputs = m->shape->inputs, next = LKI_BLOCK_TERMS * m->step + row * MASKS_UNITS;
     const float *x = m->x + (row + 2) * inputs;
     if (row + 2 < m->rows)
         for (int64_t i = 0; i < m->depth; i += 16) __builtin_prefetch(x + i);
-    if (m->first + LKI_BLOCK_TERMS + next / m->width >= inputs) return;
+    if (m->first + LKI_BLOCK_TERMS + next / m->step >= inputs) return;
     for (int64_t i = 0; i < MASKS_UNITS; i += 16) __builtin_prefetch(m->w + next + i, 0, 2);
 }
 
@@ -66,20 +67,24 @@ INLINE void masked_end(const int V, const masked *m, int64_t row, vf acc[])
     }
 }
 
-INLINE void masked_rows(const int V, const masked *m)
+INLINE void masked_rows(const int V, const bool whole, const masked *m)
 {
     for (int64_t row = 0; row < m->rows; row++) {
         const float *x = m->x + row * m->shape->inputs;
         vf acc[MASKS_VECTORS];
         masked_fetch(m, row);
-        masks_sum(V, acc, masks_of(x, m->depth), x, 1, m->w);
+        masks_sum(V, acc, masks_of(x, m->depth), x, 1, m->w, whole ? V * LANES : m->step);
         masked_end(V, m, row, acc);
     }
 }
 
 static void masked_block(const masked *m)
 {
-#define RUN(V) masked_rows(V, m)
+#define RUN(V)                                                                                     \
+    if (m->width == m->step)                                                                       \
+        masked_rows(V, true, m);                                                                   \
+    else                                                                                           \
+        masked_rows(V, false, m)
     switch (m->width / PANEL) {
         MASKS_CASES(RUN)
     }
@@ -104,12 +109,19 @@ void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *s, int64_t ro
                                             const float *packed, const float *bias, float *y,
                                             void *workspace)
 {
+    int64_t begin, end; /* units, with padding */
+    lki_part_of(s->part, s->parts, units_padded(s) / PANEL, &begin, &end);
+    begin *= PANEL;
+    end *= PANEL;
     for (int64_t row = 0; row < rows; row += ROWS)
-        for (int64_t u = 0; u < s->units; u += MASKS_UNITS) {
+        for (int64_t u = begin, next; u < end; u = next) {
+            const int64_t group = u / MASKS_UNITS * MASKS_UNITS;
+            next = group + MASKS_UNITS < end ? group + MASKS_UNITS : end;
             masked m = {.shape = s,
                         .rows = rows - row < ROWS ? rows - row : ROWS,
                         .bias = bias != NULL ? bias + u : NULL,
-                        .width = masks_width(s->units, u),
+                        .width = next - u,
+                        .step = masks_width(s->units, group),
                         .units = s->units - u,
                         .total = workspace,
                         .y = y + row * s->units + u};
@@ -120,7 +132,7 @@ void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *s, int64_t ro
                 const int64_t left = s->inputs - m.first;
                 m.depth = left < LKI_BLOCK_TERMS ? left : LKI_BLOCK_TERMS;
                 m.x = x + row * s->inputs + m.first;
-                m.w = packed + u * s->inputs + m.first * m.width;
+                m.w = packed + group * s->inputs + m.first * m.step + (u - group);
                 masked_block(&m);
             }
         }

@@ -48,15 +48,15 @@ INLINE uint64_t masks_of(const float *x, int64_t n)
     return mask;
 }
 
-/* acc = the sum over the mask's bits, ascending from +0, of x[k * x_step] * w[k][0 .. V vectors). */
+/* acc = the sum over the mask's bits, ascending from +0, of x[k * x_step] * w[k * w_step ..], V vectors. */
 INLINE void masks_sum(const int V, vf acc[], uint64_t mask, const float *x, int64_t x_step,
-                      const float *w)
+                      const float *w, int64_t w_step)
 {
     UNROLL
     for (int v = 0; v < V; v++) acc[v] = vf_zero();
     for (; mask != 0; mask &= mask - 1) {
         const int64_t k = __builtin_ctzll(mask);
-        const float *row = w + k * V * LANES;
+        const float *row = w + k * w_step;
         __asm__("" : "+r"(row)); /* one address; the compiler would add the vector's place first */
         const vf value = vf_set(x[k * x_step]);
         UNROLL

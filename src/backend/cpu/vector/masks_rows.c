@@ -114,7 +114,7 @@ INLINE bool sum_segment(const int V, const strip *t, const segment *s, const uin
         const int64_t n = s->count - k < STRIP ? s->count - k : STRIP, at = s->first + k;
         const int64_t before = s->number + k, end = before + n;
         masks_sum(V, acc, bits_of(active, at, n), x + at * PANEL, PANEL,
-                  t->b->space->dy + at * V * LANES);
+                  t->b->space->dy + at * V * LANES, V * LANES);
         k += n;
         if (before % LKI_GROUP_TERMS != 0) {
             UNROLL
@@ -157,7 +157,7 @@ INLINE void sum_input(const int V, const strip *t, int i, int end, const uint64_
         } else {
             if (whole)
                 masks_sum(V, acc, bits, x + s->first * PANEL, PANEL,
-                          b->space->dy + s->first * V * LANES);
+                          b->space->dy + s->first * V * LANES, V * LANES);
             else if (!sum_segment(V, t, s, active, x, stack, acc))
                 continue;
             UNROLL

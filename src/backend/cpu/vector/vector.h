@@ -156,6 +156,7 @@ typedef struct lki_dense_shape {
     bool bias;
     bool
         masks; /* most of x is exact zeros, where no gradient matters, and what is not is looked for: masks.h */
+    int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
 } lki_dense_shape;
 
 typedef struct lki_vector_dense {
@@ -188,6 +189,7 @@ typedef struct lki_conv_shape {
     int winograd;
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
+    int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
 } lki_conv_shape;
 
 /* A piece of a replica's samples, for the gradient of the weight. */
@@ -234,6 +236,7 @@ typedef struct lki_block_shape {
     int64_t rows, columns; /* pooled */
     int64_t window, step;  /* of the pool: 2, 2; 3, 2; 3, 3 */
     int winograd;          /* forward, as in lki_conv_shape; with window 2, step 2 */
+    int part, parts;       /* likewise */
 } lki_block_shape;
 
 enum { LKI_BLOCK_OFF = 16 }; /* in `where`, a bit: this unit passes no gradient on */

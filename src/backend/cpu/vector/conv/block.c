@@ -282,7 +282,9 @@ static void vector_block_forward(const lki_block_shape *s, const float *x, const
         LKI_ISA_NAME(lki_winograd_block)(s, x, packed, bias, out, where, workspace);
         return;
     }
-    for (int64_t f = 0; f < s->filters; f += PANEL)
+    int64_t begin, end;
+    lki_part_of(s->part, s->parts, (s->filters + PANEL - 1) / PANEL, &begin, &end);
+    for (int64_t f = begin * PANEL; f < end * PANEL; f += PANEL)
         forward_panel(s, x,
                       (block_row){.weight = (const float *)packed + f * s->kernel[0] * block_run(s),
                                   .at = {.group = group, .total = total}},

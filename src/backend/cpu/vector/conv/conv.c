@@ -50,7 +50,8 @@ static size_t vector_conv_floats(int64_t count)
 typedef struct passes {
     const lki_conv_shape *shape;
     int64_t count, a_group, c_group;
-    double *sum; /* of each column of c, where its rows lie side by side; NULL: not wanted */
+    int part, parts; /* of c; 0, 0: all of it */
+    double *sum;     /* of each column of c, where its rows lie side by side; NULL: not wanted */
 } passes;
 
 /* One panel over some rows, block by block of the depth. */
@@ -98,14 +99,16 @@ static void run_all(const passes *p, const sweep *base)
     const bool large = vector_conv_floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES;
     int64_t strip = large ? all : (STRIP + width - 1) / width;
     if (waits) strip = width < WAITING ? WAITING / width : 1;
+    int64_t own[2]; /* panels or rows */
     sweep s = *base;
-    for (int64_t panel = 0; large && panel < panels; panel++)
+    lki_part_of(p->part, p->parts, large ? panels : all, &own[0], &own[1]);
+    for (int64_t panel = own[0]; large && panel < own[1]; panel++)
         for (s.row = 0; s.row < all; s.row += s.rows) {
             s.rows = all - s.row < strip ? all - s.row : strip;
             run_panel(p, &s, panel);
         }
-    for (s.row = 0; !large && s.row < all; s.row += s.rows) {
-        s.rows = all - s.row < strip ? all - s.row : strip;
+    for (s.row = own[0]; !large && s.row < own[1]; s.row += s.rows) {
+        s.rows = own[1] - s.row < strip ? own[1] - s.row : strip;
         for (int64_t panel = 0; panel < panels; panel++) run_panel(p, &s, panel);
     }
 }
@@ -166,6 +169,8 @@ static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, 
                       .count = count,
                       .a_group = channels,
                       .c_group = s->filters / s->groups,
+                      .part = s->part,
+                      .parts = s->parts,
                       .sum = sum};
     run_all(&p, &base);
 }

@@ -157,10 +157,13 @@ static void first_run(const lki_conv_shape *s, int64_t count, const float *x, co
     const int64_t width = s->out[1], strip = (LKI_BLOCK_TERMS + width - 1) / width;
     f.bias = bias;
     f.relu = relu;
+    int64_t begin, end; /* rows */
+    lki_part_of(s->part, s->parts, s->out[0], &begin, &end);
     for (int64_t n = 0; n < count; n++) {
         const void *image = first_image(&f, x, n, images);
-        for (int64_t r = 0; r < s->out[0]; r += strip) {
-            const int64_t rows = s->out[0] - r < strip ? s->out[0] - r : strip;
+        y += begin * width * s->filters;
+        for (int64_t r = begin; r < end; r += strip) {
+            const int64_t rows = end - r < strip ? end - r : strip;
             const float *w = packed;
             FOR_TILES_OF(first_width(s), v, V, first_vectors(s))
             {
@@ -176,6 +179,7 @@ static void first_run(const lki_conv_shape *s, int64_t count, const float *x, co
                 LKI_ISA_NAME(lki_vector_norm_sums)(rows * width, s->filters, s->filters, y, sum);
             y += rows * width * s->filters;
         }
+        y += (s->out[0] - end) * width * s->filters;
     }
 }
 

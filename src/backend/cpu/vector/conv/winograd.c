@@ -8,7 +8,8 @@ enum {
     STRIP_BYTES = 384 * 1024, /* of V */
     STRIP_MOST = 96,          /* tiles */
     LARGE_BYTES = 12 << 20,   /* of U: more comes from memory again for every strip, */
-    LARGE_MOST = 192          /* which are longer then, with V in the third-level cache */
+    LARGE_MOST = 192,         /* which are longer then, with V in the third-level cache */
+    PART_TILES = 24           /* of a part, at least: enough to use what is read of U many times */
 };
 
 /* G g in double: of 3 values side + 2. */
@@ -271,22 +272,34 @@ size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w)
                                               winograd_plane(tiles * PANEL)));
 }
 
+/* Which tiles and which columns are this part of the result. */
+static void winograd_own(const winograd *w, int64_t tiles[2], int64_t columns[2])
+{
+    const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
+    const bool some = !w->panels && all >= PART_TILES * w->parts;
+    lki_part_of(w->part, some ? w->parts : 0, all, &tiles[0], &tiles[1]);
+    lki_part_of(w->part, some ? 0 : w->parts, (w->columns + PANEL - 1) / PANEL, &columns[0],
+                &columns[1]);
+    for (int i = 0; i < 2; i++) columns[i] *= PANEL;
+}
+
 void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
 {
     const int64_t places = (w->side + 2) * (w->side + 2), most = strip_tiles(w);
-    const int64_t all = w->count * winograd_tiles(w, 0) * winograd_tiles(w, 1);
+    int64_t tiles[2], columns[2];
     const int64_t row = depth_row(w), v_plane = winograd_plane(most * row);
     double *total = workspace;
     float *group = (float *)(void *)(total + TILE_ROWS * PANEL), *v = group + TILE_ROWS * PANEL;
     float *m = v + places * v_plane;
     const tile_wait wait = {.group = group, .total = total};
     winograd_strip s = {.pass = w, .m = m, .plane = winograd_plane(most * PANEL)};
-    for (; s.first < all; s.first += s.tiles) {
-        s.tiles = all - s.first < most ? all - s.first : most;
+    winograd_own(w, tiles, columns);
+    for (s.first = tiles[0]; s.first < tiles[1] && columns[0] < columns[1]; s.first += s.tiles) {
+        s.tiles = tiles[1] - s.first < most ? tiles[1] - s.first : most;
         const winograd_patches patches = {s.first, s.tiles, 0, w->depth, v, row, v_plane};
         const winograd_counts counts = winograd_count(w, s.first, s.tiles);
         LKI_ISA_NAME(lki_winograd_in)(w, &patches);
-        for (s.column = 0; s.column < w->columns; s.column += PANEL) {
+        for (s.column = columns[0]; s.column < columns[1]; s.column += PANEL) {
             const float *u = w->u + s.column * places * w->depth;
             for (int64_t p = 0; p < places; p++)
                 winograd_products(winograd_at(w, &counts, p), w->depth, v + p * v_plane, row,

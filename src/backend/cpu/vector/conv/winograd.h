@@ -64,6 +64,9 @@ struct winograd {
     bool add, relu;
     float *y;
     uint8_t *where; /* of a pass that pools (block.c) */
+    int part,
+        parts; /* of the result: tiles where there are many, else panels of columns, which stay whole; */
+    bool panels; /* or always these */
 };
 
 /* What a convolution reads and writes, forward. */
@@ -75,6 +78,8 @@ INLINE winograd winograd_of(const lki_conv_shape *s, int64_t count)
                       .in = {s->in[0], s->in[1]},
                       .out = {s->out[0], s->out[1]},
                       .before = {s->padding[0], s->padding[1]},
+                      .part = s->part,
+                      .parts = s->parts,
                       .count = count};
 }
 

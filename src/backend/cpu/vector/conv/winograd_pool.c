@@ -45,6 +45,9 @@ static winograd block_pass(const lki_block_shape *s)
                       .in = {s->in_rows, s->in_columns},
                       .out = {2 * s->rows, 2 * s->columns},
                       .count = 1,
+                      .part = s->part,
+                      .parts = s->parts,
+                      .panels = true,
                       .put = s->winograd == 2 ? winograd_pool_2 : winograd_pool_4};
 }
 
