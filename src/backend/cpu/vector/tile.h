@@ -34,34 +34,26 @@
 #endif
 #define PANEL (2 * LANES)
 
-INLINE void tile_step(const int R, vf acc[][2], const float *a, int64_t row, const float *b)
+/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. With each term a
+ * line is fetched that is needed later, ahead + k * pace; NULL: none. */
+INLINE void tile_run_ahead(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
+                           const float *b, int64_t depth, const float *ahead, int64_t pace)
 {
-    const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
-    UNROLL
-    for (int r = 0; r < R; r++) {
-        const vf x = vf_set(a[r * row]);
-        acc[r][0] = vf_fma(x, b0, acc[r][0]);
-        acc[r][1] = vf_fma(x, b1, acc[r][1]);
+    for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
+        if (ahead != NULL) __builtin_prefetch(ahead + k * pace);
+        const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            const vf x = vf_set(a[r * row]);
+            acc[r][0] = vf_fma(x, b0, acc[r][0]);
+            acc[r][1] = vf_fma(x, b1, acc[r][1]);
+        }
     }
 }
-
-/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. */
 INLINE void tile_run(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
                      const float *b, int64_t depth)
 {
-    for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) tile_step(R, acc, a, row, b);
-}
-
-/* The same for a whole block: a loop of few turns, whose end the processor foresees. */
-INLINE void tile_run_block(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
-                           const float *b)
-{
-    for (int k = 0; k < LKI_BLOCK_TERMS / 4; k++, a += 4 * step, b += 4 * PANEL) {
-        tile_step(R, acc, a, row, b);
-        tile_step(R, acc, a + step, row, b + PANEL);
-        tile_step(R, acc, a + 2 * step, row, b + 2 * PANEL);
-        tile_step(R, acc, a + 3 * step, row, b + 3 * PANEL);
-    }
+    tile_run_ahead(R, acc, a, row, step, b, depth, NULL, 0);
 }
 
 INLINE void tile_zero(const int R, vf acc[][2])
@@ -79,6 +71,14 @@ INLINE void tile_load(const int R, vf acc[][2], const float *c, int64_t row, int
         acc[r][0] = vf_get(c + r * row, first);
         acc[r][1] = columns > LANES ? vf_get(c + r * row + LANES, columns - LANES) : vf_zero();
     }
+}
+
+/* Pieces of rows that lie far apart are asked for before the sum begins that they take. */
+INLINE void tile_fetch(const int R, const float *c, int64_t row)
+{
+    UNROLL
+    for (int r = 0; r < R; r++)
+        for (int k = 0; k < PANEL; k += 16) __builtin_prefetch(c + r * row + k, 1);
 }
 
 INLINE void tile_store(const int R, vf acc[][2], float *c, int64_t row, int64_t columns)
@@ -153,9 +153,9 @@ typedef struct tile_sum {
     bool begun;
 } tile_sum;
 
-/* The next `depth` terms, as tile_run takes them; blocks that are followed by a term end. */
+/* The next `depth` terms, as tile_run_ahead() takes them; blocks that are followed by a term end. */
 INLINE void tile_terms(const int R, vf acc[][2], tile_wait at, tile_sum *sum, const float *a,
-                       int64_t row, const float *b, int64_t depth)
+                       int64_t row, const float *b, int64_t depth, const float *ahead, int64_t pace)
 {
     while (depth > 0) {
         const int64_t inside = sum->number % LKI_BLOCK_TERMS, left = LKI_BLOCK_TERMS - inside;
@@ -164,9 +164,10 @@ INLINE void tile_terms(const int R, vf acc[][2], tile_wait at, tile_sum *sum, co
             tile_block(R, acc, at, sum->number, !sum->begun);
             sum->begun |= sum->number % LKI_GROUP_TERMS == 0;
         }
-        tile_run(R, acc, a, row, 1, b, n);
+        tile_run_ahead(R, acc, a, row, 1, b, n, ahead, pace);
         a += n;
         b += n * PANEL;
+        if (ahead != NULL) ahead += n * pace;
         depth -= n;
         sum->number += n;
     }

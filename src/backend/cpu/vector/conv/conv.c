@@ -27,7 +27,7 @@ enum {
     BLOCK_TERMS = 2560,    /* taps times channels of a block: its panel stays in the second-level
                               cache */
     WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
-    STRIP = 64,            /* pixels, at least, that all panels pass over in turn */
+    STRIP = 96,            /* pixels, at least, that all panels pass over in turn */
     WAITING = 256          /* pixels, at most or one row, whose totals wait */
 };
 
@@ -73,6 +73,7 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
         s.a += d;
         s.b += d * PANEL;
         s.depth = whole.all_depth - d < step ? whole.all_depth - d : step;
+        s.pace = s.taps[0] * s.taps[1] == 1 && s.a_pixel[1] == s.all_depth ? 16 : 0;
         s.first = d == 0;
         s.last = d + s.depth == whole.all_depth;
         s.many = !s.first || !s.last || s.taps[0] * s.taps[1] * s.depth > LKI_BLOCK_TERMS;
@@ -90,27 +91,52 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
     LKI_ISA_NAME(lki_vector_norm_sums)(pixels, whole.columns, whole.c_pixel[1], y, sum);
 }
 
+/* Products of matrices: pixels follow each other in a and in c, through rows and samples, and need not be
+ * taken by rows of an image. But a whole tile of pixels that are 4,096 bytes apart would fill their set of the
+ * first-level cache, where shorter ones leave room for b. */
+static bool is_line(const sweep *s)
+{
+    return s->taps[0] * s->taps[1] == 1 && s->a_pixel[1] % 1024 != 0 &&
+           s->a_pixel[0] == s->grid[1] * s->a_pixel[1] &&
+           s->c_pixel[0] == s->grid[1] * s->c_pixel[1] &&
+           s->a_sample == s->grid[0] * s->a_pixel[0] && s->c_sample == s->grid[0] * s->c_pixel[0];
+}
+
+/* Rows [first, first + rows) of all samples; of a line, pixels. */
+static sweep part_of(const sweep *all, bool line, int64_t first, int64_t rows)
+{
+    sweep s = *all;
+    s.row = line ? 0 : first;
+    s.rows = line ? 1 : rows;
+    if (!line) return s;
+    s.a += first * s.a_pixel[1];
+    s.c += first * s.c_pixel[1];
+    s.grid[0] = 1;
+    s.grid[1] = rows;
+    return s;
+}
+
 static void run_all(const passes *p, const sweep *base)
 {
+    const bool line = is_line(base);
     const int64_t panels = p->shape->groups * conv_blocks(p->c_group);
-    const int64_t all = p->count * base->grid[0], width = base->grid[1];
+    const int64_t width = line ? 1 : base->grid[1];
+    const int64_t all = p->count * base->grid[0] * base->grid[1] / width;
     const int64_t taps = p->shape->kernel[0] * p->shape->kernel[1];
     const bool waits = block_depth(p->shape, base->all_depth, p->c_group) < base->all_depth;
     const bool large = vector_conv_floats(panels * taps * base->all_depth * PANEL) > WEIGHT_BYTES;
     int64_t strip = large ? all : (STRIP + width - 1) / width;
     if (waits) strip = width < WAITING ? WAITING / width : 1;
-    int64_t own[2]; /* panels or rows */
-    sweep s = *base;
-    lki_part_of(p->part, p->parts, large ? panels : all, &own[0], &own[1]);
-    for (int64_t panel = own[0]; large && panel < own[1]; panel++)
-        for (s.row = 0; s.row < all; s.row += s.rows) {
-            s.rows = all - s.row < strip ? all - s.row : strip;
-            run_panel(p, &s, panel);
+    int64_t panel = 0, last = panels, begin = 0, end = all;
+    if (large)
+        lki_part_of(p->part, p->parts, panels, &panel, &last);
+    else
+        lki_part_of(p->part, p->parts, all, &begin, &end);
+    for (const int64_t together = large ? 1 : panels; panel < last; panel += together)
+        for (int64_t first = begin; first < end; first += strip) {
+            const sweep s = part_of(base, line, first, end - first < strip ? end - first : strip);
+            for (int64_t i = panel; i < panel + together; i++) run_panel(p, &s, i);
         }
-    for (s.row = own[0]; !large && s.row < own[1]; s.row += s.rows) {
-        s.rows = own[1] - s.row < strip ? own[1] - s.row : strip;
-        for (int64_t panel = 0; panel < panels; panel++) run_panel(p, &s, panel);
-    }
 }
 
 /* The workspace of both passes: what waits, and behind it images with their border. */

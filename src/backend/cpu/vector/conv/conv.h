@@ -64,6 +64,8 @@ typedef struct sweep {
     int64_t a_sample, c_sample; /* floats from sample to sample */
     const float *a, *b;
     float *c;
+    int64_t
+        pace; /* of tile_run_ahead(): 0 where the next tile's part of a is not behind this one's */
     int64_t columns; /* of c that exist in this panel */
     bool add, relu;
     const float *bias;
@@ -73,30 +75,23 @@ typedef struct sweep {
     tile_wait at;     /* of one tile; with several blocks of channels, totals [pixel][PANEL] */
 } sweep;
 
-/* What a tile is added to lies far apart, a piece of each row: it is asked for before the sum begins. */
-INLINE void sweep_fetch(const int R, const sweep *s, const float *c)
-{
-    UNROLL
-    for (int r = 0; r < R; r++)
-        for (int k = 0; k < PANEL; k += 16) __builtin_prefetch(c + r * s->c_pixel[1] + k, 1);
-}
-
 /* taps, depth, columns and `many` are constants where it is worth it: loops of three turns vanish. */
 INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64_t taps[2],
                        int64_t depth, int64_t columns, const float *a, float *c, tile_wait at)
 {
+    const float *ahead = s->pace > 0 ? a + R * s->a_pixel[1] : a;
     vf acc[TILE_ROWS][2];
     tile_sum sum = {.begun = !s->first};
     tile_zero(R, acc);
-    if (s->add && s->last) sweep_fetch(R, s, c);
+    if (s->last) tile_fetch(R, c, s->c_pixel[1]);
     for (int64_t v = 0; v < taps[0]; v++)
         for (int64_t h = 0; h < taps[1]; h++) {
             const float *x = a + v * s->a_tap[0] + h * s->a_tap[1];
             const float *b = s->b + v * s->b_tap[0] + h * s->b_tap[1];
             if (many)
-                tile_terms(R, acc, at, &sum, x, s->a_pixel[1], b, depth);
+                tile_terms(R, acc, at, &sum, x, s->a_pixel[1], b, depth, ahead, s->pace);
             else
-                tile_run(R, acc, x, s->a_pixel[1], 1, b, depth);
+                tile_run_ahead(R, acc, x, s->a_pixel[1], 1, b, depth, ahead, s->pace);
         }
     if (many && !s->last) {
         tile_end(R, acc, at, sum.number, true);

@@ -244,7 +244,7 @@ INLINE void product_tile(const int R, const float *v, int64_t row, const float *
     if (depth <= LKI_BLOCK_TERMS) {
         tile_run(R, acc, v, row, 1, u, depth);
     } else {
-        tile_terms(R, acc, at, &sum, v, row, u, depth);
+        tile_terms(R, acc, at, &sum, v, row, u, depth, NULL, 0);
         tile_end(R, acc, at, sum.number, !sum.begun);
     }
     tile_store(R, acc, m, PANEL, PANEL);
