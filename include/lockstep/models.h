@@ -4,14 +4,52 @@
 
 #include <lockstep/graph.h>
 
-/* What there is, once: X(name) for lks_<name>(), which a configuration calls so. */
+/* What there is, once: X(name) for each; lks_network() and configurations call it so. */
 #define LKS_NETWORKS(X)                                                                            \
     X(mnist_cnn)                                                                                   \
-    X(mlp)
+    X(mlp)                                                                                         \
+    X(lenet5)                                                                                      \
+    X(resnet9)                                                                                     \
+    X(resnet18)                                                                                    \
+    X(resnet34)                                                                                    \
+    X(resnet50)                                                                                    \
+    X(resnet101)                                                                                   \
+    X(resnet152)                                                                                   \
+    X(wide_resnet50_2)                                                                             \
+    X(wide_resnet101_2)                                                                            \
+    X(wrn28_10)                                                                                    \
+    X(alexnet)                                                                                     \
+    X(vgg11)                                                                                       \
+    X(vgg13)                                                                                       \
+    X(vgg16)                                                                                       \
+    X(vgg19)                                                                                       \
+    X(vgg11_bn)                                                                                    \
+    X(vgg13_bn)                                                                                    \
+    X(vgg16_bn)                                                                                    \
+    X(vgg19_bn)                                                                                    \
+    X(airbench)
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* What the network begins and, for VGG, ends with: for small images (3x3, stride 1; one dense layer), or as
+ * published for ImageNet. AUTO: the former for images of at most 64 rows and columns. */
+typedef enum lks_stem { LKS_STEM_AUTO, LKS_STEM_CIFAR, LKS_STEM_IMAGENET } lks_stem;
+
+typedef struct lks_network_opts {
+    int64_t outputs; /* default: 1000 as published for ImageNet, else 10 */
+    lks_stem stem;   /* of networks that have both: resnet18 to 152, wide_resnet*, vgg* */
+    bool no_dropout; /* of those that have any */
+} lks_network_opts;
+/*
+ * Any of them: logits of the image x (log-probabilities of mnist_cnn). Names of parameters are those of
+ * PyTorch's MNIST example, of torchvision (resnet18 to 152, wide_resnet*, alexnet, vgg*), and of the
+ * published sources of wrn28_10 and airbench, so that state dicts are read and written as they are. They
+ * start as they do there, too. docs/networks.md has what each is.
+ */
+LKS_API lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
+                                const lks_network_opts *opts);
 
 /*
  * conv1 3x3 32, relu, conv2 3x3 64, relu, max_pool 2, dropout 0.25, flatten, fc1 128, relu, dropout

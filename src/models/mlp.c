@@ -8,8 +8,10 @@ static const lki_attribute attributes[] = {
     LKI_ATTRIBUTE(FLOAT, lks_mlp_opts, dropout, .range = "[0,1)"),
 };
 
-static lks_tensor *build_mlp(lks_graph *graph, lks_tensor *x, const void *opts)
+static lks_tensor *build_mlp(const lki_zoo_network *self, lks_graph *graph, lks_tensor *x,
+                             const void *opts)
 {
+    (void)self;
     return lks_mlp(graph, x, opts);
 }
 
@@ -19,6 +21,9 @@ const lki_zoo_network lki_zoo_mlp = {
     .outputs = offsetof(lks_mlp_opts, outputs),
     .attributes = LKI_ATTRIBUTES(attributes),
     .build = build_mlp,
+    .what = "dense layers",
+    .image = LKI_ZOO_MNIST,
+    .classes = 10,
 };
 
 lks_tensor *lks_mlp(lks_graph *graph, lks_tensor *x, const lks_mlp_opts *opts)

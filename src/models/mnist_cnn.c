@@ -8,8 +8,10 @@ static const lki_attribute attributes[] = {
      .help = "0.25 and 0.5"},
 };
 
-static lks_tensor *build_mnist_cnn(lks_graph *graph, lks_tensor *x, const void *opts)
+static lks_tensor *build_mnist_cnn(const lki_zoo_network *self, lks_graph *graph, lks_tensor *x,
+                                   const void *opts)
 {
+    (void)self;
     return lks_mnist_cnn(graph, x, opts);
 }
 
@@ -19,6 +21,9 @@ const lki_zoo_network lki_zoo_mnist_cnn = {
     .outputs = offsetof(lks_mnist_cnn_opts, classes),
     .attributes = LKI_ATTRIBUTES(attributes),
     .build = build_mnist_cnn,
+    .what = "PyTorch's example for MNIST",
+    .image = LKI_ZOO_MNIST,
+    .classes = 10,
 };
 
 lks_tensor *lks_mnist_cnn(lks_graph *graph, lks_tensor *x, const lks_mnist_cnn_opts *opts)

@@ -1,6 +1,7 @@
 #include "models/zoo.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/named.h"
 
@@ -31,4 +32,43 @@ const char *lki_zoo_names(char *out, size_t size)
                                                         : ", ",
                                  lki_zoo_at(i)->name);
     return out;
+}
+
+/* The options that a network has, from those that all have; false: it has not got one that is set. */
+static bool options_of(const lki_zoo_network *network, const lks_network_opts *opts, char *out)
+{
+    const lki_attribute *stem = lki_attribute_find(&network->attributes, "stem");
+    const lki_attribute *dropout = lki_attribute_find(&network->attributes, "dropout");
+    memcpy(out + network->outputs, &opts->outputs, sizeof opts->outputs);
+    if (stem != NULL) memcpy(out + stem->offset, &opts->stem, sizeof opts->stem);
+    if (dropout != NULL && dropout->type == LKI_NOT)
+        memcpy(out + dropout->offset, &opts->no_dropout, sizeof opts->no_dropout);
+    return stem != NULL || opts->stem == LKS_STEM_AUTO;
+}
+
+lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
+                        const lks_network_opts *opts)
+{
+    union {
+        char bytes[1];
+        lks_network_opts network;
+        lks_mnist_cnn_opts mnist_cnn;
+        lks_mlp_opts mlp;
+    } own;
+    const lks_network_opts defaults = {0};
+    const lki_zoo_network *network = lki_zoo_find(name);
+    char names[LKI_ZOO_NAMES_SIZE];
+    if (opts == NULL) opts = &defaults;
+    if (network == NULL)
+        return lks_graph_fail(graph, "lks_network: the name is '%.60s', expected %s",
+                              name != NULL ? name : "NULL", lki_zoo_names(names, sizeof names));
+    memset(&own, 0, sizeof own);
+    if (!options_of(network, opts, own.bytes))
+        return lks_graph_fail(graph, "%s: has one stem; drop the option", name);
+    if (opts->outputs < 0 || opts->stem > LKS_STEM_IMAGENET)
+        return lks_graph_fail(graph, "%s: %s is %lld, expected %s", name,
+                              opts->outputs < 0 ? "outputs" : "stem",
+                              (long long)(opts->outputs < 0 ? opts->outputs : (int64_t)opts->stem),
+                              opts->outputs < 0 ? "at least 1" : "one of lks_stem");
+    return network->build(network, graph, x, &own);
 }

@@ -52,7 +52,10 @@
       "the network layer by layer (see --help-layers); null: model.name is a known one")           \
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
-      "after every relu of an mlp, null: 0; for mnist_cnn null: 0.25 and 0.5, or 0: none")         \
+      "after every relu of an mlp, null: 0; others have their own with null, and none with 0")     \
+    X(MODEL_STEM, "model.stem", CHOICE, "auto cifar imagenet", "auto", FIXED,                      \
+      "what it begins with: cifar (3x3, for small images), imagenet (as published there), or "     \
+      "auto: cifar for images of at most 64x64")                                                   \
     X(MODEL_SYNC_BATCH_NORM, "model.sync_batch_norm", BOOL, NULL, "false", FIXED,                  \
       "every batch_norm over the whole batch, not a replica's share; sync: true for one layer")    \
     X(MODEL_INIT, "model.init", STRING, NULL, NULL, FREE,                                          \

@@ -122,7 +122,7 @@ static lks_status build_known(lks_tensor **x, lki_config *config, lks_graph *gra
     if (opts == NULL) return lki_heap_status(&config->heap, LKS_OK);
     memcpy(opts + network->outputs, &outputs, sizeof outputs);
     lki_options_store(&network->attributes, opts, config, LKI_KEY_MODEL_NAME);
-    *x = network->build(graph, *x, opts);
+    *x = network->build(network, graph, *x, opts);
     return LKS_OK;
 }
 

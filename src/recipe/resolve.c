@@ -85,7 +85,7 @@ static lks_status check_model(const lki_config *config)
     const bool layers = lki_config_has(config, LKI_KEY_MODEL_LAYERS);
     const lki_zoo_network *network = lki_zoo_find(name);
     const bool known = network != NULL;
-    char names[200];
+    char names[LKI_ZOO_NAMES_SIZE];
     if (!layers && name == NULL)
         return LKI_FAIL(LKS_E_INVALID, "model.name is missing: expected %s, or a list model.layers",
                         lki_zoo_names(names, sizeof names));

@@ -236,6 +236,8 @@ WITH_OPTS(lks_scale, lks_scale_opts)
 WITH_OPTS(lks_dropout, lks_dropout_opts)
 WITH_OPTS(lks_mlp, lks_mlp_opts)
 WITH_OPTS(lks_mnist_cnn, lks_mnist_cnn_opts)
+#define network(g, t, opts) lks_network(g, t, "resnet18", opts)
+WITH_OPTS(network, lks_network_opts)
 
 static const builder BUILDERS[] = {
     plain_lks_global_avg_pool,
@@ -258,6 +260,7 @@ static const builder BUILDERS[] = {
     plain_lks_scale,
     plain_lks_dropout,
     plain_lks_mlp,
+    plain_network,
     plain_lks_mnist_cnn,
 };
 
