@@ -7,8 +7,8 @@ enum {
     DEPTHS = 4,               /* whose taps are turned round at a time */
     STRIP_BYTES = 384 * 1024, /* of V */
     STRIP_MOST = 96,          /* tiles */
-    LARGE_BYTES = 12 << 20,   /* of U: more comes from memory again for every strip, */
-    LARGE_MOST = 192,         /* which are longer then, with V in the third-level cache */
+    LARGE = 1 << 20,          /* floats of U: more comes from memory again for every strip, */
+    LARGE_MOST = 64,          /* which are longer then, with V in the third-level cache */
     PART_TILES = 24           /* of a part, at least: enough to use what is read of U many times */
 };
 
@@ -116,6 +116,12 @@ static int64_t depth_row(const winograd *w)
     return (w->depth + 15) / 16 * 16;
 }
 
+/* Whether U passes through the caches once a strip, from memory. */
+static bool is_large(const winograd *w)
+{
+    return winograd_floats(w->side, w->depth, w->columns) > LARGE;
+}
+
 INLINE int64_t strip_tiles(const winograd *w)
 {
     const int64_t each = (w->side + 2) * (w->side + 2) * depth_row(w) * (int64_t)sizeof(float);
@@ -123,8 +129,7 @@ INLINE int64_t strip_tiles(const winograd *w)
     int64_t most = STRIP_BYTES / each / TILE_ROWS * TILE_ROWS;
     if (most < 2 * TILE_ROWS) most = 2 * TILE_ROWS;
     if (most > STRIP_MOST) most = STRIP_MOST;
-    if (winograd_floats(w->side, w->depth, w->columns) * (int64_t)sizeof(float) > LARGE_BYTES)
-        most = LARGE_MOST;
+    if (is_large(w)) most = LARGE_MOST;
     const int64_t strips = (all + most - 1) / most;
     return strips > 0 ? (all + strips - 1) / strips : 0;
 }
@@ -235,32 +240,43 @@ void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p)
         winograd_strip_in_4(w, p);
 }
 
+/* `next`: what later products read of U, so many lines for each block of this one. */
 INLINE void product_tile(const int R, const float *v, int64_t row, const float *u, int64_t depth,
-                         float *m, tile_wait at)
+                         float *m, tile_wait at, const float *next, int64_t lines)
 {
     vf acc[TILE_ROWS][2];
-    tile_sum sum = {0};
     tile_zero(R, acc);
     if (depth <= LKI_BLOCK_TERMS) {
         tile_run(R, acc, v, row, 1, u, depth);
     } else {
-        tile_terms(R, acc, at, &sum, v, row, u, depth, NULL, 0);
-        tile_end(R, acc, at, sum.number, !sum.begun);
+        for (int64_t k = 0; k < depth; k += LKI_BLOCK_TERMS) {
+            const int64_t left = depth - k, n = left < LKI_BLOCK_TERMS ? left : LKI_BLOCK_TERMS;
+            if (k > 0) tile_block(R, acc, at, k, k == LKI_GROUP_TERMS);
+            for (int64_t i = 0; i < lines; i++, next += 16) __builtin_prefetch(next, 0, 2);
+            tile_run(R, acc, v + k, row, 1, u + k * PANEL, n);
+        }
+        tile_end(R, acc, at, depth, depth <= LKI_GROUP_TERMS);
     }
     tile_store(R, acc, m, PANEL, PANEL);
 }
 
-/* M of one place, a panel of columns. */
+/* M of one place, a panel of columns. Of a large weight the next place's U, which comes from memory, is asked for. */
 static void winograd_products(int64_t tiles, int64_t depth, const float *v, int64_t row,
-                              const float *u, float *m, tile_wait at)
+                              const float *u, float *m, tile_wait at, bool large)
 {
+    const int64_t heights = (tiles + TILE_ROWS - 1) / TILE_ROWS;
+    const int64_t lines = large && tiles > 0 ? LKI_BLOCK_TERMS * PANEL / 16 / heights : 0;
+    const int64_t blocks = (depth + LKI_BLOCK_TERMS - 1) / LKI_BLOCK_TERMS;
+    const float *next = u + depth * PANEL;
     FOR_TILES(first, height, tiles)
     {
-#define PRODUCT(R) product_tile(R, v + first * row, row, u, depth, m + first * PANEL, at)
+#define PRODUCT(R)                                                                                 \
+    product_tile(R, v + first * row, row, u, depth, m + first * PANEL, at, next, lines)
         switch (height) {
             TILE_CASES(PRODUCT)
         }
 #undef PRODUCT
+        next += blocks * lines * 16;
     }
 }
 
@@ -303,7 +319,7 @@ void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
             const float *u = w->u + s.column * places * w->depth;
             for (int64_t p = 0; p < places; p++)
                 winograd_products(winograd_at(w, &counts, p), w->depth, v + p * v_plane, row,
-                                  u + p * w->depth * PANEL, m + p * s.plane, wait);
+                                  u + p * w->depth * PANEL, m + p * s.plane, wait, is_large(w));
             w->put(&s);
         }
     }
