@@ -190,9 +190,10 @@ INLINE void patch_in(const int side, const bool whole, const winograd_tile *t,
 {
     const int size = side + 2;
     if (winograd_whole(side, t)) {
+        vf lines[WINOGRAD_MOST][WINOGRAD_MOST]; /* in registers, as far as there are */
         UNROLL
-        for (int i = 0; i < size; i++) row_in(side, side, whole, p, i, c, count, half[i]);
-        UNROLL for (int j = 0; j < size; j++) column_in(side, side, p, j, c, half, v);
+        for (int i = 0; i < size; i++) row_in(side, side, whole, p, i, c, count, lines[i]);
+        UNROLL for (int j = 0; j < size; j++) column_in(side, side, p, j, c, lines, v);
         return;
     }
 #define ROWS(n)                                                                                    \

@@ -298,19 +298,23 @@ INLINE void winograd_column_out(const int side, const int n, const int j, vf hal
     UNROLL for (int i = 0; i < n; i++) y[i][j] = out[i];
 }
 
-/* A' M A of a tile; its places lie at m + at[place]. Whole tiles are one run of operations, here and in the other
- * transforms; lines of others stay loops, as code for all sizes would not fit into a cache. */
+/* A' M A of a whole tile; its places lie at m + at[place]. Whole tiles are one run of operations, whose results stay in
+ * registers as far as there are, here and in the other transforms; lines of others stay loops, as code for all sizes would
+ * not fit into a cache. */
+INLINE void winograd_result_whole(const int side, const float *m, const int64_t *at, vf y[][4])
+{
+    const int size = side + 2;
+    vf half[WINOGRAD_MOST][WINOGRAD_MOST];
+    UNROLL
+    for (int i = 0; i < size; i++) winograd_row_out(side, side, m, at + i * size, half[i]);
+    UNROLL
+    for (int j = 0; j < side; j++) winograd_column_out(side, side, j, half, y);
+}
+
 INLINE void winograd_result(const int side, const winograd_tile *t, const float *m,
                             const int64_t *at, vf half[][WINOGRAD_MOST], vf y[][4])
 {
     const int size = side + 2;
-    if (winograd_whole(side, t)) {
-        UNROLL
-        for (int i = 0; i < size; i++) winograd_row_out(side, side, m, at + i * size, half[i]);
-        UNROLL
-        for (int j = 0; j < side; j++) winograd_column_out(side, side, j, half, y);
-        return;
-    }
 #define ROWS(n)                                                                                    \
     for (int i = 0; i < size; i++)                                                                 \
         if (winograd_has(side, t->size[0], i)) winograd_row_out(side, n, m, at + i * size, half[i]);

@@ -9,13 +9,13 @@
 INLINE void put_tile(const winograd *w, const int rows, const int columns, vf y[][4], vf bias,
                      int64_t n, float *to)
 {
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < columns; j++) {
-            float *at = to + (i * w->out[1] + j) * w->columns;
-            vf value = y[i][j] + bias;
-            if (w->add) value = vf_get(at, n) + value;
-            vf_put(at, w->relu ? vf_relu_flush(value) : vf_flush(value), n);
-        }
+    UNROLL_4 for (int i = 0; i < rows; i++) UNROLL_4 for (int j = 0; j < columns; j++)
+    {
+        float *at = to + (i * w->out[1] + j) * w->columns;
+        vf value = y[i][j] + bias;
+        if (w->add) value = vf_get(at, n) + value;
+        vf_put(at, w->relu ? vf_relu_flush(value) : vf_flush(value), n);
+    }
 }
 
 INLINE void put_strip(const int side, const winograd_strip *s)
@@ -31,11 +31,14 @@ INLINE void put_strip(const int side, const winograd_strip *s)
             const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
             const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
             float *to = w->y + pixel * w->columns + v;
-            winograd_result(side, &t, s->m + v - s->column, at, half, y);
-            if (winograd_whole(side, &t) && n == LANES)
-                put_tile(w, side, side, y, bias, LANES, to);
-            else
+            if (winograd_whole(side, &t) && n == LANES) {
+                vf whole[4][4];
+                winograd_result_whole(side, s->m + v - s->column, at, whole);
+                put_tile(w, side, side, whole, bias, LANES, to);
+            } else {
+                winograd_result(side, &t, s->m + v - s->column, at, half, y);
                 put_tile(w, t.size[0], t.size[1], y, bias, n, to);
+            }
         }
     }
 }

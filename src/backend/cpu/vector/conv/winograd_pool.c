@@ -2,26 +2,42 @@
 #include "backend/cpu/vector/conv/winograd.h"
 #include "backend/cpu/vector/conv/window.h"
 
-/* Rows and columns of a tile are even. */
+/* The windows of a tile, whose rows and columns are even; `pixel` is the first one's. */
+INLINE void pool_tile(const winograd *w, const int rows, const int columns, vf y[][4],
+                      int64_t pixel, int64_t v)
+{
+    const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
+    const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
+    UNROLL_4
+    for (int i = 0; i < rows; i += 2) {
+        UNROLL_4
+        for (int j = 0; j < columns; j += 2) {
+            const int64_t at = pixel + i / 2 * (w->out[1] / 2) + j / 2;
+            const vf from[4] = {y[i][j], y[i][j + 1], y[i + 1][j], y[i + 1][j + 1]};
+            pool_window(4, from, bias, n, w->y + at * w->columns + v,
+                        w->where + at * lki_block_where_of(w->columns) + v);
+        }
+    }
+}
+
 INLINE void pool_strip(const int side, const winograd_strip *s)
 {
-    const winograd *w = s->pass;
+    const winograd copy = *s->pass, *w = &copy; /* which no store changes */
     int64_t place[WINOGRAD_MOST * WINOGRAD_MOST];
     winograd_tile t = winograd_first(w, s->first);
     vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
     for (int64_t k = 0; k < s->tiles; k++, winograd_next(w, &t)) {
+        const int64_t pixel = t.row / 2 * (w->out[1] / 2) + t.column / 2;
         winograd_find(side, &t, PANEL, s->plane, place);
         for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
-            const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
-            const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
-            winograd_result(side, &t, s->m + v - s->column, place, half, y);
-            for (int i = 0; i < t.size[0]; i += 2)
-                for (int j = 0; j < t.size[1]; j += 2) {
-                    const int64_t at = (t.row + i) / 2 * (w->out[1] / 2) + (t.column + j) / 2;
-                    const vf from[4] = {y[i][j], y[i][j + 1], y[i + 1][j], y[i + 1][j + 1]};
-                    pool_window(4, from, bias, n, w->y + at * w->columns + v,
-                                w->where + at * lki_block_where_of(w->columns) + v);
-                }
+            if (winograd_whole(side, &t)) {
+                vf whole[4][4];
+                winograd_result_whole(side, s->m + v - s->column, place, whole);
+                pool_tile(w, side, side, whole, pixel, v);
+            } else {
+                winograd_result(side, &t, s->m + v - s->column, place, half, y);
+                pool_tile(w, t.size[0], t.size[1], y, pixel, v);
+            }
         }
     }
 }

@@ -121,9 +121,10 @@ INLINE void gradient_tile(const int side, const winograd *w, const winograd_tile
 {
     const int64_t row = w->out[1] * w->columns;
     if (winograd_whole(side, t)) {
+        vf lines[4][WINOGRAD_MOST];
         UNROLL
-        for (int i = 0; i < side; i++) gradient_row(side, side, w, d_y + i * row, count, half[i]);
-        UNROLL for (int j = 0; j < side + 2; j++) gradient_column(side, side, j, half, at, to);
+        for (int i = 0; i < side; i++) gradient_row(side, side, w, d_y + i * row, count, lines[i]);
+        UNROLL for (int j = 0; j < side + 2; j++) gradient_column(side, side, j, lines, at, to);
         return;
     }
 #define ROWS(n)                                                                                    \
