@@ -52,6 +52,7 @@ enum {
     LKI_BLOCK_TERMS = 64,    /* a sum of products: so many in one f32 accumulator, */
     LKI_GROUP_TERMS = 1024,  /* blocks of so many added in f32, such groups in double; but */
     LKI_NARROW = 16,         /* all in double where the result has fewer columns */
+    LKI_PACKED_ROWS = 16, /* of a parameter, that no two workers pack at a time: they share lines */
 };
 
 /*
@@ -205,6 +206,10 @@ typedef struct lki_rows {
      * are given with the first. */
     int64_t column_first, column_count;
     void *workspace;
+    /* Not NULL: `sum` updates the parameters, and as soon as it has those of some rows and columns the kernel packs
+     * them again, as prepare does with all. Parts are then cut at multiples of LKI_PACKED_ROWS. */
+    const float *const *param;
+    void *packed;
     /* Elements [first, first + count) of the parameter in this slot have these sums over the node's replicas. */
     void (*sum)(void *user, lki_tree_node node, int slot, int64_t first, int64_t count,
                 const float *sums);

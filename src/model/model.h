@@ -207,6 +207,13 @@ static inline bool lki_spreads_now(const lks_model *model)
     return lki_spreads(model) && model->mode == LKI_TRAIN;
 }
 
+/* Parts of gradients by rows update parameters, and pack them at once. */
+static inline bool lki_rows_pack(const lks_model *model)
+{
+    return model->mode == LKI_TRAIN && !model->forms_whole && !lki_sums_across(model) &&
+           !lki_spreads(model);
+}
+
 /* The node that has this parameter. */
 static inline const lki_node *lki_weight_owner(const lks_model *model, const lki_weight *weight)
 {

@@ -129,6 +129,10 @@ void lki_update_part(lks_model *model, int worker, int s, lki_rows *part)
     part->workspace = model->worker[worker].local.memory + program->local_bytes;
     part->sum = rows_sum;
     part->user = &target;
+    if (lki_rows_pack(model)) {
+        part->param = (const float *const *)stage->param;
+        part->packed = program->packed + stage->packed_offset;
+    }
     if (model->common != NULL) {
         part->in = kept_of_all(model, stage->in[0]);
         part->d_out = kept_of_all(model, stage->d_out);

@@ -231,11 +231,59 @@ static void rows_are_the_tree_of_replicas(void **state)
     }
 }
 
+/* The sums become the weight. */
+static void renew(void *user, lki_tree_node node, int param, int64_t first, int64_t count,
+                  const float *sums)
+{
+    float *weight = user;
+    (void)node;
+    if (param == 0) memcpy(weight + first, sums, sizeof(float) * (size_t)count);
+}
+
+static void rows_pack_what_they_update(void **state)
+{
+    lkt_random random = lkt_random_make("rows_pack_what_they_update", 82);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < cases(); k++) {
+        const int64_t samples = lkt_random_from(&random, 1, 300), start[] = {0, samples};
+        dense_case c = dense_make(v, &random, samples);
+        const int64_t in = c.shape.inputs, units = c.shape.units;
+        const int64_t row = lkt_random_below(&random, units) / LKI_PACKED_ROWS * LKI_PACKED_ROWS;
+        const int64_t column = in > 64 && c.shape.masks ? 64 : in;
+        const size_t bytes = v->dense->packed_bytes(&c.shape);
+        void *expected = lkt_scratch(bytes);
+        lki_rows rows = {.in = c.x.at,
+                         .d_out = c.d_y.at,
+                         .start = start,
+                         .replicas = 1,
+                         .last = 1,
+                         .workspace = lkt_scratch(v->dense->rows_bytes()),
+                         .param = (const float *const[]){c.w.at},
+                         .packed = c.packed,
+                         .sum = renew,
+                         .user = c.w.at};
+        for (int part = 0; part < 4; part++) { /* two of rows by two of columns */
+            rows.row_first = part % 2 * row;
+            rows.row_count = part % 2 == 0 ? row : units - row;
+            rows.column_first = part / 2 * column;
+            rows.column_count = part / 2 == 0 ? column : in - column;
+            if (rows.row_count > 0 && rows.column_count > 0) v->dense->rows(&c.shape, &rows);
+        }
+        v->dense->pack(&c.shape, c.w.at, expected, 0, 1);
+        lkt_same(v, "packed", c.packed, expected, (int64_t)(bytes / sizeof(float)));
+        free(rows.workspace);
+        free(expected);
+        dense_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_passes),
         cmocka_unit_test(rows_are_the_tree_of_replicas),
+        cmocka_unit_test(rows_pack_what_they_update),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

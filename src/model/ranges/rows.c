@@ -23,7 +23,7 @@
 /* A kernel copies or lists what it reads for each part, so these are not small. Columns are cut where a kernel asks for
  * that; else rows, as workers need it. */
 enum {
-    PART_ROWS = 132,
+    PART_ROWS = 128,
     PART_COLUMNS = 512,
     EACH = 2 /* parts of a stage for a worker, at least */
 };
@@ -48,9 +48,10 @@ static grid grid_of(const lks_model *model, const lki_stage *stage)
         if (g.column_parts < EACH * workers) g.column_parts = EACH * workers;
         if (g.column_parts > units) g.column_parts = units;
     } else {
+        const int64_t units = (g.rows + LKI_PACKED_ROWS - 1) / LKI_PACKED_ROWS;
         g.row_parts = (g.rows + PART_ROWS - 1) / PART_ROWS;
         if (g.row_parts < workers) g.row_parts = workers;
-        if (g.row_parts > g.rows) g.row_parts = g.rows;
+        if (g.row_parts > units) g.row_parts = units;
     }
     return g;
 }
@@ -131,12 +132,11 @@ static int64_t parts_of(grid g)
     return g.row_parts * g.column_parts;
 }
 
-/* Where a part begins. */
-static int64_t column_of(const grid *g, int64_t part)
+/* Where a part of `all` begins, which are cut at multiples of `unit`. */
+static int64_t begin_of(int64_t part, int64_t parts, int64_t all, int64_t unit)
 {
-    const int64_t units = (g->columns + g->unit - 1) / g->unit;
-    const int64_t at = g->unit * lki_share(part, g->column_parts, units);
-    return at < g->columns ? at : g->columns;
+    const int64_t at = unit * lki_share(part, parts, (all + unit - 1) / unit);
+    return at < all ? at : all;
 }
 
 void lki_rows_part(lks_model *model, int worker, int64_t number)
@@ -150,10 +150,10 @@ void lki_rows_part(lks_model *model, int worker, int64_t number)
         number -= parts_of(g);
     }
     const int64_t row = number / g.column_parts, column = number % g.column_parts;
-    lki_rows part = {.row_first = lki_share(row, g.row_parts, g.rows),
-                     .column_first = column_of(&g, column)};
-    part.row_count = lki_share(row + 1, g.row_parts, g.rows) - part.row_first;
-    part.column_count = column_of(&g, column + 1) - part.column_first;
+    lki_rows part = {.row_first = begin_of(row, g.row_parts, g.rows, LKI_PACKED_ROWS),
+                     .column_first = begin_of(column, g.column_parts, g.columns, g.unit)};
+    part.row_count = begin_of(row + 1, g.row_parts, g.rows, LKI_PACKED_ROWS) - part.row_first;
+    part.column_count = begin_of(column + 1, g.column_parts, g.columns, g.unit) - part.column_first;
     lki_update_part(model, worker, s, &part);
 }
 

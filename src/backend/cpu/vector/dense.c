@@ -1,8 +1,5 @@
 /*
- * Dense layers. Weights are packed twice, as panels for tile.h (with masks once, in wider ones: masks.h):
- *
- *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs
- *   backward  [block of PANEL inputs][unit][PANEL]     dx = dy W: the sum is over units
+ * Dense layers: products with panels of the weight (dense_pack.c; with masks in wider ones, masks.h).
  *
  * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the first-level cache
  * while all rows pass over it, and that of a row while all panels do. Meanwhile the part that comes next is
@@ -13,80 +10,13 @@
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/masks.h"
 #include "backend/cpu/vector/narrow.h"
-#include "backend/cpu/vector/transpose.h"
-#include "numeric/tree.h"
 
 enum {
-    STRIP = 256,
     STRETCH = 4 * LKI_BLOCK_TERMS,
     QUARTERS = STRETCH / LKI_BLOCK_TERMS,
     ROWS = 128,   /* samples whose sums wait */
     COLUMNS = 256 /* and units or inputs; a multiple of every PANEL */
 };
-
-static int64_t blocks(int64_t n)
-{
-    return (n + PANEL - 1) / PANEL;
-}
-
-static size_t vector_dense_forward_bytes(const lki_dense_shape *s)
-{
-    return sizeof(float) * (size_t)(blocks(s->units) * s->inputs * PANEL);
-}
-
-static size_t vector_dense_packed_bytes(const lki_dense_shape *s)
-{
-    if (s->masks) return vector_dense_forward_bytes(s); /* for both */
-    return vector_dense_forward_bytes(s) +
-           sizeof(float) * (size_t)(blocks(s->inputs) * s->units * PANEL);
-}
-
-/* Units [u, u + units) x inputs [k, k + n), n <= STRIP, u and k multiples of PANEL, by way of a
- * small copy: rows of the weight are often a multiple of 4,096 bytes apart. What comes next is fetched on
- * the way: the processor does not foresee it, as rows take turns. */
-static void vector_dense_pack_block(const lki_dense_shape *s, const float *w, int64_t u,
-                                    int64_t units, int64_t k, int64_t n, float *to_forward,
-                                    float *to_backward)
-{
-    float copy[PANEL][STRIP + LANES];
-    if (units < PANEL || n < STRIP) memset(copy, 0, sizeof copy);
-    for (int64_t i = 0; i < units; i++) {
-        const float *row = w + (u + i) * s->inputs + k;
-        memcpy(copy[i], row, sizeof(float) * (size_t)n);
-        for (int64_t next = STRIP; next < 2 * STRIP && k + next < s->inputs; next += 16)
-            __builtin_prefetch(row + next);
-    }
-    const int64_t group = s->masks ? u / MASKS_UNITS * MASKS_UNITS : u;
-    const int64_t width = s->masks ? masks_width(s->units, group) : PANEL;
-    float *to = to_forward + (group * s->inputs + k * width + (u - group));
-    const int64_t whole = n - n % 4;
-    for (int64_t j = 0; j < whole; j += 4)
-        for (int64_t i = 0; i < PANEL; i += 4)
-            transpose4(&copy[i][j], STRIP + LANES, to + j * width + i, width, false);
-    for (int64_t j = whole; j < n; j++)
-        for (int64_t i = 0; i < PANEL; i++) to[j * width + i] = copy[i][j];
-    for (int64_t j = 0; j < n && !s->masks; j += PANEL)
-        for (int64_t i = 0; i < units; i++) {
-            float *row = to_backward + (k + j) * s->units + (u + i) * PANEL;
-            vf_store(row, vf_load(copy[i] + j));
-            vf_store(row + LANES, vf_load(copy[i] + j + LANES));
-        }
-}
-
-static void vector_dense_pack(const lki_dense_shape *s, const float *w, void *packed, int part,
-                              int parts)
-{
-    float *forward = packed;
-    float *backward = (float *)(void *)((char *)packed + vector_dense_forward_bytes(s));
-    const int64_t count = blocks(s->units);
-    for (int64_t b = lki_share(part, parts, count); b < lki_share(part + 1, parts, count); b++) {
-        const int64_t u = b * PANEL, left = s->units - u, units = left < PANEL ? left : PANEL;
-        for (int64_t k = 0; k < s->inputs; k += STRIP) {
-            const int64_t n = s->inputs - k < STRIP ? s->inputs - k : STRIP;
-            vector_dense_pack_block(s, w, u, units, k, n, forward, backward);
-        }
-    }
-}
 
 /* Rows and columns whose sums wait, groups and behind them totals: the same places again and again. */
 static int64_t places(int64_t rows)
@@ -121,23 +51,14 @@ INLINE void product_tile(const int R, const product *p, int64_t first)
 {
     const int64_t place = p->waits ? first * PANEL : 0;
     const tile_wait at = {.group = p->at.group + place, .total = p->at.total + place};
-    const float *a = p->a + first * p->a_row, *b = p->b, *ahead = b;
+    const float *ahead = p->b;
     const int64_t end = p->number + p->depth, tile = (first + R - 1) / TILE_ROWS;
-    if (tile < QUARTERS) ahead = p->ahead + tile * STRETCH / QUARTERS * PANEL;
     vf acc[TILE_ROWS][2];
+    if (tile < QUARTERS) ahead = p->ahead + tile * STRETCH / QUARTERS * PANEL;
     if (end == p->terms) tile_fetch(R, p->c + first * p->c_row, p->c_row);
-    tile_zero(R, acc);
-    for (int64_t k = p->number; k < end;) {
-        const int64_t n = end - k < LKI_BLOCK_TERMS ? end - k : LKI_BLOCK_TERMS;
-        tile_run_ahead(R, acc, a, p->a_row, 1, b, n, ahead, PANEL / QUARTERS);
-        a += n;
-        b += n * PANEL;
-        ahead += n * PANEL / QUARTERS;
-        k += n;
-        if (k < p->terms) tile_block(R, acc, at, k, k == LKI_GROUP_TERMS);
-    }
-    if (end < p->terms) return;
-    tile_end(R, acc, at, end, end <= LKI_GROUP_TERMS);
+    if (!tile_stretch(R, acc, at, p->number, end, p->terms, p->a + first * p->a_row, p->a_row, 1,
+                      p->b, ahead, PANEL / QUARTERS))
+        return;
     tile_put(R, acc, p->c + first * p->c_row, p->c_row, p->columns, p->bias, p->add, false);
 }
 
@@ -236,7 +157,7 @@ static void vector_dense_forward(const lki_dense_shape *s, int64_t rows, const f
         return;
     }
     int64_t begin, end; /* units */
-    lki_part_of(s->part, s->parts, blocks(s->units), &begin, &end);
+    lki_part_of(s->part, s->parts, (s->units + PANEL - 1) / PANEL, &begin, &end);
     begin *= PANEL;
     end = end * PANEL < s->units ? end * PANEL : s->units;
     const product whole = {.a = x,
@@ -258,21 +179,20 @@ static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const 
         LKI_ISA_NAME(lki_vector_masks_backward)(s, rows, x, d_y, packed, d_x, add, workspace);
         return;
     }
-    const product whole = {
-        .a = d_y,
-        .a_row = s->units,
-        .b = (const void *)((const char *)packed + vector_dense_forward_bytes(s)),
-        .terms = s->units,
-        .c = d_x,
-        .c_row = s->inputs,
-        .narrow = s->inputs < LKI_NARROW,
-        .add = add};
+    const product whole = {.a = d_y,
+                           .a_row = s->units,
+                           .b = (const float *)packed + LKI_ISA_NAME(lki_dense_forward_floats)(s),
+                           .terms = s->units,
+                           .c = d_x,
+                           .c_row = s->inputs,
+                           .narrow = s->inputs < LKI_NARROW,
+                           .add = add};
     multiply_all(&whole, rows, s->inputs, workspace);
 }
 
 const lki_vector_dense LKI_ISA_NAME(lki_vector_dense) = {
-    .packed_bytes = vector_dense_packed_bytes,
-    .pack = vector_dense_pack,
+    .packed_bytes = LKI_ISA_NAME(lki_dense_packed_bytes),
+    .pack = LKI_ISA_NAME(lki_dense_pack),
     .workspace_bytes = vector_dense_workspace_bytes,
     .forward = vector_dense_forward,
     .backward = vector_dense_backward,

@@ -29,6 +29,12 @@ void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count,
 void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t stride,
                                         const float *x, double *sum);
 
+/* dense_pack.c: the forward packing, behind which the other begins; both; part `part` of `parts` of them. */
+int64_t LKI_ISA_NAME(lki_dense_forward_floats)(const lki_dense_shape *s);
+size_t LKI_ISA_NAME(lki_dense_packed_bytes)(const lki_dense_shape *s);
+void LKI_ISA_NAME(lki_dense_pack)(const lki_dense_shape *s, const float *weight, void *packed,
+                                  int part, int parts);
+
 size_t LKI_ISA_NAME(lki_vector_masks_bytes)(const lki_dense_shape *shape, int64_t rows);
 void LKI_ISA_NAME(lki_vector_masks_forward)(const lki_dense_shape *shape, int64_t rows,
                                             const float *x, const float *packed, const float *bias,

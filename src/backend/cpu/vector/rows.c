@@ -128,25 +128,6 @@ static void copy_dy(const block *b)
     }
 }
 
-/* The sums of a segment; false where its replica goes on. */
-INLINE bool run_segment(const int R, const segment *s, const float *dy, const float *x,
-                        tile_wait at, vf acc[][2])
-{
-    const int64_t end = s->number + s->count;
-    tile_zero(R, acc);
-    for (int64_t k = s->number; k < end;) {
-        const int64_t n = end - k < LKI_BLOCK_TERMS ? end - k : LKI_BLOCK_TERMS;
-        tile_run(R, acc, dy, 1, R, x, n);
-        dy += n * R;
-        x += n * PANEL;
-        k += n;
-        if (k < s->terms) tile_block(R, acc, at, k, k == LKI_GROUP_TERMS);
-    }
-    if (end < s->terms) return false;
-    tile_end(R, acc, at, end, end <= LKI_GROUP_TERMS);
-    return true;
-}
-
 /* vf_flush(). The compiler may not have the constant ready before: in the loop over samples registers
  * are short. */
 INLINE void flush_tile(const int R, vf acc[][2])
@@ -169,7 +150,9 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
         const segment *s = &b->space->segment[i];
         float *top = stack + WAITING + s->depth * TILE;
         vf acc[TILE_ROWS][2];
-        if (!run_segment(R, s, dy + s->first * R, x + s->first * PANEL, at, acc)) continue;
+        if (!tile_stretch(R, acc, at, s->number, s->number + s->count, s->terms, dy + s->first * R,
+                          1, R, x + s->first * PANEL, NULL, 0))
+            continue; /* the replica goes on */
         flush_tile(R, acc);
         for (int m = 0; m < s->merges; m++) {
             top -= TILE;
@@ -221,6 +204,9 @@ static void run_columns(block *b)
         if (b->column == b->rows->column_first || b->samples < b->total) copy_dy(b);
         (b->masks ? LKI_ISA_NAME(lki_vector_masks_block) : run_block)(b);
     }
+    if (b->rows->packed == NULL) return;
+    LKI_ISA_NAME(lki_dense_pack_part)
+    (b->shape, b->rows->param[0], b->rows->packed, b->row, b->row_count, b->column, b->columns);
 }
 
 /* The sum of dy over replicas [lo, hi) for n units from u on; false where none has a sample. */

@@ -9,12 +9,12 @@
 enum {
     SAMPLES = 4 * LKI_BLOCK_TERMS,
     TILE = TILE_ROWS * PANEL,
-    WAITING = 3 * TILE,                   /* floats that the totals and the group of a tile take */
-    BLOCK_TILES = 126 / TILE_ROWS,        /* tiles below each other in a block */
-    BLOCK_ROWS = BLOCK_TILES * TILE_ROWS, /* of units */
-    PANELS = 512 / PANEL,                 /* most panels beside each other in a block */
-    X_FLOATS = 32768,                     /* of x in a block of samples */
-    NODES = 2 * 32 + 2,                   /* replicas are counted by an int */
+    WAITING = 3 * TILE, /* floats that the totals and the group of a tile take */
+    BLOCK_ROWS = 128,   /* of units; whole panels */
+    BLOCK_TILES = (BLOCK_ROWS + TILE_ROWS - 1) / TILE_ROWS, /* below each other in a block */
+    PANELS = 512 / PANEL, /* most panels beside each other in a block */
+    X_FLOATS = 32768,     /* of x in a block of samples */
+    NODES = 2 * 32 + 2,   /* replicas are counted by an int */
     TILES_FLOATS = (NODES / 2 * TILE + WAITING) * BLOCK_TILES,
     /* With masks: inputs of a strip, and most of a block; the sums of a block, [unit][MASKS_ROW], 16 of an input
      * that are not turned yet, and for each input of a strip a group, totals, and MASKS_DEPTH sums that wait. */
@@ -39,7 +39,7 @@ typedef struct segment {
 typedef struct space {
     segment segment[SAMPLES];
     float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
-    float dy[SAMPLES * 128];         /* [tile][sample][rows of the tile] */
+    float dy[SAMPLES * BLOCK_ROWS];  /* [tile][sample][rows of the tile] */
     float sums[TILE_ROWS][PANELS * PANEL];
     float stack[STACK_FLOATS]; /* [tile][WAITING, then by depth TILE]; or as said above */
 } space;
@@ -66,6 +66,10 @@ INLINE int64_t panel_floats(const block *b)
 {
     return b->samples * PANEL + 16;
 }
+
+/* The weight's rows [row, row + rows) and columns [column, column + columns) into both packings (dense_pack.c). */
+void LKI_ISA_NAME(lki_dense_pack_part)(const lki_dense_shape *s, const float *weight, void *packed,
+                                       int64_t row, int64_t rows, int64_t column, int64_t columns);
 
 /* For blocks with masks: the most columns, or 0 where too many sums wait; the copy of dy; all inputs. */
 int64_t LKI_ISA_NAME(lki_vector_masks_columns)(block *b);

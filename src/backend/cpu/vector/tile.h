@@ -147,15 +147,55 @@ INLINE void tile_end(const int R, vf acc[][2], tile_wait at, int64_t terms, bool
     if (!first) tile_total(R, acc, at.total);
 }
 
+/* Terms [number, end) of `terms`, from a block's border on, as tile_run_ahead() takes them; blocks that are followed
+ * by a term end. False: the sum does not end here. */
+INLINE bool tile_stretch(const int R, vf acc[][2], tile_wait at, int64_t number, int64_t end,
+                         int64_t terms, const float *a, int64_t row, int64_t step, const float *b,
+                         const float *ahead, int64_t pace)
+{
+    tile_zero(R, acc);
+    while (number < end) {
+        const int64_t n = end - number < LKI_BLOCK_TERMS ? end - number : LKI_BLOCK_TERMS;
+        tile_run_ahead(R, acc, a, row, step, b, n, ahead, pace);
+        a += n * step;
+        b += n * PANEL;
+        if (ahead != NULL) ahead += n * pace;
+        number += n;
+        if (number < terms) tile_block(R, acc, at, number, number == LKI_GROUP_TERMS);
+    }
+    if (end < terms) return false;
+    tile_end(R, acc, at, end, end <= LKI_GROUP_TERMS);
+    return true;
+}
+
 /* Terms in several runs: those that have been there, and whether totals have begun. */
 typedef struct tile_sum {
     int64_t number;
     bool begun;
 } tile_sum;
 
-/* The next `depth` terms, as tile_run_ahead() takes them; blocks that are followed by a term end. */
-INLINE void tile_terms(const int R, vf acc[][2], tile_wait at, tile_sum *sum, const float *a,
-                       int64_t row, const float *b, int64_t depth, const float *ahead, int64_t pace)
+/* Where one vector holds the columns, the tile's two are of two rows of a each, r and r + 1 of every pair; HALF:
+ * where half a vector does, it has the columns of two sums, and for each term a has a vector of both. */
+enum { HALF = 0 };
+INLINE void tile_run_pairs(const int R, const bool half, vf acc[][2], const float *a, int64_t row,
+                           const float *b, int64_t depth)
+{
+    for (int64_t k = 0; k < depth; k++, a += half ? LANES : 1, b += LANES) {
+        const vf column = vf_load(b);
+        UNROLL
+        for (int r = 0; r < R; r++) {
+            const float *even = a + 2 * r * row, *odd = even + row;
+            acc[r][0] = vf_fma(half ? vf_load(even) : vf_set(*even), column, acc[r][0]);
+            acc[r][1] = vf_fma(half ? vf_load(odd) : vf_set(*odd), column, acc[r][1]);
+        }
+    }
+}
+
+/* The next `depth` terms, with 2 vectors of columns as tile_run_ahead() takes them; blocks that are followed by a
+ * term end. */
+INLINE void tile_terms(const int R, const int vectors, vf acc[][2], tile_wait at, tile_sum *sum,
+                       const float *a, int64_t row, const float *b, int64_t depth,
+                       const float *ahead, int64_t pace)
 {
     while (depth > 0) {
         const int64_t inside = sum->number % LKI_BLOCK_TERMS, left = LKI_BLOCK_TERMS - inside;
@@ -164,9 +204,12 @@ INLINE void tile_terms(const int R, vf acc[][2], tile_wait at, tile_sum *sum, co
             tile_block(R, acc, at, sum->number, !sum->begun);
             sum->begun |= sum->number % LKI_GROUP_TERMS == 0;
         }
-        tile_run_ahead(R, acc, a, row, 1, b, n, ahead, pace);
-        a += n;
-        b += n * PANEL;
+        if (vectors == 2)
+            tile_run_ahead(R, acc, a, row, 1, b, n, ahead, pace);
+        else
+            tile_run_pairs(R, vectors == HALF, acc, a, row, b, n);
+        a += vectors == HALF ? n * LANES : n;
+        b += vectors == 2 ? n * PANEL : n * LANES;
         if (ahead != NULL) ahead += n * pace;
         depth -= n;
         sum->number += n;

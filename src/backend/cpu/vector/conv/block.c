@@ -24,8 +24,7 @@ static size_t vector_block_packed_bytes(const lki_block_shape *s)
     return sizeof(float) * (size_t)(block_forward_floats(s) + block_weights(s));
 }
 
-/* Vectors of filters in the panel that begins with this one; HALF: half of one. */
-enum { HALF = 0 };
+/* Vectors of filters in the panel that begins with this one, or HALF (tile.h). */
 INLINE int panel_vectors(const lki_block_shape *s, int64_t filter)
 {
     if (s->channels == 1 && s->filters <= LANES / 2) return HALF;
@@ -102,43 +101,6 @@ static size_t vector_block_workspace_bytes(const lki_block_shape *s)
     return forward > backward ? forward : backward;
 }
 
-/* tile_run() for pairs of pixels and one vector of filters, or half of one. */
-INLINE void pair_run(const int R, const bool half, vf acc[][2], const float *a, int64_t pixel,
-                     const float *b, int64_t depth)
-{
-    for (int64_t k = 0; k < depth; k++, a += half ? LANES : 1, b += LANES) {
-        const vf column = vf_load(b);
-        UNROLL
-        for (int r = 0; r < R; r++) {
-            const float *even = a + 2 * r * pixel, *odd = even + pixel;
-            acc[r][0] = vf_fma(half ? vf_load(even) : vf_set(*even), column, acc[r][0]);
-            acc[r][1] = vf_fma(half ? vf_load(odd) : vf_set(*odd), column, acc[r][1]);
-        }
-    }
-}
-
-/* tile_terms() of a panel of so many vectors. */
-INLINE void block_terms(const int R, const int vectors, vf acc[][2], tile_wait at, tile_sum *sum,
-                        const float *a, int64_t pixel, const float *b, int64_t depth)
-{
-    while (depth > 0) {
-        const int64_t inside = sum->number % LKI_BLOCK_TERMS, left = LKI_BLOCK_TERMS - inside;
-        const int64_t n = depth < left ? depth : left;
-        if (inside == 0 && sum->number > 0) {
-            tile_block(R, acc, at, sum->number, !sum->begun);
-            sum->begun |= sum->number % LKI_GROUP_TERMS == 0;
-        }
-        if (vectors == 2)
-            tile_run(R, acc, a, pixel, 1, b, n);
-        else
-            pair_run(R, vectors == HALF, acc, a, pixel, b, n);
-        a += vectors == HALF ? n * LANES : n;
-        b += vectors == 2 ? n * PANEL : n * LANES;
-        depth -= n;
-        sum->number += n;
-    }
-}
-
 /* What a row of the convolution is formed of: x, or its spread rows, which are kept in turn. */
 typedef struct block_row {
     const float *x; /* in the row under the first of the kernel; HALF: the first that is kept */
@@ -158,9 +120,9 @@ INLINE void row_tile(const int R, const int vectors, const lki_block_shape *s, c
     tile_zero(R, acc);
     for (int64_t kh = 0, turn = b->turn; kh < s->kernel[0]; kh++, turn++) {
         if (vectors == HALF && turn == s->kernel[0]) turn = 0;
-        block_terms(R, vectors, acc, b->at, &sum,
-                    b->x + (vectors == HALF ? turn : kh) * b->row + first * pixel, pixel,
-                    b->weight + kh * run * wide, run);
+        tile_terms(R, vectors, acc, b->at, &sum,
+                   b->x + (vectors == HALF ? turn : kh) * b->row + first * pixel, pixel,
+                   b->weight + kh * run * wide, run, NULL, 0);
     }
     tile_end(R, acc, b->at, sum.number, !sum.begun);
     tile_store(R, acc, to, PANEL, PANEL);

@@ -89,7 +89,7 @@ INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64
             const float *x = a + v * s->a_tap[0] + h * s->a_tap[1];
             const float *b = s->b + v * s->b_tap[0] + h * s->b_tap[1];
             if (many)
-                tile_terms(R, acc, at, &sum, x, s->a_pixel[1], b, depth, ahead, s->pace);
+                tile_terms(R, 2, acc, at, &sum, x, s->a_pixel[1], b, depth, ahead, s->pace);
             else
                 tile_run_ahead(R, acc, x, s->a_pixel[1], 1, b, depth, ahead, s->pace);
         }

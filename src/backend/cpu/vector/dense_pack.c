@@ -1,0 +1,83 @@
+/*
+ * Weights of dense layers are packed twice, as panels for tile.h (with masks once, in wider ones: masks.h):
+ *
+ *   forward   [block of PANEL units][input][PANEL]     y = x W^T: the sum is over inputs
+ *   backward  [block of PANEL inputs][unit][PANEL]     dx = dy W: the sum is over units
+ */
+#include "backend/cpu/vector/rows.h"
+#include "backend/cpu/vector/transpose.h"
+
+enum { STRIP = 256 };
+
+static int64_t blocks(int64_t n)
+{
+    return (n + PANEL - 1) / PANEL;
+}
+
+int64_t LKI_ISA_NAME(lki_dense_forward_floats)(const lki_dense_shape *s)
+{
+    return blocks(s->units) * s->inputs * PANEL;
+}
+
+size_t LKI_ISA_NAME(lki_dense_packed_bytes)(const lki_dense_shape *s)
+{
+    const int64_t backward = s->masks ? 0 : blocks(s->inputs) * s->units * PANEL; /* one for both */
+    return sizeof(float) * (size_t)(LKI_ISA_NAME(lki_dense_forward_floats)(s) + backward);
+}
+
+/* Units [u, u + units) of one panel x inputs [k, k + n), n <= STRIP, by way of a small copy: rows of the weight
+ * are often a multiple of 4,096 bytes apart. What comes next is fetched on the way: the processor does not
+ * foresee it, as rows take turns. */
+static void dense_pack_block(const lki_dense_shape *s, const float *w, int64_t u, int64_t units,
+                             int64_t k, int64_t n, float *to_forward, float *to_backward)
+{
+    float copy[PANEL][STRIP + LANES];
+    const int64_t lanes = u + units < s->units ? units : PANEL - u % PANEL; /* behind the last 0 */
+    if (units < lanes || n % PANEL != 0) memset(copy, 0, sizeof copy);
+    for (int64_t i = 0; i < units; i++) {
+        const float *row = w + (u + i) * s->inputs + k;
+        memcpy(copy[i], row, sizeof(float) * (size_t)n);
+        for (int64_t next = STRIP; next < 2 * STRIP && k + next < s->inputs; next += 16)
+            __builtin_prefetch(row + next);
+    }
+    const int64_t group = s->masks ? u / MASKS_UNITS * MASKS_UNITS : u / PANEL * PANEL;
+    const int64_t width = s->masks ? masks_width(s->units, group) : PANEL;
+    float *to = to_forward + (group * s->inputs + k * width + (u - group));
+    const int64_t whole = n - n % 4;
+    for (int64_t j = 0; j < whole; j += 4)
+        for (int64_t i = 0; i < lanes; i += 4)
+            transpose4(&copy[i][j], STRIP + LANES, to + j * width + i, width, false);
+    for (int64_t j = whole; j < n; j++)
+        for (int64_t i = 0; i < lanes; i++) to[j * width + i] = copy[i][j];
+    for (int64_t j = 0; j < n && !s->masks; j += PANEL)
+        for (int64_t i = 0; i < units; i++) {
+            float *row = to_backward + (k + j) * s->units + (u + i) * PANEL;
+            vf_store(row, vf_load(copy[i] + j));
+            vf_store(row + LANES, vf_load(copy[i] + j + LANES));
+        }
+}
+
+void LKI_ISA_NAME(lki_dense_pack_part)(const lki_dense_shape *s, const float *weight, void *packed,
+                                       int64_t row, int64_t rows, int64_t column, int64_t columns)
+{
+    float *forward = packed;
+    float *backward = forward + LKI_ISA_NAME(lki_dense_forward_floats)(s);
+    for (int64_t u = row, units; u < row + rows; u += units) {
+        units = PANEL - u % PANEL;
+        if (units > row + rows - u) units = row + rows - u;
+        for (int64_t k = column; k < column + columns; k += STRIP) {
+            const int64_t left = column + columns - k, n = left < STRIP ? left : STRIP;
+            dense_pack_block(s, weight, u, units, k, n, forward, backward);
+        }
+    }
+}
+
+void LKI_ISA_NAME(lki_dense_pack)(const lki_dense_shape *s, const float *weight, void *packed,
+                                  int part, int parts)
+{
+    const int64_t first = lki_share(part, parts, blocks(s->units)) * PANEL;
+    const int64_t end = lki_share(part + 1, parts, blocks(s->units)) * PANEL;
+    const int64_t last = end < s->units ? end : s->units;
+    LKI_ISA_NAME(lki_dense_pack_part)
+    (s, weight, packed, first, last - first, 0, s->inputs);
+}
