@@ -51,6 +51,8 @@ typedef enum cli_local {
     LOCAL_FIRST,
     LOCAL_CLASS,
     LOCAL_PLAN,
+    LOCAL_MODELS,
+    LOCAL_SHAPE,
     LOCAL_PROFILE,
     LOCAL_SECONDS,
     LOCAL_WORKERS,

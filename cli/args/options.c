@@ -175,6 +175,10 @@ const cli_option cli_options[] = {
           "read proc and sys below this folder, as where a host's are mounted in a container; "
           "default: /"),
     LOCAL("plan", 0, NULL, VERB_INFO, PLAN, "what computes each layer too, and why"),
+    LOCAL("models", 0, NULL, VERB_INFO, MODELS,
+          "list all networks by name, with their parameters, and stop"),
+    LOCAL("shape", 0, "HxWxC", VERB_INFO, SHAPE,
+          "of a network by name: images of this size; default: those it was published for"),
     LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
           "set any key of the configuration, such as "
           "optimizer.lr=0.1; may be repeated"),

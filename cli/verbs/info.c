@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
@@ -16,11 +17,9 @@ static void print_line(void *user, const char *line)
     say("%s", line);
 }
 
-static lks_status info_config(const cli_args *cli, lks_recipe *recipe, int *code)
+static lks_status info_model(const cli_args *cli, lks_recipe *recipe)
 {
-    (void)code;
-    lks_status status = lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE);
-    if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
+    lks_status status = lks_recipe_compile(recipe, 0);
     const lks_model *model = lks_recipe_get_parts(recipe).model;
     if (status == LKS_OK) status = lks_model_describe(model, LKS_DESCRIBE_LAYERS, print_line, NULL);
     if (status == LKS_OK && cli->local[LOCAL_PLAN] != NULL) {
@@ -32,6 +31,92 @@ static lks_status info_config(const cli_args *cli, lks_recipe *recipe, int *code
         status = lks_model_describe(model, LKS_DESCRIBE_MEMORY, print_line, NULL);
     }
     return status;
+}
+
+static lks_status info_config(const cli_args *cli, lks_recipe *recipe, int *code)
+{
+    (void)code;
+    if (cli->local[LOCAL_SHAPE] != NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "--shape is for networks by name (lockstep info --models); the data of a "
+                        "configuration says what shape its images have");
+    const lks_status status = lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE);
+    return status == LKS_OK ? info_model(cli, recipe) : status;
+}
+
+enum {
+    SMALL_SIDE = 64,
+    SMALL_CLASSES = 10
+}; /* of images for which networks have a form of their own */
+
+/* The data that a network by name is shown for. */
+static lks_status like_of(lks_dataset_info *out, const cli_args *cli,
+                          const lks_network_info *network)
+{
+    const char *text = cli->local[LOCAL_SHAPE];
+    int64_t *dim = out->shape.dim;
+    int used = 0;
+    *out = (lks_dataset_info){.shape = network->image, .classes = network->classes};
+    if (text == NULL) return LKS_OK;
+    if (sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%n", &dim[0], &dim[1], &dim[2], &used) !=
+            3 ||
+        text[used] != '\0' || dim[0] < 1 || dim[1] < 1 || dim[2] < 1)
+        return lks_fail(
+            LKS_E_INVALID,
+            "--shape is '%.60s', expected height, width and channels, such as 224x224x3", text);
+    if (dim[0] <= SMALL_SIDE && dim[1] <= SMALL_SIDE) out->classes = SMALL_CLASSES;
+    return LKS_OK;
+}
+
+/* One sample at a time, unless options say otherwise: nothing is trained. */
+static lks_status info_network(const cli_args *cli, const lks_network_info *network)
+{
+    lks_recipe *recipe;
+    const char *yaml;
+    lks_dataset_info like;
+    lks_status status = like_of(&like, cli, network);
+    if (status != LKS_OK) return status;
+    status = cli_configure(&recipe, cli, NULL);
+    if (status != LKS_OK) return status;
+    status = lks_recipe_option(recipe, "model.name", network->name, "info");
+    if (status == LKS_OK && !lks_recipe_given(recipe, "train.replicas"))
+        status = lks_recipe_option(recipe, "train.replicas", "1", "info");
+    if (status == LKS_OK && !lks_recipe_given(recipe, "train.batch_size"))
+        status = lks_recipe_option(recipe, "train.batch_size",
+                                   lks_recipe_value(recipe, "train.replicas"), "info");
+    if (status == LKS_OK && cli->local[LOCAL_PRINT_CONFIG] != NULL) {
+        status = lks_recipe_yaml(recipe, &yaml);
+        if (status == LKS_OK) fputs(yaml, stdout);
+    } else {
+        if (status == LKS_OK) status = lks_recipe_open_like(recipe, &like);
+        if (status == LKS_OK) status = info_model(cli, recipe);
+    }
+    lks_recipe_close(recipe);
+    return status;
+}
+
+static lks_status info_models(void)
+{
+    lks_context *context;
+    lks_network_info network;
+    const lks_status status = lks_context_create(&context, &say_logged);
+    if (status != LKS_OK) return status;
+    say("%-16s  %-9s  %7s  %11s  %s", "name", "images", "outputs", "parameters", "what");
+    for (int i = 0; lks_network_get(&network, context, i); i++) {
+        char shape[64], parameters[32];
+        lks_shape_text(shape, sizeof shape, &network.image);
+        say("%-16s  %-9s  %7" PRId64 "  %11s  %s", network.name, shape, network.classes,
+            lks_text_count(parameters, network.parameters), network.what);
+    }
+    lks_context_destroy(context);
+    return LKS_OK;
+}
+
+static bool is_network(lks_network_info *out, const char *name)
+{
+    for (int i = 0; lks_network_get(out, NULL, i); i++)
+        if (strcmp(out->name, name) == 0) return access(name, F_OK) != 0;
+    return false;
 }
 
 static lks_status print_tensors(lks_context *context, const char *path)
@@ -169,8 +254,15 @@ static lks_status info_checkpoint(lks_context *context, const char *path)
 
 lks_status verb_info(const cli_args *cli, int *code)
 {
+    lks_network_info network;
+    if (cli->local[LOCAL_MODELS] != NULL) return info_models();
+    if (cli->operands == 0)
+        return lks_fail(LKS_E_INVALID,
+                        "info takes CONFIG|NETWORK|CHECKPOINT, found 0 operands (lockstep info "
+                        "--help; info --models lists networks)");
     const char *path = cli->operand[0];
     const checkpoint_kind kind = checkpoint_kind_of(path);
+    if (kind == PATH_OTHER && is_network(&network, path)) return info_network(cli, &network);
     if (kind == PATH_OTHER) return cli_with_recipe(cli, code, NULL, info_config);
     lks_context *context;
     lks_status status = lks_context_create(&context, &say_logged);

@@ -13,8 +13,9 @@
     X(EVAL, eval, "CONFIG", 1, 1,                                                                  \
       "loss and accuracy of saved weights, on the test set or another --split")                    \
     X(PREDICT, predict, "CONFIG", 1, 1, "class and probability of each sample, by saved weights")  \
-    X(INFO, info, "CONFIG|CHECKPOINT", 1, 1,                                                       \
-      "the layers of a network; or what is in a checkpoint or a safetensors file")                 \
+    X(INFO, info, "CONFIG|NETWORK|CHECKPOINT", 0, 1,                                               \
+      "the layers of a network, of a configuration or by name; or what is in a checkpoint or a "   \
+      "safetensors file")                                                                          \
     X(DATA, data, "digits|mnist|fashion | show|check|stats WHAT", 1, 2,                            \
       "get a data set as IDX files: digits are drawn and written to --out, the others "            \
       "downloaded; or see one (WHAT: a name, a folder, a configuration): show samples, "           \

@@ -234,6 +234,18 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_line(lks_tensor **out, int64_t *sample
                                                lks_recipe *recipe, lks_graph *graph,
                                                const char *line);
 
+/* In the place of lks_recipe_open_data(): as if there were data like this. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_open_like(lks_recipe *recipe,
+                                                    const lks_dataset_info *info);
+
+/* Network `number` of the zoo, from 0, as it was published; false behind the last. */
+typedef struct lks_network_info {
+    const char *name, *what;
+    lks_shape image;
+    int64_t classes, parameters; /* no parameters where the context is NULL */
+} lks_network_info;
+LKS_API bool lks_network_get(lks_network_info *out, lks_context *context, int number);
+
 /* What there is by name, and the options of each: for help, forms, documents. */
 typedef enum lks_list {
     LKS_LIST_LAYERS, /* of model.layers, lks_graph_line() and `lockstep op` */

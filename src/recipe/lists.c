@@ -3,6 +3,7 @@
 
 #include <lockstep/tools.h>
 
+#include "models/zoo.h"
 #include "optim/optimizer.h"
 #include "recipe/layer.h"
 
@@ -41,5 +42,30 @@ bool lks_list_option(lks_list list, int number, int option, lks_option *out)
                         .standard = a->fallback,
                         .help = a->help != NULL ? a->help : ""};
     lki_attribute_describe(a, out->expected, sizeof out->expected);
+    return true;
+}
+
+static int64_t list_parameters(const lks_graph *graph)
+{
+    int64_t count = 0;
+    for (const lki_node *node = graph->first; node != NULL; node = node->next)
+        for (int i = 0; i < node->param_count; i++)
+            count += lks_shape_elements(&node->param[i].shape);
+    return count;
+}
+
+bool lks_network_get(lks_network_info *out, lks_context *context, int number)
+{
+    const lki_zoo_network *network = lki_zoo_at(number);
+    lks_graph *graph;
+    if (out == NULL) return false;
+    *out = (lks_network_info){0};
+    if (network == NULL) return false;
+    *out = (lks_network_info){network->name, network->what, network->image, network->classes, 0};
+    if (context == NULL || lks_graph_create(&graph, context) != LKS_OK) return true;
+    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = network->image});
+    if (lks_network(graph, x, network->name, NULL) != NULL)
+        out->parameters = list_parameters(graph);
+    lks_graph_destroy(graph);
     return true;
 }

@@ -130,6 +130,13 @@ lks_status lki_session_open_shape(lki_session *out, lki_config *config)
     return session_settle_classes(out);
 }
 
+lks_status lki_session_open_like(lki_session *out, lki_config *config, const lks_dataset_info *info)
+{
+    if (out->context == NULL) LKI_TRY(lki_session_begin(out, config));
+    out->info = *info;
+    return session_settle_classes(out);
+}
+
 static lks_shard shard_of(const lki_config *config)
 {
     const char *text = lki_config_text(config, LKI_KEY_TRAIN_SHARD);

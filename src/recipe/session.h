@@ -36,6 +36,9 @@ LKS_MUSTUSE lks_status lki_session_open(lki_session *out, lki_config *config, in
 /* The same with the test data, or the training data where there is no test split; or without data
  * where it is not there, but its shape is known. */
 LKS_MUSTUSE lks_status lki_session_open_shape(lki_session *out, lki_config *config);
+/* Without data, as if there were some like this. */
+LKS_MUSTUSE lks_status lki_session_open_like(lki_session *out, lki_config *config,
+                                             const lks_dataset_info *info);
 /* Builds graph and model; `workers` 0: as configured. A second call replaces the first's. */
 LKS_MUSTUSE lks_status lki_session_compile(lki_session *session, int workers);
 /* Closes data, network and model; all, with the context. */

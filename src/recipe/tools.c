@@ -148,6 +148,15 @@ lks_status lks_recipe_line(lks_tensor **out, int64_t *samples, lks_recipe *recip
     return lki_layers_build_line(out, samples, &recipe->config->heap, graph, line);
 }
 
+lks_status lks_recipe_open_like(lks_recipe *recipe, const lks_dataset_info *info)
+{
+    if (info == NULL) return LKI_FAIL_NULL(info);
+    LKI_TRY(lks_recipe_resolve(recipe));
+    if (recipe->started) return LKI_FAIL(LKS_E_STATE, "the recipe has started its run already");
+    lki_session_drop(&recipe->session);
+    return lki_session_open_like(&recipe->session, recipe->config, info);
+}
+
 lks_status lks_recipe_json(lks_recipe *recipe, char **out)
 {
     lki_emit emit = {0};

@@ -115,6 +115,8 @@ static void of_tools(void **state)
     assert_string_equal(lks_shape_text(text, sizeof text, NULL), "");
     assert_false(lks_shape_equal(NULL, &LKS_SHAPE(1)));
     assert_false(lks_shape_equal(&LKS_SHAPE(1), NULL));
+    REFUSES(lks_recipe_open_like(recipe, NULL));
+    REFUSES(lks_recipe_open_like(NULL, &(lks_dataset_info){0}));
     REFUSES(lks_recipe_line(NULL, &samples, recipe, graph, "relu in=1x2"));
     REFUSES(lks_recipe_line(&tensor, NULL, recipe, graph, "relu in=1x2"));
     REFUSES(lks_recipe_line(&tensor, &samples, NULL, graph, "relu in=1x2"));
@@ -133,6 +135,11 @@ static void of_lists_and_lines(void **state)
     (void)state;
     LKT_OK(lks_context_create(&context, NULL));
     LKT_OK(lks_graph_create(&graph, context));
+    lks_network_info network;
+    assert_false(lks_network_get(NULL, NULL, 0));
+    assert_false(lks_network_get(&network, NULL, -1));
+    assert_false(lks_network_get(&network, NULL, 1000));
+    assert_true(lks_network_get(&network, NULL, 0) && network.parameters == 0);
     assert_string_equal(lks_list_name(LKS_LIST_LAYERS, 0, NULL), "normalize");
     assert_null(lks_list_name(LKS_LIST_LAYERS, -1, NULL));
     assert_null(lks_list_name((lks_list)99, 0, NULL));
