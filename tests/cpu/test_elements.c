@@ -1,6 +1,10 @@
 /* Elementwise vector functions against scalar loops, to the bit: every size around the vectors',
  * any alignment, nothing written beyond; and dropout against lki_bernoulli_draw(). */
+#include <math.h>
+#include <string.h>
+
 #include "cpu/vectors.h"
+#include "numeric/real.h"
 #include "support/optims.h"
 
 #ifdef LKT_HAVE_CPU
@@ -31,6 +35,28 @@ static void elements(const lki_vector *v, lkt_random *random, int64_t n)
     lkt_floats_free(&b);
     lkt_floats_free(&out);
     lkt_floats_free(&expected);
+}
+
+/* Against lki_exp(): the same bits down to e^-200, and 0 below; some are in the middle of two powers of 2. */
+static void shares_are_exponentials(void **state)
+{
+    lkt_random random = lkt_random_make("shares", 7);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t n = 1; n < SIZES; n++) {
+        lkt_floats x = lkt_floats_make(&random, n);
+        double out[SIZES];
+        const double from = (double)lkt_random_from(&random, 0, 3) / 3;
+        for (int64_t i = 0; i < n; i++) x.at[i] = -fabsf(x.at[i]) * (i % 3 == 0 ? 150 : 1);
+        x.at[0] = n % 3 == 0 ? 0 : n % 3 == 1 ? -INFINITY : -0.34657359f;
+        v->element->shares(n, x.at, from, out);
+        for (int64_t i = 0; i < n; i++) {
+            const double at = (double)x.at[i] - from, expected = at < -200 ? 0 : lki_exp(at);
+            if (memcmp(&out[i], &expected, sizeof expected) != 0)
+                fail_msg("%s: e^%.17g is %a, expected %a", v->name, at, out[i], expected);
+        }
+        lkt_floats_free(&x);
+    }
 }
 
 static void products(const lki_vector *v, lkt_random *random, int64_t n)
@@ -221,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise),
+        cmocka_unit_test(shares_are_exponentials),
         cmocka_unit_test(columns_of_a_matrix),
         cmocka_unit_test(transposes),
         cmocka_unit_test(updates),

@@ -19,21 +19,25 @@ static void put_gradient(float *to, double value, bool add)
     *to = add ? lki_flush(*to + lki_round(value)) : lki_round(value);
 }
 
-/* e^x, for a sum whose largest term is 1, or for a product that is rounded to f32: smaller ones are
- * lost in both, and would be denormal in the end. */
-static double cpu_loss_share(double x)
-{
-    return x < -200 ? 0 : lki_exp(x);
-}
+/* Runs a body over values [0, count) with share[j] = e^(x[i + j] - from) of the n from i on. For a sum whose largest
+ * term is 1, or for a product that is rounded to f32, what is below e^-200 is lost in both. */
+enum { CHUNK = 256 };
+#define FOR_SHARES(i, n, count, x, from)                                                           \
+    for (int64_t i = 0, n; n = (count)-i < CHUNK ? (count)-i : CHUNK,                              \
+                 i < (count) && (element->shares(n, (x) + i, from, share), true);                  \
+         i += n)
 
 /* log of the sum of exp(x); the largest is taken out, so that nothing overflows. */
-static double log_sum(int64_t count, const float *x)
+static double log_sum(const lki_vector_element *element, int64_t count, const float *x)
 {
     float most = x[0];
+    double share[CHUNK], sum = 0;
     for (int64_t i = 1; i < count; i++)
         if (x[i] > most) most = x[i];
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += cpu_loss_share((double)x[i] - (double)most);
+    FOR_SHARES(i, n, count, x, (double)most)
+    {
+        for (int64_t j = 0; j < n; j++) sum += share[j];
+    }
     return (double)most + lki_log(sum);
 }
 
@@ -43,7 +47,7 @@ static lks_status cpu_log_softmax_forward(const lki_plan *plan, const lki_args *
     for (int64_t s = 0; s < args->count; s++) {
         const float *x = (const float *)args->in[0] + s * size;
         float *y = (float *)args->out + s * size;
-        const double total = log_sum(size, x);
+        const double total = log_sum(lki_cpu(plan)->vector->element, size, x);
         for (int64_t i = 0; i < size; i++) put_gradient(&y[i], (double)x[i] - total, false);
     }
     return LKS_OK;
@@ -51,14 +55,19 @@ static lks_status cpu_log_softmax_forward(const lki_plan *plan, const lki_args *
 
 static lks_status cpu_log_softmax_backward(const lki_plan *plan, const lki_args *args)
 {
+    const lki_vector_element *element = lki_cpu(plan)->vector->element;
     const int64_t size = lki_cpu(plan)->out;
+    double share[CHUNK];
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
         const float *y = (const float *)args->out + s * size, *d = args->d_out + s * size;
         double sum = 0;
         for (int64_t i = 0; i < size; i++) sum += (double)d[i];
-        for (int64_t i = 0; i < size; i++)
-            put_gradient(args->d_in[0] + s * size + i,
-                         (double)d[i] - cpu_loss_share((double)y[i]) * sum, args->add_in & 1);
+        FOR_SHARES(i, n, size, y, 0)
+        {
+            for (int64_t j = 0; j < n; j++)
+                put_gradient(args->d_in[0] + s * size + i + j, (double)d[i + j] - share[j] * sum,
+                             args->add_in & 1);
+        }
     }
     return LKS_OK;
 }
@@ -84,7 +93,7 @@ static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args
     const double smoothing = smoothing_of(plan);
     for (int64_t s = 0; s < args->count; s++) {
         const float *x = (const float *)args->in[0] + s * size;
-        const double total = log_sum(size, x);
+        const double total = log_sum(lki_cpu(plan)->vector->element, size, x);
         double sum = 0;
         for (int64_t i = 0; smoothing > 0 && i < size; i++) sum += (double)x[i] - total;
         put_gradient((float *)args->out + s,
@@ -99,15 +108,19 @@ static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_arg
 {
     const int64_t size = lki_cpu(plan)->in;
     const int32_t *target = args->in[1];
-    const double smoothing = smoothing_of(plan);
+    const lki_vector_element *element = lki_cpu(plan)->vector->element;
+    const double smoothing = smoothing_of(plan), other = smoothing / (double)size;
+    double share[CHUNK];
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
         const float *x = (const float *)args->in[0] + s * size;
-        const double total = log_sum(size, x);
-        for (int64_t i = 0; i < size; i++) {
-            const double wanted = (i == target[s] ? 1 - smoothing : 0) + smoothing / (double)size;
-            put_gradient(args->d_in[0] + s * size + i,
-                         (double)args->d_out[s] * (cpu_loss_share((double)x[i] - total) - wanted),
-                         args->add_in & 1);
+        const double total = log_sum(element, size, x);
+        FOR_SHARES(i, n, size, x, total)
+        {
+            for (int64_t j = 0; j < n; j++) {
+                const double wanted = (i + j == target[s] ? 1 - smoothing : 0) + other;
+                put_gradient(args->d_in[0] + s * size + i + j,
+                             (double)args->d_out[s] * (share[j] - wanted), args->add_in & 1);
+            }
         }
     }
     return LKS_OK;

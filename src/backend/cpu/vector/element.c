@@ -1,7 +1,10 @@
 /* Elementwise kernels, bound by memory. What is only copied or selected was stored before, and needs no
  * flush (core/backend.h). */
 #include "backend/cpu/vector/local.h"
+#include "backend/cpu/vector/narrow.h"
 #include "backend/cpu/vector/transpose.h"
+
+typedef int32_t vd_count __attribute__((vector_size(2 * LANES))); /* LANES / 2 */
 
 /* A merge in the tree, the only sum whose small results stay (core/backend.h). */
 static void vector_element_add(int64_t count, float *left, const float *right)
@@ -76,6 +79,37 @@ static void vector_element_transpose(int64_t rows, int64_t columns, const float 
         }
 }
 
+/* lki_exp() of each lane, to the bit, but 0 below -200; none is above 700. */
+INLINE vd share(vd x)
+{
+    static const double inverse_factorial[] = {
+        1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
+        1.0 / 5040,       1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      1.0 / 2};
+    const vl stays = ~(vl)(x < vd_set(-200));
+    x = (vd)((vl)x & stays);
+    const vd scaled = x * vd_set(0x1.71547652b82fep+0);
+    const vl sign = (vl)scaled & (vl)vd_set(-0.0);
+    const vd_count whole = __builtin_convertvector(scaled + (vd)(sign | (vl)vd_set(0.5)), vd_count);
+    const vd k = __builtin_convertvector(whole, vd);
+    const vd r = (x - k * vd_set(0x1.62e42fefa2000p-1)) - k * vd_set(0x1.9ef35793c7673p-41);
+    const vl power = (__builtin_convertvector(whole, vl) + 1023) << 52;
+    vd sum = vd_set(inverse_factorial[0]);
+    UNROLL
+    for (int i = 1; i < 12; i++) sum = sum * r + vd_set(inverse_factorial[i]);
+    const vd value = (vd_set(1) + (r + r * r * sum)) * (vd)power;
+    return (vd)((vl)value & stays);
+}
+
+static void vector_element_shares(int64_t count, const float *in, double from, double *out)
+{
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(in + i, n);
+        const vd both[2] = {share(vf_low(x) - vd_set(from)), share(vf_high(x) - vd_set(from))};
+        memcpy(out + i, both, sizeof(double) * (size_t)n);
+    }
+}
+
 const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .add = vector_element_add,
     .update = LKI_ISA_NAME(lki_vector_update),
@@ -88,4 +122,5 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .relu_backward = vector_relu_backward,
     .move = vector_element_move,
     .transpose = vector_element_transpose,
+    .shares = vector_element_shares,
 };

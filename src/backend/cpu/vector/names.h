@@ -127,6 +127,7 @@
 #define vector_element_add               LKI_ISA_NAME(vector_element_add)
 #define vector_element_move              LKI_ISA_NAME(vector_element_move)
 #define vector_element_pass              LKI_ISA_NAME(vector_element_pass)
+#define vector_element_shares            LKI_ISA_NAME(vector_element_shares)
 #define vector_element_sum               LKI_ISA_NAME(vector_element_sum)
 #define vector_element_transpose         LKI_ISA_NAME(vector_element_transpose)
 #define vector_first_backward            LKI_ISA_NAME(vector_first_backward)

@@ -32,6 +32,8 @@ typedef struct lki_vector_element {
                  int64_t out_stride, bool add);
     /* out[c][r] = in[r][c], or += . */
     void (*transpose)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
+    /* out = e^(in - from), which is not above 1 but for rounding; below e^-200 it is 0. */
+    void (*shares)(int64_t count, const float *in, double from, double *out);
 } lki_vector_element;
 
 /* activation.c; errors are stated there. */
