@@ -34,7 +34,7 @@ const manual_row manual_environment[] = {
 };
 
 const manual_row manual_files[] = {
-    {"~/.local/share/lockstep/<name>", "IDX files of the data set data.name, plain or .gz"},
+    {"~/.local/share/lockstep/<name>", "files of the data set data.name, as published"},
     {"<prefix>/share/doc/lockstep/configs", "configurations to start from"},
     {"<prefix>/share/doc/lockstep/docs", "documents; program.md is the one about this program"},
     {NULL, NULL},

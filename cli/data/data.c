@@ -35,7 +35,8 @@ static lks_status write_digits(const cli_args *cli, lks_recipe *recipe, lks_cont
 static lks_status get_digits(const cli_args *cli, lks_recipe *recipe, const char *folder)
 {
     if (folder == NULL)
-        return lks_fail(LKS_E_INVALID, "data digits needs a folder to write to: give --out DIR");
+        return lks_fail(LKS_E_INVALID, "data %s needs a folder to write to: give --out DIR",
+                        cli->operand[0]);
     lks_context *context = NULL;
     lks_status status = output_alone();
     if (status == LKS_OK) status = lks_context_create(&context, &say_logged);
@@ -79,12 +80,13 @@ static lks_status unknown_action(const char *word)
     lki_nearest near = {.word = word};
     data_offer_names(&near);
     for (int i = 0; i < ACTIONS; i++) lki_nearest_offer(&near, actions[i].name);
-    return lks_fail(
-        LKS_E_INVALID,
-        "unknown data set '%.60s'%s%s; expected digits, mnist or fashion to get one, or "
-        "show, check or stats to see one (other IDX files need no command: give "
-        "their folder with --data)",
-        word, near.best != NULL ? "; the nearest is " : "", near.best != NULL ? near.best : "");
+    return lks_fail(LKS_E_INVALID,
+                    "unknown data set '%.60s'%s%s; expected digits, mnist, fashion, cifar10 or "
+                    "cifar100 to get one, or show, check or stats to see one (other files need no "
+                    "command: give "
+                    "their folder with --data)",
+                    word, near.best != NULL ? "; the nearest is " : "",
+                    near.best != NULL ? near.best : "");
 }
 
 lks_status verb_data(const cli_args *cli, int *code)

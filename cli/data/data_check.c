@@ -284,7 +284,7 @@ static lks_status find_files(check *c, const char *folder)
     DIR *opened = opendir(folder);
     if (opened == NULL)
         return lks_fail(LKS_E_IO,
-                        "%.300s cannot be read: %s; expected a folder with the IDX files of a data "
+                        "%.300s cannot be read: %s; expected a folder with the files of a data "
                         "set",
                         folder, strerror(errno));
     closedir(opened);
@@ -305,12 +305,40 @@ static lks_status find_files(check *c, const char *folder)
                     what_to_do(c, folder));
 }
 
+/* An archive as it is published: what it is said to be, or what its name says. */
+static lks_status check_archive(const check *c, const char *folder, const lki_published *known)
+{
+    char found[DIGEST_SIZE];
+    if (known->file_count != 1) return LKS_OK;
+    const lki_published_file *file = &known->files[0];
+    const char *path = pool_format(c->pool, "%s/%s.gz", folder, file->name);
+    if (access(path, F_OK) != 0) return LKS_OK;
+    const lks_status status = digest_sha256(found, path);
+    if (status == LKS_E_UNSUPPORTED) {
+        say_error("%s", lks_last_error()->message);
+        return LKS_OK;
+    }
+    if (status != LKS_OK) return status;
+    if (strcmp(found, file->sha256) == 0) {
+        say("%s.gz  as published for %s", file->name, known->name);
+        return LKS_OK;
+    }
+    return lks_fail(
+        LKS_E_MISMATCH,
+        "%.300s is not the file that was published for %s: changed, damaged or packed again; "
+        "remove it and run 'lockstep data %s --out %.200s'",
+        path, known->name, known->name, folder);
+}
+
 /* In another format than IDX. Each split is opened, and every sample read: the format says what is wrong. */
 static lks_status check_other(const check *c, const char *folder)
 {
     const bool has_test = lks_dataset_folder_has(folder, true);
     lks_status status = LKS_OK;
-    for (int test = 0; test < 1 + has_test && status == LKS_OK; test++) {
+    for (int i = 0; i < lki_published_count && status == LKS_OK; i++)
+        status = check_archive(c, folder, &lki_published_table[i]);
+    for (int test = !lks_dataset_folder_has(folder, false); test < 1 + has_test && status == LKS_OK;
+         test++) {
         lks_dataset *data;
         uint64_t hash;
         status = lks_dataset_open_folder(&data, c->context, folder, test == 1, 0);
@@ -332,7 +360,9 @@ static lks_status check_other(const check *c, const char *folder)
 static lks_status check_folder(check *c, const char *folder)
 {
     const lks_status status = find_files(c, folder);
-    if (status == LKS_E_IO && lks_dataset_folder_has(folder, false)) return check_other(c, folder);
+    if (status == LKS_E_IO &&
+        (lks_dataset_folder_has(folder, false) || lks_dataset_folder_has(folder, true)))
+        return check_other(c, folder);
     if (status != LKS_OK) return status;
     const bool has_test = c->known != NULL || c->entry[TEST_SPLIT].path != NULL ||
                           c->entry[TEST_SPLIT + 1].path != NULL;

@@ -71,7 +71,8 @@ static lks_status look_for(const char **out, const download *d, int i)
     char *plain = pool_format(d->pool, "%s/%s", d->folder, d->known->files[i].name);
     char *dotted = pool_format(d->pool, "%s", plain);
     char *packed = pool_format(d->pool, "%s.gz", plain);
-    strstr(dotted, "-idx")[0] = '.';
+    char *idx = strstr(dotted, "-idx");
+    if (idx != NULL) idx[0] = '.';
     const char *const path[] = {plain, dotted, packed};
     *out = NULL;
     for (int k = 0; k < 3 && *out == NULL; k++) {

@@ -77,7 +77,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     const char *out = cli->local[LOCAL_OUT];
     const bool named = source->known != NULL && source->known->classes != NULL &&
-                       info.classes <= source->known->info.classes;
+                       info.classes == source->known->info.classes;
     choice chosen;
     char shape[64];
     if (info.shape.ndim != 3)

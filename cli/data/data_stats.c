@@ -110,7 +110,7 @@ static void print_bar(double share, int width, bool blocks)
 static void print_classes(const counts *c, const data_source *source, int64_t samples)
 {
     const bool named = source->known != NULL && source->known->classes != NULL &&
-                       c->classes <= source->known->info.classes;
+                       c->classes == source->known->info.classes;
     const int columns = say_columns(), width = named ? 15 : 7;
     const int room = (columns > 0 ? columns : 79) - width - 22;
     const int longest = room < 1 ? 1 : room > LONGEST_BAR ? LONGEST_BAR : room;

@@ -28,11 +28,12 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
     if (out->known == NULL && !there) {
         lki_nearest near = {.word = what};
         data_offer_names(&near);
-        return lks_fail(
-            LKS_E_INVALID,
-            "'%.200s' is neither a data set that is known (digits, mnist, fashion), nor "
-            "a folder, nor a configuration%s%s",
-            what, near.best != NULL ? "; the nearest is " : "", near.best != NULL ? near.best : "");
+        return lks_fail(LKS_E_INVALID,
+                        "'%.200s' is neither a data set that is known (digits, mnist, fashion, "
+                        "cifar10, cifar100, dummy), nor "
+                        "a folder, nor a configuration%s%s",
+                        what, near.best != NULL ? "; the nearest is " : "",
+                        near.best != NULL ? near.best : "");
     }
     const bool file = there && !S_ISDIR(info.st_mode);
     lks_status status = cli_configure(&out->recipe, cli, file ? what : NULL);

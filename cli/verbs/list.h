@@ -16,8 +16,8 @@
     X(INFO, info, "CONFIG|NETWORK|CHECKPOINT", 0, 1,                                               \
       "the layers of a network, of a configuration or by name; or what is in a checkpoint or a "   \
       "safetensors file")                                                                          \
-    X(DATA, data, "digits|mnist|fashion | show|check|stats WHAT", 1, 2,                            \
-      "get a data set as IDX files: digits are drawn and written to --out, the others "            \
+    X(DATA, data, "digits|mnist|fashion|cifar10|cifar100 | show|check|stats WHAT", 1, 2,           \
+      "get a data set: digits are drawn and written to --out as IDX files, the others "            \
       "downloaded; or see one (WHAT: a name, a folder, a configuration): show samples, "           \
       "check its files, or count its values and classes")                                          \
     X(VERIFY, verify, "CONFIG", 1, 1,                                                              \

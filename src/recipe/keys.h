@@ -25,17 +25,20 @@
 
 #define LKI_KEY_LIST(X)                                                                            \
     X(DATA_NAME, "data.name", STRING, NULL, "digits", SAID,                                        \
-      "digits (embedded), or a name for a folder of IDX files: mnist, fashion_mnist, ...; where "  \
-      "only data.path is given, the folder's name")                                                \
+      "digits (embedded), dummy (random images), or a name for a folder of files: mnist, "         \
+      "fashion_mnist, cifar10, ...; "                                                              \
+      "where only data.path is given, the folder's name")                                          \
     X(DATA_PATH, "data.path", STRING, NULL, NULL, SAID,                                            \
-      "folder of the IDX files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")        \
+      "folder of the files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")            \
     X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, FIXED,                                 \
-      "number of classes; null: the largest label + 1")                                            \
+      "number of classes; null: the largest label + 1; 20 takes the coarse labels of cifar100")    \
     X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, FIXED,                                      \
       "use only so many training samples, the first; null: all")                                   \
     X(DATA_TEST_SAMPLES, "data.test_samples", INT, "[1,)", NULL, FIXED,                            \
       "use only so many test samples, the first; null: all")                                       \
-    X(DATA_SEED, "data.seed", INT, "[0,)", "0", FIXED, "other digits of the same kind")            \
+    X(DATA_SEED, "data.seed", INT, "[0,)", "0", FIXED, "others of the same kind")                  \
+    X(DATA_SHAPE, "data.shape", INTS, "[1,65536]", "[224, 224, 3]", FIXED,                         \
+      "of a sample: height, width, channels")                                                      \
     X(DATA_MEAN, "data.mean", FLOATS, NULL, NULL, FIXED,                                           \
       "subtracted after scaling bytes to 0..1: one number, or one for each channel; null: 0")      \
     X(DATA_STD, "data.std", FLOATS, "(0,)", NULL, FIXED, "then divided by; null: 1")               \

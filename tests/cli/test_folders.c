@@ -155,7 +155,7 @@ static void messages_name_the_data_in_use(void **state)
               "t10k-labels-idx1-ubyte[.gz]; put that file beside it");
     run("train c.yaml --data nowhere");
     expect(3, "data set 'nowhere' is not at nowhere: No such file or directory; expected a folder "
-              "with its IDX files");
+              "with its files");
     shell("rm letters/train*");
     run("train c.yaml");
     expect(3, "data set 'letters': './letters/' has no training samples; expected "

@@ -149,7 +149,8 @@ static void missing_data_says_what_gets_it(void **state)
     run("train '%s'", source("configs/mnist.yaml"));
     expect(3, "data set 'mnist' is not at ");
     expect(3, "/.local/share/lockstep/mnist: No such file or directory; expected a folder with its "
-              "IDX files, here or where --data DIR says; 'lockstep data mnist' gets it\n");
+              "files, "
+              "here or where --data DIR says; 'lockstep data mnist' gets it\n");
     run("train '%s' --data none", source("configs/mnist.yaml"));
     expect(3, "data set 'mnist' is not at none: No such file");
     expect(3, "; 'lockstep data mnist --out none' gets it\n");

@@ -58,6 +58,40 @@ write("idx", "folder_few_classes", idx_folder(0, 0, 0, [idx([3]), idx([3, 2, 2])
 write("idx", "folder_many_classes", idx_folder(0, 0, 66, [idx([1])[:-1] + b"\xff", gzip.compress(idx([1, 2]), mtime=0), idx([1]), idx([1, 2])]))
 write("idx", "folder_damaged", idx_folder(0, 0, 0, [idx([3])[:-1], idx([3, 2, 2]), idx([9]), idx([9, 2, 2])]))
 
+def pickled(labels, data=b"\1\2\3\4\5\6", kind=b"u1", shape=b"K\3K\2\x86"):
+    """As Python 2 with NumPy wrote CIFAR's batches."""
+    return (b"\x80\2}q\1(U\6labelsq\4](" + labels + b"eU\4dataq\5cnumpy.core.multiarray\n_reconstruct\nq\6cnumpy\n"
+            b"ndarray\nq\7K\0\x85q\10U\1b\x87q\11Rq\12(K\1" + shape + b"q\13cnumpy\ndtype\nq\14U\2" + kind +
+            b"K\0K\1\x87Rq\16(K\3U\1|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89U" + bytes([len(data)]) + data + b"tbu.")
+
+def tar(name, size, data, kind=b"0"):
+    head = bytearray(512)
+    head[:len(name)], head[124:136], head[148:156], head[156:157] = name, b"%011o\0" % size, b" " * 8, kind
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head) + data + bytes(-len(data) % 512)
+
+LABELS = b"K\1K\2M\3\0"
+PY3 = (b"\x80\4\x95\0\0\0\0\0\0\0\0}\x94(C\6labels\x94](K\1K\2K\3eC\4data\x94\x8c\x16numpy._core.multiarray\x94"
+       b"\x8c\x0c_reconstruct\x94\x93\x94\x8c\5numpy\x94\x8c\7ndarray\x94\x93\x94K\0\x85C\1b\x87R(K\1K\3K\2\x86"
+       b"h\7\x8c\5dtype\x93\x8c\2u1\x89\x88\x87R\x89C\6abcdeftbu.")
+write("cifar", "pickle", b"\0" + pickled(LABELS))
+write("cifar", "pickle_3", b"\0" + PY3)
+write("cifar", "pickle_short", b"\0" + pickled(LABELS)[:-9])
+write("cifar", "pickle_behind", b"\0" + pickled(LABELS) + b".")
+write("cifar", "pickle_floats", b"\0" + pickled(LABELS, kind=b"f4"))
+write("cifar", "pickle_shape", b"\0" + pickled(LABELS, shape=b"K\4K\2\x86"))
+write("cifar", "pickle_label", b"\0" + pickled(b"K\1NJ\xff\xff\xff\xff"))
+write("cifar", "pickle_runs", b"\0" + b"cos\nsystem\n(S'true'\ntR.")
+write("cifar", "pickle_memo", b"\0" + b"}r\xff\xff\xff\x7f.")
+write("cifar", "pickle_itself", b"\0" + b"}q\0(h\0h\0u.")
+write("cifar", "pickle_long", b"\0" + b"\x8e\xff\xff\xff\xff\xff\xff\xff\xff.")
+write("cifar", "pickle_bare", b"\0" + b"(tRbaesu.")
+write("cifar", "tar", b"\1" + tar(b"a/", 0, b"", b"5") + tar(b"a/no_batch", 3, b"abc") + tar(b"a/batch", 3, b"abc") + bytes(1024))
+write("cifar", "tar_short", b"\1" + tar(b"batch", 600, b"abc"))
+write("cifar", "tar_size", b"\1" + tar(b"batch", 8**11 - 1, b"abc"))
+write("cifar", "tar_none", b"\1" + tar(b"x", 3, b"abc") + bytes(512))
+write("cifar", "tar_sum", b"\1" + b"x" + tar(b"batch", 3, b"abc")[1:])
+
 PACKED = gzip.compress(b"some text, some text, some other text", mtime=0)
 write("gzip", "one", b"\0" + PACKED)
 write("gzip", "two", b"\0" + PACKED + PACKED)

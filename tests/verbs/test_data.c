@@ -124,7 +124,8 @@ static void what_is_no_folder_of_data_is_said(void **state)
     run("data mnist elsewhere");
     expect(2, "data mnist takes nothing more, found 'elsewhere'; a folder is given by --out");
     run("data chekc d");
-    expect(2, "unknown data set 'chekc'; the nearest is check; expected digits, mnist or fashion");
+    expect(2, "unknown data set 'chekc'; the nearest is check; expected digits, mnist, fashion, "
+              "cifar10 or cifar100");
     if (geteuid() != 0) {
         shell("chmod 0 closed");
         run("data check closed");
@@ -203,9 +204,9 @@ static void statistics_are_right(void **state)
     run("data stats d --test");
     expect(3, "data set 'd': 'd' has no test samples; expected t10k-images-idx3-ubyte[.gz]");
     run("data stats fashoin");
-    expect(2,
-           "'fashoin' is neither a data set that is known (digits, mnist, fashion), nor a folder, "
-           "nor a configuration; the nearest is fashion");
+    expect(2, "'fashoin' is neither a data set that is known (digits, mnist, fashion, cifar10, "
+              "cifar100, dummy), nor a folder, "
+              "nor a configuration; the nearest is fashion");
     run("data stats d/train-images-idx3-ubyte");
     expect(2, "d/train-images-idx3-ubyte");
 }
@@ -225,6 +226,49 @@ static void statistics_of_mnist_are_the_usual(void **state)
     run("data stats fashion --test"); /* other files, for the names of the classes */
     expect_ok();
     expect_out("\n9 Ankle boot         1,009   10.09%  ");
+}
+
+static void archives_and_random_images_are_looked_at(void **state)
+{
+    (void)state;
+    /* Two records: a label, and 3072 equal bytes. */
+    shell("mkdir -p c && ones() { head -c 3072 /dev/zero | tr '\\0' '\\377'; } && "
+          "{ printf '\\001'; ones; printf '\\002'; ones; } >c/test_batch.bin && "
+          "for k in 1 2 3 4 5; do cp c/test_batch.bin c/data_batch_$k.bin; done");
+    run("data check c");
+    expect(0, "");
+    assert_string_equal(last.out, "10 training samples of 32x32x3\n2 test samples of 32x32x3\n"
+                                  "c: nothing is wrong\n");
+    run("data stats c");
+    expect_ok();
+    expect_out("c: 10 training samples of 32x32x3\n");
+    expect_out("  mean: [1.0000, 1.0000, 1.0000]");
+    run("data show c --test --out c.png");
+    expect_ok();
+    expect_out("c.png: 2 samples\n");
+    shell("rm c/data* && truncate -s 6000 c/test_batch.bin");
+    run("data check c");
+    expect(
+        4,
+        "has 6000 bytes, expected records of 3073 (1 of labels, 3072 of pixels); it is truncated");
+    shell("echo no archive >c/cifar-10-binary.tar.gz");
+    run("data check c");
+    expect(5, "c/cifar-10-binary.tar.gz is not the file that was published for cifar10: changed, "
+              "damaged");
+    write_text("c.yaml", "data: {name: dummy, shape: [4, 5, 3], samples: 9, classes: 3}\n"
+                         "model: {name: mlp}\ntrain: {steps: 2, batch_size: 3}\n");
+    run("data stats c.yaml");
+    expect_ok();
+    expect_out("c.yaml: 9 training samples of 4x5x3\n");
+    run("train c.yaml");
+    expect_ok();
+    run("data show dummy --count 2 --out d.png");
+    expect_ok();
+    run("data dummy --out d");
+    expect(2, "has U8 samples and 1000 classes; IDX files are written of U8 samples with 1 to 256");
+    write_text("c.yaml", "data: {name: digits, shape: [4, 5, 3]}\nmodel: {name: mlp}\n");
+    run("data stats c.yaml");
+    expect(2, "data.shape");
 }
 
 /* Killed while it writes, it leaves what the next one removes. */
@@ -249,6 +293,7 @@ int main(void)
         TEST(published_files_are_known),
         TEST(statistics_are_right),
         TEST(statistics_of_mnist_are_the_usual),
+        TEST(archives_and_random_images_are_looked_at),
         TEST(leftovers_of_a_kill_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

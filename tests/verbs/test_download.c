@@ -231,6 +231,15 @@ static void wrong_files_are_not_kept(void **state)
     expect(3, "onnect"); /* libcurl's words */
     run("data mnist --out d --mirror file://%s/none", folder);
     expect(3, "no other place is left");
+    /* Of an archive the same holds. */
+    shell("echo other >cifar-10-binary.tar.gz");
+    run("data cifar10 --out d%s", from("missing"));
+    expect(3, "/missing/cifar-10-binary.tar.gz: the server answers with error 404; no other place "
+              "is left");
+    run("data cifar10 --out d --mirror file://%s", folder);
+    expect(4, "cifar-10-binary.tar.gz: it sends 6 bytes, but the file has 170052171; no other "
+              "place is left");
+    assert_int_equal(shell("test $(ls d | wc -l) = 0"), 0);
 }
 
 static void a_place_that_hangs_is_given_up(void **state)
@@ -354,7 +363,8 @@ static void options_are_checked(void **state)
         assert_false(there("d"));
     }
     run("data mnits");
-    expect(2, "unknown data set 'mnits'; the nearest is mnist; expected digits, mnist or fashion");
+    expect(2, "unknown data set 'mnits'; the nearest is mnist; expected digits, mnist, fashion, "
+              "cifar10 or cifar100");
     unsetenv("HOME");
     run("data fashion");
     expect(2, "data fashion has no folder to write to: neither XDG_DATA_HOME nor HOME is set; "

@@ -145,8 +145,8 @@ static void wrong_options_are_said(void **state)
     expect(2, "pixels, expected at most 67 million; choose a smaller --count");
     assert_false(there("a.png"));
     run("data show nowhere");
-    expect(2,
-           "'nowhere' is neither a data set that is known (digits, mnist, fashion), nor a folder");
+    expect(2, "'nowhere' is neither a data set that is known (digits, mnist, fashion, cifar10, "
+              "cifar100, dummy), nor a folder");
     run("data show mnist");
     expect(3, "data set 'mnist' is not at ");
     run("data show");

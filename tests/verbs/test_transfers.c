@@ -205,6 +205,10 @@ static void files_are_got(void **state)
     width = 90;
     get("with a bar", "hg", "", one);
     width = 0;
+    get("an archive", "hg", "", "data cifar10 --out d");
+    get("an archive that is there", "g", "truncate -s 168513733 cifar-100-binary.tar.gz",
+        "data cifar100 --out d");
+    get("an archive, unpacked", "g", "echo mine >cifar-10-binary.tar", "data cifar10 --out d");
     static const char *const patience[] = {"0", "-1", "86401", "x", "1e-9"};
     for (size_t i = 0; i < sizeof patience / sizeof *patience; i++) {
         char line[200];

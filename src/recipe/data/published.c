@@ -47,6 +47,48 @@ static const char *const fashion_classes[10] = {
     "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot",
 };
 
+/* The archives of the binary version; the MD5 on their page are c32a1d4ab5d03f1284b67883e8d87530 and
+ * 03b5dce01913d631647c71ecec9e9cb8. */
+static const lki_published_file cifar10_files[] = {
+    {"cifar-10-binary.tar", 170052171,
+     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd", NULL},
+};
+
+static const lki_published_file cifar100_files[] = {
+    {"cifar-100-binary.tar", 168513733,
+     "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", NULL},
+};
+
+static const char *const cifar10_classes[10] = {
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+};
+
+static const char *const cifar100_classes[100] = {
+    "apple",       "aquarium_fish", "baby",      "bear",       "beaver",       "bed",
+    "bee",         "beetle",        "bicycle",   "bottle",     "bowl",         "boy",
+    "bridge",      "bus",           "butterfly", "camel",      "can",          "castle",
+    "caterpillar", "cattle",        "chair",     "chimpanzee", "clock",        "cloud",
+    "cockroach",   "couch",         "crab",      "crocodile",  "cup",          "dinosaur",
+    "dolphin",     "elephant",      "flatfish",  "forest",     "fox",          "girl",
+    "hamster",     "house",         "kangaroo",  "keyboard",   "lamp",         "lawn_mower",
+    "leopard",     "lion",          "lizard",    "lobster",    "man",          "maple_tree",
+    "motorcycle",  "mountain",      "mouse",     "mushroom",   "oak_tree",     "orange",
+    "orchid",      "otter",         "palm_tree", "pear",       "pickup_truck", "pine_tree",
+    "plain",       "plate",         "poppy",     "porcupine",  "possum",       "rabbit",
+    "raccoon",     "ray",           "road",      "rocket",     "rose",         "sea",
+    "seal",        "shark",         "shrew",     "skunk",      "skyscraper",   "snail",
+    "snake",       "spider",        "squirrel",  "streetcar",  "sunflower",    "sweet_pepper",
+    "table",       "tank",          "telephone", "television", "tiger",        "tractor",
+    "train",       "trout",         "tulip",     "turtle",     "wardrobe",     "whale",
+    "willow_tree", "wolf",          "woman",     "worm",
+};
+
+/* Images of 32x32 in colours. */
+#define LIKE_CIFAR(count)                                                                          \
+    {                                                                                              \
+        .samples = 50000, .shape = {3, {32, 32, 3}}, .dtype = LKS_U8, .classes = count             \
+    }
+
 const lki_published lki_published_table[] = {
     {.name = "digits", .info = LIKE_MNIST, .keys = "seed"},
     {.name = "mnist",
@@ -62,6 +104,21 @@ const lki_published lki_published_table[] = {
      .files = fashion_files,
      .info = LIKE_MNIST,
      .classes = fashion_classes},
+    {.name = "cifar10",
+     .mirrors = {"https://www.cs.toronto.edu/~kriz"},
+     .file_count = 1,
+     .files = cifar10_files,
+     .info = LIKE_CIFAR(10),
+     .classes = cifar10_classes},
+    {.name = "cifar100",
+     .mirrors = {"https://www.cs.toronto.edu/~kriz"},
+     .file_count = 1,
+     .files = cifar100_files,
+     .info = LIKE_CIFAR(100),
+     .classes = cifar100_classes},
+    {.name = "dummy",
+     .info = {.samples = 100, .shape = {3, {224, 224, 3}}, .dtype = LKS_U8, .classes = 1000},
+     .keys = "seed shape"},
 };
 const int lki_published_count = sizeof lki_published_table / sizeof *lki_published_table;
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "data/dummy.h"
 #include "recipe/data/published.h"
 
 const char *lki_source_folder(lki_config *config)
@@ -30,6 +31,26 @@ static lks_status open_digits(lks_dataset **out, const lki_config *config, lks_c
     return lks_dataset_open_digits(out, context, &opts);
 }
 
+static lks_status open_dummy(lks_dataset **out, const lki_config *config, lks_context *context,
+                             bool test)
+{
+    const lki_key samples = test ? LKI_KEY_DATA_TEST_SAMPLES : LKI_KEY_DATA_SAMPLES;
+    const lki_setting *shape = &config->value[LKI_KEY_DATA_SHAPE];
+    lki_dummy_opts opts = {
+        .seed = (uint64_t)lki_config_int(config, LKI_KEY_DATA_SEED),
+        .samples = lki_config_has(config, samples) ? lki_config_int(config, samples) : 0,
+        .test = test,
+    };
+    if (lki_config_has(config, LKI_KEY_DATA_CLASSES))
+        opts.classes = lki_config_int(config, LKI_KEY_DATA_CLASSES);
+    if (shape->count > LKS_MAX_DIMS - 1)
+        return lki_config_fail(config, LKI_KEY_DATA_SHAPE, "has %d dimensions, expected at most %d",
+                               shape->count, LKS_MAX_DIMS - 1);
+    opts.shape.ndim = shape->count;
+    for (int i = 0; i < shape->count; i++) opts.shape.dim[i] = shape->ints[i];
+    return lki_dataset_open_dummy(out, context, &opts);
+}
+
 /* "; 'lockstep data mnist' gets it" where that is so; else what else helps with that data set. */
 static const char *what_helps(lki_config *config, const char *folder)
 {
@@ -49,7 +70,7 @@ static const char *what_helps(lki_config *config, const char *folder)
 static lks_status missing_folder(lki_config *config, const char *folder, int error)
 {
     return LKI_FAIL(LKS_E_IO,
-                    "data set '%.60s' is not at %.200s: %s; expected a folder with its IDX files, "
+                    "data set '%.60s' is not at %.200s: %s; expected a folder with its files, "
                     "here or where --data DIR says%s",
                     lki_config_text(config, LKI_KEY_DATA_NAME), folder, strerror(error),
                     what_helps(config, NULL));
@@ -69,7 +90,8 @@ static lks_status missing_files(lki_config *config, const char *folder)
 static bool dataset_is_drawn(const lki_config *config)
 {
     return lki_config_text(config, LKI_KEY_DATA_PATH) == NULL &&
-           strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0;
+           (strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0 ||
+            strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "dummy") == 0);
 }
 
 /* Data sets that are published are known; of others the folder tells. */
@@ -118,7 +140,10 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
 {
     const char *folder;
     *out = NULL;
-    if (dataset_is_drawn(config)) return open_digits(out, config, context, test);
+    if (dataset_is_drawn(config)) {
+        const bool digits = strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0;
+        return (digits ? open_digits : open_dummy)(out, config, context, test);
+    }
     lks_status status = find_folder(&folder, config);
     if (status != LKS_OK) return status;
     status = lks_dataset_open_folder(out, context, folder, test, dataset_classes_of(config));
