@@ -4,6 +4,7 @@
  * channels and filters of any number, several images, and strips that end anywhere.
  */
 #include "cpu/products.h"
+#include "cpu/winograd_lines.h"
 
 #ifdef LKT_HAVE_CPU
 
@@ -13,66 +14,6 @@ typedef struct wino_case {
     lkt_floats x, w, bias, d_y;
     void *packed, *space;
 } wino_case;
-
-/* B' of a line of side + 2 values, `step` apart, in place. */
-static void line_in(int side, float *d, int step)
-{
-    const float a = 0.75f, b = 1.5f;
-    float v[6], x[6];
-    for (int i = 0; i < side + 2; i++) x[i] = d[i * step];
-    if (side == 2) {
-        v[0] = x[0] - x[2], v[1] = x[1] + x[2], v[2] = x[2] - x[1], v[3] = x[1] - x[3];
-    } else {
-        v[0] = fmaf(-2.8125f, x[2], fmaf(1.265625f, x[0], x[4]));
-        for (int k = 0; k < 4; k++) {
-            const float other = k < 2 ? b * b : a * a, point = k < 2 ? a : b;
-            const float even = fmaf(-other, x[2], x[4]), odd = fmaf(-other, x[1], x[3]);
-            v[1 + k] = fmaf(k % 2 == 0 ? point : -point, odd, even);
-        }
-        v[5] = fmaf(-2.8125f, x[3], fmaf(1.265625f, x[1], x[5]));
-    }
-    for (int i = 0; i < side + 2; i++) d[i * step] = v[i];
-}
-
-/* A' likewise: `side` values are left. */
-static void line_out(int side, float *m, int step)
-{
-    float y[4], x[6];
-    for (int i = 0; i < side + 2; i++) x[i] = m[i * step];
-    if (side == 2) {
-        y[0] = x[0] + x[1] + x[2];
-        y[1] = x[1] - x[2] - x[3];
-    } else {
-        const float even_a = x[1] + x[2], odd_a = x[1] - x[2];
-        const float even_b = x[3] + x[4], odd_b = x[3] - x[4];
-        y[0] = x[0] + even_a + even_b;
-        y[1] = fmaf(1.5f, odd_b, 0.75f * odd_a);
-        y[2] = fmaf(2.25f, even_b, 0.5625f * even_a);
-        y[3] = fmaf(3.375f, odd_b, fmaf(0.421875f, odd_a, x[5]));
-    }
-    for (int i = 0; i < side; i++) m[i * step] = y[i];
-}
-
-/* G likewise, of 3 values, in double. */
-static void line_weight(int side, double *g, int step)
-{
-    const double x[3] = {g[0], g[step], g[2 * step]};
-    if (side == 2) {
-        const double even = x[0] + x[2];
-        g[step] = (even + x[1]) * 0.5;
-        g[2 * step] = (even - x[1]) * 0.5;
-        g[3 * step] = x[2];
-        return;
-    }
-    const double even_a = x[0] + x[2] * 0.5625, odd_a = x[1] * 0.75;
-    const double even_b = x[0] + x[2] * 2.25, odd_b = x[1] * 1.5;
-    g[0] = x[0] * (64.0 / 81.0);
-    g[step] = (even_a + odd_a) * (-128.0 / 243.0);
-    g[2 * step] = (even_a - odd_a) * (-128.0 / 243.0);
-    g[3 * step] = (even_b + odd_b) * (32.0 / 243.0);
-    g[4 * step] = (even_b - odd_b) * (32.0 / 243.0);
-    g[5 * step] = x[2];
-}
 
 static void weight_of(const wino_case *c, int64_t f, int64_t channel, bool reversed, float *u)
 {
@@ -86,18 +27,26 @@ static void weight_of(const wino_case *c, int64_t f, int64_t channel, bool rever
     for (int i = 0; i < 36; i++) u[i] = lki_flush((float)g[i]);
 }
 
-/* Of an image of so many pixels and channels the patch that begins at a pixel. */
-static void patch_of(int side, const float *image, const int64_t in[2], int64_t channels,
-                     int64_t channel, int64_t row, int64_t column, float *v)
+/* Of an image of so many pixels and channels the patch that begins at a pixel, of a tile of n x m pixels. */
+static void patch_of(int side, const int n[2], const float *image, const int64_t in[2],
+                     int64_t channels, int64_t channel, int64_t row, int64_t column, float *v)
 {
     for (int i = 0; i < 36; i++) {
         const int64_t y = row + i / 6, x = column + i % 6;
         const bool there = y >= 0 && y < in[0] && x >= 0 && x < in[1];
         v[i] = there ? image[(y * in[1] + x) * channels + channel] : 0;
     }
-    for (int i = 0; i < side + 2; i++) line_in(side, v + 6 * i, 1);
-    for (int j = 0; j < side + 2; j++) line_in(side, v + j, 6);
+    for (int i = 0; i < n[0] + 2; i++) line_in(side, n[1], v + 6 * i, 1);
+    for (int j = 0; j < side + 2; j++)
+        if (has_point(side, n[1], j)) line_in(side, n[0], v + j, 6);
     for (int i = 0; i < 36; i++) v[i] = lki_flush(v[i]);
+}
+
+/* Of the 6 x 6 places of a tile. */
+static bool has_place(int side, const int n[2], int place)
+{
+    return place / 6 < side + 2 && place % 6 < side + 2 && has_point(side, n[0], place / 6) &&
+           has_point(side, n[1], place % 6);
 }
 
 /* A whole pass, without what comes behind the sums: y is [count][out][columns], u [depth][columns][36]. */
@@ -109,21 +58,23 @@ static void definition(int side, int64_t count, const float *x, const int64_t in
     for (int64_t n = 0; n < count; n++)
         for (int64_t row = 0; row < out[0]; row += side)
             for (int64_t column = 0; column < out[1]; column += side) {
+                const int size[2] = {pixels_at(side, row, out[0]), pixels_at(side, column, out[1])};
                 for (int64_t d = 0; d < depth; d++)
-                    patch_of(side, x + n * in[0] * in[1] * depth, in, depth, d, row - before[0],
-                             column - before[1], v + 36 * d);
+                    patch_of(side, size, x + n * in[0] * in[1] * depth, in, depth, d,
+                             row - before[0], column - before[1], v + 36 * d);
                 for (int64_t f = 0; f < columns; f++) {
-                    float m[36];
+                    float m[36] = {0};
                     for (int i = 0; i < 36; i++) {
+                        if (!has_place(side, size, i)) continue;
                         sum s = sum_of(LKI_NARROW);
                         for (int64_t d = 0; d < depth; d++)
                             add_term(&s, d, v[36 * d + i], u[(d * columns + f) * 36 + i]);
                         m[i] = total_of(&s);
                     }
-                    for (int i = 0; i < side + 2; i++) line_out(side, m + 6 * i, 1);
-                    for (int j = 0; j < side; j++) line_out(side, m + j, 6);
-                    for (int64_t i = 0; i < side && row + i < out[0]; i++)
-                        for (int64_t j = 0; j < side && column + j < out[1]; j++)
+                    for (int i = 0; i < side + 2; i++) line_out(side, size[1], m + 6 * i, 1);
+                    for (int j = 0; j < size[1]; j++) line_out(side, size[0], m + j, 6);
+                    for (int64_t i = 0; i < size[0]; i++)
+                        for (int64_t j = 0; j < size[1]; j++)
                             y[((n * out[0] + row + i) * out[1] + column + j) * columns + f] =
                                 m[i * 6 + j];
                 }
@@ -230,44 +181,6 @@ static void check_data(const lki_vector *v, const wino_case *c, bool add, lkt_ra
     free(expected);
 }
 
-/* A y: of `side` values side + 2, in place. */
-static void line_gradient(int side, float *d, int step)
-{
-    float w[6], y[4] = {0};
-    for (int i = 0; i < side; i++) y[i] = d[i * step];
-    w[0] = y[0];
-    if (side == 2) {
-        w[1] = y[0] + y[1], w[2] = y[0] - y[1], w[3] = -y[1];
-    } else {
-        for (int k = 0; k < 2; k++) {
-            const float p = k == 0 ? 0.75f : 1.5f, even = fmaf(p * p, y[2], y[0]);
-            const float odd = fmaf(p * p * p, y[3], p * y[1]);
-            w[1 + 2 * k] = even + odd;
-            w[2 + 2 * k] = even - odd;
-        }
-        w[5] = y[3];
-    }
-    for (int i = 0; i < side + 2; i++) d[i * step] = w[i];
-}
-
-/* G' u in double, in place: 3 values are left. */
-static void line_taps(int side, double *u, int step)
-{
-    double x[6];
-    for (int i = 0; i < side + 2; i++) x[i] = u[i * step];
-    if (side == 2) {
-        const double even = (x[1] + x[2]) * 0.5;
-        u[0] = x[0] + even, u[step] = (x[1] - x[2]) * 0.5, u[2 * step] = even + x[3];
-        return;
-    }
-    const double c = -128.0 / 243.0, d = 32.0 / 243.0;
-    const double even_a = (x[1] + x[2]) * c, odd_a = (x[1] - x[2]) * c;
-    const double even_b = (x[3] + x[4]) * d, odd_b = (x[3] - x[4]) * d;
-    u[0] = x[0] * (64.0 / 81.0) + (even_a + even_b);
-    u[step] = odd_a * 0.75 + odd_b * 1.5;
-    u[2 * step] = even_a * 0.5625 + even_b * 2.25 + x[5];
-}
-
 /* One channel and filter: terms are the tiles of the replica. */
 static void weight_definition(const wino_case *c, int64_t channel, int64_t f, float taps[9])
 {
@@ -279,17 +192,20 @@ static void weight_definition(const wino_case *c, int64_t channel, int64_t f, fl
     for (int64_t n = 0; n < c->count; n++)
         for (int64_t row = 0; row < c->s.out[0]; row += side)
             for (int64_t column = 0; column < c->s.out[1]; column += side, number++) {
+                const int size[2] = {pixels_at(side, row, c->s.out[0]),
+                                     pixels_at(side, column, c->s.out[1])};
                 float v[36], y[36] = {0};
-                patch_of(side, c->x.at + n * c->x_size, c->s.in, c->s.channels, channel,
+                patch_of(side, size, c->x.at + n * c->x_size, c->s.in, c->s.channels, channel,
                          row - c->s.padding[0], column - c->s.padding[1], v);
-                for (int64_t i = 0; i < side && row + i < c->s.out[0]; i++)
-                    for (int64_t j = 0; j < side && column + j < c->s.out[1]; j++)
+                for (int64_t i = 0; i < size[0]; i++)
+                    for (int64_t j = 0; j < size[1]; j++)
                         y[i * 6 + j] =
                             c->d_y.at[n * c->y_size +
                                       ((row + i) * c->s.out[1] + column + j) * c->s.filters + f];
-                for (int i = 0; i < side; i++) line_gradient(side, y + 6 * i, 1);
-                for (int j = 0; j < side + 2; j++) line_gradient(side, y + j, 6);
-                for (int i = 0; i < 36; i++) add_term(&sums[i], number, v[i], lki_flush(y[i]));
+                for (int i = 0; i < size[0]; i++) line_gradient(side, size[1], y + 6 * i, 1);
+                for (int j = 0; j < side + 2; j++) line_gradient(side, size[0], y + j, 6);
+                for (int i = 0; i < 36; i++)
+                    if (has_place(side, size, i)) add_term(&sums[i], number, v[i], lki_flush(y[i]));
             }
     for (int i = 0; i < 36; i++) u[i] = (double)total_of(&sums[i]);
     for (int j = 0; j < side + 2; j++) line_taps(side, u + j, 6);

@@ -39,7 +39,7 @@ static void what_is_wrong_is_said(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        run(wrong[i].command);
+        run("%s", wrong[i].command);
         assert_int_not_equal(last.code, 0);
         if (strstr(last.err, wrong[i].sentence) == NULL)
             fail_msg("%s: '%s', expected '%s'", wrong[i].command, last.err, wrong[i].sentence);
