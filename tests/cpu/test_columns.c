@@ -108,9 +108,10 @@ static void check_pool(const lki_vector *v, const lki_pool_shape *s, lkt_random 
     lkt_floats x = lkt_floats_make(random, in), y = lkt_floats_make(random, out);
     lkt_floats d = lkt_floats_make(random, out), d_x = lkt_floats_make(random, in);
     float *gradient = lkt_scratch(sizeof(float) * (size_t)in);
-    memcpy(gradient, d_x.at, sizeof(float) * (size_t)in);
+    const bool add = lkt_random_bits(random) & 1; /* what is not added to may be anything */
+    for (int64_t i = 0; i < in; i++) gradient[i] = add ? d_x.at[i] : 0;
     v->pool->mean_forward(s, x.at, y.at);
-    v->pool->mean_backward(s, d.at, d_x.at);
+    v->pool->mean_backward(s, d.at, d_x.at, add);
     for (int64_t i = 0; i < out; i++) {
         int64_t inside = 0;
         double sum = 0;

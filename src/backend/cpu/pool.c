@@ -67,21 +67,14 @@ static lks_status cpu_max_forward(const lki_plan *plan, const lki_args *args)
     return LKS_OK;
 }
 
-/* The gradient is added to d_in, which starts at zero unless it is to be added to. */
-static void cpu_pool_start(const lki_cpu_plan *p, const lki_args *args)
-{
-    float *d_in = args->d_in[0];
-    for (int64_t i = 0; !(args->add_in & 1) && i < args->count * p->in; i++) d_in[i] = 0;
-}
-
 static lks_status cpu_max_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     if (args->d_in[0] == NULL) return LKS_OK;
-    cpu_pool_start(p, args);
     for (int64_t s = 0; s < args->count; s++)
         p->vector->pool->max_backward(&pool(plan)->shape, positions(plan, args, s),
-                                      args->d_out + s * p->out, args->d_in[0] + s * p->in);
+                                      args->d_out + s * p->out, args->d_in[0] + s * p->in,
+                                      args->add_in & 1);
     return LKS_OK;
 }
 
@@ -106,10 +99,9 @@ static lks_status cpu_mean_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
     if (args->d_in[0] == NULL) return LKS_OK;
-    cpu_pool_start(p, args);
     for (int64_t s = 0; s < args->count; s++)
         p->vector->pool->mean_backward(&pool(plan)->shape, args->d_out + s * p->out,
-                                       args->d_in[0] + s * p->in);
+                                       args->d_in[0] + s * p->in, args->add_in & 1);
     return LKS_OK;
 }
 

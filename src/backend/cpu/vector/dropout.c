@@ -119,9 +119,9 @@ static void vector_dropout_apply(int64_t count, const uint8_t *dropped, float sc
     const vf factor = vf_set(scale), zero = vf_zero();
     FOR_VECTORS(i, n, count)
     {
-        uint8_t byte[LANES] = {0};
-        memcpy(byte, dropped + i, (size_t)n);
-        const vm keep = vm_equal(vi_from_bytes(byte), vi_set(0));
+        uint8_t rest[LANES] = {0};
+        if (n < LANES) memcpy(rest, dropped + i, (size_t)n);
+        const vm keep = vm_equal(vi_from_bytes(n < LANES ? rest : dropped + i), vi_set(0));
         vf_put_result(out + i, vf_blend(keep, vf_get(in + i, n) * factor, zero), n, add);
     }
 }

@@ -6,6 +6,7 @@
 #ifndef LKI_CPU_VECTOR_NAMES_H
 #define LKI_CPU_VECTOR_NAMES_H
 
+#define begin_backward                   LKI_ISA_NAME(begin_backward)
 #define column_products                  LKI_ISA_NAME(column_products)
 #define column_sums                      LKI_ISA_NAME(column_sums)
 #define convolve_row                     LKI_ISA_NAME(convolve_row)

@@ -29,23 +29,42 @@ INLINE int64_t pixel(const lki_pool_shape *s, const window *w, int64_t ky, int64
     return ((w->y + ky) * s->in_columns + w->x + kx) * s->channels;
 }
 
-static void max_window(const lki_pool_shape *s, const window *w, const float *in, float *out,
-                       uint16_t *where)
+/* Calls f with the taps of a window that are in the image, rows and columns; of 2x2 and 3x3 with constants, so that
+ * they are one run of operations. */
+#define POOL_TAPS(w, f, ...)                                                                       \
+    do {                                                                                           \
+        const int64_t rows_ = (w)->ky1 - (w)->ky0, columns_ = (w)->kx1 - (w)->kx0;                 \
+        if (rows_ == 2 && columns_ == 2)                                                           \
+            f(2, 2, __VA_ARGS__);                                                                  \
+        else if (rows_ == 3 && columns_ == 3)                                                      \
+            f(3, 3, __VA_ARGS__);                                                                  \
+        else                                                                                       \
+            f(rows_, columns_, __VA_ARGS__);                                                       \
+    } while (0)
+
+INLINE void max_taps(const int64_t rows, const int64_t columns, const lki_pool_shape *s,
+                     const window *w, const float *in, float *out, uint16_t *where)
 {
+    const float *first = in + pixel(s, w, w->ky0, w->kx0);
+    const int64_t down = s->in_columns * s->channels;
+    const int32_t number = (int32_t)(w->ky0 * s->kernel[1] + w->kx0);
     FOR_VECTORS(c, n, s->channels)
     {
-        vf best = vf_get(in + pixel(s, w, w->ky0, w->kx0) + c, n);
-        vi at = vi_set((int32_t)(w->ky0 * s->kernel[1] + w->kx0));
-        for (int64_t ky = w->ky0; ky < w->ky1; ky++)
-            for (int64_t kx = w->kx0; kx < w->kx1; kx++) {
-                const vf v = vf_get(in + pixel(s, w, ky, kx) + c, n);
+        vf best = vf_get(first + c, n);
+        vi at = vi_set(number);
+        for (int64_t ky = 0; ky < rows; ky++)
+            for (int64_t kx = 0; kx < columns; kx++) {
+                const vf v = vf_get(first + ky * down + kx * s->channels + c, n);
                 const vm wins = vm_gt(v, best);
                 best = vf_blend(wins, v, best);
-                at = vi_blend(wins, vi_set((int32_t)(ky * s->kernel[1] + kx)), at);
+                at = vi_blend(wins, vi_set(number + (int32_t)(ky * s->kernel[1] + kx)), at);
             }
         vf_put(out + c, best, n);
         const vs narrow = __builtin_convertvector(at, vs);
-        memcpy(where + c, &narrow, sizeof(uint16_t) * (size_t)n);
+        if (n == LANES)
+            memcpy(where + c, &narrow, sizeof narrow);
+        else
+            memcpy(where + c, &narrow, sizeof(uint16_t) * (size_t)n);
     }
 }
 
@@ -56,37 +75,64 @@ static void vector_max_forward(const lki_pool_shape *s, const float *in, float *
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
             const window w = window_at(s, oy, ox);
             const int64_t to = (oy * s->out_columns + ox) * s->channels;
-            max_window(s, &w, in, out + to, where + to);
+            POOL_TAPS(&w, max_taps, s, &w, in, out + to, where + to);
         }
 }
 
-static void max_window_backward(const lki_pool_shape *s, const window *w, const uint16_t *where,
-                                const float *d_out, float *d_in)
+INLINE void max_taps_backward(const int64_t rows, const int64_t columns, const lki_pool_shape *s,
+                              const window *w, const uint16_t *where, const float *d_out,
+                              float *d_in, bool add)
 {
+    float *first = d_in + pixel(s, w, w->ky0, w->kx0);
+    const int64_t down = s->in_columns * s->channels;
+    const int32_t number = (int32_t)(w->ky0 * s->kernel[1] + w->kx0);
     const vf zero = vf_zero();
     FOR_VECTORS(c, n, s->channels)
     {
         vs narrow = {0};
-        memcpy(&narrow, where + c, sizeof(uint16_t) * (size_t)n);
+        if (n == LANES)
+            memcpy(&narrow, where + c, sizeof narrow);
+        else
+            memcpy(&narrow, where + c, sizeof(uint16_t) * (size_t)n);
         const vi at = __builtin_convertvector(narrow, vi);
         const vf d = vf_get(d_out + c, n);
-        for (int64_t ky = w->ky0; ky < w->ky1; ky++)
-            for (int64_t kx = w->kx0; kx < w->kx1; kx++) {
-                float *to = d_in + pixel(s, w, ky, kx) + c;
-                const vm here = vm_equal(at, vi_set((int32_t)(ky * s->kernel[1] + kx)));
-                vf_put_result(to, vf_blend(here, d, zero), n, true);
+        for (int64_t ky = 0; ky < rows; ky++)
+            for (int64_t kx = 0; kx < columns; kx++) {
+                const int32_t tap = number + (int32_t)(ky * s->kernel[1] + kx);
+                vf_put_result(first + ky * down + kx * s->channels + c,
+                              vf_blend(vm_equal(at, vi_set(tap)), d, zero), n, add);
             }
     }
 }
 
-static void vector_max_backward(const lki_pool_shape *s, const uint16_t *where, const float *d_out,
-                                float *d_in)
+/* Whether a pixel may be in several windows. */
+INLINE bool overlaps(const lki_pool_shape *s)
 {
+    return s->stride[0] < s->kernel[0] || s->stride[1] < s->kernel[1];
+}
+
+/* Whether what windows give is to be added to d_in. Where it is not there yet it becomes 0 first, unless
+ * windows that do not overlap are to write all of it. */
+static bool begin_backward(const lki_pool_shape *s, float *d_in, bool add)
+{
+    bool all = !overlaps(s);
+    const int64_t in[2] = {s->in_rows, s->in_columns}, out[2] = {s->out_rows, s->out_columns};
+    for (int i = 0; i < 2; i++)
+        all = all && s->padding[i] == 0 && s->stride[i] == s->kernel[i] &&
+              out[i] * s->kernel[i] == in[i];
+    if (!add && !all) memset(d_in, 0, sizeof(float) * (size_t)(in[0] * in[1] * s->channels));
+    return add || overlaps(s);
+}
+
+static void vector_max_backward(const lki_pool_shape *s, const uint16_t *where, const float *d_out,
+                                float *d_in, bool add)
+{
+    add = begin_backward(s, d_in, add);
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++) {
             const window w = window_at(s, oy, ox);
             const int64_t from = (oy * s->out_columns + ox) * s->channels;
-            max_window_backward(s, &w, where + from, d_out + from, d_in);
+            POOL_TAPS(&w, max_taps_backward, s, &w, where + from, d_out + from, d_in, add);
         }
 }
 
@@ -95,43 +141,56 @@ INLINE int64_t area_of(const lki_pool_shape *s, const window *w)
     return s->exclude_padding ? (w->ky1 - w->ky0) * (w->kx1 - w->kx0) : s->kernel[0] * s->kernel[1];
 }
 
+INLINE void mean_taps(const int64_t rows, const int64_t columns, const lki_pool_shape *s,
+                      const window *w, const float *in, float *out)
+{
+    const float *first = in + pixel(s, w, w->ky0, w->kx0);
+    const int64_t down = s->in_columns * s->channels;
+    const double part = 1 / (double)area_of(s, w);
+    FOR_VECTORS(c, n, s->channels)
+    {
+        vd low = {0}, high = {0};
+        for (int64_t ky = 0; ky < rows; ky++)
+            for (int64_t kx = 0; kx < columns; kx++) {
+                const vf x = vf_get(first + ky * down + kx * s->channels + c, n);
+                low += vf_low(x);
+                high += vf_high(x);
+            }
+        vf_put_result(out + c, vf_join(low * part, high * part), n, false);
+    }
+}
+
 static void vector_mean_forward(const lki_pool_shape *s, const float *in, float *out)
 {
     for (int64_t oy = 0; oy < s->out_rows; oy++)
-        for (int64_t ox = 0; ox < s->out_columns; ox++) {
+        for (int64_t ox = 0; ox < s->out_columns; ox++, out += s->channels) {
             const window w = window_at(s, oy, ox);
-            const double part = 1 / (double)area_of(s, &w);
-            float *to = out + (oy * s->out_columns + ox) * s->channels;
-            FOR_VECTORS(c, n, s->channels)
-            {
-                vd low = {0}, high = {0};
-                for (int64_t ky = w.ky0; ky < w.ky1; ky++)
-                    for (int64_t kx = w.kx0; kx < w.kx1; kx++) {
-                        const vf x = vf_get(in + pixel(s, &w, ky, kx) + c, n);
-                        low += vf_low(x);
-                        high += vf_high(x);
-                    }
-                vf_put_result(to + c, vf_join(low * part, high * part), n, false);
-            }
+            POOL_TAPS(&w, mean_taps, s, &w, in, out);
         }
 }
 
-static void vector_mean_backward(const lki_pool_shape *s, const float *d_out, float *d_in)
+INLINE void mean_taps_backward(const int64_t rows, const int64_t columns, const lki_pool_shape *s,
+                               const window *w, const float *d_out, float *d_in, bool add)
 {
+    float *first = d_in + pixel(s, w, w->ky0, w->kx0);
+    const int64_t down = s->in_columns * s->channels;
+    const vf area = vf_set((float)area_of(s, w));
+    FOR_VECTORS(c, n, s->channels)
+    {
+        const vf d = vf_get(d_out + c, n) / area;
+        for (int64_t ky = 0; ky < rows; ky++)
+            for (int64_t kx = 0; kx < columns; kx++)
+                vf_put_result(first + ky * down + kx * s->channels + c, d, n, add);
+    }
+}
+
+static void vector_mean_backward(const lki_pool_shape *s, const float *d_out, float *d_in, bool add)
+{
+    add = begin_backward(s, d_in, add);
     for (int64_t oy = 0; oy < s->out_rows; oy++)
-        for (int64_t ox = 0; ox < s->out_columns; ox++) {
+        for (int64_t ox = 0; ox < s->out_columns; ox++, d_out += s->channels) {
             const window w = window_at(s, oy, ox);
-            const vf area = vf_set((float)area_of(s, &w));
-            const float *from = d_out + (oy * s->out_columns + ox) * s->channels;
-            FOR_VECTORS(c, n, s->channels)
-            {
-                const vf d = vf_get(from + c, n) / area;
-                for (int64_t ky = w.ky0; ky < w.ky1; ky++)
-                    for (int64_t kx = w.kx0; kx < w.kx1; kx++) {
-                        float *to = d_in + pixel(s, &w, ky, kx) + c;
-                        vf_put_result(to, d, n, true);
-                    }
-            }
+            POOL_TAPS(&w, mean_taps_backward, s, &w, d_out, d_in, add);
         }
 }
 

@@ -91,11 +91,11 @@ typedef struct lki_pool_shape {
 typedef struct lki_vector_pool {
     /* `where`: the place in its window of each output's maximum; the first of equals. */
     void (*max_forward)(const lki_pool_shape *shape, const float *in, float *out, uint16_t *where);
-    /* Both add to d_in. */
+    /* `add`: d_in has what is added to. */
     void (*max_backward)(const lki_pool_shape *shape, const uint16_t *where, const float *d_out,
-                         float *d_in);
+                         float *d_in, bool add);
     void (*mean_forward)(const lki_pool_shape *shape, const float *in, float *out);
-    void (*mean_backward)(const lki_pool_shape *shape, const float *d_out, float *d_in);
+    void (*mean_backward)(const lki_pool_shape *shape, const float *d_out, float *d_in, bool add);
 } lki_vector_pool;
 
 /* norm.c: a matrix [rows][columns], statistics by column. Sums are added to what is there. */
