@@ -16,10 +16,10 @@
     X(INFO, info, "CONFIG|NETWORK|CHECKPOINT", 0, 1,                                               \
       "the layers of a network, of a configuration or by name; or what is in a checkpoint or a "   \
       "safetensors file")                                                                          \
-    X(DATA, data, "digits|mnist|fashion|cifar10|cifar100 | show|check|stats WHAT", 1, 2,           \
-      "get a data set: digits are drawn and written to --out as IDX files, the others "            \
-      "downloaded; or see one (WHAT: a name, a folder, a configuration): show samples, "           \
-      "check its files, or count its values and classes")                                          \
+    X(DATA, data, "NAME | show|check|stats WHAT", 1, 2,                                            \
+      "get a data set, digits, mnist, fashion, cifar10 or cifar100: digits are drawn and written " \
+      "to --out as IDX files, the others downloaded; or see one (WHAT: a name, a folder, a "       \
+      "configuration): show samples, check its files, or count its values and classes")            \
     X(VERIFY, verify, "CONFIG", 1, 1,                                                              \
       "train with several numbers of workers and compare the bits: of parameters, buffers "        \
       "and averages, not of the optimizer's state, which shows in them a step later")              \

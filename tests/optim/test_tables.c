@@ -131,7 +131,7 @@ static void keys_know_their_names(void **state)
         {LKI_KEY_MODEL_DROPOUT,
          "mnist_cnn mlp alexnet vgg11 vgg13 vgg16 vgg19 vgg11_bn vgg13_bn vgg16_bn vgg19_bn"},
         {LKI_KEY_MODEL_SAVE, NULL},
-        {LKI_KEY_DATA_SEED, "digits"},
+        {LKI_KEY_DATA_SEED, "digits dummy"},
         {LKI_KEY_DATA_MEAN, NULL},
         {LKI_KEY_TRAIN_SEED, NULL},
         {LKI_KEY_OPTIMIZER_NAME, NULL},
