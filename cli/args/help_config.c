@@ -25,7 +25,11 @@ void config_keys_print(FILE *out)
             fprintf(out, "%*s", COLUMN, "");
             text_print_wrapped(out, lki_key_help((lki_key)key, help), COLUMN, COLUMN, HELP_WIDTH);
         }
-        if (lki_key_only((lki_key)key, names))
-            fprintf(out, "%*s(only for: %s)\n", COLUMN, "", names);
+        if (lki_key_only((lki_key)key, names)) {
+            char only[LKI_KEY_NAMES_SIZE + 16];
+            snprintf(only, sizeof only, "(only for: %s)", names);
+            fprintf(out, "%*s", COLUMN, "");
+            text_print_wrapped(out, only, COLUMN, COLUMN, HELP_WIDTH);
+        }
     }
 }
