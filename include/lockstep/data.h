@@ -52,10 +52,11 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_idx(lks_dataset **out, lks_conte
                                                     int64_t classes);
 
 /*
- * The training or the test split that lies in a folder, as IDX files: train-images-idx3-ubyte and
- * train-labels-idx1-ubyte, t10k-... or test-...; idx2 to idx5 by the dimensions of the images; with
- * '-' or '.' before "idx", plain preferred to .gz; in the folder or where torchvision puts them,
- * such as folder/MNIST/raw. `classes` 0: the largest training label + 1, for both splits.
+ * The training or the test split that lies in a folder, in the first format that it has anything of. IDX files:
+ * train-images-idx3-ubyte and train-labels-idx1-ubyte, t10k-... or test-...; idx2 to idx5 by the dimensions of
+ * the images; with '-' or '.' before "idx", plain preferred to .gz; in the folder or where torchvision puts
+ * them, such as folder/MNIST/raw. CIFAR-10 and CIFAR-100: the binary or the Python version, files or the archive
+ * as published. `classes` 0: the largest training label + 1, for both splits; 20: CIFAR-100's coarse ones.
  */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context,
                                                        const char *folder, bool test_split,

@@ -45,8 +45,8 @@ typedef struct lks_network_opts {
 /*
  * Any of them: logits of the image x (log-probabilities of mnist_cnn). Names of parameters are those of
  * PyTorch's MNIST example, of torchvision (resnet18 to 152, wide_resnet*, alexnet, vgg*), and of the
- * published sources of wrn28_10 and airbench, so that state dicts are read and written as they are. They
- * start as they do there, too. docs/networks.md has what each is.
+ * published sources of wrn28_10 and airbench, so that state dicts are read and written as they are. All
+ * but airbench's start as they do there, too. docs/networks.md has what each is.
  */
 LKS_API lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
                                 const lks_network_opts *opts);
