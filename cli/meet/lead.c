@@ -128,9 +128,11 @@ lks_status meet_lead(const meet_plan *plan, int listener, int *code)
     if (status == LKS_OK) status = open_reach(l);
     if (status == LKS_OK) status = work(l, code);
     const int end = status == LKS_OK ? *code : exit_code_of(status);
-    for (int i = 0; i < l->count; i++) {
+    for (int i = 0; i < l->count; i++)
         if (l->peers[i]->state == PEER_JOINED)
             peer_send(l->peers[i], &(wire_message){.type = WIRE_BYE, .code = end});
+    for (int i = 0; i < l->count; i++) {
+        if (l->peers[i]->state == PEER_JOINED) peer_finish(l->peers[i]);
         peer_destroy(l->peers[i]);
     }
     if (l->strangers > 0)

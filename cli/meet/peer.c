@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,20 @@ void peer_destroy(peer *p)
     if (p == NULL) return;
     peer_close(p);
     free(p);
+}
+
+void peer_finish(peer *p)
+{
+    char rest[4096];
+    const double end = process_clock() + PEER_FINISH_S;
+    if (p->fd >= 0) shutdown(p->fd, SHUT_WR);
+    while (p->fd >= 0) {
+        struct pollfd file = {.fd = p->fd, .events = POLLIN};
+        const double left = end - process_clock();
+        if (left <= 0 || poll(&file, 1, (int)(1000 * left)) <= 0) break;
+        if (recv(p->fd, rest, sizeof rest, MSG_DONTWAIT) <= 0) break;
+    }
+    peer_close(p);
 }
 
 bool peer_send(peer *p, const wire_message *message)

@@ -5,9 +5,10 @@
 #include "cli/meet/seal.h"
 
 /* What docs/rendezvous.md promises. */
-#define PEER_PROOF_S 5.0
-#define PEER_BEAT_S  0.5
-#define PEER_LOST_S  2.0
+#define PEER_PROOF_S  5.0
+#define PEER_BEAT_S   0.5
+#define PEER_LOST_S   2.0
+#define PEER_FINISH_S 1.0
 
 typedef enum peer_state {
     PEER_NEW,        /* at the leader: hello is to come; at the member: challenge */
@@ -35,6 +36,9 @@ typedef struct peer {
 /* Takes a connected socket over; NULL: no memory, and it is closed. */
 peer *peer_create(int fd, const char *from);
 void peer_close(peer *p); /* the socket alone */
+/* Closes it when the other side has, or soon: it may still be sending, and a socket that is closed with something
+ * unread in it takes back what was sent last. */
+void peer_finish(peer *p);
 void peer_destroy(peer *p);
 
 /* Sends a message, open or sealed by its type; false: it cannot be sent, and is closed. */
