@@ -255,6 +255,10 @@ static void archives_and_random_images_are_looked_at(void **state)
     run("data check c");
     expect(5, "c/cifar-10-binary.tar.gz is not the file that was published for cifar10: changed, "
               "damaged");
+    run("data digits --out .local/share/lockstep/cifar10 --samples 20 --test-samples 10");
+    expect_ok();
+    run("data check cifar10");
+    expect(5, "has IDX files, but cifar10 is published as cifar-10-binary.tar.gz; give a folder");
     write_text("c.yaml", "data: {name: dummy, shape: [4, 5, 3], samples: 9, classes: 3}\n"
                          "model: {name: mlp}\ntrain: {steps: 2, batch_size: 3}\n");
     run("data stats c.yaml");
