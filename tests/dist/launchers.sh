@@ -54,6 +54,20 @@ lines() {
     failed=1
 }
 
+# doing WORD: what the processes do whose command has that word, for a failure that does not come again.
+doing() {
+    local process
+    for process in /proc/[0-9]*; do
+        [[ $(tr '\0' ' ' <"$process/cmdline") == *"$1"* ]] || continue
+        echo "${process#/proc/}: $(tr '\0' ' ' <"$process/cmdline")"
+        grep -hE '^(State|PPid|Threads)' "$process/status" | tr '\n' ' '
+        cat "$process"/task/*/wchan | tr '\n' ' '
+        echo
+        ! command -v gdb >/dev/null ||
+            timeout 20 gdb -p "${process#/proc/}" -batch -ex 'thread apply all bt' | grep '^#'
+    done 2>/dev/null
+}
+
 # nobody WORD: no process is left whose command has that word, within two seconds. What has ended and is not
 # waited for has no command.
 nobody() {

@@ -68,6 +68,7 @@ for try in {1..300}; do
     sleep 0.1
 done
 lines 3 'waits$'
+[ "$(grep -c 'waits$' "$folder/out")" = 3 ] || doing "$program"
 kill -KILL $launcher
 nobody "$folder"
 wait $launcher 2>/dev/null || true
