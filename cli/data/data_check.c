@@ -365,9 +365,10 @@ static lks_status check_folder(check *c, const char *folder)
         return check_other(c, folder);
     if (status != LKS_OK) return status;
     if (c->known != NULL && c->known->file_count != FILES)
-        return lks_fail(LKS_E_MISMATCH,
-                        "%.300s has IDX files, but %s is published as %s.gz; give a folder of its own",
-                        c->folder, c->known->name, c->known->files[0].name);
+        return lks_fail(
+            LKS_E_MISMATCH,
+            "%.300s has IDX files, but %s is published as %s.gz; give a folder of its own",
+            c->folder, c->known->name, c->known->files[0].name);
     const bool has_test = c->known != NULL || c->entry[TEST_SPLIT].path != NULL ||
                           c->entry[TEST_SPLIT + 1].path != NULL;
     for (int i = 0; i < (has_test ? FILES : TEST_SPLIT); i++) data_check_look_at(c, i);
