@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/out/text.h"
+#include "cli/process.h"
 
 /* A folder of this user's alone with the socket, and this program under the name of ssh's place. */
 static lks_status open_reach(leader *l)
@@ -115,6 +116,16 @@ static lks_status work(leader *l, int *code)
     return status;
 }
 
+void lead_dismiss(leader *l, int code)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->peers[i]->state == PEER_JOINED)
+            peer_send(l->peers[i], &(wire_message){.type = WIRE_BYE, .code = code});
+    const double until = process_clock() + PEER_FINISH_S;
+    for (int i = 0; i < l->count; i++)
+        if (l->peers[i]->state == PEER_JOINED) peer_finish(l->peers[i], until);
+}
+
 lks_status meet_lead(const meet_plan *plan, int listener, int *code)
 {
     const char *left = NULL;
@@ -128,13 +139,8 @@ lks_status meet_lead(const meet_plan *plan, int listener, int *code)
     if (status == LKS_OK) status = open_reach(l);
     if (status == LKS_OK) status = work(l, code);
     const int end = status == LKS_OK ? *code : exit_code_of(status);
-    for (int i = 0; i < l->count; i++)
-        if (l->peers[i]->state == PEER_JOINED)
-            peer_send(l->peers[i], &(wire_message){.type = WIRE_BYE, .code = end});
-    for (int i = 0; i < l->count; i++) {
-        if (l->peers[i]->state == PEER_JOINED) peer_finish(l->peers[i]);
-        peer_destroy(l->peers[i]);
-    }
+    lead_dismiss(l, end);
+    for (int i = 0; i < l->count; i++) peer_destroy(l->peers[i]);
     if (l->strangers > 0)
         say_error("%d connection%s to the rendezvous had no proof of the secret, and had no answer",
                   l->strangers, TEXT_S(l->strangers));

@@ -51,6 +51,9 @@ bool lead_can_grow(const leader *l);
 /* Numbers of nodes and ranks, for all who take part. */
 void lead_number(leader *l);
 
+/* Tells all who have joined how it ended, and closes their connections: a second is for all of them together. */
+void lead_dismiss(leader *l, int code);
+
 /* Of a peer that has proved itself (admit.c): joins it, or refuses it with a sentence. */
 void lead_admit(leader *l, peer *p, const wire_message *join);
 

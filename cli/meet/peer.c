@@ -44,14 +44,13 @@ void peer_destroy(peer *p)
     free(p);
 }
 
-void peer_finish(peer *p)
+void peer_finish(peer *p, double until)
 {
     char rest[4096];
-    const double end = process_clock() + PEER_FINISH_S;
     if (p->fd >= 0) shutdown(p->fd, SHUT_WR);
     while (p->fd >= 0) {
         struct pollfd file = {.fd = p->fd, .events = POLLIN};
-        const double left = end - process_clock();
+        const double left = until - process_clock();
         if (left <= 0 || poll(&file, 1, (int)(1000 * left)) <= 0) break;
         if (recv(p->fd, rest, sizeof rest, MSG_DONTWAIT) <= 0) break;
     }

@@ -36,9 +36,9 @@ typedef struct peer {
 /* Takes a connected socket over; NULL: no memory, and it is closed. */
 peer *peer_create(int fd, const char *from);
 void peer_close(peer *p); /* the socket alone */
-/* Closes it when the other side has, or soon: it may still be sending, and a socket that is closed with something
- * unread in it takes back what was sent last. */
-void peer_finish(peer *p);
+/* Closes it when the other side has, or at this time of process_clock(): it may still be sending, and a socket that is
+ * closed with something unread in it takes back what was sent last. */
+void peer_finish(peer *p, double until);
 void peer_destroy(peer *p);
 
 /* Sends a message, open or sealed by its type; false: it cannot be sent, and is closed. */

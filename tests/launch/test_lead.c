@@ -51,6 +51,28 @@ static void nobody_starts_with_the_silent(void **state)
     expect_closed(silent);
 }
 
+/* However many do not hang up, the leader is done within a second, and all have heard how it ended. */
+static void all_hear_how_it_ended(void **state)
+{
+    peer *agent[3];
+    wire_message m;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char host[8];
+        snprintf(host, sizeof host, "node%d", i);
+        agent[i] = join(host, -1, 2);
+        assert_true(peer_send(agent[i], &(wire_message){.type = WIRE_BEAT}));
+    }
+    const double begin = now;
+    step = 0.3;
+    lead_dismiss(lead, 5);
+    assert_true(now - begin < 3);
+    for (int i = 0; i < 3; i++) {
+        assert_true(heard(agent[i], &m, WIRE_BYE));
+        assert_int_equal(m.code, 5);
+    }
+}
+
 /* Between two starts the same: whoever has not been heard of lately is lost first. */
 static void a_smaller_crowd_is_noticed(void **state)
 {
@@ -174,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(silence_is_given_up),
         TEST(nobody_starts_with_the_silent),
+        TEST(all_hear_how_it_ended),
         TEST(a_smaller_crowd_is_noticed),
         TEST(nodes_have_numbers_of_their_own),
         TEST(agents_of_a_host_are_one_host),
