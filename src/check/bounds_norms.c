@@ -9,6 +9,10 @@
  *   variance   two passes: each square (x - mean)^2 has relative error 3u and the sum m*u; the error
  *              of the mean adds e^2 at most, as the terms linear in it cancel:
  *              r = (m + 8) u + e^2 s^2 relative to variance + epsilon
+ *              One pass in double about one of the values: with v = 2^-53 the sums' errors are 3 (m + 3) v
+ *              of the squares about it, which are m times those about the mean at most; that of the mean is
+ *              (m + 3) v (mean|x| + |that value|), the latter at most m mean|x|. Both are below the above
+ *              where 3 m v < u, up to m = 2^27.
  *   s          r/2 + 3u, relative
  *   z          d = (e + 4u (|x| + |mean|)) s + |z| (r/2 + 3u), also when computed as x*s - mean*s
  *   y = w z + b             |w| d + 3u (|w z| + |b|)

@@ -1,16 +1,32 @@
 /*
  * What batch norm does in one pass with a convolution in front of it, a sum and relu behind it, against the
- * single functions one after the other, to the bit: column sums of a convolution, piece by piece; out, its
- * gradients and their sums.
+ * single functions one after the other, to the bit: the moments of a convolution's columns, piece by piece; out,
+ * its gradients and their sums. And what becomes of moments, beside exact ones.
  */
 #include "cpu/vectors.h"
 
+#include <math.h>
+
 #ifdef LKT_HAVE_CPU
+
+#include "backend/cpu/norm.h"
 
 /* Scalar sums of columns that go on from `sum`, as everything that takes them must. */
 static void add_columns(int64_t rows, int64_t columns, const float *x, double *sum)
 {
     for (int64_t i = 0; i < rows * columns; i++) sum[i % columns] += (double)x[i];
+}
+
+/* Likewise distances from a pivot, and behind these their squares. */
+static void add_moments(int64_t rows, int64_t columns, int64_t stride, const float *x,
+                        const float *pivot, double *sum)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) {
+            const double away = (double)x[r * stride + c] - (double)pivot[c];
+            sum[c] += away;
+            sum[columns + c] += away * away;
+        }
 }
 
 static void same_sums(const lki_vector *v, const char *what, const double *found,
@@ -43,9 +59,9 @@ static lki_conv_shape shape_of(int64_t in, int64_t channels, int64_t filters, in
     return s;
 }
 
-/* The convolution with sums, in two pieces, beside the one without. */
-static void check_conv_sums(const lki_vector *v, const lki_vector_conv *kernels, lki_conv_shape s,
-                            lkt_random *random)
+/* The convolution with moments, in two pieces, beside the one without. */
+static void check_conv_moments(const lki_vector *v, const lki_vector_conv *kernels,
+                               lki_conv_shape s, lkt_random *random)
 {
     const int64_t count = lkt_random_from(random, 1, 4), cut = lkt_random_below(random, count);
     const int64_t in = s.in[0] * s.in[1] * s.channels, pixels = s.out[0] * s.out[1];
@@ -57,16 +73,17 @@ static void check_conv_sums(const lki_vector *v, const lki_vector_conv *kernels,
                plain = lkt_floats_make(random, count * out);
     void *packed = lkt_scratch(kernels->packed_bytes(&s));
     void *space = lkt_scratch(kernels->workspace_bytes(&s, count));
-    double *sum = calloc((size_t)(2 * s.filters), sizeof(double)), *expected = sum + s.filters;
+    double *sum = calloc((size_t)(4 * s.filters), sizeof(double)), *expected = sum + 2 * s.filters;
+    const lki_norm_moments moments = {.pivot = y.at, .sum = sum, .square = sum + s.filters};
     assert_non_null(sum);
     kernels->pack(&s, w.at, packed, 0, 1);
     kernels->forward(&s, count, x.at, packed, bias.at, false, plain.at, space);
-    if (cut > 0) kernels->forward_sums(&s, cut, x.at, packed, bias.at, y.at, sum, space);
-    kernels->forward_sums(&s, count - cut, x.at + cut * in, packed, bias.at, y.at + cut * out, sum,
-                          space);
+    if (cut > 0) kernels->forward_moments(&s, cut, x.at, packed, bias.at, y.at, &moments, space);
+    kernels->forward_moments(&s, count - cut, x.at + cut * in, packed, bias.at, y.at + cut * out,
+                             &moments, space);
     lkt_same(v, "y", y.at, plain.at, count * out);
-    add_columns(count * pixels, s.filters, y.at, expected);
-    same_sums(v, "sum of y", sum, expected, s.filters);
+    add_moments(count * pixels, s.filters, s.filters, y.at, y.at, expected);
+    same_sums(v, "moments of y", sum, expected, 2 * s.filters);
     free(sum);
     free(space);
     free(packed);
@@ -91,13 +108,13 @@ static void convolutions(void **state)
     LKT_FOR_ISAS(v)
     {
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-            check_conv_sums(v, v->conv, shapes[i], &random);
-        check_conv_sums(v, v->first, shape_of(17, 3, 40, 1, 7, 2), &random);
-        check_conv_sums(v, v->first, shape_of(10, 1, 5, 1, 3, 1), &random);
+            check_conv_moments(v, v->conv, shapes[i], &random);
+        check_conv_moments(v, v->first, shape_of(17, 3, 40, 1, 7, 2), &random);
+        check_conv_moments(v, v->first, shape_of(10, 1, 5, 1, 3, 1), &random);
         for (int64_t channels = 2; channels < 140; channels += 23)
-            check_conv_sums(v, v->depthwise,
-                            shape_of(7, channels, channels, channels, 3, 1 + channels % 2),
-                            &random);
+            check_conv_moments(v, v->depthwise,
+                               shape_of(7, channels, channels, channels, 3, 1 + channels % 2),
+                               &random);
     }
 }
 
@@ -223,35 +240,79 @@ static void passes(void **state)
     }
 }
 
-/* Sums and squares of columns against scalar loops, in pieces and with a stride. */
-static void sums(void **state)
+/* Moments of columns against scalar loops, in pieces and with a stride. */
+static void moments(void **state)
 {
-    lkt_random random = lkt_random_make("sums", 122);
+    lkt_random random = lkt_random_make("moments", 122);
     (void)state;
     LKT_FOR_ISAS(v)
     for (int64_t columns = 1; columns < 150; columns++) {
         const int64_t rows = lkt_random_from(&random, 1, 70), apart = columns + columns % 3;
         lkt_floats x = lkt_floats_make(&random, rows * apart);
-        double *all = calloc((size_t)(5 * columns), sizeof(double)), *mean = all + 4 * columns;
+        double *all = calloc((size_t)(4 * columns), sizeof(double));
         assert_non_null(all);
-        for (int64_t c = 0; c < columns; c++) mean[c] = lkt_random_real(&random, -0.1, 0.1);
-        for (int64_t i = 0; i < rows * apart; i++)
-            if (i % apart < columns) all[i % apart] += (double)x.at[i];
-        v->norm->sums(rows / 2, columns, apart, x.at, all + columns);
-        v->norm->sums(rows - rows / 2, columns, apart, x.at + rows / 2 * apart, all + columns);
-        same_sums(v, "sum", all + columns, all, columns);
-        const int64_t whole = rows * apart / columns;
-        for (int64_t i = 0; i < whole * columns; i++) {
-            const double d = (double)x.at[i] - mean[i % columns];
-            all[2 * columns + i % columns] += d * d;
-        }
-        v->norm->squares(whole / 2, columns, x.at, mean, all + 3 * columns);
-        v->norm->squares(whole - whole / 2, columns, x.at + whole / 2 * columns, mean,
-                         all + 3 * columns);
-        same_sums(v, "square", all + 3 * columns, all + 2 * columns, columns);
+        const lki_norm_moments found = {.pivot = x.at, .sum = all, .square = all + columns};
+        add_moments(rows, columns, apart, x.at, x.at, all + 2 * columns);
+        v->norm->moments(rows / 2, columns, apart, x.at, &found);
+        v->norm->moments(rows - rows / 2, columns, apart, x.at + rows / 2 * apart, &found);
+        same_sums(v, "moments", all, all + 2 * columns, 2 * columns);
         free(all);
         lkt_floats_free(&x);
     }
+}
+
+/*
+ * Mean and squares about it, of columns whose values one pass over floats, or squares about 0, would lose: far from 0
+ * and near each other; all equal; and, what is worst, a first value far from all others. With m values, v = 2^-53
+ * and A = mean |x - pivot|, a sum's roundings give the mean an error of (m + 3) v (A + |mean|) and the squares one of
+ * (3 m + 8) v times those about the pivot.
+ */
+static void check_statistics(const lki_vector *v, int64_t rows, const float *x, int64_t columns)
+{
+    const double u = 0x1p-53, m = (double)rows;
+    double met[1 + 2 * 4];
+    double *kept = calloc((size_t)columns, 2 * sizeof(double) + 5 * sizeof(float));
+    assert_non_null(kept);
+    const lki_norm norm = {.vector = v->norm, .channels = columns};
+    const lki_norm_moments found = lki_norm_moments_of(&norm, kept, x);
+    v->norm->moments(rows, columns, columns, x, &found);
+    lki_norm_give(&norm, &(lki_args){.replica = kept, .met = met}, rows, x);
+    assert_true(met[0] == m);
+    for (int64_t c = 0; c < columns; c++) {
+        long double mean = 0, away = 0, square = 0, about = 0;
+        for (int64_t i = c; i < rows * columns; i += columns) mean += (long double)x[i] - x[c];
+        mean = mean / rows + x[c];
+        for (int64_t i = c; i < rows * columns; i += columns) {
+            const long double d = (long double)x[i] - mean, p = (long double)x[i] - x[c];
+            square += d * d;
+            away += fabsl(p) / rows;
+            about += p * p;
+        }
+        const double far = fabs((double)(met[1 + c] - mean));
+        const double off = fabs((double)(met[1 + columns + c] - square));
+        if (!(far <= (m + 3) * u * ((double)away + fabs((double)mean))))
+            fail_msg("%s, column %lld: mean %g off", v->name, (long long)c, far);
+        if (!(off <= (3 * m + 8) * u * (double)about))
+            fail_msg("%s, column %lld: squares %g off", v->name, (long long)c, off);
+        assert_true((double)about <= 1.01 * m * (double)square); /* of which the rest has enough */
+    }
+    free(kept);
+}
+
+static void statistics(void **state)
+{
+    enum { ROWS = 5000, COLUMNS = 4 };
+    lkt_random random = lkt_random_make("statistics", 123);
+    lkt_floats x = lkt_floats_make(&random, ROWS * COLUMNS);
+    (void)state;
+    for (int64_t i = 0; i < ROWS; i++) {
+        float *row = x.at + i * COLUMNS;
+        row[0] = 4096 + row[0] * 0.01f;
+        row[1] = -0.7f;
+        row[2] = i == 0 ? -1e3f : 1e-3f + row[2] * 1e-4f;
+    }
+    LKT_FOR_ISAS(v) check_statistics(v, ROWS, x.at, COLUMNS);
+    lkt_floats_free(&x);
 }
 
 int main(void)
@@ -259,7 +320,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions),
         cmocka_unit_test(passes),
-        cmocka_unit_test(sums),
+        cmocka_unit_test(moments),
+        cmocka_unit_test(statistics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

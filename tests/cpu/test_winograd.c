@@ -135,24 +135,27 @@ static float *all_weights(const wino_case *c, bool backward)
     return u;
 }
 
-/* In two calls, with and without relu; and with column sums. */
+/* In two calls, with and without relu; and with moments of columns. */
 static void check_forward(const lki_vector *v, const wino_case *c, lkt_random *random)
 {
     const int64_t n = c->count * c->y_size, cut = lkt_random_below(random, c->count);
     const bool relu = lkt_random_bits(random) & 1;
     lkt_floats y = lkt_floats_make(random, n);
     float *u = all_weights(c, false), *expected = lkt_scratch(sizeof(float) * (size_t)n);
-    double *sums = calloc((size_t)c->s.filters * 2, sizeof *sums);
+    double *sums = calloc((size_t)c->s.filters * 4, sizeof *sums);
+    const lki_norm_moments moments = {.pivot = y.at, .sum = sums, .square = sums + c->s.filters};
     definition(c->s.winograd, c->count, c->x.at, c->s.in, c->s.channels, c->s.padding, u, c->s.out,
                c->s.filters, expected);
     for (int64_t i = 0; i < n; i++) {
         expected[i] = lki_flush(expected[i] + c->bias.at[i % c->s.filters]);
-        sums[i % c->s.filters] += (double)expected[i];
+        const double away = (double)expected[i] - (double)expected[i % c->s.filters];
+        sums[i % c->s.filters + 2 * c->s.filters] += away;
+        sums[i % c->s.filters + 3 * c->s.filters] += away * away;
     }
-    v->winograd->forward_sums(&c->s, c->count, c->x.at, c->packed, c->bias.at, y.at,
-                              sums + c->s.filters, c->space);
+    v->winograd->forward_moments(&c->s, c->count, c->x.at, c->packed, c->bias.at, y.at, &moments,
+                                 c->space);
     lkt_same(v, "y", y.at, expected, n);
-    assert_memory_equal(sums, sums + c->s.filters, sizeof *sums * (size_t)c->s.filters);
+    assert_memory_equal(sums, sums + 2 * c->s.filters, sizeof *sums * (size_t)c->s.filters * 2);
     for (int64_t i = 0; i < n && relu; i++) expected[i] = expected[i] > 0 ? expected[i] : 0;
     v->winograd->forward(&c->s, cut, c->x.at, c->packed, c->bias.at, relu, y.at, c->space);
     v->winograd->forward(&c->s, c->count - cut, c->x.at + cut * c->x_size, c->packed, c->bias.at,

@@ -31,7 +31,10 @@ static lks_status cpu_batch_norm_forward(const lki_plan *plan, const lki_args *a
     const lki_norm_kept kept = lki_norm_kept_at(&p->norm, args->replica);
     if (!args->training) return LKS_OK;
     if (args->sample == 0) lki_norm_clear(&p->norm, &kept);
-    p->norm.vector->sums(args->count * p->pixels, channels, channels, args->in[0], kept.sum[0]);
+    const float *x = args->in[0];
+    const lki_norm_moments moments = lki_norm_moments_of(&p->norm, args->replica,
+                                                         x - args->sample * p->cpu.in);
+    p->norm.vector->moments(args->count * p->pixels, channels, channels, x, &moments);
     return LKS_OK;
 }
 

@@ -2,8 +2,8 @@
  * conv2d + batch_norm [+ add] [+ activation] as one kernel in two halves. What lies between them are sums over
  * the replica's share, which is why there are two; all else is done while it is in the cache:
  *
- *     forward          x --> conv2d --> y (saved), and its column sums, strip by strip
- *     finish           y --> squares about the mean --> mean, 1 / deviation, statistics
+ *     forward          x --> conv2d --> y (saved), and the moments of its columns, strip by strip
+ *     finish           moments --> mean, 1 / deviation, statistics
  *     apply            y --> batch norm --> + side --> activation --> out
  *
  *     gather           d_out, y --> d, the gradient in front of the activation --> d_side
@@ -11,15 +11,15 @@
  *     finish_backward  gradients of batch norm's parameters
  *     backward         d_side, or d again, and y --> d_y, a piece in the workspace --> gradients of conv2d
  *
- * Forward y is written once and read twice. Backward reads two tensors in gather and two in backward, and
+ * Forward y is written once and read once. Backward reads two tensors in gather and two in backward, and
  * writes nothing but gradients of inputs: d is what gather gave to the side; without a side relu's
  * sign follows from y. (Behind a sum whose gradient is added to another it is read from out.) What
  * the single operations would write for each other stays in registers: the norm's output, the sum, their
  * gradients, batch norm's d_in.
  *
  * Every bit is that of the single operations: a value is rounded and flushed wherever one of them would
- * have stored it, and sums ascend over the replica's samples. That asks for the second look at y in finish:
- * the squares are summed about the mean, which is not known before.
+ * have stored it, and sums ascend over the replica's samples. Moments are those about each channel's first value,
+ * so that they need no look at y for its mean, and one at its first row behind them.
  *
  * Where the activation's derivative is a function of what it reads, that is formed again from y.
  */
@@ -134,9 +134,11 @@ static lks_status cpu_conv_norm_forward(const lki_plan *plan, const lki_args *ar
                             args->saved, args->workspace);
         return LKS_OK;
     }
+    const lki_norm_moments moments = lki_norm_moments_of(
+        &p->norm, args->replica, (const float *)args->saved - args->sample * p->cpu.out);
     if (args->sample == 0) lki_norm_clear(&p->norm, &kept);
-    p->kernels->forward_sums(&p->shape, args->count, args->in[0], args->packed, bias, args->saved,
-                             kept.sum[0], args->workspace);
+    p->kernels->forward_moments(&p->shape, args->count, args->in[0], args->packed, bias,
+                                args->saved, &moments, args->workspace);
     return LKS_OK;
 }
 

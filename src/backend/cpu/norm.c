@@ -36,13 +36,24 @@ void lki_norm_clear(const lki_norm *norm, const lki_norm_kept *kept)
     memset(kept->sum[0], 0, 2 * sizeof(double) * (size_t)norm->channels);
 }
 
-/* From the sums of rows of x to their mean and the squares about it, in place. */
-static void norm_moments(const lki_norm *norm, int64_t rows, const float *x,
-                         const lki_norm_kept *kept)
+lki_norm_moments lki_norm_moments_of(const lki_norm *norm, void *replica, const float *first)
 {
-    double *mean = kept->sum[0];
-    for (int64_t c = 0; c < norm->channels; c++) mean[c] /= (double)rows;
-    norm->vector->squares(rows, norm->channels, x, mean, kept->sum[1]);
+    const lki_norm_kept kept = lki_norm_kept_at(norm, replica);
+    return (lki_norm_moments){.pivot = first, .sum = kept.sum[0], .square = kept.sum[1]};
+}
+
+/* From the moments of rows of x about its first row to their mean and the squares about it, in place. As the first
+ * row is one of them, its distance from the mean cannot be so large that the difference of squares is nothing but
+ * rounding: they are at most `rows` times what is left. */
+static void norm_about_mean(const lki_norm *norm, int64_t rows, const float *x,
+                            const lki_norm_kept *kept)
+{
+    double *mean = kept->sum[0], *square = kept->sum[1];
+    for (int64_t c = 0; c < norm->channels; c++) {
+        const double sum = mean[c], away = sum / (double)rows;
+        mean[c] = (double)x[c] + away;
+        square[c] -= sum * away;
+    }
 }
 
 /* What apply reads, from the moments of so many rows. */
@@ -60,7 +71,7 @@ static void norm_measure(const lki_norm *norm, int64_t rows, const float *x,
 {
     const int64_t channels = norm->channels;
     const double *mean = kept->sum[0], *square = kept->sum[1];
-    norm_moments(norm, rows, x, kept);
+    norm_about_mean(norm, rows, x, kept);
     norm_use(norm, (double)rows, mean, square, kept);
     stats[0] = (double)rows;
     stats[1] = rows > 1 ? (double)rows : 0;
@@ -73,7 +84,7 @@ static void norm_measure(const lki_norm *norm, int64_t rows, const float *x,
 void lki_norm_give(const lki_norm *norm, const lki_args *args, int64_t rows, const float *x)
 {
     const lki_norm_kept kept = lki_norm_kept_at(norm, args->replica);
-    norm_moments(norm, rows, x, &kept);
+    norm_about_mean(norm, rows, x, &kept);
     lki_norm_give_backward(norm, args, rows);
 }
 

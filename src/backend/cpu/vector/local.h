@@ -28,6 +28,8 @@ void LKI_ISA_NAME(lki_vector_direction)(const lki_update *update, int64_t count,
 
 void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t stride,
                                         const float *x, double *sum);
+void LKI_ISA_NAME(lki_vector_norm_moments)(int64_t rows, int64_t columns, int64_t stride,
+                                           const float *x, const lki_norm_moments *operands);
 
 /* dense_pack.c: the forward packing, behind which the other begins; both; part `part` of `parts` of them. */
 int64_t LKI_ISA_NAME(lki_dense_forward_floats)(const lki_dense_shape *s);

@@ -121,32 +121,44 @@ void LKI_ISA_NAME(lki_vector_norm_sums)(int64_t rows, int64_t columns, int64_t s
 #undef SUMS
 }
 
-INLINE void part_squares(const int V, const bool whole, const part *p, const float *x,
-                         const double *mean, double *sum)
+/* Distances are formed in double, in which they are exact but for values of very different size. */
+INLINE void part_moments(const int V, const bool whole, const part *p, const lki_norm_moments *o,
+                         const float *x, int64_t c)
 {
-    vd acc[VECTORS][2], m[VECTORS][2];
-    get_doubles(V, whole, p, sum, acc);
-    get_doubles(V, whole, p, mean, m);
+    vd sum[VECTORS][2], square[VECTORS][2], pivot[VECTORS][2];
+    vf first[VECTORS];
+    get_doubles(V, whole, p, o->sum + c, sum);
+    get_doubles(V, whole, p, o->square + c, square);
+    get(V, whole, p, o->pivot + c, first);
+    UNROLL
+    for (int k = 0; k < V; k++) {
+        pivot[k][0] = vf_low(first[k]);
+        pivot[k][1] = vf_high(first[k]);
+    }
     for (int64_t r = 0; r < p->rows; r++, x += p->stride) {
         vf v[VECTORS];
         fetch(V, p, x);
         get(V, whole, p, x, v);
         UNROLL
         for (int k = 0; k < V; k++) {
-            const vd low = vf_low(v[k]) - m[k][0], high = vf_high(v[k]) - m[k][1];
-            acc[k][0] += low * low;
-            acc[k][1] += high * high;
+            const vd low = vf_low(v[k]) - pivot[k][0], high = vf_high(v[k]) - pivot[k][1];
+            sum[k][0] += low;
+            sum[k][1] += high;
+            square[k][0] += low * low;
+            square[k][1] += high * high;
         }
     }
-    put_doubles(V, whole, p, acc, sum);
+    put_doubles(V, whole, p, sum, o->sum + c);
+    put_doubles(V, whole, p, square, o->square + c);
 }
 
-static void vector_norm_squares(int64_t rows, int64_t columns, const float *x, const double *mean,
-                                double *sum)
+void LKI_ISA_NAME(lki_vector_norm_moments)(int64_t rows, int64_t columns, int64_t stride,
+                                           const float *x, const lki_norm_moments *operands)
 {
-#define SQUARES(V, whole) part_squares(V, whole, &p, x + at, mean + c, sum + c)
-    FOR_PARTS(rows, columns, columns, SQUARES);
-#undef SQUARES
+    const lki_norm_moments copy = *operands, *o = &copy;
+#define MOMENTS(V, whole) part_moments(V, whole, &p, o, x + at, c)
+    FOR_PARTS(rows, columns, stride, MOMENTS);
+#undef MOMENTS
 }
 
 INLINE void part_apply(const int V, const bool whole, const bool side, const bool relu,
@@ -311,8 +323,8 @@ static void vector_norm_backward(int64_t rows, int64_t columns, const lki_norm_b
 #undef BACKWARD
 }
 
-const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {.sums = LKI_ISA_NAME(lki_vector_norm_sums),
-                                                       .squares = vector_norm_squares,
-                                                       .apply = vector_norm_apply,
-                                                       .products = vector_norm_products,
-                                                       .backward = vector_norm_backward};
+const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {
+    .moments = LKI_ISA_NAME(lki_vector_norm_moments),
+    .apply = vector_norm_apply,
+    .products = vector_norm_products,
+    .backward = vector_norm_backward};

@@ -99,6 +99,11 @@ typedef struct lki_vector_pool {
 } lki_vector_pool;
 
 /* norm.c: a matrix [rows][columns], statistics by column. Sums are added to what is there. */
+typedef struct lki_norm_moments {
+    const float *pivot;   /* the replica's first value of each column: the first row may be it */
+    double *sum, *square; /* of x - pivot; of its squares */
+} lki_norm_moments;
+
 typedef struct lki_norm_apply {
     const float *x, *mean, *scale, *shift;
     const float *side; /* added; NULL: none */
@@ -124,9 +129,8 @@ typedef struct lki_norm_backward {
 
 typedef struct lki_vector_norm {
     /* Rows lie `stride` apart. */
-    void (*sums)(int64_t rows, int64_t columns, int64_t stride, const float *x, double *sum);
-    /* of (x - mean)^2 */
-    void (*squares)(int64_t rows, int64_t columns, const float *x, const double *mean, double *sum);
+    void (*moments)(int64_t rows, int64_t columns, int64_t stride, const float *x,
+                    const lki_norm_moments *operands);
     /* out = relu((x - mean) * scale + shift + side) */
     void (*apply)(int64_t rows, int64_t columns, const lki_norm_apply *operands);
     /* sums of d and of d * (x - mean) */
@@ -218,10 +222,10 @@ typedef struct lki_vector_conv {
     /* bias may be NULL; relu is applied to y. */
     void (*forward)(const lki_conv_shape *shape, int64_t count, const float *x, const void *packed,
                     const float *bias, bool relu, float *y, void *workspace);
-    /* The same without relu, and column sums of y, which are added to `sum` (norm.c). */
-    void (*forward_sums)(const lki_conv_shape *shape, int64_t count, const float *x,
-                         const void *packed, const float *bias, float *y, double *sum,
-                         void *workspace);
+    /* The same without relu, and the moments of y's columns (norm.c). */
+    void (*forward_moments)(const lki_conv_shape *shape, int64_t count, const float *x,
+                            const void *packed, const float *bias, float *y,
+                            const lki_norm_moments *moments, void *workspace);
     void (*backward)(const lki_conv_shape *shape, int64_t count, const float *d_y,
                      const void *packed, float *d_x, bool add, void *workspace);
     void (*backward_weight)(const lki_conv_shape *shape, int64_t count,

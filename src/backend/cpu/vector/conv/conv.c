@@ -51,8 +51,16 @@ typedef struct passes {
     const lki_conv_shape *shape;
     int64_t count, a_group, c_group;
     int part, parts; /* of c; 0, 0: all of it */
-    double *sum;     /* of each column of c, where its rows lie side by side; NULL: not wanted */
+    /* Of each column of c, where its rows lie side by side; NULL: not wanted. */
+    const lki_norm_moments *moments;
 } passes;
+
+/* Those of columns from this one on. */
+static lki_norm_moments moments_from(const lki_norm_moments *m, int64_t column)
+{
+    return (lki_norm_moments){
+        .pivot = m->pivot + column, .sum = m->sum + column, .square = m->square + column};
+}
 
 /* One panel over some rows, block by block of the depth. */
 static void run_panel(const passes *p, const sweep *base, int64_t panel)
@@ -84,11 +92,11 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
         }
         sweep_grid(&s);
     }
-    if (p->sum == NULL) return;
+    if (p->moments == NULL) return;
     const float *y = whole.c + whole.row * whole.c_pixel[0]; /* in the nearest cache still */
-    double *sum = p->sum + group * p->c_group + column;
+    const lki_norm_moments moments = moments_from(p->moments, group * p->c_group + column);
     const int64_t pixels = whole.rows * whole.grid[1];
-    LKI_ISA_NAME(lki_vector_norm_sums)(pixels, whole.columns, whole.c_pixel[1], y, sum);
+    LKI_ISA_NAME(lki_vector_norm_moments)(pixels, whole.columns, whole.c_pixel[1], y, &moments);
 }
 
 /* Products of matrices: pixels follow each other in a and in c, through rows and samples, and need not be
@@ -170,7 +178,8 @@ static const float *framed(const lki_conv_shape *s, const frame *f, int64_t coun
 }
 
 static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
-                        const float *bias, bool relu, float *y, double *sum, void *workspace)
+                        const float *bias, bool relu, float *y, const lki_norm_moments *moments,
+                        void *workspace)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
     const int64_t channels = s->channels / s->groups, row = f.size[1] * s->channels;
@@ -197,7 +206,7 @@ static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, 
                       .c_group = s->filters / s->groups,
                       .part = s->part,
                       .parts = s->parts,
-                      .sum = sum};
+                      .moments = moments};
     run_all(&p, &base);
 }
 
@@ -208,11 +217,11 @@ static void vector_conv_forward(const lki_conv_shape *s, int64_t count, const fl
     run_forward(s, count, x, packed, bias, relu, y, NULL, workspace);
 }
 
-static void vector_conv_forward_sums(const lki_conv_shape *s, int64_t count, const float *x,
-                                     const void *packed, const float *bias, float *y, double *sum,
-                                     void *workspace)
+static void vector_conv_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
+                                        const void *packed, const float *bias, float *y,
+                                        const lki_norm_moments *moments, void *workspace)
 {
-    run_forward(s, count, x, packed, bias, false, y, sum, workspace);
+    run_forward(s, count, x, packed, bias, false, y, moments, workspace);
 }
 
 /* The border that the output's gradient needs. */
@@ -352,7 +361,7 @@ const lki_vector_conv LKI_ISA_NAME(lki_vector_conv) = {
     .workspace_bytes = vector_conv_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_conv_sums_bytes),
     .forward = vector_conv_forward,
-    .forward_sums = vector_conv_forward_sums,
+    .forward_moments = vector_conv_forward_moments,
     .backward = vector_conv_backward,
     .backward_weight = LKI_ISA_NAME(lki_conv_weight),
 };

@@ -150,14 +150,14 @@ static void vector_depthwise_forward(const lki_conv_shape *s, int64_t count, con
         }
 }
 
-static void vector_depthwise_forward_sums(const lki_conv_shape *s, int64_t count, const float *x,
-                                          const void *packed, const float *bias, float *y,
-                                          double *sum, void *workspace)
+static void vector_depthwise_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
+                                             const void *packed, const float *bias, float *y,
+                                             const lki_norm_moments *moments, void *workspace)
 {
     const int64_t pixels = s->out[0] * s->out[1], x_size = s->in[0] * s->in[1] * s->channels;
     for (int64_t n = 0; n < count; n++, x += x_size, y += pixels * s->channels) {
         vector_depthwise_forward(s, 1, x, packed, bias, false, y, workspace);
-        LKI_ISA_NAME(lki_vector_norm_sums)(pixels, s->channels, s->channels, y, sum);
+        LKI_ISA_NAME(lki_vector_norm_moments)(pixels, s->channels, s->channels, y, moments);
     }
 }
 
@@ -261,7 +261,7 @@ const lki_vector_conv LKI_ISA_NAME(lki_vector_depthwise) = {
     .workspace_bytes = vector_depthwise_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_depthwise_sums_bytes),
     .forward = vector_depthwise_forward,
-    .forward_sums = vector_depthwise_forward_sums,
+    .forward_moments = vector_depthwise_forward_moments,
     .backward = vector_depthwise_backward,
     .backward_weight = LKI_ISA_NAME(lki_depthwise_weight),
 };

@@ -148,9 +148,10 @@ static const void *first_image(const first *f, const float *x, int64_t sample, v
     return to;
 }
 
-/* `sum`: the sums of y's columns, which y's are added to; NULL: not wanted. */
+/* `moments`: of y's columns; NULL: not wanted. */
 static void first_run(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
-                      const float *bias, bool relu, float *y, double *sum, void *workspace)
+                      const float *bias, bool relu, float *y, const lki_norm_moments *moments,
+                      void *workspace)
 {
     first f = first_of(s, workspace);
     void *images = (char *)workspace + first_offset_bytes(s);
@@ -175,8 +176,8 @@ static void first_run(const lki_conv_shape *s, int64_t count, const float *x, co
                     first_panel(&f, (int)V, filter, (const float *)image + r * f.row, w, rows, y);
                 w += f.terms * V * first_each(s);
             }
-            if (sum != NULL)
-                LKI_ISA_NAME(lki_vector_norm_sums)(rows * width, s->filters, s->filters, y, sum);
+            if (moments != NULL) LKI_ISA_NAME(lki_vector_norm_moments)
+            (rows * width, s->filters, s->filters, y, moments);
             y += rows * width * s->filters;
         }
         y += (s->out[0] - end) * width * s->filters;
@@ -190,11 +191,11 @@ static void vector_first_forward(const lki_conv_shape *s, int64_t count, const f
     first_run(s, count, x, packed, bias, relu, y, NULL, workspace);
 }
 
-static void vector_first_forward_sums(const lki_conv_shape *s, int64_t count, const float *x,
-                                      const void *packed, const float *bias, float *y, double *sum,
-                                      void *workspace)
+static void vector_first_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
+                                         const void *packed, const float *bias, float *y,
+                                         const lki_norm_moments *moments, void *workspace)
 {
-    first_run(s, count, x, packed, bias, false, y, sum, workspace);
+    first_run(s, count, x, packed, bias, false, y, moments, workspace);
 }
 
 /* The weight's elements [filter][channel][tap] as panels, behind them those of the data gradient. */
@@ -327,7 +328,7 @@ const lki_vector_conv LKI_ISA_NAME(lki_vector_first) = {
     .workspace_bytes = vector_first_workspace_bytes,
     .sums_bytes = vector_first_sums_bytes,
     .forward = vector_first_forward,
-    .forward_sums = vector_first_forward_sums,
+    .forward_moments = vector_first_forward_moments,
     .backward = vector_first_backward,
     .backward_weight = vector_first_weight,
 };

@@ -1,4 +1,4 @@
-/* Winograd's convolutions with what conv.c has behind the sums: bias, what is there already, relu, column sums. Their
+/* Winograd's convolutions with what conv.c has behind the sums: bias, what is there already, relu, moments. Their
  * data gradient is the same with the taps turned round and channels in the place of filters. Large weights have a
  * direct gradient. */
 #include "backend/cpu/vector/conv/conv.h"
@@ -134,13 +134,13 @@ static void vector_winograd_forward(const lki_conv_shape *s, int64_t count, cons
     LKI_ISA_NAME(lki_winograd_run)(&w, workspace);
 }
 
-static void vector_winograd_forward_sums(const lki_conv_shape *s, int64_t count, const float *x,
-                                         const void *packed, const float *bias, float *y,
-                                         double *sum, void *workspace)
+static void vector_winograd_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
+                                            const void *packed, const float *bias, float *y,
+                                            const lki_norm_moments *moments, void *workspace)
 {
     vector_winograd_forward(s, count, x, packed, bias, false, y, workspace);
-    LKI_ISA_NAME(lki_vector_norm_sums)
-    (count * s->out[0] * s->out[1], s->filters, s->filters, y, sum);
+    LKI_ISA_NAME(lki_vector_norm_moments)
+    (count * s->out[0] * s->out[1], s->filters, s->filters, y, moments);
 }
 
 static void vector_winograd_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
@@ -175,7 +175,7 @@ const lki_vector_conv LKI_ISA_NAME(lki_vector_winograd) = {
     .workspace_bytes = vector_winograd_workspace_bytes,
     .sums_bytes = vector_winograd_sums_bytes,
     .forward = vector_winograd_forward,
-    .forward_sums = vector_winograd_forward_sums,
+    .forward_moments = vector_winograd_forward_moments,
     .backward = vector_winograd_backward,
     .backward_weight = vector_winograd_backward_weight,
 };

@@ -374,8 +374,8 @@ void LKI_ISA_NAME(lki_winograd_weight)(const lki_conv_shape *s, int64_t count,
     const int64_t pixels = count * s->out[0] * s->out[1], all = count * each;
     const int64_t strips = (all + LKI_BLOCK_TERMS - 1) / LKI_BLOCK_TERMS;
     double *bias = sums_in(s, g->sums).bias;
-    if (g->sample == 0) memset(bias, 0, sizeof(double) * (size_t)s->filters);
-    LKI_ISA_NAME(lki_vector_norm_sums)(pixels, s->filters, s->filters, g->d_y, bias);
+    if (s->bias && g->sample == 0) memset(bias, 0, sizeof(double) * (size_t)s->filters);
+    if (s->bias) LKI_ISA_NAME(lki_vector_norm_sums)(pixels, s->filters, s->filters, g->d_y, bias);
     round_of r = {.number = begin,
                   .whole = g->sample == 0 && g->last && strips * places_of(s) <= WHOLE_PLACES};
     for (; r.first < all; r.first += r.all, r.number += r.all) {
