@@ -144,6 +144,8 @@ const cli_option cli_options[] = {
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),
     ALIAS_("record", "FILE", VERB_BENCH, LOG_RECORD,
            "JSON file for all that was measured; null: none is written"),
+    ALIAS("csv", "FILE", TRAIN, LOG_CSV),
+    ALIAS("tensorboard", "DIR", TRAIN, LOG_TENSORBOARD),
     ALIAS("log-interval", "N", TRAIN, LOG_INTERVAL),
     ALIAS("format", "FORMAT", TRAIN, LOG_FORMAT),
     ALIAS_("format", "FORMAT", VERB_EVAL | VERB_DOCTOR | VERB_BENCH | VERB_OP, LOG_FORMAT,

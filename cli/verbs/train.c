@@ -65,11 +65,15 @@ static lks_status check_places(const training *t)
 {
     const char *record = lks_recipe_text(t->recipe, "log.record");
     const char *weights = lks_recipe_weights(t->recipe);
+    const char *table = lks_recipe_text(t->recipe, "log.csv");
     lks_status status = output_differ(record, weights);
+    if (status == LKS_OK) status = output_differ(record, table);
+    if (status == LKS_OK) status = output_differ(weights, table);
     if (status == LKS_OK)
         status = output_place(t->cli, t->recipe, "log.record", record, t->dry_run);
     if (status == LKS_OK)
         status = output_place(t->cli, t->recipe, "model.save", weights, t->dry_run);
+    if (status == LKS_OK) status = output_place(t->cli, t->recipe, "log.csv", table, t->dry_run);
     return status;
 }
 

@@ -226,6 +226,17 @@
     X(LOG_RECORD, "log.record", STRING, NULL, NULL, SAID,                                          \
       "JSON file for all that is known about the run, kept current after every epoch; null: none " \
       "is "                                                                                        \
-      "written")
+      "written")                                                                                   \
+    X(LOG_CSV, "log.csv", STRING, NULL, NULL, FREE,                                                \
+      "file for a table with a line for each epoch, kept current; null: none is written")          \
+    X(LOG_TENSORBOARD, "log.tensorboard", STRING, NULL, NULL, FREE,                                \
+      "folder for event files that TensorBoard shows: curves, and the configuration; true: "       \
+      "tensorboard in checkpoint.path; null: none are written")                                    \
+    X(LOG_CURVES, "log.curves", CHOICE, "epochs lightning", "epochs", FREE,                        \
+      "names in TensorBoard: epochs (loss/train, acc1/valid, learning_rate, over epochs), or "     \
+      "lightning (train_loss_epoch, val_loss, over steps); every log.interval steps both have "    \
+      "curves of steps")                                                                           \
+    X(LOG_HISTOGRAMS, "log.histograms", INT, "[1,)", NULL, FREE,                                   \
+      "parameters and gradients in TensorBoard, behind every so many epochs; null: never")
 
 #endif

@@ -18,6 +18,8 @@ typedef struct lki_cut {
     int workers;
 } lki_cut;
 
+typedef struct lki_board lki_board;
+
 typedef enum lki_recipe_state {
     LKI_RECIPE_OPEN, /* keys may be set */
     LKI_RECIPE_RESOLVED,
@@ -39,6 +41,8 @@ struct lks_recipe {
     bool looked; /* at the folder of checkpoints, which is locked where it is written to */
     bool started, ran, stopped;
     bool keeps_record; /* it is kept up to date, for whoever finds the run killed */
+    bool keeps_csv;
+    lki_board *board; /* what TensorBoard shows; NULL: nothing */
     int64_t epochs, steps;
     lki_link *links; /* of the hash chain, for the record */
     int64_t link_count, link_room;

@@ -403,3 +403,29 @@ write("wire", "other_version", frame(1, bytes(32), sealed=False, version=2))
 write("wire", "too_long", frame(7, START)[:4] + b"\xff\xff\xff\xff" + START)
 write("wire", "control", frame(4, JOIN.replace(b"node1", b"no\0e1")))
 write("wire", "many_words", frame(7, START.replace(b"\0\3", b"\xff\xff")))
+
+
+def checksum(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    crc ^= 0xffffffff
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
+
+
+def record(data):
+    head = struct.pack("<Q", len(data))
+    return head + checksum(head) + data + checksum(data)
+
+
+VERSION = record(b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2")
+SCALAR = b"\x2a\x0d\x0a\x0b\x0a\x04loss\x15\0\0\x80\x3f"
+STEPS = b"".join(record(b"\x09" + bytes(8) + bytes([0x10, n]) + SCALAR) for n in (1, 2, 3))
+write("events", "steps", VERSION + STEPS)
+write("events", "cut", (VERSION + STEPS)[:-3])
+write("events", "version", VERSION)
+write("events", "later", VERSION + record(b"\x10" + b"\xff" * 9 + b"\x01") + STEPS)
+write("events", "no_message", VERSION + record(b"\x0b\x10\x02") + STEPS)
+write("events", "other", record(b"\x09" + bytes(8)) + STEPS)

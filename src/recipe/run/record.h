@@ -12,4 +12,7 @@ void lki_emit_epoch(lki_emit *emit, const lks_epoch *epoch);
 /* How workers have come to other shares: cuts.c. */
 void lki_cuts_emit(lki_emit *e, const lks_recipe *recipe);
 
+/* csv.c: log.csv, with the epochs so far. */
+LKS_MUSTUSE lks_status lki_csv_write(const lks_recipe *recipe);
+
 #endif

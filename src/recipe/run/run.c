@@ -6,7 +6,8 @@
 
 #include <lockstep/tools.h>
 
-#include "recipe/recipe.h"
+#include "recipe/board/board.h"
+#include "recipe/run/record.h"
 
 #include "base/check.h"
 #include "base/file.h"
@@ -95,8 +96,17 @@ static lks_status recipe_on_step(void *user, const lks_step_event *event)
     if (event->step % lki_config_int(recipe->config, LKI_KEY_TRAIN_HASH_EVERY) == 0)
         LKI_TRY(remember_link(recipe, event->step));
     LKI_TRY(lki_cuts_follow(recipe, event->step));
+    lki_board_step(recipe, event);
     if (recipe->events.on_step == NULL) return LKS_OK;
     return answered(recipe, recipe->events.on_step(recipe->events.user, event));
+}
+
+/* What could not be kept is said. */
+static void kept(const lks_recipe *recipe, const char *what, lks_status status)
+{
+    if (status != LKS_OK)
+        lki_recipe_say(recipe, LKS_LOG_WARN, "%s: %s; it is tried again after the next epoch", what,
+                       lks_last_error()->message);
 }
 
 static lks_status recipe_on_epoch(void *user, const lks_epoch *epoch)
@@ -105,14 +115,15 @@ static lks_status recipe_on_epoch(void *user, const lks_epoch *epoch)
     lks_status status = LKS_OK;
     if (recipe->events.on_epoch != NULL)
         status = answered(recipe, recipe->events.on_epoch(recipe->events.user, epoch));
-    if (!recipe->keeps_record) return status;
     const lks_error answer = *lks_last_error();
-    lks_status kept = lks_model_hash(recipe->session.model, &recipe->run.hash);
-    if (kept == LKS_OK) kept = lki_record_write(recipe, false);
-    if (kept != LKS_OK)
-        lki_recipe_say(recipe, LKS_LOG_WARN,
-                       "the record: %s; it is tried again after the next epoch",
-                       lks_last_error()->message);
+    const lks_status shown = lki_board_epoch(recipe, epoch);
+    if (shown != LKS_OK) return shown;
+    if (recipe->keeps_csv) kept(recipe, "the table of epochs", lki_csv_write(recipe));
+    if (recipe->keeps_record) {
+        lks_status written = lks_model_hash(recipe->session.model, &recipe->run.hash);
+        if (written == LKS_OK) written = lki_record_write(recipe, false);
+        kept(recipe, "the record", written);
+    }
     if (status != LKS_OK) lki_error_restore(&answer);
     return status;
 }
@@ -120,6 +131,7 @@ static lks_status recipe_on_epoch(void *user, const lks_epoch *epoch)
 static void recipe_on_resume(void *user, const lks_run *run)
 {
     lks_recipe *recipe = user;
+    lki_board_resume(recipe, run != NULL ? run->progress.step : 0);
     if (recipe->events.on_resume != NULL) recipe->events.on_resume(recipe->events.user, run);
 }
 
@@ -219,6 +231,16 @@ lks_status lks_recipe_start(lks_recipe *recipe)
     const char *record = lki_config_text(config, LKI_KEY_LOG_RECORD);
     recipe->keeps_record = record != NULL && !lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN) &&
                            lki_recipe_leads(recipe) && lki_file_is_replaced(record);
+    const char *csv = lki_config_text(config, LKI_KEY_LOG_CSV);
+    recipe->keeps_csv = csv != NULL && !lki_config_bool(config, LKI_KEY_TRAIN_DRY_RUN) &&
+                        lki_recipe_leads(recipe);
+    if (recipe->keeps_csv && !lki_file_is_replaced(csv))
+        status = lki_config_fail(config, LKI_KEY_LOG_CSV,
+                                 "is %.200s, which cannot be replaced after every epoch; give the "
+                                 "name of a file (--format csv writes lines to standard output)",
+                                 csv);
+    if (status == LKS_OK) status = lki_board_check(recipe);
+    LKI_TRY(lki_recipe_agree(recipe, status));
     recipe->started = true;
     return LKS_OK;
 }
@@ -246,7 +268,9 @@ lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, co
     if (events != NULL) recipe->events = *events;
     if (run != NULL) *run = &recipe->run;
     recipe->ran = true;
-    const lks_status status = lks_train(recipe->session.context, &recipe->opts, &recipe->run);
+    lks_status status = lki_recipe_agree(recipe, lki_board_begin(recipe));
+    if (status == LKS_OK) status = lks_train(recipe->session.context, &recipe->opts, &recipe->run);
+    lki_board_end(recipe, status);
     *complete = status == LKS_OK || status == LKS_E_STOPPED || is_complete(recipe, status);
     return status;
 }
