@@ -167,9 +167,10 @@ LKS_API lks_tensor *lks_max_pool(lks_graph *graph, lks_tensor *x, const lks_pool
 LKS_API lks_tensor *lks_avg_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
 LKS_API lks_tensor *lks_global_avg_pool(lks_graph *graph, lks_tensor *x); /* h,w,c to c */
 
-/* Functions of each element. Relu is 0 for a NaN; silu is x * sigmoid(x); softplus is
- * log(1 + exp(x)). */
+/* Functions of each element. Relu is 0 for a NaN, and so is relu6, min(relu(x), 6), which passes no gradient
+ * at 0 or 6; silu is x * sigmoid(x); softplus is log(1 + exp(x)). */
 LKS_API lks_tensor *lks_relu(lks_graph *graph, lks_tensor *x);
+LKS_API lks_tensor *lks_relu6(lks_graph *graph, lks_tensor *x);
 LKS_API lks_tensor *lks_silu(lks_graph *graph, lks_tensor *x);
 LKS_API lks_tensor *lks_tanh(lks_graph *graph, lks_tensor *x);
 LKS_API lks_tensor *lks_sigmoid(lks_graph *graph, lks_tensor *x);

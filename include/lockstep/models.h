@@ -27,6 +27,7 @@
     X(vgg13_bn)                                                                                    \
     X(vgg16_bn)                                                                                    \
     X(vgg19_bn)                                                                                    \
+    X(mobilenet_v2)                                                                                \
     X(airbench)
 
 #ifdef __cplusplus
@@ -39,12 +40,13 @@ typedef enum lks_stem { LKS_STEM_AUTO, LKS_STEM_CIFAR, LKS_STEM_IMAGENET } lks_s
 
 typedef struct lks_network_opts {
     int64_t outputs; /* default: 1000 as published for ImageNet, else 10 */
-    lks_stem stem;   /* of networks that have both: resnet18 to 152, wide_resnet*, vgg* */
+    lks_stem
+        stem; /* of networks that have both: resnet18 to 152, wide_resnet*, vgg*, mobilenet_v2 */
     bool no_dropout; /* of those that have any */
 } lks_network_opts;
 /*
  * Any of them: logits of the image x (log-probabilities of mnist_cnn). Names of parameters are those of
- * PyTorch's MNIST example, of torchvision (resnet18 to 152, wide_resnet*, alexnet, vgg*), and of the
+ * PyTorch's MNIST example, of torchvision (resnet18 to 152, wide_resnet*, alexnet, vgg*, mobilenet_v2), and of the
  * published sources of wrn28_10 and airbench, so that state dicts are read and written as they are. All
  * but airbench's start as they do there, too. docs/networks.md has what each is.
  */

@@ -22,6 +22,7 @@
     X(AVG_POOL, avg_pool)                                                                          \
     X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
     X(RELU, relu)                                                                                  \
+    X(RELU6, relu6)                                                                                \
     X(LEAKY_RELU, leaky_relu)                                                                      \
     X(GELU, gelu)                                                                                  \
     X(SILU, silu)                                                                                  \

@@ -260,6 +260,20 @@ static lks_optim kept_dampened(void)
     return o;
 }
 
+/* As MobileNetV2 has it: a residual with more channels inside, that has relu6. */
+static lks_tensor *kept_inverted(lks_graph *g)
+{
+    const lks_conv2d_opts wide = {.filters = 48, .kernel = {1, 1}, .no_bias = true};
+    const lks_conv2d_opts deep = {
+        .filters = 48, .kernel = {3, 3}, .padding = {1, 1}, .groups = 48, .no_bias = true};
+    const lks_conv2d_opts narrow = {.filters = 8, .kernel = {1, 1}, .no_bias = true};
+    lks_tensor *x = lks_relu6(g, kept_conv(g, kept_image(g), 8, 3));
+    lks_tensor *y = lks_relu6(g, lks_batch_norm(g, lks_conv2d(g, x, &wide), NULL));
+    y = lks_relu6(g, lks_batch_norm(g, lks_conv2d(g, y, &deep), NULL));
+    y = lks_batch_norm(g, lks_conv2d(g, y, &narrow), NULL);
+    return kept_loss(g, lks_global_avg_pool(g, lks_add(g, x, y)), 0);
+}
+
 static lks_optim kept_centered(void)
 {
     lks_optim o = lks_rmsprop();
@@ -329,6 +343,7 @@ static const kept_network kept_networks[] = {
     {"large-share", kept_mlp, false, 150, .1, kept_plain, {.replicas = 2}},
     {"synced", kept_synced, false, 21, .02, kept_momentum, {.replicas = 6, .ema_decay = 0.9}},
     {"masked", kept_masked, false, 70, .05, kept_momentum, {.replicas = 2}},
+    {"inverted", kept_inverted, false, 17, .05, kept_momentum, {.replicas = 3}},
     {"absent", kept_residual, false, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };

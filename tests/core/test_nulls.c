@@ -217,6 +217,7 @@ typedef lks_tensor *(*builder)(lks_graph *g, lks_tensor *t, bool opts);
     }
 PLAIN(lks_global_avg_pool)
 PLAIN(lks_relu)
+PLAIN(lks_relu6)
 PLAIN(lks_silu)
 PLAIN(lks_tanh)
 PLAIN(lks_sigmoid)
@@ -242,6 +243,7 @@ WITH_OPTS(network, lks_network_opts)
 static const builder BUILDERS[] = {
     plain_lks_global_avg_pool,
     plain_lks_relu,
+    plain_lks_relu6,
     plain_lks_silu,
     plain_lks_tanh,
     plain_lks_sigmoid,

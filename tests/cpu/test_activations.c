@@ -64,6 +64,8 @@ static exact exact_of(lki_activation id, double x)
         const double value = fmax(x, 0) + log1p(exp(-fabs(x)));
         return (exact){value, 1.6 * value, y, (1.2 + 1.9 * rest) * y};
     }
+    case LKI_RELU6:
+        return (exact){fmin(fmax(x, 0), 6), 0, x > 0 && x < 6, 0};
     default:
         return (exact){x > 0 ? x : (double)0.3f * x, fabs(x), x > 0 ? 1 : (double)0.3f, 0};
     }
@@ -71,16 +73,13 @@ static exact exact_of(lki_activation id, double x)
 
 static bool from_output(lki_activation id)
 {
-    return id == LKI_TANH || id == LKI_SIGMOID || id == LKI_LEAKY_RELU;
+    return id == LKI_TANH || id == LKI_SIGMOID || id == LKI_RELU6 || id == LKI_LEAKY_RELU;
 }
 
-static const char *const NAMES[] = {[LKI_GELU] = "gelu",
-                                    [LKI_GELU_TANH] = "gelu, tanh form",
-                                    [LKI_SILU] = "silu",
-                                    [LKI_TANH] = "tanh",
-                                    [LKI_SIGMOID] = "sigmoid",
-                                    [LKI_SOFTPLUS] = "softplus",
-                                    [LKI_LEAKY_RELU] = "leaky_relu"};
+static const char *const NAMES[] = {
+    [LKI_GELU] = "gelu",   [LKI_GELU_TANH] = "gelu, tanh form", [LKI_SILU] = "silu",
+    [LKI_TANH] = "tanh",   [LKI_SIGMOID] = "sigmoid",           [LKI_SOFTPLUS] = "softplus",
+    [LKI_RELU6] = "relu6", [LKI_LEAKY_RELU] = "leaky_relu"};
 
 /* What is smaller than 2^-63 counts as 0, e^x too, which is multiplied by 3 * 43.7 + 1 at most. */
 static const double CUT = 140 * 0x1p-63;
@@ -114,6 +113,7 @@ static double check(const lki_vector *v, lki_activation id, const float *x, cons
         const double own = (double)y[i];
         const double from_y = id == LKI_TANH                     ? 1 - own * own
                               : id == LKI_SIGMOID                ? own * (1 - own)
+                              : id == LKI_RELU6                  ? own > 0 && own < 6
                               : id == LKI_LEAKY_RELU && own <= 0 ? (double).3f
                                                                  : e.slope;
         const double bound = 0x1p-24 * (id == LKI_TANH      ? 2

@@ -97,12 +97,13 @@ static void parameters_are_as_many_as_published(void **state)
         const char *name;
         int64_t side, parameters;
     } published[] = {
-        {"resnet18", 224, 11689512}, {"resnet50", 224, 25557032},
-        {"vgg11", 224, 132863336},   {"vgg16_bn", 224, 138365992},
-        {"alexnet", 224, 61100840},  {"wide_resnet50_2", 224, 68883240},
-        {"resnet18", 32, 11173962},  {"resnet50", 32, 23520842},
-        {"wrn28_10", 32, 36479194},  {"resnet9", 32, 431946},
-        {"lenet5", 32, 62006},       {"airbench", 32, 1972792},
+        {"resnet18", 224, 11689512},    {"resnet50", 224, 25557032},
+        {"vgg11", 224, 132863336},      {"vgg16_bn", 224, 138365992},
+        {"alexnet", 224, 61100840},     {"wide_resnet50_2", 224, 68883240},
+        {"resnet18", 32, 11173962},     {"resnet50", 32, 23520842},
+        {"wrn28_10", 32, 36479194},     {"resnet9", 32, 431946},
+        {"lenet5", 32, 62006},          {"airbench", 32, 1972792},
+        {"mobilenet_v2", 224, 3504872}, {"mobilenet_v2", 32, 2236682},
     };
     (void)state;
     for (size_t i = 0; i < sizeof published / sizeof published[0]; i++) {

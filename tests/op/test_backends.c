@@ -240,10 +240,38 @@ static void layer_norms_agree_with_ref(void **state)
     }
 }
 
-/* relu gives 0 for a NaN, and no gradient passes there. */
+/* relu and relu6 give 0 for a NaN, and no gradient passes there. */
 static void relu_of_nan_is_zero(void **state)
 {
     lkt_random random = lkt_random_make("relu_of_nan_is_zero", 4);
+
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        for (int six = 0; six <= 1; six++) {
+            lkt_case c;
+            lkt_result found;
+
+            lkt_case_begin(&c);
+            lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(33)});
+            lks_tensor *y = six ? lks_relu6(c.graph, x) : lks_relu(c.graph, x);
+            lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
+            for (int i = 0; i < 33; i++) ((float *)c.in[0])[i] = NAN;
+            lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
+            for (int i = 0; i < 33; i++) {
+                assert_true(found.out[i] == 0.0f);
+                assert_true(found.d_in[0][i] == 0.0f);
+            }
+            lkt_case_free(&c);
+        }
+    }
+}
+
+/* relu6 at its two kinks, where PyTorch's gradient is 0, and beside them. */
+static void relu6_is_flat_where_it_ends(void **state)
+{
+    static const float in[] = {-INFINITY,      -1.0f, -0.0f,          0.0f, 0x1p-63f, 1.0f, 3.0f,
+                               0x1.7ffffep+2f, 6.0f,  0x1.800002p+2f, 7.0f, INFINITY};
+    lkt_random random = lkt_random_make("relu6_is_flat_where_it_ends", 4);
 
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
@@ -251,14 +279,18 @@ static void relu_of_nan_is_zero(void **state)
         lkt_result found;
 
         lkt_case_begin(&c);
-        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(33)});
-        lks_tensor *y = lks_relu(c.graph, x);
+        lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(36)});
+        lks_tensor *y = lks_relu6(c.graph, x);
         lkt_case_end(&c, y, y, 1, LKT_RANDOM, &random);
-        for (int i = 0; i < 33; i++) ((float *)c.in[0])[i] = NAN;
+        for (int i = 0; i < 36; i++) ((float *)c.in[0])[i] = in[i % 12];
         lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
-        for (int i = 0; i < 33; i++) {
-            assert_true(found.out[i] == 0.0f);
-            assert_true(found.d_in[0][i] == 0.0f);
+        for (int i = 0; i < 36; i++) {
+            const float v = in[i % 12];
+            const bool passes = v > 0 && v < 6;
+            const float wanted = passes ? v : v > 0 ? 6.0f : 0.0f;
+
+            assert_memory_equal(&found.out[i], &wanted, sizeof wanted);
+            assert_true(found.d_in[0][i] == (passes ? c.d_out[i] : 0.0f));
         }
         lkt_case_free(&c);
     }
@@ -318,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_tensor_may_be_both_inputs),
         cmocka_unit_test(layer_norms_agree_with_ref),
         cmocka_unit_test(relu_of_nan_is_zero),
+        cmocka_unit_test(relu6_is_flat_where_it_ends),
         cmocka_unit_test(activations_at_the_ends),
     };
 

@@ -104,7 +104,7 @@ static void random_operations(void)
         lkt_case_begin(&c);
         lks_tensor *x = lkt_random_input(c.graph, op, &random);
         lks_tensor *y = lkt_random_op(c.graph, op, x, false, &random);
-        lkt_case_end(&c, y, y, 1 + k % 4, LKT_RANDOM, &random);
+        lkt_case_end(&c, y, y, 1 + k / LKI_OP_COUNT % 4, LKT_RANDOM, &random);
         snprintf(name, sizeof name, "%s %d", lki_op_get(op)->name, k / LKI_OP_COUNT);
         all_ways(&c, name);
         lkt_case_free(&c);

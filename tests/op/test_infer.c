@@ -279,6 +279,7 @@ static void layers_without_parameters(void **state)
     y = lks_global_avg_pool(g, x);
     expect_shape(y, "5");
     expect_shape(lks_relu(g, x), "9x8x5");
+    expect_shape(lks_relu6(g, x), "9x8x5");
     expect_shape(lks_add(g, x, lks_relu(g, x)), "9x8x5");
     lks_tensor *vector = lks_global_avg_pool(g, x);
     expect_shape(lks_add(g, x, vector), "9x8x5");

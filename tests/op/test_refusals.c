@@ -71,6 +71,7 @@ BUILDER(pool_stride, POOL(.kernel = {3, 3}, .stride = {1, -1}))
 BUILDER(average, lks_avg_pool(g, x, &(lks_pool_opts){.kernel = {9, 9}}))
 BUILDER(global, lks_global_avg_pool(g, x))
 BUILDER(relu, lks_relu(g, x))
+BUILDER(relu6, lks_relu6(g, x))
 BUILDER(softplus, lks_softplus(g, x))
 BUILDER(flatten, lks_flatten(g, x))
 BUILDER(softmax, lks_log_softmax(g, x))
@@ -175,6 +176,7 @@ static const refusal refusals[] = {
     {average, IMAGE, 0, LKS_E_SHAPE, "avg_pool 'avg_pool_1': the kernel covers a height of 9"},
     {global, VECTOR, 0, LKS_E_SHAPE, "global_avg_pool 'global_avg_pool_1': input has 1 dimension"},
     {relu, IMAGE, LKS_U8, LKS_E_SHAPE, "relu 'relu_1': input 'input_1' is U8, expected F32"},
+    {relu6, IMAGE, LKS_U8, LKS_E_SHAPE, "relu6 'relu6_1': input 'input_1' is U8, expected F32"},
     {softplus, IMAGE, LKS_U8, LKS_E_SHAPE, "softplus 'softplus_1': input 'input_1' is U8"},
     {flatten, IMAGE, LKS_U8, LKS_E_SHAPE, "flatten 'flatten_1': input 'input_1' is U8"},
     {softmax, IMAGE, 0, LKS_E_SHAPE, "log_softmax 'log_softmax_1': input has 3 dimensions"},

@@ -287,7 +287,10 @@ static void elements(const task *t, const float *out)
         const double x = t->in[0][i];
         double y = x > 0 ? x : 0, slope = x > 0 ? 1 : 0;
 
-        if (t->node->op == LKI_OP_LEAKY_RELU) {
+        if (t->node->op == LKI_OP_RELU6) {
+            slope = x > 0 && x < 6;
+            y = fmin(y, 6);
+        } else if (t->node->op == LKI_OP_LEAKY_RELU) {
             slope = x > 0 ? 1 : (double)((const lks_leaky_relu_opts *)t->node->attr)->slope;
             y = slope * x;
         } else if (t->node->op == LKI_OP_SCALE) {

@@ -102,6 +102,7 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
     if (strcmp(op, "avg_pool") == 0) return build_pool(g, x, test, false);
     if (strcmp(op, "global_avg_pool") == 0) return lks_global_avg_pool(g, x);
     if (strcmp(op, "relu") == 0) return lks_relu(g, x);
+    if (strcmp(op, "relu6") == 0) return lks_relu6(g, x);
     if (strcmp(op, "leaky_relu") == 0)
         return lks_leaky_relu(g, x, &(lks_leaky_relu_opts){.slope = number(test, "slope")});
     if (strcmp(op, "gelu") == 0) return build_gelu(g, x, test);

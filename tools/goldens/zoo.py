@@ -11,7 +11,7 @@ logits   in inference, of 2 images, for networks with 10 outputs. Values are tho
            biases, running_mean                      0.1, 0
          and pixel (row * side + column) * 3 + channel of the images, one after the other, is units(.., 1001).
          "cifar" networks are torchvision's with what is usual for small images: conv1 3x3 of stride 1 and no
-         max-pooling; VGG's classifier one dense layer.
+         max-pooling; VGG's classifier one dense layer; MobileNetV2's first two strides of 2 are 1.
 """
 
 import json
@@ -24,8 +24,10 @@ import torchvision
 from formula import units
 
 NAMES = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "wide_resnet50_2", "wide_resnet101_2",
-         "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn")
-LOGITS = (("resnet18", "cifar", 32), ("resnet18", "imagenet", 80), ("resnet50", "cifar", 32), ("vgg11_bn", "cifar", 32))
+         "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn",
+         "mobilenet_v2")
+LOGITS = (("resnet18", "cifar", 32), ("resnet18", "imagenet", 80), ("resnet50", "cifar", 32), ("vgg11_bn", "cifar", 32),
+          ("mobilenet_v2", "cifar", 32), ("mobilenet_v2", "imagenet", 80))
 SAMPLES = 2
 
 
@@ -46,6 +48,8 @@ def small(name, net):
         net.conv1, net.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
     elif name.startswith("vgg"):
         net.avgpool, net.classifier = nn.Identity(), nn.Linear(512, 10)
+    elif name.startswith("mobilenet"):
+        net.features[0][0].stride = net.features[2].conv[1][0].stride = (1, 1)
     return net
 
 

@@ -1,4 +1,4 @@
-/* gelu, silu, tanh, sigmoid, softplus, leaky_relu. */
+/* gelu, silu, tanh, sigmoid, softplus, relu6, leaky_relu. */
 #include "backend/cpu/cpu.h"
 
 typedef struct activation_plan {
@@ -25,6 +25,8 @@ lki_activation lki_cpu_activation_of(const lki_node *node, float *constant)
         return LKI_SIGMOID;
     case LKI_OP_SOFTPLUS:
         return LKI_SOFTPLUS;
+    case LKI_OP_RELU6:
+        return LKI_RELU6;
     case LKI_OP_LEAKY_RELU:
         *constant = ((const lks_leaky_relu_opts *)node->attr)->slope;
         return LKI_LEAKY_RELU;
@@ -35,7 +37,7 @@ lki_activation lki_cpu_activation_of(const lki_node *node, float *constant)
 
 bool lki_cpu_activation_reads_out(lki_activation id)
 {
-    return id == LKI_TANH || id == LKI_SIGMOID || id == LKI_LEAKY_RELU;
+    return id == LKI_TANH || id == LKI_SIGMOID || id == LKI_RELU6 || id == LKI_LEAKY_RELU;
 }
 
 static lks_status plan_activation(lki_plan *plan)
@@ -79,4 +81,5 @@ KERNEL(silu);
 KERNEL(tanh);
 KERNEL(sigmoid);
 KERNEL(softplus);
+KERNEL(relu6);
 KERNEL(leaky_relu);

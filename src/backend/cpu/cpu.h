@@ -58,8 +58,8 @@ lki_activation lki_cpu_activation_of(const lki_node *node, float *constant);
 bool lki_cpu_activation_reads_out(lki_activation id);
 
 #define LKI_CPU_ACTIVATIONS                                                                        \
-    (LKI_OPS(RELU) | LKI_OPS(LEAKY_RELU) | LKI_OPS(GELU) | LKI_OPS(SILU) | LKI_OPS(TANH) |         \
-     LKI_OPS(SIGMOID) | LKI_OPS(SOFTPLUS))
+    (LKI_OPS(RELU) | LKI_OPS(RELU6) | LKI_OPS(LEAKY_RELU) | LKI_OPS(GELU) | LKI_OPS(SILU) |        \
+     LKI_OPS(TANH) | LKI_OPS(SIGMOID) | LKI_OPS(SOFTPLUS))
 
 #define LKI_CPU_DECLARE_IMPL(id)       extern const lki_impl lki_cpu_##id##_impl;
 #define LKI_CPU_DECLARE_KERNEL(ID, id) extern const lki_kernel lki_cpu_##id;

@@ -1,4 +1,4 @@
-/* gelu, silu, tanh, sigmoid, softplus, leaky_relu, scale: y = f(x) for each element. Backward forms
+/* gelu, silu, tanh, sigmoid, softplus, relu6, leaky_relu, scale: y = f(x) for each element. Backward forms
  * f'(x) from x, so that a gradient has one rounding. */
 #include "backend/ref/kernels.h"
 
@@ -91,6 +91,18 @@ static double gelu_slope(const lki_node *node, double x)
     return sigmoid(node, a) * (1.0 + x * d_a * sigmoid(node, -a));
 }
 
+static double relu6_slope(const lki_node *node, double x)
+{
+    (void)node;
+    return x > 0.0 && x < 6.0 ? 1.0 : 0.0;
+}
+
+static double relu6(const lki_node *node, double x)
+{
+    (void)node;
+    return x > 0.0 ? (x < 6.0 ? x : 6.0) : 0.0;
+}
+
 static double leaky_relu_slope(const lki_node *node, double x)
 {
     return x > 0.0 ? 1.0 : (double)((const lks_leaky_relu_opts *)node->attr)->slope;
@@ -115,6 +127,7 @@ static double ref_activation_scale(const lki_node *node, double x)
 static const struct {
     function *value, *slope;
 } functions[LKI_OP_COUNT] = {
+    [LKI_OP_RELU6] = {relu6, relu6_slope},
     [LKI_OP_LEAKY_RELU] = {leaky_relu, leaky_relu_slope},
     [LKI_OP_GELU] = {ref_gelu, gelu_slope},
     [LKI_OP_SILU] = {silu, silu_slope},
@@ -161,6 +174,7 @@ static lks_status ref_activation_backward(const lki_plan *plan_, const lki_args 
         .backward = ref_activation_backward,                                                       \
     }
 
+KERNEL(relu6);
 KERNEL(leaky_relu);
 KERNEL(gelu);
 KERNEL(silu);

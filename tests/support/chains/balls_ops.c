@@ -270,12 +270,24 @@ static void kinked(lkt_ball x, double slope, lkt_ball *y, lkt_ball *d)
     if (open) *d = (lkt_ball){(1 + slope) / 2, (1 - slope) / 2};
 }
 
+/* min(max(x, 0), 6): a difference of two that are 0 below a kink. */
+static void kinked_twice(lkt_ball x, lkt_ball *y, lkt_ball *d)
+{
+    const bool zero = fabs(x.v) <= x.r && x.r > 0, six = fabs(x.v - 6) <= x.r && x.r > 0;
+    const bool inside = x.v > 0 && x.v < 6;
+    *y = inside ? x : exactly(x.v > 0 ? 6 : 0);
+    if (zero || six) y->r = x.r;
+    *d = zero || six ? (lkt_ball){.5, .5} : exactly(inside);
+}
+
 static void element(const lkt_balls_task *t, int64_t i, lkt_ball *y, lkt_ball *d)
 {
     const lki_node *node = t->node;
     const lkt_ball x = t->in[0][i];
     if (node->op == LKI_OP_RELU) {
         kinked(x, 0, y, d);
+    } else if (node->op == LKI_OP_RELU6) {
+        kinked_twice(x, y, d);
     } else if (node->op == LKI_OP_LEAKY_RELU) {
         kinked(x, (double)((const lks_leaky_relu_opts *)node->attr)->slope, y, d);
     } else if (node->op == LKI_OP_DROPOUT) {

@@ -61,7 +61,7 @@ static lks_tensor *convolution(lkt_chain *c, lks_tensor *x)
 
 static lks_tensor *activation(lkt_chain *c, lks_tensor *x)
 {
-    switch (lkt_random_below(&c->random, 14)) {
+    switch (lkt_random_below(&c->random, 15)) {
     case 0:
         return x;
     case 1:
@@ -78,6 +78,8 @@ static lks_tensor *activation(lkt_chain *c, lks_tensor *x)
         return lks_softplus(c->graph, x);
     case 7:
         return lks_leaky_relu(c->graph, x, &(lks_leaky_relu_opts){.slope = 0.2f});
+    case 8:
+        return lks_relu6(c->graph, x);
     default:
         return lks_relu(c->graph, x);
     }

@@ -67,7 +67,15 @@ FORWARD(sigmoid, vf, logistic_begin, NO_MIDDLE, sigmoid_end)
 BACKWARD_SHORT(sigmoid, sigmoid_slope)
 FORWARD(softplus, pair, softplus_begin, softplus_middle, softplus_end)
 BACKWARD(softplus, vf, logistic_begin, NO_MIDDLE, sigmoid_end)
+BACKWARD_SHORT(relu6, relu6_slope)
 BACKWARD_SHORT(leaky_relu, leaky_relu_slope)
+
+static void relu6_vectors(int64_t count, float constant, const float *in, float *out)
+{
+    (void)constant;
+    for (int64_t i = 0; i < count; i += LANES)
+        vf_store(out + i, vf_least(vf_relu_flush(vf_load(in + i)), vf_set(6.0f)));
+}
 
 static void leaky_relu_vectors(int64_t count, float constant, const float *in, float *out)
 {
@@ -126,6 +134,7 @@ FUNCTION(silu)
 FUNCTION(hyperbolic)
 FUNCTION(sigmoid)
 FUNCTION(softplus)
+FUNCTION(relu6)
 FUNCTION(leaky_relu)
 
 #define ENTRY(name)                                                                                \
@@ -133,11 +142,8 @@ FUNCTION(leaky_relu)
         name##_forward, name##_backward                                                            \
     }
 const lki_vector_activation LKI_ISA_NAME(lki_vector_activation)[LKI_ACTIVATIONS] = {
-    [LKI_GELU] = ENTRY(gelu),
-    [LKI_GELU_TANH] = ENTRY(gelu_tanh),
-    [LKI_SILU] = ENTRY(silu),
-    [LKI_TANH] = ENTRY(hyperbolic),
-    [LKI_SIGMOID] = ENTRY(sigmoid),
-    [LKI_SOFTPLUS] = ENTRY(softplus),
-    [LKI_LEAKY_RELU] = ENTRY(leaky_relu),
+    [LKI_GELU] = ENTRY(gelu),       [LKI_GELU_TANH] = ENTRY(gelu_tanh),
+    [LKI_SILU] = ENTRY(silu),       [LKI_TANH] = ENTRY(hyperbolic),
+    [LKI_SIGMOID] = ENTRY(sigmoid), [LKI_SOFTPLUS] = ENTRY(softplus),
+    [LKI_RELU6] = ENTRY(relu6),     [LKI_LEAKY_RELU] = ENTRY(leaky_relu),
 };

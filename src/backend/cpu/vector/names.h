@@ -68,6 +68,8 @@
 #define masked_block                     LKI_ISA_NAME(masked_block)
 #define multiply_all                     LKI_ISA_NAME(multiply_all)
 #define pool_panel                       LKI_ISA_NAME(pool_panel)
+#define relu6_backward                   LKI_ISA_NAME(relu6_backward)
+#define relu6_forward                    LKI_ISA_NAME(relu6_forward)
 #define rows_plus                        LKI_ISA_NAME(rows_plus)
 #define rows_times                       LKI_ISA_NAME(rows_times)
 #define run_all                          LKI_ISA_NAME(run_all)

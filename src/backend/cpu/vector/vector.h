@@ -44,6 +44,7 @@ typedef enum lki_activation {
     LKI_TANH,
     LKI_SIGMOID,
     LKI_SOFTPLUS,
+    LKI_RELU6,
     LKI_LEAKY_RELU,
     LKI_ACTIVATIONS
 } lki_activation;
@@ -51,7 +52,7 @@ typedef enum lki_activation {
 typedef struct lki_vector_activation {
     /* `constant`: leaky_relu's slope; others leave it alone. */
     void (*forward)(int64_t count, float constant, const float *in, float *out);
-    /* d_in = d_out * derivative, or += . `at` is out for tanh, sigmoid and leaky_relu, else in. */
+    /* d_in = d_out * derivative, or += . `at` is out for tanh, sigmoid, relu6 and leaky_relu, else in. */
     void (*backward)(int64_t count, float constant, const float *at, const float *d_out,
                      float *d_in, bool add);
 } lki_vector_activation;
