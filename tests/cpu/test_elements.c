@@ -37,6 +37,39 @@ static void elements(const lki_vector *v, lkt_random *random, int64_t n)
     lkt_floats_free(&expected);
 }
 
+/* What mse needs of differences; doubles of what floats differ by. */
+static void differences(void **state)
+{
+    lkt_random random = lkt_random_make("differences", 8);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t n = 1; n < SIZES; n++) {
+        lkt_floats a = lkt_floats_make(&random, n), b = lkt_floats_make(&random, n);
+        lkt_floats out = lkt_floats_make(&random, n), more = lkt_floats_make(&random, n);
+        lkt_floats expected = lkt_floats_make(&random, n), sum = lkt_floats_make(&random, n);
+        const double factor = lkt_random_real(&random, -3, 3);
+        double lane[8] = {0};
+        b.at[n / 2] = a.at[n / 2] + 0x1p-66f; /* flushed */
+        for (int64_t i = 0; i < n; i++) {
+            const double away = (double)a.at[i] - (double)b.at[i];
+            lane[i % 8] += away * away;
+            expected.at[i] = lki_flush((float)(away * factor));
+            sum.at[i] = lki_flush(more.at[i] + expected.at[i]);
+        }
+        const double distance = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                                ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+        const double found = v->element->distance(n, a.at, b.at);
+        if (memcmp(&found, &distance, sizeof found) != 0)
+            fail_msg("%s: distance %.17g, expected %.17g", v->name, found, distance);
+        v->element->differences(n, factor, a.at, b.at, out.at, false);
+        lkt_same(v, "differences", out.at, expected.at, n);
+        v->element->differences(n, factor, a.at, b.at, more.at, true);
+        lkt_same(v, "differences, added", more.at, sum.at, n);
+        lkt_floats *all[] = {&a, &b, &out, &more, &expected, &sum};
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) lkt_floats_free(all[i]);
+    }
+}
+
 /* Against lki_exp(): the same bits down to e^-200, and 0 below; some are in the middle of two powers of 2. */
 static void shares_are_exponentials(void **state)
 {
@@ -247,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise),
+        cmocka_unit_test(differences),
         cmocka_unit_test(shares_are_exponentials),
         cmocka_unit_test(columns_of_a_matrix),
         cmocka_unit_test(transposes),

@@ -169,11 +169,7 @@ static lks_status cpu_mse_forward(const lki_plan *plan, const lki_args *args)
     for (int64_t s = 0; s < args->count; s++) {
         const float *x = (const float *)args->in[0] + s * size;
         const float *t = (const float *)args->in[1] + s * size;
-        double sum = 0;
-        for (int64_t i = 0; i < size; i++) {
-            const double difference = (double)x[i] - (double)t[i];
-            sum += difference * difference;
-        }
+        const double sum = lki_cpu(plan)->vector->element->distance(size, x, t);
         put_gradient((float *)args->out + s, sum / (double)size, false);
     }
     return LKS_OK;
@@ -186,9 +182,8 @@ static lks_status cpu_mse_backward(const lki_plan *plan, const lki_args *args)
         const float *x = (const float *)args->in[0] + s * size;
         const float *t = (const float *)args->in[1] + s * size;
         const double factor = 2 * (double)args->d_out[s] / (double)size;
-        for (int64_t i = 0; i < size; i++)
-            put_gradient(args->d_in[0] + s * size + i, factor * ((double)x[i] - (double)t[i]),
-                         args->add_in & 1);
+        lki_cpu(plan)->vector->element->differences(size, factor, x, t, args->d_in[0] + s * size,
+                                                    args->add_in & 1);
     }
     return LKS_OK;
 }

@@ -24,7 +24,7 @@ static lks_status plan_pool(lki_plan *plan)
                           .out_rows = 1,
                           .out_columns = 1,
                           .kernel = {in->dim[0], in->dim[1]},
-                          .stride = {1, 1}};
+                          .stride = {in->dim[0], in->dim[1]}};
     if (node->op != LKI_OP_GLOBAL_AVG_POOL) {
         const lks_pool_opts *opts = node->attr;
         s->out_rows = out->dim[0];

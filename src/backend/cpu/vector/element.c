@@ -110,6 +110,36 @@ static void vector_element_shares(int64_t count, const float *in, double from, d
     }
 }
 
+static double vector_element_distance(int64_t count, const float *restrict a,
+                                      const float *restrict b)
+{
+    double lane[8] = {0};
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        for (int64_t k = 0; k < 8; k++) {
+            const double away = (double)a[i + k] - (double)b[i + k];
+            lane[k] += away * away;
+        }
+    for (int64_t k = 0; i + k < count; k++) {
+        const double away = (double)a[i + k] - (double)b[i + k];
+        lane[k] += away * away;
+    }
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+static void vector_element_differences(int64_t count, double factor, const float *a, const float *b,
+                                       float *out, bool adds)
+{
+    const vd times = vd_set(factor);
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(a + i, n), y = vf_get(b + i, n);
+        const vf d = vf_join((vf_low(x) - vf_low(y)) * times, (vf_high(x) - vf_high(y)) * times);
+        vf_put_result(out + i, adds ? vf_flush(d) : d, n, adds);
+    }
+}
+
 const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .add = vector_element_add,
     .update = LKI_ISA_NAME(lki_vector_update),
@@ -123,4 +153,6 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .move = vector_element_move,
     .transpose = vector_element_transpose,
     .shares = vector_element_shares,
+    .distance = vector_element_distance,
+    .differences = vector_element_differences,
 };

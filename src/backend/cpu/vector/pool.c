@@ -141,6 +141,35 @@ INLINE int64_t area_of(const lki_pool_shape *s, const window *w)
     return s->exclude_padding ? (w->ky1 - w->ky0) * (w->kx1 - w->kx0) : s->kernel[0] * s->kernel[1];
 }
 
+/* Windows of many pixels are gone through row by row, as memory lies, some channels at a time. */
+enum {
+    MANY_PIXELS = 32,
+    SOME_CHANNELS = 512,
+    REPEATED = 2048 /* floats, at most, that are copied at a time, from the first-level cache */
+};
+
+static bool has_many(const window *w)
+{
+    return (w->ky1 - w->ky0) * (w->kx1 - w->kx0) >= MANY_PIXELS;
+}
+
+static void vector_mean_rows(const lki_pool_shape *s, const window *w, const float *in, float *out)
+{
+    const double part = 1 / (double)area_of(s, w);
+    double sum[SOME_CHANNELS];
+    for (int64_t c = 0; c < s->channels; c += SOME_CHANNELS) {
+        const int64_t some = s->channels - c < SOME_CHANNELS ? s->channels - c : SOME_CHANNELS;
+        memset(sum, 0, sizeof sum);
+        for (int64_t ky = w->ky0; ky < w->ky1; ky++) LKI_ISA_NAME(lki_vector_norm_sums)
+        (w->kx1 - w->kx0, some, s->channels, in + pixel(s, w, ky, w->kx0) + c, sum);
+        FOR_VECTORS(i, n, some)
+        {
+            const vf mean = vf_join(vd_load(sum + i) * part, vd_load(sum + i + LANES / 2) * part);
+            vf_put_result(out + c + i, mean, n, false);
+        }
+    }
+}
+
 INLINE void mean_taps(const int64_t rows, const int64_t columns, const lki_pool_shape *s,
                       const window *w, const float *in, float *out)
 {
@@ -165,7 +194,10 @@ static void vector_mean_forward(const lki_pool_shape *s, const float *in, float 
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++, out += s->channels) {
             const window w = window_at(s, oy, ox);
-            POOL_TAPS(&w, mean_taps, s, &w, in, out);
+            if (has_many(&w))
+                vector_mean_rows(s, &w, in, out);
+            else
+                POOL_TAPS(&w, mean_taps, s, &w, in, out);
         }
 }
 
@@ -184,13 +216,42 @@ INLINE void mean_taps_backward(const int64_t rows, const int64_t columns, const 
     }
 }
 
+/* `pixels` copies of the first one's channels behind it, more and more at a time. */
+static void repeat_pixel(int64_t pixels, int64_t channels, float *to)
+{
+    const int64_t fit = REPEATED / channels, most = fit > 1 ? fit : 1;
+    for (int64_t done = 1, n; done < pixels; done += n) {
+        n = done < most ? done : most;
+        if (n > pixels - done) n = pixels - done;
+        memcpy(to + done * channels, to, sizeof(float) * (size_t)(n * channels));
+    }
+}
+
+/* Of windows whose pixels nothing else is added to. */
+static void vector_mean_rows_backward(const lki_pool_shape *s, const window *w, const float *d_out,
+                                      float *d_in)
+{
+    const int64_t rows = w->ky1 - w->ky0, columns = w->kx1 - w->kx0;
+    const bool together = columns == s->in_columns;
+    const vf area = vf_set((float)area_of(s, w));
+    for (int64_t ky = 0; ky < (together ? 1 : rows); ky++) {
+        float *to = d_in + pixel(s, w, w->ky0 + ky, w->kx0);
+        FOR_VECTORS(c, n, s->channels)
+        vf_put_result(to + c, vf_get(d_out + c, n) / area, n, false);
+        repeat_pixel(together ? rows * columns : columns, s->channels, to);
+    }
+}
+
 static void vector_mean_backward(const lki_pool_shape *s, const float *d_out, float *d_in, bool add)
 {
     add = begin_backward(s, d_in, add);
     for (int64_t oy = 0; oy < s->out_rows; oy++)
         for (int64_t ox = 0; ox < s->out_columns; ox++, d_out += s->channels) {
             const window w = window_at(s, oy, ox);
-            POOL_TAPS(&w, mean_taps_backward, s, &w, d_out, d_in, add);
+            if (has_many(&w) && !add)
+                vector_mean_rows_backward(s, &w, d_out, d_in);
+            else
+                POOL_TAPS(&w, mean_taps_backward, s, &w, d_out, d_in, add);
         }
 }
 

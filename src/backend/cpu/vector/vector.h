@@ -34,6 +34,11 @@ typedef struct lki_vector_element {
     void (*transpose)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
     /* out = e^(in - from), which is not above 1 but for rounding; below e^-200 it is 0. */
     void (*shares)(int64_t count, const float *in, double from, double *out);
+    /* The sum of (a - b)^2: element i in lane i mod 8, lanes added as those of dot. */
+    double (*distance)(int64_t count, const float *a, const float *b);
+    /* out = (a - b) * factor in double, rounded once, or += . */
+    void (*differences)(int64_t count, double factor, const float *a, const float *b, float *out,
+                        bool add);
 } lki_vector_element;
 
 /* activation.c; errors are stated there. */
