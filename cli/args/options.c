@@ -157,6 +157,13 @@ const cli_option cli_options[] = {
         "split", 0, "NAME", LOADS, SPLIT,
         "test, validation (what the training held back: validation.samples or .fraction) or train "
         "(what it trained on); default test"),
+    LOCAL("metrics", 0, NULL, VERB_EVAL, METRICS,
+          "accuracy among the five largest outputs, precision, recall and F1 of each class, and "
+          "which "
+          "classes are taken for which, too"),
+    LOCAL("worst", 0, "N", VERB_EVAL, WORST,
+          "draw the N samples whose wrong class is the most probable into the PNG file behind "
+          "CONFIG; default: none are drawn"),
     LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES,
           "IDX file of images; default: the samples of --split"),
     LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
@@ -176,6 +183,9 @@ const cli_option cli_options[] = {
     LOCAL("root", 0, "DIR", VERB_DOCTOR, ROOT,
           "read proc and sys below this folder, as where a host's are mounted in a container; "
           "default: /"),
+    LOCAL("filters", 0, "FILE", VERB_INFO, FILTERS,
+          "of a checkpoint or a safetensors file: draw the filters of the first convolution into "
+          "this PNG file too; default: none are drawn"),
     LOCAL("plan", 0, NULL, VERB_INFO, PLAN, "what computes each layer too, and why"),
     LOCAL("models", 0, NULL, VERB_INFO, MODELS,
           "list all networks by name, with their parameters, and stop"),

@@ -2,36 +2,100 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
+#include "cli/report/scores.h"
+
+enum { MOST_WORST = 10000 };
+
+/* --worst and the picture's file, which come together; 0: not asked for. */
+static lks_status read_worst(int *out, const cli_args *cli, lks_recipe *recipe)
+{
+    const char *text = cli->local[LOCAL_WORST];
+    int64_t most = 0;
+    *out = 0;
+    if (text == NULL && cli->operands == 1) return LKS_OK;
+    if (text == NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "a second operand is a PNG file for --worst N, which is not given");
+    if (!lki_text_is_int(text, &most) || most < 1 || most > MOST_WORST)
+        return lks_fail(LKS_E_INVALID, "--worst is '%.60s', expected an integer from 1 to %d", text,
+                        MOST_WORST);
+    if (cli->operands == 1)
+        return lks_fail(LKS_E_INVALID, "--worst %lld needs a PNG file behind the configuration",
+                        (long long)most);
+    *out = (int)most;
+    cli_args reads = *cli; /* what is written is no operand that is read */
+    reads.operands = 1;
+    const bool leads = lks_comm_rank(lks_recipe_get_parts(recipe).comm) == 0;
+    return leads ? output_place(&reads, recipe, "--worst", cli->operand[1], false) : LKS_OK;
+}
+
+static lks_status draw_worst(const cli_args *cli, const cli_split *split, lks_dataset *data,
+                             const scores *found)
+{
+    const int64_t wrong = found->samples - found->correct;
+    const char *title = pool_format(cli->pool, "%s: the %d most confident of %lld mistakes in %lld",
+                                    split->title, found->count, (long long)wrong,
+                                    (long long)found->samples);
+    const lks_status status = scores_draw(found, cli->pool, data, title, cli->operand[1]);
+    if (status == LKS_OK)
+        say_error("%s: %d sample%s", cli->operand[1], found->count, TEXT_S(found->count));
+    return status;
+}
+
+static void say_json(const cli_args *cli, const cli_split *split, const lks_metrics *sum,
+                     int64_t step, const scores *found)
+{
+    json_t *json = json_pack("{s:s, s+:o, s+:I, s+:I}", "event", "eval", split->key, "_loss",
+                             text_json_real(lks_metrics_loss(sum)), split->key, "_correct",
+                             (json_int_t)sum->correct, split->key, "_samples",
+                             (json_int_t)sum->samples);
+    if (step >= 0) json_object_set_new(json, "step", json_integer(step));
+    if (cli->local[LOCAL_METRICS] != NULL) scores_json(found, json, cli->pool, split->key);
+    text_print_json(stdout, json, 0);
+    putchar('\n');
+    json_decref(json);
+}
+
+static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_split *split,
+                           lks_dataset *data, int64_t step, int worst)
+{
+    lks_metrics sum;
+    scores found = {0};
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    const bool counts = cli->local[LOCAL_METRICS] != NULL;
+    lks_status status = lks_recipe_evaluate(recipe, data, &sum);
+    if (status == LKS_OK && (counts || worst > 0))
+        status = scores_count(&found, recipe, data, worst);
+    if (status == LKS_OK && strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0) {
+        say_json(cli, split, &sum, step, &found);
+    } else if (status == LKS_OK) {
+        if (step >= 0) say("Checkpoint of step %lld", (long long)step);
+        report_test(split->title, &sum, parts.data.classes > 0, true);
+        if (counts) scores_print(&found, cli->pool);
+    }
+    if (status == LKS_OK && worst > 0 && lks_comm_rank(parts.comm) == 0)
+        status = draw_worst(cli, split, data, &found);
+    scores_free(&found);
+    return worst > 0 ? lks_comm_agree(parts.comm, status) : status;
+}
 
 static lks_status eval_run(const cli_args *cli, lks_recipe *recipe, int *code)
 {
     (void)code;
-    lks_metrics sum = {0};
+    int worst;
     const cli_split *split;
     lks_dataset *data = NULL;
     int64_t step;
-    lks_status status = cli_split_open(&split, cli, recipe);
+    lks_status status = lks_comm_agree(lks_recipe_get_parts(recipe).comm,
+                                       read_worst(&worst, cli, recipe));
+    if (status == LKS_OK) status = cli_split_open(&split, cli, recipe);
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);
     if (status == LKS_OK) status = cli_split_data(&data, split, recipe, step);
-    if (status == LKS_OK) status = lks_recipe_evaluate(recipe, data, &sum);
-    if (status != LKS_OK) return status;
-    if (strcmp(lks_recipe_text(recipe, "log.format"), "json") != 0) {
-        if (step >= 0) say("Checkpoint of step %lld", (long long)step);
-        report_test(split->title, &sum, lks_recipe_get_parts(recipe).data.classes > 0, true);
-        return LKS_OK;
-    }
-    json_t *json = json_pack("{s:s, s+:o, s+:I, s+:I}", "event", "eval", split->key, "_loss",
-                             text_json_real(lks_metrics_loss(&sum)), split->key, "_correct",
-                             (json_int_t)sum.correct, split->key, "_samples",
-                             (json_int_t)sum.samples);
-    if (step >= 0) json_object_set_new(json, "step", json_integer(step));
-    text_print_json(stdout, json, 0);
-    putchar('\n');
-    json_decref(json);
-    return LKS_OK;
+    return status == LKS_OK ? eval_say(cli, recipe, split, data, step, worst) : status;
 }
 
 lks_status verb_eval(const cli_args *cli, int *code)

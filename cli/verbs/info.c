@@ -9,7 +9,9 @@
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
+#include "cli/out/output.h"
 #include "cli/verbs/checkpoint_path.h"
+#include "cli/verbs/filters.h"
 
 static void print_line(void *user, const char *line)
 {
@@ -119,7 +121,7 @@ static bool is_network(lks_network_info *out, const char *name)
     return false;
 }
 
-static lks_status print_tensors(lks_context *context, const char *path)
+static lks_status print_tensors(const cli_args *cli, lks_context *context, const char *path)
 {
     lks_tensor_file *file;
     const lks_status status = lks_tensor_file_open(&file, context, path);
@@ -139,7 +141,8 @@ static lks_status print_tensors(lks_context *context, const char *path)
     say("%d tensor%s, %" PRId64 " number%s", tensors, TEXT_S(tensors), elements, TEXT_S(elements));
     lks_tensor_file_close(file);
     pool_clear(&pool);
-    return LKS_OK;
+    const char *picture = cli->local[LOCAL_FILTERS];
+    return picture != NULL ? filters_write(context, path, picture) : LKS_OK;
 }
 
 /* "0.123456" and "97.12", "-" where there was no evaluation. */
@@ -232,7 +235,7 @@ static void print_run(const lks_run *run, const checkpoint_path *found)
     pool_clear(&pool);
 }
 
-static lks_status info_checkpoint(lks_context *context, const char *path)
+static lks_status info_checkpoint(const cli_args *cli, lks_context *context, const char *path)
 {
     cli_pool pool = {0};
     checkpoint_path found;
@@ -245,7 +248,7 @@ static lks_status info_checkpoint(lks_context *context, const char *path)
             lks_run_clear(&run);
             say("%s", "");
             status = lks_checkpoint_check(context, found.folder, found.step);
-            if (status == LKS_OK) status = print_tensors(context, found.tensors);
+            if (status == LKS_OK) status = print_tensors(cli, context, found.tensors);
         }
     }
     pool_clear(&pool);
@@ -262,13 +265,18 @@ lks_status verb_info(const cli_args *cli, int *code)
                         "--help; info --models lists networks)");
     const char *path = cli->operand[0];
     const checkpoint_kind kind = checkpoint_kind_of(path);
+    lks_status status = output_check(cli, NULL, "--filters", cli->local[LOCAL_FILTERS], false);
+    if (status == LKS_OK && kind == PATH_OTHER && cli->local[LOCAL_FILTERS] != NULL)
+        status = lks_fail(LKS_E_INVALID, "--filters draws what is saved: give a folder of "
+                                         "checkpoints, or a checkpoint's or a safetensors file");
+    if (status != LKS_OK) return status;
     if (kind == PATH_OTHER && is_network(&network, path)) return info_network(cli, &network);
     if (kind == PATH_OTHER) return cli_with_recipe(cli, code, NULL, info_config);
     lks_context *context;
-    lks_status status = lks_context_create(&context, &say_logged);
+    status = lks_context_create(&context, &say_logged);
     if (status == LKS_OK)
-        status = kind == PATH_TENSORS ? print_tensors(context, path)
-                                      : info_checkpoint(context, path);
+        status = kind == PATH_TENSORS ? print_tensors(cli, context, path)
+                                      : info_checkpoint(cli, context, path);
     lks_context_destroy(context);
     return status;
 }

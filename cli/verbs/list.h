@@ -10,7 +10,7 @@
 
 #define CLI_VERB_LIST(X)                                                                           \
     X(TRAIN, train, "CONFIG", 1, 1, "train the network of a configuration")                        \
-    X(EVAL, eval, "CONFIG", 1, 1,                                                                  \
+    X(EVAL, eval, "CONFIG [PNG]", 1, 2,                                                            \
       "loss and accuracy of saved weights, on the test set or another --split")                    \
     X(PREDICT, predict, "CONFIG", 1, 1, "class and probability of each sample, by saved weights")  \
     X(INFO, info, "CONFIG|NETWORK|CHECKPOINT", 0, 1,                                               \

@@ -1,6 +1,9 @@
 # The sheets are read back by libpng.
+target_link_libraries(test_verbs_scores PRIVATE lks_program)
 if(LKS_PNG_ON)
   target_link_libraries(test_verbs_sheet PRIVATE lks_png)
+  target_link_libraries(test_verbs_scores PRIVATE lks_png)
+  target_compile_definitions(test_verbs_scores PRIVATE LKT_HAVE_PNG)
 endif()
 if(TARGET test_verbs_transfers)
   target_link_libraries(test_verbs_transfers PRIVATE lks_program)

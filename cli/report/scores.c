@@ -1,0 +1,330 @@
+#include "cli/report/scores.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/out/sheet.h"
+#include "cli/out/table.h"
+#include "cli/out/text.h"
+
+enum { TOP = 5, SHOWN = 20 /* classes of a matrix that is printed */ };
+
+/* Whether a comes before b: more confident, or the same and an earlier sample. */
+static int by_confidence(const void *left, const void *right)
+{
+    const scores_wrong *a = left, *b = right;
+    if (a->share != b->share) return a->share > b->share ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+/* The list stays sorted; of those that do not fit the least confident goes. */
+static void scores_keep(scores *s, const scores_wrong *wrong)
+{
+    int at = s->count;
+    while (at > 0 && by_confidence(wrong, &s->wrong[at - 1]) < 0) at--;
+    if (at == s->most) return;
+    if (s->count < s->most) s->count++;
+    memmove(&s->wrong[at + 1], &s->wrong[at], (size_t)(s->count - 1 - at) * sizeof *s->wrong);
+    s->wrong[at] = *wrong;
+}
+
+/* Whether fewer than five outputs come before that of the label; of equal ones the first does. */
+static bool among_first(const lks_prediction *p)
+{
+    const float own = p->output[p->label];
+    int before = 0;
+    if (isnan(own)) return false;
+    for (int64_t c = 0; c < p->classes; c++)
+        before += p->output[c] > own || (p->output[c] == own && c < p->label);
+    return before < TOP;
+}
+
+typedef struct counting {
+    scores *scores;
+    int64_t index;
+} counting;
+
+static void scores_add(void *user, const lks_prediction *p)
+{
+    counting *c = user;
+    scores *s = c->scores;
+    const int64_t index = c->index++;
+    if (p->label < 0 || p->label >= s->classes) return; /* no output stands for it */
+    s->samples++;
+    s->correct += p->best == p->label;
+    s->top5 += among_first(p);
+    s->confusion[p->label * s->classes + p->best]++;
+    if (p->best == p->label || s->most == 0) return;
+    const double share = p->softmax[p->best];
+    scores_keep(s, &(scores_wrong){.share = isnan(share) ? 0 : share,
+                                   .index = index,
+                                   .label = p->label,
+                                   .best = (int32_t)p->best});
+}
+
+/* Sums of counts, and the most confident of all, as if one had seen every sample. */
+static lks_status scores_gather(scores *s, lks_comm *comm)
+{
+    const int ranks = lks_comm_size(comm);
+    const size_t counts = (size_t)(s->classes * s->classes) + 4;
+    const size_t bytes = counts * sizeof(int64_t) + (size_t)s->most * sizeof *s->wrong;
+    char *own = calloc(1, bytes), *all = malloc((size_t)ranks * bytes);
+    lks_status status = own == NULL || all == NULL
+                            ? lks_fail(LKS_E_NOMEM, "out of memory for counts of %d processes",
+                                       ranks)
+                            : LKS_OK;
+    status = lks_comm_agree(comm, status);
+    if (status == LKS_OK) {
+        int64_t *number = (int64_t *)(void *)own;
+        const int64_t head[] = {s->samples, s->correct, s->top5, s->count};
+        memcpy(number, head, sizeof head);
+        memcpy(number + 4, s->confusion, (counts - 4) * sizeof *number);
+        memcpy(number + counts, s->wrong, (size_t)s->count * sizeof *s->wrong);
+        status = lks_comm_all_gather(comm, own, bytes, all);
+    }
+    if (status == LKS_OK) {
+        s->samples = s->correct = s->top5 = s->count = 0;
+        memset(s->confusion, 0, (counts - 4) * sizeof(int64_t));
+    }
+    for (int r = 0; r < ranks && status == LKS_OK; r++) {
+        const int64_t *number = (const int64_t *)(const void *)(all + (size_t)r * bytes);
+        const scores_wrong *wrong = (const scores_wrong *)(const void *)(number + counts);
+        s->samples += number[0];
+        s->correct += number[1];
+        s->top5 += number[2];
+        for (size_t i = 4; i < counts; i++) s->confusion[i - 4] += number[i];
+        for (int64_t i = 0; i < number[3]; i++) scores_keep(s, &wrong[i]);
+    }
+    free(all);
+    free(own);
+    return status;
+}
+
+static lks_status scores_make(scores *out, const lks_recipe_parts *parts, int most)
+{
+    const lks_shape shape = lks_tensor_shape(parts->output);
+    *out = (scores){.classes = lks_shape_elements(&shape), .most = most};
+    if (parts->data.classes == 0)
+        return lks_fail(LKS_E_UNSUPPORTED,
+                        "precision, recall and the like are of classes, but this data has none");
+    out->confusion = calloc((size_t)(out->classes * out->classes), sizeof *out->confusion);
+    out->wrong = calloc((size_t)most + 1, sizeof *out->wrong); /* one more, that falls out */
+    if (out->confusion != NULL && out->wrong != NULL) return LKS_OK;
+    return lks_fail(LKS_E_NOMEM, "out of memory for what %lld classes are taken for",
+                    (long long)out->classes);
+}
+
+lks_status scores_count(scores *out, lks_recipe *recipe, lks_dataset *data, int most)
+{
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    const int64_t samples = lks_dataset_get_info(data).samples;
+    const int64_t rank = lks_comm_rank(parts.comm), ranks = lks_comm_size(parts.comm);
+    const int64_t first = samples * rank / ranks, count = samples * (rank + 1) / ranks - first;
+    counting position = {out, first};
+    lks_dataset *part = NULL;
+    lks_status status = scores_make(out, &parts, most);
+    if (status == LKS_OK && count > 0) status = lks_dataset_slice(&part, data, first, count);
+    if (status == LKS_OK && count > 0)
+        status = lks_recipe_predict(recipe, part, count, scores_add, &position);
+    lks_dataset_destroy(part);
+    status = lks_comm_agree(parts.comm, status);
+    return status == LKS_OK && ranks > 1 ? scores_gather(out, parts.comm) : status;
+}
+
+void scores_free(scores *s)
+{
+    free(s->confusion);
+    free(s->wrong);
+    *s = (scores){0};
+}
+
+/* ---------------------------------------------------------------- rates */
+
+static int64_t samples_of(const scores *s, int64_t class)
+{
+    int64_t sum = 0;
+    for (int64_t c = 0; c < s->classes; c++) sum += s->confusion[class * s->classes + c];
+    return sum;
+}
+
+static int64_t given_as(const scores *s, int64_t class)
+{
+    int64_t sum = 0;
+    for (int64_t c = 0; c < s->classes; c++) sum += s->confusion[c * s->classes + class];
+    return sum;
+}
+
+static double quotient(int64_t part, int64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : 0;
+}
+
+scores_rates scores_of(const scores *s, int64_t class)
+{
+    const int64_t right = s->confusion[class * s->classes + class];
+    const int64_t there = samples_of(s, class), given = given_as(s, class);
+    return (scores_rates){.precision = quotient(right, given),
+                          .recall = quotient(right, there),
+                          .f1 = quotient(2 * right, given + there)};
+}
+
+scores_rates scores_macro(const scores *s)
+{
+    scores_rates sum = {0};
+    double count = 0;
+    for (int64_t c = 0; c < s->classes; c++) {
+        if (samples_of(s, c) == 0 && given_as(s, c) == 0) continue;
+        const scores_rates one = scores_of(s, c);
+        sum.precision += one.precision;
+        sum.recall += one.recall;
+        sum.f1 += one.f1;
+        count++;
+    }
+    if (count == 0) return sum;
+    return (scores_rates){sum.precision / count, sum.recall / count, sum.f1 / count};
+}
+
+double scores_micro(const scores *s)
+{
+    return quotient(s->correct, s->samples);
+}
+
+/* ---------------------------------------------------------------- what is said */
+
+static void print_rates(cli_pool *pool, const char **cell, const scores_rates *rates)
+{
+    cell[0] = pool_format(pool, "%.4f", rates->precision);
+    cell[1] = pool_format(pool, "%.4f", rates->recall);
+    cell[2] = pool_format(pool, "%.4f", rates->f1);
+}
+
+static void print_classes(const scores *s, cli_pool *pool)
+{
+    enum { COLUMNS = 5 };
+    const char *title[COLUMNS] = {"class", "samples", "precision", "recall", "F1"};
+    static const bool right[COLUMNS] = {true, true, true, true, true};
+    const int rows = (int)s->classes + 2;
+    const char **cell = pool_alloc(pool, (size_t)(rows * COLUMNS) * sizeof *cell);
+    if (cell == NULL) return;
+    for (int64_t c = 0; c < s->classes; c++) {
+        const scores_rates rates = scores_of(s, c);
+        cell[c * COLUMNS] = pool_format(pool, "%" PRId64, c);
+        cell[c * COLUMNS + 1] = pool_format(pool, "%" PRId64, samples_of(s, c));
+        print_rates(pool, &cell[c * COLUMNS + 2], &rates);
+    }
+    const double micro = scores_micro(s);
+    const scores_rates means[] = {scores_macro(s), {micro, micro, micro}};
+    for (int i = 0; i < 2; i++) {
+        const char **row = &cell[(s->classes + i) * COLUMNS];
+        row[0] = i == 0 ? "macro" : "micro";
+        row[1] = pool_format(pool, "%" PRId64, s->samples);
+        print_rates(pool, row + 2, &means[i]);
+    }
+    table_print(
+        &(cli_table){
+            .rows = rows, .columns = COLUMNS, .title = title, .cell = cell, .right = right},
+        say_columns());
+}
+
+/* Rows are classes, columns what they were taken for. */
+static void print_confusion(const scores *s, cli_pool *pool)
+{
+    const int columns = (int)s->classes + 1;
+    const char **title = pool_alloc(pool, (size_t)columns * sizeof *title);
+    const char **cell = pool_alloc(pool, (size_t)(s->classes * columns) * sizeof *cell);
+    bool *right = pool_alloc(pool, (size_t)columns * sizeof *right);
+    if (title == NULL || cell == NULL || right == NULL) return;
+    title[0] = "class \\ given";
+    for (int c = 0; c < columns; c++) right[c] = true;
+    for (int64_t c = 0; c < s->classes; c++) {
+        title[c + 1] = pool_format(pool, "%" PRId64, c);
+        cell[c * columns] = title[c + 1];
+        for (int64_t g = 0; g < s->classes; g++)
+            cell[c * columns + g + 1] = pool_format(pool, "%" PRId64,
+                                                    s->confusion[c * s->classes + g]);
+    }
+    table_print(&(cli_table){.rows = (int)s->classes,
+                             .columns = columns,
+                             .title = title,
+                             .cell = cell,
+                             .right = right},
+                say_columns());
+}
+
+void scores_print(const scores *s, cli_pool *pool)
+{
+    say("Top 5: %" PRId64 "/%" PRId64 " (%.2f%%)\n", s->top5, s->samples,
+        100 * quotient(s->top5, s->samples));
+    print_classes(s, pool);
+    if (s->classes > SHOWN) {
+        say("\n%" PRId64 " classes: what each was taken for is in --format json", s->classes);
+        return;
+    }
+    say("%s", "");
+    print_confusion(s, pool);
+}
+
+void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *prefix)
+{
+    const scores_rates macro = scores_macro(s);
+    const struct {
+        const char *key;
+        double value;
+    } rates[] = {{"macro_precision", macro.precision},
+                 {"macro_recall", macro.recall},
+                 {"macro_f1", macro.f1},
+                 {"micro_f1", scores_micro(s)}};
+    json_object_set_new(json, pool_format(pool, "%s_top5", prefix), json_integer(s->top5));
+    for (int i = 0; i < 4; i++)
+        json_object_set_new(json, pool_format(pool, "%s_%s", prefix, rates[i].key),
+                            text_json_real(rates[i].value));
+    json_t *matrix = json_array();
+    for (int64_t c = 0; c < s->classes; c++) {
+        json_t *row = json_array();
+        for (int64_t g = 0; g < s->classes; g++)
+            json_array_append_new(row, json_integer(s->confusion[c * s->classes + g]));
+        json_array_append_new(matrix, row);
+    }
+    json_object_set_new(json, pool_format(pool, "%s_confusion", prefix), matrix);
+}
+
+/* ---------------------------------------------------------------- the worst */
+
+lks_status scores_draw(const scores *s, cli_pool *pool, lks_dataset *data, const char *title,
+                       const char *path)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    const int64_t elements = lks_shape_elements(&info.shape);
+    if (info.shape.ndim != 3 || info.dtype != LKS_U8)
+        return lks_fail(LKS_E_UNSUPPORTED,
+                        "the samples are no images of bytes, so there is no sheet of the worst");
+    if (s->count == 0)
+        return lks_fail(LKS_E_INVALID,
+                        "no sample was given a wrong class: there is nothing to draw");
+    uint8_t *pixels = malloc((size_t)(s->count * elements));
+    const char **text = pool_alloc(pool, (size_t)s->count * sizeof *text);
+    int32_t *number = pool_alloc(pool, (size_t)s->count * sizeof *number);
+    lks_status status = LKS_OK;
+    if (pixels == NULL || text == NULL || number == NULL)
+        status = lks_fail(LKS_E_NOMEM, "out of memory for a sheet of %d samples", s->count);
+    for (int i = 0; i < s->count && status == LKS_OK; i++) {
+        const scores_wrong *w = &s->wrong[i];
+        int32_t label;
+        number[i] = i;
+        text[i] = pool_format(pool, "%d, not %d: %.3f", (int)w->best, (int)w->label, w->share);
+        status = lks_dataset_read(data, w->index, pixels + i * elements, &label);
+    }
+    const cli_sheet sheet = {.title = title,
+                             .count = s->count,
+                             .height = (int)info.shape.dim[0],
+                             .width = (int)info.shape.dim[1],
+                             .channels = (int)info.shape.dim[2],
+                             .pixels = pixels,
+                             .labels = number,
+                             .classes = text};
+    if (status == LKS_OK) status = sheet_write_png(&sheet, path);
+    free(pixels);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* What saved weights make of a set of samples with classes, beyond loss and accuracy. */
+#ifndef CLI_SCORES_H
+#define CLI_SCORES_H
+
+#include "cli/cli.h"
+
+/* A sample that was given a wrong class. */
+typedef struct scores_wrong {
+    double share;  /* probability of the class that it was given */
+    int64_t index; /* in the samples that were looked at */
+    int32_t label, best;
+} scores_wrong;
+
+typedef struct scores {
+    int64_t classes;
+    int64_t samples, correct;
+    int64_t top5;        /* samples whose class is among the five largest outputs */
+    int64_t *confusion;  /* [class][class that it was given]; free it */
+    int most, count;     /* of wrong: room for, */
+    scores_wrong *wrong; /* and the most confident of, the first the most; free it */
+} scores;
+
+/* Of all samples of `data`, each process a part of them; all end with the same. `most` wrong ones are kept. Free
+ * it also after a failure. */
+LKS_MUSTUSE lks_status scores_count(scores *out, lks_recipe *recipe, lks_dataset *data, int most);
+void scores_free(scores *scores);
+
+/* As scikit-learn's precision_recall_fscore_support() defines them: of a class that is never given or never there, 0;
+ * the mean is over classes that are given or there (macro). */
+typedef struct scores_rates {
+    double precision, recall, f1;
+} scores_rates;
+scores_rates scores_of(const scores *s, int64_t class);
+scores_rates scores_macro(const scores *s);
+double
+scores_micro(const scores *s); /* precision, recall and F1 in one: each sample has one class */
+
+/* As tables on standard output; and as keys that begin with `prefix` and "_". */
+void scores_print(const scores *s, cli_pool *pool);
+void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *prefix);
+/* The wrong samples as a sheet: class, probability, and the class that was right. */
+LKS_MUSTUSE lks_status scores_draw(const scores *s, cli_pool *pool, lks_dataset *data,
+                                   const char *title, const char *path);
+
+#endif
