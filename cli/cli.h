@@ -61,6 +61,8 @@ typedef enum cli_local {
     LOCAL_WORKERS,
     LOCAL_SVG,
     LOCAL_HTML,
+    LOCAL_AUGMENT,
+    LOCAL_EPOCH,
     LOCAL_ROOT,
     LOCAL_LAUNCH,
     LOCAL_RANKS,

@@ -49,6 +49,11 @@ static void print_layers(FILE *out, bool markdown)
                    : "\nLosses, for lines of `lockstep op` (a configuration has loss.name):\n",
           out);
     print_list(out, LKS_LIST_LOSSES, markdown);
+    fputs(markdown ? "\n## Augmentations\n\nWhat `data.augment` does to training images "
+                     "([numerics.md](numerics.md) has the formulas).\n"
+                   : "\nAugmentations, for the list data.augment:\n",
+          out);
+    print_list(out, LKS_LIST_AUGMENTATIONS, markdown);
 }
 
 static const char inits[] =

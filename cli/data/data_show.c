@@ -9,10 +9,12 @@
 #include "cli/out/sheet.h"
 #include "cli/out/text.h"
 
-enum { FEW = 10, MANY = 100, MOST = 10000 };
+enum { FEW = 10, MANY = 100, MOST = 10000, MOST_EPOCHS = 1000000 };
 
 typedef struct choice {
     int64_t first, count, label; /* label < 0: any */
+    int64_t epoch;               /* from 0, of the loader */
+    lks_loader *loader;          /* of augmented samples; NULL: they are shown as they are */
 } choice;
 
 static lks_status data_show_read_number(int64_t *out, const cli_args *cli, cli_local option,
@@ -27,7 +29,10 @@ static lks_status data_show_read_number(int64_t *out, const cli_args *cli, cli_l
 
 static lks_status read_choice(choice *out, const cli_args *cli, const lks_dataset_info *info)
 {
-    *out = (choice){.count = cli->local[LOCAL_OUT] != NULL ? MANY : FEW, .label = -1};
+    *out = (choice){.count = cli->local[LOCAL_OUT] != NULL ? MANY : FEW, .label = -1, .epoch = 1};
+    if (cli->local[LOCAL_AUGMENT] == NULL && cli->local[LOCAL_EPOCH] != NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "--epoch is for --augment; samples as they are do not change");
     lks_status status = data_show_read_number(&out->first, cli, LOCAL_FIRST, "first", 0,
                                               info->samples - 1);
     if (status == LKS_OK)
@@ -35,9 +40,37 @@ static lks_status read_choice(choice *out, const cli_args *cli, const lks_datase
                                        info->classes - 1);
     if (status == LKS_OK)
         status = data_show_read_number(&out->count, cli, LOCAL_COUNT, "count", 1, MOST);
+    if (status == LKS_OK)
+        status = data_show_read_number(&out->epoch, cli, LOCAL_EPOCH, "epoch", 1, MOST_EPOCHS);
+    out->epoch--;
     const int64_t left = info->samples - out->first;
     if (out->count > left) out->count = left;
     return status;
+}
+
+/* A loader of single samples as the recipe's training sees them. */
+static lks_status open_augmented(lks_loader **out, const cli_args *cli, const data_source *source)
+{
+    lks_loader_opts opts = {.global_batch = 1, .in_order = true, .threads = -1};
+    if (cli->local[LOCAL_TEST] != NULL)
+        return lks_fail(LKS_E_INVALID, "--augment: test samples are seen as they are; drop --test");
+    lks_status status = lks_recipe_augment(source->recipe, &opts.augment, &opts.augmentations);
+    if (status == LKS_OK && opts.augmentations == 0)
+        return lks_fail(LKS_E_INVALID, "--augment needs a configuration that has data.augment, "
+                                       "such as data: {augment: [crop: 4, flip]}");
+    return status == LKS_OK ? lks_loader_create(out, source->context, source->data, &opts) : status;
+}
+
+static lks_status read_augmented(const choice *chosen, const lks_dataset_info *info, int64_t number,
+                                 uint8_t *pixels, int32_t *label)
+{
+    lks_batch batch;
+    lks_status status = lks_loader_seek(chosen->loader, chosen->epoch * info->samples + number);
+    if (status == LKS_OK) status = lks_loader_next(chosen->loader, &batch);
+    if (status != LKS_OK) return status;
+    memcpy(pixels, batch.x, (size_t)lks_shape_elements(&info->shape));
+    memcpy(label, batch.y, sizeof *label);
+    return LKS_OK;
 }
 
 /* The chosen samples; sheet->count is then how many there were. */
@@ -48,8 +81,10 @@ static lks_status collect(cli_sheet *sheet, uint8_t *pixels, int32_t *labels, lk
     const int64_t elements = lks_shape_elements(&info.shape);
     for (int64_t i = chosen->first; i < info.samples && sheet->count < chosen->count; i++) {
         int32_t *label = &labels[sheet->count];
-        const lks_status status = lks_dataset_read(data, i, pixels + sheet->count * elements,
-                                                   label);
+        uint8_t *sample = pixels + sheet->count * elements;
+        const lks_status status = chosen->loader == NULL
+                                      ? lks_dataset_read(data, i, sample, label)
+                                      : read_augmented(chosen, &info, i, sample, label);
         if (status != LKS_OK) return status;
         if (chosen->label < 0 || *label == chosen->label) sheet->count++;
     }
@@ -62,14 +97,16 @@ static const char *title_of(cli_pool *pool, const data_source *source, const cha
                             const cli_sheet *sheet, const choice *chosen)
 {
     char count[TEXT_NUMBER_SIZE], all[TEXT_NUMBER_SIZE], first[TEXT_NUMBER_SIZE];
-    const char *from = "", *class = "";
+    const char *from = "", *class = "", *seen = "";
     if (chosen->first > 0)
         from = pool_format(pool, ", from number %s on", lks_text_count(first, chosen->first));
     if (chosen->label >= 0) class = pool_format(pool, ", class %lld", (long long)chosen->label);
-    return pool_format(pool, "%s: %s of %s %s samples%s%s", text_clean(pool, what),
+    if (chosen->loader != NULL)
+        seen = pool_format(pool, ", as epoch %lld sees them", (long long)chosen->epoch + 1);
+    return pool_format(pool, "%s: %s of %s %s samples%s%s%s", text_clean(pool, what),
                        lks_text_count(count, sheet->count),
                        lks_text_count(all, lks_dataset_get_info(source->data).samples),
-                       source->split, class, from);
+                       source->split, class, from, seen);
 }
 
 static lks_status data_show_show(const cli_args *cli, const data_source *source, const char *what)
@@ -85,6 +122,8 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
                         "samples of %s are no images; expected rows, columns, and channels",
                         data_shape_text(shape, &info.shape));
     lks_status status = read_choice(&chosen, cli, &info);
+    if (status == LKS_OK && cli->local[LOCAL_AUGMENT] != NULL)
+        status = open_augmented(&chosen.loader, cli, source);
     if (status != LKS_OK) return status;
     cli_sheet sheet = {.height = (int)info.shape.dim[0],
                        .width = (int)info.shape.dim[1],
@@ -107,6 +146,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     }
     if (status == LKS_OK && out != NULL)
         say("%s: %lld sample%s", out, (long long)sheet.count, TEXT_S(sheet.count));
+    lks_loader_destroy(chosen.loader);
     free(labels);
     free(pixels);
     return status;

@@ -52,7 +52,9 @@ lks_status data_open(data_source *out, const cli_args *cli, const char *what)
     const bool test = cli->local[LOCAL_TEST] != NULL;
     *out = (data_source){.split = test ? "test" : "training"};
     lks_status status = configure(out, cli, what);
-    if (status == LKS_OK) status = lks_context_create(&out->context, &say_logged);
+    lks_context_opts opts = say_logged;
+    if (status == LKS_OK) opts.seed = (uint64_t)lks_recipe_int(out->recipe, "train.seed");
+    if (status == LKS_OK) status = lks_context_create(&out->context, &opts);
     if (status == LKS_OK) status = lks_recipe_dataset(&out->data, out->recipe, out->context, test);
     return status;
 }

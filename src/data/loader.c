@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "augment/augment.h"
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
@@ -44,6 +45,7 @@ struct lks_loader {
     lks_context *context;
     const lks_dataset *dataset;
     lks_loader_opts opts; /* with defaults filled in */
+    lki_augment *augment; /* with a space for each part of each slot; NULL: none */
     uint64_t seed;
     int64_t batches; /* in an epoch */
     int parts;       /* of a batch */
@@ -108,6 +110,10 @@ static int64_t read_part(const lks_loader *loader, slot *s, int64_t batch, int p
         *status = lki_dataset_fetch(set, epoch, id, s->x + (size_t)i * set->x_bytes,
                                     s->y + (size_t)i * set->y_bytes);
         if (*status != LKS_OK) return i;
+        if (loader->augment != NULL)
+            lki_augment_run(loader->augment, epoch, lks_dataset_position(set, id),
+                            s->x + (size_t)i * set->x_bytes,
+                            (int)(s - loader->slot) * loader->parts + part);
     }
     *status = LKS_OK;
     return -1;
@@ -262,6 +268,9 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
     pthread_cond_init(&loader->work, NULL);
     pthread_cond_init(&loader->done, NULL);
     LKI_TRY_OR(status, fail, make_slots(loader));
+    LKI_TRY_OR(status, fail,
+               lki_augment_create(&loader->augment, context, filled.augment, filled.augmentations,
+                                  &dataset->info, loader->slots * loader->parts));
     if (filled.threads > 0) LKI_TRY_OR(status, fail, loader_start_threads(loader));
     lki_log_line(
         context, LKS_LOG_DEBUG,
@@ -302,6 +311,7 @@ void lks_loader_destroy(lks_loader *loader)
     if (!lost_threads(loader)) stop_threads(loader);
     if (loader->thread)
         lki_free(loader->context, loader->thread, (size_t)loader->opts.threads * sizeof(pthread_t));
+    lki_augment_destroy(loader->augment);
     lki_free(loader->context, loader->memory, loader->memory_bytes);
     lki_free(loader->context, loader->slot, (size_t)loader->slots * sizeof(slot));
     lki_free(loader->context, loader, sizeof *loader);

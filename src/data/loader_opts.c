@@ -41,6 +41,10 @@ lks_status lki_loader_check(const lks_dataset *set, lks_loader_opts *opts)
                         " is more than the %" PRId64
                         " sample%s; make the batch smaller or keep the last one",
                         set->name, opts->global_batch, set->info.samples, LKI_S(set->info.samples));
+    if (opts->augmentations < 0 || (opts->augmentations > 0 && opts->augment == NULL))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "loader of '%s': augmentations is %d, expected as many as augment has",
+                        set->name, opts->augmentations);
     if (opts->shares == 0 && opts->first_share == 0 && opts->last_share == 0)
         opts->shares = opts->last_share = 1;
     return lki_loader_check_shares(set, opts);

@@ -46,6 +46,9 @@
       "a new order every epoch, from the seed")                                                    \
     X(DATA_DROP_LAST, "data.drop_last", BOOL, NULL, "false", FIXED,                                \
       "leave out the short last batch of an epoch")                                                \
+    X(DATA_AUGMENT, "data.augment", TREE, NULL, NULL, FIXED,                                       \
+      "what is done to training images, in this order, such as [crop: 4, flip] (see "              \
+      "--help-layers); null: nothing")                                                             \
     X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", SAID,                                      \
       "threads that read ahead; 0: read between steps; never changes a bit")                       \
     X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", SAID, "batches read ahead")                    \

@@ -7,16 +7,6 @@
 #include "recipe/layer.h"
 #include "recipe/line.h"
 
-/* `- relu` or `- conv2d: {...}`: its name and, in *body, its options. */
-static const char *layer_name(const lki_yaml *node, const lki_yaml **body)
-{
-    *body = NULL;
-    if (node->kind == LKI_YAML_SCALAR) return node->text;
-    if (node->kind != LKI_YAML_MAP || node->count != 1) return NULL;
-    *body = node->first->value;
-    return node->first->key->text;
-}
-
 /* One more that others may refer to. */
 static lks_status add_named(lki_layer *l, const char *name, lks_tensor *tensor)
 {
@@ -30,7 +20,7 @@ static lks_status add_named(lki_layer *l, const char *name, lks_tensor *tensor)
 static lks_status build_layer(lki_layer *l, lki_config *config, const lki_yaml *node)
 {
     const lki_yaml *body;
-    const char *name = layer_name(node, &body);
+    const char *name = lki_options_name(node, &body);
     lki_op_id id;
     l->where = lki_config_where(config, LKI_KEY_MODEL_LAYERS, node);
     if (name == NULL)
@@ -141,7 +131,7 @@ bool lki_layers_normalize(const lki_config *config)
 {
     const lki_yaml *body, *list = config->value[LKI_KEY_MODEL_LAYERS].tree;
     if (!lki_config_has(config, LKI_KEY_MODEL_LAYERS) || list->first == NULL) return false;
-    const char *name = layer_name(list->first->value, &body);
+    const char *name = lki_options_name(list->first->value, &body);
     const lki_op_id id = name != NULL ? lki_op_find(name) : LKI_OP_COUNT;
     return id != LKI_OP_COUNT && lki_op_get(id)->takes == LKI_TAKES_ANY;
 }

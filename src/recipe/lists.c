@@ -3,6 +3,7 @@
 
 #include <lockstep/tools.h>
 
+#include "augment/augment.h"
 #include "models/zoo.h"
 #include "optim/optimizer.h"
 #include "recipe/layer.h"
@@ -24,6 +25,10 @@ const char *lks_list_name(lks_list list, int number, const char **what)
     const lki_optimizer *optimizer = list == LKS_LIST_OPTIMIZERS ? lki_optimizer_at(number) : NULL;
     if (optimizer != NULL && what != NULL) *what = optimizer->what;
     if (optimizer != NULL) return optimizer->name;
+    const lki_augmentation_rule *rule = list == LKS_LIST_AUGMENTATIONS ? lki_augmentation_at(number)
+                                                                       : NULL;
+    if (rule != NULL && what != NULL) *what = rule->what;
+    if (rule != NULL) return rule->name;
     const lki_op *op = list_op(list, number);
     if (op != NULL && what != NULL) *what = op->what;
     return op != NULL ? op->name : NULL;
@@ -36,6 +41,10 @@ bool lks_list_option(lks_list list, int number, int option, lks_option *out)
     const lki_attribute *a = op != NULL && option >= 0 ? lki_layer_option(op, option) : NULL;
     if (optimizer != NULL && option >= 0 && option < optimizer->attributes.count)
         a = &optimizer->attributes.list[option];
+    const lki_augmentation_rule *rule = list == LKS_LIST_AUGMENTATIONS ? lki_augmentation_at(number)
+                                                                       : NULL;
+    if (rule != NULL && option >= 0 && option < rule->attributes.count)
+        a = &rule->attributes.list[option];
     if (a == NULL || out == NULL) return false;
     *out = (lks_option){.name = a->name,
                         .required = a->required,

@@ -43,6 +43,15 @@ lks_status lki_options_begin(lki_options *out, lki_heap *heap, const lki_attribu
     return lki_heap_status(heap, LKS_OK);
 }
 
+const char *lki_options_name(const lki_yaml *node, const lki_yaml **body)
+{
+    *body = NULL;
+    if (node->kind == LKI_YAML_SCALAR) return node->text;
+    if (node->kind != LKI_YAML_MAP || node->count != 1) return NULL;
+    *body = node->first->value;
+    return node->first->key->text;
+}
+
 /* As many as there is room for, with the count that there was: whoever checks it says what is too many. */
 static void store_integers(const lki_attribute *a, void *values, const lki_setting *setting)
 {

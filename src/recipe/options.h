@@ -15,6 +15,9 @@ typedef struct lki_options {
 /* An empty struct of so many bytes, in the heap. */
 LKS_MUSTUSE lks_status lki_options_begin(lki_options *out, lki_heap *heap,
                                          const lki_attributes *table, size_t bytes);
+/* An entry of a list, `- relu` or `- conv2d: {...}`: its name and, in *body, its options (NULL: none). NULL: it
+ * is written otherwise. */
+const char *lki_options_name(const lki_yaml *node, const lki_yaml **body);
 /* One option; sentences begin with "<where>: <what> <option>". */
 LKS_MUSTUSE lks_status lki_options_read(lki_options *options, const lki_attribute *attribute,
                                         const char *what, const lki_yaml *node, const char *where);

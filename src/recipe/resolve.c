@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
+#include "recipe/data/augment.h"
 
 static void unset(lki_config *config, lki_key key)
 {
@@ -229,7 +230,8 @@ lks_status lki_config_resolve(lki_config *config)
         !lki_config_has(config, LKI_KEY_CHECKPOINT_PATH))
         return lki_config_fail(config, LKI_KEY_CHECKPOINT_RESUME,
                                "needs the folder of checkpoints: give --out DIR");
-    status = check_schedule(config);
+    status = lki_augment_read(config, NULL, NULL, NULL);
+    if (status == LKS_OK) status = check_schedule(config);
     if (status == LKS_OK) status = check_model(config);
     if (status == LKS_OK) status = settle_defaults(config);
     return status == LKS_OK ? check_size(config) : status;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/shape.h"
+#include "recipe/data/augment.h"
 #include "recipe/data/published.h"
 #include "recipe/data/source.h"
 
@@ -80,6 +81,7 @@ static lks_status settle_info(lki_session *s)
                             lks_dataset_name(s->train), lks_dataset_name(s->test));
         if (s->train == NULL) s->info = test;
     }
+    if (s->train != NULL) LKI_TRY(lki_augment_read(s->config, &s->info, NULL, NULL));
     return session_settle_classes(s);
 }
 
@@ -258,6 +260,8 @@ lks_status lki_session_loader(lks_loader **out, const lki_session *session, lks_
         .threads = threads > 0 ? threads : -1,
         .ahead = (int)lki_config_int(config, LKI_KEY_DATA_AHEAD),
     };
+    if (training)
+        LKI_TRY(lki_augment_read(session->config, NULL, &opts.augment, &opts.augmentations));
     if (lks_comm_size(session->comm) > 1 && purpose != LKI_FOR_LOOKING) {
         const lks_model_info info = lks_model_get_info(session->model);
         opts.shares = info.shares;

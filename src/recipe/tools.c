@@ -7,6 +7,7 @@
 
 #include "recipe/layers.h"
 #include "recipe/recipe.h"
+#include "recipe/data/augment.h"
 #include "recipe/data/source.h"
 
 #include "base/check.h"
@@ -108,6 +109,16 @@ lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context
     *out = NULL;
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     return lki_source_open(out, recipe->config, context, test);
+}
+
+lks_status lks_recipe_augment(lks_recipe *recipe, const lks_augmentation **out, int *count)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    if (count == NULL) return LKI_FAIL_NULL(count);
+    *out = NULL;
+    *count = 0;
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    return lki_augment_read(recipe->config, NULL, out, count);
 }
 
 const char *lks_text_number(char out[32], double number)

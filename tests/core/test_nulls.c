@@ -169,6 +169,9 @@ static void of_loaders(void **state)
     lks_loader *out;
     lks_batch batch;
     (void)state;
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    REFUSES(lks_augmentation_check(NULL, &info));
+    REFUSES(lks_augmentation_check(&(lks_augmentation){0}, NULL));
     REFUSES(lks_loader_create(NULL, context, data, &(lks_loader_opts){.global_batch = 1}));
     REFUSES(lks_loader_create(&out, context, NULL, &(lks_loader_opts){.global_batch = 1}));
     REFUSES(lks_loader_create(&out, context, data, NULL)); /* a batch is required */

@@ -15,7 +15,7 @@ own_program "$build"
 cp "$here/dense.yaml" .
 # Two parts of four replicas.
 cat >conv.yaml <<'END'
-data: {name: digits, samples: 114, test_samples: 20}
+data: {name: digits, samples: 114, test_samples: 20, augment: [{crop: {fill: reflect}}, {flip: alternating}]}
 model: {layers: [{conv2d: {filters: 6, kernel: 3}}, batch_norm, relu, max_pool: 4, flatten, {dense: 10}]}
 train: {epochs: 2, batch_size: 40, hash_every: 2, replicas: 4, accumulate: 2}
 optimizer: {name: sgd, lr: 0.05, momentum: 0.9}

@@ -91,6 +91,7 @@ static void another_run_is_refused(void **state)
         {"data.classes=11", "data.classes was not set, is 11", network, 5},
         {"data.mean=0.5", "data.mean was [0.13], is [0.5]", taken, 0},
         {"data.std=2", "data.std was not set, is [2.0]", taken, 0},
+        {"data.augment=[flip]", "data.augment was not set, is [flip]", taken, 0},
         {"data.shuffle=false", "data.shuffle was true, is false", taken, 0},
         {"data.seed=8", "data.seed was 0, is 8", taken, 0},
         {"model.hidden=[8,8]", "model.hidden was [16], is [8, 8]", never, 5},
