@@ -2,7 +2,7 @@
  * How fast the loader hands out samples, in the shuffled order and in batches of 128: MNIST from
  * its files (where a folder is given), the digits, and the same digits from arrays. A training of
  * the MNIST CNN asks for about 2,000 samples a second and core; what a thread of the loader reads
- * should be ten times that.
+ * should be ten times that. Then images of 32x32x3 with augmentations.
  *
  *   cmake --build --preset release && build/release/tests/bench_loader [MNIST's folder]
  *
@@ -18,6 +18,23 @@
 
 enum { BATCH = 128, ROUNDS = 5, ARRAY_SAMPLES = 60000, SAMPLE = 28 * 28 };
 static double round_seconds = 0.3;
+
+static const lks_augmentation augmented[] = {
+    {.kind = LKS_AUGMENT_CROP, .fill = LKS_FILL_REFLECT},
+    {.kind = LKS_AUGMENT_FLIP},
+    {.kind = LKS_AUGMENT_ROTATE, .interpolation = LKS_BILINEAR},
+    {.kind = LKS_AUGMENT_RESIZED_CROP},
+    {.kind = LKS_AUGMENT_CUTOUT},
+    {.kind = LKS_AUGMENT_JITTER, .brightness = 0.4, .contrast = 0.4},
+    {.kind = LKS_AUGMENT_JITTER, .saturation = 0.4, .hue = 0.1},
+};
+/* Rows of the table: which of them. */
+static const struct row {
+    const char *name;
+    int first, count;
+} rows[] = {{"32x32x3", 0, 0}, {"crop", 0, 1},      {"flip", 1, 1},
+            {"rotate", 2, 1},  {"all three", 0, 3}, {"resized", 3, 1},
+            {"cutout", 4, 1},  {"light", 5, 1},     {"hue", 6, 1}};
 
 static const int threads[] = {-1, 1, 2, 4};
 enum { THREADS = sizeof threads / sizeof *threads };
@@ -37,9 +54,12 @@ static double seconds(clockid_t clock)
 }
 
 /* Prints "samples/s (CPU time of one)" for this number of threads. */
-static void measure(lks_context *context, lks_dataset *set, int count)
+static void measure(lks_context *context, lks_dataset *set, int count, const struct row *row)
 {
-    const lks_loader_opts opts = {.global_batch = BATCH, .threads = count};
+    const lks_loader_opts opts = {.global_batch = BATCH,
+                                  .threads = count,
+                                  .augment = augmented + row->first,
+                                  .augmentations = row->count};
     lks_loader *loader;
     lks_batch batch;
     double best = 0, cpu = 0;
@@ -65,11 +85,32 @@ static void measure(lks_context *context, lks_dataset *set, int count)
     fflush(stdout);
 }
 
+static void print_augmented(lks_context *context, const struct row *row, lks_dataset *set)
+{
+    printf("%-10s", row->name);
+    for (int t = 0; t < THREADS; t++) measure(context, set, threads[t], row);
+    printf("\n");
+}
+
 static void print_row(lks_context *context, const char *name, lks_dataset *set)
 {
-    printf("%-10s", name);
-    for (int t = 0; t < THREADS; t++) measure(context, set, threads[t]);
-    printf("\n");
+    const struct row row = {.name = name};
+    print_augmented(context, &row, set);
+}
+
+/* As many images as there are digits take too much memory; a few do as well. */
+static void print_images(lks_context *context)
+{
+    static uint8_t x[4096][32][32][3];
+    static int32_t y[4096];
+    const lks_dataset_info info = {
+        .samples = 4096, .shape = LKS_SHAPE(32, 32, 3), .dtype = LKS_U8, .classes = 10};
+    uint8_t *at = &x[0][0][0][0];
+    lks_dataset *set;
+    for (size_t i = 0; i < sizeof x; i++) at[i] = (uint8_t)(i * 2654435761u >> 13);
+    check(lks_dataset_from_arrays(&set, context, &info, x, y));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) print_augmented(context, &rows[i], set);
+    lks_dataset_destroy(set);
 }
 
 /* The digits, drawn beforehand. */
@@ -116,6 +157,7 @@ int main(int argc, char **argv)
     print_row(context, "arrays", arrays);
     lks_dataset_destroy(arrays);
     lks_dataset_destroy(digits);
+    print_images(context);
     lks_context_destroy(context);
     free(x);
     free(y);

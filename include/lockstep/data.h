@@ -109,13 +109,19 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_hash(lks_dataset *dataset, uint64_t *
 /* What can be done to a training image before the network sees it: X(KIND, name), in the order of help. */
 #define LKS_AUGMENTATIONS(X)                                                                       \
     X(CROP, crop)                                                                                  \
-    X(FLIP, flip)
+    X(FLIP, flip)                                                                                  \
+    X(ROTATE, rotate)                                                                              \
+    X(TRANSLATE, translate)                                                                        \
+    X(RESIZED_CROP, resized_crop)                                                                  \
+    X(CUTOUT, cutout)                                                                              \
+    X(JITTER, jitter)
 
 #define LKS_KIND(KIND, name) LKS_AUGMENT_##KIND,
 typedef enum lks_augmentation_kind { LKS_AUGMENTATIONS(LKS_KIND) } lks_augmentation_kind;
 #undef LKS_KIND
 /* What is seen beyond the border: black, or the image as in a mirror that stands on its last pixel. */
 typedef enum lks_fill { LKS_FILL_ZERO, LKS_FILL_REFLECT } lks_fill;
+typedef enum lks_interpolation { LKS_NEAREST, LKS_BILINEAR } lks_interpolation;
 typedef enum lks_flip { LKS_FLIP_RANDOM, LKS_FLIP_ALTERNATING } lks_flip;
 
 /*
@@ -125,13 +131,25 @@ typedef enum lks_flip { LKS_FLIP_RANDOM, LKS_FLIP_ALTERNATING } lks_flip;
  *   FLIP   mirrors left and right: RANDOM with `probability`, anew every epoch; ALTERNATING every second
  *          epoch, half of the images (drawn once) in the even ones (K. Jordan: "94% on CIFAR-10 in 3.29
  *          seconds on a single GPU", 2024)
+ *   ROTATE about the centre, by up to `degrees` either way; black beyond the border
+ *   TRANSLATE     by up to pixels[0] rows and pixels[1] columns
+ *   RESIZED_CROP  a part of at least `scale` of the area, with sides in a ratio of at most `ratio`, enlarged
+ *   CUTOUT a square of `size` has the byte `value`, at a border a part of it (T. DeVries, G. W. Taylor, 2017)
+ *   JITTER changes brightness, contrast, saturation and hue, each by up to so much; images of 3 channels
  */
 typedef struct lks_augmentation {
     lks_augmentation_kind kind;
-    int64_t padding;    /* CROP: default 4; less than rows and columns */
-    lks_fill fill;      /* CROP */
-    lks_flip mode;      /* FLIP */
-    double probability; /* FLIP, RANDOM: default 0.5 */
+    int64_t padding;                 /* CROP: default 4; less than rows and columns */
+    lks_fill fill;                   /* CROP, TRANSLATE */
+    lks_flip mode;                   /* FLIP */
+    double probability;              /* FLIP, RANDOM: default 0.5 */
+    double degrees;                  /* ROTATE: default 15, at most 180 */
+    lks_interpolation interpolation; /* ROTATE */
+    int64_t pixels[2];               /* TRANSLATE: default 4, 4; less than rows and columns */
+    double scale, ratio;             /* RESIZED_CROP: default 0.08, 4/3 */
+    int64_t size, value;             /* CUTOUT: default 8, 0 */
+    double brightness, contrast, saturation,
+        hue; /* JITTER: at most 1, 1, 1, 0.5; one of them is required */
 } lks_augmentation;
 
 /* Whether it can be done to such samples: rows, columns, channels of bytes. */

@@ -34,6 +34,12 @@ static inline int64_t lki_draw_below(uint32_t word, int64_t count)
     return (int64_t)((uint64_t)word * (uint64_t)count >> 32);
 }
 
+/* Of [-most, most): most * (word / 2^31 - 1). */
+static inline double lki_draw_around(uint32_t word, double most)
+{
+    return most * ((double)word * 0x1p-31 - 1.0);
+}
+
 typedef struct lki_augmentation_rule {
     const char *name; /* in a configuration */
     lks_augmentation_kind kind;
@@ -71,6 +77,22 @@ void lki_augment_run(const lki_augment *augment, int64_t epoch, int64_t sample, 
 
 /* out(r, c) = in(r + down, c + right), and beyond the border as `fill` says; both within +-(size - 1). */
 void lki_augment_shift(const lki_image *image, int64_t down, int64_t right, lks_fill fill);
+/* Counter-clockwise. */
+void lki_augment_rotate(const lki_image *image, double degrees, lks_interpolation interpolation);
+
+/* Which part becomes the whole image, and that. */
+typedef struct lki_part {
+    int64_t top, left, rows, columns;
+} lki_part;
+lki_part lki_augment_part(const lks_augmentation *opts, const lki_draw *draw,
+                          const lki_image *image);
+void lki_augment_resize(const lki_image *image, lki_part part);
+
+/* Factors, of which 1 changes nothing, and turns, of which 0 does not. */
+typedef struct lki_colours {
+    double brightness, contrast, saturation, hue;
+} lki_colours;
+void lki_augment_jitter(const lki_image *image, const lki_colours *colours);
 
 /* Lines of tables. */
 #define LKI_AUGMENT_FILL                                                                           \

@@ -58,8 +58,8 @@ static inline void words_of(uint32_t out[4], const char *name, int64_t epoch, in
 
 /* Every sample in a few epochs, as a loader makes them with these augmentations. */
 enum { EPOCHS = 4 };
-typedef uint8_t image[ROWS][COLUMNS][CHANNELS];
-static image seen[EPOCHS][SAMPLES];
+typedef uint8_t picture[ROWS][COLUMNS][CHANNELS];
+static picture seen[EPOCHS][SAMPLES];
 
 static inline void look(const lks_augmentation *list, int count)
 {

@@ -2,7 +2,7 @@
 #include "augment/images.h"
 
 /* Pixel (r, c) of an image that may lie beyond its border. */
-static int padded(const image *in, int64_t r, int64_t c, int channel, lks_fill fill)
+static int padded(const picture *in, int64_t r, int64_t c, int channel, lks_fill fill)
 {
     const bool inside = r >= 0 && r < ROWS && c >= 0 && c < COLUMNS;
     if (!inside && fill == LKS_FILL_ZERO) return 0;
@@ -11,7 +11,7 @@ static int padded(const image *in, int64_t r, int64_t c, int channel, lks_fill f
     return (*in)[r][c][channel];
 }
 
-static void expect_shifted(const image *in, const image *out, int64_t down, int64_t right,
+static void expect_shifted(const picture *in, const picture *out, int64_t down, int64_t right,
                            lks_fill fill)
 {
     for (int r = 0; r < ROWS; r++)
@@ -26,11 +26,11 @@ static void every_shift_is_its_definition(void **state)
     for (int64_t down = 1 - COLUMNS; down < COLUMNS; down++)
         for (int64_t right = 1 - COLUMNS; right < COLUMNS; right++)
             for (int fill = 0; fill < 2; fill++) {
-                image out;
+                picture out;
                 const lki_image size = {ROWS, COLUMNS, CHANNELS, &pixels[3][0][0][0],
                                         &out[0][0][0]};
                 lki_augment_shift(&size, down, right, (lks_fill)fill);
-                expect_shifted((const image *)&pixels[3], (const image *)&out, down, right,
+                expect_shifted((const picture *)&pixels[3], (const picture *)&out, down, right,
                                (lks_fill)fill);
             }
 }
@@ -49,14 +49,14 @@ static void crops_are_drawn_as_written(void **state)
             const int64_t down = (int64_t)(word[0] * UINT64_C(5) >> 32) - 2;
             const int64_t right = (int64_t)(word[1] * UINT64_C(5) >> 32) - 2;
             counts[down + 2][right + 2]++;
-            expect_shifted((const image *)&pixels[i], (const image *)&seen[epoch][i], down, right,
-                           LKS_FILL_REFLECT);
+            expect_shifted((const picture *)&pixels[i], (const picture *)&seen[epoch][i], down,
+                           right, LKS_FILL_REFLECT);
         }
     /* 404 draws of 25 places: 16.2 each, with a deviation of 3.9. */
     for (int i = 0; i < 25; i++) assert_in_range(counts[i / 5][i % 5], 3, 32);
 }
 
-static bool is_mirrored(const image *in, const image *out)
+static bool is_mirrored(const picture *in, const picture *out)
 {
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < COLUMNS; c++)
@@ -67,7 +67,8 @@ static bool is_mirrored(const image *in, const image *out)
 /* Images are random, so none is its own mirror image. */
 static bool was_flipped(int epoch, int i)
 {
-    const bool mirrored = is_mirrored((const image *)&pixels[i], (const image *)&seen[epoch][i]);
+    const bool mirrored = is_mirrored((const picture *)&pixels[i],
+                                      (const picture *)&seen[epoch][i]);
     if (!mirrored) assert_memory_equal(seen[epoch][i], pixels[i], IMAGE);
     return mirrored;
 }
@@ -114,7 +115,7 @@ static void a_list_is_done_in_its_order(void **state)
                                      {.kind = LKS_AUGMENT_CROP, .padding = 1}};
     look(list, 3);
     for (int i = 0; i < SAMPLES; i++) {
-        image one, two;
+        picture one, two;
         uint32_t a[4], b[4];
         words_of(a, "crop", 2, i, 0);
         words_of(b, "crop 2", 2, i, 0);
@@ -122,13 +123,13 @@ static void a_list_is_done_in_its_order(void **state)
             for (int c = 0; c < COLUMNS; c++)
                 for (int k = 0; k < CHANNELS; k++)
                     one[r][COLUMNS - 1 - c][k] = (uint8_t)padded(
-                        (const image *)&pixels[i], r + (int64_t)(a[0] * UINT64_C(7) >> 32) - 3,
+                        (const picture *)&pixels[i], r + (int64_t)(a[0] * UINT64_C(7) >> 32) - 3,
                         c + (int64_t)(a[1] * UINT64_C(7) >> 32) - 3, k, LKS_FILL_ZERO);
         for (int r = 0; r < ROWS; r++)
             for (int c = 0; c < COLUMNS; c++)
                 for (int k = 0; k < CHANNELS; k++)
                     two[r][c][k] = (uint8_t)padded(
-                        (const image *)&one, r + (int64_t)(b[0] * UINT64_C(3) >> 32) - 1,
+                        (const picture *)&one, r + (int64_t)(b[0] * UINT64_C(3) >> 32) - 1,
                         c + (int64_t)(b[1] * UINT64_C(3) >> 32) - 1, k, LKS_FILL_ZERO);
         assert_memory_equal(seen[2][i], two, IMAGE);
     }

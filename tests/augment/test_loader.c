@@ -9,7 +9,13 @@ static void list_all(void)
 {
     const lki_augmentation_rule *rule;
     for (count = 0; (rule = lki_augmentation_at(count)) != NULL; count++)
-        all[count] = (lks_augmentation){.kind = rule->kind};
+        all[count] = (lks_augmentation){.kind = rule->kind,
+                                        .padding = 2,
+                                        .size = 3,
+                                        .brightness = 0.5,
+                                        .contrast = 0.3,
+                                        .saturation = 0.3,
+                                        .hue = 0.1};
 }
 
 static void expect_seen(lks_loader *loader, const lks_dataset *set)
@@ -102,6 +108,22 @@ static void what_is_wrong_is_said(void **state)
         {{.kind = LKS_AUGMENT_FLIP, .probability = 1.5},
          LKS_E_INVALID,
          "flip: probability is 1.5, expected"},
+        {{.kind = LKS_AUGMENT_ROTATE, .degrees = 181},
+         LKS_E_INVALID,
+         "rotate: degrees is 181, expected"},
+        {{.kind = LKS_AUGMENT_TRANSLATE, .pixels = {8, 7}},
+         LKS_E_SHAPE,
+         "translate: pixels is [8, 7], but images have 9 rows and 7 columns; expected less"},
+        {{.kind = LKS_AUGMENT_RESIZED_CROP, .scale = 1.5},
+         LKS_E_INVALID,
+         "resized_crop: scale is 1.5"},
+        {{.kind = LKS_AUGMENT_CUTOUT}, /* 8 */
+         LKS_E_SHAPE,
+         "cutout: size is 8, but images have 9 rows and 7 columns; expected at most that"},
+        {{.kind = LKS_AUGMENT_JITTER},
+         LKS_E_INVALID,
+         "jitter: it changes nothing; give brightness, "},
+        {{.kind = LKS_AUGMENT_JITTER, .hue = 0.6}, LKS_E_INVALID, "jitter: hue is 0.6"},
         {{.kind = (lks_augmentation_kind)99}, LKS_E_INVALID, "kind is 99, expected"},
     };
     lks_dataset *set = open_images(), *floats;

@@ -7,6 +7,11 @@ static const char config[] = "data:\n"
                              "  augment:\n"
                              "    - crop: {padding: 3, fill: reflect}\n"
                              "    - flip\n"
+                             "    - rotate: {degrees: 10, interpolation: bilinear}\n"
+                             "    - translate: [1, 2]\n"
+                             "    - resized_crop: {scale: 0.5}\n"
+                             "    - cutout: 5\n"
+                             "    - jitter: {brightness: 0.4, contrast: 0.2}\n"
                              "model: {name: mlp, hidden: [16]}\n"
                              "train: {epochs: 2, batch_size: 50, replicas: 4, seed: 3}\n";
 
@@ -43,8 +48,9 @@ static void it_is_part_of_the_run(void **state)
     write_text("c.yaml", config);
     run("train c.yaml --out run --steps 6");
     run("train c.yaml --out run --resume --set data.augment=[flip]");
-    expect(5, "data.augment was [{crop: {padding: 3, fill: reflect}}, flip], is [flip]; use the "
-              "same, start in another folder, or give --accept-changes");
+    expect(5,
+           "data.augment was [{crop: {padding: 3, fill: reflect}}, flip, {rotate: {degree..., is "
+           "[flip]; use the same, start in another folder, or give --accept-changes");
     run("train c.yaml --out run --resume --set data.augment=[flip] --accept-changes");
     expect(0, "continuing from step 6");
     run("eval c.yaml --out run");
@@ -72,6 +78,12 @@ static void what_is_wrong_is_said(void **state)
         {"- crop: 28", "c.yaml:2: crop: padding is 28, but images have 28 rows and 28 columns; "
                        "expected less than both\n"},
         {"- flip: 3", "c.yaml:2: flip mode is '3', expected random or alternating\n"},
+        {"- jitter: {hue: 0.1}", "c.yaml:2: jitter: images have 1 channel, expected red, green and "
+                                 "blue, or one without saturation and hue\n"},
+        {"- rotate: {interpolation: cubic}",
+         "c.yaml:2: rotate interpolation is 'cubic', expected nearest or bilinear\n"},
+        {"- cutout: 29", "c.yaml:2: cutout: size is 29, but images have 28 rows and 28 columns; "
+                         "expected at most that\n"},
         {"flip", "c.yaml:2: data.augment is 'flip', expected a list"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
