@@ -184,5 +184,7 @@
 #define winograd_weight_place            LKI_ISA_NAME(winograd_weight_place)
 #define winograd_weight_strip            LKI_ISA_NAME(winograd_weight_strip)
 #define winograd_weight_write            LKI_ISA_NAME(winograd_weight_write)
+#define winograd_whole_in_2              LKI_ISA_NAME(winograd_whole_in_2)
+#define winograd_whole_in_4              LKI_ISA_NAME(winograd_whole_in_4)
 
 #endif

@@ -134,26 +134,31 @@ INLINE int64_t strip_tiles(const winograd *w)
     return strips > 0 ? (all + strips - 1) / strips : 0;
 }
 
-/* Where the pixels of a patch lie, channel 0; those outside of the image are zeros, whatever the channel. */
+/* Where the pixels of a patch lie, [WIDE] of a row, and places; pixels outside of the image are zeros, of which there are
+ * as many as channels are taken between two looks at where they lie. */
+enum { WIDE = 8, ZEROS = 256 };
 typedef struct winograd_patch {
-    const float *at[WINOGRAD_MOST * WINOGRAD_MOST];
-    int64_t channel[WINOGRAD_MOST * WINOGRAD_MOST]; /* 0, or all bits */
-    int64_t to[WINOGRAD_MOST * WINOGRAD_MOST];      /* and where its places do */
+    uintptr_t at[WINOGRAD_MOST * WIDE];
+    uintptr_t step[WINOGRAD_MOST * WIDE]; /* to the next ZEROS channels */
+    winograd_places to;
 } winograd_patch;
 
+/* Without a branch, in vectors: which pixels are there is different from tile to tile. */
 INLINE void find_patch(const int side, const winograd *w, const float *image,
                        const winograd_tile *t, winograd_patch *p)
 {
-    static const float zeros[LANES];
-    const int size = side + 2;
+    static const float zeros[ZEROS + LANES];
     const int64_t row = t->row - w->before[0], column = t->column - w->before[1];
-    const float *at = image + (row * w->in[1] + column) * w->depth;
-    for (int i = 0; i < size; i++, at += w->in[1] * w->depth) {
-        const int64_t rows = -(int64_t)(row + i >= 0 && row + i < w->in[0]);
-        for (int j = 0; j < size; j++) {
-            const int64_t there = rows & -(int64_t)(column + j >= 0 && column + j < w->in[1]);
-            p->at[i * size + j] = there ? at + j * w->depth : zeros;
-            p->channel[i * size + j] = there;
+    const uintptr_t none = (uintptr_t)zeros, pixel = sizeof(float) * (uintptr_t)w->depth;
+    uintptr_t at = (uintptr_t)image + (uintptr_t)(row * w->in[1] + column) * pixel, columns[WIDE];
+    for (int j = 0; j < WIDE; j++)
+        columns[j] = -(uintptr_t)((uint64_t)(column + j) < (uint64_t)w->in[1]);
+    for (int i = 0; i < side + 2; i++, at += (uintptr_t)w->in[1] * pixel) {
+        const uintptr_t rows = -(uintptr_t)((uint64_t)(row + i) < (uint64_t)w->in[0]);
+        for (int j = 0; j < WIDE; j++) {
+            const uintptr_t there = rows & columns[j];
+            p->at[i * WIDE + j] = none ^ ((none ^ (at + (uintptr_t)j * pixel)) & there);
+            p->step[i * WIDE + j] = sizeof(float) * ZEROS & there;
         }
     }
 }
@@ -165,15 +170,14 @@ INLINE void row_in(const int side, const int n, const bool whole, const winograd
     vf d[WINOGRAD_MOST];
     UNROLL
     for (int j = 0; j < n + 2; j++) {
-        const int k = i * (side + 2) + j;
-        const float *at = p->at[k] + (c & p->channel[k]);
+        const float *at = (const float *)p->at[i * WIDE + j] + c;
         d[j] = whole ? vf_load(at) : vf_load_some(at, count);
     }
     winograd_in(side, n, d, half);
 }
 
 /* Column j of what all rows give. */
-INLINE void column_in(const int side, const int n, const winograd_patch *p, const int j, int64_t c,
+INLINE void column_in(const int side, const int n, const winograd_patch *p, const int j,
                       vf half[][WINOGRAD_MOST], float *v)
 {
     vf d[WINOGRAD_MOST], out[WINOGRAD_MOST];
@@ -181,45 +185,91 @@ INLINE void column_in(const int side, const int n, const winograd_patch *p, cons
     winograd_in(side, n, d, out);
     UNROLL
     for (int i = 0; i < side + 2; i++)
-        if (winograd_has(side, n, i)) vf_store(v + p->to[i * (side + 2) + j] + c, vf_flush(out[i]));
+        if (winograd_has(side, n, i)) vf_store(v + p->to.at[i * (side + 2) + j], vf_flush(out[i]));
 }
 
-INLINE void patch_in(const int side, const bool whole, const winograd_tile *t,
-                     const winograd_patch *p, int64_t c, int64_t count, float *v,
-                     vf half[][WINOGRAD_MOST])
+/* Channels [c, c + count) of a whole tile, and of one that is cut. */
+INLINE void patch_whole(const int side, const bool whole, const winograd_patch *p, int64_t c,
+                        int64_t count, float *v)
 {
-    const int size = side + 2;
-    if (winograd_whole(side, t)) {
-        vf lines[WINOGRAD_MOST][WINOGRAD_MOST]; /* in registers, as far as there are */
-        UNROLL
-        for (int i = 0; i < size; i++) row_in(side, side, whole, p, i, c, count, lines[i]);
-        UNROLL for (int j = 0; j < size; j++) column_in(side, side, p, j, c, lines, v);
-        return;
-    }
+    vf lines[WINOGRAD_MOST][WINOGRAD_MOST]; /* in registers, as far as there are */
+    UNROLL
+    for (int i = 0; i < side + 2; i++) row_in(side, side, whole, p, i, c, count, lines[i]);
+    UNROLL for (int j = 0; j < side + 2; j++) column_in(side, side, p, j, lines, v);
+}
+
+INLINE void patch_cut(const int side, const bool whole, const winograd_tile *t,
+                      const winograd_patch *p, int64_t c, int64_t count, float *v,
+                      vf half[][WINOGRAD_MOST])
+{
 #define ROWS(n)                                                                                    \
     for (int i = 0; i < t->size[0] + 2; i++) row_in(side, n, whole, p, i, c, count, half[i]);
     WINOGRAD_PIXELS(side, t->size[1], ROWS);
 #undef ROWS
 #define COLUMNS(n)                                                                                 \
-    for (int j = 0; j < size; j++)                                                                 \
-        if (winograd_has(side, t->size[1], j)) column_in(side, n, p, j, c, half, v);
+    for (int j = 0; j < side + 2; j++)                                                             \
+        if (winograd_has(side, t->size[1], j)) column_in(side, n, p, j, half, v);
     WINOGRAD_PIXELS(side, t->size[0], COLUMNS);
 #undef COLUMNS
+}
+
+/* Whole vectors of n channels, then what is left of one. The loop of whole tiles is a function of its own: beside the
+ * branches of cut ones its constants and addresses would not stay in registers. */
+INLINE void tile_whole(const int side, const winograd_patch *p, int64_t n, float *v)
+{
+    int64_t c = 0;
+    for (; c + LANES <= n; c += LANES) patch_whole(side, true, p, c, LANES, v + c);
+    if (c < n) patch_whole(side, false, p, c, n - c, v + c);
+}
+
+static __attribute__((noinline)) void winograd_whole_in_2(const winograd_patch *p, int64_t n,
+                                                          float *v)
+{
+    tile_whole(2, p, n, v);
+}
+
+static __attribute__((noinline)) void winograd_whole_in_4(const winograd_patch *p, int64_t n,
+                                                          float *v)
+{
+    tile_whole(4, p, n, v);
+}
+
+INLINE void tile_cut(const int side, const winograd_tile *t, const winograd_patch *p, int64_t n,
+                     float *v)
+{
+    vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}};
+    int64_t c = 0;
+    for (; c + LANES <= n; c += LANES) patch_cut(side, true, t, p, c, LANES, v + c, half);
+    if (c < n) patch_cut(side, false, t, p, c, n - c, v + c, half);
+}
+
+/* All channels of a tile. */
+INLINE void tile_in(const int side, const winograd_tile *t, int64_t channels, winograd_patch *p,
+                    float *v)
+{
+    for (int64_t first = 0; first < channels; first += ZEROS) {
+        const int64_t left = channels - first, n = left < ZEROS ? left : ZEROS;
+        if (!winograd_whole(side, t))
+            tile_cut(side, t, p, n, v + first);
+        else if (side == 2)
+            winograd_whole_in_2(p, n, v + first);
+        else
+            winograd_whole_in_4(p, n, v + first);
+        for (int i = 0; left > ZEROS && i < (side + 2) * WIDE; i++) p->at[i] += p->step[i];
+    }
 }
 
 INLINE void strip_in(const int side, const winograd *w, const winograd_patches *p)
 {
     winograd_tile t = winograd_first(w, p->first);
-    winograd_patch patch = {0};
-    vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}};
-    for (int64_t k = 0; k < p->tiles; k++, winograd_next(w, &t)) {
+    winograd_patch patch;
+    winograd_begin(w, p->row, p->plane, &patch.to);
+    for (int64_t k = 0; k < p->tiles; k++) {
         const float *image = w->x + t.image * w->in[0] * w->in[1] * w->depth + p->channel;
-        int64_t c = 0;
         find_patch(side, w, image, &t, &patch);
-        winograd_find(side, &t, p->row, p->plane, patch.to);
-        for (; c + LANES <= p->channels; c += LANES)
-            patch_in(side, true, &t, &patch, c, LANES, p->v, half);
-        if (c < p->channels) patch_in(side, false, &t, &patch, c, p->channels - c, p->v, half);
+        tile_in(side, &t, p->channels, &patch, p->v);
+        winograd_further(side, &t, &patch.to);
+        winograd_next(w, &t);
     }
 }
 

@@ -36,7 +36,7 @@
 #include "backend/cpu/vector/tile.h"
 #include "base/memory.h"
 
-enum { WINOGRAD_MOST = 6 }; /* pixels of a patch, along an axis */
+enum { WINOGRAD_MOST = 6, WINOGRAD_PLACES = 36 }; /* pixels of a patch, along an axis and in all */
 
 typedef struct winograd winograd;
 
@@ -100,12 +100,10 @@ INLINE bool winograd_has(const int64_t side, const int n, const int i)
     return i <= n || i > side;
 }
 
-/* A tile: image, and first pixel of the result; pixels; and its numbers among the strip's tiles that have a place,
- * [2 * (the last rows have none) + (the last columns have none)]. */
+/* A tile: image, and first pixel of the result; and pixels. */
 typedef struct winograd_tile {
     int64_t image, row, column;
     int size[2], last[2];
-    int64_t number[4];
 } winograd_tile;
 
 INLINE void winograd_measure(const winograd *w, winograd_tile *t)
@@ -127,11 +125,6 @@ INLINE winograd_tile winograd_first(const winograd *w, int64_t tile)
 
 INLINE void winograd_next(const winograd *w, winograd_tile *t)
 {
-    const bool rows = t->size[0] == w->side, columns = t->size[1] == w->side;
-    t->number[0]++;
-    t->number[1] += columns;
-    t->number[2] += rows;
-    t->number[3] += rows && columns;
     t->column += w->side;
     if (t->column >= w->out[1]) {
         t->column = 0;
@@ -144,18 +137,33 @@ INLINE void winograd_next(const winograd *w, winograd_tile *t)
     winograd_measure(w, t);
 }
 
-/* Of so many tiles those that have a place. */
+/* Of so many tiles those that have a place: [2 * (the last rows have none) + (the last columns have none)]. */
 typedef struct winograd_counts {
     int64_t of[4];
     int last[2];
 } winograd_counts;
 
+/* Of all tiles before this one those whose rows, columns, or both are the last of an image. */
+INLINE void winograd_lasts(const winograd *w, int64_t tile, int64_t *lasts)
+{
+    const int64_t columns = winograd_tiles(w, 1), each = winograd_tiles(w, 0) * columns;
+    const int64_t row = tile % each - (each - columns);
+    lasts[0] = tile / each * columns + (row > 0 ? row : 0);
+    lasts[1] = tile / columns;
+    lasts[2] = tile / each;
+}
+
 INLINE winograd_counts winograd_count(const winograd *w, int64_t first, int64_t tiles)
 {
-    winograd_tile t = winograd_first(w, first);
-    for (int64_t k = 0; k < tiles; k++) winograd_next(w, &t);
-    winograd_counts c = {.last = {t.last[0], t.last[1]}};
-    for (int k = 0; k < 4; k++) c.of[k] = t.number[k];
+    winograd_counts c = {.last = {winograd_last(w, 0), winograd_last(w, 1)}};
+    int64_t before[3], lasts[3];
+    winograd_lasts(w, first, before);
+    winograd_lasts(w, first + tiles, lasts);
+    for (int i = 0; i < 3; i++) lasts[i] -= before[i];
+    c.of[0] = tiles;
+    c.of[1] = tiles - lasts[1];
+    c.of[2] = tiles - lasts[0];
+    c.of[3] = tiles - lasts[0] - lasts[1] + lasts[2];
     return c;
 }
 
@@ -170,17 +178,33 @@ INLINE bool winograd_whole(const int side, const winograd_tile *t)
     return t->size[0] == side && t->size[1] == side;
 }
 
-/* Where the places of a tile lie, of V or M with such rows and planes. */
-INLINE void winograd_find(const int side, const winograd_tile *t, int64_t row, int64_t plane,
-                          int64_t *at)
+/* Where the places of a tile lie, of V, Y or M with such rows and planes: at the first row of each plane for a strip's first
+ * tile, and behind a tile a row further in the planes of the places that it has. What that adds is there for the four
+ * kinds of tiles, [2 * (its rows are cut) + (its columns are cut)], so that to go on is a few sums of vectors. */
+typedef struct winograd_places {
+    int64_t at[WINOGRAD_PLACES], step[4][WINOGRAD_PLACES];
+} winograd_places;
+
+INLINE void winograd_begin(const winograd *w, int64_t row, int64_t plane, winograd_places *p)
 {
-    int64_t plane_at = 0;
-    for (int i = 0; i < side + 2; i++) {
-        const int64_t *number = t->number + 2 * !winograd_has(side, t->last[0], i);
-        const int64_t same = number[0] * row, other = number[1] * row;
-        for (int j = 0; j < side + 2; j++, plane_at += plane)
-            *at++ = plane_at + (winograd_has(side, t->last[1], j) ? same : other);
+    const int side = (int)w->side, last[2] = {winograd_last(w, 0), winograd_last(w, 1)};
+    for (int i = 0, k = 0; i < side + 2; i++) {
+        const int64_t rows = winograd_has(side, last[0], i) ? row : 0;
+        for (int j = 0; j < side + 2; j++, k++) {
+            const bool columns = winograd_has(side, last[1], j);
+            p->at[k] = k * plane;
+            p->step[0][k] = row;
+            p->step[1][k] = columns ? row : 0;
+            p->step[2][k] = rows;
+            p->step[3][k] = columns ? rows : 0;
+        }
     }
+}
+
+INLINE void winograd_further(const int side, const winograd_tile *t, winograd_places *p)
+{
+    const int64_t *step = p->step[2 * (t->size[0] < side) + (t->size[1] < side)];
+    for (int k = 0; k < (side + 2) * (side + 2); k++) p->at[k] += step[k];
 }
 
 /* RUN(n) with a constant, of 1 to side pixels. */

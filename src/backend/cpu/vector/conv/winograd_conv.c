@@ -21,25 +21,27 @@ INLINE void put_tile(const winograd *w, const int rows, const int columns, vf y[
 INLINE void put_strip(const int side, const winograd_strip *s)
 {
     const winograd copy = *s->pass, *w = &copy; /* which no store changes */
-    int64_t at[WINOGRAD_MOST * WINOGRAD_MOST];
+    winograd_places places;
     winograd_tile t = winograd_first(w, s->first);
     vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
-    for (int64_t k = 0; k < s->tiles; k++, winograd_next(w, &t)) {
+    winograd_begin(w, PANEL, s->plane, &places);
+    for (int64_t k = 0; k < s->tiles; k++) {
         const int64_t pixel = (t.image * w->out[0] + t.row) * w->out[1] + t.column;
-        winograd_find(side, &t, PANEL, s->plane, at);
         for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
             const int64_t n = w->columns - v < LANES ? w->columns - v : LANES;
             const vf bias = w->bias != NULL ? vf_get(w->bias + v, n) : vf_zero();
             float *to = w->y + pixel * w->columns + v;
             if (winograd_whole(side, &t) && n == LANES) {
                 vf whole[4][4];
-                winograd_result_whole(side, s->m + v - s->column, at, whole);
+                winograd_result_whole(side, s->m + v - s->column, places.at, whole);
                 put_tile(w, side, side, whole, bias, LANES, to);
             } else {
-                winograd_result(side, &t, s->m + v - s->column, at, half, y);
+                winograd_result(side, &t, s->m + v - s->column, places.at, half, y);
                 put_tile(w, t.size[0], t.size[1], y, bias, n, to);
             }
         }
+        winograd_further(side, &t, &places);
+        winograd_next(w, &t);
     }
 }
 

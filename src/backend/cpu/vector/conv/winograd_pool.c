@@ -23,22 +23,24 @@ INLINE void pool_tile(const winograd *w, const int rows, const int columns, vf y
 INLINE void pool_strip(const int side, const winograd_strip *s)
 {
     const winograd copy = *s->pass, *w = &copy; /* which no store changes */
-    int64_t place[WINOGRAD_MOST * WINOGRAD_MOST];
+    winograd_places places;
     winograd_tile t = winograd_first(w, s->first);
     vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}}, y[4][4] = {{{0}}};
-    for (int64_t k = 0; k < s->tiles; k++, winograd_next(w, &t)) {
+    winograd_begin(w, PANEL, s->plane, &places);
+    for (int64_t k = 0; k < s->tiles; k++) {
         const int64_t pixel = t.row / 2 * (w->out[1] / 2) + t.column / 2;
-        winograd_find(side, &t, PANEL, s->plane, place);
         for (int64_t v = s->column; v < s->column + PANEL && v < w->columns; v += LANES) {
             if (winograd_whole(side, &t)) {
                 vf whole[4][4];
-                winograd_result_whole(side, s->m + v - s->column, place, whole);
+                winograd_result_whole(side, s->m + v - s->column, places.at, whole);
                 pool_tile(w, side, side, whole, pixel, v);
             } else {
-                winograd_result(side, &t, s->m + v - s->column, place, half, y);
+                winograd_result(side, &t, s->m + v - s->column, places.at, half, y);
                 pool_tile(w, t.size[0], t.size[1], y, pixel, v);
             }
         }
+        winograd_further(side, &t, &places);
+        winograd_next(w, &t);
     }
 }
 

@@ -142,19 +142,21 @@ INLINE void gradient_tile(const int side, const winograd *w, const winograd_tile
 INLINE void gradient_panel(const int side, const winograd *w, const float *d_y, int64_t first,
                            int64_t tiles, int64_t column, float *to)
 {
-    int64_t at[WINOGRAD_MOST * WINOGRAD_MOST];
+    winograd_places places;
     vf half[4][WINOGRAD_MOST] = {{{0}}};
     winograd_tile t = winograd_first(w, first);
-    for (int64_t k = 0; k < tiles; k++, winograd_next(w, &t)) {
+    winograd_begin(w, PANEL, y_plane(), &places);
+    for (int64_t k = 0; k < tiles; k++) {
         const int64_t pixel = (t.image * w->out[0] + t.row) * w->out[1] + t.column;
-        winograd_find(side, &t, PANEL, y_plane(), at);
         for (int64_t v = 0; v < PANEL; v += LANES) {
             const float *from = d_y + pixel * w->columns + column + v;
             const int64_t left = w->columns - column - v, n = left < LANES ? left : LANES;
             for (int64_t p = 0; n <= 0 && p < (side + 2) * (side + 2); p++)
-                vf_store(to + at[p] + v, vf_zero());
-            if (n > 0) gradient_tile(side, w, &t, from, n, at, to + v, half);
+                vf_store(to + places.at[p] + v, vf_zero());
+            if (n > 0) gradient_tile(side, w, &t, from, n, places.at, to + v, half);
         }
+        winograd_further(side, &t, &places);
+        winograd_next(w, &t);
     }
 }
 
