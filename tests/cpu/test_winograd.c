@@ -84,14 +84,14 @@ static void definition(int side, int64_t count, const float *x, const int64_t in
 
 enum { MANY = 70 };
 
-/* `large`: more than a block of channels; `images`: MANY for more than a group of tiles, 0 for a few. */
+/* `large`: more than 256 channels, where a patch is looked up anew; `images`: MANY for more than a group of tiles, 0 for a few. */
 static wino_case wino_make(const lki_vector *v, lkt_random *random, int side, bool large,
                            int64_t images)
 {
     const bool many = images > 0;
     wino_case c = {.count = many ? images : lkt_random_from(random, 1, 3)};
     c.s = (lki_conv_shape){.groups = 1,
-                           .channels = large ? 150 : lkt_random_from(random, 16, many ? 18 : 40),
+                           .channels = large ? 290 : lkt_random_from(random, 16, many ? 18 : 40),
                            .filters = lkt_random_from(random, 16, many ? 18 : 70),
                            .bias = true,
                            .winograd = side};
