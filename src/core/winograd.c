@@ -31,7 +31,7 @@ static int by_shape(const int64_t *out)
 
 int lki_winograd_side(const lki_node *node, const lki_switches *switches)
 {
-    if (!is_possible(node)) return 0;
+    if (!is_possible(node) || switches->bf16) return 0;
     switch (switches->winograd) {
     case LKS_WINOGRAD_OFF:
         return 0;

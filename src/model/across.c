@@ -125,6 +125,7 @@ static lks_status partition(lks_model *model)
                                      {"kernels.winograd", o->kernels.winograd},
                                      {"kernels.single", o->kernels.single},
                                      {"kernels.all_terms", o->kernels.all_terms},
+                                     {"kernels.bf16", o->kernels.bf16},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
                     MOST_NUMBERS));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);

@@ -162,7 +162,9 @@ static lks_kernel_opts kernels_of(const lki_config *config)
                                          : strcmp(text, "f4") == 0 ? LKS_WINOGRAD_F4
                                                                    : LKS_WINOGRAD_AUTO,
                              .single = !lki_config_bool(config, LKI_KEY_KERNELS_FUSE),
-                             .all_terms = !lki_config_bool(config, LKI_KEY_KERNELS_SKIP_ZEROS)};
+                             .all_terms = !lki_config_bool(config, LKI_KEY_KERNELS_SKIP_ZEROS),
+                             .bf16 = strcmp(lki_config_text(config, LKI_KEY_TRAIN_DTYPE), "bf16") ==
+                                     0};
 }
 
 /* The weight of this process; alone it has all there is. */

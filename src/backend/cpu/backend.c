@@ -3,6 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef LKI_HAVE_AVX512
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "backend/cpu/cpu.h"
 
@@ -14,17 +19,32 @@ extern const lki_vector lki_vector_neon;
 extern const lki_vector lki_vector_avx2;
 #endif
 #ifdef LKI_HAVE_AVX512
-extern const lki_vector lki_vector_avx512;
+extern const lki_vector lki_vector_avx512, lki_vector_amx;
+#endif
+
+#ifdef LKI_HAVE_AVX512
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+/* Whether there are tiles of bfloat16, and Linux gives this process their registers (its documentation, arch/x86/xstate). */
+static bool has_matrix(void)
+{
+    enum { LEAF = 7, BF16_BIT = 22, TILE_BIT = 24, REQUEST = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    if (!has_avx512() || !__get_cpuid_count(LEAF, 0, &a, &b, &c, &d)) return false;
+    return (d >> BF16_BIT & d >> TILE_BIT & 1) != 0 &&
+           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
 #endif
 
 const lki_vector *lki_cpu_vector_find(const char *name)
 {
 #ifdef LKI_HAVE_AVX512
-    if (strcmp(name, "avx512") == 0)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-                   ? &lki_vector_avx512
-                   : NULL;
+    if (strcmp(name, "amx") == 0) return has_matrix() ? &lki_vector_amx : NULL;
+    if (strcmp(name, "avx512") == 0) return has_avx512() ? &lki_vector_avx512 : NULL;
 #endif
 #ifdef LKI_HAVE_AVX2
     if (strcmp(name, "avx2") == 0)
@@ -43,6 +63,7 @@ static void cpu_choose(void)
 {
     const char *asked = getenv("LKS_ISA");
     if (asked != NULL) chosen = lki_cpu_vector_find(asked);
+    if (chosen == NULL) chosen = lki_cpu_vector_find("amx");
     if (chosen == NULL) chosen = lki_cpu_vector_find("avx512");
     if (chosen == NULL) chosen = lki_cpu_vector_find("avx2");
     if (chosen == NULL) chosen = lki_cpu_vector_find("neon");
@@ -78,7 +99,7 @@ static lks_status cpu_fingerprint(char *out, size_t size)
     if (asked != NULL && lki_cpu_vector_find(asked) == NULL)
         return LKI_FAIL(
             LKS_E_INVALID,
-            "LKS_ISA is '%s', expected portable, avx2, avx512 or neon, and one that this "
+            "LKS_ISA is '%s', expected portable, avx2, avx512, amx or neon, and one that this "
             "processor and build have; unset it for the best",
             asked);
     snprintf(out, size, "%s", lki_cpu_vector()->name);

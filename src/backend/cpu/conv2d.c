@@ -75,6 +75,11 @@ const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
     const lki_node *node = lki_cluster_head(&plan->cluster);
     const lki_vector *vector = lki_cpu(plan)->vector;
     *shape = lki_conv_shape_of(node);
+    shape->bf16 = plan->switches.bf16 && shape->groups == 1;
+    shape->matrix = shape->bf16 && vector->matrix;
+    if (shape->bf16)
+        snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, bf16", vector->name);
+    if (shape->bf16) return vector->bf16;
     shape->winograd = lki_winograd_side(node, &plan->switches);
     if (shape->winograd > 0)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, winograd f%d",
@@ -161,11 +166,12 @@ static lks_status cpu_conv2d_backward(const lki_plan *plan, const lki_args *args
     return LKS_OK;
 }
 
-/* The weight's gradient alone looks at relu itself; Winograd's and depthwise ones do not. */
+/* The weight's gradient alone looks at relu itself; Winograd's, depthwise ones and those of bfloat16 do not. */
 static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args *args)
 {
     const conv_plan *p = conv2d(plan);
-    if (args->d_in[0] == NULL && p->shape.winograd == 0 && !lki_conv_is_depthwise(&p->shape)) {
+    if (args->d_in[0] == NULL && p->shape.winograd == 0 && !p->shape.bf16 &&
+        !lki_conv_is_depthwise(&p->shape)) {
         lki_conv_backward(p->kernels, &p->shape, args, args->d_out, args->out);
         return LKS_OK;
     }

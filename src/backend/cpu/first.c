@@ -26,8 +26,8 @@ static const first_plan *cpu_first(const lki_plan *plan)
 
 static const char *cpu_first_refuses(const lki_cluster *cluster, const lki_switches *switches)
 {
-    (void)switches;
     const lki_conv_shape shape = lki_conv_shape_of(cluster->node[1]);
+    if (switches->bf16) return "train.dtype: bf16";
     if (lki_cluster_head(cluster)->in[0]->dtype != LKS_U8) return "normalises floats";
     return lki_conv_is_first(&shape) ? NULL : "16 channels, groups or more than 1024 terms";
 }

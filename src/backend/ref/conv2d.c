@@ -13,10 +13,12 @@
 
 #include <string.h>
 
+#include "numeric/bf16.h"
 #include "numeric/tree.h"
 
 typedef struct conv2d {
     lki_plan base;
+    bool bf16; /* factors are rounded to bfloat16 */
     lks_conv2d_opts opts;
     int64_t height, width, channels; /* of the input */
     int64_t rows, columns, filters;  /* of the output */
@@ -47,12 +49,18 @@ static lks_status ref_conv2d_plan(lki_plan *plan_)
     p->group_filters = p->filters / p->opts.groups;
     p->taps = p->opts.kernel[0] * p->opts.kernel[1];
     p->weights = p->filters * p->taps * p->group_channels;
+    p->bf16 = plan_->switches.bf16 && p->opts.groups == 1;
     /* A pixel's filters, or a sample's gradient. */
     const int64_t scratch_size = p->filters > lki_ref_in(plan_) ? p->filters : lki_ref_in(plan_);
     LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, (size_t)scratch_size * sizeof(double)));
     plan_->needs.sums_bytes = (size_t)(p->weights + p->filters) * sizeof(double);
     plan_->needs.packed_bytes = 2 * (size_t)p->weights * sizeof(float);
     return LKS_OK;
+}
+
+static float factor(const conv2d *p, float x)
+{
+    return p->bf16 ? lki_bf16_round(x) : x;
 }
 
 static void ref_conv2d_prepare(lki_plan *plan_, const float *const param[], void *packed, int part,
@@ -68,7 +76,7 @@ static void ref_conv2d_prepare(lki_plan *plan_, const float *const param[], void
 
         for (int64_t c = 0; c < p->group_channels; c++) {
             for (int64_t tap = 0; tap < p->taps; tap++) {
-                const float w = weight[(f * p->group_channels + c) * p->taps + tap];
+                const float w = factor(p, weight[(f * p->group_channels + c) * p->taps + tap]);
 
                 forward[((group * p->taps + tap) * p->group_channels + c) * p->group_filters +
                         f % p->group_filters] = w;
@@ -98,7 +106,7 @@ static void forward_pixel(const conv2d *p, const float *in, const float *packed,
         if (at < 0) continue;
         for (int64_t c = 0; c < p->channels; c++) {
             const int64_t group = c / p->group_channels, inside = c % p->group_channels;
-            const double x = in[at * p->channels + c];
+            const double x = factor(p, in[at * p->channels + c]);
             const float *w = packed + ((group * p->taps + tap) * p->group_channels + inside) *
                                           p->group_filters;
             double *sum = sums + group * p->group_filters;
@@ -132,12 +140,13 @@ static lks_status ref_conv2d_forward(const lki_plan *plan_, const lki_args *args
 
 /* Adds what one output pixel and filter with gradient g gives. */
 static void backward_pixel(const conv2d *p, const float *in, const float *packed, int64_t at,
-                           int64_t f, double g, const scratch *s)
+                           int64_t f, float d_out, const scratch *s)
 {
+    const double g = factor(p, d_out);
     const int64_t first = f / p->group_filters * p->group_channels; /* channel of the group */
     const bool want = p->base.d_in_wanted[0];
 
-    s->d_bias[f] += g;
+    s->d_bias[f] += (double)d_out;
     for (int64_t tap = 0; tap < p->taps; tap++) {
         const int64_t from = pixel(p, at / p->columns, at % p->columns, tap);
         const int64_t row = (f * p->taps + tap) * p->group_channels;
@@ -145,7 +154,9 @@ static void backward_pixel(const conv2d *p, const float *in, const float *packed
         if (from < 0) continue;
         const float *x = in + from * p->channels + first, *w = packed + row;
         double *dx = s->d_in + from * p->channels + first, *dw = s->d_weight + row;
-        for (int64_t c = 0; c < p->group_channels; c++) dw[c] += g * (double)x[c];
+        for (int64_t c = 0; c < p->group_channels && !p->bf16; c++) dw[c] += g * (double)x[c];
+        for (int64_t c = 0; c < p->group_channels && p->bf16; c++)
+            dw[c] += g * (double)lki_bf16_round(x[c]);
         for (int64_t c = 0; want && c < p->group_channels; c++) dx[c] += g * (double)w[c];
     }
 }

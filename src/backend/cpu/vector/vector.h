@@ -199,6 +199,8 @@ typedef struct lki_conv_shape {
     /* F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3): 2 or 4, of 3 x 3 kernels with stride 1, one group and no
      * dilation; 0: direct. */
     int winograd;
+    bool bf16;   /* factors are rounded to bfloat16; of one group */
+    bool matrix; /* and this processor has a matrix unit for them */
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
     int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
@@ -312,7 +314,9 @@ typedef struct lki_vector {
     const lki_vector_conv *conv;
     const lki_vector_conv *first;     /* of one group, with few channels: lki_conv_is_first() */
     const lki_vector_conv *depthwise; /* of groups == channels == filters */
-    const lki_vector_conv *winograd;  /* of shapes that name it */
+    const lki_vector_conv *winograd;  /* of shapes that name it, */
+    const lki_vector_conv *bf16;      /* likewise */
+    bool matrix;                      /* products of bfloat16 by AMX */
 } lki_vector;
 
 #endif

@@ -1,0 +1,243 @@
+/*
+ * The gradient of the weight of a convolution whose factors are bfloat16.
+ *
+ * The terms of a sum are positions: pixels of the result, row by row, where a row has as many positions as the taps reach columns,
+ * those beyond the result with a gradient of 0. Then what a tap reads of a channel follows position by position in a
+ * plane of the image, shifted by the tap's place; a stride has a plane for each of its phases:
+ *
+ *     plane      x x x x x x | x x x x x x | ...      of a channel, in pairs as everywhere
+ *     gradient   d d d d 0 0 | d d d d 0 0 | ...      of 32 filters, as b of bf16.h
+ *
+ * Rows of a tile are 16 channels under a tap. Sums wait as tiles from piece to piece, [panel of filters][two of such rows].
+ */
+#include "backend/cpu/vector/conv/bf16.h"
+#include "backend/cpu/vector/transpose.h"
+
+enum { STRIP_BYTES = 1 << 21 }; /* of images whose terms are added in turn */
+
+typedef struct bf16_planes {
+    int64_t reach[2]; /* places of the last tap */
+    int64_t pitch;    /* positions of a row */
+    int64_t blocks;   /* of 32 positions of an image */
+    int64_t length;   /* elements of a plane */
+    int64_t groups;   /* of 16 channels */
+    int64_t tiles;    /* of rows: taps times groups */
+    int64_t panels;   /* of 32 filters */
+} bf16_planes;
+
+INLINE bf16_planes planes_of(const lki_conv_shape *s)
+{
+    bf16_planes p = {.groups = (s->channels + BF16_HALF - 1) / BF16_HALF,
+                     .panels = (s->filters + BF16_SIDE - 1) / BF16_SIDE};
+    for (int i = 0; i < 2; i++) p.reach[i] = (s->kernel[i] - 1) * s->dilation[i] / s->stride[i];
+    p.pitch = s->out[1] + p.reach[1];
+    p.blocks = ((s->out[0] - 1) * p.pitch + s->out[1] + BF16_TERMS - 1) / BF16_TERMS;
+    const int64_t used = p.blocks * BF16_TERMS + p.reach[0] * p.pitch + p.reach[1];
+    p.length = (used + BF16_TERMS - 1) / BF16_TERMS * BF16_TERMS;
+    if (p.length % 512 == 0) p.length += BF16_TERMS; /* channels in other sets of the cache */
+    p.tiles = s->kernel[0] * s->kernel[1] * p.groups;
+    return p;
+}
+
+INLINE int64_t planes_elements(const lki_conv_shape *s, const bf16_planes *p)
+{
+    return s->stride[0] * s->stride[1] * p->groups * BF16_HALF * p->length;
+}
+INLINE int64_t gradient_elements(const bf16_planes *p)
+{
+    return p->blocks * BF16_BLOCK;
+}
+
+INLINE int64_t planes_strip(const lki_conv_shape *s, const bf16_planes *p, int64_t count)
+{
+    const int64_t each = planes_elements(s, p) + p->panels * gradient_elements(p);
+    const int64_t most = STRIP_BYTES / 2 / each;
+    return most < 1 ? 1 : most < count ? most : count;
+}
+
+size_t LKI_ISA_NAME(lki_bf16_weight_bytes)(const lki_conv_shape *s, int64_t count)
+{
+    const bf16_planes p = planes_of(s);
+    const int64_t each = planes_elements(s, &p) + p.panels * gradient_elements(&p);
+    return lki_times((size_t)planes_strip(s, &p, count), (size_t)each * sizeof(uint16_t));
+}
+
+INLINE int64_t tile_pairs(const bf16_planes *p)
+{
+    return (p->tiles + 1) / 2;
+}
+
+INLINE int64_t sums_floats(const bf16_planes *p)
+{
+    return p->panels * tile_pairs(p) * BF16_SIDE * BF16_SIDE;
+}
+
+size_t LKI_ISA_NAME(lki_bf16_sums_bytes)(const lki_conv_shape *s)
+{
+    const bf16_planes p = planes_of(s);
+    return (size_t)sums_floats(&p) * sizeof(float) + (size_t)s->filters * sizeof(double);
+}
+
+/* Two rows of 16 numbers as pairs: the first in the lower halves. */
+INLINE void put_pairs(const float *even, const float *odd, int64_t count, uint32_t *to)
+{
+    for (int64_t i = 0; i < BF16_HALF; i += LANES) {
+        const int64_t left = count - i, n = left < 0 ? 0 : left < LANES ? left : LANES;
+        const vu low = bf16_upper(even != NULL ? vf_get(even + i, n) : vf_zero());
+        const vu high = bf16_upper(odd != NULL ? vf_get(odd + i, n) : vf_zero());
+        vf_store((float *)(void *)(to + i), (vf)(low >> 16 | high));
+    }
+}
+
+/* A position, as the place in its row and the row. */
+typedef struct place {
+    int64_t y, x;
+} place;
+
+INLINE place place_next(const bf16_planes *p, place at)
+{
+    return at.x + 1 < p->pitch ? (place){at.y, at.x + 1} : (place){at.y + 1, 0};
+}
+
+/* The source pixel at a position of a plane, or NULL for the border. */
+INLINE const float *planes_source(const lki_conv_shape *s, const float *image,
+                                  const int64_t phase[2], place at)
+{
+    const int64_t y = at.y * s->stride[0] + phase[0] - s->padding[0];
+    const int64_t x = at.x * s->stride[1] + phase[1] - s->padding[1];
+    return y < 0 || y >= s->in[0] || x < 0 || x >= s->in[1]
+               ? NULL
+               : image + (y * s->in[1] + x) * s->channels;
+}
+
+/* The 16 channels from `channel` on, of 32 positions. */
+static void planes_block(const lki_conv_shape *s, const bf16_planes *p, const float *const from[],
+                         int64_t channel, uint16_t *to)
+{
+    uint32_t pairs[BF16_HALF][BF16_HALF], turned[BF16_HALF][BF16_HALF];
+    const int64_t left = s->channels - channel;
+    for (int i = 0; i < BF16_HALF; i++) {
+        const float *even = from[2 * i], *odd = from[2 * i + 1];
+        put_pairs(even != NULL ? even + channel : NULL, odd != NULL ? odd + channel : NULL, left,
+                  pairs[i]);
+    }
+    for (int i = 0; i < BF16_HALF; i += 4)
+        for (int c = 0; c < BF16_HALF; c += 4)
+            transpose4((const float *)(const void *)&pairs[i][c], BF16_HALF,
+                       (float *)(void *)&turned[c][i], BF16_HALF, false);
+    for (int c = 0; c < BF16_HALF; c++) memcpy(to + c * p->length, turned[c], sizeof turned[c]);
+}
+
+static void planes_fill(const lki_conv_shape *s, const bf16_planes *p, const float *image,
+                        uint16_t *to)
+{
+    const float *from[BF16_TERMS];
+    for (int64_t i = 0; i < s->stride[0] * s->stride[1]; i++) {
+        const int64_t phase[2] = {i / s->stride[1], i % s->stride[1]};
+        place next = {0, 0};
+        for (int64_t at = 0; at < p->length; at += BF16_TERMS) {
+            for (int64_t k = 0; k < BF16_TERMS; k++, next = place_next(p, next))
+                from[k] = planes_source(s, image, phase, next);
+            for (int64_t g = 0; g < p->groups; g++)
+                planes_block(s, p, from, g * BF16_HALF,
+                             to + (i * p->groups + g) * BF16_HALF * p->length + at);
+        }
+    }
+}
+
+/* A panel of the gradient. */
+static void gradient_fill(const lki_conv_shape *s, const bf16_planes *p, const float *d_y,
+                          int64_t panel, uint16_t *to)
+{
+    place at = {0, 0};
+    for (int64_t pair = 0; pair < p->blocks * BF16_HALF; pair++) {
+        const float *from[2];
+        for (int i = 0; i < 2; i++, at = place_next(p, at))
+            from[i] = at.y < s->out[0] && at.x < s->out[1]
+                          ? d_y + (at.y * s->out[1] + at.x) * s->filters
+                          : NULL;
+        uint16_t *block = to + pair / BF16_HALF * BF16_BLOCK + pair % BF16_HALF * 2 * BF16_HALF;
+        for (int half = 0; half < 2; half++) {
+            const int64_t filter = panel * BF16_SIDE + half * BF16_HALF;
+            put_pairs(from[0] != NULL ? from[0] + filter : NULL,
+                      from[1] != NULL ? from[1] + filter : NULL, s->filters - filter,
+                      (uint32_t *)(void *)(block + half * (BF16_BLOCK / 2)));
+        }
+    }
+}
+
+/* Where 16 rows of terms begin: a group of channels under a tap. */
+INLINE const uint16_t *planes_tile(const lki_conv_shape *s, const bf16_planes *p,
+                                   const uint16_t *planes, int64_t tile)
+{
+    const int64_t tap = tile / p->groups, group = tile % p->groups;
+    const int64_t v = tap / s->kernel[1] * s->dilation[0], h = tap % s->kernel[1] * s->dilation[1];
+    const int64_t phase = v % s->stride[0] * s->stride[1] + h % s->stride[1];
+    return planes + (phase * p->groups + group) * BF16_HALF * p->length +
+           v / s->stride[0] * p->pitch + h / s->stride[1];
+}
+
+static void planes_multiply(const lki_conv_shape *s, const bf16_planes *p, int64_t images,
+                            const uint16_t *planes, const uint16_t *gradient, bool begun,
+                            float *sums)
+{
+    bf16_terms t = {
+        .row = p->length, .taps = images, .a_tap = planes_elements(s, p), .blocks = p->blocks};
+    for (int64_t panel = 0; panel < p->panels; panel++) {
+        t.b = gradient + panel * images * gradient_elements(p);
+        for (int64_t tile = 0; tile < p->tiles; tile += 2, sums += BF16_SIDE * BF16_SIDE) {
+            const bool two = tile + 1 < p->tiles;
+            const uint16_t *a[2] = {planes_tile(s, p, planes, tile),
+                                    two ? planes_tile(s, p, planes, tile + 1) : NULL};
+            LKI_ISA_NAME(lki_bf16_tile)(s->matrix, &t, a, two ? BF16_SIDE : BF16_HALF, sums, begun);
+        }
+    }
+}
+
+/* In the order of the parameter, [filter][channel][tap]; 16 channels of 32 filters stay in the nearest cache. */
+static void planes_write(const lki_conv_shape *s, const bf16_planes *p, const float *sums,
+                         float *d_weight)
+{
+    const int64_t taps = s->kernel[0] * s->kernel[1], tile = BF16_HALF * BF16_SIDE;
+    for (int64_t panel = 0; panel < p->panels; panel++)
+        for (int64_t group = 0; group < p->groups; group++)
+            for (int64_t f = panel * BF16_SIDE; f < s->filters && f < (panel + 1) * BF16_SIDE;
+                 f++) {
+                const float *from = sums + (2 * panel * tile_pairs(p) + group) * tile +
+                                    f % BF16_SIDE;
+                const int64_t channel = group * BF16_HALF, left = s->channels - channel;
+                float *to = d_weight + (f * s->channels + channel) * taps;
+                for (int64_t c = 0; c < (left < BF16_HALF ? left : BF16_HALF); c++)
+                    for (int64_t tap = 0; tap < taps; tap++)
+                        *to++ = lki_flush(from[tap * p->groups * tile + c * BF16_SIDE]);
+            }
+}
+
+void LKI_ISA_NAME(lki_bf16_weight)(const lki_conv_shape *s, int64_t count,
+                                   const lki_conv_gradient *g)
+{
+    const bf16_planes p = planes_of(s);
+    const int64_t strip = planes_strip(s, &p, count), each = planes_elements(s, &p);
+    const int64_t in = s->in[0] * s->in[1] * s->channels, pixels = s->out[0] * s->out[1];
+    uint16_t *planes = g->workspace, *gradient = planes + strip * each;
+    float *sums = g->sums;
+    double *bias = (double *)(void *)(sums + sums_floats(&p));
+    if (g->sample == 0) memset(bias, 0, (size_t)s->filters * sizeof *bias);
+    LKI_ISA_NAME(lki_bf16_begin)(s->matrix);
+    for (int64_t n = 0; n < count; n += strip) {
+        const int64_t images = count - n < strip ? count - n : strip;
+        for (int64_t i = 0; i < images; i++) {
+            planes_fill(s, &p, g->x + (n + i) * in, planes + i * each);
+            for (int64_t panel = 0; panel < p.panels; panel++)
+                gradient_fill(s, &p, g->d_y + (n + i) * pixels * s->filters, panel,
+                              gradient + (panel * images + i) * gradient_elements(&p));
+        }
+        planes_multiply(s, &p, images, planes, gradient, g->sample + n > 0, sums);
+    }
+    LKI_ISA_NAME(lki_bf16_end)(s->matrix);
+    if (g->d_bias != NULL)
+        LKI_ISA_NAME(lki_vector_norm_sums)(count * pixels, s->filters, s->filters, g->d_y, bias);
+    if (!g->last) return;
+    planes_write(s, &p, sums, g->d_weight);
+    for (int64_t f = 0; f < s->filters && g->d_bias != NULL; f++) g->d_bias[f] = lki_round(bias[f]);
+}
