@@ -118,6 +118,42 @@ static partial partial_sums(double n)
     return p;
 }
 
+/* Of factors that are bfloat16: `blocks` blocks, in each two chains that are added to each other and then to the rest. The
+ * products are exact, and so are those of ref. */
+static partial partial_sums_bf16(double n, double blocks)
+{
+    partial p = {.n = n, .roundings = n / blocks / 2.0 + 2.0 + blocks};
+
+    for (int64_t i = 0; i < (int64_t)blocks; i++) {
+        for (int64_t k = 1; (double)k <= n / blocks / 2.0 + 1.0; k++) {
+            add_partial(&p, (double)k);
+            add_partial(&p, (double)k);
+        }
+        add_partial(&p, n / blocks);
+        add_partial(&p, n / blocks * (double)(i + 1));
+    }
+    return p;
+}
+
+/* Blocks of positions in the gradient of a weight. */
+static double blocks_of_positions(const lki_trial *c)
+{
+    const lki_node *node = lki_trial_first(c);
+    const lks_conv2d_opts *opts = node->attr;
+    const int64_t *out = node->out.shape.dim;
+    const int64_t reach = (opts->kernel[1] - 1) * opts->dilation[1] / opts->stride[1];
+
+    return (double)c->count * ceil((double)((out[0] - 1) * (out[1] + reach) + out[1]) / 32.0);
+}
+
+static bool is_bf16(const lki_trial *c)
+{
+    const lki_node *node = lki_trial_first(c);
+
+    return node->op == LKI_OP_CONV2D && c->switches.bf16 &&
+           ((const lks_conv2d_opts *)node->attr)->groups == 1;
+}
+
 static double product_bound(const partial *p, double magnitude, double squares)
 {
     const double mean = magnitude / p->n, root = 6.5 * sqrt(squares / p->n);
@@ -142,7 +178,8 @@ static void parameters(lki_trial *c, const terms *t, const lki_trial_result *ref
                        lki_bounds *out)
 {
     const bool convolution = lki_trial_first(c)->op == LKI_OP_CONV2D;
-    const partial sums = partial_sums(t->d_param);
+    const partial sums = is_bf16(c) ? partial_sums_bf16(t->d_param, blocks_of_positions(c))
+                                    : partial_sums(t->d_param);
 
     for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++) {
         const float *magnitude = size->magnitude.d_param[i], *squares = size->squares.d_param[i];
@@ -161,7 +198,11 @@ lks_status lki_bounds_products(lki_trial *c, bool backward, const lki_trial_resu
                                lki_bounds *out)
 {
     const terms t = count_terms(c);
-    const partial forward = partial_sums(t.out), back = partial_sums(t.d_in);
+    const bool bf16 = is_bf16(c);
+    const partial forward = bf16 ? partial_sums_bf16(t.out, ceil(t.out / 32.0))
+                                 : partial_sums(t.out);
+    const partial back = bf16 ? partial_sums_bf16(t.d_in, ceil(t.d_in / 32.0))
+                              : partial_sums(t.d_in);
     const int64_t channels = lki_trial_param_elements(c, 0) > 0
                                  ? lki_trial_first(c)->param[0].shape.dim[0]
                                  : 1;

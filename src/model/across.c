@@ -39,7 +39,7 @@ static lks_status meet_alloc(lks_model *model)
     return LKS_OK;
 }
 
-enum { MOST_NUMBERS = 15 };
+enum { MOST_NUMBERS = 12 };
 _Static_assert(MOST_NUMBERS * sizeof(int64_t) <= sizeof(lki_word), "they come where words do");
 
 /* A number that all ranks must have the same of, if it has a name. */
@@ -111,6 +111,12 @@ static lks_status partition(lks_model *model)
     int64_t weight, workers = 0;
     memcpy(&weight, &o->weight, sizeof weight);
     LKI_TRY(compare(across,
+                    (const number[]){{"kernels.winograd", o->kernels.winograd},
+                                     {"kernels.single", o->kernels.single},
+                                     {"kernels.all_terms", o->kernels.all_terms},
+                                     {"kernels.bf16", o->kernels.bf16}},
+                    4));
+    LKI_TRY(compare(across, /* the last, as its numbers stay */
                     (const number[]){{NULL, o->workers},
                                      {NULL, weight},
                                      {"replicas", o->replicas},
@@ -122,10 +128,6 @@ static lks_status partition(lks_model *model)
                                      {"balance", o->balance},
                                      {"average_every", o->average_every},
                                      {"shard", o->shard},
-                                     {"kernels.winograd", o->kernels.winograd},
-                                     {"kernels.single", o->kernels.single},
-                                     {"kernels.all_terms", o->kernels.all_terms},
-                                     {"kernels.bf16", o->kernels.bf16},
                                      {"bucket_bytes", (int64_t)o->bucket_bytes}},
                     MOST_NUMBERS));
     for (int r = 0; r < across->ranks; r++) workers += workers_of(across, r);

@@ -345,6 +345,13 @@ static const kept_network kept_networks[] = {
     {"masked", kept_masked, false, 70, .05, kept_momentum, {.replicas = 2}},
     {"inverted", kept_inverted, false, 17, .05, kept_momentum, {.replicas = 3}},
     {"absent", kept_residual, false, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
+    {"rounded",
+     kept_residual,
+     false,
+     24,
+     .05,
+     kept_momentum,
+     {.replicas = 3, .kernels.bf16 = true}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };
 

@@ -212,7 +212,7 @@ static void everything_is_there(void **state)
     (void)state;
     bool ops[LKI_OP_COUNT] = {false};
     bool inits[LKS_INIT_IDENTITY + 1] = {false};
-    bool options[8] = {false};
+    bool options[9] = {false};
     const lki_optimizer *optimizer;
     unsigned optims = 0;
     for (int i = 0; i < KEPT_NETWORKS; i++) {
@@ -226,7 +226,8 @@ static void everything_is_there(void **state)
         const bool has[] = {o->accumulate > 1,  o->decay_of != LKS_DECAY_ALL,
                             o->group_count > 0, o->clip_value > 0,
                             o->clip_norm > 0,   o->ema_decay > 0,
-                            o->skip_not_finite, o->kernels.single};
+                            o->skip_not_finite, o->kernels.single,
+                            o->kernels.bf16};
         for (size_t k = 0; k < sizeof options; k++) options[k] |= has[k];
         close_run(&r);
     }

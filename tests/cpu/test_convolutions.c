@@ -284,14 +284,14 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
 /* What random shapes seldom are: a first layer, sums of many terms, of several blocks of channels,
  * images of a pixel. */
 static const lki_conv_shape SHAPES[] = {
-    {1, 1, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0},
-    {1, 300, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0},
-    {1, 29, 300, {0}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0},
-    {1, 64, 20, {0}, {0}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL, 0, 0},
-    {1, 86, 60, {0}, {0}, {3, 1}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL, 0, 0},
-    {1, 2, 5, {0}, {0}, {1, 1}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0},
-    {1, 2, 3, {0}, {0}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0},
-    {1, 700, 3, {0}, {0}, {2, 2}, {2, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0},
+    {1, 1, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0, false, false},
+    {1, 300, 33, {0}, {0}, {3, 3}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0, false, false},
+    {1, 29, 300, {0}, {0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0, false, false},
+    {1, 64, 20, {0}, {0}, {2, 2}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL, 0, 0, false, false},
+    {1, 86, 60, {0}, {0}, {3, 1}, {1, 1}, {1, 0}, {1, 1}, true, 0, NULL, 0, 0, false, false},
+    {1, 2, 5, {0}, {0}, {1, 1}, {1, 1}, {0}, {1, 1}, true, 0, NULL, 0, 0, false, false},
+    {1, 2, 3, {0}, {0}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0, false, false},
+    {1, 700, 3, {0}, {0}, {2, 2}, {2, 1}, {1, 1}, {1, 1}, true, 0, NULL, 0, 0, false, false},
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 

@@ -102,6 +102,7 @@ static bool random_cluster(const lki_impl *impl, unsigned present, lkt_random *r
         assert_true(lki_impl_match(impl, lkt_last(c), is_inside, &c->cluster, &found));
         assert_memory_equal(found.node, c->cluster.node, sizeof found.node);
         c->switches.winograd = (lks_winograd)lkt_random_below(random, 4);
+        c->switches.bf16 = lkt_random_chance(random, 4);
         if (impl->refuses == NULL || impl->refuses(&c->cluster, &c->switches) == NULL) return true;
     }
     lkt_case_free(c);
@@ -112,7 +113,8 @@ static void same(const lkt_case *c, const char *what, int number, const void *a,
                  size_t bytes)
 {
     if (a != NULL && memcmp(a, b, bytes) != 0)
-        fail_msg("%s: %s %d has other bits than single nodes give", lkt_describe(c), what, number);
+        fail_msg("%s, winograd %d, bf16 %d: %s %d has other bits than single nodes give",
+                 lkt_describe(c), (int)c->switches.winograd, c->switches.bf16, what, number);
 }
 
 static void compare_with_nodes(lkt_case *c, const lki_backend *backend, const lki_kernel *fused,

@@ -163,6 +163,28 @@ static void small_blocks_have_one_hash(void **state)
     }
 }
 
+/* Matrix units and vectors. */
+static void bfloat16_has_one_hash(void **state)
+{
+    const lki_vector *usual = lki_cpu_vector();
+    const lkt_net nets[] = {net, small, masked};
+    (void)state;
+    for (int n = 0; n < 6; n++) {
+        question q = usual_question();
+        q.run.net = nets[n / 2];
+        const uint64_t f32 = hash_of(&q);
+        q.run.opts.kernels = (lks_kernel_opts){.bf16 = true, .single = n % 2 == 1};
+        q.expected = hash_of(&q);
+        assert_int_not_equal(q.expected, f32);
+        LKT_FOR_UNITS(v)
+        {
+            lki_cpu_vector_use(v);
+            check_layouts(&q, v, n);
+        }
+        lki_cpu_vector_use(usual);
+    }
+}
+
 /* With enough samples a replica that lists of active inputs pay for its weight's gradient. */
 static void zeros_are_left_out_alike(void **state)
 {
@@ -216,11 +238,9 @@ static void they_have_every_implementation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_have_every_implementation),
-        cmocka_unit_test(each_has_one_hash),
-        cmocka_unit_test(small_blocks_have_one_hash),
-        cmocka_unit_test(zeros_are_left_out_alike),
-        cmocka_unit_test(they_differ),
+        cmocka_unit_test(they_have_every_implementation), cmocka_unit_test(each_has_one_hash),
+        cmocka_unit_test(small_blocks_have_one_hash),     cmocka_unit_test(bfloat16_has_one_hash),
+        cmocka_unit_test(zeros_are_left_out_alike),       cmocka_unit_test(they_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static int side_of(const lki_plan *add)
 
 static const char *refuses_norm(const lki_cluster *cluster, const lki_switches *switches)
 {
-    (void)switches;
+    if (switches->bf16) return "train.dtype: bf16";
     const lki_node *tail = lki_cluster_tail(cluster);
     for (int i = 1; i < cluster->in_count; i++)
         if (!lki_shape_equal(&cluster->in[i]->shape, &tail->out.shape)) return "a vector is added";

@@ -343,6 +343,7 @@ bool lkt_random_chain(const lki_impl *impl, bool exact, lkt_random *random, lkt_
         c->switches.winograd = !exact ? (lks_winograd)lkt_random_below(random, 4)
                                : lkt_random_chance(random, 2) ? LKS_WINOGRAD_OFF
                                                               : LKS_WINOGRAD_F2;
+        c->switches.bf16 = lkt_random_chance(random, 4);
         if (impl->refuses == NULL || impl->refuses(&c->cluster, &c->switches) == NULL) return true;
     }
     lkt_case_free(c);

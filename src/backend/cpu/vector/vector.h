@@ -199,11 +199,11 @@ typedef struct lki_conv_shape {
     /* F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3): 2 or 4, of 3 x 3 kernels with stride 1, one group and no
      * dilation; 0: direct. */
     int winograd;
-    bool bf16;   /* factors are rounded to bfloat16; of one group */
-    bool matrix; /* and this processor has a matrix unit for them */
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
     int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
+    bool bf16;   /* factors are rounded to bfloat16; of one group */
+    bool matrix; /* and this processor has a matrix unit for them */
 } lki_conv_shape;
 
 /* A piece of a replica's samples, for the gradient of the weight. */

@@ -358,13 +358,13 @@ static void bf16_forward(const lki_conv_shape *s, int64_t count, const float *x,
     LKI_ISA_NAME(lki_bf16_end)(s->matrix);
 }
 
-static void bf16_forward_sums(const lki_conv_shape *s, int64_t count, const float *x,
-                              const void *packed, const float *bias, float *y, double *sum,
-                              void *workspace)
+static void bf16_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
+                                 const void *packed, const float *bias, float *y,
+                                 const lki_norm_moments *moments, void *workspace)
 {
     bf16_forward(s, count, x, packed, bias, false, y, workspace);
-    LKI_ISA_NAME(lki_vector_norm_sums)
-    (count * s->out[0] * s->out[1], s->filters, s->filters, y, sum);
+    LKI_ISA_NAME(lki_vector_norm_moments)
+    (count * s->out[0] * s->out[1], s->filters, s->filters, y, moments);
 }
 
 /* Pixels that no tap reaches. */
@@ -417,7 +417,7 @@ const lki_vector_conv LKI_ISA_NAME(lki_vector_bf16) = {
     .workspace_bytes = bf16_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_bf16_sums_bytes),
     .forward = bf16_forward,
-    .forward_sums = bf16_forward_sums,
+    .forward_moments = bf16_forward_moments,
     .backward = bf16_backward,
     .backward_weight = LKI_ISA_NAME(lki_bf16_weight),
 };
