@@ -7,10 +7,7 @@
 #include "model/model.h"
 #include "numeric/tree.h"
 
-enum {
-    BUCKET_BYTES = 1 << 20,
-    BUCKETS = 20, /* of a kind */
-};
+enum { BUCKET_BYTES = 1 << 20, BUCKETS = 20 }; /* of a kind */
 /* Behind the first that is given back, which is waited for at the end, all others are, and those by rows are
  * sent; a number of a flight comes back after LKI_MAX_FLIGHTS - 1. */
 _Static_assert(3 * BUCKETS - 2 <= LKI_MAX_FLIGHTS - 2,
@@ -48,7 +45,7 @@ typedef struct number {
     int64_t value;
 } number;
 
-/* Tells these of this rank to all, so that all end in the same way; ranks' numbers stay in `word`. */
+/* Tells these of this rank to all, so that all end in the same way; numbers of the last call stay in `word`. */
 static lks_status compare(lki_across *across, const number *numbers, int count)
 {
     int64_t own[MOST_NUMBERS] = {0};
@@ -110,13 +107,12 @@ static lks_status partition(lks_model *model)
     const int replicas = o->replicas * o->accumulate;
     int64_t weight, workers = 0;
     memcpy(&weight, &o->weight, sizeof weight);
+    const number kernels[] = {{"kernels.winograd", o->kernels.winograd},
+                              {"kernels.single", o->kernels.single},
+                              {"kernels.all_terms", o->kernels.all_terms},
+                              {"kernels.bf16", o->kernels.bf16}};
+    LKI_TRY(compare(across, kernels, sizeof kernels / sizeof *kernels));
     LKI_TRY(compare(across,
-                    (const number[]){{"kernels.winograd", o->kernels.winograd},
-                                     {"kernels.single", o->kernels.single},
-                                     {"kernels.all_terms", o->kernels.all_terms},
-                                     {"kernels.bf16", o->kernels.bf16}},
-                    4));
-    LKI_TRY(compare(across, /* the last, as its numbers stay */
                     (const number[]){{NULL, o->workers},
                                      {NULL, weight},
                                      {"replicas", o->replicas},

@@ -202,8 +202,8 @@ typedef struct lki_conv_shape {
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
     int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
-    bool bf16;   /* factors are rounded to bfloat16; of one group */
-    bool matrix; /* and this processor has a matrix unit for them */
+    bool bf16;       /* factors are rounded to bfloat16; of one group */
+    bool matrix;     /* and this processor has a matrix unit for them */
 } lki_conv_shape;
 
 /* A piece of a replica's samples, for the gradient of the weight. */

@@ -10,7 +10,7 @@
  *
  * Rows of a tile are 16 channels under a tap. Sums wait as tiles from piece to piece, [panel of filters][two of such rows].
  */
-#include "backend/cpu/vector/conv/bf16.h"
+#include "backend/cpu/vector/bf16/bf16.h"
 #include "backend/cpu/vector/transpose.h"
 
 enum { STRIP_BYTES = 1 << 21 }; /* of images whose terms are added in turn */

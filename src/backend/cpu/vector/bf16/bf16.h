@@ -8,8 +8,8 @@
  *     a   rows of terms: 32 rows from a[0], and from a[1] on, 16 each, which lie `row` elements apart
  *     b   [block of terms][half of the columns][pair of terms][column][of the pair], 1,024 elements a block
  */
-#ifndef LKI_CPU_VECTOR_CONV_BF16_H
-#define LKI_CPU_VECTOR_CONV_BF16_H
+#ifndef LKI_CPU_VECTOR_BF16_H
+#define LKI_CPU_VECTOR_BF16_H
 
 #include "backend/cpu/vector/conv/conv.h"
 #include "numeric/bf16.h"

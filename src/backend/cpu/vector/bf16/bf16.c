@@ -11,7 +11,7 @@
  *
  * The data gradient of a stride is a pass for each phase (phase.h): results that see the same taps.
  */
-#include "backend/cpu/vector/conv/bf16.h"
+#include "backend/cpu/vector/bf16/bf16.h"
 #include "backend/cpu/vector/conv/phase.h"
 #include "numeric/tree.h"
 

@@ -1,5 +1,5 @@
 /* Tiles of products of bfloat16 (bf16.h), by a matrix unit and by vectors. */
-#include "backend/cpu/vector/conv/bf16.h"
+#include "backend/cpu/vector/bf16/bf16.h"
 
 #if defined(__AVX512F__) && defined(__x86_64__)
 #define HAS_MATRIX 1
