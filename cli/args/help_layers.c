@@ -72,7 +72,12 @@ void help_layers_print(FILE *out)
           "skip connection does:\n"
           "    - conv2d: {name: conv1, filters: 8, kernel: 3, padding: 1}\n"
           "    - relu\n    - add: {with: conv1}\n"
-          "`input` is the name of what the list begins with.\n",
+          "`input` is the name of what the list begins with.\n\n"
+          "What there is several times is a block, a list in model.blocks with parameters:\n"
+          "  blocks:\n    unit:\n      - conv2d: {name: conv, filters: $n, kernel: 3, padding: 1}\n"
+          "      - relu\n"
+          "  layers:\n    - {block: unit, name: body.0, repeat: 2, with: {n: 8}}\n"
+          "gives body.0.conv and body.1.conv. In a block `input` is what it begins with.\n\n",
           out);
     fputs(inits, out);
     print_layers(out, false);

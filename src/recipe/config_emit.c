@@ -21,6 +21,23 @@ void lki_config_emit(lki_emit *e, const lki_config *config)
     lki_emit_close(e, '}');
 }
 
+/* A key of a map, and the items of its list, on lines of their own. */
+static void emit_block(lki_emit *e, const lki_yaml_entry *entry)
+{
+    lki_emit_raw(e, "\n    ", 5);
+    lki_emit_tree(e, entry->key);
+    lki_emit_raw(e, ":", 1);
+    if (entry->value->kind != LKI_YAML_LIST || entry->value->count == 0) {
+        lki_emit_raw(e, " ", 1);
+        lki_emit_tree(e, entry->value);
+        return;
+    }
+    for (const lki_yaml_entry *i = entry->value->first; i != NULL; i = i->next) {
+        lki_emit_raw(e, "\n      - ", 9);
+        lki_emit_tree(e, i->value);
+    }
+}
+
 void lki_config_emit_yaml(lki_emit *e, const lki_config *config)
 {
     for (int key = 0; key < LKI_KEY_COUNT; key++) {
@@ -41,6 +58,9 @@ void lki_config_emit_yaml(lki_emit *e, const lki_config *config)
                 lki_emit_raw(e, "\n    - ", 7);
                 lki_emit_tree(e, i->value);
             }
+        } else if (value->set && type == LKI_TYPE_MAP) {
+            for (const lki_yaml_entry *i = value->tree->first; i != NULL; i = i->next)
+                emit_block(e, i);
         } else {
             lki_emit_raw(e, " ", 1);
             lki_emit_setting(e, value, type);

@@ -117,15 +117,42 @@ static lks_tensor *find_named(const lki_layer *l, const char *name)
     return n != NULL ? n->tensor : NULL;
 }
 
+/* The name that a layer of a scope has outside of it. */
+static const char *full_name(const lki_layer *l, const lki_layer_scope *scope, const char *name)
+{
+    if (scope == NULL || scope->prefix[0] == '\0') return name;
+    return lki_heap_format(l->heap, "%s.%s", scope->prefix, name);
+}
+
+/* First among those of the block, then of what it stands in. */
+static lks_tensor *find_from(const lki_layer *l, const char *name)
+{
+    for (const lki_layer_scope *s = l->scope; s != NULL; s = s->outer) {
+        if (strcmp(name, "input") == 0) return s->input;
+        lks_tensor *tensor = find_named(l, full_name(l, s, name));
+        if (tensor != NULL) return tensor;
+    }
+    return find_named(l, name);
+}
+
+static void offer_names(const lki_layer *l, lki_nearest *near)
+{
+    for (const lki_layer_named *n = l->named; n != NULL; n = n->next) {
+        const size_t length = l->scope != NULL ? strlen(l->scope->prefix) : 0;
+        const bool own = length > 0 && strncmp(n->name, l->scope->prefix, length) == 0 &&
+                         n->name[length] == '.';
+        lki_nearest_offer(near, own ? n->name + length + 1 : n->name);
+    }
+}
+
 /* The layer of that name; NULL, with a sentence in the graph, where there is none. */
 static lks_tensor *earlier(const lki_layer *l, const char *name)
 {
     const char *op = lki_op_get(l->id)->name;
-    lks_tensor *tensor = find_named(l, name);
+    lks_tensor *tensor = find_from(l, name);
     if (tensor != NULL) return tensor;
     lki_nearest near = {.word = name};
-    for (const lki_layer_named *n = l->named; n != NULL; n = n->next)
-        lki_nearest_offer(&near, n->name);
+    offer_names(l, &near);
     if (near.best == NULL)
         return lks_graph_fail(l->graph, "%s: no layer before it has the name '%.60s'", op, name);
     return lks_graph_fail(l->graph,
@@ -161,7 +188,9 @@ lks_status lki_layer_build(lki_layer *l, lki_op_id id, const lki_yaml *body)
     l->name = l->from = l->with = NULL;
     LKI_TRY(lki_options_begin(&options, l->heap, &op->attributes, op->attr_size));
     LKI_TRY(read_options(l, &options, body));
-    if (l->name != NULL && find_named(l, l->name) != NULL)
+    const bool reserved = l->scope != NULL && l->name != NULL && strcmp(l->name, "input") == 0;
+    if (l->name != NULL) l->name = full_name(l, l->scope, l->name);
+    if (reserved || (l->name != NULL && find_named(l, l->name) != NULL))
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: the name '%.60s' is taken already; names are unique, and 'input' is "
                         "what the list begins with",

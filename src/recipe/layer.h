@@ -12,12 +12,20 @@ typedef struct lki_layer_named {
     lks_tensor *tensor;
 } lki_layer_named;
 
+/* The block whose layers are being built. */
+typedef struct lki_layer_scope {
+    const struct lki_layer_scope *outer; /* NULL: the list's own */
+    const char *block, *prefix;          /* in front of names of layers; "": nothing */
+    lks_tensor *input;                   /* what `input` is in it */
+} lki_layer_scope;
+
 typedef struct lki_layer {
     lki_heap *heap;
     lks_graph *graph;
     lks_tensor *x;
     const char *where; /* for messages */
     const lki_layer_named *named;
+    const lki_layer_scope *scope; /* NULL: outside of blocks */
     /* Of the one under way: */
     lki_op_id id;
     const char *name, *from, *with; /* NULL: not given */

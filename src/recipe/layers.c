@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "recipe/blocks.h"
 #include "recipe/layer.h"
 #include "recipe/line.h"
 
@@ -17,12 +18,69 @@ static lks_status add_named(lki_layer *l, const char *name, lks_tensor *tensor)
     return LKS_OK;
 }
 
-static lks_status build_layer(lki_layer *l, lki_config *config, const lki_yaml *node)
+/* A list being built, of the whole network or of a block. */
+typedef struct building {
+    lki_layer *layer;
+    lki_config *config;
+    int64_t room; /* lki_block_fill() */
+} building;
+
+static lks_status build_list(building *b, const lki_yaml *list);
+
+/* "net.yaml:7", and for layers of a block "net.yaml:3 (block 'basic' as layer1.0)". */
+static const char *where_of(const building *b, const lki_yaml *node)
 {
+    const lki_layer_scope *scope = b->layer->scope;
+    const char *place = lki_config_where(
+        b->config, scope != NULL ? LKI_KEY_MODEL_BLOCKS : LKI_KEY_MODEL_LAYERS, node);
+    if (scope == NULL) return place;
+    const bool named = scope->prefix[0] != '\0';
+    return lki_heap_format(&b->config->heap, "%s (block '%.60s'%s%.60s)", place, scope->block,
+                           named ? " as " : "", scope->prefix);
+}
+
+static lks_status build_block(building *b, const lki_yaml *node)
+{
+    lki_layer *l = b->layer;
+    const char *where = where_of(b, node);
+    lki_heap *heap = &b->config->heap;
+    lki_block_use use;
+    LKI_TRY(lki_block_read(&use, b->config, node, where));
+    for (const lki_layer_scope *s = l->scope; s != NULL; s = s->outer)
+        if (strcmp(s->block, use.block) == 0)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "%s: block '%.60s' stands in itself, so that it would have no end",
+                            where, use.block);
+    for (int64_t i = 0; i < use.repeat; i++) {
+        const char *own = lki_block_prefix(heap, &use, i);
+        const char *outer = l->scope != NULL ? l->scope->prefix : "";
+        const bool both = own[0] != '\0' && outer[0] != '\0';
+        const lki_layer_scope scope = {
+            .outer = l->scope,
+            .block = use.block,
+            .prefix = both     ? lki_heap_format(heap, "%s.%s", outer, own)
+                      : own[0] ? own
+                               : outer,
+            .input = l->x,
+        };
+        const lki_yaml *list;
+        LKI_TRY(lki_block_fill(&list, b->config, &use, where, &b->room));
+        l->scope = &scope;
+        const lks_status status = build_list(b, list);
+        l->scope = scope.outer;
+        if (status != LKS_OK) return status;
+    }
+    return LKS_OK;
+}
+
+static lks_status build_layer(building *b, const lki_yaml *node)
+{
+    lki_layer *l = b->layer;
     const lki_yaml *body;
     const char *name = lki_options_name(node, &body);
     lki_op_id id;
-    l->where = lki_config_where(config, LKI_KEY_MODEL_LAYERS, node);
+    if (lki_is_block(node)) return build_block(b, node);
+    l->where = where_of(b, node);
     if (name == NULL)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: a layer is written '- relu' or '- dense: {units: 10}', with one name "
@@ -31,6 +89,13 @@ static lks_status build_layer(lki_layer *l, lki_config *config, const lki_yaml *
     LKI_TRY(lki_layer_find(&id, l->where, name, false));
     LKI_TRY(lki_layer_build(l, id, body));
     return l->name != NULL ? add_named(l, l->name, l->x) : LKS_OK;
+}
+
+static lks_status build_list(building *b, const lki_yaml *list)
+{
+    for (const lki_yaml_entry *e = list->first; e != NULL; e = e->next)
+        LKI_TRY(build_layer(b, e->value));
+    return LKS_OK;
 }
 
 lks_status lki_layers_build(lks_tensor **out, lki_config *config, lks_graph *graph, lks_tensor *x)
@@ -42,8 +107,9 @@ lks_status lki_layers_build(lks_tensor **out, lki_config *config, lks_graph *gra
     if (list->count == 0)
         return lki_config_fail(config, LKI_KEY_MODEL_LAYERS,
                                "is empty, expected at least one layer");
-    for (const lki_yaml_entry *e = list->first; e != NULL; e = e->next)
-        LKI_TRY(build_layer(&l, config, e->value));
+    building b = {.layer = &l, .config = config, .room = 2 * LKI_YAML_MAX_NODES};
+    LKI_TRY(build_list(&b, list));
+    LKI_TRY(lki_blocks_used(config));
     *out = l.x;
     return LKS_OK;
 }
@@ -131,6 +197,7 @@ bool lki_layers_normalize(const lki_config *config)
 {
     const lki_yaml *body, *list = config->value[LKI_KEY_MODEL_LAYERS].tree;
     if (!lki_config_has(config, LKI_KEY_MODEL_LAYERS) || list->first == NULL) return false;
+    list = lki_block_first(config, list);
     const char *name = lki_options_name(list->first->value, &body);
     const lki_op_id id = name != NULL ? lki_op_find(name) : LKI_OP_COUNT;
     return id != LKI_OP_COUNT && lki_op_get(id)->takes == LKI_TAKES_ANY;

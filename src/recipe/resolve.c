@@ -54,6 +54,10 @@ static void settle_pair(lki_config *config, lki_key a, lki_key b)
 static lks_status check_layers(const lki_config *config)
 {
     const char *name = lki_config_text(config, LKI_KEY_MODEL_NAME);
+    if (lki_config_has(config, LKI_KEY_MODEL_BLOCKS) &&
+        !lki_config_has(config, LKI_KEY_MODEL_LAYERS))
+        return lki_config_fail(config, LKI_KEY_MODEL_BLOCKS,
+                               "is for model.layers, and there are none; drop it");
     if (!lki_config_has(config, LKI_KEY_MODEL_LAYERS) || lki_zoo_find(name) == NULL) return LKS_OK;
     return lki_config_fail(
         config, LKI_KEY_MODEL_NAME,

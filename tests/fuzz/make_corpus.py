@@ -219,6 +219,13 @@ model:
     - dense: {units: 1, weight_init: identity, bias_init: constant, bias_value: -1}
 loss: {name: mse}
 """)
+write("config", "blocks", """data: {name: dummy, shape: [8, 8, 3]}
+model:
+  blocks:
+    conv: [conv2d: {name: conv, filters: $n, kernel: [$k, 3], padding: 1}, $then]
+    two: [{block: conv, name: a.0, repeat: 2, with: {n: $n, k: 3, then: relu}}, add: {with: a.0.conv}, add: {with: input}]
+  layers: [{block: two, name: x, with: {n: 3}}, flatten, dense: 1000]
+""")
 write("config", "every_other", """data: {mean: 0.5, seed: 18446744073709551615}
 model: {name: mlp, hidden: 5, save: false}
 train: {steps: 9, ema: 0.99, ema_evaluate: false, not_finite: skip}

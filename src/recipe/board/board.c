@@ -140,6 +140,7 @@ static void add_hparam(lki_events *events, const lki_config *config, lki_key key
         lki_events_hparam_bool(events, row->spec.name, value->b);
         return;
     case LKI_TYPE_TREE:
+    case LKI_TYPE_MAP:
         return; /* of many lines */
     default:
         lki_emit_setting(&emit, value, row->spec.type);

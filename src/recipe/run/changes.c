@@ -144,6 +144,7 @@ static const char *change_condition(const lki_config *was, const lki_config *is,
         if (layers != lki_config_has(was, LKI_KEY_MODEL_LAYERS)) return same_network;
         return layers ? NULL : never;
     case LKI_KEY_MODEL_LAYERS:
+    case LKI_KEY_MODEL_BLOCKS:
         return same_network;
     case LKI_KEY_DATA_SAMPLES:
     case LKI_KEY_DATA_DROP_LAST:

@@ -264,6 +264,7 @@ void lki_emit_setting(lki_emit *e, const lki_setting *setting, lki_type type)
         lki_emit_string(e, setting->s);
         break;
     case LKI_TYPE_TREE:
+    case LKI_TYPE_MAP:
         lki_emit_tree(e, setting->tree);
         break;
     case LKI_TYPE_WORD_FLOATS:

@@ -67,6 +67,8 @@ static const char *noun(lki_type type)
     case LKI_TYPE_FLOATS:
     case LKI_TYPE_WORD_FLOATS:
         return "a number, or a list of numbers,";
+    case LKI_TYPE_MAP:
+        return "a map";
     case LKI_TYPE_CHOICE:
     case LKI_TYPE_TREE:
         break;
@@ -247,6 +249,9 @@ lks_status lki_setting_parse(lki_setting *out, lki_heap *heap, const lki_spec *s
     case LKI_TYPE_TREE:
         good = node->kind == LKI_YAML_LIST;
         break;
+    case LKI_TYPE_MAP:
+        good = node->kind == LKI_YAML_MAP;
+        break;
     case LKI_TYPE_PAIR:
         LKI_TRY(read_pair(out, spec, node, where));
         good = true;
@@ -309,7 +314,7 @@ static bool same_tree(const lki_yaml *a, const lki_yaml *b)
 bool lki_setting_same(const lki_setting *a, const lki_setting *b, lki_type type)
 {
     if (a->set != b->set || !a->set) return a->set == b->set;
-    if (type == LKI_TYPE_TREE) return same_tree(a->tree, b->tree);
+    if (type == LKI_TYPE_TREE || type == LKI_TYPE_MAP) return same_tree(a->tree, b->tree);
     if (type == LKI_TYPE_BOOL) return a->b == b->b;
     if (type == LKI_TYPE_STRING || type == LKI_TYPE_CHOICE) return strcmp(a->s, b->s) == 0;
     if (type == LKI_TYPE_FLOAT) return a->f == b->f;

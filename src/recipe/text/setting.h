@@ -17,7 +17,8 @@ typedef enum lki_type {
     LKI_TYPE_INTS,   /* a list; one number is a list of one */
     LKI_TYPE_FLOATS,
     LKI_TYPE_WORD_FLOATS, /* one of the words that `range` begins with, or numbers, also as "3,1" */
-    LKI_TYPE_TREE,        /* any node, for whoever knows more */
+    LKI_TYPE_TREE,        /* a list of any nodes, for whoever knows more */
+    LKI_TYPE_MAP,         /* likewise a map */
 } lki_type;
 
 /* `range` is an interval for each number, "[0,1)", "[1,)"; the words of a choice, "sgd adam"; both,
@@ -39,7 +40,7 @@ typedef struct lki_setting {
     const double *floats;
     bool b;
     const char *s;        /* STRING, CHOICE, a word of WORD_FLOATS: borrowed from the tree */
-    const lki_yaml *tree; /* TREE: borrowed */
+    const lki_yaml *tree; /* TREE, MAP: borrowed */
     const char *where;    /* where it comes from, for messages: "mnist.yaml:7" */
 } lki_setting;
 
