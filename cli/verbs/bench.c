@@ -302,8 +302,7 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
     if (status == LKS_OK)
         status = cli_say_crowd(cli, b.comm, lks_model_get_info(b.parts.model).workers, false,
                                &(int){0});
-    if (status == LKS_OK && lks_recipe_has(recipe, "model.init"))
-        status = lks_weights_load(b.parts.model, lks_recipe_text(recipe, "model.init"));
+    if (status == LKS_OK) status = lks_recipe_init_weights(recipe);
     if (status == LKS_OK)
         status = lks_comm_agree(b.comm, lks_recipe_loader(&b.loader, recipe, b.parts.train, true));
     if (status == LKS_OK) {

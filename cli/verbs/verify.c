@@ -68,8 +68,7 @@ static lks_status run_once(verification *v, lks_recipe *recipe, int run)
     lks_loader *loader = NULL;
     lks_status status = lks_recipe_compile(recipe, v->workers[run]);
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    if (status == LKS_OK && lks_recipe_has(recipe, "model.init"))
-        status = lks_weights_load(parts.model, lks_recipe_text(recipe, "model.init"));
+    if (status == LKS_OK) status = lks_recipe_init_weights(recipe);
     if (status == LKS_OK) status = lks_recipe_loader(&loader, recipe, parts.train, true);
     if (status != LKS_OK) return status;
     const int64_t epochs = lks_recipe_has(recipe, "train.epochs")

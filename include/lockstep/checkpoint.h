@@ -44,6 +44,9 @@ LKS_API LKS_MUSTUSE lks_status lks_weights_save(lks_model *model, const char *pa
 /* Every parameter and buffer of the model must be in the file with its shape; nothing is changed
  * unless all are. Other tensors in the file are ignored. */
 LKS_API LKS_MUSTUSE lks_status lks_weights_load(lks_model *model, const char *path);
+/* The same for a network with another head: tensors that the file lacks, or has with another type or shape, keep
+ * their values, and a warning in the log names each. LKS_E_MISMATCH if no parameter fits. */
+LKS_API LKS_MUSTUSE lks_status lks_weights_load_matching(lks_model *model, const char *path);
 
 /* One finished epoch; counts are 0 where nothing was evaluated. */
 typedef struct lks_epoch {

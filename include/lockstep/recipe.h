@@ -60,6 +60,8 @@ typedef enum lks_recipe_data {
 } lks_recipe_data;
 LKS_API LKS_MUSTUSE lks_status lks_recipe_open_data(lks_recipe *recipe, int data);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_compile(lks_recipe *recipe, int workers);
+/* Collective. Puts model.init's weights, where the configuration has some, into the compiled model. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_init_weights(lks_recipe *recipe);
 
 /* What it has opened, owned by it; NULL: not yet. */
 typedef struct lks_recipe_parts {

@@ -68,6 +68,8 @@
       "every batch_norm over the whole batch, not a replica's share; sync: true for one layer")    \
     X(MODEL_INIT, "model.init", STRING, NULL, NULL, FREE,                                          \
       "safetensors file of weights to start from; null: random")                                   \
+    X(MODEL_INIT_MATCHING, "model.init_matching", BOOL, NULL, "false", FREE,                       \
+      "of model.init take what fits; other tensors, of another head, stay random and are named")   \
     X(MODEL_SAVE, "model.save", BOOL, NULL, "false", SAID,                                         \
       "write <model name>.safetensors at the end, with PyTorch's names")                           \
     X(LOSS_NAME, "loss.name", CHOICE, LKI_LOSS_NAMES, NULL, FIXED,                                 \

@@ -219,6 +219,15 @@ static bool same_tensor(const lks_tensor_entry *entry, const lks_state_info *inf
     return same;
 }
 
+/* The file's tensor for an entry; NULL: it has none that fits. */
+static const void *matching(const lks_tensor_file *file, const lks_state_info *info)
+{
+    const int index = lks_tensor_file_find(file, info->name);
+    if (index < 0) return NULL;
+    const lks_tensor_entry entry = lks_tensor_file_entry(file, index);
+    return same_tensor(&entry, info) ? entry.data : NULL;
+}
+
 lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_tensor_file *file,
                            const char *what)
 {
@@ -252,12 +261,11 @@ lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_
     return LKS_OK;
 }
 
-/* Room for the largest entry of a set, for a rank that has no file. */
+/* Room for the largest entry of a set. */
 static lks_status make_room(const lks_model *model, lki_state_set set, void **room)
 {
     size_t largest = 1;
     *room = NULL;
-    if (lki_leads(model)) return LKS_OK;
     for (int i = 0; i < lks_model_state_count(model); i++) {
         const lks_state_info info = lks_model_state_info(model, i);
         if (in_set(set, info.kind) && info.bytes > largest) largest = info.bytes;
@@ -275,12 +283,15 @@ lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_f
     for (int i = 0; i < lks_model_state_count(model) && status == LKS_OK; i++) {
         const lks_state_info info = lks_model_state_info(model, i);
         if (!in_set(set, info.kind)) continue;
-        void *values = room;
-        if (file != NULL) /* it is only read */
-            values = (void *)(uintptr_t)lks_tensor_file_entry(file,
-                                                              lks_tensor_file_find(file, info.name))
-                         .data;
+        const void *given = file != NULL ? matching(file, &info) : NULL;
+        lks_status read = LKS_OK;
+        if (file != NULL && given == NULL) /* what it has goes to all */
+            read = lks_model_state_read(model, i, room, info.bytes);
+        if (read != LKS_OK) memset(room, 0, info.bytes);
+        /* Values of the file are only read. */
+        void *values = given != NULL ? (void *)(uintptr_t)given : room;
         status = lki_spread_entry(model, i, values, info.bytes);
+        if (status == LKS_OK) status = read;
     }
     free(room);
     return lki_agree(model, status);
@@ -332,30 +343,72 @@ lks_status lks_weights_save(lks_model *model, const char *path)
     return lki_agree(model, lki_leads(model) ? weights_save(model, path) : LKS_OK);
 }
 
-/* A file that fits the model; NULL with a failure. */
-static lks_status weights_open(lks_tensor_file **file, const lks_model *model, const char *path)
+/* Names what the file does not give. */
+static lks_status check_matching(const lks_model *model, const lks_tensor_file *file,
+                                 const char *what)
+{
+    int fit = 0;
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        if (info.kind == LKS_PARAMETER && matching(file, &info) != NULL) fit++;
+    }
+    if (fit == 0)
+        return LKI_FAIL(LKS_E_MISMATCH,
+                        "%s has no parameter of this model with its shape: it belongs to another "
+                        "network",
+                        what);
+    for (int i = 0; i < lks_model_state_count(model); i++) {
+        const lks_state_info info = lks_model_state_info(model, i);
+        char found[LKI_TENSOR_TEXT], expected[LKI_TENSOR_TEXT];
+        if (!in_set(LKI_STATE_WEIGHTS, info.kind) || matching(file, &info) != NULL) continue;
+        const int index = lks_tensor_file_find(file, info.name);
+        lks_tensor_entry entry = {0};
+        if (index >= 0) entry = lks_tensor_file_entry(file, index);
+        lki_log_line(lks_model_context(model), LKS_LOG_WARN,
+                     "%s is not taken from %s, which has %s%s; the model's is %s", info.name, what,
+                     index < 0 ? "none" : "",
+                     index < 0 ? "" : lki_tensor_print(entry.dtype, &entry.shape, found),
+                     lki_tensor_print(info.dtype, &info.shape, expected));
+    }
+    return LKS_OK;
+}
+
+/* A file that fits the model, or a part of it; NULL with a failure. */
+static lks_status weights_open(lks_tensor_file **file, const lks_model *model, const char *path,
+                               bool part)
 {
     char what[256];
     snprintf(what, sizeof what, "'%s'", path);
     LKI_TRY(lks_tensor_file_open(file, lks_model_context(model), path));
-    const lks_status status = lki_state_check(model, LKI_STATE_WEIGHTS, *file, what);
+    const lks_status status = part ? check_matching(model, *file, what)
+                                   : lki_state_check(model, LKI_STATE_WEIGHTS, *file, what);
     if (status == LKS_OK) return LKS_OK;
     lks_tensor_file_close(*file);
     *file = NULL;
     return status;
 }
 
-lks_status lks_weights_load(lks_model *model, const char *path)
+static lks_status weights_load(lks_model *model, const char *path, bool part)
 {
     if (model == NULL) return LKI_FAIL_NULL(model);
     if (path == NULL) return LKI_FAIL_NULL(path);
     const double begin = lki_seconds();
     lks_tensor_file *file = NULL;
-    LKI_TRY(lki_agree(model, lki_leads(model) ? weights_open(&file, model, path) : LKS_OK));
+    LKI_TRY(lki_agree(model, lki_leads(model) ? weights_open(&file, model, path, part) : LKS_OK));
     const lks_status status = lki_state_put(model, LKI_STATE_WEIGHTS, file);
     lks_tensor_file_close(file);
     if (status == LKS_OK && lki_leads(model))
         lki_log_line(lks_model_context(model), LKS_LOG_DEBUG, "loaded '%.400s' in %.3f s", path,
                      lki_seconds() - begin);
     return status;
+}
+
+lks_status lks_weights_load(lks_model *model, const char *path)
+{
+    return weights_load(model, path, false);
+}
+
+lks_status lks_weights_load_matching(lks_model *model, const char *path)
+{
+    return weights_load(model, path, true);
 }

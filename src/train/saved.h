@@ -49,7 +49,8 @@ lks_status lki_state_attend(lks_model *model);
  * sentence that begins with `what` ("checkpoint 'out/step-1'") and names the first that differs. */
 lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_tensor_file *file,
                            const char *what);
-/* Collective: the tensors of rank 0's file, others have none, become the model's; after lki_state_check(). */
+/* Collective: the tensors of rank 0's file, others have none, become the model's; after lki_state_check(). Weights
+ * that the file has not, or not with their shape, stay as rank 0 has them. */
 lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_file *file);
 
 #endif

@@ -42,6 +42,7 @@ static void of_recipes(void **state)
     assert_string_equal(lks_recipe_value(recipe, NULL), "");
     REFUSES(lks_recipe_open_data(NULL, LKS_RECIPE_TRAIN));
     REFUSES(lks_recipe_compile(NULL, 1));
+    REFUSES(lks_recipe_init_weights(NULL));
     assert_null(lks_recipe_get_parts(NULL).model);
     REFUSES(lks_recipe_loader(NULL, recipe, data, true));
     REFUSES(lks_recipe_loader(&out, NULL, data, true));

@@ -55,6 +55,85 @@ static void survive_a_file(void **state)
     tiny_close(&other);
 }
 
+static char warned[4][256];
+static int warnings;
+
+static void keep_warning(void *user, lks_log_level level, const char *line)
+{
+    (void)user;
+    if (level == LKS_LOG_WARN && warnings < 4) snprintf(warned[warnings++], 256, "%s", line);
+}
+
+/* Whether an entry of `to` has the bytes that it has in `from`, or had before. */
+static bool taken(const tiny *from, const tiny *to, const char *name)
+{
+    uint8_t a[512], b[512];
+    const int i = lks_model_state_find(from->model, name);
+    const int k = lks_model_state_find(to->model, name);
+    const size_t bytes = lks_model_state_info(from->model, i).bytes;
+    LKT_OK(lks_model_state_read(from->model, i, a, bytes));
+    LKT_OK(lks_model_state_read(to->model, k, b, bytes));
+    return memcmp(a, b, bytes) == 0;
+}
+
+/* A network with another layer takes the rest, names what it does not, and leaves that as it was. */
+static void may_be_taken_as_far_as_they_fit(void **state)
+{
+    (void)state;
+    tiny one = tiny_open(&(tiny_opts){.seed = 1, .optim = lks_adam()});
+    const tiny_opts renamed = {.seed = 2, .name = "stem", .optim = lks_adam(), .log = keep_warning};
+    tiny other = tiny_open(&renamed), untouched = tiny_open(&renamed);
+    tiny_steps(&one, 3);
+    LKT_OK(lks_weights_save(one.model, path));
+    LKT_FAILS(LKS_E_MISMATCH, "has no tensor 'stem.weight'", lks_weights_load(other.model, path));
+    assert_true(taken(&untouched, &other, "head.weight")); /* nothing has changed */
+    warnings = 0;
+    LKT_OK(lks_weights_load_matching(other.model, path));
+    assert_true(taken(&one, &other, "head.weight") && taken(&one, &other, "bn.running_mean"));
+    assert_true(taken(&untouched, &other, "stem.weight") && taken(&untouched, &other, "stem.bias"));
+    assert_int_equal(warnings, 2);
+    assert_non_null(strstr(warned[0], "stem.weight is not taken from '"));
+    assert_non_null(strstr(warned[0], "', which has none; the model's is "));
+    assert_non_null(strstr(warned[1], "stem.bias is not taken"));
+    tiny_steps(&other, 1);
+    tiny_close(&other);
+    tiny_close(&untouched);
+    /* By shape: what stays is in the same place. */
+    const tiny_opts wider = {.seed = 2, .hidden = 7, .optim = lks_adam(), .log = keep_warning};
+    other = tiny_open(&wider);
+    warnings = 0;
+    LKT_OK(lks_weights_load_matching(other.model, path));
+    assert_true(taken(&one, &other, "head.bias"));
+    assert_non_null(strstr(warned[0], "fc1.weight is not taken from '"));
+    assert_null(strstr(warned[0], "has none"));
+    tiny_close(&other);
+    tiny_close(&one);
+}
+
+/* A file of another network altogether is refused. */
+static void fit_somewhere(void **state)
+{
+    (void)state;
+    tiny one = tiny_open(&(tiny_opts){.seed = 1, .shallow = true, .optim = lks_adam()});
+    LKT_OK(lks_weights_save(one.model, path));
+    tiny_close(&one);
+    LKT_OK(lks_context_create(&one.context, &(lks_context_opts){.device = lkt_device("ref")}));
+    LKT_OK(lks_graph_create(&one.graph, one.context));
+    lks_tensor *x = lks_input(one.graph, &(lks_input_opts){.shape = LKS_SHAPE(6)});
+    lks_tensor *y = lks_target(one.graph, &(lks_target_opts){.classes = 2});
+    x = lks_dense(one.graph, x, &(lks_dense_opts){.name = "foot", .units = 2});
+    const lks_model_opts opts = {.loss = lks_cross_entropy(one.graph, x, y, NULL),
+                                 .global_batch = 4,
+                                 .replicas = 1,
+                                 .optim = lks_adam()};
+    LKT_OK(lks_model_compile(&one.model, one.graph, &opts));
+    LKT_FAILS(LKS_E_MISMATCH, "has no parameter of this model with its shape",
+              lks_weights_load_matching(one.model, path));
+    LKT_FAILS(LKS_E_INVALID, "NULL", lks_weights_load_matching(one.model, NULL));
+    LKT_FAILS(LKS_E_INVALID, "NULL", lks_weights_load_matching(NULL, path));
+    tiny_close(&one);
+}
+
 /* Names, order and padding that other readers of safetensors expect. */
 static void have_pytorchs_form(void **state)
 {
@@ -146,6 +225,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(survive_a_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(may_be_taken_as_far_as_they_fit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fit_somewhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(have_pytorchs_form, set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_another_net_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(that_are_not_finite_stay_out, set_up, tear_down),

@@ -204,14 +204,12 @@ static lks_status fill_opts(lks_recipe *recipe)
 /* Data, model and its weights; processes that train together have the same. */
 static lks_status open_all(lks_recipe *recipe)
 {
-    const lki_config *config = recipe->config;
     lki_session *session = &recipe->session;
     const int data = LKI_SESSION_TRAIN | LKI_SESSION_TEST;
     LKI_TRY(lki_recipe_agree(recipe, lki_session_open(session, recipe->config, data)));
     LKI_TRY(lki_ranks_compare_data(recipe));
     LKI_TRY(lki_session_compile(session, 0));
-    if (lki_config_has(config, LKI_KEY_MODEL_INIT))
-        LKI_TRY(lks_weights_load(session->model, lki_config_text(config, LKI_KEY_MODEL_INIT)));
+    LKI_TRY(lks_recipe_init_weights(recipe));
     return lki_ranks_compare_model(recipe);
 }
 

@@ -64,6 +64,17 @@ static lks_status find_step(int64_t *step, lks_recipe *recipe, lks_which which, 
     return choose_step(step, recipe, which, folder);
 }
 
+lks_status lks_recipe_init_weights(lks_recipe *recipe)
+{
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    if (recipe->session.model == NULL) return no_model();
+    const char *file = lki_config_text(recipe->config, LKI_KEY_MODEL_INIT);
+    if (file == NULL) return LKS_OK;
+    if (lki_config_bool(recipe->config, LKI_KEY_MODEL_INIT_MATCHING))
+        return lks_weights_load_matching(recipe->session.model, file);
+    return lks_weights_load(recipe->session.model, file);
+}
+
 lks_status lks_recipe_load(lks_recipe *recipe, lks_which which, int64_t *step)
 {
     int64_t newest;
