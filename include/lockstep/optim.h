@@ -19,7 +19,9 @@ extern "C" {
     X(ADAMW, adamw)                                                                                \
     X(ADAMP, adamp)                                                                                \
     X(ADADELTA, adadelta)                                                                          \
-    X(RMSPROP, rmsprop)
+    X(RMSPROP, rmsprop)                                                                            \
+    X(LARS, lars)                                                                                  \
+    X(LAMB, lamb)
 #define LKS_SCHEDULES(X)                                                                           \
     X(CONSTANT, constant)                                                                          \
     X(STEP, step)                                                                                  \
@@ -52,20 +54,26 @@ typedef enum lks_schedule_kind { LKS_SCHEDULES(LKS_KIND) } lks_schedule_kind;
  *             every row (the elements of an output), p -= w * (w.p) / (|w| + eps)^2 row by row, else
  *             the same of the whole tensor; where one holds, wd *= wd_ratio. w -= lr*wd*w;
  *             w -= lr/(1-b1^t) * p. (B. Heo et al.: "AdamP", ICLR 2021, and their program)
+ *   LARS      r = trust*|w| / (|g| + wd*|w| + eps); m = mu*m + lr*r*(g + wd*w); w -= m. (Y. You et al.: "Large
+ *             batch training of convolutional networks", 2017)
+ *   LAMB      m, v as ADAM; p = m/(1-b1^t) / (sqrt(v)/sqrt(1-b2^t) + eps) + wd*w; r = |w| / |p|;
+ *             w -= lr*r*p. (Y. You et al.: "Large batch optimization for deep learning", 2019)
+ * Norms of both are of the whole tensor; r is 1 where one is 0, and for tensors of one dimension.
  */
 typedef struct lks_optim {
     lks_optim_kind kind;
     double weight_decay;
-    double momentum;     /* SGD, RMSPROP */
+    double momentum;     /* SGD, RMSPROP, LARS */
     double dampening;    /* SGD */
     bool nesterov;       /* SGD: needs momentum and no dampening; ADAMP */
-    double beta1, beta2; /* ADAM, ADAMW, ADAMP */
+    double beta1, beta2; /* ADAM, ADAMW, ADAMP, LAMB */
     double rho;          /* ADADELTA */
     double epsilon;      /* all but SGD */
     double alpha;        /* RMSPROP */
     bool centered;       /* RMSPROP */
     double delta;        /* ADAMP */
     double wd_ratio;     /* ADAMP */
+    double trust;        /* LARS */
 } lks_optim;
 
 LKS_API lks_optim lks_sgd(double momentum);
@@ -74,6 +82,8 @@ LKS_API lks_optim lks_adadelta(void); /* rho 0.9, epsilon 1e-6 */
 LKS_API lks_optim lks_adamw(void);    /* as Adam, weight decay 0.01 */
 LKS_API lks_optim lks_rmsprop(void);  /* alpha 0.99, epsilon 1e-8 */
 LKS_API lks_optim lks_adamp(void);    /* as Adam, delta 0.1, wd_ratio 0.1 */
+LKS_API lks_optim lks_lars(void);     /* trust 0.001, epsilon 1e-8 */
+LKS_API lks_optim lks_lamb(void);     /* as Adam, epsilon 1e-6 */
 
 /*
  * What is different for the parameters whose name ("conv1.bias") matches a pattern, as

@@ -296,7 +296,7 @@ static inline bool lki_in_halves(const lki_kernel *kernel)
 }
 
 /* The update of a range of parameters; optim.h has the formulas. The gradient is sums[i] * scale in
- * f32; ADAMP takes p in its place, without scale. Other numbers, and what is computed from them (lr /
+ * f32; ADAMP and LAMB take p in its place, without scale, and LARS and LAMB have the tensor's factor in lr. Other numbers, and what is computed from them (lr /
  * correction1), are doubles, and are rounded to f32 once, where they meet an array. State arrays: SGD: momentum; ADAM, ADAMW, ADAMP: exp_avg, exp_avg_sq; ADADELTA: square_avg,
  * acc_delta; RMSPROP: square_avg, grad_avg (if centered), momentum. A momentum is NULL where
  * optim.momentum is 0. Elementwise: an element's bits do not depend on the range. */
@@ -305,7 +305,7 @@ typedef struct lki_update {
     double lr;
     float scale;                     /* the float nearest to 1 / samples of this step */
     int64_t step;                    /* this update's number, from 1 */
-    double correction1, correction2; /* ADAM, ADAMW, ADAMP: 1 - beta1^step, 1 - beta2^step */
+    double correction1, correction2; /* ADAM, ADAMW, ADAMP, LAMB: 1 - beta1^step, 1 - beta2^step */
     float along;                     /* ADAMP: p loses this times the parameter */
     bool projected;                  /* ADAMP: weight decay times wd_ratio */
 } lki_update;
@@ -384,7 +384,7 @@ typedef struct lki_backend {
     /* The sum of a[i] * b[i] in double: element i goes to lane i mod 8, lanes are added pairwise. At
      * most LKI_UPDATE_BLOCK elements, so that who sums them does not change the order. */
     double (*dot)(int64_t count, const float *a, const float *b);
-    /* ADAMP: the state arrays take in the gradient, which becomes p. */
+    /* ADAMP, LAMB: the state arrays take in the gradient, which becomes p. */
     void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
                       float *gradient);
 } lki_backend;

@@ -1,4 +1,4 @@
-/* AdamP: optim.h has the formulas. Rows of a parameter are shared among the workers; what the whole
+/* AdamP, LARS and LAMB: optim.h has the formulas. Rows of a parameter are shared among the workers; what the whole
  * of it decides follows from sums of every row, by the tree over rows. */
 #include <math.h>
 
@@ -32,7 +32,8 @@ static double adamp_dot(const lki_backend *backend, int64_t count, const float *
     return sum + adamp_dot(backend, count - left, a + left, b + left);
 }
 
-/* The sums of a row, and its direction in the gradient's place. */
+/* The sums of a row, and its direction in the gradient's place. LAMB: the squares of the direction, not of the
+ * gradient. */
 static void measure_row(lks_model *model, const lki_stretch *stretch, int64_t row,
                         const lki_update *update)
 {
@@ -41,14 +42,19 @@ static void measure_row(lks_model *model, const lki_stretch *stretch, int64_t ro
     const int64_t count = row_of(weight), first = row * count, at = weight->row + row;
     const float *value = weight->value + first;
     float *gradient = stretch->mean + first;
-    float *state[LKI_MAX_STATES] = {weight->state[0] + stretch->kept + first,
-                                    weight->state[1] + stretch->kept + first};
+    float *state[LKI_MAX_STATES] = {NULL};
+    for (int i = 0; i < 2 && weight->state[i] != NULL; i++)
+        state[i] = weight->state[i] + stretch->kept + first;
     const double scale = (double)update->scale;
     model->row_sum[GRADIENT][at] = scale * scale * adamp_dot(backend, count, gradient, gradient);
     model->row_sum[PARAMETER][at] = adamp_dot(backend, count, value, value);
     model->row_sum[BOTH][at] = scale * adamp_dot(backend, count, gradient, value);
+    model->row_sum[DIRECTION][at] = 0;
+    if (update->optim.kind == LKS_LARS) return;
     backend->direction(update, count, state, gradient);
     model->row_sum[DIRECTION][at] = adamp_dot(backend, count, value, gradient);
+    if (update->optim.kind == LKS_LAMB)
+        model->row_sum[GRADIENT][at] = adamp_dot(backend, count, gradient, gradient);
 }
 
 /* The cosine between two vectors, from sums. */
@@ -62,6 +68,35 @@ static float factor_along(double squares, double products, double epsilon)
 {
     const double norm = sqrt(squares) + epsilon;
     return lki_round(products / (norm * norm));
+}
+
+/* Of the whole of a parameter. */
+static void whole_sums(const lks_model *model, const lki_weight *weight, double sum[LKI_ROW_SUMS])
+{
+    for (int i = 0; i < LKI_ROW_SUMS; i++)
+        sum[i] = lki_tree_sum(model->row_sum[i] + weight->row, 0, lki_adamp_rows(weight));
+}
+
+/* By what LARS and LAMB multiply the rate of a parameter. */
+static double trust_of(const lks_model *model, const lki_weight *weight, const lki_update *update)
+{
+    const lks_optim *optim = &update->optim;
+    const double decay = optim->weight_decay, correction = update->correction1;
+    double sum[LKI_ROW_SUMS];
+    if (weight->shape.ndim <= 1) return 1;
+    whole_sums(model, weight, sum);
+    const double norm = sqrt(sum[PARAMETER]);
+    if (optim->kind == LKS_LARS) {
+        const double gradient = sqrt(sum[GRADIENT]);
+        return norm > 0 && gradient > 0
+                   ? optim->trust * norm / (gradient + decay * norm + optim->epsilon)
+                   : 1;
+    }
+    /* |p / c + wd w|^2, which rounding alone may bring below 0. */
+    const double squares = sum[GRADIENT] / (correction * correction) +
+                           2 * decay * (sum[DIRECTION] / correction) +
+                           decay * decay * sum[PARAMETER];
+    return norm > 0 && squares > 0 ? norm / sqrt(squares) : 1;
 }
 
 typedef enum projection { NONE, BY_ROW, WHOLE } projection;
@@ -80,8 +115,7 @@ static projection decide(const lks_model *model, const lki_weight *weight, float
         if (!(c <= largest)) largest = c;
     }
     if (largest < delta / sqrt((double)(weight->count / rows))) return BY_ROW;
-    for (int i = 0; i < LKI_ROW_SUMS; i++)
-        sum[i] = lki_tree_sum(model->row_sum[i] + weight->row, 0, rows);
+    whole_sums(model, weight, sum);
     if (!(cosine(sum[GRADIENT], sum[PARAMETER], sum[BOTH], epsilon) <
           delta / sqrt((double)weight->count)))
         return NONE;
@@ -95,7 +129,9 @@ static void update_rows(lks_model *model, int worker, const lki_stretch *stretch
     const lki_weight *weight = stretch->weight;
     const int64_t count = row_of(weight);
     float along = 0;
-    const projection kind = decide(model, weight, &along);
+    const bool projects = update->optim.kind == LKS_ADAMP;
+    const projection kind = projects ? decide(model, weight, &along) : NONE;
+    if (!projects) update->lr *= trust_of(model, weight, update);
     update->projected = kind != NONE;
     int64_t begin, end;
     own_rows(model, worker, stretch, &begin, &end);
@@ -129,6 +165,7 @@ bool lki_adamp_update(lks_model *model, int worker, float scale)
         const lki_stretch stretch = lki_stretch_at(model, p);
         if (stretch.count == 0) continue;
         lki_update update = stretch.weight->rule->update;
+        update.scale = scale; /* LARS takes the gradient itself */
         update_rows(model, worker, &stretch, &update);
         lki_lap(laps, lki_lap_of(stretch.weight->stage, LKI_PHASE_UPDATE));
     }

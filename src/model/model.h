@@ -158,7 +158,7 @@ struct lks_model {
     bool forms_whole, measures;    /* and sums their squares */
     double *square;                /* of every block */
     int64_t blocks, rows;          /* of all weights */
-    double *row_sum[LKI_ROW_SUMS]; /* ADAMP: of every row */
+    double *row_sum[LKI_ROW_SUMS]; /* ADAMP, LARS, LAMB: of every row */
 
     lks_progress progress;
     lks_step_info last;
@@ -377,7 +377,7 @@ static inline int64_t lki_adamp_rows(const lki_weight *weight)
     if (!weight->trained) return 0;
     return weight->shape.ndim > 1 ? weight->shape.dim[0] : 1;
 }
-/* adamp.c: the update of ADAMP, with a barrier in it; false as lki_model_meet(). */
+/* adamp.c: the update of ADAMP, LARS and LAMB, with a barrier in it; false as lki_model_meet(). */
 bool lki_adamp_update(lks_model *model, int worker, float scale);
 
 /* state.c */

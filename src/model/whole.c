@@ -46,12 +46,14 @@ static lks_status check_backend(const lks_model *model, bool by_rows)
 {
     const lki_backend *backend = model->program.backend;
     const bool lacks_dot = (model->measures || by_rows) && backend->dot == NULL;
-    const bool lacks_direction = by_rows && backend->direction == NULL;
+    const bool directs = by_rows && model->opts.optim.kind != LKS_LARS;
+    const bool lacks_direction = directs && backend->direction == NULL;
     const bool lacks_approach = model->opts.ema_decay > 0 && backend->approach == NULL;
     if (!lacks_dot && !lacks_direction && !lacks_approach) return LKS_OK;
     return LKI_FAIL(LKS_E_UNSUPPORTED, "device '%s' has no kernel yet for %s", backend->name,
-                    lacks_dot         ? "the norm of gradients (clip_norm, skip_not_finite, AdamP)"
-                    : lacks_direction ? "AdamP"
+                    lacks_dot
+                        ? "the norm of gradients (clip_norm, skip_not_finite, an optimizer by rows)"
+                    : lacks_direction ? "directions (AdamP, LAMB)"
                                       : "averages of parameters (ema_decay)");
 }
 

@@ -170,6 +170,8 @@
       "project where gradient and weight are this far from parallel")                              \
     X(OPTIMIZER_WD_RATIO, "optimizer.wd_ratio", FLOAT, "[0,)", "0.1", FIXED,                       \
       "weight decay times this where it is projected")                                             \
+    X(OPTIMIZER_TRUST, "optimizer.trust", FLOAT, "[0,)", "0.001", FIXED,                           \
+      "a tensor's rate is lr times this, times its norm over its gradient's")                      \
     X(OPTIMIZER_EPS, "optimizer.eps", FLOAT, "(0,)", NULL, FIXED,                                  \
       "keeps a divisor from 0; null: ")                                                            \
     X(SCHEDULE_NAME, "schedule.name", CHOICE, LKI_SCHEDULE_NAMES, "constant", SAID,                \

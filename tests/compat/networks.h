@@ -299,6 +299,22 @@ static lks_optim kept_adamp(void)
     return o;
 }
 
+static lks_optim kept_lars(void)
+{
+    lks_optim o = lks_lars();
+    o.weight_decay = 5e-4;
+    o.momentum = 0.9;
+    o.trust = 0.02;
+    return o;
+}
+
+static lks_optim kept_lamb(void)
+{
+    lks_optim o = lks_lamb();
+    o.weight_decay = 0.01;
+    return o;
+}
+
 static const lks_group kept_groups[] = {
     {.match = "*.bias", .weight_decay = 0, .lr_factor = 0.5},
     {.match = "layer_norm_*", .weight_decay = NAN, .lr_factor = 0},
@@ -340,6 +356,8 @@ static const kept_network kept_networks[] = {
      1e-3,
      lks_rmsprop,
      {.replicas = 2, .accumulate = 3, .skip_not_finite = true}},
+    {"lars", kept_residual, false, 26, .5, kept_lars, {.replicas = 4, .clip_norm = 0.5}},
+    {"lamb", kept_mlp, false, 33, 1e-2, kept_lamb, {.replicas = 3}},
     {"large-share", kept_mlp, false, 150, .1, kept_plain, {.replicas = 2}},
     {"synced", kept_synced, false, 21, .02, kept_momentum, {.replicas = 6, .ema_decay = 0.9}},
     {"masked", kept_masked, false, 70, .05, kept_momentum, {.replicas = 2}},

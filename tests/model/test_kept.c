@@ -50,8 +50,8 @@ static void what_is_lacking_is_said(void **state)
 {
     (void)state;
     static const char norm[] = "has no kernel yet for the norm of gradients (clip_norm, "
-                               "skip_not_finite, AdamP)",
-                      adamp[] = "has no kernel yet for AdamP",
+                               "skip_not_finite, an optimizer by rows)",
+                      adamp[] = "has no kernel yet for directions (AdamP, LAMB)",
                       averages[] = "has no kernel yet for averages of parameters (ema_decay)";
     const struct row {
         lks_model_opts opts;

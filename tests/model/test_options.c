@@ -65,6 +65,9 @@ static void clipping(void **state)
     check("clip_value", &(lks_model_opts){.optim = lks_adadelta(), .clip_value = 0.001});
     check("both and AdamP",
           &(lks_model_opts){.optim = lks_adamp(), .clip_norm = 0.125, .clip_value = 0.001});
+    lks_optim lars = lks_lars();
+    lars.momentum = 0.9;
+    check("clip_norm and LARS", &(lks_model_opts){.optim = lars, .clip_norm = 0.125});
 }
 
 static uint64_t hash_with(const lks_model_opts *opts)

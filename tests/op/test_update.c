@@ -17,10 +17,11 @@ static void near(const char *what, int i, float found, double value, double erro
                  1.2 * error);
 }
 
-/* Where the step goes by rows, it takes what direction() made of the arrays. */
+/* Where the step goes by rows, it takes what direction() made of the arrays; LARS has none. */
 static bool keeps(const lks_optim *optim, int array)
 {
-    return lki_optimizer_keeps(optim, array) && !lki_optimizer_of(optim->kind)->by_rows;
+    const bool directed = lki_optimizer_of(optim->kind)->by_rows && optim->kind != LKS_LARS;
+    return lki_optimizer_keeps(optim, array) && !directed;
 }
 
 /* 20 steps; each is compared, then the backend's own values go on. */

@@ -142,6 +142,30 @@ static element adadelta(const lki_update *update, double g, double magnitude, do
     return e;
 }
 
+/* lr is rounded to f32, its product with g too, and their sum. */
+static element lars(const lki_update *update, double g, double magnitude, double w, double m)
+{
+    const double mu = update->optim.momentum, step = update->lr * g;
+    element e = {.state = {mu * m + step}};
+
+    e.state_error[0] = update->lr * 5.0 * U * magnitude + 3.0 * U * fabs(mu * m) +
+                       U * fabs(e.state[0]);
+    e.w = w - e.state[0];
+    e.w_error = e.state_error[0] + U * fabs(e.w);
+    if (mu == 0.0) e.state[0] = e.state_error[0] = 0.0;
+    return e;
+}
+
+/* p is given in the gradient's place; lr*wd and lr/correction1 are rounded to f32. */
+static element lamb(const lki_update *update, double p, double w)
+{
+    const double step = update->lr / update->correction1 * p;
+    element e = {.w = w * (1.0 - update->lr * update->optim.weight_decay) - step};
+
+    e.w_error = 2.0 * U * fabs(w) + U * fabs(e.w) + 2.0 * U * fabs(step);
+    return e;
+}
+
 static element expected(const lki_update *update, float sum, float w, const double state[])
 {
     const double scaled = sum * update->scale;
@@ -161,6 +185,10 @@ static element expected(const lki_update *update, float sum, float w, const doub
         return rmsprop(update, g, magnitude, w, state);
     case LKS_ADAMP:
         return adamp(update, sum, w);
+    case LKS_LARS:
+        return lars(update, g, magnitude, w, state[0]);
+    case LKS_LAMB:
+        return lamb(update, sum, w);
     }
     fail_msg("there is no formula of %s here", lki_optimizer_of(update->optim.kind)->name);
     return (element){0};

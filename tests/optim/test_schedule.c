@@ -359,6 +359,8 @@ static void optimizers(void **state)
     refuses((lks_optim){.kind = LKS_ADAMW, .weight_decay = -1.0}, "adamw: weight_decay is -1");
     refuses((lks_optim){.kind = LKS_ADAMP, .delta = -1.0}, "adamp: delta is -1");
     refuses((lks_optim){.kind = LKS_ADAMP, .wd_ratio = (double)NAN}, "adamp: wd_ratio is");
+    refuses((lks_optim){.kind = LKS_LARS, .trust = -1.0}, "lars: trust is -1");
+    refuses((lks_optim){.kind = LKS_LAMB, .beta2 = 1.0}, "lamb: beta2 is 1");
     refuses((lks_optim){.kind = LKS_RMSPROP, .alpha = 1.5}, "rmsprop: alpha is 1.5");
     refuses((lks_optim){.kind = LKS_RMSPROP, .momentum = -1.0}, "rmsprop: momentum is -1");
 }

@@ -120,16 +120,17 @@ static void keys_know_their_names(void **state)
         lki_key key;
         const char *only;
     } keys[] = {
-        {LKI_KEY_OPTIMIZER_MOMENTUM, "sgd rmsprop"},
+        {LKI_KEY_OPTIMIZER_MOMENTUM, "sgd rmsprop lars"},
         {LKI_KEY_OPTIMIZER_LR, NULL},
         {LKI_KEY_OPTIMIZER_WEIGHT_DECAY, NULL},
-        {LKI_KEY_OPTIMIZER_BETAS, "adam adamw adamp"},
+        {LKI_KEY_OPTIMIZER_BETAS, "adam adamw adamp lamb"},
         {LKI_KEY_SCHEDULE_LENGTH, "cosine linear polynomial one_cycle"},
         {LKI_KEY_SCHEDULE_PER_STEP, NULL},
         {LKI_KEY_LOSS_LABEL_SMOOTHING, "cross_entropy"},
         {LKI_KEY_MODEL_HIDDEN, "mlp"},
         {LKI_KEY_MODEL_DROPOUT,
-         "mnist_cnn mlp alexnet vgg11 vgg13 vgg16 vgg19 vgg11_bn vgg13_bn vgg16_bn vgg19_bn"},
+         "mnist_cnn mlp alexnet vgg11 vgg13 vgg16 vgg19 vgg11_bn vgg13_bn vgg16_bn vgg19_bn "
+         "mobilenet_v2"},
         {LKI_KEY_MODEL_SAVE, NULL},
         {LKI_KEY_DATA_SEED, "digits dummy"},
         {LKI_KEY_DATA_MEAN, NULL},
@@ -156,8 +157,10 @@ static void help_tells_defaults(void **state)
         lki_key key;
         const char *help;
     } keys[] = {
-        {LKI_KEY_OPTIMIZER_LR, "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01"},
-        {LKI_KEY_OPTIMIZER_EPS, "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6"},
+        {LKI_KEY_OPTIMIZER_LR,
+         "learning rate; null: 0.001, for adadelta 1, for rmsprop 0.01, for lars 0.1"},
+        {LKI_KEY_OPTIMIZER_EPS,
+         "keeps a divisor from 0; null: 1e-8, for adadelta 1e-6, for lamb 1e-6"},
         {LKI_KEY_OPTIMIZER_DAMPENING, "of the momentum"},
     };
     char help[LKI_KEY_HELP_SIZE];

@@ -216,6 +216,8 @@ static int list_nets(net *out)
          3,
          {.optim = lks_adam(), .clip_norm = .05, .clip_value = .01}},
         {"AdamP, averages", lkt_net_mlp, 97, 61, 3, {.optim = lks_adamp(), .ema_decay = .99}},
+        {"LARS", lkt_net_mlp, 97, 61, 3, {.optim = lks_lars()}},
+        {"LAMB", lkt_net_mlp, 97, 61, 3, {.optim = lks_lamb()}},
         {"skips", lkt_net_residual, 97, 61, 3, {.optim = lks_sgd(0), .skip_not_finite = true}},
         {"absent replicas", lkt_net_residual, 11, 5, 5, {.optim = lks_sgd(.9f)}},
         {"absent replicas, by rows", lkt_net_mlp, 11, 5, 5, {.optim = lks_adam()}},

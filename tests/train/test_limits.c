@@ -169,11 +169,12 @@ static void optim_is(lks_optim optim, const char *expected)
 static void optimizers(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sgd", "adam", "adadelta", "adamw", "rmsprop", "adamp"};
-    static const lks_optim_kind kinds[] = {LKS_SGD,   LKS_ADAM,    LKS_ADADELTA,
-                                           LKS_ADAMW, LKS_RMSPROP, LKS_ADAMP};
+    static const char *const names[] = {"sgd",     "adam",  "adadelta", "adamw",
+                                        "rmsprop", "adamp", "lars",     "lamb"};
+    static const lks_optim_kind kinds[] = {LKS_SGD,     LKS_ADAM,  LKS_ADADELTA, LKS_ADAMW,
+                                           LKS_RMSPROP, LKS_ADAMP, LKS_LARS,     LKS_LAMB};
     char expected[200];
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < 8; k++) {
         const char *name = names[k];
         optim_is((lks_optim){.kind = kinds[k]}, NULL);
         snprintf(expected, sizeof expected,
@@ -182,7 +183,7 @@ static void optimizers(void **state)
         snprintf(expected, sizeof expected, "%s: epsilon is inf, expected a number of at least 0",
                  name);
         if (k != 0) optim_is((lks_optim){.kind = kinds[k], .epsilon = INF}, expected);
-        const bool adam = k == 1 || k == 3 || k == 5;
+        const bool adam = k == 1 || k == 3 || k == 5 || k == 7;
         for (int second = 0; adam && second < 2; second++) {
             for (int one = 0; one < 2; one++) {
                 const double value = one ? 1.0 : -0.5;

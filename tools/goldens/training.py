@@ -35,6 +35,13 @@ CASES = [
     {"kind": "AdamP", "lr": 0.05, "delta": 0.75, "wd_ratio": 0.5, "weight_decay": 0.5,
      "nesterov": True, "betas": [0.8, 0.99]},
     {"kind": "AdamP", "lr": 0.05, "delta": 1.25, "weight_decay": 0.5, "clip_norm": 0.25},
+    {"kind": "LARS", "lr": 0.5, "trust": 0.125},
+    {"kind": "LARS", "lr": 0.25, "momentum": 0.9, "trust": 0.25, "weight_decay": 0.125},
+    {"kind": "LARS", "lr": 0.25, "momentum": 0.5, "trust": 0.25, "weight_decay": 0.125,
+     "clip_norm": 0.25, "groups": {"fc2.weight": {"weight_decay": 0.0}}},
+    {"kind": "LAMB", "lr": 0.05},
+    {"kind": "LAMB", "lr": 0.02, "weight_decay": 0.5, "betas": [0.8, 0.99],
+     "groups": {"fc1.weight": {"weight_decay": 0.0}, "fc2.weight": {"lr_factor": 0.5}}},
     {"kind": "SGD", "lr": 0.5, "momentum": 0.9, "clip_norm": 0.25},
     {"kind": "SGD", "lr": 0.5, "momentum": 0.9, "clip_norm": 1000.0},
     {"kind": "Adadelta", "lr": 1.0, "clip_value": 0.0625},
@@ -76,6 +83,45 @@ class Watched(adamp.AdamP):
         return super()._projection(p, grad, perturb, delta, wd_ratio, eps)
 
 
+class Large(torch.optim.Optimizer):
+    """LARS and LAMB as their papers have them (You et al. 2017, algorithm 1; 2019, algorithm 2); tensors of
+    one dimension are not adapted."""
+
+    def __init__(self, groups, kind, lr, weight_decay=0.0, momentum=0.0, trust=0.001,
+                 betas=(0.9, 0.999)):
+        super().__init__(groups, dict(lr=lr, weight_decay=weight_decay, momentum=momentum,
+                                      trust=trust, betas=betas))
+        self.kind = kind
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                getattr(self, self.kind.lower())(w, w.grad, self.state[w], group)
+
+    @staticmethod
+    def lars(w, g, state, group):
+        size, slope = torch.linalg.vector_norm(w), torch.linalg.vector_norm(g)
+        ratio = 1.0
+        if w.dim() > 1 and size > 0 and slope > 0:
+            ratio = group["trust"] * size / (slope + group["weight_decay"] * size + 1e-8)
+        v = state.setdefault("v", torch.zeros_like(w))
+        v.mul_(group["momentum"]).add_(group["lr"] * ratio * (g + group["weight_decay"] * w))
+        w.sub_(v)
+
+    @staticmethod
+    def lamb(w, g, state, group):
+        b1, b2 = group["betas"]
+        m, v = (state.setdefault(k, torch.zeros_like(w)) for k in "mv")
+        t = state["t"] = state.get("t", 0) + 1
+        m.mul_(b1).add_((1 - b1) * g)
+        v.mul_(b2).add_((1 - b2) * g * g)
+        step = m / (1 - b1**t) / ((v / (1 - b2**t)).sqrt() + 1e-6) + group["weight_decay"] * w
+        size, length = torch.linalg.vector_norm(w), torch.linalg.vector_norm(step)
+        ratio = size / length if w.dim() > 1 and size > 0 and length > 0 else 1.0
+        w.sub_(group["lr"] * ratio * step)
+
+
 class Network(torch.nn.Module):
     def __init__(self, dtype):
         super().__init__()
@@ -110,6 +156,8 @@ def make_optimizer(case, network):
         optimizer = Watched(groups, **settings)
         optimizer.seen = {}
         return optimizer
+    if case["kind"] in ("LARS", "LAMB"):
+        return Large(groups, case["kind"], **settings)
     return getattr(torch.optim, case["kind"])(groups, **settings)
 
 

@@ -138,6 +138,35 @@ static void ref_adamp(const lki_update *update, int64_t count, float *w, float *
     }
 }
 
+/* The rate has the tensor's own factor. */
+static void ref_lars(const lki_update *update, int64_t count, float *w, float *const state[],
+                     const float *sums)
+{
+    const lks_optim *optim = &update->optim;
+
+    for (int64_t i = 0; i < count; i++) {
+        double m = update->lr * ref_update_gradient(update, sums[i], optim->weight_decay, w[i]);
+
+        if (optim->momentum != 0.0) {
+            m += optim->momentum * (double)state[0][i];
+            state[0][i] = lki_round(m);
+        }
+        w[i] = lki_round((double)w[i] - m);
+    }
+}
+
+/* Behind its direction; the rate has the tensor's own factor. */
+static void ref_lamb(const lki_update *update, int64_t count, float *w, float *const state[],
+                     const float *direction)
+{
+    const double decay = update->lr * update->optim.weight_decay;
+
+    (void)state;
+    for (int64_t i = 0; i < count; i++)
+        w[i] = lki_round((double)w[i] * (1.0 - decay) -
+                         update->lr / update->correction1 * (double)direction[i]);
+}
+
 void lki_ref_direction(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
                        float *direction)
 {

@@ -128,6 +128,8 @@
 #define vector_adadelta                  LKI_ISA_NAME(vector_adadelta)
 #define vector_adam                      LKI_ISA_NAME(vector_adam)
 #define vector_adamp                     LKI_ISA_NAME(vector_adamp)
+#define vector_lamb                      LKI_ISA_NAME(vector_lamb)
+#define vector_lars                      LKI_ISA_NAME(vector_lars)
 #define vector_adamw                     LKI_ISA_NAME(vector_adamw)
 #define vector_block_forward             LKI_ISA_NAME(vector_block_forward)
 #define vector_block_pack                LKI_ISA_NAME(vector_block_pack)

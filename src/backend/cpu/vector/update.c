@@ -206,6 +206,44 @@ static void vector_adamp(const lki_update *u, int64_t count, float *restrict w,
     }
 }
 
+INLINE void lars(const lki_update *u, int64_t count, float *restrict w, float *restrict momentum,
+                 const float *restrict sums)
+{
+    const lks_optim *o = &u->optim;
+    const vf rate = constant(u->lr), scale = vf_set(u->scale), decay = constant(o->weight_decay);
+    const vf mu = constant(o->momentum);
+    const bool decays = o->weight_decay != 0, moves = o->momentum != 0;
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(w + i, n);
+        const vf step = rate * gradient(sums + i, x, scale, decay, decays, n);
+        const vf m = vf_flush(moves ? vf_fma(mu, vf_get(momentum + i, n), step) : step);
+        if (moves) vf_put(momentum + i, m, n);
+        vf_put(w + i, vf_flush(x - m), n);
+    }
+}
+
+/* The rate has the tensor's own factor. */
+static void vector_lars(const lki_update *u, int64_t count, float *w, float *const state[],
+                        const float *sums)
+{
+    lars(u, count, w, state[0], sums);
+}
+
+/* Behind its direction; the rate has the tensor's own factor. */
+static void vector_lamb(const lki_update *u, int64_t count, float *restrict w, float *const state[],
+                        const float *restrict direction)
+{
+    (void)state;
+    const vf fade = constant(-(u->lr * u->optim.weight_decay));
+    const vf rate = constant(-(u->lr / u->correction1));
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(w + i, n);
+        vf_put(w + i, vf_flush(vf_fma(rate, vf_get(direction + i, n), vf_fma(fade, x, x))), n);
+    }
+}
+
 void LKI_ISA_NAME(lki_vector_direction)(const lki_update *u, int64_t count,
                                         float *const state[LKI_MAX_STATES], float *gradient)
 {
