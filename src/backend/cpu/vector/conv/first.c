@@ -176,9 +176,10 @@ static void first_run(const lki_conv_shape *s, int64_t count, const float *x, co
                     first_panel(&f, (int)V, filter, (const float *)image + r * f.row, w, rows, y);
                 w += f.terms * V * first_each(s);
             }
-            if (moments != NULL) LKI_ISA_NAME(lki_vector_norm_moments)
-            (rows * width, s->filters, s->filters, y, moments);
-            y += rows * width * s->filters;
+            const int64_t pixels = rows * width, filters = s->filters;
+            if (moments != NULL)
+                LKI_ISA_NAME(lki_vector_norm_moments)(pixels, filters, filters, y, moments);
+            y += pixels * filters;
         }
         y += (s->out[0] - end) * width * s->filters;
     }
