@@ -49,7 +49,10 @@ static void differences(void **state)
         lkt_floats expected = lkt_floats_make(&random, n), sum = lkt_floats_make(&random, n);
         const double factor = lkt_random_real(&random, -3, 3);
         double lane[8] = {0};
-        b.at[n / 2] = a.at[n / 2] + 0x1p-66f; /* flushed */
+        a.at[n / 2] =
+            0; /* a difference that is flushed, and would be seen beside what it is added to */
+        b.at[n / 2] = 0x1p-66f;
+        more.at[n / 2] = 0x1p-62f;
         for (int64_t i = 0; i < n; i++) {
             const double away = (double)a.at[i] - (double)b.at[i];
             lane[i % 8] += away * away;

@@ -76,11 +76,13 @@ static lki_pool_shape pool_make(lkt_random *random, bool global)
     lki_pool_shape s = {.channels = lkt_random_from(random, 1, global ? 70 : 40),
                         .exclude_padding = lkt_random_bits(random) & 1};
     int64_t *in[2] = {&s.in_rows, &s.in_columns}, *out[2] = {&s.out_rows, &s.out_columns};
+    const bool beside = global ||
+                        (lkt_random_bits(random) & 1); /* as windows of most networks lie */
     if (lkt_random_below(random, 8) == 0) s.channels += 1000;
     for (int i = 0; i < 2; i++) {
         *in[i] = lkt_random_from(random, 1, s.channels > 1000 ? 8 : 14);
         s.kernel[i] = global ? *in[i] : lkt_random_from(random, 1, *in[i]);
-        s.stride[i] = global ? *in[i] : lkt_random_from(random, 1, 5);
+        s.stride[i] = beside ? s.kernel[i] : lkt_random_from(random, 1, 5);
         s.padding[i] = global ? 0 : lkt_random_below(random, s.kernel[i] / 2 + 1);
         *out[i] = (*in[i] + 2 * s.padding[i] - s.kernel[i]) / s.stride[i] + 1;
     }
