@@ -57,7 +57,8 @@
     X(MODEL_LAYERS, "model.layers", TREE, NULL, NULL, FIXED,                                       \
       "the network layer by layer (see --help-layers); null: model.name is a known one")           \
     X(MODEL_BLOCKS, "model.blocks", MAP, NULL, NULL, FIXED,                                        \
-      "lists of layers by name, for `- block: name` in model.layers (see --help-layers)")          \
+      "lists of layers by name, for `- block: name` in model.layers (see --help-layers); "         \
+      "null: none")                                                                                \
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
       "after every relu of an mlp, null: 0; others have their own with null, and none with 0")     \

@@ -390,8 +390,6 @@ static lks_status weights_open(lks_tensor_file **file, const lks_model *model, c
 
 static lks_status weights_load(lks_model *model, const char *path, bool part)
 {
-    if (model == NULL) return LKI_FAIL_NULL(model);
-    if (path == NULL) return LKI_FAIL_NULL(path);
     const double begin = lki_seconds();
     lks_tensor_file *file = NULL;
     LKI_TRY(lki_agree(model, lki_leads(model) ? weights_open(&file, model, path, part) : LKS_OK));
@@ -405,10 +403,14 @@ static lks_status weights_load(lks_model *model, const char *path, bool part)
 
 lks_status lks_weights_load(lks_model *model, const char *path)
 {
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (path == NULL) return LKI_FAIL_NULL(path);
     return weights_load(model, path, false);
 }
 
 lks_status lks_weights_load_matching(lks_model *model, const char *path)
 {
+    if (model == NULL) return LKI_FAIL_NULL(model);
+    if (path == NULL) return LKI_FAIL_NULL(path);
     return weights_load(model, path, true);
 }

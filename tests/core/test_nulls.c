@@ -458,6 +458,8 @@ static void of_files(void **state)
     assert_null(lks_tensor_file_metadata(NULL, "a"));
     REFUSES(lks_weights_save(NULL, path));
     REFUSES(lks_weights_save(model, NULL));
+    REFUSES(lks_weights_load_matching(NULL, path));
+    REFUSES(lks_weights_load_matching(model, NULL));
     REFUSES(lks_weights_load(NULL, path));
     LKT_FAILS(LKS_E_INVALID, "lks_weights_load() got NULL as path", lks_weights_load(model, NULL));
 }
