@@ -78,9 +78,17 @@ static bf16_pass bf16_forward_pass(const lki_conv_shape *s)
     return p;
 }
 
-/* No taps: the gradient there is 0. */
-static bf16_pass bf16_phase_pass(const lki_conv_shape *s, const phase way[2])
+/* Passes of the data gradient. */
+INLINE int64_t bf16_phases(const lki_conv_shape *s)
 {
+    return phases(s, 0) * phases(s, 1);
+}
+
+/* That of this number, with its phases along rows and columns; without terms where no tap reaches a pixel. */
+static bf16_pass bf16_phase_pass(const lki_conv_shape *s, int64_t number, phase way[2])
+{
+    way[0] = phase_of(s, 0, number / phases(s, 1));
+    way[1] = phase_of(s, 1, number % phases(s, 1));
     bf16_pass p = {.channels = s->filters, .columns = s->channels};
     for (int i = 0; i < 2; i++) {
         p.source[i] = s->out[i];
@@ -141,19 +149,15 @@ static uint16_t *bf16_pack_pass(const bf16_pass *p, const float *w, const int64_
     return to;
 }
 
-/* Calls for each phase that has taps, in their order. */
-#define FOR_PHASES(s, way, p)                                                                      \
-    for (int64_t i_ = 0, columns_ = phases(s, 1), all_ = phases(s, 0) * columns_; i_ < all_; i_++) \
-        for (phase way[2] = {phase_of(s, 0, i_ / columns_), phase_of(s, 1, i_ % columns_)},        \
-                   *once_ = way;                                                                   \
-             once_ != NULL; once_ = NULL)                                                          \
-            for (bf16_pass p = bf16_phase_pass(s, way), *again_ = &p; again_ != NULL; again_ = NULL)
-
 static size_t bf16_packed_bytes(const lki_conv_shape *s)
 {
     const bf16_pass forward = bf16_forward_pass(s);
     int64_t all = bf16_packed(&forward);
-    FOR_PHASES(s, way, p) all += bf16_packed(&p);
+    for (int64_t i = 0; i < bf16_phases(s); i++) {
+        phase way[2];
+        const bf16_pass p = bf16_phase_pass(s, i, way);
+        all += bf16_packed(&p);
+    }
     return (size_t)all * sizeof(uint16_t);
 }
 
@@ -163,12 +167,13 @@ static void bf16_pack(const lki_conv_shape *s, const float *weight, void *packed
     const int64_t taps = s->kernel[0] * s->kernel[1], size = s->channels * taps;
     const bf16_pass forward = bf16_forward_pass(s);
     int64_t panels = forward.panels, number = 0;
-    FOR_PHASES(s, way, p) panels += p.panels;
+    phase way[2];
+    for (int64_t i = 0; i < bf16_phases(s); i++) panels += bf16_phase_pass(s, i, way).panels;
     const int64_t begin = lki_share(part, parts, panels), end = lki_share(part + 1, parts, panels);
     const int64_t steps[4] = {size, s->kernel[1], 1, taps};
     uint16_t *to = bf16_pack_pass(&forward, weight, steps, &number, begin, end, packed);
-    FOR_PHASES(s, way, p)
-    {
+    for (int64_t i = 0; i < bf16_phases(s); i++) {
+        const bf16_pass p = bf16_phase_pass(s, i, way);
         const int64_t back[4] = {taps, -way[0].step * s->kernel[1], -way[1].step, size};
         const float *last = weight + way[0].tap * s->kernel[1] + way[1].tap;
         to = bf16_pack_pass(&p, last, back, &number, begin, end, to);
@@ -383,8 +388,9 @@ static void bf16_backward(const lki_conv_shape *s, int64_t count, const float *d
     const bf16_pass forward = bf16_forward_pass(s);
     const uint16_t *b = (const uint16_t *)packed + bf16_packed(&forward);
     LKI_ISA_NAME(lki_bf16_begin)(s->matrix);
-    FOR_PHASES(s, way, p)
-    {
+    for (int64_t i = 0; i < bf16_phases(s); i++) {
+        phase way[2];
+        bf16_pass p = bf16_phase_pass(s, i, way);
         p.b = b;
         p.c = d_x + (way[0].pixel * s->in[1] + way[1].pixel) * s->channels;
         p.add = add;
@@ -402,8 +408,9 @@ static size_t bf16_workspace_bytes(const lki_conv_shape *s, int64_t count)
 {
     const bf16_pass forward = bf16_forward_pass(s);
     size_t most = bf16_pass_bytes(&forward, count);
-    FOR_PHASES(s, way, p)
-    {
+    for (int64_t i = 0; i < bf16_phases(s); i++) {
+        phase way[2];
+        const bf16_pass p = bf16_phase_pass(s, i, way);
         const size_t bytes = p.terms > 0 ? bf16_pass_bytes(&p, count) : 0;
         if (bytes > most) most = bytes;
     }
