@@ -79,8 +79,7 @@ typedef struct lks_kernel_opts {
     lks_winograd winograd;
     bool single;    /* every operation by its own kernel */
     bool all_terms; /* zeros that are known are multiplied like other numbers, not skipped */
-    bool
-        bf16; /* convolutions of one group multiply numbers rounded to bfloat16; sums, and all else, are f32 */
+    bool bf16;      /* convolutions of one group round their factors to bfloat16; all else is f32 */
 } lks_kernel_opts;
 
 typedef struct lks_model_opts {

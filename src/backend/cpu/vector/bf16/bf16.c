@@ -25,6 +25,8 @@ typedef struct bf16_pass {
     int64_t channels, columns; /* of the source; of the result */
     int64_t source[2], grid[2], step[2], taps[2], tap_step[2];
     frame frame;
+    int64_t at[2]; /* in the frame: what result 0 has under tap 0 */
+    bool line;     /* results follow each other as pixels of the source do, through all samples */
     bool gathers;
     int64_t terms;  /* of a result, whole blocks */
     int64_t panels; /* of 32 columns */
@@ -52,11 +54,13 @@ INLINE void bf16_layout(bf16_pass *p, const int64_t first[2])
         p->frame.before[i] = first[i] < 0 ? -first[i] : 0;
         p->frame.after[i] = last >= p->source[i] ? last + 1 - p->source[i] : 0;
         p->frame.size[i] = p->frame.before[i] + p->source[i] + p->frame.after[i];
+        p->at[i] = first[i] + p->frame.before[i];
     }
     const int64_t run = p->taps[1] * p->channels;
-    const bool line = p->taps[0] * p->taps[1] == 1 && p->frame.size[1] == p->grid[1];
+    p->line = p->taps[0] * p->taps[1] == 1 && p->frame.size[1] == p->grid[1] &&
+              p->frame.size[0] == p->grid[0];
     p->gathers = p->step[0] != 1 || p->step[1] != 1 || (p->tap_step[1] != 1 && p->taps[1] > 1) ||
-                 run % BF16_TERMS != 0 || (!line && p->grid[1] < WIDE);
+                 run % BF16_TERMS != 0 || (!p->line && p->grid[1] < WIDE);
     p->terms = bf16_whole(p->taps[0] * run);
     p->panels = (p->columns + BF16_SIDE - 1) / BF16_SIDE;
 }
@@ -235,8 +239,7 @@ static void bf16_fill(const bf16_pass *p, const float *image, uint16_t *to)
     memset(to, 0, (size_t)(f->after[0] * row) * sizeof *to);
 }
 
-static void bf16_gather(const bf16_pass *p, const int64_t first[2], const uint16_t *from,
-                        uint16_t *to)
+static void bf16_gather(const bf16_pass *p, const uint16_t *from, uint16_t *to)
 {
     const int64_t width = p->frame.size[1], channels = p->channels;
     const int64_t together = p->tap_step[1] == 1 ? p->taps[1] : 1, run = together * channels;
@@ -246,8 +249,8 @@ static void bf16_gather(const bf16_pass *p, const int64_t first[2], const uint16
             uint16_t *next = to;
             for (int64_t v = 0; v < p->taps[0]; v++)
                 for (int64_t h = 0; h < p->taps[1]; h += together, next += run) {
-                    const int64_t row = first[0] + y * p->step[0] + v * p->tap_step[0];
-                    const int64_t column = first[1] + x * p->step[1] + h * p->tap_step[1];
+                    const int64_t row = p->at[0] + y * p->step[0] + v * p->tap_step[0];
+                    const int64_t column = p->at[1] + x * p->step[1] + h * p->tap_step[1];
                     memcpy(next, from + (row * width + column) * channels,
                            (size_t)run * sizeof *next);
                 }
@@ -316,15 +319,12 @@ static void bf16_run(const bf16_pass *p, bool matrix, const positions *all, int6
     }
 }
 
-static void bf16_pass_run(const bf16_pass *p, const int64_t first[2], bool matrix, int64_t count,
-                          const float *x, void *workspace)
+static void bf16_pass_run(const bf16_pass *p, bool matrix, int64_t count, const float *x,
+                          void *workspace)
 {
     const int64_t strip = bf16_strip(p, count), each = frame_floats(&p->frame);
     const int64_t pixels = p->grid[0] * p->grid[1],
                   image = p->source[0] * p->source[1] * p->channels;
-    const bool line = p->taps[0] * p->taps[1] == 1 && p->frame.size[1] == p->grid[1] &&
-                      p->frame.size[0] == p->grid[0];
-    const int64_t at[2] = {first[0] + p->frame.before[0], first[1] + p->frame.before[1]};
     float *tile = workspace;
     uint16_t *frames = (uint16_t *)(tile + BF16_SIDE * BF16_SIDE);
     uint16_t *gathered = frames + (strip * each + bf16_slack(p) + 31) / 32 * 32;
@@ -332,9 +332,9 @@ static void bf16_pass_run(const bf16_pass *p, const int64_t first[2], bool matri
         const int64_t images = count - n < strip ? count - n : strip;
         for (int64_t i = 0; i < images; i++) {
             bf16_fill(p, x + (n + i) * image, frames + i * each);
-            if (p->gathers) bf16_gather(p, at, frames + i * each, gathered + i * pixels * p->terms);
+            if (p->gathers) bf16_gather(p, frames + i * each, gathered + i * pixels * p->terms);
         }
-        if (p->gathers || line) {
+        if (p->gathers || p->line) {
             const positions all = {images * pixels, p->grid[1], p->grid[0]};
             bf16_run(p, matrix, &all, n, p->gathers ? gathered : frames, tile);
             continue;
@@ -343,7 +343,7 @@ static void bf16_pass_run(const bf16_pass *p, const int64_t first[2], bool matri
         const positions all = {(p->grid[0] - 1) * width + p->grid[1], width, p->grid[0]};
         for (int64_t i = 0; i < images; i++)
             bf16_run(p, matrix, &all, n + i,
-                     frames + i * each + (at[0] * width + at[1]) * p->channels, tile);
+                     frames + i * each + (p->at[0] * width + p->at[1]) * p->channels, tile);
     }
 }
 
@@ -358,8 +358,7 @@ static void bf16_forward(const lki_conv_shape *s, int64_t count, const float *x,
     p.part = s->part;
     p.parts = s->parts;
     LKI_ISA_NAME(lki_bf16_begin)(s->matrix);
-    bf16_pass_run(&p, (const int64_t[2]){-s->padding[0], -s->padding[1]}, s->matrix, count, x,
-                  workspace);
+    bf16_pass_run(&p, s->matrix, count, x, workspace);
     LKI_ISA_NAME(lki_bf16_end)(s->matrix);
 }
 
@@ -396,8 +395,7 @@ static void bf16_backward(const lki_conv_shape *s, int64_t count, const float *d
         p.add = add;
         b += bf16_packed(&p);
         if (p.terms > 0)
-            bf16_pass_run(&p, (const int64_t[2]){way[0].out, way[1].out}, s->matrix, count, d_y,
-                          workspace);
+            bf16_pass_run(&p, s->matrix, count, d_y, workspace);
         else if (!add)
             bf16_clear(&p, count);
     }
