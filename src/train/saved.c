@@ -261,15 +261,18 @@ lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_
     return LKS_OK;
 }
 
-/* Room for the largest entry of a set. */
-static lks_status make_room(const lks_model *model, lki_state_set set, void **room)
+/* Room for the largest entry of a set that the file, if there is one, does not give. NULL: for none. */
+static lks_status make_room(const lks_model *model, lki_state_set set, const lks_tensor_file *file,
+                            void **room)
 {
-    size_t largest = 1;
+    size_t largest = 0;
     *room = NULL;
     for (int i = 0; i < lks_model_state_count(model); i++) {
         const lks_state_info info = lks_model_state_info(model, i);
-        if (in_set(set, info.kind) && info.bytes > largest) largest = info.bytes;
+        if (!in_set(set, info.kind) || info.bytes <= largest) continue;
+        if (file == NULL || matching(file, &info) == NULL) largest = info.bytes;
     }
+    if (largest == 0) return LKS_OK;
     *room = malloc(largest);
     if (*room != NULL) return LKS_OK;
     return LKI_FAIL(LKS_E_NOMEM, "no memory for a tensor of %zu bytes that rank 0 has read",
@@ -279,7 +282,7 @@ static lks_status make_room(const lks_model *model, lki_state_set set, void **ro
 lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_file *file)
 {
     void *room;
-    lks_status status = lki_agree(model, make_room(model, set, &room));
+    lks_status status = lki_agree(model, make_room(model, set, file, &room));
     for (int i = 0; i < lks_model_state_count(model) && status == LKS_OK; i++) {
         const lks_state_info info = lks_model_state_info(model, i);
         if (!in_set(set, info.kind)) continue;
@@ -306,9 +309,10 @@ static bool has_spread(const lks_model *model)
 
 lks_status lki_state_attend(lks_model *model)
 {
-    void *room;
+    void *room = NULL;
     if (!has_spread(model)) return LKS_OK;
-    lks_status status = lki_agree(model, make_room(model, LKI_STATE_ALL, &room));
+    lks_status status = lki_agree(
+        model, lki_leads(model) ? LKS_OK : make_room(model, LKI_STATE_ALL, NULL, &room));
     for (int i = 0; i < lks_model_state_count(model) && !lki_leads(model); i++) {
         const lks_state_info info = lks_model_state_info(model, i);
         if (info.spread && status == LKS_OK)
