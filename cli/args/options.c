@@ -162,8 +162,7 @@ const cli_option cli_options[] = {
         "(what it trained on); default test"),
     LOCAL("metrics", 0, NULL, VERB_EVAL, METRICS,
           "accuracy among the five largest outputs, precision, recall and F1 of each class, and "
-          "which "
-          "classes are taken for which, too"),
+          "which classes are taken for which, too"),
     LOCAL("worst", 0, "N", VERB_EVAL, WORST,
           "draw the N samples whose wrong class is the most probable into the PNG file behind "
           "CONFIG; default: none are drawn"),

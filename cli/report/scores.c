@@ -12,18 +12,16 @@
 enum { TOP = 5, SHOWN = 20 /* classes of a matrix that is printed */ };
 
 /* Whether a comes before b: more confident, or the same and an earlier sample. */
-static int by_confidence(const void *left, const void *right)
+static bool comes_before(const scores_wrong *a, const scores_wrong *b)
 {
-    const scores_wrong *a = left, *b = right;
-    if (a->share != b->share) return a->share > b->share ? -1 : 1;
-    return (a->index > b->index) - (a->index < b->index);
+    return a->share > b->share || (a->share == b->share && a->index < b->index);
 }
 
 /* The list stays sorted; of those that do not fit the least confident goes. */
 static void scores_keep(scores *s, const scores_wrong *wrong)
 {
     int at = s->count;
-    while (at > 0 && by_confidence(wrong, &s->wrong[at - 1]) < 0) at--;
+    while (at > 0 && comes_before(wrong, &s->wrong[at - 1])) at--;
     if (at == s->most) return;
     if (s->count < s->most) s->count++;
     memmove(&s->wrong[at + 1], &s->wrong[at], (size_t)(s->count - 1 - at) * sizeof *s->wrong);
