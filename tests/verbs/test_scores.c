@@ -10,7 +10,7 @@
 #include "support/ranks/fake.h"
 
 #if defined(LKT_HAVE_PNG)
-#include <png.h>
+#include "verbs/picture.h"
 #endif
 
 static const char net[] =
@@ -195,24 +195,6 @@ static void any_number_of_processes_counts_the_same(void **state)
 /* ---------------------------------------------------------------- pictures */
 
 #if defined(LKT_HAVE_PNG)
-typedef struct picture {
-    png_image image;
-    uint8_t *grey;
-} picture;
-
-static picture read_png(const char *name)
-{
-    picture p = {.image = {.version = PNG_IMAGE_VERSION}};
-    if (png_image_begin_read_from_file(&p.image, in_folder(name)) == 0)
-        fail_msg("%s: %s", name, p.image.message);
-    p.image.format = PNG_FORMAT_GRAY;
-    p.grey = malloc(PNG_IMAGE_SIZE(p.image));
-    assert_non_null(p.grey);
-    if (png_image_finish_read(&p.image, NULL, p.grey, 0, NULL) == 0)
-        fail_msg("%s: %s", name, p.image.message);
-    return p;
-}
-
 /* Four filters of 3x3, two beside each other: MARGIN 28, the title's 14, MARGIN; 38 pixels for each tap, a
  * label of 6 + 14 below, GAP 14. */
 static void filters_are_the_weights(void **state)
@@ -224,7 +206,7 @@ static void filters_are_the_weights(void **state)
     run("info run --filters f.png");
     expect_ok();
     expect_out("f.png: 4 filters of conv2d_1.weight");
-    const picture p = read_png("f.png");
+    const picture p = read_png("f.png", PNG_FORMAT_GRAY);
     assert_int_equal(shell("cp run/step-*24.safetensors w"), 0);
     LKT_OK(lks_tensor_file_open(&file, NULL, in_folder("w")));
     const lks_tensor_entry entry = lks_tensor_file_entry(
@@ -236,11 +218,11 @@ static void filters_are_the_weights(void **state)
         const uint32_t f = i / 9, x = 28 + f % 2 * 128 + i % 3 * 38 + 19;
         const uint32_t y = 70 + f / 2 * height + i % 9 / 3 * 38 + 19;
         const double expected = 127.5 + 127.5 * (double)weight[i] / most;
-        const double found = p.grey[y * p.image.width + x];
+        const double found = p.value[y * p.image.width + x];
         if (fabs(found - expected) > 1) /* rounded, and grey from colours and back */
             fail_msg("tap %u is %g, expected %g", i, found, expected);
     }
-    free(p.grey);
+    free(p.value);
     lks_tensor_file_close(file);
 }
 
@@ -250,9 +232,9 @@ static void the_worst_are_drawn(void **state)
     trained();
     run("eval c.yaml --out run --worst 6 w.png");
     expect(0, "w.png: 6 samples");
-    const picture p = read_png("w.png");
+    const picture p = read_png("w.png", PNG_FORMAT_GRAY);
     assert_true(p.image.width > 300 && p.image.height > 200);
-    free(p.grey);
+    free(p.value);
     run("eval c.yaml --out run --worst 1 w.png --split validation --set validation.samples=2");
     assert_int_not_equal(last.code, 0); /* other data than the run's */
 }

@@ -1,7 +1,7 @@
 /* lockstep data show, as letters and as PNG files, which libpng reads back. */
 #include "verbs/full_disk.h"
 
-#include <png.h>
+#include "verbs/picture.h"
 
 /* Two training images of 2x2 red, green and blue, classes 3 and 1, and two grey ones for testing. */
 static void make_small(void)
@@ -17,27 +17,9 @@ static void make_small(void)
         0);
 }
 
-typedef struct picture {
-    png_image image;
-    uint8_t *rgb;
-} picture;
-
-static picture read_png(const char *name)
-{
-    picture p = {.image = {.version = PNG_IMAGE_VERSION}};
-    if (png_image_begin_read_from_file(&p.image, in_folder(name)) == 0)
-        fail_msg("%s: %s", name, p.image.message);
-    p.image.format = PNG_FORMAT_RGB;
-    p.rgb = malloc(PNG_IMAGE_SIZE(p.image));
-    assert_non_null(p.rgb);
-    if (png_image_finish_read(&p.image, NULL, p.rgb, 0, NULL) == 0)
-        fail_msg("%s: %s", name, p.image.message);
-    return p;
-}
-
 static const uint8_t *pixel(const picture *p, uint32_t x, uint32_t y)
 {
-    return p->rgb + 3 * ((size_t)y * p->image.width + x);
+    return p->value + 3 * ((size_t)y * p->image.width + x);
 }
 
 static void expect_colour(const picture *p, uint32_t x, uint32_t y, int red, int green, int blue)
@@ -65,7 +47,7 @@ static void a_page_has_images_and_labels(void **state)
     run("data show d --out a.png");
     expect(0, "");
     assert_string_equal(last.out, "a.png: 2 samples\n");
-    picture p = read_png("a.png");
+    picture p = read_png("a.png", PNG_FORMAT_RGB);
     expect_colour(&p, 0, 0, 255, 255, 255);
     expect_colour(&p, 27, 70, 255, 255, 255);
     expect_colour(&p, 28, 70, 255, 0, 0); /* each pixel is 56x56 */
@@ -80,18 +62,18 @@ static void a_page_has_images_and_labels(void **state)
     /* A 3 has 14 pixels of the font, a 1 has 10, each of 2x2. */
     assert_int_equal(ink(&p, 28, 183, 112, 28), 14 * 4);
     assert_int_equal(ink(&p, 154, 183, 112, 28), 10 * 4);
-    free(p.rgb);
+    free(p.value);
     run("data show d --out a.png --test --class 1");
     expect_ok();
-    p = read_png("a.png");
+    p = read_png("a.png", PNG_FORMAT_RGB);
     expect_colour(&p, 28, 70, 128, 128, 128);
     expect_colour(&p, 84, 70, 64, 64, 64);
-    free(p.rgb);
+    free(p.value);
     run("data show digits --out a.png");
     assert_string_equal(last.out, "a.png: 100 samples\n");
-    p = read_png("a.png");
+    p = read_png("a.png", PNG_FORMAT_RGB);
     assert_int_equal(p.image.width, 2 * 28 + 10 * (112 + 14) - 14);
-    free(p.rgb);
+    free(p.value);
 }
 
 static void letters_where_there_is_no_terminal(void **state)
