@@ -35,6 +35,8 @@ typedef enum cli_local {
     LOCAL_NONE,
     LOCAL_SET, /* may be repeated */
     LOCAL_PRINT_CONFIG,
+    LOCAL_CONFIG,
+    LOCAL_YAML_CONFIG,
     LOCAL_SPLIT,
     LOCAL_IMAGES,
     LOCAL_COUNT,

@@ -44,7 +44,13 @@ lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path
 {
     const char *from;
     const double seconds = process_seconds(&from);
-    lks_status status = lks_recipe_open(out, path);
+    const char *name = cli->local[LOCAL_CONFIG];
+    *out = NULL;
+    if (name != NULL && path == NULL)
+        return lks_fail(LKS_E_INVALID,
+                        "--config is for a file of several configurations, and none is given");
+    lks_status status = lks_recipe_open(
+        out, name != NULL ? pool_format(cli->pool, "%s#%s", path, name) : path);
     if (status == LKS_E_IO || status == LKS_E_INVALID) status = not_a_configuration(path, status);
     if (status != LKS_OK) return status;
     lks_recipe *recipe = *out;
@@ -73,11 +79,26 @@ lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path
     return status;
 }
 
+static lks_status print_names(const char *path)
+{
+    char *names;
+    const lks_status status = lks_recipe_names(path, &names);
+    if (status != LKS_OK) return status;
+    if (*names == '\0')
+        say_error("%s is one configuration, without names", path);
+    else
+        fputs(names, stdout);
+    free(names);
+    return LKS_OK;
+}
+
 lks_status cli_with_recipe(const cli_args *cli, int *code, lks_comm *comm,
                            lks_status (*body)(const cli_args *cli, lks_recipe *recipe, int *code))
 {
     lks_recipe *recipe;
-    const char *yaml;
+    const char *yaml, *name = cli->local[LOCAL_CONFIG];
+    if (name != NULL && strcmp(name, "list") == 0)
+        return lks_comm_agree(comm, print_names(cli->operand[0]));
     lks_status status = cli_configure(&recipe, cli, cli->operand[0]);
     status = lks_comm_agree(comm, status);
     lks_recipe_comm(recipe, comm);

@@ -196,6 +196,11 @@ const cli_option cli_options[] = {
     LOCAL("set", 0, "KEY=VALUE", RUNS, SET,
           "set any key of the configuration, such as "
           "optimizer.lr=0.1; may be repeated"),
+    LOCAL("config", 0, "NAME", RUNS | VERB_DATA, CONFIG,
+          "which of several configurations in the file (its `configs`), as FILE#NAME does; list: "
+          "print their names, and stop; default: the one called default"),
+    LOCAL("yaml-config", 0, "FILE", RUNS, YAML_CONFIG,
+          "another way to give CONFIG; default: it is the first operand"),
     LOCAL("print-config", 0, NULL, RUNS, PRINT_CONFIG,
           "print the configuration with everything settled, as YAML, and stop"),
     LOCAL("help", 'h', NULL, ALL, HELP, "this help"),

@@ -173,17 +173,30 @@ static bool wants_only_help(const cli_args *cli)
            cli->local[LOCAL_VERSION] != NULL;
 }
 
-/* --nproc_per_node, as torchrun has it, up to the words that are the ranks'. */
-static void take_underscores(cli_pool *pool, int argc, char **words)
+/* --nproc_per_node, as torchrun has it, and --yaml_config; of a launch up to the words that are the ranks'. */
+static void take_underscores(const cli_args *cli, cli_pool *pool, int argc, char **words)
 {
+    const bool launches = (cli->verb_bit & (VERB_LAUNCH | VERB_DOCTOR)) != 0;
     for (int i = 2; i < argc && strcmp(words[i], "--") != 0; i++) {
-        for (int verb = 0; verb < cli_verb_count; verb++)
+        for (int verb = 0; verb < cli_verb_count && launches; verb++)
             if (strcmp(cli_verbs[verb].name, words[i]) == 0) return;
         if (strncmp(words[i], "--", 2) != 0) continue;
         words[i] = pool_copy(pool, words[i], strlen(words[i]));
         for (char *c = words[i]; *c != '\0' && *c != '='; c++)
             if (*c == '_') *c = '-';
     }
+}
+
+/* --yaml-config stands for the first operand. */
+static void take_yaml_config(cli_args *cli)
+{
+    const char *file = cli->local[LOCAL_YAML_CONFIG];
+    if (file == NULL) return;
+    char **operand = pool_alloc(cli->pool, ((size_t)cli->operands + 2) * sizeof *operand);
+    operand[0] = pool_format(cli->pool, "%s", file);
+    memcpy(operand + 1, cli->operand, ((size_t)cli->operands + 1) * sizeof *operand);
+    cli->operand = operand;
+    cli->operands++;
 }
 
 lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
@@ -203,11 +216,12 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     /* getopt moves operands to the end; the command line is kept as it was typed. */
     char **moved = pool_alloc(pool, ((size_t)argc + 1) * sizeof *moved);
     memcpy(moved, argv, (size_t)argc * sizeof *moved);
-    if ((out->verb_bit & (VERB_LAUNCH | VERB_DOCTOR)) != 0) take_underscores(pool, argc, moved);
+    take_underscores(out, pool, argc, moved);
     if (status == LKS_OK) status = parse_read_options(out, pool, argc - first, moved + first);
     if (status != LKS_OK || wants_only_help(out)) return status;
     out->operands = argc - first - optind;
     out->operand = moved + first + optind;
+    take_yaml_config(out);
     char names[NAMES_SIZE];
     if (out->verb == NULL)
         return lks_fail(LKS_E_INVALID, "no verb; expected %s (lockstep --help)",

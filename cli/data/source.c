@@ -3,6 +3,7 @@
 #include "cli/out/output.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 const char *data_shape_text(char text[64], const lks_shape *shape)
@@ -24,7 +25,10 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
 {
     struct stat info;
     out->known = lki_published_find_word(what);
-    const bool there = out->known == NULL && stat(what, &info) == 0;
+    bool there = out->known == NULL && stat(what, &info) == 0;
+    const char *hash = strrchr(what, '#'); /* before the name of a configuration in a file */
+    if (!there && hash != NULL)
+        there = stat(pool_format(cli->pool, "%.*s", (int)(hash - what), what), &info) == 0;
     if (out->known == NULL && !there) {
         lki_nearest near = {.word = what};
         data_offer_names(&near);

@@ -106,7 +106,7 @@ void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_pa
                         .step_clock = process_clock(),
                         .loss = (double)NAN};
     const bool out_is_terminal = isatty(STDOUT_FILENO);
-    out->draw_clock = out->part_clock = out->step_clock;
+    out->line_clock = out->draw_clock = out->part_clock = out->step_clock;
     out->bar = !out->quiet && say_width() > 0 && !(out->format != REPORT_TEXT && out_is_terminal);
     out->lines = !out->quiet && out->format == REPORT_TEXT &&
                  (asked || !(out->bar && out_is_terminal));
@@ -165,6 +165,18 @@ static json_t *step_json(const lks_step_event *event, double loss, double second
     return json;
 }
 
+/* "Train Epoch: 1 [1280/50000 (3%)]	Loss: 4.605170	1,234 samples/s": those since the line before. */
+static void say_line(cli_report *r, const lks_step_event *event, double loss, double now)
+{
+    char rate[TEXT_NUMBER_SIZE];
+    say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f\t%s samples/s", (long long)event->epoch,
+        (long long)(event->batch * r->batch_size), (long long)r->samples,
+        100.0 * (double)event->batch / (double)event->batches, loss,
+        lks_text_count(rate, (int64_t)((double)r->line_samples / (now - r->line_clock))));
+    r->line_clock = now;
+    r->line_samples = 0;
+}
+
 void report_step(cli_report *r, const lks_step_event *event)
 {
     const double now = process_clock(), loss = lks_metrics_loss(event->metrics);
@@ -175,10 +187,8 @@ void report_step(cli_report *r, const lks_step_event *event)
     if (event->info.skipped)
         say_error("step %lld: the loss or the gradient is not finite; the step was skipped",
                   (long long)event->step);
-    if (r->lines && event->batch % r->interval == 0)
-        say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f", (long long)event->epoch,
-            (long long)(event->batch * r->batch_size), (long long)r->samples,
-            100.0 * (double)event->batch / (double)event->batches, loss);
+    r->line_samples += event->metrics->samples;
+    if (r->lines && event->batch % r->interval == 0) say_line(r, event, loss, now);
     if (r->bar) update_bar(r, event, now);
 }
 
@@ -242,36 +252,37 @@ static bool add_rate(char *line, size_t width, double rate, int narrow)
                      lks_text_count(count, (int64_t)rate));
 }
 
-/* What there is room for, in one of four forms; whether that is all. */
-enum { EPOCH_FORMS = 4 };
+/* What there is room for, in one of these forms; whether that is all. */
+enum { EPOCH_FORMS = 5 };
 static bool epoch_line(char *line, size_t width, const cli_report *r, const lks_epoch *epoch,
                        int form)
 {
-    const int narrow = form == 3; /* digits that are left out */
+    const int narrow = form == EPOCH_FORMS - 1; /* digits that are left out */
     snprintf(line, width, "epoch %lld/%lld", (long long)epoch->epoch, (long long)r->epochs);
-    bool all = add_field(line, width, "loss %.*f", 4 - narrow, lks_metrics_loss(&epoch->train));
+    bool all = form == 0 ? add_set(line, width, "train", &epoch->train, r->has_classes, 0)
+                         : add_field(line, width, "loss %.*f", 4 - narrow,
+                                     lks_metrics_loss(&epoch->train));
     all &= add_set(line, width, "valid", &epoch->valid, r->has_classes, narrow);
     all &= add_set(line, width, "test", &epoch->test, r->has_classes, narrow);
     all &= add_field(line, width, "%.1f s", epoch->seconds);
-    return add_rate(line, width, (double)epoch->train.samples / epoch->seconds, form) && all;
+    const int short_rate = form > 0 ? form - 1 : 0;
+    return add_rate(line, width, (double)epoch->train.samples / epoch->seconds, short_rate) && all;
 }
 
-/* What stays of an epoch above the bar: "epoch 3/14  loss 0.0481  test 0.0287 99.05%  4.6 s
- * 13,104 samples/s"; in the first form that the terminal is wide enough for, else without the rest. */
+/* What stays of an epoch above the bar, and ends it among lines: "epoch 3/14  train 0.0481 98.50%  test 0.0287
+ * 99.05%  4.6 s  13,104 samples/s"; in the first form that the terminal is wide enough for, else without the rest. */
 static void say_epoch(const cli_report *r, const lks_epoch *epoch)
 {
     enum { LONGEST = 160 };
     char line[LONGEST];
     const int columns = say_columns();
     const size_t width = columns > 0 && columns < LONGEST ? (size_t)columns + 1 : LONGEST;
-    say_not_finite("Validation", &epoch->valid);
-    say_not_finite("Test", &epoch->test);
     for (int form = 0; form < EPOCH_FORMS; form++)
         if (epoch_line(line, width, r, epoch, form)) {
             say("%s", line);
             return;
         }
-    (void)epoch_line(line, width, r, epoch, 0);
+    (void)epoch_line(line, width, r, epoch, 1);
     say("%s", line);
 }
 
@@ -293,6 +304,8 @@ static json_t *epoch_json(const lks_epoch *epoch)
 void report_epoch(cli_report *r, const lks_epoch *epoch)
 {
     r->step_clock = process_clock(); /* evaluation is no time of the next steps */
+    r->line_clock = r->step_clock;
+    r->line_samples = 0;
     begin_part(r, r->step_clock);
     if (r->quiet) return;
     if (r->format != REPORT_TEXT) {
@@ -300,12 +313,15 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
         return;
     }
     if (r->bar && !r->lines) {
+        say_not_finite("Validation", &epoch->valid);
+        say_not_finite("Test", &epoch->test);
         say_epoch(r, epoch);
         return;
     }
     if (epoch->valid.samples > 0)
         report_test("Validation", &epoch->valid, r->has_classes, epoch->test.samples == 0);
     if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes, true);
+    say_epoch(r, epoch);
 }
 
 void report_end(const cli_report *r, const lks_run *run)

@@ -25,6 +25,8 @@ typedef struct cli_report {
     int64_t epochs; /* of the whole run */
     int64_t last_step;
     double step_clock; /* when the last step ended */
+    double line_clock; /* since when line_samples counts: the last line, or the end of an epoch */
+    int64_t line_samples;
     double draw_clock; /* when the bar was drawn */
     double part_clock; /* since when part_* count: the last drawing, or the end of an epoch */
     int64_t part_samples;

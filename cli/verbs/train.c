@@ -109,6 +109,18 @@ static void say_kernels(const training *t)
         fuses ? "" : " fuse: false");
 }
 
+/* Where the batch has changed it: "Learning rate 0.4: 0.1 for a batch of 128, times the root of 2048 / 128." */
+static void say_rate(const training *t)
+{
+    const char *rule = lks_recipe_text(t->recipe, "optimizer.lr_scaling");
+    const long long base = lks_recipe_int(t->recipe, "optimizer.lr_batch");
+    if (strcmp(rule, "none") == 0) return;
+    say("Learning rate %g: %g for a batch of %lld, times %s%lld / %lld.",
+        lks_recipe_schedule(t->recipe, 1, 0, 1).lr, lks_recipe_float(t->recipe, "optimizer.lr"),
+        base, strcmp(rule, "sqrt") == 0 ? "the root of " : "",
+        (long long)lks_recipe_int(t->recipe, "train.batch_size"), base);
+}
+
 static void train_print_head(const training *t, int cores)
 {
     const lks_recipe_parts *s = &t->parts;
@@ -139,6 +151,7 @@ static void train_print_head(const training *t, int cores)
     if (s->test != NULL) say("Test set size: %lld", tests);
     say_workers(t, &info);
     say_kernels(t);
+    say_rate(t);
 }
 
 /* A single batch was trained: see that testing works too. */

@@ -35,8 +35,14 @@ extern "C" {
 #endif
 
 /* What the network begins and, for VGG, ends with: for small images (3x3, stride 1; one dense layer), or as
- * published for ImageNet. AUTO: the former for images of at most 64 rows and columns. */
-typedef enum lks_stem { LKS_STEM_AUTO, LKS_STEM_CIFAR, LKS_STEM_IMAGENET } lks_stem;
+ * published for ImageNet. AUTO: the former for images of at most 64 rows and columns. UNPOOLED, of ResNets: as
+ * published, with stride 1 and without the pooling. */
+typedef enum lks_stem {
+    LKS_STEM_AUTO,
+    LKS_STEM_CIFAR,
+    LKS_STEM_IMAGENET,
+    LKS_STEM_UNPOOLED
+} lks_stem;
 
 typedef struct lks_network_opts {
     int64_t outputs; /* default: 1000 as published for ImageNet, else 10 */

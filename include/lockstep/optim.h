@@ -114,7 +114,8 @@ enum { LKS_MAX_MILESTONES = 32 };
  *                final_div at t = length - 1, both by half a cosine. (PyTorch's also moves the
  *                momentum, unless told not to; this does not.)
  *   PLATEAU      lr until lks_plateau_observe() lowers it
- * The first warmup_steps steps of any kind multiply it by (step + 1) / (warmup_steps + 1).
+ * The first warmup_steps steps of any kind multiply it by (step + 1) / (warmup_steps + 1); lks_train() has PLATEAU
+ * observe what is measured behind them.
  */
 typedef struct lks_schedule {
     lks_schedule_kind kind;

@@ -17,7 +17,8 @@ extern "C" {
  *     lks_recipe_close(recipe);
  *
  * The keys are those of `lockstep --help-config`; bits, files and sentences of errors, with file and
- * line, are those of `lockstep train`. A recipe belongs to one thread at a time.
+ * line, are those of `lockstep train`. "FILE#NAME" is a file's configuration of that name. A recipe belongs to
+ * one thread at a time.
  */
 typedef struct lks_recipe lks_recipe;
 

@@ -216,6 +216,8 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_option(lks_recipe *recipe, const char 
 /* LKS_E_INVALID "<where it was set>: <key> <sentence>". */
 LKS_API lks_status lks_recipe_fail(const lks_recipe *recipe, const char *key, const char *format,
                                    ...) LKS_PRINTF(3, 4);
+/* The names of the configurations in a file, a line for each; "" where it is one without a name; free() it. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_names(const char *path, char **out);
 /* Every key with its value as JSON, as checkpoints keep it; free() it. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_json(lks_recipe *recipe, char **out);
 /* The first key whose values make two runs of them, or NULL. */

@@ -5,7 +5,7 @@
 #include "models/zoo.h"
 
 /* Options that networks on lks_network_opts have in a configuration. */
-#define LKI_ZOO_STEM LKI_ATTRIBUTE(WORD, lks_network_opts, stem, .range = "auto cifar imagenet")
+#define LKI_ZOO_STEM(words) LKI_ATTRIBUTE(WORD, lks_network_opts, stem, .range = words)
 #define LKI_ZOO_DROPOUT(help_)                                                                     \
     {                                                                                              \
         .name = "dropout", .type = LKI_NOT, .offset = offsetof(lks_network_opts, no_dropout),      \

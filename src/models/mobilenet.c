@@ -3,7 +3,7 @@
 #include "models/layers.h"
 
 static const lki_attribute attributes[] = {
-    LKI_ZOO_STEM,
+    LKI_ZOO_STEM("auto cifar imagenet"),
     LKI_ZOO_DROPOUT("0.2"),
 };
 

@@ -8,7 +8,7 @@ typedef struct variant {
     int64_t width; /* of the inner convolutions of a bottleneck, to 64 */
 } variant;
 
-static const lki_attribute attributes[] = {LKI_ZOO_STEM};
+static const lki_attribute attributes[] = {LKI_ZOO_STEM("auto cifar imagenet unpooled")};
 
 typedef struct block {
     char path[LKI_ZOO_NAME];
@@ -54,12 +54,13 @@ static lks_tensor *build_resnet(const lki_zoo_network *self, lks_graph *graph, l
     const variant *v = self->variant;
     const lki_zoo_net net = {graph, self->name, &lki_zoo_kaiming};
     x = lki_zoo_image(&net, x);
-    const bool small = lki_zoo_small(x, opts);
+    const bool small = lki_zoo_small(x, opts), pools = !small && opts->stem != LKS_STEM_UNPOOLED;
     x = lki_zoo_conv(&net, x, "conv1",
-                     small ? (lki_zoo_window){64, 3, 1, 1, 1} : (lki_zoo_window){64, 7, 2, 3, 1},
+                     small ? (lki_zoo_window){64, 3, 1, 1, 1}
+                           : (lki_zoo_window){64, 7, pools ? 2 : 1, 3, 1},
                      false);
     x = lks_relu(graph, lki_zoo_norm(&net, x, "bn1"));
-    if (!small) x = lki_zoo_max_pool(&net, x, 3, 2, 1);
+    if (pools) x = lki_zoo_max_pool(&net, x, 3, 2, 1);
     for (int stage = 0; stage < 4; stage++) {
         for (int i = 0; i < v->blocks[stage]; i++) {
             block b = {.planes = (int64_t)64 << stage,

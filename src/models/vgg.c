@@ -8,7 +8,7 @@ typedef struct variant {
 } variant;
 
 static const lki_attribute attributes[] = {
-    LKI_ZOO_STEM,
+    LKI_ZOO_STEM("auto cifar imagenet"),
     LKI_ZOO_DROPOUT("0.5 twice"),
 };
 

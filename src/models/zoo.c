@@ -46,6 +46,15 @@ static bool options_of(const lki_zoo_network *network, const lks_network_opts *o
     return stem != NULL || opts->stem == LKS_STEM_AUTO;
 }
 
+/* Whether the network has that stem: its table has the first words of lks_stem. */
+static bool has_stem(const lki_zoo_network *network, lks_stem wanted)
+{
+    const lki_attribute *stem = lki_attribute_find(&network->attributes, "stem");
+    int words = 1;
+    for (const char *c = stem != NULL ? stem->range : ""; *c != '\0'; c++) words += *c == ' ';
+    return stem == NULL || (int)wanted < words;
+}
+
 lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
                         const lks_network_opts *opts)
 {
@@ -65,10 +74,10 @@ lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
     memset(&own, 0, sizeof own);
     if (!options_of(network, opts, own.bytes))
         return lks_graph_fail(graph, "%s: has one stem; drop the option", name);
-    if (opts->outputs < 0 || opts->stem > LKS_STEM_IMAGENET)
+    if (opts->outputs < 0 || !has_stem(network, opts->stem))
         return lks_graph_fail(graph, "%s: %s is %lld, expected %s", name,
                               opts->outputs < 0 ? "outputs" : "stem",
                               (long long)(opts->outputs < 0 ? opts->outputs : (int64_t)opts->stem),
-                              opts->outputs < 0 ? "at least 1" : "one of lks_stem");
+                              opts->outputs < 0 ? "at least 1" : "one of lks_stem that it has");
     return network->build(network, graph, x, &own);
 }

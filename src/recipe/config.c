@@ -1,5 +1,6 @@
 #include "recipe/config.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "recipe/text/configs.h"
 
 const lki_key_row lki_key_rows[LKI_KEY_COUNT] = {
 #define X(id, name, type, range, fallback, change, help)                                           \
@@ -189,13 +191,34 @@ void lki_config_destroy(lki_config *config)
     free(config);
 }
 
-/* Walks sections; `prefix` is "" or "optimizer.". Names may be nested or dotted. */
+static lks_status read_entries(lki_config *config, const char *path, const char *prefix,
+                               const lki_yaml *section, int level);
+
+/* Whether it is no section but a place for anchors, or the configurations by name. */
+static bool is_apart(const char *name)
+{
+    return strncmp(name, "x-", 2) == 0 || strcmp(name, LKI_CONFIGS) == 0;
+}
+
+/* Walks sections; `prefix` is "" or "optimizer.". Names may be nested or dotted. What was merged from farther
+ * comes first, so that what is nearer wins in either form. */
 static lks_status read_section(lki_config *config, const char *path, const char *prefix,
                                const lki_yaml *section)
 {
+    for (int above = INT_MAX, level; above > 0; above = level) {
+        level = 0; /* the next below */
+        for (const lki_yaml_entry *e = section->first; e != NULL; e = e->next)
+            if (e->merged < above && e->merged > level) level = e->merged;
+        LKI_TRY(read_entries(config, path, prefix, section, level));
+    }
+    return LKS_OK;
+}
+
+static lks_status read_entries(lki_config *config, const char *path, const char *prefix,
+                               const lki_yaml *section, int level)
+{
     for (const lki_yaml_entry *e = section->first; e != NULL; e = e->next) {
-        const bool is_template = *prefix == '\0' && strncmp(e->key->text, "x-", 2) == 0;
-        if (is_template) continue; /* a place for anchors */
+        if (e->merged != level || (*prefix == '\0' && is_apart(e->key->text))) continue;
         const char *name = lki_heap_format(&config->heap, "%s%s", prefix, e->key->text);
         const char *where = lki_heap_format(&config->heap, "%s:%d", path, e->value->line);
         const lki_key key = lki_key_find(name);
@@ -220,21 +243,27 @@ static lks_status read_section(lki_config *config, const char *path, const char 
     return LKS_OK;
 }
 
-static lks_status read_root(lki_config *config, const char *path, const lki_yaml *root)
+/* `name`: of the configuration in it; NULL: the usual one. */
+static lks_status read_root(lki_config *config, const char *path, const char *name,
+                            const lki_yaml *root)
 {
-    if (lki_yaml_is_null(root)) return LKS_OK;
-    if (root->kind != LKI_YAML_MAP)
+    const lki_yaml *named;
+    if (root->kind != LKI_YAML_MAP && !lki_yaml_is_null(root))
         return LKI_FAIL(LKS_E_INVALID,
                         "%s:%d: a configuration is a map of sections, such as 'train: {epochs: 3}'",
                         path, root->line);
-    return read_section(config, path, "", root);
+    LKI_TRY(lki_configs_find(&named, path, name, root));
+    LKI_TRY(read_section(config, path, "", root));
+    return named != NULL ? read_section(config, path, "", named) : LKS_OK;
 }
 
 lks_status lki_config_read(lki_config *config, const char *path)
 {
     const lki_yaml *root;
+    const char *name;
+    path = lki_configs_split(&name, &config->heap, path);
     const lks_status status = lki_yaml_read_file(&root, &config->heap, path);
-    return status == LKS_OK ? lki_heap_status(&config->heap, read_root(config, path, root))
+    return status == LKS_OK ? lki_heap_status(&config->heap, read_root(config, path, name, root))
                             : status;
 }
 
@@ -242,7 +271,7 @@ lks_status lki_config_read_text(lki_config *config, const char *name, const char
 {
     const lki_yaml *root;
     const lks_status status = lki_yaml_read_lines(&root, &config->heap, name, text);
-    return status == LKS_OK ? lki_heap_status(&config->heap, read_root(config, name, root))
+    return status == LKS_OK ? lki_heap_status(&config->heap, read_root(config, name, NULL, root))
                             : status;
 }
 

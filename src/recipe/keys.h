@@ -62,9 +62,10 @@
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
       "after every relu of an mlp, null: 0; others have their own with null, and none with 0")     \
-    X(MODEL_STEM, "model.stem", CHOICE, "auto cifar imagenet", "auto", FIXED,                      \
-      "what it begins with: cifar (3x3, for small images), imagenet (as published there), or "     \
-      "auto: cifar for images of at most 64x64")                                                   \
+    X(MODEL_STEM, "model.stem", CHOICE, "auto cifar imagenet unpooled", "auto", FIXED,             \
+      "what it begins with: cifar (3x3, for small images), imagenet (as published there), "        \
+      "unpooled (that of ResNets with stride 1 and no pooling), or auto: cifar for images of at "  \
+      "most 64x64")                                                                                \
     X(MODEL_SYNC_BATCH_NORM, "model.sync_batch_norm", BOOL, NULL, "false", FIXED,                  \
       "every batch_norm over the whole batch, not a replica's share; sync: true for one layer")    \
     X(MODEL_INIT, "model.init", STRING, NULL, NULL, FREE,                                          \
@@ -143,6 +144,11 @@
     X(OPTIMIZER_NAME, "optimizer.name", CHOICE, LKI_OPTIMIZER_NAMES, "sgd", FIXED,                 \
       "with PyTorch's semantics and defaults")                                                     \
     X(OPTIMIZER_LR, "optimizer.lr", FLOAT, "[0,)", NULL, SAID, "learning rate; null: ")            \
+    X(OPTIMIZER_LR_SCALING, "optimizer.lr_scaling", CHOICE, "none sqrt linear", "none", SAID,      \
+      "what lr is multiplied by: the train.batch_size over lr_batch (linear), or the root of "     \
+      "that (sqrt)")                                                                               \
+    X(OPTIMIZER_LR_BATCH, "optimizer.lr_batch", INT, "[1,16777216]", NULL, SAID,                   \
+      "batch size that lr is for; null: that of the run, and lr_scaling: none")                    \
     X(OPTIMIZER_WEIGHT_DECAY, "optimizer.weight_decay", FLOAT, "[0,)", NULL, FIXED,                \
       "adds this times the weight to the gradient; adamw: shrinks the weight by lr times this; "   \
       "null: ")                                                                                    \
@@ -205,6 +211,8 @@
       "the rate does not fall below it")                                                           \
     X(SCHEDULE_WARMUP_STEPS, "schedule.warmup_steps", INT, "[0,)", "0", SAID,                      \
       "the rate rises linearly over so many steps")                                                \
+    X(SCHEDULE_WARMUP_EPOCHS, "schedule.warmup_epochs", INT, "[0,1000000]", "0", SAID,             \
+      "the same, step by step, over so many epochs")                                               \
     X(VALIDATION_SAMPLES, "validation.samples", INT, "[1,)", NULL, FIXED,                          \
       "hold so many training samples back, the last; null: none")                                  \
     X(VALIDATION_FRACTION, "validation.fraction", FLOAT, "(0,1)", NULL, FIXED,                     \

@@ -32,8 +32,9 @@ void lki_line_add(lki_heap *heap, lki_line *line, const char *key, const char *v
 {
     lki_yaml_entry *entry = lki_heap_alloc(heap, sizeof *entry);
     if (entry == NULL) return;
-    *entry = (lki_yaml_entry){line->options.first, lki_yaml_scalar(heap, key, true),
-                              read_value(heap, value)};
+    *entry = (lki_yaml_entry){.next = line->options.first,
+                              .key = lki_yaml_scalar(heap, key, true),
+                              .value = read_value(heap, value)};
     line->options.first = entry;
     line->options.count++;
 }

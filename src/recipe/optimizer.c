@@ -1,4 +1,5 @@
 /* Optimizer, groups of parameters and schedule of a configuration. */
+#include <math.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -80,6 +81,25 @@ lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
     return lki_heap_status(&config->heap, read_groups(opts, config));
 }
 
+/* optimizer.lr for the batch of the run. The root is correctly rounded everywhere. */
+static double scaled_rate(const lki_config *config)
+{
+    const char *rule = lki_config_text(config, LKI_KEY_OPTIMIZER_LR_SCALING);
+    const double rate = lki_config_float(config, LKI_KEY_OPTIMIZER_LR);
+    if (strcmp(rule, "none") == 0) return rate;
+    const double share = (double)lki_config_int(config, LKI_KEY_TRAIN_BATCH_SIZE) /
+                         (double)lki_config_int(config, LKI_KEY_OPTIMIZER_LR_BATCH);
+    return rate * (strcmp(rule, "sqrt") == 0 ? sqrt(share) : share);
+}
+
+/* schedule.warmup_steps, or as many as the epochs of warmup_epochs have. */
+static int64_t warmup_steps(const lki_config *config, int64_t batches)
+{
+    const int64_t epochs = lki_config_int(config, LKI_KEY_SCHEDULE_WARMUP_EPOCHS);
+    if (epochs == 0) return lki_config_int(config, LKI_KEY_SCHEDULE_WARMUP_STEPS);
+    return epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;
+}
+
 lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int64_t steps,
                                   int64_t batches)
 {
@@ -87,9 +107,9 @@ lks_schedule lki_session_schedule(const lki_config *config, int64_t epochs, int6
         lki_config_text(config, LKI_KEY_SCHEDULE_NAME));
     lks_schedule schedule = {
         .kind = rule->kind,
-        .lr = lki_config_float(config, LKI_KEY_OPTIMIZER_LR),
+        .lr = scaled_rate(config),
         .per_step = lki_config_bool(config, LKI_KEY_SCHEDULE_PER_STEP),
-        .warmup_steps = lki_config_int(config, LKI_KEY_SCHEDULE_WARMUP_STEPS),
+        .warmup_steps = warmup_steps(config, batches),
     };
     if (epochs == 0) epochs = steps / batches + (steps % batches != 0);
     const int64_t all = epochs <= INT64_MAX / batches ? epochs * batches : INT64_MAX;

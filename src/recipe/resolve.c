@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "core/range.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/data/augment.h"
@@ -50,6 +51,35 @@ static void settle_pair(lki_config *config, lki_key a, lki_key b)
     if (config->source[b] > config->source[a]) unset(config, a);
 }
 
+/* Warm-up is said in steps or in epochs: the later source wins. */
+static lks_status settle_warmup(lki_config *config)
+{
+    const lki_key steps = LKI_KEY_SCHEDULE_WARMUP_STEPS, epochs = LKI_KEY_SCHEDULE_WARMUP_EPOCHS;
+    if (lki_config_int(config, steps) == 0 || lki_config_int(config, epochs) == 0) return LKS_OK;
+    if (config->source[steps] == config->source[epochs])
+        return lki_config_fail(config, epochs,
+                               "and schedule.warmup_steps say the same thing; drop one");
+    return lki_config_settle(config,
+                             config->source[steps] < config->source[epochs] ? steps : epochs, "0");
+}
+
+/* The rule for the rate and the batch that it begins from belong together. */
+static lks_status check_scaling(const lki_config *config)
+{
+    const lki_key rule = LKI_KEY_OPTIMIZER_LR_SCALING, batch = LKI_KEY_OPTIMIZER_LR_BATCH;
+    const bool scales = strcmp(lki_config_text(config, rule), "none") != 0;
+    if (scales && !lki_config_has(config, batch))
+        return lki_config_fail(config, rule,
+                               "is %s, which needs optimizer.lr_batch, the batch size that "
+                               "optimizer.lr is for",
+                               lki_config_text(config, rule));
+    if (lki_config_has(config, batch) && config->source[rule] == LKI_FROM_DEFAULT)
+        return lki_config_fail(config, batch,
+                               "needs optimizer.lr_scaling, sqrt or linear (or none, to leave "
+                               "the rate as it is)");
+    return LKS_OK;
+}
+
 /* Before the keys that only the network of that name has are looked at. */
 static lks_status check_layers(const lki_config *config)
 {
@@ -76,6 +106,12 @@ static lks_status check_options(const lki_config *config, const lki_zoo_network 
         if (a->type == LKI_INTS && setting->count > room)
             return lki_config_fail(config, key, "has %d numbers, expected at most %d",
                                    setting->count, room);
+        if (a->type == LKI_WORD && lki_word_find(a->range, setting->s) < 0) {
+            char words[80];
+            lki_words_describe(a->range, words, sizeof words);
+            return lki_config_fail(config, key, "is %s, expected %s of %s", setting->s, words,
+                                   network->name);
+        }
         if (a->type == LKI_NOT && setting->f > 0)
             return lki_config_fail(config, key,
                                    "is %g, but %s has %s %s; expected 0 (none) or null", setting->f,
@@ -219,6 +255,8 @@ lks_status lki_config_resolve(lki_config *config)
     lks_status status = lki_config_name_data(config);
     if (status == LKS_OK) status = check_layers(config);
     if (status == LKS_OK) status = settle_names(config);
+    if (status == LKS_OK) status = settle_warmup(config);
+    if (status == LKS_OK) status = check_scaling(config);
     if (status == LKS_OK) status = check_workers(config);
     if (status != LKS_OK) return status;
     if (lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES) &&

@@ -117,7 +117,9 @@ static bool train_judge(loop *l, const lks_metrics *watched)
     const bool better = improve(run, watched);
     run->bad_epochs = better ? 0 : run->bad_epochs + 1;
     if (better) run->best_step = run->progress.step;
-    if (l->opts.schedule.kind == LKS_PLATEAU) {
+    /* While the rate rises, losses say nothing of the plateau's. */
+    if (l->opts.schedule.kind == LKS_PLATEAU &&
+        run->progress.step > l->opts.schedule.warmup_steps) {
         const double loss = watched->not_finite == 0 ? lks_metrics_loss(watched) : (double)NAN;
         lks_plateau_observe(&l->opts.schedule, &run->plateau, loss);
     }

@@ -11,10 +11,11 @@ static void defaults_follow_the_name(void **state)
 {
     (void)state;
     static const char *const pairs[][2] = {
-        {"optimizer: {name: adamw}\n", "  lr: 0.001\n  weight_decay: 0.01\n"},
+        {"optimizer: {name: adamw}\n",
+         "  lr: 0.001\n  lr_scaling: none\n  lr_batch: null\n  weight_decay: 0.01\n"},
         {"optimizer: {name: adamw, weight_decay: 0}\n", "  weight_decay: 0.0\n"},
         {"optimizer: {name: adamw}\n", "  betas: [0.9, 0.999]\n  eps: 1.0e-08\n"},
-        {"optimizer: {name: rmsprop}\n", "  lr: 0.01\n  weight_decay: 0.0\n"},
+        {"optimizer: {name: rmsprop}\n", "  lr: 0.01\n  lr_scaling: none\n"},
         {"optimizer: {name: rmsprop}\n", "  alpha: 0.99\n  centered: false\n  eps: 1.0e-08\n"},
         {"optimizer: {name: rmsprop}\n", "  momentum: 0.0\n"},
         {"optimizer: {name: adamp}\n",

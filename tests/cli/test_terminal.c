@@ -100,20 +100,21 @@ static void an_epoch_leaves_a_line(void **state)
             int found = 0;
             snprintf(head, sizeof head, "epoch %d/3  ", epoch);
             for (const char *at = seen; (at = strstr(at, head)) != NULL; at++) {
-                double train, test, right, valid, valid_right, seconds;
+                double train, known, test, right, valid, valid_right, seconds;
                 long long rate, thousands = -1;
                 const char *form =
-                    k == 0   ? "epoch %*d/3  loss %lf  test %lf %lf%%  %lf s  %lld,%lld"
+                    k == 0   ? "epoch %*d/3  train %lf %lf%%  test %lf %lf%%  %lf s  %lld,%lld"
                     : k == 1 ? "epoch %*d/3  loss %lf  valid %lf %lf%%  test %lf %lf%%  %lf"
-                             : "epoch %*d/3  loss %lf  %lf s  %lld,%lld";
+                             : "epoch %*d/3  train %lf %lf%%  %lf s  %lld,%lld";
                 int values = 0;
                 if (k == 0)
-                    values = sscanf(at, form, &train, &test, &right, &seconds, &rate, &thousands) >
-                             4;
+                    values = sscanf(at, form, &train, &known, &test, &right, &seconds, &rate,
+                                    &thousands) > 5;
                 if (k == 1)
                     values = sscanf(at, form, &train, &valid, &valid_right, &test, &right,
                                     &seconds) == 6;
-                if (k == 2) values = sscanf(at, form, &train, &seconds, &rate, &thousands) > 2;
+                if (k == 2)
+                    values = sscanf(at, form, &train, &known, &seconds, &rate, &thousands) > 3;
                 found += values;
                 const size_t width = strcspn(at, "\r\n");
                 if (width > 80) fail_msg("wider than 80: %.*s", (int)width, at);
@@ -132,7 +133,7 @@ static void fields_are_whole(void **state)
 {
     (void)state;
     write_text("c.yaml", small);
-    const char *seen = on_terminal(80, true, "train c.yaml --epochs 1");
+    const char *seen = on_terminal(69, true, "train c.yaml --epochs 1");
     const char *line = strstr(seen, "epoch 1/1  loss ");
     const char *end = line != NULL ? strchr(line, '%') : NULL;
     if (end == NULL) fail_msg("no line in: %s", seen);

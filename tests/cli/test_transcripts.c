@@ -30,6 +30,8 @@ static const struct mask {
     {"\"peak_rss_bytes\": [0-9]+", "\"peak_rss_bytes\": <n>"},
     {"\"(fingerprint|build)\": \"[^\"]*\"", "\"\\1\": <text>"},
     {" in [0-9]+\\.[0-9]{3} s", " in <n> s"},
+    {"[0-9]+\\.[0-9] s  [0-9,]+ samples/s", "<n> s  <n> samples/s"},
+    {"\t[0-9,]+ samples/s", "\t<n> samples/s"},
     {"[0-9]+\\.[0-9]{2} MB", "<n> MB"},
     {"device ref; .*", "device ref; <fingerprint>"},
     {"Lockstep [0-9.]+, device cpu; .*", "Lockstep <version>, device cpu; <fingerprint>"},

@@ -250,6 +250,19 @@ static void what_does_not_fit_is_refused(void **state)
                    "alexnet: has one stem");
     expect_refusal("resnet18", cifar, &(lks_network_opts){.outputs = -1},
                    "resnet18: outputs is -1, expected at least 1");
+    expect_refusal("vgg11", cifar, &(lks_network_opts){.stem = LKS_STEM_UNPOOLED},
+                   "vgg11: stem is 3, expected one of lks_stem that it has");
+    expect_refusal("resnet18", cifar, &(lks_network_opts){.stem = (lks_stem)4},
+                   "resnet18: stem is 4, expected");
+}
+
+/* As in NERSC's SC20 tutorial. */
+static void unpooled_resnets_keep_the_size(void **state)
+{
+    (void)state;
+    const lks_network_opts opts = {.stem = LKS_STEM_UNPOOLED, .outputs = 100};
+    assert_int_equal(table_by_name("resnet50", 32, &opts).parameters, 23712932);
+    assert_int_equal(table_by_name("resnet18", 32, &opts).parameters, 11227812);
 }
 
 /* Twice as large images are pooled to what the classifier takes. */
@@ -273,6 +286,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_workers),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(classifiers_take_larger_images),
+        cmocka_unit_test(unpooled_resnets_keep_the_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,11 +21,13 @@ static void lines_are_those_of_the_example(void **state)
         "\n",
         "Test set: Average loss: ",
         "\n",
+        "epoch 1/2  train ",
         "Train Epoch: 2 [0/500 (0%)]\tLoss: ",
         "Train Epoch: 2 [250/500 (50%)]\tLoss: ",
         "\n",
         "Test set: Average loss: ",
         "\n",
+        "epoch 2/2  train ",
         "hash ",
     };
     const char *at = last.out;
@@ -37,7 +39,9 @@ static void lines_are_those_of_the_example(void **state)
             int digits = 0;
             assert_int_equal(sscanf(at + length, "%*d.%*6[0-9]%n", &digits), 0);
             assert_int_equal(digits, 8); /* d.dddddd */
-            assert_int_equal(at[length + 8], '\n');
+            assert_int_equal(at[length + 8], '\t');
+            assert_int_equal(sscanf(at + length + 8, "\t%*[0-9,] samples/s%n", &digits), 0);
+            assert_int_equal(at[length + 8 + (size_t)digits], '\n');
         } else if (strncmp(at, "Test set:", 9) == 0) {
             int end = 0;
             int correct = 0, percent = 0;
@@ -46,6 +50,13 @@ static void lines_are_those_of_the_example(void **state)
                              2);
             assert_true(end > 0);
             assert_int_equal(correct, percent);
+        } else if (strncmp(at, "epoch ", 6) == 0) {
+            int end = 0;
+            (void)sscanf(at + length,
+                         "%*d.%*4[0-9] %*f%%  test %*d.%*4[0-9] %*d.00%%  %*f s  %*[0-9,] "
+                         "samples/s\n%n",
+                         &end);
+            assert_true(end > 0);
         }
         at = strchr(at, '\n') + 1;
     }

@@ -66,6 +66,8 @@ static void emit_head(lki_emit *e, const lks_recipe *recipe)
     lki_emit_bool(e, info.own_bits);
     emit_int(e, "replicas", info.replicas);
     emit_int(e, "global_batch", info.global_batch);
+    lki_emit_key(e, "learning_rate"); /* that the schedule begins from */
+    lki_emit_real(e, recipe->opts.schedule.lr);
     emit_int(e, "parameters", info.parameters);
 }
 

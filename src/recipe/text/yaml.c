@@ -85,9 +85,9 @@ static size_t scalar_bytes(const char *text)
 
 enum { BRACKETS = 16 };
 
-static lks_status add_entry(const reader *r, lki_yaml *parent, const lki_yaml *key,
-                            const lki_yaml *value)
+static lks_status add_entry(const reader *r, lki_yaml *parent, lki_yaml_entry entry)
 {
+    const lki_yaml *key = entry.key, *value = entry.value;
     parent->weight += value->weight + (key != NULL);
     if (parent->weight > LKI_YAML_MAX_NODES) return too_large(r, value->line);
     if (parent->height <= value->height) parent->height = value->height + 1;
@@ -100,8 +100,7 @@ static lks_status add_entry(const reader *r, lki_yaml *parent, const lki_yaml *k
                         place(r, value->line), LKI_YAML_MAX_BYTES);
     lki_yaml_entry *added = lki_heap_alloc(r->heap, sizeof *added);
     if (added == NULL) return no_memory(r);
-    added->key = key;
-    added->value = value;
+    *added = entry;
     lki_yaml_entry **end = &parent->first;
     while (*end != NULL) end = &(*end)->next;
     *end = added;
@@ -161,27 +160,30 @@ static lks_status read_scalar(reader *r, const lki_yaml **out)
                     place(r, n->line), tag);
 }
 
-static lks_status merge_from(const reader *r, lki_yaml *map, const lki_yaml *from)
+/* *level: of what is merged first; becomes that of what is merged next. */
+static lks_status merge_from(const reader *r, lki_yaml *map, const lki_yaml *from, int *level)
 {
+    int deepest = 0;
     if (from->kind != LKI_YAML_MAP)
         return LKI_FAIL(LKS_E_INVALID, "%s: << takes a map, an alias of one, or a list of them",
                         place(r, from->line));
     for (const lki_yaml_entry *e = from->first; e != NULL; e = e->next) {
+        if (e->merged > deepest) deepest = e->merged;
         if (find_entry(map, e->key->text) != NULL) continue;
-        const lks_status status = add_entry(r, map, e->key, e->value);
-        if (status != LKS_OK) return status;
+        const lki_yaml_entry entry = {NULL, e->key, e->value, *level + e->merged};
+        LKI_TRY(add_entry(r, map, entry));
     }
+    *level += deepest + 1;
     return LKS_OK;
 }
 
 /* Merging waits for the end of the map, as its own keys win wherever they stand. */
 static lks_status merge(const reader *r, lki_yaml *map, const lki_yaml *from)
 {
-    if (from->kind != LKI_YAML_LIST) return merge_from(r, map, from);
-    for (const lki_yaml_entry *e = from->first; e != NULL; e = e->next) {
-        const lks_status status = merge_from(r, map, e->value);
-        if (status != LKS_OK) return status;
-    }
+    int level = 1;
+    if (from->kind != LKI_YAML_LIST) return merge_from(r, map, from, &level);
+    for (const lki_yaml_entry *e = from->first; e != NULL; e = e->next)
+        LKI_TRY(merge_from(r, map, e->value, &level));
     return LKS_OK;
 }
 
@@ -204,7 +206,7 @@ static lks_status read_pair(reader *r, lki_yaml *map, int depth, const lki_yaml 
     if (twice != NULL || (is_merge && *merged != NULL))
         return LKI_FAIL(LKS_E_INVALID, "%s: key '%.100s' occurs twice in its section%s",
                         place(r, key->line), key->text, is_merge ? "; give << a list" : "");
-    if (!is_merge) return add_entry(r, map, key, value);
+    if (!is_merge) return add_entry(r, map, (lki_yaml_entry){.key = key, .value = value});
     *merged = value;
     return LKS_OK;
 }
@@ -224,7 +226,7 @@ static lks_status read_children(reader *r, lki_yaml *parent, int depth)
         } else {
             const lki_yaml *value;
             status = read_node(r, depth + 1, &value);
-            if (status == LKS_OK) status = add_entry(r, parent, NULL, value);
+            if (status == LKS_OK) status = add_entry(r, parent, (lki_yaml_entry){.value = value});
         }
         if (status != LKS_OK) return status;
     }

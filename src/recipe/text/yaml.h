@@ -40,6 +40,8 @@ typedef struct lki_yaml_entry {
     struct lki_yaml_entry *next;
     const lki_yaml *key; /* a scalar; NULL in a list */
     const lki_yaml *value;
+    int merged; /* by "<<": 0: no; entries with a smaller number win over those with a larger one, also where
+                   one is "train.epochs" and the other "train: {epochs: 3}" */
 } lki_yaml_entry;
 
 /* Reads a file, or text that was given as `name`. Errors are sentences that begin with the path and
