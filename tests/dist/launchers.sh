@@ -84,3 +84,6 @@ nobody() {
     for process in $left; do tr '\0' ' ' <"$process/cmdline"; echo; done 2>/dev/null
     failed=1
 }
+
+# What the log of a training says in any number of processes: all but who they are, and the time that it took.
+alike() { sed -e '/^Using /d' -e 's/\t[0-9,]* samples.s$//' -e '/^epoch /d' "$1"; }

@@ -23,8 +23,6 @@ log: {interval: 1}
 END
 # On a small machine ranks share cores, which is all that standard error may say.
 shared='workers wait for each other; give\|workers, which wait for each other; give'
-# What the log of a training says in any number of processes.
-alike() { sed '/^Using /d' "$1"; }
 # Standard error for itself: MPICH's launcher may put it into the middle of a line of the other.
 apart() { "$@" 2>"$folder/errors"; }
 

@@ -79,6 +79,8 @@ static void of_tools(void **state)
     LKT_OK(lks_graph_create(&graph, context));
     LKT_OK(lks_recipe_open_text(&recipe, "a", "model: {name: mlp}"));
     REFUSES(lks_recipe_json(NULL, &record));
+    REFUSES(lks_recipe_names(NULL, &record));
+    REFUSES(lks_recipe_names("c.yaml", NULL));
     REFUSES(lks_recipe_json(recipe, NULL));
     assert_null(lks_recipe_weights(NULL));
     REFUSES(lks_recipe_save_record(NULL));
