@@ -96,6 +96,11 @@ typedef struct lks_model_opts {
     lks_decay decay_of;
     const lks_group *groups; /* copied; a pattern that matches no parameter is LKS_E_INVALID */
     int group_count;
+    /* Parameters with such names, patterns as groups have, are frozen: no gradient of them is formed, nor anything
+     * that leads to no other parameter, no step, decay or average touches them, and the optimizer keeps nothing
+     * for them. (Of a layer that has others, too, all gradients are formed.) Running statistics go on. */
+    const char *const *freeze;
+    int freeze_count;
     double clip_value; /* first every element of the mean gradient to [-clip_value, clip_value]; */
     double clip_norm;  /* then all of them times min(1, clip_norm / (norm + 1e-6)), with the norm of
                          all gradients together; default: neither. With one of these two or
@@ -276,7 +281,7 @@ typedef struct lks_model_info {
     int all_workers;       /* P, of all processes */
     int hash_every;
     int64_t global_batch;
-    int64_t parameters;                      /* trained numbers */
+    int64_t parameters, frozen;              /* numbers of them; of these frozen ones */
     int64_t multiply_adds;                   /* of one sample's forward pass */
     size_t memory_bytes;                     /* all arenas */
     int64_t shares, first_share, last_share; /* of a batch, that are this rank's: its loader's */

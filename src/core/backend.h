@@ -177,7 +177,7 @@ typedef struct lki_args {
      * the later node's is formed first, of a node in order of its inputs. */
     unsigned add_in;
     const float *param[LKI_MAX_SLOTS];
-    float *d_param[LKI_MAX_SLOTS]; /* NULL: formed by rows, later */
+    float *d_param[LKI_MAX_SLOTS]; /* NULL: formed by rows, later; or of a frozen node */
     void *const *buffer;           /* running statistics of cluster.counted: read only */
     double *stats;                 /* its, written by forward in training */
     /* Of cluster.counted, where replicas meet in training: what this one gives, in the two that give; what

@@ -158,12 +158,13 @@ lks_status lki_across_check(lks_model *model)
     for (int w = 0; w < model->weights; w++) parameters += model->weight[w].count;
     return compare(across,
                    (const number[]){{"parameters:", parameters},
+                                    {"frozen parameters:", lki_frozen(model)},
                                     {"gradients by replica:", model->gradient_count},
                                     {"gradients by rows:", across->rows_count},
                                     {"statistics:", across->stats_count},
                                     {"sums of blocks and rows:",
                                      across->spread != NULL ? across->spread->told : 0}},
-                   5);
+                   6);
 }
 
 static int64_t aligned(const lki_weight *weight)

@@ -13,6 +13,7 @@ static char *place_array(lks_model *model, char *at, int array)
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         if (array == AVERAGES && !weight->trained) continue;
+        if (array >= 0 && weight->frozen) continue;
         *(array == VALUES     ? &weight->value
           : array == AVERAGES ? &weight->average
                               : &weight->state[array]) = (float *)(void *)at;
@@ -33,12 +34,15 @@ static bool averages(const lks_model *model)
 
 static void measure_parameters(lks_model *model)
 {
-    size_t arrays = 1;
+    size_t states = 0;
     for (int a = 0; a < LKI_MAX_STATES; a++)
-        arrays += trains(model) && lki_optimizer_keeps(&model->opts.optim, a) ? 1 : 0;
-    for (int w = 0; w < model->weights; w++)
-        model->parameter_bytes += (arrays + (averages(model) && model->weight[w].trained ? 1 : 0)) *
-                                  lki_align((size_t)model->weight[w].count * sizeof(float));
+        states += trains(model) && lki_optimizer_keeps(&model->opts.optim, a) ? 1 : 0;
+    for (int w = 0; w < model->weights; w++) {
+        const lki_weight *weight = &model->weight[w];
+        const size_t arrays = 1 + (weight->frozen ? 0 : states) +
+                              (averages(model) && weight->trained ? 1 : 0);
+        model->parameter_bytes += arrays * lki_align((size_t)weight->count * sizeof(float));
+    }
 }
 
 static size_t kept_bytes(const lks_model *model)
@@ -67,7 +71,8 @@ static void place_states(lks_model *model, char *at)
             at = place_array(model, at, a);
             continue;
         }
-        for (int w = 0; w < model->weights; w++) model->weight[w].state[a] = (float *)(void *)at;
+        for (int w = 0; w < model->weights; w++)
+            if (!model->weight[w].frozen) model->weight[w].state[a] = (float *)(void *)at;
         at += kept_bytes(model);
     }
 }

@@ -46,6 +46,13 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
     if (o->hash_every == 0) o->hash_every = DEFAULT_HASH_EVERY;
     LKI_TRY(compile_check_counts(o));
     LKI_TRY(lks_optim_check(&o->optim));
+    if (o->freeze_count < 0 || (o->freeze_count > 0 && o->freeze == NULL))
+        return LKI_FAIL(LKS_E_INVALID, "freeze_count is %d, but %s", o->freeze_count,
+                        o->freeze_count < 0 ? "it counts patterns" : "there are no patterns");
+    for (int i = 0; i < o->freeze_count; i++)
+        if (o->freeze[i] == NULL || o->freeze[i][0] == '\0')
+            return LKI_FAIL(LKS_E_INVALID,
+                            "pattern %d of freeze is empty, expected one such as 'conv1.*'", i + 1);
     if (o->kernels.winograd > LKS_WINOGRAD_F4)
         return LKI_FAIL(LKS_E_INVALID, "kernels.winograd is %d, expected one of lks_winograd",
                         (int)o->kernels.winograd);
@@ -111,18 +118,22 @@ static lks_status add_weight(lks_model *model, int s, int slot)
     char name[2 * LKI_NAME_SIZE];
     stage->weight[slot] = model->weights++;
     snprintf(name, sizeof name, "%s.%s", owner->name, param->suffix);
-    *weight = (lki_weight){.shape = param->shape,
-                           .count = lks_shape_elements(&param->shape),
-                           .init = param->init,
-                           .fan_in = param->fan_in,
-                           .fan_out = param->fan_out,
-                           .groups = param->groups,
-                           .stage = s,
-                           .slot = slot,
-                           .offset = -1,
-                           .trained = stage->backward};
+    *weight = (lki_weight){
+        .shape = param->shape,
+        .count = lks_shape_elements(&param->shape),
+        .init = param->init,
+        .fan_in = param->fan_in,
+        .fan_out = param->fan_out,
+        .groups = param->groups,
+        .stage = s,
+        .slot = slot,
+        .offset = -1,
+        .frozen = lki_program_freezes(&model->program, owner, (int)(param - owner->param))};
+    weight->trained = stage->backward && !weight->frozen;
+    stage->d_param[slot] = -1;
     LKI_TRY(lki_arena_string(&model->arena, &weight->name, name));
-    if (!stage->backward || stage->by_rows) return LKS_OK;
+    if (!stage->backward || stage->by_rows || !lki_program_forms(&model->program, owner))
+        return LKS_OK;
     weight->offset = stage->d_param[slot] = model->gradient_count;
     model->gradient_count += (int64_t)(lki_align((size_t)weight->count * sizeof(float)) /
                                        sizeof(float));
@@ -199,9 +210,12 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
                                                      lki_across_first(model, 0)
                                                : 0,
         .switches = model->opts.kernels,
-        .by_replica = model->opts.by_replica};
+        .by_replica = model->opts.by_replica,
+        .freeze = model->opts.freeze,
+        .freeze_count = model->opts.freeze_count};
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));
+    LKI_TRY(lki_freeze_check(model));
     LKI_TRY(lki_groups_apply(model));
     LKI_TRY(lki_whole_choose(model));
     LKI_TRY(describe_workers(model));

@@ -71,6 +71,17 @@ static int64_t parameters_of(const lki_node *node)
     return count;
 }
 
+/* "9,408", frozen "(9,408)", where there are none "-". */
+static const char *parameters_text(char text[LKI_NUMBER_SIZE + 2], const lki_program *program,
+                                   const lki_node *node)
+{
+    char number[LKI_NUMBER_SIZE];
+    const bool frozen = node->param_count > 0 && !lki_program_forms(program, node);
+    snprintf(text, LKI_NUMBER_SIZE + 2, frozen ? "(%s)" : "%s",
+             grouped_or_dash(number, parameters_of(node)));
+    return text;
+}
+
 /* Whether the node is computed by a stage, or is read by one. */
 static bool is_planned(const lki_program *program, const lki_node *node)
 {
@@ -97,7 +108,7 @@ static void write_layer(const sink *to, const char *head, const char *operation)
 static void layers(const lks_model *model, const sink *to)
 {
     const lki_program *program = &model->program;
-    char head[LINE_SIZE], line[LKS_LINE_SIZE], shape[96], parameters[LKI_NUMBER_SIZE],
+    char head[LINE_SIZE], line[LKS_LINE_SIZE], shape[96], parameters[LKI_NUMBER_SIZE + 2],
         work[LKI_NUMBER_SIZE];
     int names = (int)strlen("name"), outputs = (int)strlen("output");
     for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
@@ -114,7 +125,7 @@ static void layers(const lks_model *model, const sink *to)
         if (!is_planned(program, node)) continue;
         snprintf(head, sizeof head, "%-*s  %-*s  %10s  %11s", names, node->name, outputs,
                  lki_shape_print(&node->out.shape, shape, sizeof shape),
-                 grouped_or_dash(parameters, parameters_of(node)),
+                 parameters_text(parameters, program, node),
                  grouped_or_dash(work, node->multiply_adds));
         lks_tensor_line(&node->out, program->max_share, line, sizeof line);
         write_layer(to, head, line);
@@ -136,8 +147,11 @@ static void totals(const lks_model *model, const sink *to)
     }
     const size_t activations = (size_t)model->workers * program->local_bytes + program->kept_bytes;
     char line[LINE_SIZE], trained[LKI_NUMBER_SIZE], all[LKI_NUMBER_SIZE], work[LKI_NUMBER_SIZE];
-    const int length = snprintf(line, sizeof line, "%s parameters to train",
-                                lki_text_count(trained, info.parameters));
+    int length = snprintf(line, sizeof line, "%s parameters to train",
+                          lki_text_count(trained, info.parameters - info.frozen));
+    if (info.frozen > 0)
+        length += snprintf(line + length, sizeof line - (size_t)length, ", %s frozen, in brackets",
+                           lki_text_count(all, info.frozen));
     if (buffers > 0)
         snprintf(line + length, sizeof line - (size_t)length,
                  ", %s numbers with running statistics",
@@ -191,9 +205,11 @@ static void plan_line(const lks_model *model, const lki_stage *stage, const sink
     pieces_text(program, stage, pieces, sizeof pieces);
     snprintf(head, sizeof head, "%5d  %7s  %-11s  %-10s  %7zu  ", (int)(stage - program->stage),
              segments, pieces,
-             stage->cluster->param_count == 0 || !stage->backward ? ""
-             : stage->by_rows                                     ? "by rows"
-                                                                  : "by replica",
+             stage->cluster->param_count == 0                  ? ""
+             : !lki_program_forms_any(program, stage->cluster) ? "frozen"
+             : !stage->backward                                ? ""
+             : stage->by_rows                                  ? "by rows"
+                                                               : "by replica",
              stage->backward ? needs->saved_bytes : 0);
     size_t used = (size_t)snprintf(text, sizeof text, "%s (%s):", stage->impl->name,
                                    needs->algorithm[0] != '\0' ? needs->algorithm : "plain");
@@ -330,6 +346,7 @@ lks_model_info lks_model_get_info(const lks_model *model)
                            .average_every = lki_averages(model) ? model->opts.average_every : 0,
                            .law = model->alone.law};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
+    info.frozen = lki_frozen(model);
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)
             info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;

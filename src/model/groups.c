@@ -5,6 +5,23 @@
 #include "base/check.h"
 #include "model/model.h"
 
+/* "group 'x'", "freeze 'x'": no parameter is called so. */
+static lks_status matches_nothing(const lks_model *model, const char *what, const char *pattern)
+{
+    return LKI_FAIL(LKS_E_INVALID,
+                    "%s '%.80s' matches no parameter; there are %d, from '%.60s' to '%.60s' "
+                    "(lockstep info CHECKPOINT lists them)",
+                    what, pattern, model->weights, model->weights > 0 ? model->weight[0].name : "",
+                    model->weights > 0 ? model->weight[model->weights - 1].name : "");
+}
+
+static bool matches(const lks_model *model, const char *pattern)
+{
+    for (int w = 0; w < model->weights; w++)
+        if (fnmatch(pattern, model->weight[w].name, 0) == 0) return true;
+    return false;
+}
+
 static lks_status check_group(const lks_model *model, const lks_group *group, int number)
 {
     if (group->match == NULL || group->match[0] == '\0')
@@ -17,13 +34,26 @@ static lks_status check_group(const lks_model *model, const lks_group *group, in
     if (!isnan(group->lr_factor) && !(group->lr_factor >= 0 && isfinite(group->lr_factor)))
         return LKI_FAIL(LKS_E_INVALID, "group '%.80s': lr_factor is %g, expected 0 or more",
                         group->match, group->lr_factor);
+    return matches(model, group->match) ? LKS_OK : matches_nothing(model, "group", group->match);
+}
+
+int64_t lki_frozen(const lks_model *model)
+{
+    int64_t count = 0;
     for (int w = 0; w < model->weights; w++)
-        if (fnmatch(group->match, model->weight[w].name, 0) == 0) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID,
-                    "group '%.80s' matches no parameter; there are %d, from '%.60s' to '%.60s' "
-                    "(lockstep info CHECKPOINT lists them)",
-                    group->match, model->weights, model->weights > 0 ? model->weight[0].name : "",
-                    model->weights > 0 ? model->weight[model->weights - 1].name : "");
+        if (model->weight[w].frozen) count += model->weight[w].count;
+    return count;
+}
+
+lks_status lki_freeze_check(lks_model *model)
+{
+    const lks_model_opts *opts = &model->opts;
+    for (int i = 0; i < opts->freeze_count; i++)
+        if (!matches(model, opts->freeze[i]))
+            return matches_nothing(model, "freeze", opts->freeze[i]);
+    model->opts.freeze = model->program.freeze = NULL; /* the caller's, and not needed any more */
+    model->program.freeze_count = 0;
+    return LKS_OK;
 }
 
 static bool is_weight(const lks_model *model, const lki_weight *weight)

@@ -162,6 +162,14 @@ static bool all_well(const lks_model *model)
     return true;
 }
 
+/* What is frozen has been packed before the step. */
+static bool is_updated(const lks_model *model, const lki_stage *stage)
+{
+    for (int p = 0; p < stage->cluster->param_count; p++)
+        if (!model->weight[stage->weight[p]].frozen) return true;
+    return false;
+}
+
 static void pack(lks_model *model, int worker, int part, int parts)
 {
     lki_program *program = &model->program;
@@ -169,6 +177,7 @@ static void pack(lks_model *model, int worker, int part, int parts)
     for (int s = 0; s < program->stages; s++) {
         lki_stage *stage = &program->stage[s];
         if (stage->kernel->prepare == NULL || (stage->by_rows && lki_rows_pack(model))) continue;
+        if (model->mode == LKI_TRAIN && !is_updated(model, stage)) continue;
         stage->kernel->prepare(stage->plan, (const float *const *)stage->param,
                                program->packed + stage->packed_offset, part, parts);
         lki_lap(laps, lki_lap_of(s, LKI_PHASE_PREPARE));

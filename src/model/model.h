@@ -46,8 +46,8 @@ typedef struct lki_weight { /* a parameter of the model */
     int64_t fan_in, fan_out, groups; /* as in lki_param */
     int stage, slot;                 /* program->stage[stage].param[slot] */
     int64_t offset;                  /* by replica: first float in a gradient array; by rows: -1 */
-    bool
-        trained; /* the loss depends on it; otherwise only the output does, and no step touches it */
+    bool frozen;                     /* as lks_model_opts.freeze asks */
+    bool trained; /* the loss depends on it and it is not frozen; otherwise no step touches it */
     float *value;
     float *state[LKI_MAX_STATES];
     float *average; /* NULL: none, or it is the parameter, which nothing trains */
@@ -282,6 +282,9 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
 
 /* groups.c: gives every weight its rule. */
 lks_status lki_groups_apply(lks_model *model);
+int64_t lki_frozen(const lks_model *model); /* numbers of frozen parameters */
+/* Each pattern of lks_model_opts.freeze matches a parameter. */
+lks_status lki_freeze_check(lks_model *model);
 
 /* ranges/meet.c: where all replicas of the batch meet in the middle of a pass, in training. */
 lks_status lki_meet_plan(lks_model *model);

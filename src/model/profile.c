@@ -114,7 +114,10 @@ lks_profile lks_profile_total(const lks_model *model)
 static double update_bytes(const lks_model *model, const lki_stage *stage)
 {
     int states = 0;
-    if (stage->cluster->param_count == 0) return 0;
+    bool trained = false;
+    for (int p = 0; p < stage->cluster->param_count; p++)
+        trained |= model->weight[stage->weight[p]].trained;
+    if (!trained) return 0;
     for (int i = 0; i < LKI_MAX_STATES; i++)
         states += model->weight[stage->weight[0]].state[i] != NULL;
     return (3.0 + 2.0 * states) * lki_cost_parameter_bytes(stage->cluster);

@@ -96,6 +96,7 @@ static void rows_sum(void *user, lki_tree_node node, int slot, int64_t first, in
         return;
     }
     lki_lap_part(target->laps, lap_of(target->model, target->stage, LKI_PHASE_ROWS));
+    if (!target->model->weight[weight].trained) return; /* frozen, beside one that is not */
     update_apply(target->model, &target->model->weight[weight], first, count, sums);
     lki_lap(target->laps, lap_of(target->model, target->stage, LKI_PHASE_UPDATE));
 }
@@ -157,8 +158,9 @@ void lki_update_rows(lks_model *model, int worker, int s, int64_t begin, int64_t
 /* Of a weight whose sums over the batch come in one array: with several ranks all do. */
 static int64_t update_blocks_of(const lks_model *model, const lki_weight *weight)
 {
-    const bool in_array = weight->offset >= 0 || (lki_sums_across(model) && weight->trained);
-    return in_array ? (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK : 0;
+    const bool in_array = weight->offset >= 0 || lki_sums_across(model);
+    return in_array && weight->trained ? (weight->count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK
+                                       : 0;
 }
 
 void lki_update_gradients(lks_model *model, int worker, int64_t part, int64_t parts)

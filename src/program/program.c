@@ -256,7 +256,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
         args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
     args.add_in = stage->add_in;
     for (int i = 0; i < stage->cluster->param_count && !stage->by_rows; i++)
-        args.d_param[i] = local->gradient + stage->d_param[i];
+        args.d_param[i] = stage->d_param[i] >= 0 ? local->gradient + stage->d_param[i] : NULL;
     if (at->whole) args.met = met_of(program, pass, stage, at, true);
     LKI_TRY((at->whole      ? at->gives ? kernel->give_backward : kernel->finish_backward
              : part->second ? kernel->gather

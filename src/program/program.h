@@ -105,13 +105,14 @@ typedef struct lki_stage {
     bool needs_target; /* left out of predictions */
 
     /* Filled in by the model. */
-    int weight[LKI_MAX_SLOTS];      /* indices of weights; of slots, as the next two */
-    float *param[LKI_MAX_SLOTS];    /* values, shared by all workers */
-    int64_t d_param[LKI_MAX_SLOTS]; /* by replica: position in a gradient array, floats */
-    void *buffer[LKI_MAX_BUFFER];   /* of cluster->counted */
-    size_t packed_offset;           /* in program->packed */
-    size_t stats_offset;            /* in program->stats, doubles: [replicas][stats] */
-    size_t met_offset;              /* in program->met, doubles: [2][replicas + 1][meets] */
+    int weight[LKI_MAX_SLOTS];   /* indices of weights; of slots, as the next two */
+    float *param[LKI_MAX_SLOTS]; /* values, shared by all workers */
+    int64_t d_param
+        [LKI_MAX_SLOTS]; /* by replica: position in a gradient array, floats; -1: none is formed */
+    void *buffer[LKI_MAX_BUFFER]; /* of cluster->counted */
+    size_t packed_offset;         /* in program->packed */
+    size_t stats_offset;          /* in program->stats, doubles: [replicas][stats] */
+    size_t met_offset;            /* in program->met, doubles: [2][replicas + 1][meets] */
 } lki_stage;
 
 /* What is run at once: a stage, or a half of it. */
@@ -139,17 +140,21 @@ typedef struct lki_program {
     int64_t pass_replicas; /* of a pass, at most; 0: all */
     lki_switches switches;
     bool by_replica;
+    /* Parameters whose names ("conv1.weight") match one of these patterns are frozen. */
+    const char *const *freeze;
+    int freeze_count;
     /* How the elements of a tensor are stored, or those of its gradient. Tensors are f32 logically, whatever
      * this says; a type of two bytes (bf16) enters here, with kernels that read and write it. NULL: as the
      * tensor is, gradients as it. */
     lks_dtype (*stored)(const lks_tensor *tensor, bool gradient);
 
     /* The answer. */
-    int64_t max_share;  /* samples of the largest replica */
-    int64_t cohort;     /* most replicas that are run together */
-    int64_t max_cohort; /* samples of the largest cohort, */
-    int64_t max_pass;   /* and of the largest pass */
-    lki_arena arena;    /* all arrays below, and the plans */
+    int64_t max_share;     /* samples of the largest replica */
+    int64_t cohort;        /* most replicas that are run together */
+    int64_t max_cohort;    /* samples of the largest cohort, */
+    int64_t max_pass;      /* and of the largest pass */
+    lki_arena arena;       /* all arrays below, and the plans */
+    unsigned char *frozen; /* [graph->count]: bit i: param[i] of the node is frozen */
     lki_stage *stage;
     int stages;
     lki_part *part;
@@ -174,6 +179,25 @@ typedef struct lki_program {
     double *stats, *met;
     float *ones; /* [max_cohort]: the gradient of the sum of losses */
 } lki_program;
+
+static inline bool lki_program_freezes(const lki_program *program, const lki_node *node, int param)
+{
+    return program->frozen[node->index] >> param & 1;
+}
+
+/* Whether gradients of the node's parameters are formed: of all, if one of them is trained. */
+static inline bool lki_program_forms(const lki_program *program, const lki_node *node)
+{
+    return program->frozen[node->index] != (1 << node->param_count) - 1;
+}
+
+static inline bool lki_program_forms_any(const lki_program *program, const lki_cluster *cluster)
+{
+    for (int i = 0; i < cluster->count; i++)
+        if (cluster->node[i]->param_count > 0 && lki_program_forms(program, cluster->node[i]))
+            return true;
+    return false;
+}
 
 /* Of one sample. */
 static inline size_t lki_tensor_bytes(const lks_tensor *tensor)
@@ -231,7 +255,8 @@ int64_t lki_slice_of(size_t bytes);
 /* Calls the kernel's plan; LKS_E_SHAPE where it needs more than can be addressed. */
 lks_status lki_plan_make(lki_plan *plan);
 
-/* The two halves of compile: stages.c and memory.c. */
+/* The parts of compile: freeze.c, stages.c and memory.c. */
+lks_status lki_program_freeze(lki_program *program);
 lks_status lki_program_make_stages(lki_program *program);
 lks_status lki_program_place_values(lki_program *program);
 void lki_program_place_kept(lki_program *program); /* for max_pass samples */

@@ -24,6 +24,7 @@ enum { COHORT_SAMPLES = 128, COHORT_BYTES = 32 << 20 };
 /* What is known of a node before stages are made. */
 typedef struct mark {
     bool needed, to_loss, from_target;
+    bool learns;          /* a parameter that is not frozen comes before it, or in it */
     bool covered;         /* by a stage */
     int readers;          /* edges to needed nodes */
     lki_refusal *refused; /* of clusters that begin with it, in the list's order */
@@ -57,8 +58,10 @@ static void mark_nodes(const lki_program *program, mark *marks)
     for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
         mark *self = &marks[node->index];
         self->from_target = node->op == LKI_OP_TARGET;
+        self->learns = node->param_count > 0 && lki_program_forms(program, node);
         for (int i = 0; i < node->in_count; i++) {
             self->from_target |= marks[node->in[i]->node->index].from_target;
+            self->learns |= marks[node->in[i]->node->index].learns;
             if (self->needed) marks[node->in[i]->node->index].readers++;
         }
     }
@@ -80,7 +83,7 @@ static bool is_hidden(const void *user, const lki_node *node)
 static bool adds_gradient(const choice *c, const lki_node *reader, const lks_tensor *tensor)
 {
     return c->marks[reader->index].needed && c->marks[reader->index].to_loss &&
-           tensor->node->needs_gradient;
+           c->marks[tensor->node->index].learns;
 }
 
 static bool reads(const lki_node *node, const lks_tensor *tensor)
@@ -169,7 +172,7 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
                          .kernel = impl->kernel,
                          .refused = c->marks[lki_cluster_head(cluster)->index].refused,
                          .needs_target = at->from_target,
-                         .backward = at->to_loss && tail->needs_gradient};
+                         .backward = at->to_loss && at->learns};
     *stage->plan = (lki_plan){.kernel = impl->kernel,
                               .context = program->context,
                               .cluster = *cluster,
@@ -180,9 +183,10 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
             stage->plan->random_key = lki_random_key(
                 program->context->opts.seed, op_of(cluster->node[i])->name, cluster->node[i]->name);
     for (int i = 0; i < cluster->in_count; i++)
-        stage->plan->d_in_wanted[i] = stage->backward && cluster->in[i]->node->needs_gradient;
+        stage->plan->d_in_wanted[i] = stage->backward &&
+                                      c->marks[cluster->in[i]->node->index].learns;
     stage->by_rows = stage->backward && impl->kernel->rows != NULL && !program->by_replica &&
-                     cluster->in[0]->dtype == LKS_F32;
+                     cluster->in[0]->dtype == LKS_F32 && lki_program_forms_any(program, cluster);
     program->stages++;
     return LKS_OK;
 }
@@ -300,9 +304,10 @@ static bool begins(const lki_program *program, const lki_segment *segment, int s
 
 /* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so
  * may those of a kernel that takes any piece. */
-static lki_span span_of(const lki_stage *stage)
+static lki_span span_of(const lki_program *program, const lki_stage *stage)
 {
-    const bool by_replica = stage->backward && !stage->by_rows && stage->cluster->param_count > 0;
+    const bool by_replica = stage->backward && !stage->by_rows &&
+                            lki_program_forms_any(program, stage->cluster);
     const lki_span span = stage->kernel->span;
     if (!by_replica) return span;
     return span == LKI_SPAN_JOINT    ? LKI_SPAN_SHARE
@@ -312,7 +317,7 @@ static lki_span span_of(const lki_stage *stage)
 
 static void add_part(lki_program *program, int s, bool second)
 {
-    const lki_span span = span_of(&program->stage[s]);
+    const lki_span span = span_of(program, &program->stage[s]);
     const bool slice = !lki_span_whole(span);
     const bool joint = span == LKI_SPAN_JOINT;
     lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;
@@ -409,13 +414,18 @@ lks_status lki_program_make_stages(lki_program *program)
     program->meeting = memory;
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, (size_t)count * sizeof(mark), "marks"));
     mark *marks = memory;
-
+    LKI_TRY(lki_program_freeze(program));
     mark_nodes(program, marks);
     if (marks[program->output->node->index].from_target)
         return LKI_FAIL(LKS_E_INVALID,
                         "output '%s' depends on the target, so it cannot be predicted; give the "
                         "tensor before the loss",
                         program->output->node->name);
+    if (program->freeze_count > 0 && program->loss != NULL &&
+        !marks[program->loss->node->index].learns)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "freeze leaves no parameter to train; drop a pattern, such as that of the "
+                        "last layer");
     LKI_TRY(choose_stages(&(choice){.program = program, .marks = marks}));
     make_segments(program);
     set_cohort(program);

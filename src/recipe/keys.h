@@ -68,6 +68,10 @@
       "most 64x64")                                                                                \
     X(MODEL_SYNC_BATCH_NORM, "model.sync_batch_norm", BOOL, NULL, "false", FIXED,                  \
       "every batch_norm over the whole batch, not a replica's share; sync: true for one layer")    \
+    X(MODEL_FREEZE, "model.freeze", TREE, NULL, NULL, FIXED,                                       \
+      "list of patterns such as ['layer1.*', '*.bias']: parameters with such names stay as they "  \
+      "are, and what leads to no other is not computed backward; running statistics go on; null: " \
+      "none")                                                                                      \
     X(MODEL_INIT, "model.init", STRING, NULL, NULL, FREE,                                          \
       "safetensors file of weights to start from; null: random")                                   \
     X(MODEL_INIT_MATCHING, "model.init_matching", BOOL, NULL, "false", FREE,                       \

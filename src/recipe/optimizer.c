@@ -68,6 +68,25 @@ static lks_status read_groups(lks_model_opts *opts, lki_config *config)
     return LKS_OK;
 }
 
+static lks_status read_freeze(lks_model_opts *opts, lki_config *config)
+{
+    if (!lki_config_has(config, LKI_KEY_MODEL_FREEZE)) return LKS_OK;
+    const lki_yaml *list = config->value[LKI_KEY_MODEL_FREEZE].tree;
+    const char **patterns = lki_heap_alloc(&config->heap,
+                                           ((size_t)list->count + 1) * sizeof *patterns);
+    if (patterns == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    opts->freeze = patterns;
+    for (const lki_yaml_entry *e = list->first; e != NULL; e = e->next) {
+        if (e->value->kind != LKI_YAML_SCALAR || lki_yaml_is_null(e->value))
+            return LKI_FAIL(LKS_E_INVALID,
+                            "%s: model.freeze is a list of patterns for names of parameters, such "
+                            "as 'conv1.*'",
+                            lki_config_where(config, LKI_KEY_MODEL_FREEZE, e->value));
+        patterns[opts->freeze_count++] = e->value->text;
+    }
+    return LKS_OK;
+}
+
 lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
 {
     const bool weights = strcmp(lki_config_text(config, LKI_KEY_OPTIMIZER_DECAY_OF), "weights") ==
@@ -78,6 +97,7 @@ lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
     opts->clip_norm = or_zero(config, LKI_KEY_OPTIMIZER_CLIP_NORM);
     opts->ema_decay = or_zero(config, LKI_KEY_TRAIN_EMA);
     opts->skip_not_finite = strcmp(lki_config_text(config, LKI_KEY_TRAIN_NOT_FINITE), "skip") == 0;
+    LKI_TRY(read_freeze(opts, config));
     return lki_heap_status(&config->heap, read_groups(opts, config));
 }
 

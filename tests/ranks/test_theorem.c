@@ -197,6 +197,9 @@ typedef struct net {
  * absent, and so are whole ranks. */
 static int list_nets(net *out)
 {
+    /* A layer as a whole, and of others a part, by replica and by rows. */
+    static const char *const frozen[] = {"conv2d_1.*", "dense_1.weight", "batch_norm_2.*",
+                                         "batch_norm_4.bias"};
     const net nets[] = {
         {"dropout, by rows", lkt_net_mlp, 97, 61, 4, {.optim = lks_adadelta()}},
         {"dropout, by replica", lkt_net_mlp, 97, 61, 3, {.optim = lks_adam(), .by_replica = true}},
@@ -223,11 +226,23 @@ static int list_nets(net *out)
         {"absent replicas, by rows", lkt_net_mlp, 11, 5, 5, {.optim = lks_adam()}},
         {"layer norms, concat", lkt_net_joined, 97, 61, 2, {.optim = lks_adamw()}},
         {"gates", lkt_net_gated, 97, 61, 2, {.optim = lks_adam()}},
+        {"frozen",
+         lkt_net_synced,
+         97,
+         61,
+         3,
+         {.optim = lks_adam(), .ema_decay = .9, .freeze = frozen, .freeze_count = 4}},
+        {"frozen, clipped",
+         lkt_net_conv,
+         97,
+         61,
+         3,
+         {.optim = lks_sgd(.9f), .clip_norm = .05, .freeze = frozen, .freeze_count = 2}},
     };
     memcpy(out, nets, sizeof nets);
     return (int)(sizeof nets / sizeof nets[0]);
 }
-enum { MOST_NETS = 16 };
+enum { MOST_NETS = 18 };
 
 typedef struct outcome {
     uint64_t hash;

@@ -281,6 +281,7 @@ static lks_status cpu_conv_norm_backward(const lki_plan *plan, const lki_args *a
 {
     const conv_norm_plan *p = conv_norm(plan);
     float *d_y = cpu_conv_norm_floats(args, p->d_y);
+    if (args->d_in[0] == NULL && args->d_param[0] == NULL) return LKS_OK; /* a frozen convolution */
     cpu_conv_norm_d_y(p, args, d_y);
     lki_conv_backward(p->kernels, &p->shape, args, d_y, NULL);
     return LKS_OK;

@@ -169,8 +169,8 @@ static lks_status ref_batch_norm_finish_backward(const lki_plan *plan_, const lk
     const double m = met != NULL ? met[0] : (double)(args->count * lki_ref_in(plan_) / k.channels);
 
     for (int64_t c = 0; c < k.channels; c++) {
-        args->d_param[0][c] = lki_round(k.d_weight[c]);
-        args->d_param[1][c] = lki_round(k.d_bias[c]);
+        if (args->d_param[0] != NULL) args->d_param[0][c] = lki_round(k.d_weight[c]);
+        if (args->d_param[1] != NULL) args->d_param[1][c] = lki_round(k.d_bias[c]);
         k.d_weight[c] = (met != NULL ? met[1 + k.channels + c] : k.d_weight[c]) / m;
         k.d_bias[c] = (met != NULL ? met[1 + c] : k.d_bias[c]) / m;
     }

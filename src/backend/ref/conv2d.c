@@ -194,7 +194,8 @@ static lks_status ref_conv2d_backward(const lki_plan *plan_, const lki_args *arg
         if (args->d_in[0] != NULL)
             lki_ref_put_all(args->d_in[0] + n * elements, args->add_in & 1u, s.d_in, elements);
     }
-    if (args->last) put_parameters(p, &s, args->d_param[0], args->d_param[1]);
+    if (args->last && args->d_param[0] != NULL)
+        put_parameters(p, &s, args->d_param[0], args->d_param[1]);
     return LKS_OK;
 }
 

@@ -122,6 +122,7 @@ static const char *change_condition(const lki_config *was, const lki_config *is,
     case LKI_KEY_TRAIN_SEED:
     case LKI_KEY_TRAIN_BATCH_SIZE:
     case LKI_KEY_TRAIN_HASH_EVERY:
+    case LKI_KEY_MODEL_FREEZE: /* there is nothing of the optimizer's for what was frozen */
         return never;
     case LKI_KEY_TRAIN_REPLICAS:
     case LKI_KEY_TRAIN_ACCUMULATE:
