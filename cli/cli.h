@@ -65,6 +65,9 @@ typedef enum cli_local {
     LOCAL_HTML,
     LOCAL_AUGMENT,
     LOCAL_EPOCH,
+    LOCAL_SIZE,
+    LOCAL_SKIP_BAD,
+    LOCAL_THREADS,
     LOCAL_ROOT,
     LOCAL_LAUNCH,
     LOCAL_RANKS,
@@ -179,6 +182,9 @@ LKS_MUSTUSE lks_status cli_split_open(const cli_split **out, const cli_args *cli
                                       lks_recipe *recipe);
 LKS_MUSTUSE lks_status cli_split_data(lks_dataset **out, const cli_split *split, lks_recipe *recipe,
                                       int64_t step);
+
+/* What each class of the data is called, for people: its name, or else its number; NULL: none has a name. */
+const char *const *cli_class_names(cli_pool *pool, const lks_dataset *data);
 
 /* --seconds, where it is given. */
 LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/out/text.h"
 #include "cli/process.h"
 #include "cli/verbs/checkpoint_path.h"
 #include "cli/verbs/record.h"
@@ -176,4 +177,16 @@ lks_status cli_split_data(lks_dataset **out, const cli_split *split, lks_recipe 
     return lks_fail(LKS_E_INVALID,
                     "no samples are held back: neither validation.samples nor validation.fraction "
                     "is set; give the one that the training had");
+}
+
+const char *const *cli_class_names(cli_pool *pool, const lks_dataset *data)
+{
+    const int64_t classes = lks_dataset_get_info(data).classes;
+    if (lks_dataset_class(data, 0) == NULL) return NULL;
+    const char **name = pool_alloc(pool, (size_t)classes * sizeof *name);
+    for (int64_t i = 0; i < classes; i++) {
+        const char *given = lks_dataset_class(data, i);
+        name[i] = given != NULL ? text_clean(pool, given) : pool_format(pool, "%lld", (long long)i);
+    }
+    return name;
 }

@@ -127,9 +127,10 @@ const cli_option cli_options[] = {
     LOCAL("last", 0, NULL, LOADS, LAST, "of --out the newest checkpoint"),
     ALIAS_("out", "DIR", VERB_DOCTOR, CHECKPOINT_PATH,
            "a folder for checkpoints, to try it; null: none is tried"),
-    LOCAL("out", 0, "PATH", VERB_DATA, OUT,
-          "folder for the four files; default for a download: where training looks for them; of "
-          "show, a PNG file"),
+    LOCAL(
+        "out", 0, "PATH", VERB_DATA, OUT,
+        "folder for the four files, or for packed pictures; default for a download: where training "
+        "looks for them; for pictures: beside them; of show, a PNG file"),
     LOCAL("mirror", 0, "URL", VERB_DATA, MIRROR,
           "download from this place instead of the official ones: the address of a folder, http, "
           "https or file; may be repeated, and they are tried in order"),
@@ -142,6 +143,16 @@ const cli_option cli_options[] = {
     LOCAL("augment", 0, NULL, VERB_DATA, AUGMENT,
           "show samples as the training of a configuration sees them, by its data.augment"),
     LOCAL("epoch", 0, "N", VERB_DATA, EPOCH, "of --augment: in this epoch, from 1; default 1"),
+    LOCAL("size", 0, "N", VERB_DATA, SIZE,
+          "of pack: pixels of every packed picture, N or WIDTHxHEIGHT; default: none, it has to be "
+          "given"),
+    LOCAL("split", 0, "SHARE", VERB_DATA, SPLIT,
+          "of pack: hold so much of every class back as test pictures, drawn by --seed; default: "
+          "those in val, or none"),
+    LOCAL("skip-bad", 0, NULL, VERB_DATA, SKIP_BAD,
+          "of pack: leave pictures out that cannot be read; default: they are an error"),
+    LOCAL("threads", 0, "N", VERB_DATA, THREADS,
+          "of pack: threads that decode; default: one for each core"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
     ALIAS("accept-changes", NULL, TRAIN, CHECKPOINT_ACCEPT_CHANGES),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),

@@ -72,7 +72,8 @@ static lks_status get(const cli_args *cli, const lki_published *known)
 static const struct action {
     const char *name;
     lks_status (*run)(const cli_args *cli, const char *what);
-} actions[] = {{"show", data_show}, {"check", data_check}, {"stats", data_stats}};
+} actions[] = {
+    {"pack", data_pack}, {"show", data_show}, {"check", data_check}, {"stats", data_stats}};
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
 static lks_status unknown_action(const char *word)
@@ -82,9 +83,8 @@ static lks_status unknown_action(const char *word)
     for (int i = 0; i < ACTIONS; i++) lki_nearest_offer(&near, actions[i].name);
     return lks_fail(LKS_E_INVALID,
                     "unknown data set '%.60s'%s%s; expected digits, mnist, fashion, cifar10 or "
-                    "cifar100 to get one, or show, check or stats to see one (other files need no "
-                    "command: give "
-                    "their folder with --data)",
+                    "cifar100 to get one, show, check or stats to see one, or pack for pictures of "
+                    "your own (other files need no command: give their folder with --data)",
                     word, near.best != NULL ? "; the nearest is " : "",
                     near.best != NULL ? near.best : "");
 }
@@ -97,6 +97,10 @@ lks_status verb_data(const cli_args *cli, int *code)
     for (int i = 0; i < ACTIONS; i++) {
         if (strcmp(actions[i].name, word) != 0) continue;
         if (cli->operands == 2) return actions[i].run(cli, cli->operand[1]);
+        if (actions[i].run == data_pack)
+            return lks_fail(LKS_E_INVALID,
+                            "data pack needs to know of what: give a folder with a folder of "
+                            "pictures for each class, or a CSV file of files and classes");
         return lks_fail(LKS_E_INVALID,
                         "data %s needs to know of what: lockstep data %s mnist, for example, or a "
                         "folder",

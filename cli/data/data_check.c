@@ -267,8 +267,10 @@ static bool has_files(const check *c, const char *const *ends, const char *folde
 static const char *what_to_do(const check *c, const char *folder)
 {
     if (has_files(c, pictures, folder, true))
-        return "; it has pictures, which are to be packed in such files first: docs/program.md, "
-               "Data";
+        return pool_format(c->pool,
+                           "; it has pictures: 'lockstep data pack %.200s --size 64' packs "
+                           "them to train on",
+                           folder);
     if (has_files(c, tables, folder, true))
         return "; it has tables, which are to be packed as rows of bytes, or given by a program: "
                "docs/program.md, Data";

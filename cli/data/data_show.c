@@ -113,8 +113,6 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
 {
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     const char *out = cli->local[LOCAL_OUT];
-    const bool named = source->known != NULL && source->known->classes != NULL &&
-                       info.classes == source->known->info.classes;
     choice chosen;
     char shape[64];
     if (info.shape.ndim != 3)
@@ -128,7 +126,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     cli_sheet sheet = {.height = (int)info.shape.dim[0],
                        .width = (int)info.shape.dim[1],
                        .channels = (int)info.shape.dim[2],
-                       .classes = named ? source->known->classes : NULL};
+                       .classes = cli_class_names(cli->pool, source->data)};
     uint8_t *pixels = malloc((size_t)(chosen.count * lks_shape_elements(&info.shape)));
     int32_t *labels = malloc((size_t)chosen.count * sizeof *labels);
     if (pixels == NULL || labels == NULL)

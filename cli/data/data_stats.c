@@ -107,10 +107,10 @@ static void print_bar(double share, int width, bool blocks)
     if (blocks) fputs(parts[eighths % 8], stdout);
 }
 
-static void print_classes(const counts *c, const data_source *source, int64_t samples)
+static void print_classes(const counts *c, cli_pool *pool, const data_source *source,
+                          int64_t samples)
 {
-    const bool named = source->known != NULL && source->known->classes != NULL &&
-                       c->classes == source->known->info.classes;
+    const bool named = lks_dataset_class(source->data, 0) != NULL;
     const int columns = say_columns(), width = named ? 15 : 7;
     const int room = (columns > 0 ? columns : 79) - width - 22;
     const int longest = room < 1 ? 1 : room > LONGEST_BAR ? LONGEST_BAR : room;
@@ -119,9 +119,10 @@ static void print_classes(const counts *c, const data_source *source, int64_t sa
         if (c->labels[i] > most) most = c->labels[i];
     say("\n%-*s %10s %8s", width, "class", "samples", "share");
     for (int64_t i = 0; i < c->classes; i++) {
-        char count[TEXT_NUMBER_SIZE], name[40];
-        snprintf(name, sizeof name, "%lld %s", (long long)i,
-                 named ? source->known->classes[i] : "");
+        char count[TEXT_NUMBER_SIZE];
+        const char *class = lks_dataset_class(source->data, i);
+        const char *name = pool_format(pool, "%lld %s", (long long)i,
+                                       class != NULL ? text_clean(pool, class) : "");
         printf("%-*s %10s %7.2f%%", width, name, lks_text_count(count, c->labels[i]),
                100.0 * (double)c->labels[i] / (double)samples);
         if (c->labels[i] > 0) fputs("  ", stdout);
@@ -130,7 +131,7 @@ static void print_classes(const counts *c, const data_source *source, int64_t sa
     }
 }
 
-static lks_status report(counts *c, const data_source *source, const char *what)
+static lks_status report(counts *c, cli_pool *pool, const data_source *source, const char *what)
 {
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     char shape[64], samples[TEXT_NUMBER_SIZE];
@@ -146,7 +147,7 @@ static lks_status report(counts *c, const data_source *source, const char *what)
             TEXT_S(info.samples), data_shape_text(shape, &info.shape));
         status = print_moments(c);
     }
-    if (status == LKS_OK) print_classes(c, source, info.samples);
+    if (status == LKS_OK) print_classes(c, pool, source, info.samples);
     free(c->labels);
     free(c->values);
     free(x);
@@ -164,7 +165,7 @@ lks_status data_stats(const cli_args *cli, const char *what)
         counts c = {.classes = info.classes,
                     .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS};
         c.channels = info.shape.ndim >= 3 || c.columns ? last : 1;
-        status = report(&c, &source, what);
+        status = report(&c, cli->pool, &source, what);
     }
     data_close(&source);
     return status;

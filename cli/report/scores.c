@@ -123,6 +123,7 @@ lks_status scores_count(scores *out, lks_recipe *recipe, lks_dataset *data, int 
     counting position = {out, first};
     lks_dataset *part = NULL;
     lks_status status = scores_make(out, &parts, most);
+    out->data = data;
     if (status == LKS_OK && count > 0) status = lks_dataset_slice(&part, data, first, count);
     if (status == LKS_OK && count > 0)
         status = lks_recipe_predict(recipe, part, count, scores_add, &position);
@@ -198,17 +199,32 @@ static void print_rates(cli_pool *pool, const char **cell, const scores_rates *r
     cell[2] = pool_format(pool, "%.4f", rates->f1);
 }
 
+/* Its name, or else its number. */
+static const char *class_name(const scores *s, cli_pool *pool, int64_t class)
+{
+    const char *name = lks_dataset_class(s->data, class);
+    return name != NULL ? text_clean(pool, name) : pool_format(pool, "%" PRId64, class);
+}
+
+/* "3 cat", or "3". */
+static const char *class_title(const scores *s, cli_pool *pool, int64_t class)
+{
+    const bool named = lks_dataset_class(s->data, class) != NULL;
+    const char *name = class_name(s, pool, class);
+    return named ? pool_format(pool, "%" PRId64 " %s", class, name) : name;
+}
+
 static void print_classes(const scores *s, cli_pool *pool)
 {
     enum { COLUMNS = 5 };
     const char *title[COLUMNS] = {"class", "samples", "precision", "recall", "F1"};
-    static const bool right[COLUMNS] = {true, true, true, true, true};
+    const bool right[COLUMNS] = {lks_dataset_class(s->data, 0) == NULL, true, true, true, true};
     const int rows = (int)s->classes + 2;
     const char **cell = pool_alloc(pool, (size_t)(rows * COLUMNS) * sizeof *cell);
     if (cell == NULL) return;
     for (int64_t c = 0; c < s->classes; c++) {
         const scores_rates rates = scores_of(s, c);
-        cell[c * COLUMNS] = pool_format(pool, "%" PRId64, c);
+        cell[c * COLUMNS] = class_title(s, pool, c);
         cell[c * COLUMNS + 1] = pool_format(pool, "%" PRId64, samples_of(s, c));
         print_rates(pool, &cell[c * COLUMNS + 2], &rates);
     }
@@ -235,10 +251,10 @@ static void print_confusion(const scores *s, cli_pool *pool)
     bool *right = pool_alloc(pool, (size_t)columns * sizeof *right);
     if (title == NULL || cell == NULL || right == NULL) return;
     title[0] = "class \\ given";
-    for (int c = 0; c < columns; c++) right[c] = true;
+    for (int c = 0; c < columns; c++) right[c] = c > 0 || lks_dataset_class(s->data, 0) == NULL;
     for (int64_t c = 0; c < s->classes; c++) {
         title[c + 1] = pool_format(pool, "%" PRId64, c);
-        cell[c * columns] = title[c + 1];
+        cell[c * columns] = class_title(s, pool, c);
         for (int64_t g = 0; g < s->classes; g++)
             cell[c * columns + g + 1] = pool_format(pool, "%" PRId64,
                                                     s->confusion[c * s->classes + g]);
@@ -286,6 +302,11 @@ void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *pref
         json_array_append_new(matrix, row);
     }
     json_object_set_new(json, pool_format(pool, "%s_confusion", prefix), matrix);
+    if (lks_dataset_class(s->data, 0) == NULL) return;
+    json_t *names = json_array();
+    for (int64_t c = 0; c < s->classes; c++)
+        json_array_append_new(names, json_string(class_name(s, pool, c)));
+    json_object_set_new(json, pool_format(pool, "%s_classes", prefix), names);
 }
 
 /* ---------------------------------------------------------------- the worst */
@@ -311,7 +332,8 @@ lks_status scores_draw(const scores *s, cli_pool *pool, lks_dataset *data, const
         const scores_wrong *w = &s->wrong[i];
         int32_t label;
         number[i] = i;
-        text[i] = pool_format(pool, "%d, not %d: %.3f", (int)w->best, (int)w->label, w->share);
+        text[i] = pool_format(pool, "%s, not %s: %.3f", class_name(s, pool, w->best),
+                              class_name(s, pool, w->label), w->share);
         status = lks_dataset_read(data, w->index, pixels + i * elements, &label);
     }
     const cli_sheet sheet = {.title = title,

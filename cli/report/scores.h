@@ -12,6 +12,7 @@ typedef struct scores_wrong {
 } scores_wrong;
 
 typedef struct scores {
+    const lks_dataset *data; /* whose classes may have names */
     int64_t classes;
     int64_t samples, correct;
     int64_t top5;        /* samples whose class is among the five largest outputs */

@@ -56,7 +56,8 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_idx(lks_dataset **out, lks_conte
  * train-images-idx3-ubyte and train-labels-idx1-ubyte, t10k-... or test-...; idx2 to idx5 by the dimensions of
  * the images; with '-' or '.' before "idx", plain preferred to .gz; in the folder or where torchvision puts
  * them, such as folder/MNIST/raw. CIFAR-10 and CIFAR-100: the binary or the Python version, files or the archive
- * as published. `classes` 0: the largest training label + 1, for both splits; 20: CIFAR-100's coarse ones.
+ * as published. pictures.packed, of `lockstep data pack`. `classes` 0: the largest training label + 1, for both splits;
+ * 20: CIFAR-100's coarse ones.
  */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context,
                                                        const char *folder, bool test_split,
@@ -101,6 +102,8 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_write_idx(lks_dataset *dataset, const
 LKS_API void lks_dataset_destroy(lks_dataset *dataset); /* NULL is fine */
 LKS_API lks_dataset_info lks_dataset_get_info(const lks_dataset *dataset);
 LKS_API const char *lks_dataset_name(const lks_dataset *dataset); /* for messages */
+/* The name of a class, as long as the data set lives; NULL: it has none. */
+LKS_API const char *lks_dataset_class(const lks_dataset *dataset, int64_t number);
 LKS_API LKS_MUSTUSE lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x,
                                                 void *y);
 /* Identity of the data: a hash over the info and all samples and targets. Reads everything. */

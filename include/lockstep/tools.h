@@ -97,6 +97,39 @@ LKS_API bool lks_idx_find(char *path, size_t size, const char *folder, bool test
                           int number);
 LKS_API const char *lks_idx_place(int number);
 
+/*
+ * Packs pictures of one's own into a file that lks_dataset_open_folder() reads: JPEG and PNG become red, green and blue
+ * of one size (Pillow's bilinear resizing, antialiased). `what` is a folder with a folder for each class, or with such
+ * ones in train and in val (valid, validation, test), or a CSV file of files and classes. The bytes of the file follow
+ * from pictures and options, not from threads. A call that did not come to its end is gone on with by the next one.
+ */
+typedef struct lks_pack_opts {
+    const char *out;   /* folder for the file, made where it is missing */
+    int width, height; /* 1 to 2048 */
+    double
+        split; /* holds this share of each class back as test pictures, where there are none; below 1 */
+    uint64_t seed; /* draws them */
+    bool
+        skip_bad; /* leaves bad pictures out; default: they are an error, and nothing is finished */
+    int threads;  /* default: one for each CPU */
+    /* Ten times a second, by the calling thread; false ends it: LKS_E_STOPPED. May be NULL. */
+    bool (*progress)(void *user, int64_t done, int64_t all);
+    void (*bad)(void *user, const char *path,
+                const char *reason); /* for each, at the end; may be NULL */
+    void *user;
+} lks_pack_opts;
+typedef struct lks_pack_result {
+    int64_t samples[2]; /* packed for training, for testing */
+    int64_t classes;
+    int64_t bad;    /* left out */
+    int64_t kept;   /* packed by an earlier call */
+    int64_t others; /* files that are no pictures by their names */
+    int64_t bytes;  /* of the file */
+    char how[256];  /* how classes and splits were found, for people */
+} lks_pack_result;
+LKS_API LKS_MUSTUSE lks_status lks_pack_pictures(lks_pack_result *out, lks_context *context,
+                                                 const char *what, const lks_pack_opts *opts);
+
 /* ---- where the time of a step goes, and what the cores could do at most */
 
 /*

@@ -194,7 +194,8 @@ static lks_status cifar_open(lks_dataset **out, lks_context *context, const char
     LKI_TRY(lki_alloc(context, &memory, sizeof(cifar), "a CIFAR data set"));
     cifar *set = memory;
     set->context = context;
-    set->classes = classes > 0 ? classes : place.layout->classes;
+    /* A label is a byte; a network may have more outputs. */
+    set->classes = classes > 256 ? 256 : classes > 0 ? classes : place.layout->classes;
     LKI_TRY_OR(status, fail, cifar_load(set, &place));
     const lks_dataset_ops ops = {.info = {.samples = set->samples,
                                           .shape = {3, {SIDE, SIDE, CHANNELS}},

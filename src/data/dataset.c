@@ -273,6 +273,18 @@ lks_dataset_info lks_dataset_get_info(const lks_dataset *dataset)
     return dataset != NULL ? dataset->info : (lks_dataset_info){0};
 }
 
+void lki_dataset_name_classes(lks_dataset *dataset, const char *const *names, int64_t count)
+{
+    dataset->class_name = names;
+    dataset->classes_named = count;
+}
+
+const char *lks_dataset_class(const lks_dataset *dataset, int64_t number)
+{
+    const bool named = dataset != NULL && number >= 0 && number < dataset->classes_named;
+    return named ? dataset->class_name[number] : NULL;
+}
+
 const char *lks_dataset_name(const lks_dataset *dataset)
 {
     return dataset != NULL ? dataset->name : "";

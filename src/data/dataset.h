@@ -28,6 +28,8 @@ struct lks_dataset {
                              void *y); /* in its place, or NULL */
     void (*close)(void *user);         /* may be NULL */
     void *user;
+    const char *const *class_name; /* [classes_named], or NULL */
+    int64_t classes_named;
     char name[256];
 };
 
@@ -35,6 +37,9 @@ struct lks_dataset {
 lks_status lki_dataset_in_memory(lks_dataset **out, lks_context *context, const char *name,
                                  const lks_dataset_ops *ops, void *user, const void *x,
                                  const void *y);
+
+/* Names for the first `count` classes, borrowed as long as the data set and its parts live. */
+void lki_dataset_name_classes(lks_dataset *dataset, const char *const *names, int64_t count);
 
 enum { LKI_NO_EPOCH = -1 }; /* a sample as it is */
 

@@ -125,6 +125,8 @@ static lks_status open_split(lks_dataset **out, lks_context *context, const char
                         place, files.has_images ? "the images" : "the labels",
                         test_split ? "test" : "training", test_split ? "t10k" : "train",
                         files.has_images ? "labels-idx1" : "images-idx3");
+    /* A label is a byte; a network may have more outputs. */
+    if (classes > MOST_CLASSES) classes = MOST_CLASSES;
     if (test_split && classes == 0)
         LKI_TRY(idx_folder_settle_classes(&classes, context, folder, &files));
     return lks_dataset_open_idx(out, context, files.images, files.labels, classes);

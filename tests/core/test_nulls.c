@@ -110,6 +110,8 @@ static void of_data_sets(void **state)
     const lks_dataset_ops ops = {.info = INFO, .read = read_sample};
     lks_dataset *out, *other;
     lks_idx_info idx;
+    lks_pack_result packed;
+    const lks_pack_opts pack = {.width = 8, .height = 8};
     uint64_t hash;
     float values[WIDTH];
     int32_t label;
@@ -135,6 +137,10 @@ static void of_data_sets(void **state)
     REFUSES(lks_idx_check(NULL, context, path, 0));
     REFUSES(lks_idx_check(&idx, context, NULL, 0));
     LKT_FAILS(LKS_E_IO, "", lks_idx_check(&idx, NULL, path, 0));
+    REFUSES(lks_pack_pictures(NULL, context, path, &pack));
+    REFUSES(lks_pack_pictures(&packed, context, NULL, &pack));
+    REFUSES(lks_pack_pictures(&packed, context, path, NULL));
+    REFUSES(lks_pack_pictures(&packed, context, path, &pack)); /* no folder */
     REFUSES(lks_dataset_open_folder(NULL, context, folder, false, 0));
     LKT_FAILS(LKS_E_IO, "", lks_dataset_open_folder(&out, NULL, NULL, false, 0));
     REFUSES(lks_dataset_open_mnist(NULL, context, folder, false));
@@ -157,6 +163,7 @@ static void of_data_sets(void **state)
     assert_int_equal(lks_dataset_get_info(NULL).samples, 0);
     assert_string_equal(lks_dataset_name(NULL), "");
     assert_int_equal(lks_dataset_position(NULL, 0), -1);
+    assert_null(lks_dataset_class(NULL, 0));
     REFUSES(lks_dataset_read(NULL, 0, values, &label));
     REFUSES(lks_dataset_read(data, 0, NULL, &label));
     REFUSES(lks_dataset_read(data, 0, values, NULL));

@@ -2,6 +2,7 @@
 target_link_libraries(test_verbs_scores PRIVATE lks_program)
 if(LKS_PNG_ON)
   target_link_libraries(test_verbs_sheet PRIVATE lks_png)
+  target_link_libraries(test_verbs_pack PRIVATE lks_png)
   target_link_libraries(test_verbs_scores PRIVATE lks_png)
   target_compile_definitions(test_verbs_scores PRIVATE LKT_HAVE_PNG)
 endif()

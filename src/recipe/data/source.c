@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "data/dataset.h"
 #include "data/dummy.h"
 #include "recipe/data/published.h"
 
@@ -107,9 +108,7 @@ static int64_t dataset_classes_of(const lki_config *config)
     const lki_published *known = published(config);
     if (!lki_config_has(config, LKI_KEY_DATA_CLASSES))
         return known != NULL ? known->info.classes : 0;
-    /* A label is a byte; a network may have more outputs. */
-    const int64_t classes = lki_config_int(config, LKI_KEY_DATA_CLASSES);
-    return classes < 256 ? classes : 256;
+    return lki_config_int(config, LKI_KEY_DATA_CLASSES);
 }
 
 static lks_status find_folder(const char **out, lki_config *config)
@@ -147,5 +146,9 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
     lks_status status = find_folder(&folder, config);
     if (status != LKS_OK) return status;
     status = lks_dataset_open_folder(out, context, folder, test, dataset_classes_of(config));
+    const lki_published *known = published(config);
+    if (status == LKS_OK && known != NULL && known->classes != NULL &&
+        lks_dataset_get_info(*out).classes == known->info.classes)
+        lki_dataset_name_classes(*out, known->classes, known->info.classes);
     return status == LKS_E_IO ? missing_files(config, folder) : status;
 }

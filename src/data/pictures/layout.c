@@ -1,0 +1,161 @@
+#include "data/pictures/layout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/file.h"
+
+enum { DEEPEST = 16 };
+
+/* ---------------------------------------------------------------- folders */
+
+/* Others are counted, not read: notes, tables, what systems leave behind. Those of formats that are not read are, so
+ * that they are named as bad ones. */
+static bool is_named_as_picture(const char *name)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".jpe",  ".jfif", ".png",
+                                       ".gif", ".bmp",  ".webp", ".tif",  ".tiff",
+                                       ".ppm", ".pgm",  ".heic", ".avif"};
+    const char *end = strrchr(name, '.');
+    for (size_t i = 0; end != NULL && i < sizeof ends / sizeof *ends; i++)
+        if (strcasecmp(end, ends[i]) == 0) return true;
+    return false;
+}
+
+static lks_status join(char out[PATH_MAX], const char *folder, const char *name)
+{
+    const int length = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    return length > 0 && length < PATH_MAX ? LKS_OK : lki_fail_io("open", folder, ENAMETOOLONG);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static bool join_folder(char out[PATH_MAX], const char *folder, const char *name)
+{
+    const int length = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    return length > 0 && length < PATH_MAX && is_folder(out);
+}
+
+typedef struct walk {
+    lki_pictures *out;
+    const char *class; /* NULL: in the folder of classes */
+    bool test;
+} walk;
+
+static lks_status look_into(const walk *w, const char *folder, int depth);
+
+static lks_status look_at(const walk *w, const char *folder, const char *name, int depth)
+{
+    char path[PATH_MAX];
+    LKI_TRY(join(path, folder, name));
+    if (is_folder(path)) {
+        walk below = *w;
+        if (below.class == NULL) below.class = name;
+        return look_into(&below, path, depth + 1);
+    }
+    if (!is_named_as_picture(name)) {
+        w->out->others++;
+        return LKS_OK;
+    }
+    if (w->class == NULL)
+        return LKI_FAIL(
+            LKS_E_FORMAT,
+            "'%.300s' lies beside the folders of classes, in none of them; move it into "
+            "that of its class, or away",
+            path);
+    return lki_pictures_add(w->out, path, w->class, strlen(w->class), w->test);
+}
+
+static lks_status look_into(const walk *w, const char *folder, int depth)
+{
+    if (depth > DEEPEST)
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%.300s' lies %d folders deep; is a link among them that leads back?",
+                        folder, depth);
+    DIR *opened = opendir(folder);
+    if (opened == NULL) return lki_fail_io("read the folder", folder, errno);
+    lks_status status = LKS_OK;
+    errno = 0;
+    for (const struct dirent *d; status == LKS_OK && (d = readdir(opened)) != NULL; errno = 0)
+        if (d->d_name[0] != '.') status = look_at(w, folder, d->d_name, depth);
+    if (status == LKS_OK && errno != 0) status = lki_fail_io("read the folder", folder, errno);
+    closedir(opened);
+    return status;
+}
+
+/* A split: folders of classes, or tiny-imagenet's table beside its images. */
+static lks_status find_pictures(lki_pictures *out, const char *folder, bool test)
+{
+    char table[PATH_MAX], images[PATH_MAX];
+    struct stat about;
+    LKI_TRY(join(table, folder, "val_annotations.txt"));
+    if (test && stat(table, &about) == 0 && join_folder(images, folder, "images"))
+        return lki_pictures_read_table(out, table, images, '\t', false, test);
+    return look_into(&(walk){.out = out, .test = test}, folder, 0);
+}
+
+static lks_status find_folders(lki_pictures *out, const char *folder)
+{
+    static const char *const tests[] = {"val", "valid", "validation", "test"};
+    char path[PATH_MAX];
+    if (!join_folder(path, folder, "train")) {
+        snprintf(out->what, sizeof out->what, "a folder for each class");
+        return find_pictures(out, folder, false);
+    }
+    LKI_TRY(find_pictures(out, path, false));
+    snprintf(out->what, sizeof out->what,
+             "training pictures in train/, no folder of test pictures");
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (!join_folder(path, folder, tests[i])) continue;
+        snprintf(out->what, sizeof out->what, "training pictures in train/, test pictures in %s/",
+                 tests[i]);
+        return find_pictures(out, path, true);
+    }
+    return LKS_OK;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static lks_status find_any(lki_pictures *out, const char *what, bool *sorted)
+{
+    struct stat about;
+    char folder[PATH_MAX];
+    if (stat(what, &about) != 0) return lki_fail_io("read", what, errno);
+    *sorted = S_ISDIR(about.st_mode);
+    if (*sorted) return find_folders(out, what);
+    const char *slash = strrchr(what, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - what + 1),
+             slash == NULL ? "." : what);
+    snprintf(out->what, sizeof out->what, "files and classes by a table");
+    return lki_pictures_read_table(out, what, folder, ',', true, false);
+}
+
+lks_status lki_pictures_find(lki_pictures *out, const char *what, double share, uint64_t seed)
+{
+    bool sorted;
+    LKI_TRY(find_any(out, what, &sorted));
+    if (out->split[0] == 0)
+        return LKI_FAIL(
+            LKS_E_FORMAT,
+            "'%.300s' has no pictures for training; expected a folder with a folder of "
+            ".jpg, .jpeg or .png files for each class, or such ones in train/ and val/, "
+            "or a CSV file with a file and a class in each row",
+            what);
+    if (share > 0 && out->split[1] > 0)
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "'%.300s' has test pictures of its own, so none can be held back; leave out "
+            "--split",
+            what);
+    return lki_pictures_settle(out, what, sorted, share, seed);
+}

@@ -1,0 +1,25 @@
+/*
+ * Pictures in files: JPEG by libjpeg-turbo, PNG by libpng; what a file is its first bytes say. Whatever it has becomes
+ * red, green and blue of a byte each: grey three times; a palette's colours; of 16 bits the upper 8; alpha is dropped,
+ * as Pillow's convert("RGB") does; CMYK as Adobe's programs write it (inverted), each colour times black / 255, rounded.
+ * Gamma, colour profiles and the orientation of Exif are not looked at.
+ *
+ * Bits are the same on every machine: libjpeg-turbo's ISLOW has one definition for all its instruction sets, and what its
+ * versions do in different ways is off (smoothing of blocks; smooth upsampling where only rows were halved).
+ */
+#ifndef LKI_DATA_PICTURES_PICTURE_H
+#define LKI_DATA_PICTURES_PICTURE_H
+
+#include "data/pictures/resize.h"
+
+enum { LKI_PICTURE_FILE = 1 << 28 }; /* bytes of a file, at most */
+
+/* A decoder. LKS_E_FORMAT: the picture is bad, and the sentence says why without its name. */
+typedef lks_status lki_picture_decode(lki_resize *to, const uint8_t *data, size_t bytes);
+lki_picture_decode lki_jpeg_decode, lki_png_decode;
+
+/* The picture of these bytes, resized: out is [to->height][to->width][3]. LKS_E_UNSUPPORTED: this build has no such
+ * decoder; else as above. */
+lks_status lki_picture_read(uint8_t *out, lki_resize *to, const uint8_t *data, size_t bytes);
+
+#endif

@@ -1,0 +1,194 @@
+/* lockstep data pack: from a folder of pictures to a training and what it predicts; interrupted, and where files fail. */
+#include "cli/program.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "data/png_file.h"
+
+enum { CLASSES = 3 };
+static const char *const class_names[CLASSES] = {"apple", "leaf", "sky"};
+
+static void make_pictures(const char *root, int each, int side)
+{
+    char path[4200];
+    for (int c = 0; c < CLASSES; c++) {
+        assert_int_equal(shell("mkdir -p '%s/%s'", root, class_names[c]), 0);
+        for (int i = 0; i < each; i++) {
+            snprintf(path, sizeof path, "%s/%s/%s/%03d.png", folder, root, class_names[c], i);
+            lkt_write_sample(path, c, i, side + i % 5, side + 10 - i % 7);
+        }
+    }
+}
+
+static void pictures_are_trained_on(void **state)
+{
+    (void)state;
+    make_pictures("photos", 20, 20);
+    run("data pack photos/ --size 16 --split 0.2 --threads 2");
+    expect(0, "");
+    expect_out("photos/: a folder for each class; 3 classes, 48 training and 12 test pictures\n");
+    expect_out("photos-16x16/pictures.packed: ");
+    expect_out(
+        "Next: lockstep data show photos-16x16; lockstep train CONFIG --data photos-16x16\n");
+    run("data check photos-16x16");
+    expect_ok();
+    expect_out("48 training samples of 16x16x3\n12 test samples of 16x16x3\n");
+    run("data stats photos-16x16 --test");
+    expect_ok();
+    expect_out("0 apple                  4   33.33%");
+    run("data show photos-16x16 --count 2");
+    expect_ok();
+    expect_out("apple");
+    write_text("c.yaml", "data: {path: photos-16x16, augment: [crop: 2, flip]}\n"
+                         "model: {name: mlp, hidden: [32]}\n"
+                         "train: {epochs: 10, batch_size: 6, replicas: 2, workers: 1}\n"
+                         "optimizer: {name: adam, lr: 0.002}\n"
+                         "checkpoint: {path: run}\n");
+    run("data show c.yaml --augment --count 2");
+    expect_ok();
+    run("train c.yaml");
+    expect_ok();
+    run("eval c.yaml --metrics");
+    expect_ok();
+    expect_out("Accuracy: 12/12 (100%)");
+    expect_out("0 apple        4     1.0000");
+    expect_out("2 sky          0  0  4\n");
+    run("predict c.yaml --format csv");
+    expect_ok();
+    expect_out("0,0,");
+    expect_out("11,2,");
+}
+
+/* Ends the packing after so many seconds, unless it has come to its end. Returns whether it was ended. */
+static bool pack_for(double time, int number)
+{
+    const int code = shell(
+        "'%s' data pack photos --size 48 --out o --threads 2 >out.txt 2>err.txt & p=$!; "
+        "sleep %.3f; kill -%d $p 2>/dev/null; wait $p",
+        program(), time, number);
+    read_text(last.out, "out.txt");
+    read_text(last.err, "err.txt");
+    last.code = code;
+    return code != 0;
+}
+
+static void a_kill_at_any_moment_loses_nothing(void **state)
+{
+    (void)state;
+    int killed = 0;
+    make_pictures("photos", 60, 150);
+    run("data pack photos --size 48 --out whole --threads 1");
+    expect_ok();
+    for (int i = 1; i < 60; i++) {
+        const bool ended = pack_for(0.004 * i, i % 5 == 4 ? SIGINT : SIGKILL);
+        killed += ended;
+        if (!ended) break;
+        assert_false(there("o/pictures.packed"));
+        if (last.code == 9) expect(9, "pictures are packed; the same command goes on from there");
+    }
+    if (killed == 0) fail_msg("nothing was killed");
+    if (!there("o/pictures.packed")) {
+        run("data pack photos --size 48 --out o");
+        expect_ok();
+    }
+    assert_int_equal(shell("cmp o/pictures.packed whole/pictures.packed"), 0);
+    assert_false(there("o/pictures.packed.part"));
+}
+
+static void bad_pictures_are_named(void **state)
+{
+    (void)state;
+    make_pictures("photos", 4, 12);
+    write_text("photos/leaf/001.png", "GIF89a");
+    write_text("photos/sky/002.png", "");
+    write_text("photos/sky/notes.txt", "of this summer");
+    run("data pack photos --size 8");
+    expect(4,
+           "lockstep: photos/leaf/001.png: it is no JPEG and no PNG, but GIF by its first bytes\n"
+           "lockstep: photos/sky/002.png: the file is empty\n"
+           "lockstep: 2 of 12 pictures cannot be read, as said above, so nothing is finished");
+    assert_false(there("photos-8x8/pictures.packed"));
+    run("data pack photos --size 8 --skip-bad");
+    expect(0, "10 pictures had been packed by an earlier run\n");
+    expect(0, "2 bad pictures are left out\n");
+    expect(0, "1 file is not called as pictures are\n");
+    expect_out("10 training and 0 test pictures");
+    expect_out("There is no test split: ");
+    run("data pack photos --size 8 --skip-bad");
+    expect(3, "'photos-8x8/pictures.packed' is there already");
+    run("data pack photos --size 9 --skip-bad --out photos-8x8");
+    expect(3, "is there already");
+}
+
+static void options_are_checked(void **state)
+{
+    (void)state;
+    make_pictures("photos", 2, 12);
+    static const struct {
+        const char *arguments, *sentence;
+    } cases[] = {
+        {"photos", "give --size 64, or --size 80x60"},
+        {"photos --size 0", "--size is '0', expected a number of pixels"},
+        {"photos --size 8x", "--size is '8x'"},
+        {"photos --size 3000", "pictures of 3000 x 3000 pixels were asked for"},
+        {"photos --size 8 --split 1", "--split is '1', expected a share"},
+        {"photos --size 8 --threads 0", "--threads is '0', expected an integer from 1 to 256"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run("data pack %s", cases[i].arguments);
+        expect(2, cases[i].sentence);
+    }
+    run("data pack");
+    expect(2, "data pack needs to know of what: give a folder");
+    run("data pack photos --size 8 --out photos/apple/000.png");
+    expect(3, "a part of the path is not a folder");
+}
+
+static int refuse_places(void *command)
+{
+    if (!lkt_refuse(SYS_pwrite64, ENOSPC)) return 77;
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    return 127;
+}
+
+static int refuse_space(void *command)
+{
+    if (!lkt_refuse(SYS_fallocate, ENOSPC)) return 77;
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    return 127;
+}
+
+static void a_full_disk_is_told(void **state)
+{
+    (void)state;
+    make_pictures("photos", 2, 12);
+    for (int late = 0; late < 2; late++) {
+        char command[16384];
+        snprintf(command, sizeof command,
+                 "cd '%s' && exec '%s' data pack photos --size 8 --out o 2>err.txt", folder,
+                 program());
+        last.code = lkt_in_child(late == 1 ? refuse_places : refuse_space, command);
+        if (last.code == 77) {
+            print_message("no seccomp here: skipped\n");
+            skip();
+        }
+        read_text(last.err, "err.txt");
+        expect(3, "no space left on the device");
+        assert_false(there("o/pictures.packed"));
+        assert_false(there("o/pictures.packed.part"));
+    }
+    run("data pack photos --size 8 --out o");
+    expect_ok();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(pictures_are_trained_on), TEST(a_kill_at_any_moment_loses_nothing),
+        TEST(bad_pictures_are_named),  TEST(options_are_checked),
+        TEST(a_full_disk_is_told),
+    };
+    return cmocka_run_group_tests_name("verbs/pack", tests, NULL, NULL);
+}
