@@ -59,7 +59,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION
 and CMake.")
 # What linking with the static library takes.
 foreach(row "zlib zlib1g-dev" "xxhash libxxhash-dev" "jansson libjansson-dev"
-            "yaml libyaml-dev" "hwloc libhwloc-dev")
+            "yaml libyaml-dev" "hwloc libhwloc-dev" "png libpng-dev" "jpeg libjpeg-dev")
   separate_arguments(row)
   list(GET row 0 name)
   list(GET row 1 package)
