@@ -210,6 +210,36 @@ static void one_packs_at_a_time(void **state)
     LKT_OK(pack(&result, "p", "o", (lks_pack_opts){0}));
 }
 
+/* Whichever allocation fails: nothing is finished, nothing is kept, and the next call goes on. */
+static void no_memory_is_told(void **state)
+{
+    (void)state;
+    lks_pack_result result;
+    make_class_folders("p", 2);
+    LKT_OK(pack(&result, "p", "whole", (lks_pack_opts){0}));
+    for (int64_t n = 1;; n++) {
+        lkt_heap heap = {0};
+        lks_context *own;
+        const lks_allocator allocator = lkt_heap_allocator(&heap);
+        LKT_OK(lks_context_create(&own, &(lks_context_opts){.allocator = allocator}));
+        const int64_t live = heap.live;
+        heap.fail_at = heap.allocations + n;
+        const lks_pack_opts opts = {
+            .out = in_folder("o"), .height = SIZE, .width = SIZE, .threads = 2};
+        const lks_status status = lks_pack_pictures(&result, own, in_folder("p"), &opts);
+        if (status != LKS_OK) LKT_FAILS(LKS_E_NOMEM, "", status);
+        assert_int_equal(heap.live, live);
+        assert_int_equal(heap.errors, 0);
+        lks_context_destroy(own);
+        if (status == LKS_OK) {
+            assert_in_range(n, 10, 100);
+            break;
+        }
+        assert_false(lks_dataset_folder_has(in_folder("o"), false));
+    }
+    expect_same("o", "whole");
+}
+
 /* Any byte of what comes before the slots, and any of a slot. */
 static void a_damaged_file_is_refused(void **state)
 {
@@ -394,6 +424,7 @@ int main(void)
         TEST(threads_change_no_byte),
         TEST(a_part_is_gone_on_with),
         TEST(one_packs_at_a_time),
+        TEST(no_memory_is_told),
         TEST(a_damaged_file_is_refused),
         TEST(test_pictures_have_a_folder),
         TEST(tiny_imagenets_layout_is_known),

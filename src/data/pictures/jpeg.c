@@ -25,6 +25,7 @@ typedef struct jpeg {
     struct jpeg_progress_mgr progress;
     jmp_buf back;
     char reason[JMSG_LENGTH_MAX];
+    bool starved; /* no memory, which says nothing of the picture */
     lki_resize *to;
     uint8_t *row; /* as the resizer takes it, and behind it as a picture of four inks has it */
     size_t row_bytes;
@@ -34,6 +35,7 @@ static void leave_jpeg(j_common_ptr info)
 {
     jpeg *j = info->client_data;
     info->err->format_message(info, j->reason);
+    j->starved = info->err->msg_code == JERR_OUT_OF_MEMORY;
     longjmp(j->back, 1);
 }
 
@@ -81,7 +83,8 @@ static void mix(uint8_t *out, const uint8_t *inks, int width)
 static lks_status run_jpeg(jpeg *j, const uint8_t *data, size_t bytes)
 {
     struct jpeg_decompress_struct *info = &j->info;
-    if (setjmp(j->back) != 0) return LKI_FAIL(LKS_E_FORMAT, "JPEG: %s", j->reason);
+    if (setjmp(j->back) != 0)
+        return LKI_FAIL(j->starved ? LKS_E_NOMEM : LKS_E_FORMAT, "JPEG: %s", j->reason);
     jpeg_create_decompress(info);
     info->progress = &j->progress;
     jpeg_mem_src(info, data, bytes);

@@ -7,6 +7,7 @@
 
 #if defined(LKI_HAVE_PNG)
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <png.h>
@@ -19,6 +20,7 @@ typedef struct png {
     const uint8_t *data;
     size_t left;
     char reason[160];
+    bool starved; /* no memory, which says nothing of the picture */
     lki_resize *to;
     uint8_t *pixels; /* a row, or of an interlaced picture all of them */
     size_t bytes;
@@ -34,6 +36,20 @@ static void leave_png(png_structp inner, png_const_charp message)
 static void ignore_warning(png_structp inner, png_const_charp message)
 {
     (void)inner, (void)message;
+}
+
+static png_voidp allocate(png_structp inner, png_alloc_size_t bytes)
+{
+    png *p = png_get_mem_ptr(inner);
+    void *memory = malloc(bytes);
+    p->starved |= memory == NULL;
+    return memory;
+}
+
+static void release(png_structp inner, png_voidp memory)
+{
+    (void)inner;
+    free(memory);
 }
 
 static void take_bytes(png_structp inner, png_bytep out, size_t count)
@@ -56,7 +72,8 @@ static void choose(const png *p)
 
 static lks_status run_png(png *p)
 {
-    if (setjmp(png_jmpbuf(p->png)) != 0) return LKI_FAIL(LKS_E_FORMAT, "PNG: %s", p->reason);
+    if (setjmp(png_jmpbuf(p->png)) != 0)
+        return LKI_FAIL(p->starved ? LKS_E_NOMEM : LKS_E_FORMAT, "PNG: %s", p->reason);
     p->info = png_create_info_struct(p->png);
     if (p->info == NULL) return LKI_FAIL(LKS_E_NOMEM, "out of memory for a PNG file");
     png_set_read_fn(p->png, p, take_bytes);
@@ -87,7 +104,8 @@ static lks_status run_png(png *p)
 lks_status lki_png_decode(lki_resize *to, const uint8_t *data, size_t bytes)
 {
     png p = {.data = data, .left = bytes, .to = to};
-    p.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &p, leave_png, ignore_warning);
+    p.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &p, leave_png, ignore_warning, &p,
+                                     allocate, release);
     if (p.png == NULL) return LKI_FAIL(LKS_E_NOMEM, "out of memory for a PNG file");
     const lks_status status = run_png(&p);
     png_destroy_read_struct(&p.png, &p.info, NULL);
