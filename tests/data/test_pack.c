@@ -264,11 +264,13 @@ static void a_damaged_file_is_refused(void **state)
             fail_msg("byte %zu is not looked at", i);
         bytes[i] ^= 4;
     }
-    bytes[packed.at.slots + 2 * packed.at.slot_bytes + 7] ^= 1;
+    bytes[packed.at.slots + 2 * packed.at.slot_bytes] ^= 1;
+    bytes[packed.at.slots + 4 * packed.at.slot_bytes - 1] ^= 1;
     write_bytes(kept, bytes, count);
     LKT_OK(lks_dataset_open_folder(&set, context, in_folder("o"), false, 0));
     LKT_OK(lks_dataset_read(set, 1, x, &label));
     LKT_FAILS(LKS_E_FORMAT, "is damaged in slot 2", lks_dataset_read(set, 2, x, &label));
+    LKT_FAILS(LKS_E_FORMAT, "is damaged in slot 3", lks_dataset_read(set, 3, x, &label));
     lks_dataset_destroy(set);
     write_bytes(kept, bytes, count - 1);
     LKT_FAILS(LKS_E_FORMAT, "damaged or cut off",
@@ -378,6 +380,11 @@ static void a_table_has_files_and_classes(void **state)
         write_bytes(in_folder("w.csv"), wrong[i].table, strlen(wrong[i].table));
         LKT_FAILS(LKS_E_FORMAT, wrong[i].sentence, pack(&result, "w.csv", "n", (lks_pack_opts){0}));
     }
+    static const char untitled[] = "\xef\xbb\xbf"
+                                   "p/2/00.png,cat\np/10/00.png,dog\n";
+    write_bytes(in_folder("w.csv"), untitled, sizeof untitled - 1);
+    LKT_OK(pack(&result, "w.csv", "untitled", (lks_pack_opts){0}));
+    assert_int_equal(result.samples[0], 2);
     /* A file that is not there is a bad picture, but in the first row, which may be titles. */
     static const char missing[] = "p/2/00.png,cat\np/10/00.png,dog\nnone.png,dog\n";
     write_bytes(in_folder("w.csv"), missing, sizeof missing - 1);

@@ -41,6 +41,7 @@ def write_all(write, small_jpeg):
     write("pictures", "packed_short", packed()[:-1])
     write("pictures", "packed_many", b"\1" + struct.pack("<8s4I5Q", b"LKSPICT1", 2048, 2048, 3, 1, 2**40, 2**40, 2**40, 1, 0))
     write("pictures", "table", b"\2file,class\na.png,x\r\nb.png,\"y, \"\"z\"\"\"\nc.png,10\nd.png,9,more")
+    write("pictures", "table_empty", b"\2")
     write("pictures", "table_quote", b"\2a,\"b\nc,d")
     write("pictures", "table_column", b"\2a,b\nc\n")
     write("pictures", "table_zero", b"\2a,b\0\n")

@@ -102,8 +102,11 @@ lks_status lki_pictures_read_table(lki_pictures *out, const char *path, const ch
     lki_file file;
     LKI_TRY(lki_file_open(&file, out->arena.context, path));
     lks_status status = LKS_OK;
-    table t = {
-        .path = path, .at = file.data, .end = file.data + file.bytes, .separator = separator};
+    table t = {.path = path, .separator = separator};
+    if (file.bytes > 0) { /* an empty one has no address */
+        t.at = file.data;
+        t.end = file.data + file.bytes;
+    }
     if (file.bytes >= sizeof mark && memcmp(file.data, mark, sizeof mark) == 0) t.at += sizeof mark;
     for (bool first = true; status == LKS_OK && t.at < t.end; first = false) {
         status = read_row(&t);
