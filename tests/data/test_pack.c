@@ -168,6 +168,7 @@ static void a_part_is_gone_on_with(void **state)
     (void)state;
     lks_pack_result result;
     int64_t slots;
+    char path[100];
     make_class_folders("p", EACH);
     LKT_OK(pack(&result, "p", "whole", (lks_pack_opts){.threads = 1}));
     write_bytes(in_folder("p/10/05.png"), "GIF", 3);
@@ -190,10 +191,16 @@ static void a_part_is_gone_on_with(void **state)
     LKT_OK(pack(&result, "p", "n", (lks_pack_opts){.threads = 1}));
     assert_int_equal(result.kept, 0);
     expect_same("n", "whole");
+    for (int i = 0; i < EACH; i++) { /* that take long enough to be stopped */
+        snprintf(path, sizeof path, "p/2/%02d.png", i);
+        lkt_write_sample(in_folder(path), 0, i, 400, 400);
+    }
+    LKT_OK(pack(&result, "p", "larger", (lks_pack_opts){.threads = 2}));
     LKT_FAILS(LKS_E_STOPPED, "the same command goes on",
               pack(&result, "p", "s", (lks_pack_opts){.threads = 1, .progress = stop_at_once}));
-    LKT_OK(pack(&result, "p", "s", (lks_pack_opts){.threads = 1, .progress = NULL}));
-    expect_same("s", "whole");
+    LKT_OK(pack(&result, "p", "s", (lks_pack_opts){.threads = 1}));
+    assert_true(result.kept < CLASSES * EACH);
+    expect_same("s", "larger");
 }
 
 static void one_packs_at_a_time(void **state)

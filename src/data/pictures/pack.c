@@ -179,16 +179,18 @@ static bool watch(packing *p)
     pthread_mutex_lock(&p->lock);
     while (p->running > 0) {
         struct timespec until;
+        if (p->opts->progress != NULL && wanted) {
+            pthread_mutex_unlock(&p->lock);
+            wanted = p->opts->progress(p->opts->user, atomic_load(&p->done), p->pictures.count);
+            if (!wanted) atomic_store(&p->stop, true);
+            pthread_mutex_lock(&p->lock);
+            if (p->running == 0) break;
+        }
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += TELL_MS * 1000000L;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&p->change, &p->lock, &until);
-        if (p->opts->progress == NULL || !wanted) continue;
-        pthread_mutex_unlock(&p->lock);
-        wanted = p->opts->progress(p->opts->user, atomic_load(&p->done), p->pictures.count);
-        if (!wanted) atomic_store(&p->stop, true);
-        pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     return wanted;
