@@ -10,9 +10,10 @@
 #include "cli/verbs/record.h"
 
 const char *const run_titles[RUN_COLUMNS] = {
-    "run",          "data",      "model",     "workers",      "replicas",   "batch",
-    "optimizer",    "lr",        "epochs",    "best valid %", "valid loss", "best test %",
-    "final test %", "test loss", "samples/s", "time",         "hash",
+    "run",        "data",        "model",        "workers",       "replicas",
+    "batch",      "optimizer",   "lr",           "epochs",        "best valid %",
+    "valid loss", "best test %", "final test %", "final top 5 %", "test loss",
+    "samples/s",  "time",        "hash",
 };
 
 bool run_column_is_number(run_column column)
@@ -182,6 +183,20 @@ static double value_of(const plot_curve *curve, bool largest)
     return value;
 }
 
+/* Of the last epoch that was tested. */
+static run_cell top5_cell(cli_pool *pool, const cli_run *run)
+{
+    const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
+    double share = (double)NAN;
+    size_t i;
+    json_array_foreach(epochs, i, epoch)
+    {
+        if (json_object_get(epoch, "test_top5") != NULL)
+            share = runs_number_of(epoch, "test_top5") / runs_number_of(epoch, "test_samples");
+    }
+    return real_cell(pool, "%.2f", share >= 0 && share <= 1 ? 100 * share : (double)NAN);
+}
+
 static void fill_cells(cli_runs *runs, int r)
 {
     cli_pool *pool = &runs->pool;
@@ -201,6 +216,7 @@ static void fill_cells(cli_runs *runs, int r)
     cell[RUN_VALID_LAST] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_VALID_LOSS], false));
     cell[RUN_BEST] = real_cell(pool, "%.2f", value_of(accuracy, true));
     cell[RUN_FINAL] = real_cell(pool, "%.2f", value_of(accuracy, false));
+    cell[RUN_TOP5] = top5_cell(pool, run);
     cell[RUN_LOSS] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_TEST_LOSS], false));
     cell[RUN_SPEED] = speed_cell(pool, run);
     cell[RUN_TIME] = time_cell(pool, runs_number_of(run->record, "seconds"));

@@ -38,6 +38,7 @@ typedef enum run_column {
     RUN_VALID_LAST,
     RUN_BEST,
     RUN_FINAL,
+    RUN_TOP5,
     RUN_LOSS,
     RUN_SPEED,
     RUN_TIME,

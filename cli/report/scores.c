@@ -9,7 +9,7 @@
 #include "cli/out/table.h"
 #include "cli/out/text.h"
 
-enum { TOP = 5, SHOWN = 20 /* classes of a matrix that is printed */ };
+enum { SHOWN = 20 /* classes of a matrix that is printed */ };
 
 /* Whether a comes before b: more confident, or the same and an earlier sample. */
 static bool comes_before(const scores_wrong *a, const scores_wrong *b)
@@ -28,36 +28,17 @@ static void scores_keep(scores *s, const scores_wrong *wrong)
     s->wrong[at] = *wrong;
 }
 
-/* Whether fewer than five outputs come before that of the label; of equal ones the first does. */
-static bool among_first(const lks_prediction *p)
-{
-    const float own = p->output[p->label];
-    int before = 0;
-    if (isnan(own)) return false;
-    for (int64_t c = 0; c < p->classes; c++)
-        before += p->output[c] > own || (p->output[c] == own && c < p->label);
-    return before < TOP;
-}
-
-typedef struct counting {
-    scores *scores;
-    int64_t index;
-} counting;
-
 static void scores_add(void *user, const lks_prediction *p)
 {
-    counting *c = user;
-    scores *s = c->scores;
-    const int64_t index = c->index++;
+    scores *s = user;
     if (p->label < 0 || p->label >= s->classes) return; /* no output stands for it */
     s->samples++;
     s->correct += p->best == p->label;
-    s->top5 += among_first(p);
     s->confusion[p->label * s->classes + p->best]++;
     if (p->best == p->label || s->most == 0) return;
     const double share = p->softmax[p->best];
     scores_keep(s, &(scores_wrong){.share = isnan(share) ? 0 : share,
-                                   .index = index,
+                                   .index = p->index,
                                    .label = p->label,
                                    .best = (int32_t)p->best});
 }
@@ -65,8 +46,9 @@ static void scores_add(void *user, const lks_prediction *p)
 /* Sums of counts, and the most confident of all, as if one had seen every sample. */
 static lks_status scores_gather(scores *s, lks_comm *comm)
 {
+    enum { HEAD = 3 }; /* samples, correct ones, wrong ones that are kept */
     const int ranks = lks_comm_size(comm);
-    const size_t counts = (size_t)(s->classes * s->classes) + 4;
+    const size_t counts = (size_t)(s->classes * s->classes) + HEAD;
     const size_t bytes = counts * sizeof(int64_t) + (size_t)s->most * sizeof *s->wrong;
     char *own = calloc(1, bytes), *all = malloc((size_t)ranks * bytes);
     lks_status status = own == NULL || all == NULL
@@ -76,24 +58,23 @@ static lks_status scores_gather(scores *s, lks_comm *comm)
     status = lks_comm_agree(comm, status);
     if (status == LKS_OK) {
         int64_t *number = (int64_t *)(void *)own;
-        const int64_t head[] = {s->samples, s->correct, s->top5, s->count};
+        const int64_t head[HEAD] = {s->samples, s->correct, s->count};
         memcpy(number, head, sizeof head);
-        memcpy(number + 4, s->confusion, (counts - 4) * sizeof *number);
+        memcpy(number + HEAD, s->confusion, (counts - HEAD) * sizeof *number);
         memcpy(number + counts, s->wrong, (size_t)s->count * sizeof *s->wrong);
         status = lks_comm_all_gather(comm, own, bytes, all);
     }
     if (status == LKS_OK) {
-        s->samples = s->correct = s->top5 = s->count = 0;
-        memset(s->confusion, 0, (counts - 4) * sizeof(int64_t));
+        s->samples = s->correct = s->count = 0;
+        memset(s->confusion, 0, (counts - HEAD) * sizeof(int64_t));
     }
     for (int r = 0; r < ranks && status == LKS_OK; r++) {
         const int64_t *number = (const int64_t *)(const void *)(all + (size_t)r * bytes);
         const scores_wrong *wrong = (const scores_wrong *)(const void *)(number + counts);
         s->samples += number[0];
         s->correct += number[1];
-        s->top5 += number[2];
-        for (size_t i = 4; i < counts; i++) s->confusion[i - 4] += number[i];
-        for (int64_t i = 0; i < number[3]; i++) scores_keep(s, &wrong[i]);
+        for (size_t i = HEAD; i < counts; i++) s->confusion[i - HEAD] += number[i];
+        for (int64_t i = 0; i < number[2]; i++) scores_keep(s, &wrong[i]);
     }
     free(all);
     free(own);
@@ -114,22 +95,16 @@ static lks_status scores_make(scores *out, const lks_recipe_parts *parts, int mo
                     (long long)out->classes);
 }
 
-lks_status scores_count(scores *out, lks_recipe *recipe, lks_dataset *data, int most)
+lks_status scores_count(scores *out, lks_metrics *sum, lks_recipe *recipe, lks_dataset *data,
+                        int most)
 {
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    const int64_t samples = lks_dataset_get_info(data).samples;
-    const int64_t rank = lks_comm_rank(parts.comm), ranks = lks_comm_size(parts.comm);
-    const int64_t first = samples * rank / ranks, count = samples * (rank + 1) / ranks - first;
-    counting position = {out, first};
-    lks_dataset *part = NULL;
-    lks_status status = scores_make(out, &parts, most);
+    lks_status status = lks_comm_agree(parts.comm, scores_make(out, &parts, most));
     out->data = data;
-    if (status == LKS_OK && count > 0) status = lks_dataset_slice(&part, data, first, count);
-    if (status == LKS_OK && count > 0)
-        status = lks_recipe_predict(recipe, part, count, scores_add, &position);
-    lks_dataset_destroy(part);
-    status = lks_comm_agree(parts.comm, status);
-    return status == LKS_OK && ranks > 1 ? scores_gather(out, parts.comm) : status;
+    if (status == LKS_OK) status = lks_recipe_evaluate_each(recipe, data, sum, scores_add, out);
+    if (status == LKS_OK && lks_comm_size(parts.comm) > 1) status = scores_gather(out, parts.comm);
+    if (status == LKS_OK) out->top5 = sum->top5;
+    return status;
 }
 
 void scores_free(scores *s)

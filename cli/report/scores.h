@@ -21,9 +21,10 @@ typedef struct scores {
     scores_wrong *wrong; /* and the most confident of, the first the most; free it */
 } scores;
 
-/* Of all samples of `data`, each process a part of them; all end with the same. `most` wrong ones are kept. Free
- * it also after a failure. */
-LKS_MUSTUSE lks_status scores_count(scores *out, lks_recipe *recipe, lks_dataset *data, int most);
+/* Evaluates all samples of `data`, each process a part of them; all end with the same. `most` wrong ones are kept.
+ * Free it also after a failure. */
+LKS_MUSTUSE lks_status scores_count(scores *out, lks_metrics *sum, lks_recipe *recipe,
+                                    lks_dataset *data, int most);
 void scores_free(scores *scores);
 
 /* As scikit-learn's precision_recall_fscore_support() defines them: of a class that is never given or never there, 0;

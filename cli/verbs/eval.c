@@ -66,9 +66,8 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
     scores found = {0};
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
     const bool counts = cli->local[LOCAL_METRICS] != NULL;
-    lks_status status = lks_recipe_evaluate(recipe, data, &sum);
-    if (status == LKS_OK && (counts || worst > 0))
-        status = scores_count(&found, recipe, data, worst);
+    lks_status status = counts || worst > 0 ? scores_count(&found, &sum, recipe, data, worst)
+                                            : lks_recipe_evaluate(recipe, data, &sum);
     if (status == LKS_OK && strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0) {
         say_json(cli, split, &sum, step, &found);
     } else if (status == LKS_OK) {

@@ -148,6 +148,7 @@ typedef struct lks_metrics {
     int64_t not_finite; /* samples whose loss is not a finite number; not in the sum */
     int64_t loss_high;  /* sum of losses, 128-bit fixed point in units of 2^-32: high 64 bits */
     uint64_t loss_low;  /* and low 64 bits */
+    int64_t top5;       /* fewer than five outputs come before the target's; classes only */
 } lks_metrics;
 
 LKS_API void lks_metrics_add(lks_metrics *sum, const lks_metrics *part);
@@ -206,6 +207,9 @@ LKS_API LKS_MUSTUSE lks_status lks_model_use_averages(lks_model *model, bool use
 /* Loss and accuracy as in inference (no dropout, running statistics), added to `sum`. Any count. */
 LKS_API LKS_MUSTUSE lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch,
                                                   lks_metrics *sum);
+/* The same, and the output of each sample of the batch here: out is [batch->count][elements of the output]. */
+LKS_API LKS_MUSTUSE lks_status lks_model_evaluate_outputs(lks_model *model, const lks_batch *batch,
+                                                          lks_metrics *sum, float *out);
 
 /* The output for `count` samples, any number: out is [count][elements of the output]. */
 LKS_API LKS_MUSTUSE lks_status lks_model_predict(lks_model *model, const void *x, int64_t count,

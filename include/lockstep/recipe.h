@@ -114,6 +114,7 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_datas
 /* One sample's outputs, for data with classes. */
 typedef struct lks_prediction {
     int64_t id;          /* of the sample in its data, as it was opened: lks_dataset_position() */
+    int64_t index;       /* in the data that is looked at */
     int64_t best;        /* the class with the largest output */
     int32_t label;       /* as the data has it */
     int64_t classes;     /* of the output */

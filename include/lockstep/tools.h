@@ -225,6 +225,12 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_lock(lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events,
                                               const lks_run **run, bool *complete);
 
+/* As lks_recipe_evaluate(), and in the same pass each sample of this process as lks_recipe_predict() tells them; `each`
+ * may be NULL. Collective. */
+LKS_API LKS_MUSTUSE lks_status
+lks_recipe_evaluate_each(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *out,
+                         void (*each)(void *user, const lks_prediction *prediction), void *user);
+
 /* The file of model.save, or NULL; and log.record, written as at the end of a training. */
 LKS_API const char *lks_recipe_weights(lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_save_record(const lks_recipe *recipe);

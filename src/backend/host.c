@@ -18,12 +18,24 @@ static int64_t first_largest(const float *values, int64_t count)
     return best;
 }
 
+static bool among_five(const float *values, int64_t count, int32_t label)
+{
+    const float own = values[label];
+    int before = 0;
+    if (isnan(own)) return false;
+    for (int64_t i = 0; i < count && before < 5; i++)
+        before += values[i] > own || (values[i] == own && i < label);
+    return before < 5;
+}
+
 static int64_t host_count_correct(int64_t samples, int64_t width, const float *output,
-                                  const int32_t *label)
+                                  const int32_t *label, int64_t *top5)
 {
     int64_t correct = 0;
-    for (int64_t i = 0; i < samples; i++)
+    for (int64_t i = 0; i < samples; i++) {
         correct += first_largest(output + i * width, width) == label[i];
+        *top5 += among_five(output + i * width, width, label[i]);
+    }
     return correct;
 }
 

@@ -25,6 +25,13 @@ static lks_status backward_replica(lks_model *model, lki_worker *worker, const l
     return LKS_OK;
 }
 
+/* Of inference, where they are asked for. */
+static bool gives_outputs(const lks_model *model)
+{
+    return (model->mode == LKI_PREDICT || model->mode == LKI_EVALUATE) &&
+           model->predictions != NULL;
+}
+
 static lks_status run_cohort(lks_model *model, lki_worker *worker, const lki_cohort *cohort)
 {
     const lki_program *program = &model->program;
@@ -38,7 +45,7 @@ static lks_status run_cohort(lks_model *model, lki_worker *worker, const lki_coh
         for (int64_t r = cohort->first; r < cohort->last; r++)
             LKI_TRY(backward_replica(model, worker, cohort, r));
     }
-    if (model->mode == LKI_PREDICT)
+    if (gives_outputs(model))
         lki_program_copy_output(program, pass, cohort, &worker->local, model->predictions);
     return LKS_OK;
 }
@@ -98,7 +105,7 @@ static void run_team(lks_model *model, lki_worker *worker)
         if (worker->status != LKS_OK) worker->error = *lks_last_error();
         if (worker == first && worker->status == LKS_OK) {
             if (pass->y != NULL) lki_metrics_count(model, worker, &cohort);
-            if (model->mode == LKI_PREDICT)
+            if (gives_outputs(model))
                 lki_program_copy_output(program, pass, &cohort, &worker->local, model->predictions);
         }
         if (team.parts > 1) lki_workers_barrier(model->threads, team.part);

@@ -15,6 +15,7 @@ void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
     sum->loss_low = loss.low;
     sum->samples += part->samples;
     sum->correct += part->correct;
+    sum->top5 += part->top5;
     sum->not_finite += part->not_finite;
 }
 
@@ -69,7 +70,8 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_cohort *c
                      cohort->begin + first, count);
     }
     if (label != NULL)
-        worker->metrics.correct += memory->count_correct(cohort->count, width, output, label);
+        worker->metrics.correct += memory->count_correct(cohort->count, width, output, label,
+                                                         &worker->metrics.top5);
     worker->metrics.loss_high = sum.high;
     worker->metrics.loss_low = sum.low;
 }

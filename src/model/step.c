@@ -383,11 +383,11 @@ lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metr
     return lki_model_leave(model, form_gradient(model, batch, metrics));
 }
 
-/* Runs inference over any number of samples, a global batch at a time: the parts, and so the bits,
- * depend on the count and the configuration alone. */
+/* Runs inference over any number of samples, a global batch at a time, by count and configuration alone. */
 static lks_status step_infer(lks_model *model, const void *x, const void *y, int64_t count,
-                             lki_mode mode, void *sink)
+                             lks_metrics *sum, float *out)
 {
+    const lki_mode mode = sum != NULL ? LKI_EVALUATE : LKI_PREDICT;
     const lks_graph *graph = model->program.graph;
     const size_t x_bytes = lki_tensor_bytes(graph->input);
     const size_t y_bytes = y == NULL ? 0 : lki_tensor_bytes(graph->target);
@@ -400,21 +400,22 @@ static lks_status step_infer(lks_model *model, const void *x, const void *y, int
         model->pass = lki_infer_pass(model, count - first, &part);
         place_samples(model, &model->pass, (const char *)x + (size_t)first * x_bytes,
                       y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes, part);
-        if (mode == LKI_PREDICT) model->predictions = (float *)sink + first * width;
+        model->predictions = out != NULL ? out + first * width : NULL;
         LKI_TRY(lki_model_run(model, mode));
-        if (mode == LKI_EVALUATE) gather_metrics(model, sink);
+        if (sum != NULL) gather_metrics(model, sum);
         first += part;
     }
     return LKS_OK;
 }
 
-static lks_status step_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
+static lks_status step_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum,
+                                float *out)
 {
     if (batch->count < 0)
         return LKI_FAIL(LKS_E_INVALID, "the batch has %lld samples, expected at least 0",
                         (long long)batch->count);
     LKI_TRY(check_batch(model, batch));
-    return step_infer(model, batch->x, batch->y, batch->count, LKI_EVALUATE, sum);
+    return step_infer(model, batch->x, batch->y, batch->count, sum, out);
 }
 
 lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
@@ -422,7 +423,16 @@ lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metr
     if (batch == NULL) return LKI_FAIL_NULL(batch);
     if (sum == NULL) return LKI_FAIL_NULL(sum);
     LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, step_evaluate(model, batch, sum));
+    return lki_model_leave(model, step_evaluate(model, batch, sum, NULL));
+}
+
+lks_status lks_model_evaluate_outputs(lks_model *model, const lks_batch *batch, lks_metrics *sum,
+                                      float *out)
+{
+    if (batch == NULL || sum == NULL || out == NULL)
+        return LKI_FAIL(LKS_E_INVALID, "%s() got no batch, sum or out", __func__);
+    LKI_TRY(lki_model_enter(model, __func__));
+    return lki_model_leave(model, step_evaluate(model, batch, sum, out));
 }
 
 lks_status lki_check_predict(const void *x, int64_t count, const float *out)
@@ -436,5 +446,5 @@ lks_status lks_model_predict(lks_model *model, const void *x, int64_t count, flo
 {
     LKI_TRY(lki_check_predict(x, count, out));
     LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, step_infer(model, x, NULL, count, LKI_PREDICT, out));
+    return lki_model_leave(model, step_infer(model, x, NULL, count, NULL, out));
 }

@@ -43,10 +43,10 @@ static json_t *hex(uint64_t value)
 
 static json_t *print_metrics(const lks_metrics *metrics)
 {
-    return json_pack("{s:I, s:I, s:I, s:[o, o]}", "samples", (json_int_t)metrics->samples,
-                     "correct", (json_int_t)metrics->correct, "not_finite",
-                     (json_int_t)metrics->not_finite, "loss_sum", hex((uint64_t)metrics->loss_high),
-                     hex(metrics->loss_low));
+    return json_pack("{s:I, s:I, s:I, s:I, s:[o, o]}", "samples", (json_int_t)metrics->samples,
+                     "correct", (json_int_t)metrics->correct, "top5", (json_int_t)metrics->top5,
+                     "not_finite", (json_int_t)metrics->not_finite, "loss_sum",
+                     hex((uint64_t)metrics->loss_high), hex(metrics->loss_low));
 }
 
 static json_t *run_print_history(const lks_run *run)
@@ -153,20 +153,22 @@ enum { MOST_BAD = 1 << 30 };
 
 static bool read_metrics(json_t *json, lks_metrics *out)
 {
-    json_int_t samples, correct, not_finite;
+    json_int_t samples, correct, not_finite, top5 = 0; /* older records have no top5 */
     json_t *high, *low;
     uint64_t loss_high;
-    if (json_unpack(json, "{s:I, s:I, s:I, s:[o, o]}", "samples", &samples, "correct", &correct,
-                    "not_finite", &not_finite, "loss_sum", &high, &low) != 0 ||
+    if (json_unpack(json, "{s:I, s:I, s?I, s:I, s:[o, o]}", "samples", &samples, "correct",
+                    &correct, "top5", &top5, "not_finite", &not_finite, "loss_sum", &high,
+                    &low) != 0 ||
         !read_hex(high, &loss_high) || !read_hex(low, &out->loss_low)) {
         return false;
     }
     out->samples = samples;
     out->correct = correct;
+    out->top5 = top5;
     out->not_finite = not_finite;
     out->loss_high = (int64_t)loss_high;
-    return is_count(samples) && correct >= 0 && correct <= samples && not_finite >= 0 &&
-           not_finite <= samples;
+    return is_count(samples) && correct >= 0 && correct <= samples && top5 >= 0 &&
+           top5 <= samples && not_finite >= 0 && not_finite <= samples;
 }
 
 static bool read_epoch(json_t *json, lks_epoch *out)

@@ -42,7 +42,7 @@ static lks_run full_run(tiny *t, lks_epoch history[2])
     run.test_hash = UINT64_C(0x8000000000000001);
     run.fingerprint = "another kind of device";
     run.config = "{\"name\": \"\xc3\xa9t\xc3\xa9\\n\",\n\t\"x\": [1, 2]}";
-    run.so_far = (lks_metrics){8, 2, 0, 1, 2};
+    run.so_far = (lks_metrics){8, 2, 0, 1, 2, 3};
     run.so_far_seconds = 0.1;
     run.best_loss = 2.0 / 3.0;
     run.best_step = 4;

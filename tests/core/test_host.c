@@ -16,12 +16,33 @@ static void a_sample_is_right_where_the_first_largest_is_its_label(void **state)
     static const float output[SAMPLES][WIDTH] = {
         {1, 2, 3, 4}, {4, 3, 2, 1}, {0, 7, 7, -1}, {-3, -1, -2, -1}, {2, 2, 2, 2}};
     static const int32_t right[SAMPLES] = {3, 0, 1, 1, 0};
+    int64_t top5 = 3;
     (void)state;
-    assert_int_equal(memory()->count_correct(SAMPLES, WIDTH, output[0], right), SAMPLES);
+    assert_int_equal(memory()->count_correct(SAMPLES, WIDTH, output[0], right, &top5), SAMPLES);
+    assert_int_equal(top5, 3 + SAMPLES);
     for (int s = 0; s < SAMPLES; s++)
         for (int32_t label = 0; label < WIDTH; label++)
-            assert_int_equal(memory()->count_correct(1, WIDTH, output[s], &label),
+            assert_int_equal(memory()->count_correct(1, WIDTH, output[s], &label, &top5),
                              label == right[s]);
+}
+
+/* Of equal outputs the first comes before; one that is no number comes before none. */
+static void five_are_found(void **state)
+{
+    enum { WIDTH = 7, SAMPLES = 4 };
+    static const float output[SAMPLES][WIDTH] = {{7, 6, 5, 4, 3, 2, 1},
+                                                 {1, 1, 1, 1, 1, 1, 1},
+                                                 {0, 9, 9, 9, 9, 9, 0},
+                                                 {0, 1, 2, NAN, 4, 5, 6}};
+    static const bool there[SAMPLES][WIDTH] = {
+        {1, 1, 1, 1, 1, 0, 0}, {1, 1, 1, 1, 1, 0, 0}, {0, 1, 1, 1, 1, 1, 0}, {0, 1, 1, 0, 1, 1, 1}};
+    (void)state;
+    for (int s = 0; s < SAMPLES; s++)
+        for (int32_t label = 0; label < WIDTH; label++) {
+            int64_t top5 = 0;
+            (void)memory()->count_correct(1, WIDTH, output[s], &label, &top5);
+            if (top5 != there[s][label]) fail_msg("sample %d, label %d: %d", s, label, (int)top5);
+        }
 }
 
 /* A mean below 2^-63 is 0; a limit hides no value that is no number. */
@@ -47,6 +68,7 @@ static void a_mean_is_flushed_and_limited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(five_are_found),
         cmocka_unit_test(a_sample_is_right_where_the_first_largest_is_its_label),
         cmocka_unit_test(a_mean_is_flushed_and_limited),
     };

@@ -371,6 +371,10 @@ static void of_models(void **state)
     REFUSES(lks_model_evaluate(NULL, &SAMPLES, &sum));
     REFUSES(lks_model_evaluate(model, NULL, &sum));
     REFUSES(lks_model_evaluate(model, &SAMPLES, NULL));
+    REFUSES(lks_model_evaluate_outputs(NULL, &SAMPLES, &sum, &(float){0}));
+    REFUSES(lks_model_evaluate_outputs(model, NULL, &sum, &(float){0}));
+    REFUSES(lks_model_evaluate_outputs(model, &SAMPLES, NULL, &(float){0}));
+    REFUSES(lks_model_evaluate_outputs(model, &SAMPLES, &sum, NULL));
     REFUSES(lks_model_predict(NULL, X, 1, values));
     REFUSES(lks_model_predict(model, NULL, 1, values));
     REFUSES(lks_model_predict(model, X, 1, NULL));

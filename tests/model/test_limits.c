@@ -263,10 +263,10 @@ static void written_parameters_are_used(void **state)
 static void metrics(void **state)
 {
     (void)state;
-    lks_metrics sum = {1, 2, 3, 4, UINT64_MAX};
-    const lks_metrics part = {10, 20, 30, 40, 2};
+    lks_metrics sum = {1, 2, 3, 4, UINT64_MAX, 5};
+    const lks_metrics part = {10, 20, 30, 40, 2, 50};
     lks_metrics_add(&sum, &part);
-    const lks_metrics expected = {11, 22, 33, 45, 1}; /* with a carry */
+    const lks_metrics expected = {11, 22, 33, 45, 1, 55}; /* with a carry */
     assert_memory_equal(&sum, &expected, sizeof sum);
     lks_metrics_add(&sum, NULL);
     lks_metrics_add(NULL, &part);

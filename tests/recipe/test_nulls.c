@@ -57,6 +57,8 @@ static void of_recipes(void **state)
     REFUSES(lks_recipe_load(NULL, LKS_WHICH_RUN, NULL));
     REFUSES(lks_recipe_evaluate(NULL, NULL, &sum));
     REFUSES(lks_recipe_evaluate(recipe, NULL, NULL));
+    REFUSES(lks_recipe_evaluate_each(NULL, NULL, &sum, take_nothing, NULL));
+    REFUSES(lks_recipe_evaluate_each(recipe, NULL, NULL, take_nothing, NULL));
     REFUSES(lks_recipe_check_samples(NULL, 1));
     LKT_OK(lks_recipe_check_samples(recipe, 1)); /* nothing is open */
     REFUSES(lks_recipe_predict(NULL, NULL, 1, take_nothing, NULL));

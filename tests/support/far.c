@@ -181,12 +181,12 @@ static void far_copy(void *to, const void *from, size_t bytes)
 }
 
 static int64_t far_count_correct(int64_t samples, int64_t width, const float *output,
-                                 const int32_t *label)
+                                 const int32_t *label, int64_t *top5)
 {
     own_floats(output, samples * width, "count_correct: output");
     own(label, (size_t)samples * sizeof *label, "count_correct: label");
     enter();
-    const int64_t correct = lki_host_memory.count_correct(samples, width, output, label);
+    const int64_t correct = lki_host_memory.count_correct(samples, width, output, label, top5);
     leave();
     return correct;
 }

@@ -30,7 +30,7 @@ enum { CLASSES = 12, SAMPLES = 237, TOP = 5 }; /* of digits two classes are neve
 static void trained(void)
 {
     write_text("c.yaml", net);
-    run("train c.yaml --out run --quiet");
+    run("train c.yaml --out run --quiet --record r.json");
     expect_ok();
 }
 
@@ -115,6 +115,20 @@ static void counts_are_those_of_the_definitions(void **state)
     assert_true(fabs(number_in(json, "test_macro_recall") - recall / classes) < 1e-12);
     assert_true(fabs(number_in(json, "test_macro_f1") - f1 / classes) < 1e-12);
     assert_true(fabs(number_in(json, "test_micro_f1") - right / SAMPLES) < 1e-12);
+    /* The loss and the counts are those of the training, though there is one pass for all. */
+    json_t *record = read_json_file("r.json");
+    const json_t *epoch = json_array_get(json_object_get(record, "epochs"), 1);
+    static const char *const same[] = {"test_loss", "test_correct", "test_top5", "test_samples"};
+    for (size_t i = 0; i < 4; i++)
+        assert_true(number_in(epoch, same[i]) == number_in(json, same[i]));
+    assert_true(number_in(epoch, "train_top5") > number_in(epoch, "train_correct"));
+    json_decref(record);
+    run("report r.json");
+    expect_ok();
+    char share[32];
+    snprintf(share, sizeof share, "%.2f", 100.0 * (double)top5 / SAMPLES);
+    expect_out("final top 5 %");
+    expect_out(share);
     json_decref(json);
     run("eval c.yaml --out run --metrics");
     expect_ok();
@@ -139,6 +153,7 @@ static lks_status count_all(seen *out, lks_comm *comm)
 {
     lks_recipe *recipe;
     scores s = {0};
+    lks_metrics sum;
     int64_t step;
     lks_status status = lks_recipe_open_text(&recipe, "c.yaml", net);
     lks_recipe_comm(recipe, comm);
@@ -149,7 +164,7 @@ static lks_status count_all(seen *out, lks_comm *comm)
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = lks_recipe_load(recipe, LKS_WHICH_RUN, &step);
     if (status == LKS_OK)
-        status = scores_count(&s, recipe, lks_recipe_get_parts(recipe).test, WORST);
+        status = scores_count(&s, &sum, recipe, lks_recipe_get_parts(recipe).test, WORST);
     if (status == LKS_OK) {
         const int64_t head[] = {s.samples, s.correct, s.top5};
         memcpy(out->counts, head, sizeof head);

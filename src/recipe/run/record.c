@@ -1,6 +1,7 @@
 /* What a run leaves for people and programs: its record. */
 #include "recipe/run/record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,25 +10,33 @@
 
 #include "base/check.h"
 
-static void emit_metrics(lki_emit *e, const char *loss, const char *correct, const char *samples,
-                         const lks_metrics *metrics)
+static void emit_count(lki_emit *e, const char *set, const char *what, int64_t count)
 {
+    char key[32];
+    snprintf(key, sizeof key, "%s_%s", set, what);
+    lki_emit_key(e, key);
+    lki_emit_int(e, count);
+}
+
+static void emit_metrics(lki_emit *e, const char *set, const lks_metrics *metrics)
+{
+    char loss[32];
     if (metrics->samples == 0) return;
+    snprintf(loss, sizeof loss, "%s_loss", set);
     lki_emit_key(e, loss);
     lki_emit_real(e, lks_metrics_loss(metrics));
-    lki_emit_key(e, correct);
-    lki_emit_int(e, metrics->correct);
-    lki_emit_key(e, samples);
-    lki_emit_int(e, metrics->samples);
+    emit_count(e, set, "correct", metrics->correct);
+    emit_count(e, set, "top5", metrics->top5);
+    emit_count(e, set, "samples", metrics->samples);
 }
 
 void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)
 {
     lki_emit_key(e, "epoch");
     lki_emit_int(e, epoch->epoch);
-    emit_metrics(e, "train_loss", "train_correct", "train_samples", &epoch->train);
-    emit_metrics(e, "valid_loss", "valid_correct", "valid_samples", &epoch->valid);
-    emit_metrics(e, "test_loss", "test_correct", "test_samples", &epoch->test);
+    emit_metrics(e, "train", &epoch->train);
+    emit_metrics(e, "valid", &epoch->valid);
+    emit_metrics(e, "test", &epoch->test);
     lki_emit_key(e, "lr");
     lki_emit_real(e, epoch->learning_rate);
     lki_emit_key(e, "seconds");

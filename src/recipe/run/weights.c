@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include <jansson.h>
 
 #include "recipe/recipe.h"
@@ -106,27 +108,6 @@ static lks_status no_test(void)
     return LKI_FAIL(LKS_E_STATE, "the recipe has opened no test data");
 }
 
-lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *out)
-{
-    lks_loader *loader;
-    if (out == NULL) return LKI_FAIL_NULL(out);
-    *out = (lks_metrics){0};
-    LKI_TRY(lks_recipe_resolve(recipe));
-    if (recipe->session.model == NULL) return no_model();
-    if (dataset == NULL) dataset = recipe->session.test;
-    if (dataset == NULL) return no_test();
-    lks_status status = lki_session_loader(&loader, &recipe->session, dataset, LKI_FOR_TESTING);
-    LKI_TRY(lki_recipe_agree(recipe, status));
-    for (int64_t left = lks_loader_batches(loader); left > 0 && status == LKS_OK; left--) {
-        lks_batch batch;
-        status = lks_loader_next(loader, &batch);
-        if (status == LKS_OK) status = lks_model_evaluate(recipe->session.model, &batch, out);
-    }
-    lks_loader_destroy(loader);
-    LKI_TRY(lki_recipe_agree(recipe, status));
-    return lks_comm_metrics(recipe->session.comm, out);
-}
-
 /* Outputs are logits or log-probabilities: softmax makes both probabilities. Returns the best. */
 static int64_t classify(double *share, const float *output, int64_t count)
 {
@@ -147,11 +128,26 @@ typedef struct prediction {
     void (*each)(void *user, const lks_prediction *prediction);
     void *user;
     lks_loader *loader;
-    const lks_dataset *dataset;
+    lks_dataset *dataset;
     int64_t width; /* of an output: how many classes */
     float *output;
     double *share;
 } prediction;
+
+static void tell(const prediction *p, const lks_batch *batch, int64_t count)
+{
+    for (int64_t i = 0; i < count && p->each != NULL; i++) {
+        const float *y = p->output + i * p->width;
+        const lks_prediction one = {.id = lks_dataset_position(p->dataset, batch->ids[i]),
+                                    .index = batch->ids[i],
+                                    .best = classify(p->share, y, p->width),
+                                    .label = ((const int32_t *)batch->y)[i],
+                                    .classes = p->width,
+                                    .output = y,
+                                    .softmax = p->share};
+        p->each(p->user, &one);
+    }
+}
 
 static lks_status predict_batches(const prediction *p, lks_model *model, int64_t count)
 {
@@ -160,19 +156,72 @@ static lks_status predict_batches(const prediction *p, lks_model *model, int64_t
         LKI_TRY(lks_loader_next(p->loader, &batch));
         const int64_t some = batch.count < count ? batch.count : count;
         LKI_TRY(lks_model_predict(model, batch.x, some, p->output));
-        for (int64_t i = 0; i < some; i++) {
-            const float *y = p->output + i * p->width;
-            const lks_prediction one = {.id = lks_dataset_position(p->dataset, batch.ids[i]),
-                                        .best = classify(p->share, y, p->width),
-                                        .label = ((const int32_t *)batch.y)[i],
-                                        .classes = p->width,
-                                        .output = y,
-                                        .softmax = p->share};
-            p->each(p->user, &one);
-        }
+        tell(p, &batch, some);
         count -= some;
     }
     return LKS_OK;
+}
+
+static lks_status evaluate_batches(const prediction *p, lks_model *model, lks_metrics *sum)
+{
+    for (int64_t left = lks_loader_batches(p->loader); left > 0; left--) {
+        lks_batch batch;
+        LKI_TRY(lks_loader_next(p->loader, &batch));
+        LKI_TRY(p->each == NULL ? lks_model_evaluate(model, &batch, sum)
+                                : lks_model_evaluate_outputs(model, &batch, sum, p->output));
+        tell(p, &batch, batch.count);
+    }
+    return LKS_OK;
+}
+
+/* A loader, and memory for outputs where somebody looks at them. */
+static lks_status begin_predictions(prediction *p, lki_session *s, lki_purpose purpose)
+{
+    const lks_shape shape = lks_tensor_shape(s->network.output);
+    const int64_t batch = lki_config_int(s->config, LKI_KEY_TRAIN_TEST_BATCH_SIZE);
+    p->width = lks_shape_elements(&shape);
+    if (p->each != NULL && s->info.classes == 0)
+        return LKI_FAIL(LKS_E_UNSUPPORTED, "predictions are of classes, but this data has none");
+    if (p->each != NULL) {
+        p->output = malloc((size_t)(batch * p->width) * sizeof *p->output);
+        p->share = malloc((size_t)p->width * sizeof *p->share);
+        if (p->output == NULL || p->share == NULL)
+            return LKI_FAIL(
+                LKS_E_NOMEM,
+                "no memory for the outputs of %lld sample%s; choose a smaller test batch",
+                (long long)batch, LKI_S(batch));
+    }
+    return lki_session_loader(&p->loader, s, p->dataset, purpose);
+}
+
+static void end_predictions(prediction *p)
+{
+    lks_loader_destroy(p->loader);
+    free(p->share);
+    free(p->output);
+}
+
+lks_status lks_recipe_evaluate_each(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *out,
+                                    void (*each)(void *user, const lks_prediction *prediction),
+                                    void *user)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = (lks_metrics){0};
+    LKI_TRY(lks_recipe_resolve(recipe));
+    lki_session *s = &recipe->session;
+    if (s->model == NULL) return no_model();
+    if (dataset == NULL) dataset = s->test;
+    if (dataset == NULL) return no_test();
+    prediction p = {.each = each, .user = user, .dataset = dataset};
+    lks_status status = lki_recipe_agree(recipe, begin_predictions(&p, s, LKI_FOR_TESTING));
+    if (status == LKS_OK) status = lki_recipe_agree(recipe, evaluate_batches(&p, s->model, out));
+    end_predictions(&p);
+    return status == LKS_OK ? lks_comm_metrics(s->comm, out) : status;
+}
+
+lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *out)
+{
+    return lks_recipe_evaluate_each(recipe, dataset, out, NULL, NULL);
 }
 
 lks_status lks_recipe_predict(lks_recipe *recipe, lks_dataset *dataset, int64_t count,
@@ -185,24 +234,10 @@ lks_status lks_recipe_predict(lks_recipe *recipe, lks_dataset *dataset, int64_t 
     if (s->model == NULL) return no_model();
     if (dataset == NULL) dataset = s->test;
     if (dataset == NULL) return no_test();
-    if (s->info.classes == 0)
-        return LKI_FAIL(LKS_E_UNSUPPORTED, "predictions are of classes, but this data has none");
-    const lks_shape shape = lks_tensor_shape(s->network.output);
-    const int64_t batch = lki_config_int(recipe->config, LKI_KEY_TRAIN_TEST_BATCH_SIZE);
     const int64_t samples = lks_dataset_get_info(dataset).samples;
-    prediction p = {
-        .each = each, .user = user, .dataset = dataset, .width = lks_shape_elements(&shape)};
-    p.output = malloc((size_t)(batch * p.width) * sizeof *p.output);
-    p.share = malloc((size_t)p.width * sizeof *p.share);
-    lks_status status = LKS_OK;
-    if (p.output == NULL || p.share == NULL)
-        status = LKI_FAIL(LKS_E_NOMEM,
-                          "no memory for the outputs of %lld sample%s; choose a smaller test batch",
-                          (long long)batch, LKI_S(batch));
-    if (status == LKS_OK) status = lki_session_loader(&p.loader, s, dataset, LKI_FOR_LOOKING);
+    prediction p = {.each = each, .user = user, .dataset = dataset};
+    lks_status status = begin_predictions(&p, s, LKI_FOR_LOOKING);
     if (status == LKS_OK) status = predict_batches(&p, s->model, count < samples ? count : samples);
-    lks_loader_destroy(p.loader);
-    free(p.share);
-    free(p.output);
+    end_predictions(&p);
     return status;
 }
