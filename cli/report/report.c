@@ -40,6 +40,9 @@ static const char *const titles[] = {
     "seconds",
     "finished",
     "hash",
+    "train_top5",
+    "valid_top5",
+    "test_top5",
 };
 enum { COLUMNS = sizeof titles / sizeof *titles };
 

@@ -14,7 +14,7 @@ static const lki_identity TENSORS = {.bytes = 4096, .checksum = UINT64_C(0xabcde
 static lks_run make_run(lks_epoch history[1])
 {
     history[0] = (lks_epoch){.epoch = 1,
-                             .train = {53, 20, 1, -3, UINT64_MAX},
+                             .train = {53, 20, 1, -3, UINT64_MAX, 31},
                              .valid = {10, 3, 2, INT64_MAX, 1},
                              .test = {7, 7, 0, INT64_MIN, 0},
                              .learning_rate = 0.25,
@@ -65,6 +65,7 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "  \"so_far\": {\n"
                              "    \"samples\": 8,\n"
                              "    \"correct\": 2,\n"
+                             "    \"top5\": 0,\n"
                              "    \"not_finite\": 1,\n"
                              "    \"loss_sum\": [\n"
                              "      \"0000000000000001\",\n"
@@ -87,6 +88,7 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "      \"train\": {\n"
                              "        \"samples\": 53,\n"
                              "        \"correct\": 20,\n"
+                             "        \"top5\": 31,\n"
                              "        \"not_finite\": 1,\n"
                              "        \"loss_sum\": [\n"
                              "          \"fffffffffffffffd\",\n"
@@ -96,6 +98,7 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "      \"valid\": {\n"
                              "        \"samples\": 10,\n"
                              "        \"correct\": 3,\n"
+                             "        \"top5\": 0,\n"
                              "        \"not_finite\": 2,\n"
                              "        \"loss_sum\": [\n"
                              "          \"7fffffffffffffff\",\n"
@@ -105,6 +108,7 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "      \"test\": {\n"
                              "        \"samples\": 7,\n"
                              "        \"correct\": 7,\n"
+                             "        \"top5\": 0,\n"
                              "        \"not_finite\": 0,\n"
                              "        \"loss_sum\": [\n"
                              "          \"8000000000000000\",\n"
