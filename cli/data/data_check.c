@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -272,8 +274,8 @@ static const char *what_to_do(const check *c, const char *folder)
                            "them to train on",
                            folder);
     if (has_files(c, tables, folder, true))
-        return "; it has tables, which are to be packed as rows of bytes, or given by a program: "
-               "docs/program.md, Data";
+        return "; it has tables, which are to be NumPy's x_train.npy and y_train.npy, or given by "
+               "a program: docs/program.md, Data";
     return "";
 }
 
@@ -332,6 +334,29 @@ static lks_status check_archive(const check *c, const char *folder, const lki_pu
         path, known->name, known->name, folder);
 }
 
+/* Floats may be what nothing can be computed with. */
+static lks_status check_finite(lks_dataset *data)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    const int64_t elements = lks_shape_elements(&info.shape);
+    float *x = info.dtype == LKS_F32 ? malloc((size_t)elements * sizeof *x) : NULL;
+    lks_status status = LKS_OK;
+    if (info.dtype != LKS_F32) return LKS_OK;
+    if (x == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a sample");
+    for (int64_t i = 0; i < info.samples && status == LKS_OK; i++) {
+        int32_t label;
+        status = lks_dataset_read(data, i, x, &label);
+        for (int64_t k = 0; k < elements && status == LKS_OK; k++)
+            if (!isfinite(x[k]))
+                status = lks_fail(LKS_E_FORMAT,
+                                  "sample %lld of %.300s has the value %f at its element %lld, "
+                                  "expected finite numbers; a training would stop there",
+                                  (long long)i, lks_dataset_name(data), (double)x[k], (long long)k);
+    }
+    free(x);
+    return status;
+}
+
 /* In another format than IDX. Each split is opened, and every sample read: the format says what is wrong. */
 static lks_status check_other(const check *c, const char *folder)
 {
@@ -349,6 +374,7 @@ static lks_status check_other(const check *c, const char *folder)
         char shape[64], count[TEXT_NUMBER_SIZE];
         lks_text_count(count, info.samples);
         status = lks_dataset_hash(data, &hash);
+        if (status == LKS_OK) status = check_finite(data);
         lks_dataset_destroy(data);
         if (status == LKS_OK)
             say("%s %s sample%s of %s", count, test ? "test" : "training", TEXT_S(info.samples),

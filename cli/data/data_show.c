@@ -1,4 +1,5 @@
 /* lockstep data show: samples as a sheet. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,9 +69,23 @@ static lks_status read_augmented(const choice *chosen, const lks_dataset_info *i
     lks_status status = lks_loader_seek(chosen->loader, chosen->epoch * info->samples + number);
     if (status == LKS_OK) status = lks_loader_next(chosen->loader, &batch);
     if (status != LKS_OK) return status;
-    memcpy(pixels, batch.x, (size_t)lks_shape_elements(&info->shape));
+    memcpy(pixels, batch.x, (size_t)lks_shape_elements(&info->shape) * lks_dtype_size(info->dtype));
     memcpy(label, batch.y, sizeof *label);
     return LKS_OK;
+}
+
+/* Floats as bytes: 0..1 where all are in it, else from the least to the largest of those that are shown. */
+static void as_bytes(uint8_t *out, const float *from, int64_t count)
+{
+    float least = 0, most = 1;
+    for (int64_t i = 0; i < count; i++) {
+        least = fminf(least, from[i]);
+        most = fmaxf(most, from[i]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const float share = (from[i] - least) / (most - least);
+        out[i] = share >= 0 && share <= 1 ? (uint8_t)(255 * share + 0.5f) : 0;
+    }
 }
 
 /* The chosen samples; sheet->count is then how many there were. */
@@ -78,10 +93,10 @@ static lks_status collect(cli_sheet *sheet, uint8_t *pixels, int32_t *labels, lk
                           const choice *chosen)
 {
     const lks_dataset_info info = lks_dataset_get_info(data);
-    const int64_t elements = lks_shape_elements(&info.shape);
+    const size_t bytes = (size_t)lks_shape_elements(&info.shape) * lks_dtype_size(info.dtype);
     for (int64_t i = chosen->first; i < info.samples && sheet->count < chosen->count; i++) {
         int32_t *label = &labels[sheet->count];
-        uint8_t *sample = pixels + sheet->count * elements;
+        uint8_t *sample = pixels + (size_t)sheet->count * bytes;
         const lks_status status = chosen->loader == NULL
                                       ? lks_dataset_read(data, i, sample, label)
                                       : read_augmented(chosen, &info, i, sample, label);
@@ -127,7 +142,8 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
                        .width = (int)info.shape.dim[1],
                        .channels = (int)info.shape.dim[2],
                        .classes = cli_class_names(cli->pool, source->data)};
-    uint8_t *pixels = malloc((size_t)(chosen.count * lks_shape_elements(&info.shape)));
+    const size_t elements = (size_t)(chosen.count * lks_shape_elements(&info.shape));
+    uint8_t *pixels = malloc(elements * lks_dtype_size(info.dtype));
     int32_t *labels = malloc((size_t)chosen.count * sizeof *labels);
     if (pixels == NULL || labels == NULL)
         status = lks_fail(LKS_E_NOMEM, "out of memory for %lld sample%s", (long long)chosen.count,
@@ -135,6 +151,9 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     if (status == LKS_OK) status = collect(&sheet, pixels, labels, source->data, &chosen);
     if (status == LKS_OK) {
         sheet.title = title_of(cli->pool, source, what, &sheet, &chosen);
+        if (info.dtype == LKS_F32) /* in place: a byte is written where no float is left to read */
+            as_bytes(pixels, (const float *)(void *)pixels,
+                     sheet.count * lks_shape_elements(&info.shape));
         sheet.pixels = pixels;
         sheet.labels = labels;
         if (out == NULL)

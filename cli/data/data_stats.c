@@ -11,13 +11,45 @@
 /* As many columns of a table as data.mean takes numbers. */
 enum { VALUES = 256, LONGEST_BAR = 40, MOST_COLUMNS = 64 };
 
-/* Everything follows from how often each value occurs in each channel, which is exact. */
+/* Of bytes everything follows from how often each value occurs in each channel, which is exact. */
 typedef struct counts {
     int64_t channels, classes;
-    bool columns;    /* the channels are those of a table */
-    int64_t *values; /* [channels][VALUES] */
-    int64_t *labels; /* [classes] */
+    bool columns, floats; /* the channels are those of a table; samples are no bytes */
+    int64_t *values;      /* [channels][VALUES] */
+    int64_t *labels;      /* [classes] */
+    double *
+        moment; /* [3][channels], of bytes scaled to 0..1: means, deviations, what a configuration may have */
+    double least, most; /* value */
 } counts;
+
+/* In the order of the samples, about the mean, so that floats give the same digits everywhere. */
+static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    const int64_t elements = lks_shape_elements(&info.shape);
+    const double each = (double)(info.samples * (elements / c->channels));
+    c->least = INFINITY;
+    c->most = -INFINITY;
+    for (int pass = 0; pass < 2; pass++) {
+        double *sum = c->moment + pass * c->channels;
+        for (int64_t i = 0; i < info.samples; i++) {
+            int32_t label;
+            const lks_status status = lks_dataset_read(data, i, x, &label);
+            if (status != LKS_OK) return status;
+            for (int64_t k = 0; k < elements; k++) {
+                const int64_t channel = k % c->channels;
+                const double value = (double)x[k], off = value - c->moment[channel];
+                sum[channel] += pass == 0 ? value : off * off;
+                c->least = fmin(c->least, value);
+                c->most = fmax(c->most, value);
+            }
+            if (pass == 0) c->labels[label]++;
+        }
+        for (int64_t i = 0; i < c->channels; i++)
+            sum[i] = pass == 0 ? sum[i] / each : sqrt(sum[i] / each);
+    }
+    return LKS_OK;
+}
 
 static lks_status count_samples(counts *c, lks_dataset *data, uint8_t *x)
 {
@@ -68,33 +100,37 @@ static void data_stats_print_list(const char *key, const double *numbers, int64_
     text_print_wrapped(stdout, line, at, 4, count <= EXACT ? 0 : say_columns());
 }
 
-static lks_status print_moments(const counts *c)
+/* What the counts of bytes give. */
+static void measure_bytes(counts *c)
 {
-    double *number = calloc(2 * (size_t)c->channels, sizeof *number);
-    if (number == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for the statistics");
-    int least = VALUES - 1, most = 0;
+    c->least = VALUES - 1;
     for (int64_t i = 0; i < c->channels; i++) {
         const int64_t *values = c->values + i * VALUES;
-        data_stats_moments(values, &number[i], &number[c->channels + i]);
+        data_stats_moments(values, &c->moment[i], &c->moment[c->channels + i]);
         for (int v = 0; v < VALUES; v++) {
             if (values[v] == 0) continue;
-            if (v < least) least = v;
-            if (v > most) most = v;
+            c->least = fmin(c->least, v);
+            c->most = fmax(c->most, v);
         }
     }
-    say("bytes from %d to %d; scaled to 0..1, for a configuration:\n", least, most);
+}
+
+static void print_moments(counts *c)
+{
+    const double *deviation = c->moment + c->channels;
+    double *std = c->moment + 2 * c->channels;
+    if (c->floats)
+        say("floats from %g to %g; for a configuration:\n", c->least, c->most);
+    else
+        say("bytes from %.0f to %.0f; scaled to 0..1, for a configuration:\n", c->least, c->most);
     say("data:");
-    data_stats_print_list("mean", number, c->channels);
-    double *std = number + c->channels;
-    for (int64_t i = 0; i < c->channels; i++)
-        if (std[i] == 0) std[i] = 1; /* which a configuration may have */
+    data_stats_print_list("mean", c->moment, c->channels);
+    for (int64_t i = 0; i < c->channels; i++) std[i] = deviation[i] == 0 ? 1 : deviation[i];
     data_stats_print_list("std", std, c->channels);
     for (int64_t i = 0; i < c->channels; i++)
-        if (std[i] == 1) /* no deviation of 0..1 is as large */
+        if (deviation[i] == 0)
             say("  # %s %lld is the same everywhere: 1 stands for its std, which is 0",
                 c->columns ? "column" : "channel", (long long)i);
-    free(number);
-    return LKS_OK;
 }
 
 /* `share` of `width` columns, to an eighth of one where the terminal can. */
@@ -135,21 +171,25 @@ static lks_status report(counts *c, cli_pool *pool, const data_source *source, c
 {
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     char shape[64], samples[TEXT_NUMBER_SIZE];
-    uint8_t *x = malloc((size_t)lks_shape_elements(&info.shape));
+    void *x = malloc((size_t)lks_shape_elements(&info.shape) * lks_dtype_size(info.dtype));
+    c->moment = calloc(3 * (size_t)c->channels, sizeof *c->moment);
     c->values = calloc((size_t)c->channels * VALUES, sizeof *c->values);
     c->labels = calloc((size_t)c->classes, sizeof *c->labels);
     lks_status status = LKS_OK;
-    if (x == NULL || c->values == NULL || c->labels == NULL)
+    if (x == NULL || c->moment == NULL || c->values == NULL || c->labels == NULL)
         status = lks_fail(LKS_E_NOMEM, "out of memory for the statistics of %.200s", what);
-    if (status == LKS_OK) status = count_samples(c, source->data, x);
+    if (status == LKS_OK)
+        status = c->floats ? measure_floats(c, source->data, x) : count_samples(c, source->data, x);
     if (status == LKS_OK) {
+        if (!c->floats) measure_bytes(c);
         say("%s: %s %s sample%s of %s", what, lks_text_count(samples, info.samples), source->split,
             TEXT_S(info.samples), data_shape_text(shape, &info.shape));
-        status = print_moments(c);
+        print_moments(c);
+        print_classes(c, pool, source, info.samples);
     }
-    if (status == LKS_OK) print_classes(c, pool, source, info.samples);
     free(c->labels);
     free(c->values);
+    free(c->moment);
     free(x);
     return status;
 }
@@ -163,7 +203,8 @@ lks_status data_stats(const cli_args *cli, const char *what)
         const int64_t last = info.shape.dim[info.shape.ndim - 1];
         /* Rows, columns, channels; the columns of a table; what else has fewer dimensions has one channel. */
         counts c = {.classes = info.classes,
-                    .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS};
+                    .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS,
+                    .floats = info.dtype == LKS_F32};
         c.channels = info.shape.ndim >= 3 || c.columns ? last : 1;
         status = report(&c, cli->pool, &source, what);
     }

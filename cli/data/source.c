@@ -39,7 +39,8 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
                         what, near.best != NULL ? "; the nearest is " : "",
                         near.best != NULL ? near.best : "");
     }
-    const bool file = there && !S_ISDIR(info.st_mode);
+    const bool file = there && !S_ISDIR(info.st_mode) && !lks_dataset_folder_has(what, false) &&
+                      !lks_dataset_folder_has(what, true);
     lks_status status = cli_configure(&out->recipe, cli, file ? what : NULL);
     if (status == LKS_OK && out->known != NULL)
         status = lks_recipe_option(out->recipe, "data.name", out->known->name, "data");

@@ -71,6 +71,7 @@ static bool is_data(const struct stat *output, const cli_args *cli, lks_recipe *
 {
     const char *folder = lks_recipe_folder(recipe);
     if (folder == NULL) return false;
+    if (is_file(output, folder)) return true; /* an archive */
     for (int i = 0; lks_idx_place(i) != NULL; i++) {
         const char *place = pool_format(cli->pool, "%s%s", folder, lks_idx_place(i));
         if (is_in_folder(output, place, false)) return true;

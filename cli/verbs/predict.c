@@ -141,9 +141,15 @@ static lks_status read_format(format *out, const cli_args *cli, const lks_recipe
 static lks_status open_images(lks_dataset **out, const lks_recipe_parts *parts, const char *images)
 {
     const lks_shape *wanted = &parts->data.shape;
-    const lks_status status = lks_dataset_open_idx(out, parts->context, images, NULL,
-                                                   parts->data.classes);
+    const char *end = strrchr(images, '.');
+    const bool npy = end != NULL && strcmp(end, ".npy") == 0;
+    const lks_status status = (npy ? lks_dataset_open_npy : lks_dataset_open_idx)(
+        out, parts->context, images, NULL, parts->data.classes);
     if (status != LKS_OK) return status;
+    if (lks_dataset_get_info(*out).dtype != parts->data.dtype)
+        return lks_fail(LKS_E_SHAPE, "samples of %s are %s, but those of the data are %s", images,
+                        lks_dtype_name(lks_dataset_get_info(*out).dtype),
+                        lks_dtype_name(parts->data.dtype));
     const lks_shape found = lks_dataset_get_info(*out).shape;
     if (lks_shape_equal(&found, wanted)) return LKS_OK;
     return lks_fail(LKS_E_SHAPE,

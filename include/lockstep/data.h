@@ -52,12 +52,22 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_idx(lks_dataset **out, lks_conte
                                                     int64_t classes);
 
 /*
+ * The same of NumPy's .npy files. Samples: uint8, other integers from 0 to 255, or floats, which become F32; rows,
+ * columns, channels, or channels first where they look like it (1 to 4 and less than both others, and the last
+ * more than 4). Labels: integers, one a sample; at most 65,536 classes.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_open_npy(lks_dataset **out, lks_context *context,
+                                                    const char *images, const char *labels,
+                                                    int64_t classes);
+
+/*
  * The training or the test split that lies in a folder, in the first format that it has anything of. IDX files:
  * train-images-idx3-ubyte and train-labels-idx1-ubyte, t10k-... or test-...; idx2 to idx5 by the dimensions of
  * the images; with '-' or '.' before "idx", plain preferred to .gz; in the folder or where torchvision puts
  * them, such as folder/MNIST/raw. CIFAR-10 and CIFAR-100: the binary or the Python version, files or the archive
- * as published. pictures.packed, of `lockstep data pack`. `classes` 0: the largest training label + 1, for both splits;
- * 20: CIFAR-100's coarse ones.
+ * as published. pictures.packed, of `lockstep data pack`. NumPy's arrays as x_train.npy, y_train.npy and the like
+ * (docs/program.md), or in an .npz archive, whose own path may be given for the folder. `classes` 0: the largest
+ * training label + 1, for both splits; 20: CIFAR-100's coarse ones.
  */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context,
                                                        const char *folder, bool test_split,

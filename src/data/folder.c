@@ -28,7 +28,7 @@ lks_status lks_dataset_open_folder(lks_dataset **out, lks_context *context, cons
     if (out == NULL) return LKI_FAIL_NULL(out);
     struct stat about;
     *out = NULL;
-    if (!folder || stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
+    if (!folder || stat(folder, &about) != 0)
         return LKI_FAIL(LKS_E_IO,
                         "there is no folder '%s'; expected one with the files of a data set",
                         folder ? folder : "");

@@ -3,6 +3,6 @@
 #ifndef LKI_DATA_LIST_H
 #define LKI_DATA_LIST_H
 
-#define LKI_DATA_FORMAT_LIST(X) X(idx) X(cifar) X(packed)
+#define LKI_DATA_FORMAT_LIST(X) X(idx) X(cifar) X(packed) X(numpy)
 
 #endif

@@ -29,7 +29,8 @@
       "fashion_mnist, cifar10, ...; "                                                              \
       "where only data.path is given, the folder's name")                                          \
     X(DATA_PATH, "data.path", STRING, NULL, NULL, SAID,                                            \
-      "folder of the files; null: lockstep/<name> in $XDG_DATA_HOME or ~/.local/share")            \
+      "folder of the files, or an .npz archive; null: lockstep/<name> in $XDG_DATA_HOME or "       \
+      "~/.local/share")                                                                            \
     X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, FIXED,                                 \
       "number of classes; null: the largest label + 1; 20 takes the coarse labels of cifar100")    \
     X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, FIXED,                                      \

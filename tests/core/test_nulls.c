@@ -133,6 +133,8 @@ static void of_data_sets(void **state)
     lks_dataset_destroy(out);
     REFUSES(lks_dataset_open_idx(NULL, context, path, NULL, 0));
     REFUSES(lks_dataset_open_idx(&out, context, NULL, NULL, 0));
+    REFUSES(lks_dataset_open_npy(NULL, context, path, NULL, 0));
+    REFUSES(lks_dataset_open_npy(&out, context, NULL, NULL, 0));
     LKT_FAILS(LKS_E_IO, "", lks_dataset_open_idx(&out, NULL, path, NULL, 0));
     REFUSES(lks_idx_check(NULL, context, path, 0));
     REFUSES(lks_idx_check(&idx, context, NULL, 0));

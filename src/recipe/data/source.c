@@ -124,7 +124,9 @@ static lks_status find_folder(const char **out, lki_config *config)
                         "give --data DIR",
                         lki_config_text(config, LKI_KEY_DATA_NAME));
     if (stat(folder, &status) != 0) return missing_folder(config, folder, errno);
-    return S_ISDIR(status.st_mode) ? LKS_OK : missing_folder(config, folder, ENOTDIR);
+    const bool archive = S_ISREG(status.st_mode) && (lks_dataset_folder_has(folder, false) ||
+                                                     lks_dataset_folder_has(folder, true));
+    return archive || S_ISDIR(status.st_mode) ? LKS_OK : missing_folder(config, folder, ENOTDIR);
 }
 
 bool lki_source_has_test(lki_config *config)
