@@ -79,7 +79,8 @@ typedef struct lks_kernel_opts {
     lks_winograd winograd;
     bool single;    /* every operation by its own kernel */
     bool all_terms; /* zeros that are known are multiplied like other numbers, not skipped */
-    bool bf16;      /* convolutions of one group round their factors to bfloat16; all else is f32 */
+    bool
+        bf16; /* convolutions of one group, dense layers: factors rounded to bfloat16; all else is f32 */
 } lks_kernel_opts;
 
 typedef struct lks_model_opts {

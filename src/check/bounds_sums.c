@@ -135,10 +135,11 @@ static partial partial_sums_bf16(double n, double blocks)
     return p;
 }
 
-/* Blocks of positions in the gradient of a weight. */
-static double blocks_of_positions(const lki_trial *c)
+/* Blocks of terms in the gradient of a weight: of samples, or of positions. */
+static double blocks_of_weight(const lki_trial *c)
 {
     const lki_node *node = lki_trial_first(c);
+    if (node->op == LKI_OP_DENSE) return ceil((double)c->count / 32.0);
     const lks_conv2d_opts *opts = node->attr;
     const int64_t *out = node->out.shape.dim;
     const int64_t reach = (opts->kernel[1] - 1) * opts->dilation[1] / opts->stride[1];
@@ -150,8 +151,9 @@ static bool is_bf16(const lki_trial *c)
 {
     const lki_node *node = lki_trial_first(c);
 
-    return node->op == LKI_OP_CONV2D && c->switches.bf16 &&
-           ((const lks_conv2d_opts *)node->attr)->groups == 1;
+    return c->switches.bf16 &&
+           (node->op == LKI_OP_DENSE ||
+            (node->op == LKI_OP_CONV2D && ((const lks_conv2d_opts *)node->attr)->groups == 1));
 }
 
 static double product_bound(const partial *p, double magnitude, double squares)
@@ -178,7 +180,7 @@ static void parameters(lki_trial *c, const terms *t, const lki_trial_result *ref
                        lki_bounds *out)
 {
     const bool convolution = lki_trial_first(c)->op == LKI_OP_CONV2D;
-    const partial sums = is_bf16(c) ? partial_sums_bf16(t->d_param, blocks_of_positions(c))
+    const partial sums = is_bf16(c) ? partial_sums_bf16(t->d_param, blocks_of_weight(c))
                                     : partial_sums(t->d_param);
 
     for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++) {

@@ -132,9 +132,10 @@
       "who adds gradients of processes: strict, in one order, with the bits of one process; "      \
       "library: what joins them, such as MPI, with bits that may depend on how many there are")    \
     X(TRAIN_DTYPE, "train.dtype", CHOICE, "f32 bf16", "f32", FIXED,                                \
-      "factors of the products of convolutions: bf16 rounds them to bfloat16, with the same bits " \
-      "everywhere, faster where the processor has AMX (lockstep doctor); sums, parameters and "    \
-      "all else stay f32")                                                                         \
+      "factors of the products of convolutions and dense layers: bf16 rounds them to bfloat16, "   \
+      "with "                                                                                      \
+      "the same bits everywhere, faster where the processor has AMX (lockstep doctor); sums, "     \
+      "parameters and all else stay f32")                                                          \
     X(TRAIN_AVERAGE_EVERY, "train.average_every", INT, "[1,1000000000]", NULL, FIXED,              \
       "processes step alone, each on its part of a batch, and average their models after every "   \
       "so many steps, at links and at ends of epochs: another algorithm, with bits that depend "   \

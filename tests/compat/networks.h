@@ -370,6 +370,7 @@ static const kept_network kept_networks[] = {
      .05,
      kept_momentum,
      {.replicas = 3, .kernels.bf16 = true}},
+    {"rounded-mlp", kept_mlp, false, 70, 1e-2, lks_adam, {.replicas = 2, .kernels.bf16 = true}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };
 

@@ -14,6 +14,7 @@ static int64_t size_of_sum(lkt_random *random)
 
 /* A dense layer and its operands. */
 typedef struct dense_case {
+    const lki_vector_dense *kernels;
     lki_dense_shape shape;
     int64_t rows;
     lkt_floats x, w, bias, d_y;
@@ -26,7 +27,10 @@ static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t ro
     c.shape.inputs = size_of_sum(random);
     c.shape.units = c.shape.inputs < 300 ? size_of_sum(random) : lkt_random_from(random, 1, 50);
     c.shape.bias = true;
-    c.shape.masks = c.shape.units >= 16 && lkt_random_below(random, 2) == 0;
+    c.shape.bf16 = lkt_random_chance(random, 2);
+    c.shape.matrix = c.shape.bf16 && v->matrix;
+    c.kernels = c.shape.bf16 ? v->dense_bf16 : v->dense;
+    c.shape.masks = !c.shape.bf16 && c.shape.units >= 16 && lkt_random_below(random, 2) == 0;
     c.x = lkt_floats_make(random, rows * c.shape.inputs);
     if (c.shape.masks) {
         const int64_t active = lkt_random_below(random, 9);
@@ -36,11 +40,19 @@ static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t ro
     c.w = lkt_floats_make(random, c.shape.units * c.shape.inputs);
     c.bias = lkt_floats_make(random, c.shape.units);
     c.d_y = lkt_floats_make(random, rows * c.shape.units);
-    c.packed = lkt_scratch(v->dense->packed_bytes(&c.shape));
+    c.packed = lkt_scratch(c.kernels->packed_bytes(&c.shape));
     const int parts = (int)lkt_random_from(random, 1, 4);
     for (int part = parts - 1; part >= 0; part--)
-        v->dense->pack(&c.shape, c.w.at, c.packed, part, parts);
+        c.kernels->pack(&c.shape, c.w.at, c.packed, part, parts);
     return c;
+}
+
+static sum dense_sum(const dense_case *c, int64_t columns)
+{
+    sum s = sum_of(columns);
+    s.bf16 = c->shape.bf16;
+    s.narrow &= !s.bf16;
+    return s;
 }
 
 static void dense_free(dense_case *c)
@@ -68,7 +80,7 @@ static void dense_passes(void **state)
 {
     lkt_random random = lkt_random_make("dense_passes", 80);
     (void)state;
-    LKT_FOR_ISAS(v)
+    LKT_FOR_UNITS(v)
     for (int k = 0; k < cases(); k++) {
         dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, k % 8 == 0 ? 150 : 40));
         const int64_t in = c.shape.inputs, units = c.shape.units, rows = c.rows;
@@ -76,28 +88,28 @@ static void dense_passes(void **state)
         lkt_floats y = lkt_floats_make(&random, rows * units);
         lkt_floats d_x = lkt_floats_make(&random, rows * in);
         float *expected = lkt_scratch(sizeof(float) * (size_t)(rows * (in + units)));
-        void *space = lkt_scratch(v->dense->workspace_bytes(&c.shape, rows));
+        void *space = lkt_scratch(c.kernels->workspace_bytes(&c.shape, rows));
         for (int64_t i = 0; i < rows * units; i++) {
             const float *x = c.x.at + i / units * in, *w = c.w.at + i % units * in;
-            sum s = sum_of(units);
+            sum s = dense_sum(&c, units);
             for (int64_t j = 0; j < in; j++) add_term(&s, j, x[j], w[j]);
             expected[i] = total_of(&s) + c.bias.at[i % units];
         }
-        v->dense->forward(&c.shape, cut, c.x.at, c.packed, c.bias.at, y.at, space);
-        v->dense->forward(&c.shape, rows - cut, c.x.at + cut * in, c.packed, c.bias.at,
-                          y.at + cut * units, space);
+        c.kernels->forward(&c.shape, cut, c.x.at, c.packed, c.bias.at, y.at, space);
+        c.kernels->forward(&c.shape, rows - cut, c.x.at + cut * in, c.packed, c.bias.at,
+                           y.at + cut * units, space);
         lkt_same(v, "y", y.at, expected, rows * units);
         for (int64_t i = 0; i < rows * in; i++) {
-            sum s = sum_of(in);
+            sum s = dense_sum(&c, in);
             for (int64_t u = 0; u < units; u++)
                 add_term(&s, u, c.d_y.at[i / in * units + u], c.w.at[u * in + i % in]);
             float d = total_of(&s);
             if (c.shape.masks) d = c.x.at[i] == 0 ? 0 : in_lanes(&c, i / in, i % in);
             expected[i] = k % 2 == 0 ? d : d + d_x.at[i];
         }
-        v->dense->backward(&c.shape, cut, c.x.at, c.d_y.at, c.packed, d_x.at, k % 2 != 0, space);
-        v->dense->backward(&c.shape, rows - cut, c.x.at + cut * in, c.d_y.at + cut * units,
-                           c.packed, d_x.at + cut * in, k % 2 != 0, space);
+        c.kernels->backward(&c.shape, cut, c.x.at, c.d_y.at, c.packed, d_x.at, k % 2 != 0, space);
+        c.kernels->backward(&c.shape, rows - cut, c.x.at + cut * in, c.d_y.at + cut * units,
+                            c.packed, d_x.at + cut * in, k % 2 != 0, space);
         lkt_same(v, "d_x", d_x.at, expected, rows * in);
         lkt_floats_free(&y);
         lkt_floats_free(&d_x);
@@ -108,11 +120,11 @@ static void dense_passes(void **state)
 }
 
 /* Element (u, j) of the sums over replicas [lo, hi); j == inputs: of the bias. */
-static bool tree_element(const lki_vector *v, const dense_case *c, const int64_t *start, int64_t lo,
-                         int64_t hi, int64_t u, int64_t j, float *out)
+static bool tree_element(const dense_case *c, const int64_t *start, int64_t lo, int64_t hi,
+                         int64_t u, int64_t j, float *out)
 {
     if (hi - lo == 1) {
-        sum terms = {0};
+        sum terms = {.bf16 = c->shape.bf16 && j < c->shape.inputs};
         for (int64_t s = start[lo]; s < start[hi]; s++) {
             const float d = c->d_y.at[s * c->shape.units + u];
             if (j == c->shape.inputs)
@@ -125,8 +137,8 @@ static bool tree_element(const lki_vector *v, const dense_case *c, const int64_t
     }
     const int64_t middle = lki_tree_split(lo, hi);
     float right;
-    const bool a = tree_element(v, c, start, lo, middle, u, j, out);
-    const bool b = tree_element(v, c, start, middle, hi, u, j, &right);
+    const bool a = tree_element(c, start, lo, middle, u, j, out);
+    const bool b = tree_element(c, start, middle, hi, u, j, &right);
     if (a && b)
         *out += right;
     else if (b)
@@ -167,8 +179,7 @@ static int64_t shares(lkt_random *random, int replicas, int64_t *start)
 }
 
 /* The rows in two parts, from the samples of replicas first .. last-1 alone. */
-static void run_rows(const lki_vector *v, const dense_case *c, lkt_random *random, lki_rows *rows,
-                     gathered *to)
+static void run_rows(const dense_case *c, lkt_random *random, lki_rows *rows, gathered *to)
 {
     const int64_t units = c->shape.units, cut = lkt_random_below(random, units);
     to->weights = units * c->shape.inputs;
@@ -179,22 +190,22 @@ static void run_rows(const lki_vector *v, const dense_case *c, lkt_random *rando
     }
     rows->in = c->x.at + rows->start[rows->first] * c->shape.inputs;
     rows->d_out = c->d_y.at + rows->start[rows->first] * units;
-    rows->workspace = lkt_scratch(v->dense->rows_bytes());
+    rows->workspace = lkt_scratch(c->kernels->rows_bytes());
     rows->sum = gather;
     rows->user = to;
     if (c->shape.masks && c->shape.inputs > 64 && lkt_random_below(random, 2) == 0) {
         rows->row_count = units; /* ranges of inputs */
         rows->column_count = 64;
-        v->dense->rows(&c->shape, rows);
+        c->kernels->rows(&c->shape, rows);
         rows->column_first = 64;
         rows->column_count = c->shape.inputs - 64;
     } else {
         rows->row_count = cut;
-        v->dense->rows(&c->shape, rows);
+        c->kernels->rows(&c->shape, rows);
         rows->row_first = cut;
         rows->row_count = units - cut;
     }
-    v->dense->rows(&c->shape, rows);
+    c->kernels->rows(&c->shape, rows);
     free(rows->workspace);
 }
 
@@ -202,7 +213,7 @@ static void rows_are_the_tree_of_replicas(void **state)
 {
     lkt_random random = lkt_random_make("rows_are_the_tree_of_replicas", 81);
     (void)state;
-    LKT_FOR_ISAS(v)
+    LKT_FOR_UNITS(v)
     for (int k = 0; k < cases(); k++) {
         int64_t start[14];
         const int replicas = (int)lkt_random_from(&random, 1, 13);
@@ -214,13 +225,13 @@ static void rows_are_the_tree_of_replicas(void **state)
             rows.first = lkt_random_below(&random, replicas);
             rows.last = lkt_random_from(&random, rows.first + 1, replicas);
         }
-        run_rows(v, &c, &random, &rows, &found);
+        run_rows(&c, &random, &rows, &found);
         for (int n = 0; n < found.nodes; n++) {
             const lki_tree_node node = found.node[n];
             for (int64_t i = 0; i < units * (in + 1) && start[node.lo] < start[node.hi]; i++) {
                 const int64_t u = i / (in + 1), j = i % (in + 1);
                 float expected;
-                tree_element(v, &c, start, node.lo, node.hi, u, j, &expected);
+                tree_element(&c, start, node.lo, node.hi, u, j, &expected);
                 lkt_same(v, j == in ? "d_bias" : "d_w",
                          found.sums[n].at + (j == in ? found.weights + u : u * in + j), &expected,
                          1);
@@ -244,21 +255,21 @@ static void rows_pack_what_they_update(void **state)
 {
     lkt_random random = lkt_random_make("rows_pack_what_they_update", 82);
     (void)state;
-    LKT_FOR_ISAS(v)
+    LKT_FOR_UNITS(v)
     for (int k = 0; k < cases(); k++) {
         const int64_t samples = lkt_random_from(&random, 1, 300), start[] = {0, samples};
         dense_case c = dense_make(v, &random, samples);
         const int64_t in = c.shape.inputs, units = c.shape.units;
         const int64_t row = lkt_random_below(&random, units) / LKI_PACKED_ROWS * LKI_PACKED_ROWS;
         const int64_t column = in > 64 && c.shape.masks ? 64 : in;
-        const size_t bytes = v->dense->packed_bytes(&c.shape);
+        const size_t bytes = c.kernels->packed_bytes(&c.shape);
         void *expected = lkt_scratch(bytes);
         lki_rows rows = {.in = c.x.at,
                          .d_out = c.d_y.at,
                          .start = start,
                          .replicas = 1,
                          .last = 1,
-                         .workspace = lkt_scratch(v->dense->rows_bytes()),
+                         .workspace = lkt_scratch(c.kernels->rows_bytes()),
                          .param = (const float *const[]){c.w.at},
                          .packed = c.packed,
                          .sum = renew,
@@ -268,9 +279,9 @@ static void rows_pack_what_they_update(void **state)
             rows.row_count = part % 2 == 0 ? row : units - row;
             rows.column_first = part / 2 * column;
             rows.column_count = part / 2 == 0 ? column : in - column;
-            if (rows.row_count > 0 && rows.column_count > 0) v->dense->rows(&c.shape, &rows);
+            if (rows.row_count > 0 && rows.column_count > 0) c.kernels->rows(&c.shape, &rows);
         }
-        v->dense->pack(&c.shape, c.w.at, expected, 0, 1);
+        c.kernels->pack(&c.shape, c.w.at, expected, 0, 1);
         lkt_same(v, "packed", c.packed, expected, (int64_t)(bytes / sizeof(float)));
         free(rows.workspace);
         free(expected);

@@ -103,6 +103,7 @@ static void each_operation(const lki_backend *backend, lki_op_id op, lkt_random 
         lks_tensor *x = lkt_random_input(c.graph, op, random);
         lks_tensor *y = lkt_random_op(c.graph, op, x, false, random);
         lkt_case_end(&c, y, y, count, fills[i % 3], random);
+        c.switches.bf16 = lkt_random_chance(random, 3);
         run_case(&c, backend, random);
         lkt_case_free(&c);
     }

@@ -200,6 +200,7 @@ static void rows_have_the_bits_of_replicas(void **state)
                 &(lks_dense_opts){.units = lkt_random_from(&random, 1, 33), .no_bias = k % 5 == 0});
             lkt_case_end(&c, y, y, lkt_random_from(&random, 1, k % 2 == 0 ? 9 : 70), LKT_RANDOM,
                          &random);
+            c.switches.bf16 = lkt_random_chance(&random, 3);
             compare(&c, lkt_backends()[b], replicas[k % 8], (int)lkt_random_from(&random, 1, 5),
                     k % 3 == 0 ? 1 : (int)lkt_random_from(&random, 1, 4));
             lkt_case_free(&c);
@@ -215,15 +216,16 @@ static void rows_of_many_replicas(void **state)
     lkt_random random = lkt_random_make("rows_of_many_replicas", 22);
 
     (void)state;
-    for (int b = 0; lkt_backends()[b / 2] != NULL; b++) {
-        const lki_backend *backend = lkt_backends()[b / 2];
+    for (int b = 0; lkt_backends()[b / 3] != NULL; b++) {
+        const lki_backend *backend = lkt_backends()[b / 3];
         lkt_case c;
 
         if (lkt_kernel(backend, LKI_OP_DENSE)->rows == NULL) continue;
         lkt_case_begin(&c);
         lks_tensor *x = lks_input(c.graph, &(lks_input_opts){.shape = LKS_SHAPE(131)});
         lks_tensor *y = lks_dense(c.graph, x, &(lks_dense_opts){.units = 127});
-        lkt_case_end(&c, y, y, b % 2 == 0 ? 1100 : 3, LKT_RANDOM, &random);
+        lkt_case_end(&c, y, y, b % 3 < 2 ? 1100 : 3, LKT_RANDOM, &random);
+        c.switches.bf16 = b % 3 == 0;
         compare(&c, backend, 1023, 1, 1);
         lkt_case_free(&c);
     }

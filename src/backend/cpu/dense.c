@@ -1,10 +1,13 @@
 /* Dense layers (vector/dense.c, vector/rows.c), and those behind relu, of whose inputs only the active ones
  * are visited (vector/masks.h). */
+#include <stdio.h>
+
 #include "backend/cpu/cpu.h"
 
 typedef struct dense_plan {
     lki_cpu_plan cpu;
     lki_dense_shape shape;
+    const lki_vector_dense *kernels;
 } dense_plan;
 
 static const dense_plan *dense(const lki_plan *plan)
@@ -16,16 +19,22 @@ static lks_status plan_any(lki_plan *plan, bool masks)
 {
     dense_plan *p = (dense_plan *)(void *)plan;
     LKI_TRY(lki_cpu_plan_start(plan));
+    const lki_vector *vector = p->cpu.vector;
     p->shape = (lki_dense_shape){.inputs = p->cpu.in,
                                  .units = p->cpu.out,
                                  .bias = plan->cluster.node[0]->param_count > 1,
-                                 .masks = masks};
+                                 .masks = masks,
+                                 .bf16 = plan->switches.bf16,
+                                 .matrix = plan->switches.bf16 && vector->matrix};
+    p->kernels = p->shape.bf16 ? vector->dense_bf16 : vector->dense;
+    if (p->shape.bf16)
+        snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, bf16", vector->name);
     plan->needs.reads = LKI_READS_IN;
-    const size_t rows = p->cpu.vector->dense->rows_bytes();
-    const size_t passes = p->cpu.vector->dense->workspace_bytes(&p->shape, plan->slice);
+    const size_t rows = p->kernels->rows_bytes();
+    const size_t passes = p->kernels->workspace_bytes(&p->shape, plan->slice);
     plan->needs.workspace_bytes = rows > passes ? rows : passes;
     plan->needs.columns = masks ? LKI_BLOCK_TERMS : 0;
-    plan->needs.packed_bytes = p->cpu.vector->dense->packed_bytes(&p->shape);
+    plan->needs.packed_bytes = p->kernels->packed_bytes(&p->shape);
     return LKS_OK;
 }
 
@@ -43,7 +52,7 @@ static void cpu_dense_prepare(lki_plan *plan, const float *const param[], void *
                               int parts)
 {
     const dense_plan *p = dense(plan);
-    p->cpu.vector->dense->pack(&p->shape, param[0], packed, part, parts);
+    p->kernels->pack(&p->shape, param[0], packed, part, parts);
 }
 
 static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
@@ -52,9 +61,8 @@ static lks_status cpu_dense_forward(const lki_plan *plan, const lki_args *args)
     lki_dense_shape shape = p->shape;
     shape.part = args->part;
     shape.parts = args->parts;
-    p->cpu.vector->dense->forward(&shape, args->count, args->in[0], args->packed,
-                                  p->shape.bias ? args->param[1] : NULL, args->out,
-                                  args->workspace);
+    p->kernels->forward(&shape, args->count, args->in[0], args->packed,
+                        p->shape.bias ? args->param[1] : NULL, args->out, args->workspace);
     return LKS_OK;
 }
 
@@ -81,16 +89,15 @@ static void backward_param(const dense_plan *p, const lki_args *args)
                            .workspace = args->workspace,
                            .sum = cpu_dense_keep,
                            .user = d_param};
-    p->cpu.vector->dense->rows(&p->shape, &sums);
+    p->kernels->rows(&p->shape, &sums);
 }
 
 static lks_status cpu_dense_backward(const lki_plan *plan, const lki_args *args)
 {
     const dense_plan *p = dense(plan);
     if (args->d_in[0] != NULL)
-        p->cpu.vector->dense->backward(&p->shape, args->count, args->in[0], args->d_out,
-                                       args->packed, args->d_in[0], args->add_in & 1,
-                                       args->workspace);
+        p->kernels->backward(&p->shape, args->count, args->in[0], args->d_out, args->packed,
+                             args->d_in[0], args->add_in & 1, args->workspace);
     if (args->d_param[0] != NULL) backward_param(p, args);
     return LKS_OK;
 }
@@ -98,7 +105,7 @@ static lks_status cpu_dense_backward(const lki_plan *plan, const lki_args *args)
 static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
 {
     const dense_plan *p = dense(plan);
-    p->cpu.vector->dense->rows(&p->shape, args);
+    p->kernels->rows(&p->shape, args);
 }
 
 #define DENSE_KERNEL(its_plan)                                                                     \
@@ -118,6 +125,7 @@ static const char *cpu_dense_active_refuses(const lki_cluster *cluster,
                                             const lki_switches *switches)
 {
     const lks_tensor *x = cluster->in[0];
+    if (switches->bf16) return "train.dtype: bf16";
     if (!lki_stops_at_zero(x)) return "not behind relu";
     if (lks_shape_elements(&x->shape) < ACTIVE_INPUTS) return "fewer than 1,024 inputs";
     if (lks_shape_elements(&cluster->node[0]->out.shape) < ACTIVE_FROM)

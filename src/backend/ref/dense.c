@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "numeric/bf16.h"
 #include "numeric/tree.h"
 
 enum { COLUMNS = 256, LEVELS = 32 }; /* of the tree over replicas: their number is an int */
@@ -16,7 +17,13 @@ enum { COLUMNS = 256, LEVELS = 32 }; /* of the tree over replicas: their number 
 typedef struct dense {
     lki_plan base;
     int64_t units, width;
+    bool bf16; /* factors are rounded to bfloat16 */
 } dense;
+
+static double factor(const dense *p, float x)
+{
+    return (double)(p->bf16 ? lki_bf16_round(x) : x);
+}
 
 /* What rows keeps in the workspace. */
 typedef struct scratch {
@@ -31,6 +38,7 @@ static lks_status ref_dense_plan(lki_plan *plan_)
 
     p->units = lki_ref_out(plan_);
     p->width = lki_ref_in(plan_);
+    p->bf16 = plan_->switches.bf16;
     return lki_ref_needs(plan_, LKI_READS_IN, row > sizeof(scratch) ? row : sizeof(scratch));
 }
 
@@ -45,7 +53,7 @@ static lks_status ref_dense_forward(const lki_plan *plan_, const lki_args *args)
             double sum = b != NULL ? (double)b[u] : 0.0;
 
             for (int64_t k = 0; k < p->width; k++)
-                sum += (double)x[n * p->width + k] * (double)w[u * p->width + k];
+                sum += factor(p, x[n * p->width + k]) * factor(p, w[u * p->width + k]);
             y[n * p->units + u] = lki_round(sum);
         }
     }
@@ -58,10 +66,10 @@ static void weight_row(const dense *p, const float *x, const float *dy, int64_t 
 {
     for (int64_t i = 0; i < count; i++) row[i] = 0.0;
     for (int64_t n = 0; n < samples; n++) {
-        const double g = dy[n * p->units + u];
+        const double g = factor(p, dy[n * p->units + u]);
 
         if (g == 0.0) continue;
-        for (int64_t i = 0; i < count; i++) row[i] += g * (double)x[n * p->width + first + i];
+        for (int64_t i = 0; i < count; i++) row[i] += g * factor(p, x[n * p->width + first + i]);
     }
 }
 
@@ -89,10 +97,10 @@ static lks_status ref_dense_backward(const lki_plan *plan_, const lki_args *args
     for (int64_t n = 0; n < args->count && dx != NULL; n++) {
         for (int64_t k = 0; k < p->width; k++) row[k] = 0.0;
         for (int64_t u = 0; u < p->units; u++) {
-            const double g = dy[n * p->units + u];
+            const double g = factor(p, dy[n * p->units + u]);
 
             if (g == 0.0) continue;
-            for (int64_t k = 0; k < p->width; k++) row[k] += g * (double)w[u * p->width + k];
+            for (int64_t k = 0; k < p->width; k++) row[k] += g * factor(p, w[u * p->width + k]);
         }
         lki_ref_put_all(dx + n * p->width, args->add_in & 1u, row, p->width);
     }

@@ -12,10 +12,12 @@
  *   segment    0         | 1: 0..255 | 2: 256.. | 3                depth    0       1
  *
  * Samples are copied, at most SAMPLES at a time, into panels of x and of dy; a segment is never cut.
- * Layers with masks have another kernel in place of tiles where it is faster, masks_rows.c, with the same bits.
+ * Layers with masks have another kernel in place of tiles where it is faster, masks_rows.c, with the same bits; and factors
+ * that are bfloat16 tiles of their own, bf16/bf16_rows.c.
  * Where there are more, every tile has a stack of its own, and below it the group and the totals (tile.h)
  * of the replica whose segments have not all been there.
  */
+#include "backend/cpu/vector/bf16/bf16.h"
 #include "backend/cpu/vector/rows.h"
 
 size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void)
@@ -28,6 +30,7 @@ size_t LKI_ISA_NAME(lki_vector_rows_bytes)(void)
 typedef struct cursor {
     const lki_rows *rows;
     int64_t end;
+    int64_t step;          /* segments begin at places that are multiples of it */
     int64_t replica, done; /* samples of it that earlier segments have */
     int held, depth;
     int64_t bound[NODES];
@@ -65,23 +68,24 @@ static int skip_absent(cursor *c)
     return merges;
 }
 
-/* The next at most SAMPLES samples as segments; returns their number, and the samples in `count`. */
-static int next_segments(cursor *c, segment *to, int64_t *count)
+/* The samples that fill the next SAMPLES places, or less, as segments; returns their number. */
+static int next_segments(cursor *c, segment *to, int64_t *count, int64_t *places)
 {
     int n = 0;
-    *count = 0;
+    *count = *places = 0;
     skip_absent(c);
     while (c->replica < c->end) {
         const int64_t left = samples_of(c) - c->done;
         const int64_t take = left < SAMPLES ? left : SAMPLES;
-        if (*count + take > SAMPLES) break;
+        if (*places + take > SAMPLES) break;
         segment *s = &to[n++];
-        *s = (segment){.first = *count,
+        *s = (segment){.first = *places,
                        .count = take,
                        .number = c->done,
                        .terms = samples_of(c),
                        .depth = c->depth};
         *count += take;
+        *places += (take + c->step - 1) / c->step * c->step;
         c->done += take;
         if (take < left) continue;
         s->merges = finish_replica(c, true) + skip_absent(c);
@@ -94,6 +98,10 @@ static int next_segments(cursor *c, segment *to, int64_t *count)
 /* Row by row: a sample's stretch is contiguous, samples are pages apart. */
 static void copy_x(const block *b)
 {
+    if (b->shape->bf16) {
+        LKI_ISA_NAME(lki_bf16_rows_copy_x)(b);
+        return;
+    }
     const int64_t inputs = b->shape->inputs, panel = panel_floats(b);
     const int64_t whole = b->columns - b->columns % PANEL, rest = b->columns - whole;
     const float *from = b->rows->in + (b->begin + b->sample) * inputs + b->column;
@@ -115,8 +123,8 @@ static void copy_x(const block *b)
 static void copy_dy(const block *b)
 {
     const int64_t units = b->shape->units;
-    if (b->masks) {
-        LKI_ISA_NAME(lki_vector_masks_copy)(b);
+    if (b->masks || b->shape->bf16) {
+        (b->masks ? LKI_ISA_NAME(lki_vector_masks_copy) : LKI_ISA_NAME(lki_bf16_rows_copy_dy))(b);
         return;
     }
     FOR_TILES(first, rows, b->row_count)
@@ -159,19 +167,10 @@ INLINE void run_tile(const int R, const block *b, const float *dy, const float *
             tile_add(R, acc, top);
         }
         if (b->last && i == b->segments - 1)
-            tile_store(R, acc, sums, PANELS * PANEL, PANEL);
+            tile_store(R, acc, sums, SUMS_ROW, PANEL);
         else
             tile_store(R, acc, top, PANEL, PANEL);
     }
-}
-
-/* Hands out the sums of `rows` rows, which lie in space->sums. */
-static void give(const block *b, int64_t row, int64_t rows)
-{
-    const lki_rows *to = b->rows;
-    for (int64_t r = 0; r < rows; r++)
-        to->sum(to->user, b->node, 0, (b->row + row + r) * b->shape->inputs + b->column, b->columns,
-                b->space->sums[r]);
 }
 
 /* One tile after the other; in the last block of samples the sums are handed out. */
@@ -189,24 +188,29 @@ static void run_block(const block *b)
             }
 #undef RUN
         }
-        if (b->last) give(b, first, rows);
+        if (b->last) rows_give(b, first, rows);
     }
 }
 
+/* All sums of some rows and columns, and the packing of what they became. */
 static void run_columns(block *b)
 {
-    cursor c = {.rows = b->rows, .end = b->node.hi, .replica = b->node.lo};
+    const bool bf16 = b->shape->bf16;
+    cursor c = {
+        .rows = b->rows, .end = b->node.hi, .replica = b->node.lo, .step = bf16 ? BF16_TERMS : 1};
     for (b->sample = 0; b->sample < b->total; b->sample += b->samples) {
-        b->segments = next_segments(&c, b->space->segment, &b->samples);
+        b->segments = next_segments(&c, b->space->segment, &b->samples, &b->places);
         b->last = b->sample + b->samples == b->total;
         copy_x(b);
         /* The columns before left it there, unless they took several blocks of samples. */
         if (b->column == b->rows->column_first || b->samples < b->total) copy_dy(b);
-        (b->masks ? LKI_ISA_NAME(lki_vector_masks_block) : run_block)(b);
+        (b->masks ? LKI_ISA_NAME(lki_vector_masks_block)
+         : bf16   ? LKI_ISA_NAME(lki_bf16_rows_block)
+                  : run_block)(b);
     }
     if (b->rows->packed == NULL) return;
-    LKI_ISA_NAME(lki_dense_pack_part)
-    (b->shape, b->rows->param[0], b->rows->packed, b->row, b->row_count, b->column, b->columns);
+    (bf16 ? LKI_ISA_NAME(lki_bf16_dense_pack_part) : LKI_ISA_NAME(lki_dense_pack_part))(
+        b->shape, b->rows->param[0], b->rows->packed, b->row, b->row_count, b->column, b->columns);
 }
 
 /* The sum of dy over replicas [lo, hi) for n units from u on; false where none has a sample. */
@@ -275,7 +279,7 @@ static void run_node(block *b)
         b->masks = width > 0;
         if (!b->masks) {
             b->row_count = left < BLOCK_ROWS ? left : BLOCK_ROWS;
-            width = columns_of(b);
+            width = b->shape->bf16 ? LKI_ISA_NAME(lki_bf16_rows_columns)(b) : columns_of(b);
         }
         for (b->column = first; b->column < last; b->column += b->columns) {
             const int64_t more = last - b->column;

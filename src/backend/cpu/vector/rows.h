@@ -12,9 +12,11 @@ enum {
     WAITING = 3 * TILE, /* floats that the totals and the group of a tile take */
     BLOCK_ROWS = 128,   /* of units; whole panels */
     BLOCK_TILES = (BLOCK_ROWS + TILE_ROWS - 1) / TILE_ROWS, /* below each other in a block */
-    PANELS = 512 / PANEL, /* most panels beside each other in a block */
-    X_FLOATS = 32768,     /* of x in a block of samples */
-    NODES = 2 * 32 + 2,   /* replicas are counted by an int */
+    SUMS_ROW = 512,                                         /* most columns of a block */
+    PANELS = SUMS_ROW / PANEL,
+    SUMS_ROWS = 32,     /* a tile's, at most */
+    X_FLOATS = 32768,   /* of x in a block of samples */
+    NODES = 2 * 32 + 2, /* replicas are counted by an int */
     TILES_FLOATS = (NODES / 2 * TILE + WAITING) * BLOCK_TILES,
     /* With masks: inputs of a strip, and most of a block; the sums of a block, [unit][MASKS_ROW], 16 of an input
      * that are not turned yet, and for each input of a strip a group, totals, and MASKS_DEPTH sums that wait. */
@@ -40,7 +42,7 @@ typedef struct space {
     segment segment[SAMPLES];
     float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
     float dy[SAMPLES * BLOCK_ROWS];  /* [tile][sample][rows of the tile] */
-    float sums[TILE_ROWS][PANELS * PANEL];
+    float sums[SUMS_ROWS][SUMS_ROW];
     float stack[STACK_FLOATS]; /* [tile][WAITING, then by depth TILE]; or as said above */
 } space;
 
@@ -56,6 +58,8 @@ typedef struct block {
     int64_t stack_row; /* floats from one tile's stack to the next; 0: one for all */
     int segments;
     int64_t sample, samples;
+    int64_t
+        places; /* of the samples in the copies: of bfloat16 segments begin at whole blocks, else as many */
     bool last;  /* block of samples */
     bool masks; /* masks_rows.c */
 } block;
@@ -71,9 +75,27 @@ INLINE int64_t panel_floats(const block *b)
 void LKI_ISA_NAME(lki_dense_pack_part)(const lki_dense_shape *s, const float *weight, void *packed,
                                        int64_t row, int64_t rows, int64_t column, int64_t columns);
 
+/* The sums of `rows` rows of a block from `row` on, which lie in space->sums, are handed out. */
+INLINE void rows_give(const block *b, int64_t row, int64_t rows)
+{
+    const lki_rows *to = b->rows;
+    for (int64_t r = 0; r < rows; r++)
+        to->sum(to->user, b->node, 0, (b->row + row + r) * b->shape->inputs + b->column, b->columns,
+                b->space->sums[r]);
+}
+
 /* For blocks with masks: the most columns, or 0 where too many sums wait; the copy of dy; all inputs. */
 int64_t LKI_ISA_NAME(lki_vector_masks_columns)(block *b);
 void LKI_ISA_NAME(lki_vector_masks_copy)(const block *b);
 void LKI_ISA_NAME(lki_vector_masks_block)(const block *b);
+
+/* The same for factors that are bfloat16 (bf16/bf16_rows.c); and packing of rows (bf16/bf16_pack.c). */
+int64_t LKI_ISA_NAME(lki_bf16_rows_columns)(block *b);
+void LKI_ISA_NAME(lki_bf16_rows_copy_x)(const block *b);
+void LKI_ISA_NAME(lki_bf16_rows_copy_dy)(const block *b);
+void LKI_ISA_NAME(lki_bf16_rows_block)(const block *b);
+void LKI_ISA_NAME(lki_bf16_dense_pack_part)(const lki_dense_shape *s, const float *weight,
+                                            void *packed, int64_t row, int64_t rows, int64_t column,
+                                            int64_t columns);
 
 #endif

@@ -9,8 +9,10 @@
         .dropout = &LKI_ISA_NAME(lki_vector_dropout), .pool = &LKI_ISA_NAME(lki_vector_pool),      \
         .norm = &LKI_ISA_NAME(lki_vector_norm),                                                    \
         .layer_norm = &LKI_ISA_NAME(lki_vector_layer_norm),                                        \
-        .dense = &LKI_ISA_NAME(lki_vector_dense), .block = &LKI_ISA_NAME(lki_vector_block),        \
-        .conv = &LKI_ISA_NAME(lki_vector_conv), .first = &LKI_ISA_NAME(lki_vector_first),          \
+        .dense = &LKI_ISA_NAME(lki_vector_dense),                                                  \
+        .dense_bf16 = &LKI_ISA_NAME(lki_vector_dense_bf16),                                        \
+        .block = &LKI_ISA_NAME(lki_vector_block), .conv = &LKI_ISA_NAME(lki_vector_conv),          \
+        .first = &LKI_ISA_NAME(lki_vector_first),                                                  \
         .depthwise = &LKI_ISA_NAME(lki_vector_depthwise),                                          \
         .winograd = &LKI_ISA_NAME(lki_vector_winograd), .bf16 = &LKI_ISA_NAME(lki_vector_bf16),    \
         .matrix = has_matrix,                                                                      \

@@ -169,6 +169,8 @@ typedef struct lki_dense_shape {
     bool
         masks; /* most of x is exact zeros, where no gradient matters, and what is not is looked for: masks.h */
     int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
+    bool bf16;       /* factors are rounded to bfloat16; without masks */
+    bool matrix;     /* and this processor has a matrix unit for them */
 } lki_dense_shape;
 
 typedef struct lki_vector_dense {
@@ -310,6 +312,7 @@ typedef struct lki_vector {
     const lki_vector_norm *norm;
     const lki_vector_layer_norm *layer_norm;
     const lki_vector_dense *dense;
+    const lki_vector_dense *dense_bf16; /* of shapes that name it */
     const lki_vector_block *block;
     const lki_vector_conv *conv;
     const lki_vector_conv *first;     /* of one group, with few channels: lki_conv_is_first() */

@@ -39,11 +39,6 @@ typedef struct bf16_pass {
     int part, parts; /* of the panels; 0, 0: all of them */
 } bf16_pass;
 
-INLINE int64_t bf16_whole(int64_t n)
-{
-    return (n + BF16_TERMS - 1) / BF16_TERMS * BF16_TERMS;
-}
-
 /* Fills in what follows from the rest; first: the source pixel under tap 0 of result 0. */
 INLINE void bf16_layout(bf16_pass *p, const int64_t first[2])
 {
@@ -217,11 +212,6 @@ static size_t bf16_pass_bytes(const bf16_pass *p, int64_t count)
     return lki_plus(lki_times((size_t)n, each),
                     (size_t)(2 * bf16_slack(p) + 128) * sizeof(uint16_t)) +
            BF16_SIDE * BF16_SIDE * sizeof(float);
-}
-
-INLINE void bf16_round_row(int64_t count, const float *from, uint16_t *to)
-{
-    FOR_VECTORS(i, n, count) bf16_put(to + i, vf_get(from + i, n), n);
 }
 
 static void bf16_fill(const bf16_pass *p, const float *image, uint16_t *to)

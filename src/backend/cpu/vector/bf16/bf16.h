@@ -12,6 +12,7 @@
 #define LKI_CPU_VECTOR_BF16_H
 
 #include "backend/cpu/vector/conv/conv.h"
+#include "backend/cpu/vector/transpose.h"
 #include "numeric/bf16.h"
 
 enum {
@@ -32,6 +33,11 @@ typedef struct bf16_terms {
 /* c [32][32]: of `rows` rows; begun: added to, else written. With `matrix` rows of a are read that are beyond those. */
 void LKI_ISA_NAME(lki_bf16_tile)(bool matrix, const bf16_terms *terms, const uint16_t *const a[2],
                                  int64_t rows, float *c, bool begun);
+INLINE int64_t bf16_whole(int64_t n)
+{
+    return (n + BF16_TERMS - 1) / BF16_TERMS * BF16_TERMS;
+}
+
 /* Around all tiles of a call. */
 void LKI_ISA_NAME(lki_bf16_begin)(bool matrix);
 void LKI_ISA_NAME(lki_bf16_end)(bool matrix);
@@ -55,6 +61,59 @@ INLINE void bf16_put(uint16_t *p, vf x, int64_t n)
 #else
     for (int64_t i = 0; i < n; i++) p[i] = (uint16_t)bits[i];
 #endif
+}
+
+INLINE void bf16_round_row(int64_t count, const float *from, uint16_t *to)
+{
+    FOR_VECTORS(i, n, count) bf16_put(to + i, vf_get(from + i, n), n);
+}
+
+/* Two rows of 16 numbers as pairs: the first in the lower halves; `count` of them exist, or NULL: none. */
+INLINE void bf16_pairs(const float *even, const float *odd, int64_t count, uint32_t *to)
+{
+    for (int64_t i = 0; i < BF16_HALF; i += LANES) {
+        const int64_t left = count - i, n = left < 0 ? 0 : left < LANES ? left : LANES;
+        const vu low = bf16_upper(even != NULL ? vf_get(even + i, n) : vf_zero());
+        const vu high = bf16_upper(odd != NULL ? vf_get(odd + i, n) : vf_zero());
+        vf_store((float *)(void *)(to + i), (vf)(low >> 16 | high));
+    }
+}
+
+/* to[c][i] = pairs[i][c], 16 x 16; rows of `to` lie `step` elements apart. */
+INLINE void bf16_turn(uint32_t pairs[BF16_HALF][BF16_HALF], int64_t step, uint16_t *to)
+{
+    uint32_t turned[BF16_HALF][BF16_HALF];
+    for (int i = 0; i < BF16_HALF; i += 4)
+        for (int c = 0; c < BF16_HALF; c += 4)
+            transpose4((const float *)(const void *)&pairs[i][c], BF16_HALF,
+                       (float *)(void *)&turned[c][i], BF16_HALF, false);
+    for (int c = 0; c < BF16_HALF; c++) memcpy(to + c * step, turned[c], sizeof turned[c]);
+}
+
+/* Columns [column, column + 16) of 32 terms, rows that may be NULL, as rows of a; `count` of them exist. */
+INLINE void bf16_turn_terms(const float *const from[BF16_TERMS], int64_t column, int64_t count,
+                            int64_t step, uint16_t *to)
+{
+    uint32_t pairs[BF16_HALF][BF16_HALF];
+    for (int i = 0; i < BF16_HALF; i++) {
+        const float *even = from[2 * i], *odd = from[2 * i + 1];
+        bf16_pairs(even != NULL ? even + column : NULL, odd != NULL ? odd + column : NULL,
+                   count - column, pairs[i]);
+    }
+    bf16_turn(pairs, step, to);
+}
+
+/* A block of b, or its first pairs of terms: columns [column, column + 32) of rows that may be NULL; `count` columns exist. */
+INLINE void bf16_block(const float *const from[BF16_TERMS], int64_t pairs, int64_t column,
+                       int64_t count, uint16_t *to)
+{
+    for (int64_t i = 0; i < 2 * pairs; i += 2, to += 2 * BF16_HALF)
+        for (int half = 0; half < 2; half++) {
+            const int64_t at = column + half * BF16_HALF;
+            bf16_pairs(from[i] != NULL ? from[i] + at : NULL,
+                       from[i + 1] != NULL ? from[i + 1] + at : NULL, count - at,
+                       (uint32_t *)(void *)(to + half * (BF16_BLOCK / 2)));
+        }
 }
 
 /* bf16_weight.c */

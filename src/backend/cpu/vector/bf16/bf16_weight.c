@@ -11,7 +11,6 @@
  * Rows of a tile are 16 channels under a tap. Sums wait as tiles from piece to piece, [panel of filters][two of such rows].
  */
 #include "backend/cpu/vector/bf16/bf16.h"
-#include "backend/cpu/vector/transpose.h"
 
 enum { STRIP_BYTES = 1 << 21 }; /* of images whose terms are added in turn */
 
@@ -78,17 +77,6 @@ size_t LKI_ISA_NAME(lki_bf16_sums_bytes)(const lki_conv_shape *s)
     return (size_t)sums_floats(&p) * sizeof(float) + (size_t)s->filters * sizeof(double);
 }
 
-/* Two rows of 16 numbers as pairs: the first in the lower halves. */
-INLINE void put_pairs(const float *even, const float *odd, int64_t count, uint32_t *to)
-{
-    for (int64_t i = 0; i < BF16_HALF; i += LANES) {
-        const int64_t left = count - i, n = left < 0 ? 0 : left < LANES ? left : LANES;
-        const vu low = bf16_upper(even != NULL ? vf_get(even + i, n) : vf_zero());
-        const vu high = bf16_upper(odd != NULL ? vf_get(odd + i, n) : vf_zero());
-        vf_store((float *)(void *)(to + i), (vf)(low >> 16 | high));
-    }
-}
-
 /* A position, as the place in its row and the row. */
 typedef struct place {
     int64_t y, x;
@@ -110,24 +98,6 @@ INLINE const float *planes_source(const lki_conv_shape *s, const float *image,
                : image + (y * s->in[1] + x) * s->channels;
 }
 
-/* The 16 channels from `channel` on, of 32 positions. */
-static void planes_block(const lki_conv_shape *s, const bf16_planes *p, const float *const from[],
-                         int64_t channel, uint16_t *to)
-{
-    uint32_t pairs[BF16_HALF][BF16_HALF], turned[BF16_HALF][BF16_HALF];
-    const int64_t left = s->channels - channel;
-    for (int i = 0; i < BF16_HALF; i++) {
-        const float *even = from[2 * i], *odd = from[2 * i + 1];
-        put_pairs(even != NULL ? even + channel : NULL, odd != NULL ? odd + channel : NULL, left,
-                  pairs[i]);
-    }
-    for (int i = 0; i < BF16_HALF; i += 4)
-        for (int c = 0; c < BF16_HALF; c += 4)
-            transpose4((const float *)(const void *)&pairs[i][c], BF16_HALF,
-                       (float *)(void *)&turned[c][i], BF16_HALF, false);
-    for (int c = 0; c < BF16_HALF; c++) memcpy(to + c * p->length, turned[c], sizeof turned[c]);
-}
-
 static void planes_fill(const lki_conv_shape *s, const bf16_planes *p, const float *image,
                         uint16_t *to)
 {
@@ -139,8 +109,8 @@ static void planes_fill(const lki_conv_shape *s, const bf16_planes *p, const flo
             for (int64_t k = 0; k < BF16_TERMS; k++, next = place_next(p, next))
                 from[k] = planes_source(s, image, phase, next);
             for (int64_t g = 0; g < p->groups; g++)
-                planes_block(s, p, from, g * BF16_HALF,
-                             to + (i * p->groups + g) * BF16_HALF * p->length + at);
+                bf16_turn_terms(from, g * BF16_HALF, s->channels, p->length,
+                                to + (i * p->groups + g) * BF16_HALF * p->length + at);
         }
     }
 }
@@ -159,9 +129,9 @@ static void gradient_fill(const lki_conv_shape *s, const bf16_planes *p, const f
         uint16_t *block = to + pair / BF16_HALF * BF16_BLOCK + pair % BF16_HALF * 2 * BF16_HALF;
         for (int half = 0; half < 2; half++) {
             const int64_t filter = panel * BF16_SIDE + half * BF16_HALF;
-            put_pairs(from[0] != NULL ? from[0] + filter : NULL,
-                      from[1] != NULL ? from[1] + filter : NULL, s->filters - filter,
-                      (uint32_t *)(void *)(block + half * (BF16_BLOCK / 2)));
+            bf16_pairs(from[0] != NULL ? from[0] + filter : NULL,
+                       from[1] != NULL ? from[1] + filter : NULL, s->filters - filter,
+                       (uint32_t *)(void *)(block + half * (BF16_BLOCK / 2)));
         }
     }
 }
