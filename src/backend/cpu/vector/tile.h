@@ -34,13 +34,15 @@
 #endif
 #define PANEL (2 * LANES)
 
-/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. With each term a
- * line is fetched that is needed later, ahead + k * pace; NULL: none. */
-INLINE void tile_run_ahead(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
-                           const float *b, int64_t depth, const float *ahead, int64_t pace)
+/* acc[r] += sum over k < depth of a[r * row + k * step] * b[k * PANEL ...]. R is a constant. With each term two
+ * lines are fetched that are needed later, ahead + k * pace and beyond + k * stride; NULL: none. */
+INLINE void tile_run_fetch(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
+                           const float *b, int64_t depth, const float *ahead, int64_t pace,
+                           const float *beyond, int64_t stride)
 {
     for (int64_t k = 0; k < depth; k++, a += step, b += PANEL) {
         if (ahead != NULL) __builtin_prefetch(ahead + k * pace);
+        if (beyond != NULL) __builtin_prefetch(beyond + k * stride);
         const vf b0 = vf_load(b), b1 = vf_load(b + LANES);
         UNROLL
         for (int r = 0; r < R; r++) {
@@ -49,6 +51,11 @@ INLINE void tile_run_ahead(const int R, vf acc[][2], const float *a, int64_t row
             acc[r][1] = vf_fma(x, b1, acc[r][1]);
         }
     }
+}
+INLINE void tile_run_ahead(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
+                           const float *b, int64_t depth, const float *ahead, int64_t pace)
+{
+    tile_run_fetch(R, acc, a, row, step, b, depth, ahead, pace, NULL, 0);
 }
 INLINE void tile_run(const int R, vf acc[][2], const float *a, int64_t row, int64_t step,
                      const float *b, int64_t depth)

@@ -110,10 +110,11 @@ void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int par
     vf_stream_end();
 }
 
-/* Rows of V are whole vectors. */
+/* Channels of V: whole vectors, and behind a block whole blocks. */
 static int64_t depth_row(const winograd *w)
 {
-    return (w->depth + 15) / 16 * 16;
+    const int64_t whole = w->depth < LKI_BLOCK_TERMS ? 16 : LKI_BLOCK_TERMS;
+    return (w->depth + whole - 1) / whole * whole;
 }
 
 /* Whether U passes through the caches once a strip, from memory. */
@@ -135,8 +136,8 @@ INLINE int64_t strip_tiles(const winograd *w)
 }
 
 /* Where the pixels of a patch lie, [WIDE] of a row, and places; pixels outside of the image are zeros, of which there are
- * as many as channels are taken between two looks at where they lie. */
-enum { WIDE = 8, ZEROS = 256 };
+ * as many as channels are taken between two looks at where they lie: those of a block. */
+enum { WIDE = 8, ZEROS = LKI_BLOCK_TERMS };
 typedef struct winograd_patch {
     uintptr_t at[WINOGRAD_MOST * WIDE];
     uintptr_t step[WINOGRAD_MOST * WIDE]; /* to the next ZEROS channels */
@@ -243,18 +244,19 @@ INLINE void tile_cut(const int side, const winograd_tile *t, const winograd_patc
     if (c < n) patch_cut(side, false, t, p, c, n - c, v + c, half);
 }
 
-/* All channels of a tile. */
-INLINE void tile_in(const int side, const winograd_tile *t, int64_t channels, winograd_patch *p,
-                    float *v)
+/* All channels of a tile, block by block. */
+INLINE void tile_in(const int side, const winograd_tile *t, const winograd_patches *all,
+                    winograd_patch *p)
 {
-    for (int64_t first = 0; first < channels; first += ZEROS) {
-        const int64_t left = channels - first, n = left < ZEROS ? left : ZEROS;
+    float *v = all->v;
+    for (int64_t left = all->channels; left > 0; left -= ZEROS, v += all->block) {
+        const int64_t n = left < ZEROS ? left : ZEROS;
         if (!winograd_whole(side, t))
-            tile_cut(side, t, p, n, v + first);
+            tile_cut(side, t, p, n, v);
         else if (side == 2)
-            winograd_whole_in_2(p, n, v + first);
+            winograd_whole_in_2(p, n, v);
         else
-            winograd_whole_in_4(p, n, v + first);
+            winograd_whole_in_4(p, n, v);
         for (int i = 0; left > ZEROS && i < (side + 2) * WIDE; i++) p->at[i] += p->step[i];
     }
 }
@@ -267,7 +269,7 @@ INLINE void strip_in(const int side, const winograd *w, const winograd_patches *
     for (int64_t k = 0; k < p->tiles; k++) {
         const float *image = w->x + t.image * w->in[0] * w->in[1] * w->depth + p->channel;
         find_patch(side, w, image, &t, &patch);
-        tile_in(side, &t, p->channels, &patch, p->v);
+        tile_in(side, &t, p, &patch);
         winograd_further(side, &t, &patch.to);
         winograd_next(w, &t);
     }
@@ -291,50 +293,48 @@ void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p)
         winograd_strip_in_4(w, p);
 }
 
-/* `next`: what later products read of U, so many lines for each block of this one. */
-INLINE void product_tile(const int R, const float *v, int64_t row, const float *u, int64_t depth,
-                         float *m, tile_wait at, const float *next, int64_t lines)
+/* R tiles, terms [k, k + n) of the sum, which waits in m between blocks. What is read next is fetched: the terms of the
+ * next tiles, and a share of the next block of U. */
+INLINE void product_tile(const int R, const float *v, int64_t row, const float *u, int64_t k,
+                         int64_t n, int64_t depth, tile_wait at, const float *next, int64_t pace)
 {
     vf acc[TILE_ROWS][2];
     tile_zero(R, acc);
-    if (depth <= LKI_BLOCK_TERMS) {
-        tile_run(R, acc, v, row, 1, u, depth);
-    } else {
-        for (int64_t k = 0; k < depth; k += LKI_BLOCK_TERMS) {
-            const int64_t left = depth - k, n = left < LKI_BLOCK_TERMS ? left : LKI_BLOCK_TERMS;
-            if (k > 0) tile_block(R, acc, at, k, k == LKI_GROUP_TERMS);
-            for (int64_t i = 0; i < lines; i++, next += 16) __builtin_prefetch(next, 0, 2);
-            tile_run(R, acc, v + k, row, 1, u + k * PANEL, n);
-        }
-        tile_end(R, acc, at, depth, depth <= LKI_GROUP_TERMS);
+    tile_run_fetch(R, acc, v, row, 1, u, n, v + R * row, R, next, pace);
+    if (k + n < depth) {
+        tile_block(R, acc, at, k + n, k + n == LKI_GROUP_TERMS);
+        return;
     }
-    tile_store(R, acc, m, PANEL, PANEL);
+    tile_end(R, acc, at, depth, depth <= LKI_GROUP_TERMS);
+    tile_store(R, acc, at.group, PANEL, PANEL);
 }
 
-/* M of one place, a panel of columns. Of a large weight the next place's U, which comes from memory, is asked for. */
-static void winograd_products(int64_t tiles, int64_t depth, const float *v, int64_t row,
-                              const float *u, float *m, tile_wait at, bool large)
+/* M of one place, a panel of columns: block by block for all tiles, so that a block of U stays in the first-level cache. */
+static void winograd_products(int64_t tiles, int64_t depth, const winograd_patches *p,
+                              const float *v, const float *u, float *m, double *total)
 {
     const int64_t heights = (tiles + TILE_ROWS - 1) / TILE_ROWS;
-    const int64_t lines = large && tiles > 0 ? LKI_BLOCK_TERMS * PANEL / 16 / heights : 0;
-    const int64_t blocks = (depth + LKI_BLOCK_TERMS - 1) / LKI_BLOCK_TERMS;
-    const float *next = u + depth * PANEL;
-    FOR_TILES(first, height, tiles)
-    {
-#define PRODUCT(R)                                                                                 \
-    product_tile(R, v + first * row, row, u, depth, m + first * PANEL, at, next, lines)
-        switch (height) {
-            TILE_CASES(PRODUCT)
-        }
+    const int64_t pace = tiles > 0 ? PANEL / heights : 0;
+    for (int64_t k = 0, n; k < depth; k += n, v += p->block, u += n * PANEL) {
+        n = depth - k < LKI_BLOCK_TERMS ? depth - k : LKI_BLOCK_TERMS;
+        const float *next = u + n * PANEL;
+        FOR_TILES(first, height, tiles)
+        {
+            const tile_wait wait = {.group = m + first * PANEL, .total = total + first * PANEL};
+#define PRODUCT(R) product_tile(R, v + first * p->row, p->row, u, k, n, depth, wait, next, pace)
+            switch (height) {
+                TILE_CASES(PRODUCT)
+            }
 #undef PRODUCT
-        next += blocks * lines * 16;
+            next += pace * n;
+        }
     }
 }
 
 size_t LKI_ISA_NAME(lki_winograd_bytes)(const winograd *w)
 {
     const int64_t places = (w->side + 2) * (w->side + 2), tiles = strip_tiles(w);
-    return (sizeof(double) + sizeof(float)) * (size_t)(TILE_ROWS * PANEL) +
+    return sizeof(double) * (size_t)(tiles * PANEL) +
            sizeof(float) * (size_t)(places * (winograd_plane(tiles * depth_row(w)) +
                                               winograd_plane(tiles * PANEL)));
 }
@@ -356,21 +356,25 @@ void LKI_ISA_NAME(lki_winograd_run)(const winograd *w, void *workspace)
     int64_t tiles[2], columns[2];
     const int64_t row = depth_row(w), v_plane = winograd_plane(most * row);
     double *total = workspace;
-    float *group = (float *)(void *)(total + TILE_ROWS * PANEL), *v = group + TILE_ROWS * PANEL;
-    float *m = v + places * v_plane;
-    const tile_wait wait = {.group = group, .total = total};
+    float *v = (float *)(void *)(total + most * PANEL), *m = v + places * v_plane;
     winograd_strip s = {.pass = w, .m = m, .plane = winograd_plane(most * PANEL)};
     winograd_own(w, tiles, columns);
     for (s.first = tiles[0]; s.first < tiles[1] && columns[0] < columns[1]; s.first += s.tiles) {
         s.tiles = tiles[1] - s.first < most ? tiles[1] - s.first : most;
-        const winograd_patches patches = {s.first, s.tiles, 0, w->depth, v, row, v_plane};
+        const winograd_patches patches = {.first = s.first,
+                                          .tiles = s.tiles,
+                                          .channels = w->depth,
+                                          .v = v,
+                                          .row = row < LKI_BLOCK_TERMS ? row : LKI_BLOCK_TERMS,
+                                          .block = most * LKI_BLOCK_TERMS,
+                                          .plane = v_plane};
         const winograd_counts counts = winograd_count(w, s.first, s.tiles);
         LKI_ISA_NAME(lki_winograd_in)(w, &patches);
         for (s.column = columns[0]; s.column < columns[1]; s.column += PANEL) {
             const float *u = w->u + s.column * places * w->depth;
             for (int64_t p = 0; p < places; p++)
-                winograd_products(winograd_at(w, &counts, p), w->depth, v + p * v_plane, row,
-                                  u + p * w->depth * PANEL, m + p * s.plane, wait, is_large(w));
+                winograd_products(winograd_at(w, &counts, p), w->depth, &patches, v + p * v_plane,
+                                  u + p * w->depth * PANEL, m + p * s.plane, total);
             w->put(&s);
         }
     }

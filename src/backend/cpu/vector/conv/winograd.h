@@ -371,12 +371,12 @@ typedef struct winograd_weight {
 } winograd_weight;
 void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts);
 
-/* V of a strip: [place][tile][row], where a row has the channels [channel, channel + channels) of the image, and
- * zeros up to a whole vector. */
+/* V of a strip: [place][block of channels][tile][channel], of the channels [channel, channel + channels) of the image, and
+ * zeros up to a whole vector; tiles lie `row` apart, blocks of LKI_BLOCK_TERMS `block`. */
 typedef struct winograd_patches {
     int64_t first, tiles, channel, channels;
     float *v;
-    int64_t row, plane;
+    int64_t row, block, plane;
 } winograd_patches;
 void LKI_ISA_NAME(lki_winograd_in)(const winograd *w, const winograd_patches *p);
 

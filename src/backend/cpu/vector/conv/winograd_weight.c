@@ -340,8 +340,14 @@ static void winograd_weight_round(const lki_conv_shape *s, const winograd *w, co
         float *v = all_v;
         for (int64_t from = 0, end; from < r->all; from = end, v += places * v_plane()) {
             end = strip_end(r, from);
-            const winograd_patches p = {r->first + from, end - from, c, channels, v,
-                                        CHUNK,           v_plane()};
+            const winograd_patches p = {.first = r->first + from,
+                                        .tiles = end - from,
+                                        .channel = c,
+                                        .channels = channels,
+                                        .v = v,
+                                        .row = CHUNK,
+                                        .block = LKI_BLOCK_TERMS,
+                                        .plane = v_plane()};
             LKI_ISA_NAME(lki_winograd_in)(w, &p);
         }
         for (int64_t f = 0; f < s->filters; f += PANEL) {
