@@ -173,7 +173,8 @@ lks_status lki_deflate_inflate(lki_file *out, const uint8_t *data, size_t bytes,
     LKI_TRY(unpack(out, &inflated, -MAX_WBITS, size, data, bytes));
     if (out->bytes == size) return LKS_OK;
     const size_t found = out->bytes;
-    lki_file_close(out);
+    lki_free(inflated.context, inflated.data, inflated.size);
+    *out = (lki_file){.context = out->context};
     return LKI_FAIL(LKS_E_FORMAT,
                     "'%s': the deflate data gives %zu byte%s, fewer than the %zu that the file "
                     "says; it is damaged, get it again",

@@ -298,7 +298,7 @@ static lks_status settle_classes(int64_t *classes, lks_context *context, const c
     return status;
 }
 
-static lks_status open_split(lks_dataset **out, lks_context *context, const char *path,
+static lks_status numpy_open(lks_dataset **out, lks_context *context, const char *path,
                              bool test_split, int64_t classes)
 {
     lki_numpy_place place;
@@ -319,7 +319,7 @@ fail:
     return status;
 }
 
-static bool has(const char *path, bool test_split)
+static bool numpy_has(const char *path, bool test_split)
 {
     lki_numpy_place place;
     return lki_numpy_find(&place, path, test_split);
@@ -328,6 +328,6 @@ static bool has(const char *path, bool test_split)
 const lki_data_format lki_numpy_format = {
     .files = {"NumPy's x_train.npy and y_train.npy, or an .npz with these",
               "NumPy's x_test.npy and y_test.npy, or an .npz with these"},
-    .has = has,
-    .open = open_split,
+    .has = numpy_has,
+    .open = numpy_open,
 };
