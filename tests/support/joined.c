@@ -256,7 +256,7 @@ static const lki_kernel norm_kernel = {
 
 static const char *refuses_sum(const lki_cluster *cluster, const lki_switches *switches)
 {
-    (void)switches;
+    if (switches->bf16) return "train.dtype: bf16";
     return cluster->in[0] != cluster->in[1] ? "two inputs" : NULL; /* rows have one */
 }
 
