@@ -177,8 +177,9 @@ const cli_option cli_options[] = {
     LOCAL("worst", 0, "N", VERB_EVAL, WORST,
           "draw the N samples whose wrong class is the most probable into the PNG file behind "
           "CONFIG; default: none are drawn"),
-    LOCAL("images", 0, "FILE", VERB_PREDICT, IMAGES,
-          "IDX or .npy file of images; default: the samples of --split"),
+    LOCAL("images", 0, "WHAT", VERB_PREDICT, IMAGES,
+          "a JPEG or PNG file, a folder of such files, or an IDX or .npy file of images; default: "
+          "the samples of --split"),
     LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
     LOCAL("probabilities", 0, NULL, VERB_PREDICT, PROBABILITIES, "those of all classes too"),
     LOCAL("outputs", 0, NULL, VERB_PREDICT, OUTPUTS,

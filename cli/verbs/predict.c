@@ -1,6 +1,8 @@
 /* lockstep predict */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
@@ -15,6 +17,11 @@ typedef struct table {
     int64_t width;      /* of an output: how many classes */
     int columns;        /* of the terminal where text is for people; else 0 */
     int id_width;
+    int name_width;                /* of the widest name of a class */
+    const char *const *class_name; /* [classes], or NULL: they have numbers alone */
+    int64_t classes;               /* there may be more outputs */
+    const lks_dataset *data;       /* what is predicted: its samples may have names */
+    cli_pool *pool;
     int used; /* of the line */
 } table;
 
@@ -42,12 +49,12 @@ static void put_field(table *t, int width, const char *text)
         t->used = 1;
         return;
     }
-    const int length = (int)strlen(text);
+    const int length = text_length(text);
     if (length > width) width = length;
     const bool broken = t->used > 0 && t->used + GAP + width > t->columns;
     const int gap = broken ? INDENT : t->used > 0 ? GAP : 0;
     if (broken) putchar('\n');
-    printf("%*s%*s", gap, "", width, text);
+    printf("%*s%s", gap + width - length, "", text);
     t->used = (broken ? 0 : t->used) + gap + width;
 }
 
@@ -63,6 +70,7 @@ static void predict_print_head(table *t)
     if (t->format == FORMAT_JSON) return;
     put_field(t, t->id_width, "sample");
     put_field(t, CLASS_WIDTH, "class");
+    if (t->class_name != NULL) put_field(t, t->name_width, "name");
     put_field(t, SHARE_WIDTH, "probability");
     if (t->labels) put_field(t, CLASS_WIDTH, "label");
     for (int k = 0; k < 2; k++)
@@ -80,11 +88,44 @@ static void put_int(table *t, int width, int64_t number)
     put_field(t, width, text);
 }
 
+/* A name that another wrote; in CSV between quotes, doubled inside, where it has what separates fields. */
+static void put_name(table *t, int width, const char *name)
+{
+    if (t->format != FORMAT_CSV || strpbrk(name, ",\"") == NULL) {
+        put_field(t, width, name);
+        return;
+    }
+    char *quoted = pool_alloc(t->pool, 2 * strlen(name) + 3), *to = quoted;
+    *to++ = '"';
+    for (; *name != '\0'; *to++ = *name++)
+        if (*name == '"') *to++ = '"';
+    *to++ = '"';
+    *to = '\0';
+    put_field(t, width, quoted);
+}
+
+/* What a sample is called, such as its file; NULL: it has its number alone. */
+static const char *sample_name(const table *t, const lks_prediction *p)
+{
+    const char *name = lks_dataset_sample(t->data, p->index);
+    return name != NULL ? text_clean(t->pool, name) : NULL;
+}
+
+static const char *best_name(const table *t, const lks_prediction *p)
+{
+    return p->best < t->classes ? t->class_name[p->best] : "";
+}
+
 static void predict_print_row(table *t, const lks_prediction *p)
 {
     char number[TEXT_NUMBER_SIZE];
-    put_int(t, t->id_width, p->id);
+    const char *sample = sample_name(t, p);
+    if (sample != NULL)
+        put_name(t, t->id_width, sample);
+    else
+        put_int(t, t->id_width, p->id);
     put_int(t, CLASS_WIDTH, p->best);
+    if (t->class_name != NULL) put_name(t, t->name_width, best_name(t, p));
     snprintf(number, sizeof number, "%.6f", p->softmax[p->best]);
     put_field(t, SHARE_WIDTH, number);
     if (t->labels) put_int(t, CLASS_WIDTH, p->label);
@@ -97,8 +138,9 @@ static void predict_print_row(table *t, const lks_prediction *p)
 
 static void predict_print_json(const table *t, const lks_prediction *p)
 {
-    json_t *line = json_pack("{s:I, s:I, s:o}", "sample", (json_int_t)p->id, "class",
-                             (json_int_t)p->best, "probability",
+    json_t *line = json_pack("{s:I, s:s*, s:I, s:s*, s:o}", "sample", (json_int_t)p->id, "file",
+                             sample_name(t, p), "class", (json_int_t)p->best, "name",
+                             t->class_name != NULL ? best_name(t, p) : NULL, "probability",
                              text_json_real(p->softmax[p->best]));
     if (t->labels) json_object_set_new(line, "label", json_integer(p->label));
     for (int k = 0; k < 2; k++) {
@@ -137,14 +179,28 @@ static lks_status read_format(format *out, const cli_args *cli, const lks_recipe
     return lks_fail(LKS_E_INVALID, "--format is '%.60s', expected text, csv or json", name);
 }
 
-/* --images: a file of images without labels. */
+static bool are_pictures(const char *images, const char *end)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".png"};
+    struct stat about;
+    for (size_t i = 0; end != NULL && i < sizeof ends / sizeof *ends; i++)
+        if (strcasecmp(end, ends[i]) == 0) return true;
+    return stat(images, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* --images: a file of images without labels, a picture, or a folder of pictures. */
 static lks_status open_images(lks_dataset **out, const lks_recipe_parts *parts, const char *images)
 {
     const lks_shape *wanted = &parts->data.shape;
     const char *end = strrchr(images, '.');
     const bool npy = end != NULL && strcmp(end, ".npy") == 0;
-    const lks_status status = (npy ? lks_dataset_open_npy : lks_dataset_open_idx)(
-        out, parts->context, images, NULL, parts->data.classes);
+    lks_status status;
+    if (are_pictures(images, end) && wanted->ndim == 3)
+        status = lks_dataset_open_pictures(out, parts->context, images, wanted->dim[0],
+                                           wanted->dim[1], parts->data.classes);
+    else
+        status = (npy ? lks_dataset_open_npy : lks_dataset_open_idx)(out, parts->context, images,
+                                                                     NULL, parts->data.classes);
     if (status != LKS_OK) return status;
     if (lks_dataset_get_info(*out).dtype != parts->data.dtype)
         return lks_fail(LKS_E_SHAPE, "samples of %s are %s, but those of the data are %s", images,
@@ -172,14 +228,32 @@ static lks_status read_options(table *t, int64_t *count, const cli_args *cli,
     return status;
 }
 
+static void name_classes(table *t, const lks_dataset *known)
+{
+    t->class_name = cli_class_names(t->pool, known);
+    t->classes = lks_dataset_get_info(known).classes;
+    t->name_width = (int)strlen("name");
+    for (int64_t c = 0; t->class_name != NULL && c < t->classes; c++)
+        if (text_length(t->class_name[c]) > t->name_width)
+            t->name_width = text_length(t->class_name[c]);
+}
+
 static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *data, int64_t count)
 {
-    const lks_shape shape = lks_tensor_shape(lks_recipe_get_parts(recipe).output);
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    const lks_shape shape = lks_tensor_shape(parts.output);
     const int64_t samples = lks_dataset_get_info(data).samples;
     const int64_t last = lks_dataset_position(data, (count < samples ? count : samples) - 1);
     t->width = lks_shape_elements(&shape);
     t->id_width = snprintf(NULL, 0, "%lld", (long long)last);
     if (t->id_width < (int)strlen("sample")) t->id_width = (int)strlen("sample");
+    for (int64_t i = 0; i < samples && i < count; i++) {
+        const char *name = lks_dataset_sample(data, i);
+        if (name == NULL) break;
+        if (text_length(name) > t->id_width) t->id_width = text_length(name);
+    }
+    t->data = data;
+    name_classes(t, parts.test != NULL ? parts.test : parts.train);
     predict_print_head(t);
     return lks_recipe_predict(recipe, data, count, predict_print, t);
 }
@@ -188,7 +262,8 @@ static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code
 {
     (void)code;
     const char *images = cli->local[LOCAL_IMAGES];
-    table t = {.labels = images == NULL,
+    table t = {.pool = cli->pool,
+               .labels = images == NULL,
                .probabilities = cli->local[LOCAL_PROBABILITIES] != NULL,
                .outputs = cli->local[LOCAL_OUTPUTS] != NULL};
     const cli_split *split;

@@ -61,6 +61,14 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_npy(lks_dataset **out, lks_conte
                                                     int64_t classes);
 
 /*
+ * Pictures to predict from: a JPEG or PNG file, or all in a folder and below it in the order of their paths, resized to
+ * height x width as `lockstep data pack` does (docs/program.md). A file is opened when its sample is read; every target is 0.
+ */
+LKS_API LKS_MUSTUSE lks_status lks_dataset_open_pictures(lks_dataset **out, lks_context *context,
+                                                         const char *what, int64_t height,
+                                                         int64_t width, int64_t classes);
+
+/*
  * The training or the test split that lies in a folder, in the first format that it has anything of. IDX files:
  * train-images-idx3-ubyte and train-labels-idx1-ubyte, t10k-... or test-...; idx2 to idx5 by the dimensions of
  * the images; with '-' or '.' before "idx", plain preferred to .gz; in the folder or where torchvision puts
@@ -114,6 +122,8 @@ LKS_API lks_dataset_info lks_dataset_get_info(const lks_dataset *dataset);
 LKS_API const char *lks_dataset_name(const lks_dataset *dataset); /* for messages */
 /* The name of a class, as long as the data set lives; NULL: it has none. */
 LKS_API const char *lks_dataset_class(const lks_dataset *dataset, int64_t number);
+/* The name of a sample, such as its file, as long as the data set lives; NULL: it has none. */
+LKS_API const char *lks_dataset_sample(const lks_dataset *dataset, int64_t index);
 LKS_API LKS_MUSTUSE lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x,
                                                 void *y);
 /* Identity of the data: a hash over the info and all samples and targets. Reads everything. */

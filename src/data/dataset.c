@@ -285,6 +285,17 @@ const char *lks_dataset_class(const lks_dataset *dataset, int64_t number)
     return named ? dataset->class_name[number] : NULL;
 }
 
+void lki_dataset_name_samples(lks_dataset *dataset, const char *const *names)
+{
+    dataset->sample_name = names;
+}
+
+const char *lks_dataset_sample(const lks_dataset *dataset, int64_t index)
+{
+    const int64_t position = lks_dataset_position(dataset, index);
+    return position >= 0 && dataset->sample_name != NULL ? dataset->sample_name[position] : NULL;
+}
+
 const char *lks_dataset_name(const lks_dataset *dataset)
 {
     return dataset != NULL ? dataset->name : "";

@@ -30,6 +30,7 @@ struct lks_dataset {
     void *user;
     const char *const *class_name; /* [classes_named], or NULL */
     int64_t classes_named;
+    const char *const *sample_name; /* of all samples of the base, or NULL */
     char name[256];
 };
 
@@ -40,6 +41,9 @@ lks_status lki_dataset_in_memory(lks_dataset **out, lks_context *context, const 
 
 /* Names for the first `count` classes, borrowed as long as the data set and its parts live. */
 void lki_dataset_name_classes(lks_dataset *dataset, const char *const *names, int64_t count);
+
+/* The same for every sample. */
+void lki_dataset_name_samples(lks_dataset *dataset, const char *const *names);
 
 enum { LKI_NO_EPOCH = -1 }; /* a sample as it is */
 

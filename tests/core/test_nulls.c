@@ -135,6 +135,8 @@ static void of_data_sets(void **state)
     REFUSES(lks_dataset_open_idx(&out, context, NULL, NULL, 0));
     REFUSES(lks_dataset_open_npy(NULL, context, path, NULL, 0));
     REFUSES(lks_dataset_open_npy(&out, context, NULL, NULL, 0));
+    REFUSES(lks_dataset_open_pictures(NULL, context, path, 1, 1, 0));
+    REFUSES(lks_dataset_open_pictures(&out, context, NULL, 1, 1, 0));
     LKT_FAILS(LKS_E_IO, "", lks_dataset_open_idx(&out, NULL, path, NULL, 0));
     REFUSES(lks_idx_check(NULL, context, path, 0));
     REFUSES(lks_idx_check(&idx, context, NULL, 0));
@@ -166,6 +168,7 @@ static void of_data_sets(void **state)
     assert_string_equal(lks_dataset_name(NULL), "");
     assert_int_equal(lks_dataset_position(NULL, 0), -1);
     assert_null(lks_dataset_class(NULL, 0));
+    assert_null(lks_dataset_sample(NULL, 0));
     REFUSES(lks_dataset_read(NULL, 0, values, &label));
     REFUSES(lks_dataset_read(data, 0, NULL, &label));
     REFUSES(lks_dataset_read(data, 0, values, NULL));

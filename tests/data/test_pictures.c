@@ -280,8 +280,7 @@ static void other_files_are_bad(void **state)
     LKT_FAILS(LKS_E_FORMAT, "the file is empty", lki_picture_read(out, &r, out, 0));
     LKT_FAILS(LKS_E_FORMAT, "but GIF by its",
               lki_picture_read(out, &r, (const uint8_t *)"GIF89a", 6));
-    LKT_FAILS(LKS_E_FORMAT, "nothing that is known",
-              lki_picture_read(out, &r, (const uint8_t *)"abc", 3));
+    LKT_FAILS(LKS_E_FORMAT, "something else", lki_picture_read(out, &r, (const uint8_t *)"abc", 3));
     LKT_FAILS(LKS_E_FORMAT, "100000 x 1 pixels", lki_resize_begin(&r, 1, 100000));
     LKT_FAILS(LKS_E_FORMAT, "at most 100 million", lki_resize_begin(&r, 10001, 10000));
     LKT_FAILS(LKS_E_FORMAT, "no pixels", lki_resize_begin(&r, 0, 5));

@@ -58,7 +58,20 @@ static void pictures_are_trained_on(void **state)
     run("predict c.yaml --format csv");
     expect_ok();
     expect_out("0,0,");
-    expect_out("11,2,");
+    expect_out("11,2,sky,");
+    run("predict c.yaml --images photos/leaf --format csv");
+    expect_ok();
+    expect_out("sample,class,name,probability\nphotos/leaf/000.png,1,leaf,");
+    run("predict c.yaml --images photos/sky/003.png --format json");
+    expect_ok();
+    expect_out(
+        "{\"sample\": 0, \"file\": \"photos/sky/003.png\", \"class\": 2, \"name\": \"sky\", ");
+    assert_int_equal(shell("cp photos/sky/003.png 'a,\"b\".PNG'"), 0);
+    run("predict c.yaml --images 'a,\"b\".PNG' --format csv");
+    expect_ok();
+    expect_out("\n\"a,\"\"b\"\".PNG\",2,sky,");
+    run("predict c.yaml --images none.png");
+    expect(3, "cannot read 'none.png': there is no such file or folder");
 }
 
 /* Ends the packing after so many seconds, unless it has come to its end. Returns whether it was ended. */

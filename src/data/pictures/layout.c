@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -138,6 +139,24 @@ static lks_status find_any(lki_pictures *out, const char *what, bool *sorted)
              slash == NULL ? "." : what);
     snprintf(out->what, sizeof out->what, "files and classes by a table");
     return lki_pictures_read_table(out, what, folder, ',', true, false);
+}
+
+static int pictures_by_path(const void *a, const void *b)
+{
+    return strcmp(((const lki_picture *)a)->path, ((const lki_picture *)b)->path);
+}
+
+lks_status lki_pictures_list(lki_pictures *out, const char *what)
+{
+    struct stat about;
+    if (stat(what, &about) != 0) return lki_fail_io("read", what, errno);
+    if (!S_ISDIR(about.st_mode)) return lki_pictures_add(out, what, "", 0, false);
+    LKI_TRY(look_into(&(walk){.out = out, .class = ""}, what, 0));
+    if (out->count == 0)
+        return LKI_FAIL(LKS_E_FORMAT, "'%.300s' has no picture; expected .jpg, .jpeg or .png files",
+                        what);
+    qsort(out->picture, (size_t)out->count, sizeof *out->picture, pictures_by_path);
+    return LKS_OK;
 }
 
 lks_status lki_pictures_find(lki_pictures *out, const char *what, double share, uint64_t seed)

@@ -31,6 +31,9 @@ typedef struct lki_pictures {
  */
 lks_status lki_pictures_find(lki_pictures *out, const char *what, double share, uint64_t seed);
 
+/* Without classes and splits: this file, or all pictures in a folder and those below it, in the order of their paths. */
+lks_status lki_pictures_list(lki_pictures *out, const char *what);
+
 /* layout_list.c: adds a picture of the class of this name. */
 lks_status lki_pictures_add(lki_pictures *out, const char *path, const char *class,
                             size_t class_bytes, bool test);

@@ -1,17 +1,13 @@
 /* lks_pack_pictures(): pictures into one file, by threads that take one after the other. */
 #include "data/pictures/pack.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <lockstep/tools.h>
 
@@ -46,67 +42,12 @@ typedef struct packing {
 /* What a thread keeps from picture to picture. */
 typedef struct hand {
     packing *packing;
-    lki_resize resize;
+    lki_picture_reader reader;
     uint8_t *slot; /* what goes into the file */
-    uint8_t *file; /* what came from one */
-    size_t file_room;
     pthread_t thread;
 } hand;
 
 /* ---------------------------------------------------------------- one picture */
-
-static lks_status fail_reading(int error)
-{
-    return LKI_FAIL(LKS_E_FORMAT, "the file cannot be read: %s", strerror(error));
-}
-
-static lks_status make_room(hand *h, size_t bytes)
-{
-    void *memory;
-    if (bytes <= h->file_room) return LKS_OK;
-    lki_free(h->packing->context, h->file, h->file_room);
-    h->file = NULL;
-    h->file_room = 0;
-    LKI_TRY(lki_alloc(h->packing->context, &memory, bytes, "a picture's file"));
-    h->file = memory;
-    h->file_room = bytes;
-    return LKS_OK;
-}
-
-/* Read, not mapped: somebody may cut the file off meanwhile. */
-static lks_status read_open(size_t *bytes, hand *h, int descriptor)
-{
-    struct stat about;
-    *bytes = 0;
-    if (fstat(descriptor, &about) != 0) return fail_reading(errno);
-    if (!S_ISREG(about.st_mode)) return LKI_FAIL(LKS_E_FORMAT, "it is no file");
-    if (about.st_size > LKI_PICTURE_FILE)
-        return LKI_FAIL(LKS_E_FORMAT, "the file has more than %d MB", LKI_PICTURE_FILE >> 20);
-    LKI_TRY(make_room(h, (size_t)about.st_size));
-    while (*bytes < (size_t)about.st_size) {
-        const ssize_t some = read(descriptor, h->file + *bytes, (size_t)about.st_size - *bytes);
-        if (some < 0 && errno == EINTR) continue;
-        if (some < 0) return fail_reading(errno);
-        if (some == 0) break;
-        *bytes += (size_t)some;
-    }
-    return LKS_OK;
-}
-
-/* LKS_E_FORMAT: the picture is bad. */
-static lks_status pack_decode(hand *h, int64_t i)
-{
-    size_t bytes;
-    const int descriptor = open(h->packing->pictures.picture[i].path,
-                                O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-        return lki_fail_io("open", h->packing->pictures.picture[i].path, errno);
-    if (descriptor < 0) return fail_reading(errno);
-    const lks_status status = read_open(&bytes, h, descriptor);
-    close(descriptor);
-    if (status != LKS_OK) return status;
-    return lki_picture_read(h->slot, &h->resize, h->file, bytes);
-}
 
 static lks_status note_bad(packing *p, int64_t i)
 {
@@ -125,7 +66,7 @@ static lks_status pack_one(hand *h, int64_t i)
         atomic_fetch_add(&p->kept, 1);
         return LKS_OK;
     }
-    const lks_status status = pack_decode(h, i);
+    const lks_status status = lki_picture_load(h->slot, &h->reader, p->pictures.picture[i].path);
     if (status == LKS_OK) return lki_part_put(&p->part, i, h->slot);
     if (status != LKS_E_FORMAT) return status;
     pthread_mutex_lock(&p->lock);
@@ -140,7 +81,7 @@ static lks_status open_hand(hand *h)
 {
     void *memory;
     packing *p = h->packing;
-    h->resize = (lki_resize){
+    h->reader.resize = (lki_resize){
         .context = p->context, .height = p->opts->height, .width = p->opts->width};
     LKI_TRY(lki_alloc(p->context, &memory, p->part.at.slot_bytes, "a packed picture"));
     h->slot = memory;
@@ -158,9 +99,8 @@ static void *pack_some(void *user)
         status = pack_one(h, i);
         if (status == LKS_OK) atomic_fetch_add(&p->done, 1);
     }
-    lki_resize_free(&h->resize);
+    lki_picture_reader_free(&h->reader);
     lki_free(p->context, h->slot, p->part.at.slot_bytes);
-    lki_free(p->context, h->file, h->file_room);
     pthread_mutex_lock(&p->lock);
     if (status != LKS_OK) {
         if (p->failure.status == LKS_OK) p->failure = *lks_last_error();

@@ -22,4 +22,14 @@ lki_picture_decode lki_jpeg_decode, lki_png_decode;
  * decoder; else as above. */
 lks_status lki_picture_read(uint8_t *out, lki_resize *to, const uint8_t *data, size_t bytes);
 
+/* Reads pictures from files, one after the other. Zero it, and set resize.context, height and width. */
+typedef struct lki_picture_reader {
+    lki_resize resize;
+    uint8_t *file; /* what came from one */
+    size_t room;
+} lki_picture_reader;
+/* LKS_E_FORMAT: that file cannot be read or is bad; other failures are of this machine. */
+lks_status lki_picture_load(uint8_t *out, lki_picture_reader *reader, const char *path);
+void lki_picture_reader_free(lki_picture_reader *reader);
+
 #endif
