@@ -15,8 +15,8 @@ static lks_run make_run(lks_epoch history[1])
 {
     history[0] = (lks_epoch){.epoch = 1,
                              .train = {53, 20, 1, -3, UINT64_MAX, 31},
-                             .valid = {10, 3, 2, INT64_MAX, 1},
-                             .test = {7, 7, 0, INT64_MIN, 0},
+                             .valid = {10, 3, 2, INT64_MAX, 1, 8},
+                             .test = {7, 7, 0, INT64_MIN, 0, 7},
                              .learning_rate = 0.25,
                              .seconds = 0.5};
     return (lks_run){.progress = {.step = 13, .link = 0x1234, .skipped = 2},
@@ -28,7 +28,7 @@ static lks_run make_run(lks_epoch history[1])
                      .test_hash = UINT64_C(0x8000000000000001),
                      .fingerprint = "a device",
                      .config = "{\"x\": 1}",
-                     .so_far = {8, 2, 1, 1, 2},
+                     .so_far = {8, 2, 1, 1, 2, 2},
                      .so_far_seconds = 0.125,
                      .best_loss = 1.5,
                      .best_step = 7,
@@ -65,7 +65,7 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "  \"so_far\": {\n"
                              "    \"samples\": 8,\n"
                              "    \"correct\": 2,\n"
-                             "    \"top5\": 0,\n"
+                             "    \"top5\": 2,\n"
                              "    \"not_finite\": 1,\n"
                              "    \"loss_sum\": [\n"
                              "      \"0000000000000001\",\n"
@@ -98,7 +98,7 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "      \"valid\": {\n"
                              "        \"samples\": 10,\n"
                              "        \"correct\": 3,\n"
-                             "        \"top5\": 0,\n"
+                             "        \"top5\": 8,\n"
                              "        \"not_finite\": 2,\n"
                              "        \"loss_sum\": [\n"
                              "          \"7fffffffffffffff\",\n"
@@ -108,7 +108,7 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "      \"test\": {\n"
                              "        \"samples\": 7,\n"
                              "        \"correct\": 7,\n"
-                             "        \"top5\": 0,\n"
+                             "        \"top5\": 7,\n"
                              "        \"not_finite\": 0,\n"
                              "        \"loss_sum\": [\n"
                              "          \"8000000000000000\",\n"
@@ -221,6 +221,8 @@ static void numbers_have_limits(void **state)
                            {"\"samples\": 8", "\"samples\": 9007199254740992"},
                            {"\"correct\": 2,", "\"correct\": 0,"},
                            {"\"correct\": 2,", "\"correct\": 8,"},
+                           {"\"top5\": 2,", "\"top5\": 0,"},
+                           {"\"top5\": 2,", "\"top5\": 8,"},
                            {"\"not_finite\": 1", "\"not_finite\": 0"},
                            {"\"not_finite\": 1", "\"not_finite\": 8"},
                            {"\"epoch\": 1", "\"epoch\": 9007199254740992"},
@@ -242,6 +244,8 @@ static void numbers_have_limits(void **state)
                           {"\"samples\": 8", "\"samples\": 9007199254740993"},
                           {"\"correct\": 2,", "\"correct\": -1,"},
                           {"\"correct\": 2,", "\"correct\": 9,"},
+                          {"\"top5\": 2,", "\"top5\": -1,"},
+                          {"\"top5\": 2,", "\"top5\": 9,"},
                           {"\"not_finite\": 1", "\"not_finite\": -1"},
                           {"\"not_finite\": 1", "\"not_finite\": 9"},
                           {"\"epoch\": 1", "\"epoch\": 0"},
