@@ -70,6 +70,30 @@ static const char *cpu_depthwise_refuses(const lki_cluster *cluster, const lki_s
     return lki_conv_is_depthwise(&shape) ? NULL : "filters that share channels";
 }
 
+void lki_conv_leave_out(lki_conv_shape *s)
+{
+    int64_t first[2], end[2] = {0};
+    for (int i = 0; i < 2; i++)
+        for (int64_t tap = 0; tap < s->kernel[i]; tap++) {
+            bool meets = false;
+            for (int64_t o = 0; o < s->out[i] && !meets; o++) {
+                const int64_t at = o * s->stride[i] + tap * s->dilation[i] - s->padding[i];
+                meets = at >= 0 && at < s->in[i];
+            }
+            if (meets && end[i] == 0) first[i] = tap;
+            if (meets) end[i] = tap + 1;
+        }
+    if (end[0] == 0 || end[1] == 0) return; /* none meets the image */
+    for (int i = 0; i < 2; i++) {
+        if (s->padding[i] < first[i] * s->dilation[i])
+            first[i] = 0; /* pixels in between would be cut off */
+        s->before[i] = first[i];
+        s->behind[i] = s->kernel[i] - end[i];
+        s->kernel[i] = end[i] - first[i];
+        s->padding[i] -= first[i] * s->dilation[i];
+    }
+}
+
 const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
 {
     const lki_node *node = lki_cluster_head(&plan->cluster);
@@ -86,7 +110,9 @@ const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
                  vector->name, shape->winograd);
     if (shape->winograd > 0) return vector->winograd;
     if (lki_conv_is_first(shape)) return vector->first;
-    return lki_conv_is_depthwise(shape) ? vector->depthwise : vector->conv;
+    if (lki_conv_is_depthwise(shape)) return vector->depthwise;
+    lki_conv_leave_out(shape);
+    return vector->conv;
 }
 
 static lks_status plan_conv2d(lki_plan *plan)

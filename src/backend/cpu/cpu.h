@@ -42,6 +42,9 @@ lki_conv_shape lki_conv_shape_of(const lki_node *node);
 /* As a call asks for it, which may want a part of the output. */
 lki_conv_shape lki_conv_part(const lki_conv_shape *shape, const lki_args *args);
 bool lki_conv_is_depthwise(const lki_conv_shape *shape);
+/* Taps that lie in the border at every pixel are left out: eight of nine where a 3x3 kernel sees one pixel. The terms
+ * of the others keep their numbers, so that no bit depends on this. */
+void lki_conv_leave_out(lki_conv_shape *shape);
 bool lki_conv_is_first(const lki_conv_shape *shape); /* few channels: vector/conv/first.h */
 const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape);
 /* The gradients that `args` asks for. `y`: the output behind relu, where d_y is still the gradient of

@@ -175,7 +175,7 @@ INLINE bool tile_stretch(const int R, vf acc[][2], tile_wait at, int64_t number,
     return true;
 }
 
-/* Terms in several runs: those that have been there, and whether totals have begun. */
+/* Terms in several runs: the number of the next, from a border of groups on, and whether totals have begun. */
 typedef struct tile_sum {
     int64_t number;
     bool begun;
@@ -220,6 +220,26 @@ INLINE void tile_terms(const int R, const int vectors, vf acc[][2], tile_wait at
         if (ahead != NULL) ahead += n * pace;
         depth -= n;
         sum->number += n;
+    }
+}
+
+/* The next `terms` are zeros that are left out. In front of the first one that is there no block ends: groups of zeros
+ * do not begin, and blocks of zeros are one zero that waits. */
+INLINE void tile_skip(const int R, vf acc[][2], tile_wait at, tile_sum *sum, int64_t terms)
+{
+    if (sum->number == 0) {
+        sum->number = terms % LKI_GROUP_TERMS;
+        if (sum->number >= LKI_BLOCK_TERMS) tile_store(R, acc, at.group, PANEL, PANEL);
+        return;
+    }
+    while (terms > 0) {
+        const int64_t inside = sum->number % LKI_BLOCK_TERMS, left = LKI_BLOCK_TERMS - inside;
+        if (inside == 0) {
+            tile_block(R, acc, at, sum->number, !sum->begun);
+            sum->begun |= sum->number % LKI_GROUP_TERMS == 0;
+        }
+        sum->number += terms < left ? terms : left;
+        terms -= left;
     }
 }
 

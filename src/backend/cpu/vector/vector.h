@@ -197,6 +197,9 @@ typedef struct lki_conv_shape {
     int64_t groups, channels, filters;
     int64_t in[2], out[2]; /* rows, columns */
     int64_t kernel[2], stride[2], padding[2], dilation[2];
+    /* Taps of the weight in front of and behind the kernel's along each axis that never meet the image and are left
+     * out: `kernel` and `padding` are without them. For `conv` alone, 0 elsewhere. */
+    int64_t before[2], behind[2];
     bool bias;
     /* F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3): 2 or 4, of 3 x 3 kernels with stride 1, one group and no
      * dilation; 0: direct. */

@@ -28,14 +28,15 @@ enum {
                               cache */
     WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
     STRIP = 96,            /* pixels, at least, that all panels pass over in turn */
-    WAITING = 256          /* pixels, at most or one row, whose totals wait */
+    WAITING = 256,         /* pixels, at most or one row, whose totals wait */
+    FEW_COLUMNS = 4        /* rows of fewer pixels make no good tiles */
 };
 
 /* Channels of a block of the sum: blocks of nearly equal size; one where the result is narrow. */
 static int64_t block_depth(const lki_conv_shape *s, int64_t depth, int64_t columns)
 {
     if (columns < LKI_NARROW) return depth;
-    const int64_t taps = s->kernel[0] * s->kernel[1];
+    const int64_t taps = conv_taps(s);
     const int64_t most = BLOCK_TERMS / taps < 8 ? 8 : BLOCK_TERMS / taps;
     const int64_t blocks = (depth + most - 1) / most;
     return blocks == 1 ? depth : (depth + blocks - 1) / blocks;
@@ -84,7 +85,10 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
         s.pace = s.taps[0] * s.taps[1] == 1 && s.a_pixel[1] == s.all_depth ? 16 : 0;
         s.first = d == 0;
         s.last = d + s.depth == whole.all_depth;
-        s.many = !s.first || !s.last || s.taps[0] * s.taps[1] * s.depth > LKI_BLOCK_TERMS;
+        s.lead = (s.skipped[0] * s.all + s.skipped[1]) * s.depth;
+        s.gap = (s.all - s.taps[1]) * s.depth;
+        s.many = !s.first || !s.last ||
+                 s.lead + (s.gap + s.taps[1] * s.depth) * s.taps[0] > LKI_BLOCK_TERMS;
         /* Taps of a row whose values lie side by side, in a and in b, are one longer tap. */
         if (s.depth == s.a_tap[1] && s.depth * PANEL == s.b_tap[1] && s.taps[1] > 1) {
             s.depth *= s.taps[1];
@@ -102,8 +106,9 @@ static void run_panel(const passes *p, const sweep *base, int64_t panel)
 /* Products of matrices: pixels follow each other in a and in c, through rows and samples, and need not be
  * taken by rows of an image. But a whole tile of pixels that are 4,096 bytes apart would fill their set of the
  * first-level cache, where shorter ones leave room for b. */
-static bool is_line(const sweep *s)
+static bool is_line(const sweep *s, int64_t count)
 {
+    if (count * s->grid[0] == 1) return true;
     return s->taps[0] * s->taps[1] == 1 && s->a_pixel[1] % 1024 != 0 &&
            s->a_pixel[0] == s->grid[1] * s->a_pixel[1] &&
            s->c_pixel[0] == s->grid[1] * s->c_pixel[1] &&
@@ -111,7 +116,7 @@ static bool is_line(const sweep *s)
 }
 
 /* Rows [first, first + rows) of all samples; of a line, pixels. */
-static sweep part_of(const sweep *all, bool line, int64_t first, int64_t rows)
+static sweep sweep_part(const sweep *all, bool line, int64_t first, int64_t rows)
 {
     sweep s = *all;
     s.row = line ? 0 : first;
@@ -126,7 +131,7 @@ static sweep part_of(const sweep *all, bool line, int64_t first, int64_t rows)
 
 static void run_all(const passes *p, const sweep *base)
 {
-    const bool line = is_line(base);
+    const bool line = is_line(base, p->count);
     const int64_t panels = p->shape->groups * conv_blocks(p->c_group);
     const int64_t width = line ? 1 : base->grid[1];
     const int64_t all = p->count * base->grid[0] * base->grid[1] / width;
@@ -142,7 +147,8 @@ static void run_all(const passes *p, const sweep *base)
         lki_part_of(p->part, p->parts, all, &begin, &end);
     for (const int64_t together = large ? 1 : panels; panel < last; panel += together)
         for (int64_t first = begin; first < end; first += strip) {
-            const sweep s = part_of(base, line, first, end - first < strip ? end - first : strip);
+            const sweep s = sweep_part(base, line, first,
+                                       end - first < strip ? end - first : strip);
             for (int64_t i = panel; i < panel + together; i++) run_panel(p, &s, i);
         }
 }
@@ -166,15 +172,84 @@ static tile_wait waiting(const lki_conv_shape *s, void *workspace)
                        .group = (float *)(void *)(total + PANEL * waiting_pixels(s))};
 }
 
-/* Images with their border; or as they are. */
-static const float *framed(const lki_conv_shape *s, const frame *f, int64_t count, int64_t size,
-                           const float *images, void *workspace)
+/* The images that a sweep reads, and where its taps lie in them: of each axis the pixel under tap 0 of the grid's
+ * first pixel, and from pixel to pixel of the grid, from tap to tap. */
+typedef struct reach {
+    const float *images;
+    int64_t size[2], channels;
+    int64_t origin[2], pixel[2], tap[2];
+} reach;
+
+/* Whether tiles are of one pixel of many samples: rows of few pixels would make tiles of as few rows. Samples that are
+ * 4,096 bytes apart would fill their set of the first-level cache. */
+static bool by_samples(const int64_t size[2], int64_t channels, int64_t columns, int64_t count)
 {
-    float *to = (float *)workspace + waiting_floats(s);
-    if (!frame_needed(f)) return images;
-    for (int64_t n = 0; n < count; n++)
-        LKI_ISA_NAME(lki_conv_fill)(f, images + n * size, to + n * frame_floats(f));
-    return to;
+    return columns < FEW_COLUMNS && columns < count && size[0] * size[1] * channels % 1024 != 0;
+}
+
+/* One pixel of the grid in all samples: taps beyond the image are left out. */
+static sweep sweep_of_pixel(const sweep *all, const reach *r, int64_t row, int64_t column)
+{
+    const int64_t at[2] = {row, column}, floats[2] = {r->size[1] * r->channels, r->channels};
+    sweep s = *all;
+    for (int i = 0; i < 2; i++) {
+        const int64_t from = r->origin[i] + at[i] * r->pixel[i], tap = r->tap[i];
+        const int64_t first = from < 0 ? (tap - 1 - from) / tap : 0;
+        const int64_t end = from < r->size[i] ? (r->size[i] - 1 - from) / tap + 1 : 0;
+        s.taps[i] = (end < all->taps[i] ? end : all->taps[i]) - first;
+        if (s.taps[i] < 0) s.taps[i] = 0;
+        s.skipped[i] += first;
+        s.a += (from + first * tap) * floats[i];
+        s.b += first * s.b_tap[i];
+        s.a_tap[i] = tap * floats[i];
+        s.c += at[i] * s.c_pixel[i];
+    }
+    s.grid[0] = 1;
+    s.a_pixel[1] = s.a_sample;
+    s.c_pixel[1] = s.c_sample;
+    return s;
+}
+
+static void run_by_samples(const passes *p, sweep *base, const reach *r)
+{
+    passes one = *p;
+    one.count = 1;
+    one.moments = NULL;
+    base->a = r->images;
+    base->a_sample = r->size[0] * r->size[1] * r->channels;
+    for (int64_t y = 0; y < base->grid[0]; y++)
+        for (int64_t x = 0; x < base->grid[1]; x++) {
+            sweep s = sweep_of_pixel(base, r, y, x);
+            s.grid[1] = p->count;
+            run_all(&one, &s);
+        }
+    if (p->moments == NULL) return;
+    const int64_t pixels = p->count * base->grid[0] * base->grid[1], columns = base->c_pixel[1];
+    LKI_ISA_NAME(lki_vector_norm_moments)(pixels, columns, columns, base->c, p->moments);
+}
+
+/* The images with their border lie behind what waits in the workspace, where one is needed. */
+static void run_framed(const passes *p, sweep *base, const reach *r, const frame *f,
+                       void *workspace)
+{
+    const bool copied = frame_needed(f);
+    const int64_t floats[2] = {f->size[1] * r->channels, r->channels};
+    base->a = copied ? (float *)workspace + waiting_floats(p->shape) : r->images;
+    base->a_sample = frame_floats(f);
+    for (int i = 0; i < 2; i++) {
+        base->a_tap[i] = r->tap[i] * floats[i];
+        base->a_pixel[i] = r->pixel[i] * floats[i];
+        base->a += (f->before[i] + r->origin[i]) * floats[i];
+    }
+    run_all(p, base);
+}
+
+static void fill_frames(const passes *p, const reach *r, const frame *f, void *workspace)
+{
+    const int64_t image = r->size[0] * r->size[1] * r->channels;
+    float *to = (float *)workspace + waiting_floats(p->shape);
+    for (int64_t n = 0; frame_needed(f) && n < p->count; n++)
+        LKI_ISA_NAME(lki_conv_fill)(f, r->images + n * image, to + n * frame_floats(f));
 }
 
 static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, const void *packed,
@@ -182,18 +257,22 @@ static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, 
                         void *workspace)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
-    const int64_t channels = s->channels / s->groups, row = f.size[1] * s->channels;
-    const sweep base = {
+    const int64_t channels = s->channels / s->groups;
+    const reach r = {.images = x,
+                     .size = {s->in[0], s->in[1]},
+                     .channels = s->channels,
+                     .origin = {-s->padding[0], -s->padding[1]},
+                     .pixel = {s->stride[0], s->stride[1]},
+                     .tap = {s->dilation[0], s->dilation[1]}};
+    sweep base = {
         .taps = {s->kernel[0], s->kernel[1]},
-        .a_tap = {s->dilation[0] * row, s->dilation[1] * s->channels},
+        .all = s->before[1] + s->kernel[1] + s->behind[1],
+        .skipped = {s->before[0], s->before[1]},
         .b_tap = {s->kernel[1] * channels * PANEL, channels * PANEL},
         .all_depth = channels,
         .grid = {s->out[0], s->out[1]},
-        .a_pixel = {s->stride[0] * row, s->stride[1] * s->channels},
         .c_pixel = {s->out[1] * s->filters, s->filters},
-        .a_sample = frame_floats(&f),
         .c_sample = s->out[0] * s->out[1] * s->filters,
-        .a = framed(s, &f, count, s->in[0] * s->in[1] * s->channels, x, workspace),
         .b = packed,
         .c = y,
         .bias = bias,
@@ -207,7 +286,12 @@ static void run_forward(const lki_conv_shape *s, int64_t count, const float *x, 
                       .part = s->part,
                       .parts = s->parts,
                       .moments = moments};
-    run_all(&p, &base);
+    if (by_samples(s->in, s->channels, s->out[1], count)) {
+        run_by_samples(&p, &base, &r);
+        return;
+    }
+    fill_frames(&p, &r, &f, workspace);
+    run_framed(&p, &base, &r, &f, workspace);
 }
 
 static void vector_conv_forward(const lki_conv_shape *s, int64_t count, const float *x,
@@ -251,90 +335,71 @@ static void vector_conv_clear(const passes *p, const sweep *s)
                        vector_conv_floats(p->shape->channels));
 }
 
+/* The same with all taps of the weight: terms have the numbers that they have there. */
+static lki_conv_shape whole_of(const lki_conv_shape *s)
+{
+    lki_conv_shape whole = *s;
+    for (int i = 0; i < 2; i++) {
+        whole.kernel[i] += s->before[i] + s->behind[i];
+        whole.padding[i] += s->before[i] * s->dilation[i];
+    }
+    return whole;
+}
+
+/* Taps of a phase that are left out in front of its first one, the last of the kernel. */
+static int64_t left_out(const lki_conv_shape *s, const phase *whole, const phase *there, int way)
+{
+    return (whole->tap - there->tap - s->before[way]) / whole->step;
+}
+
 static void vector_conv_backward(const lki_conv_shape *s, int64_t count, const float *d_y,
                                  const void *packed, float *d_x, bool add, void *workspace)
 {
     const frame f = gradient_frame(s);
-    const int64_t filters = s->filters / s->groups, row = f.size[1] * s->filters;
-    const int64_t out_row = s->in[1] * s->channels;
-    const float *a = framed(s, &f, count, s->out[0] * s->out[1] * s->filters, d_y, workspace);
+    const lki_conv_shape whole = whole_of(s);
+    const int64_t filters = s->filters / s->groups, out_row = s->in[1] * s->channels;
     const float *b = (const float *)packed + conv_panel_floats(s);
     const passes p = {
         .shape = s, .count = count, .a_group = filters, .c_group = s->channels / s->groups};
+    reach r = {
+        .images = d_y, .size = {s->out[0], s->out[1]}, .channels = s->filters, .pixel = {1, 1}};
     const int64_t columns = phases(s, 1), all = phases(s, 0) * columns;
+    const bool small = by_samples(s->out, s->filters, phase_of(s, 1, 0).pixels, count);
+    if (!small) fill_frames(&p, &r, &f, workspace);
     for (int64_t i = 0; i < all; i++) {
         const phase v = phase_of(s, 0, i / columns), h = phase_of(s, 1, i % columns);
+        const phase v_all = phase_of(&whole, 0, i / columns),
+                    h_all = phase_of(&whole, 1, i % columns);
         const int64_t reversed = (s->kernel[0] - 1 - v.tap) * s->kernel[1] + s->kernel[1] - 1 -
                                  h.tap;
-        const sweep base = {
+        sweep base = {
             .taps = {v.taps, h.taps},
-            .a_tap = {v.out_step * row, h.out_step * s->filters},
+            .all = h_all.taps,
             .b_tap = {v.step * s->kernel[1] * filters * PANEL, h.step * filters * PANEL},
             .all_depth = filters,
             .grid = {v.pixels, h.pixels},
-            .a_pixel = {row, s->filters},
             .c_pixel = {s->stride[0] * out_row, s->stride[1] * s->channels},
-            .a = a + (f.before[0] + v.out) * row + (f.before[1] + h.out) * s->filters,
             .b = b + reversed * filters * PANEL,
             .c = d_x + v.pixel * out_row + h.pixel * s->channels,
-            .a_sample = frame_floats(&f),
             .c_sample = s->in[0] * out_row,
             .add = add,
             .at = waiting(s, workspace),
         };
-        if (v.taps > 0 && h.taps > 0)
-            run_all(&p, &base);
-        else if (!add)
-            vector_conv_clear(&p, &base);
+        if (v.taps == 0 || h.taps == 0) {
+            if (!add) vector_conv_clear(&p, &base);
+            continue;
+        }
+        base.skipped[0] = left_out(s, &v_all, &v, 0);
+        base.skipped[1] = left_out(s, &h_all, &h, 1);
+        for (int way = 0; way < 2; way++) {
+            r.origin[way] = way == 0 ? v.out : h.out;
+            r.tap[way] = way == 0 ? v.out_step : h.out_step;
+        }
+        if (small)
+            run_by_samples(&p, &base, &r);
+        else
+            run_framed(&p, &base, &r, &f, workspace);
     }
-}
-
-/* The weight's elements [filter][channel][tap] as panels of filters. */
-static void vector_conv_pack_block(const lki_conv_shape *s, const float *weight, int64_t group,
-                                   int64_t block, float *panel)
-{
-    const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
-    const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
-    const float *from = weight + (group * filters + block * PANEL) * size;
-    for (int64_t tap = 0; tap < taps; tap++)
-        for (int64_t c = 0; c < channels; c++)
-            for (int64_t i = 0; i < PANEL; i++)
-                *panel++ = block * PANEL + i < filters ? from[i * size + c * taps + tap] : 0;
-}
-
-/* As panels of input channels, taps reversed. */
-static void pack_reversed(const lki_conv_shape *s, const float *weight, int64_t group,
-                          int64_t block, float *panel)
-{
-    const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
-    const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
-    const float *from = weight + group * filters * size;
-    for (int64_t tap = taps - 1; tap >= 0; tap--)
-        for (int64_t f = 0; f < filters; f++)
-            for (int64_t i = 0; i < PANEL; i++) {
-                const int64_t c = block * PANEL + i;
-                *panel++ = c < channels ? from[f * size + c * taps + tap] : 0;
-            }
-}
-
-void LKI_ISA_NAME(lki_conv_pack_reversed)(const lki_conv_shape *s, const float *weight,
-                                          void *packed, int part, int parts)
-{
-    const int64_t taps = s->kernel[0] * s->kernel[1], each = conv_blocks(s->channels / s->groups);
-    const int64_t size = taps * (s->filters / s->groups) * PANEL, all = s->groups * each;
-    float *reversed = (float *)packed + conv_panel_floats(s);
-    for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
-        pack_reversed(s, weight, b / each, b % each, reversed + b * size);
-}
-
-static void vector_conv_pack(const lki_conv_shape *s, const float *weight, void *packed, int part,
-                             int parts)
-{
-    const int64_t taps = s->kernel[0] * s->kernel[1], each = conv_blocks(s->filters / s->groups);
-    const int64_t size = taps * (s->channels / s->groups) * PANEL, all = s->groups * each;
-    for (int64_t b = lki_share(part, parts, all); b < lki_share(part + 1, parts, all); b++)
-        vector_conv_pack_block(s, weight, b / each, b % each, (float *)packed + b * size);
-    LKI_ISA_NAME(lki_conv_pack_reversed)(s, weight, packed, part, parts);
 }
 
 static size_t vector_conv_packed_bytes(const lki_conv_shape *s)
@@ -357,7 +422,7 @@ static size_t vector_conv_workspace_bytes(const lki_conv_shape *s, int64_t count
 
 const lki_vector_conv LKI_ISA_NAME(lki_vector_conv) = {
     .packed_bytes = vector_conv_packed_bytes,
-    .pack = vector_conv_pack,
+    .pack = LKI_ISA_NAME(lki_conv_pack),
     .workspace_bytes = vector_conv_workspace_bytes,
     .sums_bytes = LKI_ISA_NAME(lki_conv_sums_bytes),
     .forward = vector_conv_forward,

@@ -46,6 +46,18 @@ INLINE bool conv_runs(const lki_conv_shape *s)
     return s->groups == 1 && s->dilation[1] == 1;
 }
 
+/* Taps that a filter has, and where tap `tap` of the kernel lies among them. */
+INLINE int64_t conv_taps(const lki_conv_shape *s)
+{
+    return (s->before[0] + s->kernel[0] + s->behind[0]) *
+           (s->before[1] + s->kernel[1] + s->behind[1]);
+}
+INLINE int64_t conv_tap(const lki_conv_shape *s, int64_t tap)
+{
+    return (s->before[0] + tap / s->kernel[1]) * (s->before[1] + s->kernel[1] + s->behind[1]) +
+           s->before[1] + tap % s->kernel[1];
+}
+
 /* Floats of the weight as panels [group][block of filters][tap][channel][PANEL]. */
 INLINE int64_t conv_panel_floats(const lki_conv_shape *s)
 {
@@ -56,8 +68,10 @@ INLINE int64_t conv_panel_floats(const lki_conv_shape *s)
 /* A pass over rows of a grid of pixels: c = sum over taps and depth of a * b. */
 typedef struct sweep {
     int64_t taps[2];            /* rows, columns */
+    int64_t all, skipped[2];    /* columns of taps that have numbers; taps in front of the first */
     int64_t a_tap[2], b_tap[2]; /* floats from tap to tap */
     int64_t depth, all_depth;   /* channels under a tap in a block, in all */
+    int64_t lead, gap;          /* terms left out in front of the first, and between rows of taps */
     int64_t grid[2];            /* pixels of a sample */
     int64_t row, rows;          /* which rows; they are counted through the samples */
     int64_t a_pixel[2], c_pixel[2];
@@ -84,7 +98,9 @@ INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64
     tile_sum sum = {.begun = !s->first};
     tile_zero(R, acc);
     if (s->last) tile_fetch(R, c, s->c_pixel[1]);
-    for (int64_t v = 0; v < taps[0]; v++)
+    for (int64_t v = 0; v < taps[0]; v++) {
+        const int64_t zeros = v == 0 ? s->lead : s->gap;
+        if (many && zeros > 0) tile_skip(R, acc, at, &sum, zeros);
         for (int64_t h = 0; h < taps[1]; h++) {
             const float *x = a + v * s->a_tap[0] + h * s->a_tap[1];
             const float *b = s->b + v * s->b_tap[0] + h * s->b_tap[1];
@@ -93,6 +109,7 @@ INLINE void sweep_tile(const int R, const bool many, const sweep *s, const int64
             else
                 tile_run_ahead(R, acc, x, s->a_pixel[1], 1, b, depth, ahead, s->pace);
         }
+    }
     if (many && !s->last) {
         tile_end(R, acc, at, sum.number, true);
         tile_fold(R, acc, at.total, !sum.begun);
@@ -160,7 +177,9 @@ INLINE void sweep_grid(const sweep *s)
         sweep_rows(0, false, s, s->taps, s->depth, s->columns);
 }
 
-/* Of the data gradient, behind conv_panel_floats(); part `part` of `parts`. */
+/* Both, and that of the data gradient alone, behind conv_panel_floats(); part `part` of `parts`. */
+void LKI_ISA_NAME(lki_conv_pack)(const lki_conv_shape *s, const float *weight, void *packed,
+                                 int part, int parts);
 void LKI_ISA_NAME(lki_conv_pack_reversed)(const lki_conv_shape *s, const float *weight,
                                           void *packed, int part, int parts);
 

@@ -52,6 +52,7 @@ typedef struct strip {
     const lki_conv_shape *shape;
     const frame *frame;
     const float *x;        /* framed */
+    int64_t row, step;     /* pixels that follow each other; floats from one to the next */
     int64_t first, pixels; /* of the output, counted through the piece */
     const float *dy;       /* panels [group][block][pixel][PANEL] */
     conv_sums sums;
@@ -68,7 +69,7 @@ INLINE void weight_tile(const int R, const int V, const strip *s, const float *x
                         int64_t at)
 {
     const lki_conv_shape *shape = s->shape;
-    const int64_t width = shape->out[1], step = shape->stride[1] * shape->channels;
+    const int64_t width = s->row, step = s->step;
     const int64_t row = shape->stride[0] * s->frame->size[1] * shape->channels;
     const tile_wait wait = {.group = s->sums.group + at, .total = s->sums.total + at};
     int64_t y = s->first / width, column = s->first % width, k = s->number;
@@ -227,17 +228,20 @@ void LKI_ISA_NAME(lki_conv_complete)(const conv_sums *sums, bool narrow, int64_t
 static void unpack(const lki_conv_shape *s, const float *panel, float *weight)
 {
     const int64_t filters = s->filters / s->groups, channels = s->channels / s->groups;
-    const int64_t taps = s->kernel[0] * s->kernel[1], size = channels * taps;
+    const int64_t taps = s->kernel[0] * s->kernel[1], all = conv_taps(s), size = channels * all;
+    if (all > taps) memset(weight, 0, sizeof(float) * (size_t)(s->filters * size));
     for (int64_t group = 0; group < s->groups; group++)
-        for (int64_t f = 0; f < filters; f += PANEL, panel += size * PANEL) {
+        for (int64_t f = 0; f < filters; f += PANEL, panel += channels * taps * PANEL) {
             const int64_t n = filters - f < PANEL ? filters - f : PANEL;
             float *to = weight + (group * filters + f) * size;
             for (int64_t first = 0; first < channels; first += CHUNK) {
                 const int64_t end = channels - first < CHUNK ? channels : first + CHUNK;
                 for (int64_t i = 0; i < n; i++)
                     for (int64_t c = first; c < end; c++)
-                        for (int64_t tap = 0; tap < taps; tap++)
-                            to[i * size + c * taps + tap] = panel[(tap * channels + c) * PANEL + i];
+                        for (int64_t tap = 0; tap < taps; tap += s->kernel[1])
+                            for (int64_t h = 0; h < s->kernel[1]; h++)
+                                to[i * size + c * all + conv_tap(s, tap) + h] =
+                                    panel[((tap + h) * channels + c) * PANEL + i];
             }
         }
 }
@@ -271,6 +275,13 @@ size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t coun
                     sizeof(float) * (size_t)strip_floats(s, count));
 }
 
+/* A pixel of the output for each of the input: all of them lie side by side. */
+static bool is_matrix(const lki_conv_shape *s)
+{
+    return s->kernel[0] * s->kernel[1] * s->stride[0] * s->stride[1] == 1 &&
+           s->padding[0] + s->padding[1] == 0;
+}
+
 void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
                                    const lki_conv_gradient *g)
 {
@@ -282,8 +293,14 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
     strip part = {.shape = s,
                   .frame = &f,
                   .x = frame_needed(&f) ? framed : g->x,
+                  .row = s->out[1],
+                  .step = s->stride[1] * s->channels,
                   .dy = dy,
                   .sums = sums_in(s, g->sums)};
+    if (pixels == 1 || is_matrix(s)) {
+        part.row = count * pixels;
+        part.step = pixels == 1 ? frame_floats(&f) : s->channels;
+    }
     for (; part.first < count * pixels; part.first += part.pixels) {
         part.number = g->sample * pixels + part.first;
         const int64_t most = STRIP - part.number % STRIP, left = count * pixels - part.first;

@@ -1,0 +1,67 @@
+/* Shapes of convolutions for test_convolutions.c: random ones, and those that they seldom are. */
+#ifndef LKT_CPU_CONV_SHAPES_H
+#define LKT_CPU_CONV_SHAPES_H
+
+#include "backend/cpu/vector/vector.h"
+#include "support/test.h"
+
+static lki_conv_shape random_conv(lkt_random *random)
+{
+    lki_conv_shape s = {.groups = lkt_random_below(random, 4) == 0 ? 2 : 1, .bias = true};
+    s.channels = s.groups * lkt_random_from(random, 1, 20);
+    s.filters = s.groups * lkt_random_from(random, 1, 40);
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = lkt_random_from(random, 1, 4);
+        s.stride[i] = lkt_random_below(random, 2) == 0 ? 1 : lkt_random_from(random, 1, 4);
+        s.dilation[i] = lkt_random_below(random, 2) == 0 ? 1 : lkt_random_from(random, 1, 3);
+        s.padding[i] = lkt_random_below(random, 3);
+    }
+    return s;
+}
+
+/* What random shapes seldom are: a first layer, sums of many terms, of several blocks of channels, images of a pixel or
+ * few (where rows and columns are not 0) in many samples, with many terms that are left out. */
+#define SHAPE(g, c, f, in_rows, in_columns, k0, k1, s0, s1, p0, p1, d0, d1)                        \
+    {                                                                                              \
+        .groups = g, .channels = c, .filters = f, .in = {in_rows, in_columns}, .kernel = {k0, k1}, \
+        .stride = {s0, s1}, .padding = {p0, p1}, .dilation = {d0, d1}, .bias = true                \
+    }
+static const lki_conv_shape SHAPES[] = {
+    SHAPE(1, 1, 33, 0, 0, 3, 3, 1, 1, 0, 0, 1, 1),
+    SHAPE(1, 300, 33, 0, 0, 3, 3, 1, 1, 0, 0, 1, 1),
+    SHAPE(1, 29, 300, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 64, 20, 0, 0, 2, 2, 1, 1, 1, 0, 1, 1),
+    SHAPE(1, 86, 60, 0, 0, 3, 1, 1, 1, 1, 0, 1, 1),
+    SHAPE(1, 2, 5, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(1, 2, 3, 0, 0, 2, 2, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 700, 3, 0, 0, 2, 2, 2, 1, 1, 1, 1, 1),
+    SHAPE(1, 130, 33, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 280, 40, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(1, 300, 20, 1, 2, 3, 3, 2, 1, 1, 1, 1, 1),
+    SHAPE(1, 128, 130, 2, 2, 3, 3, 2, 2, 1, 1, 1, 1),
+    SHAPE(1, 64, 140, 3, 3, 5, 4, 1, 1, 3, 2, 1, 2),
+    SHAPE(2, 140, 160, 2, 3, 3, 5, 2, 1, 2, 4, 1, 1),
+    SHAPE(1, 5, 7, 1, 3, 3, 3, 1, 2, 2, 2, 2, 2),
+};
+#undef SHAPE
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
+
+/* Depthwise: most with three taps in a row, as these have loops of their own; some kernels with more
+ * than a block of taps, or a group. */
+static lki_conv_shape random_depthwise(lkt_random *random)
+{
+    const bool large = lkt_random_below(random, 16) == 0, three = lkt_random_below(random, 2) == 0;
+    const int64_t channels = lkt_random_from(random, 3, large ? 20 : 75);
+    const int64_t most = lkt_random_below(random, 2) == 0 ? 16 : 33;
+    lki_conv_shape s = {
+        .groups = channels, .channels = channels, .filters = channels, .bias = true};
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = large ? most + i : three ? 3 : lkt_random_from(random, 1, 9);
+        s.stride[i] = lkt_random_from(random, 1, three ? 2 : 3);
+        s.dilation[i] = lkt_random_below(random, 3) == 0 ? lkt_random_from(random, 1, 3) : 1;
+        s.padding[i] = three && lkt_random_below(random, 2) == 0 ? 1 : lkt_random_below(random, 4);
+    }
+    return s;
+}
+
+#endif
