@@ -36,8 +36,9 @@ typedef struct conv_norm_plan {
     lki_norm norm;
     int64_t pixels;                        /* of a sample */
     bool side;                             /* there is an add, of in[1] */
-    bool relu;                             /* the activation is relu */
-    const lki_vector_activation *function; /* or this; NULL: neither */
+    bool relu;                             /* the activation is relu, */
+    float most;                            /* or relu6, and this is 6; else 0 */
+    const lki_vector_activation *function; /* or this; NULL: none of them */
     float constant;                        /* its */
     bool reads_out;                        /* its derivative is a function of out */
     int slot;                              /* of batch norm's weight; its bias is the next */
@@ -86,7 +87,8 @@ static lks_status plan_conv_norm(lki_plan *plan)
     p->norm = lki_norm_of(cluster->counted, p->cpu.vector);
     p->pixels = p->cpu.out / p->norm.channels;
     p->side = cluster->in_count > 1;
-    p->relu = tail->op == LKI_OP_RELU;
+    p->relu = tail->op == LKI_OP_RELU || tail->op == LKI_OP_RELU6;
+    p->most = tail->op == LKI_OP_RELU6 ? 6 : 0;
     p->slot = conv->param_count;
     plan->needs.reads = LKI_READS_IN | (p->relu && p->side ? LKI_READS_OUT : 0);
     if (!p->relu && tail->op != LKI_OP_BATCH_NORM && tail->op != LKI_OP_ADD) {
@@ -170,6 +172,7 @@ static void cpu_conv_norm_reads(const conv_norm_plan *p, const lki_args *args, i
                           .shift = args->param[p->slot + 1],
                           .side = p->side ? (const float *)args->in[1] + at : NULL,
                           .relu = p->relu,
+                          .most = p->most,
                           .out = to});
 }
 
@@ -221,6 +224,7 @@ static lks_status cpu_conv_norm_gather(const lki_plan *plan, const lki_args *arg
                                       .scale = kept.scale,
                                       .sum_d = kept.sum[0],
                                       .sum_dx = kept.sum[1],
+                                      .most = p->most,
                                       .add = args->add_in >> 1 & 1};
         if (p->function != NULL)
             products.d_out = cpu_conv_norm_slope(p, args, row, n);
@@ -264,6 +268,7 @@ static void cpu_conv_norm_d_y(const conv_norm_plan *p, const lki_args *args, flo
                                       .scale = kept.scale,
                                       .level = kept.level,
                                       .slope = kept.slope,
+                                      .most = p->most,
                                       .d_in = d_y + at};
         if (gathered)
             backward.d_out = args->d_in[1] + at;

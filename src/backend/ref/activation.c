@@ -158,10 +158,12 @@ static lks_status ref_activation_backward(const lki_plan *plan_, const lki_args 
     const lki_node *node = plan_->cluster.node[0];
     const int64_t count = args->count * lki_ref_in(plan_);
     const float *in = args->in[0];
+    const bool passes = node->op == LKI_OP_RELU6; /* or not at all, as relu: infinity * 0 is none */
 
-    for (int64_t i = 0; args->d_in[0] != NULL && i < count; i++)
-        lki_ref_put(&args->d_in[0][i], args->add_in & 1u,
-                    (double)args->d_out[i] * functions[node->op].slope(node, in[i]));
+    for (int64_t i = 0; args->d_in[0] != NULL && i < count; i++) {
+        const double d = args->d_out[i], slope = functions[node->op].slope(node, in[i]);
+        lki_ref_put(&args->d_in[0][i], args->add_in & 1u, passes && slope == 0.0 ? 0.0 : d * slope);
+    }
     return LKS_OK;
 }
 

@@ -67,7 +67,6 @@ FORWARD(sigmoid, vf, logistic_begin, NO_MIDDLE, sigmoid_end)
 BACKWARD_SHORT(sigmoid, sigmoid_slope)
 FORWARD(softplus, pair, softplus_begin, softplus_middle, softplus_end)
 BACKWARD(softplus, vf, logistic_begin, NO_MIDDLE, sigmoid_end)
-BACKWARD_SHORT(relu6, relu6_slope)
 BACKWARD_SHORT(leaky_relu, leaky_relu_slope)
 
 static void relu6_vectors(int64_t count, float constant, const float *in, float *out)
@@ -75,6 +74,18 @@ static void relu6_vectors(int64_t count, float constant, const float *in, float 
     (void)constant;
     for (int64_t i = 0; i < count; i += LANES)
         vf_store(out + i, vf_least(vf_relu_flush(vf_load(in + i)), vf_set(6.0f)));
+}
+
+/* As relu's: a gradient passes as it is, or not at all. */
+static void relu6_slopes(int64_t count, float constant, const float *at, const float *d_out,
+                         float *d_in, bool adds)
+{
+    (void)constant;
+    for (int64_t i = 0; i < count; i += LANES) {
+        const vf y = vf_load(at + i),
+                 below = vf_blend(vm_gt(vf_set(6.0f), y), vf_load(d_out + i), vf_zero());
+        vf_put_result(d_in + i, vf_blend(vm_gt(y, vf_zero()), below, vf_zero()), LANES, adds);
+    }
 }
 
 static void leaky_relu_vectors(int64_t count, float constant, const float *in, float *out)

@@ -364,13 +364,6 @@ INLINE vf hyperbolic_slope(vf y, vf unused)
     return vf_fma(-y, y, vf_set(1.0f));
 }
 
-INLINE vf relu6_slope(vf y, vf unused)
-{
-    (void)unused;
-    const vf open = vf_blend(vm_gt(vf_set(6.0f), y), vf_set(1.0f), vf_zero());
-    return vf_blend(vm_gt(y, vf_zero()), open, vf_zero());
-}
-
 INLINE vf leaky_relu_slope(vf y, vf slope)
 {
     return vf_blend(vm_gt(y, vf_zero()), vf_set(1.0f), slope);

@@ -161,7 +161,10 @@ void LKI_ISA_NAME(lki_vector_norm_moments)(int64_t rows, int64_t columns, int64_
 #undef MOMENTS
 }
 
-INLINE void part_apply(const int V, const bool whole, const bool side, const bool relu,
+/* What stands behind the norm, or its sum. */
+typedef enum behind { NOTHING, RELU, RELU_LIMITED } behind;
+
+INLINE void part_apply(const int V, const bool whole, const bool side, const behind relu,
                        const part *p, const lki_norm_apply *o, int64_t at, int64_t c)
 {
     vf mean[VECTORS], scale[VECTORS], shift[VECTORS];
@@ -178,7 +181,8 @@ INLINE void part_apply(const int V, const bool whole, const bool side, const boo
         for (int k = 0; k < V; k++) {
             vf z = vf_fma(x[k] - mean[k], scale[k], shift[k]);
             if (side) z = vf_flush(z) + y[k]; /* as if it had been stored */
-            z = relu ? vf_relu_flush(z) : vf_flush(z);
+            z = relu != NOTHING ? vf_relu_flush(z) : vf_flush(z);
+            if (relu == RELU_LIMITED) z = vf_least(z, vf_set(o->most));
             vf_put(o->out + at + k * LANES, z, whole ? LANES : p->n);
         }
     }
@@ -187,38 +191,78 @@ INLINE void part_apply(const int V, const bool whole, const bool side, const boo
 static void vector_norm_apply(int64_t rows, int64_t columns, const lki_norm_apply *operands)
 {
     const lki_norm_apply copy = *operands, *o = &copy;
+#define APPLY_BEHIND(V, whole, side, relu) part_apply(V, whole, side, relu, &p, o, at, c)
+#define APPLY_SIDE(V, whole, side)                                                                 \
+    do {                                                                                           \
+        if (o->most > 0)                                                                           \
+            APPLY_BEHIND(V, whole, side, RELU_LIMITED);                                            \
+        else if (o->relu)                                                                          \
+            APPLY_BEHIND(V, whole, side, RELU);                                                    \
+        else                                                                                       \
+            APPLY_BEHIND(V, whole, side, NOTHING);                                                 \
+    } while (0)
 #define APPLY(V, whole)                                                                            \
     do {                                                                                           \
-        if (o->side != NULL && o->relu)                                                            \
-            part_apply(V, whole, true, true, &p, o, at, c);                                        \
-        else if (o->side != NULL)                                                                  \
-            part_apply(V, whole, true, false, &p, o, at, c);                                       \
-        else if (o->relu)                                                                          \
-            part_apply(V, whole, false, true, &p, o, at, c);                                       \
+        if (o->side != NULL)                                                                       \
+            APPLY_SIDE(V, whole, true);                                                            \
         else                                                                                       \
-            part_apply(V, whole, false, false, &p, o, at, c);                                      \
+            APPLY_SIDE(V, whole, false);                                                           \
     } while (0)
     FOR_PARTS(rows, columns, columns, APPLY);
 #undef APPLY
+#undef APPLY_SIDE
+#undef APPLY_BEHIND
 }
 
-/* Which gradients pass relu: there is none; those where its output, or what it would be of x, is positive. */
-typedef enum mask { ALL, BY_OUT, BY_X } mask;
+/* Which gradients pass relu: there is none; those where its output, or what it would be of x, is positive; and, LIMITED,
+ * below the limit. */
+typedef enum mask { ALL, BY_OUT, BY_X, BY_OUT_LIMITED, BY_X_LIMITED } mask;
+
+INLINE bool by_out(const mask by)
+{
+    return by == BY_OUT || by == BY_OUT_LIMITED;
+}
+
+INLINE bool by_x(const mask by)
+{
+    return by == BY_X || by == BY_X_LIMITED;
+}
+
+static mask mask_of(const float *out, const float *shift, float most)
+{
+    if (out != NULL) return most > 0 ? BY_OUT_LIMITED : BY_OUT;
+    if (shift != NULL) return most > 0 ? BY_X_LIMITED : BY_X;
+    return ALL;
+}
+
+#define MASK_CASE(RUN, by)                                                                         \
+    case by:                                                                                       \
+        RUN(by);                                                                                   \
+        break;
+#define MASK_CASES(RUN)                                                                            \
+    MASK_CASE(RUN, ALL)                                                                            \
+    MASK_CASE(RUN, BY_OUT)                                                                         \
+    MASK_CASE(RUN, BY_X) MASK_CASE(RUN, BY_OUT_LIMITED) MASK_CASE(RUN, BY_X_LIMITED)
 
 /* The gradient in front of relu. */
-INLINE void part_masked(const int V, const bool whole, const part *p, const float *out, vf d[])
+INLINE void part_masked(const int V, const bool whole, const mask by, const part *p,
+                        const float *out, float most, vf d[])
 {
     vf y[VECTORS];
     get(V, whole, p, out, y);
     UNROLL
-    for (int k = 0; k < V; k++) d[k] = vf_blend(vm_gt(y[k], vf_zero()), d[k], vf_zero());
+    for (int k = 0; k < V; k++) {
+        d[k] = vf_blend(vm_gt(y[k], vf_zero()), d[k], vf_zero());
+        if (by == BY_OUT_LIMITED) d[k] = vf_blend(vm_gt(vf_set(most), y[k]), d[k], vf_zero());
+    }
 }
 
 /* The same; z would not be stored as 0. */
-INLINE vf masked_by(vf z, vf d)
+INLINE vf masked_by(const mask by, vf z, float most, vf d)
 {
     const vf below = vf_set(0x1.fffffep-64f); /* LKI_TINY */
-    return vf_blend(vm_gt(z, below), d, vf_zero());
+    d = vf_blend(vm_gt(z, below), d, vf_zero());
+    return by == BY_X_LIMITED ? vf_blend(vm_gt(vf_set(most), z), d, vf_zero()) : d;
 }
 
 INLINE void part_products(const int V, const bool whole, const mask by, const part *p,
@@ -229,7 +273,7 @@ INLINE void part_products(const int V, const bool whole, const mask by, const pa
     get_doubles(V, whole, p, o->sum_d + c, sum_d);
     get_doubles(V, whole, p, o->sum_dx + c, sum_dx);
     get(V, whole, p, o->mean + c, mean);
-    if (by == BY_X) {
+    if (by_x(by)) {
         get(V, whole, p, o->scale + c, scale);
         get(V, whole, p, o->shift + c, shift);
     }
@@ -237,14 +281,14 @@ INLINE void part_products(const int V, const bool whole, const mask by, const pa
         vf d[VECTORS], x[VECTORS];
         fetch(V, p, o->d_out + at);
         fetch(V, p, o->x + at);
-        if (by == BY_OUT) fetch(V, p, o->out + at);
+        if (by_out(by)) fetch(V, p, o->out + at);
         get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
-        if (by == BY_OUT) part_masked(V, whole, p, o->out + at, d);
+        if (by_out(by)) part_masked(V, whole, by, p, o->out + at, o->most, d);
         UNROLL
         for (int k = 0; k < V; k++) {
             const vf away = x[k] - mean[k];
-            if (by == BY_X) d[k] = masked_by(vf_fma(away, scale[k], shift[k]), d[k]);
+            if (by_x(by)) d[k] = masked_by(by, vf_fma(away, scale[k], shift[k]), o->most, d[k]);
             const vd low = vf_low(d[k]), high = vf_high(d[k]);
             sum_d[k][0] += low;
             sum_d[k][1] += high;
@@ -268,17 +312,18 @@ INLINE void part_products(const int V, const bool whole, const mask by, const pa
 static void vector_norm_products(int64_t rows, int64_t columns, const lki_norm_products *operands)
 {
     const lki_norm_products copy = *operands, *o = &copy;
+    const mask by = mask_of(o->out, o->shift, o->most);
+#define PRODUCTS_BY(by) part_products(V_, whole_, by, &p, o, at, c)
 #define PRODUCTS(V, whole)                                                                         \
     do {                                                                                           \
-        if (o->out != NULL)                                                                        \
-            part_products(V, whole, BY_OUT, &p, o, at, c);                                         \
-        else if (o->shift != NULL)                                                                 \
-            part_products(V, whole, BY_X, &p, o, at, c);                                           \
-        else                                                                                       \
-            part_products(V, whole, ALL, &p, o, at, c);                                            \
+        enum { V_ = V, whole_ = whole };                                                           \
+        switch (by) {                                                                              \
+            MASK_CASES(PRODUCTS_BY)                                                                \
+        }                                                                                          \
     } while (0)
     FOR_PARTS(rows, columns, columns, PRODUCTS);
 #undef PRODUCTS
+#undef PRODUCTS_BY
 }
 
 INLINE void part_backward(const int V, const bool whole, const mask by, const part *p,
@@ -289,17 +334,18 @@ INLINE void part_backward(const int V, const bool whole, const mask by, const pa
     get(V, whole, p, o->scale + c, scale);
     get(V, whole, p, o->level + c, level);
     get(V, whole, p, o->slope + c, slope);
-    if (by == BY_X) get(V, whole, p, o->shift + c, shift);
+    if (by_x(by)) get(V, whole, p, o->shift + c, shift);
     for (int64_t r = 0; r < p->rows; r++, at += p->stride) {
         vf d[VECTORS], x[VECTORS];
         fetch_narrow(V, p, o->d_out + at);
         fetch_narrow(V, p, o->x + at);
         get(V, whole, p, o->d_out + at, d);
         get(V, whole, p, o->x + at, x);
-        if (by == BY_OUT) part_masked(V, whole, p, o->out + at, d);
+        if (by_out(by)) part_masked(V, whole, by, p, o->out + at, o->most, d);
         UNROLL
         for (int k = 0; k < V; k++) {
-            if (by == BY_X) d[k] = masked_by(vf_fma(x[k] - mean[k], scale[k], shift[k]), d[k]);
+            if (by_x(by))
+                d[k] = masked_by(by, vf_fma(x[k] - mean[k], scale[k], shift[k]), o->most, d[k]);
             const vf g = scale[k] * vf_fma(mean[k] - x[k], slope[k], d[k] - level[k]);
             vf_put_result(o->d_in + at + k * LANES, g, whole ? LANES : p->n, add);
         }
@@ -310,17 +356,18 @@ static void vector_norm_backward(int64_t rows, int64_t columns, const lki_norm_b
                                  bool add)
 {
     const lki_norm_backward copy = *operands, *o = &copy;
+    const mask by = mask_of(o->out, o->shift, o->most);
+#define BACKWARD_BY(by) part_backward(V_, whole_, by, &p, o, at, c, add)
 #define BACKWARD(V, whole)                                                                         \
     do {                                                                                           \
-        if (o->out != NULL)                                                                        \
-            part_backward(V, whole, BY_OUT, &p, o, at, c, add);                                    \
-        else if (o->shift != NULL)                                                                 \
-            part_backward(V, whole, BY_X, &p, o, at, c, add);                                      \
-        else                                                                                       \
-            part_backward(V, whole, ALL, &p, o, at, c, add);                                       \
+        enum { V_ = V, whole_ = whole };                                                           \
+        switch (by) {                                                                              \
+            MASK_CASES(BACKWARD_BY)                                                                \
+        }                                                                                          \
     } while (0)
     FOR_PARTS(rows, columns, columns, BACKWARD);
 #undef BACKWARD
+#undef BACKWARD_BY
 }
 
 const lki_vector_norm LKI_ISA_NAME(lki_vector_norm) = {

@@ -114,14 +114,16 @@ typedef struct lki_norm_apply {
     const float *x, *mean, *scale, *shift;
     const float *side; /* added; NULL: none */
     bool relu;
+    float most; /* of relu's output: 6 for relu6; 0: it has no limit */
     float *out;
 } lki_norm_apply;
 
-/* Behind relu, d counts as d_out where relu's output is positive, else as 0. What that is follows from
- * `out`, or, where nothing stands between, from x, scale and shift. All of them NULL: no relu. */
+/* Behind relu, d counts as d_out where relu's output is positive and below `most`, else as 0. What that is follows
+ * from `out`, or, where nothing stands between, from x, scale and shift. All of them NULL: no relu. */
 typedef struct lki_norm_products {
     const float *x, *mean, *d_out;
     const float *out, *scale, *shift;
+    float most;
     double *sum_d, *sum_dx;
     float *d_side; /* the gradient of `side`, written or added to; NULL: not wanted */
     bool add;
@@ -130,6 +132,7 @@ typedef struct lki_norm_products {
 typedef struct lki_norm_backward {
     const float *x, *d_out, *mean, *scale, *level, *slope;
     const float *out, *shift; /* of relu, as above */
+    float most;
     float *d_in;
 } lki_norm_backward;
 
