@@ -43,6 +43,7 @@ LKS_API lks_tensor *lks_graph_fail(lks_graph *graph, const char *format, ...) LK
  *   UNIFORM, NORMAL  +-scale, or scale * normal
  *   IDENTITY         of weights: the layer passes its input on as it is, as far as it has channels
  *                    for it (PyTorch's eye_ for dense, dirac_ with the layer's groups for conv2d)
+ *   PARTIAL_IDENTITY the same, and outputs for which there is no input start as DEFAULT, not as 0
  * A bias is DEFAULT unless its own init says otherwise.
  */
 typedef enum lks_init_kind {
@@ -57,6 +58,7 @@ typedef enum lks_init_kind {
     LKS_INIT_XAVIER_NORMAL,
     LKS_INIT_CONSTANT,
     LKS_INIT_IDENTITY,
+    LKS_INIT_PARTIAL_IDENTITY,
 } lks_init_kind;
 
 typedef struct lks_init {

@@ -9,12 +9,13 @@
 static lks_status check_kind(const lki_attribute *attribute, const lks_init *init, const char *who)
 {
     int length;
-    if ((unsigned)init->kind > LKS_INIT_IDENTITY)
+    if ((unsigned)init->kind > LKS_INIT_PARTIAL_IDENTITY)
         return LKI_FAIL(LKS_E_INVALID, "%s: %s is %d, which is no kind of initialisation", who,
                         attribute->name, (int)init->kind);
     if (lki_word_at(attribute->range, (int)init->kind, &length) == NULL)
-        return LKI_FAIL(LKS_E_INVALID, "%s: %s is identity, which is for weights; use zeros", who,
-                        attribute->name);
+        return LKI_FAIL(LKS_E_INVALID, "%s: %s is %s, which is for weights; use zeros", who,
+                        attribute->name,
+                        init->kind == LKS_INIT_IDENTITY ? "identity" : "partial_identity");
     return LKS_OK;
 }
 
@@ -59,6 +60,7 @@ static float init_number(const lks_init *init)
     case LKS_INIT_ZEROS:
     case LKS_INIT_ONES:
     case LKS_INIT_IDENTITY:
+    case LKS_INIT_PARTIAL_IDENTITY:
         break;
     }
     return NAN;

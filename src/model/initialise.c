@@ -15,6 +15,7 @@ static double scale_of(const lki_weight *weight)
 
     switch (init->kind) {
     case LKS_INIT_DEFAULT:
+    case LKS_INIT_PARTIAL_IDENTITY:
         return 1.0 / sqrt((double)weight->fan_in);
     case LKS_INIT_KAIMING_UNIFORM:
         return sqrt(6.0 / ((1.0 + slope * slope) * fan));
@@ -42,7 +43,7 @@ static void initialise_fill(const lki_weight *weight, float *values, float value
 }
 
 /* Output d of each group is input d of the group, read at the middle of the kernel (after it where
- * its size is even). */
+ * its size is even). Weights of outputs for which there is no input stay as they are. */
 static void identity(const lki_weight *weight, float *values)
 {
     const int64_t *dim = weight->shape.dim;
@@ -52,10 +53,12 @@ static void identity(const lki_weight *weight, float *values)
     const int64_t groups = weight->groups != 0 ? weight->groups : 1;
     const int64_t outputs = dim[0] / groups, inputs = dim[1];
 
-    initialise_fill(weight, values, 0.0f);
     for (int64_t g = 0; g < groups; g++)
-        for (int64_t d = 0; d < outputs && d < inputs; d++)
-            values[((g * outputs + d) * inputs + d) * area + middle] = 1.0f;
+        for (int64_t d = 0; d < outputs && d < inputs; d++) {
+            float *output = values + (g * outputs + d) * inputs * area;
+            for (int64_t i = 0; i < inputs * area; i++) output[i] = 0.0f;
+            output[d * area + middle] = 1.0f;
+        }
 }
 
 void lki_initialise(const lks_model *model, const lki_weight *weight, float *values)
@@ -74,6 +77,7 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
         initialise_fill(weight, values, weight->init.value);
         return;
     case LKS_INIT_IDENTITY:
+        initialise_fill(weight, values, 0.0f);
         identity(weight, values);
         return;
     case LKS_INIT_NORMAL:
@@ -82,6 +86,7 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
         lki_random_normal(key, weight->count, values);
         break;
     case LKS_INIT_DEFAULT:
+    case LKS_INIT_PARTIAL_IDENTITY:
     case LKS_INIT_UNIFORM:
     case LKS_INIT_KAIMING_UNIFORM:
     case LKS_INIT_XAVIER_UNIFORM:
@@ -89,4 +94,5 @@ void lki_initialise(const lks_model *model, const lki_weight *weight, float *val
         break;
     }
     for (int64_t i = 0; i < weight->count; i++) values[i] *= scale;
+    if (weight->init.kind == LKS_INIT_PARTIAL_IDENTITY) identity(weight, values);
 }

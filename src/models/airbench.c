@@ -1,6 +1,7 @@
 /* The network of airbench94 (Jordan, 2024): small, for CIFAR in seconds. Names as in its source, an
  * nn.Sequential. Its first convolution is started there from the data (whitening) and not trained, norms'
- * weights are not trained; here all of them are, unless a configuration freezes them. */
+ * weights are not trained; here all of them are, unless a configuration freezes them. Its 3x3 convolutions begin as
+ * identities, as far as they have channels for it. */
 #include "models/layers.h"
 
 static lks_tensor *conv(lks_graph *graph, lks_tensor *x, int group, int number, int64_t filters)
@@ -11,7 +12,8 @@ static lks_tensor *conv(lks_graph *graph, lks_tensor *x, int group, int number, 
                                          .filters = filters,
                                          .kernel = {3, 3},
                                          .padding = {1, 1},
-                                         .no_bias = true});
+                                         .no_bias = true,
+                                         .weight_init.kind = LKS_INIT_PARTIAL_IDENTITY});
 }
 
 static lks_tensor *norm_gelu(lks_graph *graph, lks_tensor *x, int group, int number)

@@ -246,6 +246,7 @@ static layer layer_of(const json_t *test)
         {"xavier_uniform", LKS_INIT_XAVIER_UNIFORM},
         {"xavier_normal", LKS_INIT_XAVIER_NORMAL},
         {"identity", LKS_INIT_IDENTITY},
+        {"partial_identity", LKS_INIT_PARTIAL_IDENTITY},
     };
     const char *kind = json_string_value(json_object_get(test, "kind"));
     const json_t *gain = json_object_get(test, "gain"), *slope = json_object_get(test, "slope");
@@ -383,6 +384,23 @@ static void identity_has_its_place(void **state)
     }
 }
 
+/* Of partial_identity, outputs for which there is an input are those of identity, the others those of default. */
+static void partial_identity_is_both(void **state)
+{
+    (void)state;
+    const lks_init_kind kinds[] = {LKS_INIT_PARTIAL_IDENTITY, LKS_INIT_IDENTITY, LKS_INIT_DEFAULT};
+    layer l = {.in = LKS_SHAPE(9, 9, 4), .outputs = 10, .kernel = {3, 3}, .groups = 2};
+    float *found[3];
+    int64_t count;
+    for (int k = 0; k < 3; k++) {
+        l.weight.kind = kinds[k];
+        found[k] = first_values(&l, "layer.weight", lkt_device("ref"), 1, &count);
+    }
+    for (int64_t i = 0; i < count; i++)
+        assert_true(found[0][i] == found[i / (2 * 9) % 5 < 2 ? 1 : 2][i]);
+    for (int k = 0; k < 3; k++) free(found[k]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +410,7 @@ int main(void)
         cmocka_unit_test(initialisers_match_pytorch),
         cmocka_unit_test(identity_passes_the_input_on),
         cmocka_unit_test(identity_has_its_place),
+        cmocka_unit_test(partial_identity_is_both),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
