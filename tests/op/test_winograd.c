@@ -13,7 +13,7 @@
 
 static const lks_winograd TILES[] = {LKS_WINOGRAD_F2, LKS_WINOGRAD_F4};
 
-static void make_case(lkt_case *c, const int64_t in[3], int64_t filters, int64_t padding[2],
+static void make_case(lkt_case *c, const int64_t in[3], int64_t filters, const int64_t padding[2],
                       int64_t count, lkt_fill fill, lkt_random *random)
 {
     lkt_case_begin(c);
@@ -35,6 +35,20 @@ static void compare(const lkt_case *c, const char *what, const float *found, con
                      (double)found[i], (double)expected[i], bound[i]);
 }
 
+static void hold_to_ref(lkt_case *c, const lki_backend *backend, int64_t slice)
+{
+    lkt_result found, expected;
+    lkt_bounds bound;
+    lkt_run(c, lkt_ref(), NULL, NULL, &expected);
+    lkt_run(c, backend, NULL, &(lkt_how){.slice = slice}, &found);
+    lkt_bounds_make(c, NULL, &expected, &bound);
+    compare(c, "out", found.out, expected.out, bound.out, lkt_out_elements(c));
+    compare(c, "d_in", found.d_in[0], expected.d_in[0], bound.d_in[0], lkt_in_elements(c, 0));
+    for (int i = 0; i < 2; i++)
+        compare(c, "d_param", found.d_param[i], expected.d_param[i], bound.d_param[i],
+                lkt_param_elements(c, i));
+}
+
 static void results_are_within_bounds(void **state)
 {
     lkt_random random = lkt_random_make("winograd", 140);
@@ -42,8 +56,6 @@ static void results_are_within_bounds(void **state)
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int k = 0; k < 40; k++) {
             int64_t in[3], padding[2];
-            lkt_result found, expected;
-            lkt_bounds bound;
             lkt_case c;
             for (int i = 0; i < 2; i++) {
                 padding[i] = lkt_random_below(&random, 4);
@@ -54,15 +66,26 @@ static void results_are_within_bounds(void **state)
                       lkt_random_from(&random, 1, 3), k % 8 == 7 ? LKT_EXACT : LKT_RANDOM, &random);
             c.switches.winograd = TILES[k % 2];
             assert_int_equal(lki_winograd_side(lkt_first(&c), &c.switches), k % 2 == 0 ? 2 : 4);
-            lkt_run(&c, lkt_ref(), NULL, NULL, &expected);
-            lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = 1 + k % 3}, &found);
-            lkt_bounds_make(&c, NULL, &expected, &bound);
-            compare(&c, "out", found.out, expected.out, bound.out, lkt_out_elements(&c));
-            compare(&c, "d_in", found.d_in[0], expected.d_in[0], bound.d_in[0],
-                    lkt_in_elements(&c, 0));
-            for (int i = 0; i < 2; i++)
-                compare(&c, "d_param", found.d_param[i], expected.d_param[i], bound.d_param[i],
-                        lkt_param_elements(&c, i));
+            hold_to_ref(&c, lkt_backends()[b], 1 + k % 3);
+            lkt_case_free(&c);
+        }
+}
+
+/* Sums go through a strip by blocks of 64 channels (forward) or filters (the data gradient): one that is not full, one, a
+ * block and a term, two, and more than two. The 17 to 50 tiles of a strip are more than the register tile has rows. */
+static void blocks_of_channels_are_whole_or_not(void **state)
+{
+    static const int64_t terms[] = {63, 64, 65, 128, 129};
+    const int64_t padding[2] = {1, 1};
+    lkt_random random = lkt_random_make("winograd blocks", 142);
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int k = 0; k < 10; k++) {
+            const int64_t in[3] = {k % 2 == 0 ? 9 : 17, k % 2 == 0 ? 10 : 19, terms[k / 2]};
+            lkt_case c;
+            make_case(&c, in, terms[4 - k / 2], padding, 2, LKT_RANDOM, &random);
+            c.switches.winograd = TILES[k % 2 == 0 ? 0 : 1];
+            hold_to_ref(&c, lkt_backends()[b], 2);
             lkt_case_free(&c);
         }
 }
@@ -274,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_within_bounds),
+        cmocka_unit_test(blocks_of_channels_are_whole_or_not),
         cmocka_unit_test(errors_are_derived),
         cmocka_unit_test(errors_stay_near_those_of_direct_sums),
         cmocka_unit_test(a_nan_stays_in_its_tiles),
