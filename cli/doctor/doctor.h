@@ -68,6 +68,7 @@ void doctor_limits(cli_doctor *doctor);
 void doctor_environment(cli_doctor *doctor);
 void doctor_arithmetic(cli_doctor *doctor);
 void doctor_noise(cli_doctor *doctor); /* takes a second */
+void doctor_bf16(cli_doctor *doctor);
 void doctor_memory(cli_doctor *doctor);
 void doctor_folder(cli_doctor *doctor);
 void doctor_terminal(cli_doctor *doctor);

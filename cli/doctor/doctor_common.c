@@ -80,6 +80,7 @@ void doctor_look(cli_doctor *doctor, bool alone)
         {"Limits", doctor_limits, false},
         {"Environment", doctor_environment, false},
         {"Time", doctor_noise, true},
+        {"Time", doctor_bf16, true},
         {"Output", doctor_folder, false},
         {"Output", doctor_terminal, true},
     };

@@ -81,6 +81,19 @@ static void finds(const char *name, const char *level, const char *part)
                  text_of(check, "found"), level != NULL ? level : "any level", part);
 }
 
+/* Both types took time, and what is said of them is what was measured. */
+static void bfloat16_is_measured(void)
+{
+    const json_t *values = json_object_get(check_named("bfloat16"), "values");
+    const double f32 = json_real_value(json_object_get(values, "f32_seconds"));
+    const double bf16 = json_real_value(json_object_get(values, "bf16_seconds"));
+    char found[64];
+    assert_true(f32 > 0 && f32 < 60 && bf16 > 0 && bf16 < 60);
+    assert_true(json_real_value(json_object_get(values, "ratio")) == f32 / bf16);
+    snprintf(found, sizeof found, "train %.2f times as fast as in f32", f32 / bf16);
+    finds("bfloat16", bf16 > f32 ? "note" : "ok", found);
+}
+
 static void it_looks_at_this_machine(void **state)
 {
     (void)state;
@@ -102,6 +115,7 @@ static void it_looks_at_this_machine(void **state)
     finds("libraries", NULL, "libpng ");
     finds("downloads", NULL, "");
     finds("clock", NULL, "resolution");
+    bfloat16_is_measured();
     const json_t *cores = json_object_get(check_named("CPUs"), "values");
     cpu_set_t set;
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
@@ -150,9 +164,11 @@ static void variables_are_seen(void **state)
     look(-1, "");
     finds("Slurm", "ok", "job 77, 1 task");
     finds("device", "note", "cpu: portable");
+    bfloat16_is_measured();
     setenv("LKS_ISA", "avx1024", 1);
     look(11, "");
     finds("device", "error", "LKS_ISA is 'avx1024', expected portable");
+    finds("bfloat16", "ok", "not known: LKS_ISA is 'avx1024'");
 #endif
 }
 
