@@ -207,6 +207,40 @@ static void any_number_of_processes_counts_the_same(void **state)
     }
 }
 
+/* ---------------------------------------------------------------- other places */
+
+/* Samples that are held back at random stand elsewhere than in the whole: a mistake is read again by its
+ * place among them, and has the label there that it was counted with. Weights as they begin are mostly wrong. */
+static void mistakes_are_found_among_samples_held_back(void **state)
+{
+    static const char held[] = "validation: {samples: 100, shuffle: true}\n";
+    char text[sizeof net + sizeof held];
+    lks_recipe *recipe;
+    scores s = {0};
+    lks_metrics sum;
+    int moved = 0;
+    (void)state;
+    snprintf(text, sizeof text, "%s%s", net, held);
+    LKT_OK(lks_recipe_open_text(&recipe, "c.yaml", text));
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
+    LKT_OK(lks_recipe_compile(recipe, 0));
+    lks_dataset *valid = lks_recipe_get_parts(recipe).valid;
+    LKT_OK(scores_count(&s, &sum, recipe, valid, WORST));
+    assert_int_equal(s.samples, 100);
+    assert_int_equal(s.count, WORST);
+    for (int i = 0; i < s.count; i++) {
+        uint8_t pixels[28 * 28];
+        int32_t label;
+        assert_in_range(s.wrong[i].index, 0, 99);
+        LKT_OK(lks_dataset_read(valid, s.wrong[i].index, pixels, &label));
+        assert_int_equal(label, s.wrong[i].label);
+        moved += lks_dataset_position(valid, s.wrong[i].index) != s.wrong[i].index;
+    }
+    assert_true(moved > 0);
+    scores_free(&s);
+    lks_recipe_close(recipe);
+}
+
 /* ---------------------------------------------------------------- pictures */
 
 #if defined(LKT_HAVE_PNG)
@@ -296,6 +330,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(counts_are_those_of_the_definitions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_number_of_processes_counts_the_same, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mistakes_are_found_among_samples_held_back, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(filters_are_the_weights, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_worst_are_drawn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
