@@ -42,6 +42,8 @@ static const lki_conv_shape SHAPES[] = {
     SHAPE(1, 64, 140, 3, 3, 5, 4, 1, 1, 3, 2, 1, 2),
     SHAPE(2, 140, 160, 2, 3, 3, 5, 2, 1, 2, 4, 1, 1),
     SHAPE(1, 5, 7, 1, 3, 3, 3, 1, 2, 2, 2, 2, 2),
+    SHAPE(1, 40, 70, 3, 3, 5, 5, 2, 2, 1, 1, 1, 1),
+    SHAPE(1, 20, 30, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1), /* no tap meets the image */
 };
 #undef SHAPE
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
