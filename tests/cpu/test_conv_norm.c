@@ -158,11 +158,15 @@ static void norm_free(norm_case *c)
     free(c->sums);
 }
 
-static void check_apply(const lki_vector *v, norm_case *c, bool side, bool relu)
+/* What stands behind: nothing, relu, relu6. */
+enum { PLAIN, RELU, RELU6 };
+
+static void check_apply(const lki_vector *v, norm_case *c, bool side, int relu)
 {
     const int64_t all = c->rows * c->columns;
     c->scale.at[0] = 0x1p-70f; /* what is stored of the norm alone is 0, */
     c->shift.at[0] = 0x1p-65f;
+    for (int64_t i = 1; i < c->columns; i += 2) c->scale.at[i] = 16; /* beyond relu6's limit */
     for (int64_t i = 0; i < all; i += 2 * c->columns) c->side.at[i] = 0x1p-63f; /* beside it, not */
     lki_norm_apply apply = {.x = c->x.at,
                             .mean = c->mean.at,
@@ -171,23 +175,27 @@ static void check_apply(const lki_vector *v, norm_case *c, bool side, bool relu)
                             .out = c->one};
     v->norm->apply(c->rows, c->columns, &apply);
     if (side) v->element->sum(all, c->one, c->side.at, c->one);
-    if (relu) v->element->relu(all, c->one, c->one);
+    if (relu == RELU) v->element->relu(all, c->one, c->one);
+    if (relu == RELU6) v->activation[LKI_RELU6].forward(all, 0, c->one, c->one);
     apply.out = c->out.at;
     apply.side = side ? c->side.at : NULL;
-    apply.relu = relu;
+    apply.relu = relu != PLAIN;
+    apply.most = relu == RELU6 ? 6 : 0;
     v->norm->apply(c->rows, c->columns, &apply);
     lkt_same(v, "out", c->out.at, c->one, all);
 }
 
 /* In two pieces, which change no bit. */
-static void check_backward(const lki_vector *v, norm_case *c, bool side, bool relu, bool add)
+static void check_backward(const lki_vector *v, norm_case *c, bool side, int relu, bool add)
 {
     const int64_t columns = c->columns, all = c->rows * columns;
     double *found = c->sums, *expected = found + 2 * columns;
     memset(c->sums, 0, 4 * sizeof(double) * (size_t)columns);
     memcpy(c->one, c->d_out.at, sizeof(float) * (size_t)all);
     memcpy(c->two, c->d_side.at, sizeof(float) * (size_t)all);
-    if (relu) v->element->relu_backward(all, c->out.at, c->d_out.at, c->one, false);
+    if (relu == RELU) v->element->relu_backward(all, c->out.at, c->d_out.at, c->one, false);
+    if (relu == RELU6)
+        v->activation[LKI_RELU6].backward(all, 0, c->out.at, c->d_out.at, c->one, false);
     if (side) v->element->pass(all, c->one, c->two, add);
     add_columns(c->rows, columns, c->one, expected);
     for (int64_t i = 0; i < all; i++)
@@ -199,7 +207,10 @@ static void check_backward(const lki_vector *v, norm_case *c, bool side, bool re
                           &(lki_norm_products){.x = c->x.at + at,
                                                .mean = c->mean.at,
                                                .d_out = c->d_out.at + at,
-                                               .out = relu ? c->out.at + at : NULL,
+                                               .out = relu && side ? c->out.at + at : NULL,
+                                               .scale = c->scale.at,
+                                               .shift = relu && !side ? c->shift.at : NULL,
+                                               .most = relu == RELU6 ? 6 : 0,
                                                .sum_d = found,
                                                .sum_dx = found + columns,
                                                .d_side = side ? c->d_side.at + at : NULL,
@@ -217,7 +228,9 @@ static void check_backward(const lki_vector *v, norm_case *c, bool side, bool re
     memcpy(c->two, c->side.at, sizeof(float) * (size_t)all);
     v->norm->backward(c->rows, columns, &backward, add);
     backward.d_out = c->d_out.at;
-    backward.out = relu ? c->out.at : NULL;
+    backward.out = relu && side ? c->out.at : NULL;
+    backward.shift = relu && !side ? c->shift.at : NULL;
+    backward.most = relu == RELU6 ? 6 : 0;
     backward.d_in = c->side.at;
     v->norm->backward(c->rows, columns, &backward, add);
     lkt_same(v, "d_in", c->side.at, c->two, all);
@@ -232,9 +245,10 @@ static void passes(void **state)
     for (int64_t k = 1; k < 75; k++) {
         norm_case c = norm_make(&random, lkt_random_from(&random, 1, k < 70 ? 90 : 30),
                                 k < 70 ? k : many[k - 70]);
-        for (int way = 0; way < 8; way++) {
-            check_apply(v, &c, way & 1, way >> 1 & 1);
-            check_backward(v, &c, way & 1, way >> 1 & 1, way >> 2 & 1);
+        for (int way = 0; way < 16; way++) {
+            check_apply(v, &c, way & 1, way >> 1 & 1 ? RELU + (way >> 2 & 1) : PLAIN);
+            check_backward(v, &c, way & 1, way >> 1 & 1 ? RELU + (way >> 2 & 1) : PLAIN,
+                           way >> 3 & 1);
         }
         norm_free(&c);
     }
