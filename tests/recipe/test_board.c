@@ -46,6 +46,11 @@ static void assert_epochs(const lks_run *run)
         assert_true(curve("loss/test", e + 1) == (double)(float)lks_metrics_loss(&epoch->test));
         assert_true(curve("acc1/valid", e + 1) ==
                     (double)(float)((double)epoch->valid.correct / 60));
+        assert_true(curve("acc5/train", e + 1) ==
+                    (double)(float)((double)epoch->train.top5 / (double)epoch->train.samples));
+        assert_true(curve("acc5/valid", e + 1) == (double)(float)((double)epoch->valid.top5 / 60));
+        assert_true(curve("acc5/test", e + 1) == (double)(float)((double)epoch->test.top5 / 100));
+        assert_true(epoch->valid.top5 > epoch->valid.correct);
         assert_true(curve("learning_rate", e + 1) == (double)0.002f);
         assert_true(curve("samples_per_second", e + 1) > 0);
     }
@@ -54,6 +59,7 @@ static void assert_epochs(const lks_run *run)
     static const int steps[] = {3, 6, 8, 9, 12, 15, 16};
     for (int i = 0; i < 7; i++) {
         assert_true(isfinite(curve("loss/step", steps[i])));
+        assert_true(curve("acc5/step", steps[i]) >= curve("acc1/step", steps[i]));
         assert_true(curve("samples_per_second/step", steps[i]) > 0);
     }
     assert_int_equal(values_of("loss/step"), 7);
@@ -93,6 +99,8 @@ static void curves_as_lightning_names_them(void **state)
                     (double)(float)lks_metrics_loss(&run->history[e].valid));
         assert_true(curve("train_loss_epoch", step) ==
                     (double)(float)lks_metrics_loss(&run->history[e].train));
+        assert_true(curve("val_acc5", step) ==
+                    (double)(float)((double)run->history[e].valid.top5 / 60));
         assert_true(curve("epoch", step) == e + 1);
         assert_true(curve("grad_norm", step) > 0);
     }
@@ -310,22 +318,49 @@ static void a_table_for_spreadsheets(void **state)
         read_text(text, "log.csv");
         char *line = text;
         for (int e = 0; e < turn; e++) {
-            double cell[11];
+            double cell[14];
             line = strchr(line, '\n') + 1;
             char *at = line;
-            for (int i = 0; i < 11; i++, at++) cell[i] = strtod(at, &at);
+            for (int i = 0; i < 14; i++, at++) cell[i] = strtod(at, &at);
             assert_true(at[-1] == '\n' && cell[0] == e + 1 && cell[1] == (e + 1) * BATCHES);
             const double loss = lks_metrics_loss(&run->history[e].valid);
-            assert_true(fabs(cell[4] - loss) <= 1e-8 * loss); /* it has nine digits */
-            assert_true(fabs(cell[5] - (double)run->history[e].valid.correct / 60) < 1e-9);
-            assert_true(cell[8] == 0.002);
+            assert_true(fabs(cell[5] - loss) <= 1e-8 * loss); /* it has nine digits */
+            assert_true(fabs(cell[6] - (double)run->history[e].valid.correct / 60) < 1e-9);
+            assert_true(fabs(cell[7] - (double)run->history[e].valid.top5 / 60) < 1e-9);
+            assert_true(cell[11] == 0.002);
         }
         assert_null(strchr(strchr(line, '\n') + 1, '\n'));
         lks_recipe_close(recipe);
     }
-    static const char titles[] = "epoch,step,train_loss,train_accuracy,valid_loss,valid_accuracy,"
-                                 "test_loss,test_accuracy,lr,seconds,samples_per_second\n";
+    static const char titles[] =
+        "epoch,step,train_loss,train_accuracy,train_top5_accuracy,valid_loss,valid_accuracy,"
+        "valid_top5_accuracy,test_loss,test_accuracy,test_top5_accuracy,lr,seconds,"
+        "samples_per_second\n";
     assert_int_equal(strncmp(text, titles, sizeof titles - 1), 0);
+}
+
+static void any_sample_is_among_five_of_five_classes(void **state)
+{
+    static char text[OUTPUT_SIZE];
+    lks_recipe *recipe;
+    (void)state;
+    LKT_OK(lks_recipe_open_text(&recipe, "five.yaml",
+                                "data: {name: dummy, samples: 40, test_samples: 10, classes: 5, "
+                                "shape: [4, 4, 1]}\n"
+                                "model: {layers: [flatten, {dense: 5}]}\n"
+                                "train: {batch_size: 20, epochs: 1, device: ref}\n"
+                                "optimizer: {lr: 0.1}\n"
+                                "log: {quiet: true}\n"));
+    set_path(recipe, "log.tensorboard", "board");
+    set_path(recipe, "log.csv", "log.csv");
+    LKT_OK(lks_recipe_train(recipe, NULL, NULL));
+    lks_recipe_close(recipe);
+    read_events("board");
+    assert_int_equal(values_of("acc1/test"), 1);
+    assert_int_equal(values_of("acc5/test"), 0);
+    read_text(text, "log.csv");
+    assert_null(strstr(text, "top5"));
+    assert_non_null(strstr(text, "1,2,"));
 }
 
 int main(void)
@@ -341,6 +376,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(ranks_have_one_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_table_for_spreadsheets, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(any_sample_is_among_five_of_five_classes, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

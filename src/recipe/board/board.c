@@ -9,20 +9,25 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "recipe/board/events.h"
+#include "recipe/run/record.h"
 
 /* Names of curves. */
 typedef enum lki_curve {
     STEP_LOSS,
     STEP_ACCURACY,
+    STEP_TOP5,
     STEP_RATE,
     STEP_SPEED,
     STEP_NORM,
     TRAIN_LOSS,
     TRAIN_ACCURACY,
+    TRAIN_TOP5,
     VALID_LOSS,
     VALID_ACCURACY,
+    VALID_TOP5,
     TEST_LOSS,
     TEST_ACCURACY,
+    TEST_TOP5,
     EPOCH_RATE,
     EPOCH_SPEED,
     EPOCH,
@@ -39,14 +44,16 @@ typedef struct names {
 static const names all_names[] = {
     {"epochs",
      false,
-     {"loss/step", "acc1/step", "learning_rate/step", "samples_per_second/step",
-      "gradient_norm/step", "loss/train", "acc1/train", "loss/valid", "acc1/valid", "loss/test",
-      "acc1/test", "learning_rate", "samples_per_second", NULL}},
+     {"loss/step", "acc1/step", "acc5/step", "learning_rate/step", "samples_per_second/step",
+      "gradient_norm/step", "loss/train", "acc1/train", "acc5/train", "loss/valid", "acc1/valid",
+      "acc5/valid", "loss/test", "acc1/test", "acc5/test", "learning_rate", "samples_per_second",
+      NULL}},
     {"lightning",
      true,
-     {"train_loss_step", "train_acc_step", "lr", "samples_per_second_step", "grad_norm",
-      "train_loss_epoch", "train_acc_epoch", "val_loss", "val_acc", "test_loss", "test_acc", NULL,
-      "samples_per_second_epoch", "epoch"}}};
+     {"train_loss_step", "train_acc_step", "train_acc5_step", "lr", "samples_per_second_step",
+      "grad_norm", "train_loss_epoch", "train_acc_epoch", "train_acc5_epoch", "val_loss", "val_acc",
+      "val_acc5", "test_loss", "test_acc", "test_acc5", NULL, "samples_per_second_epoch",
+      "epoch"}}};
 
 struct lki_board {
     const char *folder;
@@ -213,13 +220,15 @@ static void add_curve(const lki_board *board, lki_curve curve, double value)
     if (tag != NULL) lki_events_scalar(board->events, tag, value);
 }
 
-/* Of loss and accuracy, which stands behind it in the table. */
+/* Of loss and accuracies, which stand behind it in the table. */
 static void add_metrics(const lks_recipe *recipe, lki_curve loss, const lks_metrics *metrics)
 {
+    const int64_t classes = recipe->session.info.classes;
+    const double samples = (double)metrics->samples;
     if (metrics->samples == 0) return;
     add_curve(recipe->board, loss, lks_metrics_loss(metrics));
-    if (recipe->session.info.classes > 0)
-        add_curve(recipe->board, loss + 1, (double)metrics->correct / (double)metrics->samples);
+    if (classes > 0) add_curve(recipe->board, loss + 1, (double)metrics->correct / samples);
+    if (classes > LKI_TOP) add_curve(recipe->board, loss + 2, (double)metrics->top5 / samples);
 }
 
 static lks_status write_step(lks_recipe *recipe, const lks_step_event *event)

@@ -14,46 +14,57 @@ static void csv_number(lki_emit *e, double number)
     lki_emit_raw(e, text, (size_t)lki_text(text, sizeof text, ",%.9g", number));
 }
 
-static void csv_metrics(lki_emit *e, const lks_metrics *metrics, bool classes)
+/* The loss; accuracy, where there are classes; that of the five largest outputs, where there are more. */
+enum { MOST_COLUMNS = 3 };
+
+static int csv_columns(int64_t classes)
 {
-    if (metrics->samples == 0) {
-        lki_emit_raw(e, ",,", classes ? 2 : 1);
-        return;
-    }
-    csv_number(e, lks_metrics_loss(metrics));
-    if (classes) csv_number(e, (double)metrics->correct / (double)metrics->samples);
+    return classes > LKI_TOP ? MOST_COLUMNS : classes > 0 ? 2 : 1;
 }
 
-static void csv_titles(lki_emit *e, bool classes)
+static void csv_metrics(lki_emit *e, const lks_metrics *metrics, int columns)
+{
+    const double samples = (double)metrics->samples;
+    if (metrics->samples == 0) {
+        lki_emit_raw(e, ",,,", (size_t)columns);
+        return;
+    }
+    const double cell[MOST_COLUMNS] = {lks_metrics_loss(metrics),
+                                       (double)metrics->correct / samples,
+                                       (double)metrics->top5 / samples};
+    for (int i = 0; i < columns; i++) csv_number(e, cell[i]);
+}
+
+static void csv_titles(lki_emit *e, int columns)
 {
     static const char *const sets[] = {"train", "valid", "test"};
+    static const char *const title[MOST_COLUMNS] = {"loss", "accuracy", "top5_accuracy"};
     char text[64];
     lki_emit_raw(e, "epoch,step", 10);
-    for (int i = 0; i < 3; i++)
-        lki_emit_raw(e, text,
-                     (size_t)lki_text(text, sizeof text,
-                                      classes ? ",%s_loss,%s_accuracy" : ",%s_loss", sets[i],
-                                      sets[i]));
+    for (int i = 0; i < 3 * columns; i++)
+        lki_emit_raw(
+            e, text,
+            (size_t)lki_text(text, sizeof text, ",%s_%s", sets[i / columns], title[i % columns]));
     static const char last[] = ",lr,seconds,samples_per_second\n";
     lki_emit_raw(e, last, sizeof last - 1);
 }
 
 lks_status lki_csv_write(const lks_recipe *recipe)
 {
-    const bool classes = recipe->session.info.classes > 0;
+    const int columns = csv_columns(recipe->session.info.classes);
     const int64_t batches = lks_loader_batches(recipe->train);
     lki_emit e = {0};
     lks_status status = LKS_OK;
-    csv_titles(&e, classes);
+    csv_titles(&e, columns);
     for (int64_t i = 0; i < recipe->run.epochs; i++) {
         const lks_epoch *epoch = &recipe->run.history[i];
         char text[64];
         lki_emit_raw(&e, text,
                      (size_t)lki_text(text, sizeof text, "%" PRId64 ",%" PRId64, epoch->epoch,
                                       epoch->epoch * batches));
-        csv_metrics(&e, &epoch->train, classes);
-        csv_metrics(&e, &epoch->valid, classes);
-        csv_metrics(&e, &epoch->test, classes);
+        csv_metrics(&e, &epoch->train, columns);
+        csv_metrics(&e, &epoch->valid, columns);
+        csv_metrics(&e, &epoch->test, columns);
         csv_number(&e, epoch->learning_rate);
         csv_number(&e, epoch->seconds);
         csv_number(&e, epoch->seconds > 0 ? (double)epoch->train.samples / epoch->seconds : 0);

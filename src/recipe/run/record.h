@@ -6,6 +6,9 @@
 
 #include "recipe/text/emit.h"
 
+/* With no more classes every sample is among its five largest outputs, which curves and tables do not show. */
+enum { LKI_TOP = 5 };
+
 /* Its keys and values, into a map that is open; what was not evaluated is left out. */
 void lki_emit_epoch(lki_emit *emit, const lks_epoch *epoch);
 
