@@ -124,6 +124,9 @@ typedef struct lks_model_opts {
     lks_shard shard;
     size_t bucket_bytes; /* of sums that travel together, about; default 1 MiB, or a 20th of all */
     lks_kernel_opts kernels;
+    bool
+        recompute; /* what backward reads is formed again, block by block of layers, instead of kept: less memory
+                        and, as nearly all of forward runs twice, more time. Never changes a bit */
     bool by_replica; /* never form gradients by rows; same bits, for tests */
 } lks_model_opts;
 

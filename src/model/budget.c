@@ -32,6 +32,7 @@ lks_status lki_check_budget(const lks_model *model)
     return LKI_FAIL(
         LKS_E_NOMEM,
         "the model would take %zu MB of memory, but %s; use a smaller batch or network, "
-        "or fewer workers",
-        bytes / 1000000 + 1, room.why);
+        "fewer workers%s",
+        bytes / 1000000 + 1, room.why,
+        model->opts.recompute ? "" : ", or recompute (train.recompute: blocks)");
 }

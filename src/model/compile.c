@@ -211,6 +211,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
                                                : 0,
         .switches = model->opts.kernels,
         .by_replica = model->opts.by_replica,
+        .recompute = model->opts.recompute && model->opts.loss != NULL,
         .freeze = model->opts.freeze,
         .freeze_count = model->opts.freeze_count};
     LKI_TRY(lki_program_compile(&model->program));

@@ -275,9 +275,12 @@ static void memory(const lks_model *model, const sink *to)
     for (int v = 0; v < program->values; v++) {
         const lki_value *value = &program->value[v];
         if (value->room == 0) continue;
-        snprintf(line, sizeof line, "%-8s %-16s %-8s %12zu %12zu  %d to %d",
+        char again[40] = "";
+        if (value->again >= 0)
+            snprintf(again, sizeof again, ", %d to %d", value->again, value->until);
+        snprintf(line, sizeof line, "%-8s %-16s %-8s %12zu %12zu  %d to %d%s",
                  place_name(value->place), value->node, value->role, value->offset, value->room,
-                 value->first, value->last);
+                 value->first, value->last, again);
         to->write(to->user, line);
     }
     const int workers = model->workers;

@@ -8,8 +8,14 @@
 static int add_value(lki_program *program, lki_place place, size_t bytes, const char *node,
                      const char *role)
 {
-    program->value[program->values] = (lki_value){
-        .place = place, .node = node, .role = role, .bytes = bytes, .first = -1, .last = -1};
+    program->value[program->values] = (lki_value){.place = place,
+                                                  .node = node,
+                                                  .role = role,
+                                                  .bytes = bytes,
+                                                  .first = -1,
+                                                  .last = -1,
+                                                  .again = -1,
+                                                  .until = -1};
     return program->values++;
 }
 
@@ -23,14 +29,6 @@ static int add_tensor(lki_program *program, lki_place place, const lks_tensor *t
     const int value = add_value(program, place, elements * lks_dtype_size(type), node, role);
     program->value[value].type = type;
     return value;
-}
-
-static void touch(lki_program *program, int value, int tick)
-{
-    if (value == LKI_NO_VALUE) return;
-    lki_value *v = &program->value[value];
-    if (v->first < 0 || tick < v->first) v->first = tick;
-    if (tick > v->last) v->last = tick;
 }
 
 /* Every value, without a place in an arena yet; gradients are made by their readers' stages. */
@@ -74,63 +72,23 @@ static void make_values(lki_program *program)
     }
 }
 
-/* The tick at which a part runs backward. */
-static int back_of(const lki_program *program, int part)
+/* Gradients by rows read the whole pass. */
+static void keep_for_rows(lki_program *program)
 {
-    return 2 * program->parts - 1 - part;
-}
-
-/* The part of a stage that forms the gradient of its input i. */
-static int gradient_part(const lki_stage *stage, int i)
-{
-    return stage->plan->needs.side_in >> i & 1u ? stage->second : stage->first;
-}
-
-static void set_input_times(lki_program *program, const lki_stage *stage, int i)
-{
-    const lki_needs *needs = &stage->plan->needs;
-    const bool side = needs->side_in >> i & 1u;
-    if (!side) touch(program, stage->in[i], stage->first);
-    if (side || needs->apply_in >> i & 1u) touch(program, stage->in[i], stage->second);
-    if (stage->backward && (needs->reads & LKI_READS_IN) && !side)
-        touch(program, stage->in[i], back_of(program, stage->first));
-    touch(program, stage->d_in[i], back_of(program, gradient_part(stage, i)));
-}
-
-/* Who touches a value when; which gradients are added to; what gradients by rows keep. */
-static void set_times(lki_program *program)
-{
-    const int end = 2 * program->parts - 1;
     for (int s = 0; s < program->stages; s++) {
         const lki_stage *stage = &program->stage[s];
-        const int back = back_of(program, stage->first);
-        const bool reads_out = stage->backward && stage->plan->needs.reads & LKI_READS_OUT;
-        for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) set_input_times(program, stage, i);
-        touch(program, stage->out, stage->second);
-        if (reads_out) touch(program, stage->out, back);
-        touch(program, stage->d_out, back_of(program, stage->second));
-        touch(program, stage->d_out, back);
-        touch(program, stage->sums, back);
-        touch(program, stage->saved, stage->first);
-        touch(program, stage->saved, stage->backward ? back : stage->second);
-        touch(program, stage->replica, stage->first);
-        touch(program, stage->replica, stage->backward ? back : stage->second);
-        if (stage->by_rows) {
-            lki_value *in = &program->value[stage->in[0]];
-            if (in->place == LKI_AT_COHORT) in->place = LKI_AT_KEPT;
-            if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
-        }
+        if (!stage->by_rows) continue;
+        lki_value *in = &program->value[stage->in[0]];
+        if (in->place == LKI_AT_COHORT) in->place = LKI_AT_KEPT;
+        if (stage->d_out != LKI_NO_VALUE) program->value[stage->d_out].place = LKI_AT_KEPT;
     }
-    /* Loss and output are read when all has ended. */
-    touch(program, program->activation[program->output->node->index], end);
-    if (program->loss != NULL) touch(program, program->activation[program->loss->node->index], end);
 }
 
 /* Whether the stage forms the gradient of its input i before that of input k: as the single nodes would,
  * the later part's first, in a part the later node's, of a node in order of its inputs. */
 static bool formed_before(const lki_stage *stage, int i, int k)
 {
-    const int part = gradient_part(stage, i), other = gradient_part(stage, k);
+    const int part = lki_gradient_part(stage, i), other = lki_gradient_part(stage, k);
     const lki_node *reader = lki_cluster_reader(stage->cluster, i);
     const lki_node *after = lki_cluster_reader(stage->cluster, k);
     if (part != other) return part > other;
@@ -159,60 +117,6 @@ static void set_additions(lki_program *program)
                 program->stage[s].add_in |= 1u << i;
 }
 
-/*
- * What is run again and again while a cohort passes: a leg of the head, once for each replica, or else a slice
- * segment, once for each piece. In a loop every part runs again for the next replica or piece, so
- * whatever crosses its border is in use from its first to its last tick.
- */
-typedef struct loop {
-    int first, last; /* ticks */
-    int64_t slice;   /* 0: no slice segment */
-} loop;
-
-static const lki_segment *segment_of(const lki_program *program, int tick)
-{
-    const int part = tick < program->parts ? tick : 2 * program->parts - 1 - tick;
-    return &program->segment[program->part[part].segment];
-}
-
-static loop loop_of(const lki_program *program, int tick)
-{
-    const int n = program->parts;
-    const bool forward = tick < n;
-    const int head = lki_program_first_joint(program);
-    const lki_segment *segment = segment_of(program, tick);
-    int first = segment->first, last = first + segment->count - 1;
-    if (program->cohort > 1 && segment < &program->segment[head]) {
-        int leg = 0;
-        while (lki_program_leg(program, leg + 1) <= segment - program->segment) leg++;
-        const lki_segment *end = &program->segment[lki_program_leg(program, leg + 1) - 1];
-        first = program->segment[lki_program_leg(program, leg)].first;
-        last = end->first + end->count - 1;
-    } else if (segment->slice == 0) {
-        first = last = forward ? tick : 2 * n - 1 - tick;
-    }
-    return (loop){.first = forward ? first : 2 * n - 1 - last,
-                  .last = forward ? last : 2 * n - 1 - first,
-                  .slice = segment->slice};
-}
-
-/* Whether a value is written and read for one piece after the other. Loss and output are not: they are
- * written on the way forward and last read at the last tick. */
-static bool within_slices(const lki_program *program, const lki_value *value)
-{
-    const int n = program->parts;
-    const lki_segment *segment = segment_of(program, value->first);
-    return (value->first < n) == (value->last < n) && segment == segment_of(program, value->last) &&
-           segment->slice != 0;
-}
-
-static void widen(const lki_program *program, lki_value *value)
-{
-    const loop a = loop_of(program, value->first), b = loop_of(program, value->last);
-    value->first = a.first;
-    value->last = b.last;
-}
-
 void lki_program_place_kept(lki_program *program)
 {
     program->kept_bytes = 0;
@@ -225,30 +129,29 @@ void lki_program_place_kept(lki_program *program)
     }
 }
 
+static bool is_local(const lki_value *value)
+{
+    return value->place == LKI_AT_COHORT || value->place == LKI_AT_SLICE ||
+           value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS;
+}
+
 static void set_places(lki_program *program)
 {
     lki_program_place_kept(program);
     for (int v = 0; v < program->values; v++) {
         lki_value *value = &program->value[v];
         if (value->first < 0) continue; /* never touched: takes no room */
-        if (value->place == LKI_AT_REPLICA) {
+        if (value->place == LKI_AT_COHORT) {
+            const int64_t slice = lki_program_slice(program, value);
+            if (slice > 0) value->place = LKI_AT_SLICE;
+            value->room = lki_align(
+                lki_times(value->bytes, (size_t)(slice > 0 ? slice : program->max_cohort)));
+        } else if (value->place == LKI_AT_REPLICA) {
             value->room = lki_times(lki_align(value->bytes), (size_t)program->cohort);
-            widen(program, value);
         } else if (value->place == LKI_AT_SUMS) {
-            const lki_segment *segment = segment_of(program, value->first);
             value->room = lki_align(value->bytes);
-            value->first = 2 * program->parts - segment->first - segment->count;
-            value->last = 2 * program->parts - 1 - segment->first;
-        } else if (value->place == LKI_AT_COHORT) {
-            if (within_slices(program, value)) {
-                value->place = LKI_AT_SLICE;
-                value->room = lki_align(
-                    lki_times(value->bytes, (size_t)loop_of(program, value->first).slice));
-            } else {
-                value->room = lki_align(lki_times(value->bytes, (size_t)program->max_cohort));
-                widen(program, value);
-            }
         }
+        if (is_local(value)) lki_program_widen(program, value);
     }
 }
 
@@ -269,10 +172,17 @@ static lks_status check_rooms(const lki_program *program)
         (long long)program->global_batch, largest->node, largest->bytes);
 }
 
-static bool is_local(const lki_value *value)
+static bool meet(int first, int last, int other_first, int other_last)
 {
-    return value->place == LKI_AT_COHORT || value->place == LKI_AT_SLICE ||
-           value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS;
+    return first >= 0 && other_first >= 0 && first <= other_last && other_first <= last;
+}
+
+static bool live_together(const lki_value *a, const lki_value *b)
+{
+    return meet(a->first, a->last, b->first, b->last) ||
+           meet(a->again, a->until, b->first, b->last) ||
+           meet(a->first, a->last, b->again, b->until) ||
+           meet(a->again, a->until, b->again, b->until);
 }
 
 /* The lowest offset at which `value` overlaps no placed value that is alive at the same time. */
@@ -283,8 +193,8 @@ static size_t first_fit(const lki_program *program, const lki_value *value, cons
         moved = false;
         for (int v = 0; v < program->values; v++) {
             const lki_value *other = &program->value[v];
-            if (placed[v] && value->first <= other->last && other->first <= value->last &&
-                offset < other->offset + other->room && other->offset < offset + value->room) {
+            if (placed[v] && live_together(value, other) && offset < other->offset + other->room &&
+                other->offset < offset + value->room) {
                 offset = other->offset + other->room;
                 moved = true;
             }
@@ -327,7 +237,8 @@ lks_status lki_program_place_values(lki_program *program)
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, 5 * nodes * sizeof(bool), "placed values"));
 
     make_values(program);
-    set_times(program);
+    keep_for_rows(program);
+    lki_program_set_times(program);
     set_additions(program);
     set_places(program);
     LKI_TRY(check_rooms(program));

@@ -325,6 +325,25 @@ static lks_status segment_forward(const lki_program *program, const lki_pass *pa
     return team_forward(program, pass, local, segment, end, &at);
 }
 
+/* Forward once more of what backward of the block reads and nothing has kept; what came of meetings is still there. */
+static lks_status segment_again(const lki_program *program, const lki_pass *pass,
+                                const lki_local *local, const lki_segment *segment, piece at,
+                                int64_t count)
+{
+    const lki_part *first = &program->part[segment->first], *end = first + segment->count - 1;
+    for (; at.offset < count; at.offset += at.count) {
+        at.count = next_piece(segment, count - at.offset);
+        at.last = at.offset + at.count == count;
+        for (const lki_part *part = first; part <= end; part++)
+            if (program->stage[part->stage].again)
+                LKI_TRY(program_forward(program, pass, local, part, &at));
+    }
+    const lki_stage *stage = &program->stage[end->stage];
+    if (count == 0 || end->second || !lki_in_halves(stage->kernel) || !stage->again) return LKS_OK;
+    at = whole_share(at, count, false);
+    return program_forward(program, pass, local, end, &at);
+}
+
 static lks_status segment_backward(const lki_program *program, const lki_pass *pass,
                                    const lki_local *local, const lki_segment *segment, piece at,
                                    int64_t count)
@@ -403,6 +422,8 @@ lks_status lki_program_backward_leg(const lki_program *program, const lki_pass *
     if (leg < program->meetings)
         LKI_TRY(leave_meeting(program, pass, local, leg, at, own.count, true));
     for (int g = lki_program_leg(program, leg + 1) - 1; g >= lki_program_leg(program, leg); g--) {
+        for (int h = program->segment[g].again; h <= g; h++)
+            LKI_TRY(segment_again(program, pass, local, &program->segment[h], at, own.count));
         LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, own.count));
         if (leg == 0 && local->formed != NULL) local->formed(local->formed_user, g);
     }

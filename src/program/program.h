@@ -24,6 +24,12 @@
  *
  * Which replicas stand in a cohort changes no bit.
  *
+ * Where activations are formed again (`recompute`) the stages of the head stand in blocks. Of all but the last one only
+ * what later blocks read is kept; what its backward reads is formed once more in front of that:
+ *
+ *   block    0 | 1 | 2                  forward  0, 1, 2
+ *                                       backward 2, forward 1, 1, forward 0, 0
+ *
  * Where all replicas of the batch meet (lki_node.meets) the head is cut into legs. Each is run for all
  * replicas of a worker, who are one cohort; then whoever runs the program merges what all have given:
  *
@@ -48,7 +54,8 @@
 #include "program/laps.h"
 
 /*
- * Where a value lives. Times are ticks: forward of part j of n is tick j, backward tick 2n-1-j.
+ * Where a value lives. Times are ticks, counted from 0 in the order in which a cohort of one replica runs parts: forward
+ * of part j is tick j; then come the parts' backward and, before a block's, forward of it once more.
  *
  *   BATCH_X, _Y  the caller's samples and targets, [sample of the pass]
  *   KEPT         memory of the process, [sample of the pass]: what gradients by rows read
@@ -75,7 +82,8 @@ typedef struct lki_value {
     size_t room;             /* bytes taken in its arena */
     size_t offset;
     size_t all_offset; /* KEPT: in the samples of all processes */
-    int first, last;   /* the ticks between which it must not be overwritten */
+    int first, last;   /* the ticks between which it must not be overwritten, */
+    int again, until;  /* and those of what is formed again in backward; -1: nothing is */
 } lki_value;
 
 enum { LKI_NO_VALUE = -1 };
@@ -103,6 +111,8 @@ typedef struct lki_stage {
     bool backward;     /* takes part in backward */
     bool by_rows;      /* gradients of its parameters are formed by rows */
     bool needs_target; /* left out of predictions */
+    bool opens;        /* a block */
+    bool again;        /* is run once more in front of its block's backward */
 
     /* Filled in by the model. */
     int weight[LKI_MAX_SLOTS];   /* indices of weights; of slots, as the next two */
@@ -119,12 +129,16 @@ typedef struct lki_stage {
 typedef struct lki_part {
     int stage, segment;
     bool second; /* half */
+    int back,
+        forwarded; /* the ticks of its backward, and of its forward again; -1: that is not run */
 } lki_part;
 
 typedef struct lki_segment {
     int first, count; /* parts */
     int64_t slice;    /* largest piece; 0: the whole share is the piece */
     bool joint;       /* every kernel is JOINT or computes sample by sample */
+    int again; /* the last of a block: segments from this one to itself are run forward once more, before its
+                  backward; others: the next segment, so that none are */
 } lki_segment;
 
 typedef struct lki_program {
@@ -140,6 +154,7 @@ typedef struct lki_program {
     int64_t pass_replicas; /* of a pass, at most; 0: all */
     lki_switches switches;
     bool by_replica;
+    bool recompute; /* what backward reads of a block of stages is formed again, not kept */
     /* Parameters whose names ("conv1.weight") match one of these patterns are frozen. */
     const char *const *freeze;
     int freeze_count;
@@ -161,6 +176,7 @@ typedef struct lki_program {
     int parts;
     lki_segment *segment;
     int segments;
+    int ticks;
     int *meeting; /* stages in which all replicas meet, one behind each leg but the last */
     int meetings;
     lki_value *value;
@@ -248,6 +264,12 @@ static inline double *lki_program_met(const lki_program *program, const lki_stag
     return program->met + stage->met_offset + row * stage->cluster->counted->meets;
 }
 
+/* The part of a stage that forms the gradient of its input i. */
+static inline int lki_gradient_part(const lki_stage *stage, int i)
+{
+    return stage->plan->needs.side_in >> i & 1u ? stage->second : stage->first;
+}
+
 /* The largest piece of a slice segment whose largest stage has inputs and output of so many bytes a
  * sample. */
 int64_t lki_slice_of(size_t bytes);
@@ -255,9 +277,15 @@ int64_t lki_slice_of(size_t bytes);
 /* Calls the kernel's plan; LKS_E_SHAPE where it needs more than can be addressed. */
 lks_status lki_plan_make(lki_plan *plan);
 
-/* The parts of compile: freeze.c, stages.c and memory.c. */
+/* The parts of compile: freeze.c, stages.c, blocks.c, times.c and memory.c. */
 lks_status lki_program_freeze(lki_program *program);
 lks_status lki_program_make_stages(lki_program *program);
+lks_status lki_program_make_blocks(lki_program *program); /* sets `opens` of stages */
+void lki_program_set_times(lki_program *program);         /* of all values, before their places */
+/* Of a value that is written and read within pieces of one segment: the largest piece; 0: it is not. */
+int64_t lki_program_slice(const lki_program *program, const lki_value *value);
+/* A value that has its place is there as long as what it is in runs for other replicas and pieces. */
+void lki_program_widen(const lki_program *program, lki_value *value);
 lks_status lki_program_place_values(lki_program *program);
 void lki_program_place_kept(lki_program *program); /* for max_pass samples */
 

@@ -321,14 +321,18 @@ static void add_part(lki_program *program, int s, bool second)
     const bool slice = !lki_span_whole(span);
     const bool joint = span == LKI_SPAN_JOINT;
     lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;
-    if (last == NULL || second || (slice && last->slice != 0 && begins(program, last, s)) ||
+    if (last == NULL || second || program->stage[s].opens ||
+        (slice && last->slice != 0 && begins(program, last, s)) ||
         (span != LKI_SPAN_EITHER && (slice != (last->slice != 0) || joint != last->joint))) {
         last = &program->segment[program->segments++];
         *last = (lki_segment){.first = program->parts, .slice = slice ? 1 : 0, .joint = joint};
     }
     last->count++;
-    program->part[program->parts++] = (lki_part){
-        .stage = s, .segment = program->segments - 1, .second = second};
+    program->part[program->parts++] = (lki_part){.stage = s,
+                                                 .segment = program->segments - 1,
+                                                 .second = second,
+                                                 .back = -1,
+                                                 .forwarded = -1};
 }
 
 static void make_segments(lki_program *program)
@@ -346,6 +350,16 @@ static void make_segments(lki_program *program)
     for (int i = 0; i < program->segments; i++)
         if (program->segment[i].slice != 0)
             program->segment[i].slice = slice_of(program, &program->segment[i]);
+    int block = 0; /* begins with this segment */
+    for (int i = 0; i < program->segments; i++) {
+        lki_segment *segment = &program->segment[i];
+        segment->again = i + 1;
+        if (i + 1 == program->segments) break; /* the last block is not run again */
+        const lki_part *next = &program->part[segment[1].first];
+        if (!program->stage[next->stage].opens || next->second) continue;
+        segment->again = block;
+        block = i + 1;
+    }
 }
 
 /* The most samples of a call of this part's kernel. */
@@ -427,6 +441,7 @@ lks_status lki_program_make_stages(lki_program *program)
                         "freeze leaves no parameter to train; drop a pattern, such as that of the "
                         "last layer");
     LKI_TRY(choose_stages(&(choice){.program = program, .marks = marks}));
+    LKI_TRY(lki_program_make_blocks(program));
     make_segments(program);
     set_cohort(program);
     for (int s = 0; s < program->stages; s++) {

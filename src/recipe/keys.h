@@ -136,6 +136,9 @@
       "with "                                                                                      \
       "the same bits everywhere, faster where the processor has AMX (lockstep doctor); sums, "     \
       "parameters and all else stay f32")                                                          \
+    X(TRAIN_RECOMPUTE, "train.recompute", CHOICE, "none blocks", "none", SAID,                     \
+      "blocks: what the backward pass reads is formed again, block by block of layers, instead "   \
+      "of kept: less memory, more time; never changes a bit")                                      \
     X(TRAIN_AVERAGE_EVERY, "train.average_every", INT, "[1,1000000000]", NULL, FIXED,              \
       "processes step alone, each on its part of a batch, and average their models after every "   \
       "so many steps, at links and at ends of epochs: another algorithm, with bits that depend "   \

@@ -212,6 +212,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
                          : LKS_REDUCTION_STRICT,
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
         .kernels = kernels_of(config),
+        .recompute = strcmp(lki_config_text(config, LKI_KEY_TRAIN_RECOMPUTE), "blocks") == 0,
     };
     if (lki_config_has(config, LKI_KEY_TRAIN_AVERAGE_EVERY))
         opts.average_every = (int)lki_config_int(config, LKI_KEY_TRAIN_AVERAGE_EVERY);

@@ -13,11 +13,27 @@ static bool is_local(const lki_value *value)
                                value->place == LKI_AT_REPLICA || value->place == LKI_AT_SUMS);
 }
 
-/* The segment that is run at a tick: forward through the parts, and back. */
+/* The segment that is run at a tick: forward through the parts, and back, with blocks forward again in front of their
+ * way back. */
 static const lki_segment *segment_at(const lki_program *program, int tick)
 {
-    const int part = tick < program->parts ? tick : 2 * program->parts - 1 - tick;
+    int part = 0;
+    if (tick < program->parts) return &program->segment[program->part[tick].segment];
+    while (program->part[part].back != tick && program->part[part].forwarded != tick) part++;
     return &program->segment[program->part[part].segment];
+}
+
+static bool meet(int first, int last, int other_first, int other_last)
+{
+    return first <= other_last && other_first <= last && first >= 0 && other_first >= 0;
+}
+
+static bool live_together(const lki_value *a, const lki_value *b)
+{
+    return meet(a->first, a->last, b->first, b->last) ||
+           meet(a->first, a->last, b->again, b->until) ||
+           meet(a->again, a->until, b->first, b->last) ||
+           meet(a->again, a->until, b->again, b->until);
 }
 
 /* The most samples, or replicas, that a local value has room for. */
@@ -51,7 +67,7 @@ static void check_plan(const lki_program *program)
         assert_true(a->room >= a->bytes * most_of(program, a));
         for (int j = 0; j < i; j++) {
             const lki_value *b = &program->value[j];
-            if (!is_local(b) || a->last < b->first || b->last < a->first) continue;
+            if (!is_local(b) || !live_together(a, b)) continue;
             if (a->offset < b->offset + b->room && b->offset < a->offset + a->room)
                 fail_msg("%s %s [%d,%d] and %s %s [%d,%d] overlap", a->node, a->role, a->first,
                          a->last, b->node, b->role, b->first, b->last);
@@ -66,7 +82,7 @@ static void check_plan(const lki_program *program)
 static void values_that_live_together_do_not_overlap(void **state)
 {
     (void)state;
-    const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual};
+    const lkt_net nets[] = {lkt_net_mlp, lkt_net_conv, lkt_net_residual, lkt_net_synced};
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++)
             for (int batch = 1; batch <= 301; batch += 60) {
@@ -75,6 +91,7 @@ static void values_that_live_together_do_not_overlap(void **state)
                                                   .global_batch = batch,
                                                   .replicas = 3,
                                                   .workers = 1,
+                                                  .recompute = batch % 180 == 1,
                                                   .by_replica = batch % 120 == 1});
                 check_plan(&m.model->program);
                 lkt_end(&m);

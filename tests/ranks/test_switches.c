@@ -1,5 +1,5 @@
 /* The theorem with every combination of the switches of kernels: each has one hash, for any instruction set and any
- * number of ranks and workers. */
+ * number of ranks and workers, with activations that are kept and such that are formed again. */
 #include "cpu/vectors.h"
 #include "support/chains/met.h"
 #include "support/ranks/fake.h"
@@ -100,6 +100,7 @@ static int body(lks_comm *comm, int rank, void *user)
 static uint64_t hash_of(question *q)
 {
     q->run.opts.workers = 1;
+    q->run.opts.recompute = false;
     return lkt_run_hash(&q->run, NULL);
 }
 
@@ -109,6 +110,7 @@ static void check_layouts(question *q, const lki_vector *v, int n)
         int ranks = 0, results[LKT_MOST_RANKS];
         while (LAYOUTS[l].workers[ranks] > 0) ranks++;
         q->workers = LAYOUTS[l].workers;
+        q->run.opts.recompute = l % 2 == 1;
         if (lkt_sanitized() && (n + l) % LAYOUT_COUNT != 0) continue;
         lkt_ranks_run(
             &(lkt_hub_opts){.size = ranks, .seed = 5, .delay = l % 2, .share = LAYOUTS[l].share},

@@ -105,6 +105,7 @@ void lki_rows_begin(lks_model *model)
 {
     const bool early = model->mode == LKI_TRAIN && model->workers > 1 && model->meeting == NULL &&
                        model->across == NULL && !model->forms_whole &&
+                       !model->program.recompute && /* which writes once more what is kept */
                        model->program.backend->memory->host;
     model->rows_taken.segment = early ? rows_segment(model) : -1;
     atomic_store(&model->rows_taken.failed, false);
