@@ -308,40 +308,24 @@ static piece whole_share(piece at, int64_t count, bool gives)
     return at;
 }
 
+/* `again`: once more, of what backward of the block reads and nothing has kept; what came of meetings is still there. */
 static lks_status segment_forward(const lki_program *program, const lki_pass *pass,
                                   const lki_local *local, const lki_segment *segment, piece at,
-                                  int64_t count)
+                                  int64_t count, bool again)
 {
     const lki_part *first = &program->part[segment->first], *end = first + segment->count - 1;
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
         for (const lki_part *part = first; part <= end; part++)
-            LKI_TRY(team_forward(program, pass, local, segment, part, &at));
-    }
-    if (count == 0 || end->second || !lki_in_halves(program->stage[end->stage].kernel))
-        return LKS_OK;
-    at = whole_share(at, count, meets(pass, &program->stage[end->stage]));
-    return team_forward(program, pass, local, segment, end, &at);
-}
-
-/* Forward once more of what backward of the block reads and nothing has kept; what came of meetings is still there. */
-static lks_status segment_again(const lki_program *program, const lki_pass *pass,
-                                const lki_local *local, const lki_segment *segment, piece at,
-                                int64_t count)
-{
-    const lki_part *first = &program->part[segment->first], *end = first + segment->count - 1;
-    for (; at.offset < count; at.offset += at.count) {
-        at.count = next_piece(segment, count - at.offset);
-        at.last = at.offset + at.count == count;
-        for (const lki_part *part = first; part <= end; part++)
-            if (program->stage[part->stage].again)
-                LKI_TRY(program_forward(program, pass, local, part, &at));
+            if (!again || program->stage[part->stage].again)
+                LKI_TRY(team_forward(program, pass, local, segment, part, &at));
     }
     const lki_stage *stage = &program->stage[end->stage];
-    if (count == 0 || end->second || !lki_in_halves(stage->kernel) || !stage->again) return LKS_OK;
-    at = whole_share(at, count, false);
-    return program_forward(program, pass, local, end, &at);
+    if (count == 0 || end->second || !lki_in_halves(stage->kernel) || (again && !stage->again))
+        return LKS_OK;
+    at = whole_share(at, count, !again && meets(pass, stage));
+    return team_forward(program, pass, local, segment, end, &at);
 }
 
 static lks_status segment_backward(const lki_program *program, const lki_pass *pass,
@@ -381,7 +365,8 @@ lks_status lki_program_forward_leg(const lki_program *program, const lki_pass *p
         const piece at = {.cohort = cohort, .replica = r, .begin = own.begin};
         if (leg > 0) LKI_TRY(leave_meeting(program, pass, local, leg - 1, at, own.count, false));
         for (int g = first; g < end; g++)
-            LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, own.count));
+            LKI_TRY(
+                segment_forward(program, pass, local, &program->segment[g], at, own.count, false));
     }
     return LKS_OK;
 }
@@ -391,7 +376,8 @@ lks_status lki_program_forward_joint(const lki_program *program, const lki_pass 
 {
     const piece at = {.cohort = cohort, .replica = cohort->first, .begin = cohort->begin};
     for (int g = lki_program_first_joint(program); g < program->segments; g++)
-        LKI_TRY(segment_forward(program, pass, local, &program->segment[g], at, cohort->count));
+        LKI_TRY(
+            segment_forward(program, pass, local, &program->segment[g], at, cohort->count, false));
     return LKS_OK;
 }
 
@@ -423,7 +409,8 @@ lks_status lki_program_backward_leg(const lki_program *program, const lki_pass *
         LKI_TRY(leave_meeting(program, pass, local, leg, at, own.count, true));
     for (int g = lki_program_leg(program, leg + 1) - 1; g >= lki_program_leg(program, leg); g--) {
         for (int h = program->segment[g].again; h <= g; h++)
-            LKI_TRY(segment_again(program, pass, local, &program->segment[h], at, own.count));
+            LKI_TRY(
+                segment_forward(program, pass, local, &program->segment[h], at, own.count, true));
         LKI_TRY(segment_backward(program, pass, local, &program->segment[g], at, own.count));
         if (leg == 0 && local->formed != NULL) local->formed(local->formed_user, g);
     }

@@ -350,16 +350,6 @@ static void make_segments(lki_program *program)
     for (int i = 0; i < program->segments; i++)
         if (program->segment[i].slice != 0)
             program->segment[i].slice = slice_of(program, &program->segment[i]);
-    int block = 0; /* begins with this segment */
-    for (int i = 0; i < program->segments; i++) {
-        lki_segment *segment = &program->segment[i];
-        segment->again = i + 1;
-        if (i + 1 == program->segments) break; /* the last block is not run again */
-        const lki_part *next = &program->part[segment[1].first];
-        if (!program->stage[next->stage].opens || next->second) continue;
-        segment->again = block;
-        block = i + 1;
-    }
 }
 
 /* The most samples of a call of this part's kernel. */

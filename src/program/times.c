@@ -1,6 +1,21 @@
 /* When the parts of a program run, and between which ticks values must not be overwritten. */
 #include "program/program.h"
 
+/* Which segments are run forward again, and before whose backward: those of all blocks but the last. */
+static void set_again(lki_program *program)
+{
+    int block = 0; /* begins with this segment */
+    for (int g = 0; g < program->segments; g++) {
+        lki_segment *segment = &program->segment[g];
+        const lki_part *next = &program->part[segment->first + segment->count];
+        segment->again = g + 1;
+        if (g + 1 == program->segments || !program->stage[next->stage].opens || next->second)
+            continue;
+        segment->again = block;
+        block = g + 1;
+    }
+}
+
 /* Behind forward of all parts. */
 static void set_ticks(lki_program *program)
 {
@@ -132,6 +147,7 @@ static void join_all(lki_program *program)
 
 void lki_program_set_times(lki_program *program)
 {
+    set_again(program);
     set_ticks(program);
     for (int s = program->stages - 1; s >= 0; s--) {
         lki_stage *stage = &program->stage[s];
