@@ -43,6 +43,14 @@ static const char *const titles[] = {
     "train_top5",
     "valid_top5",
     "test_top5",
+    "valid_macro_precision",
+    "valid_macro_recall",
+    "valid_macro_f1",
+    "valid_micro_f1",
+    "test_macro_precision",
+    "test_macro_recall",
+    "test_macro_f1",
+    "test_micro_f1",
 };
 enum { COLUMNS = sizeof titles / sizeof *titles };
 

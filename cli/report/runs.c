@@ -12,8 +12,8 @@
 const char *const run_titles[RUN_COLUMNS] = {
     "run",        "data",        "model",        "workers",       "replicas",
     "batch",      "optimizer",   "lr",           "epochs",        "best valid %",
-    "valid loss", "best test %", "final test %", "final top 5 %", "test loss",
-    "samples/s",  "time",        "hash",
+    "valid loss", "best test %", "final test %", "final top 5 %", "final F1 %",
+    "test loss",  "samples/s",   "time",         "hash",
 };
 
 bool run_column_is_number(run_column column)
@@ -197,6 +197,20 @@ static run_cell top5_cell(cli_pool *pool, const cli_run *run)
     return real_cell(pool, "%.2f", share >= 0 && share <= 1 ? 100 * share : (double)NAN);
 }
 
+/* The mean over classes, of the last epoch that was tested. */
+static run_cell f1_cell(cli_pool *pool, const cli_run *run)
+{
+    const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
+    double f1 = (double)NAN;
+    size_t i;
+    json_array_foreach(epochs, i, epoch)
+    {
+        if (json_object_get(epoch, "test_loss") != NULL)
+            f1 = runs_number_of(epoch, "test_macro_f1");
+    }
+    return real_cell(pool, "%.2f", f1 >= 0 && f1 <= 1 ? 100 * f1 : (double)NAN);
+}
+
 static void fill_cells(cli_runs *runs, int r)
 {
     cli_pool *pool = &runs->pool;
@@ -217,6 +231,7 @@ static void fill_cells(cli_runs *runs, int r)
     cell[RUN_BEST] = real_cell(pool, "%.2f", value_of(accuracy, true));
     cell[RUN_FINAL] = real_cell(pool, "%.2f", value_of(accuracy, false));
     cell[RUN_TOP5] = top5_cell(pool, run);
+    cell[RUN_F1] = f1_cell(pool, run);
     cell[RUN_LOSS] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_TEST_LOSS], false));
     cell[RUN_SPEED] = speed_cell(pool, run);
     cell[RUN_TIME] = time_cell(pool, runs_number_of(run->record, "seconds"));

@@ -39,6 +39,7 @@ typedef enum run_column {
     RUN_BEST,
     RUN_FINAL,
     RUN_TOP5,
+    RUN_F1,
     RUN_LOSS,
     RUN_SPEED,
     RUN_TIME,

@@ -48,12 +48,19 @@ LKS_API LKS_MUSTUSE lks_status lks_weights_load(lks_model *model, const char *pa
  * their values, and a warning in the log names each. LKS_E_MISMATCH if no parameter fits. */
 LKS_API LKS_MUSTUSE lks_status lks_weights_load_matching(lks_model *model, const char *path);
 
+/* Means over the classes that samples have or were given (macro), as scikit-learn defines them: 0 for one that is never
+ * given, or never there. The means over samples (micro) are the accuracy. NaN: not measured, or there are no classes. */
+typedef struct lks_rates {
+    double precision, recall, f1;
+} lks_rates;
+
 /* One finished epoch; counts are 0 where nothing was evaluated. */
 typedef struct lks_epoch {
     int64_t epoch; /* from 1 */
     lks_metrics train, valid, test;
     double learning_rate; /* of its last step */
     double seconds;       /* training, without evaluation */
+    lks_rates valid_rates, test_rates;
 } lks_epoch;
 
 /* Everything in a checkpoint beside the model's state. Strings are owned by whoever filled it in;

@@ -291,6 +291,7 @@ typedef struct lks_model_info {
     int64_t global_batch;
     int64_t parameters, frozen;              /* numbers of them; of these frozen ones */
     int64_t multiply_adds;                   /* of one sample's forward pass */
+    int64_t classes;                         /* of the target, an output each; 0: there are none */
     size_t memory_bytes;                     /* all arenas */
     int64_t shares, first_share, last_share; /* of a batch, that are this rank's: its loader's */
     int64_t cuts;                            /* how often LKS_BALANCE_AUTO has changed these */

@@ -350,6 +350,9 @@ lks_model_info lks_model_get_info(const lks_model *model)
                            .law = model->alone.law};
     for (int w = 0; w < model->weights; w++) info.parameters += model->weight[w].count;
     info.frozen = lki_frozen(model);
+    const lks_tensor *target = program->graph->target;
+    if (program->loss != NULL && target->dtype == LKS_I32)
+        info.classes = ((const lks_target_opts *)target->node->attr)->classes;
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)
             info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;

@@ -168,6 +168,7 @@ static void forget_the_end(loop *l)
     lks_epoch *last = run->epochs > 0 ? &run->history[run->epochs - 1] : NULL;
     if (!run->finished || is_finished(l) || !last || is_scheduled(l, last->epoch)) return;
     last->valid = last->test = (lks_metrics){0};
+    last->valid_rates = last->test_rates = LKI_NO_RATES;
 }
 
 static lks_status resume_from(loop *l, int64_t step)

@@ -1,8 +1,9 @@
-/* The training loop's state, and its parts: train.c runs it, begin.c checks and resumes, best.c keeps the best
- * parameters. All stand on the public headers, so that they can be copied into a program and changed. */
+/* The training loop's state, and its parts: train.c runs it, begin.c checks and resumes, evaluate.c looks at data
+ * that is not trained on, best.c keeps the best parameters. All stand on the public headers, so that they can be copied into a program and changed. */
 #ifndef LKI_TRAIN_LOOP_H
 #define LKI_TRAIN_LOOP_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,6 +16,8 @@
         const lks_status try_status = (expression);                                                \
         if (try_status != LKS_OK) return try_status;                                               \
     } while (0)
+
+#define LKI_NO_RATES ((lks_rates){(double)NAN, (double)NAN, (double)NAN})
 
 typedef struct loop {
     lks_context *context;
@@ -68,6 +71,11 @@ static inline bool restores(const loop *l)
 lks_status lki_loop_check(const lks_train_opts *opts);
 void lki_loop_defaults(loop *l);
 lks_status lki_loop_begin(loop *l);
+
+/* evaluate.c: where the model's balance has given this process other samples, its loaders read those. */
+lks_status lki_loop_follow_shares(const loop *l, lks_loader *loader);
+/* The whole of a data set, once; without a loader nothing. */
+lks_status lki_loop_evaluate(loop *l, lks_loader *loader, lks_metrics *sum, lks_rates *rates);
 
 /* best.c: without a folder, memory for the best state, and copies between it and the model. */
 lks_status lki_loop_make_best(loop *l);

@@ -49,16 +49,24 @@ static json_t *print_metrics(const lks_metrics *metrics)
                      hex((uint64_t)metrics->loss_high), hex(metrics->loss_low));
 }
 
+/* Those that were not measured are left out. */
+static json_t *print_rates(const lks_rates *rates)
+{
+    return isnan(rates->f1) ? NULL
+                            : json_pack("[f, f, f]", rates->precision, rates->recall, rates->f1);
+}
+
 static json_t *run_print_history(const lks_run *run)
 {
     json_t *history = json_array();
     for (int64_t i = 0; i < run->epochs; i++) {
         const lks_epoch *epoch = &run->history[i];
         json_t *entry = json_pack(
-            "{s:I, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)epoch->epoch, "train",
-            print_metrics(&epoch->train), "valid", print_metrics(&epoch->valid), "test",
+            "{s:I, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "epoch", (json_int_t)epoch->epoch,
+            "train", print_metrics(&epoch->train), "valid", print_metrics(&epoch->valid), "test",
             print_metrics(&epoch->test), "learning_rate", real_or_null(epoch->learning_rate),
-            "seconds", real_or_null(epoch->seconds));
+            "seconds", real_or_null(epoch->seconds), "valid_rates",
+            print_rates(&epoch->valid_rates), "test_rates", print_rates(&epoch->test_rates));
         if (json_array_append_new(history, entry) != 0) {
             json_decref(history);
             return NULL;
@@ -171,19 +179,33 @@ static bool read_metrics(json_t *json, lks_metrics *out)
            top5 <= samples && not_finite >= 0 && not_finite <= samples;
 }
 
+/* Older records have none. */
+static bool read_rates(json_t *json, lks_rates *out)
+{
+    double *value[] = {&out->precision, &out->recall, &out->f1};
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *part = json_array_get(json, i);
+        *value[i] = json == NULL ? (double)NAN : json_number_value(part);
+        if (json != NULL && !(json_is_number(part) && *value[i] >= 0.0 && *value[i] <= 1.0))
+            return false;
+    }
+    return json == NULL || json_array_size(json) == 3;
+}
+
 static bool read_epoch(json_t *json, lks_epoch *out)
 {
     json_int_t epoch;
-    json_t *train, *valid, *test, *rate, *seconds;
-    if (json_unpack(json, "{s:I, s:o, s:o, s:o, s:o, s:o}", "epoch", &epoch, "train", &train,
-                    "valid", &valid, "test", &test, "learning_rate", &rate, "seconds",
-                    &seconds) != 0) {
+    json_t *train, *valid, *test, *rate, *seconds, *valid_rates = NULL, *test_rates = NULL;
+    if (json_unpack(json, "{s:I, s:o, s:o, s:o, s:o, s:o, s?o, s?o}", "epoch", &epoch, "train",
+                    &train, "valid", &valid, "test", &test, "learning_rate", &rate, "seconds",
+                    &seconds, "valid_rates", &valid_rates, "test_rates", &test_rates) != 0) {
         return false;
     }
     out->epoch = epoch;
     return epoch >= 1 && is_count(epoch) && read_metrics(train, &out->train) &&
            read_metrics(valid, &out->valid) && read_metrics(test, &out->test) &&
-           read_real(rate, &out->learning_rate) && read_real(seconds, &out->seconds);
+           read_real(rate, &out->learning_rate) && read_real(seconds, &out->seconds) &&
+           read_rates(valid_rates, &out->valid_rates) && read_rates(test_rates, &out->test_rates);
 }
 
 static bool read_history(json_t *json, lks_run *run)

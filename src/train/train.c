@@ -19,17 +19,9 @@ static double rate_of(const loop *l, int64_t step)
     return lks_schedule_at(&schedule, step, step / l->batches);
 }
 
-/* Where the model's balance has given this process other samples, its loaders read those. */
-static lks_status follow_shares(const loop *l, lks_loader *loader)
-{
-    const lks_model_info info = lks_model_get_info(l->opts.model);
-    return info.cuts > 0 ? lks_loader_share(loader, info.shares, info.first_share, info.last_share)
-                         : LKS_OK;
-}
-
 static lks_status read_batch(const loop *l, lks_batch *batch)
 {
-    TRY(follow_shares(l, l->opts.train));
+    TRY(lki_loop_follow_shares(l, l->opts.train));
     return lks_loader_next(l->opts.train, batch);
 }
 
@@ -64,27 +56,6 @@ static lks_status train_step(loop *l, lks_status *asked)
     const lks_status raised = lks_model_raised(l->opts.model);
     *asked = raised == LKS_OK ? LKS_OK : lks_fail(raised, "one of the processes asked to stop");
     return LKS_OK;
-}
-
-/* This process's part of a data set, once. */
-static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum)
-{
-    TRY(follow_shares(l, loader));
-    TRY(lks_loader_seek(loader, 0));
-    for (int64_t i = lks_loader_batches(loader); i > 0; i--) {
-        lks_batch batch;
-        TRY(lks_loader_next(loader, &batch));
-        TRY(lks_model_evaluate(l->opts.model, &batch, sum));
-    }
-    return LKS_OK;
-}
-
-/* The whole of a data set, once. */
-static lks_status train_evaluate(loop *l, lks_loader *loader, lks_metrics *sum)
-{
-    if (!loader) return LKS_OK;
-    TRY(agree(l, evaluate_part(l, loader, sum)));
-    return lks_comm_metrics(lks_model_comm(l->opts.model), sum);
 }
 
 /* Whether a loss is the best so far. One that leaves out samples, because theirs is not a finite
@@ -134,14 +105,16 @@ static lks_status end_epoch(loop *l, bool *better, lks_status *asked)
     const int64_t last = run->progress.step - 1;
     lks_epoch epoch = {.epoch = run->progress.step / l->batches,
                        .train = run->so_far,
-                       .seconds = run->so_far_seconds};
+                       .seconds = run->so_far_seconds,
+                       .valid_rates = LKI_NO_RATES,
+                       .test_rates = LKI_NO_RATES};
     epoch.learning_rate = rate_of(l, last);
 
     const bool measured = l->opts.valid || l->opts.test;
     const bool scheduled = is_scheduled(l, epoch.epoch);
     if (measured && (scheduled || run->progress.step >= l->last_step)) {
-        TRY(train_evaluate(l, l->opts.valid, &epoch.valid));
-        TRY(train_evaluate(l, l->opts.test, &epoch.test));
+        TRY(lki_loop_evaluate(l, l->opts.valid, &epoch.valid, &epoch.valid_rates));
+        TRY(lki_loop_evaluate(l, l->opts.test, &epoch.test, &epoch.test_rates));
         /* One that is there because the run ends shall not decide how a longer run goes on. */
         if (scheduled) *better = train_judge(l, l->opts.valid ? &epoch.valid : &epoch.test);
     }

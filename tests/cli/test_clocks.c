@@ -258,7 +258,9 @@ static void play(const void *user)
                            .train = metrics_of(90, 40, 1, 3.0 / step),
                            .test = metrics_of(50, 20, step == 5 ? 2 : 0, 0.5),
                            .learning_rate = 0.1,
-                           .seconds = 4.55};
+                           .seconds = 4.55,
+                           .valid_rates = {(double)NAN, (double)NAN, (double)NAN},
+                           .test_rates = {(double)NAN, (double)NAN, (double)NAN}};
         if (step == 10) epoch.valid = metrics_of(30, 25, 3, 0.25);
         now += 1000; /* evaluation */
         report_epoch(&report, &epoch);

@@ -239,6 +239,7 @@ static void a_full_disk_does_not_end_the_run(void **state)
 
 typedef struct rank_run {
     uint64_t hash[2];
+    lks_rates rates[2];
 } rank_run;
 
 static int rank_body(lks_comm *comm, int rank, void *user)
@@ -255,6 +256,7 @@ static int rank_body(lks_comm *comm, int rank, void *user)
     lks_recipe_comm(recipe, comm);
     if (status == LKS_OK) status = lks_recipe_train(recipe, NULL, &run);
     if (run != NULL) r->hash[rank] = run->hash;
+    if (run != NULL) r->rates[rank] = run->history[EPOCHS - 1].test_rates;
     lks_recipe_close(recipe);
     return status != LKS_OK;
 }
@@ -263,7 +265,7 @@ static int rank_body(lks_comm *comm, int rank, void *user)
 static void ranks_have_one_file(void **state)
 {
     static char one[MOST_LINES][LINE];
-    rank_run r = {{0}};
+    rank_run r = {.hash = {0}};
     const lks_run *run;
     lks_recipe *recipe = opened("log.histograms=1", NULL);
     (void)state;
@@ -274,6 +276,9 @@ static void ranks_have_one_file(void **state)
     lkt_ranks(&(lkt_hub_opts){.size = 2, .seed = 3, .delay = 2}, NULL, rank_body, &r);
     assert_int_equal(r.hash[0], run->hash);
     assert_int_equal(r.hash[1], run->hash);
+    for (int i = 0; i < 2; i++)
+        assert_memory_equal(&r.rates[i], &run->history[EPOCHS - 1].test_rates, sizeof r.rates[i]);
+    assert_true(run->history[EPOCHS - 1].test_rates.f1 > 0);
     read_events("board");
     assert_int_equal(file_count, 1);
     for (int i = 0; i < line_count; i++)

@@ -130,6 +130,12 @@ static inline void job_assert_same(const lks_run *a, const lks_run *b)
         assert_memory_equal(&x->valid, &y->valid, sizeof x->valid);
         assert_memory_equal(&x->test, &y->test, sizeof x->test);
         assert_true(x->learning_rate == y->learning_rate);
+        const double *rates[] = {&x->valid_rates.precision, &y->valid_rates.precision,
+                                 &x->test_rates.precision, &y->test_rates.precision};
+        for (int r = 0; r < 4; r += 2)
+            for (int k = 0; k < 3; k++)
+                assert_true(rates[r][k] == rates[r + 1][k] ||
+                            (isnan(rates[r][k]) && isnan(rates[r + 1][k])));
     }
 }
 

@@ -18,7 +18,9 @@ static lks_run make_run(lks_epoch history[1])
                              .valid = {10, 3, 2, INT64_MAX, 1, 8},
                              .test = {7, 7, 0, INT64_MIN, 0, 7},
                              .learning_rate = 0.25,
-                             .seconds = 0.5};
+                             .seconds = 0.5,
+                             .valid_rates = {(double)NAN, (double)NAN, (double)NAN},
+                             .test_rates = {0.5, 0.25, 0.375}};
     return (lks_run){.progress = {.step = 13, .link = 0x1234, .skipped = 2},
                      .seed = UINT64_MAX,
                      .global_batch = 8,
@@ -116,7 +118,12 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "        ]\n"
                              "      },\n"
                              "      \"learning_rate\": 0.25,\n"
-                             "      \"seconds\": 0.5\n"
+                             "      \"seconds\": 0.5,\n"
+                             "      \"test_rates\": [\n"
+                             "        0.5,\n"
+                             "        0.25,\n"
+                             "        0.375\n"
+                             "      ]\n"
                              "    }\n"
                              "  ],\n"
                              "  \"tensors\": {\n"
@@ -226,6 +233,8 @@ static void numbers_have_limits(void **state)
                            {"\"not_finite\": 1", "\"not_finite\": 0"},
                            {"\"not_finite\": 1", "\"not_finite\": 8"},
                            {"\"epoch\": 1", "\"epoch\": 9007199254740992"},
+                           {"        0.25,\n", "        0,\n"},
+                           {"        0.25,\n", "        1.0,\n"},
                            {"\"bytes\": 4096", "\"bytes\": 0"}};
     const change bad[] = {{"\"step\": 13", "\"step\": 1"}, /* fewer than were skipped */
                           {"\"step\": 13", "\"step\": -1"},
@@ -252,6 +261,11 @@ static void numbers_have_limits(void **state)
                           {"\"epoch\": 1", "\"epoch\": 9007199254740993"},
                           {"\"lr\": 0.0625", "\"lr\": 0.0"},
                           {"\"lr\": 0.0625", "\"lr\": null"},
+                          {"        0.25,\n", "        -0.25,\n"},
+                          {"        0.25,\n", "        1.25,\n"},
+                          {"        0.25,\n", ""},
+                          {"        0.25,\n", "        0.25,\n 0.25,\n"},
+                          {"        0.25,\n", "        null,\n"},
                           {"\"bytes\": 4096", "\"bytes\": -1"}};
     takes(good, sizeof good / sizeof *good);
     refuses(bad, sizeof bad / sizeof *bad);

@@ -222,7 +222,7 @@ static const char check_files[] =
     "assert all(n in parser.cells for n in names), parser.cells\n"
     "assert all(r['hash'] in parser.cells for r in records)\n"
     "assert '0.001' in parser.cells and 'momentum' not in parser.cells\n"
-    "assert parser.numbers == 3 * 11, parser.numbers\n"
+    "assert parser.numbers == 3 * 12, parser.numbers\n"
     "assert 'The same bits: one, two' in page\n"
     "for text in svg.replace('http://www.w3.org/2000/svg', ''), page:\n"
     "    assert not re.search(r'https?:|//[a-z]|url\\(|@import', text), 'an external address'\n";

@@ -122,12 +122,19 @@ static void counts_are_those_of_the_definitions(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_true(number_in(epoch, same[i]) == number_in(json, same[i]));
     assert_true(number_in(epoch, "train_top5") > number_in(epoch, "train_correct"));
+    static const char *const rates[] = {"test_macro_precision", "test_macro_recall",
+                                        "test_macro_f1", "test_micro_f1"};
+    for (size_t i = 0; i < 4; i++)
+        assert_true(number_in(epoch, rates[i]) == number_in(json, rates[i]));
     json_decref(record);
     run("report r.json");
     expect_ok();
     char share[32];
     snprintf(share, sizeof share, "%.2f", 100.0 * (double)top5 / SAMPLES);
     expect_out("final top 5 %");
+    expect_out(share);
+    expect_out("final F1 %");
+    snprintf(share, sizeof share, "%.2f", 100 * f1 / classes);
     expect_out(share);
     json_decref(json);
     run("eval c.yaml --out run --metrics");

@@ -1,6 +1,7 @@
 /* What a run leaves for people and programs: its record. */
 #include "recipe/run/record.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,25 @@ static void emit_count(lki_emit *e, const char *set, const char *what, int64_t c
     snprintf(key, sizeof key, "%s_%s", set, what);
     lki_emit_key(e, key);
     lki_emit_int(e, count);
+}
+
+static void emit_rates(lki_emit *e, const char *set, const lks_metrics *metrics,
+                       const lks_rates *rates)
+{
+    const struct {
+        const char *key;
+        double value;
+    } all[] = {{"macro_precision", rates->precision},
+               {"macro_recall", rates->recall},
+               {"macro_f1", rates->f1},
+               {"micro_f1", (double)metrics->correct / (double)metrics->samples}};
+    if (metrics->samples == 0 || isnan(rates->f1)) return;
+    for (int i = 0; i < 4; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_%s", set, all[i].key);
+        lki_emit_key(e, key);
+        lki_emit_real(e, all[i].value);
+    }
 }
 
 static void emit_metrics(lki_emit *e, const char *set, const lks_metrics *metrics)
@@ -36,7 +56,9 @@ void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)
     lki_emit_int(e, epoch->epoch);
     emit_metrics(e, "train", &epoch->train);
     emit_metrics(e, "valid", &epoch->valid);
+    emit_rates(e, "valid", &epoch->valid, &epoch->valid_rates);
     emit_metrics(e, "test", &epoch->test);
+    emit_rates(e, "test", &epoch->test, &epoch->test_rates);
     lki_emit_key(e, "lr");
     lki_emit_real(e, epoch->learning_rate);
     lki_emit_key(e, "seconds");
