@@ -21,8 +21,8 @@ typedef int limit_kind;
 #include "cli/data/fetch.h"
 #include "cli/doctor/doctor.h"
 #include "cli/out/say.h"
-#include "cli/out/sheet.h"
 #include "cli/out/text.h"
+#include "recipe/board/png.h"
 
 static const char *variable(const char *name)
 {
@@ -100,7 +100,7 @@ void doctor_build(cli_doctor *d)
 #endif
     doctor_finding *f = doctor_add(d, "libraries", "%s, jansson %s, libyaml %s, libpng %s%s",
                                    libraries, jansson_version_str(), yaml_get_version_string(),
-                                   sheet_png_version(), libc);
+                                   lki_png_version(), libc);
     if (strstr(libraries, "hwloc") == NULL)
         doctor_raise(d, f, LEVEL_NOTE,
                      "hwloc is not built in; which CPUs share a core is read from the kernel's "

@@ -25,6 +25,4 @@ void sheet_print(const cli_sheet *sheet);
 /* LKS_E_UNSUPPORTED in a build without libpng. The file appears whole or not at all. */
 LKS_MUSTUSE lks_status sheet_write_png(const cli_sheet *sheet, const char *path);
 
-const char *sheet_png_version(void); /* of libpng, as it tells; "none" in a build without */
-
 #endif

@@ -6,14 +6,12 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <png.h>
-
 #include "cli/out/font.h"
 #include "cli/out/text.h"
+#include "recipe/board/png.h"
 
 enum {
     RGB = 3,
@@ -116,30 +114,11 @@ static void sheet_png_draw(page *p)
     }
 }
 
-typedef struct bytes {
-    char *data;
-    size_t count;
-} bytes;
-
-/* In memory first, so that a file is either right or not written. */
-static lks_status encode(bytes *out, const page *p)
-{
-    png_image image = {.version = PNG_IMAGE_VERSION,
-                       .width = (png_uint_32)p->width,
-                       .height = (png_uint_32)p->height,
-                       .format = PNG_FORMAT_RGB};
-    FILE *file = open_memstream(&out->data, &out->count);
-    bool good = file != NULL && png_image_write_to_stdio(&image, file, 0, p->pixels, 0, NULL) != 0;
-    if (file != NULL && fclose(file) != 0) good = false;
-    if (good) return LKS_OK;
-    return lks_fail(LKS_E_NOMEM, "the PNG file of %d x %d pixels could not be made: %s", p->width,
-                    p->height, image.message[0] != '\0' ? image.message : "out of memory");
-}
-
 lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
 {
     page p;
-    bytes file = {0};
+    char *file;
+    size_t bytes;
     lks_status status = lay_out(&p, sheet);
     if (status != LKS_OK) return status;
     p.pixels = malloc((size_t)p.width * (size_t)p.height * RGB);
@@ -147,16 +126,11 @@ lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
         return lks_fail(LKS_E_NOMEM, "out of memory for a sheet of %d x %d pixels", p.width,
                         p.height);
     sheet_png_draw(&p);
-    status = encode(&file, &p);
-    if (status == LKS_OK) status = text_write_bytes(path, file.data, file.count);
-    free(file.data);
+    status = lki_png_encode(&file, &bytes, p.pixels, p.height, p.width, RGB);
+    if (status == LKS_OK) status = text_write_bytes(path, file, bytes);
+    free(file);
     free(p.pixels);
     return status;
-}
-
-const char *sheet_png_version(void)
-{
-    return png_get_libpng_ver(NULL);
 }
 
 #else
@@ -168,11 +142,6 @@ lks_status sheet_write_png(const cli_sheet *sheet, const char *path)
                     "%.200s cannot be written: this program was built without libpng; install it "
                     "(on Debian: apt-get install libpng-dev), then configure and build again",
                     path);
-}
-
-const char *sheet_png_version(void)
-{
-    return "none";
 }
 
 #endif

@@ -268,6 +268,9 @@
       "lightning (train_loss_epoch, val_loss, over steps); every log.interval steps both have "    \
       "curves of steps")                                                                           \
     X(LOG_HISTOGRAMS, "log.histograms", INT, "[1,)", NULL, FREE,                                   \
-      "parameters and gradients in TensorBoard, behind every so many epochs; null: never")
+      "parameters and gradients in TensorBoard, behind every so many epochs; null: never")         \
+    X(LOG_IMAGES, "log.images", INT, "[1,1000]", NULL, FREE,                                       \
+      "so many training samples in TensorBoard, as the network saw them in the epoch, behind "     \
+      "every epoch; null: none")
 
 #endif

@@ -76,6 +76,29 @@ static inline void read_histogram(part b, const char *tag, int64_t step)
              head[0], head[1]);
 }
 
+/* The last image that was read, as the file that it is. */
+static uint8_t image[1 << 14];
+static size_t image_bytes;
+
+static inline void read_image(part b, const char *tag, int64_t step)
+{
+    uint64_t head[3] = {0}, number;
+    unsigned long sum = 0;
+    while (b.at < b.end) {
+        part in;
+        const int what = field(&b, &in, &number);
+        if (what < 4) head[what - 1] = number;
+        if (what < 4) continue;
+        image_bytes = (size_t)(in.end - in.at);
+        assert_true(what == 4 && image_bytes <= sizeof image);
+        memcpy(image, in.at, image_bytes);
+        for (size_t i = 0; i < image_bytes; i++) sum += image[i];
+    }
+    assert_true(head[2] == 1 || head[2] == 3);
+    snprintf(lines[line_count++], LINE, "%s %lld %d %d %lu", tag, (long long)step, (int)head[0],
+             (int)head[1], sum);
+}
+
 static inline void read_value(part b, int64_t step)
 {
     char tag[80] = "";
@@ -87,6 +110,7 @@ static inline void read_value(part b, int64_t step)
         if (what == 1) snprintf(tag, sizeof tag, "%.*s", (int)(in.end - in.at), in.at);
         if (what == 2)
             snprintf(lines[line_count++], LINE, "%s %lld %.9g", tag, (long long)step, real(in));
+        if (what == 4) read_image(in, tag, step);
         if (what == 5) read_histogram(in, tag, step);
     }
 }

@@ -8,7 +8,7 @@ try:
 except ImportError:
     sys.exit(77)
 
-all_of_it = {"scalars": 0, "histograms": 0, "tensors": 0}
+all_of_it = {"scalars": 0, "histograms": 0, "tensors": 0, "images": 0}
 events = EventAccumulator(sys.argv[1], size_guidance=all_of_it)
 events.Reload()
 tags = events.Tags()
@@ -18,6 +18,9 @@ for tag in tags["histograms"]:
         h = e.histogram_value
         assert sum(h.bucket) == h.num and len(h.bucket) == len(h.bucket_limit), tag
         lines.append(f"{tag} {e.step} {h.num:.9g} {h.min:.9g} {h.max:.9g}")
+for tag in tags["images"]:
+    for e in events.Images(tag):
+        lines.append(f"{tag} {e.step} {e.height} {e.width} {sum(e.encoded_image_string)}")
 config = events.Tensors("configuration")[0].tensor_proto.string_val[0].decode()
 assert config.startswith("```yaml\n") and "hash_every: 4" in config
 print("\n".join(sorted(lines)))

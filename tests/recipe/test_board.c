@@ -5,9 +5,15 @@
 #include <math.h>
 #include <sys/syscall.h>
 
+#include <lockstep/tools.h>
+
 #include "recipe/board/events.h"
 #include "recipe/board/record.h"
 #include "recipe/events.h"
+
+#if defined(LKT_HAVE_PNG)
+#include <png.h>
+#endif
 #include "support/ranks/fake.h"
 
 static const char NETWORK[] = "data: {name: digits, samples: 300, test_samples: 100}\n"
@@ -24,6 +30,12 @@ static const char NETWORK[] = "data: {name: digits, samples: 300, test_samples: 
                               "validation: {samples: 60}\n"
                               "log: {interval: 3, quiet: true}\n";
 enum { STEPS = 16, EPOCHS = 2, BATCHES = 8 };
+
+#if defined(LKT_HAVE_PNG)
+static const char PICTURES[] = "log.images=2";
+#else
+static const char *const PICTURES = NULL;
+#endif
 
 /* ---------------------------------------------------------------- runs */
 
@@ -111,7 +123,7 @@ static void tensorboard_reads_the_same(void **state)
 {
     static char text[OUTPUT_SIZE], own[OUTPUT_SIZE];
     const char *python = getenv("LKT_PYTHON");
-    lks_recipe *recipe = opened("log.histograms=1", NULL);
+    lks_recipe *recipe = opened("log.histograms=1", PICTURES);
     (void)state;
     LKT_OK(lks_recipe_train(recipe, NULL, NULL));
     lks_recipe_close(recipe);
@@ -131,6 +143,50 @@ static void tensorboard_reads_the_same(void **state)
     read_text(text, "lines.txt");
     assert_string_equal(text, own);
 }
+
+#if defined(LKT_HAVE_PNG)
+/* What the loader gives the network in each epoch, and another picture in the next. */
+static void samples_are_shown_as_the_network_saw_them(void **state)
+{
+    static uint8_t pixels[2][28 * 28];
+    lks_recipe *recipe = opened("log.images=1", "data.augment=[{translate: 4}]");
+    (void)state;
+    LKT_OK(lks_recipe_train(recipe, NULL, NULL));
+    read_events("board");
+    assert_int_equal(values_of("samples/0"), EPOCHS);
+    assert_int_equal(values_of("samples/1"), 0);
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    lks_loader_opts opts = {.global_batch = 1, .in_order = true, .threads = -1};
+    lks_loader *loader;
+    lks_batch batch;
+    LKT_OK(lks_recipe_augment(recipe, &opts.augment, &opts.augmentations));
+    LKT_OK(lks_loader_create(&loader, parts.context, parts.train, &opts));
+    for (int e = 0; e < EPOCHS; e++) {
+        LKT_OK(lks_loader_seek(loader, e * lks_loader_batches(loader)));
+        LKT_OK(lks_loader_next(loader, &batch));
+        memcpy(pixels[e], batch.x, sizeof pixels[e]);
+    }
+    lks_loader_destroy(loader);
+    lks_recipe_close(recipe);
+    png_image file = {.version = PNG_IMAGE_VERSION};
+    uint8_t found[28 * 28];
+    assert_true(png_image_begin_read_from_memory(&file, image, image_bytes) != 0);
+    assert_true(file.width == 28 && file.height == 28);
+    file.format = PNG_FORMAT_GRAY;
+    assert_true(png_image_finish_read(&file, NULL, found, 0, NULL) != 0);
+    assert_memory_equal(found, pixels[EPOCHS - 1], sizeof found); /* events come in order */
+    assert_true(memcmp(pixels[0], pixels[1], sizeof pixels[0]) != 0);
+}
+#else
+static void samples_are_shown_as_the_network_saw_them(void **state)
+{
+    lks_recipe *recipe = opened("log.images=1", NULL);
+    (void)state;
+    LKT_FAILS(LKS_E_INVALID, "log.images is set, but this program was built without libpng",
+              lks_recipe_train(recipe, NULL, NULL));
+    lks_recipe_close(recipe);
+}
+#endif
 
 /* Killed behind its last checkpoint: what was shown of later steps is there once, as it was. */
 static void a_resumed_run_has_every_step_once(void **state)
@@ -374,6 +430,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(has_the_numbers_of_the_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(curves_as_lightning_names_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tensorboard_reads_the_same, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(samples_are_shown_as_the_network_saw_them, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_resumed_run_has_every_step_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(any_part_of_a_file_is_whole_records, set_up, tear_down),
         cmocka_unit_test(checksum_is_the_published_one),

@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "base/file.h"
 #include "recipe/board/events.h"
+#include "recipe/board/images.h"
 #include "recipe/run/record.h"
 
 /* Names of curves. */
@@ -63,6 +64,7 @@ struct lki_board {
     double since;       /* when the last event was */
     int64_t samples;    /* since then; -1: it is not known when they began */
     lks_loader *loader; /* of batches whose gradients are shown */
+    lks_loader *images; /* of samples that are shown */
 };
 
 /* The folder, or NULL. */
@@ -108,7 +110,7 @@ lks_status lki_board_begin(lks_recipe *recipe)
     if (lki_config_has(config, LKI_KEY_LOG_HISTOGRAMS))
         LKI_TRY(lki_session_loader(&board->loader, &recipe->session, recipe->session.train,
                                    LKI_FOR_TRAINING));
-    return LKS_OK;
+    return lki_images_open(&board->images, recipe);
 }
 
 /* What could not be written is said once, and tried again behind the epoch. */
@@ -341,6 +343,15 @@ static lks_status show_histograms(lks_recipe *recipe, int64_t at)
     return write_histograms(recipe, LKS_GRADIENT, "gradients", at);
 }
 
+static lks_status write_images(lks_recipe *recipe, int64_t epoch, int64_t at)
+{
+    const lki_board *board = recipe->board;
+    if (board->images == NULL || board->events == NULL) return LKS_OK;
+    lki_events_begin(board->events, at);
+    LKI_TRY(lki_images_add(board->events, recipe, board->images, epoch));
+    return lki_events_end(board->events);
+}
+
 lks_status lki_board_epoch(lks_recipe *recipe, const lks_epoch *epoch)
 {
     lki_board *board = recipe->board;
@@ -349,6 +360,8 @@ lks_status lki_board_epoch(lks_recipe *recipe, const lks_epoch *epoch)
     const int64_t at = board->names->over_steps ? recipe->run.progress.step : epoch->epoch;
     board->rests = false;
     if (lki_recipe_leads(recipe)) note(recipe, write_epoch(recipe, epoch, at));
+    if (lki_recipe_leads(recipe) && !board->rests)
+        note(recipe, write_images(recipe, epoch->epoch, at));
     if (board->loader != NULL &&
         epoch->epoch % lki_config_int(recipe->config, LKI_KEY_LOG_HISTOGRAMS) == 0)
         status = show_histograms(recipe, at);
@@ -366,6 +379,7 @@ void lki_board_end(lks_recipe *recipe, lks_status status)
         note(recipe, lki_events_finish(board->events, status == LKS_OK));
     if (status != LKS_OK) lki_error_restore(&error);
     lki_events_close(board->events);
+    lks_loader_destroy(board->images);
     lks_loader_destroy(board->loader);
     free(board);
     recipe->board = NULL;

@@ -1,4 +1,4 @@
-/* What a run shows in TensorBoard: curves, histograms, its configuration. */
+/* What a run shows in TensorBoard: curves, histograms, images of samples, its configuration. */
 #ifndef LKI_RECIPE_BOARD_BOARD_H
 #define LKI_RECIPE_BOARD_BOARD_H
 

@@ -25,6 +25,7 @@ enum {
     SUMMARY_VALUE = 1,
     VALUE_TAG = 1,
     VALUE_SIMPLE = 2,
+    VALUE_IMAGE = 4,
     VALUE_HISTOGRAM = 5,
     VALUE_TENSOR = 8,
     VALUE_METADATA = 9,
@@ -41,6 +42,10 @@ enum {
     SHAPE_DIM = 2,
     SESSION_STATUS = 1,
     SESSION_START = 1,
+    IMAGE_HEIGHT = 1,
+    IMAGE_WIDTH = 2,
+    IMAGE_COLORSPACE = 3, /* 1: grey, 3: red, green, blue */
+    IMAGE_ENCODED = 4,
     HISTOGRAM_MIN = 1,
     HISTOGRAM_MAX = 2,
     HISTOGRAM_NUM = 3,
@@ -292,6 +297,20 @@ void lki_events_histogram(lki_events *events, const char *tag, const float *valu
     lki_message_doubles(m, HISTOGRAM_LIMIT, limit, kept);
     lki_message_doubles(m, HISTOGRAM_COUNT, in, kept);
     lki_message_close(m, histogram);
+    lki_message_close(m, opened);
+}
+
+void lki_events_image(lki_events *events, const char *tag, int height, int width, int channels,
+                      const void *png, size_t bytes)
+{
+    lki_message *m = &events->m;
+    const size_t opened = open_value(events, tag);
+    const size_t image = lki_message_open(m, VALUE_IMAGE);
+    lki_message_int(m, IMAGE_HEIGHT, (uint64_t)height);
+    lki_message_int(m, IMAGE_WIDTH, (uint64_t)width);
+    lki_message_int(m, IMAGE_COLORSPACE, (uint64_t)channels);
+    lki_message_bytes(m, IMAGE_ENCODED, png, bytes);
+    lki_message_close(m, image);
     lki_message_close(m, opened);
 }
 

@@ -24,6 +24,9 @@ LKS_MUSTUSE lks_status lki_events_end(lki_events *events);
 void lki_events_scalar(lki_events *events, const char *tag, double value);
 /* Values that are not finite are left out. */
 void lki_events_histogram(lki_events *events, const char *tag, const float *value, int64_t count);
+/* A PNG file. */
+void lki_events_image(lki_events *events, const char *tag, int height, int width, int channels,
+                      const void *png, size_t bytes);
 /* Markdown. */
 void lki_events_text(lki_events *events, const char *tag, const char *text);
 
