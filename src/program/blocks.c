@@ -76,6 +76,18 @@ static size_t largest_block(const cut *cuts, int stages)
     return largest;
 }
 
+/* Where the last stages begin that run once for all replicas of a cohort. */
+static int first_joint(const lki_program *program)
+{
+    int first = program->stages;
+    for (int s = program->stages - 1; s >= 0; s--) {
+        const lki_span span = lki_program_span(program, &program->stage[s]);
+        if (span == LKI_SPAN_JOINT) first = s;
+        if (span != LKI_SPAN_JOINT && span != LKI_SPAN_EITHER) break;
+    }
+    return first;
+}
+
 lks_status lki_program_make_blocks(lki_program *program)
 {
     const int stages = program->stages;
@@ -84,11 +96,10 @@ lks_status lki_program_make_blocks(lki_program *program)
     if (!program->recompute) return LKS_OK; /* there is a loss */
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, ((size_t)stages + 1) * sizeof(cut), "cuts"));
     cut *cuts = memory;
+    const int joint = first_joint(program);
     for (int s = 0; s < stages; s++) {
-        const lki_stage *stage = &program->stage[s];
-        cuts[s] = (cut){.inside = inside_of(stage),
-                        .kept = stage->kernel->span != LKI_SPAN_JOINT ? kept_before(program, s)
-                                                                      : SIZE_MAX};
+        cuts[s] = (cut){.inside = inside_of(&program->stage[s]),
+                        .kept = s < joint ? kept_before(program, s) : SIZE_MAX};
         all += cuts[s].inside;
     }
     for (int parts = 1; parts <= LIMITS; parts++) {

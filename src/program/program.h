@@ -280,6 +280,9 @@ lks_status lki_plan_make(lki_plan *plan);
 /* The parts of compile: freeze.c, stages.c, blocks.c, times.c and memory.c. */
 lks_status lki_program_freeze(lki_program *program);
 lks_status lki_program_make_stages(lki_program *program);
+/* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so may those of a
+ * kernel that takes any piece. */
+lki_span lki_program_span(const lki_program *program, const lki_stage *stage);
 lks_status lki_program_make_blocks(lki_program *program); /* sets `opens` of stages */
 void lki_program_set_times(lki_program *program);         /* of all values, before their places */
 /* Of a value that is written and read within pieces of one segment: the largest piece; 0: it is not. */

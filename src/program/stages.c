@@ -302,9 +302,7 @@ static bool begins(const lki_program *program, const lki_segment *segment, int s
            slice_for(program, stage_bytes(stage), weight) > slice_of(program, segment);
 }
 
-/* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so
- * may those of a kernel that takes any piece. */
-static lki_span span_of(const lki_program *program, const lki_stage *stage)
+lki_span lki_program_span(const lki_program *program, const lki_stage *stage)
 {
     const bool by_replica = stage->backward && !stage->by_rows &&
                             lki_program_forms_any(program, stage->cluster);
@@ -317,7 +315,7 @@ static lki_span span_of(const lki_program *program, const lki_stage *stage)
 
 static void add_part(lki_program *program, int s, bool second)
 {
-    const lki_span span = span_of(program, &program->stage[s]);
+    const lki_span span = lki_program_span(program, &program->stage[s]);
     const bool slice = !lki_span_whole(span);
     const bool joint = span == LKI_SPAN_JOINT;
     lki_segment *last = program->segments > 0 ? &program->segment[program->segments - 1] : NULL;

@@ -201,19 +201,18 @@ static loop segment_loop(const lki_program *program, const lki_segment *segment,
                         : (loop){part[last].back, part[first].back};
 }
 
-/* The leg that a segment of the head stands in, of which backward includes forward again of what ends in it. */
+/* The leg that a segment of the head stands in, of which backward includes forward again of blocks that end in it. None
+ * ends with it: legs end in the middle of a stage, and the head where a joint segment begins, with which no block does. */
 static loop leg_loop(const lki_program *program, int g, way w)
 {
     int leg = 0;
     while (lki_program_leg(program, leg + 1) <= g) leg++;
     const lki_segment *first = &program->segment[lki_program_leg(program, leg)];
     const lki_segment *last = &program->segment[lki_program_leg(program, leg + 1) - 1];
-    if (w == THERE)
-        return (loop){segment_loop(program, first, w).first, segment_loop(program, last, w).last};
-    const bool again = last->again <= last - program->segment;
-    return (loop){again ? program->part[program->segment[last->again].first].forwarded
-                        : segment_loop(program, last, BACK).first,
-                  segment_loop(program, first, BACK).last};
+    return w == THERE
+               ? (loop){segment_loop(program, first, w).first, segment_loop(program, last, w).last}
+               : (loop){segment_loop(program, last, BACK).first,
+                        segment_loop(program, first, BACK).last};
 }
 
 static loop loop_of(const lki_program *program, int tick)

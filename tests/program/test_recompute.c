@@ -40,9 +40,28 @@ typedef struct found {
     int64_t cohort;
 } found;
 
+/* Of blocks that are run again nothing that kernels save for backward is kept, and no leg ends with a block. */
+static void look_at_plan(const lki_program *program)
+{
+    for (int s = 0; s < program->stages; s++) {
+        const lki_stage *stage = &program->stage[s];
+        int end = program->part[stage->second].segment;
+        while (end < program->segments &&
+               program->segment[end].again > program->part[stage->second].segment)
+            end++;
+        if (end < program->segments && stage->saved != LKI_NO_VALUE && stage->backward)
+            assert_true(program->value[stage->saved].again > program->value[stage->saved].last);
+    }
+    for (int leg = 0; leg <= program->meetings; leg++)
+        if (lki_program_leg(program, leg + 1) < program->segments)
+            assert_true(program->segment[lki_program_leg(program, leg + 1) - 1].again >=
+                        lki_program_leg(program, leg + 1));
+}
+
 static void look(lks_model *model, void *user)
 {
     const lki_program *program = &model->program;
+    look_at_plan(program);
     *(found *)user = (found){.blocks = 1, .bytes = program->local_bytes, .cohort = program->cohort};
     for (int s = 0; s < program->stages; s++) ((found *)user)->again += program->stage[s].again;
     for (int g = 0; g < program->segments; g++)
@@ -113,6 +132,38 @@ static void replicas_of_a_cohort_take_turns(void **state)
     }
 }
 
+/* What runs once for all replicas of a cohort is not cut, nor is it a block by itself: `before` layers in front of it
+ * have more memory than it has. */
+static void check_joint(const char *device, int before, int blocks)
+{
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = device});
+    found now;
+    lks_tensor *x = lks_input(m.graph, &(lks_input_opts){.shape = LKS_SHAPE(30)});
+    x = lks_dense(m.graph, x, &(lks_dense_opts){.units = 30});
+    x = lks_layer_norm(m.graph, x, NULL);
+    for (int i = 0; i < before; i++) x = lks_tanh(m.graph, x);
+    for (int i = 0; i < 12; i++)
+        x = lks_dense(m.graph, lks_tanh(m.graph, x), &(lks_dense_opts){.units = 64});
+    lks_tensor *y = lks_target(m.graph, &(lks_target_opts){.classes = 64});
+    lkt_compile(&m, &(lks_model_opts){.loss = lks_cross_entropy(m.graph, x, y, NULL),
+                                      .global_batch = 12,
+                                      .workers = 1,
+                                      .recompute = true});
+    look(m.model, &now);
+    assert_true(now.cohort > 1);
+    assert_int_equal(now.blocks, blocks);
+    lkt_end(&m);
+}
+
+static void joint_layers_are_one_block(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        check_joint(lkt_backends()[b]->name, 0, 1);
+        check_joint(lkt_backends()[b]->name, 60, 3);
+    }
+}
+
 /* A chain of equal layers keeps about the root of what there is: of 36 outputs, 6 between blocks and those of one. */
 static lks_tensor *even(lks_graph *g)
 {
@@ -171,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_what_was_kept),
         cmocka_unit_test(replicas_of_a_cohort_take_turns),
+        cmocka_unit_test(joint_layers_are_one_block),
         cmocka_unit_test(memory_is_that_of_the_root),
         cmocka_unit_test(predictions_need_no_blocks),
     };
