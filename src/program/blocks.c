@@ -76,6 +76,17 @@ static size_t largest_block(const cut *cuts, int stages)
     return largest;
 }
 
+lki_span lki_program_span(const lki_program *program, const lki_stage *stage)
+{
+    const bool by_replica = stage->backward && !stage->by_rows &&
+                            lki_program_forms_any(program, stage->cluster);
+    const lki_span span = stage->kernel->span;
+    if (!by_replica) return span;
+    return span == LKI_SPAN_JOINT    ? LKI_SPAN_SHARE
+           : span == LKI_SPAN_EITHER ? LKI_SPAN_SLICE
+                                     : span;
+}
+
 /* Where the last stages begin that run once for all replicas of a cohort. */
 static int first_joint(const lki_program *program)
 {

@@ -302,17 +302,6 @@ static bool begins(const lki_program *program, const lki_segment *segment, int s
            slice_for(program, stage_bytes(stage), weight) > slice_of(program, segment);
 }
 
-lki_span lki_program_span(const lki_program *program, const lki_stage *stage)
-{
-    const bool by_replica = stage->backward && !stage->by_rows &&
-                            lki_program_forms_any(program, stage->cluster);
-    const lki_span span = stage->kernel->span;
-    if (!by_replica) return span;
-    return span == LKI_SPAN_JOINT    ? LKI_SPAN_SHARE
-           : span == LKI_SPAN_EITHER ? LKI_SPAN_SLICE
-                                     : span;
-}
-
 static void add_part(lki_program *program, int s, bool second)
 {
     const lki_span span = lki_program_span(program, &program->stage[s]);
