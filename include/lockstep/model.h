@@ -128,6 +128,9 @@ typedef struct lks_model_opts {
         recompute; /* what backward reads is formed again, block by block of layers, instead of kept: less memory
                         and, as nearly all of forward runs twice, more time. Never changes a bit */
     bool by_replica; /* never form gradients by rows; same bits, for tests */
+    bool
+        mirror; /* images: evaluate, predict and predictors take the mean of the outputs of each and of its mirror image,
+                    left and right, (a + b) / 2 in f32, and the loss of that, as far as it is formed from the output */
 } lks_model_opts;
 
 /*

@@ -214,6 +214,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
         .recompute = model->opts.recompute && model->opts.loss != NULL,
         .freeze = model->opts.freeze,
         .freeze_count = model->opts.freeze_count};
+    LKI_TRY(lki_mirror_check(model));
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));
     LKI_TRY(lki_freeze_check(model));
@@ -235,6 +236,7 @@ static lks_status allocate(lks_model *model)
     LKI_TRY(lki_ranges_make(model));
     LKI_TRY(lki_state_list(model));
     LKI_TRY(lki_average_plan(model));
+    LKI_TRY(lki_mirror_make(model));
     return lki_workers_create(&model->threads, model->context, model->workers);
 }
 

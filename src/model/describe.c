@@ -300,6 +300,7 @@ static void memory(const lks_model *model, const sink *to)
     if (lki_sums_across(model))
         total_line(to, "sums of other processes", lki_across_bytes(model), 1);
     if (model->batch_bytes > 0) total_line(to, "copies of batches", model->batch_bytes, 1);
+    if (model->opts.mirror) total_line(to, "mirrored images", lki_mirror_bytes(model), 1);
 }
 
 lks_status lks_model_describe(const lks_model *model, lks_describe what,

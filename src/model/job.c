@@ -318,11 +318,13 @@ void lki_model_job(void *user, int worker)
     lki_lap(laps, LKI_LAP_HASH);
 }
 
-/* Whether workers share every sample: there is one, or not one for each of them. */
+/* Whether workers share every sample: there is one, or not one for each of them. Means with outputs of mirrored
+ * images are one worker's affair. */
 static bool shares_samples(const lks_model *model, lki_mode mode)
 {
     const int64_t samples = lki_own_samples(model, &model->pass);
-    return (mode == LKI_PREDICT || mode == LKI_EVALUATE) && model->program.backend->memory->host &&
+    return (mode == LKI_PREDICT || mode == LKI_EVALUATE) && model->pass.mirrored == NULL &&
+           model->program.backend->memory->host &&
            (samples == 1 || samples < lki_workers_few(model->threads));
 }
 

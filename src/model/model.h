@@ -98,6 +98,11 @@ typedef struct lki_meeting {
     int nodes; /* of the rank that has most */
 } lki_meeting;
 
+typedef struct lki_mirror {
+    char *x;    /* images as in a mirror, */
+    float *out; /* and their outputs */
+} lki_mirror;
+
 struct lks_model {
     lks_context *context;
     lks_model_opts opts; /* with defaults filled in */
@@ -128,6 +133,7 @@ struct lks_model {
     size_t batch_bytes;      /* of both */
     float *gradient_memory;  /* of lks_model_gradient(), or whole */
     size_t gradient_bytes;
+    lki_mirror mirror; /* NULL: opts.mirror does not ask for one */
     lki_state *state;
     int states, hashed_states; /* the first ones are parameters and buffers */
     uint64_t *digest;          /* of every header and block of the hashed states */
@@ -271,11 +277,29 @@ bool lki_model_infers_averages(const lks_model *model);
 void lki_model_choose(lks_model *model, bool averages);
 
 /* step.c */
+/* A batch that the model can take, or a sentence. Labels are read here once, so that no kernel has to defend itself. */
+lks_status lki_check_batch(const lks_model *model, const lks_batch *batch);
+lks_status lki_model_prepare(lks_model *model); /* packs parameters that are not */
+/* The samples of a pass, which are the host's; y may be NULL. */
+void lki_place_samples(const lks_model *model, lki_pass *pass, const void *x, const void *y,
+                       int64_t count);
+void lki_gather_metrics(const lks_model *model, lks_metrics *sum); /* of this rank */
+
+/* infer/infer.c */
 /* A pass of inference over as many of `left` samples as fit; `count` receives how many. The numbers
  * of its replicas are chosen so that any count fits, and are not those of a step. */
 lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count);
 /* The arguments of a prediction. */
 lks_status lki_check_predict(const void *x, int64_t count, const float *out);
+
+/* infer/mirror.c: lks_model_opts.mirror. Whether samples are images; room for a pass. */
+lks_status lki_mirror_check(const lks_model *model);
+size_t lki_mirror_bytes(const lks_model *model); /* 0: there is no mirror */
+lki_mirror lki_mirror_place(const lks_model *model, char *memory);
+lks_status lki_mirror_make(lks_model *model);
+/* Left and right of the samples at x change places, into mirror->x. */
+void lki_mirror_images(const lks_model *model, const lki_mirror *mirror, const void *x,
+                       int64_t count);
 
 /* initialise.c: the parameter's first values, a function of seed and name alone, for the host. */
 void lki_initialise(const lks_model *model, const lki_weight *weight, float *values);

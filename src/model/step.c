@@ -1,4 +1,4 @@
-/* The public calls that run a model: step, gradient, evaluate, predict. */
+/* The public calls that train a model: step, gradient. */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,9 +7,7 @@
 #include "numeric/real.h"
 #include "numeric/tree.h"
 
-/* A batch that the model can take, or a sentence. Labels are read here once, so that no kernel has
- * to defend itself. */
-static lks_status check_batch(const lks_model *model, const lks_batch *batch)
+lks_status lki_check_batch(const lks_model *model, const lks_batch *batch)
 {
     const lks_tensor *target = model->program.graph->target;
     if (model->program.loss == NULL)
@@ -112,10 +110,10 @@ static lks_status check_train_batch(const lks_model *model, const lks_batch *bat
                         "the batch has %lld samples, expected 1 to %lld, the model's global_batch",
                         (long long)whole, (long long)model->program.global_batch);
     LKI_TRY(check_parts(model, batch));
-    return check_batch(model, batch);
+    return lki_check_batch(model, batch);
 }
 
-static lks_status step_prepare(lks_model *model)
+lks_status lki_model_prepare(lks_model *model)
 {
     if (model->prepared) return LKS_OK;
     LKI_TRY(lki_model_run(model, LKI_PREPARE));
@@ -123,8 +121,7 @@ static lks_status step_prepare(lks_model *model)
     return LKS_OK;
 }
 
-/* Of this rank. */
-static void gather_metrics(const lks_model *model, lks_metrics *sum)
+void lki_gather_metrics(const lks_model *model, lks_metrics *sum)
 {
     for (int w = 0; w < model->workers; w++) lks_metrics_add(sum, &model->worker[w].metrics);
 }
@@ -147,23 +144,6 @@ static int64_t first_bad_position(const lks_model *model)
     return -1;
 }
 
-static lks_status use_averages(lks_model *model, bool use)
-{
-    bool averages = false;
-    for (int w = 0; w < model->weights; w++) averages |= model->weight[w].average != NULL;
-    if (use && !averages)
-        return LKI_FAIL(LKS_E_STATE, "the model keeps no averages of its parameters; compile it "
-                                     "with ema_decay");
-    model->use_averages = use;
-    return LKS_OK;
-}
-
-lks_status lks_model_use_averages(lks_model *model, bool use)
-{
-    LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, use_averages(model, use));
-}
-
 lks_step_info lks_model_last_step(const lks_model *model)
 {
     return model != NULL ? model->last : (lks_step_info){.gradient_norm = (double)NAN};
@@ -180,9 +160,8 @@ static lks_status bad_gradient(const lks_model *model)
         (long long)model->progress.step + 1, model->last.gradient_norm);
 }
 
-/* The samples of a pass, which are the host's; y may be NULL. */
-static void place_samples(const lks_model *model, lki_pass *pass, const void *x, const void *y,
-                          int64_t count)
+void lki_place_samples(const lks_model *model, lki_pass *pass, const void *x, const void *y,
+                       int64_t count)
 {
     const lki_memory *memory = model->program.backend->memory;
     const lks_graph *graph = model->program.graph;
@@ -191,16 +170,6 @@ static void place_samples(const lks_model *model, lki_pass *pass, const void *x,
     if (y != NULL)
         pass->y = lki_to_device(memory, y, model->batch_y,
                                 (size_t)count * lki_tensor_bytes(graph->target));
-}
-
-/* The last replicas take so many samples of a batch of n that every count up to their most is that of
- * some n; which replicas run a sample changes nothing in inference. */
-lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count)
-{
-    const lki_program *program = &model->program;
-    const int64_t replicas = program->replicas, own = program->pass_replicas;
-    *count = left < program->max_pass ? left : program->max_pass;
-    return lki_program_pass(program, replicas - own, replicas, (*count - 1) * replicas / own + 1);
 }
 
 /* What a step takes the mean of. */
@@ -226,14 +195,15 @@ static lks_status begin_pass(lks_model *model, const lks_batch *batch)
 {
     const int64_t whole = whole_of(batch);
     lki_model_choose(model, false);
-    LKI_TRY(step_prepare(model));
+    LKI_TRY(lki_model_prepare(model));
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
     model->pass = own_pass(model, whole);
     const size_t skip = batch->count == whole ? (size_t)model->pass.begin : 0;
-    place_samples(model, &model->pass,
-                  (const char *)batch->x + skip * lki_tensor_bytes(model->program.graph->input),
-                  (const char *)batch->y + skip * lki_tensor_bytes(model->program.graph->target),
-                  lki_own_samples(model, &model->pass));
+    lki_place_samples(model, &model->pass,
+                      (const char *)batch->x + skip * lki_tensor_bytes(model->program.graph->input),
+                      (const char *)batch->y +
+                          skip * lki_tensor_bytes(model->program.graph->target),
+                      lki_own_samples(model, &model->pass));
     model->pass.step = (uint64_t)model->progress.step;
     model->pass.training = model->pass.backward = true;
     model->pass.all = model->program.all;
@@ -270,7 +240,7 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
         (void)!lki_ranks_release(&model->across->sums); /* the step is done: the next one says it */
     if (metrics != NULL) {
         *metrics = (lks_metrics){0};
-        (model->across != NULL ? sum_words : gather_metrics)(model, metrics);
+        (model->across != NULL ? sum_words : lki_gather_metrics)(model, metrics);
     }
     const int64_t bad = first_bad_position(model);
     const bool measured = mode == LKI_TRAIN && model->measures;
@@ -381,70 +351,4 @@ lks_status lks_model_gradient(lks_model *model, const lks_batch *batch, lks_metr
     if (batch == NULL) return LKI_FAIL_NULL(batch);
     LKI_TRY(lki_model_enter(model, __func__));
     return lki_model_leave(model, form_gradient(model, batch, metrics));
-}
-
-/* Runs inference over any number of samples, a global batch at a time, by count and configuration alone. */
-static lks_status step_infer(lks_model *model, const void *x, const void *y, int64_t count,
-                             lks_metrics *sum, float *out)
-{
-    const lki_mode mode = sum != NULL ? LKI_EVALUATE : LKI_PREDICT;
-    const lks_graph *graph = model->program.graph;
-    const size_t x_bytes = lki_tensor_bytes(graph->input);
-    const size_t y_bytes = y == NULL ? 0 : lki_tensor_bytes(graph->target);
-    const int64_t width = lks_shape_elements(&model->program.output->shape);
-    lki_model_choose(model, lki_model_infers_averages(model));
-    if (model->common != NULL) LKI_TRY(lki_common_infer(model));
-    LKI_TRY(step_prepare(model));
-    for (int64_t first = 0; first < count;) {
-        int64_t part;
-        model->pass = lki_infer_pass(model, count - first, &part);
-        place_samples(model, &model->pass, (const char *)x + (size_t)first * x_bytes,
-                      y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes, part);
-        model->predictions = out != NULL ? out + first * width : NULL;
-        LKI_TRY(lki_model_run(model, mode));
-        if (sum != NULL) gather_metrics(model, sum);
-        first += part;
-    }
-    return LKS_OK;
-}
-
-static lks_status step_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum,
-                                float *out)
-{
-    if (batch->count < 0)
-        return LKI_FAIL(LKS_E_INVALID, "the batch has %lld samples, expected at least 0",
-                        (long long)batch->count);
-    LKI_TRY(check_batch(model, batch));
-    return step_infer(model, batch->x, batch->y, batch->count, sum, out);
-}
-
-lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
-{
-    if (batch == NULL) return LKI_FAIL_NULL(batch);
-    if (sum == NULL) return LKI_FAIL_NULL(sum);
-    LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, step_evaluate(model, batch, sum, NULL));
-}
-
-lks_status lks_model_evaluate_outputs(lks_model *model, const lks_batch *batch, lks_metrics *sum,
-                                      float *out)
-{
-    if (batch == NULL || sum == NULL || out == NULL)
-        return LKI_FAIL(LKS_E_INVALID, "%s() got no batch, sum or out", __func__);
-    LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, step_evaluate(model, batch, sum, out));
-}
-
-lks_status lki_check_predict(const void *x, int64_t count, const float *out)
-{
-    if (count >= 0 && (count == 0 || (x != NULL && out != NULL))) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID, "predict got %lld sample%s%s", (long long)count, LKI_S(count),
-                    count < 0 ? ", expected at least 0" : " but no x or no out");
-}
-
-lks_status lks_model_predict(lks_model *model, const void *x, int64_t count, float *out)
-{
-    LKI_TRY(lki_check_predict(x, count, out));
-    LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, step_infer(model, x, NULL, count, NULL, out));
 }

@@ -234,6 +234,7 @@ static lks_status program_forward(const lki_program *program, const lki_pass *pa
     LKI_TRY((at->whole      ? at->gives ? kernel->give : kernel->finish
              : part->second ? kernel->apply
                             : kernel->forward)(stage->plan, &args));
+    if (writes) lki_program_mirror(program, pass, stage, &args);
     (writes ? lki_lap : lki_lap_part)(local->laps, lap);
     return writes && local->trace != NULL ? local->trace(local->trace_user, program, stage, &args)
                                           : LKS_OK;

@@ -301,6 +301,9 @@ typedef struct lki_pass {
     uint64_t step;
     bool training, backward;
     char *all; /* what is kept goes here, as in program->all; NULL: to local->kept */
+    const float *
+        mirrored; /* outputs of the same samples as in a mirror, the host's: the output becomes the mean
+                              of both before anything reads it; NULL: it stays. Not with a team */
 } lki_pass;
 
 /* Called after every stage of a traced forward pass, when its output is there; anything but LKS_OK ends it. */
@@ -316,6 +319,11 @@ typedef struct lki_team {
     void *user;
     lks_status status; /* of this one's parts */
 } lki_team;
+
+/* mirror.c: where a stage has written the output, and pass->mirrored is there, each element becomes (itself + that of the
+ * mirrored image) / 2, in f32. */
+void lki_program_mirror(const lki_program *program, const lki_pass *pass, const lki_stage *stage,
+                        const lki_args *args);
 
 /* What a worker needs to run replicas of a program; the device's memory. */
 typedef struct lki_local {

@@ -235,6 +235,9 @@
       "last step")                                                                                 \
     X(VALIDATION_EVERY_EPOCHS, "validation.every_epochs", INT, "[1,)", "1", SAID,                  \
       "validate and test after every so many epochs")                                              \
+    X(VALIDATION_FLIP, "validation.flip", BOOL, NULL, "false", SAID,                               \
+      "validate, test and predict by the mean of what the network answers to an image and to its " \
+      "mirror image, left and right; twice the time")                                              \
     X(CHECKPOINT_PATH, "checkpoint.path", STRING, NULL, NULL, FREE,                                \
       "folder of checkpoints; null: none are written")                                             \
     X(CHECKPOINT_RESUME, "checkpoint.resume", BOOL, NULL, "false", FREE,                           \

@@ -213,6 +213,7 @@ lks_status lki_session_compile(lki_session *session, int workers)
         .hash_every = (int)lki_config_int(config, LKI_KEY_TRAIN_HASH_EVERY),
         .kernels = kernels_of(config),
         .recompute = strcmp(lki_config_text(config, LKI_KEY_TRAIN_RECOMPUTE), "blocks") == 0,
+        .mirror = lki_config_bool(config, LKI_KEY_VALIDATION_FLIP),
     };
     if (lki_config_has(config, LKI_KEY_TRAIN_AVERAGE_EVERY))
         opts.average_every = (int)lki_config_int(config, LKI_KEY_TRAIN_AVERAGE_EVERY);

@@ -268,7 +268,7 @@ train: {steps: 9, ema: 0.99, ema_evaluate: false, not_finite: skip}
 optimizer: {name: adamp, lr: 1.2e-38, decay_of: weights, nesterov: true, delta: 0.2, wd_ratio: 0.3, clip_value: 1, clip_norm: 2.5,
   groups: [{match: "*.bias", lr: 0.1, weight_decay: 0}]}
 schedule: {name: reduce_on_plateau, factor: 0.5, patience: 3, threshold: 1e-3, min_lr: 1e-6}
-validation: {samples: 10, shuffle: true, patience: 1000000, restore_best: false, every_epochs: 2}
+validation: {samples: 10, shuffle: true, patience: 1000000, restore_best: false, every_epochs: 2, flip: true}
 checkpoint: {path: out, resume: true, accept_changes: true}
 log: {format: csv, verbose: true, record: run.json}
 """)

@@ -148,6 +148,27 @@ static void averages_are_evaluated_where_they_are_asked_for(void **state)
     assert_true(loss[0] < loss[1] || loss[0] > loss[1]);
 }
 
+/* Mirrored images are for tests alone, in training and behind it. */
+static void mirrored_images_change_answers_alone(void **state)
+{
+    const lks_run *end;
+    uint64_t hash[2];
+    lks_metrics test[2], sum;
+    (void)state;
+    for (int flips = 0; flips < 2; flips++) {
+        lks_recipe *recipe = opened();
+        if (flips) LKT_OK(lks_recipe_set(recipe, "validation.flip=true"));
+        LKT_OK(lks_recipe_train(recipe, NULL, &end));
+        hash[flips] = end->hash;
+        test[flips] = end->history[end->epochs - 1].test;
+        LKT_OK(lks_recipe_evaluate(recipe, NULL, &sum));
+        assert_memory_equal(&sum, &test[flips], sizeof sum);
+        lks_recipe_close(recipe);
+    }
+    assert_int_equal(hash[0], hash[1]);
+    assert_memory_not_equal(&test[0], &test[1], sizeof sum);
+}
+
 /* An epoch has 10 batches: whichever of epochs and steps comes first is the end. */
 static void a_run_ends_with_its_epochs_or_its_steps(void **state)
 {

@@ -11,6 +11,7 @@ struct lks_predictor {
     lks_model *model;
     const lki_memory *memory;
     lki_local local;
+    lki_mirror mirror;
     char *x;      /* copies of samples; NULL: kernels read them where they are */
     size_t bytes; /* of the device's memory */
     atomic_flag busy;
@@ -21,8 +22,9 @@ static lks_status predictor_fit(lks_predictor *predictor)
 {
     const lks_model *model = predictor->model;
     const size_t own = model->program.local_bytes + model->program.workspace_bytes;
-    const size_t bytes = own + model->program.kept_bytes +
-                         (predictor->memory->host ? 0 : model->batch_bytes);
+    const size_t behind = lki_align(own + model->program.kept_bytes);
+    const size_t bytes = behind +
+                         (predictor->memory->host ? lki_mirror_bytes(model) : model->batch_bytes);
     void *memory;
     if (predictor->local.memory != NULL && bytes <= predictor->bytes) return LKS_OK;
     LKI_TRY(
@@ -31,8 +33,8 @@ static lks_status predictor_fit(lks_predictor *predictor)
     predictor->bytes = bytes;
     predictor->local.memory = memory;
     predictor->local.kept = predictor->local.memory + own;
-    predictor->x = predictor->memory->host ? NULL
-                                           : predictor->local.kept + model->program.kept_bytes;
+    predictor->x = predictor->memory->host ? NULL : predictor->local.memory + behind;
+    predictor->mirror = lki_mirror_place(model, predictor->local.memory + behind);
     return LKS_OK;
 }
 
@@ -85,25 +87,38 @@ static lks_status predictor_prepare(lks_model *model)
 }
 
 /* As the workers do it: the same parts, shares and pieces, so the same bits. */
+static lks_status predictor_pass(lks_predictor *predictor, const lki_pass *pass, float *out)
+{
+    const lki_program *program = &predictor->model->program;
+    for (int64_t r = pass->first; r < pass->last; r += program->cohort) {
+        const int64_t most = pass->last - r;
+        const lki_cohort cohort = lki_program_cohort(
+            program, pass, r, r + (most < program->cohort ? most : program->cohort));
+        LKI_TRY(lki_program_forward(program, pass, &cohort, &predictor->local));
+        lki_program_copy_output(program, pass, &cohort, &predictor->local, out);
+    }
+    return LKS_OK;
+}
+
 static lks_status predictor_predict(lks_predictor *predictor, const void *x, int64_t count,
                                     float *out)
 {
-    const lki_program *program = &predictor->model->program;
+    const lks_model *model = predictor->model;
+    const lki_program *program = &model->program;
     const size_t in = lki_tensor_bytes(program->graph->input);
     const int64_t width = lks_shape_elements(&program->output->shape);
     for (int64_t first = 0; first < count;) {
         int64_t part;
-        lki_pass pass = lki_infer_pass(predictor->model, count - first, &part);
-        pass.x = lki_to_device(program->backend->memory, (const char *)x + (size_t)first * in,
-                               predictor->x, (size_t)part * in);
-        for (int64_t r = pass.first; r < pass.last; r += program->cohort) {
-            const int64_t most = pass.last - r;
-            const lki_cohort cohort = lki_program_cohort(
-                program, &pass, r, r + (most < program->cohort ? most : program->cohort));
-            LKI_TRY(lki_program_forward(program, &pass, &cohort, &predictor->local));
-            lki_program_copy_output(program, &pass, &cohort, &predictor->local,
-                                    out + first * width);
+        const char *samples = (const char *)x + (size_t)first * in;
+        lki_pass pass = lki_infer_pass(model, count - first, &part);
+        if (model->opts.mirror) {
+            lki_mirror_images(model, &predictor->mirror, samples, part);
+            pass.x = predictor->mirror.x;
+            LKI_TRY(predictor_pass(predictor, &pass, predictor->mirror.out));
+            pass.mirrored = predictor->mirror.out;
         }
+        pass.x = lki_to_device(program->backend->memory, samples, predictor->x, (size_t)part * in);
+        LKI_TRY(predictor_pass(predictor, &pass, out + first * width));
         first += part;
     }
     return LKS_OK;
