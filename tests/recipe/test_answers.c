@@ -271,6 +271,7 @@ int main(void)
         TEST(a_record_tells_how_far_the_run_is),
         TEST(ties_are_the_first_class),
         TEST(averages_are_evaluated_where_they_are_asked_for),
+        TEST(mirrored_images_change_answers_alone),
         TEST(a_run_ends_with_its_epochs_or_its_steps),
         TEST(the_first_failure_comes_back),
         TEST(a_pipe_gets_one_record),
