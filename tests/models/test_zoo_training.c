@@ -99,7 +99,8 @@ static double check_steps(lks_model *model, const json_t *entry, const samples *
     const json_t *errors = json_object_get(entry, "bf16_errors");
     double most = 0;
     assert_int_equal(json_array_size(losses), 20);
-    for (size_t step = 0; step < json_array_size(losses); step++) {
+    const size_t steps = lkt_sanitized() ? 4 : json_array_size(losses);
+    for (size_t step = 0; step < steps; step++) {
         const size_t first = step % 3 * BATCH;
         const lks_batch batch = {
             .x = all->x + first * ELEMENTS, .y = all->y + first, .count = BATCH};
