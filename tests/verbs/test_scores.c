@@ -214,10 +214,58 @@ static void any_number_of_processes_counts_the_same(void **state)
     }
 }
 
+/* A network of zeros is as sure of class 0 for every sample: then mistakes stand as the samples do, whoever saw them. */
+static const char zeros[] = "data: {name: digits, samples: 600, test_samples: 237, mean: 0.13}\n"
+                            "model: {name: net, layers: [flatten, {dense: {units: 10, weight_init: "
+                            "zeros, bias_init: zeros}}]}\n"
+                            "train: {replicas: 4, test_batch_size: 64}\n";
+
+static lks_status worst_of_zeros(scores_wrong wrong[WORST], lks_comm *comm)
+{
+    lks_recipe *recipe;
+    scores s = {0};
+    lks_metrics sum;
+    lks_status status = lks_recipe_open_text(&recipe, "c.yaml", zeros);
+    lks_recipe_comm(recipe, comm);
+    if (status == LKS_OK) status = lks_recipe_open_data(recipe, LKS_RECIPE_TEST);
+    if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
+    lks_dataset *test = status == LKS_OK ? lks_recipe_get_parts(recipe).test : NULL;
+    if (status == LKS_OK) status = scores_count(&s, &sum, recipe, test, WORST);
+    int64_t index = 0;
+    for (int i = 0; i < WORST && status == LKS_OK; i++, index++) {
+        uint8_t pixels[28 * 28];
+        int32_t label = 0;
+        while (lks_dataset_read(test, index, pixels, &label) == LKS_OK && label == 0) index++;
+        wrong[i] = s.wrong[i];
+        if (i >= s.count || wrong[i].index != index || wrong[i].label != label) break;
+        if (i == WORST - 1) index = -1;
+    }
+    scores_free(&s);
+    lks_recipe_close(recipe);
+    return status != LKS_OK ? status : index == 0 ? LKS_OK : LKS_E_STATE;
+}
+
+static int zeros_body(lks_comm *comm, int rank, void *user)
+{
+    scores_wrong(*all)[WORST] = user;
+    return comm == NULL || worst_of_zeros(all[rank], comm) != LKS_OK;
+}
+
+static void equal_mistakes_stand_as_their_samples(void **state)
+{
+    static scores_wrong wrong[MOST_RANKS][WORST];
+    (void)state;
+    LKT_OK(worst_of_zeros(wrong[0], NULL));
+    assert_true(wrong[0][0].share == wrong[0][WORST - 1].share);
+    for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
+        lkt_ranks(&(lkt_hub_opts){.size = ranks, .seed = 3, .delay = 2}, NULL, zeros_body, wrong);
+}
+
 /* ---------------------------------------------------------------- other places */
 
-/* Samples that are held back at random stand elsewhere than in the whole: a mistake is read again by its
- * place among them, and has the label there that it was counted with. Weights as they begin are mostly wrong. */
+/* Samples that are held back from anywhere stand elsewhere than in the whole, and by no one distance: a mistake is read
+ * again by its place among them, and has the label there that it was counted with. Weights as they begin are mostly
+ * wrong. */
 static void mistakes_are_found_among_samples_held_back(void **state)
 {
     static const char held[] = "validation: {samples: 100, shuffle: true}\n";
@@ -226,6 +274,7 @@ static void mistakes_are_found_among_samples_held_back(void **state)
     scores s = {0};
     lks_metrics sum;
     int moved = 0;
+    int64_t distance = 0;
     (void)state;
     snprintf(text, sizeof text, "%s%s", net, held);
     LKT_OK(lks_recipe_open_text(&recipe, "c.yaml", text));
@@ -241,7 +290,9 @@ static void mistakes_are_found_among_samples_held_back(void **state)
         assert_in_range(s.wrong[i].index, 0, 99);
         LKT_OK(lks_dataset_read(valid, s.wrong[i].index, pixels, &label));
         assert_int_equal(label, s.wrong[i].label);
-        moved += lks_dataset_position(valid, s.wrong[i].index) != s.wrong[i].index;
+        const int64_t from = lks_dataset_position(valid, s.wrong[i].index) - s.wrong[i].index;
+        if (i == 0) distance = from;
+        moved += from != distance;
     }
     assert_true(moved > 0);
     scores_free(&s);
@@ -340,6 +391,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mistakes_are_found_among_samples_held_back, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(filters_are_the_weights, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(equal_mistakes_stand_as_their_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_worst_are_drawn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
     };
