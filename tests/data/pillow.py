@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 try:
-    from PIL import Image, features
+    from PIL import Image, ImageOps, features
 except ImportError:
     print("Pillow is not here: skipped")
     sys.exit(77)
@@ -59,6 +59,12 @@ def make(folder, jpeg):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         image.save(folder / name, **options)
         files.append(folder / name)
+    for orientation in range(1, 9 * jpeg):
+        exif = Image.Exif()
+        exif[274] = orientation
+        name = folder / f"turned{orientation}.jpg"
+        draw("RGB", 50 + orientation, 31, orientation).save(name, quality=90, exif=exif)
+        files.append(name)
     return files
 
 
@@ -70,7 +76,7 @@ def compare(program, home, jpeg):
         subprocess.run([program, "data", "pack", home / "p", "--size", f"{width}x{height}", "--out", out],
                        check=True, stdout=subprocess.DEVNULL)
         for file, found in zip(files, packed(out / "pictures.packed"), strict=True):
-            image = Image.open(file).convert("RGB").resize((width, height), Image.Resampling.BILINEAR)
+            image = ImageOps.exif_transpose(Image.open(file)).convert("RGB").resize((width, height), Image.Resampling.BILINEAR)
             most = max(abs(a - b) for a, b in zip(image.tobytes(), found, strict=True))
             if most > 1:
                 sys.exit(f"{file.name} as {width}x{height}: a byte is {most} from Pillow's")

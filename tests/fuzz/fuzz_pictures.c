@@ -1,10 +1,11 @@
 /*
- * Pictures to pack, and what they are packed into. Input: 0, and the file of a picture; 1, and packed pictures, whose
+ * Pictures to pack, and what they are packed into. Input: 0, and the file of a picture, or a marker of Exif; 1, and packed pictures, whose
  * digest is made right; 2, and a table of files and classes, between commas; 3, the same between tabs.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/pictures/exif.h"
 #include "data/pictures/layout.h"
 #include "data/pictures/packed.h"
 #include "data/pictures/picture.h"
@@ -86,6 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     switch (data[0] % 4) {
     case 0:
         read_picture(data + 1, bytes - 1);
+        FUZZ_CHECK(lki_exif_orientation(data + 1, bytes - 1) >= 1 &&
+                   lki_exif_orientation(data + 1, bytes - 1) <= 8);
         break;
     case 1:
         read_packed(data + 1, bytes - 1);

@@ -14,6 +14,7 @@
 #include <jpeglib.h>
 
 #include "base/memory.h"
+#include "data/pictures/exif.h"
 
 enum {
     MOST_SCANS = 500
@@ -29,6 +30,8 @@ typedef struct jpeg {
     lki_resize *to;
     uint8_t *row; /* as the resizer takes it, and behind it as a picture of four inks has it */
     size_t row_bytes;
+    uint8_t *whole; /* a picture that does not stand upright */
+    size_t whole_bytes;
 } jpeg;
 
 static void leave_jpeg(j_common_ptr info)
@@ -80,6 +83,37 @@ static void mix(uint8_t *out, const uint8_t *inks, int width)
         for (int c = 0; c < 3; c++) out[c] = (uint8_t)((inks[c] * inks[3] + 127) / 255);
 }
 
+static int orientation_of(const struct jpeg_decompress_struct *info)
+{
+    int found = 1;
+    for (jpeg_saved_marker_ptr m = info->marker_list; m != NULL && found == 1; m = m->next)
+        found = lki_exif_orientation(m->data, m->data_length);
+    return found;
+}
+
+/* The size is the upright picture's. Where that is another its rows are known when all have come. */
+static lks_status begin_picture(jpeg *j, int orientation)
+{
+    const JDIMENSION height = j->info.image_height, width = j->info.image_width;
+    void *memory;
+    LKI_TRY(lki_exif_lies(orientation) ? lki_resize_begin(j->to, width, height)
+                                       : lki_resize_begin(j->to, height, width));
+    if (orientation == 1) return LKS_OK;
+    j->whole_bytes = (size_t)height * width * LKI_PICTURE_CHANNELS;
+    LKI_TRY(lki_alloc(j->to->context, &memory, j->whole_bytes, "turning a picture"));
+    j->whole = memory;
+    return LKS_OK;
+}
+
+static void end_picture(jpeg *j, int orientation)
+{
+    const int height = (int)j->info.image_height, width = (int)j->info.image_width;
+    for (int row = 0; row < (lki_exif_lies(orientation) ? width : height); row++) {
+        lki_exif_row(j->row, j->whole, height, width, orientation, row);
+        lki_resize_row(j->to, j->row);
+    }
+}
+
 static lks_status run_jpeg(jpeg *j, const uint8_t *data, size_t bytes)
 {
     struct jpeg_decompress_struct *info = &j->info;
@@ -88,13 +122,16 @@ static lks_status run_jpeg(jpeg *j, const uint8_t *data, size_t bytes)
     jpeg_create_decompress(info);
     info->progress = &j->progress;
     jpeg_mem_src(info, data, bytes);
+    jpeg_save_markers(info, JPEG_APP0 + 1, UINT16_MAX);
     jpeg_read_header(info, TRUE);
-    LKI_TRY(lki_resize_begin(j->to, info->image_height, info->image_width));
+    const int orientation = orientation_of(info);
+    LKI_TRY(begin_picture(j, orientation));
     choose(info);
     jpeg_start_decompress(info);
-    const size_t width = info->output_width;
+    const size_t width = info->output_width, height = info->output_height;
     void *memory;
-    j->row_bytes = width * (size_t)(LKI_PICTURE_CHANNELS + info->output_components);
+    j->row_bytes = (width > height ? width : height) *
+                   (size_t)(LKI_PICTURE_CHANNELS + info->output_components);
     LKI_TRY(lki_alloc(j->to->context, &memory, j->row_bytes, "a row of a picture"));
     j->row = memory;
     const bool inks = info->output_components == 4;
@@ -102,8 +139,13 @@ static lks_status run_jpeg(jpeg *j, const uint8_t *data, size_t bytes)
     while (info->output_scanline < info->output_height) {
         jpeg_read_scanlines(info, &line, 1);
         if (inks) mix(j->row, line, (int)width);
-        lki_resize_row(j->to, j->row);
+        if (j->whole == NULL)
+            lki_resize_row(j->to, j->row);
+        else
+            memcpy(j->whole + (info->output_scanline - 1) * width * LKI_PICTURE_CHANNELS, j->row,
+                   width * LKI_PICTURE_CHANNELS);
     }
+    if (j->whole != NULL) end_picture(j, orientation);
     return LKS_OK;
 }
 
@@ -117,6 +159,7 @@ lks_status lki_jpeg_decode(lki_resize *to, const uint8_t *data, size_t bytes)
     const lks_status status = run_jpeg(&j, data, bytes);
     jpeg_destroy_decompress(&j.info);
     lki_free(to->context, j.row, j.row_bytes);
+    lki_free(to->context, j.whole, j.whole_bytes);
     return status;
 }
 

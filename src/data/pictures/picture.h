@@ -2,7 +2,7 @@
  * Pictures in files: JPEG by libjpeg-turbo, PNG by libpng; what a file is its first bytes say. Whatever it has becomes
  * red, green and blue of a byte each: grey three times; a palette's colours; of 16 bits the upper 8; alpha is dropped,
  * as Pillow's convert("RGB") does; CMYK as Adobe's programs write it (inverted), each colour times black / 255, rounded.
- * Gamma, colour profiles and the orientation of Exif are not looked at.
+ * JPEG is turned upright as its Exif says. Gamma and colour profiles are not looked at.
  *
  * Bits are the same on every machine: libjpeg-turbo's ISLOW has one definition for all its instruction sets, and what its
  * versions do in different ways is off (smoothing of blocks; smooth upsampling where only rows were halved).
