@@ -197,5 +197,5 @@ int main(void)
         cmocka_unit_test(jpeg_is_turned_upright),
 #endif
     };
-    return cmocka_run_group_tests_name("data/exif", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pictures/exif", tests, NULL, NULL);
 }
