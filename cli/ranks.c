@@ -64,7 +64,7 @@ static lks_status read_options(lks_comm_opts *out, const cli_args *cli)
 }
 
 /* Verbs that processes which were started together do together; launch and its watchers know what they do. */
-enum { TOGETHER = VERB_TRAIN | VERB_EVAL | VERB_BENCH | VERB_DOCTOR | VERB_LAUNCH };
+enum { TOGETHER = VERB_TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND | VERB_DOCTOR | VERB_LAUNCH };
 
 bool cli_leaves(const cli_args *cli)
 {

@@ -112,12 +112,20 @@ bool plot_fit(plot_panel *panel)
         }
     }
     if (x.count == 0) return false;
-    fit_epochs(&panel->x, &x);
+    if (panel->x_log)
+        fit_log(&panel->x, &x);
+    else
+        fit_epochs(&panel->x, &x);
     if (panel->may_log && y.low > LEAST && y.high / y.low >= LOG_RATIO)
         fit_log(&panel->y, &y);
     else
         fit_linear(&panel->y, &y, panel->is_percent);
     return true;
+}
+
+const char *plot_x_name(const plot_panel *panel)
+{
+    return panel->x_name != NULL ? panel->x_name : "epoch";
 }
 
 double plot_place(const plot_axis *axis, double value)

@@ -1,4 +1,4 @@
-/* Curves over epochs: axes with round numbers, for the terminal and as SVG. */
+/* Curves, mostly over epochs: axes with round numbers, for the terminal and as SVG. */
 #ifndef CLI_PLOT_H
 #define CLI_PLOT_H
 
@@ -25,8 +25,10 @@ typedef struct plot_axis {
 
 typedef struct plot_panel {
     const char *title;
-    bool may_log;    /* logarithmic where values span much */
-    bool is_percent; /* the axis stays within 0 and 100 */
+    const char *x_name; /* what x is; NULL: epoch */
+    bool x_log;         /* logarithmic: every x is above 0 */
+    bool may_log;       /* logarithmic where values span much */
+    bool is_percent;    /* the axis stays within 0 and 100 */
     int curves;
     const plot_curve *curve;
     plot_axis x, y; /* by plot_fit() */
@@ -34,6 +36,8 @@ typedef struct plot_panel {
 
 /* Chooses the axes. False when there is nothing to draw. */
 bool plot_fit(plot_panel *panel);
+
+const char *plot_x_name(const plot_panel *panel);
 
 /* Where a value stands between the ends of an axis: 0 to 1 for those within. */
 double plot_place(const plot_axis *axis, double value);

@@ -105,8 +105,8 @@ static void print_axes(FILE *out, const plot_panel *p)
                 "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
                 x, HEIGHT, x, HEIGHT + 17, plot_label(label, &p->x, p->x.tick[t]));
     }
-    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">epoch</text>\n", PANEL / 2,
-            HEIGHT + 35);
+    fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", PANEL / 2,
+            HEIGHT + 35, plot_x_name(p));
     fputs("<text class=\"title\" x=\"0\" y=\"-14\">", out);
     text_print_xml(out, p->title);
     fputs(p->y.log ? " (logarithmic)</text>\n" : "</text>\n", out);
@@ -150,7 +150,7 @@ static void print_curve(FILE *out, const plot_panel *p, int number)
         print_marker(out, curve->style, x_of(p, curve->x[i]), y_of(p, curve->y[i]));
         fputs("><title>", out);
         text_print_xml(out, curve->name);
-        fprintf(out, ", epoch %g: %.5g</title></path>\n", curve->x[i], curve->y[i]);
+        fprintf(out, ", %s %g: %.5g</title></path>\n", plot_x_name(p), curve->x[i], curve->y[i]);
     }
 }
 
@@ -203,7 +203,7 @@ void plot_print_svg(FILE *out, const plot_figure *f)
     const int height = plot + print_legend(NULL, f, inner) * ENTRY + 8;
     fprintf(out,
             "<svg%s class=\"lks-plot\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-            "role=\"img\" aria-label=\"Curves over epochs\">\n<style>\n%s</style>\n"
+            "role=\"img\" aria-label=\"Curves\">\n<style>\n%s</style>\n"
             "<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n",
             f->whole ? " xmlns=\"http://www.w3.org/2000/svg\"" : "", width, height, width, height,
             style_sheet, width, height);

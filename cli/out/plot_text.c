@@ -144,7 +144,7 @@ static void print_bottom(FILE *out, const canvas *c)
         end = at + length;
     }
     if (end < 0) end = 0;
-    fprintf(out, "\n%*s  %.*s  epoch\n", LABEL, "", end, line);
+    fprintf(out, "\n%*s  %.*s  %s\n", LABEL, "", end, line, plot_x_name(c->panel));
 }
 
 void plot_print_text(FILE *out, const plot_panel *panel, const plot_terminal *terminal)

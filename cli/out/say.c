@@ -155,6 +155,12 @@ int say_columns(void)
     return columns_of(STDOUT_FILENO);
 }
 
+bool say_colour(void)
+{
+    const char *plain = getenv("NO_COLOR");
+    return say_columns() > 0 && (plain == NULL || *plain == '\0');
+}
+
 /* Standard output becomes this file. */
 static void redirect(const char *path)
 {

@@ -43,6 +43,9 @@ int say_width(void);
 /* Columns of the terminal on standard output; 0 when it is none, or one without colours. */
 int say_columns(void);
 
+/* Whether standard output is a terminal with colours, which NO_COLOR does not forbid. */
+bool say_colour(void);
+
 /* Of several processes one talks. For the others: from here on results and sentences go nowhere; or behind
  * what is in <folder>/ranks/rank-<rank>.log, if that can be written; and a sentence for standard error all
  * the same, where nobody else may be left to say it. */

@@ -1,6 +1,4 @@
 /* lockstep report */
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/out/output.h"
@@ -63,13 +61,11 @@ static void runs_report_print_differences(const cli_runs *runs, cli_pool *pool, 
 
 static void print_curves(const cli_runs *runs, int width)
 {
-    const char *plain = getenv("NO_COLOR");
-    const bool no_colour = plain != NULL && *plain != '\0';
     const int wanted = width == 0 ? USUAL_WIDTH : width > WIDEST ? WIDEST : width;
     const plot_terminal terminal = {.width = wanted,
                                     .letters = runs->count > 1,
                                     .unicode = say_unicode(),
-                                    .colour = width > 0 && !no_colour};
+                                    .colour = say_colour()};
     for (int i = 0; i < runs->panels; i++) {
         putchar('\n');
         plot_print_text(stdout, &runs->panel[i], &terminal);

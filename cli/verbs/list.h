@@ -36,6 +36,10 @@
       "about it")                                                                                  \
     X(BENCH, bench, "CONFIG", 1, 1,                                                                \
       "how fast a configuration trains, and where the time of a step goes")                        \
+    X(FIND, find, "lr|batch CONFIG", 2, 2,                                                         \
+      "values for a configuration: the learning rate, by a sweep over many, or the batch size, "   \
+      "by "                                                                                        \
+      "memory and speed of each")                                                                  \
     X(OP, op, "LINE", 1, 64,                                                                       \
       "one operation alone, such as 'conv2d filters=32 kernel=3 in=8x28x28x1' (samples x "         \
       "shape): checked against device ref, and timed")                                             \

@@ -1,0 +1,193 @@
+/* lockstep find: the rates that are tried, what is suggested, the same for any number of workers; sizes of batches,
+ * and what ends them. */
+#include "cli/program.h"
+
+#include <math.h>
+
+static const char net[] = "data: {name: digits, samples: 600, test_samples: 100, mean: 0.13}\n"
+                          "model: {name: mlp, hidden: [16]}\n"
+                          "train: {batch_size: 50, replicas: 4, seed: 3}\n"
+                          "optimizer: {name: sgd, lr: 0.1}\n";
+
+static json_t *found(void)
+{
+    json_error_t error;
+    json_t *json = json_loads(last.out, 0, &error);
+    if (json == NULL) fail_msg("no JSON: %s in %s", error.text, last.out);
+    return json;
+}
+
+static double number(const json_t *json, const char *key)
+{
+    const json_t *value = json_object_get(json, key);
+    if (!json_is_number(value)) fail_msg("no number %s", key);
+    return json_number_value(value);
+}
+
+static double element(const json_t *json, const char *key, size_t at)
+{
+    return json_number_value(json_array_get(json_object_get(json, key), at));
+}
+
+/* Which of the rates a number is. */
+static size_t place_of(const json_t *json, double rate)
+{
+    size_t i = 0;
+    const size_t count = json_array_size(json_object_get(json, "rate"));
+    while (i < count && element(json, "rate", i) != rate) i++;
+    assert_true(i < count);
+    return i;
+}
+
+static double mean_of(const json_t *json, size_t first, size_t count)
+{
+    double sum = 0;
+    for (size_t i = first; i < first + count; i++) sum += element(json, "loss", i);
+    return sum / (double)count;
+}
+
+/* A suggestion is a rate at which this network learns: half-way down, between rates that change nothing and those
+ * at which the loss grows. */
+static void rates_grow_until_the_loss_does(void **state)
+{
+    (void)state;
+    static char first[OUTPUT_SIZE];
+    write_text("c.yaml", net);
+    run("find lr c.yaml --from 1e-4 --to 1000 --steps 150 --format json --workers 1");
+    expect_ok();
+    memcpy(first, last.out, sizeof first);
+    json_t *json = found();
+    const size_t done = json_array_size(json_object_get(json, "rate"));
+    assert_int_equal(json_array_size(json_object_get(json, "loss")), done);
+    assert_int_equal(json_array_size(json_object_get(json, "smoothed")), done);
+    assert_true(done > 20 && done < 150);
+    for (size_t i = 0; i < done; i++) {
+        const double wanted = 1e-4 * pow(1e7, (double)i / 149);
+        assert_true(fabs(element(json, "rate", i) / wanted - 1) < 1e-12);
+    }
+    const double suggestion = number(json, "suggestion"), least = number(json, "least");
+    assert_true(suggestion > 0.01 && suggestion < least && least < 10);
+    /* The loss falls there, and is smallest where that is said. */
+    const size_t at = place_of(json, suggestion), end = place_of(json, least);
+    assert_true(mean_of(json, at - 6, 6) > mean_of(json, at + 1, 6));
+    for (size_t i = 0; i < done; i++)
+        assert_true(element(json, "smoothed", i) >= element(json, "smoothed", end));
+    /* It has ended where the loss had grown, and is not bent by that before. */
+    assert_true(element(json, "loss", done - 1) > 2 * element(json, "loss", 0));
+    for (size_t i = 0; i < end; i++) {
+        const double near = mean_of(json, i < 5 ? 0 : i - 5, i < 5 ? i + 6 : 11);
+        assert_true(fabs(element(json, "smoothed", i) / near - 1) < 0.12);
+    }
+    json_decref(json);
+    for (int workers = 2; workers <= 4; workers++) {
+        run("find lr c.yaml --from 1e-4 --to 1000 --steps 150 --format json --workers %d", workers);
+        expect_ok();
+        assert_string_equal(last.out, first);
+    }
+}
+
+static void sweeps_are_shown_and_written(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_SIZE];
+    write_text("c.yaml", net);
+    run("find lr c.yaml --from 1e-3 --to 1 --steps 40 --csv f.csv --svg f.svg");
+    expect_ok();
+    expect_out("c.yaml: sgd, batch 50, rates from 0.001 to 1 in 40 steps\n\n"
+               "loss over the learning rate\n");
+    expect_out("  rate\na: smoothed, b: the loss of each step\n\nThe loss is least, ");
+    expect_out(" and falls fastest at\nsuggestion  optimizer.lr ");
+    read_text(text, "f.csv");
+    assert_memory_equal(text, "rate,loss,smoothed\n0.001,", 25);
+    int lines = 0;
+    for (const char *c = text; *c != '\0'; c++) lines += *c == '\n';
+    assert_int_equal(lines, 41);
+    read_text(text, "f.svg");
+    assert_non_null(strstr(text, ">rate</text>"));
+    assert_non_null(strstr(text, "</svg>"));
+    run("find lr c.yaml --from 1e-12 --to 1e-10 --steps 40 --format json");
+    expect_ok();
+    json_t *json = found();
+    assert_true(json_is_null(json_object_get(json, "suggestion")));
+    json_decref(json);
+    run("find lr c.yaml --from 1e-12 --to 1e-10 --steps 40");
+    expect_out("The loss falls nowhere: try other rates (--from, --to) or more steps (--steps).\n");
+}
+
+static void sizes_go_as_far_as_samples_and_memory(void **state)
+{
+    (void)state;
+    write_text("c.yaml", net);
+    run("find batch c.yaml --seconds 0.01 --format json");
+    expect_ok();
+    json_t *json = found(), *size;
+    const json_t *sizes = json_object_get(json, "sizes");
+    double before = 0, budget = 0, fastest = 0, suggested = 0;
+    int64_t batch = 4; /* the replicas */
+    size_t i;
+    json_array_foreach(sizes, i, size)
+    {
+        const json_t *speed = json_object_get(size, "samples_per_second");
+        assert_int_equal(number(size, "batch"), batch);
+        assert_true(number(size, "memory_bytes") > before);
+        before = number(size, "memory_bytes");
+        if (batch == 128) budget = before;
+        if (json_is_number(speed)) fastest = fmax(fastest, json_number_value(speed));
+        if (number(json, "suggestion") == (double)batch) suggested = json_number_value(speed);
+        batch *= 2;
+    }
+    assert_int_equal(batch, 1024); /* 512 of 600 samples are a batch, 1024 are none */
+    assert_int_equal(number(json, "largest"), 512);
+    /* It is as fast as any, but for what was not worth its size. */
+    assert_true(suggested > 0.93 * 0.95 * fastest);
+    json_decref(json);
+    run("find batch c.yaml --seconds 0.01 --memory %.0f", budget);
+    expect_ok();
+    expect_out("\nThe largest is 128: the next does not fit into --memory.\nsuggestion  "
+               "train.batch_size ");
+    run("find batch c.yaml --seconds 0.01 --memory %.6fkB", 1e-3 * (budget - 1));
+    expect_out("\nThe largest is 64: ");
+    run("find batch c.yaml --seconds 0.01");
+    expect_out("\nThe largest is 512: there are no more samples.\n");
+}
+
+static void mistakes_are_explained(void **state)
+{
+    (void)state;
+    write_text("c.yaml", net);
+    run("find c.yaml");
+    expect(2, "find");
+    run("find rate c.yaml");
+    expect(2, "find 'rate': it finds lr or batch, of a configuration");
+    run("find lr c.yaml --from 1 --to 0.1");
+    expect(2, "--from is 1 and --to 0.1, expected a rate that grows");
+    run("find lr c.yaml --from 0");
+    expect(2, "--from is '0', expected a number above 0");
+    run("find lr c.yaml --steps 3");
+    expect(2, "train.steps is 3, expected from 20 to 100000 steps of a sweep");
+    run("find lr c.yaml --csv a --svg a");
+    expect(2, "a");
+    run("find lr c.yaml --csv none/a");
+    expect(3, "none/a");
+    run("find lr c.yaml --from 100 --to 1e30");
+    expect(6, "begin with a smaller one: --from ");
+    run("find lr none.yaml");
+    expect(3, "none.yaml");
+    run("find batch c.yaml --memory 3X");
+    expect(2, "--memory is '3X', expected bytes such as 800M or 4G");
+    run("find batch c.yaml --memory 1K");
+    expect(7, "--memory is less than 4 samples take; give it more");
+    run("find batch c.yaml --seconds -1");
+    expect(2, "--seconds is '-1', expected a number above 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rates_grow_until_the_loss_does),
+        TEST(sweeps_are_shown_and_written),
+        TEST(sizes_go_as_far_as_samples_and_memory),
+        TEST(mistakes_are_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
