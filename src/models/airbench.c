@@ -1,6 +1,6 @@
 /* The network of airbench94 (Jordan, 2024): small, for CIFAR in seconds. Names as in its source, an
- * nn.Sequential. Its first convolution is started there from the data (whitening) and not trained, norms'
- * weights are not trained; here all of them are, unless a configuration freezes them. Its 3x3 convolutions begin as
+ * nn.Sequential. Its first convolution is started there from the data and not trained (model.whiten and
+ * model.freeze of a recipe), norms' weights are not trained; here all of them are, unless a configuration says so. Its 3x3 convolutions begin as
  * identities, as far as they have channels for it. */
 #include "models/layers.h"
 

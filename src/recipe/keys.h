@@ -77,6 +77,10 @@
       "safetensors file of weights to start from; null: random")                                   \
     X(MODEL_INIT_MATCHING, "model.init_matching", BOOL, NULL, "false", FREE,                       \
       "of model.init take what fits; other tensors, of another head, stay random and are named")   \
+    X(MODEL_WHITEN, "model.whiten", INT, "[1,)", NULL, FIXED,                                      \
+      "the first convolution's filters from the patches of so many training images: their "        \
+      "eigenvectors, and the negatives of these, as airbench has them; with model.init, which "    \
+      "wins, they are that file's; null: random")                                                  \
     X(MODEL_SAVE, "model.save", BOOL, NULL, "false", SAID,                                         \
       "write <model name>.safetensors at the end, with PyTorch's names")                           \
     X(LOSS_NAME, "loss.name", CHOICE, LKI_LOSS_NAMES, NULL, FIXED,                                 \

@@ -85,6 +85,9 @@ lks_status lki_changes_load(const lks_recipe *recipe, const char *folder, int64_
 /* The first key with another value that makes another run of it, or LKI_KEY_NONE. */
 lki_key lki_changes_first(const lki_config *a, const lki_config *b);
 
+/* whiten.c: puts filters from the training data, as model.whiten asks for, into the compiled model. */
+lks_status lki_whiten(lki_session *session);
+
 /* The file for the weights; NULL: they are not saved. */
 const char *lki_weights_file(lks_recipe *recipe);
 /* Writes the record: at the end, or in between, without waiting for the disk. */

@@ -71,6 +71,8 @@ lks_status lks_recipe_init_weights(lks_recipe *recipe)
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
     if (recipe->session.model == NULL) return no_model();
     const char *file = lki_config_text(recipe->config, LKI_KEY_MODEL_INIT);
+    if (file == NULL && lki_config_has(recipe->config, LKI_KEY_MODEL_WHITEN))
+        return lki_whiten(&recipe->session);
     if (file == NULL) return LKS_OK;
     if (lki_config_bool(recipe->config, LKI_KEY_MODEL_INIT_MATCHING))
         return lks_weights_load_matching(recipe->session.model, file);
