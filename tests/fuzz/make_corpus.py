@@ -13,7 +13,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-import corpus_pictures
+from inputs import pictures, tables
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 folder = Path(sys.argv[1])
@@ -48,7 +48,6 @@ write("idx", "packed", pair(10, gzip.compress(idx([3]), mtime=0), gzip.compress(
 write("idx", "floats", pair(10, idx([3]), idx([3, 2], kind=13)))
 write("idx", "truncated", pair(10, idx([3]), idx([3, 2, 2])[:-3]))
 write("idx", "huge", pair(10, None, struct.pack(">BBBBIII", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1)))
-
 def npy(descr, shape, data, fortran=False, version=1):
     head = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n".encode()
     return (b"\x93NUMPY" + bytes([version, 0]) + len(head).to_bytes(2 if version == 1 else 4, "little") + head + data)
@@ -77,6 +76,7 @@ write("npy", "method", b"\1" + npz(zipfile.ZIP_BZIP2, x=pixels, y=classes))
 write("npy", "counts", b"\1" + npz(zipfile.ZIP_STORED, x=pixels, y=npy("<i8", (2,), bytes(16))))
 write("npy", "half", b"\1" + npz(zipfile.ZIP_STORED, x=pixels))
 write("npy", "truncated", b"\1" + npz(zipfile.ZIP_STORED, x=pixels, y=classes)[:-30])
+
 
 
 def idx_folder(classes, absent, style, files):
@@ -126,7 +126,8 @@ write("cifar", "tar_size", b"\1" + tar(b"batch", 8**11 - 1, b"abc"))
 write("cifar", "tar_none", b"\1" + tar(b"x", 3, b"abc") + bytes(512))
 write("cifar", "tar_sum", b"\1" + b"x" + tar(b"batch", 3, b"abc")[1:])
 
-corpus_pictures.write_all(write, (ROOT / "tests/data/small_jpeg.h").read_text())
+tables.write_all(write)
+pictures.write_all(write, (ROOT / "tests/data/small_jpeg.h").read_text())
 
 PACKED = gzip.compress(b"some text, some text, some other text", mtime=0)
 write("gzip", "one", b"\0" + PACKED)

@@ -1,0 +1,84 @@
+#include "data/table/record.h"
+
+#include <string.h>
+#include <strings.h>
+
+const uint8_t *lki_csv_record_end(const lki_csv *csv, const uint8_t *at, bool inside)
+{
+    for (;;) {
+        const uint8_t *feed = memchr(at, '\n', (size_t)(csv->end - at));
+        if (feed == NULL) feed = csv->end;
+        if (!csv->quotes) return feed;
+        for (; (at = memchr(at, '"', (size_t)(feed - at))) != NULL; at++) inside = !inside;
+        if (!inside || feed == csv->end) return feed;
+        at = feed + 1;
+    }
+}
+
+bool lki_csv_record_is_empty(const uint8_t *at, const uint8_t *end)
+{
+    return at == end || (end - at == 1 && *at == '\r');
+}
+
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\r';
+}
+
+/* Behind the opening quote. */
+static const uint8_t *read_quoted(const lki_csv *csv, const uint8_t *at, const uint8_t *end,
+                                  lki_field *out)
+{
+    out->text = at;
+    at = memchr(at, '"', (size_t)(end - at));
+    while (at != NULL && at + 1 < end && at[1] == '"')
+        at = memchr(at + 2, '"', (size_t)(end - at - 2));
+    out->bytes = (size_t)((at != NULL ? at : end) - out->text);
+    if (at == NULL) {
+        out->wrong = "opens a quote that nothing closes";
+        return end;
+    }
+    at++;
+    while (at < end && *at != csv->separator && is_blank(*at)) at++;
+    if (at < end && *at != csv->separator) out->wrong = "has text behind its closing quote";
+    return at;
+}
+
+const uint8_t *lki_csv_field(const lki_csv *csv, const uint8_t *at, const uint8_t *end,
+                             lki_field *out)
+{
+    bool quote = false;
+    out->wrong = NULL;
+    while (at < end && *at == ' ') at++;
+    if (at < end && *at == '"') return read_quoted(csv, at + 1, end, out);
+    const uint8_t *stop = at;
+    for (; stop < end && *stop != csv->separator; stop++) quote |= *stop == '"';
+    out->text = at;
+    out->bytes = (size_t)(stop - at);
+    while (out->bytes > 0 && is_blank(at[out->bytes - 1])) out->bytes--;
+    if (quote)
+        out->wrong = "has a quote in the middle; put it between quotes, and double those inside";
+    return stop;
+}
+
+int64_t lki_csv_field_count(const lki_csv *csv, const uint8_t *at, const uint8_t *end)
+{
+    lki_field field;
+    for (int64_t count = 1;; count++) {
+        at = lki_csv_field(csv, at, end, &field);
+        if (field.wrong != NULL) return -1;
+        if (at == end) return count;
+        at++;
+    }
+}
+
+bool lki_csv_field_is_missing(const lki_field *field)
+{
+    static const char *const words[] = {"na", "n/a", "nan", "null", "none"};
+    if (field->bytes == 0) return true;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (field->bytes == strlen(words[i]) &&
+            strncasecmp((const char *)field->text, words[i], field->bytes) == 0)
+            return true;
+    return false;
+}
