@@ -218,6 +218,8 @@ LKS_API lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x);
 typedef struct lks_dropout_opts {
     const char *name;
     float probability; /* required, in [0, 1) */
+    bool
+        by_sample; /* all elements of a sample or none: stochastic depth (Huang et al., 2016), in front of an add */
 } lks_dropout_opts;
 LKS_API lks_tensor *lks_dropout(lks_graph *graph, lks_tensor *x, const lks_dropout_opts *opts);
 

@@ -49,6 +49,10 @@ typedef struct lks_network_opts {
     lks_stem
         stem; /* of networks that have both: resnet18 to 152, wide_resnet*, vgg*, mobilenet_v2 */
     bool no_dropout; /* of those that have any */
+    float
+        drop_path; /* stochastic depth, of networks of residual blocks that add their input (resnet18 to 152,
+                        wide_resnet*, wrn28_10): in training block l of L is left out of a sample with the probability
+                        drop_path * l / L, what is kept scaled up; default 0 */
 } lks_network_opts;
 /*
  * Any of them: logits of the image x (log-probabilities of mnist_cnn). Names of parameters are those of

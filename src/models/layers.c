@@ -64,6 +64,15 @@ lks_tensor *lki_zoo_dropout(const lki_zoo_net *net, lks_tensor *x, const lks_net
     return lks_dropout(net->graph, x, &(lks_dropout_opts){.probability = probability});
 }
 
+lks_tensor *lki_zoo_drop_path(const lki_zoo_net *net, lks_tensor *x, const lks_network_opts *opts,
+                              int block, int blocks)
+{
+    if (opts->drop_path == 0) return x;
+    const float probability = (float)((double)opts->drop_path * block / blocks);
+    return lks_dropout(net->graph, x,
+                       &(lks_dropout_opts){.probability = probability, .by_sample = true});
+}
+
 lks_tensor *lki_zoo_max_pool(const lki_zoo_net *net, lks_tensor *x, int64_t kernel, int64_t stride,
                              int64_t padding)
 {

@@ -6,6 +6,8 @@
 
 /* Options that networks on lks_network_opts have in a configuration. */
 #define LKI_ZOO_STEM(words) LKI_ATTRIBUTE(WORD, lks_network_opts, stem, .range = words)
+#define LKI_ZOO_DROP_PATH                                                                          \
+    LKI_ATTRIBUTE(FLOAT, lks_network_opts, drop_path, .range = "[0,1)", .fallback = "0")
 #define LKI_ZOO_DROPOUT(help_)                                                                     \
     {                                                                                              \
         .name = "dropout", .type = LKI_NOT, .offset = offsetof(lks_network_opts, no_dropout),      \
@@ -40,6 +42,9 @@ lks_tensor *lki_zoo_norm(const lki_zoo_net *net, lks_tensor *x, const char *name
 lks_tensor *lki_zoo_dense(const lki_zoo_net *net, lks_tensor *x, const char *name, int64_t units);
 lks_tensor *lki_zoo_dropout(const lki_zoo_net *net, lks_tensor *x, const lks_network_opts *opts,
                             float probability);
+/* Before block number `block`, from 1, of `blocks` is added to its input: lks_network_opts.drop_path. */
+lks_tensor *lki_zoo_drop_path(const lki_zoo_net *net, lks_tensor *x, const lks_network_opts *opts,
+                              int block, int blocks);
 lks_tensor *lki_zoo_max_pool(const lki_zoo_net *net, lks_tensor *x, int64_t kernel, int64_t stride,
                              int64_t padding);
 /* To side x side, as PyTorch's AdaptiveAvgPool2d where that has equal windows; refused where not. */

@@ -8,12 +8,14 @@ typedef struct variant {
     int64_t width; /* of the inner convolutions of a bottleneck, to 64 */
 } variant;
 
-static const lki_attribute attributes[] = {LKI_ZOO_STEM("auto cifar imagenet unpooled")};
+static const lki_attribute attributes[] = {LKI_ZOO_STEM("auto cifar imagenet unpooled"),
+                                           LKI_ZOO_DROP_PATH};
 
 typedef struct block {
     char path[LKI_ZOO_NAME];
     int64_t planes, stride, width;
     bool bottleneck, projects;
+    int number, of; /* of all blocks, from 1 */
 } block;
 
 static lks_tensor *resnet_conv(const lki_zoo_net *net, lks_tensor *x, const block *b, int number,
@@ -24,7 +26,8 @@ static lks_tensor *resnet_conv(const lki_zoo_net *net, lks_tensor *x, const bloc
     return lki_zoo_norm(net, x, lki_zoo_name(name, "%s.bn%d", b->path, number));
 }
 
-static lks_tensor *add_block(const lki_zoo_net *net, lks_tensor *x, const block *b)
+static lks_tensor *add_block(const lki_zoo_net *net, lks_tensor *x, const block *b,
+                             const lks_network_opts *opts)
 {
     lks_graph *g = net->graph;
     lks_tensor *side = x, *y;
@@ -44,6 +47,7 @@ static lks_tensor *add_block(const lki_zoo_net *net, lks_tensor *x, const block 
                             (lki_zoo_window){out, 1, b->stride, 0, 1}, false);
         side = lki_zoo_norm(net, side, lki_zoo_name(name, "%s.downsample.1", b->path));
     }
+    y = lki_zoo_drop_path(net, y, opts, b->number, b->of);
     return lks_relu(g, lks_add(g, y, side));
 }
 
@@ -61,15 +65,19 @@ static lks_tensor *build_resnet(const lki_zoo_network *self, lks_graph *graph, l
                      false);
     x = lks_relu(graph, lki_zoo_norm(&net, x, "bn1"));
     if (pools) x = lki_zoo_max_pool(&net, x, 3, 2, 1);
+    int number = 0, blocks = 0;
+    for (int stage = 0; stage < 4; stage++) blocks += v->blocks[stage];
     for (int stage = 0; stage < 4; stage++) {
         for (int i = 0; i < v->blocks[stage]; i++) {
             block b = {.planes = (int64_t)64 << stage,
                        .stride = stage > 0 && i == 0 ? 2 : 1,
                        .width = v->width,
                        .bottleneck = v->bottleneck,
-                       .projects = i == 0 && (stage > 0 || v->bottleneck)};
+                       .projects = i == 0 && (stage > 0 || v->bottleneck),
+                       .number = ++number,
+                       .of = blocks};
             lki_zoo_name(b.path, "layer%d.%d", stage + 1, i);
-            x = add_block(&net, x, &b);
+            x = add_block(&net, x, &b, opts);
         }
     }
     x = lks_global_avg_pool(graph, x);

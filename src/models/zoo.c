@@ -34,16 +34,20 @@ const char *lki_zoo_names(char *out, size_t size)
     return out;
 }
 
-/* The options that a network has, from those that all have; false: it has not got one that is set. */
-static bool options_of(const lki_zoo_network *network, const lks_network_opts *opts, char *out)
+/* The options that a network has, from those that all have; else one that is set and that it has not. */
+static const char *options_of(const lki_zoo_network *network, const lks_network_opts *opts,
+                              char *out)
 {
     const lki_attribute *stem = lki_attribute_find(&network->attributes, "stem");
     const lki_attribute *dropout = lki_attribute_find(&network->attributes, "dropout");
+    const lki_attribute *path = lki_attribute_find(&network->attributes, "drop_path");
     memcpy(out + network->outputs, &opts->outputs, sizeof opts->outputs);
     if (stem != NULL) memcpy(out + stem->offset, &opts->stem, sizeof opts->stem);
     if (dropout != NULL && dropout->type == LKI_NOT)
         memcpy(out + dropout->offset, &opts->no_dropout, sizeof opts->no_dropout);
-    return stem != NULL || opts->stem == LKS_STEM_AUTO;
+    if (path != NULL) memcpy(out + path->offset, &opts->drop_path, sizeof opts->drop_path);
+    if (stem == NULL && opts->stem != LKS_STEM_AUTO) return "has one stem";
+    return path == NULL && opts->drop_path != 0 ? "has no drop_path" : NULL;
 }
 
 /* Whether the network has that stem: its table has the first words of lks_stem. */
@@ -72,8 +76,8 @@ lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
         return lks_graph_fail(graph, "lks_network: the name is '%.60s', expected %s",
                               name != NULL ? name : "NULL", lki_zoo_names(names, sizeof names));
     memset(&own, 0, sizeof own);
-    if (!options_of(network, opts, own.bytes))
-        return lks_graph_fail(graph, "%s: has one stem; drop the option", name);
+    const char *lacks = options_of(network, opts, own.bytes);
+    if (lacks != NULL) return lks_graph_fail(graph, "%s: %s; drop the option", name, lacks);
     if (opts->outputs < 0 || !has_stem(network, opts->stem))
         return lks_graph_fail(graph, "%s: %s is %lld, expected %s", name,
                               opts->outputs < 0 ? "outputs" : "stem",

@@ -63,6 +63,9 @@
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
       "after every relu of an mlp, null: 0; others have their own with null, and none with 0")     \
+    X(MODEL_DROP_PATH, "model.drop_path", FLOAT, "[0,1)", "0", FIXED,                              \
+      "stochastic depth: in training the last residual block is left out of a sample with this "   \
+      "probability, those before it with less, down to the first in equal steps")                  \
     X(MODEL_STEM, "model.stem", CHOICE, "auto cifar imagenet unpooled", "auto", FIXED,             \
       "what it begins with: cifar (3x3, for small images), imagenet (as published there), "        \
       "unpooled (that of ResNets with stride 1 and no pooling), or auto: cifar for images of at "  \

@@ -274,6 +274,18 @@ static lks_tensor *kept_inverted(lks_graph *g)
     return kept_loss(g, lks_global_avg_pool(g, lks_add(g, x, y)), 0);
 }
 
+/* Stochastic depth, before an add and behind a pool. */
+static lks_tensor *kept_depth(lks_graph *g)
+{
+    lks_tensor *x = lks_relu(g, kept_conv(g, kept_image(g), 8, 3));
+    lks_tensor *y = lks_batch_norm(g, kept_conv(g, x, 8, 1), NULL);
+    y = lks_dropout(g, y, &(lks_dropout_opts){.probability = .4f, .by_sample = true});
+    x = lks_max_pool(g, lks_relu(g, kept_conv(g, lks_relu(g, lks_add(g, y, x)), 12, 3)),
+                     &(lks_pool_opts){.kernel = {2, 2}});
+    x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .13f, .by_sample = true});
+    return kept_loss(g, lks_flatten(g, x), 0);
+}
+
 static lks_optim kept_centered(void)
 {
     lks_optim o = lks_rmsprop();
@@ -362,6 +374,7 @@ static const kept_network kept_networks[] = {
     {"synced", kept_synced, false, 21, .02, kept_momentum, {.replicas = 6, .ema_decay = 0.9}},
     {"masked", kept_masked, false, 70, .05, kept_momentum, {.replicas = 2}},
     {"inverted", kept_inverted, false, 17, .05, kept_momentum, {.replicas = 3}},
+    {"depth", kept_depth, false, 37, .05, kept_momentum, {.replicas = 4}},
     {"absent", kept_residual, false, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
     {"rounded",
      kept_residual,

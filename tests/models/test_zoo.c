@@ -256,6 +256,42 @@ static void what_does_not_fit_is_refused(void **state)
                    "resnet18: stem is 4, expected");
 }
 
+/* What is in front of each add: drop_path * l / L for block l of L. */
+static void expect_paths(const char *name, int blocks)
+{
+    lkt_model m = begin(lkt_device("ref"));
+    lks_tensor *x = lks_input(m.graph,
+                              &(lks_input_opts){.name = "x", .shape = LKS_SHAPE(32, 32, 3)});
+    assert_non_null(lks_network(m.graph, x, name, &(lks_network_opts){.drop_path = 0.25f}));
+    int block = 0;
+    for (const lki_node *node = m.graph->first; node != NULL; node = node->next) {
+        if (node->op != LKI_OP_ADD) continue;
+        const lks_dropout_opts *opts = NULL;
+        for (int k = 0; k < 2; k++)
+            if (node->in[k]->node->op == LKI_OP_DROPOUT) opts = node->in[k]->node->attr;
+        assert_non_null(opts);
+        assert_true(opts->by_sample);
+        assert_true(opts->probability == (float)(0.25 * ++block / blocks));
+    }
+    assert_int_equal(block, blocks);
+    lkt_end(&m);
+}
+
+static void blocks_are_left_out_more_and_more(void **state)
+{
+    (void)state;
+    expect_paths("resnet18", 8);
+    expect_paths("resnet50", 16);
+    expect_paths("wrn28_10", 12);
+    /* What is left out in training alone has no parameters. */
+    const lks_network_opts opts = {.drop_path = 0.25f};
+    assert_int_equal(table_by_name("resnet18", 32, &opts).parameters,
+                     table_by_name("resnet18", 32, NULL).parameters);
+    expect_refusal("vgg11", LKS_SHAPE(32, 32, 3), &opts, "vgg11: has no drop_path");
+    expect_refusal("resnet18", LKS_SHAPE(32, 32, 3), &(lks_network_opts){.drop_path = 1},
+                   "probability is 1, expected");
+}
+
 /* As in NERSC's SC20 tutorial. */
 static void unpooled_resnets_keep_the_size(void **state)
 {
@@ -287,6 +323,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(classifiers_take_larger_images),
         cmocka_unit_test(unpooled_resnets_keep_the_size),
+        cmocka_unit_test(blocks_are_left_out_more_and_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,11 +158,15 @@ static void ties_go_to_the_first(void **state)
     }
 }
 
-static void dropout_case(lkt_case *c, float probability, int64_t count, lkt_random *random)
+static void dropout_case(lkt_case *c, float probability, bool by_sample, int64_t count,
+                         lkt_random *random)
 {
     lkt_case_begin(c);
-    lks_tensor *x = lks_input(c->graph, &(lks_input_opts){.shape = LKS_SHAPE(9, 7, 16)});
-    lks_tensor *y = lks_dropout(c->graph, x, &(lks_dropout_opts){.probability = probability});
+    lks_tensor *x = lks_input(
+        c->graph,
+        &(lks_input_opts){.shape = LKS_SHAPE(9, 37, 16)}); /* more than cpu draws at once */
+    lks_tensor *y = lks_dropout(
+        c->graph, x, &(lks_dropout_opts){.probability = probability, .by_sample = by_sample});
     lkt_case_end(c, y, y, count, LKT_RANDOM, random);
 }
 
@@ -174,16 +178,17 @@ static void dropout_draws_as_documented(void **state)
 
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
-        for (int k = 0; k < 5; k++) {
-            const lki_bernoulli drop = lki_bernoulli_make(probabilities[k]);
+        for (int k = 0; k < 10; k++) {
+            const bool whole = k >= 5;
+            const lki_bernoulli drop = lki_bernoulli_make(probabilities[k % 5]);
             const float scale = (float)(1.0 / (1.0 - drop.probability));
-            const int64_t each = 9 * 7 * 16;
+            const int64_t each = 9 * 37 * 16;
             double dropped = 0.0;
-            uint8_t draw[9 * 7 * 16];
+            uint8_t draw[9 * 37 * 16];
             lkt_result found;
             lkt_case c;
 
-            dropout_case(&c, probabilities[k], 50, &random);
+            dropout_case(&c, probabilities[k % 5], whole, 50, &random);
             lkt_run(&c, lkt_backends()[b], NULL, &(lkt_how){.slice = 8}, &found);
             for (int64_t i = 0; i < lkt_out_elements(&c); i++) {
                 const float x = ((const float *)c.in[0])[i];
@@ -191,12 +196,14 @@ static void dropout_draws_as_documented(void **state)
                 if (i % each == 0)
                     lki_bernoulli_draw(&drop, c.key, c.step, (uint32_t)(c.position + i / each), 0,
                                        each, draw);
+                if (whole) memset(draw, draw[0], sizeof draw);
                 assert_true(found.out[i] == (draw[i % each] ? 0.0f : x * scale));
                 assert_true(found.d_in[0][i] == (draw[i % each] ? 0.0f : c.d_out[i] * scale));
                 dropped += draw[i % each];
             }
             /* The number dropped is binomial: five standard deviations. */
-            const double n = (double)lkt_out_elements(&c), p = drop.probability;
+            const double n = whole ? 50 : (double)lkt_out_elements(&c), p = drop.probability;
+            if (whole) dropped /= (double)each;
             assert_true(fabs(dropped - n * p) <= 5.0 * sqrt(n * p * (1.0 - p)));
             lkt_case_free(&c);
         }
@@ -214,7 +221,7 @@ static void dropout_changes_with_the_step(void **state)
         int64_t equal = 0;
         lkt_case c;
 
-        dropout_case(&c, 0.5f, 8, &random);
+        dropout_case(&c, 0.5f, false, 8, &random);
         lkt_run(&c, lkt_backends()[b], NULL, NULL, &one);
         c.step++;
         lkt_run(&c, lkt_backends()[b], NULL, NULL, &other);

@@ -293,7 +293,8 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         const float probability = (float)lkt_random_real(random, 0.0, 0.95);
 
         return lks_dropout(graph, x,
-                           &(lks_dropout_opts){.probability = exact ? 0.5f
+                           &(lks_dropout_opts){.by_sample = lkt_random_chance(random, 4),
+                                               .probability = exact ? 0.5f
                                                               : lkt_random_chance(random, 2)
                                                                   ? 0.25f
                                                                   : probability});

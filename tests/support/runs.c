@@ -65,6 +65,8 @@ static lks_tensor *block(lks_graph *graph, lks_tensor *x, int64_t filters, int64
                        .filters = filters, .kernel = {3, 3}, .padding = {1, 1}, .no_bias = true});
     y = lks_batch_norm(graph, y, NULL);
     if (stride != 1)
+        y = lks_dropout(graph, y, &(lks_dropout_opts){.probability = .25f, .by_sample = true});
+    if (stride != 1)
         x = lks_conv2d(
             graph, x,
             &(lks_conv2d_opts){

@@ -41,7 +41,10 @@ static const char *cpu_conv_block_refuses(const lki_cluster *cluster, const lki_
 {
     const lki_conv_shape conv = lki_conv_shape_of(lki_cluster_head(cluster));
     const lks_pool_opts *pool = member(cluster, LKI_OP_MAX_POOL)->attr;
+    const lki_node *dropout = member(cluster, LKI_OP_DROPOUT);
     if (conv.groups != 1) return "groups";
+    if (dropout != NULL && ((const lks_dropout_opts *)dropout->attr)->by_sample)
+        return "dropout of whole samples";
     if (switches->bf16) return "train.dtype: bf16";
     for (int i = 0; i < 2; i++) {
         if (conv.stride[i] != 1) return "stride above 1";

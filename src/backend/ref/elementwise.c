@@ -101,6 +101,7 @@ static lks_status ref_flatten_backward(const lki_plan *plan_, const lki_args *ar
 typedef struct dropout {
     lki_plan base;
     lki_bernoulli drop;
+    bool by_sample;
     float scale;
 } dropout;
 
@@ -111,6 +112,7 @@ static lks_status dropout_plan(lki_plan *plan_)
     const lks_dropout_opts *opts = plan_->cluster.node[0]->attr;
 
     p->drop = lki_bernoulli_make(opts->probability);
+    p->by_sample = opts->by_sample;
     p->scale = (float)(1.0 / (1.0 - p->drop.probability));
     LKI_TRY(lki_ref_needs(plan_, 0, 0));
     plan_->needs.saved_bytes = (size_t)lki_ref_in(plan_);
@@ -132,7 +134,8 @@ static lks_status dropout_forward(const lki_plan *plan_, const lki_args *args)
         uint8_t *dropped = (uint8_t *)args->saved + n * elements;
 
         lki_bernoulli_draw(&p->drop, plan_->random_key, args->step, (uint32_t)(args->position + n),
-                           0, elements, dropped);
+                           0, p->by_sample ? 1 : elements, dropped);
+        if (p->by_sample) memset(dropped, dropped[0], (size_t)elements);
         for (int64_t i = 0; i < elements; i++)
             out[n * elements + i] = dropped[i] ? 0.0f : lki_flush(in[n * elements + i] * p->scale);
     }

@@ -1,7 +1,8 @@
 /*
  * dropout: in training, y = 0 with the given probability, else x * scale, with scale the float
  * nearest to 1/(1 - p), p being the probability that is realised (base/random.h: lki_bernoulli).
- * Elements are numbered in NHWC order of the output; outside training y = x.
+ * Elements are numbered in NHWC order of the output; by_sample all of a sample have the number 0.
+ * Outside training y = x.
  */
 #include "numeric/random.h"
 #include "op/common.h"
@@ -22,6 +23,8 @@ static lks_status dropout_infer(lki_node *node)
 
 static const lki_attribute attributes[] = {
     LKI_ATTRIBUTE(FLOAT, lks_dropout_opts, probability, .range = "[0,1)", .required = true),
+    LKI_ATTRIBUTE(BOOL, lks_dropout_opts, by_sample, .fallback = "false",
+                  .help = "all elements of a sample or none: stochastic depth, before an add"),
 };
 
 const lki_op lki_op_dropout = {
