@@ -1,6 +1,8 @@
 /* doctor: what bfloat16 is worth here, by training steps of a dense layer in both types. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <lockstep/lockstep.h>
@@ -16,7 +18,8 @@ typedef struct sides { /* models by type: [0] f32, [1] bf16 */
     lks_context *context;
     lks_graph *graph[2];
     lks_model *model[2];
-    double best[2]; /* seconds of the fastest step */
+    double best[2];   /* seconds of the fastest step */
+    uint64_t hash[2]; /* of the state behind the first step: the same on every machine */
 } sides;
 
 static lks_status make_side(sides *s, int bf16)
@@ -46,9 +49,12 @@ static lks_status measure_sides(sides *s, const lks_batch *batch)
             lks_metrics ignored;
             const double began = process_clock();
             const lks_status status = lks_model_step(s->model[bf16], batch, 0.001, &ignored);
-            if (status != LKS_OK) return status;
             const double took = process_clock() - began;
+            if (status != LKS_OK) return status;
             if (pair > 0) s->best[bf16] = fmin(s->best[bf16], took);
+            if (pair > 0) continue;
+            const lks_status hashed = lks_model_hash(s->model[bf16], &s->hash[bf16]);
+            if (hashed != LKS_OK) return hashed;
         }
     }
     return LKS_OK;
@@ -76,8 +82,11 @@ void doctor_bf16(cli_doctor *d)
         const double ratio = s.best[0] / s.best[1];
         doctor_finding *f = doctor_add(d, "bfloat16",
                                        "dense layers train %.2f times as fast as in f32", ratio);
-        f->values = json_pack("{s:f, s:f, s:f}", "ratio", ratio, "f32_seconds", s.best[0],
-                              "bf16_seconds", s.best[1]);
+        char hash[2][17];
+        for (int bf16 = 0; bf16 < 2; bf16++)
+            snprintf(hash[bf16], sizeof hash[bf16], "%016" PRIx64, s.hash[bf16]);
+        f->values = json_pack("{s:f, s:f, s:f, s:s, s:s}", "ratio", ratio, "f32_seconds", s.best[0],
+                              "bf16_seconds", s.best[1], "f32_hash", hash[0], "bf16_hash", hash[1]);
         if (ratio < 1)
             doctor_raise(
                 d, f, LEVEL_NOTE,

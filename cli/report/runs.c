@@ -183,32 +183,34 @@ static double value_of(const plot_curve *curve, bool largest)
     return value;
 }
 
-/* Of the last epoch that was tested. */
-static run_cell top5_cell(cli_pool *pool, const cli_run *run)
+/* The last epoch that has this key; NULL: none has. */
+static const json_t *last_with(const cli_run *run, const char *key)
 {
-    const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
-    double share = (double)NAN;
-    size_t i;
-    json_array_foreach(epochs, i, epoch)
-    {
-        if (json_object_get(epoch, "test_top5") != NULL)
-            share = runs_number_of(epoch, "test_top5") / runs_number_of(epoch, "test_samples");
+    const json_t *epochs = json_object_get(run->record, "epochs");
+    for (size_t i = json_array_size(epochs); i > 0; i--) {
+        const json_t *epoch = json_array_get(epochs, i - 1);
+        if (json_object_get(epoch, key) != NULL) return epoch;
     }
+    return NULL;
+}
+
+/* In percent, of a share from 0 to 1. */
+static run_cell share_cell(cli_pool *pool, double share)
+{
     return real_cell(pool, "%.2f", share >= 0 && share <= 1 ? 100 * share : (double)NAN);
 }
 
-/* The mean over classes, of the last epoch that was tested. */
+static run_cell top5_cell(cli_pool *pool, const cli_run *run)
+{
+    const json_t *epoch = last_with(run, "test_top5");
+    return share_cell(pool,
+                      runs_number_of(epoch, "test_top5") / runs_number_of(epoch, "test_samples"));
+}
+
+/* Of the last epoch that was tested: the mean over classes, which it lacks where there are none. */
 static run_cell f1_cell(cli_pool *pool, const cli_run *run)
 {
-    const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
-    double f1 = (double)NAN;
-    size_t i;
-    json_array_foreach(epochs, i, epoch)
-    {
-        if (json_object_get(epoch, "test_loss") != NULL)
-            f1 = runs_number_of(epoch, "test_macro_f1");
-    }
-    return real_cell(pool, "%.2f", f1 >= 0 && f1 <= 1 ? 100 * f1 : (double)NAN);
+    return share_cell(pool, runs_number_of(last_with(run, "test_loss"), "test_macro_f1"));
 }
 
 static void fill_cells(cli_runs *runs, int r)

@@ -88,11 +88,28 @@ static lks_status scores_make(scores *out, const lks_recipe_parts *parts, int mo
     if (parts->data.classes == 0)
         return lks_fail(LKS_E_UNSUPPORTED,
                         "precision, recall and the like are of classes, but this data has none");
-    out->confusion = calloc((size_t)(out->classes * out->classes), sizeof *out->confusion);
+    const int64_t cells = out->classes * out->classes;
+    out->confusion = calloc((size_t)(cells + 3 * out->classes), sizeof *out->confusion);
     out->wrong = calloc((size_t)most + 1, sizeof *out->wrong); /* one more, that falls out */
-    if (out->confusion != NULL && out->wrong != NULL) return LKS_OK;
+    if (out->confusion != NULL && out->wrong != NULL) {
+        out->right = out->confusion + cells;
+        out->given = out->right + out->classes;
+        out->there = out->given + out->classes;
+        return LKS_OK;
+    }
     return lks_fail(LKS_E_NOMEM, "out of memory for what %lld classes are taken for",
                     (long long)out->classes);
+}
+
+static void scores_sum(scores *s)
+{
+    for (int64_t c = 0; c < s->classes; c++) {
+        s->right[c] = s->confusion[c * s->classes + c];
+        for (int64_t g = 0; g < s->classes; g++) {
+            s->there[c] += s->confusion[c * s->classes + g];
+            s->given[g] += s->confusion[c * s->classes + g];
+        }
+    }
 }
 
 lks_status scores_count(scores *out, lks_metrics *sum, lks_recipe *recipe, lks_dataset *data,
@@ -103,8 +120,10 @@ lks_status scores_count(scores *out, lks_metrics *sum, lks_recipe *recipe, lks_d
     out->data = data;
     if (status == LKS_OK) status = lks_recipe_evaluate_each(recipe, data, sum, scores_add, out);
     if (status == LKS_OK && lks_comm_size(parts.comm) > 1) status = scores_gather(out, parts.comm);
-    if (status == LKS_OK) out->top5 = sum->top5;
-    return status;
+    if (status != LKS_OK) return status;
+    scores_sum(out);
+    out->top5 = sum->top5;
+    return LKS_OK;
 }
 
 void scores_free(scores *s)
@@ -114,64 +133,29 @@ void scores_free(scores *s)
     *s = (scores){0};
 }
 
-/* ---------------------------------------------------------------- rates */
-
-static int64_t samples_of(const scores *s, int64_t class)
-{
-    int64_t sum = 0;
-    for (int64_t c = 0; c < s->classes; c++) sum += s->confusion[class * s->classes + c];
-    return sum;
-}
-
-static int64_t given_as(const scores *s, int64_t class)
-{
-    int64_t sum = 0;
-    for (int64_t c = 0; c < s->classes; c++) sum += s->confusion[c * s->classes + class];
-    return sum;
-}
+/* ---------------------------------------------------------------- what is said */
 
 static double quotient(int64_t part, int64_t whole)
 {
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-scores_rates scores_of(const scores *s, int64_t class)
+static lks_rates macro_rates(const scores *s)
 {
-    const int64_t right = s->confusion[class * s->classes + class];
-    const int64_t there = samples_of(s, class), given = given_as(s, class);
-    return (scores_rates){.precision = quotient(right, given),
-                          .recall = quotient(right, there),
-                          .f1 = quotient(2 * right, given + there)};
+    return lks_rates_of(s->classes, s->right, s->given, s->there);
 }
 
-scores_rates scores_macro(const scores *s)
-{
-    scores_rates sum = {0};
-    double count = 0;
-    for (int64_t c = 0; c < s->classes; c++) {
-        if (samples_of(s, c) == 0 && given_as(s, c) == 0) continue;
-        const scores_rates one = scores_of(s, c);
-        sum.precision += one.precision;
-        sum.recall += one.recall;
-        sum.f1 += one.f1;
-        count++;
-    }
-    if (count == 0) return sum;
-    return (scores_rates){sum.precision / count, sum.recall / count, sum.f1 / count};
-}
-
-double scores_micro(const scores *s)
+/* Precision, recall and F1 in one: each sample has one class. */
+static double micro_rate(const scores *s)
 {
     return quotient(s->correct, s->samples);
 }
 
-/* ---------------------------------------------------------------- what is said */
-
-static void print_rates(cli_pool *pool, const char **cell, const scores_rates *rates)
+static void print_rates(cli_pool *pool, const char **cell, lks_rates rates)
 {
-    cell[0] = pool_format(pool, "%.4f", rates->precision);
-    cell[1] = pool_format(pool, "%.4f", rates->recall);
-    cell[2] = pool_format(pool, "%.4f", rates->f1);
+    const double value[] = {rates.precision, rates.recall, rates.f1};
+    for (int i = 0; i < 3; i++)
+        cell[i] = isnan(value[i]) ? "-" : pool_format(pool, "%.4f", value[i]);
 }
 
 /* Its name, or else its number. */
@@ -198,18 +182,18 @@ static void print_classes(const scores *s, cli_pool *pool)
     const char **cell = pool_alloc(pool, (size_t)(rows * COLUMNS) * sizeof *cell);
     if (cell == NULL) return;
     for (int64_t c = 0; c < s->classes; c++) {
-        const scores_rates rates = scores_of(s, c);
         cell[c * COLUMNS] = class_title(s, pool, c);
-        cell[c * COLUMNS + 1] = pool_format(pool, "%" PRId64, samples_of(s, c));
-        print_rates(pool, &cell[c * COLUMNS + 2], &rates);
+        cell[c * COLUMNS + 1] = pool_format(pool, "%" PRId64, s->there[c]);
+        print_rates(pool, &cell[c * COLUMNS + 2],
+                    lks_rates_of(1, &s->right[c], &s->given[c], &s->there[c]));
     }
-    const double micro = scores_micro(s);
-    const scores_rates means[] = {scores_macro(s), {micro, micro, micro}};
+    const double micro = micro_rate(s);
+    const lks_rates means[] = {macro_rates(s), {micro, micro, micro}};
     for (int i = 0; i < 2; i++) {
         const char **row = &cell[(s->classes + i) * COLUMNS];
         row[0] = i == 0 ? "macro" : "micro";
         row[1] = pool_format(pool, "%" PRId64, s->samples);
-        print_rates(pool, row + 2, &means[i]);
+        print_rates(pool, row + 2, means[i]);
     }
     table_print(
         &(cli_table){
@@ -257,14 +241,14 @@ void scores_print(const scores *s, cli_pool *pool)
 
 void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *prefix)
 {
-    const scores_rates macro = scores_macro(s);
+    const lks_rates macro = macro_rates(s);
     const struct {
         const char *key;
         double value;
     } rates[] = {{"macro_precision", macro.precision},
                  {"macro_recall", macro.recall},
                  {"macro_f1", macro.f1},
-                 {"micro_f1", scores_micro(s)}};
+                 {"micro_f1", micro_rate(s)}};
     json_object_set_new(json, pool_format(pool, "%s_top5", prefix), json_integer(s->top5));
     for (int i = 0; i < 4; i++)
         json_object_set_new(json, pool_format(pool, "%s_%s", prefix, rates[i].key),

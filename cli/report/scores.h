@@ -15,10 +15,11 @@ typedef struct scores {
     const lks_dataset *data; /* whose classes may have names */
     int64_t classes;
     int64_t samples, correct;
-    int64_t top5;        /* samples whose class is among the five largest outputs */
-    int64_t *confusion;  /* [class][class that it was given]; free it */
-    int most, count;     /* of wrong: room for, */
-    scores_wrong *wrong; /* and the most confident of, the first the most; free it */
+    int64_t top5;                   /* samples whose class is among the five largest outputs */
+    int64_t *confusion;             /* [class][class that it was given]; free it */
+    int64_t *right, *given, *there; /* of each class, as lks_rates_of() takes them; in that block */
+    int most, count;                /* of wrong: room for, */
+    scores_wrong *wrong;            /* and the most confident of, the first the most; free it */
 } scores;
 
 /* Evaluates all samples of `data`, each process a part of them; all end with the same. `most` wrong ones are kept.
@@ -26,16 +27,6 @@ typedef struct scores {
 LKS_MUSTUSE lks_status scores_count(scores *out, lks_metrics *sum, lks_recipe *recipe,
                                     lks_dataset *data, int most);
 void scores_free(scores *scores);
-
-/* As scikit-learn's precision_recall_fscore_support() defines them: of a class that is never given or never there, 0;
- * the mean is over classes that are given or there (macro). */
-typedef struct scores_rates {
-    double precision, recall, f1;
-} scores_rates;
-scores_rates scores_of(const scores *s, int64_t class);
-scores_rates scores_macro(const scores *s);
-double
-scores_micro(const scores *s); /* precision, recall and F1 in one: each sample has one class */
 
 /* As tables on standard output; and as keys that begin with `prefix` and "_". */
 void scores_print(const scores *s, cli_pool *pool);

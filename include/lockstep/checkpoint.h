@@ -49,10 +49,14 @@ LKS_API LKS_MUSTUSE lks_status lks_weights_load(lks_model *model, const char *pa
 LKS_API LKS_MUSTUSE lks_status lks_weights_load_matching(lks_model *model, const char *path);
 
 /* Means over the classes that samples have or were given (macro), as scikit-learn defines them: 0 for one that is never
- * given, or never there. The means over samples (micro) are the accuracy. NaN: not measured, or there are no classes. */
+ * given, or never there. The means over samples (micro) are the accuracy. NaN: not measured, or there is no such class. */
 typedef struct lks_rates {
     double precision, recall, f1;
 } lks_rates;
+/* Of so many classes each: samples of it that were given it, samples that were given it, samples of it. With one
+ * class its own rates. */
+LKS_API lks_rates lks_rates_of(int64_t classes, const int64_t *right, const int64_t *given,
+                               const int64_t *there);
 
 /* One finished epoch; counts are 0 where nothing was evaluated. */
 typedef struct lks_epoch {

@@ -108,19 +108,21 @@ static double quotient(int64_t part, int64_t whole)
     return whole > 0 ? (double)part / (double)whole : 0.0;
 }
 
-static lks_rates rates_of(const counts *c)
+lks_rates lks_rates_of(int64_t classes, const int64_t *right, const int64_t *given,
+                       const int64_t *there)
 {
     lks_rates sum = {0};
-    double classes = 0;
-    for (int64_t i = 0; i < c->classes; i++) {
-        if (c->given[i] + c->there[i] == 0) continue;
-        sum.precision += quotient(c->right[i], c->given[i]);
-        sum.recall += quotient(c->right[i], c->there[i]);
-        sum.f1 += quotient(2 * c->right[i], c->given[i] + c->there[i]);
-        classes++;
+    double count = 0;
+    if (right == NULL || given == NULL || there == NULL) return LKI_NO_RATES;
+    for (int64_t i = 0; i < classes; i++) {
+        if (given[i] + there[i] == 0) continue;
+        sum.precision += quotient(right[i], given[i]);
+        sum.recall += quotient(right[i], there[i]);
+        sum.f1 += quotient(2 * right[i], given[i] + there[i]);
+        count++;
     }
-    if (classes == 0.0) return LKI_NO_RATES;
-    return (lks_rates){sum.precision / classes, sum.recall / classes, sum.f1 / classes};
+    if (count == 0.0) return LKI_NO_RATES;
+    return (lks_rates){sum.precision / count, sum.recall / count, sum.f1 / count};
 }
 
 lks_status lki_loop_evaluate(loop *l, lks_loader *loader, lks_metrics *sum, lks_rates *rates)
@@ -130,7 +132,7 @@ lks_status lki_loop_evaluate(loop *l, lks_loader *loader, lks_metrics *sum, lks_
     lks_status status = agree(l, evaluate_part(l, loader, sum, &c));
     if (status == LKS_OK) status = lks_comm_metrics(lks_model_comm(l->opts.model), sum);
     if (status == LKS_OK) status = counts_gather(l, &c);
-    if (status == LKS_OK) *rates = rates_of(&c);
+    if (status == LKS_OK) *rates = lks_rates_of(c.classes, c.right, c.given, c.there);
     free(c.output);
     free(c.right);
     return status;

@@ -363,6 +363,7 @@ static void of_models(void **state)
     lks_metrics_add(NULL, &sum);
     lks_metrics_add(&sum, NULL);
     assert_true(isnan(lks_metrics_loss(NULL)));
+    assert_true(isnan(lks_rates_of(1, NULL, NULL, NULL).f1));
     REFUSES(lks_model_step(NULL, &SAMPLES, 0.1, &sum));
     REFUSES(lks_model_step(model, NULL, 0.1, &sum));
     LKT_OK(lks_model_step(model, &SAMPLES, 0.1, NULL));

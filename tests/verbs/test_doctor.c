@@ -81,13 +81,23 @@ static void finds(const char *name, const char *level, const char *part)
                  text_of(check, "found"), level != NULL ? level : "any level", part);
 }
 
-/* Both types took time, and what is said of them is what was measured. */
+/* Both types took time, and what is said of them is what was measured. Their states differ, and are those of
+ * every machine and instruction set. */
 static void bfloat16_is_measured(void)
 {
     const json_t *values = json_object_get(check_named("bfloat16"), "values");
     const double f32 = json_real_value(json_object_get(values, "f32_seconds"));
     const double bf16 = json_real_value(json_object_get(values, "bf16_seconds"));
     char found[64];
+    static char first[2][17];
+    static const char *const hashes[] = {"f32_hash", "bf16_hash"};
+    for (int t = 0; t < 2; t++) {
+        const char *hash = text_of(values, hashes[t]);
+        assert_int_equal(strlen(hash), 16);
+        if (first[t][0] == '\0') memcpy(first[t], hash, sizeof first[t]);
+        assert_string_equal(hash, first[t]);
+    }
+    assert_string_not_equal(first[0], first[1]);
     assert_true(f32 > 0 && f32 < 60 && bf16 > 0 && bf16 < 60);
     assert_true(json_real_value(json_object_get(values, "ratio")) == f32 / bf16);
     snprintf(found, sizeof found, "train %.2f times as fast as in f32", f32 / bf16);

@@ -2,6 +2,7 @@
 #ifndef LKI_DATA_PICTURES_EXIF_H
 #define LKI_DATA_PICTURES_EXIF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,7 +11,7 @@
 int lki_exif_orientation(const uint8_t *marker, size_t bytes);
 
 /* From 5 on rows become columns. */
-static inline int lki_exif_lies(int orientation)
+static inline bool lki_exif_lies(int orientation)
 {
     return orientation >= 5;
 }
