@@ -38,7 +38,7 @@ static run_cell unknown(void)
     return text_cell("-");
 }
 
-static const json_t *setting_of(const cli_run *run, const char *section, const char *key)
+const json_t *runs_setting_of(const cli_run *run, const char *section, const char *key)
 {
     return json_object_get(json_object_get(json_object_get(run->record, "config"), section), key);
 }
@@ -71,8 +71,7 @@ static run_cell real_cell(cli_pool *pool, const char *format, double number)
     return (run_cell){pool_format(pool, "%s", text), number};
 }
 
-/* The number of a field, or NaN. */
-static double runs_number_of(const json_t *object, const char *key)
+double runs_number_of(const json_t *object, const char *key)
 {
     const json_t *json = json_object_get(object, key);
     return json_is_number(json) ? json_number_value(json) : (double)NAN;
@@ -82,8 +81,8 @@ static double runs_number_of(const json_t *object, const char *key)
  * used. */
 static run_cell data_cell(cli_pool *pool, const cli_run *run)
 {
-    run_cell cell = string_cell(pool, setting_of(run, "data", "name"));
-    const json_t *limit = setting_of(run, "data", "samples"), *epoch;
+    run_cell cell = string_cell(pool, runs_setting_of(run, "data", "name"));
+    const json_t *limit = runs_setting_of(run, "data", "samples"), *epoch;
     double samples = json_is_integer(limit) ? json_number_value(limit) : (double)NAN, most = 0;
     size_t i;
     json_array_foreach(json_object_get(run->record, "epochs"), i, epoch)
@@ -120,7 +119,7 @@ static bool is_usual(const char *key, const json_t *value, const char *text)
 /* "sgd, momentum 0.9, weight_decay 0.0005": the name, and what is not as usual. */
 static run_cell optimizer_cell(cli_pool *pool, const cli_run *run)
 {
-    run_cell cell = string_cell(pool, setting_of(run, "optimizer", "name"));
+    run_cell cell = string_cell(pool, runs_setting_of(run, "optimizer", "name"));
     json_t *optimizer = json_object_get(json_object_get(run->record, "config"), "optimizer"),
            *value;
     const char *key;
@@ -162,16 +161,20 @@ static run_cell speed_cell(cli_pool *pool, const cli_run *run)
     return (run_cell){pool_format(pool, "%s", text), speed};
 }
 
+const char *runs_time(cli_pool *pool, double seconds)
+{
+    if (!(seconds >= 0 && seconds < 1e9)) return "not known";
+    const long long whole = (long long)(seconds + 0.5);
+    return seconds < 1       ? pool_format(pool, "%.2f s", seconds)
+           : seconds < 59.95 ? pool_format(pool, "%.1f s", seconds)
+           : whole < 3600    ? pool_format(pool, "%lld min %02lld s", whole / 60, whole % 60)
+                          : pool_format(pool, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
+}
+
 static run_cell time_cell(cli_pool *pool, double seconds)
 {
     if (!(seconds >= 0 && seconds < 1e9)) return unknown();
-    const long long whole = (long long)(seconds + 0.5);
-    const char *text = seconds < 1       ? pool_format(pool, "%.2f s", seconds)
-                       : seconds < 59.95 ? pool_format(pool, "%.1f s", seconds)
-                       : whole < 3600
-                           ? pool_format(pool, "%lld min %02lld s", whole / 60, whole % 60)
-                           : pool_format(pool, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
-    return (run_cell){text, seconds};
+    return (run_cell){runs_time(pool, seconds), seconds};
 }
 
 /* The last value of a curve, or the largest. */
@@ -221,12 +224,12 @@ static void fill_cells(cli_runs *runs, int r)
     run_cell *cell = runs->cell[r];
     cell[RUN_NAME] = text_cell(run->name);
     cell[RUN_DATA] = data_cell(pool, run);
-    cell[RUN_MODEL] = string_cell(pool, setting_of(run, "model", "name"));
+    cell[RUN_MODEL] = string_cell(pool, runs_setting_of(run, "model", "name"));
     cell[RUN_WORKERS] = number_cell(pool, json_object_get(run->record, "workers"));
     cell[RUN_REPLICAS] = number_cell(pool, json_object_get(run->record, "replicas"));
     cell[RUN_BATCH] = number_cell(pool, json_object_get(run->record, "global_batch"));
     cell[RUN_OPTIMIZER] = optimizer_cell(pool, run);
-    cell[RUN_LR] = number_cell(pool, setting_of(run, "optimizer", "lr"));
+    cell[RUN_LR] = number_cell(pool, runs_setting_of(run, "optimizer", "lr"));
     cell[RUN_EPOCHS] = epochs_cell(pool, run);
     cell[RUN_VALID_BEST] = real_cell(pool, "%.2f", value_of(&run->curve[RUN_VALID_ACCURACY], true));
     cell[RUN_VALID_LAST] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_VALID_LOSS], false));
@@ -265,7 +268,7 @@ static void fill_curve(cli_pool *pool, cli_run *run, run_series series, int styl
     const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
     double *x = pool_alloc(pool, 2 * json_array_size(epochs) * sizeof *x + 1);
     double *y = x + json_array_size(epochs);
-    const json_t *loss = setting_of(run, "loss", "name");
+    const json_t *loss = runs_setting_of(run, "loss", "name");
     const bool has_classes = !json_is_string(loss) || strcmp(json_string_value(loss), "mse") != 0;
     size_t i;
     plot_curve *curve = &run->curve[series];
@@ -325,7 +328,7 @@ static void add_setting(cli_runs *runs, const char *section, const char *key)
     s.text = pool_alloc(&runs->pool, (size_t)runs->count * sizeof *s.text);
     for (int r = 0; r < runs->count; r++) {
         const cli_run *run = &runs->run[r];
-        s.text[r] = setting_text(&runs->pool, section != NULL ? setting_of(run, section, key)
+        s.text[r] = setting_text(&runs->pool, section != NULL ? runs_setting_of(run, section, key)
                                                               : json_object_get(run->record, key));
         s.differs |= strcmp(s.text[r], s.text[0]) != 0;
     }

@@ -83,6 +83,12 @@ bool run_column_is_used(const cli_runs *runs, run_column column);
 LKS_MUSTUSE lks_status runs_read(cli_runs *out, int count, char **paths);
 void runs_clear(cli_runs *runs);
 
+/* A setting of a run; NULL: it has none. The number of a field, or NaN. */
+const json_t *runs_setting_of(const cli_run *run, const char *section, const char *key);
+double runs_number_of(const json_t *object, const char *key);
+/* "12 min 03 s". */
+const char *runs_time(cli_pool *pool, double seconds);
+
 /* The whole page. */
 void runs_print_html(FILE *out, const cli_runs *runs);
 

@@ -31,6 +31,10 @@
     X(REPORT, report, "RUN.json...", 1, RUNS_MOST,                                                 \
       "records of trainings side by side: a table, what differs in their configurations, "         \
       "and curves")                                                                                \
+    X(WATCH, watch, "RUN.json", 1, 1,                                                              \
+      "how a training is doing: epoch, time left, speed, memory and curves, by the record that "   \
+      "it writes behind every epoch (train --record); on a terminal drawn anew as it grows, "      \
+      "until the run ends or Ctrl-C")                                                              \
     X(DOCTOR, doctor, "", 0, 0,                                                                    \
       "what this machine gives a training, what would be slow or wrong, and what to do "           \
       "about it")                                                                                  \

@@ -1,0 +1,252 @@
+/* lockstep watch: how a training is doing, by the record that it writes after every epoch. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/report/runs.h"
+
+enum { WIDEST = 110, USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
+/* A run whose next epoch takes so many times as long as those before it, and a minute more, may have ended. */
+static const double OVERDUE = 3, MINUTE = 60;
+
+typedef struct view {
+    char *path;
+    bool live;           /* on a terminal: drawn again in its place, until the run ends */
+    bool there;          /* the file has been read, */
+    struct stat as_read; /* being this, */
+    cli_runs *runs;      /* into the one run of these */
+    int drawn;           /* rows of the terminal */
+} view;
+
+typedef struct progress { /* NaN: not known */
+    double epochs, step, steps;
+    double each; /* seconds of an epoch, with its tests */
+    double left; /* seconds */
+    double age;  /* of the record, in seconds */
+    bool finished;
+} progress;
+
+/* Where the file is not there yet, a terminal waits for it. */
+static lks_status view_read(view *v)
+{
+    struct stat now = {0};
+    const bool missing = stat(v->path, &now) != 0 && errno == ENOENT;
+    if (missing && (v->live || v->there)) return LKS_OK;
+    if (v->there && now.st_ino == v->as_read.st_ino && now.st_size == v->as_read.st_size &&
+        now.st_mtim.tv_sec == v->as_read.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == v->as_read.st_mtim.tv_nsec)
+        return LKS_OK;
+    if (v->there) runs_clear(v->runs);
+    v->there = true;
+    v->as_read = now;
+    return runs_read(v->runs, 1, &v->path);
+}
+
+/* A run that was resumed has the time of its own epochs alone in "seconds". */
+static progress progress_of(const view *v)
+{
+    const cli_run *run = &v->runs->run[0];
+    const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
+    const double done = (double)json_array_size(epochs);
+    progress p = {.finished = json_is_true(json_object_get(run->record, "finished")),
+                  .epochs = json_number_value(runs_setting_of(run, "train", "epochs")),
+                  .step = runs_number_of(run->record, "steps"),
+                  .steps = json_number_value(runs_setting_of(run, "train", "steps")),
+                  .age = difftime(time(NULL), v->as_read.st_mtim.tv_sec)};
+    double spent = 0;
+    size_t i;
+    json_array_foreach(epochs, i, epoch) spent += runs_number_of(epoch, "seconds");
+    p.each = fmax(spent, runs_number_of(run->record, "seconds")) / done;
+    if (!(p.epochs > 0)) p.epochs = (double)NAN;
+    if (!(p.steps > 0)) p.steps = (double)NAN;
+    p.steps = fmin(p.steps, p.epochs * p.step / done);
+    p.age = fmax(p.age, 0);
+    p.left = fmax(p.each * done * (p.steps / p.step - 1) - p.age, 0);
+    return p;
+}
+
+static const char *of_all(cli_pool *pool, double all)
+{
+    return all > 0 && all < 1e15 ? pool_format(pool, " of %.0f", all) : "";
+}
+
+/* "[####....]  ", as long as what is behind it leaves room for. */
+static const char *bar_text(cli_pool *pool, double share, int width)
+{
+    enum { BEHIND = 30, SHORTEST = 8 };
+    const int length = width - BEHIND > BAR ? BAR : width - BEHIND;
+    if (length < SHORTEST) return "";
+    char *bar = pool_format(pool, "[%*s]  ", length, "");
+    memset(bar + 1, '.', (size_t)length);
+    memset(bar + 1, '#', (size_t)(share * length));
+    return bar;
+}
+
+/* "run: epoch 3 of 14, step 1173 of 5474"; and while it runs, how much that is and what is left. */
+static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
+{
+    const progress p = progress_of(v);
+    const run_cell *cell = v->runs->cell[0];
+    const double share = p.step / p.steps;
+    const char *line = pool_format(pool, "%s: %sepoch %.0f%s", cell[RUN_NAME].text,
+                                   p.finished ? "finished, " : "", cell[RUN_EPOCHS].number,
+                                   of_all(pool, p.epochs));
+    if (p.step >= 0)
+        line = pool_format(pool, "%s, step %.0f%s", line, p.step, of_all(pool, p.steps));
+    if (p.finished) line = pool_format(pool, "%s, %s", line, cell[RUN_TIME].text);
+    text_print_line(out, line, width);
+    if (p.finished) return;
+    if (share >= 0 && share <= 1)
+        text_print_line(out,
+                        pool_format(pool, "%s%.0f%%  ETA %s", bar_text(pool, share, width),
+                                    100 * share, runs_time(pool, p.left)),
+                        width);
+    if (p.age > OVERDUE * p.each + MINUTE)
+        text_print_line(
+            out, pool_format(pool, "nothing new for %s: has it ended?", runs_time(pool, p.age)),
+            width);
+}
+
+/* What it trains, how fast, and the best of what came out. */
+static void print_facts(FILE *out, const view *v, cli_pool *pool, int width)
+{
+    const run_cell *cell = v->runs->cell[0];
+    const double bytes = runs_number_of(v->runs->run[0].record, "peak_rss_bytes");
+    text_print_line(out,
+                    pool_format(pool, "%s on %s, %s worker%s, batch %s, %s, lr %s",
+                                cell[RUN_MODEL].text, cell[RUN_DATA].text, cell[RUN_WORKERS].text,
+                                TEXT_S(cell[RUN_WORKERS].number), cell[RUN_BATCH].text,
+                                cell[RUN_OPTIMIZER].text, cell[RUN_LR].text),
+                    width);
+    const char *line = pool_format(pool, "%s samples/s", cell[RUN_SPEED].text);
+    if (bytes > 0 && bytes < 1e18)
+        line = pool_format(pool, "%s, %.0f MB of memory", line, bytes / 1e6);
+    if (!isnan(cell[RUN_VALID_BEST].number))
+        line = pool_format(pool, "%s, best validation %s%%", line, cell[RUN_VALID_BEST].text);
+    if (!isnan(cell[RUN_BEST].number))
+        line = pool_format(pool, "%s, best test %s%%", line, cell[RUN_BEST].text);
+    text_print_line(out, line, width);
+}
+
+/* Curves of one run in one panel, below an empty line, with a line that says what the letters are; NULL: there
+ * is nothing to draw. free() it. */
+static char *panel_text(const view *v, cli_pool *pool, bool accuracy, int width)
+{
+    static const run_series losses[] = {RUN_TRAIN_LOSS, RUN_VALID_LOSS, RUN_TEST_LOSS},
+                            accuracies[] = {RUN_VALID_ACCURACY, RUN_TEST_ACCURACY};
+    static const char *const names[RUN_SERIES] = {"training", "validation", "test", "validation",
+                                                  "test"};
+    plot_curve curve[MOST_CURVES];
+    plot_panel panel = {.title = accuracy ? "Accuracy, %" : "Loss",
+                        .may_log = !accuracy,
+                        .is_percent = accuracy,
+                        .curve = curve};
+    char *text = NULL;
+    size_t bytes;
+    for (int i = 0; i < (accuracy ? 2 : MOST_CURVES); i++) {
+        const run_series series = accuracy ? accuracies[i] : losses[i];
+        curve[panel.curves] = v->runs->run[0].curve[series];
+        if (curve[panel.curves].points == 0) continue;
+        curve[panel.curves].name = names[series];
+        curve[panel.curves].style = panel.curves;
+        panel.curves++;
+    }
+    FILE *out = plot_fit(&panel) ? open_memstream(&text, &bytes) : NULL;
+    if (out == NULL) return NULL;
+    fputc('\n', out);
+    plot_print_text(
+        out, &panel,
+        &(plot_terminal){
+            .width = width, .letters = true, .unicode = say_unicode(), .colour = say_colour()});
+    const char *legend = "";
+    for (int i = 0; i < panel.curves; i++)
+        legend = pool_format(pool, "%s%s%c: %s", legend, i > 0 ? ", " : "",
+                             plot_letter(curve[i].style), curve[i].name);
+    text_print_line(out, legend, width);
+    fclose(out);
+    return text;
+}
+
+static int lines_of(const char *text)
+{
+    int lines = 0;
+    for (; *text != '\0'; text++) lines += *text == '\n';
+    return lines;
+}
+
+/* In the place of what was drawn before; panels that the terminal has no rows for are left out. */
+static void view_put(view *v, const char *text)
+{
+    if (v->drawn > 0) printf("\033[%dA\r", v->drawn);
+    v->drawn = v->live ? lines_of(text) : 0;
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
+        printf("%.*s%s\n", (int)strcspn(line, "\n"), line, v->live ? "\033[K" : "");
+    if (v->live) fputs("\033[J", stdout);
+}
+
+static int terminal_rows(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row
+                                                                           : USUAL_ROWS;
+}
+
+static lks_status view_draw(view *v)
+{
+    const int columns = say_columns();
+    const int width = columns == 0 ? HELP_WIDTH : columns > WIDEST ? WIDEST : columns;
+    cli_pool pool = {0};
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for what is drawn");
+    if (v->there) {
+        print_progress(out, v, &pool, width);
+        print_facts(out, v, &pool, width);
+        fflush(out);
+        int room = v->live ? terminal_rows() - 1 - lines_of(text) : INT32_MAX;
+        for (int i = 0; i < 2; i++) {
+            char *panel = panel_text(v, &pool, i == 1, width);
+            if (panel != NULL && lines_of(panel) <= room) {
+                fputs(panel, out);
+                room -= lines_of(panel);
+            }
+            free(panel);
+        }
+    } else {
+        text_print_line(out,
+                        pool_format(&pool,
+                                    "waiting for %s: train --record writes it behind every epoch",
+                                    text_clean(&pool, v->path)),
+                        width);
+    }
+    fclose(out);
+    view_put(v, text);
+    free(text);
+    pool_clear(&pool);
+    return say_flush();
+}
+
+lks_status verb_watch(const cli_args *cli, int *code)
+{
+    view v = {.path = cli->operand[0],
+              .live = say_columns() > 0,
+              .runs = pool_alloc(cli->pool, sizeof *v.runs)};
+    (void)code;
+    for (;;) {
+        lks_status status = view_read(&v);
+        if (status == LKS_OK) status = view_draw(&v);
+        if (status != LKS_OK || !v.live ||
+            (v.there && json_is_true(json_object_get(v.runs->run[0].record, "finished")))) {
+            runs_clear(v.runs);
+            return status;
+        }
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+}

@@ -1,0 +1,148 @@
+/* watch: what it says of records, of runs that go on, and on a terminal while the file changes. */
+#include "cli/terminal.h"
+
+static void text_locale(void)
+{
+    setenv("LANG", "C", 1);
+    unsetenv("LC_ALL");
+    unsetenv("LC_CTYPE");
+}
+
+/* Records of a run of two epochs: whole.json as it ended; half.json as if ten epochs were wanted, of 40 seconds
+ * each, tests and all. Its file is as old as `when` says, for touch. */
+static void records(const char *when)
+{
+    text_locale();
+    write_text("c.yaml", tiny);
+    run("train c.yaml --quiet --record whole.json --epochs 2 --workers 2 --set "
+        "validation.fraction=0.2");
+    expect_ok();
+    assert_int_equal(shell("sed -e 's/\"finished\": true/\"finished\": false/' "
+                           "-e 's/\"epochs\": 2/\"epochs\": 10/' "
+                           "-e 's/^  \"seconds\": .*/  \"seconds\": 80.0,/' whole.json >half.json "
+                           "&& grep -q '\"epochs\": 10' half.json && touch -d '%s' half.json",
+                           when),
+                     0);
+}
+
+static void a_finished_run_is_shown(void **state)
+{
+    (void)state;
+    records("now");
+    run("watch whole.json");
+    expect_ok();
+    assert_string_equal(last.err, "");
+    assert_null(strchr(last.out, '\033'));
+    assert_memory_equal(last.out, "whole: finished, epoch 2 of 2, step ", 36);
+    assert_null(strstr(last.out, "ETA"));
+    expect_out("\nmlp on digits (400), 2 workers, batch ");
+    expect_out(" samples/s, ");
+    expect_out(" MB of memory, best validation ");
+    expect_out("%, best test ");
+    expect_out("\nLoss");
+    expect_out("\na: training, b: validation, c: test\n\nAccuracy, %\n");
+    expect_out("\na: validation, b: test\n");
+}
+
+/* Two of ten epochs took 80 seconds: 320 are left, less the age of the record. One from the future has none. */
+static void what_is_left_follows_from_what_was(void **state)
+{
+    (void)state;
+    records("1 hour");
+    run("watch half.json");
+    expect_ok();
+    assert_memory_equal(last.out, "half: epoch 2 of 10, step ", 26);
+    expect_out("\n[########................................]  20%  ETA 5 min 20 s\nmlp on ");
+    assert_null(strstr(last.out, "nothing new"));
+    records("170 seconds ago"); /* three epochs and a minute are 180 */
+    run("watch half.json");
+    expect_out("]  20%  ETA 2 min ");
+    assert_null(strstr(last.out, "nothing new"));
+    records("190 seconds ago");
+    run("watch half.json");
+    expect_out("]  20%  ETA 2 min ");
+    expect_out("\nnothing new for 3 min 1");
+    records("2 hours ago");
+    run("watch half.json");
+    expect_out("]  20%  ETA 0.00 s\nnothing new for 2 h 00 min: has it ended?\n");
+    /* Steps that end before the epochs do are the end. */
+    shell("sed -i 's/\"steps\": null/\"steps\": 20/' half.json && touch -d '1 hour' half.json");
+    run("watch half.json");
+    expect_out(" of 20\n[");
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+    (void)state;
+    text_locale();
+    write_text("bare.json", "{\"hash\": \"\", \"epochs\": [], \"config\": {}}\n");
+    run("watch bare.json");
+    expect_ok();
+    assert_memory_equal(last.out, "bare: epoch 0\n", 14);
+    assert_null(strstr(last.out, "ETA"));
+    assert_null(strstr(last.out, "best"));
+    assert_null(strstr(last.out, "Loss"));
+    write_text("odd.json",
+               "{\"hash\": \"\", \"epochs\": [{\"epoch\": 1, \"seconds\": 1e308, "
+               "\"train_loss\": null}, {}], \"steps\": -1, \"seconds\": \"x\", "
+               "\"peak_rss_bytes\": 1e300, \"config\": {\"train\": {\"epochs\": 1e300}, "
+               "\"model\": {\"name\": \"a\\u001b[2Jb\"}}}\n");
+    run("watch odd.json");
+    expect_ok();
+    assert_memory_equal(last.out, "odd: epoch 2\n", 13);
+    expect_out("a?[2Jb on -");
+    run("watch missing.json");
+    expect(3, "missing.json cannot be opened: No such file");
+    write_text("c.yaml", tiny);
+    run("watch c.yaml");
+    expect(4, "expected a record, as train --record writes it");
+    run("watch");
+    expect(2, "watch takes RUN.json, found 0 operands");
+}
+
+/* It waits for the file, draws what comes in the place of what was there, and ends with the run; in any width. */
+static void a_terminal_shows_what_comes(void **state)
+{
+    (void)state;
+    static const int widths[] = {100, 60, 30};
+    records("1 hour");
+    for (int i = 0; i < 3; i++) {
+        int widest = 0, line = 0;
+        shell("rm -f run.json; (sleep 1.5; cp -p half.json run.json; sleep 2; cp whole.json new; "
+              "mv new run.json) >/dev/null 2>&1 &");
+        const char *seen = on_terminal(widths[i], true, "watch run.json");
+        const char *waits = strstr(seen, "waiting for run.json");
+        const char *half = strstr(seen, "run: epoch 2 of 10, step ");
+        const char *whole = strstr(seen, "run: finished, epoch 2 of 2");
+        assert_true(waits != NULL && half > waits && whole > half);
+        assert_non_null(strstr(seen, "\033[J"));
+        const char *up = strstr(half, "\033[J");
+        int rows = 0, moved = 0;
+        for (const char *c = half; c < up; c++) rows += *c == '\n';
+        assert_int_equal(sscanf(up, "\033[J\033[%dA", &moved), 1);
+        assert_int_equal(moved, rows);
+        assert_true(rows < 24);
+        for (const char *c = strchr(half, '\n'); *c != '\0'; c++) {
+            if (*c == '\033')
+                c += strcspn(c, "AJKmH");
+            else
+                line = *c == '\n' ? 0 : line + (*c != '\r');
+            if (line > widest) widest = line;
+        }
+        assert_true(widest <= widths[i]);
+    }
+    int code;
+    on_terminal_until(SIGINT, &code, 100, true, "watch half.json");
+    assert_int_equal(code, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_finished_run_is_shown),
+        TEST(what_is_left_follows_from_what_was),
+        TEST(what_is_not_known_is_left_out),
+        TEST(a_terminal_shows_what_comes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
