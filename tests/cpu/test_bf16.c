@@ -231,46 +231,32 @@ static void check_weight(const lki_vector *v, const conv_case *c, lkt_random *ra
     lkt_floats_free(&d_b);
 }
 
-/* In runs that fill blocks, in frames and lines; and with a stride. */
+/* In runs that fill blocks, in frames and lines; with a stride; and images of few pixels, where whole blocks of terms are
+ * left out, those of taps that meet none. */
+#define SHAPE(c, f, in_rows, in_columns, k0, k1, s0, s1, p0, p1, d0, d1)                           \
+    {                                                                                              \
+        .groups = 1, .channels = c, .filters = f, .in = {in_rows, in_columns},                     \
+        .out = {(in_rows + 2 * p0 - d0 * (k0 - 1) - 1) / s0 + 1,                                   \
+                (in_columns + 2 * p1 - d1 * (k1 - 1) - 1) / s1 + 1},                               \
+        .kernel = {k0, k1}, .stride = {s0, s1}, .padding = {p0, p1}, .dilation = {d0, d1},         \
+        .bias = true                                                                               \
+    }
 static const lki_conv_shape SHAPES[] = {
-    {.groups = 1,
-     .channels = 64,
-     .filters = 64,
-     .in = {5, 14},
-     .out = {5, 14},
-     .kernel = {3, 3},
-     .stride = {1, 1},
-     .padding = {1, 1},
-     .dilation = {1, 1},
-     .bias = true},
-    {.groups = 1,
-     .channels = 64,
-     .filters = 33,
-     .in = {7, 5},
-     .out = {7, 5},
-     .kernel = {1, 1},
-     .stride = {1, 1},
-     .dilation = {1, 1},
-     .bias = true},
-    {.groups = 1,
-     .channels = 3,
-     .filters = 16,
-     .in = {9, 9},
-     .out = {5, 5},
-     .kernel = {3, 3},
-     .stride = {2, 2},
-     .padding = {1, 1},
-     .dilation = {1, 1},
-     .bias = true},
+    SHAPE(64, 64, 5, 14, 3, 3, 1, 1, 1, 1, 1, 1), SHAPE(64, 33, 7, 5, 1, 1, 1, 1, 0, 0, 1, 1),
+    SHAPE(3, 16, 9, 9, 3, 3, 2, 2, 1, 1, 1, 1),   SHAPE(64, 32, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1),
+    SHAPE(32, 96, 2, 2, 3, 3, 2, 2, 1, 1, 1, 1),  SHAPE(40, 64, 2, 1, 5, 4, 1, 2, 3, 2, 1, 1),
+    SHAPE(64, 20, 1, 13, 5, 3, 1, 1, 2, 1, 1, 1), SHAPE(32, 64, 3, 1, 3, 5, 2, 1, 2, 6, 2, 3),
+    SHAPE(32, 32, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1), /* no tap meets the image */
 };
-enum { SHAPE_COUNT = 3 };
+#undef SHAPE
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof *SHAPES };
 
 static void convolutions_have_the_bits_of_their_definition(void **state)
 {
     lkt_random random = lkt_random_make("bf16", 83);
     (void)state;
     LKT_FOR_UNITS(v)
-    for (int k = 0; k < (lkt_sanitized() ? 10 : 30); k++) {
+    for (int k = 0; k < (lkt_sanitized() ? 16 : 36); k++) {
         conv_case c = case_make(v, k < SHAPE_COUNT ? SHAPES[k] : random_shape(&random), k % 4 == 3,
                                 &random);
         check_forward(v, &c, k % 2 != 0, &random);

@@ -24,6 +24,7 @@ enum {
 typedef struct bf16_pass {
     int64_t channels, columns; /* of the source; of the result */
     int64_t source[2], grid[2], step[2], taps[2], tap_step[2];
+    int64_t skipped[2]; /* taps in front of these, which are left out */
     frame frame;
     int64_t at[2]; /* in the frame: what result 0 has under tap 0 */
     bool line;     /* results follow each other as pixels of the source do, through all samples */
@@ -39,17 +40,24 @@ typedef struct bf16_pass {
     int part, parts; /* of the panels; 0, 0: all of them */
 } bf16_pass;
 
-/* Fills in what follows from the rest; first: the source pixel under tap 0 of result 0. */
-INLINE void bf16_layout(bf16_pass *p, const int64_t first[2])
+/* Fills in what follows from the rest; origin: the source pixel under tap 0 of result 0. Taps that meet no pixel are left
+ * out where their terms are whole blocks, and so blocks of zeros. */
+INLINE void bf16_layout(bf16_pass *p, const int64_t origin[2])
 {
     p->frame = (frame){.channels = p->channels};
     for (int i = 0; i < 2; i++) {
-        const int64_t last = first[i] + (p->grid[i] - 1) * p->step[i] +
-                             (p->taps[i] - 1) * p->tap_step[i];
-        p->frame.before[i] = first[i] < 0 ? -first[i] : 0;
+        bf16_taps t = {.count = p->taps[i], .first = origin[i]};
+        if (p->channels % BF16_TERMS == 0)
+            t = bf16_meeting(t.count, p->tap_step[i], t.first, p->grid[i], p->step[i],
+                             p->source[i]);
+        const int64_t last = t.first + (p->grid[i] - 1) * p->step[i] +
+                             (t.count - 1) * p->tap_step[i];
+        p->taps[i] = t.count;
+        p->skipped[i] = t.skipped;
+        p->frame.before[i] = t.first < 0 ? -t.first : 0;
         p->frame.after[i] = last >= p->source[i] ? last + 1 - p->source[i] : 0;
         p->frame.size[i] = p->frame.before[i] + p->source[i] + p->frame.after[i];
-        p->at[i] = first[i] + p->frame.before[i];
+        p->at[i] = t.first + p->frame.before[i];
     }
     const int64_t run = p->taps[1] * p->channels;
     p->line = p->taps[0] * p->taps[1] == 1 && p->frame.size[1] == p->grid[1] &&
@@ -139,10 +147,12 @@ static void bf16_pack_panel(const bf16_pass *p, const float *w, const int64_t st
     }
 }
 
-/* Panels [begin, end) of all passes; `number`: of this pass's first; returns what follows. */
+/* Panels [begin, end) of all passes; `number`: of this pass's first; w: of the first tap, also where that is left out;
+ * returns what follows. */
 static uint16_t *bf16_pack_pass(const bf16_pass *p, const float *w, const int64_t steps[4],
                                 int64_t *number, int64_t begin, int64_t end, uint16_t *to)
 {
+    w += p->skipped[0] * steps[1] + p->skipped[1] * steps[2];
     for (int64_t i = 0; i < p->panels; i++, ++*number, to += BF16_SIDE * p->terms)
         if (*number >= begin && *number < end) bf16_pack_panel(p, w, steps, i, to);
     return to;

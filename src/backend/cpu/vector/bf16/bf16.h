@@ -38,6 +38,27 @@ INLINE int64_t bf16_whole(int64_t n)
     return (n + BF16_TERMS - 1) / BF16_TERMS * BF16_TERMS;
 }
 
+/* Of a kernel along one axis, the taps that meet a pixel of the source somewhere, and those between them; at least one. */
+typedef struct bf16_taps {
+    int64_t skipped, count; /* left out in front of them; how many */
+    int64_t first;          /* the source pixel under the first one at place 0 */
+} bf16_taps;
+
+/* `taps` of them, which lie `tap_step` pixels apart, at `places` places, which lie `step` apart. */
+INLINE bf16_taps bf16_meeting(int64_t taps, int64_t tap_step, int64_t first, int64_t places,
+                              int64_t step, int64_t source)
+{
+    int64_t begin = 0, end = 0;
+    for (int64_t tap = 0; tap < taps; tap++) {
+        const int64_t at = first + tap * tap_step, before = at < 0 ? (step - 1 - at) / step : 0;
+        if (before >= places || at + before * step >= source) continue;
+        if (end == 0) begin = tap;
+        end = tap + 1;
+    }
+    if (end == 0) end = 1;
+    return (bf16_taps){.skipped = begin, .count = end - begin, .first = first + begin * tap_step};
+}
+
 /* Around all tiles of a call. */
 void LKI_ISA_NAME(lki_bf16_begin)(bool matrix);
 void LKI_ISA_NAME(lki_bf16_end)(bool matrix);

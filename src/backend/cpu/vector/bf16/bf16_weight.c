@@ -8,48 +8,57 @@
  *     plane      x x x x x x | x x x x x x | ...      of a channel, in pairs as everywhere
  *     gradient   d d d d 0 0 | d d d d 0 0 | ...      of 32 filters, as b of bf16.h
  *
- * Rows of a tile are 16 channels under a tap. Sums wait as tiles from piece to piece, [panel of filters][two of such rows].
+ * Rows of a tile are 16 channels under a tap; taps that meet no pixel have none, as their gradient is 0. Sums wait as tiles
+ * from piece to piece, [panel of filters][two of such rows].
  */
 #include "backend/cpu/vector/bf16/bf16.h"
 
 enum { STRIP_BYTES = 1 << 21 }; /* of images whose terms are added in turn */
 
 typedef struct bf16_planes {
-    int64_t reach[2]; /* places of the last tap */
-    int64_t pitch;    /* positions of a row */
-    int64_t blocks;   /* of 32 positions of an image */
-    int64_t length;   /* elements of a plane */
-    int64_t groups;   /* of 16 channels */
-    int64_t tiles;    /* of rows: taps times groups */
-    int64_t panels;   /* of 32 filters */
+    bf16_taps taps[2];
+    int64_t phases[2]; /* of the stride, which these taps see */
+    int64_t reach[2];  /* places of the last tap */
+    int64_t pitch;     /* positions of a row: as if no tap were left out */
+    int64_t blocks;    /* of 32 positions of an image */
+    int64_t length;    /* elements of a plane */
+    int64_t groups;    /* of 16 channels */
+    int64_t tiles;     /* of rows: taps times groups */
+    int64_t panels;    /* of 32 filters */
 } bf16_planes;
 
 INLINE bf16_planes planes_of(const lki_conv_shape *s)
 {
     bf16_planes p = {.groups = (s->channels + BF16_HALF - 1) / BF16_HALF,
                      .panels = (s->filters + BF16_SIDE - 1) / BF16_SIDE};
-    for (int i = 0; i < 2; i++) p.reach[i] = (s->kernel[i] - 1) * s->dilation[i] / s->stride[i];
-    p.pitch = s->out[1] + p.reach[1];
+    for (int i = 0; i < 2; i++) {
+        p.taps[i] = bf16_meeting(s->kernel[i], s->dilation[i], -s->padding[i], s->out[i],
+                                 s->stride[i], s->in[i]);
+        const int64_t last = (p.taps[i].count - 1) * s->dilation[i];
+        p.phases[i] = last + 1 < s->stride[i] ? last + 1 : s->stride[i];
+        p.reach[i] = last / s->stride[i];
+    }
+    p.pitch = s->out[1] + (s->kernel[1] - 1) * s->dilation[1] / s->stride[1];
     p.blocks = ((s->out[0] - 1) * p.pitch + s->out[1] + BF16_TERMS - 1) / BF16_TERMS;
     const int64_t used = p.blocks * BF16_TERMS + p.reach[0] * p.pitch + p.reach[1];
     p.length = (used + BF16_TERMS - 1) / BF16_TERMS * BF16_TERMS;
     if (p.length % 512 == 0) p.length += BF16_TERMS; /* channels in other sets of the cache */
-    p.tiles = s->kernel[0] * s->kernel[1] * p.groups;
+    p.tiles = p.taps[0].count * p.taps[1].count * p.groups;
     return p;
 }
 
-INLINE int64_t planes_elements(const lki_conv_shape *s, const bf16_planes *p)
+INLINE int64_t planes_elements(const bf16_planes *p)
 {
-    return s->stride[0] * s->stride[1] * p->groups * BF16_HALF * p->length;
+    return p->phases[0] * p->phases[1] * p->groups * BF16_HALF * p->length;
 }
 INLINE int64_t gradient_elements(const bf16_planes *p)
 {
     return p->blocks * BF16_BLOCK;
 }
 
-INLINE int64_t planes_strip(const lki_conv_shape *s, const bf16_planes *p, int64_t count)
+INLINE int64_t planes_strip(const bf16_planes *p, int64_t count)
 {
-    const int64_t each = planes_elements(s, p) + p->panels * gradient_elements(p);
+    const int64_t each = planes_elements(p) + p->panels * gradient_elements(p);
     const int64_t most = STRIP_BYTES / 2 / each;
     return most < 1 ? 1 : most < count ? most : count;
 }
@@ -57,8 +66,8 @@ INLINE int64_t planes_strip(const lki_conv_shape *s, const bf16_planes *p, int64
 size_t LKI_ISA_NAME(lki_bf16_weight_bytes)(const lki_conv_shape *s, int64_t count)
 {
     const bf16_planes p = planes_of(s);
-    const int64_t each = planes_elements(s, &p) + p.panels * gradient_elements(&p);
-    return lki_times((size_t)planes_strip(s, &p, count), (size_t)each * sizeof(uint16_t));
+    const int64_t each = planes_elements(&p) + p.panels * gradient_elements(&p);
+    return lki_times((size_t)planes_strip(&p, count), (size_t)each * sizeof(uint16_t));
 }
 
 INLINE int64_t tile_pairs(const bf16_planes *p)
@@ -88,11 +97,11 @@ INLINE place place_next(const bf16_planes *p, place at)
 }
 
 /* The source pixel at a position of a plane, or NULL for the border. */
-INLINE const float *planes_source(const lki_conv_shape *s, const float *image,
+INLINE const float *planes_source(const lki_conv_shape *s, const bf16_planes *p, const float *image,
                                   const int64_t phase[2], place at)
 {
-    const int64_t y = at.y * s->stride[0] + phase[0] - s->padding[0];
-    const int64_t x = at.x * s->stride[1] + phase[1] - s->padding[1];
+    const int64_t y = at.y * s->stride[0] + phase[0] + p->taps[0].first;
+    const int64_t x = at.x * s->stride[1] + phase[1] + p->taps[1].first;
     return y < 0 || y >= s->in[0] || x < 0 || x >= s->in[1]
                ? NULL
                : image + (y * s->in[1] + x) * s->channels;
@@ -102,12 +111,12 @@ static void planes_fill(const lki_conv_shape *s, const bf16_planes *p, const flo
                         uint16_t *to)
 {
     const float *from[BF16_TERMS];
-    for (int64_t i = 0; i < s->stride[0] * s->stride[1]; i++) {
-        const int64_t phase[2] = {i / s->stride[1], i % s->stride[1]};
+    for (int64_t i = 0; i < p->phases[0] * p->phases[1]; i++) {
+        const int64_t phase[2] = {i / p->phases[1], i % p->phases[1]};
         place next = {0, 0};
         for (int64_t at = 0; at < p->length; at += BF16_TERMS) {
             for (int64_t k = 0; k < BF16_TERMS; k++, next = place_next(p, next))
-                from[k] = planes_source(s, image, phase, next);
+                from[k] = planes_source(s, p, image, phase, next);
             for (int64_t g = 0; g < p->groups; g++)
                 bf16_turn_terms(from, g * BF16_HALF, s->channels, p->length,
                                 to + (i * p->groups + g) * BF16_HALF * p->length + at);
@@ -140,9 +149,9 @@ static void gradient_fill(const lki_conv_shape *s, const bf16_planes *p, const f
 INLINE const uint16_t *planes_tile(const lki_conv_shape *s, const bf16_planes *p,
                                    const uint16_t *planes, int64_t tile)
 {
-    const int64_t tap = tile / p->groups, group = tile % p->groups;
-    const int64_t v = tap / s->kernel[1] * s->dilation[0], h = tap % s->kernel[1] * s->dilation[1];
-    const int64_t phase = v % s->stride[0] * s->stride[1] + h % s->stride[1];
+    const int64_t tap = tile / p->groups, group = tile % p->groups, row = p->taps[1].count;
+    const int64_t v = tap / row * s->dilation[0], h = tap % row * s->dilation[1];
+    const int64_t phase = v % s->stride[0] * p->phases[1] + h % s->stride[1];
     return planes + (phase * p->groups + group) * BF16_HALF * p->length +
            v / s->stride[0] * p->pitch + h / s->stride[1];
 }
@@ -152,7 +161,7 @@ static void planes_multiply(const lki_conv_shape *s, const bf16_planes *p, int64
                             float *sums)
 {
     bf16_terms t = {
-        .row = p->length, .taps = images, .a_tap = planes_elements(s, p), .blocks = p->blocks};
+        .row = p->length, .taps = images, .a_tap = planes_elements(p), .blocks = p->blocks};
     for (int64_t panel = 0; panel < p->panels; panel++) {
         t.b = gradient + panel * images * gradient_elements(p);
         for (int64_t tile = 0; tile < p->tiles; tile += 2, sums += BF16_SIDE * BF16_SIDE) {
@@ -168,7 +177,11 @@ static void planes_multiply(const lki_conv_shape *s, const bf16_planes *p, int64
 static void planes_write(const lki_conv_shape *s, const bf16_planes *p, const float *sums,
                          float *d_weight)
 {
-    const int64_t taps = s->kernel[0] * s->kernel[1], tile = BF16_HALF * BF16_SIDE;
+    const int64_t all = s->kernel[0] * s->kernel[1], tile = BF16_HALF * BF16_SIDE;
+    const int64_t row = p->taps[1].count;
+    const int64_t first = p->taps[0].skipped * s->kernel[1] + p->taps[1].skipped;
+    if (p->taps[0].count * row < all)
+        memset(d_weight, 0, (size_t)(s->filters * s->channels * all) * sizeof *d_weight);
     for (int64_t panel = 0; panel < p->panels; panel++)
         for (int64_t group = 0; group < p->groups; group++)
             for (int64_t f = panel * BF16_SIDE; f < s->filters && f < (panel + 1) * BF16_SIDE;
@@ -176,10 +189,12 @@ static void planes_write(const lki_conv_shape *s, const bf16_planes *p, const fl
                 const float *from = sums + (2 * panel * tile_pairs(p) + group) * tile +
                                     f % BF16_SIDE;
                 const int64_t channel = group * BF16_HALF, left = s->channels - channel;
-                float *to = d_weight + (f * s->channels + channel) * taps;
-                for (int64_t c = 0; c < (left < BF16_HALF ? left : BF16_HALF); c++)
-                    for (int64_t tap = 0; tap < taps; tap++)
-                        *to++ = lki_flush(from[tap * p->groups * tile + c * BF16_SIDE]);
+                float *to = d_weight + (f * s->channels + channel) * all + first;
+                for (int64_t c = 0; c < (left < BF16_HALF ? left : BF16_HALF); c++, to += all)
+                    for (int64_t v = 0; v < p->taps[0].count; v++)
+                        for (int64_t h = 0; h < row; h++)
+                            to[v * s->kernel[1] + h] = lki_flush(
+                                from[(v * row + h) * p->groups * tile + c * BF16_SIDE]);
             }
 }
 
@@ -187,7 +202,7 @@ void LKI_ISA_NAME(lki_bf16_weight)(const lki_conv_shape *s, int64_t count,
                                    const lki_conv_gradient *g)
 {
     const bf16_planes p = planes_of(s);
-    const int64_t strip = planes_strip(s, &p, count), each = planes_elements(s, &p);
+    const int64_t strip = planes_strip(&p, count), each = planes_elements(&p);
     const int64_t in = s->in[0] * s->in[1] * s->channels, pixels = s->out[0] * s->out[1];
     uint16_t *planes = g->workspace, *gradient = planes + strip * each;
     float *sums = g->sums;
