@@ -10,6 +10,7 @@
 #include <lockstep/data.h>
 #include <lockstep/comm.h>
 #include <lockstep/model.h>
+#include <lockstep/layers.h>
 #include <lockstep/models.h>
 #include <lockstep/checkpoint.h>
 #include <lockstep/trainer.h>

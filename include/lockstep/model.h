@@ -129,6 +129,9 @@ typedef struct lks_model_opts {
                         and, as nearly all of forward runs twice, more time. Never changes a bit */
     bool by_replica; /* never form gradients by rows; same bits, for tests */
     bool
+        layers; /* one worker and one replica, the whole batch; every operation by its own kernel, activations and
+                   gradients in memory of their own: for the calls of layers.h */
+    bool
         mirror; /* images: evaluate, predict and predictors take the mean of the outputs of each and of its mirror image,
                     left and right, (a + b) / 2 in f32, and the loss of that, as far as it is formed from the output */
 } lks_model_opts;

@@ -41,6 +41,7 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
 {
     model->opts = *opts;
     lks_model_opts *o = &model->opts;
+    LKI_TRY(lki_layers_options(o));
     if (o->replicas == 0) o->replicas = DEFAULT_REPLICAS;
     if (o->accumulate == 0) o->accumulate = 1;
     if (o->hash_every == 0) o->hash_every = DEFAULT_HASH_EVERY;
@@ -211,6 +212,7 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
                                                : 0,
         .switches = model->opts.kernels,
         .by_replica = model->opts.by_replica,
+        .layers = model->opts.layers,
         .recompute = model->opts.recompute && model->opts.loss != NULL,
         .freeze = model->opts.freeze,
         .freeze_count = model->opts.freeze_count};
@@ -236,6 +238,7 @@ static lks_status allocate(lks_model *model)
     LKI_TRY(lki_ranges_make(model));
     LKI_TRY(lki_state_list(model));
     LKI_TRY(lki_average_plan(model));
+    LKI_TRY(lki_layers_make(model));
     LKI_TRY(lki_mirror_make(model));
     return lki_workers_create(&model->threads, model->context, model->workers);
 }
@@ -331,6 +334,7 @@ void lks_model_destroy(lks_model *model)
     lki_ranges_release(model);
     lki_common_release(model);
     lki_arrays_release(model);
+    lki_layers_release(model);
     lki_program_release(&model->program);
     lki_profile_release(model);
     if (model->forks == lki_forks()) pthread_mutex_destroy(&model->preparing);

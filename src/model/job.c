@@ -289,7 +289,8 @@ void lki_model_job(void *user, int worker)
     }
     lki_lap(laps, LKI_LAP_START);
     const int64_t begin = lki_balance_begin(model->balance);
-    (model->meeting != NULL ? run_together : run_replicas)(model, &model->worker[worker]);
+    if (!lki_layers_formed(model))
+        (model->meeting != NULL ? run_together : run_replicas)(model, &model->worker[worker]);
     lki_balance_spent(model, worker, begin);
     lki_rows_take_early(model, worker);
     lki_workers_barrier(model->threads, worker);
@@ -331,6 +332,7 @@ static bool shares_samples(const lks_model *model, lki_mode mode)
 lks_status lki_model_run(lks_model *model, lki_mode mode)
 {
     model->mode = mode;
+    if (mode != LKI_PREPARE && mode != LKI_HASH) lki_layers_forget(model);
     model->shares = shares_samples(model, mode);
     lki_rows_begin(model);
     (model->shares ? lki_workers_share : lki_workers_run)(model->threads, lki_model_job, model);

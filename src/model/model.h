@@ -89,6 +89,7 @@ typedef enum lki_mode {
 } lki_mode;
 
 typedef struct lki_profile lki_profile;
+typedef struct lki_layers lki_layers;
 
 typedef struct lki_meeting {
     bool well;  /* on all workers of all ranks, as the last one says */
@@ -140,6 +141,7 @@ struct lks_model {
     int64_t digests;
 
     lki_profile *profile; /* NULL: nobody ever asked for one */
+    lki_layers *layers;   /* NULL: opts.layers does not ask for them */
     lki_across *across;   /* NULL: one rank */
     lki_balance *balance; /* NULL: ranges stay as they are */
     lki_common *common;   /* NULL: ranks have no parameters in common; as with one */
@@ -279,10 +281,15 @@ void lki_model_choose(lks_model *model, bool averages);
 /* step.c */
 /* A batch that the model can take, or a sentence. Labels are read here once, so that no kernel has to defend itself. */
 lks_status lki_check_batch(const lks_model *model, const lks_batch *batch);
+lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch); /* of a step */
+/* What comes before the replicas of this rank: model->pass, of training. */
+lks_status lki_begin_pass(lks_model *model, const lks_batch *batch);
 lks_status lki_model_prepare(lks_model *model); /* packs parameters that are not */
 /* The samples of a pass, which are the host's; y may be NULL. */
 void lki_place_samples(const lks_model *model, lki_pass *pass, const void *x, const void *y,
                        int64_t count);
+/* The rest of a step whose gradients have been formed layer by layer, from so many samples. */
+lks_status lki_take_formed(lks_model *model, double lr, int64_t samples);
 void lki_gather_metrics(const lks_model *model, lks_metrics *sum); /* of this rank */
 
 /* infer/infer.c */
@@ -303,6 +310,15 @@ void lki_mirror_images(const lks_model *model, const lki_mirror *mirror, const v
 
 /* initialise.c: the parameter's first values, a function of seed and name alone, for the host. */
 void lki_initialise(const lks_model *model, const lki_weight *weight, float *values);
+
+/* layers/: what opts.layers asks for, with defaults that follow from it; and memory. */
+lks_status lki_layers_options(lks_model_opts *opts);
+lks_status lki_layers_make(lks_model *model);
+void lki_layers_release(lks_model *model);
+/* A job begins that writes to the memory of the pass that is kept. */
+void lki_layers_forget(lks_model *model);
+/* In a step whose gradients have been formed layer by layer: they are there. False: they are to be formed. */
+bool lki_layers_formed(lks_model *model);
 
 /* groups.c: gives every weight its rule. */
 lks_status lki_groups_apply(lks_model *model);

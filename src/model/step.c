@@ -97,7 +97,7 @@ static lks_status check_parts(const lks_model *model, const lks_batch *batch)
                     (long long)(pass.begin + count));
 }
 
-static lks_status check_train_batch(const lks_model *model, const lks_batch *batch)
+lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch)
 {
     const int64_t whole = whole_of(batch);
     const lki_backend *backend = model->program.backend;
@@ -190,8 +190,7 @@ static void cut_shares(lks_model *model, int64_t whole)
     }
 }
 
-/* What comes before the replicas of this rank. */
-static lks_status begin_pass(lks_model *model, const lks_batch *batch)
+lks_status lki_begin_pass(lks_model *model, const lks_batch *batch)
 {
     const int64_t whole = whole_of(batch);
     lki_model_choose(model, false);
@@ -229,7 +228,7 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
         const lks_status ready = lki_across_begin(model, batch);
         if (status == LKS_OK) status = ready;
     }
-    if (status == LKS_OK) status = begin_pass(model, batch);
+    if (status == LKS_OK) status = lki_begin_pass(model, batch);
     if (model->across != NULL)
         status = lki_across_outcome(model, status == LKS_OK ? lki_model_run(model, mode)
                                                             : lki_across_stay(model, status));
@@ -269,29 +268,28 @@ static void begin_updates(lks_model *model, double lr, int64_t samples)
     }
 }
 
-static lks_status begin_step(lks_model *model, const lks_batch *batch, double lr)
+static lks_status begin_step(lks_model *model, double lr, int64_t samples)
 {
-    LKI_TRY(check_train_batch(model, batch));
     if (!isfinite(lr) || lr < 0)
         return LKI_FAIL(LKS_E_INVALID, "the learning rate is %g, expected a number of at least 0",
                         lr);
     if (model->progress.step == 0)
         LKI_TRY(lki_state_hash(model, &model->progress.link)); /* the chain's first link */
-    const int64_t samples = samples_of(model, batch);
     begin_updates(model, lr, samples);
     model->link_after = (model->progress.step + 1) % model->opts.hash_every == 0;
     lki_average_begin(model, samples);
     return LKS_OK;
 }
 
-static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
-                            lks_metrics *metrics)
+static lks_status begin_train(lks_model *model, const lks_batch *batch, double lr)
 {
-    const int64_t begin = lki_balance_begin(model->balance);
-    model->raised = model->across == NULL ? (lks_status)atomic_exchange(&model->raise, 0) : LKS_OK;
-    LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics, begin_step(model, batch, lr)));
-    lki_average_note(model);
-    if (model->alone.ends) LKI_TRY(lki_average(model));
+    LKI_TRY(lki_check_train_batch(model, batch));
+    return begin_step(model, lr, samples_of(model, batch));
+}
+
+/* Parameters are new, or were left as they are on purpose. */
+static lks_status end_step(lks_model *model)
+{
     if ((model->last.skipped || model->alone.ends) && model->link_after)
         LKI_TRY(lki_model_run(model, LKI_HASH));
     model->progress.step++;
@@ -300,6 +298,31 @@ static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
         model->progress.link = lki_state_hash_finish(model);
         if (model->across != NULL) LKI_TRY(lki_across_compare(model));
     }
+    return LKS_OK;
+}
+
+lks_status lki_take_formed(lks_model *model, double lr, int64_t samples)
+{
+    LKI_TRY(begin_step(model, lr, samples));
+    model->scale = (float)(1.0 / (double)samples);
+    model->last = (lks_step_info){.gradient_norm = (double)NAN};
+    LKI_TRY(lki_model_run(model, LKI_TRAIN));
+    if (model->measures && !isfinite(model->last.gradient_norm)) {
+        model->last.skipped = model->opts.skip_not_finite;
+        if (!model->last.skipped) return bad_gradient(model);
+    }
+    return end_step(model);
+}
+
+static lks_status take_step(lks_model *model, const lks_batch *batch, double lr,
+                            lks_metrics *metrics)
+{
+    const int64_t begin = lki_balance_begin(model->balance);
+    model->raised = model->across == NULL ? (lks_status)atomic_exchange(&model->raise, 0) : LKS_OK;
+    LKI_TRY(pass_batch(model, batch, LKI_TRAIN, metrics, begin_train(model, batch, lr)));
+    lki_average_note(model);
+    if (model->alone.ends) LKI_TRY(lki_average(model));
+    LKI_TRY(end_step(model));
     return lki_balance_step(model, begin);
 }
 
@@ -341,7 +364,7 @@ static lks_status form_gradient(lks_model *model, const lks_batch *batch, lks_me
                         "lks_model_gradient() forms the gradient of a whole batch, and with "
                         "average_every ranks form that of their own samples alone; compile the "
                         "model without");
-    lks_status status = check_train_batch(model, batch);
+    lks_status status = lki_check_train_batch(model, batch);
     if (status == LKS_OK) status = lki_gradients_make(model); /* memory only where somebody asks */
     return pass_batch(model, batch, LKI_GRADIENT, metrics, status);
 }

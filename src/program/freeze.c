@@ -25,3 +25,14 @@ lks_status lki_program_freeze(lki_program *program)
             if (matches(program, node, p)) program->frozen[node->index] |= (unsigned char)(1 << p);
     return LKS_OK;
 }
+
+bool lki_program_takes_part(const lki_program *program, const lki_pass *pass,
+                            const lki_stage *stage)
+{
+    if (!stage->backward || (pass->from_output && stage->needs_target)) return false;
+    if (pass->wanted == LKI_WANT_PARAMS) return lki_program_forms_any(program, stage->cluster);
+    bool gives = pass->wanted == LKI_WANT_ALL;
+    for (int i = 0; i < stage->cluster->in_count; i++)
+        gives = gives || stage->d_in[i] != LKI_NO_VALUE;
+    return gives;
+}

@@ -247,16 +247,17 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     const lki_kernel *kernel = stage->kernel;
     const bool ends = !at->whole && !part->second;
     const int lap = lki_lap_of(part->stage, LKI_PHASE_BACKWARD);
-    if (!stage->backward) return LKS_OK;
+    if (!lki_program_takes_part(program, pass, stage)) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
     args.d_out = stage->d_out != LKI_NO_VALUE
                      ? (const float *)(void *)address(program, pass, local, stage->d_out, at)
                      : program->ones;
-    for (int i = 0; i < stage->cluster->in_count; i++)
+    for (int i = 0; i < stage->cluster->in_count && pass->wanted != LKI_WANT_PARAMS; i++)
         args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
     args.add_in = stage->add_in;
-    for (int i = 0; i < stage->cluster->param_count && !stage->by_rows; i++)
+    const bool sums = !stage->by_rows && pass->wanted != LKI_WANT_INPUTS;
+    for (int i = 0; i < stage->cluster->param_count && sums; i++)
         args.d_param[i] = stage->d_param[i] >= 0 ? local->gradient + stage->d_param[i] : NULL;
     if (at->whole) args.met = met_of(program, pass, stage, at, true);
     LKI_TRY((at->whole      ? at->gives ? kernel->give_backward : kernel->finish_backward

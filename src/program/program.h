@@ -155,6 +155,7 @@ typedef struct lki_program {
     lki_switches switches;
     bool by_replica;
     bool recompute; /* what backward reads of a block of stages is formed again, not kept */
+    bool layers;    /* every activation and gradient has memory of its own to the end of the pass */
     /* Parameters whose names ("conv1.weight") match one of these patterns are frozen. */
     const char *const *freeze;
     int freeze_count;
@@ -292,6 +293,13 @@ void lki_program_widen(const lki_program *program, lki_value *value);
 lks_status lki_program_place_values(lki_program *program);
 void lki_program_place_kept(lki_program *program); /* for max_pass samples */
 
+/* Which gradients a backward pass forms. Those of activations come first: those of parameters read them. */
+typedef enum lki_wanted {
+    LKI_WANT_ALL,
+    LKI_WANT_INPUTS, /* of activations */
+    LKI_WANT_PARAMS, /* of parameters: a program of `layers` */
+} lki_wanted;
+
 /* One pass over a global batch, or over those replicas of it whose samples this process has. */
 typedef struct lki_pass {
     const void *x, *y;   /* where kernels read them; y NULL: stages that need it are left out */
@@ -300,6 +308,9 @@ typedef struct lki_pass {
     int64_t begin;       /* and begin with this sample of the whole batch */
     uint64_t step;
     bool training, backward;
+    lki_wanted wanted; /* of backward, */
+    bool
+        from_output; /* which begins with the gradient of the output as it is in its place, not with the loss */
     char *all; /* what is kept goes here, as in program->all; NULL: to local->kept */
     const float *
         mirrored; /* outputs of the same samples as in a mirror, the host's: the output becomes the mean
@@ -339,6 +350,10 @@ typedef struct lki_local {
     void (*formed)(void *user, int segment);
     void *formed_user;
 } lki_local;
+
+/* freeze.c: whether the stage forms any gradient in this backward pass. */
+bool lki_program_takes_part(const lki_program *program, const lki_pass *pass,
+                            const lki_stage *stage);
 
 /* Of replicas [first, last) of a batch of `count` samples; the rest is to be filled in. */
 lki_pass lki_program_pass(const lki_program *program, int64_t first, int64_t last, int64_t count);

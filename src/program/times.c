@@ -145,6 +145,17 @@ static void join_all(lki_program *program)
     }
 }
 
+/* What is to be read behind the pass, by whomever, is in use from its first tick to its last. Sums alone are not. */
+static void keep_all(lki_program *program)
+{
+    for (int v = 0; v < program->values; v++) {
+        lki_value *value = &program->value[v];
+        if (value->first < 0 || value->place == LKI_AT_SUMS) continue;
+        value->first = 0;
+        value->last = program->ticks - 1;
+    }
+}
+
 void lki_program_set_times(lki_program *program)
 {
     set_again(program);
@@ -163,6 +174,7 @@ void lki_program_set_times(lki_program *program)
     if (program->loss != NULL)
         touch(program, program->activation[program->loss->node->index], program->ticks - 1);
     join_all(program);
+    if (program->layers) keep_all(program);
 }
 
 /*
