@@ -122,6 +122,15 @@ LKS_API lks_dataset_info lks_dataset_get_info(const lks_dataset *dataset);
 LKS_API const char *lks_dataset_name(const lks_dataset *dataset); /* for messages */
 /* The name of a class, as long as the data set lives; NULL: it has none. */
 LKS_API const char *lks_dataset_class(const lks_dataset *dataset, int64_t number);
+/* What a target of data without classes stands for: a network that learns standardised ones answers
+ * (value - mean) / deviation, else the value. Mean and deviation are those of the training. */
+typedef struct lks_unit {
+    const char *name;
+    double mean, deviation;
+    bool standardised;
+} lks_unit;
+/* [elements of target_shape], as long as the data set lives; NULL: it says nothing of them. */
+LKS_API const lks_unit *lks_dataset_units(const lks_dataset *dataset);
 /* The name of a sample, such as its file, as long as the data set lives; NULL: it has none. */
 LKS_API const char *lks_dataset_sample(const lks_dataset *dataset, int64_t index);
 LKS_API LKS_MUSTUSE lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x,

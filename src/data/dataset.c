@@ -285,6 +285,11 @@ const char *lks_dataset_class(const lks_dataset *dataset, int64_t number)
     return named ? dataset->class_name[number] : NULL;
 }
 
+const lks_unit *lks_dataset_units(const lks_dataset *dataset)
+{
+    return dataset != NULL ? dataset->unit : NULL;
+}
+
 void lki_dataset_name_samples(lks_dataset *dataset, const char *const *names)
 {
     dataset->sample_name = names;

@@ -30,6 +30,7 @@ struct lks_dataset {
     void *user;
     const char *const *class_name; /* [classes_named], or NULL */
     int64_t classes_named;
+    const lks_unit *unit;           /* of targets that are floats, or NULL */
     const char *const *sample_name; /* of all samples of the base, or NULL */
     char name[256];
 };

@@ -8,6 +8,7 @@
 #include "optim/schedule/schedule.h"
 #include "recipe/config.h"
 #include "recipe/data/published.h"
+#include "recipe/data/table.h"
 
 static bool has_word(const char *words, const char *word)
 {
@@ -30,7 +31,11 @@ static bool has_attribute(const lki_attributes *table, const char *key)
 
 static const char *data_at(int number, const char *key, bool *has)
 {
-    if (number >= lki_published_count) return NULL;
+    if (number > lki_published_count) return NULL;
+    if (number == lki_published_count) {
+        *has = has_word(LKI_TABLE_KEYS, key);
+        return LKI_TABLE_NAME;
+    }
     *has = has_word(lki_published_table[number].keys, key);
     return lki_published_table[number].name;
 }

@@ -31,6 +31,33 @@
     X(DATA_PATH, "data.path", STRING, NULL, NULL, SAID,                                            \
       "folder of the files, or an .npz archive; null: lockstep/<name> in $XDG_DATA_HOME or "       \
       "~/.local/share")                                                                            \
+    X(DATA_TABLE, "data.table", STRING, NULL, NULL, SAID,                                          \
+      "CSV file whose rows are samples (docs/tables.md); null: what data.name says")               \
+    X(DATA_TEST_TABLE, "data.test_table", STRING, NULL, NULL, SAID,                                \
+      "another file with the same columns, to test with; null: test_fraction")                     \
+    X(DATA_TEST_FRACTION, "data.test_fraction", FLOAT, "(0,1)", NULL, FIXED,                       \
+      "share of the table's rows that are held back for the test, drawn by train.seed; null: "     \
+      "none")                                                                                      \
+    X(DATA_TARGETS, "data.targets", TREE, NULL, NULL, FIXED,                                       \
+      "list of the columns that are learned, by name or by number from 0, such as [price] or "     \
+      "[-1]; null: the last")                                                                      \
+    X(DATA_TASK, "data.task", CHOICE, "auto regression classification", "auto", FIXED,             \
+      "regression: targets are numbers; classification: one column of classes, texts or "          \
+      "integers; auto: classification where the target has texts")                                 \
+    X(DATA_STANDARDIZE, "data.standardize", BOOL, NULL, "true", FIXED,                             \
+      "numbers, also those that are learned, less the mean and over the deviation of the "         \
+      "training's rows")                                                                           \
+    X(DATA_TEXTS, "data.texts", TREE, NULL, NULL, FIXED,                                           \
+      "list of the columns that have texts although they look like numbers, such as codes; null: " \
+      "none")                                                                                      \
+    X(DATA_IGNORE, "data.ignore", TREE, NULL, NULL, FIXED,                                         \
+      "list of the columns that are left out; null: none")                                         \
+    X(DATA_MISSING, "data.missing", CHOICE, "refuse mean", "refuse", FIXED,                        \
+      "inputs without a value: refuse, or the mean of the training's rows, and of texts none")     \
+    X(DATA_SEPARATOR, "data.separator", CHOICE, "auto comma semicolon tab", "auto", FIXED,         \
+      "between fields; auto: what the first line has most of")                                     \
+    X(DATA_HEADER, "data.header", CHOICE, "auto true false", "auto", FIXED,                        \
+      "whether the first line has names; auto: unless one of its fields is a number")              \
     X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, FIXED,                                 \
       "number of classes; null: the largest label + 1; 20 takes the coarse labels of cifar100")    \
     X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, FIXED,                                      \
@@ -87,7 +114,7 @@
     X(MODEL_SAVE, "model.save", BOOL, NULL, "false", SAID,                                         \
       "write <model name>.safetensors at the end, with PyTorch's names")                           \
     X(LOSS_NAME, "loss.name", CHOICE, LKI_LOSS_NAMES, NULL, FIXED,                                 \
-      "null: nll after log_softmax, else cross_entropy")                                           \
+      "null: mse for numbers; for classes nll after log_softmax, else cross_entropy")              \
     X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", FIXED,                    \
       "share of the target given to all classes")                                                  \
     X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, SAID,                                       \

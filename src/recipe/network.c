@@ -49,9 +49,10 @@ static lks_status normalize(lks_tensor **x, lki_config *config, lks_graph *graph
     return add_normalize(x, config, graph, mean, std);
 }
 
-/* Of classes, with the output as it is. */
-static lki_op_id usual_loss(const lks_tensor *output)
+/* Of classes, with the output as it is; or of numbers. */
+static lki_op_id usual_loss(const lks_tensor *output, const lks_dataset_info *info)
 {
+    if (info->classes == 0) return LKI_OP_MSE;
     const bool logs = output != NULL && lki_op_get(output->node->op)->gives_logs;
     lki_op_id id = 0;
     while (!lki_op_get(id)->of_classes || lki_op_get(id)->of_logs != logs) id++;
@@ -59,10 +60,10 @@ static lki_op_id usual_loss(const lks_tensor *output)
 }
 
 static lks_status build_loss(lks_tensor **loss, lki_config *config, lks_graph *graph,
-                             lks_tensor *output, lks_tensor *target)
+                             lks_tensor *output, lks_tensor *target, const lks_dataset_info *info)
 {
     const char *name = lki_config_text(config, LKI_KEY_LOSS_NAME);
-    const lki_op_id id = name != NULL ? lki_op_find(name) : usual_loss(output);
+    const lki_op_id id = name != NULL ? lki_op_find(name) : usual_loss(output, info);
     const lki_op *op = lki_op_get(id);
     lki_options options;
     LKI_TRY(lki_options_begin(&options, &config->heap, &op->attributes, op->attr_size));
@@ -90,17 +91,17 @@ static const char *losses_of(bool classes, char out[120])
     return out;
 }
 
-/* Whether the loss is one for the data's targets. One that is not set is of classes. */
+/* Whether the loss is one for the data's targets. */
 static lks_status check_loss(const lki_config *config, const lks_dataset_info *info)
 {
     const char *name = lki_config_text(config, LKI_KEY_LOSS_NAME);
     const bool has = info->classes > 0;
     char expected[120];
-    if ((name == NULL || lki_op_get(lki_op_find(name))->of_classes) == has) return LKS_OK;
-    return lki_config_fail(
-        config, LKI_KEY_LOSS_NAME, "is %s, but the data set '%.60s' has %s; expected %s",
-        name != NULL ? name : "not set", lki_config_text(config, LKI_KEY_DATA_NAME),
-        has ? "classes" : "no classes", losses_of(has, expected));
+    if (name == NULL || lki_op_get(lki_op_find(name))->of_classes == has) return LKS_OK;
+    return lki_config_fail(config, LKI_KEY_LOSS_NAME,
+                           "is %s, but the data set '%.60s' has %s; expected %s", name,
+                           lki_config_text(config, LKI_KEY_DATA_NAME),
+                           has ? "classes" : "no classes", losses_of(has, expected));
 }
 
 /* What the loss says of the output that the layers have. */
@@ -156,7 +157,7 @@ lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *gr
     }
     if (status != LKS_OK) return status;
     out->output = x;
-    LKI_TRY(build_loss(&out->loss, config, graph, x, lks_target(graph, &wanted)));
+    LKI_TRY(build_loss(&out->loss, config, graph, x, lks_target(graph, &wanted), info));
     LKI_TRY(lki_heap_status(&config->heap, network_check_graph(config, graph)));
     return sync_batch_norm(config, graph);
 }

@@ -8,6 +8,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/data/augment.h"
+#include "recipe/data/table.h"
 
 static void unset(lki_config *config, lki_key key)
 {
@@ -191,8 +192,42 @@ static lks_status settle_defaults(lki_config *config)
     return settle(config, LKI_KEY_MODEL_NAME, "model");
 }
 
+/* A path that is a CSV file's is that of a table, and data that is a table is called so. */
+static lks_status name_table(lki_config *config)
+{
+    static const char *const ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
+    lki_setting *path = &config->value[LKI_KEY_DATA_PATH],
+                *table = &config->value[LKI_KEY_DATA_TABLE];
+    bool is_table = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && path->set; i++) {
+        const size_t length = strlen(path->s), end = strlen(ends[i]);
+        is_table = is_table || (length > end && strcmp(path->s + length - end, ends[i]) == 0);
+    }
+    if (is_table &&
+        (!table->set || config->source[LKI_KEY_DATA_PATH] > config->source[LKI_KEY_DATA_TABLE])) {
+        *table = *path;
+        config->source[LKI_KEY_DATA_TABLE] = config->source[LKI_KEY_DATA_PATH];
+        unset(config, LKI_KEY_DATA_PATH);
+    }
+    settle_pair(config, LKI_KEY_DATA_PATH, LKI_KEY_DATA_TABLE);
+    const char *name = lki_config_text(config, LKI_KEY_DATA_NAME);
+    if (!table->set && !path->set && strcmp(name, LKI_TABLE_NAME) == 0)
+        return lki_config_fail(config, LKI_KEY_DATA_NAME, "is %s, which needs data.table: FILE",
+                               name);
+    if (!table->set) return LKS_OK;
+    if (path->set)
+        return lki_config_fail(config, LKI_KEY_DATA_PATH,
+                               "and data.table name two data sets; drop one");
+    if (config->source[LKI_KEY_DATA_NAME] < config->source[LKI_KEY_DATA_TABLE])
+        LKI_TRY(lki_config_settle(config, LKI_KEY_DATA_NAME, LKI_TABLE_NAME));
+    return config->source[LKI_KEY_VALIDATION_SHUFFLE] == LKI_FROM_DEFAULT
+               ? lki_config_settle(config, LKI_KEY_VALIDATION_SHUFFLE, "true")
+               : LKS_OK;
+}
+
 lks_status lki_config_name_data(lki_config *config)
 {
+    LKI_TRY(name_table(config));
     const char *path = lki_config_text(config, LKI_KEY_DATA_PATH);
     if (path == NULL || config->source[LKI_KEY_DATA_NAME] != LKI_FROM_DEFAULT) return LKS_OK;
     size_t end = strlen(path);

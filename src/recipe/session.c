@@ -9,53 +9,6 @@
 #include "recipe/data/published.h"
 #include "recipe/data/source.h"
 
-/* The first `key` samples of a split, where the configuration limits them. */
-static lks_status session_limit(lks_dataset **used, lks_dataset **slice, const lki_config *config,
-                                lks_dataset *whole, lki_key key)
-{
-    const int64_t samples = lks_dataset_get_info(whole).samples;
-    *used = whole;
-    if (!lki_config_has(config, key) || lki_config_int(config, key) == samples) return LKS_OK;
-    if (lki_config_int(config, key) > samples)
-        return lki_config_fail(config, key, "is %lld, but there %s only %lld sample%s",
-                               (long long)lki_config_int(config, key), samples == 1 ? "is" : "are",
-                               (long long)samples, LKI_S(samples));
-    const lks_status status = lks_dataset_slice(slice, whole, 0, lki_config_int(config, key));
-    *used = *slice;
-    return status;
-}
-
-/* Holds samples back for validation. */
-static lks_status session_split(lki_session *s)
-{
-    const lki_config *config = s->config;
-    const bool by_fraction = lki_config_has(config, LKI_KEY_VALIDATION_FRACTION);
-    const lki_key key = by_fraction ? LKI_KEY_VALIDATION_FRACTION : LKI_KEY_VALIDATION_SAMPLES;
-    if (!lki_config_has(config, key)) return LKS_OK;
-    lks_dataset *limited = s->train;
-    const int64_t samples = lks_dataset_get_info(limited).samples;
-    const int64_t held = by_fraction ? (int64_t)(lki_config_float(config, key) * (double)samples)
-                                     : lki_config_int(config, key);
-    if (held < 1 || held >= samples)
-        return lki_config_fail(
-            config, key, "would hold back %lld of %lld sample%s, expected at least 1 and not all",
-            (long long)held, (long long)samples, LKI_S(samples));
-    /* Of the limited part, which stays open beneath; where there is none, of the whole. */
-    s->limited = s->slice[0];
-    s->slice[0] = NULL;
-    lks_status status;
-    if (lki_config_bool(config, LKI_KEY_VALIDATION_SHUFFLE)) {
-        status = lks_dataset_split(&s->slice[0], &s->slice[1], limited, held);
-    } else {
-        status = lks_dataset_slice(&s->slice[0], limited, 0, samples - held);
-        if (status == LKS_OK)
-            status = lks_dataset_slice(&s->slice[1], limited, samples - held, held);
-    }
-    s->train = s->slice[0];
-    s->valid = s->slice[1];
-    return status;
-}
-
 /* data.classes may be more than the labels say, never less. */
 static lks_status session_settle_classes(lki_session *s)
 {
@@ -102,18 +55,17 @@ lks_status lki_session_open(lki_session *out, lki_config *config, int data)
     lks_status status = out->context != NULL ? LKS_OK : lki_session_begin(out, config);
     if (status == LKS_OK && (data & LKI_SESSION_TRAIN) != 0) {
         status = lki_source_open(&out->whole[0], config, out->context, false);
-        if (status == LKS_OK)
-            status = session_limit(&out->train, &out->slice[0], config, out->whole[0],
-                                   LKI_KEY_DATA_SAMPLES);
-        if (status == LKS_OK) status = session_split(out);
+        if (status == LKS_OK) status = lki_parts_cut(&out->parts, config, out->whole[0]);
+        out->train = out->parts.train;
+        out->valid = out->parts.valid;
     }
     const bool wanted = (data & LKI_SESSION_TEST) != 0 &&
                         (data == LKI_SESSION_TEST || lki_source_has_test(config));
     if (status == LKS_OK && wanted) {
         status = lki_source_open(&out->whole[1], config, out->context, true);
         if (status == LKS_OK)
-            status = session_limit(&out->test, &out->slice[2], config, out->whole[1],
-                                   LKI_KEY_DATA_TEST_SAMPLES);
+            status = lki_parts_limit(&out->test, &out->tested, config, out->whole[1],
+                                     LKI_KEY_DATA_TEST_SAMPLES);
     }
     return status == LKS_OK ? settle_info(out) : status;
 }
@@ -233,8 +185,8 @@ void lki_session_drop(lki_session *session)
 {
     lks_model_destroy(session->model);
     lks_graph_destroy(session->graph);
-    for (int i = 0; i < 3; i++) lks_dataset_destroy(session->slice[i]);
-    lks_dataset_destroy(session->limited);
+    lks_dataset_destroy(session->tested);
+    lki_parts_close(&session->parts);
     for (int i = 0; i < 2; i++) lks_dataset_destroy(session->whole[i]);
     *session = (lki_session){.log = session->log,
                              .log_user = session->log_user,

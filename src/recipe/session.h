@@ -4,6 +4,7 @@
 
 #include <lockstep/lockstep.h>
 
+#include "recipe/data/parts.h"
 #include "recipe/network.h"
 
 typedef enum lki_session_data {
@@ -18,8 +19,8 @@ typedef struct lki_session {
     lks_comm *comm;     /* the processes that train the model together, borrowed; NULL: this one */
     lks_context *context;
     lks_dataset *whole[2];             /* of the training and the test split, as opened */
-    lks_dataset *limited;              /* the part of whole[0] that train and valid share */
-    lks_dataset *slice[3];             /* parts of them: train, valid, test */
+    lki_parts parts;                   /* of whole[0] */
+    lks_dataset *tested;               /* a part of whole[1], or NULL */
     lks_dataset *train, *valid, *test; /* those to use: whole ones or parts; NULL: not opened */
     lks_dataset_info info;             /* of the data, with the number of classes settled */
     lks_graph *graph;

@@ -168,6 +168,7 @@ static void of_data_sets(void **state)
     assert_string_equal(lks_dataset_name(NULL), "");
     assert_int_equal(lks_dataset_position(NULL, 0), -1);
     assert_null(lks_dataset_class(NULL, 0));
+    assert_null(lks_dataset_units(NULL));
     assert_null(lks_dataset_sample(NULL, 0));
     REFUSES(lks_dataset_read(NULL, 0, values, &label));
     REFUSES(lks_dataset_read(data, 0, NULL, &label));

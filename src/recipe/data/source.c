@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "data/dummy.h"
 #include "recipe/data/published.h"
+#include "recipe/data/table.h"
 
 const char *lki_source_folder(lki_config *config)
 {
@@ -132,6 +133,7 @@ static lks_status find_folder(const char **out, lki_config *config)
 bool lki_source_has_test(lki_config *config)
 {
     const char *folder;
+    if (lki_config_has(config, LKI_KEY_DATA_TABLE)) return lki_table_source_has_test(config);
     if (dataset_is_drawn(config) || published(config) != NULL) return true;
     /* A folder that is not there is for lki_source_open() to tell. */
     return find_folder(&folder, config) != LKS_OK || lks_dataset_folder_has(folder, true);
@@ -141,6 +143,8 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
 {
     const char *folder;
     *out = NULL;
+    if (lki_config_has(config, LKI_KEY_DATA_TABLE))
+        return lki_table_source_open(out, config, context, test);
     if (dataset_is_drawn(config)) {
         const bool digits = strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0;
         return (digits ? open_digits : open_dummy)(out, config, context, test);

@@ -1,0 +1,73 @@
+/*
+ * What becomes of a table's columns: the samples of a network, and its targets.
+ *
+ *   numbers  one element: as they are, or standardised, (value - mean) / deviation
+ *   texts    one element for each text that rows of the training have, in the order of the texts' bytes: 1 for the one
+ *            that the row has, else 0; all are 0 for a text that no row of the training has
+ *   targets  as many floats, numbers as above; or a class, of a column of texts or integers
+ *
+ * Mean, deviation (of all rows, not n - 1) and texts are those of the rows of the training alone. Sums run through them in
+ * the order of the file, in double. Classes are those of the whole table, in the order of texts, or of integers.
+ */
+#ifndef LKI_DATA_TABLE_ENCODE_H
+#define LKI_DATA_TABLE_ENCODE_H
+
+#include <lockstep/data.h>
+
+#include "data/table/table.h"
+
+typedef enum lki_task { LKI_TASK_AUTO, LKI_TASK_REGRESSION, LKI_TASK_CLASSIFICATION } lki_task;
+
+typedef struct lki_encoding_opts {
+    const char *const *targets; /* columns by name or number */
+    int target_count;           /* 0: the last column */
+    lki_task task;              /* AUTO: classification where the only target has texts */
+    bool standardize;
+    bool
+        fill; /* missing inputs get the mean, or no text; else they are an error, as missing targets always are */
+} lki_encoding_opts;
+
+typedef struct lki_word {
+    const char *text;
+    size_t bytes;
+    double number; /* of a class that is an integer */
+} lki_word;
+
+typedef struct lki_feature {
+    const char *name;
+    int column; /* in the table that it was made from */
+    bool text;
+    int64_t at; /* of its first element */
+    lks_unit unit;
+    lki_word *word; /* [words] */
+    int64_t words;
+} lki_feature;
+
+/* The most different texts of a column, and the most elements of a sample. */
+enum { LKI_TABLE_WORDS = 1000, LKI_TABLE_WIDTH = 1 << 20 };
+
+typedef struct lki_encoding {
+    lks_context *context;
+    lki_arena arena;
+    bool fill;
+    lki_feature *input; /* [inputs] */
+    int inputs;
+    int64_t width;       /* elements of a sample */
+    lki_feature *target; /* [targets] */
+    int targets;
+    int64_t classes; /* 0: targets are floats */
+    const char **class_name;
+    lks_unit *unit; /* [targets] */
+} lki_encoding;
+
+/* From the rows of which `used` has a 1. Released by lki_encoding_release(), also after a failure. */
+lks_status lki_encoding_fit(lki_encoding *out, lks_context *context, const lki_table *table,
+                            const uint8_t *used, const lki_encoding_opts *opts);
+void lki_encoding_release(lki_encoding *encoding); /* zeroed is fine */
+
+/* All rows of that table, or of another with the same columns: x[rows][width], and y: int32_t[rows], or
+ * float[rows][targets]; NULL: it has no targets, or nobody asks. */
+lks_status lki_encoding_apply(const lki_encoding *encoding, const lki_table *table, float *x,
+                              void *y);
+
+#endif
