@@ -23,6 +23,7 @@
 #define bf16_pack                        LKI_ISA_NAME(bf16_pack)
 #define bf16_pack_panel                  LKI_ISA_NAME(bf16_pack_panel)
 #define bf16_pack_pass                   LKI_ISA_NAME(bf16_pack_pass)
+#define bf16_pack_squares                LKI_ISA_NAME(bf16_pack_squares)
 #define bf16_packed_bytes                LKI_ISA_NAME(bf16_packed_bytes)
 #define bf16_pass_bytes                  LKI_ISA_NAME(bf16_pass_bytes)
 #define bf16_pass_run                    LKI_ISA_NAME(bf16_pass_run)

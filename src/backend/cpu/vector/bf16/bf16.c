@@ -17,6 +17,7 @@
 
 enum {
     STRIP_BYTES = 1 << 19, /* of images that all panels pass over in turn */
+    PACK_TAPS = 9,         /* of a kernel whose weight is packed in squares, at most */
     WIDE = 12 /* columns from which on gathering costs more than the positions that are dropped */
 };
 
@@ -118,43 +119,63 @@ INLINE int64_t bf16_packed(const bf16_pass *p)
     return p->panels * BF16_SIDE * p->terms;
 }
 
-/* Terms of one column from k on, that lie `step` apart; `to`: of the column's first pair. */
-INLINE void bf16_pack_run(int64_t k, int64_t count, const float *from, int64_t step, uint16_t *to)
-{
-    for (int64_t c = 0; c < count; c++, k++) {
-        const int64_t pair = k / 2;
-        to[(pair / BF16_HALF * BF16_BLOCK | pair % BF16_HALF * 2 * BF16_HALF) + k % 2] = lki_bf16(
-            from[c * step]);
-    }
-}
+/* The weight as a pass reads it: floats from column to column, tap to tap, channel to channel. */
+typedef struct bf16_factor {
+    const float *weight;
+    int64_t column, tap[2], channel;
+    int64_t first; /* where the pass's tap 0 lies */
+    int64_t taps;  /* of the kernel, side by side */
+} bf16_factor;
 
-/* One panel: w + column * steps[0] + tap row * steps[1] + tap column * steps[2] + channel * steps[3]. */
-static void bf16_pack_panel(const bf16_pass *p, const float *w, const int64_t steps[4],
-                            int64_t panel, uint16_t *to)
+static void bf16_pack_panel(const bf16_pass *p, const bf16_factor *w, int64_t panel, uint16_t *to)
 {
-    const int64_t left = p->columns - panel * BF16_SIDE;
-    const int64_t terms = p->taps[0] * p->taps[1] * p->channels;
-    if (left < BF16_SIDE || terms < p->terms)
-        memset(to, 0, (size_t)(BF16_SIDE * p->terms) * sizeof *to);
+    const int64_t left = p->columns - panel * BF16_SIDE, taps = p->taps[0] * p->taps[1];
     for (int64_t i = 0; i < (left < BF16_SIDE ? left : BF16_SIDE); i++) {
-        const float *column = w + (panel * BF16_SIDE + i) * steps[0];
+        const float *column = w->weight + w->first + (panel * BF16_SIDE + i) * w->column;
         uint16_t *place = to + i / BF16_HALF * (BF16_BLOCK / 2) + i % BF16_HALF * 2;
-        int64_t k = 0;
-        for (int64_t v = 0; v < p->taps[0]; v++)
-            for (int64_t h = 0; h < p->taps[1]; h++, k += p->channels)
-                bf16_pack_run(k, p->channels, column + v * steps[1] + h * steps[2], steps[3],
-                              place);
+        for (int64_t tap = 0, k = 0; tap < taps; tap++) {
+            const float *from = column + tap / p->taps[1] * w->tap[0] +
+                                tap % p->taps[1] * w->tap[1];
+            for (int64_t c = 0; c < p->channels; c++, k++)
+                place[(k / BF16_TERMS * BF16_BLOCK | k / 2 % BF16_HALF * 2 * BF16_HALF) + k % 2] =
+                    lki_bf16(from[c * w->channel]);
+        }
     }
 }
 
-/* Panels [begin, end) of all passes; `number`: of this pass's first; w: of the first tap, also where that is left out;
- * returns what follows. */
-static uint16_t *bf16_pack_pass(const bf16_pass *p, const float *w, const int64_t steps[4],
-                                int64_t *number, int64_t begin, int64_t end, uint16_t *to)
+/* Where a tap has whole blocks: 32 columns by 32 channels, under all taps, wait rounded in the nearest cache. */
+static void bf16_pack_squares(const bf16_pass *p, const bf16_factor *w, int64_t panel, uint16_t *to)
 {
-    w += p->skipped[0] * steps[1] + p->skipped[1] * steps[2];
-    for (int64_t i = 0; i < p->panels; i++, ++*number, to += BF16_SIDE * p->terms)
-        if (*number >= begin && *number < end) bf16_pack_panel(p, w, steps, i, to);
+    uint16_t square[BF16_SIDE * BF16_TERMS * PACK_TAPS];
+    const bool by_column = w->column > w->channel; /* rows of the weight are columns, or channels */
+    const int64_t left = p->columns - panel * BF16_SIDE;
+    const int64_t columns = left < BF16_SIDE ? left : BF16_SIDE;
+    const int64_t rows = by_column ? columns : BF16_TERMS;
+    const int64_t step = by_column ? w->column : w->channel;
+    const int64_t row = (by_column ? BF16_TERMS : columns) * w->taps;
+    for (int64_t k = 0; k < p->channels; k += BF16_TERMS) {
+        const float *from = w->weight + panel * BF16_SIDE * w->column + k * w->channel;
+        for (int64_t i = 0; i < rows; i++) bf16_round_row(row, from + i * step, square + i * row);
+        for (int64_t v = 0; v < p->taps[0]; v++)
+            for (int64_t h = 0; h < p->taps[1]; h++)
+                bf16_pack_square(square + w->first + v * w->tap[0] + h * w->tap[1], columns,
+                                 by_column ? row : w->taps, by_column ? w->taps : row,
+                                 to + ((v * p->taps[1] + h) * p->channels + k) * BF16_SIDE);
+    }
+}
+
+/* Panels [begin, end) of all passes; `number`: of this pass's first; returns what follows. */
+static uint16_t *bf16_pack_pass(const bf16_pass *p, bf16_factor w, int64_t *number, int64_t begin,
+                                int64_t end, uint16_t *to)
+{
+    const bool squares = p->channels % BF16_TERMS == 0 && w.taps <= PACK_TAPS;
+    w.first += p->skipped[0] * w.tap[0] + p->skipped[1] * w.tap[1];
+    for (int64_t i = 0; i < p->panels; i++, ++*number, to += BF16_SIDE * p->terms) {
+        if (*number < begin || *number >= end) continue;
+        if ((i + 1) * BF16_SIDE > p->columns || p->channels % BF16_TERMS != 0)
+            memset(to, 0, (size_t)(BF16_SIDE * p->terms) * sizeof *to);
+        (squares ? bf16_pack_squares : bf16_pack_panel)(p, &w, i, to);
+    }
     return to;
 }
 
@@ -179,13 +200,14 @@ static void bf16_pack(const lki_conv_shape *s, const float *weight, void *packed
     phase way[2];
     for (int64_t i = 0; i < bf16_phases(s); i++) panels += bf16_phase_pass(s, i, way).panels;
     const int64_t begin = lki_share(part, parts, panels), end = lki_share(part + 1, parts, panels);
-    const int64_t steps[4] = {size, s->kernel[1], 1, taps};
-    uint16_t *to = bf16_pack_pass(&forward, weight, steps, &number, begin, end, packed);
+    const bf16_factor ahead = {weight, size, {s->kernel[1], 1}, taps, 0, taps};
+    uint16_t *to = bf16_pack_pass(&forward, ahead, &number, begin, end, packed);
     for (int64_t i = 0; i < bf16_phases(s); i++) {
         const bf16_pass p = bf16_phase_pass(s, i, way);
-        const int64_t back[4] = {taps, -way[0].step * s->kernel[1], -way[1].step, size};
-        const float *last = weight + way[0].tap * s->kernel[1] + way[1].tap;
-        to = bf16_pack_pass(&p, last, back, &number, begin, end, to);
+        const int64_t last = way[0].tap * s->kernel[1] + way[1].tap;
+        const int64_t up = -way[0].step * s->kernel[1], left = -way[1].step;
+        const bf16_factor back = {weight, taps, {up, left}, size, last, taps};
+        to = bf16_pack_pass(&p, back, &number, begin, end, to);
     }
 }
 

@@ -137,6 +137,18 @@ INLINE void bf16_block(const float *const from[BF16_TERMS], int64_t pairs, int64
         }
 }
 
+/* A block of b from numbers that are rounded already, `column` and `term` elements apart; `count` columns exist. */
+INLINE void bf16_pack_square(const uint16_t *from, int64_t count, int64_t column, int64_t term,
+                             uint16_t *to)
+{
+    for (int64_t pair = 0; pair < BF16_TERMS / 2; pair++, from += 2 * term, to += 2 * BF16_HALF)
+        for (int64_t i = 0; i < count; i++) {
+            uint16_t *place = to + i / BF16_HALF * (BF16_BLOCK / 2) + i % BF16_HALF * 2;
+            place[0] = from[i * column];
+            place[1] = from[i * column + term];
+        }
+}
+
 /* bf16_weight.c */
 size_t LKI_ISA_NAME(lki_bf16_weight_bytes)(const lki_conv_shape *s, int64_t count);
 size_t LKI_ISA_NAME(lki_bf16_sums_bytes)(const lki_conv_shape *s);

@@ -173,14 +173,21 @@ static void planes_multiply(const lki_conv_shape *s, const bf16_planes *p, int64
     }
 }
 
+/* Sums of taps that lie side by side in the weight. */
+INLINE void planes_run(int64_t taps, const float *from, int64_t step, float *to)
+{
+    for (int64_t tap = 0; tap < taps; tap++) to[tap] = lki_flush(from[tap * step]);
+}
+
 /* In the order of the parameter, [filter][channel][tap]; 16 channels of 32 filters stay in the nearest cache. */
 static void planes_write(const lki_conv_shape *s, const bf16_planes *p, const float *sums,
                          float *d_weight)
 {
     const int64_t all = s->kernel[0] * s->kernel[1], tile = BF16_HALF * BF16_SIDE;
-    const int64_t row = p->taps[1].count;
     const int64_t first = p->taps[0].skipped * s->kernel[1] + p->taps[1].skipped;
-    if (p->taps[0].count * row < all)
+    const int64_t taps = p->taps[0].count * p->taps[1].count;
+    const int64_t run = p->taps[1].count == s->kernel[1] ? taps : p->taps[1].count;
+    if (taps < all)
         memset(d_weight, 0, (size_t)(s->filters * s->channels * all) * sizeof *d_weight);
     for (int64_t panel = 0; panel < p->panels; panel++)
         for (int64_t group = 0; group < p->groups; group++)
@@ -191,10 +198,9 @@ static void planes_write(const lki_conv_shape *s, const bf16_planes *p, const fl
                 const int64_t channel = group * BF16_HALF, left = s->channels - channel;
                 float *to = d_weight + (f * s->channels + channel) * all + first;
                 for (int64_t c = 0; c < (left < BF16_HALF ? left : BF16_HALF); c++, to += all)
-                    for (int64_t v = 0; v < p->taps[0].count; v++)
-                        for (int64_t h = 0; h < row; h++)
-                            to[v * s->kernel[1] + h] = lki_flush(
-                                from[(v * row + h) * p->groups * tile + c * BF16_SIDE]);
+                    for (int64_t tap = 0, at = 0; tap < taps; tap += run, at += s->kernel[1])
+                        planes_run(run, from + tap * p->groups * tile + c * BF16_SIDE,
+                                   p->groups * tile, to + at);
             }
 }
 
