@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/out/output.h"
+#include "cli/out/table.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
 #include "cli/report/scores.h"
@@ -45,15 +46,67 @@ static lks_status draw_worst(const cli_args *cli, const cli_split *split, lks_da
     return status;
 }
 
+/* R2 and errors of every target, in its units. */
+typedef struct fits {
+    int64_t count;
+    lks_fit *fit; /* [count], the pool's; NULL: the data has classes */
+} fits;
+
+static lks_status count_fits(fits *out, cli_pool *pool, lks_recipe *recipe, lks_dataset *data,
+                             lks_metrics *sum)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    out->count = lks_shape_elements(&info.target_shape);
+    out->fit = pool_alloc(pool, (size_t)out->count * sizeof *out->fit);
+    if (out->fit == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for scores of targets");
+    return lks_recipe_fits(recipe, data, sum, out->fit);
+}
+
+static const char *fit_name(cli_pool *pool, const fits *f, int64_t i)
+{
+    const char *name = f->fit[i].name;
+    return name != NULL ? text_clean(pool, name) : pool_format(pool, "%lld", (long long)i);
+}
+
+static void say_fits(cli_pool *pool, const fits *f)
+{
+    enum { COLUMNS = 4 };
+    const char *title[COLUMNS] = {"target", "R2", "MAE", "RMSE"};
+    const bool right[COLUMNS] = {false, true, true, true};
+    const char **cell = pool_alloc(pool, (size_t)f->count * COLUMNS * sizeof *cell);
+    if (cell == NULL) return;
+    for (int64_t i = 0; i < f->count; i++) {
+        cell[i * COLUMNS] = fit_name(pool, f, i);
+        cell[i * COLUMNS + 1] = pool_format(pool, "%.4f", f->fit[i].r2);
+        cell[i * COLUMNS + 2] = pool_format(pool, "%.6g", f->fit[i].mae);
+        cell[i * COLUMNS + 3] = pool_format(pool, "%.6g", f->fit[i].rmse);
+    }
+    table_print(&(cli_table){(int)f->count, COLUMNS, title, cell, right}, say_columns());
+}
+
+static void fits_json(json_t *json, cli_pool *pool, const fits *f, const char *key)
+{
+    json_t *all = json_object();
+    for (int64_t i = 0; i < f->count; i++)
+        json_object_set_new(all, fit_name(pool, f, i),
+                            json_pack("{s:o, s:o, s:o}", "r2", text_json_real(f->fit[i].r2), "mae",
+                                      text_json_real(f->fit[i].mae), "rmse",
+                                      text_json_real(f->fit[i].rmse)));
+    json_object_set_new(json, pool_format(pool, "%s_targets", key), all);
+}
+
 static void say_json(const cli_args *cli, const cli_split *split, const lks_metrics *sum,
-                     int64_t step, const scores *found)
+                     int64_t step, const scores *found, const fits *numbers)
 {
     json_t *json = json_pack("{s:s, s+:o, s+:I, s+:I}", "event", "eval", split->key, "_loss",
                              text_json_real(lks_metrics_loss(sum)), split->key, "_correct",
                              (json_int_t)sum->correct, split->key, "_samples",
                              (json_int_t)sum->samples);
     if (step >= 0) json_object_set_new(json, "step", json_integer(step));
-    if (cli->local[LOCAL_METRICS] != NULL) scores_json(found, json, cli->pool, split->key);
+    if (numbers->fit != NULL)
+        fits_json(json, cli->pool, numbers, split->key);
+    else if (cli->local[LOCAL_METRICS] != NULL)
+        scores_json(found, json, cli->pool, split->key);
     text_print_json(stdout, json, 0);
     putchar('\n');
     json_decref(json);
@@ -64,16 +117,24 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
 {
     lks_metrics sum;
     scores found = {0};
+    fits numbers = {0};
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
     const bool counts = cli->local[LOCAL_METRICS] != NULL;
-    lks_status status = counts || worst > 0 ? scores_count(&found, &sum, recipe, data, worst)
-                                            : lks_recipe_evaluate(recipe, data, &sum);
+    lks_status status;
+    if (parts.data.classes == 0 && worst == 0)
+        status = count_fits(&numbers, cli->pool, recipe, data, &sum);
+    else
+        status = counts || worst > 0 ? scores_count(&found, &sum, recipe, data, worst)
+                                     : lks_recipe_evaluate(recipe, data, &sum);
     if (status == LKS_OK && strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0) {
-        say_json(cli, split, &sum, step, &found);
+        say_json(cli, split, &sum, step, &found, &numbers);
     } else if (status == LKS_OK) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         report_test(split->title, &sum, parts.data.classes > 0, true);
-        if (counts) scores_print(&found, cli->pool);
+        if (numbers.fit != NULL)
+            say_fits(cli->pool, &numbers);
+        else if (counts)
+            scores_print(&found, cli->pool);
     }
     if (status == LKS_OK && worst > 0 && lks_comm_rank(parts.comm) == 0)
         status = draw_worst(cli, split, data, &found);

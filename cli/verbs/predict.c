@@ -20,6 +20,7 @@ typedef struct table {
     int name_width;                /* of the widest name of a class */
     const char *const *class_name; /* [classes], or NULL: they have numbers alone */
     int64_t classes;               /* there may be more outputs */
+    const lks_unit *unit;          /* of predicted numbers, [width]; NULL: classes are predicted */
     const lks_dataset *data;       /* what is predicted: its samples may have names */
     cli_pool *pool;
     int used; /* of the line */
@@ -116,6 +117,56 @@ static const char *best_name(const table *t, const lks_prediction *p)
     return p->best < t->classes ? t->class_name[p->best] : "";
 }
 
+/* What a number that the network has stands for. */
+static double in_units(const lks_unit *unit, float number)
+{
+    return unit->standardised ? unit->mean + unit->deviation * (double)number : (double)number;
+}
+
+static const char *target_name(const table *t, int64_t target)
+{
+    return text_clean(t->pool, t->unit[target].name);
+}
+
+static void print_numbers_head(table *t)
+{
+    if (t->format == FORMAT_JSON) return;
+    put_field(t, t->id_width, "sample");
+    for (int64_t i = 0; i < t->width; i++) put_name(t, NUMBER_WIDTH, target_name(t, i));
+    for (int64_t i = 0; t->labels && i < t->width; i++)
+        put_name(t, NUMBER_WIDTH, pool_format(t->pool, "%s_true", target_name(t, i)));
+    end_line(t);
+}
+
+/* Predicted numbers in their own units, and behind them those of the data. */
+static void print_numbers(table *t, const lks_prediction *p)
+{
+    char number[TEXT_NUMBER_SIZE];
+    put_int(t, t->id_width, p->id);
+    for (int k = 0; k < (t->labels ? 2 : 1); k++)
+        for (int64_t i = 0; i < t->width; i++) {
+            const double value = in_units(&t->unit[i], (k == 0 ? p->output : p->wanted)[i]);
+            put_field(t, NUMBER_WIDTH, lks_text_number(number, shortened((float)value)));
+        }
+    end_line(t);
+}
+
+static void print_numbers_json(const table *t, const lks_prediction *p)
+{
+    json_t *line = json_pack("{s:I}", "sample", (json_int_t)p->id);
+    for (int k = 0; k < (t->labels ? 2 : 1); k++) {
+        json_t *values = json_object();
+        for (int64_t i = 0; i < t->width; i++)
+            json_object_set_new(values, target_name(t, i),
+                                text_json_real(shortened((float)in_units(
+                                    &t->unit[i], (k == 0 ? p->output : p->wanted)[i]))));
+        json_object_set_new(line, k == 0 ? "predicted" : "true", values);
+    }
+    text_print_json(stdout, line, 0);
+    putchar('\n');
+    json_decref(line);
+}
+
 static void predict_print_row(table *t, const lks_prediction *p)
 {
     char number[TEXT_NUMBER_SIZE];
@@ -159,7 +210,11 @@ static void predict_print_json(const table *t, const lks_prediction *p)
 static void predict_print(void *user, const lks_prediction *prediction)
 {
     table *t = user;
-    if (t->format == FORMAT_JSON)
+    if (t->unit != NULL && t->format == FORMAT_JSON)
+        print_numbers_json(t, prediction);
+    else if (t->unit != NULL)
+        print_numbers(t, prediction);
+    else if (t->format == FORMAT_JSON)
         predict_print_json(t, prediction);
     else
         predict_print_row(t, prediction);
@@ -238,6 +293,11 @@ static void name_classes(table *t, const lks_dataset *known)
             t->name_width = text_length(t->class_name[c]);
 }
 
+static const lks_dataset *data_of(const lks_recipe_parts *parts)
+{
+    return parts->test != NULL ? parts->test : parts->train;
+}
+
 static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *data, int64_t count)
 {
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
@@ -253,8 +313,10 @@ static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *d
         if (text_length(name) > t->id_width) t->id_width = text_length(name);
     }
     t->data = data;
-    name_classes(t, parts.test != NULL ? parts.test : parts.train);
-    predict_print_head(t);
+    const lks_dataset *known = data_of(&parts);
+    t->unit = lks_dataset_units(known);
+    if (t->unit == NULL) name_classes(t, known);
+    (t->unit != NULL ? print_numbers_head : predict_print_head)(t);
     return lks_recipe_predict(recipe, data, count, predict_print, t);
 }
 
@@ -276,8 +338,12 @@ static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code
         status = images != NULL ? lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE)
                                 : cli_split_open(&split, cli, recipe);
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    if (status == LKS_OK && parts.data.classes == 0)
-        return lks_fail(LKS_E_UNSUPPORTED, "predict prints classes, but this data has none");
+    if (status == LKS_OK && parts.data.classes == 0 && lks_dataset_units(data_of(&parts)) == NULL)
+        return lks_fail(LKS_E_UNSUPPORTED,
+                        "predict prints classes, or columns of a table, but this data has neither");
+    if (status == LKS_OK && parts.data.classes == 0 && (t.probabilities || t.outputs))
+        return lks_fail(LKS_E_INVALID,
+                        "--probabilities and --outputs are of classes, but this data has none");
     if (status == LKS_OK && images != NULL) status = open_images(&other, &parts, images);
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);

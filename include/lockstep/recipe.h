@@ -111,7 +111,7 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_load(lks_recipe *recipe, lks_which whi
 LKS_API LKS_MUSTUSE lks_status lks_recipe_evaluate(lks_recipe *recipe, lks_dataset *dataset,
                                                    lks_metrics *out);
 
-/* One sample's outputs, for data with classes. */
+/* One sample's outputs. Data without classes has no best, label and softmax, but what is wanted. */
 typedef struct lks_prediction {
     int64_t id;          /* of the sample in its data, as it was opened: lks_dataset_position() */
     int64_t index;       /* in the data that is looked at */
@@ -121,6 +121,7 @@ typedef struct lks_prediction {
     const float *output; /* [classes], as the network gives them */
     const double
         *softmax; /* [classes]: probabilities, where outputs are logits or their logarithms */
+    const float *wanted; /* [classes]: the targets of data without classes; else NULL */
 } lks_prediction;
 /* The first `count` samples of `dataset` (NULL: the test data), one after the other. */
 LKS_API LKS_MUSTUSE lks_status

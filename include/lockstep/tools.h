@@ -231,6 +231,15 @@ LKS_API LKS_MUSTUSE lks_status
 lks_recipe_evaluate_each(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *out,
                          void (*each)(void *user, const lks_prediction *prediction), void *user);
 
+/* Of a target of data without classes, in its own units: R2 = 1 - sum (y - out)^2 / sum (y - mean y)^2, mean absolute
+ * error, root of the mean square error; NaN where that is none. `out` has one for each; the same on all processes. */
+typedef struct lks_fit {
+    const char *name; /* NULL: it has none */
+    double r2, mae, rmse;
+} lks_fit;
+LKS_API LKS_MUSTUSE lks_status lks_recipe_fits(lks_recipe *recipe, lks_dataset *dataset,
+                                               lks_metrics *sum, lks_fit *out);
+
 /* The file of model.save, or NULL; and log.record, written as at the end of a training. */
 LKS_API const char *lks_recipe_weights(lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_save_record(const lks_recipe *recipe);

@@ -59,6 +59,10 @@ static void of_recipes(void **state)
     REFUSES(lks_recipe_evaluate(recipe, NULL, NULL));
     REFUSES(lks_recipe_evaluate_each(NULL, NULL, &sum, take_nothing, NULL));
     REFUSES(lks_recipe_evaluate_each(recipe, NULL, NULL, take_nothing, NULL));
+    lks_fit fit;
+    REFUSES(lks_recipe_fits(NULL, NULL, &sum, &fit));
+    REFUSES(lks_recipe_fits(recipe, NULL, NULL, &fit));
+    REFUSES(lks_recipe_fits(recipe, NULL, &sum, NULL));
     REFUSES(lks_recipe_check_samples(NULL, 1));
     LKT_OK(lks_recipe_check_samples(recipe, 1)); /* nothing is open */
     REFUSES(lks_recipe_predict(NULL, NULL, 1, take_nothing, NULL));

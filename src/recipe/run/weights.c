@@ -131,7 +131,8 @@ typedef struct prediction {
     void *user;
     lks_loader *loader;
     lks_dataset *dataset;
-    int64_t width; /* of an output: how many classes */
+    int64_t width; /* of an output: how many classes, or numbers */
+    bool numbers;
     float *output;
     double *share;
 } prediction;
@@ -139,14 +140,19 @@ typedef struct prediction {
 static void tell(const prediction *p, const lks_batch *batch, int64_t count)
 {
     for (int64_t i = 0; i < count && p->each != NULL; i++) {
-        const float *y = p->output + i * p->width;
-        const lks_prediction one = {.id = lks_dataset_position(p->dataset, batch->ids[i]),
-                                    .index = batch->ids[i],
-                                    .best = classify(p->share, y, p->width),
-                                    .label = ((const int32_t *)batch->y)[i],
-                                    .classes = p->width,
-                                    .output = y,
-                                    .softmax = p->share};
+        lks_prediction one = {.id = lks_dataset_position(p->dataset, batch->ids[i]),
+                              .index = batch->ids[i],
+                              .best = -1,
+                              .label = -1,
+                              .classes = p->width,
+                              .output = p->output + i * p->width};
+        if (p->numbers) {
+            one.wanted = (const float *)batch->y + i * p->width;
+        } else {
+            one.best = classify(p->share, one.output, p->width);
+            one.label = ((const int32_t *)batch->y)[i];
+            one.softmax = p->share;
+        }
         p->each(p->user, &one);
     }
 }
@@ -182,8 +188,7 @@ static lks_status begin_predictions(prediction *p, lki_session *s, lki_purpose p
     const lks_shape shape = lks_tensor_shape(s->network.output);
     const int64_t batch = lki_config_int(s->config, LKI_KEY_TRAIN_TEST_BATCH_SIZE);
     p->width = lks_shape_elements(&shape);
-    if (p->each != NULL && s->info.classes == 0)
-        return LKI_FAIL(LKS_E_UNSUPPORTED, "predictions are of classes, but this data has none");
+    p->numbers = s->info.classes == 0;
     if (p->each != NULL) {
         p->output = malloc((size_t)(batch * p->width) * sizeof *p->output);
         p->share = malloc((size_t)p->width * sizeof *p->share);

@@ -1,0 +1,122 @@
+/* How well numbers are predicted: sums are exact, so that any number of processes has the same bits. */
+#include <lockstep/tools.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "recipe/recipe.h"
+
+#include "base/check.h"
+#include "numeric/fixed.h"
+
+/* Of one target, in deviations of the training: of its values and of the errors. */
+typedef struct fit {
+    lki_fixed values, squares, errors, squared_errors;
+} fit;
+
+typedef struct fits {
+    const lks_unit *unit; /* [targets], or NULL: mean 0, deviation 1 */
+    int64_t targets, samples, not_finite;
+    fit *fit; /* [targets] */
+} fits;
+
+static lks_unit unit_of(const fits *f, int64_t target)
+{
+    return f->unit != NULL ? f->unit[target] : (lks_unit){.deviation = 1, .standardised = true};
+}
+
+static void add_sample(void *user, const lks_prediction *p)
+{
+    fits *f = user;
+    f->samples++;
+    for (int64_t t = 0; t < f->targets; t++) {
+        const lks_unit unit = unit_of(f, t);
+        double error = (double)p->output[t] - (double)p->wanted[t], value = p->wanted[t];
+        if (!unit.standardised) {
+            error /= unit.deviation;
+            value = (value - unit.mean) / unit.deviation;
+        }
+        if (!isfinite(error)) {
+            f->not_finite++;
+            continue;
+        }
+        lki_fixed_add(&f->fit[t].values, value);
+        lki_fixed_add(&f->fit[t].squares, value * value);
+        lki_fixed_add(&f->fit[t].errors, fabs(error));
+        lki_fixed_add(&f->fit[t].squared_errors, error * error);
+    }
+}
+
+static void merge(fit *to, const fit *from)
+{
+    lki_fixed_merge(&to->values, from->values);
+    lki_fixed_merge(&to->squares, from->squares);
+    lki_fixed_merge(&to->errors, from->errors);
+    lki_fixed_merge(&to->squared_errors, from->squared_errors);
+}
+
+/* The sums of all processes. */
+static lks_status gather(fits *f, lks_comm *comm)
+{
+    const int ranks = lks_comm_size(comm);
+    const size_t bytes = (size_t)f->targets * sizeof *f->fit;
+    int64_t own[2] = {f->samples, f->not_finite};
+    if (ranks == 1) return LKS_OK;
+    int64_t *counts = calloc((size_t)ranks, sizeof own);
+    fit *all = calloc((size_t)ranks, bytes);
+    lks_status status = counts == NULL || all == NULL
+                            ? LKI_FAIL(LKS_E_NOMEM, "no memory for the sums of %d processes", ranks)
+                            : LKS_OK;
+    status = lks_comm_agree(comm, status);
+    if (status == LKS_OK) status = lks_comm_all_gather(comm, own, sizeof own, counts);
+    if (status == LKS_OK) status = lks_comm_all_gather(comm, f->fit, bytes, all);
+    for (int r = 0; r < ranks && status == LKS_OK; r++) {
+        if (r == 0) f->samples = f->not_finite = 0;
+        f->samples += counts[2 * r];
+        f->not_finite += counts[2 * r + 1];
+        for (int64_t t = 0; t < f->targets; t++) {
+            if (r == 0) f->fit[t] = (fit){0};
+            merge(&f->fit[t], &all[r * f->targets + t]);
+        }
+    }
+    free(all);
+    free(counts);
+    return status;
+}
+
+static lks_fit fit_of(const fits *f, int64_t target)
+{
+    const fit *one = &f->fit[target];
+    const lks_unit unit = unit_of(f, target);
+    const double n = (double)f->samples, sum = lki_fixed_value(one->values);
+    const double errors = lki_fixed_value(one->squared_errors);
+    const double spread = lki_fixed_value(one->squares) - sum * sum / n;
+    if (f->not_finite > 0 || f->samples == 0)
+        return (lks_fit){unit.name, (double)NAN, (double)NAN, (double)NAN};
+    return (lks_fit){.name = unit.name,
+                     .r2 = spread > 0 ? 1 - errors / spread : (double)NAN,
+                     .mae = lki_fixed_value(one->errors) / n * unit.deviation,
+                     .rmse = sqrt(errors / n) * unit.deviation};
+}
+
+lks_status lks_recipe_fits(lks_recipe *recipe, lks_dataset *dataset, lks_metrics *sum, lks_fit *out)
+{
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    if (sum == NULL) return LKI_FAIL_NULL(sum);
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    if (dataset == NULL) dataset = recipe->session.test;
+    const lks_dataset_info info = lks_dataset_get_info(dataset);
+    if (dataset == NULL || info.classes > 0)
+        return LKI_FAIL(LKS_E_UNSUPPORTED, "R2 and the like are of numbers, but this data has %s",
+                        dataset == NULL ? "no samples" : "classes");
+    fits f = {.unit = lks_dataset_units(dataset),
+              .targets = lks_shape_elements(&info.target_shape)};
+    f.fit = calloc((size_t)f.targets, sizeof *f.fit);
+    lks_status status = f.fit != NULL ? LKS_OK : LKI_FAIL(LKS_E_NOMEM, "no memory for sums");
+    status = lki_recipe_agree(recipe, status);
+    if (status == LKS_OK) status = lks_recipe_evaluate_each(recipe, dataset, sum, add_sample, &f);
+    if (status == LKS_OK) status = gather(&f, recipe->session.comm);
+    for (int64_t t = 0; t < f.targets && status == LKS_OK; t++) out[t] = fit_of(&f, t);
+    free(f.fit);
+    return status;
+}
