@@ -248,7 +248,6 @@ static const lki_conv_shape SHAPES[] = {
     SHAPE(64, 20, 1, 13, 5, 3, 1, 1, 2, 1, 1, 1), SHAPE(32, 64, 3, 1, 3, 5, 2, 1, 2, 6, 2, 3),
     SHAPE(32, 32, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1), /* no tap meets the image */
 };
-#undef SHAPE
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof *SHAPES };
 
 static void convolutions_have_the_bits_of_their_definition(void **state)
@@ -264,6 +263,21 @@ static void convolutions_have_the_bits_of_their_definition(void **state)
         check_weight(v, &c, &random);
         case_free(&c);
     }
+}
+
+/* A kernel whose other taps lie in the border has the packed weight of the taps that are left. */
+static void taps_that_meet_no_pixel_take_no_memory(void **state)
+{
+    static const lki_conv_shape pairs[][2] = {
+        {SHAPE(64, 32, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1), SHAPE(64, 32, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1)},
+        {SHAPE(32, 64, 2, 2, 3, 3, 2, 2, 1, 1, 1, 1), SHAPE(32, 64, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1)},
+        /* the first tap of a column lies at row -1 alone */
+        {SHAPE(32, 32, 2, 2, 2, 1, 3, 1, 1, 0, 1, 1), SHAPE(32, 32, 2, 2, 1, 1, 3, 1, 0, 0, 1, 1)},
+    };
+    (void)state;
+    LKT_FOR_UNITS(v)
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        assert_int_equal(v->bf16->packed_bytes(&pairs[i][0]), v->bf16->packed_bytes(&pairs[i][1]));
 }
 
 /* The nearest, ties to even, small ones as 0. */
@@ -296,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_rounded),
         cmocka_unit_test(convolutions_have_the_bits_of_their_definition),
+        cmocka_unit_test(taps_that_meet_no_pixel_take_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
