@@ -400,6 +400,19 @@ static void fill_panels(cli_runs *runs)
     }
 }
 
+static void fill_runs(cli_runs *runs, char **paths)
+{
+    name_runs(runs, paths);
+    for (int r = 0; r < runs->count; r++) {
+        for (int series = 0; series < RUN_SERIES; series++)
+            fill_curve(&runs->pool, &runs->run[r], (run_series)series, r);
+        fill_cells(runs, r);
+    }
+    fill_settings(runs);
+    fill_same(runs);
+    fill_panels(runs);
+}
+
 lks_status runs_read(cli_runs *out, int count, char **paths)
 {
     *out = (cli_runs){.count = 0};
@@ -408,16 +421,15 @@ lks_status runs_read(cli_runs *out, int count, char **paths)
         if (status != LKS_OK) return status;
         out->count++;
     }
-    name_runs(out, paths);
-    for (int r = 0; r < count; r++) {
-        for (int series = 0; series < RUN_SERIES; series++)
-            fill_curve(&out->pool, &out->run[r], (run_series)series, r);
-        fill_cells(out, r);
-    }
-    fill_settings(out);
-    fill_same(out);
-    fill_panels(out);
+    fill_runs(out, paths);
     return LKS_OK;
+}
+
+void runs_take(cli_runs *out, json_t *record, char *path)
+{
+    *out = (cli_runs){.count = 1};
+    out->run[0].record = json_incref(record);
+    fill_runs(out, &path);
 }
 
 void runs_clear(cli_runs *runs)

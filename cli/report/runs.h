@@ -81,6 +81,8 @@ bool run_column_is_used(const cli_runs *runs, run_column column);
 
 /* Reads records. Clear it also after a failure. */
 LKS_MUSTUSE lks_status runs_read(cli_runs *out, int count, char **paths);
+/* One run from a record that is there, whose name is that of a file. */
+void runs_take(cli_runs *out, json_t *record, char *path);
 void runs_clear(cli_runs *runs);
 
 /* A setting of a run; NULL: it has none. The number of a field, or NaN. */

@@ -1,4 +1,5 @@
-/* lockstep watch: how a training is doing, by the record that it writes after every epoch. */
+/* lockstep watch: how a training is doing, by the record that it writes after every epoch, or the lines that it
+ * prints for every step. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/report/run_log.h"
 #include "cli/report/runs.h"
 
 enum { WIDEST = 110, USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
@@ -20,7 +22,8 @@ typedef struct view {
     bool live;           /* on a terminal: drawn again in its place, until the run ends */
     bool there;          /* the file has been read, */
     struct stat as_read; /* being this, */
-    cli_runs *runs;      /* into the one run of these */
+    cli_runs *runs;      /* into the one run of these; */
+    run_log log;         /* has a record where the file has the lines of steps */
     int drawn;           /* rows of the terminal */
 } view;
 
@@ -32,23 +35,29 @@ typedef struct progress { /* NaN: not known */
     bool finished;
 } progress;
 
-/* Where the file is not there yet, a terminal waits for it. */
+/* Where the file is not there yet, or empty, a terminal waits for it. */
 static lks_status view_read(view *v)
 {
     struct stat now = {0};
-    const bool missing = stat(v->path, &now) != 0 && errno == ENOENT;
+    const bool failed = stat(v->path, &now) != 0;
+    const bool missing = failed ? errno == ENOENT : S_ISREG(now.st_mode) && now.st_size == 0;
     if (missing && (v->live || v->there)) return LKS_OK;
     if (v->there && now.st_ino == v->as_read.st_ino && now.st_size == v->as_read.st_size &&
         now.st_mtim.tv_sec == v->as_read.st_mtim.tv_sec &&
         now.st_mtim.tv_nsec == v->as_read.st_mtim.tv_nsec)
         return LKS_OK;
     if (v->there) runs_clear(v->runs);
+    *v->runs = (cli_runs){0};
     v->there = true;
     v->as_read = now;
-    return runs_read(v->runs, 1, &v->path);
+    if (v->log.record == NULL && !run_log_is(v->path)) return runs_read(v->runs, 1, &v->path);
+    const lks_status status = run_log_read(&v->log, v->path);
+    if (status == LKS_OK) runs_take(v->runs, v->log.record, v->path);
+    return status;
 }
 
-/* A run that was resumed has the time of its own epochs alone in "seconds". */
+/* A run that was resumed has the time of its own epochs alone in "seconds". What is left is told by the epochs that
+ * have ended, or in the first one by the speed of the last step. */
 static progress progress_of(const view *v)
 {
     const cli_run *run = &v->runs->run[0];
@@ -65,9 +74,15 @@ static progress progress_of(const view *v)
     p.each = fmax(spent, runs_number_of(run->record, "seconds")) / done;
     if (!(p.epochs > 0)) p.epochs = (double)NAN;
     if (!(p.steps > 0)) p.steps = (double)NAN;
-    p.steps = fmin(p.steps, p.epochs * p.step / done);
+    const json_t *counted = json_object_get(run->record, "epoch_step");
+    const double ended = counted != NULL ? json_number_value(counted) : p.step;
+    p.steps = fmin(p.steps, p.epochs * ended / done);
     p.age = fmax(p.age, 0);
-    p.left = fmax(p.each * done * (p.steps / p.step - 1) - p.age, 0);
+    const double speed = runs_number_of(json_object_get(run->record, "last_step"),
+                                        "samples_per_second");
+    const double step_seconds = done > 0 ? p.each * done / ended
+                                         : runs_number_of(run->record, "global_batch") / speed;
+    p.left = fmax(step_seconds * (p.steps - p.step) - p.age, 0);
     return p;
 }
 
@@ -99,7 +114,8 @@ static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
                                    of_all(pool, p.epochs));
     if (p.step >= 0)
         line = pool_format(pool, "%s, step %.0f%s", line, p.step, of_all(pool, p.steps));
-    if (p.finished) line = pool_format(pool, "%s, %s", line, cell[RUN_TIME].text);
+    if (p.finished && !isnan(cell[RUN_TIME].number))
+        line = pool_format(pool, "%s, %s", line, cell[RUN_TIME].text);
     text_print_line(out, line, width);
     if (p.finished) return;
     if (share >= 0 && share <= 1)
@@ -113,18 +129,36 @@ static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
             width);
 }
 
+/* What it trains, as far as the file says it. */
+static const char *trained_text(const run_cell *cell, cli_pool *pool)
+{
+    static const struct {
+        run_column column;
+        const char *before;
+    } parts[] = {{RUN_MODEL, ""},       {RUN_DATA, ""},      {RUN_WORKERS, "workers "},
+                 {RUN_BATCH, "batch "}, {RUN_OPTIMIZER, ""}, {RUN_LR, "lr "}};
+    const char *line = "";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (cell[parts[i].column].text[0] != '-')
+            line = pool_format(pool, "%s%s%s%s", line, *line != '\0' ? ", " : "", parts[i].before,
+                               cell[parts[i].column].text);
+    return line;
+}
+
 /* What it trains, how fast, and the best of what came out. */
 static void print_facts(FILE *out, const view *v, cli_pool *pool, int width)
 {
     const run_cell *cell = v->runs->cell[0];
-    const double bytes = runs_number_of(v->runs->run[0].record, "peak_rss_bytes");
-    text_print_line(out,
-                    pool_format(pool, "%s on %s, %s worker%s, batch %s, %s, lr %s",
-                                cell[RUN_MODEL].text, cell[RUN_DATA].text, cell[RUN_WORKERS].text,
-                                TEXT_S(cell[RUN_WORKERS].number), cell[RUN_BATCH].text,
-                                cell[RUN_OPTIMIZER].text, cell[RUN_LR].text),
-                    width);
+    const json_t *record = v->runs->run[0].record, *step = json_object_get(record, "last_step");
+    const double bytes = runs_number_of(record, "peak_rss_bytes");
+    const double rate = runs_number_of(step, "samples_per_second"),
+                 loss = runs_number_of(step, "loss");
+    char count[TEXT_NUMBER_SIZE];
+    text_print_line(out, trained_text(cell, pool), width);
     const char *line = pool_format(pool, "%s samples/s", cell[RUN_SPEED].text);
+    if (rate >= 0 && rate < 1e15)
+        line = pool_format(pool, "%s samples/s, loss %.4f", lks_text_count(count, (int64_t)rate),
+                           loss);
     if (bytes > 0 && bytes < 1e18)
         line = pool_format(pool, "%s, %.0f MB of memory", line, bytes / 1e6);
     if (!isnan(cell[RUN_VALID_BEST].number))
@@ -220,11 +254,13 @@ static lks_status view_draw(view *v)
             free(panel);
         }
     } else {
-        text_print_line(out,
-                        pool_format(&pool,
-                                    "waiting for %s: train --record writes it behind every epoch",
-                                    text_clean(&pool, v->path)),
-                        width);
+        text_print_line(
+            out,
+            pool_format(&pool,
+                        "waiting for %s: train --record writes it behind every epoch, > of train "
+                        "--format json with every step",
+                        text_clean(&pool, v->path)),
+            width);
     }
     fclose(out);
     view_put(v, text);
@@ -245,6 +281,7 @@ lks_status verb_watch(const cli_args *cli, int *code)
         if (status != LKS_OK || !v.live ||
             (v.there && json_is_true(json_object_get(v.runs->run[0].record, "finished")))) {
             runs_clear(v.runs);
+            run_log_clear(&v.log);
             return status;
         }
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);

@@ -33,8 +33,8 @@
       "and curves")                                                                                \
     X(WATCH, watch, "RUN.json", 1, 1,                                                              \
       "how a training is doing: epoch, time left, speed, memory and curves, by the record that "   \
-      "it writes behind every epoch (train --record); on a terminal drawn anew as it grows, "      \
-      "until the run ends or Ctrl-C")                                                              \
+      "it writes behind every epoch (train --record) or the lines of train --format json; on a "   \
+      "terminal drawn anew as they grow, until the run ends or Ctrl-C")                            \
     X(DOCTOR, doctor, "", 0, 0,                                                                    \
       "what this machine gives a training, what would be slow or wrong, and what to do "           \
       "about it")                                                                                  \

@@ -137,10 +137,12 @@ static void train_print_head(const training *t, int cores)
     const long long tests = s->test != NULL ? (long long)lks_dataset_get_info(s->test).samples : 0;
     if (t->report.format != REPORT_TEXT) {
         if (t->report.format != REPORT_JSON) return; /* the other has no line for it */
-        json_t *start = json_pack("{s:s, s:I, s:I, s:i, s:i, s:I}", "event", "start",
+        json_t *start = json_pack("{s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:I}", "event", "start",
                                   "train_samples", samples, "test_samples", tests, "workers",
                                   info.workers, "replicas", info.replicas, "parameters",
-                                  (json_int_t)info.parameters);
+                                  (json_int_t)info.parameters, "global_batch",
+                                  (json_int_t)info.global_batch, "epochs", (json_int_t)s->epochs,
+                                  "steps", (json_int_t)s->steps);
         if (info.own_bits) json_object_set_new(start, "bits_depend_on_processes", json_true());
         report_event(&t->report, start);
         return;

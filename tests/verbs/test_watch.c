@@ -35,7 +35,7 @@ static void a_finished_run_is_shown(void **state)
     assert_null(strchr(last.out, '\033'));
     assert_memory_equal(last.out, "whole: finished, epoch 2 of 2, step ", 36);
     assert_null(strstr(last.out, "ETA"));
-    expect_out("\nmlp on digits (400), 2 workers, batch ");
+    expect_out("\nmlp, digits (400), workers 2, batch 50, sgd, momentum 0.9, lr 0.1\n");
     expect_out(" samples/s, ");
     expect_out(" MB of memory, best validation ");
     expect_out("%, best test ");
@@ -52,7 +52,7 @@ static void what_is_left_follows_from_what_was(void **state)
     run("watch half.json");
     expect_ok();
     assert_memory_equal(last.out, "half: epoch 2 of 10, step ", 26);
-    expect_out("\n[########................................]  20%  ETA 5 min 20 s\nmlp on ");
+    expect_out("\n[########................................]  20%  ETA 5 min 20 s\nmlp, digits ");
     assert_null(strstr(last.out, "nothing new"));
     records("170 seconds ago"); /* three epochs and a minute are 180 */
     run("watch half.json");
@@ -90,7 +90,7 @@ static void what_is_not_known_is_left_out(void **state)
     run("watch odd.json");
     expect_ok();
     assert_memory_equal(last.out, "odd: epoch 2\n", 13);
-    expect_out("a?[2Jb on -");
+    expect_out("\na?[2Jb\n- samples/s\n");
     run("watch missing.json");
     expect(3, "missing.json cannot be opened: No such file");
     write_text("c.yaml", tiny);
@@ -98,6 +98,50 @@ static void what_is_not_known_is_left_out(void **state)
     expect(4, "expected a record, as train --record writes it");
     run("watch");
     expect(2, "watch takes RUN.json, found 0 operands");
+}
+
+/* The lines of steps: in the first epoch, in the second with a line that is being written, at the end, and of a
+ * run that went on from the end of the first epoch. Five steps of fifteen in 30 seconds leave 60, or 48. */
+static void lines_of_steps_are_as_good(void **state)
+{
+    (void)state;
+    text_locale();
+    write_text("c.yaml", tiny);
+    run("train c.yaml --format json --epochs 3 --set data.samples=250");
+    expect_ok();
+    shell("sed 's/\"seconds\": [^,]*,/\"seconds\": 30.0,/; s/\"samples_per_second\": [^,}]*/"
+          "\"samples_per_second\": 10.0/' out.txt >all.log");
+    shell(
+        "head -n 4 all.log >one.log; head -n 9 all.log >two.log; (cat two.log; printf "
+        "'{\"event\": \"st') >part.log; (head -n 14 all.log; sed -n '1p;8,$p' all.log) >twice.log; "
+        "touch -d '1 hour' *.log");
+    run("watch one.log"); /* 12 steps of 50 samples, 10 a second */
+    expect_ok();
+    assert_memory_equal(last.out, "one.log: epoch 0 of 3, step 3 of 15\n", 36);
+    expect_out("\n[########................................]  20%  ETA 1 min 00 s\nworkers ");
+    expect_out(", batch 50\n10 samples/s, loss ");
+    static const char *const names[] = {"two", "part"};
+    for (int i = 0; i < 2; i++) {
+        run("watch %s.log", names[i]);
+        expect_ok();
+        expect_out(
+            ".log: epoch 1 of 3, step 7 of 15\n[##################......................]  47%  "
+            "ETA 48.0 s\n");
+        expect_out(" samples/s, loss ");
+        expect_out("%\n\nLoss\n");
+        expect_out("\na: training, b: test\n");
+    }
+    run("watch all.log");
+    expect_ok();
+    expect_out("all.log: finished, epoch 3 of 3, step 15 of 15\nworkers ");
+    run("watch twice.log");
+    expect_ok();
+    expect_out("twice.log: finished, epoch 3 of 3, step 15 of 15\nworkers ");
+    shell("(head -n 3 all.log; echo '[1]') >bad.log; (head -n 3 all.log; echo '{') >worse.log");
+    run("watch bad.log");
+    expect(4, "begins no line of train --format json: no object");
+    run("watch worse.log");
+    expect(4, "begins no line of train --format json: ");
 }
 
 /* It waits for the file, draws what comes in the place of what was there, and ends with the run; in any width. */
@@ -108,8 +152,9 @@ static void a_terminal_shows_what_comes(void **state)
     records("1 hour");
     for (int i = 0; i < 3; i++) {
         int widest = 0, line = 0;
-        shell("rm -f run.json; (sleep 1.5; cp -p half.json run.json; sleep 2; cp whole.json new; "
-              "mv new run.json) >/dev/null 2>&1 &");
+        shell("%s run.json; (sleep 1.5; cp -p half.json run.json; sleep 2; cp whole.json new; "
+              "mv new run.json) >/dev/null 2>&1 &",
+              i == 1 ? ": >" : "rm -f");
         const char *seen = on_terminal(widths[i], true, "watch run.json");
         const char *waits = strstr(seen, "waiting for run.json");
         const char *half = strstr(seen, "run: epoch 2 of 10, step ");
@@ -139,9 +184,8 @@ static void a_terminal_shows_what_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_finished_run_is_shown),
-        TEST(what_is_left_follows_from_what_was),
-        TEST(what_is_not_known_is_left_out),
+        TEST(a_finished_run_is_shown),       TEST(what_is_left_follows_from_what_was),
+        TEST(what_is_not_known_is_left_out), TEST(lines_of_steps_are_as_good),
         TEST(a_terminal_shows_what_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
