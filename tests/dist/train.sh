@@ -21,12 +21,16 @@ train: {epochs: 2, batch_size: 40, hash_every: 2, replicas: 4, accumulate: 2}
 optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
 log: {interval: 1}
 END
+# SC20's smallest: its network and all its settings, with less data.
+"$program" train "$here/../../configs/sc20_cifar100.yaml#bs128" --print-config --batch-size 8 --epochs 1 --log-interval 1 \
+    --set data.name=dummy --set data.shape=[32,32,3] --set data.classes=100 --set data.samples=16 \
+    --set data.test_samples=4 --set checkpoint.path=null --set checkpoint.resume=false --set log.tensorboard=false >sc20.yaml
 # On a small machine ranks share cores, which is all that standard error may say.
 shared='workers wait for each other; give\|workers, which wait for each other; give'
 # Standard error for itself: MPICH's launcher may put it into the middle of a line of the other.
 apart() { "$@" 2>"$folder/errors"; }
 
-for net in dense conv; do "$program" train $net.yaml --workers 1 >$net.one; done
+for net in dense conv sc20; do "$program" train $net.yaml --workers 1 >$net.one; done
 
 # check NET WHAT ARGUMENTS...: of the launcher, behind which the log is that of one process.
 check() {
@@ -76,6 +80,7 @@ dense | 1 apart  | --set train.bucket_bytes=64 --verify-comm
 dense | 2 apart 1 | --set train.overlap=off
 dense | 1 1 apart apart | --set train.bucket_bytes=1000
 conv  | 2 apart portable |
+sc20  | 1 1      |
 dense | 1 apart  | --set train.shard_optimizer=true --verify-comm
 dense | 2 1 apart | --set train.shard_optimizer=true --set train.bucket_bytes=3000 --set train.overlap=off
 conv  | apart 2 1 | --set train.shard_optimizer=true --set train.bucket_bytes=64
