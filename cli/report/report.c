@@ -86,14 +86,21 @@ static void report_print_row(const json_t *event)
 static report_format format_of(const lks_recipe *recipe)
 {
     const char *name = lks_recipe_text(recipe, "log.format");
-    return strcmp(name, "json") == 0  ? REPORT_JSON
-           : strcmp(name, "csv") == 0 ? REPORT_CSV
-                                      : REPORT_TEXT;
+    return strcmp(name, "json") == 0         ? REPORT_JSON
+           : strcmp(name, "csv") == 0        ? REPORT_CSV
+           : strcmp(name, "iterations") == 0 ? REPORT_ITERATIONS
+                                             : REPORT_TEXT;
+}
+
+/* Lines for people. */
+static bool is_text(const cli_report *r)
+{
+    return r->format == REPORT_TEXT || r->format == REPORT_ITERATIONS;
 }
 
 void report_event(const cli_report *r, json_t *event)
 {
-    if (r->format != REPORT_TEXT) say_status(NULL);
+    if (!is_text(r)) say_status(NULL);
     if (r->format == REPORT_JSON) {
         text_print_json(stdout, event, 0);
         putchar('\n');
@@ -194,7 +201,11 @@ void report_step(cli_report *r, const lks_step_event *event)
     const double seconds = now - r->step_clock;
     r->step_clock = now;
     if (r->quiet) return;
-    if (r->format != REPORT_TEXT) report_event(r, step_json(event, loss, seconds));
+    if (!is_text(r)) report_event(r, step_json(event, loss, seconds));
+    if (r->format == REPORT_ITERATIONS && (event->step - 1) % r->interval == 0) {
+        say("Iteration %lld, Loss: %f", (long long)event->step - 1, loss);
+        cost_add(&r->costs, loss);
+    }
     if (event->info.skipped)
         say_error("step %lld: the loss or the gradient is not finite; the step was skipped",
                   (long long)event->step);
@@ -319,7 +330,7 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     r->line_samples = 0;
     begin_part(r, r->step_clock);
     if (r->quiet) return;
-    if (r->format != REPORT_TEXT) {
+    if (!is_text(r)) {
         report_event(r, epoch_json(epoch));
         return;
     }
@@ -339,7 +350,7 @@ void report_end(const cli_report *r, const lks_run *run)
 {
     char hash[20];
     snprintf(hash, sizeof hash, "%016" PRIx64, run->hash);
-    if (r->format == REPORT_TEXT)
+    if (is_text(r))
         say("hash %s step %" PRId64, hash, run->progress.step);
     else
         report_event(r, json_pack("{s:s, s:I, s:b, s:s}", "event", "end", "step",

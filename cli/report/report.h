@@ -9,10 +9,13 @@
 
 #include <lockstep/tools.h>
 
+#include "cli/report/cost.h"
+
 typedef enum report_format {
     REPORT_TEXT,
-    REPORT_JSON, /* an object a line, for each event */
-    REPORT_CSV,  /* the same as a table: a line for each event but the start */
+    REPORT_JSON,       /* an object a line, for each event */
+    REPORT_CSV,        /* the same as a table: a line for each event but the start */
+    REPORT_ITERATIONS, /* text, but of steps the loss alone, and at the end a plot of it */
 } report_format;
 
 typedef struct cli_report {
@@ -30,8 +33,9 @@ typedef struct cli_report {
     double draw_clock; /* when the bar was drawn */
     double part_clock; /* since when part_* count: the last drawing, or the end of an epoch */
     int64_t part_samples;
-    double part_loss;  /* sum over the samples */
-    double rate, loss; /* smoothed over about two seconds */
+    double part_loss;   /* sum over the samples */
+    double rate, loss;  /* smoothed over about two seconds */
+    cost_history costs; /* of iterations */
 } cli_report;
 
 /* Of a run that is started. */

@@ -126,16 +126,18 @@ static void train_print_head(const training *t, int cores)
     const lks_recipe_parts *s = &t->parts;
     const lks_model_info info = lks_model_get_info(s->model);
     if (lks_recipe_bool(t->recipe, "log.quiet")) return;
-    if (s->test == NULL && s->valid == NULL)
+    const bool plain = t->report.format !=
+                       REPORT_ITERATIONS; /* that is not about tests and cores */
+    if (plain && s->test == NULL && s->valid == NULL)
         say_error("%s has no test split, so nothing is tested; validation.fraction: 0.1 with "
                   "validation.shuffle: true would hold samples back",
                   lks_recipe_text(t->recipe, "data.name"));
-    if (cores > info.replicas && !lks_recipe_has(t->recipe, "train.workers"))
+    if (plain && cores > info.replicas && !lks_recipe_has(t->recipe, "train.workers"))
         say_error("using %d of %d cores; replicas: %d would use all (other bits)", info.all_workers,
                   cores, cores);
     const long long samples = (long long)lks_dataset_get_info(s->train).samples;
     const long long tests = s->test != NULL ? (long long)lks_dataset_get_info(s->test).samples : 0;
-    if (t->report.format != REPORT_TEXT) {
+    if (t->report.format != REPORT_TEXT && t->report.format != REPORT_ITERATIONS) {
         if (t->report.format != REPORT_JSON) return; /* the other has no line for it */
         json_t *start = json_pack("{s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:I}", "event", "start",
                                   "train_samples", samples, "test_samples", tests, "workers",
@@ -253,6 +255,10 @@ static lks_status train_finish(training *t, lks_status trained)
         note_failure(&first, write_at_end(t, weights, save_weights));
     if (!t->dry_run && record != NULL)
         note_failure(&first, write_at_end(t, record, train_save_record));
+    if (leads(t) && !t->report.quiet && t->report.costs.count > 0) {
+        cost_plot(&t->report.costs);
+        note_failure(&first, cost_save(&t->report.costs));
+    }
     report_end(&t->report, t->run);
     const lks_status status = first.status == LKS_OK ? LKS_OK
                                                      : lks_fail(first.status, "%s", first.message);

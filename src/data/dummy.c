@@ -73,3 +73,45 @@ lks_status lki_dataset_open_dummy(lks_dataset **out, lks_context *context,
     if (status != LKS_OK) close_dummy(set);
     return status;
 }
+
+typedef struct board {
+    lks_context *context;
+    lks_shape shape;
+    int64_t outputs;
+} board;
+
+static lks_status read_board(void *user, int64_t index, void *x, void *y)
+{
+    const board *b = user;
+    const int64_t width = b->shape.dim[1], channels = b->shape.dim[2];
+    float *pixel = x, *target = y;
+    (void)index;
+    for (int64_t i = 0; i < b->shape.dim[0] * width; i++)
+        for (int64_t c = 0; c < channels; c++)
+            pixel[i * channels + c] = (i / width + i % width) % 2 == 0 ? 1.0f : 0.0f;
+    for (int64_t i = 0; i < b->outputs; i++) target[i] = i == 0 ? 1.0f : 0.0f;
+    return LKS_OK;
+}
+
+static void close_board(void *user)
+{
+    board *b = user;
+    lki_free(b->context, b, sizeof *b);
+}
+
+lks_status lki_dataset_open_checkerboard(lks_dataset **out, lks_context *context,
+                                         const lks_shape *shape, int64_t outputs, int64_t samples)
+{
+    const lks_dataset_ops ops = {
+        .info = {.samples = samples, .shape = *shape, .target_shape = {1, {outputs}}},
+        .read = read_board,
+        .close = close_board};
+    void *memory;
+    *out = NULL;
+    LKI_TRY(lki_alloc(context, &memory, sizeof(board), "the checkerboard"));
+    board *b = memory;
+    *b = (board){.context = context, .shape = *shape, .outputs = outputs};
+    const lks_status status = lks_dataset_create(out, context, "checkerboard", &ops, b);
+    if (status != LKS_OK) close_board(b);
+    return status;
+}

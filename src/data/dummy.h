@@ -14,4 +14,9 @@ typedef struct lki_dummy_opts {
 lks_status lki_dataset_open_dummy(lks_dataset **out, lks_context *context,
                                   const lki_dummy_opts *opts);
 
+/* The picture of the toy network: a checkerboard, whose target is a one for the first class and zeros for the others.
+ * So many samples, all alike, of height, width and channels; `outputs` numbers as the target. */
+lks_status lki_dataset_open_checkerboard(lks_dataset **out, lks_context *context,
+                                         const lks_shape *shape, int64_t outputs, int64_t samples);
+
 #endif

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "recipe/text/configs.h"
+#include "recipe/text/network_file.h"
 
 const lki_key_row lki_key_rows[LKI_KEY_COUNT] = {
 #define X(id, name, type, range, fallback, change, help)                                           \
@@ -262,7 +263,11 @@ lks_status lki_config_read(lki_config *config, const char *path)
     const lki_yaml *root;
     const char *name;
     path = lki_configs_split(&name, &config->heap, path);
-    const lks_status status = lki_yaml_read_file(&root, &config->heap, path);
+    lks_status status = lki_network_file_has_lines(path)
+                            ? lki_network_file_read(&root, &config->heap, path)
+                            : lki_yaml_read_file(&root, &config->heap, path);
+    if (status == LKS_OK && lki_network_file_is(root))
+        status = lki_network_file_tree(&root, &config->heap, path, root);
     return status == LKS_OK ? lki_heap_status(&config->heap, read_root(config, path, name, root))
                             : status;
 }

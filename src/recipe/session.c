@@ -13,7 +13,8 @@
 static lks_status session_settle_classes(lki_session *s)
 {
     const lki_config *config = s->config;
-    if (!lki_config_has(config, LKI_KEY_DATA_CLASSES)) return LKS_OK;
+    const bool numbers = s->info.classes == 0 && s->info.target_shape.ndim > 0;
+    if (numbers || !lki_config_has(config, LKI_KEY_DATA_CLASSES)) return LKS_OK;
     const int64_t classes = lki_config_int(config, LKI_KEY_DATA_CLASSES);
     if (s->info.classes > classes)
         return lki_config_fail(config, LKI_KEY_DATA_CLASSES,

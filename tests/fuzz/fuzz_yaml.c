@@ -1,4 +1,5 @@
-/* YAML as a tree: limits hold, and what is printed is read as the same value. */
+/* YAML as a tree: limits hold, and what is printed is read as the same value. The same bytes as a file of the toy network,
+ * as lines and as JSON: what is taken is a configuration. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include <jansson.h>
 
 #include "recipe/text/emit.h"
+#include "recipe/text/network_file.h"
 #include "fuzz/fuzz.h"
 
 /* Counts values, each alias as what it stands for. */
@@ -62,6 +64,16 @@ static void check_printed(lki_heap *pool, const lki_yaml *root)
     free(text);
 }
 
+static void check_network(lks_status status, const lki_yaml *root)
+{
+    if (status != LKS_OK) {
+        fuzz_check_failure(status);
+        return;
+    }
+    count_nodes(root, 0);
+    FUZZ_CHECK(root->kind == LKI_YAML_MAP && root->count == 6 && !lki_network_file_is(root));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     lki_heap pool = {0};
@@ -70,9 +82,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (status == LKS_OK) {
         count_nodes(root, 0);
         check_printed(&pool, root);
+        if (lki_network_file_is(root)) {
+            const lki_yaml *network;
+            const lks_status taken = lki_network_file_tree(&network, &pool, "n.json", root);
+            check_network(taken, network);
+        }
     } else {
         fuzz_check_failure(status);
     }
+    const lks_status lines = lki_network_file_read(&root, &pool, fuzz_file(0, data, bytes));
+    check_network(lines, root);
     lki_heap_clear(&pool);
     return 0;
 }

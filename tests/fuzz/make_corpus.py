@@ -335,6 +335,14 @@ for name, line in {
 }.items():
     write("line", name, line)
 
+for name, text in {
+    "seed": "# toy\nNUM_ITERATIONS=300\nBATCH_SIZE=1\nNUM_CLASSES=3\nCONV=16,3,1,1\nCONV=32,3,1,1\nFC=512 # units\nFC=-1\n",
+    "json": '{"network": {"num_classes": 3, "bias": true}, "conv_layers": [{"out_channels": 4, "kernel_size": 3}], "fc_layers": [{"out_features": -1}]}',
+    "twice": "FC=-1\nBIAS=1\nBIAS=0\n", "short": "CONV=1,2\nFC=-1", "long": "CONV=1,2,3,4,5\n", "no_value": "FC=\n", "no_key": "=3\n", "nothing": "",
+    "large": "NUM_ITERATIONS=99999999999999999999\nFC=9\n", "nested": '{"network": {"num_classes": {}}, "fc_layers": {}}',
+}.items():
+    write("yaml", f"network_{name}", text)
+
 EPOCH = {"epoch": 1, "train_loss": 0.5, "test_loss": 0.25, "test_correct": 9, "test_samples": 10, "train_samples": 60,
          "seconds": 0.1}
 RUN = {"version": "0.1.0", "device": "cpu", "workers": 2, "replicas": 4, "global_batch": 15, "finished": True,

@@ -1,5 +1,7 @@
 /* Dense layers (vector/dense.c, vector/rows.c), and those behind relu, of whose inputs only the active ones
  * are visited (vector/masks.h). */
+#include <string.h>
+
 #include <stdio.h>
 
 #include "backend/cpu/cpu.h"
@@ -72,7 +74,7 @@ static void cpu_dense_keep(void *user, lki_tree_node node, int param, int64_t fi
 {
     float *const *d_param = user;
     (void)node;
-    for (int64_t i = 0; i < count; i++) d_param[param][first + i] = sums[i];
+    memcpy(d_param[param] + first, sums, (size_t)count * sizeof *sums);
 }
 
 /* All samples of the replica are here: LKI_SPAN_JOINT. */

@@ -119,6 +119,9 @@ const lki_published lki_published_table[] = {
     {.name = "dummy",
      .info = {.samples = 100, .shape = {3, {224, 224, 3}}, .dtype = LKS_U8, .classes = 1000},
      .keys = "seed shape"},
+    {.name = "checkerboard",
+     .info = {.samples = 1, .shape = {3, {3, 3, 1}}, .dtype = LKS_F32},
+     .keys = "shape"},
 };
 const int lki_published_count = sizeof lki_published_table / sizeof *lki_published_table;
 

@@ -33,11 +33,38 @@ static lks_status open_digits(lks_dataset **out, const lki_config *config, lks_c
     return lks_dataset_open_digits(out, context, &opts);
 }
 
+static lks_status shape_of(lks_shape *out, const lki_config *config, int most)
+{
+    const lki_setting *shape = &config->value[LKI_KEY_DATA_SHAPE];
+    if (shape->count > most)
+        return lki_config_fail(config, LKI_KEY_DATA_SHAPE, "has %d dimensions, expected at most %d",
+                               shape->count, most);
+    out->ndim = shape->count;
+    for (int i = 0; i < shape->count; i++) out->dim[i] = shape->ints[i];
+    return LKS_OK;
+}
+
+static lks_status open_checkerboard(lks_dataset **out, const lki_config *config,
+                                    lks_context *context)
+{
+    enum { CLASSES = 3 };
+    lks_shape shape = {0};
+    LKI_TRY(shape_of(&shape, config, 3));
+    if (shape.ndim != 3)
+        return lki_config_fail(config, LKI_KEY_DATA_SHAPE,
+                               "has %d dimensions, expected height, width and channels",
+                               shape.ndim);
+    const bool some = lki_config_has(config, LKI_KEY_DATA_SAMPLES),
+               classes = lki_config_has(config, LKI_KEY_DATA_CLASSES);
+    return lki_dataset_open_checkerboard(
+        out, context, &shape, classes ? lki_config_int(config, LKI_KEY_DATA_CLASSES) : CLASSES,
+        some ? lki_config_int(config, LKI_KEY_DATA_SAMPLES) : 1);
+}
+
 static lks_status open_dummy(lks_dataset **out, const lki_config *config, lks_context *context,
                              bool test)
 {
     const lki_key samples = test ? LKI_KEY_DATA_TEST_SAMPLES : LKI_KEY_DATA_SAMPLES;
-    const lki_setting *shape = &config->value[LKI_KEY_DATA_SHAPE];
     lki_dummy_opts opts = {
         .seed = (uint64_t)lki_config_int(config, LKI_KEY_DATA_SEED),
         .samples = lki_config_has(config, samples) ? lki_config_int(config, samples) : 0,
@@ -45,11 +72,7 @@ static lks_status open_dummy(lks_dataset **out, const lki_config *config, lks_co
     };
     if (lki_config_has(config, LKI_KEY_DATA_CLASSES))
         opts.classes = lki_config_int(config, LKI_KEY_DATA_CLASSES);
-    if (shape->count > LKS_MAX_DIMS - 1)
-        return lki_config_fail(config, LKI_KEY_DATA_SHAPE, "has %d dimensions, expected at most %d",
-                               shape->count, LKS_MAX_DIMS - 1);
-    opts.shape.ndim = shape->count;
-    for (int i = 0; i < shape->count; i++) opts.shape.dim[i] = shape->ints[i];
+    LKI_TRY(shape_of(&opts.shape, config, LKS_MAX_DIMS - 1));
     return lki_dataset_open_dummy(out, context, &opts);
 }
 
@@ -87,6 +110,12 @@ static lks_status missing_files(lki_config *config, const char *folder)
     const char *hint = what_helps(config, folder);
     const size_t room = sizeof lks_last_error()->message - 1 - strlen(hint);
     return LKI_FAIL(LKS_E_IO, "%.*s%s", (int)room, message, hint);
+}
+
+static bool is_checkerboard(const lki_config *config)
+{
+    return lki_config_text(config, LKI_KEY_DATA_PATH) == NULL &&
+           strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "checkerboard") == 0;
 }
 
 static bool dataset_is_drawn(const lki_config *config)
@@ -134,6 +163,7 @@ bool lki_source_has_test(lki_config *config)
 {
     const char *folder;
     if (lki_config_has(config, LKI_KEY_DATA_TABLE)) return lki_table_source_has_test(config);
+    if (is_checkerboard(config)) return false;
     if (dataset_is_drawn(config) || published(config) != NULL) return true;
     /* A folder that is not there is for lki_source_open() to tell. */
     return find_folder(&folder, config) != LKS_OK || lks_dataset_folder_has(folder, true);
@@ -145,6 +175,7 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
     *out = NULL;
     if (lki_config_has(config, LKI_KEY_DATA_TABLE))
         return lki_table_source_open(out, config, context, test);
+    if (is_checkerboard(config)) return open_checkerboard(out, config, context);
     if (dataset_is_drawn(config)) {
         const bool digits = strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0;
         return (digits ? open_digits : open_dummy)(out, config, context, test);

@@ -1,0 +1,143 @@
+/* Files of the toy network (network_config.txt, network_config.json): what they mean, what is refused, and the run. */
+#include "cli/program.h"
+
+static const char seed[] = "# the toy network\n"
+                           "NUM_ITERATIONS=40\n"
+                           "WARMUP_ITERATIONS=4000\n"
+                           "BATCH_SIZE=1\r\n"
+                           "NUM_CLASSES=3 # and one-hot targets\n"
+                           "IN_CHANNELS = 1\n"
+                           "INPUT_HEIGHT=3\n"
+                           "INPUT_WIDTH=3\n"
+                           "\n"
+                           "CONV=16,3,1,1\n"
+                           "CONV=32,3,1,1\n"
+                           "CONV=64,3,1,1\n"
+                           "FC=512\n"
+                           "FC=128\n"
+                           "FC=-1";
+
+static const char twin[] =
+    "{\"benchmark\": {\"num_iterations\": 40, \"warmup_iterations\": 4000},\n"
+    " \"network\": {\"batch_size\": 1, \"num_classes\": 3, \"in_channels\": 1,\n"
+    "  \"input_height\": 3, \"input_width\": 3},\n"
+    " \"conv_layers\": [\n"
+    "  {\"out_channels\": 16, \"kernel_size\": 3, \"stride\": 1, \"padding\": 1},\n"
+    "  {\"out_channels\": 32, \"kernel_size\": 3, \"stride\": 1, \"padding\": 1},\n"
+    "  {\"out_channels\": 64, \"kernel_size\": 3, \"padding\": 1}],\n"
+    " \"fc_layers\": [{\"out_features\": 512}, {\"out_features\": 128}, {\"out_features\": 3}]}\n";
+
+static void both_files_are_the_seeds_network(void **state)
+{
+    char hash[2][32];
+    (void)state;
+    write_text("network_config.txt", seed);
+    write_text("network_config.json", twin);
+    for (int i = 0; i < 2; i++) {
+        const char *file = i == 0 ? "network_config.txt" : "network_config.json";
+        run("info %s", file);
+        expect_ok();
+        assert_non_null(strstr(last.out, "384,016 parameters to train"));
+        run("train %s", file);
+        expect_ok();
+        last_hash(hash[i]);
+        assert_non_null(strstr(last.out, "Iteration 0, Loss: "));
+        assert_non_null(strstr(last.out, "Iteration 30, Loss: 0.0"));
+    }
+    assert_string_equal(hash[0], hash[1]);
+}
+
+/* Of the original's figures: with biases 384,771. */
+static void the_other_variant(void **state)
+{
+    char text[2048];
+    (void)state;
+    snprintf(text, sizeof text, "%s\nBIAS=1\nFC_RELU=1\n", seed);
+    write_text("n.txt", text);
+    run("info n.txt");
+    expect_ok();
+    assert_non_null(strstr(last.out, "384,771 parameters to train"));
+    assert_non_null(strstr(last.out, "relu_5"));
+    snprintf(text, sizeof text, "%s", twin);
+    char *at = strstr(text, "\"in_channels\"");
+    memmove(at + 30, at, strlen(at) + 1);
+    memcpy(at, "\"bias\": true, \"fc_relu\": true,", 30);
+    write_text("n.json", text);
+    run("info n.json");
+    expect_ok();
+    assert_non_null(strstr(last.out, "384,771 parameters to train"));
+}
+
+static void the_plot_and_its_file(void **state)
+{
+    static char text[OUTPUT_SIZE];
+    double first = 0, least = 0;
+    int number = 0;
+    (void)state;
+    write_text("network_config.txt", seed);
+    run("train network_config.txt");
+    expect_ok();
+    const char *plot = strstr(last.out, "\nCost Function Over Epochs\n");
+    assert_non_null(plot);
+    assert_int_equal(sscanf(plot, "\nCost Function Over Epochs\n%lf \u2510\n", &first), 1);
+    const char *end = strstr(plot, "\u2534\u2500");
+    assert_non_null(end);
+    assert_int_equal(sscanf(end - 9, "%lf", &least), 1);
+    assert_true(first > least);
+    assert_non_null(strstr(end, "\u2500 4 epochs\n"));
+    assert_non_null(strstr(end, "0           1           2           3           4"));
+    int rows = 0;
+    for (const char *line = plot + 27; line < end; line = strchr(line, '\n') + 1)
+        rows += strncmp(line, "         |", 10) == 0 || strncmp(line, "         -", 10) == 0;
+    assert_int_equal(rows, 20);
+    assert_non_null(strstr(plot, "Cost history saved to 'cost_history.csv'\n"));
+    read_text(text, "cost_history.csv");
+    assert_int_equal(sscanf(text, "epoch,cost\n%d,%lf\n1,", &number, &least), 2);
+    assert_int_equal(number, 0);
+    assert_true(least > first - 1e-4 && least < first + 1e-4);
+}
+
+static void refuses(const char *name, const char *text, const char *sentence)
+{
+    write_text(name, text);
+    run("info %s", name);
+    assert_int_equal(last.code, 2);
+    if (strstr(last.err, sentence) == NULL) fail_msg("expected '%s' in '%s'", sentence, last.err);
+}
+
+static void mistakes_have_file_line_and_key(void **state)
+{
+    (void)state;
+    refuses("n.txt", "FC=-1\nBATCH_SIZE=x\n",
+            "n.txt:2: BATCH_SIZE is 'x', expected an integer from 1");
+    refuses("n.txt", "FC=-1\nBATCH_SIZ=1\n",
+            "n.txt:2: unknown key 'BATCH_SIZ'; the nearest is BATCH_SIZE");
+    refuses("n.txt", "FC=-1\nBATCH_SIZE\n", "n.txt:2: 'BATCH_SIZE' has no =");
+    refuses("n.txt", "\nCONV=16,3,1\nFC=-1\n", "n.txt:2: CONV has fewer numbers, expected four");
+    refuses("n.txt", "\nCONV=16,3,1,1,1\nFC=-1\n", "n.txt:2: CONV has more numbers");
+    refuses("n.txt", "\nCONV=16,0,1,1\nFC=-1\n", "n.txt:2: CONV's kernel_size is '0'");
+    refuses("n.txt", "FC=0\n", "n.txt:1: FC is '0'");
+    refuses("n.txt", "CONV=16,3,1,1\n", "there is no FC layer");
+    refuses("n.txt", "FC=9\nFC=7\n", "n.txt:2: the last FC has 7 outputs, expected 3");
+    refuses("n.txt", "BATCH_SIZE=1\nBATCH_SIZE=2\nFC=-1\n",
+            "n.txt:2: BATCH_SIZE stands here again, it is in line 1");
+    refuses("n.txt", "FC=-1\n\n\nCONV=16,9,1,1\n", "n.txt:4");
+    refuses("n.json", "{\"network\": {\"classes\": 3},\n \"fc_layers\": []}",
+            "n.json:1: unknown key 'classes'");
+    refuses("n.json", "{\"network\": {\"num_classes\": 1.5}}", "n.json:1: num_classes is '1.5'");
+    refuses("n.json", "{\"network\": {},\n \"conv_layers\": [{\"out_channels\": 3}]}",
+            "n.json:2: a layer of conv_layers needs");
+    refuses("n.json", "{\"network\": {},\n \"fc_layers\": 3}", "n.json:2: fc_layers is not [...]");
+    refuses("n.json", "{\"network\": {},\n \"layers\": 3}", "n.json:2: unknown key 'layers'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_files_are_the_seeds_network),
+        cmocka_unit_test(the_other_variant),
+        cmocka_unit_test(the_plot_and_its_file),
+        cmocka_unit_test(mistakes_have_file_line_and_key),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
