@@ -59,6 +59,7 @@ typedef enum cli_local {
     LOCAL_WORST,
     LOCAL_FILTERS,
     LOCAL_PROFILE,
+    LOCAL_PASSES,
     LOCAL_SECONDS,
     LOCAL_WORKERS,
     LOCAL_SVG,

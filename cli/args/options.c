@@ -42,6 +42,9 @@ const cli_option cli_options[] = {
     LOCAL("from", 0, "RATE", VERB_FIND, FROM, "of lr: the first rate; default 1e-6"),
     LOCAL("to", 0, "RATE", VERB_FIND, TO, "of lr: the last rate; default 10"),
     LOCAL("profile", 0, NULL, VERB_BENCH, PROFILE, "where the time goes, per layer and pass"),
+    LOCAL(
+        "passes", 0, NULL, VERB_BENCH, PASSES,
+        "forward, gradients of activations and those of parameters, each by itself, by one worker"),
     ALIAS("batch-size", "N", RUNS, TRAIN_BATCH_SIZE),
     ALIAS("test-batch-size", "N", TRAIN | LOADS, TRAIN_TEST_BATCH_SIZE),
     ALIAS("lr", "RATE", TRAIN | VERB_VERIFY, OPTIMIZER_LR),

@@ -1,0 +1,138 @@
+#include "cli/report/passes.h"
+
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#include <lockstep/layers.h>
+#include <lockstep/tools.h>
+
+#include "cli/out/say.h"
+#include "cli/out/text.h"
+#include "cli/process.h"
+
+enum { PASSES = 3, WARM_UP = 20, LEAST = 10, MOST = 10000000 };
+static const char *const pass_names[PASSES] = {"forward", "backward input", "backward params"};
+static const char *const pass_keys[PASSES] = {"forward_ms", "backward_input_ms",
+                                              "backward_params_ms"};
+
+typedef struct passes {
+    lks_model *model;
+    lks_batch batch;
+    const float *
+        ones; /* the gradient of the outputs; NULL: it begins at the loss, which reads more than them */
+    double milliseconds[PASSES];
+} passes;
+
+static lks_status run_pass(const passes *p, int pass)
+{
+    switch (pass) {
+    case 0:
+        return lks_model_forward(p->model, &p->batch, true, NULL);
+    case 1:
+        return lks_model_backward_input(p->model, p->ones);
+    default: {
+        const lks_status status = lks_model_zero_gradients(p->model);
+        return status == LKS_OK ? lks_model_backward_params(p->model) : status;
+    }
+    }
+}
+
+/* Seconds of so many calls of a pass. */
+static lks_status time_pass(const passes *p, int pass, int64_t count, double *seconds)
+{
+    lks_status status = LKS_OK;
+    const double begin = process_clock();
+    for (int64_t i = 0; i < count && status == LKS_OK; i++) status = run_pass(p, pass);
+    *seconds = process_clock() - begin;
+    return status;
+}
+
+/* A third of the time for each, in this order, as the later ones read what the earlier leave. */
+static lks_status time_all(passes *p, double seconds)
+{
+    lks_status status = LKS_OK;
+    double taken;
+    for (int i = 0; i < WARM_UP && status == LKS_OK; i++)
+        for (int pass = 0; pass < PASSES && status == LKS_OK; pass++)
+            status = time_pass(p, pass, 1, &taken);
+    for (int pass = 0; pass < PASSES && status == LKS_OK; pass++) {
+        status = time_pass(p, pass, LEAST, &taken);
+        if (status != LKS_OK) return status;
+        const double fit = seconds / PASSES / (taken / LEAST);
+        const int64_t count = fit < LEAST ? LEAST : fit > MOST ? MOST : (int64_t)fit;
+        status = time_pass(p, pass, count, &taken);
+        p->milliseconds[pass] = 1e3 * taken / (double)count;
+    }
+    return status;
+}
+
+static void print_passes(const passes *p, bool as_json)
+{
+    double total = 0;
+    json_t *json = json_object();
+    for (int pass = 0; pass < PASSES; pass++) {
+        total += p->milliseconds[pass];
+        json_object_set_new(json, pass_keys[pass], json_real(p->milliseconds[pass]));
+        if (!as_json) say("Average %s pass time: %f ms", pass_names[pass], p->milliseconds[pass]);
+    }
+    json_object_set_new(json, "total_ms", json_real(total));
+    if (as_json) {
+        text_print_json(stdout, json, 0);
+        putchar('\n');
+    } else {
+        say("Total time: %f ms", total);
+    }
+    json_decref(json);
+}
+
+/* The same network once more, layer by layer. */
+static lks_status compile_apart(passes *p, const lks_recipe_parts *parts)
+{
+    const lks_model_opts opts = {.loss = parts->loss,
+                                 .output = parts->output,
+                                 .global_batch = lks_model_get_info(parts->model).global_batch,
+                                 .layers = true};
+    return lks_model_compile(&p->model, parts->graph, &opts);
+}
+
+static lks_status measure(passes *p, const lks_recipe_parts *parts, float **ones, double seconds)
+{
+    const lks_shape shape = lks_tensor_shape(parts->output);
+    const int64_t elements = p->batch.count * lks_shape_elements(&shape);
+    lks_status status = compile_apart(p, parts);
+    if (status != LKS_OK) return status;
+    *ones = malloc((size_t)elements * sizeof **ones);
+    if (*ones == NULL) return lks_fail(LKS_E_NOMEM, "no memory for the gradient of the outputs");
+    for (int64_t i = 0; i < elements; i++) (*ones)[i] = 1;
+    p->ones = *ones;
+    status = lks_model_forward(p->model, &p->batch, true, NULL);
+    if (status == LKS_OK) status = lks_model_backward_input(p->model, p->ones);
+    if (status == LKS_E_UNSUPPORTED) {
+        p->ones = NULL;
+        status = LKS_OK;
+    }
+    return status == LKS_OK ? time_all(p, seconds) : status;
+}
+
+lks_status passes_measure(lks_recipe *recipe, double seconds, bool as_json)
+{
+    passes p = {.model = NULL};
+    float *ones = NULL;
+    lks_loader *loader = NULL;
+    lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    if (lks_comm_size(parts.comm) > 1)
+        return lks_fail(LKS_E_UNSUPPORTED, "--passes measures one process, and there are %d",
+                        lks_comm_size(parts.comm));
+    lks_status status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
+    if (status == LKS_OK) status = lks_recipe_compile(recipe, 1);
+    parts = lks_recipe_get_parts(recipe);
+    if (status == LKS_OK) status = lks_recipe_loader(&loader, recipe, parts.train, true);
+    if (status == LKS_OK) status = lks_loader_next(loader, &p.batch);
+    if (status == LKS_OK) status = measure(&p, &parts, &ones, seconds);
+    if (status == LKS_OK) print_passes(&p, as_json);
+    lks_model_destroy(p.model);
+    lks_loader_destroy(loader);
+    free(ones);
+    return status;
+}
