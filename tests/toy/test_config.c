@@ -97,6 +97,38 @@ static void the_plot_and_its_file(void **state)
     assert_true(least > first - 1e-4 && least < first + 1e-4);
 }
 
+/* Lines and the object with equal names; of other configurations where it is asked for. */
+static void passes_are_timed(void **state)
+{
+    double ms[4];
+    (void)state;
+    write_text("network_config.txt", seed);
+    run("bench network_config.txt --seconds 0.05");
+    expect_ok();
+    assert_int_equal(sscanf(last.out,
+                            "Average forward pass time: %lf ms\n"
+                            "Average backward input pass time: %lf ms\n"
+                            "Average backward params pass time: %lf ms\n"
+                            "Total time: %lf ms\n",
+                            &ms[0], &ms[1], &ms[2], &ms[3]),
+                     4);
+    for (int i = 0; i < 3; i++) assert_true(ms[i] > 0);
+    assert_true(ms[0] + ms[1] + ms[2] < ms[3] + 1e-5 && ms[0] + ms[1] + ms[2] > ms[3] - 1e-5);
+    run("bench network_config.txt --seconds 0.05 --format json");
+    expect_ok();
+    json_t *json = json_loads(last.out, 0, NULL);
+    assert_non_null(json);
+    static const char *const keys[] = {"forward_ms", "backward_input_ms", "backward_params_ms",
+                                       "total_ms"};
+    for (int i = 0; i < 4; i++) ms[i] = json_real_value(json_object_get(json, keys[i]));
+    assert_true(ms[0] > 0 && ms[1] > 0 && ms[2] > 0 && ms[3] >= ms[0] + ms[1] + ms[2] - 1e-9);
+    json_decref(json);
+    write_text("digits.yaml", "data: {samples: 64}\nmodel: {name: mlp}\ntrain: {batch_size: 32}\n");
+    run("bench digits.yaml --passes --seconds 0.05");
+    expect_ok();
+    assert_non_null(strstr(last.out, "Average backward params pass time: "));
+}
+
 static void refuses(const char *name, const char *text, const char *sentence)
 {
     write_text(name, text);
@@ -137,6 +169,7 @@ int main(void)
         cmocka_unit_test(both_files_are_the_seeds_network),
         cmocka_unit_test(the_other_variant),
         cmocka_unit_test(the_plot_and_its_file),
+        cmocka_unit_test(passes_are_timed),
         cmocka_unit_test(mistakes_have_file_line_and_key),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
