@@ -25,7 +25,8 @@
 
 #define LKI_KEY_LIST(X)                                                                            \
     X(DATA_NAME, "data.name", STRING, NULL, "digits", SAID,                                        \
-      "digits (embedded), dummy (random images), checkerboard, or a name for a folder of files: mnist, "         \
+      "digits (embedded), dummy (random images), checkerboard, or a name for a folder of files: "  \
+      "mnist, "                                                                                    \
       "fashion_mnist, cifar10, ...; "                                                              \
       "where only data.path is given, the folder's name")                                          \
     X(DATA_PATH, "data.path", STRING, NULL, NULL, SAID,                                            \
@@ -288,7 +289,7 @@
     X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", SAID, "batches between lines")              \
     X(LOG_FORMAT, "log.format", CHOICE, "text json csv iterations", "text", SAID,                  \
       "text; json: an object for each step and epoch; csv: a line for each; iterations: the loss " \
-      "every log.interval steps, and at the end a plot and cost_history.csv")                       \
+      "every log.interval steps, and at the end a plot and cost_history.csv")                      \
     X(LOG_QUIET, "log.quiet", BOOL, NULL, "false", SAID, "print only the last line, the hash")     \
     X(LOG_VERBOSE, "log.verbose", BOOL, NULL, "false", FREE,                                       \
       "say what is opened, chosen, saved, and how long it takes")                                  \
