@@ -39,7 +39,7 @@ static lks_status run_pass(const passes *p, int pass)
 }
 
 /* Seconds of so many calls of a pass. */
-static lks_status time_pass(const passes *p, int pass, int64_t count, double *seconds)
+static lks_status time_calls(const passes *p, int pass, int64_t count, double *seconds)
 {
     lks_status status = LKS_OK;
     const double begin = process_clock();
@@ -55,13 +55,13 @@ static lks_status time_all(passes *p, double seconds)
     double taken;
     for (int i = 0; i < WARM_UP && status == LKS_OK; i++)
         for (int pass = 0; pass < PASSES && status == LKS_OK; pass++)
-            status = time_pass(p, pass, 1, &taken);
+            status = time_calls(p, pass, 1, &taken);
     for (int pass = 0; pass < PASSES && status == LKS_OK; pass++) {
-        status = time_pass(p, pass, LEAST, &taken);
+        status = time_calls(p, pass, LEAST, &taken);
         if (status != LKS_OK) return status;
         const double fit = seconds / PASSES / (taken / LEAST);
         const int64_t count = fit < LEAST ? LEAST : fit > MOST ? MOST : (int64_t)fit;
-        status = time_pass(p, pass, count, &taken);
+        status = time_calls(p, pass, count, &taken);
         p->milliseconds[pass] = 1e3 * taken / (double)count;
     }
     return status;
