@@ -2,7 +2,7 @@
 """The toy network of network_config.txt by PyTorch, without biases and with no relu between dense layers: milliseconds of
 forward, gradients of activations, and gradients of parameters (which in autograd pass through those of activations
 again), from ones at the output, as JSON.
-  toy.py --threads 1 --seconds 3
+  toy_torch.py --threads 1 --seconds 3
 """
 
 import argparse
