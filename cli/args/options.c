@@ -149,7 +149,8 @@ const cli_option cli_options[] = {
     LOCAL("first", 0, "N", VERB_DATA, FIRST, "show samples from this number on; default 0"),
     LOCAL("class", 0, "N", VERB_DATA, CLASS, "show only samples of this class; default: of all"),
     LOCAL("augment", 0, NULL, VERB_DATA, AUGMENT,
-          "show samples as the training of a configuration sees them, by its data.augment"),
+          "show samples as the training of a configuration sees them, by its data.augment and "
+          "data.mixup"),
     LOCAL("epoch", 0, "N", VERB_DATA, EPOCH, "of --augment: in this epoch, from 1; default 1"),
     LOCAL("size", 0, "N", VERB_DATA, SIZE,
           "of pack: pixels of every packed picture, N or WIDTHxHEIGHT; default: none, it has to be "

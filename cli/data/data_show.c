@@ -55,10 +55,11 @@ static lks_status open_augmented(lks_loader **out, const cli_args *cli, const da
     lks_loader_opts opts = {.global_batch = 1, .in_order = true, .threads = -1};
     if (cli->local[LOCAL_TEST] != NULL)
         return lks_fail(LKS_E_INVALID, "--augment: test samples are seen as they are; drop --test");
-    lks_status status = lks_recipe_augment(source->recipe, &opts.augment, &opts.augmentations);
-    if (status == LKS_OK && opts.augmentations == 0)
-        return lks_fail(LKS_E_INVALID, "--augment needs a configuration that has data.augment, "
-                                       "such as data: {augment: [crop: 4, flip]}");
+    lks_status status = lks_recipe_augment(source->recipe, &opts);
+    if (status == LKS_OK && opts.augmentations == 0 && opts.mixup == 0)
+        return lks_fail(LKS_E_INVALID,
+                        "--augment needs a configuration that has data.augment or data.mixup, such "
+                        "as data: {augment: [crop: 4, flip]}");
     return status == LKS_OK ? lks_loader_create(out, source->context, source->data, &opts) : status;
 }
 

@@ -188,6 +188,12 @@ typedef struct lks_augmentation {
 LKS_API LKS_MUSTUSE lks_status lks_augmentation_check(const lks_augmentation *augmentation,
                                                       const lks_dataset_info *info);
 
+/* A sample that is mixed with another: `weight` of what it should answer is this class, the rest that of y. */
+typedef struct lks_mix {
+    int32_t label;
+    float weight; /* 0 to 1 */
+} lks_mix;
+
 /* One global batch, or a part of it; pointers are borrowed until the next call on the loader. */
 typedef struct lks_batch {
     const void *x;      /* [count][shape] */
@@ -198,6 +204,7 @@ typedef struct lks_batch {
     int64_t index;      /* batch within the epoch, from 0 */
     int64_t first;      /* in a part: the place of its first sample in the global batch, */
     int64_t whole;      /* and how many samples that has; 0: count, it is all here */
+    const lks_mix *mix; /* [count], of losses over classes; NULL: nothing is mixed */
 } lks_batch;
 
 typedef struct lks_loader lks_loader;
@@ -215,6 +222,11 @@ typedef struct lks_loader_opts {
      * context, the epoch, and lks_dataset_position(); copied. Default: none. */
     const lks_augmentation *augment;
     int augmentations;
+    /* Behind that, where it is above 0, every sample is mixed with another one of the data set as the epoch sees it,
+     * which, and in which shares, drawn in the same way: a share is Beta(mixup, mixup) (H. Zhang, M. Cisse, Y. Dauphin,
+     * D. Lopez-Paz: "mixup: Beyond Empirical Risk Minimization", 2018). y has the class with the larger share, mix
+     * the other. For targets that are classes; at most 1,000. */
+    double mixup;
 } lks_loader_opts;
 
 /* Borrows the data set. A loader is one thread's at a time; behind a fork one that has reading threads

@@ -277,9 +277,8 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_name_data(lks_recipe *recipe);
 LKS_API const char *lks_recipe_folder(lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe,
                                                   lks_context *context, bool test);
-/* The augmentations of data.augment, as long as the recipe is open; without: NULL and 0. */
-LKS_API LKS_MUSTUSE lks_status lks_recipe_augment(lks_recipe *recipe, const lks_augmentation **out,
-                                                  int *count);
+/* Sets what data.augment and data.mixup say of a loader; the list is there as long as the recipe is open. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_augment(lks_recipe *recipe, lks_loader_opts *out);
 /* Makes a folder, with its parents, where it is missing, and sees that files can be written there. */
 LKS_API LKS_MUSTUSE lks_status lks_folder_make(const char *path);
 /* The operation of a line such as "conv2d filters=32 kernel=3 in=8x28x28x1", in a graph of its own. */

@@ -98,11 +98,14 @@ static lks_status bounds_cross_entropy(lki_trial *c, bool backward, const lki_tr
         const float *x = (const float *)c->in[0] + n * values;
         const softmax s = softmax_of(x, values);
         const int32_t target = ((const int32_t *)c->in[1])[n];
+        const lks_mix mix = c->mix != NULL ? c->mix[n] : (lks_mix){.label = target};
         const double g = fabs((double)c->d_out[n]);
         double loss = 0.0;
 
         for (int64_t k = 0; k < values; k++) {
-            const double weight = share + (k == target ? 1.0 - (double)opts->label_smoothing : 0.0);
+            const double answer = (k == target ? 1.0 - (double)mix.weight : 0.0) +
+                                  (k == mix.label ? (double)mix.weight : 0.0);
+            const double weight = share + (1.0 - (double)opts->label_smoothing) * answer;
             const double error = difference_error(&s, x[k]), p = exp((double)x[k] - s.whole);
 
             loss += weight *
@@ -114,6 +117,18 @@ static lks_status bounds_cross_entropy(lki_trial *c, bool backward, const lki_tr
         }
         out->out[n] = 1.1 * loss;
     }
+    return LKS_OK;
+}
+
+/* A selection, exact, but of mixed classes a mean that is rounded once: u on both sides. */
+static lks_status bounds_nll(lki_trial *c, bool backward, const lki_trial_result *ref,
+                             lki_bounds *out)
+{
+    for (int64_t n = 0; c->mix != NULL && n < c->count; n++)
+        out->out[n] = 2.0 * LKI_U * fabs((double)ref->out[n]);
+    const bool mixed = c->mix != NULL && backward && ref->d_in[0] != NULL;
+    for (int64_t i = 0; mixed && i < lki_trial_in_elements(c, 0); i++)
+        out->d_in[0][i] = 2.0 * LKI_U * fabs((double)ref->d_in[0][i]);
     return LKS_OK;
 }
 
@@ -249,6 +264,7 @@ static const struct {
     [LKI_OP_MUL] = {.bounds = bounds_pair},
     [LKI_OP_LOG_SOFTMAX] = {.bounds = bounds_log_softmax},
     [LKI_OP_CROSS_ENTROPY] = {.bounds = bounds_cross_entropy},
+    [LKI_OP_NLL] = {.bounds = bounds_nll},
     [LKI_OP_MSE] = {.bounds = bounds_mse},
     [LKI_OP_GELU] = {.activation = errors_gelu},
     [LKI_OP_SILU] = {.activation = errors_silu},

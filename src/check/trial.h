@@ -28,6 +28,7 @@ typedef struct lki_trial {
     bool training;
     /* Contents: f32 unless the tensor says otherwise. NULL where there is none. */
     void *in[LKI_MAX_CLUSTER_IN];
+    lks_mix *mix;
     float *d_out;
     float *param[LKI_MAX_SLOTS];
     void *buffer[LKI_MAX_BUFFER]; /* of cluster.counted */

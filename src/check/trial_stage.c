@@ -118,6 +118,7 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
         args.in[i] = at(t, tensors->in[i], cluster->in[i], first);
         args.d_in[i] = at(t, tensors->d_in[i], cluster->in[i], first);
     }
+    if (t->mix != NULL) args.mix = (const lks_mix *)lki_trial_there(t, t->mix) + first;
     find_params(t, cluster, args.param);
     for (int i = 0; i < LKI_MAX_SLOTS; i++)
         args.d_param[i] = lki_trial_there(t, tensors->d_param[i]);

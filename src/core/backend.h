@@ -159,7 +159,7 @@ typedef struct lki_plan {
 /* The working set of a call: one piece of one replica. Pointers are at the piece's first sample,
  * aligned to the element at least; packed, replica, sums and workspace are aligned to 64 bytes, and
  * saved where saved_bytes is a multiple of 64. Pointers that make no sense for a kernel are NULL.
- * Class targets are below the number of classes: the model has checked the batch. */
+ * Class targets, also those of `mix`, are below the number of classes: the model has checked the batch. */
 typedef struct lki_args {
     int64_t count;    /* samples */
     int64_t position; /* of the first sample in the global batch */
@@ -170,6 +170,8 @@ typedef struct lki_args {
     bool training;
     int part, parts; /* of a PARTED kernel: which part of the output; 0, 0: all of it */
     const void *in[LKI_MAX_CLUSTER_IN];
+    const lks_mix
+        *mix; /* for losses over classes: of each sample; NULL: each has the class in in[1] alone */
     void *out;
     const float *d_out;
     float *d_in[LKI_MAX_CLUSTER_IN]; /* NULL: not wanted */

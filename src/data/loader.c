@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "augment/augment.h"
+#include "augment/mixup.h"
 #include "base/check.h"
 #include "base/context.h"
 #include "base/memory.h"
@@ -34,6 +35,7 @@ static const int64_t MAX_BATCH = INT64_C(1) << 62;
 typedef struct slot {
     uint8_t *x, *y;
     int64_t *ids;
+    lks_mix *mix;
     int64_t batch; /* number since the beginning; -1: nothing yet */
     int parts_left;
     lks_status status; /* of the first sample, in order, that could not be read */
@@ -46,6 +48,7 @@ struct lks_loader {
     const lks_dataset *dataset;
     lks_loader_opts opts; /* with defaults filled in */
     lki_augment *augment; /* with a space for each part of each slot; NULL: none */
+    lki_mixer *mixer;     /* the same */
     uint64_t seed;
     int64_t batches; /* in an epoch */
     int parts;       /* of a batch */
@@ -70,26 +73,30 @@ struct lks_loader {
 
 /* ---------------------------------------------------------------- one part of one batch */
 
-/* Samples of the batch that stand before a share: share * n / shares. */
-static int64_t share_start(const lks_loader_opts *opts, int64_t n, int64_t share)
+/* A sample as an epoch sees it, before it is mixed; `space` is this part's. */
+static lks_status read_sample(const lks_loader *loader, int64_t epoch, int64_t id, int space,
+                              void *x, void *y)
 {
-    return n / opts->shares * share + n % opts->shares * share / opts->shares;
+    const lks_dataset *set = loader->dataset;
+    LKI_TRY(lki_dataset_fetch(set, epoch, id, x, y));
+    if (loader->augment != NULL)
+        lki_augment_run(loader->augment, epoch, lks_dataset_position(set, id), x, space);
+    return LKS_OK;
 }
 
-/* What the caller gets of a batch. */
-typedef struct window {
-    int64_t whole, first, count;
-} window;
-
-static window window_of(const lks_loader *loader, int64_t index)
+/* Mixes sample i of the slot with another one. */
+static lks_status mix_sample(const lks_loader *loader, slot *s, int64_t epoch, int64_t i, int space)
 {
-    const lks_loader_opts *opts = &loader->opts;
-    const int64_t left = loader->dataset->info.samples - index * opts->global_batch;
-    const int64_t whole = left < opts->global_batch ? left : opts->global_batch;
-    const int64_t first = share_start(opts, whole, opts->first_share);
-    return (window){.whole = whole,
-                    .first = first,
-                    .count = share_start(opts, whole, opts->last_share) - first};
+    const lks_dataset *set = loader->dataset;
+    const lki_mixup mixup = lki_mixer_draw(loader->mixer, epoch,
+                                           lks_dataset_position(set, s->ids[i]), s->ids[i]);
+    uint8_t *other = lki_mixer_space(loader->mixer, space);
+    int32_t label;
+    LKI_TRY(read_sample(loader, epoch, mixup.other, space, other, &label));
+    int32_t *y = (int32_t *)(void *)(s->y + (size_t)i * set->y_bytes);
+    s->mix[i] = lki_mixer_mix(loader->mixer, mixup.share, s->x + (size_t)i * set->x_bytes, y, other,
+                              label);
+    return LKS_OK;
 }
 
 /* Reads a part of what the slot takes of its batch; returns the position in it that failed, or -1. */
@@ -98,7 +105,8 @@ static int64_t read_part(const lks_loader *loader, slot *s, int64_t batch, int p
 {
     const lks_dataset *set = loader->dataset;
     const int64_t epoch = batch / loader->batches, index = batch % loader->batches;
-    const window own = window_of(loader, index);
+    const lki_loader_window own = lki_loader_window_of(&loader->opts, set->info.samples, index);
+    const int space = (int)(s - loader->slot) * loader->parts + part;
     const int64_t first = index * loader->opts.global_batch + own.first;
     const int64_t to = lki_share(part + 1, loader->parts, own.count);
     const lki_permutation order = lki_permutation_make(loader->seed, epoch, set->info.samples);
@@ -107,13 +115,11 @@ static int64_t read_part(const lks_loader *loader, slot *s, int64_t batch, int p
         const int64_t id = loader->opts.in_order ? first + i
                                                  : lki_permutation_at(&order, first + i);
         s->ids[i] = id;
-        *status = lki_dataset_fetch(set, epoch, id, s->x + (size_t)i * set->x_bytes,
-                                    s->y + (size_t)i * set->y_bytes);
+        *status = read_sample(loader, epoch, id, space, s->x + (size_t)i * set->x_bytes,
+                              s->y + (size_t)i * set->y_bytes);
+        if (*status == LKS_OK && loader->mixer != NULL)
+            *status = mix_sample(loader, s, epoch, i, space);
         if (*status != LKS_OK) return i;
-        if (loader->augment != NULL)
-            lki_augment_run(loader->augment, epoch, lks_dataset_position(set, id),
-                            s->x + (size_t)i * set->x_bytes,
-                            (int)(s - loader->slot) * loader->parts + part);
     }
     *status = LKS_OK;
     return -1;
@@ -171,33 +177,24 @@ static void *thread_main(void *user)
 
 /* ---------------------------------------------------------------- create, destroy */
 
-/* The most samples that the caller gets of a batch: its shares, rounded up. */
-static int64_t most_samples(const lks_loader *loader)
-{
-    const lks_loader_opts *opts = &loader->opts;
-    const int64_t samples = loader->dataset->info.samples;
-    const int64_t n = opts->global_batch < samples ? opts->global_batch : samples;
-    const int64_t shares = opts->last_share - opts->first_share;
-    return n / opts->shares * shares +
-           (n % opts->shares * shares + opts->shares - 1) / opts->shares;
-}
-
-/* Memory for every slot: x, y, ids, each aligned for vectors. What they had goes when there is other. */
+/* Memory for every slot: x, y, ids, mix, each aligned for vectors. What they had goes when there is other. */
 static lks_status make_batches(lks_loader *loader)
 {
     const lks_dataset *set = loader->dataset;
-    const int64_t most = most_samples(loader);
+    const int64_t most = lki_loader_most(&loader->opts, set->info.samples);
     const size_t slots = (size_t)loader->slots;
-    const size_t a_sample = set->x_bytes + set->y_bytes + sizeof(int64_t);
+    const size_t a_mix = loader->opts.mixup > 0 ? sizeof(lks_mix) : 0;
+    const size_t a_sample = set->x_bytes + set->y_bytes + sizeof(int64_t) + a_mix;
     void *memory = NULL;
-    if ((size_t)most > (PTRDIFF_MAX / slots - 3 * LKI_ALIGN) / a_sample)
+    if ((size_t)most > (PTRDIFF_MAX / slots - 4 * LKI_ALIGN) / a_sample)
         return LKI_FAIL(LKS_E_NOMEM,
                         "loader of '%s': %d batches of %" PRId64
                         " sample%s do not fit in memory; read smaller batches, or fewer ahead",
                         set->name, loader->slots, most, LKI_S(most));
     const size_t x_bytes = lki_align((size_t)most * set->x_bytes);
     const size_t y_bytes = lki_align((size_t)most * set->y_bytes);
-    const size_t bytes = x_bytes + y_bytes + lki_align((size_t)most * sizeof(int64_t));
+    const size_t id_bytes = lki_align((size_t)most * sizeof(int64_t));
+    const size_t bytes = x_bytes + y_bytes + id_bytes + lki_align((size_t)most * a_mix);
     LKI_TRY(lki_alloc(loader->context, &memory, slots * bytes, "the loader's batches"));
     lki_free(loader->context, loader->memory, loader->memory_bytes);
     loader->memory = memory;
@@ -208,6 +205,7 @@ static lks_status make_batches(lks_loader *loader)
         s->x = loader->memory + i * bytes;
         s->y = s->x + x_bytes;
         s->ids = (int64_t *)(void *)(s->y + y_bytes);
+        s->mix = a_mix > 0 ? (lks_mix *)(void *)(s->y + y_bytes + id_bytes) : NULL;
     }
     return LKS_OK;
 }
@@ -271,6 +269,9 @@ lks_status lks_loader_create(lks_loader **out, lks_context *context, lks_dataset
     LKI_TRY_OR(status, fail,
                lki_augment_create(&loader->augment, context, filled.augment, filled.augmentations,
                                   &dataset->info, loader->slots * loader->parts));
+    LKI_TRY_OR(status, fail,
+               lki_mixer_create(&loader->mixer, context, filled.mixup, &dataset->info,
+                                loader->slots * loader->parts));
     if (filled.threads > 0) LKI_TRY_OR(status, fail, loader_start_threads(loader));
     lki_log_line(
         context, LKS_LOG_DEBUG,
@@ -312,6 +313,7 @@ void lks_loader_destroy(lks_loader *loader)
     if (loader->thread)
         lki_free(loader->context, loader->thread, (size_t)loader->opts.threads * sizeof(pthread_t));
     lki_augment_destroy(loader->augment);
+    lki_mixer_destroy(loader->mixer);
     lki_free(loader->context, loader->memory, loader->memory_bytes);
     lki_free(loader->context, loader->slot, (size_t)loader->slots * sizeof(slot));
     lki_free(loader->context, loader, sizeof *loader);
@@ -371,7 +373,8 @@ lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
         return s->status;
     }
     const int64_t index = s->batch % loader->batches;
-    const window own = window_of(loader, index);
+    const lki_loader_window own = lki_loader_window_of(&loader->opts, loader->dataset->info.samples,
+                                                       index);
     *out = (lks_batch){.x = s->x,
                        .y = s->y,
                        .ids = s->ids,
@@ -379,7 +382,8 @@ lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
                        .epoch = s->batch / loader->batches,
                        .index = index,
                        .first = own.first,
-                       .whole = own.whole};
+                       .whole = own.whole,
+                       .mix = s->mix};
     return LKS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What may be asked of a loader. */
+/* What may be asked of a loader, and which samples follow from it. */
 #include "data/loader_opts.h"
 
 #include <inttypes.h>
@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "data/dataset.h"
 
+/* So small ones draw 0 or 1 nearly always, so large ones 1/2. */
+static const double LEAST_MIXUP = 0.001, MOST_MIXUP = 1000;
 enum { MAX_THREADS = 1024, MAX_AHEAD = 1024, MAX_SHARES = INT32_MAX };
 
 lks_status lki_loader_check_shares(const lks_dataset *set, const lks_loader_opts *opts)
@@ -17,6 +19,20 @@ lks_status lki_loader_check_shares(const lks_dataset *set, const lks_loader_opts
                     "loader of '%s': shares %" PRId64 " to %" PRId64 " of %" PRId64
                     " were asked for, expected at most %d shares and a range of them",
                     set->name, opts->first_share, opts->last_share, opts->shares, MAX_SHARES);
+}
+
+static lks_status check_mixup(const lks_dataset *set, double mixup)
+{
+    if (mixup == 0) return LKS_OK;
+    if (!(mixup >= LEAST_MIXUP && mixup <= MOST_MIXUP))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "loader of '%s': mixup is %g, expected %g to %g, or 0 for none", set->name,
+                        mixup, LEAST_MIXUP, MOST_MIXUP);
+    if (set->info.classes > 0) return LKS_OK;
+    return LKI_FAIL(LKS_E_UNSUPPORTED,
+                    "loader of '%s': mixup is for targets that are classes, and these are floats; "
+                    "leave it out",
+                    set->name);
 }
 
 lks_status lki_loader_check(const lks_dataset *set, lks_loader_opts *opts)
@@ -45,7 +61,32 @@ lks_status lki_loader_check(const lks_dataset *set, lks_loader_opts *opts)
         return LKI_FAIL(LKS_E_INVALID,
                         "loader of '%s': augmentations is %d, expected as many as augment has",
                         set->name, opts->augmentations);
+    LKI_TRY(check_mixup(set, opts->mixup));
     if (opts->shares == 0 && opts->first_share == 0 && opts->last_share == 0)
         opts->shares = opts->last_share = 1;
     return lki_loader_check_shares(set, opts);
+}
+
+/* Samples of the batch that stand before a share: share * n / shares. */
+static int64_t share_start(const lks_loader_opts *opts, int64_t n, int64_t share)
+{
+    return n / opts->shares * share + n % opts->shares * share / opts->shares;
+}
+
+lki_loader_window lki_loader_window_of(const lks_loader_opts *opts, int64_t samples, int64_t index)
+{
+    const int64_t left = samples - index * opts->global_batch;
+    const int64_t whole = left < opts->global_batch ? left : opts->global_batch;
+    const int64_t first = share_start(opts, whole, opts->first_share);
+    return (lki_loader_window){.whole = whole,
+                               .first = first,
+                               .count = share_start(opts, whole, opts->last_share) - first};
+}
+
+int64_t lki_loader_most(const lks_loader_opts *opts, int64_t samples)
+{
+    const int64_t n = opts->global_batch < samples ? opts->global_batch : samples;
+    const int64_t shares = opts->last_share - opts->first_share;
+    return n / opts->shares * shares +
+           (n % opts->shares * shares + opts->shares - 1) / opts->shares;
 }

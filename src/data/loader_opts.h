@@ -1,4 +1,4 @@
-/* What may be asked of a loader. */
+/* What may be asked of a loader, and which samples follow from it. */
 #ifndef LKI_DATA_LOADER_OPTS_H
 #define LKI_DATA_LOADER_OPTS_H
 
@@ -7,5 +7,14 @@
 /* Fills in defaults; or a sentence. */
 lks_status lki_loader_check(const lks_dataset *set, lks_loader_opts *opts);
 lks_status lki_loader_check_shares(const lks_dataset *set, const lks_loader_opts *opts);
+
+/* What the caller gets of a batch of `whole` samples. */
+typedef struct lki_loader_window {
+    int64_t whole, first, count;
+} lki_loader_window;
+/* Of the batch with this number in an epoch over so many samples. */
+lki_loader_window lki_loader_window_of(const lks_loader_opts *opts, int64_t samples, int64_t index);
+/* The most that it gets of a batch: its shares, rounded up. */
+int64_t lki_loader_most(const lks_loader_opts *opts, int64_t samples);
 
 #endif

@@ -144,14 +144,20 @@ static size_t batch_bytes(const lki_program *program, const lks_tensor *tensor)
     return lki_align(lki_times(lki_tensor_bytes(tensor), (size_t)program->max_pass));
 }
 
+static size_t mix_bytes(const lki_program *program)
+{
+    return lki_align(lki_times(sizeof(lks_mix), (size_t)program->max_pass));
+}
+
 static void measure_batch(lks_model *model)
 {
     const lki_program *program = &model->program;
     if (program->backend->memory->host) return;
     model->batch_bytes = batch_bytes(program, program->graph->input);
     if (program->graph->target != NULL)
-        model->batch_bytes = lki_plus(model->batch_bytes,
-                                      batch_bytes(program, program->graph->target));
+        model->batch_bytes = lki_plus(
+            model->batch_bytes,
+            lki_plus(batch_bytes(program, program->graph->target), mix_bytes(program)));
 }
 
 void lki_arrays_measure(lks_model *model)
@@ -188,6 +194,8 @@ static lks_status allocate_batch(lks_model *model)
     LKI_TRY(memory->alloc(model->context, &made, model->batch_bytes, "batches"));
     model->batch_x = made;
     model->batch_y = model->batch_x + batch_bytes(program, program->graph->input);
+    if (program->graph->target != NULL)
+        model->batch_mix = model->batch_y + batch_bytes(program, program->graph->target);
     return LKS_OK;
 }
 

@@ -130,9 +130,10 @@ struct lks_model {
     size_t parameter_bytes;
     char *buffers;
     size_t buffer_bytes;
-    char *batch_x, *batch_y; /* copies of batches; NULL: kernels read them where they are */
-    size_t batch_bytes;      /* of both */
-    float *gradient_memory;  /* of lks_model_gradient(), or whole */
+    char *batch_x, *batch_y,
+        *batch_mix;         /* copies of batches; NULL: kernels read them where they are */
+    size_t batch_bytes;     /* of both */
+    float *gradient_memory; /* of lks_model_gradient(), or whole */
     size_t gradient_bytes;
     lki_mirror mirror; /* NULL: opts.mirror does not ask for one */
     lki_state *state;
@@ -285,9 +286,9 @@ lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch)
 /* What comes before the replicas of this rank: model->pass, of training. */
 lks_status lki_begin_pass(lks_model *model, const lks_batch *batch);
 lks_status lki_model_prepare(lks_model *model); /* packs parameters that are not */
-/* The samples of a pass, which are the host's; y may be NULL. */
-void lki_place_samples(const lks_model *model, lki_pass *pass, const void *x, const void *y,
-                       int64_t count);
+/* Samples [first, first + count) of a batch, which are the host's, for a pass; its y may be NULL. */
+void lki_place_samples(const lks_model *model, lki_pass *pass, const lks_batch *batch,
+                       int64_t first, int64_t count);
 /* The rest of a step whose gradients have been formed layer by layer, from so many samples. */
 lks_status lki_take_formed(lks_model *model, double lr, int64_t samples);
 void lki_gather_metrics(const lks_model *model, lks_metrics *sum); /* of this rank */

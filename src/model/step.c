@@ -7,6 +7,34 @@
 #include "numeric/real.h"
 #include "numeric/tree.h"
 
+static lks_status check_label(const lks_batch *batch, int64_t i, int32_t label, int64_t classes)
+{
+    if (label >= 0 && label < classes) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "the label of sample %lld is %d, expected 0 to %lld: the network has %lld "
+                    "class%s",
+                    (long long)(batch->ids != NULL ? batch->ids[i] : i), label,
+                    (long long)classes - 1, (long long)classes, classes == 1 ? "" : "es");
+}
+
+static lks_status check_labels(const lks_tensor *target, const lks_batch *batch)
+{
+    const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
+    for (int64_t i = 0; i < batch->count; i++)
+        LKI_TRY(check_label(batch, i, ((const int32_t *)batch->y)[i], classes));
+    for (int64_t i = 0; batch->mix != NULL && i < batch->count; i++) {
+        const lks_mix *mix = &batch->mix[i];
+        LKI_TRY(check_label(batch, i, mix->label, classes));
+        if (!(mix->weight >= 0 && mix->weight <= 1))
+            return LKI_FAIL(LKS_E_INVALID,
+                            "of sample %lld the class it is mixed with has the weight %g, expected "
+                            "0 to 1",
+                            (long long)(batch->ids != NULL ? batch->ids[i] : i),
+                            (double)mix->weight);
+    }
+    return LKS_OK;
+}
+
 lks_status lki_check_batch(const lks_model *model, const lks_batch *batch)
 {
     const lks_tensor *target = model->program.graph->target;
@@ -15,17 +43,12 @@ lks_status lki_check_batch(const lks_model *model, const lks_batch *batch)
                                      "give lks_model_opts a loss");
     if (batch->count > 0 && (batch->x == NULL || batch->y == NULL))
         return LKI_FAIL(LKS_E_INVALID, "the batch has no %s", batch->x == NULL ? "x" : "y");
-    if (target->dtype != LKS_I32) return LKS_OK;
-    const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
-    const int32_t *label = batch->y;
-    for (int64_t i = 0; i < batch->count; i++)
-        if (label[i] < 0 || label[i] >= classes)
-            return LKI_FAIL(LKS_E_INVALID,
-                            "the label of sample %lld is %d, expected 0 to %lld: the network has "
-                            "%lld class%s",
-                            (long long)(batch->ids != NULL ? batch->ids[i] : i), label[i],
-                            (long long)classes - 1, (long long)classes, classes == 1 ? "" : "es");
-    return LKS_OK;
+    if (target->dtype == LKS_I32) return check_labels(target, batch);
+    if (batch->mix == NULL) return LKS_OK;
+    return LKI_FAIL(LKS_E_INVALID,
+                    "the batch mixes classes, but the network's target '%s' has floats; mix these "
+                    "themselves, and leave out the batch's mix",
+                    target->node->name);
 }
 
 /* "28x28x1 U8" */
@@ -160,16 +183,25 @@ static lks_status bad_gradient(const lks_model *model)
         (long long)model->progress.step + 1, model->last.gradient_norm);
 }
 
-void lki_place_samples(const lks_model *model, lki_pass *pass, const void *x, const void *y,
-                       int64_t count)
+/* `count` elements of `bytes` from number `first` on, where kernels read them. */
+static const void *place_part(const lks_model *model, const void *from, char *room, size_t bytes,
+                              int64_t first, int64_t count)
 {
-    const lki_memory *memory = model->program.backend->memory;
+    return lki_to_device(model->program.backend->memory, (const char *)from + (size_t)first * bytes,
+                         room, (size_t)count * bytes);
+}
+
+void lki_place_samples(const lks_model *model, lki_pass *pass, const lks_batch *batch,
+                       int64_t first, int64_t count)
+{
     const lks_graph *graph = model->program.graph;
-    pass->x = lki_to_device(memory, x, model->batch_x,
-                            (size_t)count * lki_tensor_bytes(graph->input));
-    if (y != NULL)
-        pass->y = lki_to_device(memory, y, model->batch_y,
-                                (size_t)count * lki_tensor_bytes(graph->target));
+    pass->x = place_part(model, batch->x, model->batch_x, lki_tensor_bytes(graph->input), first,
+                         count);
+    if (batch->y != NULL)
+        pass->y = place_part(model, batch->y, model->batch_y, lki_tensor_bytes(graph->target),
+                             first, count);
+    if (batch->mix != NULL)
+        pass->mix = place_part(model, batch->mix, model->batch_mix, sizeof(lks_mix), first, count);
 }
 
 /* What a step takes the mean of. */
@@ -197,11 +229,7 @@ lks_status lki_begin_pass(lks_model *model, const lks_batch *batch)
     LKI_TRY(lki_model_prepare(model));
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
     model->pass = own_pass(model, whole);
-    const size_t skip = batch->count == whole ? (size_t)model->pass.begin : 0;
-    lki_place_samples(model, &model->pass,
-                      (const char *)batch->x + skip * lki_tensor_bytes(model->program.graph->input),
-                      (const char *)batch->y +
-                          skip * lki_tensor_bytes(model->program.graph->target),
+    lki_place_samples(model, &model->pass, batch, batch->count == whole ? model->pass.begin : 0,
                       lki_own_samples(model, &model->pass));
     model->pass.step = (uint64_t)model->progress.step;
     model->pass.training = model->pass.backward = true;

@@ -200,6 +200,8 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
                        .workspace = local->memory + program->local_bytes};
     for (int i = 0; i < stage->cluster->in_count; i++)
         args->in[i] = address(program, pass, local, stage->in[i], at);
+    if (stage->needs_target && pass->mix != NULL)
+        args->mix = pass->mix + (args->position - pass->begin);
     for (int i = 0; i < LKI_MAX_SLOTS; i++) args->param[i] = stage->param[i];
     const lki_node *counted = stage->cluster->counted;
     if (counted != NULL && counted->stats > 0)

@@ -303,6 +303,7 @@ typedef enum lki_wanted {
 /* One pass over a global batch, or over those replicas of it whose samples this process has. */
 typedef struct lki_pass {
     const void *x, *y;   /* where kernels read them; y NULL: stages that need it are left out */
+    const lks_mix *mix;  /* NULL: nothing is mixed */
     int64_t count;       /* samples of the whole batch, at most global_batch */
     int64_t first, last; /* x and y are those of replicas first .. last-1, */
     int64_t begin;       /* and begin with this sample of the whole batch */

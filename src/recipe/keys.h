@@ -78,6 +78,10 @@
     X(DATA_AUGMENT, "data.augment", TREE, NULL, NULL, FIXED,                                       \
       "what is done to training images, in this order, such as [crop: 4, flip] (see "              \
       "--help-layers); null: nothing")                                                             \
+    X(DATA_MIXUP, "data.mixup", FLOAT, "[0,1000]", "0", FIXED,                                     \
+      "mixes every training image, and its target, with another one, in shares drawn from "        \
+      "Beta(this, this): small, such as 0.2, leaves most nearly alone, 1 draws all shares alike; " \
+      "0: nothing is mixed")                                                                       \
     X(DATA_THREADS, "data.threads", INT, "[0,64]", "1", SAID,                                      \
       "threads that read ahead; 0: read between steps; never changes a bit")                       \
     X(DATA_AHEAD, "data.ahead", INT, "[1,64]", "2", SAID, "batches read ahead")                    \

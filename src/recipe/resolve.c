@@ -307,7 +307,7 @@ lks_status lki_config_resolve(lki_config *config)
         !lki_config_has(config, LKI_KEY_CHECKPOINT_PATH))
         return lki_config_fail(config, LKI_KEY_CHECKPOINT_RESUME,
                                "needs the folder of checkpoints: give --out DIR");
-    status = lki_augment_read(config, NULL, NULL, NULL);
+    status = lki_augment_read(config, NULL, NULL);
     if (status == LKS_OK) status = check_schedule(config);
     if (status == LKS_OK) status = check_model(config);
     if (status == LKS_OK) status = settle_defaults(config);

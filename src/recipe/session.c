@@ -35,7 +35,7 @@ static lks_status settle_info(lki_session *s)
                             lks_dataset_name(s->train), lks_dataset_name(s->test));
         if (s->train == NULL) s->info = test;
     }
-    if (s->train != NULL) LKI_TRY(lki_augment_read(s->config, &s->info, NULL, NULL));
+    if (s->train != NULL) LKI_TRY(lki_augment_read(s->config, &s->info, NULL));
     return session_settle_classes(s);
 }
 
@@ -217,8 +217,7 @@ lks_status lki_session_loader(lks_loader **out, const lki_session *session, lks_
         .threads = threads > 0 ? threads : -1,
         .ahead = (int)lki_config_int(config, LKI_KEY_DATA_AHEAD),
     };
-    if (training)
-        LKI_TRY(lki_augment_read(session->config, NULL, &opts.augment, &opts.augmentations));
+    if (training) LKI_TRY(lki_augment_read(session->config, NULL, &opts));
     if (lks_comm_size(session->comm) > 1 && purpose != LKI_FOR_LOOKING) {
         const lks_model_info info = lks_model_get_info(session->model);
         opts.shares = info.shares;

@@ -111,14 +111,11 @@ lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context
     return lki_source_open(out, recipe->config, context, test);
 }
 
-lks_status lks_recipe_augment(lks_recipe *recipe, const lks_augmentation **out, int *count)
+lks_status lks_recipe_augment(lks_recipe *recipe, lks_loader_opts *out)
 {
     if (out == NULL) return LKI_FAIL_NULL(out);
-    if (count == NULL) return LKI_FAIL_NULL(count);
-    *out = NULL;
-    *count = 0;
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
-    return lki_augment_read(recipe->config, NULL, out, count);
+    return lki_augment_read(recipe->config, NULL, out);
 }
 
 const char *lks_text_number(char out[32], double number)

@@ -224,7 +224,7 @@ write("config", "huge", "model: {layers: [{conv2d: {filters: 9223372036854775807
 write("config", "anchors", "x-a: &a {batch_size: 32, seed: 1}\ntrain: {<<: *a, epochs: 2}\nmodel.name: mlp\n")
 write("config", "wrong", "model: {name: mlp}\noptimiser: {lr: 0.1}\n")
 write("config", "every", """data: {name: digits, classes: 10, samples: 9, test_samples: 9, seed: 1, mean: [1, 2], std: 3,
-  shuffle: no, drop_last: yes, augment: [crop: 3, {crop: {padding: 2, fill: reflect}}, flip, {flip: alternating}, rotate: 5, translate: [1, 2], resized_crop: {scale: 0.5, ratio: 2}, cutout: 3, jitter: {brightness: 0.1}], threads: 0, ahead: 1}
+  shuffle: no, drop_last: yes, augment: [crop: 3, {crop: {padding: 2, fill: reflect}}, flip, {flip: alternating}, rotate: 5, translate: [1, 2], resized_crop: {scale: 0.5, ratio: 2}, cutout: 3, jitter: {brightness: 0.1}], mixup: 0.5, threads: 0, ahead: 1}
 model: {name: mlp, hidden: [3, 2], dropout: 0.5, init: a.safetensors, save: true}
 loss: {name: cross_entropy, label_smoothing: 0.1}
 train: {epochs: 2, batch_size: 6, test_batch_size: 7, replicas: 3, accumulate: 2, workers: 1, seed: 4,

@@ -23,6 +23,7 @@ static void hashes_are_refs(void **state)
                            .samples = 37,
                            .batch = 23,
                            .steps = 3,
+                           .mixup = k ? 0.5 : 0,
                            .opts = {.replicas = 5,
                                     .workers = 1 + 2 * k,
                                     .hash_every = 2,
@@ -48,7 +49,7 @@ static void note_line(void *user, const char *line)
         snprintf(found, 100, "%s", line);
 }
 
-/* Batches are copied, which takes memory: 23 images and labels, each rounded up to 64 bytes. */
+/* Batches are copied, which takes memory: 23 images, labels and mixes, each rounded up to 64 bytes. */
 static void copies_of_batches_are_counted(void **state)
 {
     (void)state;
@@ -71,9 +72,9 @@ static void copies_of_batches_are_counted(void **state)
         lks_graph_destroy(graph);
         lks_context_destroy(context);
     }
-    assert_int_equal(bytes[1] - bytes[0], 8320 + 128); /* of 23 * 360 and 23 * 4 */
+    assert_int_equal(bytes[1] - bytes[0], 8320 + 128 + 192); /* of 23 * 360, 23 * 4, 23 * 8 */
     assert_string_equal(line[0], "");
-    assert_non_null(strstr(line[1], " 8448 bytes"));
+    assert_non_null(strstr(line[1], " 8640 bytes"));
 }
 
 /* What the host may use is no limit; the device says so where it has no room. */

@@ -177,6 +177,20 @@ static void refuses_bad_batches(void **state)
     LKT_FAILS(LKS_E_INVALID, "label of sample 104 is -1",
               lks_model_evaluate(model, &batch, &(lks_metrics){0}));
     y[4] = 0;
+    lks_mix mix[BATCH] = {{0, 0.25f}, {1, 0}, {2, 1}, {2, 0.5f}, {0, 0.5f}, {3, 0.5f}};
+    batch.mix = mix;
+    LKT_FAILS(LKS_E_INVALID, "label of sample 105 is 3, expected 0 to 2",
+              lks_model_step(model, &batch, 0.1, NULL));
+    mix[5].label = 1;
+    const float wrong[] = {-0.125f, 1.125f, NAN};
+    for (int i = 0; i < 3; i++) {
+        mix[4].weight = wrong[i];
+        LKT_FAILS(LKS_E_INVALID, "of sample 104 the class it is mixed with has the weight ",
+                  lks_model_step(model, &batch, 0.1, NULL));
+    }
+    mix[4].weight = 0.5f;
+    LKT_OK(lks_model_step(model, &batch, 0.1, NULL));
+    batch.mix = NULL;
     batch.count = BATCH + 1;
     LKT_FAILS(LKS_E_INVALID, "7 samples, expected 1 to 6",
               lks_model_step(model, &batch, 0.1, NULL));

@@ -94,6 +94,26 @@ static void absent_replicas(void **state)
                                         .opts = {.replicas = 8, .optim = lks_sgd(.9f)}});
 }
 
+static void mixed_batches(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++)
+        for (int n = 0; n < NET_COUNT; n++) {
+            lkt_run run = {.device = lkt_backends()[b]->name,
+                           .net = NETS[n],
+                           .samples = 97,
+                           .batch = 61,
+                           .steps = 3,
+                           .mixup = 0.4,
+                           .opts = {.replicas = 8, .workers = 1, .optim = lks_adam()}};
+            if (!wanted(b, n, 1)) continue;
+            check_workers(run);
+            const uint64_t mixed = lkt_run_hash(&run, NULL);
+            run.mixup = 0;
+            assert_int_not_equal(lkt_run_hash(&run, NULL), mixed);
+        }
+}
+
 static void by_rows_equals_by_replica(void **state)
 {
     (void)state;
@@ -182,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_workers),
         cmocka_unit_test(absent_replicas),
+        cmocka_unit_test(mixed_batches),
         cmocka_unit_test(by_rows_equals_by_replica),
         cmocka_unit_test(accumulation_is_replicas),
         cmocka_unit_test(a_sample_is_the_same_in_any_replica),

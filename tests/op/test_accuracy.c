@@ -41,6 +41,7 @@ static void fill_case(lkt_case *c, const json_t *test, uint32_t seed)
     const uint32_t first = seed * STREAMS;
     const json_t *spread = json_object_get(test, "spread");
 
+    c->mix = NULL;
     fill(c->in[0], lkt_in_elements(c, 0), first + IN, positive);
     for (int64_t i = 0; spread != NULL && i < lkt_in_elements(c, 0); i++)
         ((float *)c->in[0])[i] *= (float)json_number_value(spread);

@@ -35,6 +35,7 @@ static void open_case(lkt_case *c, const json_t *test, lkt_random *random)
     lks_tensor *y = lkt_json_op(c->graph, test);
     lkt_case_end(c, y, y, lkt_json_integer(test, "count"), LKT_RANDOM, random);
     c->training = !json_is_true(json_object_get(test, "eval"));
+    c->mix = NULL;
 
     const lki_node *node = lkt_first(c);
     fill(c->in[0], lkt_in_elements(c, 0), IN);

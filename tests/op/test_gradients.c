@@ -105,7 +105,7 @@ static const method methods[] = {
     {LKI_OP_DROPOUT, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_LOG_SOFTMAX, LKT_RANDOM, 0x1p-6f, 0x1p-24},
     {LKI_OP_CROSS_ENTROPY, LKT_RANDOM, 0x1p-6f, 0x1p-24},
-    {LKI_OP_NLL, LKT_SPACED, 0.5f, 0.0},
+    {LKI_OP_NLL, LKT_SPACED, 0.5f, 0x1p-24},
     {LKI_OP_MSE, LKT_RANDOM, 0.25f, 0x1p-24},
 };
 

@@ -340,6 +340,7 @@ static void check_nets(int backend, int replicas, int accumulate, lkt_random *ra
                               .samples = nets[n].samples,
                               .batch = nets[n].batch,
                               .steps = nets[n].steps,
+                              .mixup = n % 3 == 1 ? 0.4 : 0,
                               .opts = nets[n].opts}};
         q.run.opts.replicas = replicas;
         q.run.opts.accumulate = accumulate;

@@ -159,7 +159,7 @@ static void samples_are_shown_as_the_network_saw_them(void **state)
     lks_loader_opts opts = {.global_batch = 1, .in_order = true, .threads = -1};
     lks_loader *loader;
     lks_batch batch;
-    LKT_OK(lks_recipe_augment(recipe, &opts.augment, &opts.augmentations));
+    LKT_OK(lks_recipe_augment(recipe, &opts));
     LKT_OK(lks_loader_create(&loader, parts.context, parts.train, &opts));
     for (int e = 0; e < EPOCHS; e++) {
         LKT_OK(lks_loader_seek(loader, e * lks_loader_batches(loader)));

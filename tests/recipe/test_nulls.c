@@ -115,11 +115,9 @@ static void of_tools(void **state)
     assert_null(lks_recipe_difference(recipe, NULL));
     REFUSES(lks_recipe_name_data(NULL));
     assert_null(lks_recipe_folder(NULL));
-    const lks_augmentation *augment;
-    int augmentations;
-    REFUSES(lks_recipe_augment(NULL, &augment, &augmentations));
-    REFUSES(lks_recipe_augment(recipe, NULL, &augmentations));
-    REFUSES(lks_recipe_augment(recipe, &augment, NULL));
+    lks_loader_opts loader = {0};
+    REFUSES(lks_recipe_augment(NULL, &loader));
+    REFUSES(lks_recipe_augment(recipe, NULL));
     REFUSES(lks_recipe_dataset(NULL, recipe, NULL, false));
     REFUSES(lks_recipe_dataset(&other, NULL, NULL, false));
     REFUSES(lks_folder_make(NULL));

@@ -115,6 +115,24 @@ static void fill_in(lkt_case *c, int i, lkt_fill fill, lkt_random *random)
     }
 }
 
+/* Of half of the cases with classes: some samples are mixed with their own class, some have all of one weight. */
+static void fill_mix(lkt_case *c, lkt_fill fill, lkt_random *random)
+{
+    for (int i = 0; i < c->cluster.in_count; i++) {
+        const lks_tensor *target = c->cluster.in[i];
+
+        if (target->dtype != LKS_I32 || lkt_random_below(random, 2) == 0) continue;
+        c->mix = lkt_case_memory(c, (size_t)c->count * sizeof *c->mix);
+        for (int64_t n = 0; n < c->count; n++) {
+            c->mix[n].label = (int32_t)lkt_random_below(
+                random, ((const lks_target_opts *)target->node->attr)->classes);
+            c->mix[n].weight = fill == LKT_EXACT || n % 5 == 0
+                                   ? (float)lkt_random_below(random, 5) / 4.0f
+                                   : (float)lkt_random_real(random, 0.0, 1.0);
+        }
+    }
+}
+
 static void fill_buffers(lkt_case *c, const lki_node *node, lkt_random *random)
 {
     for (int i = 0; i < node->buffer_count; i++) {
@@ -163,6 +181,7 @@ void lkt_case_fill(lkt_case *c, int64_t count, lkt_fill fill, lkt_random *random
         c->param[i] = fill_floats(c, lkt_param_elements(c, i), fill, random);
     if (c->cluster.counted != NULL) fill_buffers(c, c->cluster.counted, random);
     c->d_out = fill_floats(c, lkt_out_elements(c), fill, random);
+    fill_mix(c, fill, random);
 }
 
 void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_cluster *cluster,

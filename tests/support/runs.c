@@ -212,7 +212,7 @@ static lks_status make(const lkt_run *run, parts *it)
     LKI_TRY(lks_model_compile(&it->m.model, it->m.graph, &opts));
     if (run->compiled != NULL) run->compiled(it->m.model, run->user);
     const lks_model_info info = lks_model_get_info(it->m.model);
-    lks_loader_opts reads = {.global_batch = run->batch, .threads = -1};
+    lks_loader_opts reads = {.global_batch = run->batch, .threads = -1, .mixup = run->mixup};
     if (!run->whole_batches) {
         reads.shares = info.shares;
         reads.first_share = info.first_share;

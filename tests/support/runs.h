@@ -40,6 +40,7 @@ typedef struct lkt_run {
     int64_t samples, batch;
     int steps;
     lks_model_opts opts; /* loss and global_batch are filled in */
+    double mixup;        /* of the loader */
     bool
         whole_batches; /* of several ranks, each reads all samples of a batch, and not its own alone */
     void (*compiled)(lks_model *model, void *user); /* NULL: nobody asks */

@@ -40,6 +40,46 @@ static void same_bits_however_it_runs(void **state)
     assert_string_not_equal(first, other);
 }
 
+static void mixed_runs_have_the_same_bits(void **state)
+{
+    (void)state;
+    static char plain[OUTPUT_SIZE];
+    char first[32], other[32];
+    write_text("c.yaml", config);
+    run("train c.yaml --set data.mixup=0.3 --workers 1 --set data.threads=0");
+    assert_int_equal(last_hash(first), 12);
+    run("train c.yaml --set data.mixup=0.3 --workers 3 --set data.threads=2 --set data.ahead=3");
+    assert_int_equal(last_hash(other), 12);
+    assert_string_equal(first, other);
+    run("train c.yaml --set data.mixup=0.3 --out run --steps 8 --workers 2");
+    run("train c.yaml --set data.mixup=0.3 --out run --resume --workers 3");
+    assert_int_equal(last_hash(other), 12);
+    assert_string_equal(first, other);
+    run("train c.yaml --set data.mixup=0.4");
+    assert_int_equal(last_hash(other), 12);
+    assert_string_not_equal(first, other);
+    run("train c.yaml --out run --resume --epochs 3");
+    expect(5, "data.mixup was 0.3, is 0.0;");
+    run("eval c.yaml --out run");
+    expect_ok();
+    snprintf(plain, sizeof plain, "%s", last.out);
+    run("eval c.yaml --out run --set data.mixup=0.3");
+    expect_ok();
+    assert_string_equal(plain, last.out);
+    write_text("c.yaml", "data: {samples: 50, mixup: 1}\nmodel: {name: mlp}\n");
+    run("data show c.yaml --count 3 --augment");
+    expect_ok();
+    snprintf(plain, sizeof plain, "%s", last.out);
+    write_text("c.yaml", "data: {samples: 50, mixup: 0.001}\nmodel: {name: mlp}\n");
+    run("data show c.yaml --count 3 --augment");
+    expect_ok();
+    assert_string_not_equal(plain, last.out);
+    run("train c.yaml --set data.mixup=0.0009");
+    expect(2, "data.mixup is 0.0009, expected 0, or 0.001 to 1000\n");
+    run("train c.yaml --set data.mixup=1001");
+    expect(2, "data.mixup is '1001', expected a number from 0 to 1000");
+}
+
 /* It makes the run what it is, and is for training alone. */
 static void it_is_part_of_the_run(void **state)
 {
@@ -118,7 +158,7 @@ static void sheets_show_what_the_network_sees(void **state)
     run("data show c.yaml --count 3 --augment --epoch 1");
     assert_string_equal(strchr(last.out, '\n'), first);
     run("data show digits --augment");
-    expect(2, "--augment needs a configuration that has data.augment, such as ");
+    expect(2, "--augment needs a configuration that has data.augment or data.mixup, such as ");
     run("data show c.yaml --augment --test");
     expect(2, "--augment: test samples are seen as they are; drop --test\n");
     run("data show c.yaml --epoch 2");
@@ -132,6 +172,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(same_bits_however_it_runs),
+        TEST(mixed_runs_have_the_same_bits),
         TEST(it_is_part_of_the_run),
         TEST(what_is_wrong_is_said),
         TEST(sheets_show_what_the_network_sees),

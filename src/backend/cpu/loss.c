@@ -80,6 +80,26 @@ const lki_kernel lki_cpu_log_softmax = {
     .backward = cpu_log_softmax_backward,
 };
 
+/* What a sample should answer: so much of its own class, and so much of another. */
+typedef struct wanted {
+    int32_t own, other;
+    double of_own, of_other;
+} wanted;
+
+static wanted wanted_of(const lki_args *args, int64_t s)
+{
+    const int32_t own = ((const int32_t *)args->in[1])[s];
+    if (args->mix == NULL || args->mix[s].label == own) return (wanted){own, own, 1, 0};
+    const double of_other = (double)args->mix[s].weight;
+    return (wanted){own, args->mix[s].label, 1 - of_other, of_other};
+}
+
+/* The mean of two values; one that is infinite and has no weight is left out. */
+static double mean_of(const wanted *w, double own, double other)
+{
+    return w->of_other > 0 ? w->of_own * own + w->of_other * other : own;
+}
+
 static double smoothing_of(const lki_plan *plan)
 {
     const lks_cross_entropy_opts *opts = plan->cluster.node[0]->attr;
@@ -89,15 +109,16 @@ static double smoothing_of(const lki_plan *plan)
 static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
-    const int32_t *target = args->in[1];
     const double smoothing = smoothing_of(plan);
     for (int64_t s = 0; s < args->count; s++) {
         const float *x = (const float *)args->in[0] + s * size;
         const double total = log_sum(lki_cpu(plan)->vector->element, size, x);
+        const wanted w = wanted_of(args, s);
         double sum = 0;
         for (int64_t i = 0; smoothing > 0 && i < size; i++) sum += (double)x[i] - total;
         put_gradient((float *)args->out + s,
-                     -(1 - smoothing) * ((double)x[target[s]] - total) -
+                     -(1 - smoothing) *
+                             mean_of(&w, (double)x[w.own] - total, (double)x[w.other] - total) -
                          smoothing / (double)size * sum,
                      false);
     }
@@ -107,19 +128,21 @@ static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args
 static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
-    const int32_t *target = args->in[1];
     const lki_vector_element *element = lki_cpu(plan)->vector->element;
-    const double smoothing = smoothing_of(plan), other = smoothing / (double)size;
+    const double smoothing = smoothing_of(plan), rest = smoothing / (double)size;
     double share[CHUNK];
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
         const float *x = (const float *)args->in[0] + s * size;
         const double total = log_sum(element, size, x);
+        const wanted w = wanted_of(args, s);
+        const double of_own = (1 - smoothing) * w.of_own, of_other = (1 - smoothing) * w.of_other;
         FOR_SHARES(i, n, size, x, total)
         {
             for (int64_t j = 0; j < n; j++) {
-                const double wanted = (i + j == target[s] ? 1 - smoothing : 0) + other;
+                const double answer = (i + j == w.own ? of_own : 0) +
+                                      (i + j == w.other ? of_other : 0) + rest;
                 put_gradient(args->d_in[0] + s * size + i + j,
-                             (double)args->d_out[s] * (share[j] - wanted), args->add_in & 1);
+                             (double)args->d_out[s] * (share[j] - answer), args->add_in & 1);
             }
         }
     }
@@ -137,20 +160,24 @@ const lki_kernel lki_cpu_cross_entropy = {
 static lks_status cpu_nll_forward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
-    const int32_t *target = args->in[1];
-    for (int64_t s = 0; s < args->count; s++)
-        ((float *)args->out)[s] = -((const float *)args->in[0])[s * size + target[s]];
+    for (int64_t s = 0; s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        const wanted w = wanted_of(args, s);
+        put_gradient((float *)args->out + s, -mean_of(&w, (double)x[w.own], (double)x[w.other]),
+                     false);
+    }
     return LKS_OK;
 }
 
 static lks_status cpu_nll_backward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = lki_cpu(plan)->in;
-    const int32_t *target = args->in[1];
     for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
         float *d = args->d_in[0] + s * size;
         for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
-        put_gradient(&d[target[s]], -(double)args->d_out[s], true);
+        const wanted w = wanted_of(args, s);
+        put_gradient(&d[w.own], -(double)args->d_out[s] * w.of_own, true);
+        if (w.of_other > 0) put_gradient(&d[w.other], -(double)args->d_out[s] * w.of_other, true);
     }
     return LKS_OK;
 }

@@ -65,6 +65,16 @@ static lks_status ref_log_softmax_backward(const lki_plan *plan_, const lki_args
     return LKS_OK;
 }
 
+/* How much of class k a sample should answer. */
+static double share_of(const lki_args *args, int64_t n, int64_t k)
+{
+    const int32_t own = ((const int32_t *)args->in[1])[n];
+    const lks_mix none = {.label = own}, mix = args->mix != NULL ? args->mix[n] : none;
+
+    return (k == own ? 1.0 - (double)mix.weight : 0.0) +
+           (k == mix.label ? (double)mix.weight : 0.0);
+}
+
 static double smoothing(const lki_plan *plan_)
 {
     return (double)((const lks_cross_entropy_opts *)plan_->cluster.node[0]->attr)->label_smoothing;
@@ -73,26 +83,29 @@ static double smoothing(const lki_plan *plan_)
 static lks_status ref_cross_entropy_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
-    const int32_t *target = args->in[1];
     const double s = smoothing(plan_);
     float *loss = args->out;
 
     for (int64_t n = 0; n < args->count; n++) {
         const float *x = (const float *)args->in[0] + n * values;
         const double whole = log_sum_exp(x, values);
-        double sum = 0.0;
+        double own = 0.0, sum = 0.0;
 
-        for (int64_t k = 0; k < values && s > 0.0; k++) sum += whole - (double)x[k];
-        loss[n] = lki_round((1.0 - s) * (whole - (double)x[target[n]]) + s / (double)values * sum);
+        for (int64_t k = 0; k < values; k++) {
+            const double share = share_of(args, n, k);
+
+            if (share > 0.0) own += share * (whole - (double)x[k]);
+            if (s > 0.0) sum += whole - (double)x[k];
+        }
+        loss[n] = lki_round((1.0 - s) * own + s / (double)values * sum);
     }
     return LKS_OK;
 }
 
-/* dx[k] = p[k] - s/K, less 1 - s for the target. */
+/* dx[k] = p[k] - s/K - (1 - s) * the share of class k, which is 1 for the target where nothing is mixed. */
 static lks_status ref_cross_entropy_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
-    const int32_t *target = args->in[1];
     const double s = smoothing(plan_);
 
     for (int64_t n = 0; n < args->count && args->d_in[0] != NULL; n++) {
@@ -102,7 +115,7 @@ static lks_status ref_cross_entropy_backward(const lki_plan *plan_, const lki_ar
 
         for (int64_t k = 0; k < values; k++) {
             const double p = ref_loss_share((double)x[k] - whole);
-            const double wanted = (k == target[n] ? 1.0 - s : 0.0) + s / (double)values;
+            const double wanted = (1.0 - s) * share_of(args, n, k) + s / (double)values;
 
             lki_ref_put(&dx[k], args->add_in & 1u, (double)args->d_out[n] * (p - wanted));
         }
@@ -114,23 +127,31 @@ static lks_status ref_nll_forward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
     const float *x = args->in[0];
-    const int32_t *target = args->in[1];
     float *loss = args->out;
 
-    for (int64_t n = 0; n < args->count; n++) loss[n] = -x[n * values + target[n]];
+    for (int64_t n = 0; n < args->count; n++) {
+        double sum = 0.0;
+
+        for (int64_t k = 0; k < values; k++) {
+            const double share = share_of(args, n, k);
+
+            if (share > 0.0) sum -= share * (double)x[n * values + k];
+        }
+        loss[n] = lki_round(sum);
+    }
     return LKS_OK;
 }
 
 static lks_status ref_nll_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
-    const int32_t *target = args->in[1];
 
     for (int64_t i = 0; i < args->count * values && args->d_in[0] != NULL; i++) {
         const int64_t n = i / values;
+        const double share = share_of(args, n, i % values);
 
         lki_ref_put(&args->d_in[0][i], args->add_in & 1u,
-                    i % values == target[n] ? -(double)args->d_out[n] : 0.0);
+                    share > 0.0 ? -share * (double)args->d_out[n] : 0.0);
     }
     return LKS_OK;
 }

@@ -41,24 +41,20 @@ static lks_status infer_mirrored(lks_model *model, lki_pass *pass, const void *x
 }
 
 /* Runs inference over any number of samples, a global batch at a time, by count and configuration alone. */
-static lks_status infer(lks_model *model, const void *x, const void *y, int64_t count,
-                        lks_metrics *sum, float *out)
+static lks_status infer(lks_model *model, const lks_batch *batch, lks_metrics *sum, float *out)
 {
     const lki_mode mode = sum != NULL ? LKI_EVALUATE : LKI_PREDICT;
-    const lks_graph *graph = model->program.graph;
-    const size_t x_bytes = lki_tensor_bytes(graph->input);
-    const size_t y_bytes = y == NULL ? 0 : lki_tensor_bytes(graph->target);
+    const size_t x_bytes = lki_tensor_bytes(model->program.graph->input);
     const int64_t width = lks_shape_elements(&model->program.output->shape);
     lki_model_choose(model, lki_model_infers_averages(model));
     if (model->common != NULL) LKI_TRY(lki_common_infer(model));
     LKI_TRY(lki_model_prepare(model));
-    for (int64_t first = 0; first < count;) {
+    for (int64_t first = 0; first < batch->count;) {
         int64_t part;
-        const char *images = (const char *)x + (size_t)first * x_bytes;
-        lki_pass pass = lki_infer_pass(model, count - first, &part);
+        const char *images = (const char *)batch->x + (size_t)first * x_bytes;
+        lki_pass pass = lki_infer_pass(model, batch->count - first, &part);
         if (model->opts.mirror) LKI_TRY(infer_mirrored(model, &pass, images, part));
-        lki_place_samples(model, &pass, images,
-                          y == NULL ? NULL : (const char *)y + (size_t)first * y_bytes, part);
+        lki_place_samples(model, &pass, batch, first, part);
         model->pass = pass;
         model->predictions = out != NULL ? out + first * width : NULL;
         LKI_TRY(lki_model_run(model, mode));
@@ -74,7 +70,7 @@ static lks_status evaluate(lks_model *model, const lks_batch *batch, lks_metrics
         return LKI_FAIL(LKS_E_INVALID, "the batch has %lld samples, expected at least 0",
                         (long long)batch->count);
     LKI_TRY(lki_check_batch(model, batch));
-    return infer(model, batch->x, batch->y, batch->count, sum, out);
+    return infer(model, batch, sum, out);
 }
 
 lks_status lks_model_evaluate(lks_model *model, const lks_batch *batch, lks_metrics *sum)
@@ -105,5 +101,5 @@ lks_status lks_model_predict(lks_model *model, const void *x, int64_t count, flo
 {
     LKI_TRY(lki_check_predict(x, count, out));
     LKI_TRY(lki_model_enter(model, __func__));
-    return lki_model_leave(model, infer(model, x, NULL, count, NULL, out));
+    return lki_model_leave(model, infer(model, &(lks_batch){.x = x, .count = count}, NULL, out));
 }

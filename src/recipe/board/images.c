@@ -26,7 +26,7 @@ lks_status lki_images_open(lks_loader **out, const lks_recipe *recipe)
         return lki_config_fail(session->config, LKI_KEY_LOG_IMAGES,
                                "is set, but the samples are no images of bytes with 1 or 3 "
                                "channels; leave it out");
-    LKI_TRY(lki_augment_read(session->config, NULL, &opts.augment, &opts.augmentations));
+    LKI_TRY(lki_augment_read(session->config, NULL, &opts));
     return lks_loader_create(out, session->context, session->train, &opts);
 }
 

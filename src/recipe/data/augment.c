@@ -75,16 +75,29 @@ static lks_status read_list(lki_config *config, const lks_dataset_info *info,
     return LKS_OK;
 }
 
-lks_status lki_augment_read(lki_config *config, const lks_dataset_info *info,
-                            const lks_augmentation **out, int *count)
+static lks_status check_mixup(const lki_config *config, const lks_dataset_info *info)
+{
+    const double mixup = lki_config_float(config, LKI_KEY_DATA_MIXUP);
+    if (mixup > 0 && mixup < 0.001)
+        return lki_config_fail(config, LKI_KEY_DATA_MIXUP, "is %g, expected 0, or 0.001 to 1000",
+                               mixup);
+    if (mixup == 0 || info == NULL || info->classes > 0) return LKS_OK;
+    return lki_config_fail(config, LKI_KEY_DATA_MIXUP,
+                           "is set, but the targets of the data are floats, not classes; leave it "
+                           "out");
+}
+
+lks_status lki_augment_read(lki_config *config, const lks_dataset_info *info, lks_loader_opts *out)
 {
     const lki_yaml *tree = config->value[LKI_KEY_DATA_AUGMENT].tree;
     const size_t entries = lki_config_has(config, LKI_KEY_DATA_AUGMENT) ? (size_t)tree->count : 0;
-    if (out != NULL) *out = NULL;
-    if (count != NULL) *count = (int)entries;
-    if (entries == 0) return LKS_OK;
-    lks_augmentation *list = lki_heap_alloc(&config->heap, entries * sizeof *list);
-    if (list == NULL) return lki_heap_status(&config->heap, LKS_OK);
-    if (out != NULL) *out = list;
-    return lki_heap_status(&config->heap, read_list(config, info, list));
+    lks_augmentation *list = NULL;
+    if (entries > 0) list = lki_heap_alloc(&config->heap, entries * sizeof *list);
+    if (list != NULL) LKI_TRY(read_list(config, info, list));
+    LKI_TRY(lki_heap_status(&config->heap, check_mixup(config, info)));
+    if (out == NULL) return LKS_OK;
+    out->augment = list;
+    out->augmentations = (int)entries;
+    out->mixup = lki_config_float(config, LKI_KEY_DATA_MIXUP);
+    return LKS_OK;
 }
