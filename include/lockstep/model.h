@@ -81,6 +81,9 @@ typedef struct lks_kernel_opts {
     bool all_terms; /* zeros that are known are multiplied like other numbers, not skipped */
     bool
         bf16; /* convolutions of one group, dense layers: factors rounded to bfloat16; all else is f32 */
+    bool
+        f16; /* device ref alone: what layers write, but losses, and the gradients of that are rounded to half
+                 precision, as a device of such numbers has it: to try loss_scale */
 } lks_kernel_opts;
 
 typedef struct lks_model_opts {
@@ -110,6 +113,12 @@ typedef struct lks_model_opts {
                          first update, then a += (1 - ema_decay) * (w - a); default: none */
     bool skip_not_finite; /* a step whose loss or gradient is not finite updates nothing, and counts
                              in lks_progress.skipped, instead of failing */
+    double
+        loss_scale; /* a power of two, 1 to 2^60: the loss' gradient is so many times as large while it passes
+                          through the network, and means are what they are: for numbers of a small range; where
+                          nothing is rounded off its ends it changes no bit; default 1 */
+    int loss_scale_steps; /* dynamic: a gradient that is not finite, of finite losses, halves the scale and updates
+                             nothing (lks_progress.skipped); so many steps without one double it; default 0: never */
     lks_comm *comm; /* several processes train this model, and compile it with equal options but
                              workers, whose sum is P; default: one does. Borrowed */
     double
@@ -279,9 +288,12 @@ LKS_API LKS_MUSTUSE lks_status lks_model_check_ranks(lks_model *model);
 
 /* Where the run is: what a checkpoint keeps beside the state. */
 typedef struct lks_progress {
-    int64_t step;    /* finished steps */
-    uint64_t link;   /* last link of the hash chain */
-    int64_t skipped; /* of the steps, those that updated nothing */
+    int64_t step;                   /* finished steps */
+    uint64_t link;                  /* last link of the hash chain */
+    int64_t skipped;                /* of the steps, those that updated nothing */
+    double loss_scale;              /* 0: that of the options */
+    int64_t scale_good;             /* steps since it has changed, where it does; */
+    int64_t scale_ups, scale_downs; /* how often it was doubled, and halved */
 } lks_progress;
 LKS_API lks_progress lks_model_progress(const lks_model *model);
 /* After writing all state: continue from there. */

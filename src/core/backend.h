@@ -382,12 +382,14 @@ typedef struct lki_backend {
     /* left[i] += right[i]: a merge in the tree. Small sums stay: two values that are LKI_TINY at least
      * have a sum of at least 2^-86, or 0. */
     void (*add)(int64_t count, float *left, const float *right);
-    /* These three may be NULL, which is reported at compile where they are needed.
+    /* The rest may be NULL, which is reported at compile where they are needed.
      * left[i] += part * (right[i] - left[i]) */
     void (*approach)(int64_t count, float part, float *left, const float *right);
     /* The sum of a[i] * b[i] in double: element i goes to lane i mod 8, lanes are added pairwise. At
      * most LKI_UPDATE_BLOCK elements, so that who sums them does not change the order. */
     double (*dot)(int64_t count, const float *a, const float *b);
+    /* To the nearest numbers of half precision, in place: lks_kernel_opts.f16. */
+    void (*narrow)(int64_t count, float *values);
     /* ADAMP, LAMB: the state arrays take in the gradient, which becomes p. */
     void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
                       float *gradient);

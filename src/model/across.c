@@ -13,11 +13,6 @@ enum { BUCKET_BYTES = 1 << 20, BUCKETS = 20 }; /* of a kind */
 _Static_assert(3 * BUCKETS - 2 <= LKI_MAX_FLIGHTS - 2,
                "a flight is waited for before its number comes back");
 
-lks_status lki_across_agree(lks_comm *comm, lks_status status)
-{
-    return comm != NULL && lks_comm_size(comm) > 1 ? lks_comm_agree(comm, status) : status;
-}
-
 static lks_status meet_alloc(lks_model *model)
 {
     const size_t ranks = (size_t)lks_comm_size(model->opts.comm);
@@ -107,10 +102,14 @@ static lks_status partition(lks_model *model)
     const int replicas = o->replicas * o->accumulate;
     int64_t weight, workers = 0;
     memcpy(&weight, &o->weight, sizeof weight);
-    const number kernels[] = {{"kernels.winograd", o->kernels.winograd},
-                              {"kernels.single", o->kernels.single},
-                              {"kernels.all_terms", o->kernels.all_terms},
-                              {"kernels.bf16", o->kernels.bf16}};
+    const lks_kernel_opts *k = &o->kernels;
+    const number kernels[] = {{"kernels.winograd", k->winograd},
+                              {"kernels.single", k->single},
+                              {"kernels.all_terms", k->all_terms},
+                              {"kernels.bf16", k->bf16},
+                              {"kernels.f16", k->f16},
+                              {"loss_scale", (int64_t)o->loss_scale},
+                              {"loss_scale_steps", o->loss_scale_steps}};
     LKI_TRY(compare(across, kernels, sizeof kernels / sizeof *kernels));
     LKI_TRY(compare(across,
                     (const number[]){{NULL, o->workers},

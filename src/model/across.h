@@ -111,7 +111,10 @@ typedef struct lki_across {
 
 /* across.c */
 /* Ranks end a phase in which one may fail alone. With comm NULL or one rank the status itself. */
-lks_status lki_across_agree(lks_comm *comm, lks_status status);
+static inline lks_status lki_across_agree(lks_comm *comm, lks_status status)
+{
+    return comm != NULL && lks_comm_size(comm) > 1 ? lks_comm_agree(comm, status) : status;
+}
 /* Makes model->across where there are several ranks: who has how many workers, and so which replicas.
  * A rank that has no model as its compile failed with `status` says so to all. */
 lks_status lki_across_meet(lks_comm *comm, lks_model *model, lks_status status);

@@ -217,6 +217,10 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
         .freeze = model->opts.freeze,
         .freeze_count = model->opts.freeze_count};
     LKI_TRY(lki_mirror_check(model));
+    if (model->opts.kernels.f16 && model->program.backend->narrow == NULL)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "device '%s' has no numbers of half precision; device ref rounds to them",
+                        model->program.backend->name);
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));
     LKI_TRY(lki_freeze_check(model));

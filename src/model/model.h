@@ -29,6 +29,7 @@
 #include "reduce/reduce.h"
 
 enum {
+    LKI_MOST_LOSS_SCALE = 60, /* a power of two */
     LKI_ROW_SUMS = 4, /* squares of gradient and parameter, their product, parameter times p */
 };
 
@@ -169,7 +170,7 @@ struct lks_model {
     int64_t blocks, rows;          /* of all weights */
     double *row_sum[LKI_ROW_SUMS]; /* ADAMP, LARS, LAMB: of every row */
 
-    lks_progress progress;
+    lks_progress progress; /* its loss_scale: 0 until the first step */
     lks_step_info last;
     atomic_int raise;  /* a status that the next step is to tell to all ranks, */
     lks_status raised; /* and what the last one told */

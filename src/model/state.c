@@ -230,7 +230,10 @@ lks_progress lks_model_progress(const lks_model *model)
 void lks_model_set_progress(lks_model *model, lks_progress progress)
 {
     if (model == NULL) return;
+    const double own = model->progress.loss_scale;
     model->progress = progress;
+    if (model->opts.loss_scale_steps == 0 || !(progress.loss_scale > 0))
+        model->progress.loss_scale = own;
     model->alone.steps = model->alone.samples = 0;
 }
 

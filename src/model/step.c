@@ -211,6 +211,17 @@ static int64_t samples_of(const lks_model *model, const lks_batch *batch)
     return lki_averages(model) ? lki_own_samples(model, &pass) : pass.count;
 }
 
+static double scale_of(const lks_model *model)
+{
+    return model->progress.loss_scale > 0 ? model->progress.loss_scale : 1;
+}
+
+/* What makes the mean of sums. The scale is a power of two: it only shifts the exponent. */
+static float mean_of(const lks_model *model, int64_t samples)
+{
+    return (float)(1.0 / ((double)samples * scale_of(model)));
+}
+
 /* Replicas of others are absent where a rank steps alone. */
 static void cut_shares(lks_model *model, int64_t whole)
 {
@@ -235,10 +246,27 @@ lks_status lki_begin_pass(lks_model *model, const lks_batch *batch)
     model->pass.training = model->pass.backward = true;
     model->pass.all = model->program.all;
     if (model->common != NULL) lki_common_place_x(model);
-    model->scale = (float)(1.0 / (double)samples_of(model, batch));
+    lki_program_seed(&model->program, (float)scale_of(model));
+    model->scale = mean_of(model, samples_of(model, batch));
     cut_shares(model, whole);
     if (lki_sums_across(model)) lki_ranks_begin(&model->across->sums, model->share_start);
     return LKS_OK;
+}
+
+/* Behind the gradient of a step whose losses are finite. Whether it was too large for the scale, which is then halved, and
+ * nothing was updated. */
+static bool loss_scale_fell(lks_model *model, bool finite)
+{
+    lks_progress *p = &model->progress;
+    const bool falls = !finite && p->loss_scale > 1;
+    const bool rises = finite && p->scale_good + 1 >= model->opts.loss_scale_steps &&
+                       p->loss_scale < ldexp(1, LKI_MOST_LOSS_SCALE);
+    if (model->opts.loss_scale_steps == 0) return false;
+    p->loss_scale *= falls ? 0.5 : rises ? 2 : 1;
+    p->scale_downs += falls;
+    p->scale_ups += rises;
+    p->scale_good = falls || rises ? 0 : p->scale_good + 1;
+    return falls;
 }
 
 /* Forward and backward of a batch, then what `mode` says. With several ranks also one that could not
@@ -271,8 +299,10 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
     }
     const int64_t bad = first_bad_position(model);
     const bool measured = mode == LKI_TRAIN && model->measures;
-    if (bad < 0 && !(measured && !isfinite(model->last.gradient_norm))) return LKS_OK;
-    model->last.skipped = mode == LKI_TRAIN && model->opts.skip_not_finite;
+    const bool finite = !(measured && !isfinite(model->last.gradient_norm));
+    const bool fell = bad < 0 && mode == LKI_TRAIN && loss_scale_fell(model, finite);
+    if (bad < 0 && finite) return LKS_OK;
+    model->last.skipped = fell || (mode == LKI_TRAIN && model->opts.skip_not_finite);
     if (model->last.skipped) return LKS_OK;
     if (bad < 0) return bad_gradient(model);
     return model->across != NULL ? lki_across_diagnose(model, batch)
@@ -289,7 +319,7 @@ static void begin_updates(lks_model *model, double lr, int64_t samples)
     for (int r = 0; r < model->rules; r++) {
         lki_update *update = &model->rule[r].update;
         update->lr = lr * model->rule[r].lr_factor;
-        update->scale = (float)(1.0 / (double)samples);
+        update->scale = mean_of(model, samples);
         update->step = step;
         update->correction1 = correction1;
         update->correction2 = correction2;

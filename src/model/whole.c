@@ -6,6 +6,8 @@
 #include "numeric/tree.h"
 #include "optim/optimizer.h"
 
+static const double USUAL_LOSS_SCALE = 0x1p16; /* where it is dynamic, as with PyTorch */
+
 static int64_t blocks_in(int64_t count)
 {
     return (count + LKI_UPDATE_BLOCK - 1) / LKI_UPDATE_BLOCK;
@@ -38,6 +40,15 @@ static lks_status whole_check_opts(const lks_model_opts *opts)
     if (!(opts->clip_norm >= 0 && isfinite(opts->clip_norm)))
         return LKI_FAIL(LKS_E_INVALID, "clip_norm is %g, expected a positive number, or 0: none",
                         opts->clip_norm);
+    int exponent;
+    const double scale = opts->loss_scale, most = ldexp(1, LKI_MOST_LOSS_SCALE);
+    if (scale != 0 && !(scale >= 1 && scale <= most && frexp(scale, &exponent) == 0.5))
+        return LKI_FAIL(LKS_E_INVALID, "loss_scale is %g, expected a power of two from 1 to 2^%d",
+                        scale, LKI_MOST_LOSS_SCALE);
+    if (opts->loss_scale_steps < 0 || (opts->loss_scale_steps > 0 && opts->average_every > 0))
+        return LKI_FAIL(
+            LKS_E_INVALID, "loss_scale_steps is %d%s, expected at least 1, or 0: the scale stays",
+            opts->loss_scale_steps, opts->average_every > 0 ? " with average_every" : "");
     return LKS_OK;
 }
 
@@ -52,7 +63,8 @@ static lks_status check_backend(const lks_model *model, bool by_rows)
     if (!lacks_dot && !lacks_direction && !lacks_approach) return LKS_OK;
     return LKI_FAIL(LKS_E_UNSUPPORTED, "device '%s' has no kernel yet for %s", backend->name,
                     lacks_dot
-                        ? "the norm of gradients (clip_norm, skip_not_finite, an optimizer by rows)"
+                        ? "the norm of gradients (clip_norm, skip_not_finite, loss_scale_steps, an "
+                          "optimizer by rows)"
                     : lacks_direction ? "directions (AdamP, LAMB)"
                                       : "averages of parameters (ema_decay)");
 }
@@ -64,7 +76,10 @@ lks_status lki_whole_choose(lks_model *model)
     model->last.gradient_norm = (double)NAN;
     LKI_TRY(whole_check_opts(opts));
     if (model->program.loss == NULL) return LKS_OK;
-    model->measures = opts->clip_norm > 0 || opts->skip_not_finite;
+    model->progress.loss_scale = opts->loss_scale == 0 && opts->loss_scale_steps > 0
+                                     ? USUAL_LOSS_SCALE
+                                     : opts->loss_scale;
+    model->measures = opts->clip_norm > 0 || opts->skip_not_finite || opts->loss_scale_steps > 0;
     model->forms_whole = model->measures || opts->clip_value > 0 || by_rows;
     LKI_TRY(check_backend(model, by_rows));
     if (!model->forms_whole) return LKS_OK;

@@ -29,7 +29,7 @@ lks_status lki_program_allocate(lki_program *program)
     LKI_TRY(memory->alloc(program->context, &made, (size_t)program->max_cohort * sizeof(float),
                           "gradients of losses"));
     program->ones = made;
-    lki_fill(memory, program->ones, program->max_cohort, 1.0f);
+    lki_program_seed(program, 1);
     return LKS_OK;
 }
 
@@ -236,6 +236,7 @@ static lks_status program_forward(const lki_program *program, const lki_pass *pa
     LKI_TRY((at->whole      ? at->gives ? kernel->give : kernel->finish
              : part->second ? kernel->apply
                             : kernel->forward)(stage->plan, &args));
+    if (writes) lki_program_narrow(program, stage, &args, false);
     if (writes) lki_program_mirror(program, pass, stage, &args);
     (writes ? lki_lap : lki_lap_part)(local->laps, lap);
     return writes && local->trace != NULL ? local->trace(local->trace_user, program, stage, &args)
@@ -265,6 +266,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     LKI_TRY((at->whole      ? at->gives ? kernel->give_backward : kernel->finish_backward
              : part->second ? kernel->gather
                             : kernel->backward)(stage->plan, &args));
+    if (ends) lki_program_narrow(program, stage, &args, true);
     (ends ? lki_lap : lki_lap_part)(local->laps, lap);
     return LKS_OK;
 }

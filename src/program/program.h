@@ -194,7 +194,8 @@ typedef struct lki_program {
     char *all; /* kept of all processes' samples, which have that in common; NULL: there is none */
     size_t all_bytes;
     double *stats, *met;
-    float *ones; /* [max_cohort]: the gradient of the sum of losses */
+    float *ones; /* [max_cohort]: the gradient of the sum of losses, all of them `seed` */
+    float seed;
 } lki_program;
 
 static inline bool lki_program_freezes(const lki_program *program, const lki_node *node, int param)
@@ -334,6 +335,11 @@ typedef struct lki_team {
 
 /* mirror.c: where a stage has written the output, and pass->mirrored is there, each element becomes (itself + that of the
  * mirrored image) / 2, in f32. */
+/* The gradient of every loss from here on, as of lks_model_opts.loss_scale; 1 at first. */
+void lki_program_seed(lki_program *program, float gradient);
+/* narrow.c: what a stage has written, forward or backward, to half precision, where kernels.f16 says so. */
+void lki_program_narrow(const lki_program *program, const lki_stage *stage, const lki_args *args,
+                        bool backward);
 void lki_program_mirror(const lki_program *program, const lki_pass *pass, const lki_stage *stage,
                         const lki_args *args);
 

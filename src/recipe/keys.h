@@ -150,6 +150,12 @@
     X(TRAIN_NOT_FINITE, "train.not_finite", CHOICE, "stop skip", "stop", SAID,                     \
       "a step whose loss is not finite: stop, or skip it and count (then the gradient is looked "  \
       "at too)")                                                                                   \
+    X(TRAIN_LOSS_SCALE, "train.loss_scale", FLOAT, "[1,1.2e18]", NULL, FIXED,                      \
+      "a power of two that the loss' gradient is multiplied by on its way through the network, "   \
+      "for numbers of a small range; null: 1, or 65536 with loss_scale_steps")                     \
+    X(TRAIN_LOSS_SCALE_STEPS, "train.loss_scale_steps", INT, "[1,1000000000]", NULL, FIXED,        \
+      "a gradient that is not finite halves the scale, and its step is skipped and counted; so "   \
+      "many steps without one double it (PyTorch: 2000); null: the scale stays")                   \
     X(TRAIN_BALANCE, "train.balance", WORD_FLOATS, "even auto (0,1000]", NULL, SAID,               \
       "replicas of each worker: even; auto: cut anew, as fast as each is, where a step gains "     \
       "more than a tenth; or a weight for each process, such as 3,1; never changes a bit; null: "  \
@@ -170,11 +176,12 @@
     X(TRAIN_REDUCTION, "train.reduction", CHOICE, "strict library", "strict", FIXED,               \
       "who adds gradients of processes: strict, in one order, with the bits of one process; "      \
       "library: what joins them, such as MPI, with bits that may depend on how many there are")    \
-    X(TRAIN_DTYPE, "train.dtype", CHOICE, "f32 bf16", "f32", FIXED,                                \
+    X(TRAIN_DTYPE, "train.dtype", CHOICE, "f32 bf16 f16", "f32", FIXED,                            \
       "factors of the products of convolutions and dense layers: bf16 rounds them to bfloat16, "   \
       "with "                                                                                      \
       "the same bits everywhere, faster where the processor has AMX (lockstep doctor); sums, "     \
-      "parameters and all else stay f32")                                                          \
+      "parameters and all else stay f32; f16, on device ref alone: what layers write is rounded "  \
+      "to half precision, to try train.loss_scale")                                                \
     X(TRAIN_RECOMPUTE, "train.recompute", CHOICE, "none blocks", "none", SAID,                     \
       "blocks: what the backward pass reads is formed again, block by block of layers, instead "   \
       "of kept: less memory, more time; never changes a bit")                                      \

@@ -97,6 +97,9 @@ lks_status lki_session_update(lks_model_opts *opts, lki_config *config)
     opts->clip_norm = or_zero(config, LKI_KEY_OPTIMIZER_CLIP_NORM);
     opts->ema_decay = or_zero(config, LKI_KEY_TRAIN_EMA);
     opts->skip_not_finite = strcmp(lki_config_text(config, LKI_KEY_TRAIN_NOT_FINITE), "skip") == 0;
+    opts->loss_scale = or_zero(config, LKI_KEY_TRAIN_LOSS_SCALE);
+    if (lki_config_has(config, LKI_KEY_TRAIN_LOSS_SCALE_STEPS))
+        opts->loss_scale_steps = (int)lki_config_int(config, LKI_KEY_TRAIN_LOSS_SCALE_STEPS);
     LKI_TRY(read_freeze(opts, config));
     return lki_heap_status(&config->heap, read_groups(opts, config));
 }

@@ -110,14 +110,15 @@ static lks_exchange exchange_of(const lki_config *config)
 static lks_kernel_opts kernels_of(const lki_config *config)
 {
     const char *text = lki_config_text(config, LKI_KEY_KERNELS_WINOGRAD);
+    const char *dtype = lki_config_text(config, LKI_KEY_TRAIN_DTYPE);
     return (lks_kernel_opts){.winograd = strcmp(text, "off") == 0  ? LKS_WINOGRAD_OFF
                                          : strcmp(text, "f2") == 0 ? LKS_WINOGRAD_F2
                                          : strcmp(text, "f4") == 0 ? LKS_WINOGRAD_F4
                                                                    : LKS_WINOGRAD_AUTO,
                              .single = !lki_config_bool(config, LKI_KEY_KERNELS_FUSE),
                              .all_terms = !lki_config_bool(config, LKI_KEY_KERNELS_SKIP_ZEROS),
-                             .bf16 = strcmp(lki_config_text(config, LKI_KEY_TRAIN_DTYPE), "bf16") ==
-                                     0};
+                             .bf16 = strcmp(dtype, "bf16") == 0,
+                             .f16 = strcmp(dtype, "f16") == 0};
 }
 
 /* The weight of this process; alone it has all there is. */

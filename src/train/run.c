@@ -82,6 +82,14 @@ static json_t *print_plateau(const lks_plateau *plateau)
                      real_or_null(plateau->best), "bad", plateau->bad);
 }
 
+static json_t *print_loss_scale(const lks_progress *progress)
+{
+    if (!(progress->loss_scale > 0.0)) return NULL; /* there is none */
+    return json_pack("{s:f, s:I, s:I, s:I}", "scale", progress->loss_scale, "good",
+                     (json_int_t)progress->scale_good, "ups", (json_int_t)progress->scale_ups,
+                     "downs", (json_int_t)progress->scale_downs);
+}
+
 static json_t *print_all(const lks_run *run, const char *tensors_name, const lki_identity *tensors,
                          json_error_t *error)
 {
@@ -91,7 +99,7 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
         error, 0,
         "{s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:i, s:i, s:o, s:o, s:s, s:s?, s:o, s:o, "
         "s:o, "
-        "s:I, s:i, s:o, s:b, s:o*, s:o, s:o}",
+        "s:I, s:i, s:o, s:b, s:o*, s:o*, s:o, s:o}",
         "lockstep_checkpoint", FORMAT, "numerics", lks_numerics(), "version", lks_version(),
         "build", lks_build_info(), "step", (json_int_t)run->progress.step, "skipped_steps",
         (json_int_t)run->progress.skipped, "link", hex(run->progress.link), "seed", hex(run->seed),
@@ -101,8 +109,9 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
         print_metrics(&run->so_far), "so_far_seconds", real_or_null(run->so_far_seconds),
         "best_loss", real_or_null(run->best_loss), "best_step", (json_int_t)run->best_step,
         "bad_epochs", run->bad_epochs, "plateau", print_plateau(&run->plateau), "finished",
-        run->finished, "law", run->law != NULL ? json_string(run->law) : NULL, "history",
-        run_print_history(run), "tensors", file);
+        run->finished, "loss_scale", print_loss_scale(&run->progress), "law",
+        run->law != NULL ? json_string(run->law) : NULL, "history", run_print_history(run),
+        "tensors", file);
 }
 
 lks_status lki_run_print(const lks_run *run, const char *tensors_name, const lki_identity *tensors,
@@ -239,26 +248,43 @@ static bool read_tensors(json_t *json, lki_identity *out)
     return bytes >= 0 && read_hex(checksum, &out->checksum);
 }
 
+static bool read_loss_scale(json_t *json, lks_progress *out)
+{
+    double scale;
+    json_int_t good, ups, downs;
+    if (json == NULL) return true;
+    if (json_unpack(json, "{s:f, s:I, s:I, s:I}", "scale", &scale, "good", &good, "ups", &ups,
+                    "downs", &downs) != 0)
+        return false;
+    out->loss_scale = scale;
+    out->scale_good = good;
+    out->scale_ups = ups;
+    out->scale_downs = downs;
+    return scale >= 1 && scale <= 0x1p60 && frexp(scale, &(int){0}) == 0.5 && is_count(good) &&
+           is_count(ups) && is_count(downs);
+}
+
 /* Everything of the record; false leaves `run` half filled. */
 static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
 {
     json_int_t step, skipped = 0, global_batch, best_step;
     json_t *link, *seed, *data, *config, *so_far, *seconds, *best, *history, *file;
-    json_t *test = NULL, *plateau = NULL; /* older records have none */
+    json_t *test = NULL, *plateau = NULL, *scale = NULL; /* older records have none */
     const char *fingerprint, *law = NULL;
     int finished;
     run->numerics = 1; /* of records that do not say */
     if (json_unpack(json,
                     "{s?:i, s:I, s?:I, s:o, s:o, s:I, s:i, s:i, s:o, s?:o, s:s, s:o, s:o, s:o, "
                     "s:o, s:I, s:i, "
-                    "s?:o, s:b, s?:s, s:o, s:o}",
+                    "s?:o, s:b, s?:o, s?:s, s:o, s:o}",
                     "numerics", &run->numerics, "step", &step, "skipped_steps", &skipped, "link",
                     &link, "seed", &seed, "global_batch", &global_batch, "replicas", &run->replicas,
                     "hash_every", &run->hash_every, "data_hash", &data, "test_hash", &test,
                     "fingerprint", &fingerprint, "config", &config, "so_far", &so_far,
                     "so_far_seconds", &seconds, "best_loss", &best, "best_step", &best_step,
                     "bad_epochs", &run->bad_epochs, "plateau", &plateau, "finished", &finished,
-                    "law", &law, "history", &history, "tensors", &file) != 0) {
+                    "loss_scale", &scale, "law", &law, "history", &history, "tensors",
+                    &file) != 0) {
         return false;
     }
     run->progress.step = step;
@@ -276,8 +302,8 @@ static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
            read_hex(seed, &run->seed) && read_hex(data, &run->data_hash) &&
            (!test || read_hex(test, &run->test_hash)) && read_metrics(so_far, &run->so_far) &&
            read_real(seconds, &run->so_far_seconds) && read_real(best, &run->best_loss) &&
-           read_plateau(plateau, &run->plateau) && read_history(history, run) &&
-           read_tensors(file, tensors);
+           read_plateau(plateau, &run->plateau) && read_loss_scale(scale, &run->progress) &&
+           read_history(history, run) && read_tensors(file, tensors);
 }
 
 /* The file is whole and as it was written. */

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "numeric/f16.h"
+
 #define ALONE(ID, id) LKI_ALONE(ID, #id, &lki_ref_##id),
 static const lki_impl *const impls[] = {LKI_COMPUTED_OP_LIST(ALONE) NULL};
 
@@ -16,6 +18,11 @@ static void ref_add(int64_t count, float *left, const float *right)
     for (int64_t i = 0; i < count; i++) left[i] += right[i];
 }
 
+static void ref_narrow(int64_t count, float *values)
+{
+    for (int64_t i = 0; i < count; i++) values[i] = lki_f16_round(values[i]);
+}
+
 extern const lki_backend lki_ref_backend;
 const lki_backend lki_ref_backend = {
     .name = "ref",
@@ -27,4 +34,5 @@ const lki_backend lki_ref_backend = {
     .approach = lki_ref_approach,
     .dot = lki_ref_dot,
     .direction = lki_ref_direction,
+    .narrow = ref_narrow,
 };

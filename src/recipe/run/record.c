@@ -102,11 +102,22 @@ static void emit_head(lki_emit *e, const lks_recipe *recipe)
     emit_int(e, "parameters", info.parameters);
 }
 
+/* Where there is one: what it has come to, and how. */
+static void emit_loss_scale(lki_emit *e, const lks_progress *progress)
+{
+    if (!(progress->loss_scale > 0)) return;
+    lki_emit_key(e, "loss_scale");
+    lki_emit_real(e, progress->loss_scale);
+    emit_int(e, "loss_scale_ups", progress->scale_ups);
+    emit_int(e, "loss_scale_downs", progress->scale_downs);
+}
+
 static void emit_run(lki_emit *e, const lks_recipe *recipe)
 {
     const lks_run *run = &recipe->run;
     emit_int(e, "steps", run->progress.step);
     emit_int(e, "skipped_steps", run->progress.skipped);
+    emit_loss_scale(e, &run->progress);
     lki_emit_key(e, "epochs");
     lki_emit_open(e, '[', run->epochs == 0);
     for (int64_t i = 0; i < run->epochs; i++) {
