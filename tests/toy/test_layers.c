@@ -393,7 +393,9 @@ static void other_options(void **state)
     } cases[] = {{{.workers = 2, .replicas = 2}, "several workers"},
                  {{.replicas = 2}, "several replicas"},
                  {{.accumulate = 2}, "accumulated replicas"},
-                 {{.recompute = true}, "recompute"}};
+                 {{.recompute = true}, "recompute"},
+                 {{.loss_scale = 2}, "loss_scale"},
+                 {{.loss_scale_steps = 9}, "loss_scale"}};
     (void)state;
     lkt_model m = lkt_begin(&(lks_context_opts){.device = lkt_device("ref")});
     lks_tensor *loss = smooth(m.graph);

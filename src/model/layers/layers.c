@@ -19,6 +19,11 @@ lks_status lki_layers_options(lks_model_opts *opts)
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "layers: true keeps every activation, and recompute asks for as few as "
                         "there can be; leave one of them out");
+    if (opts->loss_scale > 1 || opts->loss_scale_steps > 0)
+        return LKI_FAIL(
+            LKS_E_UNSUPPORTED,
+            "layers: true shows gradients as they are, and loss_scale makes them larger "
+            "until the update; leave one of them out");
     opts->replicas = opts->workers = 1;
     opts->kernels.single = opts->by_replica = true;
     return LKS_OK;
