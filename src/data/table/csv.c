@@ -385,12 +385,12 @@ static lks_status read_all(reader *r, const lki_csv_opts *opts)
     lki_table *table = r->table;
     const uint8_t *data = table->file.data;
     const size_t bytes = table->file.bytes;
+    if (bytes == 0) return LKI_FAIL(LKS_E_FORMAT, "'%s' is empty", table->path);
     if (bytes >= 2 && (data[0] ^ data[1]) == (0xFE ^ 0xFF) && (data[0] == 0xFF || data[0] == 0xFE))
         return LKI_FAIL(LKS_E_FORMAT, "'%s' is text of 16 bits; save it as UTF-8", table->path);
     const size_t skipped = bytes >= 3 && memcmp(data, mark, 3) == 0 ? 3 : 0;
-    r->csv = (lki_csv){.data = data + skipped,
-                       .end = data + bytes,
-                       .quotes = bytes > 0 && memchr(data, '"', bytes) != NULL};
+    r->csv = (lki_csv){
+        .data = data + skipped, .end = data + bytes, .quotes = memchr(data, '"', bytes) != NULL};
     const uint8_t *at = r->csv.data, *end = at;
     while (at < r->csv.end &&
            lki_csv_record_is_empty(at, end = lki_csv_record_end(&r->csv, at, false)))
