@@ -50,7 +50,7 @@ static void what_is_lacking_is_said(void **state)
 {
     (void)state;
     static const char norm[] = "has no kernel yet for the norm of gradients (clip_norm, "
-                               "skip_not_finite, an optimizer by rows)",
+                               "skip_not_finite, loss_scale_steps, an optimizer by rows)",
                       adamp[] = "has no kernel yet for directions (AdamP, LAMB)",
                       averages[] = "has no kernel yet for averages of parameters (ema_decay)";
     const struct row {
