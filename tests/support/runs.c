@@ -65,8 +65,6 @@ static lks_tensor *block(lks_graph *graph, lks_tensor *x, int64_t filters, int64
                        .filters = filters, .kernel = {3, 3}, .padding = {1, 1}, .no_bias = true});
     y = lks_batch_norm(graph, y, NULL);
     if (stride != 1)
-        y = lks_dropout(graph, y, &(lks_dropout_opts){.probability = .25f, .by_sample = true});
-    if (stride != 1)
         x = lks_conv2d(
             graph, x,
             &(lks_conv2d_opts){
@@ -93,6 +91,7 @@ lks_tensor *lkt_net_synced(lks_graph *graph)
     lks_tensor *x = image(graph);
     x = lks_conv2d(graph, x, &(lks_conv2d_opts){.filters = 6, .kernel = {3, 3}});
     x = block(graph, x, 6, 1);
+    x = lks_dropout(graph, x, &(lks_dropout_opts){.probability = .25f, .by_sample = true});
     x = lks_batch_norm(graph, block(graph, x, 8, 2), NULL);
     LKT_OK(lks_graph_sync_batch_norm(graph, NULL));
     x = lks_batch_norm(graph, lks_flatten(graph, x), NULL);
