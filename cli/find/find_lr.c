@@ -153,11 +153,14 @@ static void sweep_choose(sweep *s)
     s->falls = fall > FALLS * sweep_noise(s) && s->slope[s->best] < 0;
 }
 
-static bool sweep_fit(sweep *s)
+/* Of losses that have grown no more is drawn than that they have. */
+static bool sweep_fit(sweep *s, cli_pool *pool)
 {
     const int points = (int)s->done;
+    double *drawn = pool_alloc(pool, (size_t)s->done * sizeof *drawn);
+    for (int i = 0; i < points; i++) drawn[i] = fmin(s->loss[i], 2 * sweep_begin(s));
     s->curve[0] = (plot_curve){"smoothed", 0, points, s->rate, s->smooth};
-    s->curve[1] = (plot_curve){"loss", 1, points, s->rate, s->loss};
+    s->curve[1] = (plot_curve){"loss", 1, points, s->rate, drawn};
     s->panel = (plot_panel){.title = "loss over the learning rate",
                             .x_name = "rate",
                             .x_log = true,
@@ -245,7 +248,8 @@ static void say_text(const sweep *s, const char *path)
 static lks_status sweep_say(sweep *s, const cli_args *cli)
 {
     const char *csv = cli->local[LOCAL_CSV], *svg = cli->local[LOCAL_SVG];
-    if (!sweep_fit(s)) return lks_fail(LKS_E_NUMERIC, "every loss is too large to be drawn");
+    if (!sweep_fit(s, cli->pool))
+        return lks_fail(LKS_E_NUMERIC, "every loss is too large to be drawn");
     lks_status status = csv != NULL ? text_write_file(csv, print_csv, s) : LKS_OK;
     if (status == LKS_OK && svg != NULL) status = text_write_file(svg, sweep_print_svg, s);
     if (status != LKS_OK) return status;
