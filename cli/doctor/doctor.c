@@ -31,8 +31,7 @@ static void doctor_print_json(const cli_doctor *doctor)
     json_object_set_new(all, "version", json_string(lks_version()));
     json_object_set_new(all, "worst", json_string(doctor_level_name(doctor_worst(doctor, counts))));
     json_object_set_new(all, "checks", checks);
-    text_print_json(stdout, all, 2);
-    putchar('\n');
+    text_say_json(all, 2);
     json_decref(all);
 }
 

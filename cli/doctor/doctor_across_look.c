@@ -1,17 +1,11 @@
 /* doctor of several processes: what is wrong with what they told. */
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/doctor/doctor_across.h"
 #include "cli/out/text.h"
-
-static int across_ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "cli/sort.h"
 
 int across_pairs(const across *all, across_pair **out)
 {
@@ -40,8 +34,8 @@ across_class across_class_of(const across *all, const across_pair *pair, int pai
         found.latency[found.count] = pair[i].link.latency;
         found.bandwidth[found.count++] = pair[i].link.bandwidth;
     }
-    qsort(found.latency, (size_t)found.count, sizeof(double), across_ascending);
-    qsort(found.bandwidth, (size_t)found.count, sizeof(double), across_ascending);
+    sort_ascending(found.latency, (size_t)found.count);
+    sort_ascending(found.bandwidth, (size_t)found.count);
     return found;
 }
 
@@ -127,7 +121,7 @@ static void look_at_speed(cli_doctor *d, const across *all)
         speed[r] = sorted[r] = all->rank[r].flops / all->rank[r].crowd.workers;
         if (speed[r] < speed[slowest]) slowest = r;
     }
-    qsort(sorted, (size_t)all->size, sizeof *sorted, across_ascending);
+    sort_ascending(sorted, (size_t)all->size);
     const double usual = sorted[all->size / 2];
     if (!(speed[slowest] < SLOW * usual)) return;
     doctor_finding *f = doctor_add(

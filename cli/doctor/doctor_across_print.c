@@ -247,7 +247,6 @@ void across_print_json(const cli_doctor *doctor, const across *all)
                               "numerics", lks_numerics(), "worst",
                               doctor_level_name(doctor_worst(doctor, counts)), "checks", checks,
                               "ranks", ranks, "links", links);
-    text_print_json(stdout, whole, 2);
-    putchar('\n');
+    text_say_json(whole, 2);
     json_decref(whole);
 }

@@ -105,6 +105,12 @@ void text_print_json(FILE *out, const json_t *json, int indent)
     print_text(out, text_of(json, false, indent));
 }
 
+void text_say_json(const json_t *json, int indent)
+{
+    text_print_json(stdout, json, indent);
+    putchar('\n');
+}
+
 void text_print_yaml(FILE *out, const json_t *json)
 {
     print_text(out, text_of(json, true, 0));

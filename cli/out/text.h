@@ -25,6 +25,9 @@ LKS_MUSTUSE lks_status text_memory(void);
 /* JSON on one line, or with `indent` > 0 on several; numbers at their shortest, NaN as null. */
 void text_print_json(FILE *out, const json_t *json, int indent);
 
+/* The same on standard output, and the end of its line. */
+void text_say_json(const json_t *json, int indent);
+
 /* The same value as YAML on one line, with quotes only where they are needed. */
 void text_print_yaml(FILE *out, const json_t *json);
 

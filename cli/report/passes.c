@@ -78,8 +78,7 @@ static void print_passes(const passes *p, bool as_json)
     }
     json_object_set_new(json, "total_ms", json_real(total));
     if (as_json) {
-        text_print_json(stdout, json, 0);
-        putchar('\n');
+        text_say_json(json, 0);
     } else {
         say("Total time: %f ms", total);
     }

@@ -102,8 +102,7 @@ void report_event(const cli_report *r, json_t *event)
 {
     if (!is_text(r)) say_status(NULL);
     if (r->format == REPORT_JSON) {
-        text_print_json(stdout, event, 0);
-        putchar('\n');
+        text_say_json(event, 0);
     } else if (r->format == REPORT_CSV) {
         report_print_row(event);
     }

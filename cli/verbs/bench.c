@@ -1,7 +1,6 @@
 /* lockstep bench: how fast a configuration trains, and where a step goes. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <lockstep/lockstep.h>
@@ -11,6 +10,7 @@
 #include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
+#include "cli/sort.h"
 #include "cli/report/passes.h"
 #include "cli/verbs/rates.h"
 
@@ -66,15 +66,9 @@ static lks_status bench_measure_peak(bench *b, int which)
     return lks_peak(&b->peak[which], b->parts.context, b->peak_workers, PEAK_SECONDS);
 }
 
-static int bench_ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void sort_times(bench *b)
 {
-    qsort(b->step, (size_t)b->steps, sizeof *b->step, bench_ascending);
+    sort_ascending(b->step, (size_t)b->steps);
     b->least = b->step[0];
     b->low = b->step[b->steps / 4];
     b->median = b->step[b->steps / 2];
@@ -274,8 +268,7 @@ static lks_status bench_print(const bench *b, const cli_args *cli, bool profile)
     if (lks_recipe_has(b->recipe, "log.record"))
         status = text_write_json(lks_recipe_text(b->recipe, "log.record"), json);
     if (strcmp(lks_recipe_text(b->recipe, "log.format"), "json") == 0) {
-        text_print_json(stdout, json, 0);
-        putchar('\n');
+        text_say_json(json, 0);
     } else {
         bench_print_head(b, cli->operand[0]);
         if (profile) print_profile(b);

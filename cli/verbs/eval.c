@@ -107,8 +107,7 @@ static void say_json(const cli_args *cli, const cli_split *split, const lks_metr
         fits_json(json, cli->pool, numbers, split->key);
     else if (cli->local[LOCAL_METRICS] != NULL)
         scores_json(found, json, cli->pool, split->key);
-    text_print_json(stdout, json, 0);
-    putchar('\n');
+    text_say_json(json, 0);
     json_decref(json);
 }
 

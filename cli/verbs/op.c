@@ -70,8 +70,7 @@ static void op_print_json(const lks_op_report *r, const char *line, lks_context 
     json_t *json = json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:f}", "op", line, "device",
                              lks_context_device(context), "algorithm", r->algorithm, "good",
                              r->good, "errors", errors, "passes", times, "peak_flops", r->peak);
-    text_print_json(stdout, json, 0);
-    putchar('\n');
+    text_say_json(json, 0);
     json_decref(json);
 }
 

@@ -162,8 +162,7 @@ static void print_numbers_json(const table *t, const lks_prediction *p)
                                     &t->unit[i], (k == 0 ? p->output : p->wanted)[i]))));
         json_object_set_new(line, k == 0 ? "predicted" : "true", values);
     }
-    text_print_json(stdout, line, 0);
-    putchar('\n');
+    text_say_json(line, 0);
     json_decref(line);
 }
 
@@ -202,8 +201,7 @@ static void predict_print_json(const table *t, const lks_prediction *p)
                 list, text_json_real(shortened(k == 0 ? (float)p->softmax[i] : p->output[i])));
         json_object_set_new(line, k == 0 ? "probabilities" : "outputs", list);
     }
-    text_print_json(stdout, line, 0);
-    putchar('\n');
+    text_say_json(line, 0);
     json_decref(line);
 }
 
