@@ -1,6 +1,5 @@
 /* lockstep find batch: the batch size from which on training gets no faster, and what fits into memory. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/find/find.h"
@@ -8,8 +7,10 @@
 #include "cli/out/table.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
+#include "cli/sort.h"
 
 enum { SIZES = 25, WARM_UP = 2, LEAST_STEPS = 5, MOST_STEPS = 10000, COLUMNS = 5 };
+static const int64_t LARGEST = INT64_C(1) << (SIZES - 1); /* train.batch_size has no more */
 static const double SECONDS = 1;
 /* A size is as fast as any where it has this share of the highest speed; and larger ones are not tried where the
  * last doublings, so many, were not worth this factor. */
@@ -29,6 +30,7 @@ typedef struct sizes {
     int count, measured;
     batch_size size[SIZES];
     int fastest, knee;
+    const char *why; /* there are no more */
 } sizes;
 
 /* The recipe of the command with another batch. */
@@ -45,57 +47,6 @@ static lks_status open_recipe(lks_recipe **out, const sizes *s, int64_t batch)
     with.setting[with.settings++] = (cli_setting){
         set, pool_format(cli->pool, "train.batch_size=%lld", (long long)batch)};
     return cli_configure(out, &with, cli->operand[0]);
-}
-
-static lks_status compile(lks_recipe **out, const sizes *s, int64_t batch)
-{
-    lks_status status = open_recipe(out, s, batch);
-    if (status == LKS_OK) status = lks_recipe_open_data(*out, LKS_RECIPE_TRAIN);
-    if (status == LKS_OK) status = lks_recipe_compile(*out, 0);
-    return status;
-}
-
-static bool fits(const sizes *s, const lks_recipe *recipe)
-{
-    const lks_model_info info = lks_model_get_info(lks_recipe_get_parts(recipe).model);
-    return s->budget == 0 || (double)info.memory_bytes <= s->budget;
-}
-
-/* Powers of two, from one sample a replica on, as far as memory and samples go. *why says what ended them. */
-static lks_status plan(sizes *s, int64_t replicas, const char **why)
-{
-    int64_t batch = 1, samples = 0;
-    while (batch < replicas) batch *= 2;
-    *why = "";
-    for (; s->count < SIZES; batch *= 2) {
-        lks_recipe *recipe;
-        const lks_status status = compile(&recipe, s, batch);
-        if (status == LKS_OK) {
-            samples = lks_recipe_get_parts(recipe).data.samples;
-            if (fits(s, recipe)) {
-                const lks_model *model = lks_recipe_get_parts(recipe).model;
-                s->size[s->count++] = (batch_size){batch, lks_model_get_info(model).memory_bytes,
-                                                   0};
-            } else {
-                *why = "the next does not fit into --memory";
-            }
-        }
-        lks_recipe_close(recipe);
-        if (status == LKS_E_NOMEM && s->count > 0) *why = "the next does not fit into memory";
-        if (status != LKS_OK) return s->count > 0 && status == LKS_E_NOMEM ? LKS_OK : status;
-        if (**why != '\0') break;
-        if (batch * 2 > samples) *why = "there are no more samples";
-        if (**why != '\0') break;
-    }
-    if (s->count > 0) return LKS_OK;
-    return lks_fail(LKS_E_NOMEM, "--memory is less than %lld samples take; give it more",
-                    (long long)batch);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static lks_status one_step(lks_loader *loader, lks_model *model, double *seconds)
@@ -122,25 +73,9 @@ static lks_status time_steps(const sizes *s, lks_loader *loader, lks_model *mode
         if (status != LKS_OK) return status;
         total += seconds[steps++];
     }
-    qsort(seconds, (size_t)steps, sizeof *seconds, ascending);
+    sort_ascending(seconds, (size_t)steps);
     *median = seconds[steps / 2];
     return LKS_OK;
-}
-
-static lks_status measure(sizes *s, batch_size *size)
-{
-    lks_recipe *recipe;
-    lks_loader *loader = NULL;
-    lks_status status = compile(&recipe, s, size->batch);
-    if (status == LKS_OK) status = lks_recipe_init_weights(recipe);
-    if (status == LKS_OK) {
-        const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-        status = lks_recipe_loader(&loader, recipe, parts.train, true);
-        if (status == LKS_OK) status = time_steps(s, loader, parts.model, &size->step);
-    }
-    lks_loader_destroy(loader);
-    lks_recipe_close(recipe);
-    return status;
 }
 
 static double speed(const batch_size *size)
@@ -148,18 +83,66 @@ static double speed(const batch_size *size)
     return (double)size->batch / size->step;
 }
 
-static lks_status measure_all(sizes *s)
+/* The last size, by its compiled model, unless those before it say that it is not worth it. */
+static lks_status measure(sizes *s, lks_recipe *recipe)
 {
-    for (int i = 0; i < s->count && i < s->fastest + 1 + PATIENCE; i++) {
-        char head[64];
-        snprintf(head, sizeof head, "batch %lld", (long long)s->size[i].batch);
-        say_bar(head, (double)i / s->count, NULL, 0);
-        const lks_status status = measure(s, &s->size[i]);
+    const int i = s->count - 1;
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    lks_loader *loader = NULL;
+    char head[64];
+    if (i > s->fastest + PATIENCE) return LKS_OK;
+    snprintf(head, sizeof head, "batch %lld", (long long)s->size[i].batch);
+    say_bar(head, (double)i / SIZES, NULL, 0);
+    lks_status status = lks_recipe_init_weights(recipe);
+    if (status == LKS_OK) status = lks_recipe_loader(&loader, recipe, parts.train, true);
+    if (status == LKS_OK) status = time_steps(s, loader, parts.model, &s->size[i].step);
+    lks_loader_destroy(loader);
+    if (status != LKS_OK) return status;
+    s->measured++;
+    if (speed(&s->size[i]) > WORTH * speed(&s->size[s->fastest])) s->fastest = i;
+    return LKS_OK;
+}
+
+/* One more size, or why there is none. */
+static lks_status try_size(sizes *s, lks_recipe *recipe, int64_t batch)
+{
+    lks_status status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
+    if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
+    if (status == LKS_E_NOMEM && s->count > 0) {
+        s->why = "the next does not fit into memory";
+        return LKS_OK;
+    }
+    if (status != LKS_OK) return status;
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    const size_t memory = lks_model_get_info(parts.model).memory_bytes;
+    if (s->budget > 0 && (double)memory > s->budget) {
+        s->why = "the next does not fit into --memory";
+        return LKS_OK;
+    }
+    s->size[s->count++] = (batch_size){.batch = batch, .memory = memory};
+    if (batch * 2 > parts.data.samples)
+        s->why = "there are no more samples";
+    else if (batch == LARGEST)
+        s->why = "no batch is larger";
+    return measure(s, recipe);
+}
+
+/* Powers of two, from one sample a replica on. */
+static lks_status try_all(sizes *s, int64_t replicas)
+{
+    int64_t batch = 1;
+    while (batch < replicas) batch *= 2;
+    for (; s->why == NULL; batch *= 2) {
+        lks_recipe *recipe;
+        lks_status status = open_recipe(&recipe, s, batch);
+        if (status == LKS_OK) status = try_size(s, recipe, batch);
+        lks_recipe_close(recipe);
         if (status != LKS_OK) return status;
-        s->measured++;
-        if (speed(&s->size[i]) > WORTH * speed(&s->size[s->fastest])) s->fastest = i;
     }
     say_status(NULL);
+    if (s->count == 0)
+        return lks_fail(LKS_E_NOMEM, "--memory is less than %lld samples take; give it more",
+                        (long long)(batch / 2));
     while (speed(&s->size[s->knee]) < AS_FAST * speed(&s->size[s->fastest])) s->knee++;
     return LKS_OK;
 }
@@ -194,8 +177,7 @@ static void say_json(const sizes *s)
     json_t *json = json_pack("{s:s, s:o, s:I, s:I}", "event", "find_batch", "sizes", list,
                              "suggestion", (json_int_t)s->size[s->knee].batch, "largest",
                              (json_int_t)s->size[s->count - 1].batch);
-    text_print_json(stdout, json, 0);
-    putchar('\n');
+    text_say_json(json, 0);
     json_decref(json);
 }
 
@@ -229,19 +211,17 @@ static lks_status look_for_batch(const cli_args *cli, lks_recipe *recipe, int *c
 {
     sizes s = {.cli = cli, .seconds = SECONDS};
     const bool as_json = strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0;
-    const char *why;
     (void)code;
     lks_status status = cli_seconds(&s.seconds, cli);
     if (status == LKS_OK) status = read_memory(&s.budget, cli);
-    if (status == LKS_OK) status = plan(&s, lks_recipe_int(recipe, "train.replicas"), &why);
-    if (status == LKS_OK) status = measure_all(&s);
+    if (status == LKS_OK) status = try_all(&s, lks_recipe_int(recipe, "train.replicas"));
     if (status != LKS_OK) return status;
     if (as_json) {
         say_json(&s);
         return LKS_OK;
     }
     print_table(&s, cli->pool);
-    say("\nThe largest is %lld: %s.", (long long)s.size[s.count - 1].batch, why);
+    say("\nThe largest is %lld: %s.", (long long)s.size[s.count - 1].batch, s.why);
     say("suggestion  train.batch_size %lld", (long long)s.size[s.knee].batch);
     return LKS_OK;
 }

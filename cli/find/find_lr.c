@@ -12,7 +12,7 @@
 #include "cli/out/text.h"
 #include "cli/process.h"
 
-enum { USUAL_STEPS = 200, LEAST_STEPS = 20, MOST_STEPS = 100000, CURVES = 2, WIDEST = 100 };
+enum { USUAL_STEPS = 200, LEAST_STEPS = 20, MOST_STEPS = 100000, CURVES = 2 };
 static const double USUAL_FROM = 1e-6, USUAL_TO = 10;
 /* The sweep ends where the loss, as a running mean over some steps, has grown by this factor. */
 static const double DIVERGED = 4, RUNNING = 0.8;
@@ -170,22 +170,14 @@ static bool sweep_fit(sweep *s, cli_pool *pool)
     return plot_fit(&s->panel);
 }
 
-static void print_number(FILE *out, double number, const char *end)
-{
-    json_t *json = text_json_real(number);
-    text_print_json(out, json, 0);
-    fputs(end, out);
-    json_decref(json);
-}
-
 static void print_csv(FILE *out, const void *user)
 {
     const sweep *s = user;
     fputs("rate,loss,smoothed\n", out);
     for (int64_t i = 0; i < s->done; i++) {
-        print_number(out, s->rate[i], ",");
-        print_number(out, s->loss[i], ",");
-        print_number(out, s->smooth[i], "\n");
+        char rate[TEXT_NUMBER_SIZE], loss[TEXT_NUMBER_SIZE], smooth[TEXT_NUMBER_SIZE];
+        fprintf(out, "%s,%s,%s\n", lks_text_number(rate, s->rate[i]),
+                lks_text_number(loss, s->loss[i]), lks_text_number(smooth, s->smooth[i]));
     }
 }
 
@@ -213,20 +205,13 @@ static void say_json(const sweep *s)
                              "smoothed", numbers_json(s->smooth, s->done), "suggestion",
                              s->falls ? text_json_real(s->rate[s->best]) : json_null(), "least",
                              text_json_real(s->rate[s->least]));
-    text_print_json(stdout, json, 0);
-    putchar('\n');
+    text_say_json(json, 0);
     json_decref(json);
 }
 
 static void say_text(const sweep *s, const char *path)
 {
-    const int columns = say_columns();
-    const plot_terminal terminal = {.width = columns == 0       ? HELP_WIDTH
-                                             : columns > WIDEST ? WIDEST
-                                                                : columns,
-                                    .letters = true,
-                                    .unicode = say_unicode(),
-                                    .colour = say_colour()};
+    const plot_terminal terminal = plot_here(true);
     say("%s: %s, batch %lld, rates from %.3g to %.3g in %lld steps\n", path,
         lks_recipe_text(s->recipe, "optimizer.name"),
         (long long)lks_recipe_int(s->recipe, "train.batch_size"), s->from, s->to,

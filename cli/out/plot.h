@@ -54,6 +54,9 @@ typedef struct plot_terminal {
     bool unicode, colour;
 } plot_terminal;
 
+/* That of standard output, as far as it has up to 110 columns; 80 where it is none. */
+plot_terminal plot_here(bool letters);
+
 /* In braille, about ten rows; or in ASCII, drawn with the letters of the curves. */
 void plot_print_text(FILE *out, const plot_panel *panel, const plot_terminal *terminal);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/out/plot.h"
+#include "cli/out/say.h"
 
 enum { MAX_COLUMNS = 160, MAX_ROWS = 24, LABEL = 8, NOBODY = -1 };
 
@@ -145,6 +146,18 @@ static void print_bottom(FILE *out, const canvas *c)
     }
     if (end < 0) end = 0;
     fprintf(out, "\n%*s  %.*s  %s\n", LABEL, "", end, line, plot_x_name(c->panel));
+}
+
+plot_terminal plot_here(bool letters)
+{
+    enum { WIDEST = 110 };
+    const int columns = say_columns();
+    return (plot_terminal){.width = columns == 0       ? HELP_WIDTH
+                                    : columns > WIDEST ? WIDEST
+                                                       : columns,
+                           .letters = letters,
+                           .unicode = say_unicode(),
+                           .colour = say_colour()};
 }
 
 void plot_print_text(FILE *out, const plot_panel *panel, const plot_terminal *terminal)

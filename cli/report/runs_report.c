@@ -5,8 +5,6 @@
 #include "cli/out/table.h"
 #include "cli/report/runs.h"
 
-enum { USUAL_WIDTH = 80, WIDEST = 110 };
-
 static void runs_report_print_runs(const cli_runs *runs, cli_pool *pool, int width)
 {
     const char *cells[RUNS_MOST * RUN_COLUMNS], *titles[RUN_COLUMNS];
@@ -59,13 +57,9 @@ static void runs_report_print_differences(const cli_runs *runs, cli_pool *pool, 
     if (runs->differing > 0) table_print(&(cli_table){rows, columns, titles, cells, NULL}, width);
 }
 
-static void print_curves(const cli_runs *runs, int width)
+static void print_curves(const cli_runs *runs)
 {
-    const int wanted = width == 0 ? USUAL_WIDTH : width > WIDEST ? WIDEST : width;
-    const plot_terminal terminal = {.width = wanted,
-                                    .letters = runs->count > 1,
-                                    .unicode = say_unicode(),
-                                    .colour = say_colour()};
+    const plot_terminal terminal = plot_here(runs->count > 1);
     for (int i = 0; i < runs->panels; i++) {
         putchar('\n');
         plot_print_text(stdout, &runs->panel[i], &terminal);
@@ -114,7 +108,7 @@ lks_status verb_report(const cli_args *cli, int *code)
         const int width = say_columns();
         runs_report_print_runs(runs, &pool, width);
         runs_report_print_differences(runs, &pool, width);
-        print_curves(runs, width);
+        print_curves(runs);
     }
     runs_clear(runs);
     pool_clear(&pool);

@@ -13,7 +13,7 @@
 #include "cli/report/run_log.h"
 #include "cli/report/runs.h"
 
-enum { WIDEST = 110, USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
+enum { USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
 /* A run whose next epoch takes so many times as long as those before it, and a minute more, may have ended. */
 static const double OVERDUE = 3, MINUTE = 60;
 
@@ -170,7 +170,7 @@ static void print_facts(FILE *out, const view *v, cli_pool *pool, int width)
 
 /* Curves of one run in one panel, below an empty line, with a line that says what the letters are; NULL: there
  * is nothing to draw. free() it. */
-static char *panel_text(const view *v, cli_pool *pool, bool accuracy, int width)
+static char *panel_text(const view *v, cli_pool *pool, bool accuracy, const plot_terminal *terminal)
 {
     static const run_series losses[] = {RUN_TRAIN_LOSS, RUN_VALID_LOSS, RUN_TEST_LOSS},
                             accuracies[] = {RUN_VALID_ACCURACY, RUN_TEST_ACCURACY};
@@ -194,15 +194,12 @@ static char *panel_text(const view *v, cli_pool *pool, bool accuracy, int width)
     FILE *out = plot_fit(&panel) ? open_memstream(&text, &bytes) : NULL;
     if (out == NULL) return NULL;
     fputc('\n', out);
-    plot_print_text(
-        out, &panel,
-        &(plot_terminal){
-            .width = width, .letters = true, .unicode = say_unicode(), .colour = say_colour()});
+    plot_print_text(out, &panel, terminal);
     const char *legend = "";
     for (int i = 0; i < panel.curves; i++)
         legend = pool_format(pool, "%s%s%c: %s", legend, i > 0 ? ", " : "",
                              plot_letter(curve[i].style), curve[i].name);
-    text_print_line(out, legend, width);
+    text_print_line(out, legend, terminal->width);
     fclose(out);
     return text;
 }
@@ -233,8 +230,8 @@ static int terminal_rows(void)
 
 static lks_status view_draw(view *v)
 {
-    const int columns = say_columns();
-    const int width = columns == 0 ? HELP_WIDTH : columns > WIDEST ? WIDEST : columns;
+    const plot_terminal terminal = plot_here(true);
+    const int width = terminal.width;
     cli_pool pool = {0};
     char *text = NULL;
     size_t bytes;
@@ -246,7 +243,7 @@ static lks_status view_draw(view *v)
         fflush(out);
         int room = v->live ? terminal_rows() - 1 - lines_of(text) : INT32_MAX;
         for (int i = 0; i < 2; i++) {
-            char *panel = panel_text(v, &pool, i == 1, width);
+            char *panel = panel_text(v, &pool, i == 1, &terminal);
             if (panel != NULL && lines_of(panel) <= room) {
                 fputs(panel, out);
                 room -= lines_of(panel);

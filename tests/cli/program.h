@@ -192,4 +192,19 @@ static inline json_t *read_json_file(const char *name)
     return json;
 }
 
+static inline json_t *read_json_text(const char *text)
+{
+    json_error_t error;
+    json_t *json = json_loads(text, 0, &error);
+    if (json == NULL) fail_msg("no JSON: %s in %s", error.text, text);
+    return json;
+}
+
+static inline double json_number_of(const json_t *json, const char *key)
+{
+    const json_t *value = json_object_get(json, key);
+    if (!json_is_number(value)) fail_msg("no number %s", key);
+    return json_number_value(value);
+}
+
 #endif

@@ -12,21 +12,6 @@
 
 #include "support/ops.h"
 
-static json_t *read_json(const char *text)
-{
-    json_error_t error;
-    json_t *json = json_loads(text, 0, &error);
-    if (json == NULL) fail_msg("no JSON: %s in %s", error.text, text);
-    return json;
-}
-
-static double number(const json_t *json, const char *key)
-{
-    const json_t *value = json_object_get(json, key);
-    if (!json_is_number(value)) fail_msg("no number %s", key);
-    return json_number_value(value);
-}
-
 static const char *text(const json_t *json, const char *key)
 {
     const char *value = json_string_value(json_object_get(json, key));
@@ -48,22 +33,25 @@ static void steps_are_timed(void **state)
     assert_null(strstr(last.out, "loader wait"));
     run("bench c.yaml --steps 12 --format json --record b.json");
     expect_ok();
-    json_t *json = read_json(last.out);
-    assert_int_equal(number(json, "steps"), 12);
-    assert_true(number(json, "least") <= number(json, "quartile1"));
-    assert_true(number(json, "quartile1") <= number(json, "median"));
-    assert_true(number(json, "median") <= number(json, "quartile3"));
-    assert_true(number(json, "quartile3") <= number(json, "most"));
-    assert_true(number(json, "seconds") >= 12 * number(json, "least"));
-    const double samples = number(json, "samples_per_second") * number(json, "seconds");
+    json_t *json = read_json_text(last.out);
+    assert_int_equal(json_number_of(json, "steps"), 12);
+    assert_true(json_number_of(json, "least") <= json_number_of(json, "quartile1"));
+    assert_true(json_number_of(json, "quartile1") <= json_number_of(json, "median"));
+    assert_true(json_number_of(json, "median") <= json_number_of(json, "quartile3"));
+    assert_true(json_number_of(json, "quartile3") <= json_number_of(json, "most"));
+    assert_true(json_number_of(json, "seconds") >= 12 * json_number_of(json, "least"));
+    const double samples = json_number_of(json, "samples_per_second") *
+                           json_number_of(json, "seconds");
     assert_true(samples > 12 * 50 - 1e-6 && samples < 12 * 50 + 1e-6); /* none of the warm-up's */
-    assert_true(number(json, "peak_flops_before") > 0 && number(json, "peak_flops_after") > 0);
+    assert_true(json_number_of(json, "peak_flops_before") > 0 &&
+                json_number_of(json, "peak_flops_after") > 0);
     assert_null(json_object_get(json, "profile"));
-    const int workers = (int)number(json, "workers"), at_once = (int)number(json, "peak_workers");
+    const int workers = (int)json_number_of(json, "workers"),
+              at_once = (int)json_number_of(json, "peak_workers");
     assert_int_equal(at_once, workers < lks_cores() ? workers : lks_cores());
     static char record[OUTPUT_SIZE];
     read_text(record, "b.json");
-    json_t *kept = read_json(record);
+    json_t *kept = read_json_text(record);
     assert_true(json_equal(kept, json));
     json_decref(kept);
     json_decref(json);
@@ -83,8 +71,8 @@ static double rest_of_a_profile(int workers)
 {
     run("bench c.yaml --steps 30 --profile --format json --workers %d", workers);
     expect_ok();
-    json_t *json = read_json(last.out), *row;
-    const double seconds = number(json, "seconds");
+    json_t *json = read_json_text(last.out), *row;
+    const double seconds = json_number_of(json, "seconds");
     double sum = 0, rest = -1;
     unsigned found = 0;
     size_t i;
@@ -92,8 +80,8 @@ static double rest_of_a_profile(int workers)
     {
         static const char *const passes[] = {"forward", "backward", "tree", "loader wait", "rest"};
         const char *pass = text(row, "pass");
-        sum += number(row, "seconds");
-        if (strcmp(pass, "rest") == 0) rest = number(row, "seconds");
+        sum += json_number_of(row, "seconds");
+        if (strcmp(pass, "rest") == 0) rest = json_number_of(row, "seconds");
         for (unsigned k = 0; k < 5; k++) found |= (strcmp(pass, passes[k]) == 0 ? 1u : 0u) << k;
     }
     json_decref(json);
@@ -137,7 +125,7 @@ static void profiles_are_printed(void **state)
     assert_in_range(widest, 60, 80);
     for (int k = 0; k < 2; k++) {
         run("bench c.yaml --steps 8 --format json%s", k == 0 ? "" : " --profile");
-        json_t *json = read_json(last.out);
+        json_t *json = read_json_text(last.out);
         snprintf(hash[k], sizeof hash[k], "%s", text(json, "hash"));
         json_decref(json);
     }
@@ -160,7 +148,7 @@ static void the_lines_of_a_profile_can_be_pasted(void **state)
                          "    - dense: {units: 10, bias_init: zeros}\n");
     run("bench c.yaml --steps 2 --profile --format json");
     expect_ok();
-    json_t *json = read_json(last.out), *row, *layer;
+    json_t *json = read_json_text(last.out), *row, *layer;
     size_t i, k;
     int lines = 0;
     json_array_foreach(json_object_get(json, "profile"), i, row)
@@ -221,7 +209,7 @@ static void an_operation_is_checked(void **state)
     expect_out("dense units=3 in=2x5\ndevice ref, ");
     run("op 'batch_norm in=6x3' --format json --seconds 0.001 --seed 5");
     expect_ok();
-    json_t *json = read_json(last.out);
+    json_t *json = read_json_text(last.out);
     assert_true(json_is_true(json_object_get(json, "good")));
     assert_int_equal(json_array_size(json_object_get(json, "errors")), 5);
     assert_int_equal(json_array_size(json_object_get(json, "passes")), 2);

@@ -9,21 +9,6 @@ static const char net[] = "data: {name: digits, samples: 600, test_samples: 100,
                           "train: {batch_size: 50, replicas: 4, seed: 3}\n"
                           "optimizer: {name: sgd, lr: 0.1}\n";
 
-static json_t *found(void)
-{
-    json_error_t error;
-    json_t *json = json_loads(last.out, 0, &error);
-    if (json == NULL) fail_msg("no JSON: %s in %s", error.text, last.out);
-    return json;
-}
-
-static double number(const json_t *json, const char *key)
-{
-    const json_t *value = json_object_get(json, key);
-    if (!json_is_number(value)) fail_msg("no number %s", key);
-    return json_number_value(value);
-}
-
 static double element(const json_t *json, const char *key, size_t at)
 {
     return json_number_value(json_array_get(json_object_get(json, key), at));
@@ -56,7 +41,7 @@ static void rates_grow_until_the_loss_does(void **state)
     run("find lr c.yaml --from 1e-4 --to 1000 --steps 150 --format json --workers 1");
     expect_ok();
     memcpy(first, last.out, sizeof first);
-    json_t *json = found();
+    json_t *json = read_json_text(last.out);
     const size_t done = json_array_size(json_object_get(json, "rate"));
     assert_int_equal(json_array_size(json_object_get(json, "loss")), done);
     assert_int_equal(json_array_size(json_object_get(json, "smoothed")), done);
@@ -65,7 +50,8 @@ static void rates_grow_until_the_loss_does(void **state)
         const double wanted = 1e-4 * pow(1e7, (double)i / 149);
         assert_true(fabs(element(json, "rate", i) / wanted - 1) < 1e-12);
     }
-    const double suggestion = number(json, "suggestion"), least = number(json, "least");
+    const double suggestion = json_number_of(json, "suggestion"),
+                 least = json_number_of(json, "least");
     assert_true(suggestion > 0.01 && suggestion < least && least < 10);
     /* The loss falls there, and is smallest where that is said. */
     const size_t at = place_of(json, suggestion), end = place_of(json, least);
@@ -107,7 +93,7 @@ static void sweeps_are_shown_and_written(void **state)
     assert_non_null(strstr(text, "</svg>"));
     run("find lr c.yaml --from 1e-12 --to 1e-10 --steps 40 --format json");
     expect_ok();
-    json_t *json = found();
+    json_t *json = read_json_text(last.out);
     assert_true(json_is_null(json_object_get(json, "suggestion")));
     json_decref(json);
     run("find lr c.yaml --from 1e-12 --to 1e-10 --steps 40");
@@ -120,7 +106,7 @@ static void sizes_go_as_far_as_samples_and_memory(void **state)
     write_text("c.yaml", net);
     run("find batch c.yaml --seconds 0.01 --format json");
     expect_ok();
-    json_t *json = found(), *size;
+    json_t *json = read_json_text(last.out), *size;
     const json_t *sizes = json_object_get(json, "sizes");
     double before = 0, budget = 0, fastest = 0, suggested = 0;
     int64_t batch = 4; /* the replicas */
@@ -128,16 +114,17 @@ static void sizes_go_as_far_as_samples_and_memory(void **state)
     json_array_foreach(sizes, i, size)
     {
         const json_t *speed = json_object_get(size, "samples_per_second");
-        assert_int_equal(number(size, "batch"), batch);
-        assert_true(number(size, "memory_bytes") > before);
-        before = number(size, "memory_bytes");
+        assert_int_equal(json_number_of(size, "batch"), batch);
+        assert_true(json_number_of(size, "memory_bytes") > before);
+        before = json_number_of(size, "memory_bytes");
         if (batch == 128) budget = before;
         if (json_is_number(speed)) fastest = fmax(fastest, json_number_value(speed));
-        if (number(json, "suggestion") == (double)batch) suggested = json_number_value(speed);
+        if (json_number_of(json, "suggestion") == (double)batch)
+            suggested = json_number_value(speed);
         batch *= 2;
     }
     assert_int_equal(batch, 1024); /* 512 of 600 samples are a batch, 1024 are none */
-    assert_int_equal(number(json, "largest"), 512);
+    assert_int_equal(json_number_of(json, "largest"), 512);
     /* It is as fast as any, but for what was not worth its size. */
     assert_true(suggested > 0.93 * 0.95 * fastest);
     json_decref(json);
