@@ -12,12 +12,16 @@ import gzip
 import json
 import os
 import pathlib
+import sys
 import time
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "goldens"))
+import networks  # noqa: E402
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 BATCH = 1024
@@ -33,27 +37,12 @@ def read(folder, pattern):
     return x, torch.from_numpy(records[:, 0].astype(np.int64))
 
 
-def conv(channels, filters):
-    """Begins as an identity, as far as it has channels for it."""
-    made = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
-    nn.init.dirac_(made.weight[:channels].data)
-    return made
-
-
-def group(channels, filters):
-    def norm():
-        return nn.BatchNorm2d(filters, eps=1e-12, momentum=0.4)
-    return [conv(channels, filters), nn.MaxPool2d(2), norm(), nn.GELU(), conv(filters, filters), norm(), nn.GELU()]
-
-
-class Scale(nn.Module):
-    def forward(self, x):
-        return x / 9
-
-
 def network():
-    return nn.Sequential(nn.Conv2d(3, 24, 2), nn.GELU(), *group(24, 64), *group(64, 256), *group(256, 256),
-                         nn.MaxPool2d(3), nn.Flatten(), nn.Linear(256, 10, bias=False), Scale())
+    net = networks.airbench()
+    for m in net.modules():
+        if isinstance(m, nn.Conv2d) and m.bias is None:  # begins as an identity, as far as it has channels for it
+            nn.init.dirac_(m.weight[:m.in_channels].data)
+    return net
 
 
 def whiten(conv, x):
@@ -66,7 +55,7 @@ def whiten(conv, x):
 
 
 def optimizer(net):
-    norms = [m for m in net if isinstance(m, nn.BatchNorm2d)]
+    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
     of_norms = {id(p) for m in norms for p in m.parameters()}
     rest = [p for p in net.parameters() if id(p) not in of_norms and p.requires_grad]
     for m in norms:

@@ -14,31 +14,15 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 import torchvision
-from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tools" / "goldens"))
+import networks  # noqa: E402
 import zoo  # noqa: E402
-
-
-def block(channels, filters, kernel, stride):
-    return nn.Sequential(nn.Conv2d(channels, filters, kernel, stride, kernel // 2), nn.BatchNorm2d(filters), nn.ReLU())
-
-
-class Residual(nn.Sequential):
-    def forward(self, x):
-        return x + super().forward(x)
-
-
-def resnet9(classes):
-    def same(n):
-        return Residual(block(n, n, 3, 1), block(n, n, 3, 1))
-    return nn.Sequential(block(3, 16, 7, 4), block(16, 32, 3, 2), same(32), block(32, 64, 3, 2), block(64, 128, 3, 2),
-                         same(128), nn.Flatten(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, classes))
 
 
 def make(name, side, classes):
     if name == "resnet9":
-        return resnet9(classes)
+        return networks.ResNet9(classes)
     net = torchvision.models.get_model(name, num_classes=classes)
     return zoo.small(name, net) if side <= 64 else net
 

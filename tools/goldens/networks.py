@@ -38,17 +38,17 @@ class LeNet5(nn.Module):
 
 
 class ResNet9(nn.Module):
-    """Window, stride, inputs and outputs of its convolutions; those of SAME are added to what goes into them, in pairs."""
+    # Window, stride, inputs and outputs of its convolutions; those of SAME are added to what goes into them, in pairs.
     CONVS = ((7, 4, 3, 16), (3, 2, 16, 32), (3, 1, 32, 32), (3, 1, 32, 32), (3, 2, 32, 64), (3, 2, 64, 128),
              (3, 1, 128, 128), (3, 1, 128, 128))
     SAME = (3, 7)
 
-    def __init__(self):
+    def __init__(self, classes=10):
         super().__init__()
         for i, (kernel, stride, inputs, outputs) in enumerate(self.CONVS, 1):
             self.add_module(f"conv{i}", nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2))
             self.add_module(f"bn{i}", nn.BatchNorm2d(outputs))
-        self.fc1, self.fc2 = nn.Linear(128, 128), nn.Linear(128, 10)
+        self.fc1, self.fc2 = nn.Linear(128, 128), nn.Linear(128, classes)
 
     def forward(self, x):
         for i in range(1, 1 + len(self.CONVS)):
@@ -107,7 +107,7 @@ def airbench():
             return nn.Conv2d(channels, outputs, 3, padding=1, bias=False)
 
         def norm():
-            return nn.BatchNorm2d(outputs, eps=1e-12)
+            return nn.BatchNorm2d(outputs, eps=1e-12, momentum=0.4)
 
         return nn.Sequential(OrderedDict(
             conv1=conv(inputs), pool=nn.MaxPool2d(2), norm1=norm(), gelu1=nn.GELU(),
