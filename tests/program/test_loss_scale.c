@@ -150,6 +150,38 @@ static void small_gradients_survive(void **state)
     assert_true(saved.progress.loss_scale == 0x1p15 && saved.progress.scale_good == 0);
 }
 
+/* What goes forward is rounded, too. */
+static void outputs_are_halves(void **state)
+{
+    (void)state;
+    int between = 0;
+    for (int half = 0; half < 2; half++) {
+        const net n = {.size = 1, .opts.kernels.f16 = half == 1};
+        lkt_model m = compile(&n, NULL);
+        float x[SAMPLES][WIDTH], y[SAMPLES], output[SAMPLES];
+        (void)batch_of(x, y);
+        LKT_OK(lks_model_predict(m.model, x, SAMPLES, output));
+        for (int i = 0; i < SAMPLES; i++) {
+            const bool is_half = lki_f16_round(output[i]) == output[i];
+            assert_true(half == 0 || is_half);
+            between += !is_half;
+        }
+        lkt_end(&m);
+    }
+    assert_true(between > SAMPLES / 2); /* of f32's */
+}
+
+/* A scale that is given is the options', whatever a checkpoint has. */
+static void a_given_scale_stays(void **state)
+{
+    (void)state;
+    const net n = {.size = 1, .opts.loss_scale = 0x1p12};
+    lkt_model m = compile(&n, NULL);
+    lks_model_set_progress(m.model, (lks_progress){.loss_scale = 0x1p5});
+    assert_true(lks_model_progress(m.model).loss_scale == 0x1p12);
+    lkt_end(&m);
+}
+
 static net dynamic(int workers)
 {
     return (net){.size = 40,
@@ -281,6 +313,8 @@ int main(void)
         cmocka_unit_test(halves_are_the_nearest),
         cmocka_unit_test(no_bit_changes_within_the_range),
         cmocka_unit_test(small_gradients_survive),
+        cmocka_unit_test(outputs_are_halves),
+        cmocka_unit_test(a_given_scale_stays),
         cmocka_unit_test(a_scale_finds_its_size),
         cmocka_unit_test(ranks_have_one_scale),
         cmocka_unit_test(runs_go_on),

@@ -60,6 +60,9 @@ static void rates_grow_until_the_loss_does(void **state)
         assert_true(element(json, "smoothed", i) >= element(json, "smoothed", end));
     /* It has ended where the loss had grown, and is not bent by that before. */
     assert_true(element(json, "loss", done - 1) > 2 * element(json, "loss", 0));
+    /* A loss that has grown counts as twice what it began with; a line through some overshoots a little. */
+    for (size_t i = 0; i < done; i++)
+        assert_true(element(json, "smoothed", i) < 2.5 * mean_of(json, 0, 10));
     for (size_t i = 0; i < end; i++) {
         const double near = mean_of(json, i < 5 ? 0 : i - 5, i < 5 ? i + 6 : 11);
         assert_true(fabs(element(json, "smoothed", i) / near - 1) < 0.12);
