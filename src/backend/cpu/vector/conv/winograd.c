@@ -136,19 +136,19 @@ INLINE int64_t strip_tiles(const winograd *w)
 }
 
 /* Where the pixels of a patch lie, [WIDE] of a row, and places; pixels outside of the image are zeros, of which there are
- * as many as channels are taken between two looks at where they lie: those of a block. */
-enum { WIDE = 8, ZEROS = LKI_BLOCK_TERMS };
+ * as many as channels are taken between two looks at where they lie: those of a row of V. */
+enum { WIDE = 8 };
 typedef struct winograd_patch {
     uintptr_t at[WINOGRAD_MOST * WIDE];
-    uintptr_t step[WINOGRAD_MOST * WIDE]; /* to the next ZEROS channels */
+    uintptr_t step[WINOGRAD_MOST * WIDE]; /* to the channels of the next row of V */
     winograd_places to;
 } winograd_patch;
 
 /* Without a branch, in vectors: which pixels are there is different from tile to tile. */
-INLINE void find_patch(const int side, const winograd *w, const float *image,
+INLINE void find_patch(const int side, const winograd *w, const float *image, int64_t channels,
                        const winograd_tile *t, winograd_patch *p)
 {
-    static const float zeros[ZEROS + LANES];
+    static const float zeros[WINOGRAD_ROW + LANES];
     const int64_t row = t->row - w->before[0], column = t->column - w->before[1];
     const uintptr_t none = (uintptr_t)zeros, pixel = sizeof(float) * (uintptr_t)w->depth;
     uintptr_t at = (uintptr_t)image + (uintptr_t)(row * w->in[1] + column) * pixel, columns[WIDE];
@@ -159,7 +159,7 @@ INLINE void find_patch(const int side, const winograd *w, const float *image,
         for (int j = 0; j < WIDE; j++) {
             const uintptr_t there = rows & columns[j];
             p->at[i * WIDE + j] = none ^ ((none ^ (at + (uintptr_t)j * pixel)) & there);
-            p->step[i * WIDE + j] = sizeof(float) * ZEROS & there;
+            p->step[i * WIDE + j] = sizeof(float) * (uintptr_t)channels & there;
         }
     }
 }
@@ -236,28 +236,27 @@ static __attribute__((noinline)) void winograd_whole_in_4(const winograd_patch *
 }
 
 INLINE void tile_cut(const int side, const winograd_tile *t, const winograd_patch *p, int64_t n,
-                     float *v)
+                     float *v, vf half[][WINOGRAD_MOST])
 {
-    vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}};
     int64_t c = 0;
     for (; c + LANES <= n; c += LANES) patch_cut(side, true, t, p, c, LANES, v + c, half);
     if (c < n) patch_cut(side, false, t, p, c, n - c, v + c, half);
 }
 
-/* All channels of a tile, block by block. */
+/* All channels of a tile, row by row of V. */
 INLINE void tile_in(const int side, const winograd_tile *t, const winograd_patches *all,
-                    winograd_patch *p)
+                    winograd_patch *p, vf half[][WINOGRAD_MOST])
 {
     float *v = all->v;
-    for (int64_t left = all->channels; left > 0; left -= ZEROS, v += all->block) {
-        const int64_t n = left < ZEROS ? left : ZEROS;
+    for (int64_t left = all->channels; left > 0; left -= all->row, v += all->block) {
+        const int64_t n = left < all->row ? left : all->row;
         if (!winograd_whole(side, t))
-            tile_cut(side, t, p, n, v);
+            tile_cut(side, t, p, n, v, half);
         else if (side == 2)
             winograd_whole_in_2(p, n, v);
         else
             winograd_whole_in_4(p, n, v);
-        for (int i = 0; left > ZEROS && i < (side + 2) * WIDE; i++) p->at[i] += p->step[i];
+        for (int i = 0; left > n && i < (side + 2) * WIDE; i++) p->at[i] += p->step[i];
     }
 }
 
@@ -265,11 +264,12 @@ INLINE void strip_in(const int side, const winograd *w, const winograd_patches *
 {
     winograd_tile t = winograd_first(w, p->first);
     winograd_patch patch;
+    vf half[WINOGRAD_MOST][WINOGRAD_MOST] = {{{0}}};
     winograd_begin(w, p->row, p->plane, &patch.to);
     for (int64_t k = 0; k < p->tiles; k++) {
         const float *image = w->x + t.image * w->in[0] * w->in[1] * w->depth + p->channel;
-        find_patch(side, w, image, &t, &patch);
-        tile_in(side, &t, p, &patch);
+        find_patch(side, w, image, p->row, &t, &patch);
+        tile_in(side, &t, p, &patch, half);
         winograd_further(side, &t, &patch.to);
         winograd_next(w, &t);
     }

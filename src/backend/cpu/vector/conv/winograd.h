@@ -371,8 +371,9 @@ typedef struct winograd_weight {
 } winograd_weight;
 void LKI_ISA_NAME(lki_winograd_pack)(const winograd_weight *w, float *u, int part, int parts);
 
-/* V of a strip: [place][block of channels][tile][channel], of the channels [channel, channel + channels) of the image, and
- * zeros up to a whole vector; tiles lie `row` apart, blocks of LKI_BLOCK_TERMS `block`. */
+/* V of a strip: [place][row of channels][tile][channel], of the channels [channel, channel + channels) of the image, and
+ * zeros up to a whole vector; a row has `row` channels, at most WINOGRAD_ROW, and the next is `block` floats away. */
+enum { WINOGRAD_ROW = 128 };
 typedef struct winograd_patches {
     int64_t first, tiles, channel, channels;
     float *v;

@@ -15,9 +15,9 @@
 #include "backend/cpu/vector/transpose.h"
 
 enum {
-    CHUNK = 128,        /* channels */
-    WHOLE_PLACES = 144, /* of the strips of a replica, together */
-    WRITTEN = 16        /* channels whose taps are written together */
+    CHUNK = WINOGRAD_ROW, /* channels */
+    WHOLE_PLACES = 144,   /* of the strips of a replica, together */
+    WRITTEN = 16          /* channels whose taps are written together */
 };
 
 /* [panel][chunk][place][channel][PANEL], and of the bias [filter]. */
@@ -52,9 +52,15 @@ static sums sums_in(const lki_conv_shape *s, void *memory)
                   .bias = (double *)(void *)(block + 2 * count)};
 }
 
-static int64_t v_plane(void)
+/* Channels of V: whole vectors. */
+static int64_t chunk_row(const lki_conv_shape *s)
 {
-    return winograd_plane(LKI_BLOCK_TERMS * CHUNK);
+    return s->channels < CHUNK ? (s->channels + 15) / 16 * 16 : CHUNK;
+}
+
+static int64_t v_plane(const lki_conv_shape *s)
+{
+    return winograd_plane(LKI_BLOCK_TERMS * chunk_row(s));
 }
 
 static int64_t y_plane(void)
@@ -64,7 +70,7 @@ static int64_t y_plane(void)
 
 size_t LKI_ISA_NAME(lki_winograd_weight_bytes)(const lki_conv_shape *s)
 {
-    return sizeof(float) * (size_t)(WHOLE_PLACES * v_plane() + places_of(s) * y_plane());
+    return sizeof(float) * (size_t)(WHOLE_PLACES * v_plane(s) + places_of(s) * y_plane());
 }
 
 /* A y of n values, at the points they have. */
@@ -172,43 +178,42 @@ static void winograd_gradient_4(const winograd *w, const float *d_y, int64_t fir
     gradient_panel(4, w, d_y, first, tiles, column, to);
 }
 
-/* Tiles [number, number + tiles) of a block, of which so many have a place. */
+/* Tiles [number, number + tiles) of a block, of which so many have a place; a tile of V has a row. */
 typedef struct strip {
-    int64_t number, tiles, terms;
+    int64_t number, tiles, terms, row;
 } strip;
 
-/* R channels of one place. */
-INLINE void weight_tile(const int R, const float *v, const float *y, const strip *s, const sums *at)
+/* R channels of one place. What is read next is fetched: `ahead` of V, and the sums of the channels that follow. */
+INLINE void weight_tile(const int R, const float *v, const float *ahead, const float *y,
+                        const strip *s, const sums *at)
 {
     const tile_wait wait = {.group = at->group, .total = at->total};
     const int64_t end = s->number + s->tiles;
+    const float *beyond = (s->tiles < LKI_BLOCK_TERMS ? at->block : at->group) + R * PANEL;
     vf acc[TILE_ROWS][2];
     if (s->number % LKI_BLOCK_TERMS == 0)
         tile_zero(R, acc);
     else
         tile_load(R, acc, at->block, PANEL, PANEL);
-    UNROLL
-    for (int r = 0; r < R * PANEL; r += 16) {
-        __builtin_prefetch(at->group + R * PANEL + r, 1);
-        if (s->tiles < LKI_BLOCK_TERMS) __builtin_prefetch(at->block + R * PANEL + r, 1);
-    }
-    tile_run(R, acc, v, 1, CHUNK, y, s->terms);
+    tile_run_fetch(R, acc, v, 1, s->row, y, s->terms, ahead, s->row, beyond,
+                   (R * PANEL + LKI_BLOCK_TERMS - 1) / LKI_BLOCK_TERMS);
     if (end % LKI_BLOCK_TERMS == 0)
         tile_block(R, acc, wait, end, end == LKI_GROUP_TERMS);
     else
         tile_store(R, acc, at->block, PANEL, PANEL);
 }
 
-/* One place, the channels of a chunk; sums lie at `at`, [channel][PANEL]. */
-static void winograd_weight_place(int64_t channels, const float *v, const float *y, const strip *s,
-                                  const sums *all, int64_t at)
+/* One place, the channels of a chunk, and `next` the place behind it; sums lie at `at`, [channel][PANEL]. */
+static void winograd_weight_place(int64_t channels, const float *v, const float *next,
+                                  const float *y, const strip *s, const sums *all, int64_t at)
 {
     FOR_TILES(first, height, channels)
     {
-        const int64_t here = at + first * PANEL;
+        const int64_t here = at + first * PANEL, behind = first + height;
+        const float *ahead = behind < channels ? v + behind + height - 1 : next;
         const sums to = {
             .block = all->block + here, .group = all->group + here, .total = all->total + here};
-#define WEIGHT(R) weight_tile(R, v + first, y, s, &to)
+#define WEIGHT(R) weight_tile(R, v + first, ahead, y, s, &to)
         switch (height) {
             TILE_CASES(WEIGHT)
         }
@@ -334,37 +339,37 @@ static void winograd_weight_round(const lki_conv_shape *s, const winograd *w, co
 {
     const int64_t places = places_of(s);
     const sums to = sums_in(s, g->sums);
-    float *all_v = g->workspace, *y = all_v + WHOLE_PLACES * v_plane();
+    float *all_v = g->workspace, *y = all_v + WHOLE_PLACES * v_plane(s);
     for (int64_t c = 0; c < s->channels; c += CHUNK) {
         const int64_t left = s->channels - c, channels = left < CHUNK ? left : CHUNK;
         float *v = all_v;
-        for (int64_t from = 0, end; from < r->all; from = end, v += places * v_plane()) {
+        for (int64_t from = 0, end; from < r->all; from = end, v += places * v_plane(s)) {
             end = strip_end(r, from);
             const winograd_patches p = {.first = r->first + from,
                                         .tiles = end - from,
                                         .channel = c,
                                         .channels = channels,
                                         .v = v,
-                                        .row = CHUNK,
-                                        .block = LKI_BLOCK_TERMS,
-                                        .plane = v_plane()};
+                                        .row = chunk_row(s),
+                                        .plane = v_plane(s)};
             LKI_ISA_NAME(lki_winograd_in)(w, &p);
         }
         for (int64_t f = 0; f < s->filters; f += PANEL) {
             const int64_t at = r->whole ? 0 : (f * s->channels + c * PANEL) * places;
             v = all_v;
-            for (int64_t from = 0, end; from < r->all; from = end, v += places * v_plane()) {
+            for (int64_t from = 0, end; from < r->all; from = end, v += places * v_plane(s)) {
                 end = strip_end(r, from);
                 if (s->winograd == 2)
                     winograd_gradient_2(w, g->d_y, r->first + from, end - from, f, y);
                 else
                     winograd_gradient_4(w, g->d_y, r->first + from, end - from, f, y);
                 const winograd_counts counts = winograd_count(w, r->first + from, end - from);
-                strip part = {.number = r->number + from, .tiles = end - from};
+                strip part = {.number = r->number + from, .tiles = end - from, .row = chunk_row(s)};
                 for (int64_t k = 0; k < places; k++) {
+                    const float *here = v + k * v_plane(s);
                     part.terms = winograd_at(w, &counts, k);
-                    winograd_weight_place(channels, v + k * v_plane(), y + k * y_plane(), &part,
-                                          &to, at + k * channels * PANEL);
+                    winograd_weight_place(channels, here, here + v_plane(s), y + k * y_plane(),
+                                          &part, &to, at + k * channels * PANEL);
                 }
             }
             if (r->last)
