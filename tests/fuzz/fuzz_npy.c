@@ -9,6 +9,21 @@
 #include "data/numpy/npy.h"
 #include "fuzz/fuzz.h"
 
+/* What was read is written as a head that says the same. */
+static void write_head(const lki_npy *npy, int version)
+{
+    uint8_t head[LKI_NPY_HEAD];
+    lki_npy empty = *npy, found;
+    if (empty.ndim == 0) return;
+    for (int i = 0; i < npy->ndim; i++)
+        empty.dim[i] = i > 0 ? npy->dim[i] : 0; /* nothing follows it */
+    const size_t bytes = lki_npy_write_head(head, &empty, version);
+    FUZZ_CHECK(bytes <= sizeof head && lki_npy_read(&found, head, bytes, "head") == LKS_OK);
+    FUZZ_CHECK(found.kind == npy->kind && found.size == npy->size && found.ndim == npy->ndim);
+    FUZZ_CHECK(found.fortran == npy->fortran && (npy->size == 1 || found.big == npy->big));
+    for (int i = 1; i < npy->ndim; i++) FUZZ_CHECK(found.dim[i] == npy->dim[i]);
+}
+
 static void read_array(const uint8_t *data, size_t bytes)
 {
     lki_npy npy;
@@ -20,6 +35,7 @@ static void read_array(const uint8_t *data, size_t bytes)
     }
     FUZZ_CHECK(npy.data > data && npy.elements >= 0);
     FUZZ_CHECK(npy.data + (size_t)npy.elements * npy.size == data + bytes);
+    for (int version = 1; version <= 3; version++) write_head(&npy, version);
     lki_npy_strides(&npy, stride);
     for (int i = 0; i < npy.ndim && npy.elements > 0; i++) last += (npy.dim[i] - 1) * stride[i];
     FUZZ_CHECK(npy.elements == 0 || last == npy.elements - 1);

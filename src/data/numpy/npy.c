@@ -10,6 +10,7 @@
  */
 #include "data/numpy/npy.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #include "base/memory.h"
 
 static const uint8_t magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+static const char kinds[] = "biuf"; /* in the order of lki_npy_kind */
 enum { VERSION = sizeof magic, LENGTH = VERSION + 2 };
 
 bool lki_npy_is(const uint8_t *data, size_t bytes)
@@ -108,7 +110,7 @@ static const char *name_of(char letter)
 /* "<f4", "|u1" */
 static lks_status read_type(lki_npy *out, reader *r)
 {
-    static const char kinds[] = "biuf", *const names[] = {"bool", "int", "uint", "float"};
+    static const char *const names[] = {"bool", "int", "uint", "float"};
     char text[LKI_NPY_TYPE] = "";
     if (takes(r, "["))
         return LKI_FAIL(LKS_E_FORMAT,
@@ -291,4 +293,34 @@ float lki_npy_float(const lki_npy *npy, const uint8_t *from)
     if (npy->size == 8) return (float)wide;
     memcpy(&out, &low, sizeof out);
     return out;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+size_t lki_npy_write_head(uint8_t out[LKI_NPY_HEAD], const lki_npy *npy, int version)
+{
+    enum { ALIGN = 64 };
+    char text[LKI_NPY_HEAD], shape[24 * LKI_NPY_DIMS] = "";
+    size_t used = 0;
+    for (int i = 0; i < npy->ndim; i++)
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%" PRId64 "%s", npy->dim[i],
+                                 npy->ndim == 1      ? ","
+                                 : i + 1 < npy->ndim ? ", "
+                                                     : "");
+    const size_t length = (size_t)snprintf(
+        text, sizeof text, "{'descr': '%c%c%zu', 'fortran_order': %s, 'shape': (%s), }",
+        npy->size == 1 ? '|'
+        : npy->big     ? '>'
+                       : '<',
+        kinds[npy->kind], npy->size, npy->fortran ? "True" : "False", shape);
+    const size_t width = version == 1 ? 2 : 4, head = LENGTH + width;
+    const size_t bytes = (head + length + 1 + ALIGN - 1) / ALIGN * ALIGN;
+    memset(out, ' ', bytes);
+    memcpy(out, magic, sizeof magic);
+    out[VERSION] = (uint8_t)version;
+    out[VERSION + 1] = 0;
+    for (size_t i = 0; i < width; i++) out[LENGTH + i] = (uint8_t)((bytes - head) >> 8 * i);
+    memcpy(out + head, text, length);
+    out[bytes - 1] = '\n';
+    return bytes;
 }

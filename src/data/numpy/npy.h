@@ -47,4 +47,9 @@ int64_t lki_npy_integer(const lki_npy *npy, const uint8_t *from);
 /* The element at `from`, a float of any size: that of 8 bytes is rounded, as the thread rounds. */
 float lki_npy_float(const lki_npy *npy, const uint8_t *from);
 
+enum { LKI_NPY_HEAD = 512 };
+/* What a file begins with whose elements are those of `npy`: kind, size, order and dimensions of it, as version 1, 2 or
+ * 3 and as numpy.save() writes it; a multiple of 64 bytes, which it returns. */
+size_t lki_npy_write_head(uint8_t out[LKI_NPY_HEAD], const lki_npy *npy, int version);
+
 #endif
