@@ -33,7 +33,9 @@ enum {
 /* Options that are no keys of the configuration. */
 typedef enum cli_local {
     LOCAL_NONE,
-    LOCAL_SET, /* may be repeated */
+    LOCAL_SET,  /* may be repeated */
+    LOCAL_GRID, /* may be repeated */
+    LOCAL_JOBS,
     LOCAL_PRINT_CONFIG,
     LOCAL_CONFIG,
     LOCAL_YAML_CONFIG,
@@ -148,6 +150,9 @@ LKS_MUSTUSE lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char *
 /* The recipe: defaults, then the file (NULL: none), then the options; resolved where there is a file.
  * Its log goes to standard error, and its time counts from the start of the process. */
 LKS_MUSTUSE lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path);
+
+/* The same command with `count` settings more, each "key=value" as behind --set. */
+cli_args cli_with_settings(const cli_args *cli, int count, const char *const *setting);
 
 /* Runs `body` with the recipe of the first operand, or prints it where that is asked for; together with the
  * other processes of `comm` (NULL: alone). */

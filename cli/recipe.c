@@ -80,6 +80,19 @@ lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path
     return status;
 }
 
+cli_args cli_with_settings(const cli_args *cli, int count, const char *const *setting)
+{
+    cli_args with = *cli;
+    const cli_option *set = NULL;
+    for (int i = 0; i < cli_option_count; i++)
+        if (cli_options[i].local == LOCAL_SET) set = &cli_options[i];
+    with.setting = pool_alloc(cli->pool, (size_t)(cli->settings + count) * sizeof *with.setting);
+    if (cli->settings > 0)
+        memcpy(with.setting, cli->setting, (size_t)cli->settings * sizeof *with.setting);
+    for (int i = 0; i < count; i++) with.setting[with.settings++] = (cli_setting){set, setting[i]};
+    return with;
+}
+
 static lks_status print_names(const char *path)
 {
     char *names;

@@ -11,7 +11,8 @@ const int cli_verb_count = sizeof cli_verbs / sizeof *cli_verbs;
 enum {
     TRAIN = VERB_TRAIN,
     LOADS = VERB_EVAL | VERB_PREDICT,
-    RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY | VERB_BENCH | VERB_FIND,
+    RUNS = VERB_TRAIN | VERB_EVAL | VERB_PREDICT | VERB_INFO | VERB_VERIFY | VERB_BENCH |
+           VERB_FIND | VERB_SWEEP,
     LAUNCHES = VERB_LAUNCH | VERB_DOCTOR,
     ALL = ~0,
 };
@@ -31,8 +32,14 @@ enum {
 
 const cli_option cli_options[] = {
     ALIAS("data", "DIR", RUNS, DATA_PATH),
-    ALIAS("epochs", "N", TRAIN, TRAIN_EPOCHS),
-    ALIAS("steps", "N", TRAIN | VERB_VERIFY, TRAIN_STEPS),
+    ALIAS("epochs", "N", TRAIN | VERB_SWEEP, TRAIN_EPOCHS),
+    ALIAS("steps", "N", TRAIN | VERB_VERIFY | VERB_SWEEP, TRAIN_STEPS),
+    LOCAL(
+        "grid", 0, "KEY=VALUES", VERB_SWEEP, GRID,
+        "a key and the values that it is to have, such as optimizer.lr=0.1,0.01; may be repeated: "
+        "then all combinations are trained"),
+    LOCAL("jobs", 0, "N", VERB_SWEEP, JOBS,
+          "trainings at once; default: as many as there are cores for their workers"),
     ALIAS_("steps", "N", VERB_BENCH, TRAIN_STEPS, "steps to measure; null: those of 3 seconds"),
     LOCAL("seconds", 0, "S", VERB_BENCH, SECONDS, "measure for so long; default 3"),
     LOCAL("seconds", 0, "S", VERB_OP, SECONDS, "time each pass for so long; default 0.2"),
@@ -135,6 +142,9 @@ const cli_option cli_options[] = {
     LOCAL("last", 0, NULL, LOADS, LAST, "of --out the newest checkpoint"),
     ALIAS_("out", "DIR", VERB_DOCTOR, CHECKPOINT_PATH,
            "a folder for checkpoints, to try it; null: none is tried"),
+    LOCAL("out", 0, "DIR", VERB_SWEEP, OUT,
+          "folder with a folder for each training: checkpoints, run.json and log.txt; default: "
+          "<name of CONFIG>-sweep"),
     LOCAL(
         "out", 0, "PATH", VERB_DATA, OUT,
         "folder for the four files, or for packed pictures; default for a download: where training "
@@ -206,8 +216,8 @@ const cli_option cli_options[] = {
     LOCAL("svg", 0, "FILE", VERB_FIND, SVG, "of lr: the curve as a picture too"),
     LOCAL("memory", 0, "SIZE", VERB_FIND, MEMORY,
           "of batch: what it may take, such as 800M or 4G; default: what this process may have"),
-    LOCAL("svg", 0, "FILE", VERB_REPORT, SVG, "the curves as a picture too"),
-    LOCAL("html", 0, "FILE", VERB_REPORT, HTML, "everything as one page too"),
+    LOCAL("svg", 0, "FILE", VERB_REPORT | VERB_SWEEP, SVG, "the curves as a picture too"),
+    LOCAL("html", 0, "FILE", VERB_REPORT | VERB_SWEEP, HTML, "everything as one page too"),
     LOCAL("root", 0, "DIR", VERB_DOCTOR, ROOT,
           "read proc and sys below this folder, as where a host's are mounted in a container; "
           "default: /"),

@@ -90,7 +90,7 @@ static lks_status take_option(cli_args *cli, const cli_option *option, const cha
                         "option --%s has an empty value, expected %s; is a variable of the shell "
                         "not set?",
                         option->name, option->argument);
-    if (local != LOCAL_NONE && local != LOCAL_SET && local != LOCAL_MIRROR) {
+    if (local != LOCAL_NONE && local != LOCAL_SET && local != LOCAL_MIRROR && local != LOCAL_GRID) {
         cli->local[local] = text;
         return LKS_OK;
     }

@@ -36,17 +36,9 @@ typedef struct sizes {
 /* The recipe of the command with another batch. */
 static lks_status open_recipe(lks_recipe **out, const sizes *s, int64_t batch)
 {
-    const cli_args *cli = s->cli;
-    cli_args with = *cli;
-    const cli_option *set = NULL;
-    for (int i = 0; i < cli_option_count; i++)
-        if (cli_options[i].local == LOCAL_SET) set = &cli_options[i];
-    with.setting = pool_alloc(cli->pool, (size_t)(cli->settings + 1) * sizeof *with.setting);
-    if (cli->settings > 0)
-        memcpy(with.setting, cli->setting, (size_t)cli->settings * sizeof *with.setting);
-    with.setting[with.settings++] = (cli_setting){
-        set, pool_format(cli->pool, "train.batch_size=%lld", (long long)batch)};
-    return cli_configure(out, &with, cli->operand[0]);
+    const char *setting = pool_format(s->cli->pool, "train.batch_size=%lld", (long long)batch);
+    const cli_args with = cli_with_settings(s->cli, 1, &setting);
+    return cli_configure(out, &with, with.operand[0]);
 }
 
 static lks_status one_step(lks_loader *loader, lks_model *model, double *seconds)

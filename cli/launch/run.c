@@ -230,7 +230,7 @@ lks_status launch_once(const launch_plan *plan, launch_end *end)
     launch_watching l = {.plan = plan,
                          .sorter = {.token = plan->token, .report = on_report, .other = on_other}};
     l.sorter.user = &l;
-    spawn_file output = {STDERR_FILENO, -1};
+    spawn_file output = {STDERR_FILENO, -1, 0};
     /* srun goes on when it is killed, and ends its tasks when it is asked to end. */
     const bool remote = strcmp(plan->starter->name, "srun") == 0;
     fflush(stdout);

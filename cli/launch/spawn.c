@@ -51,7 +51,8 @@ static void become(char **argv, const int ends[][2], const spawn_file *files, in
     const int nothing = open("/dev/null", O_RDONLY);
     if (getppid() != parent) _exit(127);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
-    for (int i = 0; i < count; i++) dup2(ends[i][1], files[i].stream);
+    for (int i = 0; i < count; i++)
+        dup2(files[i].into > 0 ? files[i].into : ends[i][1], files[i].stream);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);
@@ -66,7 +67,8 @@ lks_status spawn(pid_t *child, char **argv, spawn_file *files, int count, int nu
     int ends[MOST][2], failed[2] = {-1, -1}, error = 0;
     bool good = count <= MOST && pipe2(failed, O_CLOEXEC) == 0;
     for (int i = 0; i < MOST; i++) ends[i][0] = ends[i][1] = -1;
-    for (int i = 0; i < count && good; i++) good = pipe2(ends[i], O_CLOEXEC) == 0;
+    for (int i = 0; i < count && good; i++)
+        good = files[i].into > 0 || pipe2(ends[i], O_CLOEXEC) == 0;
     const pid_t parent = getpid();
     *child = good ? fork() : -1;
     if (*child == 0) become(argv, (const int(*)[2])ends, files, count, number, parent, failed[1]);

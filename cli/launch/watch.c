@@ -240,7 +240,7 @@ lks_status launch_watch(const launch_plan *plan, int *code)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_DFL); /* as its rank shall have it */
     w.signals = spawn_watch_signals();
-    spawn_file outputs[] = {{STDOUT_FILENO, -1}, {STDERR_FILENO, -1}};
+    spawn_file outputs[] = {{STDOUT_FILENO, -1, 0}, {STDERR_FILENO, -1, 0}};
     lks_status status = w.signals < 0 ? lks_fail(LKS_E_NOMEM, "signals cannot be watched: %s",
                                                  strerror(errno))
                                       : spawn(&w.child, plan->rank, outputs, OUTPUTS, SIGKILL);

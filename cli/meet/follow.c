@@ -104,7 +104,7 @@ static void start_daemon(follower *f, const wire_message *m)
         const char *at = m->list;
         for (int i = 0; i < m->words; i++, at += strlen(at) + 1)
             words[1 + i] = pool_copy(pool, at, strlen(at));
-        spawn_file files[] = {{STDOUT_FILENO, -1}, {STDERR_FILENO, -1}};
+        spawn_file files[] = {{STDOUT_FILENO, -1, 0}, {STDERR_FILENO, -1, 0}};
         d->number = m->number;
         status = spawn(&d->child, words, files, STREAMS, SIGKILL);
         for (int i = 0; i < STREAMS; i++) d->output[i] = files[i].read;

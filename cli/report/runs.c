@@ -307,7 +307,6 @@ static void name_runs(cli_runs *runs, char **paths)
                                       : pool_format(&runs->pool, "%s (%d)", runs->name[r], r + 1);
         }
     }
-    for (int r = 0; r < runs->count; r++) runs->run[r].name = runs->name[r];
 }
 
 static const char *setting_text(cli_pool *pool, const json_t *json)
@@ -352,8 +351,9 @@ static void fill_settings(cli_runs *runs)
         {
             json_object_foreach(keys, key, value)
             {
-                /* Where the record itself was written to says nothing about the run. */
+                /* Where a run was written to says nothing about it. */
                 if (strcmp(section, "log") == 0 && strcmp(key, "record") == 0) continue;
+                if (strcmp(section, "checkpoint") == 0 && strcmp(key, "path") == 0) continue;
                 add_setting(runs, section, key);
             }
         }
@@ -400,9 +400,9 @@ static void fill_panels(cli_runs *runs)
     }
 }
 
-static void fill_runs(cli_runs *runs, char **paths)
+static void fill_runs(cli_runs *runs)
 {
-    name_runs(runs, paths);
+    for (int r = 0; r < runs->count; r++) runs->run[r].name = runs->name[r];
     for (int r = 0; r < runs->count; r++) {
         for (int series = 0; series < RUN_SERIES; series++)
             fill_curve(&runs->pool, &runs->run[r], (run_series)series, r);
@@ -413,7 +413,7 @@ static void fill_runs(cli_runs *runs, char **paths)
     fill_panels(runs);
 }
 
-lks_status runs_read(cli_runs *out, int count, char **paths)
+lks_status runs_read(cli_runs *out, int count, char **paths, const char *const *names)
 {
     *out = (cli_runs){.count = 0};
     for (int r = 0; r < count; r++) {
@@ -421,7 +421,9 @@ lks_status runs_read(cli_runs *out, int count, char **paths)
         if (status != LKS_OK) return status;
         out->count++;
     }
-    fill_runs(out, paths);
+    if (names == NULL) name_runs(out, paths);
+    for (int r = 0; names != NULL && r < count; r++) out->name[r] = names[r];
+    fill_runs(out);
     return LKS_OK;
 }
 
@@ -429,7 +431,8 @@ void runs_take(cli_runs *out, json_t *record, char *path)
 {
     *out = (cli_runs){.count = 1};
     out->run[0].record = json_incref(record);
-    fill_runs(out, &path);
+    name_runs(out, &path);
+    fill_runs(out);
 }
 
 void runs_clear(cli_runs *runs)

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
+#include "cli/cli.h"
 #include "cli/out/plot.h"
-#include "cli/pool.h"
 
 enum { RUNS_MOST = 50 };
 
@@ -19,7 +19,7 @@ typedef enum run_series {
 } run_series;
 
 typedef struct cli_run {
-    const char *name; /* of its file; no other run of the report has it */
+    const char *name; /* clean; no other run of the report has it */
     json_t *record;
     plot_curve curve[RUN_SERIES]; /* epochs without a value are left out */
 } cli_run;
@@ -79,8 +79,8 @@ bool run_column_is_number(run_column column);
 /* Whether any run has something there. */
 bool run_column_is_used(const cli_runs *runs, run_column column);
 
-/* Reads records. Clear it also after a failure. */
-LKS_MUSTUSE lks_status runs_read(cli_runs *out, int count, char **paths);
+/* Reads records, which have these names, or NULL: those of their files. Clear it also after a failure. */
+LKS_MUSTUSE lks_status runs_read(cli_runs *out, int count, char **paths, const char *const *names);
 /* One run from a record that is there, whose name is that of a file. */
 void runs_take(cli_runs *out, json_t *record, char *path);
 void runs_clear(cli_runs *runs);
@@ -90,6 +90,12 @@ const json_t *runs_setting_of(const cli_run *run, const char *section, const cha
 double runs_number_of(const json_t *object, const char *key);
 /* "12 min 03 s". */
 const char *runs_time(cli_pool *pool, double seconds);
+
+/* Tables and curves on standard output. */
+void runs_print(const cli_runs *runs, cli_pool *pool);
+/* --svg and --html: that they can be written, and then these files. */
+LKS_MUSTUSE lks_status runs_check_files(const cli_args *cli);
+LKS_MUSTUSE lks_status runs_write_files(const cli_args *cli, const cli_runs *runs);
 
 /* The whole page. */
 void runs_print_html(FILE *out, const cli_runs *runs);

@@ -81,7 +81,7 @@ static void print_html(FILE *out, const void *user)
     runs_print_html(out, user);
 }
 
-static lks_status write_files(const cli_args *cli, const cli_runs *runs)
+lks_status runs_write_files(const cli_args *cli, const cli_runs *runs)
 {
     const char *svg = cli->local[LOCAL_SVG], *html = cli->local[LOCAL_HTML];
     if (svg != NULL && runs->panels == 0)
@@ -93,23 +93,32 @@ static lks_status write_files(const cli_args *cli, const cli_runs *runs)
     return status;
 }
 
+lks_status runs_check_files(const cli_args *cli)
+{
+    const char *svg = cli->local[LOCAL_SVG], *html = cli->local[LOCAL_HTML];
+    lks_status status = output_differ(svg, html);
+    if (status == LKS_OK) status = output_check(cli, NULL, "--svg", svg, false);
+    if (status == LKS_OK) status = output_check(cli, NULL, "--html", html, false);
+    return status;
+}
+
+void runs_print(const cli_runs *runs, cli_pool *pool)
+{
+    const int width = say_columns();
+    runs_report_print_runs(runs, pool, width);
+    runs_report_print_differences(runs, pool, width);
+    print_curves(runs);
+}
+
 lks_status verb_report(const cli_args *cli, int *code)
 {
     cli_pool pool = {0};
     cli_runs *runs = pool_alloc(&pool, sizeof *runs);
     (void)code;
-    const char *svg = cli->local[LOCAL_SVG], *html = cli->local[LOCAL_HTML];
-    lks_status status = output_differ(svg, html);
-    if (status == LKS_OK) status = output_check(cli, NULL, "--svg", svg, false);
-    if (status == LKS_OK) status = output_check(cli, NULL, "--html", html, false);
-    if (status == LKS_OK) status = runs_read(runs, cli->operands, cli->operand);
-    if (status == LKS_OK) status = write_files(cli, runs);
-    if (status == LKS_OK) {
-        const int width = say_columns();
-        runs_report_print_runs(runs, &pool, width);
-        runs_report_print_differences(runs, &pool, width);
-        print_curves(runs);
-    }
+    lks_status status = runs_check_files(cli);
+    if (status == LKS_OK) status = runs_read(runs, cli->operands, cli->operand, NULL);
+    if (status == LKS_OK) status = runs_write_files(cli, runs);
+    if (status == LKS_OK) runs_print(runs, &pool);
     runs_clear(runs);
     pool_clear(&pool);
     return status;

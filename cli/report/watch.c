@@ -50,7 +50,7 @@ static lks_status view_read(view *v)
     *v->runs = (cli_runs){0};
     v->there = true;
     v->as_read = now;
-    if (v->log.record == NULL && !run_log_is(v->path)) return runs_read(v->runs, 1, &v->path);
+    if (v->log.record == NULL && !run_log_is(v->path)) return runs_read(v->runs, 1, &v->path, NULL);
     const lks_status status = run_log_read(&v->log, v->path);
     if (status == LKS_OK) runs_take(v->runs, v->log.record, v->path);
     return status;

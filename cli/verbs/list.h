@@ -44,6 +44,9 @@
       "values for a configuration: the learning rate, by a sweep over many, or the batch size, "   \
       "by "                                                                                        \
       "memory and speed of each")                                                                  \
+    X(SWEEP, sweep, "CONFIG", 1, 1,                                                                \
+      "a training for every point of a grid of settings, several at once where there are cores, "  \
+      "and their report; the same command goes on where it was stopped")                           \
     X(OP, op, "LINE", 1, 64,                                                                       \
       "one operation alone, such as 'conv2d filters=32 kernel=3 in=8x28x28x1' (samples x "         \
       "shape): checked against device ref, and timed")                                             \

@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         paths[count] = (char *)(uintptr_t)fuzz_file(count, from, (size_t)(to - from));
         from = cut != NULL ? cut + 1 : NULL;
     }
-    const lks_status status = runs_read(&runs, count, paths);
+    const lks_status status = runs_read(&runs, count, paths, NULL);
     if (status == LKS_OK) {
         char *svg = print_curves(&runs, false);
         check_page(&runs);
