@@ -52,9 +52,38 @@ static void every_point_is_trained_as_train_does(void **state)
         "s");
     expect(0, "2 of 3 trainings in s have finished already");
     expect_out("1 training in s, 1 at once\nlr=0.2,hidden=8: finished");
+    json_t *json = read_json_file("s/lr=0.2,hidden=8/run.json"); /* which has all cores */
+    assert_int_equal(json_number_of(json, "workers"), lks_cores() < 4 ? lks_cores() : 4);
+    json_decref(json);
     /* Another configuration is none of it. */
     run("sweep c.yaml --grid optimizer.lr=0.1,0.01 --grid model.hidden='[8]' --epochs 2 --out s");
     expect(5, "s/lr=0.1,hidden=8 has a run with another configuration: train.epochs was 1, is 2");
+}
+
+/* Values that give one name, cores that are shared, and a file of several configurations. */
+static void runs_have_names_and_cores_of_their_own(void **state)
+{
+    (void)state;
+    char text[100];
+    write_text("c.yaml",
+               "x-net: &net {name: mlp}\n"
+               "x-train: &train {batch_size: 64, replicas: 64}\n"
+               "configs:\n"
+               "  one: {data: {name: digits, samples: 500}, model: *net, train: *train}\n"
+               "  two: {data: {name: digits, samples: 320}, model: *net, train: *train}\n");
+    run("sweep c.yaml --config two --grid model.hidden='[8],[ 8]' --out s");
+    expect_ok();
+    expect_out("hidden=8: finished");
+    expect_out("hidden=8,2: finished");
+    json_t *json = read_json_file("s/hidden=8,2/run.json");
+    const double samples = json_number_of(json_array_get(json_object_get(json, "epochs"), 0),
+                                          "train_samples");
+    assert_int_equal(samples, 320);
+    const int cores = lks_cores(), jobs = cores > 1 ? 2 : 1;
+    assert_int_equal(json_number_of(json, "workers"), cores / jobs > 64 ? 64 : cores / jobs);
+    json_decref(json);
+    snprintf(text, sizeof text, "2 trainings in s, %d at once\n", jobs);
+    expect_out(text);
 }
 
 static void validation_judges_before_the_test(void **state)
@@ -135,6 +164,7 @@ static void mistakes_are_said_before_anything_runs(void **state)
         {"--grid checkpoint.path=a,b", "--grid has checkpoint.path, which the sweep sets"},
         {"--grid log.record=a,b", "--grid has log.record, which the sweep sets"},
         {"--grid optimizer.rate=1,2", "optimizer.rate"},
+        {"--grid train.seed='\"1,2\",3'", "train.seed is the text \"1,2\""},
         {"--grid optimizer.lr=0.1,fast", "optimizer.lr is 'fast'"},
         {"--grid train.seed=1,2 --jobs 0", "--jobs is '0', expected a number from 1 to 1024"},
         {"--grid train.seed=1,2 --jobs 1.5", "--jobs is '1.5', expected a number from 1 to 1024"},
@@ -152,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_point_is_trained_as_train_does),
+        TEST(runs_have_names_and_cores_of_their_own),
         TEST(validation_judges_before_the_test),
         TEST(a_stopped_sweep_goes_on),
         TEST(runs_that_fail_or_diverge_leave_the_others),
