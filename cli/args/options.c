@@ -34,10 +34,9 @@ const cli_option cli_options[] = {
     ALIAS("data", "DIR", RUNS, DATA_PATH),
     ALIAS("epochs", "N", TRAIN | VERB_SWEEP, TRAIN_EPOCHS),
     ALIAS("steps", "N", TRAIN | VERB_VERIFY | VERB_SWEEP, TRAIN_STEPS),
-    LOCAL(
-        "grid", 0, "KEY=VALUES", VERB_SWEEP, GRID,
-        "a key and the values that it is to have, such as optimizer.lr=0.1,0.01; may be repeated: "
-        "then all combinations are trained"),
+    LOCAL("grid", 0, "KEY=VALUES", VERB_SWEEP, GRID,
+          "a key and the values that it is to have, such as optimizer.lr=0.1,0.01; "
+          "repeated, all combinations are trained; default: none, one has to be given"),
     LOCAL("jobs", 0, "N", VERB_SWEEP, JOBS,
           "trainings at once; default: as many as there are cores for their workers"),
     ALIAS_("steps", "N", VERB_BENCH, TRAIN_STEPS, "steps to measure; null: those of 3 seconds"),
