@@ -1,0 +1,119 @@
+/* kosmoss' emulator (configs/emulator.yaml) beside PyTorch: normalised inputs, SiLU, MSE, AdamP; and its numbers of
+ * parameters. */
+#include "recipe/recipes.h"
+
+#include <math.h>
+
+#include <lockstep/tools.h>
+
+#include "support/golden.h"
+
+enum { INPUTS = 4128, OUTPUTS = 552, BATCH = 16, BATCHES = 4 };
+
+static double unit(int64_t i, uint32_t stream)
+{
+    return (double)(lkt_hashed((uint32_t)i, stream) >> 8) * 0x1p-23 - 1;
+}
+
+/* The table that tools/goldens/emulator.py has in memory. */
+static void write_columns(int64_t rows)
+{
+    FILE *file = fopen("columns.csv", "w");
+    assert_non_null(file);
+    for (int j = 0; j < INPUTS; j++) fprintf(file, "x%d,", j);
+    for (int j = 0; j < OUTPUTS; j++) fprintf(file, "y%d%s", j, j < OUTPUTS - 1 ? "," : "\n");
+    for (int64_t i = 0; i < rows; i++) {
+        double x[INPUTS];
+        for (int j = 0; j < INPUTS; j++) {
+            x[j] = unit(i * INPUTS + j, 11) * (1 + j % 7) + j % 5;
+            fprintf(file, "%.17g,", x[j]);
+        }
+        for (int j = 0; j < OUTPUTS; j++)
+            fprintf(file, "%.17g%s", unit(i * OUTPUTS + j, 12) + x[j],
+                    j < OUTPUTS - 1 ? "," : "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void open_emulator(lks_recipe **recipe, double delta)
+{
+    enum { ROOM = 8 * OUTPUTS };
+    char targets[ROOM] = "data.targets=[", projection[64];
+    for (int j = 0; j < OUTPUTS; j++)
+        snprintf(targets + strlen(targets), ROOM - strlen(targets), "y%d%c", j,
+                 j < OUTPUTS - 1 ? ',' : ']');
+    snprintf(projection, sizeof projection, "optimizer.delta=%g", delta);
+    LKT_OK(lks_recipe_open(recipe, source("configs/emulator.yaml")));
+    LKT_OK(lks_recipe_set(*recipe, "data.table=columns.csv"));
+    LKT_OK(lks_recipe_set(*recipe, targets));
+    LKT_OK(lks_recipe_set(*recipe, projection));
+    LKT_OK(lks_recipe_set(*recipe, "validation.fraction=null"));
+    LKT_OK(lks_recipe_resolve(*recipe));
+    LKT_OK(lks_recipe_open_data(*recipe, LKS_RECIPE_TRAIN));
+    LKT_OK(lks_recipe_compile(*recipe, 2));
+}
+
+/* The layers have as many parameters as the golden says. */
+static void write_parameters(lks_model *model, const json_t *golden)
+{
+    const json_t *counts = json_object_get(golden, "parameters");
+    int64_t all = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "fc%u.%s", i / 2 + 1, i % 2 == 0 ? "weight" : "bias");
+        lkt_golden_write(model, name, i + 1, i < 2 ? 1 / 64.0f : 0.125f, 0);
+    }
+    for (size_t i = 0; i < 4; i++) all += json_integer_value(json_array_get(counts, i));
+    assert_int_equal(all, 488852);
+    assert_int_equal(lks_model_get_info(model).parameters, all);
+}
+
+/* Each loss may be 8 times as far from PyTorch's float64 as its own float32 is, and 2^-20 more, where that has been
+ * lucky: far within the 1e-4 that two implementations may differ by. */
+static void compare_run(const json_t *golden, const json_t *run)
+{
+    static float x[BATCH * INPUTS], y[BATCH * OUTPUTS];
+    const json_t *losses = json_object_get(run, "losses"),
+                 *errors = json_object_get(run, "f32_loss_errors");
+    const double delta = lkt_json_number(run, "delta");
+    lks_recipe *recipe;
+    open_emulator(&recipe, delta);
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    write_parameters(parts.model, golden);
+    assert_int_equal(json_array_size(losses), 50);
+    for (size_t step = 0; step < json_array_size(losses); step++) {
+        const lks_batch part = {.x = x, .y = y, .count = BATCH};
+        lks_metrics metrics;
+        for (int64_t i = 0; i < BATCH; i++)
+            LKT_OK(lks_dataset_read(parts.train, (int64_t)(step % BATCHES) * BATCH + i,
+                                    x + i * INPUTS, y + i * OUTPUTS));
+        LKT_OK(lks_model_step(parts.model, &part, lkt_json_number(golden, "rate"), &metrics));
+        const double expected = json_number_value(json_array_get(losses, step));
+        const double bound = 8 * json_number_value(json_array_get(errors, step)) + 0x1p-20;
+        assert_true(bound < 1e-4 * expected);
+        if (!(fabs(lks_metrics_loss(&metrics) - expected) <= bound))
+            fail_msg("delta %g, step %zu: loss %.9g, PyTorch %.9g +- %.2g", delta, step,
+                     lks_metrics_loss(&metrics), expected, bound);
+    }
+    lks_recipe_close(recipe);
+}
+
+static void losses_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    json_t *golden = lkt_json_load("tests/table/golden/emulator.json");
+    const json_t *runs = json_object_get(golden, "runs");
+    assert_int_equal(lkt_json_integer(golden, "batch"), BATCH);
+    assert_int_equal(json_array_size(runs), 2);
+    write_columns(lkt_json_integer(golden, "rows"));
+    for (size_t i = 0; i < 2; i++) compare_run(golden, json_array_get(runs, i));
+    json_decref(golden);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_those_of_pytorch),
+    };
+    return cmocka_run_group_tests_name("emulator", tests, set_up, tear_down);
+}
