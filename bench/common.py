@@ -71,13 +71,13 @@ def _panel(out, at, title, lines, axes):
     points = [p for line in lines.values() for p in line]
     xs = sorted({p[0] for p in points})
     values = [v for p in points for v in p[1:] if v is not None] + list(axes.get("marks", {}).values())
-    log = axes.get("log", False)
+    log, even = axes.get("log", False), axes.get("even", False)
     ticks = _ticks(min(values) if log else 0, max(values), log)
     low, high = (ticks[0], ticks[-1]) if log else (0, max(ticks[-1], max(values)) * 1.04)
 
     def across(x):
-        whole = math.log(xs[-1] / xs[0]) or 1
-        return at + LEFT + (WIDTH - LEFT - RIGHT) * math.log(x / xs[0]) / whole
+        share = x / xs[-1] if even else math.log(x / xs[0]) / (math.log(xs[-1] / xs[0]) or 1)
+        return at + LEFT + (WIDTH - LEFT - RIGHT) * share
 
     def up(y):
         share = math.log(y / low) / math.log(high / low) if log else (y - low) / (high - low)
@@ -93,9 +93,8 @@ def _panel(out, at, title, lines, axes):
                    f'stroke-dasharray="2 3"/><text x="{right}" y="{up(y) - 4:.1f}" '
                    f'text-anchor="end" fill="#444" stroke="white" stroke-width="3" '
                    f'paint-order="stroke">{name}</text>')
-    for i, x in enumerate(xs):
-        if len(xs) > 9 and i % 2:
-            continue
+    shown = _ticks(0, xs[-1], False) if even else xs[::2] if len(xs) > 9 else xs
+    for x in shown:
         out.append(f'<text x="{across(x):.1f}" y="{HEIGHT - BOTTOM + 16}" '
                    f'text-anchor="middle">{axes["name"](x)}</text>')
     out.append(f'<text x="{(left + right) / 2}" y="{HEIGHT - BOTTOM + 36}" '
@@ -115,16 +114,18 @@ def _panel(out, at, title, lines, axes):
 
 
 def chart(path, panels, axes):
-    """Panels: {title: lines}, all with the same names of lines; axes: x, y, name(x), log, marks {name: y}."""
+    """Panels: {title: lines}, all with the same names of lines; axes: x, y, name(x), log, even
+    (x from 0 on, not by its logarithm), marks {name: y}."""
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
-    width, height = WIDTH * len(panels), HEIGHT + 22 * ((len(names) + 1) // 2)
+    columns = 1 if len(panels) == 1 else 2
+    width, height = WIDTH * len(panels), HEIGHT + 22 * -(-len(names) // columns)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
            f'<rect width="{width}" height="{height}" fill="white"/>']
     for i, (title, lines) in enumerate(panels.items()):
         _panel(out, i * WIDTH, title, lines, axes)
     for i, name in enumerate(names):
-        x, y = LEFT + i % 2 * (width - LEFT) / 2, HEIGHT + 6 + 22 * (i // 2)
+        x, y = LEFT + i % columns * (width - LEFT) / 2, HEIGHT + 6 + 22 * (i // columns)
         out.append(f'<line x1="{x}" x2="{x + 24}" y1="{y}" y2="{y}" '
                    f'stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="3"/>'
                    f'<text x="{x + 30}" y="{y + 4}">{name}</text>')
