@@ -41,6 +41,20 @@ static lks_status not_a_configuration(const char *path, lks_status status)
     return lks_fail(status, "%s", said.message);
 }
 
+/* --strategy, which is train.average_every by another name. */
+static lks_status take_strategy(const cli_args *cli, lks_recipe *recipe)
+{
+    const char *name = cli->local[LOCAL_STRATEGY];
+    if (name == NULL) return LKS_OK;
+    if (strcmp(name, "ddp") == 0 || strcmp(name, "horovod") == 0)
+        return lks_recipe_set(recipe, "train.average_every=null");
+    if (strcmp(name, "average") != 0)
+        return lks_fail(LKS_E_INVALID, "--strategy is '%.60s', expected ddp, horovod or average",
+                        name);
+    if (lks_recipe_has(recipe, "train.average_every")) return LKS_OK;
+    return lks_recipe_option(recipe, "train.average_every", "1", "--strategy");
+}
+
 lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path)
 {
     const char *from;
@@ -68,6 +82,7 @@ lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path
         const char *where = pool_format(cli->pool, "--%s", setting->option->name);
         status = lks_recipe_option(recipe, lki_key_rows[key].spec.name, setting->text, where);
     }
+    if (status == LKS_OK) status = take_strategy(cli, recipe);
     if (status == LKS_OK && path != NULL) status = lks_recipe_resolve(recipe);
     const bool has_csv = (cli->verb_bit & (VERB_TRAIN | VERB_PREDICT)) != 0;
     if (status == LKS_OK && !has_csv && lks_recipe_given(recipe, "log.format") &&

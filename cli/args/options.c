@@ -211,6 +211,18 @@ const cli_option cli_options[] = {
           "of several processes: how long to wait for another; default 600"),
     LOCAL("verify-comm", 0, NULL, TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND, VERIFY_COMM,
           "of several processes: compare what all are about to exchange, each time; slow"),
+    LOCAL(
+        "num-processes", 0, "N", TRAIN, PROCESSES,
+        "as so many processes, the ranks, on this host or those of the Slurm job: lockstep launch "
+        "-n N; the batch is that of all; default 1"),
+    LOCAL("gpus", 0, "N", TRAIN, GPUS,
+          "as kosmoss has it: processes of each of --num-nodes, here on cores; default 1"),
+    LOCAL("num-nodes", 0, "N", TRAIN, NUM_NODES,
+          "--num-processes is --gpus times this; without Slurm all are on this host; default 1"),
+    LOCAL("strategy", 0, "NAME", TRAIN, STRATEGY,
+          "ddp or horovod: processes take every step together; average: each alone, and their "
+          "models are averaged as train.average_every says, by default after every step; default: "
+          "as the configuration says"),
     LOCAL("memory", 0, NULL, VERB_INFO, MEMORY, "the memory map too"),
     LOCAL("svg", 0, "FILE", VERB_FIND, SVG, "of lr: the curve as a picture too"),
     LOCAL("memory", 0, "SIZE", VERB_FIND, MEMORY,

@@ -9,6 +9,7 @@
 #include "cli/out/text.h"
 #include "cli/report/report.h"
 #include "cli/stop.h"
+#include "cli/verbs/processes.h"
 
 typedef struct training {
     const cli_args *cli;
@@ -322,5 +323,6 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
 
 lks_status verb_train(const cli_args *cli, int *code)
 {
-    return cli_with_ranks(cli, code, train);
+    const lks_status status = processes_start(cli);
+    return status == LKS_OK ? cli_with_ranks(cli, code, train) : cli_refuse(status);
 }

@@ -2,6 +2,7 @@
 foreach(what daemons follow lead reach report seal)
   target_link_libraries(test_launch_${what} PRIVATE lks_program)
 endforeach()
+add_dependencies(test_launch_processes lockstep)
 # With a clock and an owner of the test's.
 foreach(what daemons follow lead)
   target_link_options(test_launch_${what} PRIVATE -Wl,--wrap=process_clock -Wl,--wrap=geteuid)
