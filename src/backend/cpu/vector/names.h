@@ -214,6 +214,7 @@
 #define vector_winograd_packed_bytes     LKI_ISA_NAME(vector_winograd_packed_bytes)
 #define vector_winograd_sums_bytes       LKI_ISA_NAME(vector_winograd_sums_bytes)
 #define vector_winograd_workspace_bytes  LKI_ISA_NAME(vector_winograd_workspace_bytes)
+#define weight_panels                    LKI_ISA_NAME(weight_panels)
 #define weight_strip                     LKI_ISA_NAME(weight_strip)
 #define whole_of                         LKI_ISA_NAME(whole_of)
 #define winograd_gradient_2              LKI_ISA_NAME(winograd_gradient_2)

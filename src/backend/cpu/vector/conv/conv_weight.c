@@ -16,6 +16,9 @@
  *   group                x-------------x-----x-------------x
  *   total                                                                 x--- ...
  *
+ * Where many panels of filters pass over the same values of x, these are copied first, some of a pixel at a time, so that a
+ * tile reads what lies side by side.
+ *
  * With the last piece the sums become the gradient, in the parameter's order. Sums of narrow results
  * (narrow.h), those of fewer than LKI_NARROW filters in a group, are totals from their first term.
  */
@@ -23,6 +26,8 @@
 
 enum {
     STRIP = 4 * LKI_BLOCK_TERMS, /* pixels at most */
+    VALUES = 8 * TILE_ROWS,      /* of x under a pixel that are copied together */
+    LEAST_COPIED = 16384,        /* sums of a row of taps, for which x is copied */
     CHUNK = 16                   /* channels whose panels are turned round at a time */
 };
 
@@ -55,6 +60,7 @@ typedef struct strip {
     int64_t row, step;     /* pixels that follow each other; floats from one to the next */
     int64_t first, pixels; /* of the output, counted through the piece */
     const float *dy;       /* panels [group][block][pixel][PANEL] */
+    float *values;         /* copies of x; NULL: none */
     conv_sums sums;
     int64_t number; /* of the first pixel, in the replica */
 } strip;
@@ -64,12 +70,13 @@ static bool is_narrow(const lki_conv_shape *s)
     return s->filters / s->groups < LKI_NARROW;
 }
 
-/* `x` is the first value under tap (0, 0) of the first sample. V is 0 where the result is not narrow. */
+/* `x` is the first value under tap (0, 0) of the first sample. V is 0 where the result is not narrow. The sums of the
+ * tile behind it are fetched meanwhile. */
 INLINE void weight_tile(const int R, const int V, const strip *s, const float *x, const float *dy,
                         int64_t at)
 {
     const lki_conv_shape *shape = s->shape;
-    const int64_t width = s->row, step = s->step;
+    const int64_t width = s->row, step = s->values != NULL ? R : s->step;
     const int64_t row = shape->stride[0] * s->frame->size[1] * shape->channels;
     const tile_wait wait = {.group = s->sums.group + at, .total = s->sums.total + at};
     int64_t y = s->first / width, column = s->first % width, k = s->number;
@@ -94,7 +101,7 @@ INLINE void weight_tile(const int R, const int V, const strip *s, const float *x
         if (V > 0)
             narrow_run(R, V, narrow, a, 1, step, dy, n);
         else
-            tile_run(R, acc, a, 1, step, dy, n);
+            tile_run_ahead(R, acc, a, 1, step, dy, n, wait.group + R * PANEL, PANEL / 4);
         dy += n * PANEL;
         k += n;
         column += n;
@@ -113,14 +120,55 @@ INLINE void weight_tile(const int R, const int V, const strip *s, const float *x
         tile_store(R, acc, s->sums.block + at, PANEL, PANEL);
 }
 
-/* Values of x that lie side by side under one tap, or under a row of taps. */
+/* R values of x under each of the strip's pixels, beside each other. What a vector writes behind them is written again. */
+INLINE void tile_values(const int R, const strip *s, const float *x, float *to)
+{
+    const int64_t width = s->row, rows = s->shape->out[0];
+    const int64_t row = s->shape->stride[0] * s->frame->size[1] * s->shape->channels;
+    int64_t y = s->first / width, column = s->first % width;
+    const float *sample = x + y / rows * frame_floats(s->frame);
+    y %= rows;
+    for (int64_t k = 0, n; k < s->pixels; k += n) {
+        const float *from = sample + y * row + column * s->step;
+        n = width - column < s->pixels - k ? width - column : s->pixels - k;
+        for (int64_t p = 0; p < n; p++, from += s->step, to += R) {
+            UNROLL
+            for (int v = 0; v < R; v += LANES)
+                vf_store(to + v, vf_get(from + v, R - v < LANES ? R - v : LANES));
+        }
+        column = 0;
+        if (++y < rows) continue;
+        y = 0;
+        sample += frame_floats(s->frame);
+    }
+}
+
+/* `count` values, for the tiles of every panel: [tile][pixel][height]. They are one row of pixels then. */
+static strip weight_copy(const strip *s, const float *x, int64_t count)
+{
+    strip copy = *s;
+    FOR_TILES(first, height, count)
+    {
+#define COPY(R) tile_values(R, s, x + first, s->values + first * s->pixels)
+        switch (height) {
+            TILE_CASES(COPY)
+        }
+#undef COPY
+    }
+    copy.row = s->pixels;
+    copy.first = 0;
+    return copy;
+}
+
+/* `count` values of x that lie side by side, for a panel of filters. */
 INLINE void weight_run(const int V, const strip *s, const float *x, int64_t count, const float *dy,
                        int64_t at)
 {
     FOR_TILES_OF(V > 0 ? NARROW_ROWS : TILE_ROWS, first, height, count)
     {
+        const float *from = s->values != NULL ? s->values + first * s->pixels : x + first;
 #define WEIGHT(R)                                                                                  \
-    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, x + first, dy, at + first * PANEL)
+    if (V == 0 || (R) <= NARROW_ROWS) weight_tile(R, V, s, from, dy, at + first * PANEL)
         switch (height) {
             TILE_CASES(WEIGHT)
         }
@@ -128,37 +176,49 @@ INLINE void weight_run(const int V, const strip *s, const float *x, int64_t coun
     }
 }
 
-/* One panel of filters: all its tiles. */
-INLINE void weight_panel(const int V, const strip *s, int64_t panel, const float *dy)
+/* The same for all panels of a group, of which the first has its sums at `at`, and each is so many numbers. */
+static void weight_panels(const strip *whole, int64_t group, const float *x, int64_t count,
+                          int64_t at, int64_t each)
+{
+    const int64_t filters = whole->shape->filters / whole->shape->groups;
+    const strip s = whole->values != NULL ? weight_copy(whole, x, count) : *whole;
+    const float *dy = s.dy + group * conv_blocks(filters) * s.pixels * PANEL;
+    for (int64_t f = 0; f < filters; f += PANEL, at += each, dy += s.pixels * PANEL)
+        if (!is_narrow(s.shape))
+            weight_run(0, &s, x, count, dy, at);
+        else if (filters - f <= LANES)
+            weight_run(2, &s, x, count, dy, at);
+        else
+            weight_run(4, &s, x, count, dy, at);
+}
+
+/* Values of x that lie side by side under one tap, or under a row of taps. */
+static int64_t run_length(const lki_conv_shape *s)
+{
+    return s->channels / s->groups * (conv_runs(s) ? s->kernel[1] : 1);
+}
+
+static void weight_group(const strip *s, int64_t group)
 {
     const lki_conv_shape *shape = s->shape;
-    const int64_t channels = shape->channels / shape->groups;
-    const int64_t group = panel / conv_blocks(shape->filters / shape->groups);
     const int64_t row = shape->dilation[0] * s->frame->size[1] * shape->channels;
-    const bool runs = conv_runs(shape);
-    const int64_t taps = runs ? 1 : shape->kernel[1],
-                  run = runs ? shape->kernel[1] * channels : channels;
-    int64_t at = panel * shape->kernel[0] * taps * run * PANEL;
+    const int64_t taps = conv_runs(shape) ? 1 : shape->kernel[1], run = run_length(shape);
+    const int64_t each = shape->kernel[0] * taps * run * PANEL;
+    int64_t at = group * conv_blocks(shape->filters / shape->groups) * each;
     for (int64_t ky = 0; ky < shape->kernel[0]; ky++)
-        for (int64_t kx = 0; kx < taps; kx++, at += run * PANEL)
-            weight_run(V, s,
-                       s->x + group * channels + ky * row +
-                           kx * shape->dilation[1] * shape->channels,
-                       run, dy, at);
+        for (int64_t kx = 0; kx < taps; kx++) {
+            const float *x = s->x + group * (shape->channels / shape->groups) + ky * row +
+                             kx * shape->dilation[1] * shape->channels;
+            for (int64_t c = 0, n; c < run; c += n, at += n * PANEL) {
+                n = run - c < VALUES ? run - c : VALUES;
+                weight_panels(s, group, x + c, n, at, each);
+            }
+        }
 }
 
 static void weight_strip(const strip *s)
 {
-    const int64_t filters = s->shape->filters / s->shape->groups, each = conv_blocks(filters);
-    for (int64_t panel = 0; panel < s->shape->groups * each; panel++) {
-        const float *dy = s->dy + panel * s->pixels * PANEL;
-        if (!is_narrow(s->shape))
-            weight_panel(0, s, panel, dy);
-        else if (filters - panel % each * PANEL <= LANES)
-            weight_panel(2, s, panel, dy);
-        else
-            weight_panel(4, s, panel, dy);
-    }
+    for (int64_t group = 0; group < s->shape->groups; group++) weight_group(s, group);
 }
 
 /* Columns [0, n) of so many pixels of the output's gradient, and `sum` plus them. `whole`: n is PANEL;
@@ -262,10 +322,23 @@ static int64_t framed_floats(const lki_conv_shape *s, int64_t count)
     return frame_needed(&f) ? (count * frame_floats(&f) + 15) / 16 * 16 : 0;
 }
 
-static int64_t strip_floats(const lki_conv_shape *s, int64_t count)
+static int64_t strip_pixels(const lki_conv_shape *s, int64_t count)
 {
     const int64_t pixels = count * s->out[0] * s->out[1];
-    return bias_count(s) * (pixels < STRIP ? pixels : STRIP);
+    return pixels < STRIP ? pixels : STRIP;
+}
+
+static int64_t strip_floats(const lki_conv_shape *s, int64_t count)
+{
+    return (bias_count(s) + VALUES) * strip_pixels(s, count) + LANES;
+}
+
+/* Whether enough panels of filters pass over values of x that it pays to copy them: pixels lie far apart, and most often
+ * in the same few sets of a cache. */
+static bool is_copied(const lki_conv_shape *s)
+{
+    const int64_t filters = s->filters / s->groups;
+    return filters >= 4 * PANEL && filters * run_length(s) >= LEAST_COPIED;
 }
 
 size_t LKI_ISA_NAME(lki_conv_weight_bytes)(const lki_conv_shape *s, int64_t count)
@@ -296,6 +369,7 @@ void LKI_ISA_NAME(lki_conv_weight)(const lki_conv_shape *s, int64_t count,
                   .row = s->out[1],
                   .step = s->stride[1] * s->channels,
                   .dy = dy,
+                  .values = is_copied(s) ? dy + bias_count(s) * strip_pixels(s, count) : NULL,
                   .sums = sums_in(s, g->sums)};
     if (pixels == 1 || is_matrix(s)) {
         part.row = count * pixels;
