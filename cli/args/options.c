@@ -170,7 +170,7 @@ const cli_option cli_options[] = {
     LOCAL("skip-bad", 0, NULL, VERB_DATA, SKIP_BAD,
           "of pack: leave pictures out that cannot be read; default: they are an error"),
     LOCAL("threads", 0, "N", VERB_DATA, THREADS,
-          "of pack: threads that decode; default: one for each core"),
+          "of pack, and of stats of shards: threads; default: one for each core"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
     ALIAS("accept-changes", NULL, TRAIN, CHECKPOINT_ACCEPT_CHANGES),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),

@@ -14,6 +14,8 @@ typedef struct data_source {
     const lki_published *known; /* NULL: nothing */
     const char *split;          /* "training" or "test" */
 } data_source;
+/* But for `data`. */
+LKS_MUSTUSE lks_status data_configure(data_source *out, const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_open(data_source *out, const cli_args *cli, const char *what);
 void data_close(data_source *source); /* also after a failure */
 /* The names of known data sets, for who has mistyped one. */
@@ -28,6 +30,11 @@ LKS_MUSTUSE lks_status data_check(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_pack(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_show(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_stats(const cli_args *cli, const char *what);
+
+/* --threads; 0 where it is not given. */
+LKS_MUSTUSE lks_status data_threads(int *out, const cli_args *cli);
+/* The statistics of data in shards. */
+LKS_MUSTUSE lks_status data_shards_stats(const data_source *source, const cli_args *cli);
 
 /* "28x28x1", "28x28"; "1" for a number. */
 const char *data_shape_text(char text[64], const lks_shape *shape);

@@ -12,8 +12,6 @@
 #include "cli/process.h"
 #include "cli/stop.h"
 
-enum { MOST_THREADS = 256 };
-
 typedef struct progress {
     cli_pool *pool;
     double start, drawn;
@@ -81,20 +79,15 @@ static lks_status read_size(lks_pack_opts *out, const char *text)
 
 static lks_status read_options(lks_pack_opts *out, const cli_args *cli)
 {
-    const char *split = cli->local[LOCAL_SPLIT], *threads = cli->local[LOCAL_THREADS];
-    int64_t count = 0;
+    const char *split = cli->local[LOCAL_SPLIT];
     lks_status status = read_size(out, cli->local[LOCAL_SIZE]);
     if (status != LKS_OK) return status;
     if (split != NULL &&
         (!lki_text_is_float(split, &out->split) || !(out->split > 0 && out->split < 1)))
         return lks_fail(LKS_E_INVALID,
                         "--split is '%.60s', expected a share between 0 and 1, such as 0.1", split);
-    if (threads != NULL && (!lki_text_is_int(threads, &count) || count < 1 || count > MOST_THREADS))
-        return lks_fail(LKS_E_INVALID, "--threads is '%.60s', expected an integer from 1 to %d",
-                        threads, MOST_THREADS);
-    out->threads = (int)count;
     out->skip_bad = cli->local[LOCAL_SKIP_BAD] != NULL;
-    return LKS_OK;
+    return data_threads(&out->threads, cli);
 }
 
 /* Beside the pictures: "photos-64x64" of "photos/", "labels-64x64" of "labels.csv". */

@@ -194,20 +194,28 @@ static lks_status report(counts *c, cli_pool *pool, const data_source *source, c
     return status;
 }
 
+static lks_status measure(data_source *source, const cli_args *cli, const char *what)
+{
+    const bool test = cli->local[LOCAL_TEST] != NULL;
+    if (lks_recipe_has(source->recipe, "data.shards")) return data_shards_stats(source, cli);
+    const lks_status status = lks_recipe_dataset(&source->data, source->recipe, source->context,
+                                                 test);
+    if (status != LKS_OK) return status;
+    const lks_dataset_info info = lks_dataset_get_info(source->data);
+    const int64_t last = info.shape.dim[info.shape.ndim - 1];
+    /* Rows, columns, channels; the columns of a table; what else has fewer dimensions has one channel. */
+    counts c = {.classes = info.classes,
+                .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS,
+                .floats = info.dtype == LKS_F32};
+    c.channels = info.shape.ndim >= 3 || c.columns ? last : 1;
+    return report(&c, cli->pool, source, what);
+}
+
 lks_status data_stats(const cli_args *cli, const char *what)
 {
     data_source source;
-    lks_status status = data_open(&source, cli, what);
-    if (status == LKS_OK) {
-        const lks_dataset_info info = lks_dataset_get_info(source.data);
-        const int64_t last = info.shape.dim[info.shape.ndim - 1];
-        /* Rows, columns, channels; the columns of a table; what else has fewer dimensions has one channel. */
-        counts c = {.classes = info.classes,
-                    .columns = info.shape.ndim == 1 && last <= MOST_COLUMNS,
-                    .floats = info.dtype == LKS_F32};
-        c.channels = info.shape.ndim >= 3 || c.columns ? last : 1;
-        status = report(&c, cli->pool, &source, what);
-    }
+    lks_status status = data_configure(&source, cli, what);
+    if (status == LKS_OK) status = measure(&source, cli, what);
     data_close(&source);
     return status;
 }

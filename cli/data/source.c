@@ -11,6 +11,18 @@ const char *data_shape_text(char text[64], const lks_shape *shape)
     return shape->ndim == 0 ? "1" : lks_shape_text(text, 64, shape);
 }
 
+lks_status data_threads(int *out, const cli_args *cli)
+{
+    enum { MOST_THREADS = 256 };
+    const char *threads = cli->local[LOCAL_THREADS];
+    int64_t count = 0;
+    if (threads != NULL && (!lki_text_is_int(threads, &count) || count < 1 || count > MOST_THREADS))
+        return lks_fail(LKS_E_INVALID, "--threads is '%.60s', expected an integer from 1 to %d",
+                        threads, MOST_THREADS);
+    *out = (int)count;
+    return LKS_OK;
+}
+
 void data_offer_names(lki_nearest *near)
 {
     for (int i = 0; i < lki_published_count; i++) {
@@ -52,16 +64,22 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
     return status;
 }
 
+lks_status data_configure(data_source *out, const cli_args *cli, const char *what)
+{
+    lks_context_opts opts = say_logged;
+    *out = (data_source){.split = cli->local[LOCAL_TEST] != NULL ? "test" : "training"};
+    const lks_status status = configure(out, cli, what);
+    if (status != LKS_OK) return status;
+    opts.seed = (uint64_t)lks_recipe_int(out->recipe, "train.seed");
+    return lks_context_create(&out->context, &opts);
+}
+
 lks_status data_open(data_source *out, const cli_args *cli, const char *what)
 {
-    const bool test = cli->local[LOCAL_TEST] != NULL;
-    *out = (data_source){.split = test ? "test" : "training"};
-    lks_status status = configure(out, cli, what);
-    lks_context_opts opts = say_logged;
-    if (status == LKS_OK) opts.seed = (uint64_t)lks_recipe_int(out->recipe, "train.seed");
-    if (status == LKS_OK) status = lks_context_create(&out->context, &opts);
-    if (status == LKS_OK) status = lks_recipe_dataset(&out->data, out->recipe, out->context, test);
-    return status;
+    const lks_status status = data_configure(out, cli, what);
+    if (status != LKS_OK) return status;
+    return lks_recipe_dataset(&out->data, out->recipe, out->context,
+                              cli->local[LOCAL_TEST] != NULL);
 }
 
 void data_close(data_source *source)

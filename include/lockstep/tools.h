@@ -130,6 +130,21 @@ typedef struct lks_pack_result {
 LKS_API LKS_MUSTUSE lks_status lks_pack_pictures(lks_pack_result *out, lks_context *context,
                                                  const char *what, const lks_pack_opts *opts);
 
+/* ---- shards */
+
+/* Mean and deviation of each column of data.shards, samples' and targets', over the rows of the training that the recipe
+ * says, in a file beside the data: trainings with the same rows take them from there. The same bits for any number of
+ * threads (0: one for each core). */
+typedef struct lks_shards_stats {
+    int64_t rows, all_rows; /* of the training, and there are */
+    int64_t columns[2];     /* of samples and targets */
+    int64_t constant;       /* of these have one value only */
+    double seconds;
+    char path[4096]; /* NumPy's, float64, shape (2, columns): means, deviations */
+} lks_shards_stats;
+LKS_API LKS_MUSTUSE lks_status lks_recipe_measure_shards(lks_shards_stats *out, lks_recipe *recipe,
+                                                         lks_context *context, int threads);
+
 /* ---- where the time of a step goes, and what the cores could do at most */
 
 /*

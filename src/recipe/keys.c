@@ -8,6 +8,7 @@
 #include "optim/schedule/schedule.h"
 #include "recipe/config.h"
 #include "recipe/data/published.h"
+#include "recipe/data/shards.h"
 #include "recipe/data/table.h"
 
 static bool has_word(const char *words, const char *word)
@@ -31,10 +32,13 @@ static bool has_attribute(const lki_attributes *table, const char *key)
 
 static const char *data_at(int number, const char *key, bool *has)
 {
-    if (number > lki_published_count) return NULL;
-    if (number == lki_published_count) {
-        *has = has_word(LKI_TABLE_KEYS, key);
-        return LKI_TABLE_NAME;
+    static const char *const own[][2] = {{LKI_TABLE_NAME, LKI_TABLE_KEYS},
+                                         {LKI_SHARDS_NAME, LKI_SHARDS_KEYS}};
+    enum { OWN = sizeof own / sizeof *own };
+    if (number >= lki_published_count + OWN) return NULL;
+    if (number >= lki_published_count) {
+        *has = has_word(own[number - lki_published_count][1], key);
+        return own[number - lki_published_count][0];
     }
     *has = has_word(lki_published_table[number].keys, key);
     return lki_published_table[number].name;

@@ -36,8 +36,11 @@
       "CSV file whose rows are samples (docs/tables.md); null: what data.name says")               \
     X(DATA_TEST_TABLE, "data.test_table", STRING, NULL, NULL, SAID,                                \
       "another file with the same columns, to test with; null: test_fraction")                     \
+    X(DATA_SHARDS, "data.shards", STRING, NULL, NULL, SAID,                                        \
+      "folder with metadata.json, and samples and targets in NumPy files of equally many rows "    \
+      "(docs/shards.md); null: what data.name says")                                               \
     X(DATA_TEST_FRACTION, "data.test_fraction", FLOAT, "(0,1)", NULL, FIXED,                       \
-      "share of the table's rows that are held back for the test, drawn by train.seed; null: "     \
+      "share of the rows that are held back for the test, drawn by train.seed; null: "             \
       "none")                                                                                      \
     X(DATA_TARGETS, "data.targets", TREE, NULL, NULL, FIXED,                                       \
       "list of the columns that are learned, by name or by number from 0, such as [price] or "     \

@@ -2,12 +2,14 @@
 #include "recipe/config.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "core/range.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/data/augment.h"
+#include "recipe/data/shards.h"
 #include "recipe/data/table.h"
 
 static void unset(lki_config *config, lki_key key)
@@ -192,42 +194,74 @@ static lks_status settle_defaults(lki_config *config)
     return settle(config, LKI_KEY_MODEL_NAME, "model");
 }
 
-/* A path that is a CSV file's is that of a table, and data that is a table is called so. */
-static lks_status name_table(lki_config *config)
+/* Whether a path is a CSV file's, by its name. */
+static bool is_table(const char *path)
 {
     static const char *const ends[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
-    lki_setting *path = &config->value[LKI_KEY_DATA_PATH],
-                *table = &config->value[LKI_KEY_DATA_TABLE];
-    bool is_table = false;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends && path->set; i++) {
-        const size_t length = strlen(path->s), end = strlen(ends[i]);
-        is_table = is_table || (length > end && strcmp(path->s + length - end, ends[i]) == 0);
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t end = strlen(ends[i]);
+        if (length > end && strcmp(path + length - end, ends[i]) == 0) return true;
     }
-    if (is_table &&
-        (!table->set || config->source[LKI_KEY_DATA_PATH] > config->source[LKI_KEY_DATA_TABLE])) {
-        *table = *path;
-        config->source[LKI_KEY_DATA_TABLE] = config->source[LKI_KEY_DATA_PATH];
-        unset(config, LKI_KEY_DATA_PATH);
+    return false;
+}
+
+/* Whether a path is a folder of shards, by what is in it. */
+static bool is_shards(lki_config *config, const char *path)
+{
+    const char *metadata = lki_heap_format(&config->heap, "%s/metadata.json", path);
+    return metadata[0] != '\0' && access(metadata, F_OK) == 0;
+}
+
+/* Moves data.path to a key of its own, unless that is set by a later source; of the two the later one counts. */
+static void move_path(lki_config *config, lki_key to, bool fits)
+{
+    const lki_key path = LKI_KEY_DATA_PATH;
+    if (fits && (!config->value[to].set || config->source[path] > config->source[to])) {
+        config->value[to] = config->value[path];
+        config->source[to] = config->source[path];
+        unset(config, path);
     }
-    settle_pair(config, LKI_KEY_DATA_PATH, LKI_KEY_DATA_TABLE);
+    settle_pair(config, path, to);
+}
+
+/* A path that is a CSV file's is that of a table, one of a folder with metadata.json that of shards; and such data is called
+ * so. */
+static lks_status name_rows(lki_config *config)
+{
+    static const struct {
+        lki_key key;
+        const char *name, *example;
+    } kinds[] = {{LKI_KEY_DATA_TABLE, LKI_TABLE_NAME, "data.table: FILE"},
+                 {LKI_KEY_DATA_SHARDS, LKI_SHARDS_NAME, "data.shards: DIR"}};
+    const lki_setting *path = &config->value[LKI_KEY_DATA_PATH];
     const char *name = lki_config_text(config, LKI_KEY_DATA_NAME);
-    if (!table->set && !path->set && strcmp(name, LKI_TABLE_NAME) == 0)
-        return lki_config_fail(config, LKI_KEY_DATA_NAME, "is %s, which needs data.table: FILE",
-                               name);
-    if (!table->set) return LKS_OK;
-    if (path->set)
-        return lki_config_fail(config, LKI_KEY_DATA_PATH,
-                               "and data.table name two data sets; drop one");
-    if (config->source[LKI_KEY_DATA_NAME] < config->source[LKI_KEY_DATA_TABLE])
-        LKI_TRY(lki_config_settle(config, LKI_KEY_DATA_NAME, LKI_TABLE_NAME));
-    return config->source[LKI_KEY_VALIDATION_SHUFFLE] == LKI_FROM_DEFAULT
+    move_path(config, LKI_KEY_DATA_TABLE, path->set && is_table(path->s));
+    move_path(config, LKI_KEY_DATA_SHARDS, path->set && is_shards(config, path->s));
+    settle_pair(config, LKI_KEY_DATA_TABLE, LKI_KEY_DATA_SHARDS);
+    lki_key found = LKI_KEY_NONE;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const lki_key key = kinds[i].key, other = found != LKI_KEY_NONE ? found : LKI_KEY_DATA_PATH;
+        if (!config->value[key].set && !path->set && strcmp(name, kinds[i].name) == 0)
+            return lki_config_fail(config, LKI_KEY_DATA_NAME, "is %s, which needs %s", name,
+                                   kinds[i].example);
+        if (!config->value[key].set) continue;
+        if (config->value[other].set)
+            return lki_config_fail(config, other, "and %s name two data sets; drop one",
+                                   lki_key_rows[key].spec.name);
+        found = key;
+        if (config->source[LKI_KEY_DATA_NAME] < config->source[key])
+            LKI_TRY(lki_config_settle(config, LKI_KEY_DATA_NAME, kinds[i].name));
+    }
+    const bool open = config->source[LKI_KEY_VALIDATION_SHUFFLE] == LKI_FROM_DEFAULT;
+    return found != LKI_KEY_NONE && open
                ? lki_config_settle(config, LKI_KEY_VALIDATION_SHUFFLE, "true")
                : LKS_OK;
 }
 
 lks_status lki_config_name_data(lki_config *config)
 {
-    LKI_TRY(name_table(config));
+    LKI_TRY(name_rows(config));
     const char *path = lki_config_text(config, LKI_KEY_DATA_PATH);
     if (path == NULL || config->source[LKI_KEY_DATA_NAME] != LKI_FROM_DEFAULT) return LKS_OK;
     size_t end = strlen(path);

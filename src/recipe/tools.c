@@ -8,6 +8,7 @@
 #include "recipe/layers.h"
 #include "recipe/recipe.h"
 #include "recipe/data/augment.h"
+#include "recipe/data/shards.h"
 #include "recipe/data/source.h"
 
 #include "base/check.h"
@@ -100,6 +101,18 @@ const char *lks_recipe_folder(lks_recipe *recipe)
     if (recipe == NULL) return NULL;
     const char *path = lki_config_text(recipe->config, LKI_KEY_DATA_PATH);
     return path != NULL ? path : lki_source_folder(recipe->config);
+}
+
+lks_status lks_recipe_measure_shards(lks_shards_stats *out, lks_recipe *recipe,
+                                     lks_context *context, int threads)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    *out = (lks_shards_stats){.rows = 0};
+    LKI_TRY(lks_recipe_name_data(recipe));
+    if (!lki_config_has(recipe->config, LKI_KEY_DATA_SHARDS))
+        return LKI_FAIL(LKS_E_INVALID, "data.shards is not set, so there is nothing to measure");
+    return lki_shards_source_measure(out, recipe->config, context, threads);
 }
 
 lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context *context,

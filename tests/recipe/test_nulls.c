@@ -118,6 +118,9 @@ static void of_tools(void **state)
     lks_loader_opts loader = {0};
     REFUSES(lks_recipe_augment(NULL, &loader));
     REFUSES(lks_recipe_augment(recipe, NULL));
+    lks_shards_stats stats;
+    REFUSES(lks_recipe_measure_shards(NULL, recipe, NULL, 0));
+    REFUSES(lks_recipe_measure_shards(&stats, NULL, NULL, 0));
     REFUSES(lks_recipe_dataset(NULL, recipe, NULL, false));
     REFUSES(lks_recipe_dataset(&other, NULL, NULL, false));
     REFUSES(lks_folder_make(NULL));

@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "data/dummy.h"
 #include "recipe/data/published.h"
+#include "recipe/data/shards.h"
 #include "recipe/data/table.h"
 
 const char *lki_source_folder(lki_config *config)
@@ -163,6 +164,8 @@ bool lki_source_has_test(lki_config *config)
 {
     const char *folder;
     if (lki_config_has(config, LKI_KEY_DATA_TABLE)) return lki_table_source_has_test(config);
+    if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
+        return lki_config_has(config, LKI_KEY_DATA_TEST_FRACTION);
     if (is_checkerboard(config)) return false;
     if (dataset_is_drawn(config) || published(config) != NULL) return true;
     /* A folder that is not there is for lki_source_open() to tell. */
@@ -175,6 +178,8 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
     *out = NULL;
     if (lki_config_has(config, LKI_KEY_DATA_TABLE))
         return lki_table_source_open(out, config, context, test);
+    if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
+        return lki_shards_source_open(out, config, context, test);
     if (is_checkerboard(config)) return open_checkerboard(out, config, context);
     if (dataset_is_drawn(config)) {
         const bool digits = strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0;

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "data/dataset.h"
 #include "data/table/encode.h"
-#include "recipe/data/parts.h"
+#include "recipe/data/split.h"
 
 /* ---------------------------------------------------------------- what the keys say */
 
@@ -56,26 +56,7 @@ static lks_status read_encoding_opts(lki_encoding_opts *out, lki_config *config)
     return read_columns(&out->targets, &out->target_count, config, LKI_KEY_DATA_TARGETS);
 }
 
-/* ---------------------------------------------------------------- splits */
-
-/* Holds rows back for the test, where the keys say so: *out is the training's part or the test's. */
-static lks_status split_test(lks_dataset **out, const lki_config *config, lks_dataset *whole,
-                             bool test)
-{
-    const lki_key key = LKI_KEY_DATA_TEST_FRACTION;
-    lks_dataset *rest, *held;
-    *out = NULL;
-    if (!lki_config_has(config, key)) return LKS_OK;
-    const int64_t rows = lks_dataset_get_info(whole).samples;
-    const int64_t count = (int64_t)(lki_config_float(config, key) * (double)rows);
-    if (count < 1)
-        return lki_config_fail(config, key, "would hold back none of %lld row%s", (long long)rows,
-                               LKI_S(rows));
-    LKI_TRY(lks_dataset_split(&rest, &held, whole, count));
-    lks_dataset_destroy(test ? rest : held);
-    *out = test ? held : rest;
-    return LKS_OK;
-}
+/* ---------------------------------------------------------------- what the rows of the training say */
 
 /* Marks the rows that are trained with: neither the test's nor the validation's. */
 static lks_status mark_training(uint8_t *used, const lki_config *config, lks_context *context,
@@ -84,17 +65,10 @@ static lks_status mark_training(uint8_t *used, const lki_config *config, lks_con
     const lks_dataset_ops ops = {
         .info = {
             .samples = table->rows, .shape = {1, {1}}, .dtype = LKS_F32, .target_shape = {1, {1}}}};
-    lki_parts parts = {0};
-    lks_dataset *whole, *rest = NULL; /* nobody reads a sample of them */
+    lks_dataset *whole; /* nobody reads a sample of it */
     LKI_TRY(
         lki_dataset_in_memory(&whole, context, table->path, &ops, NULL, table->cell, table->cell));
-    lks_status status = split_test(&rest, config, whole, false);
-    if (status == LKS_OK) status = lki_parts_cut(&parts, config, rest != NULL ? rest : whole);
-    const int64_t count = lks_dataset_get_info(parts.train).samples;
-    for (int64_t i = 0; i < count && status == LKS_OK; i++)
-        used[lks_dataset_position(parts.train, i)] = 1;
-    lki_parts_close(&parts);
-    lks_dataset_destroy(rest);
+    const lks_status status = lki_split_mark(used, config, whole);
     lks_dataset_destroy(whole);
     return status;
 }
@@ -128,11 +102,6 @@ static void close_set(void *user)
     lki_free(set->context, set->y, set->y_bytes);
     lki_encoding_release(&set->encoding);
     lki_free(set->context, set, sizeof *set);
-}
-
-static void close_whole(void *user)
-{
-    lks_dataset_destroy(user);
 }
 
 static lks_status encode(lks_dataset **out, table_set *set, const lki_table *table)
@@ -178,22 +147,15 @@ static lks_status make_split(lks_dataset **out, lki_config *config, lks_context 
                              const lki_table *training, const lki_table *table, bool test)
 {
     lki_encoding encoding = {0};
-    lks_dataset *whole, *part = NULL;
-    lks_status status = fit(&encoding, config, context, training);
+    lks_dataset *whole;
+    const lks_status status = fit(&encoding, config, context, training);
     if (status != LKS_OK) {
         lki_encoding_release(&encoding);
         return status;
     }
     LKI_TRY(make_whole(&whole, context, &encoding, table));
-    if (table == training) status = split_test(&part, config, whole, test);
-    if (status != LKS_OK) {
-        lks_dataset_destroy(whole);
-        return status;
-    }
-    *out = part != NULL ? part : whole;
-    if (part == NULL) return LKS_OK;
-    part->close = close_whole;
-    part->user = whole;
+    if (table == training) return lki_split_take(out, config, whole, test);
+    *out = whole;
     return LKS_OK;
 }
 

@@ -1,0 +1,247 @@
+#include "data/shards/shards.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/float.h"
+#include "base/memory.h"
+
+static const char *const array_name[] = {"x", "y"};
+
+/* ---------------------------------------------------------------- the plan */
+
+lks_status lki_shards_check(const lki_shards_plan *plan, const char *path)
+{
+    const int64_t each = plan->rows_each;
+    if (plan->rows < 1 || each < 1 || plan->width[0] < 1 || plan->width[1] < 1 ||
+        plan->width[0] > LKI_SHARDS_WIDTH || plan->width[1] > LKI_SHARDS_WIDTH)
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s': %" PRId64 " rows in shards of %" PRId64 ", of %" PRId64
+                        " and %" PRId64 " columns; expected at least 1, and at most %d columns",
+                        path, plan->rows, each, plan->width[0], plan->width[1], LKI_SHARDS_WIDTH);
+    const int64_t needed = (plan->rows - 1) / each + 1;
+    if (needed != plan->shards)
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s': %" PRId64 " rows in shards of %" PRId64 " are %" PRId64
+                        " shards, but num_shards is %" PRId64,
+                        path, plan->rows, each, needed, plan->shards);
+    if (needed > LKI_SHARDS_MOST)
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s': %" PRId64 " shards, expected at most %d; put more rows into each",
+                        path, needed, LKI_SHARDS_MOST);
+    return LKS_OK;
+}
+
+bool lki_shards_path(char out[LKI_SHARDS_PATH], const char *folder, const char *step, int array,
+                     int64_t shard)
+{
+    const int length = snprintf(out, LKI_SHARDS_PATH,
+                                "%s/data/processed/flattened-%s/%s/%" PRId64 ".npy", folder, step,
+                                array_name[array], shard);
+    return length > 0 && length < LKI_SHARDS_PATH;
+}
+
+int64_t lki_shards_rows(const lki_shards_plan *plan, int64_t shard)
+{
+    const int64_t left = plan->rows - shard * plan->rows_each;
+    return left < plan->rows_each ? left : plan->rows_each;
+}
+
+/* ---------------------------------------------------------------- files */
+
+static lks_status check_head(const lki_npy *npy, const lki_shards_plan *plan, int array,
+                             int64_t index, const char *path)
+{
+    const int64_t rows = lki_shards_rows(plan, index);
+    if (npy->kind != LKI_NPY_FLOAT || strcmp(npy->type, plan->type) != 0)
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s' holds %s, but metadata.json says %s; write it again with astype()",
+                        path, npy->type, plan->type);
+    if (npy->ndim != 2 || npy->dim[1] != plan->width[array])
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s' has %d dimension%s and %" PRId64
+                        " columns, but metadata.json says 2 dimensions and %" PRId64 " columns",
+                        path, npy->ndim, LKI_S(npy->ndim), npy->ndim > 1 ? npy->dim[1] : 1,
+                        plan->width[array]);
+    if (npy->dim[0] != rows)
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s' has %" PRId64 " row%s, but metadata.json says %" PRId64
+                        " for shard %" PRId64 " of %" PRId64 "; write it again",
+                        path, npy->dim[0], LKI_S(npy->dim[0]), rows, index, plan->shards);
+    if (npy->fortran && npy->dim[0] > 1 && npy->dim[1] > 1)
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s' is in Fortran's order, expected rows one after the other; write it "
+                        "again with numpy.ascontiguousarray()",
+                        path);
+    return LKS_OK;
+}
+
+lks_status lki_shard_open(lki_shard *out, const lki_shards *shards, int array, int64_t index)
+{
+    char path[LKI_SHARDS_PATH];
+    const lki_shards_plan *plan = &shards->plan;
+    *out = (lki_shard){.begin = 0};
+    if (!lki_shards_path(path, shards->folder, plan->step, array, index))
+        return lki_fail_io("open", shards->folder, ENAMETOOLONG);
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return LKI_FAIL(LKS_E_IO,
+                        "shard %" PRId64 " of %" PRId64
+                        " is missing: there is no '%s'; copy it, or write the shards again",
+                        index, plan->shards, path);
+    LKI_TRY(lki_file_open(&out->file, shards->context, path));
+    lks_status status = lki_npy_read(&out->npy, out->file.data, out->file.bytes, path);
+    if (status == LKS_OK) status = check_head(&out->npy, plan, array, index, path);
+    if (status == LKS_OK && !out->file.mapped)
+        status = LKI_FAIL(LKS_E_FORMAT, "'%s' is packed by gzip; unpack it", path);
+    if (status == LKS_OK)
+        out->begin = (size_t)(out->npy.data - out->file.data);
+    else
+        lki_file_close(&out->file);
+    return status;
+}
+
+lks_status lki_shards_open(lki_shards *out, lks_context *context, const char *folder,
+                           const lki_shards_plan *plan, bool mapped)
+{
+    *out = (lki_shards){.context = context, .plan = *plan, .folder = folder, .mapped = mapped};
+    for (int k = 0; k < 2; k++) {
+        void *memory;
+        LKI_TRY(lki_alloc(context, &memory, (size_t)plan->shards * sizeof(lki_shard),
+                          "the list of shards"));
+        out->shard[k] = memory;
+        for (int64_t i = 0; i < plan->shards; i++) {
+            LKI_TRY(lki_shard_open(&out->shard[k][i], out, k, i));
+            if (!mapped) lki_file_close(&out->shard[k][i].file);
+        }
+    }
+    return LKS_OK;
+}
+
+void lki_shards_close(lki_shards *shards)
+{
+    const size_t columns = (size_t)(shards->plan.width[0] + shards->plan.width[1]);
+    for (int k = 0; k < 2; k++) {
+        if (shards->shard[k] == NULL) continue;
+        for (int64_t i = 0; i < shards->plan.shards; i++) lki_file_close(&shards->shard[k][i].file);
+        lki_free(shards->context, shards->shard[k],
+                 (size_t)shards->plan.shards * sizeof(lki_shard));
+    }
+    lki_free(shards->context, shards->mean, columns * sizeof(double));
+    lki_free(shards->context, shards->inverse, columns * sizeof(double));
+    *shards = (lki_shards){.context = NULL};
+}
+
+/* ---------------------------------------------------------------- rows */
+
+/* Bytes of a row at `from` as floats. Without branches, so that the usual ones are four at a time. */
+static void decode(float *out, const lki_npy *npy, const uint8_t *from, int64_t count)
+{
+    const uint32_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    if (npy->size == sizeof(float) && npy->big == (first == 0)) {
+        memcpy(out, from, (size_t)count * sizeof(float));
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) out[i] = lki_npy_float(npy, from + (size_t)i * npy->size);
+}
+
+static bool is_finite(const float *values, int64_t count)
+{
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad == 0;
+}
+
+static lks_status fail_value(const lki_shards *shards, int array, int64_t index, int64_t row,
+                             const float *values)
+{
+    char path[LKI_SHARDS_PATH];
+    int64_t column = 0;
+    while (isfinite(values[column])) column++;
+    lki_shards_path(path, shards->folder, shards->plan.step, array, index);
+    return LKI_FAIL(LKS_E_FORMAT,
+                    "'%s': row %" PRId64 " (sample %" PRId64 ") has %s in column %" PRId64
+                    ", expected numbers; take such samples out before they are sharded",
+                    path, row, index * shards->plan.rows_each + row,
+                    isnan(values[column]) ? "a NaN" : "an infinite value", column);
+}
+
+/* The bytes of a row, by one read. */
+static lks_status fetch(uint8_t *out, size_t bytes, const char *path, size_t at)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return lki_fail_io("open", path, errno);
+    lks_status status = LKS_OK;
+    while (bytes > 0 && status == LKS_OK) {
+        const ssize_t done = pread(descriptor, out, bytes, (off_t)at);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) status = lki_fail_io("read", path, errno);
+        if (done == 0)
+            status = LKI_FAIL(LKS_E_IO, "'%s' has become shorter since it was opened", path);
+        if (done <= 0) continue;
+        out += done;
+        at += (size_t)done;
+        bytes -= (size_t)done;
+    }
+    close(descriptor);
+    return status;
+}
+
+/* Of a shard whose file is not mapped. */
+static lks_status read_row(float *out, const lki_shards *shards, const lki_shard *shard, int array,
+                           int64_t index, size_t offset)
+{
+    char path[LKI_SHARDS_PATH];
+    void *memory;
+    const int64_t width = shards->plan.width[array];
+    const size_t bytes = (size_t)width * shard->npy.size;
+    LKI_TRY(lki_alloc(shards->context, &memory, bytes, "a row"));
+    lki_shards_path(path, shards->folder, shards->plan.step, array, index);
+    const lks_status status = fetch(memory, bytes, path, shard->begin + offset);
+    if (status == LKS_OK) decode(out, &shard->npy, memory, width);
+    lki_free(shards->context, memory, bytes);
+    return status;
+}
+
+lks_status lki_shard_row(float *out, const lki_shards *shards, const lki_shard *shard, int array,
+                         int64_t index, int64_t row)
+{
+    const int64_t width = shards->plan.width[array];
+    const size_t offset = (size_t)(row * width) * shard->npy.size;
+    if (shard->file.data != NULL)
+        decode(out, &shard->npy, shard->file.data + shard->begin + offset, width);
+    else
+        LKI_TRY(read_row(out, shards, shard, array, index, offset));
+    return is_finite(out, width) ? LKS_OK : fail_value(shards, array, index, row, out);
+}
+
+static void standardise(float *values, const double *mean, const double *inverse, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)(((double)values[i] - mean[i]) * inverse[i]);
+}
+
+lks_status lki_shards_read(const lki_shards *shards, int64_t row, float *x, float *y)
+{
+    const lki_shards_plan *plan = &shards->plan;
+    const int64_t index = row / plan->rows_each, within = row % plan->rows_each;
+    LKI_TRY(lki_shard_row(x, shards, &shards->shard[0][index], 0, index, within));
+    LKI_TRY(lki_shard_row(y, shards, &shards->shard[1][index], 1, index, within));
+    if (shards->mean == NULL) return LKS_OK;
+    const unsigned saved = lki_float_enter();
+    standardise(x, shards->mean, shards->inverse, plan->width[0]);
+    standardise(y, shards->mean + plan->width[0], shards->inverse + plan->width[0], plan->width[1]);
+    lki_float_leave(saved);
+    return LKS_OK;
+}

@@ -1,0 +1,298 @@
+#include "recipe/data/shards.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/context.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "data/shards/shards.h"
+#include "data/shards/stats.h"
+#include "recipe/data/split.h"
+#include "recipe/text/yaml.h"
+
+/* ---------------------------------------------------------------- metadata.json and config.yaml */
+
+static const lki_yaml *find(const lki_yaml *map, const char *key)
+{
+    if (map == NULL || map->kind != LKI_YAML_MAP) return NULL;
+    for (const lki_yaml_entry *e = map->first; e != NULL; e = e->next)
+        if (strcmp(e->key->text, key) == 0) return e->value;
+    return NULL;
+}
+
+static lks_status fail_metadata(const char *path, const char *what)
+{
+    return LKI_FAIL(LKS_E_FORMAT, "'%s' %s", path, what);
+}
+
+static lks_status read_integer(int64_t *out, const lki_yaml *node, const char *key,
+                               const char *path)
+{
+    if (node != NULL && node->kind == LKI_YAML_SCALAR && lki_text_is_int(node->text, out))
+        return LKS_OK;
+    return LKI_FAIL(LKS_E_FORMAT, "'%s' has no %s that is an integer", path, key);
+}
+
+/* "x_shape": [320, 4128] */
+static lks_status read_shape(int64_t out[2], const lki_yaml *flattened, const char *key,
+                             const char *path)
+{
+    const lki_yaml *shape = find(flattened, key);
+    if (shape == NULL || shape->kind != LKI_YAML_LIST || shape->count != 2)
+        return LKI_FAIL(LKS_E_FORMAT, "'%s' has no %s that is a list of rows and columns", path,
+                        key);
+    LKI_TRY(read_integer(&out[0], shape->first->value, key, path));
+    return read_integer(&out[1], shape->first->next->value, key, path);
+}
+
+static lks_status read_type(const char **out, const lki_yaml *node, const char *path)
+{
+    static const char *const types[] = {"float32", "float64", "float16"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (node == NULL || node->kind != LKI_YAML_SCALAR || strcmp(node->text, types[i]) != 0)
+            continue;
+        *out = types[i];
+        return LKS_OK;
+    }
+    return fail_metadata(path, "has no dtype that is float32, float64 or float16");
+}
+
+/* What config.yaml says, which need not be there: the step, and how files are read. */
+static lks_status read_settings(const char **step, bool *mapped, lki_config *config,
+                                const char *folder)
+{
+    const char *path = lki_heap_format(&config->heap, "%s/config.yaml", folder);
+    const lki_yaml *tree;
+    *step = NULL;
+    *mapped = true;
+    LKI_TRY(lki_heap_status(&config->heap, LKS_OK));
+    if (access(path, F_OK) != 0) return LKS_OK;
+    LKI_TRY(lki_yaml_read_file(&tree, &config->heap, path));
+    const lki_yaml *timestep = find(tree, "timestep"), *mode = find(tree, "loading_mode");
+    if (timestep != NULL && timestep->kind == LKI_YAML_SCALAR) *step = timestep->text;
+    if (mode == NULL) return LKS_OK;
+    *mapped = mode->kind == LKI_YAML_SCALAR && strcmp(mode->text, "efficient") == 0;
+    if (*mapped || (mode->kind == LKI_YAML_SCALAR && strcmp(mode->text, "controlled") == 0))
+        return LKS_OK;
+    return fail_metadata(path, "has a loading_mode that is neither efficient (files are mapped) "
+                               "nor controlled (rows are read)");
+}
+
+static lks_status read_plan(lki_shards_plan *out, bool *mapped, lki_config *config,
+                            const char *folder)
+{
+    const char *path = lki_heap_format(&config->heap, "%s/metadata.json", folder);
+    const lki_yaml *tree;
+    int64_t x[2], y[2];
+    LKI_TRY(lki_heap_status(&config->heap, LKS_OK));
+    LKI_TRY(read_settings(&out->step, mapped, config, folder));
+    LKI_TRY(lki_yaml_read_file(&tree, &config->heap, path));
+    if (tree == NULL || tree->kind != LKI_YAML_MAP || tree->count < 1)
+        return fail_metadata(path, "has no timesteps");
+    if (out->step == NULL && tree->count > 1)
+        return fail_metadata(path, "has several timesteps; config.yaml beside it says which is "
+                                   "meant, such as timestep: 1000");
+    if (out->step == NULL) out->step = tree->first->key->text;
+    const lki_yaml *flattened = find(find(tree, out->step), "flattened");
+    if (flattened == NULL || strchr(out->step, '/') != NULL)
+        return LKI_FAIL(LKS_E_FORMAT, "'%s' has no \"%s\": {\"flattened\": ...}", path, out->step);
+    LKI_TRY(read_type(&out->type, find(flattened, "dtype"), path));
+    LKI_TRY(read_integer(&out->rows, find(flattened, "dataset_len"), "dataset_len", path));
+    LKI_TRY(read_integer(&out->shards, find(flattened, "num_shards"), "num_shards", path));
+    LKI_TRY(read_shape(x, flattened, "x_shape", path));
+    LKI_TRY(read_shape(y, flattened, "y_shape", path));
+    if (x[0] != y[0])
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "'%s' has shards of %" PRId64 " samples, but of %" PRId64 " targets", path,
+                        x[0], y[0]);
+    out->rows_each = x[0];
+    out->width[0] = x[1];
+    out->width[1] = y[1];
+    return lki_shards_check(out, path);
+}
+
+/* ---------------------------------------------------------------- a data set */
+
+typedef struct shards_set {
+    lki_shards shards;
+    lki_arena arena;
+    lks_unit *unit;    /* [columns of targets] */
+    lks_dataset *data; /* all rows */
+} shards_set;
+
+static lks_status read_shards_row(void *user, int64_t index, void *x, void *y)
+{
+    const shards_set *set = user;
+    return lki_shards_read(&set->shards, index, x, y);
+}
+
+static void close_shards(void *user)
+{
+    shards_set *set = user;
+    lks_context *context = set->arena.context;
+    lki_shards_close(&set->shards);
+    lki_arena_release(&set->arena);
+    lki_free(context, set, sizeof *set);
+}
+
+static lks_status open_files(shards_set *set, lki_config *config)
+{
+    lki_shards_plan plan = {.rows = 0};
+    const char *folder;
+    bool mapped;
+    LKI_TRY(lki_arena_string(&set->arena, &folder, lki_config_text(config, LKI_KEY_DATA_SHARDS)));
+    LKI_TRY(read_plan(&plan, &mapped, config, folder));
+    LKI_TRY(lki_arena_string(&set->arena, &plan.step, plan.step));
+    return lki_shards_open(&set->shards, set->arena.context, folder, &plan, mapped);
+}
+
+/* All rows, as they are. */
+static lks_status open_whole(shards_set **out, lki_config *config, lks_context *context)
+{
+    void *memory;
+    LKI_TRY(lki_alloc(context, &memory, sizeof **out, "a data set of shards"));
+    shards_set *set = memory;
+    set->arena.context = context;
+    lks_status status = open_files(set, config);
+    const lks_dataset_ops ops = {.read = read_shards_row,
+                                 .close = close_shards,
+                                 .info = {.samples = set->shards.plan.rows,
+                                          .shape = {1, {set->shards.plan.width[0]}},
+                                          .dtype = LKS_F32,
+                                          .target_shape = {1, {set->shards.plan.width[1]}}}};
+    if (status == LKS_OK)
+        status = lks_dataset_create(&set->data, context, set->shards.folder, &ops, set);
+    *out = set;
+    if (status != LKS_OK) close_shards(set);
+    return status;
+}
+
+/* Means and deviations of the rows of the training: those of an earlier `lockstep data stats`, unless `anew`, or measured
+ * now. `path` is where they are, or belong. */
+static lks_status measure_training(shards_set *set, lki_config *config, double *mean,
+                                   double *deviation, char path[LKI_SHARDS_PATH],
+                                   lks_shards_stats *told, int threads, bool anew)
+{
+    lki_shards *shards = &set->shards;
+    void *used;
+    int64_t constant;
+    const size_t rows = (size_t)shards->plan.rows;
+    LKI_TRY(lki_alloc(shards->context, &used, rows, "marks of rows"));
+    lks_status status = lki_split_mark(used, config, set->data);
+    if (status == LKS_OK) status = lki_shards_stats_path(path, shards, used);
+    if (status == LKS_OK && (anew || !lki_shards_stats_read(mean, deviation, shards, path))) {
+        const double begin = lki_seconds();
+        status = lki_shards_measure(shards, used, threads, mean, deviation, &constant);
+        told->seconds = lki_seconds() - begin;
+        told->constant = constant;
+    }
+    for (size_t i = 0; i < rows; i++) told->rows += ((const uint8_t *)used)[i];
+    lki_free(shards->context, used, rows);
+    return status;
+}
+
+/* What was measured because no file has it. */
+static void tell(const lki_shards *shards, const lks_shards_stats *told)
+{
+    if (told->seconds == 0) return;
+    lki_log_line(shards->context, LKS_LOG_INFO,
+                 "means and deviations of %" PRId64
+                 " rows were measured in %.1f s; 'lockstep data stats' with this configuration "
+                 "keeps them",
+                 told->rows, told->seconds);
+    if (told->constant > 0)
+        lki_log_line(shards->context, LKS_LOG_WARN,
+                     "'%s': %" PRId64 " of %" PRId64
+                     " columns have one value in all rows of the training, and tell nothing; "
+                     "their deviation is taken as 1",
+                     shards->folder, told->constant, shards->plan.width[0] + shards->plan.width[1]);
+}
+
+static lks_status alloc_columns(double **out, const lki_shards *shards)
+{
+    void *memory;
+    LKI_TRY(lki_alloc(shards->context, &memory,
+                      (size_t)(shards->plan.width[0] + shards->plan.width[1]) * sizeof(double),
+                      "means and deviations"));
+    *out = memory;
+    return LKS_OK;
+}
+
+static lks_status name_targets(shards_set *set, const double *mean, const double *deviation)
+{
+    const int64_t *width = set->shards.plan.width;
+    void *memory;
+    LKI_TRY(lki_arena_alloc(&set->arena, &memory, (size_t)width[1] * sizeof *set->unit, "units"));
+    set->unit = memory;
+    for (int64_t i = 0; i < width[1]; i++) {
+        char name[LKI_NUMBER_SIZE];
+        snprintf(name, sizeof name, "%" PRId64, i);
+        set->unit[i] = (lks_unit){
+            .mean = mean[width[0] + i], .deviation = deviation[width[0] + i], .standardised = true};
+        LKI_TRY(lki_arena_string(&set->arena, &set->unit[i].name, name));
+    }
+    set->data->unit = set->unit;
+    return LKS_OK;
+}
+
+static lks_status standardise(shards_set *set, lki_config *config, bool test)
+{
+    lki_shards *shards = &set->shards;
+    char path[LKI_SHARDS_PATH];
+    lks_shards_stats told = {.rows = 0};
+    double *mean = NULL, *deviation = NULL;
+    LKI_TRY(alloc_columns(&mean, shards));
+    lks_status status = alloc_columns(&deviation, shards);
+    if (status == LKS_OK)
+        status = measure_training(set, config, mean, deviation, path, &told, 0, false);
+    if (status == LKS_OK) status = name_targets(set, mean, deviation);
+    if (status == LKS_OK && !test) tell(shards, &told);
+    const int64_t columns = shards->plan.width[0] + shards->plan.width[1];
+    for (int64_t i = 0; i < columns && status == LKS_OK; i++) deviation[i] = 1 / deviation[i];
+    shards->mean = mean;
+    shards->inverse = deviation;
+    return status;
+}
+
+lks_status lki_shards_source_open(lks_dataset **out, lki_config *config, lks_context *context,
+                                  bool test)
+{
+    shards_set *set;
+    *out = NULL;
+    LKI_TRY(open_whole(&set, config, context));
+    lks_dataset *whole = set->data;
+    const lks_status status = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE)
+                                  ? standardise(set, config, test)
+                                  : LKS_OK;
+    if (status == LKS_OK) return lki_split_take(out, config, whole, test);
+    lks_dataset_destroy(whole);
+    return status;
+}
+
+/* ---------------------------------------------------------------- lockstep data stats */
+
+lks_status lki_shards_source_measure(lks_shards_stats *out, lki_config *config,
+                                     lks_context *context, int threads)
+{
+    shards_set *set;
+    double *mean = NULL, *deviation = NULL;
+    LKI_TRY(open_whole(&set, config, context));
+    lks_dataset *whole = set->data;
+    lki_shards *shards = &set->shards;
+    lks_status status = alloc_columns(&mean, shards);
+    shards->mean = mean; /* closed with it */
+    if (status == LKS_OK) status = alloc_columns(&deviation, shards);
+    shards->inverse = deviation;
+    if (status == LKS_OK)
+        status = measure_training(set, config, mean, deviation, out->path, out, threads, true);
+    if (status == LKS_OK) status = lki_shards_stats_write(out->path, shards, mean, deviation);
+    out->all_rows = shards->plan.rows;
+    out->columns[0] = shards->plan.width[0];
+    out->columns[1] = shards->plan.width[1];
+    lks_dataset_destroy(whole);
+    return status;
+}

@@ -1,0 +1,21 @@
+/* Data in shards: data.shards, a folder with metadata.json (data/shards/shards.h has its layout). */
+#ifndef LKI_RECIPE_DATA_SHARDS_H
+#define LKI_RECIPE_DATA_SHARDS_H
+
+#include "recipe/config.h"
+#include <lockstep/data.h>
+#include <lockstep/tools.h>
+
+/* data.name of such data, and the keys of "data" that are for it. */
+#define LKI_SHARDS_NAME "shards"
+#define LKI_SHARDS_KEYS "shards test_fraction standardize"
+
+/* The training or the test split. Samples have the numbers of their rows, from 0. */
+LKS_MUSTUSE lks_status lki_shards_source_open(lks_dataset **out, lki_config *config,
+                                              lks_context *context, bool test);
+
+/* As lks_recipe_measure_shards() tells. */
+LKS_MUSTUSE lks_status lki_shards_source_measure(lks_shards_stats *out, lki_config *config,
+                                                 lks_context *context, int threads);
+
+#endif
