@@ -104,6 +104,7 @@ typedef enum cli_local {
     LOCAL_ACCOUNT,
     LOCAL_COMM_TIMEOUT,
     LOCAL_VERIFY_COMM,
+    LOCAL_YES,
     LOCAL_PROCESSES,
     LOCAL_GPUS,
     LOCAL_NUM_NODES,

@@ -24,6 +24,8 @@ const manual_row manual_environment[] = {
     {"LKS_MODULES", "a folder with modules for MPI, or one module; not set: the folder lockstep/ "
                     "beside the library, and "
                     "that of a build"},
+    {"LKS_RUNS", "the folder in which trainings say that they run, for ps and stop; not set: "
+                 "/tmp/lockstep-<user's number>"},
     {"LKS_WATCH", "after how many seconds of silence a process of a training counts as lost; not "
                   "set: 2; 0: nobody "
                   "watches"},

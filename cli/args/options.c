@@ -201,6 +201,8 @@ const cli_option cli_options[] = {
           "a JPEG or PNG file, a folder of such files, or an IDX or .npy file of images; default: "
           "the samples of --split"),
     LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
+    LOCAL("format", 0, "FORMAT", VERB_PS, FORMAT, "text, or json: an object a line; default text"),
+    LOCAL("yes", 'y', NULL, VERB_STOP, YES, "do not ask"),
     LOCAL("probabilities", 0, NULL, VERB_PREDICT, PROBABILITIES, "those of all classes too"),
     LOCAL("outputs", 0, NULL, VERB_PREDICT, OUTPUTS,
           "what the network gives too, as it is (logits, or logarithms of probabilities)"),

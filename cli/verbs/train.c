@@ -8,6 +8,7 @@
 #include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
+#include "cli/running/running.h"
 #include "cli/stop.h"
 #include "cli/verbs/processes.h"
 
@@ -17,6 +18,7 @@ typedef struct training {
     lks_comm *comm; /* NULL: this process is alone */
     lks_recipe_parts parts;
     cli_report report;
+    running running;
     const lks_run *run;
     bool dry_run;
 } training;
@@ -36,6 +38,7 @@ static lks_status on_step(void *user, const lks_step_event *event)
 {
     training *t = user;
     report_step(&t->report, event);
+    running_step(&t->running, event->step, event->metrics->samples);
     return stop_or_go();
 }
 
@@ -305,9 +308,11 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
     stop_watch();
     status = cli_say_crowd(cli, t.comm, lks_model_get_info(t.parts.model).workers, t.report.quiet,
                            &cores);
+    if (status == LKS_OK) status = running_begin(&t.running, cli, recipe);
     if (status != LKS_OK) return status;
     train_print_head(&t, cores);
     status = lks_recipe_run(recipe, &events, &t.run, &complete);
+    running_end(&t.running);
     if (status == LKS_OK && t.dry_run) {
         status = dry_test(&t);
         complete = status == LKS_OK;

@@ -1,0 +1,60 @@
+/*
+ * What runs on this host: every rank of a training keeps a note, a small file that is mapped, so that a step costs two
+ * stores; `lockstep ps` and `lockstep stop` read them. Notes lie in a folder that is the user's alone, $LKS_RUNS or
+ * /tmp/lockstep-<user's number>. A training goes on without a note where there can be none.
+ */
+#ifndef CLI_RUNNING_H
+#define CLI_RUNNING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/cli.h"
+
+#define RUNNING_MAGIC "LKSRUN1"
+enum { RUNNING_HOST = 128, RUNNING_PATH = 512 };
+
+/* A note as it lies in its file, whose name is the number of the process. */
+typedef struct running_note {
+    char magic[8];
+    int64_t process, start;  /* the kernel's: ticks from its own start to the process's */
+    int64_t run;             /* the process of rank 0, */
+    char lead[RUNNING_HOST]; /* and its host: the same for all ranks */
+    int64_t rank, size;
+    int64_t steps;              /* of the whole training; 0: not known */
+    _Atomic int64_t step, rate; /* steps that are done; samples a second, of all ranks */
+    char host[RUNNING_HOST], others[2 * RUNNING_HOST]; /* the rank's; those of other ranks */
+    char folder[RUNNING_PATH];                         /* of checkpoints, from the root; "": none */
+    char config[RUNNING_PATH];                         /* as it was typed */
+    char device[32];
+} running_note;
+
+/* The writer's side; all zero keeps no note. */
+typedef struct running {
+    running_note *note; /* mapped; NULL: there is none */
+    char *path;
+    int64_t samples; /* since `clock` */
+    double clock;
+} running;
+
+/* Of a training that is about to begin. Collective. */
+LKS_MUSTUSE lks_status running_begin(running *out, const cli_args *cli, lks_recipe *recipe);
+void running_step(running *r, int64_t step, int64_t samples);
+void running_end(running *r);
+
+/* The reader's side. */
+typedef struct running_rank {
+    running_note note; /* its texts end */
+    int64_t resident;  /* bytes; -1: not known */
+} running_rank;
+
+/* Ranks that live, ordered by run and rank; notes of those that have ended are removed. */
+LKS_MUSTUSE lks_status running_list(running_rank **out, int *count, cli_pool *pool);
+
+/* When a process was started, in the kernel's ticks; -1: there is none. */
+int64_t running_start(int64_t process);
+/* Whether it runs this very program for this user. */
+bool running_is_ours(int64_t process);
+
+#endif

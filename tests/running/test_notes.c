@@ -1,0 +1,340 @@
+/* lockstep ps and stop: what is said of trainings that run, and that none is ended but the one that is meant. */
+#include "verbs/background.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "cli/running/running.h"
+
+static const char endless[] = "data: {name: digits, samples: 500, test_samples: 100, mean: 0.13}\n"
+                              "model: {name: mlp, hidden: [16]}\n"
+                              "train: {epochs: 1000000, batch_size: 50, replicas: 4, workers: 1}\n"
+                              "log: {quiet: true}\n";
+
+static void begin(void)
+{
+    write_text("c.yaml", endless);
+    setenv("LKS_RUNS", in_folder("runs"), 1);
+}
+
+/* Waits until so many ranks have made a step, and gives them. */
+static json_t *wait_for_ranks(size_t count)
+{
+    for (int i = 0; i < 1200; i++) {
+        json_t *all = json_array();
+        bool steps = true;
+        run("ps --format json");
+        expect(0, "");
+        for (char *line = strtok(last.out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+            json_t *rank = read_json_text(line);
+            steps &= json_number_of(rank, "step") > 0;
+            json_array_append_new(all, rank);
+        }
+        if (steps && json_array_size(all) == count) return all;
+        json_decref(all);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    fail_msg("%zu ranks do not come", count);
+    return NULL;
+}
+
+static void expect_none(void)
+{
+    run("ps");
+    expect_ok();
+    assert_string_equal(last.out, "No training of yours runs on this host.\n");
+}
+
+static void expect_text(const json_t *rank, const char *key, const char *text)
+{
+    assert_string_equal(json_string_value(json_object_get(rank, key)), text);
+}
+
+static void a_run_is_seen_and_stopped(void **state)
+{
+    (void)state;
+    char whole[4096], number[32];
+    begin();
+    expect_none();
+    const pid_t child = start("train c.yaml --out run");
+    json_t *all = wait_for_ranks(1), *rank = json_array_get(all, 0);
+    assert_non_null(realpath(in_folder("run"), whole));
+    assert_true(json_number_of(rank, "pid") == child && json_number_of(rank, "run") == child);
+    assert_true(json_number_of(rank, "rank") == 0 && json_number_of(rank, "size") == 1);
+    assert_true(json_number_of(rank, "steps") == 10000000);
+    assert_true(json_number_of(rank, "rss_bytes") > 1e6);
+    assert_true(json_number_of(rank, "rss_bytes") < 1e9);
+    expect_text(rank, "folder", whole);
+    expect_text(rank, "config", "c.yaml");
+    expect_text(rank, "device", "cpu");
+    expect_text(rank, "other_hosts", "");
+    json_decref(all);
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* two windows of its speed */
+    all = wait_for_ranks(1);
+    assert_true(json_number_of(json_array_get(all, 0), "samples_per_second") > 0);
+    json_decref(all);
+    run("ps");
+    expect_out("samples/s");
+    expect_out(whole);
+    expect_out("  0/1  ");
+    snprintf(number, sizeof number, "%d", (int)child);
+    run("stop %s </dev/null", number);
+    expect(2, "standard input is no terminal; give --yes");
+    run("stop 1 --yes");
+    expect(2, "no run '1' of yours is on this host; lockstep ps shows those that are");
+    run("stop . --yes");
+    expect(2, "no run '.' of yours is on this host");
+    assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+    shell(": >err.txt; '%s' stop run --yes >stopped.txt 2>&1 &", program());
+    finish(child); /* a zombie has ended, too */
+    assert_int_equal(last.code, 143);
+    expect(143, "stopped after step ");
+    wait_for("stopped.txt", " has ended\n");
+    assert_int_equal(shell("ls run/step-*.safetensors >list.txt"), 0);
+    expect_none();
+    assert_int_equal(shell("rmdir runs"), 0); /* nothing is left in it */
+}
+
+/* The answer of someone at a terminal. */
+static void answer(const char *run_number, const char *text)
+{
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
+        print_message("no pseudo-terminals here: left out\n");
+        skip();
+    }
+    const int other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    assert_int_equal(write(terminal, text, strlen(text)), (ssize_t)strlen(text));
+    run("stop %s <'%s'", run_number, ptsname(terminal));
+    close(other);
+    close(terminal);
+}
+
+static void it_asks_first(void **state)
+{
+    (void)state;
+    char number[32];
+    begin();
+    const pid_t child = start("train c.yaml");
+    json_decref(wait_for_ranks(1));
+    snprintf(number, sizeof number, "%d", (int)child);
+    static const char *const refusals[] = {"n\n", "\n", "yesterday\n", "\004"};
+    for (int i = 0; i < 4; i++) {
+        answer(number, refusals[i]);
+        assert_int_equal(last.code, 1);
+        assert_non_null(strstr(last.err, "Stop run "));
+        assert_non_null(strstr(last.err, "(c.yaml, 1 rank here, step "));
+        assert_non_null(strstr(last.err, "nothing was stopped"));
+        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+    }
+    answer(number, "Yes\n");
+    assert_int_equal(last.code, 0);
+    assert_non_null(strstr(last.err, "it had no --out: nothing of it is saved"));
+    expect_out(" has ended\n");
+    finish(child);
+    assert_int_equal(last.code, 143);
+}
+
+static void write_note(const running_note *note, const char *name, size_t bytes)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", in_folder("runs"), name);
+    unlink(path);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(note, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void read_note_of(running_note *note, pid_t process)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%d", in_folder("runs"), (int)process);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(note, 1, sizeof *note, file), sizeof *note);
+    fclose(file);
+}
+
+/* Each is passed over, and its process goes on. */
+static void expect_untouched(pid_t process, const char *run_name)
+{
+    expect_none();
+    run("stop %s --yes", run_name);
+    expect(2, " of yours is on this host");
+    assert_int_equal(waitpid(process, NULL, WNOHANG), 0);
+}
+
+/* Notes whose process is another program, another process of that number, or none; and such as nobody has written. */
+static void no_other_process_is_ended(void **state)
+{
+    (void)state;
+    char name[32], path[4096];
+    begin();
+    const pid_t child = start("train c.yaml");
+    json_decref(wait_for_ranks(1));
+    running_note own, note;
+    read_note_of(&own, child);
+    assert_string_equal(own.magic, RUNNING_MAGIC);
+    assert_true(own.process == child && own.start == running_start(child) && own.rank == 0);
+    snprintf(name, sizeof name, "%d", (int)child);
+    snprintf(path, sizeof path, "%s/%s", in_folder("runs"), name);
+
+    note = own; /* another process had this number when it was written */
+    note.start--;
+    write_note(&note, name, sizeof note);
+    expect_untouched(child, name);
+    assert_int_equal(access(path, F_OK), -1); /* it is removed */
+
+    const int64_t wrong[][3] = {{0, 0, 1}, {child + 1, 0, 1}, {child, -1, 1}, {child, 1, 1}};
+    for (int i = 0; i < 4; i++) {
+        note = own;
+        note.process = wrong[i][0];
+        note.rank = wrong[i][1];
+        note.size = wrong[i][2];
+        write_note(&note, name, sizeof note);
+        expect_untouched(child, name);
+    }
+    note = own;
+    note.magic[6]++;
+    write_note(&note, name, sizeof note);
+    expect_untouched(child, name);
+    write_note(&own, name, sizeof own - 1);
+    expect_untouched(child, name);
+    write_note(&own, "elsewhere", sizeof own);
+    unlink(path);
+    assert_int_equal(symlink("elsewhere", path), 0);
+    expect_untouched(child, name);
+
+    write_note(&own, name, sizeof own); /* a folder in which others may write */
+    assert_int_equal(chmod(in_folder("runs"), 0777), 0);
+    expect_untouched(child, name);
+    assert_int_equal(chmod(in_folder("runs"), 0700), 0);
+
+    const pid_t sleeper = fork();
+    if (sleeper == 0) {
+        execlp("sleep", "sleep", "600", (char *)NULL);
+        _exit(127);
+    }
+    unlink(path);
+    note = own;
+    note.process = note.run = sleeper;
+    while (running_start(sleeper) < 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    note.start = running_start(sleeper);
+    snprintf(name, sizeof name, "%d", (int)sleeper);
+    write_note(&note, name, sizeof note);
+    expect_untouched(sleeper, name);
+    kill(sleeper, SIGKILL);
+    waitpid(sleeper, NULL, 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+/* Bytes that are no text are shown as such, and those of a killed process go. */
+static void notes_are_read_with_care(void **state)
+{
+    (void)state;
+    char name[32];
+    begin();
+    const pid_t child = start("train c.yaml");
+    json_decref(wait_for_ranks(1));
+    running_note note;
+    read_note_of(&note, child);
+    memset(note.host, 0xff, sizeof note.host);
+    memset(note.config, '\033', sizeof note.config);
+    memset(note.others, 'o', sizeof note.others);
+    snprintf(name, sizeof name, "%d", (int)child);
+    write_note(&note, name, sizeof note);
+    run("ps");
+    expect(0, "has ranks on ooooo");
+    assert_non_null(strstr(last.err, "too, where nobody has looked; run lockstep ps there"));
+    assert_null(strchr(last.out, '\033'));
+    expect_out("????????");
+    run("ps --format json");
+    expect_ok();
+    json_decref(read_json_text(last.out));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    expect_none();
+    assert_int_equal(shell("rmdir runs"), 0);
+    run("ps --format csv");
+    expect(2, "--format is 'csv', expected text or json");
+}
+
+/* A training goes on where it can keep no note. */
+static void no_note_is_no_failure(void **state)
+{
+    (void)state;
+    write_text("c.yaml", tiny);
+    write_text("file", "");
+    setenv("LKS_RUNS", in_folder("file"), 1);
+    run("train c.yaml");
+    expect(0, "");
+    expect_none();
+    setenv("LKS_RUNS", "/proc/nowhere", 1);
+    run("train c.yaml");
+    expect(0, "");
+    expect_none();
+}
+
+/* By the launcher, which starts nobody again. */
+static void all_ranks_of_a_run_are_stopped(void **state)
+{
+    (void)state;
+    const char *build = getenv("LKT_BUILD");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/modules/liblockstep-openmpi.so",
+             build != NULL ? build : "build/release");
+    if (access(path, R_OK) != 0 || shell("command -v mpiexec.openmpi >/dev/null") != 0) {
+        print_message("Open MPI is not here: left out\n");
+        return;
+    }
+    begin();
+    const pid_t child = start("launch -n 2 --by openmpi --max-restarts 2 train c.yaml --out run");
+    json_t *all = wait_for_ranks(2), *first = json_array_get(all, 0),
+           *second = json_array_get(all, 1);
+    assert_true(json_number_of(first, "rank") == 0 && json_number_of(second, "rank") == 1);
+    assert_true(json_number_of(first, "size") == 2);
+    assert_true(json_number_of(first, "run") == json_number_of(first, "pid"));
+    assert_true(json_number_of(second, "run") == json_number_of(first, "pid"));
+    assert_true(json_number_of(second, "pid") != json_number_of(first, "pid"));
+    assert_true(json_number_of(second, "pid") != child);
+    json_decref(all);
+    shell("'%s' stop run --yes >stopped.txt 2>&1 &", program());
+    finish(child);
+    assert_int_equal(last.code, 143);
+    wait_for("stopped.txt", " has ended\n");
+    expect_none();
+    assert_int_equal(shell("ls run/step-*.safetensors >list.txt"), 0);
+
+    const pid_t ranks = fork(); /* without a launcher of ours */
+    if (ranks == 0) {
+        char command[8192];
+        snprintf(
+            command, sizeof command,
+            "cd '%s' && exec mpiexec.openmpi --allow-run-as-root --oversubscribe -n 2 '%s' train "
+            "c.yaml --out other >out.txt 2>err.txt",
+            folder, program());
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    json_decref(wait_for_ranks(2));
+    run("stop other --yes");
+    expect_ok();
+    expect_out(" has ended\n");
+    waitpid(ranks, NULL, 0);
+    expect_none();
+    assert_int_equal(shell("ls other/step-*.safetensors >list.txt"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_is_seen_and_stopped), TEST(it_asks_first),
+        TEST(no_other_process_is_ended), TEST(notes_are_read_with_care),
+        TEST(no_note_is_no_failure),     TEST(all_ranks_of_a_run_are_stopped),
+    };
+    return cmocka_run_group_tests_name("notes", tests, NULL, NULL);
+}
