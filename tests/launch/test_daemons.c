@@ -1,6 +1,4 @@
 /* Daemons that mpiexec asks the leader of a rendezvous for, and what agents say of them. */
-#if defined(CLI_HAVE_SODIUM)
-
 #include "launch/agents.h"
 
 #include <sys/un.h>
@@ -140,12 +138,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

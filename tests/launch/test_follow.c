@@ -1,6 +1,4 @@
 /* An agent that joins a rendezvous, whose leader the test speaks for; and who may read a secret. */
-#if defined(CLI_HAVE_SODIUM)
-
 #include "support/test.h"
 
 #include <netinet/in.h>
@@ -307,12 +305,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -1,6 +1,4 @@
 /* The leader of a rendezvous: strangers, silence, numbers of nodes, hosts. */
-#if defined(CLI_HAVE_SODIUM)
-
 #include "launch/agents.h"
 
 /* Each step of a stranger has to come within 5 s of his connection, and what is joined beats. */
@@ -205,12 +203,3 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-#else
-
-int main(void)
-{
-    return 0;
-}
-
-#endif

@@ -1,15 +1,18 @@
 # They have parts of the launcher alone.
-foreach(what daemons follow lead reach report seal)
+foreach(what reach report seal)
   target_link_libraries(test_launch_${what} PRIVATE lks_program)
 endforeach()
 add_dependencies(test_launch_processes lockstep)
-# With a clock and an owner of the test's.
-foreach(what daemons follow lead)
-  target_link_options(test_launch_${what} PRIVATE -Wl,--wrap=process_clock -Wl,--wrap=geteuid)
-endforeach()
-foreach(what daemons lead)
-  target_link_options(test_launch_${what} PRIVATE -Wl,--wrap=say_error)
-endforeach()
+# Those of a rendezvous, with a clock and an owner of the test's.
+if(TARGET test_launch_lead)
+  foreach(what daemons follow lead)
+    target_link_libraries(test_launch_${what} PRIVATE lks_program)
+    target_link_options(test_launch_${what} PRIVATE -Wl,--wrap=process_clock -Wl,--wrap=geteuid)
+  endforeach()
+  foreach(what daemons lead)
+    target_link_options(test_launch_${what} PRIVATE -Wl,--wrap=say_error)
+  endforeach()
+endif()
 add_dependencies(test_launch_launch lockstep)
 add_dependencies(test_launch_deaths lockstep)
 # With a Slurm of its own.

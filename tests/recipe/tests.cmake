@@ -4,7 +4,6 @@ target_compile_options(example_recipe PRIVATE -Wall -Wextra -Wpedantic)
 target_link_libraries(example_recipe PRIVATE lockstep_shared)
 if(LKS_PNG_ON) # images of samples are read back
   target_link_libraries(test_recipe_board PRIVATE lks_png)
-  target_compile_definitions(test_recipe_board PRIVATE LKT_HAVE_PNG)
 endif()
 # Its memory is exchanged, so that each allocation can fail.
 foreach(function malloc calloc realloc posix_memalign strdup)

@@ -243,9 +243,13 @@ static void archives_and_random_images_are_looked_at(void **state)
     expect_ok();
     expect_out("c: 10 training samples of 32x32x3\n");
     expect_out("  mean: [1.0000, 1.0000, 1.0000]");
+#if defined(LKT_HAVE_PNG)
     run("data show c --test --out c.png");
     expect_ok();
     expect_out("c.png: 2 samples\n");
+    run("data show dummy --count 2 --out d.png");
+    expect_ok();
+#endif
     shell("rm c/data* && truncate -s 6000 c/test_batch.bin");
     run("data check c");
     expect(
@@ -253,8 +257,12 @@ static void archives_and_random_images_are_looked_at(void **state)
         "has 6000 bytes, expected records of 3073 (1 of labels, 3072 of pixels); it is truncated");
     shell("echo no archive >c/cifar-10-binary.tar.gz");
     run("data check c");
+#if defined(LKT_HAVE_MD)
     expect(5, "c/cifar-10-binary.tar.gz is not the file that was published for cifar10: changed, "
               "damaged");
+#else
+    expect(4, "the tar archive ends within a header, at byte 0");
+#endif
     run("data digits --out .local/share/lockstep/cifar10 --samples 20 --test-samples 10");
     expect_ok();
     run("data check cifar10");
@@ -265,8 +273,6 @@ static void archives_and_random_images_are_looked_at(void **state)
     expect_ok();
     expect_out("c.yaml: 9 training samples of 4x5x3\n");
     run("train c.yaml");
-    expect_ok();
-    run("data show dummy --count 2 --out d.png");
     expect_ok();
     run("data dummy --out d");
     expect(2, "has U8 samples and 1000 classes; IDX files are written of U8 samples with 1 to 256");
