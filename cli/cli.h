@@ -74,6 +74,7 @@ typedef enum cli_local {
     LOCAL_SIZE,
     LOCAL_SKIP_BAD,
     LOCAL_THREADS,
+    LOCAL_ROWS,
     LOCAL_ROOT,
     LOCAL_LAUNCH,
     LOCAL_RANKS,

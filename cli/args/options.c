@@ -144,10 +144,10 @@ const cli_option cli_options[] = {
     LOCAL("out", 0, "DIR", VERB_SWEEP, OUT,
           "folder with a folder for each training: checkpoints, run.json and log.txt; default: "
           "<name of CONFIG>-sweep"),
-    LOCAL(
-        "out", 0, "PATH", VERB_DATA, OUT,
-        "folder for the four files, or for packed pictures; default for a download: where training "
-        "looks for them; for pictures: beside them; of show, a PNG file"),
+    LOCAL("out", 0, "PATH", VERB_DATA, OUT,
+          "folder for the four files, for shards, or for packed pictures; default for a download: "
+          "where training "
+          "looks for them; for pictures: beside them; of show, a PNG file"),
     LOCAL("mirror", 0, "URL", VERB_DATA, MIRROR,
           "download from this place instead of the official ones: the address of a folder, http, "
           "https or file; may be repeated, and they are tried in order"),
@@ -169,8 +169,10 @@ const cli_option cli_options[] = {
           "those in val, or none"),
     LOCAL("skip-bad", 0, NULL, VERB_DATA, SKIP_BAD,
           "of pack: leave pictures out that cannot be read; default: they are an error"),
+    LOCAL("rows", 0, "N", VERB_DATA, ROWS,
+          "of shard: rows of a file, default 320; of columns: how many there are to be"),
     LOCAL("threads", 0, "N", VERB_DATA, THREADS,
-          "of pack, and of stats of shards: threads; default: one for each core"),
+          "of pack, shard, columns, and stats of shards: threads; default: one for each core"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
     ALIAS("accept-changes", NULL, TRAIN, CHECKPOINT_ACCEPT_CHANGES),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),

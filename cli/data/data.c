@@ -71,9 +71,19 @@ static lks_status get(const cli_args *cli, const lki_published *known)
 
 static const struct action {
     const char *name;
+    int operands; /* behind the name */
     lks_status (*run)(const cli_args *cli, const char *what);
+    const char *needs; /* where there are fewer; NULL: as of any data set */
 } actions[] = {
-    {"pack", data_pack}, {"show", data_show}, {"check", data_check}, {"stats", data_stats}};
+    {"pack", 1, data_pack,
+     "needs to know of what: give a folder with a folder of pictures for each class, or a CSV file "
+     "of files and classes"},
+    {"shard", 2, data_shard,
+     "needs two arrays: lockstep data shard x.npy y.npy --out DIR, samples and their targets"},
+    {"columns", 0, data_columns, ""},
+    {"show", 1, data_show, NULL},
+    {"check", 1, data_check, NULL},
+    {"stats", 1, data_stats, NULL}};
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
 static lks_status unknown_action(const char *word)
@@ -83,8 +93,9 @@ static lks_status unknown_action(const char *word)
     for (int i = 0; i < ACTIONS; i++) lki_nearest_offer(&near, actions[i].name);
     return lks_fail(LKS_E_INVALID,
                     "unknown data set '%.60s'%s%s; expected digits, mnist, fashion, cifar10 or "
-                    "cifar100 to get one, show, check or stats to see one, or pack for pictures of "
-                    "your own (other files need no command: give their folder with --data)",
+                    "cifar100 to get one, show, check or stats to see one, pack for pictures of "
+                    "your own, shard for large arrays, or columns to draw some (other files need "
+                    "no command: give their folder with --data)",
                     word, near.best != NULL ? "; the nearest is " : "",
                     near.best != NULL ? near.best : "");
 }
@@ -95,16 +106,19 @@ lks_status verb_data(const cli_args *cli, int *code)
     const lki_published *known = lki_published_find_word(word);
     (void)code;
     for (int i = 0; i < ACTIONS; i++) {
-        if (strcmp(actions[i].name, word) != 0) continue;
-        if (cli->operands == 2) return actions[i].run(cli, cli->operand[1]);
-        if (actions[i].run == data_pack)
+        const struct action *a = &actions[i];
+        if (strcmp(a->name, word) != 0) continue;
+        if (cli->operands == a->operands + 1)
+            return a->run(cli, a->operands > 0 ? cli->operand[1] : NULL);
+        if (cli->operands <= a->operands && a->needs != NULL)
+            return lks_fail(LKS_E_INVALID, "data %s %s", word, a->needs);
+        if (cli->operands <= a->operands)
             return lks_fail(LKS_E_INVALID,
-                            "data pack needs to know of what: give a folder with a folder of "
-                            "pictures for each class, or a CSV file of files and classes");
-        return lks_fail(LKS_E_INVALID,
-                        "data %s needs to know of what: lockstep data %s mnist, for example, or a "
-                        "folder",
-                        word, word);
+                            "data %s needs to know of what: lockstep data %s mnist, for example, "
+                            "or a folder",
+                            word, word);
+        return lks_fail(LKS_E_INVALID, "data %s takes nothing more, found '%.60s'", word,
+                        cli->operand[a->operands + 1]);
     }
     if (known == NULL) return unknown_action(word);
     if (cli->operands == 1) return get(cli, known);

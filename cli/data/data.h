@@ -28,6 +28,8 @@ LKS_MUSTUSE lks_status data_download(const cli_args *cli, cli_pool *pool,
 /* One for each action but those above. */
 LKS_MUSTUSE lks_status data_check(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_pack(const cli_args *cli, const char *what);
+LKS_MUSTUSE lks_status data_shard(const cli_args *cli, const char *what);
+LKS_MUSTUSE lks_status data_columns(const cli_args *cli, const char *what); /* what: NULL */
 LKS_MUSTUSE lks_status data_show(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_stats(const cli_args *cli, const char *what);
 

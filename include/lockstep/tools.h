@@ -145,6 +145,30 @@ typedef struct lks_shards_stats {
 LKS_API LKS_MUSTUSE lks_status lks_recipe_measure_shards(lks_shards_stats *out, lks_recipe *recipe,
                                                          lks_context *context, int threads);
 
+/*
+ * Shards as data.shards reads them (docs/shards.md): of two .npy files, whose rows are samples and their targets, any numbers,
+ * which become float32; or of drawn columns of air, 4,128 inputs and 552 fluxes each. Files appear whole or not at all; a
+ * call that did not come to its end is gone on with by the next one. Their bytes follow from the numbers, not from threads.
+ */
+typedef struct lks_shards_opts {
+    const char *out; /* folder, made where it is missing */
+    int64_t rows;    /* of a shard; default 320 */
+    int threads;     /* default: one for each core */
+    uint64_t seed;   /* of drawn columns */
+    /* Behind some shards, by the calling thread; false ends it: LKS_E_STOPPED. May be NULL. */
+    bool (*progress)(void *user, int64_t done, int64_t all);
+    void *user;
+} lks_shards_opts;
+typedef struct lks_shards_result {
+    int64_t rows, columns[2], shards, bytes;
+    int64_t kept; /* shards that an earlier call had written */
+} lks_shards_result;
+LKS_API LKS_MUSTUSE lks_status lks_shards_cut(lks_shards_result *out, lks_context *context,
+                                              const char *samples, const char *targets,
+                                              const lks_shards_opts *opts);
+LKS_API LKS_MUSTUSE lks_status lks_shards_draw(lks_shards_result *out, lks_context *context,
+                                               int64_t rows, const lks_shards_opts *opts);
+
 /* ---- where the time of a step goes, and what the cores could do at most */
 
 /*

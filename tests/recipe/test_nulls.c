@@ -119,6 +119,16 @@ static void of_tools(void **state)
     REFUSES(lks_recipe_augment(NULL, &loader));
     REFUSES(lks_recipe_augment(recipe, NULL));
     lks_shards_stats stats;
+    lks_shards_result written;
+    const lks_shards_opts nowhere = {.rows = 1};
+    REFUSES(lks_shards_cut(NULL, NULL, "x", "y", &nowhere));
+    REFUSES(lks_shards_cut(&written, NULL, NULL, "y", &nowhere));
+    REFUSES(lks_shards_cut(&written, NULL, "x", NULL, &nowhere));
+    REFUSES(lks_shards_cut(&written, NULL, "x", "y", NULL));
+    REFUSES(lks_shards_cut(&written, NULL, "x", "y", &nowhere));
+    REFUSES(lks_shards_draw(NULL, NULL, 1, &nowhere));
+    REFUSES(lks_shards_draw(&written, NULL, 1, NULL));
+    REFUSES(lks_shards_draw(&written, NULL, 1, &nowhere));
     REFUSES(lks_recipe_measure_shards(NULL, recipe, NULL, 0));
     REFUSES(lks_recipe_measure_shards(&stats, NULL, NULL, 0));
     REFUSES(lks_recipe_dataset(NULL, recipe, NULL, false));
