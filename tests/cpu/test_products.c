@@ -76,6 +76,35 @@ static float in_lanes(const dense_case *c, int64_t sample, int64_t input)
     return lane[0];
 }
 
+/* Both packings of a weight so large that they are written past the caches; rests of panels are zeros. */
+static void large_weights_are_packed(void **state)
+{
+    lkt_random random = lkt_random_make("large_weights", 1);
+    const lki_dense_shape s = {.inputs = 2075, .units = 1050};
+    lkt_floats w = lkt_floats_make(&random, s.units * s.inputs);
+    (void)state;
+    LKT_FOR_UNITS(v)
+    {
+        const int64_t panel = 2 * v->lanes;
+        const int64_t size = (int64_t)(v->dense->packed_bytes(&s) / sizeof(float));
+        const int64_t forward = (s.units + panel - 1) / panel * panel * s.inputs;
+        float *packed = lkt_scratch(sizeof(float) * (size_t)size);
+        float *expected = lkt_scratch(sizeof(float) * (size_t)size);
+        memset(expected, 0, sizeof(float) * (size_t)size);
+        for (int64_t u = 0; u < s.units; u++)
+            for (int64_t k = 0; k < s.inputs; k++) {
+                const float value = w.at[u * s.inputs + k];
+                expected[(u / panel * s.inputs + k) * panel + u % panel] = value;
+                expected[forward + (k / panel * s.units + u) * panel + k % panel] = value;
+            }
+        for (int part = 0; part < 3; part++) v->dense->pack(&s, w.at, packed, part, 3);
+        lkt_same(v, "packed", packed, expected, size);
+        free(packed);
+        free(expected);
+    }
+    lkt_floats_free(&w);
+}
+
 static void dense_passes(void **state)
 {
     lkt_random random = lkt_random_make("dense_passes", 80);
@@ -292,6 +321,7 @@ static void rows_pack_what_they_update(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_weights_are_packed),
         cmocka_unit_test(dense_passes),
         cmocka_unit_test(rows_are_the_tree_of_replicas),
         cmocka_unit_test(rows_pack_what_they_update),

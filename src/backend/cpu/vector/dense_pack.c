@@ -7,7 +7,11 @@
 #include "backend/cpu/vector/rows.h"
 #include "backend/cpu/vector/transpose.h"
 
-enum { STRIP = 256 };
+enum {
+    STRIP = 256,
+    TURNED = 16,    /* inputs of a panel that are turned, and written past the caches, together */
+    LARGE = 1 << 24 /* bytes of both: no cache keeps them until they are read */
+};
 
 static int64_t blocks(int64_t n)
 {
@@ -25,12 +29,32 @@ size_t LKI_ISA_NAME(lki_dense_packed_bytes)(const lki_dense_shape *s)
     return sizeof(float) * (size_t)(LKI_ISA_NAME(lki_dense_forward_floats)(s) + backward);
 }
 
+INLINE void pack_put(const bool stream, float *to, vf v)
+{
+    if (stream)
+        vf_stream(to, v);
+    else
+        vf_store(to, v);
+}
+
+/* TURNED inputs of a whole panel of units. */
+INLINE void turn_past(const float *from, float *to)
+{
+    float turned[TURNED * PANEL];
+    for (int64_t j = 0; j < TURNED; j += 4)
+        for (int64_t i = 0; i < PANEL; i += 4)
+            transpose4(from + i * (STRIP + LANES) + j, STRIP + LANES, turned + j * PANEL + i, PANEL,
+                       false);
+    for (int64_t i = 0; i < TURNED * PANEL; i += LANES) vf_stream(to + i, vf_load(turned + i));
+}
+
 /* Units [u, u + units) of one panel x inputs [k, k + n), n <= STRIP, by way of a small copy: rows of the weight
  * are often a multiple of 4,096 bytes apart. What comes next is fetched on the way: the processor does not
  * foresee it, as rows take turns. */
 static void dense_pack_block(const lki_dense_shape *s, const float *w, int64_t u, int64_t units,
                              int64_t k, int64_t n, float *to_forward, float *to_backward)
 {
+    const bool stream = !s->masks && LKI_ISA_NAME(lki_dense_packed_bytes)(s) > LARGE;
     float copy[PANEL][STRIP + LANES];
     const int64_t lanes = u + units < s->units ? units : PANEL - u % PANEL; /* behind the last 0 */
     if (units < lanes || n % PANEL != 0) memset(copy, 0, sizeof copy);
@@ -43,8 +67,9 @@ static void dense_pack_block(const lki_dense_shape *s, const float *w, int64_t u
     const int64_t group = s->masks ? u / MASKS_UNITS * MASKS_UNITS : u / PANEL * PANEL;
     const int64_t width = s->masks ? masks_width(s->units, group) : PANEL;
     float *to = to_forward + (group * s->inputs + k * width + (u - group));
-    const int64_t whole = n - n % 4;
-    for (int64_t j = 0; j < whole; j += 4)
+    const int64_t whole = n - n % 4, streamed = stream && lanes == PANEL ? n - n % TURNED : 0;
+    for (int64_t j = 0; j < streamed; j += TURNED) turn_past(&copy[0][j], to + j * PANEL);
+    for (int64_t j = streamed; j < whole; j += 4)
         for (int64_t i = 0; i < lanes; i += 4)
             transpose4(&copy[i][j], STRIP + LANES, to + j * width + i, width, false);
     for (int64_t j = whole; j < n; j++)
@@ -52,8 +77,8 @@ static void dense_pack_block(const lki_dense_shape *s, const float *w, int64_t u
     for (int64_t j = 0; j < n && !s->masks; j += PANEL)
         for (int64_t i = 0; i < units; i++) {
             float *row = to_backward + (k + j) * s->units + (u + i) * PANEL;
-            vf_store(row, vf_load(copy[i] + j));
-            vf_store(row + LANES, vf_load(copy[i] + j + LANES));
+            pack_put(stream, row, vf_load(copy[i] + j));
+            pack_put(stream, row + LANES, vf_load(copy[i] + j + LANES));
         }
 }
 
@@ -70,6 +95,7 @@ void LKI_ISA_NAME(lki_dense_pack_part)(const lki_dense_shape *s, const float *we
             dense_pack_block(s, weight, u, units, k, n, forward, backward);
         }
     }
+    vf_stream_end();
 }
 
 void LKI_ISA_NAME(lki_dense_pack)(const lki_dense_shape *s, const float *weight, void *packed,
