@@ -10,7 +10,10 @@
 #include "cli/exit_code.h"
 #include "cli/launch/launch.h"
 #include "cli/launch/report.h"
+#include "cli/running/joining.h"
 #include "recipe/text/setting.h"
+
+enum { PATIENCE_S = 600 }; /* without --comm-timeout */
 
 /* `lockstep launch` says what any rank tells it so; false: it is not there. */
 static bool tell_launcher(const lks_comm *comm, const char *sentence)
@@ -87,7 +90,9 @@ lks_status cli_refuse(lks_status status)
     const lks_error said = *lks_last_error();
     lks_comm *comm = NULL;
     if (launch.size <= 1 || launch.rank < 0) return status;
+    joining_begin(10);
     const bool met = lks_comm_create(&comm, &(lks_comm_opts){.timeout_s = 10}) == LKS_OK;
+    joining_end();
     status = lks_fail(said.status, "%s", said.message);
     if (launch.rank > 0) say_nothing();
     if (met) status = lks_comm_agree(comm, status);
@@ -113,7 +118,9 @@ lks_status cli_with_ranks(const cli_args *cli, int *code,
     lks_status status = read_options(&opts, cli);
     if (status == LKS_OK) status = watch_seconds(&opts.watch_s);
     if (status != LKS_OK) return cli_refuse(status);
+    joining_begin(opts.timeout_s > 0 ? opts.timeout_s : PATIENCE_S);
     status = lks_comm_create(&comm, &opts);
+    joining_end();
     if (status != LKS_OK) {
         if (is_said_by_another(status)) say_nothing();
         return status;

@@ -66,6 +66,28 @@ static void they_may_stop_together_and_go_on(void **state)
     assert_string_equal(whole, parts);
 }
 
+/* MPI would wait for it for ever. */
+static void who_does_not_join_is_named(void **state)
+{
+    (void)state;
+    static const char *const starters[] = {"openmpi", "mpich"};
+    char script[8192];
+    write_text("c.yaml", tiny);
+    if (!has_mpi()) return;
+    snprintf(script, sizeof script,
+             "[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ] && exec sleep 60\n"
+             "exec '%s' train c.yaml --comm-timeout 1.5\n",
+             program());
+    write_text("rank.sh", script);
+    for (int i = 0; i < 2; i++) {
+        if (i == 1 && shell("command -v mpiexec.hydra >/dev/null") != 0) continue;
+        run("launch -n 3 --by %s --workers 1 --program bash -- rank.sh", starters[i]);
+        expect(13, "lockstep: not all of the 3 processes that mpi");
+        assert_non_null(strstr(last.err, " was to start have joined within 1.5 s; on this host "
+                                         "there is no rank 1; see what became of them there"));
+    }
+}
+
 /* Nothing is started where nothing is trained, nor where there is nothing to start with. */
 static void what_cannot_be(void **state)
 {
@@ -99,7 +121,8 @@ static void what_cannot_be(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(they_train_one_model), TEST(they_may_stop_together_and_go_on), TEST(what_cannot_be)};
+    const struct CMUnitTest tests[] = {TEST(they_train_one_model),
+                                       TEST(they_may_stop_together_and_go_on),
+                                       TEST(who_does_not_join_is_named), TEST(what_cannot_be)};
     return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
 }
