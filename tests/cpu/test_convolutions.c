@@ -306,6 +306,35 @@ static void depthwise(void **state)
     }
 }
 
+/* Enough filters that gradients of weights copy their input, 96 values at a time, and strips of pixels that end within a
+ * row of a later sample. */
+static void copied_inputs(void **state)
+{
+    static const lki_conv_shape shapes[] = {{.groups = 1,
+                                             .channels = 48,
+                                             .filters = 128,
+                                             .in = {9, 13},
+                                             .kernel = {3, 3},
+                                             .stride = {2, 2},
+                                             .padding = {1, 1},
+                                             .dilation = {1, 1}},
+                                            {.groups = 2,
+                                             .channels = 256,
+                                             .filters = 258,
+                                             .in = {9, 9},
+                                             .kernel = {1, 1},
+                                             .stride = {2, 2},
+                                             .dilation = {1, 1}}};
+    lkt_random random = lkt_random_make("copied inputs", 1);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int k = 0; k < 2; k++) {
+        conv_case c = conv_make(v->conv, &random, shapes[k], false);
+        check_weight(v, &c, &random);
+        conv_free(&c);
+    }
+}
+
 /* A weight that is larger than caches: strips are longer then, of which samples one by one fill none. */
 static void large_weights(void **state)
 {
@@ -392,10 +421,9 @@ static void first_layers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(first_layers),
-        cmocka_unit_test(depthwise),
-        cmocka_unit_test(large_weights),
+        cmocka_unit_test(convolutions),  cmocka_unit_test(first_layers),
+        cmocka_unit_test(depthwise),     cmocka_unit_test(large_weights),
+        cmocka_unit_test(copied_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
