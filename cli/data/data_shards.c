@@ -24,7 +24,7 @@ lks_status data_shards_stats(const data_source *source, const cli_args *cli)
     if (stats.constant > 0)
         say("%s of these columns have one value only: 1 stands for their deviation, which is 0",
             lks_text_count(x, stats.constant));
-    say("%s: mean and deviation of each column (numpy.load), in %.1f s; a training with these rows "
+    say("%s: mean and deviation of each column (numpy.load), in %.3f s; a training with these rows "
         "takes them from there",
         text_clean(cli->pool, stats.path), stats.seconds);
     return LKS_OK;

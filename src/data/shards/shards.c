@@ -139,13 +139,24 @@ void lki_shards_close(lki_shards *shards)
 
 /* ---------------------------------------------------------------- rows */
 
-/* Bytes of a row at `from` as floats. Without branches, so that the usual ones are four at a time. */
+/* Whether elements are floats as this machine has them. */
+static bool is_plain(const lki_npy *npy)
+{
+    return npy->size == sizeof(float) && npy->big == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+const float *lki_shard_floats(const lki_shard *shard)
+{
+    const uint8_t *data = shard->file.data;
+    if (data == NULL || !is_plain(&shard->npy)) return NULL;
+    if ((uintptr_t)(data + shard->begin) % sizeof(float) != 0) return NULL;
+    return (const float *)(const void *)(data + shard->begin);
+}
+
+/* Bytes of a row at `from` as floats. */
 static void decode(float *out, const lki_npy *npy, const uint8_t *from, int64_t count)
 {
-    const uint32_t one = 1;
-    uint8_t first;
-    memcpy(&first, &one, 1);
-    if (npy->size == sizeof(float) && npy->big == (first == 0)) {
+    if (is_plain(npy)) {
         memcpy(out, from, (size_t)count * sizeof(float));
         return;
     }

@@ -58,6 +58,8 @@ void lki_shards_close(lki_shards *shards); /* zeroed is fine */
 
 /* Opens one file, whose head is as the plan says. */
 lks_status lki_shard_open(lki_shard *out, const lki_shards *shards, int array, int64_t index);
+/* Its elements, where they lie in memory as floats; else NULL. */
+const float *lki_shard_floats(const lki_shard *shard);
 /* Row `row` of an open shard as floats, as they are. LKS_E_FORMAT names file and row where one is not finite. */
 lks_status lki_shard_row(float *out, const lki_shards *shards, const lki_shard *shard, int array,
                          int64_t index, int64_t row);
