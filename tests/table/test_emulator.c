@@ -35,17 +35,26 @@ static void write_columns(int64_t rows)
     assert_int_equal(fclose(file), 0);
 }
 
+/* The configuration, with another data section. */
 static void open_emulator(lks_recipe **recipe, double delta)
 {
     enum { ROOM = 8 * OUTPUTS };
-    char targets[ROOM] = "data.targets=[", projection[64];
+    static char text[ROOM + 4096];
+    char projection[64];
+    size_t used = (size_t)snprintf(text, sizeof text, "data: {table: columns.csv, targets: [");
     for (int j = 0; j < OUTPUTS; j++)
-        snprintf(targets + strlen(targets), ROOM - strlen(targets), "y%d%c", j,
-                 j < OUTPUTS - 1 ? ',' : ']');
+        used += (size_t)snprintf(text + used, sizeof text - used, "y%d%s", j,
+                                 j < OUTPUTS - 1 ? "," : "]}\n");
+    FILE *file = fopen(source("configs/emulator.yaml"), "r");
+    assert_non_null(file);
+    char *rest = text + used;
+    rest[fread(rest, 1, sizeof text - used - 1, file)] = '\0';
+    fclose(file);
+    const char *model = strstr(rest, "model:");
+    assert_non_null(model);
+    memmove(rest, model, strlen(model) + 1);
     snprintf(projection, sizeof projection, "optimizer.delta=%g", delta);
-    LKT_OK(lks_recipe_open(recipe, source("configs/emulator.yaml")));
-    LKT_OK(lks_recipe_set(*recipe, "data.table=columns.csv"));
-    LKT_OK(lks_recipe_set(*recipe, targets));
+    LKT_OK(lks_recipe_open_text(recipe, "emulator", text));
     LKT_OK(lks_recipe_set(*recipe, projection));
     LKT_OK(lks_recipe_set(*recipe, "validation.fraction=null"));
     LKT_OK(lks_recipe_resolve(*recipe));
