@@ -8,7 +8,7 @@
  * and groups. Pixels come in strips that end where a number is a multiple of STRIP or a piece ends, in
  * the middle of a row or not: a strip's part of dy (copied into panels) and of x stay in the cache while
  * all tiles pass over them. Between strips, and between pieces, sums wait in memory that belongs to the
- * replica: the unfinished block, the blocks of the unfinished group, and the total of the groups.
+ * replica: the unfinished block, the blocks of the unfinished group, and the total of the groups. With strips of 256:
  *
  *   pieces   [ samples 0, 1                 | 2, 3                        ]
  *   strips   [ 0 ... 255 | 256 ... 511 | 512 | 513 ... 767 | 768 ... 1023 | 1024 ...
@@ -25,7 +25,7 @@
 #include "backend/cpu/vector/conv/conv.h"
 
 enum {
-    STRIP = 4 * LKI_BLOCK_TERMS, /* pixels at most */
+    STRIP = 2 * LKI_BLOCK_TERMS, /* pixels at most */
     VALUES = 8 * TILE_ROWS,      /* of x under a pixel that are copied together */
     LEAST_COPIED = 16384,        /* sums of a row of taps, for which x is copied */
     CHUNK = 16                   /* channels whose panels are turned round at a time */
