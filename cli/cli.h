@@ -62,6 +62,8 @@ typedef enum cli_local {
     LOCAL_FILTERS,
     LOCAL_PROFILE,
     LOCAL_PASSES,
+    LOCAL_BIAS,
+    LOCAL_FC_RELU,
     LOCAL_SECONDS,
     LOCAL_WORKERS,
     LOCAL_SVG,

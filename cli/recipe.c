@@ -55,15 +55,28 @@ static lks_status take_strategy(const cli_args *cli, lks_recipe *recipe)
     return lks_recipe_option(recipe, "train.average_every", "1", "--strategy");
 }
 
+/* Which configuration of the file is asked for, or which variant of a network's file; NULL: the usual one. */
+static const char *config_name(const cli_args *cli)
+{
+    const char *const names[] = {cli->local[LOCAL_CONFIG],
+                                 cli->local[LOCAL_BIAS] != NULL ? "bias" : NULL,
+                                 cli->local[LOCAL_FC_RELU] != NULL ? "fc_relu" : NULL};
+    const char *all = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i] != NULL)
+            all = all != NULL ? pool_format(cli->pool, "%s,%s", all, names[i]) : names[i];
+    return all;
+}
+
 lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path)
 {
     const char *from;
     const double seconds = process_seconds(&from);
-    const char *name = cli->local[LOCAL_CONFIG];
+    const char *name = config_name(cli);
     *out = NULL;
     if (name != NULL && path == NULL)
         return lks_fail(LKS_E_INVALID,
-                        "--config is for a file of several configurations, and none is given");
+                        "--config, --bias and --fc-relu are for a file, and none is given");
     lks_status status = lks_recipe_open(
         out, name != NULL ? pool_format(cli->pool, "%s#%s", path, name) : path);
     if (status == LKS_E_IO || status == LKS_E_INVALID) status = not_a_configuration(path, status);

@@ -250,6 +250,11 @@ const cli_option cli_options[] = {
     LOCAL("config", 0, "NAME", RUNS | VERB_DATA, CONFIG,
           "which of several configurations in the file (its `configs`), as FILE#NAME does; list: "
           "print their names, and stop; default: the one called default"),
+    LOCAL("bias", 0, NULL, VERB_TRAIN | VERB_BENCH | VERB_INFO, BIAS,
+          "of a network_config.txt, or the JSON file beside it: its layers have biases, as "
+          "FILE#bias or --config bias does"),
+    LOCAL("fc-relu", 0, NULL, VERB_TRAIN | VERB_BENCH | VERB_INFO, FC_RELU,
+          "of such a file: relu stands between FC layers, as FILE#fc_relu does"),
     LOCAL("yaml-config", 0, "FILE", RUNS & ~VERB_FIND, YAML_CONFIG,
           "another way to give CONFIG; default: it is the first operand"),
     LOCAL("print-config", 0, NULL, RUNS, PRINT_CONFIG,

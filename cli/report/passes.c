@@ -11,7 +11,7 @@
 #include "cli/out/text.h"
 #include "cli/process.h"
 
-enum { PASSES = 3, WARM_UP = 20, LEAST = 10, MOST = 10000000 };
+enum { PASSES = 3, LEAST = 10, MOST = 10000000 };
 static const char *const pass_names[PASSES] = {"forward", "backward input", "backward params"};
 static const char *const pass_keys[PASSES] = {"forward_ms", "backward_input_ms",
                                               "backward_params_ms"};
@@ -22,6 +22,7 @@ typedef struct passes {
     const float *
         ones; /* the gradient of the outputs; NULL: it begins at the loss, which reads more than them */
     double milliseconds[PASSES];
+    int64_t warmup, calls; /* of each; of those that are timed, the least of the three */
 } passes;
 
 static lks_status run_pass(const passes *p, int pass)
@@ -48,20 +49,25 @@ static lks_status time_calls(const passes *p, int pass, int64_t count, double *s
     return status;
 }
 
-/* A third of the time for each, in this order, as the later ones read what the earlier leave. */
-static lks_status time_all(passes *p, double seconds)
+/* `calls` of each, or as many as fit in a third of the time, in this order, as the later ones read what the earlier leave. */
+static lks_status time_all(passes *p, const passes_extent *extent)
 {
     lks_status status = LKS_OK;
     double taken;
-    for (int i = 0; i < WARM_UP && status == LKS_OK; i++)
+    p->warmup = extent->warmup;
+    for (int64_t i = 0; i < extent->warmup && status == LKS_OK; i++)
         for (int pass = 0; pass < PASSES && status == LKS_OK; pass++)
             status = time_calls(p, pass, 1, &taken);
     for (int pass = 0; pass < PASSES && status == LKS_OK; pass++) {
-        status = time_calls(p, pass, LEAST, &taken);
-        if (status != LKS_OK) return status;
-        const double fit = seconds / PASSES / (taken / LEAST);
-        const int64_t count = fit < LEAST ? LEAST : fit > MOST ? MOST : (int64_t)fit;
+        int64_t count = extent->calls;
+        if (count == 0) {
+            status = time_calls(p, pass, LEAST, &taken);
+            if (status != LKS_OK) return status;
+            const double fit = extent->seconds / PASSES / (taken / LEAST);
+            count = fit < LEAST ? LEAST : fit > MOST ? MOST : (int64_t)fit;
+        }
         status = time_calls(p, pass, count, &taken);
+        p->calls = p->calls == 0 || count < p->calls ? count : p->calls;
         p->milliseconds[pass] = 1e3 * taken / (double)count;
     }
     return status;
@@ -77,6 +83,8 @@ static void print_passes(const passes *p, bool as_json)
         if (!as_json) say("Average %s pass time: %f ms", pass_names[pass], p->milliseconds[pass]);
     }
     json_object_set_new(json, "total_ms", json_real(total));
+    json_object_set_new(json, "warmup", json_integer((json_int_t)p->warmup));
+    json_object_set_new(json, "calls", json_integer((json_int_t)p->calls));
     if (as_json) {
         text_say_json(json, 0);
     } else {
@@ -95,7 +103,8 @@ static lks_status compile_apart(passes *p, const lks_recipe_parts *parts)
     return lks_model_compile(&p->model, parts->graph, &opts);
 }
 
-static lks_status measure(passes *p, const lks_recipe_parts *parts, float **ones, double seconds)
+static lks_status measure(passes *p, const lks_recipe_parts *parts, float **ones,
+                          const passes_extent *extent)
 {
     const lks_shape shape = lks_tensor_shape(parts->output);
     const int64_t elements = p->batch.count * lks_shape_elements(&shape);
@@ -111,10 +120,10 @@ static lks_status measure(passes *p, const lks_recipe_parts *parts, float **ones
         p->ones = NULL;
         status = LKS_OK;
     }
-    return status == LKS_OK ? time_all(p, seconds) : status;
+    return status == LKS_OK ? time_all(p, extent) : status;
 }
 
-lks_status passes_measure(lks_recipe *recipe, double seconds, bool as_json)
+lks_status passes_measure(lks_recipe *recipe, const passes_extent *extent, bool as_json)
 {
     passes p = {.model = NULL};
     float *ones = NULL;
@@ -128,7 +137,7 @@ lks_status passes_measure(lks_recipe *recipe, double seconds, bool as_json)
     parts = lks_recipe_get_parts(recipe);
     if (status == LKS_OK) status = lks_recipe_loader(&loader, recipe, parts.train, true);
     if (status == LKS_OK) status = lks_loader_next(loader, &p.batch);
-    if (status == LKS_OK) status = measure(&p, &parts, &ones, seconds);
+    if (status == LKS_OK) status = measure(&p, &parts, &ones, extent);
     if (status == LKS_OK) print_passes(&p, as_json);
     lks_model_destroy(p.model);
     lks_loader_destroy(loader);

@@ -6,8 +6,12 @@
 
 #include <lockstep/recipe.h>
 
-/* By one worker, every operation with its own kernel, for about so many seconds. Prints a line for each and one for all;
- * or an object. */
-lks_status passes_measure(lks_recipe *recipe, double seconds, bool as_json);
+typedef struct passes_extent {
+    int64_t warmup, calls; /* of each pass; calls: 0 are those of the seconds */
+    double seconds;        /* of all three */
+} passes_extent;
+
+/* By one worker, every operation with its own kernel. Prints a line for each and one for all; or an object. */
+lks_status passes_measure(lks_recipe *recipe, const passes_extent *extent, bool as_json);
 
 #endif

@@ -293,8 +293,14 @@ static lks_status bench_run(const cli_args *cli, lks_recipe *recipe, int *code)
     const bool leads = lks_comm_rank(b.comm) == 0; /* it talks, and writes the file */
     double seconds = SECONDS;
     lks_status status = cli_seconds(&seconds, cli);
+    const passes_extent extent = {.warmup = lks_recipe_int(recipe, "bench.warmup"),
+                                  .calls = cli->local[LOCAL_SECONDS] == NULL &&
+                                                   lks_recipe_has(recipe, "bench.calls")
+                                               ? lks_recipe_int(recipe, "bench.calls")
+                                               : 0,
+                                  .seconds = seconds};
     if (status == LKS_OK && measures_passes(cli, recipe))
-        return passes_measure(recipe, seconds,
+        return passes_measure(recipe, &extent,
                               strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0);
     if (status == LKS_OK && leads)
         status = output_place(cli, recipe, "log.record", lks_recipe_text(recipe, "log.record"),

@@ -264,10 +264,14 @@ lks_status lki_config_read(lki_config *config, const char *path)
     const char *name;
     path = lki_configs_split(&name, &config->heap, path);
     lks_status status = lki_network_file_has_lines(path)
-                            ? lki_network_file_read(&root, &config->heap, path)
+                            ? lki_network_file_read(&root, &config->heap, path, name)
                             : lki_yaml_read_file(&root, &config->heap, path);
-    if (status == LKS_OK && lki_network_file_is(root))
-        status = lki_network_file_tree(&root, &config->heap, path, root);
+    bool network = lki_network_file_has_lines(path);
+    if (status == LKS_OK && lki_network_file_is(root)) {
+        network = true;
+        status = lki_network_file_tree(&root, &config->heap, path, name, root);
+    }
+    if (network) name = NULL; /* it has said which variant, not which of several */
     return status == LKS_OK ? lki_heap_status(&config->heap, read_root(config, path, name, root))
                             : status;
 }

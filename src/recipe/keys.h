@@ -300,6 +300,10 @@
       "save after every so many steps too; null: only after epochs")                               \
     X(CHECKPOINT_KEEP, "checkpoint.keep", INT, "[1,1000000]", "2", SAID,                           \
       "newest checkpoints to keep; the best stays too")                                            \
+    X(BENCH_CALLS, "bench.calls", INT, "[1,1000000000]", NULL, FREE,                               \
+      "of bench --passes: calls of each pass that are timed; null: those of --seconds")            \
+    X(BENCH_WARMUP, "bench.warmup", INT, "[0,1000000000]", "20", FREE,                             \
+      "of bench --passes: calls of each pass before")                                              \
     X(LOG_INTERVAL, "log.interval", INT, "[1,)", "10", SAID, "batches between lines")              \
     X(LOG_FORMAT, "log.format", CHOICE, "text json csv iterations", "text", SAID,                  \
       "text; json: an object for each step and epoch; csv: a line for each; iterations: the loss " \

@@ -230,7 +230,7 @@ static void names_choose(void **state)
     run("train e.yaml --yaml_config e.yaml");
     expect(2, "train takes CONFIG, found 2 operands");
     run("data stats digits --config small");
-    expect(2, "--config is for a file of several configurations, and none is given");
+    expect(2, "--config, --bias and --fc-relu are for a file, and none is given");
 }
 
 static void bad_lists_are_refused(void **state)

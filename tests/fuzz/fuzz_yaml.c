@@ -71,7 +71,7 @@ static void check_network(lks_status status, const lki_yaml *root)
         return;
     }
     count_nodes(root, 0);
-    FUZZ_CHECK(root->kind == LKI_YAML_MAP && root->count == 6 && !lki_network_file_is(root));
+    FUZZ_CHECK(root->kind == LKI_YAML_MAP && root->count == 7 && !lki_network_file_is(root));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -84,13 +84,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         check_printed(&pool, root);
         if (lki_network_file_is(root)) {
             const lki_yaml *network;
-            const lks_status taken = lki_network_file_tree(&network, &pool, "n.json", root);
+            const lks_status taken = lki_network_file_tree(&network, &pool, "n.json", NULL, root);
             check_network(taken, network);
         }
     } else {
         fuzz_check_failure(status);
     }
-    const lks_status lines = lki_network_file_read(&root, &pool, fuzz_file(0, data, bytes));
+    const lks_status lines = lki_network_file_read(&root, &pool, fuzz_file(0, data, bytes), "bias");
     check_network(lines, root);
     lki_heap_clear(&pool);
     return 0;

@@ -58,6 +58,7 @@ static void the_other_variant(void **state)
     expect_ok();
     assert_non_null(strstr(last.out, "384,771 parameters to train"));
     assert_non_null(strstr(last.out, "relu_5"));
+    assert_null(strstr(last.out, "relu_6")); /* none behind the last */
     snprintf(text, sizeof text, "%s", twin);
     char *at = strstr(text, "\"in_channels\"");
     memmove(at + 30, at, strlen(at) + 1);
@@ -66,6 +67,43 @@ static void the_other_variant(void **state)
     run("info n.json");
     expect_ok();
     assert_non_null(strstr(last.out, "384,771 parameters to train"));
+}
+
+/* The same by options, for both kinds of file, whatever they say; and what has no such variant says so. */
+static void options_have_the_other_variant(void **state)
+{
+    static const char *const files[] = {"n.txt", "n.json"};
+    (void)state;
+    write_text("n.txt", seed);
+    write_text("n.json", twin);
+    for (int i = 0; i < 2; i++) {
+        run("info %s --bias", files[i]);
+        expect_ok();
+        assert_non_null(strstr(last.out, "384,771 parameters to train"));
+        assert_null(strstr(last.out, "relu_5"));
+        run("info %s --fc-relu", files[i]);
+        expect_ok();
+        assert_non_null(strstr(last.out, "384,016 parameters to train"));
+        assert_non_null(strstr(last.out, "relu_5"));
+        assert_null(strstr(last.out, "relu_6"));
+        run("info '%s#bias,fc_relu'", files[i]);
+        expect_ok();
+        assert_non_null(strstr(last.out, "384,771 parameters to train"));
+        assert_non_null(strstr(last.out, "relu_5"));
+        run("info %s --bias --fc-relu", files[i]);
+        expect_ok();
+        assert_non_null(strstr(last.out, "384,771 parameters to train"));
+        run("info %s --config biases", files[i]);
+        assert_int_equal(last.code, 2);
+        assert_non_null(strstr(last.err, "has no variant 'biases', expected bias or fc_relu"));
+    }
+    run("train n.txt --bias --steps 2 --print-config");
+    expect_ok();
+    assert_null(strstr(last.out, "bias: false"));
+    write_text("digits.yaml", "data: {samples: 64}\nmodel: {name: mlp}\n");
+    run("bench digits.yaml --bias");
+    assert_int_equal(last.code, 2);
+    assert_non_null(strstr(last.err, "bias"));
 }
 
 static void the_plot_and_its_file(void **state)
@@ -129,12 +167,86 @@ static void passes_are_timed(void **state)
     assert_non_null(strstr(last.out, "Average backward params pass time: "));
 }
 
+static json_int_t count_of(const char *options, const char *key)
+{
+    run("bench network_config.txt --format json %s", options);
+    expect_ok();
+    json_t *json = json_loads(last.out, 0, NULL);
+    assert_non_null(json);
+    assert_true(json_real_value(json_object_get(json, "total_ms")) > 0);
+    const json_int_t count = json_integer_value(json_object_get(json, key));
+    json_decref(json);
+    return count;
+}
+
+/* As often as the file says, unless it is said how long, or how often. */
+static void passes_have_the_files_counts(void **state)
+{
+    (void)state;
+    write_text("network_config.txt", "NUM_ITERATIONS=7\nWARMUP_ITERATIONS=3\nFC=-1\n");
+    assert_int_equal(count_of("", "calls"), 7);
+    assert_int_equal(count_of("", "warmup"), 3);
+    assert_int_equal(count_of("--set bench.calls=9", "calls"), 9);
+    assert_int_equal(count_of("--set bench.warmup=0", "warmup"), 0);
+    assert_true(count_of("--seconds 0.05", "calls") > 9);
+    write_text("network_config.txt", "FC=-1\n");
+    assert_int_equal(count_of("", "calls"), 1000);
+    assert_int_equal(count_of("", "warmup"), 100);
+}
+
 static void refuses(const char *name, const char *text, const char *sentence)
 {
     write_text(name, text);
     run("info %s", name);
     assert_int_equal(last.code, 2);
     if (strstr(last.err, sentence) == NULL) fail_msg("expected '%s' in '%s'", sentence, last.err);
+}
+
+/* What each number of a file means, in the configuration that it becomes. */
+static void every_number_has_its_place(void **state)
+{
+    static const char *const has[] = {
+        "shape: [8, 6, 2]", "samples: 20", "classes: 5",  "batch_size: 4", "lr: 0.001",
+        "kernel: 3",        "stride: 2",   "padding: 1",  "filters: 7",    "kaiming_normal",
+        "name: mse",        "units: 11",   "calls: 5",    "warmup: 9",     "name: sgd",
+        "shuffle: false",   "padding: 0",  "replicas: 1",
+    };
+    (void)state;
+    write_text("n.txt", "NUM_ITERATIONS=5\nWARMUP_ITERATIONS=9\nBATCH_SIZE=4\nNUM_CLASSES=5\n"
+                        "IN_CHANNELS=2\nINPUT_HEIGHT=8\nINPUT_WIDTH=6\nCONV=7,3,2,1\n"
+                        "CONV=9,1,1,0\nFC=11\nFC=-1\n");
+    run("train n.txt --print-config");
+    expect_ok();
+    for (size_t i = 0; i < sizeof has / sizeof *has; i++)
+        if (strstr(last.out, has[i]) == NULL) fail_msg("no '%s' in %s", has[i], last.out);
+    run("train n.txt --set log.interval=1");
+    expect_ok();
+    assert_non_null(strstr(last.out, "Iteration 4, Loss: "));
+    assert_null(strstr(last.out, "Iteration 5, Loss: "));
+}
+
+/* As many layers as there may be, as large a file; one more is refused. */
+static void the_most_of_a_file(void **state)
+{
+    static char text[70000];
+    (void)state;
+    for (int layers = 64; layers <= 65; layers++) {
+        text[0] = '\0';
+        for (int i = 1; i < layers; i++) strcat(text, "FC=3\n");
+        write_text("n.txt", strcat(text, "FC=-1\n"));
+        run("info n.txt");
+        assert_int_equal(last.code, layers == 64 ? 0 : 2);
+    }
+    assert_non_null(strstr(last.err, "n.txt:65: more than 64 FC layers"));
+    for (int bytes = 65536; bytes <= 65537; bytes++) {
+        memset(text, '#', (size_t)bytes);
+        memcpy(text, "FC=-1\n", 6);
+        text[bytes] = '\0';
+        write_text("n.txt", text);
+        run("info n.txt");
+        assert_int_equal(last.code, bytes == 65536 ? 0 : 2);
+    }
+    assert_non_null(strstr(last.err, "n.txt: larger than 65536 bytes"));
 }
 
 static void mistakes_have_file_line_and_key(void **state)
@@ -168,8 +280,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_files_are_the_seeds_network),
         cmocka_unit_test(the_other_variant),
+        cmocka_unit_test(options_have_the_other_variant),
         cmocka_unit_test(the_plot_and_its_file),
         cmocka_unit_test(passes_are_timed),
+        cmocka_unit_test(passes_have_the_files_counts),
+        cmocka_unit_test(every_number_has_its_place),
+        cmocka_unit_test(the_most_of_a_file),
         cmocka_unit_test(mistakes_have_file_line_and_key),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

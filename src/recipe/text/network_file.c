@@ -147,16 +147,38 @@ static void write_head(writer *w, const network *net)
     write_number(w, ", ", net->value[CHANNELS]);
     write_number(w, "], shuffle: false, classes: ", net->value[CLASSES]);
     write_number(w, ", samples: ", net->value[ITERATIONS] * net->value[BATCH]);
+    write_number(w, "}, bench: {calls: ", net->value[ITERATIONS]);
+    write_number(w, ", warmup: ", net->value[WARMUP]);
     write_number(w, "}, train: {replicas: 1, seed: 1, batch_size: ", net->value[BATCH]);
     write_text(w, "}, loss: {name: mse}, optimizer: {name: sgd, lr: 0.001}, "
                   "log: {format: iterations}, model: {name: toy, layers: [");
 }
 
-static lks_status write_configuration(network *net, const lki_yaml **out)
+/* What names such as "bias,fc_relu" switch on, whatever the file says. */
+static lks_status take_variant(network *net, const char *names)
+{
+    while (names != NULL && *names != '\0') {
+        const size_t length = strcspn(names, ",");
+        int i = BIAS;
+        while (i < COUNT &&
+               (strlen(rows[i].key) != length || strncmp(rows[i].key, names, length) != 0))
+            i++;
+        if (i == COUNT)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "%s: a network's file has no variant '%.*s', expected bias or fc_relu",
+                            net->path, length < 60 ? (int)length : 60, names);
+        net->value[i] = 1;
+        names += length + (names[length] == ',');
+    }
+    return LKS_OK;
+}
+
+static lks_status write_configuration(network *net, const char *variant, const lki_yaml **out)
 {
     writer w = {.line = 1};
     lks_status status = LKS_OK;
     layer *last = net->fcs > 0 ? &net->fc[net->fcs - 1] : NULL;
+    LKI_TRY(take_variant(net, variant));
     if (last == NULL)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: there is no FC layer; end the network with FC=-1, which has "
@@ -238,7 +260,7 @@ static lks_status read_line(network *net, int line, char *text)
 }
 
 lks_status lki_network_file_lines(const lki_yaml **out, lki_heap *heap, const char *path,
-                                  const char *text)
+                                  const char *variant, const char *text)
 {
     network net;
     *out = NULL;
@@ -251,10 +273,11 @@ lks_status lki_network_file_lines(const lki_yaml **out, lki_heap *heap, const ch
         LKI_TRY(read_line(&net, line, own));
         text += length + (text[length] == '\n');
     }
-    return write_configuration(&net, out);
+    return write_configuration(&net, variant, out);
 }
 
-lks_status lki_network_file_read(const lki_yaml **out, lki_heap *heap, const char *path)
+lks_status lki_network_file_read(const lki_yaml **out, lki_heap *heap, const char *path,
+                                 const char *variant)
 {
     *out = NULL;
     char *text = lki_heap_alloc(heap, MAX_BYTES + 1);
@@ -271,7 +294,7 @@ lks_status lki_network_file_read(const lki_yaml **out, lki_heap *heap, const cha
     if (bytes > MAX_BYTES || strlen(text) < bytes)
         return LKI_FAIL(LKS_E_INVALID, "%s: %s, so it is no network's file", path,
                         bytes > MAX_BYTES ? "larger than 65536 bytes" : "has bytes that are 0");
-    return lki_network_file_lines(out, heap, path, text);
+    return lki_network_file_lines(out, heap, path, variant, text);
 }
 
 static const lki_yaml *find(const lki_yaml *map, const char *key)
@@ -361,7 +384,7 @@ static lks_status read_layers(network *net, bool conv, const lki_yaml *list)
 }
 
 lks_status lki_network_file_tree(const lki_yaml **out, lki_heap *heap, const char *path,
-                                 const lki_yaml *root)
+                                 const char *variant, const lki_yaml *root)
 {
     network net;
     *out = NULL;
@@ -375,5 +398,5 @@ lks_status lki_network_file_tree(const lki_yaml **out, lki_heap *heap, const cha
         else
             return unknown(&net, e, "benchmark, network, conv_layers or fc_layers");
     }
-    return write_configuration(&net, out);
+    return write_configuration(&net, variant, out);
 }
