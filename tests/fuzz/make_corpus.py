@@ -13,7 +13,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from inputs import pictures, tables
+from inputs import pictures, shards, tables
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 folder = Path(sys.argv[1])
@@ -127,6 +127,7 @@ write("cifar", "tar_none", b"\1" + tar(b"x", 3, b"abc") + bytes(512))
 write("cifar", "tar_sum", b"\1" + b"x" + tar(b"batch", 3, b"abc")[1:])
 
 tables.write_all(write)
+shards.write_all(write)
 pictures.write_all(write, (ROOT / "tests/data/small_jpeg.h").read_text())
 
 PACKED = gzip.compress(b"some text, some text, some other text", mtime=0)

@@ -1,6 +1,6 @@
 # Fuzz targets, linked with the program but its main(). With LKS_FUZZ they are libFuzzer's; else
 # they run over their corpus, as the tests fuzz/<what>.
-file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_*.c)
+file(GLOB fuzz_targets CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/fuzz_*.c)
 foreach(source ${fuzz_targets})
   get_filename_component(target ${source} NAME_WE)
   string(REPLACE "fuzz_" "" what ${target})
