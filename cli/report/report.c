@@ -88,14 +88,20 @@ static report_format format_of(const lks_recipe *recipe)
     const char *name = lks_recipe_text(recipe, "log.format");
     return strcmp(name, "json") == 0         ? REPORT_JSON
            : strcmp(name, "csv") == 0        ? REPORT_CSV
+           : strcmp(name, "lightning") == 0  ? REPORT_LIGHTNING
            : strcmp(name, "iterations") == 0 ? REPORT_ITERATIONS
                                              : REPORT_TEXT;
+}
+
+bool report_is_text(report_format format)
+{
+    return format == REPORT_TEXT || format == REPORT_LIGHTNING;
 }
 
 /* Lines for people. */
 static bool is_text(const cli_report *r)
 {
-    return r->format == REPORT_TEXT || r->format == REPORT_ITERATIONS;
+    return report_is_text(r->format) || r->format == REPORT_ITERATIONS;
 }
 
 void report_event(const cli_report *r, json_t *event)
@@ -124,8 +130,8 @@ void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_pa
                         .loss = (double)NAN};
     const bool out_is_terminal = isatty(STDOUT_FILENO);
     out->line_clock = out->draw_clock = out->part_clock = out->step_clock;
-    out->bar = !out->quiet && say_width() > 0 && !(out->format != REPORT_TEXT && out_is_terminal);
-    out->lines = !out->quiet && out->format == REPORT_TEXT &&
+    out->bar = !out->quiet && say_width() > 0 && (report_is_text(out->format) || !out_is_terminal);
+    out->lines = !out->quiet && report_is_text(out->format) &&
                  (asked || !(out->bar && out_is_terminal));
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the file sees whole lines */
     if (out->format == REPORT_CSV && !goes_on()) print_titles();

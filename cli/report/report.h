@@ -15,6 +15,7 @@ typedef enum report_format {
     REPORT_TEXT,
     REPORT_JSON,       /* an object a line, for each event */
     REPORT_CSV,        /* the same as a table: a line for each event but the start */
+    REPORT_LIGHTNING,  /* text that begins as PyTorch Lightning does */
     REPORT_ITERATIONS, /* text, but of steps the loss alone, and at the end a plot of it */
 } report_format;
 
@@ -46,6 +47,9 @@ void report_step(cli_report *report, const lks_step_event *event);
 void report_epoch(cli_report *report, const lks_epoch *epoch);
 /* The last line: "hash <16 digits> step <n>", or the event "end". */
 void report_end(const cli_report *report, const lks_run *run);
+
+/* Lines for people on steps and tests. */
+bool report_is_text(report_format format);
 
 /* "Test set: Average loss: ..." with an empty line before it, and after it if it is the `last`. */
 void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last);

@@ -8,6 +8,7 @@
 #include "cli/out/output.h"
 #include "cli/out/text.h"
 #include "cli/report/report.h"
+#include "cli/report/summary.h"
 #include "cli/running/running.h"
 #include "cli/stop.h"
 #include "cli/verbs/processes.h"
@@ -141,7 +142,7 @@ static void train_print_head(const training *t, int cores)
                   cores, cores);
     const long long samples = (long long)lks_dataset_get_info(s->train).samples;
     const long long tests = s->test != NULL ? (long long)lks_dataset_get_info(s->test).samples : 0;
-    if (t->report.format != REPORT_TEXT && t->report.format != REPORT_ITERATIONS) {
+    if (!report_is_text(t->report.format) && t->report.format != REPORT_ITERATIONS) {
         if (t->report.format != REPORT_JSON) return; /* the other has no line for it */
         json_t *start = json_pack("{s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:I}", "event", "start",
                                   "train_samples", samples, "test_samples", tests, "workers",
@@ -153,6 +154,7 @@ static void train_print_head(const training *t, int cores)
         report_event(&t->report, start);
         return;
     }
+    if (t->report.format == REPORT_LIGHTNING) summary_print(t->cli->pool, t->recipe, s);
     say("Train set size: %lld", samples);
     if (s->valid != NULL)
         say("Validation set size: %lld", (long long)lks_dataset_get_info(s->valid).samples);
@@ -168,7 +170,7 @@ static lks_status dry_test(const training *t)
     lks_metrics sum;
     if (t->parts.test == NULL) return LKS_OK;
     const lks_status status = lks_recipe_evaluate(t->recipe, NULL, &sum);
-    if (status == LKS_OK && !t->report.quiet && t->report.format == REPORT_TEXT)
+    if (status == LKS_OK && !t->report.quiet && report_is_text(t->report.format))
         report_test("Test", &sum, t->parts.data.classes > 0, true);
     return status;
 }

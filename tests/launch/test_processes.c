@@ -42,6 +42,11 @@ static void they_train_one_model(void **state)
     run("train c.yaml --num-processes 2 --strategy average --set train.average_every=4");
     expect_ok();
     expect_out("which average their models every 4 steps;");
+    run("train c.yaml --num-processes 2 --format lightning");
+    expect_ok();
+    expect_out("initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/2\n-----");
+    expect_out("\ndistributed_backend=Open MPI ");
+    expect_out("\nAll distributed processes registered. Starting with 2 processes\n-----");
     run("launch -n 2 train c.yaml --num-processes 2");
     expect_ok();
     last_hash(other);

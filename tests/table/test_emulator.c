@@ -119,10 +119,52 @@ static void losses_are_those_of_pytorch(void **state)
     json_decref(golden);
 }
 
+/* The table is that of kosmoss' log: 488 K, 1.955 MB. */
+static void it_begins_as_kosmoss_does(void **state)
+{
+    (void)state;
+    static const char head[] = "Global seed set to 42\n"
+                               "GPU available: False, used: False\n"
+                               "initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/1\n"
+                               "\n"
+                               "  | Name      | Type      | Params\n"
+                               "----------------------------------\n"
+                               "0 | normalize | Normalize | 0     \n"
+                               "1 | fc1       | Linear    | 412 K \n"
+                               "2 | silu_1    | SiLU      | 0     \n"
+                               "3 | fc2       | Linear    | 10.1 K\n"
+                               "4 | silu_2    | SiLU      | 0     \n"
+                               "5 | fc3       | Linear    | 10.1 K\n"
+                               "6 | silu_3    | SiLU      | 0     \n"
+                               "7 | fc4       | Linear    | 55.8 K\n"
+                               "----------------------------------\n"
+                               "488 K     Trainable params\n"
+                               "0         Non-trainable params\n"
+                               "488 K     Total params\n"
+                               "1.955     Total estimated model params size (MB)\n"
+                               "\n"
+                               "Train set size: 512\n"
+                               "Validation set size: 64\n"
+                               "Test set size: 64\n";
+    run("data columns --rows 640 --out columns");
+    expect_ok();
+    run("train '%s' --workers 1 --format lightning", source("configs/emulator.yaml"));
+    expect_ok();
+    assert_memory_equal(last.out, head, strlen(head));
+    expect_out("Test set: Average loss: ");
+    run("train '%s' --workers 1 --format lightning --steps 1 --set data.standardize=false --set "
+        "'model.freeze=[fc1.*]'",
+        source("configs/emulator.yaml"));
+    expect_ok();
+    expect_out("\n0 | fc1    | Linear | 412 K \n");
+    expect_out("\n76.0 K    Trainable params\n412 K     Non-trainable params\n488 K     Total");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_those_of_pytorch),
+        cmocka_unit_test(it_begins_as_kosmoss_does),
     };
     return cmocka_run_group_tests_name("emulator", tests, set_up, tear_down);
 }
