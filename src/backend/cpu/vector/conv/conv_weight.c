@@ -315,7 +315,7 @@ static void unpack_bias(const lki_conv_shape *s, const double *panel, float *bia
                 bias[f + i] = lki_flush((float)panel[i]);
 }
 
-/* The workspace: framed inputs, a strip of dy in panels. */
+/* The workspace: framed inputs, a strip of dy in panels, copies of x. */
 static int64_t framed_floats(const lki_conv_shape *s, int64_t count)
 {
     const frame f = LKI_ISA_NAME(lki_conv_frame)(s);
