@@ -28,6 +28,13 @@ static inline void write_shard(int array, int shard, const char *type, int rows,
     char shape[40], name[80];
     snprintf(shape, sizeof shape, "(%d, %d)", rows, columns);
     put_npy(&file, type, fortran, shape);
+    if (shard % 2 == 0 && strcmp(type, "<f4") == 0 &&
+        !fortran) { /* floats at their places in memory */
+        uint8_t head[LKI_NPY_HEAD];
+        const lki_npy npy = {.kind = LKI_NPY_FLOAT, .size = 4, .ndim = 2, .dim = {rows, columns}};
+        file.count = 0;
+        put(&file, head, lki_npy_write_head(head, &npy, 1));
+    }
     for (int i = 0; i < rows * columns; i++) {
         const int row = shard * EACH + i / columns, column = i % columns + (array ? WIDTH : 0);
         const float value = i == 0 && nan_at_0 != 0 ? nan_at_0 : element(row, column);

@@ -238,6 +238,31 @@ static void wrong_shards_are_named(void **state)
     lks_recipe_close(recipe);
 }
 
+/* A value that no mean has been made of is found when its row is read, mapped or not. */
+static void a_nan_that_is_held_back_is_named(void **state)
+{
+    (void)state;
+    char says[80];
+    float x[WIDTH], y[TARGETS];
+    lks_recipe *recipe;
+    int64_t held = 0; /* the first row of a shard whose floats are used where they are */
+    write_shards();
+    LKT_OK(open_shards(&recipe, "test_fraction: 0.5", "", LKS_RECIPE_TRAIN | LKS_RECIPE_TEST));
+    lks_dataset *test = lks_recipe_get_parts(recipe).test;
+    while (lks_dataset_position(test, held) % (2 * EACH) != 0) held++;
+    const int shard = (int)lks_dataset_position(test, held) / EACH;
+    lks_recipe_close(recipe);
+    write_shard(0, shard, "<f4", rows_of(shard), WIDTH, false, NAN);
+    snprintf(says, sizeof says, "row 0 (sample %d) has a NaN in column 0", shard * EACH);
+    for (int controlled = 0; controlled < 2; controlled++) {
+        write_text("s/config.yaml", controlled ? "loading_mode: controlled" : "timestep: 1000");
+        LKT_OK(open_shards(&recipe, "test_fraction: 0.5", "", LKS_RECIPE_TRAIN | LKS_RECIPE_TEST));
+        LKT_FAILS(LKS_E_FORMAT, says,
+                  lks_dataset_read(lks_recipe_get_parts(recipe).test, held, x, y));
+        lks_recipe_close(recipe);
+    }
+}
+
 static void shards_are_trained_and_tested(void **state)
 {
     (void)state;
@@ -271,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(statistics_are_kept_and_have_one_value, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_shards_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_nan_that_is_held_back_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shards_are_trained_and_tested, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("source", tests, NULL, NULL);
