@@ -1,6 +1,8 @@
 /* Files of the toy network (network_config.txt, network_config.json): what they mean, what is refused, and the run. */
 #include "cli/program.h"
 
+#include <time.h>
+
 static const char seed[] = "# the toy network\n"
                            "NUM_ITERATIONS=40\n"
                            "WARMUP_ITERATIONS=4000\n"
@@ -93,9 +95,9 @@ static void options_have_the_other_variant(void **state)
         run("info %s --bias --fc-relu", files[i]);
         expect_ok();
         assert_non_null(strstr(last.out, "384,771 parameters to train"));
-        run("info %s --config biases", files[i]);
+        run("info %s --config bia", files[i]);
         assert_int_equal(last.code, 2);
-        assert_non_null(strstr(last.err, "has no variant 'biases', expected bias or fc_relu"));
+        assert_non_null(strstr(last.err, "has no variant 'bia', expected bias or fc_relu"));
     }
     run("train n.txt --bias --steps 2 --print-config");
     expect_ok();
@@ -194,6 +196,28 @@ static void passes_have_the_files_counts(void **state)
     assert_int_equal(count_of("", "warmup"), 100);
 }
 
+/* No pass takes longer than all of the run; and the gradients of weights, of many samples, are as many products as forward
+ * has, so that they are not a hundredth of it. */
+static void passes_are_what_they_say(void **state)
+{
+    struct timespec begin, end;
+    (void)state;
+    write_text("n.txt", "NUM_ITERATIONS=20\nWARMUP_ITERATIONS=1\nBATCH_SIZE=256\nINPUT_HEIGHT=16\n"
+                        "INPUT_WIDTH=16\nFC=256\nFC=256\nFC=-1\n");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    run("bench n.txt --format json");
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    expect_ok();
+    const double seconds = (double)(end.tv_sec - begin.tv_sec) +
+                           1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    json_t *json = json_loads(last.out, 0, NULL);
+    assert_non_null(json);
+    const double forward = json_real_value(json_object_get(json, "forward_ms"));
+    assert_true(json_real_value(json_object_get(json, "backward_params_ms")) > forward / 100);
+    assert_true(json_real_value(json_object_get(json, "total_ms")) * 20 / 1000 <= seconds);
+    json_decref(json);
+}
+
 static void refuses(const char *name, const char *text, const char *sentence)
 {
     write_text(name, text);
@@ -271,6 +295,9 @@ static void mistakes_have_file_line_and_key(void **state)
     refuses("n.json", "{\"network\": {\"num_classes\": 1.5}}", "n.json:1: num_classes is '1.5'");
     refuses("n.json", "{\"network\": {},\n \"conv_layers\": [{\"out_channels\": 3}]}",
             "n.json:2: a layer of conv_layers needs");
+    refuses("n.json",
+            "{\"network\": {},\n \"conv_layers\": [{\"out_channels\": 3, \"kernel_size\": 0}]}",
+            "n.json:2: kernel_size is '0', expected an integer from 1");
     refuses("n.json", "{\"network\": {},\n \"fc_layers\": 3}", "n.json:2: fc_layers is not [...]");
     refuses("n.json", "{\"network\": {},\n \"layers\": 3}", "n.json:2: unknown key 'layers'");
 }
@@ -284,6 +311,7 @@ int main(void)
         cmocka_unit_test(the_plot_and_its_file),
         cmocka_unit_test(passes_are_timed),
         cmocka_unit_test(passes_have_the_files_counts),
+        cmocka_unit_test(passes_are_what_they_say),
         cmocka_unit_test(every_number_has_its_place),
         cmocka_unit_test(the_most_of_a_file),
         cmocka_unit_test(mistakes_have_file_line_and_key),

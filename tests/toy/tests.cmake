@@ -14,3 +14,6 @@ if(CMAKE_CXX_COMPILER)
   add_test(NAME examples/toy_net_cpp COMMAND toy_net_cpp)
   set_tests_properties(examples/toy_net_cpp PROPERTIES TIMEOUT 60)
 endif()
+
+# Has parts of the program alone.
+target_link_libraries(test_toy_reports PRIVATE lks_program)
