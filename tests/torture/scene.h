@@ -115,6 +115,7 @@ static inline void become_program(const char *shim, const char *fault, const cha
     setenv("ASAN_OPTIONS", options, 1);
     setenv("LKT_FAULT_LOG", "../calls.txt", 1);
     setenv("LKT_FAULT_PID", "7", 1);
+    setenv("LKS_RUNS", "../notes", 1);
     if (fault != NULL) setenv("LKT_FAULT", fault, 1);
     if (signal_asked != NULL) setenv("LKT_SIGNAL", signal_asked, 1);
     const int out = open("../out.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666);
