@@ -65,6 +65,16 @@ static inline void hurry(void)
     setenv("ASAN_OPTIONS", text, 1);
 }
 
+/* What an MPI never frees lies in libraries that are gone when leaks are looked for, and cannot be told from others'. */
+static inline void allow_leaks(void)
+{
+    const char *sanitizer = getenv("ASAN_OPTIONS");
+    char text[4096];
+    snprintf(text, sizeof text, "%s%sdetect_leaks=0", sanitizer ? sanitizer : "",
+             sanitizer ? ":" : "");
+    setenv("ASAN_OPTIONS", text, 1);
+}
+
 static inline void take_time(void)
 {
     unsetenv("LD_PRELOAD");

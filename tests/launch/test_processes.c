@@ -126,6 +126,7 @@ static void what_cannot_be(void **state)
 
 int main(void)
 {
+    allow_leaks();
     const struct CMUnitTest tests[] = {TEST(they_train_one_model),
                                        TEST(they_may_stop_together_and_go_on),
                                        TEST(who_does_not_join_is_named), TEST(what_cannot_be)};

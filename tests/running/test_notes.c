@@ -331,6 +331,7 @@ static void all_ranks_of_a_run_are_stopped(void **state)
 
 int main(void)
 {
+    allow_leaks();
     const struct CMUnitTest tests[] = {
         TEST(a_run_is_seen_and_stopped), TEST(it_asks_first),
         TEST(no_other_process_is_ended), TEST(notes_are_read_with_care),
