@@ -67,22 +67,40 @@ void process_write(int file, const char *bytes, size_t count)
     }
 }
 
-/* The 22nd field of /proc/self/stat: start in clock ticks since boot. Negative: not known. */
+size_t process_read(char *out, size_t size, int64_t process, const char *what)
+{
+    char path[64];
+    size_t bytes = 0;
+    if (process > 0)
+        snprintf(path, sizeof path, "/proc/%lld/%s", (long long)process, what);
+    else
+        snprintf(path, sizeof path, "/proc/self/%s", what);
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        bytes = fread(out, 1, size - 1, file);
+        fclose(file);
+    }
+    out[bytes] = '\0';
+    return bytes;
+}
+
+int64_t process_stat(int64_t process, int field)
+{
+    char text[1024];
+    process_read(text, sizeof text, process, "stat");
+    const char *at = strrchr(text, ')'); /* the name before it may have anything in it */
+    if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') return -1;
+    at++; /* before the 3rd, the state */
+    for (int i = 3; i < field && at != NULL; i++) at = strchr(at + 1, ' ');
+    long long value = -1;
+    return at != NULL && sscanf(at, "%lld", &value) == 1 ? (int64_t)value : -1;
+}
+
+/* Negative: not known. */
 static double start_since_boot(void)
 {
-    char text[1024] = "";
-    FILE *file = fopen("/proc/self/stat", "r");
-    if (file == NULL) return -1;
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    const char *at = strrchr(text, ')'); /* the name before it may hold spaces */
-    unsigned long long ticks;
-    if (at == NULL || sscanf(at + 1,
-                             " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                             "%*d %*d %*d %llu",
-                             &ticks) != 1)
-        return -1;
-    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    const int64_t ticks = process_stat(0, PROCESS_START);
+    return ticks < 0 ? -1 : (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
 double process_seconds(const char **from)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/process.h"
+
 static bool needs_quotes(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -31,15 +33,11 @@ char *cli_words(cli_pool *pool, char *const *words)
 }
 
 /* The words of a process's command, NULL behind them; NULL: it cannot be read. */
-static char **words_of(cli_pool *pool, long process, int *count)
+static char **words_of(cli_pool *pool, int64_t process, int *count)
 {
     enum { SIZE = 1 << 16 };
-    char path[64], *text = pool_alloc(pool, SIZE);
-    snprintf(path, sizeof path, "/proc/%ld/cmdline", process);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return NULL;
-    const size_t used = fread(text, 1, SIZE - 1, file);
-    fclose(file);
+    char *text = pool_alloc(pool, SIZE);
+    const size_t used = process_read(text, SIZE, process, "cmdline");
     int most = 1;
     for (size_t i = 0; i < used; i++) most += text[i] == '\0';
     char **words = pool_alloc(pool, (size_t)most * sizeof *words);
@@ -47,19 +45,6 @@ static char **words_of(cli_pool *pool, long process, int *count)
     for (size_t at = 0; at < used; at += strlen(text + at) + 1) words[(*count)++] = text + at;
     words[*count] = NULL;
     return *count > 0 && used < SIZE - 1 ? words : NULL;
-}
-
-static long parent_of(long process)
-{
-    char path[64], text[1024] = "";
-    snprintf(path, sizeof path, "/proc/%ld/stat", process);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return 0;
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    const char *at = strrchr(text, ')'); /* the name before it may hold spaces */
-    long parent = 0;
-    return at != NULL && sscanf(at + 1, " %*c %ld", &parent) == 1 ? parent : 0;
 }
 
 static bool is_starter(const char *program)
@@ -101,13 +86,13 @@ static char *with_extra(cli_pool *pool, char *const *words, int count, const cli
 /* By the mpirun or mpiexec on this host that has started this process, itself or by its daemon. */
 static char *by_starter(const cli_args *cli, cli_pool *pool, const char *extra)
 {
-    long process = (long)getppid();
+    int64_t process = getppid();
     for (int generation = 0; generation < 2 && process > 1; generation++) {
         int count = 0;
         char **words = words_of(pool, process, &count);
         if (words == NULL) return NULL;
         if (is_starter(words[0])) return with_extra(pool, words, count, cli, extra);
-        process = parent_of(process);
+        process = process_stat(process, PROCESS_PARENT);
     }
     return NULL;
 }

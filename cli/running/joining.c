@@ -11,6 +11,7 @@
 
 #include "cli/launch/launch.h"
 #include "cli/out/say.h"
+#include "cli/process.h"
 #include "cli/running/running.h"
 #include "recipe/text/setting.h"
 
@@ -34,20 +35,6 @@ static const char *value_in(const char *environment, size_t bytes, const char *n
     return NULL;
 }
 
-static size_t read_process(char *out, size_t size, const char *process, const char *what)
-{
-    char path[300];
-    snprintf(path, sizeof path, "/proc/%s/%s", process, what);
-    FILE *file = fopen(path, "r");
-    size_t bytes = 0;
-    if (file != NULL) {
-        bytes = fread(out, 1, size - 1, file);
-        fclose(file);
-    }
-    out[bytes] = '\0';
-    return bytes;
-}
-
 /* The rank of a process that this job's launcher has started as this one; -1: it is none. */
 static int64_t rank_of(const char *process)
 {
@@ -55,10 +42,9 @@ static int64_t rank_of(const char *process)
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
     static char text[1 << 18]; /* of the one thread that calls this */
     int64_t number, rank;
-    if (!lki_text_is_int(process, &number) || !running_is_ours(number)) return -1;
-    size_t bytes = read_process(text, sizeof text, process, "cmdline");
-    if (strlen(text) + 1 < bytes && strcmp(text + strlen(text) + 1, "launch") == 0) return -1;
-    bytes = read_process(text, sizeof text, process, "environ");
+    if (!lki_text_is_int(process, &number) || !running_is_ours(number) || running_is_launch(number))
+        return -1;
+    const size_t bytes = process_read(text, sizeof text, number, "environ");
     bool same = false;
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs && !same; i++) {
         const char *own = getenv(jobs[i]), *its = value_in(text, bytes, jobs[i]);

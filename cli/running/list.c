@@ -10,26 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/process.h"
 #include "recipe/text/setting.h"
-
-int64_t running_start(int64_t process)
-{
-    enum {
-        BEHIND_NAME = 20
-    }; /* fields from the state to the start, in proc(5) the 3rd and the 22nd */
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
-    FILE *file = fopen(path, "r");
-    if (file == NULL) return -1;
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    char *at = strrchr(text, ')'); /* the name may have anything in it */
-    if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') return -1;
-    at++;
-    for (int i = 1; i < BEHIND_NAME && at != NULL; i++) at = strchr(at + 1, ' ');
-    long long start = -1;
-    return at != NULL && sscanf(at, "%lld", &start) == 1 ? (int64_t)start : -1;
-}
 
 bool running_is_ours(int64_t process)
 {
@@ -42,16 +24,22 @@ bool running_is_ours(int64_t process)
            own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
+bool running_is_launch(int64_t process)
+{
+    char words[4096];
+    const size_t bytes = process_read(words, sizeof words, process, "cmdline");
+    const size_t first = strlen(words) + 1;
+    return first < bytes && strcmp(words + first, "launch") == 0 && running_is_ours(process);
+}
+
 static int64_t resident_of(int64_t process)
 {
-    char path[64];
+    char text[256];
     long long all, resident;
-    snprintf(path, sizeof path, "/proc/%lld/statm", (long long)process);
-    FILE *file = fopen(path, "r");
-    if (file == NULL) return -1;
-    const bool read = fscanf(file, "%lld %lld", &all, &resident) == 2;
-    fclose(file);
-    return read ? (int64_t)resident * sysconf(_SC_PAGESIZE) : -1;
+    process_read(text, sizeof text, process, "statm");
+    return sscanf(text, "%lld %lld", &all, &resident) == 2
+               ? (int64_t)resident * sysconf(_SC_PAGESIZE)
+               : -1;
 }
 
 static void end_text(char *text, size_t size)
@@ -90,7 +78,7 @@ static bool take_entry(running_rank *out, DIR *open, const char *name)
 {
     int64_t process;
     if (!lki_text_is_int(name, &process) || process <= 0) return false;
-    const int64_t start = running_start(process);
+    const int64_t start = process_stat(process, PROCESS_START);
     const bool good = read_note(&out->note, dirfd(open), name, process);
     if (start < 0 || (good && out->note.start != start)) {
         (void)unlinkat(dirfd(open), name, 0);

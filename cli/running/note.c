@@ -50,7 +50,7 @@ static void fill_note(running_note *note, const cli_args *cli, lks_recipe *recip
     const char *folder = lks_recipe_text(recipe, "checkpoint.path");
     char whole[PATH_MAX];
     note->process = getpid();
-    note->start = running_start(note->process);
+    note->start = process_stat(note->process, PROCESS_START);
     note->run = run;
     note->rank = lks_comm_rank(parts.comm);
     note->size = lks_comm_size(parts.comm);

@@ -52,9 +52,8 @@ typedef struct running_rank {
 /* Ranks that live, ordered by run and rank; notes of those that have ended are removed. */
 LKS_MUSTUSE lks_status running_list(running_rank **out, int *count, cli_pool *pool);
 
-/* When a process was started, in the kernel's ticks; -1: there is none. */
-int64_t running_start(int64_t process);
-/* Whether it runs this very program for this user. */
+/* Whether a process runs this very program for this user; and whether it does so as `lockstep launch`. */
 bool running_is_ours(int64_t process);
+bool running_is_launch(int64_t process);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/out/text.h"
+#include "cli/process.h"
 #include "cli/running/running.h"
 #include "recipe/text/setting.h"
 
@@ -45,26 +46,8 @@ static int64_t head_of(int64_t process)
 {
     int64_t head = process;
     for (int depth = 0; depth < 16 && process > 1; depth++) {
-        char path[64], words[4096], verb[sizeof "launch"] = "";
-        long long parent = 0;
-        snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", process);
-        FILE *file = fopen(path, "r");
-        if (file == NULL) break;
-        words[fread(words, 1, sizeof words - 1, file)] = '\0';
-        fclose(file);
-        const char *at = strrchr(words, ')');
-        if (at == NULL || sscanf(at + 1, " %*c %lld", &parent) != 1 || parent <= 1) break;
-        process = parent;
-        if (!running_is_ours(process)) continue;
-        snprintf(path, sizeof path, "/proc/%" PRId64 "/cmdline", process);
-        file = fopen(path, "r");
-        if (file == NULL) break;
-        const size_t bytes = fread(words, 1, sizeof words - 1, file);
-        fclose(file);
-        words[bytes] = '\0';
-        const size_t first = strlen(words) + 1;
-        if (first < bytes) snprintf(verb, sizeof verb, "%s", words + first);
-        if (strcmp(verb, "launch") == 0) head = process;
+        process = process_stat(process, PROCESS_PARENT);
+        if (process > 1 && running_is_launch(process)) head = process;
     }
     return head;
 }
@@ -76,7 +59,7 @@ static lks_status send_order(int64_t process, int64_t start)
     const int file = (int)syscall(SYS_pidfd_open, (pid_t)process, 0);
     const bool none = file < 0 && errno == ESRCH, old = file < 0 && errno == ENOSYS;
     lks_status status = LKS_OK;
-    if (none || running_start(process) != start) {
+    if (none || process_stat(process, PROCESS_START) != start) {
         if (file >= 0) close(file);
         return LKS_OK; /* it has ended by itself */
     }
@@ -98,13 +81,15 @@ static lks_status send_order(int64_t process, int64_t start)
 static lks_status stop_run(const running_rank *rank, int ranks)
 {
     const running_note *n = &rank->note;
-    const int64_t head = head_of(n->process), start = running_start(head);
-    lks_status status = running_start(n->process) == n->start ? send_order(head, start) : LKS_OK;
+    const int64_t head = head_of(n->process), start = process_stat(head, PROCESS_START);
+    lks_status status = process_stat(n->process, PROCESS_START) == n->start
+                            ? send_order(head, start)
+                            : LKS_OK;
     if (status != LKS_OK) return status;
     for (int tenth = 0; tenth < 10 * PATIENCE_S; tenth++) {
         int left = 0;
         for (int i = 0; i < ranks; i++)
-            left += running_start(rank[i].note.process) == rank[i].note.start;
+            left += process_stat(rank[i].note.process, PROCESS_START) == rank[i].note.start;
         if (left == 0) {
             say("run %" PRId64 " has ended", n->run);
             if (n->folder[0] == '\0') say_error("it had no --out: nothing of it is saved");

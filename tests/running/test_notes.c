@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "cli/process.h"
 #include "cli/running/running.h"
 
 static const char endless[] = "data: {name: digits, samples: 500, test_samples: 100, mean: 0.13}\n"
@@ -178,7 +179,8 @@ static void no_other_process_is_ended(void **state)
     running_note own, note;
     read_note_of(&own, child);
     assert_string_equal(own.magic, RUNNING_MAGIC);
-    assert_true(own.process == child && own.start == running_start(child) && own.rank == 0);
+    assert_true(own.process == child && own.start == process_stat(child, PROCESS_START) &&
+                own.rank == 0);
     snprintf(name, sizeof name, "%d", (int)child);
     snprintf(path, sizeof path, "%s/%s", in_folder("runs"), name);
 
@@ -221,8 +223,9 @@ static void no_other_process_is_ended(void **state)
     unlink(path);
     note = own;
     note.process = note.run = sleeper;
-    while (running_start(sleeper) < 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    note.start = running_start(sleeper);
+    while (process_stat(sleeper, PROCESS_START) < 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    note.start = process_stat(sleeper, PROCESS_START);
     snprintf(name, sizeof name, "%d", (int)sleeper);
     write_note(&note, name, sizeof note);
     expect_untouched(sleeper, name);
