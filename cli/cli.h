@@ -203,6 +203,9 @@ LKS_MUSTUSE lks_status cli_split_data(lks_dataset **out, const cli_split *split,
 /* What each class of the data is called, for people: its name, or else its number; NULL: none has a name. */
 const char *const *cli_class_names(cli_pool *pool, const lks_dataset *data);
 
+/* A number from 1 to `most` behind an option, whose `name` is for the sentence; *out stays where it is not given. */
+LKS_MUSTUSE lks_status cli_count(int64_t *out, const cli_args *cli, cli_local local,
+                                 const char *name, int64_t most);
 /* --seconds, where it is given. */
 LKS_MUSTUSE lks_status cli_seconds(double *out, const cli_args *cli);
 
@@ -214,6 +217,8 @@ void cli_option_text(char *text, size_t size, const cli_option *option);
 
 /* Words with a NULL behind them as one line, quoted for a shell. */
 char *cli_words(cli_pool *pool, char *const *words);
+/* The file of this program, to start it again; where that is not known, the name that was typed. */
+char *cli_program(const cli_args *cli);
 /* The command line that was typed, with `extra` added where it is not there, quoted for a shell; of processes
  * that were started together that of who started them, as far as it can be known. */
 char *cli_command(const cli_args *cli, cli_pool *pool, const char *extra);

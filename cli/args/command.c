@@ -1,6 +1,7 @@
 /* The command that was typed, as a line to copy. */
 #include "cli/cli.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +31,12 @@ char *cli_words(cli_pool *pool, char *const *words)
     char *line = pool_format(pool, "%s", "");
     for (; *words != NULL; words++) line = add_word(pool, line, *words);
     return line;
+}
+
+char *cli_program(const cli_args *cli)
+{
+    char *self = pool_alloc(cli->pool, PATH_MAX);
+    return readlink("/proc/self/exe", self, PATH_MAX - 1) > 0 ? self : cli->argv[0];
 }
 
 /* The words of a process's command, NULL behind them; NULL: it cannot be read. */

@@ -242,6 +242,19 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
                     strchr(last, '=') != NULL ? last : "", out->verb->name);
 }
 
+lks_status cli_count(int64_t *out, const cli_args *cli, cli_local local, const char *name,
+                     int64_t most)
+{
+    const char *text = cli->local[local];
+    int64_t count;
+    if (text == NULL) return LKS_OK;
+    if (!lki_text_is_int(text, &count) || count < 1 || count > most)
+        return lks_fail(LKS_E_INVALID, "%s is '%.60s', expected a number from 1 to %lld", name,
+                        text, (long long)most);
+    *out = count;
+    return LKS_OK;
+}
+
 lks_status cli_seconds(double *out, const cli_args *cli)
 {
     const char *text = cli->local[LOCAL_SECONDS];

@@ -1,7 +1,6 @@
 /* The trainings of a sweep as processes of their own, several at once. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -28,9 +27,8 @@ static char **train_command(const sweep_plan *plan, const sweep_run *run)
     enum { OWN = 16 };
     char **word = pool_alloc(pool,
                              ((size_t)(2 * (cli->settings + plan->axes)) + OWN) * sizeof *word);
-    char *self = pool_alloc(pool, PATH_MAX);
     int n = 0;
-    word[n++] = readlink("/proc/self/exe", self, PATH_MAX - 1) > 0 ? self : cli->argv[0];
+    word[n++] = cli_program(cli);
     word[n++] = "train";
     word[n++] = cli->operand[0];
     if (cli->local[LOCAL_CONFIG] != NULL)
@@ -89,19 +87,11 @@ static const char *last_line(cli_pool *pool, const char *path)
 static void say_end(const sweep_plan *plan, const sweep_run *run)
 {
     cli_pool *pool = plan->cli->pool;
-    switch (run->state) {
-    case SWEEP_FINISHED:
-        say("%s: finished, %s", run->name, runs_time(pool, run->seconds));
-        break;
-    case SWEEP_DIVERGED:
-        say("%s: diverged, %s", run->name, runs_time(pool, run->seconds));
-        break;
-    case SWEEP_FAILED:
+    if (run->state == SWEEP_FAILED)
         say("%s: failed: %s", run->name, last_line(pool, run->log));
-        break;
-    default:
-        break;
-    }
+    else if (run->state != SWEEP_STOPPED)
+        say("%s: %s, %s", run->name, run->state == SWEEP_FINISHED ? "finished" : "diverged",
+            runs_time(pool, run->seconds));
 }
 
 static void on_end(sweep_plan *plan, sweep_run *run, int ended)
@@ -114,13 +104,6 @@ static void on_end(sweep_plan *plan, sweep_run *run, int ended)
                                                             : SWEEP_FAILED;
     say_status(NULL);
     say_end(plan, run);
-}
-
-static int running(const sweep_plan *plan)
-{
-    int count = 0;
-    for (int r = 0; r < plan->count; r++) count += plan->run[r].state == SWEEP_RUNS;
-    return count;
 }
 
 /* How much of its epochs a run that goes on has behind it. */
@@ -172,7 +155,7 @@ static void read_signals(sweep_plan *plan, int file, int *signal)
 /* As many as are to run at once; none behind a signal. */
 static lks_status start_more(sweep_plan *plan)
 {
-    for (int r = 0; r < plan->count && running(plan) < plan->jobs; r++) {
+    for (int r = 0; r < plan->count && sweep_count(plan, SWEEP_RUNS) < plan->jobs; r++) {
         if (plan->run[r].state != SWEEP_WAITS) continue;
         const lks_status status = start(plan, &plan->run[r]);
         if (status != LKS_OK) return status;
@@ -190,7 +173,7 @@ lks_status sweep_run_all(sweep_plan *plan, int *signal)
     for (;;) {
         if (*signal == 0 && first.status == LKS_OK && start_more(plan) != LKS_OK)
             first = *lks_last_error(); /* those that run go on to their ends */
-        if (running(plan) == 0) break;
+        if (sweep_count(plan, SWEEP_RUNS) == 0) break;
         draw(plan);
         struct pollfd file = {signals, POLLIN, 0};
         poll(&file, 1, LOOK_MS);

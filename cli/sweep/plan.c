@@ -7,7 +7,7 @@
 #include "cli/sweep/sweep.h"
 #include "cli/verbs/record.h"
 
-enum { NAME_MOST = 150 };
+enum { NAME_MOST = 150, MOST_JOBS = 1024 };
 
 /* Where the value that begins here ends: at a comma that is in no quotes and no brackets. */
 static size_t value_length(const char *text)
@@ -204,20 +204,16 @@ static const char *usual_folder(const cli_args *cli)
 
 static lks_status read_jobs(sweep_plan *plan)
 {
-    const char *text = plan->cli->local[LOCAL_JOBS];
-    double jobs;
-    if (text == NULL) return LKS_OK;
-    if (!lki_text_is_float(text, &jobs) || !(jobs >= 1 && jobs <= 1024) || jobs != (int)jobs)
-        return lks_fail(LKS_E_INVALID, "--jobs is '%.60s', expected a number from 1 to 1024", text);
+    int64_t jobs = plan->jobs;
+    const lks_status status = cli_count(&jobs, plan->cli, LOCAL_JOBS, "--jobs", MOST_JOBS);
     plan->jobs = (int)jobs;
-    return LKS_OK;
+    return status;
 }
 
 /* The cores that are there for each, unless the configuration says how many workers it has. */
 static void share_cores(sweep_plan *plan)
 {
-    int waiting = 0;
-    for (int r = 0; r < plan->count; r++) waiting += plan->run[r].state == SWEEP_WAITS;
+    const int waiting = sweep_count(plan, SWEEP_WAITS);
     if (plan->jobs > waiting && waiting > 0) plan->jobs = waiting;
     const int each = lks_cores() / plan->jobs > 0 ? lks_cores() / plan->jobs : 1;
     for (int r = 0; r < plan->count; r++)
@@ -247,4 +243,11 @@ lks_status sweep_plan_make(sweep_plan *out, const cli_args *cli)
 void sweep_clear(sweep_plan *plan)
 {
     for (int r = 0; r < plan->count && plan->run != NULL; r++) json_decref(plan->run[r].config);
+}
+
+int sweep_count(const sweep_plan *plan, sweep_state state)
+{
+    int count = 0;
+    for (int r = 0; r < plan->count; r++) count += plan->run[r].state == state;
+    return count;
 }

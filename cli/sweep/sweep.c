@@ -8,13 +8,6 @@
 #include "cli/out/text.h"
 #include "cli/report/runs.h"
 
-static int count_of(const sweep_plan *plan, sweep_state state)
-{
-    int count = 0;
-    for (int r = 0; r < plan->count; r++) count += plan->run[r].state == state;
-    return count;
-}
-
 /* What runs are judged by, the first of these that one has: what was held back comes before the test, which is not to
  * choose by. */
 static const struct {
@@ -85,7 +78,7 @@ static lks_status sweep(sweep_plan *plan, int *code)
 {
     const cli_args *cli = plan->cli;
     int signal = 0;
-    const int finished = count_of(plan, SWEEP_FINISHED);
+    const int finished = sweep_count(plan, SWEEP_FINISHED);
     lks_status status = lks_folder_make(plan->folder);
     if (status != LKS_OK) return status;
     if (finished > 0)
@@ -96,12 +89,12 @@ static lks_status sweep(sweep_plan *plan, int *code)
             TEXT_S(plan->count - finished), plan->folder, plan->jobs);
     status = sweep_run_all(plan, &signal);
     if (status != LKS_OK) return status;
-    const int failed = count_of(plan, SWEEP_FAILED) + count_of(plan, SWEEP_STOPPED);
+    const int failed = sweep_count(plan, SWEEP_FAILED) + sweep_count(plan, SWEEP_STOPPED);
     if (signal != 0) {
         *code = 128 + signal;
         say_command(cli_words(cli->pool, cli->argv),
                     "stopped, %d of %d trainings have finished; to continue",
-                    count_of(plan, SWEEP_FINISHED), plan->count);
+                    sweep_count(plan, SWEEP_FINISHED), plan->count);
         return LKS_OK;
     }
     status = report(plan);

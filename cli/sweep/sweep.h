@@ -50,6 +50,7 @@ typedef struct sweep_plan {
  * the same. sweep_clear() it in any case. */
 LKS_MUSTUSE lks_status sweep_plan_make(sweep_plan *out, const cli_args *cli);
 void sweep_clear(sweep_plan *plan);
+int sweep_count(const sweep_plan *plan, sweep_state state);
 
 /* Runs what waits, so many at once. *signal: what it was stopped by, or 0. */
 LKS_MUSTUSE lks_status sweep_run_all(sweep_plan *plan, int *signal);

@@ -1,8 +1,6 @@
 /* lockstep launch */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/launch/launch.h"
@@ -12,14 +10,10 @@
 
 static lks_status take_count(int *out, const cli_args *cli, cli_local local, const char *name)
 {
-    const char *text = cli->local[local];
-    int64_t count;
-    if (text == NULL) return LKS_OK;
-    if (!lki_text_is_int(text, &count) || count < 1 || count > LAUNCH_RANKS)
-        return lks_fail(LKS_E_INVALID, "%s is '%.60s', expected a number from 1 to %d", name, text,
-                        LAUNCH_RANKS);
+    int64_t count = *out;
+    const lks_status status = cli_count(&count, cli, local, name, LAUNCH_RANKS);
     *out = (int)count;
-    return LKS_OK;
+    return status;
 }
 
 /* -n, or the hosts' sum, or what Slurm was asked for. */
@@ -263,10 +257,8 @@ static lks_status start(launch_plan *plan, const cli_args *cli, int *code)
 
 lks_status verb_launch(const cli_args *cli, int *code)
 {
-    char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self);
     launch_plan plan = {.pool = cli->pool, .agent = cli->local[LOCAL_AGENT], .orders = -1};
-    plan.self = length > 0 ? pool_copy(cli->pool, self, (size_t)length) : cli->argv[0];
+    plan.self = cli_program(cli);
     plan.logs = cli->local[LOCAL_LOG_DIR];
     lks_status status = take_count(&plan.workers, cli, LOCAL_WORKERS, "--workers");
     if (status == LKS_OK) status = take_bind(&plan, cli);

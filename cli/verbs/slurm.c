@@ -1,14 +1,11 @@
 /* lockstep slurm: the script of a batch job */
 #include <ctype.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/launch/launch.h"
 #include "cli/out/text.h"
-#include "recipe/text/setting.h"
 
 enum { WARNING_S = 90 }; /* before the time is up */
 
@@ -18,15 +15,6 @@ typedef struct batch {
     bool own_folder, resumes; /* the training has --out, --resume by itself */
     int64_t nodes, tasks, cpus;
 } batch;
-
-static lks_status batch_count(int64_t *out, const cli_args *cli, cli_local local, const char *name)
-{
-    const char *text = cli->local[local];
-    if (text == NULL || (lki_text_is_int(text, out) && *out >= 1 && *out <= LAUNCH_RANKS))
-        return LKS_OK;
-    return lks_fail(LKS_E_INVALID, "--%s is '%.60s', expected a number from 1 to %d", name, text,
-                    LAUNCH_RANKS);
-}
 
 /* As Slurm takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]. */
 static bool is_time(const char *text)
@@ -118,9 +106,11 @@ static lks_status read_training(batch *b)
 static lks_status read_options(batch *b)
 {
     const cli_args *cli = b->cli;
-    lks_status status = batch_count(&b->nodes, cli, LOCAL_NODES, "nodes");
-    if (status == LKS_OK) status = batch_count(&b->tasks, cli, LOCAL_TASKS, "ntasks-per-node");
-    if (status == LKS_OK) status = batch_count(&b->cpus, cli, LOCAL_CPUS, "cpus-per-task");
+    lks_status status = cli_count(&b->nodes, cli, LOCAL_NODES, "--nodes", LAUNCH_RANKS);
+    if (status == LKS_OK)
+        status = cli_count(&b->tasks, cli, LOCAL_TASKS, "--ntasks-per-node", LAUNCH_RANKS);
+    if (status == LKS_OK)
+        status = cli_count(&b->cpus, cli, LOCAL_CPUS, "--cpus-per-task", LAUNCH_RANKS);
     if (status == LKS_OK) status = batch_word("partition", b->partition);
     if (status == LKS_OK) status = batch_word("account", b->account);
     if (status != LKS_OK) return status;
@@ -155,8 +145,7 @@ static void print_body(const batch *b)
     cli_pool *pool = b->cli->pool;
     char **words = pool_alloc(pool, ((size_t)b->cli->operands + 12) * sizeof *words);
     int count = 0;
-    char *self = pool_alloc(pool, PATH_MAX);
-    words[count++] = readlink("/proc/self/exe", self, PATH_MAX - 1) > 0 ? self : b->cli->argv[0];
+    words[count++] = cli_program(b->cli);
     static const char *const launch[] = {"launch", "--by", "srun", "--", "train"};
     for (size_t i = 0; i < sizeof launch / sizeof *launch; i++)
         words[count++] = pool_format(pool, "%s", launch[i]);
