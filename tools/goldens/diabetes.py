@@ -20,7 +20,7 @@ import torch
 from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
-from formula import units
+from formula import mse_losses, units
 
 STEPS, BATCH, RATE, HIDDEN = 30, 64, 0.05, 16
 
@@ -30,16 +30,7 @@ def losses(x, y, dtype):
     with torch.no_grad():
         for stream, p in enumerate(net.parameters(), 1):
             p.copy_(torch.from_numpy(units(tuple(p.shape), stream)).to(dtype) / 4)
-    optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
-    result = []
-    for k in range(STEPS):
-        rows = slice(BATCH * (k % 6), BATCH * (k % 6) + BATCH)
-        loss = torch.nn.functional.mse_loss(net(x[rows].to(dtype)), y[rows].to(dtype))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        result.append(float(loss.detach()))
-    return result
+    return mse_losses(net, torch.optim.SGD(net.parameters(), lr=RATE), x, y, STEPS, BATCH, 6)
 
 
 def main():

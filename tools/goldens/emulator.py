@@ -19,7 +19,7 @@ import adamp
 import numpy as np
 import torch
 
-from formula import units
+from formula import mse_losses, units
 
 STEPS, BATCH, ROWS, RATE = 50, 16, 64, 1e-4
 DELTAS = [0.1, 100]
@@ -39,16 +39,7 @@ def network(dtype):
 
 def losses(x, y, delta, dtype):
     net = network(dtype)
-    optimizer = adamp.AdamP(net.parameters(), lr=RATE, delta=delta)
-    result = []
-    for k in range(STEPS):
-        rows = slice(BATCH * (k % 4), BATCH * (k % 4) + BATCH)
-        loss = torch.nn.functional.mse_loss(net(x[rows].to(dtype)), y[rows].to(dtype))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        result.append(float(loss.detach()))
-    return result
+    return mse_losses(net, adamp.AdamP(net.parameters(), lr=RATE, delta=delta), x, y, STEPS, BATCH, 4)
 
 
 def standardised(table):

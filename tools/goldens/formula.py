@@ -24,6 +24,20 @@ def units(shape, stream):
     return (values * np.float32(2.0 ** -23) - np.float32(1)).reshape(shape)
 
 
+def mse_losses(net, optimizer, x, y, steps, batch, batches):
+    """Losses of `steps` steps, in the type of the network: step k takes batch k % batches."""
+    dtype = next(net.parameters()).dtype
+    result = []
+    for k in range(steps):
+        rows = slice(batch * (k % batches), batch * (k % batches) + batch)
+        loss = torch.nn.functional.mse_loss(net(x[rows].to(dtype)), y[rows].to(dtype))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        result.append(float(loss.detach()))
+    return result
+
+
 def variants(run):
     """run(channels_last) with one thread and two, with oneDNN's loops and PyTorch's own."""
     for threads in (1, 2):

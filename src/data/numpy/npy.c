@@ -295,6 +295,11 @@ float lki_npy_float(const lki_npy *npy, const uint8_t *from)
     return out;
 }
 
+bool lki_npy_is_own_float(const lki_npy *npy)
+{
+    return npy->kind == LKI_NPY_FLOAT && npy->size == sizeof(float) && npy->big == LKI_NPY_OWN_BIG;
+}
+
 /* ---------------------------------------------------------------- writing */
 
 size_t lki_npy_write_head(uint8_t out[LKI_NPY_HEAD], const lki_npy *npy, int version)

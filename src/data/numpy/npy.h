@@ -39,6 +39,10 @@ bool lki_npy_is(const uint8_t *data, size_t bytes);
 /* Reads and checks the header, and that exactly the elements that it promises follow. `path` is for messages. */
 lks_status lki_npy_read(lki_npy *out, const uint8_t *data, size_t bytes, const char *path);
 
+/* The order of this machine's own bytes; and whether elements are floats just as it has them. */
+enum { LKI_NPY_OWN_BIG = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ };
+bool lki_npy_is_own_float(const lki_npy *npy);
+
 /* How many elements lie between two that are next to each other in each dimension. */
 void lki_npy_strides(const lki_npy *npy, int64_t stride[LKI_NPY_DIMS]);
 

@@ -149,8 +149,7 @@ static bool is_direct(const numpy_set *set)
         next *= set->shape.dim[i];
     }
     return set->sample_stride == next &&
-           (set->floats ? npy->size == sizeof(float) && !npy->big
-                        : npy->size == 1 && npy->kind != LKI_NPY_BOOL);
+           (set->floats ? lki_npy_is_own_float(npy) : npy->size == 1 && npy->kind != LKI_NPY_BOOL);
 }
 
 /* ---------------------------------------------------------------- labels */

@@ -39,9 +39,7 @@ static int64_t offset_of(const lki_npy *npy, const int64_t stride[LKI_NPY_DIMS],
 static void copy_rows(float *out, const lki_npy *npy, int64_t width, int64_t first, int64_t rows)
 {
     int64_t stride[LKI_NPY_DIMS];
-    const bool same = npy->kind == LKI_NPY_FLOAT && npy->size == sizeof(float) && !npy->fortran &&
-                      npy->big == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-    if (same) {
+    if (lki_npy_is_own_float(npy) && !npy->fortran) {
         memcpy(out, npy->data + (size_t)(first * width) * sizeof(float),
                (size_t)(rows * width) * sizeof(float));
         return;

@@ -183,16 +183,10 @@ static bool standardise(float *to, const float *from, const double *mean, const 
 
 /* ---------------------------------------------------------------- rows */
 
-/* Whether elements are floats as this machine has them. */
-static bool is_plain(const lki_npy *npy)
-{
-    return npy->size == sizeof(float) && npy->big == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-}
-
 const float *lki_shard_floats(const lki_shard *shard)
 {
     const uint8_t *data = shard->file.data;
-    if (data == NULL || !is_plain(&shard->npy)) return NULL;
+    if (data == NULL || !lki_npy_is_own_float(&shard->npy)) return NULL;
     if ((uintptr_t)(data + shard->begin) % sizeof(float) != 0) return NULL;
     return (const float *)(const void *)(data + shard->begin);
 }
@@ -200,7 +194,7 @@ const float *lki_shard_floats(const lki_shard *shard)
 /* Bytes of a row at `from` as floats. */
 static void decode(float *out, const lki_npy *npy, const uint8_t *from, int64_t count)
 {
-    if (is_plain(npy)) {
+    if (lki_npy_is_own_float(npy)) {
         memcpy(out, from, (size_t)count * sizeof(float));
         return;
     }

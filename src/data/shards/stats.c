@@ -44,7 +44,7 @@ static lki_npy head_of(const lki_shards *shards)
 {
     return (lki_npy){.kind = LKI_NPY_FLOAT,
                      .size = sizeof(double),
-                     .big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
+                     .big = LKI_NPY_OWN_BIG,
                      .ndim = 2,
                      .dim = {2, shards->plan.width[0] + shards->plan.width[1]}};
 }

@@ -80,7 +80,7 @@ static lks_status write_one(hand *h, int64_t index)
     for (int k = 0; k < 2; k++) {
         const lki_npy npy = {.kind = LKI_NPY_FLOAT,
                              .size = sizeof(float),
-                             .big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
+                             .big = LKI_NPY_OWN_BIG,
                              .ndim = 2,
                              .dim = {rows, w->plan.width[k]}};
         h->head[k] = lki_npy_write_head(h->file[k], &npy, 1);

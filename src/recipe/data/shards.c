@@ -16,14 +16,6 @@
 
 /* ---------------------------------------------------------------- metadata.json and config.yaml */
 
-static const lki_yaml *find(const lki_yaml *map, const char *key)
-{
-    if (map == NULL || map->kind != LKI_YAML_MAP) return NULL;
-    for (const lki_yaml_entry *e = map->first; e != NULL; e = e->next)
-        if (strcmp(e->key->text, key) == 0) return e->value;
-    return NULL;
-}
-
 static lks_status fail_metadata(const char *path, const char *what)
 {
     return LKI_FAIL(LKS_E_FORMAT, "'%s' %s", path, what);
@@ -41,7 +33,7 @@ static lks_status read_integer(int64_t *out, const lki_yaml *node, const char *k
 static lks_status read_shape(int64_t out[2], const lki_yaml *flattened, const char *key,
                              const char *path)
 {
-    const lki_yaml *shape = find(flattened, key);
+    const lki_yaml *shape = lki_yaml_find(flattened, key);
     if (shape == NULL || shape->kind != LKI_YAML_LIST || shape->count != 2)
         return LKI_FAIL(LKS_E_FORMAT, "'%s' has no %s that is a list of rows and columns", path,
                         key);
@@ -72,7 +64,8 @@ static lks_status read_settings(const char **step, bool *mapped, lki_config *con
     LKI_TRY(lki_heap_status(&config->heap, LKS_OK));
     if (access(path, F_OK) != 0) return LKS_OK;
     LKI_TRY(lki_yaml_read_file(&tree, &config->heap, path));
-    const lki_yaml *timestep = find(tree, "timestep"), *mode = find(tree, "loading_mode");
+    const lki_yaml *timestep = lki_yaml_find(tree, "timestep"),
+                   *mode = lki_yaml_find(tree, "loading_mode");
     if (timestep != NULL && timestep->kind == LKI_YAML_SCALAR) *step = timestep->text;
     if (mode == NULL) return LKS_OK;
     *mapped = mode->kind == LKI_YAML_SCALAR && strcmp(mode->text, "efficient") == 0;
@@ -97,12 +90,12 @@ static lks_status read_plan(lki_shards_plan *out, bool *mapped, lki_config *conf
         return fail_metadata(path, "has several timesteps; config.yaml beside it says which is "
                                    "meant, such as timestep: 1000");
     if (out->step == NULL) out->step = tree->first->key->text;
-    const lki_yaml *flattened = find(find(tree, out->step), "flattened");
+    const lki_yaml *flattened = lki_yaml_find(lki_yaml_find(tree, out->step), "flattened");
     if (flattened == NULL || strchr(out->step, '/') != NULL)
         return LKI_FAIL(LKS_E_FORMAT, "'%s' has no \"%s\": {\"flattened\": ...}", path, out->step);
-    LKI_TRY(read_type(&out->type, find(flattened, "dtype"), path));
-    LKI_TRY(read_integer(&out->rows, find(flattened, "dataset_len"), "dataset_len", path));
-    LKI_TRY(read_integer(&out->shards, find(flattened, "num_shards"), "num_shards", path));
+    LKI_TRY(read_type(&out->type, lki_yaml_find(flattened, "dtype"), path));
+    LKI_TRY(read_integer(&out->rows, lki_yaml_find(flattened, "dataset_len"), "dataset_len", path));
+    LKI_TRY(read_integer(&out->shards, lki_yaml_find(flattened, "num_shards"), "num_shards", path));
     LKI_TRY(read_shape(x, flattened, "x_shape", path));
     LKI_TRY(read_shape(y, flattened, "y_shape", path));
     if (x[0] != y[0])

@@ -297,13 +297,6 @@ lks_status lki_network_file_read(const lki_yaml **out, lki_heap *heap, const cha
     return lki_network_file_lines(out, heap, path, variant, text);
 }
 
-static const lki_yaml *find(const lki_yaml *map, const char *key)
-{
-    for (const lki_yaml_entry *e = map->first; e != NULL; e = e->next)
-        if (strcmp(e->key->text, key) == 0) return e->value;
-    return NULL;
-}
-
 bool lki_network_file_has_lines(const char *path)
 {
     const size_t length = strlen(path);
@@ -312,7 +305,7 @@ bool lki_network_file_has_lines(const char *path)
 
 bool lki_network_file_is(const lki_yaml *root)
 {
-    return root->kind == LKI_YAML_MAP && find(root, "network") != NULL;
+    return lki_yaml_find(root, "network") != NULL;
 }
 
 static lks_status unknown(const network *net, const lki_yaml_entry *e, const char *expected)
@@ -352,9 +345,9 @@ static lks_status read_layer(network *net, bool conv, const lki_yaml *map)
 {
     layer *l;
     const lki_yaml *first = map->kind == LKI_YAML_MAP
-                                ? find(map, conv ? conv_parts[0].name : fc_part.name)
+                                ? lki_yaml_find(map, conv ? conv_parts[0].name : fc_part.name)
                                 : NULL;
-    if (first == NULL || (conv && find(map, conv_parts[1].name) == NULL))
+    if (first == NULL || (conv && lki_yaml_find(map, conv_parts[1].name) == NULL))
         return LKI_FAIL(LKS_E_INVALID, "%s:%d: a layer of %s needs %s", net->path, map->line,
                         conv ? "conv_layers" : "fc_layers",
                         conv ? "out_channels and kernel_size" : fc_part.name);

@@ -349,6 +349,14 @@ const lki_yaml *lki_yaml_scalar(lki_heap *heap, const char *text, bool plain)
     return n;
 }
 
+const lki_yaml *lki_yaml_find(const lki_yaml *node, const char *key)
+{
+    if (node == NULL || node->kind != LKI_YAML_MAP) return NULL;
+    for (const lki_yaml_entry *e = node->first; e != NULL; e = e->next)
+        if (strcmp(e->key->text, key) == 0) return e->value;
+    return NULL;
+}
+
 bool lki_yaml_is_null(const lki_yaml *node)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL", "None"};

@@ -57,6 +57,9 @@ LKS_MUSTUSE lks_status lki_yaml_read_lines(const lki_yaml **out, lki_heap *heap,
 /* A scalar; where there is no memory, which lki_heap_status() tells, one that says nothing. */
 const lki_yaml *lki_yaml_scalar(lki_heap *heap, const char *text, bool plain);
 
+/* The value of a key; NULL where there is none, or `node` is NULL or no map. */
+const lki_yaml *lki_yaml_find(const lki_yaml *node, const char *key);
+
 /* Plain and empty, ~, null or None (as Python programs write it). */
 bool lki_yaml_is_null(const lki_yaml *node);
 
