@@ -59,8 +59,12 @@ static void help_print_examples(FILE *out)
 void cli_help(const cli_args *cli, FILE *out)
 {
     if (cli->verb != NULL) {
-        fprintf(out, "Usage: lockstep %s%s%s [OPTIONS]\n\n  ", cli->verb->name,
-                *cli->verb->operands != '\0' ? " " : "", cli->verb->operands);
+        const int used = fprintf(out, "Usage: lockstep %s ", cli->verb->name);
+        text_print_wrapped(out,
+                           pool_format(cli->pool, "%s%s[OPTIONS]", cli->verb->operands,
+                                       *cli->verb->operands != '\0' ? " " : ""),
+                           used, used, HELP_WIDTH);
+        fputs("\n  ", out);
         text_print_wrapped(out, cli->verb->summary, 2, 2, HELP_WIDTH);
         fputc('\n', out);
     } else {

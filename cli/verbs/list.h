@@ -16,7 +16,7 @@
     X(INFO, info, "CONFIG|NETWORK|CHECKPOINT", 0, 1,                                               \
       "the layers of a network, of a configuration or by name; or what is in a checkpoint or a "   \
       "safetensors file")                                                                          \
-    X(DATA, data, "NAME | columns | show|check|stats|pack|shard WHAT", 1, 3,                       \
+    X(DATA, data, "NAME | show|check|stats WHAT | pack PICTURES | shard X Y | columns", 1, 3,      \
       "get a data set, digits, mnist, fashion, cifar10 or cifar100: digits are drawn and written " \
       "to --out as IDX files, the others downloaded; or see one (WHAT: a name, a folder, a "       \
       "configuration): show samples, check its files, or count its values and classes; or pack "   \
