@@ -55,7 +55,7 @@ module lockstep
    ! the mean loss.
    type, bind(c), public :: lks_metrics
       integer(c_int64_t) :: samples = 0, correct = 0, not_finite = 0
-      integer(c_int64_t) :: loss_high = 0, loss_low = 0, top5 = 0
+      integer(c_int64_t) :: loss_high = 0, loss_low = 0, top5 = 0, counted = 0
    end type
 
    public :: lks_error_message, lks_version

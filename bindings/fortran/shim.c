@@ -11,7 +11,7 @@
 #include <lockstep/recipe.h>
 
 /* What the module writes down itself. */
-_Static_assert(sizeof(lks_metrics) == 48 && offsetof(lks_metrics, top5) == 40, "lks_metrics");
+_Static_assert(sizeof(lks_metrics) == 56 && offsetof(lks_metrics, counted) == 48, "lks_metrics");
 _Static_assert(LKS_E_COMM == 13 && LKS_E_TIMEOUT == 14, "lks_status");
 
 lks_status lksf_context_create(lks_context **out, const char *device, int64_t seed);

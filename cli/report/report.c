@@ -229,7 +229,7 @@ static void say_not_finite(const char *what, const lks_metrics *metrics)
 
 static double percent(const lks_metrics *metrics)
 {
-    return 100.0 * (double)metrics->correct / (double)metrics->samples;
+    return 100.0 * (double)metrics->correct / (double)metrics->counted;
 }
 
 void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last)
@@ -241,7 +241,7 @@ void report_test(const char *what, const lks_metrics *metrics, bool has_classes,
         say("\n%s set: Average loss: %.4f%s", what, loss, end);
     else
         say("\n%s set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)%s", what, loss,
-            (long long)metrics->correct, (long long)metrics->samples, percent(metrics), end);
+            (long long)metrics->correct, (long long)metrics->counted, percent(metrics), end);
 }
 
 /* Adds a field where there is room for it; else false. */

@@ -197,6 +197,15 @@ static const json_t *last_with(const cli_run *run, const char *key)
     return NULL;
 }
 
+/* Of a set, what was counted: samples, or positions. */
+static double counted_of(const json_t *epoch, const char *set)
+{
+    char key[24];
+    snprintf(key, sizeof key, "%s_counted", set);
+    if (json_object_get(epoch, key) == NULL) snprintf(key, sizeof key, "%s_samples", set);
+    return runs_number_of(epoch, key);
+}
+
 /* In percent, of a share from 0 to 1. */
 static run_cell share_cell(cli_pool *pool, double share)
 {
@@ -207,7 +216,7 @@ static run_cell top5_cell(cli_pool *pool, const cli_run *run)
 {
     const json_t *epoch = last_with(run, "test_top5");
     return share_cell(pool,
-                      runs_number_of(epoch, "test_top5") / runs_number_of(epoch, "test_samples"));
+                      runs_number_of(epoch, "test_top5") / counted_of(epoch, "test"));
 }
 
 /* Of the last epoch that was tested: the mean over classes, which it lacks where there are none. */
@@ -257,7 +266,7 @@ static bool epoch_value(const json_t *epoch, run_series series, double *out)
     *out = json_is_number(value) ? json_number_value(value) : (double)NAN;
     if (is_accuracy(series)) {
         const bool valid = series == RUN_VALID_ACCURACY;
-        const double share = *out / runs_number_of(epoch, valid ? "valid_samples" : "test_samples");
+        const double share = *out / counted_of(epoch, valid ? "valid" : "test");
         *out = share >= 0 && share <= 1 ? 100 * share : (double)NAN;
     }
     return value != NULL;

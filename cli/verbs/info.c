@@ -152,7 +152,7 @@ static void evaluation_text(char loss[32], char share[32], const lks_metrics *me
     snprintf(share, 32, "-");
     if (metrics->samples == 0) return;
     snprintf(loss, 32, "%.6f", lks_metrics_loss(metrics));
-    snprintf(share, 32, "%.2f", 100.0 * (double)metrics->correct / (double)metrics->samples);
+    snprintf(share, 32, "%.2f", 100.0 * (double)metrics->correct / (double)metrics->counted);
 }
 
 static void info_print_history(const lks_run *run)

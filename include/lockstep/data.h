@@ -13,10 +13,14 @@ typedef struct lks_dataset lks_dataset;
 typedef struct lks_dataset_info {
     int64_t samples;
     lks_shape shape;        /* of one sample; images are height, width, channels */
-    lks_dtype dtype;        /* LKS_U8 or LKS_F32 */
+    lks_dtype dtype;        /* LKS_U8, LKS_F32, or LKS_I32: tokens, */
+    int64_t vocabulary;     /* all from 0 to below this */
     int64_t classes;        /* targets are I32 indices below this; 0: floats of target_shape */
-    lks_shape target_shape; /* when classes is 0 */
+    lks_shape target_shape; /* with classes: positions, of which each has one; ndim 0: one a sample */
 } lks_dataset_info;
+
+/* At a position of a target: nothing is wanted of it. It has no loss, and no part in metrics and means. */
+enum { LKS_NO_CLASS = -1 };
 
 /*
  * Your own data. `read` writes sample `index` to x (info.shape elements of info.dtype) and its
@@ -24,20 +28,22 @@ typedef struct lks_dataset_info {
  * once, and says why it failed with lks_fail(). `close` may be NULL; it is called when the data set
  * is destroyed, and not when creating it fails. `read_epoch` takes the place of `read` where samples
  * change from epoch to epoch: always the same bytes for an epoch (from 0) and an index, and for epoch
- * -1 the sample as it is, which lks_dataset_read() gives and the hash is made of.
+ * -1 the sample as it is, which lks_dataset_read() gives and the hash is made of. `counted` says how many
+ * positions of the target of a sample are not LKS_NO_CLASS, without reading it; NULL: none is.
  */
 typedef struct lks_dataset_ops {
     lks_dataset_info info;
     lks_status (*read)(void *user, int64_t index, void *x, void *y);
     void (*close)(void *user);
     lks_status (*read_epoch)(void *user, int64_t epoch, int64_t index, void *x, void *y);
+    int64_t (*counted)(void *user, int64_t index);
 } lks_dataset_ops;
 LKS_API LKS_MUSTUSE lks_status lks_dataset_create(lks_dataset **out, lks_context *context,
                                                   const char *name, const lks_dataset_ops *ops,
                                                   void *user);
 
 /* Arrays in memory, borrowed until the data set is destroyed: x is [samples][shape], y is
- * int32_t [samples] (or float [samples][target_shape]). */
+ * int32_t [samples] (or int32_t or float [samples][target_shape]). */
 LKS_API LKS_MUSTUSE lks_status lks_dataset_from_arrays(lks_dataset **out, lks_context *context,
                                                        const lks_dataset_info *info, const void *x,
                                                        const void *y);
@@ -197,7 +203,7 @@ typedef struct lks_mix {
 /* One global batch, or a part of it; pointers are borrowed until the next call on the loader. */
 typedef struct lks_batch {
     const void *x;      /* [count][shape] */
-    const void *y;      /* int32_t [count], or float [count][target_shape] */
+    const void *y;      /* int32_t [count], or int32_t or float [count][target_shape] */
     const int64_t *ids; /* [count]: sample numbers in the data set */
     int64_t count;      /* samples; the last batch of an epoch may be short */
     int64_t epoch;      /* from 0 */
@@ -205,6 +211,8 @@ typedef struct lks_batch {
     int64_t first;      /* in a part: the place of its first sample in the global batch, */
     int64_t whole;      /* and how many samples that has; 0: count, it is all here */
     const lks_mix *mix; /* [count], of losses over classes; NULL: nothing is mixed */
+    int64_t counted;    /* of classes at positions: how many of the global batch's are not LKS_NO_CLASS,
+                           which a part has to say; 0: those of a batch that is whole are looked for */
 } lks_batch;
 
 typedef struct lks_loader lks_loader;

@@ -70,11 +70,13 @@ typedef struct lks_init {
     bool fan_out; /* KAIMING: fan_out instead of fan_in */
 } lks_init;
 
-/* The samples of a batch. One per graph. U8 goes through lks_normalize() first. */
+/* The samples of a batch. One per graph. U8 goes through lks_normalize() first, I32 through lks_embedding(). */
 typedef struct lks_input_opts {
     const char *name;
-    lks_shape shape; /* of one sample; required; images are height, width, channels */
-    lks_dtype dtype; /* default F32; or U8 */
+    lks_shape shape;    /* of one sample; required; images are height, width, channels; a sequence is
+                           positions, channels, or, of tokens, positions alone */
+    lks_dtype dtype;    /* default F32; or U8, or I32: tokens, */
+    int64_t vocabulary; /* from 0 to below this: required there */
 } lks_input_opts;
 LKS_API lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts);
 
@@ -82,7 +84,8 @@ LKS_API lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts);
 typedef struct lks_target_opts {
     const char *name;
     int64_t classes; /* I32 class indices below this; 0: floats of `shape` (regression) */
-    lks_shape shape; /* of one sample's floats, when classes is 0 */
+    lks_shape shape; /* of one sample's floats; with classes: the positions, of which each has one, or
+                        LKS_NO_CLASS; default: one class a sample */
 } lks_target_opts;
 LKS_API lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts);
 
@@ -112,7 +115,25 @@ typedef struct lks_conv2d_opts {
 } lks_conv2d_opts;
 LKS_API lks_tensor *lks_conv2d(lks_graph *graph, lks_tensor *x, const lks_conv2d_opts *opts);
 
-/* y[u] = sum_k x[k] * weight[u][k] + bias[u]; x has one dimension (lks_flatten() an image). */
+/* weight [vocabulary][units], of tokens (the graph's input): the row of each; out is positions, units. Initially
+ * N(0, 1), as PyTorch's. */
+typedef struct lks_embedding_opts {
+    const char *name;
+    int64_t units; /* required */
+    lks_init weight_init;
+} lks_embedding_opts;
+LKS_API lks_tensor *lks_embedding(lks_graph *graph, lks_tensor *tokens,
+                                  const lks_embedding_opts *opts);
+
+/* x + weight, of x's shape, which are learned: what each position adds. Initially N(0, 1). */
+typedef struct lks_position_opts {
+    const char *name;
+    lks_init weight_init;
+} lks_position_opts;
+LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_position_opts *opts);
+
+/* y[u] = sum_k x[k] * weight[u][k] + bias[u], of the last dimension of x, for each of its positions where it has others
+ * (lks_flatten() an image to have all of it at once). */
 typedef struct lks_dense_opts {
     const char *name;
     int64_t units; /* required */
@@ -208,7 +229,7 @@ LKS_API lks_tensor *lks_add(lks_graph *graph, lks_tensor *a, lks_tensor *b);
 LKS_API lks_tensor *lks_mul(lks_graph *graph, lks_tensor *a, lks_tensor *b);
 /* The channels (the last dimension) of a, then those of b; other dimensions are equal. */
 LKS_API lks_tensor *lks_concat(lks_graph *graph, lks_tensor *a, lks_tensor *b);
-LKS_API lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x); /* x has one dimension */
+LKS_API lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x); /* of the last dimension */
 
 /* One dimension, in channel, row, column order: what PyTorch's parameters expect. */
 LKS_API lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x);
@@ -223,7 +244,8 @@ typedef struct lks_dropout_opts {
 } lks_dropout_opts;
 LKS_API lks_tensor *lks_dropout(lks_graph *graph, lks_tensor *x, const lks_dropout_opts *opts);
 
-/* Losses: one number per sample; training minimises the mean over the global batch. */
+/* Losses: one number per sample, or, of classes at positions, per position (0 where there is no class); training
+ * minimises the mean over those of the global batch that have one. x is the target's shape, then the classes. */
 typedef struct lks_cross_entropy_opts {
     const char *name;
     float label_smoothing; /* default 0 */

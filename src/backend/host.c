@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include <lockstep/data.h>
+
 #include "core/backend.h"
 
 static void host_copy(void *to, const void *from, size_t bytes)
@@ -28,11 +30,12 @@ static bool among_five(const float *values, int64_t count, int32_t label)
     return before < 5;
 }
 
-static int64_t host_count_correct(int64_t samples, int64_t width, const float *output,
+static int64_t host_count_correct(int64_t rows, int64_t width, const float *output,
                                   const int32_t *label, int64_t *top5)
 {
     int64_t correct = 0;
-    for (int64_t i = 0; i < samples; i++) {
+    for (int64_t i = 0; i < rows; i++) {
+        if (label[i] == LKS_NO_CLASS) continue;
         correct += first_largest(output + i * width, width) == label[i];
         *top5 += among_five(output + i * width, width, label[i]);
     }

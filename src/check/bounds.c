@@ -28,7 +28,7 @@ static lks_status zeros(lki_trial *c, double **out, int64_t count)
 }
 
 /*
- * log_softmax and cross_entropy of one sample with K values x, L = log(sum of exp(x)), range D =
+ * log_softmax and cross_entropy of one sample, or position, with K values x, L = log(sum of exp(x)), range D =
  * max - min. An exponential in f32 has relative error (D + 4) u (D u from rounding its argument x -
  * max, 4u from itself), the sum K u more, so L has absolute error
  *     l = (K + D + 8) u + 3u (|L| + |max|)
@@ -59,13 +59,20 @@ static double difference_error(const softmax *s, double x)
     return s->l + 2.0 * LKI_U * (fabs(x) + fabs(s->whole));
 }
 
+static int64_t last_dimension(const lki_trial *c)
+{
+    const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
+
+    return in->dim[in->ndim - 1];
+}
+
 static lks_status bounds_log_softmax(lki_trial *c, bool backward, const lki_trial_result *ref,
                                      lki_bounds *out)
 {
     (void)ref;
-    const int64_t values = lks_shape_elements(&lki_trial_first(c)->out.shape);
+    const int64_t values = last_dimension(c), rows = lki_trial_in_elements(c, 0) / values;
 
-    for (int64_t n = 0; n < c->count; n++) {
+    for (int64_t n = 0; n < rows; n++) {
         const float *x = (const float *)c->in[0] + n * values, *dy = c->d_out + n * values;
         const softmax s = softmax_of(x, values);
         double magnitude = 0.0;
@@ -90,11 +97,11 @@ static lks_status bounds_cross_entropy(lki_trial *c, bool backward, const lki_tr
                                        lki_bounds *out)
 {
     (void)ref;
-    const int64_t values = lks_shape_elements(&lki_trial_first(c)->in[0]->shape);
+    const int64_t values = last_dimension(c), rows = lki_trial_in_elements(c, 0) / values;
     const lks_cross_entropy_opts *opts = lki_trial_first(c)->attr;
     const double share = (double)opts->label_smoothing / (double)values;
 
-    for (int64_t n = 0; n < c->count; n++) {
+    for (int64_t n = 0; n < rows; n++) {
         const float *x = (const float *)c->in[0] + n * values;
         const softmax s = softmax_of(x, values);
         const int32_t target = ((const int32_t *)c->in[1])[n];
@@ -102,7 +109,7 @@ static lks_status bounds_cross_entropy(lki_trial *c, bool backward, const lki_tr
         const double g = fabs((double)c->d_out[n]);
         double loss = 0.0;
 
-        for (int64_t k = 0; k < values; k++) {
+        for (int64_t k = 0; k < values && target != LKS_NO_CLASS; k++) {
             const double answer = (k == target ? 1.0 - (double)mix.weight : 0.0) +
                                   (k == mix.label ? (double)mix.weight : 0.0);
             const double weight = share + (1.0 - (double)opts->label_smoothing) * answer;
@@ -124,7 +131,7 @@ static lks_status bounds_cross_entropy(lki_trial *c, bool backward, const lki_tr
 static lks_status bounds_nll(lki_trial *c, bool backward, const lki_trial_result *ref,
                              lki_bounds *out)
 {
-    for (int64_t n = 0; c->mix != NULL && n < c->count; n++)
+    for (int64_t n = 0; c->mix != NULL && n < lki_trial_out_elements(c); n++)
         out->out[n] = 2.0 * LKI_U * fabs((double)ref->out[n]);
     const bool mixed = c->mix != NULL && backward && ref->d_in[0] != NULL;
     for (int64_t i = 0; mixed && i < lki_trial_in_elements(c, 0); i++)

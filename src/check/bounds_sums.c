@@ -69,6 +69,12 @@ typedef struct terms {
     double out, d_in, d_param;
 } terms;
 
+/* Of a sample of a dense layer. */
+static int64_t positions(const lki_node *node)
+{
+    return lks_shape_elements(&node->in[0]->shape) / node->param[0].shape.dim[1];
+}
+
 static terms count_terms(const lki_trial *c)
 {
     const lki_node *node = lki_trial_first(c);
@@ -83,7 +89,8 @@ static terms count_terms(const lki_trial *c)
                        area * (double)(out->dim[2] / opts->groups), pixels};
     }
     if (node->op == LKI_OP_DENSE)
-        return (terms){(double)in->dim[0], (double)out->dim[0], (double)c->count};
+        return (terms){(double)node->param[0].shape.dim[1], (double)node->param[0].shape.dim[0],
+                       (double)(c->count * positions(node))};
     if (node->op == LKI_OP_GLOBAL_AVG_POOL) return (terms){(double)(in->dim[0] * in->dim[1]), 1, 0};
 
     const lks_pool_opts *opts = node->attr;
@@ -139,7 +146,9 @@ static partial partial_sums_bf16(double n, double blocks)
 static double blocks_of_weight(const lki_trial *c)
 {
     const lki_node *node = lki_trial_first(c);
-    if (node->op == LKI_OP_DENSE) return ceil((double)c->count / 32.0);
+    if (node->op == LKI_OP_DENSE && node->in[0]->shape.ndim == 1)
+        return ceil((double)c->count / 32.0);
+    if (node->op == LKI_OP_DENSE) return (double)c->count * ceil((double)positions(node) / 32.0);
     const lks_conv2d_opts *opts = node->attr;
     const int64_t *out = node->out.shape.dim;
     const int64_t reach = (opts->kernel[1] - 1) * opts->dilation[1] / opts->stride[1];
@@ -179,7 +188,8 @@ typedef struct sizes {
 static void parameters(lki_trial *c, const terms *t, const lki_trial_result *ref, const sizes *size,
                        lki_bounds *out)
 {
-    const bool convolution = lki_trial_first(c)->op == LKI_OP_CONV2D;
+    const lki_node *node = lki_trial_first(c);
+    const bool convolution = node->op == LKI_OP_CONV2D || node->in[0]->shape.ndim > 1;
     const partial sums = is_bf16(c) ? partial_sums_bf16(t->d_param, blocks_of_weight(c))
                                     : partial_sums(t->d_param);
 

@@ -47,6 +47,14 @@ static int64_t whole_number(float uniform, int64_t below)
     return number < below ? number : below - 1;
 }
 
+/* Of tokens and classes: how many there are. */
+static int64_t kinds_of(const lks_tensor *tensor)
+{
+    const lki_node *node = tensor->node;
+    return node->op == LKI_OP_TARGET ? ((const lks_target_opts *)node->attr)->classes
+                                     : ((const lks_input_opts *)node->attr)->vocabulary;
+}
+
 static lks_status fill_input(lki_trial *t, int i, numbers which)
 {
     static const char *const roles[LKI_MAX_IN] = {"in 0", "in 1"};
@@ -64,8 +72,7 @@ static lks_status fill_input(lki_trial *t, int i, numbers which)
         if (tensor->dtype == LKS_U8)
             ((uint8_t *)memory)[e] = (uint8_t)whole_number(values[e], 256);
         else
-            ((int32_t *)memory)[e] = (int32_t)whole_number(
-                values[e], ((const lks_target_opts *)tensor->node->attr)->classes);
+            ((int32_t *)memory)[e] = (int32_t)whole_number(values[e], kinds_of(tensor));
     }
     return LKS_OK;
 }

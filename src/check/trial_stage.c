@@ -10,7 +10,8 @@ enum { PREPARE_PARTS = 3 /* as by three workers */ };
 
 bool lki_trial_gives_gradient(const lki_cluster *cluster, int i)
 {
-    return i < cluster->in_count && cluster->in[i]->node->op != LKI_OP_TARGET &&
+    return i < cluster->in_count && cluster->in[i]->dtype != LKS_I32 &&
+           cluster->in[i]->node->op != LKI_OP_TARGET &&
            !lki_op_get(lki_cluster_reader(cluster, i)->op)->stops_gradient;
 }
 

@@ -185,10 +185,19 @@ static lks_status check_input(const lki_node *node)
     const int ndim = x != NULL ? x->shape.ndim : 0, floats = op->is_loss ? 1 : node->in_count;
 
     if (op->takes == LKI_TAKES_ANY) return LKS_OK;
+    if (op->takes == LKI_TAKES_TOKENS && x->dtype != LKS_I32)
+        return LKI_FAIL(LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected tokens, an input of I32",
+                        op->name, node->name, x->node->name, lks_dtype_name(x->dtype));
+    if (op->takes == LKI_TAKES_TOKENS) return LKS_OK;
     if (op->takes == LKI_TAKES_IMAGE && ndim != 3)
         return LKI_FAIL(LKS_E_SHAPE,
                         "%s '%s': input has %d dimension%s, expected 3 (height, width, channels)",
                         op->name, node->name, ndim, LKI_S(ndim));
+    if (op->takes == LKI_TAKES_ROWS && ndim != 1 && ndim != 2)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': input has %d dimensions, expected 1, or 2 (positions, channels); "
+                        "put a flatten before it",
+                        op->name, node->name, ndim);
     if (op->takes == LKI_TAKES_VECTOR && ndim != 1)
         return LKI_FAIL(LKS_E_SHAPE,
                         "%s '%s': input has %d dimensions, expected 1; put a flatten before it",
@@ -200,9 +209,11 @@ static lks_status check_input(const lki_node *node)
             node->name, ndim);
     for (int i = 0; i < floats; i++) {
         if (node->in[i]->dtype != LKS_F32)
-            return LKI_FAIL(
-                LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected F32; put a normalize before it",
-                op->name, node->name, node->in[i]->node->name, lks_dtype_name(node->in[i]->dtype));
+            return LKI_FAIL(LKS_E_SHAPE,
+                            "%s '%s': input '%s' is %s, expected F32; put %s before it", op->name,
+                            node->name, node->in[i]->node->name,
+                            lks_dtype_name(node->in[i]->dtype),
+                            node->in[i]->dtype == LKS_I32 ? "an embedding" : "a normalize");
     }
     return LKS_OK;
 }

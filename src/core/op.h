@@ -67,8 +67,10 @@ struct lki_node {
 typedef enum lki_takes {
     LKI_TAKES_FLOATS, /* F32 of any shape */
     LKI_TAKES_IMAGE,  /* F32: height, width, channels */
-    LKI_TAKES_VECTOR, /* F32 of one dimension */
+    LKI_TAKES_VECTOR, /* F32 of one dimension, */
+    LKI_TAKES_ROWS,   /* or of two: positions, channels */
     LKI_TAKES_PIXELS, /* an image or a vector of channels */
+    LKI_TAKES_TOKENS, /* I32: the graph's input */
     LKI_TAKES_ANY,    /* bytes too */
 } lki_takes;
 
@@ -85,7 +87,7 @@ typedef struct lki_op {
     size_t attr_size; /* of its struct of options, whose first member is `name`; 0: it has none */
     lki_attributes attributes;
     /* Traits. */
-    bool is_loss;        /* out is one f32 per sample (ndim 0); in[1] is the target */
+    bool is_loss;        /* out is one f32 per sample (ndim 0), or per position; in[1] is the target */
     bool per_replica;    /* samples of a replica depend on each other (batch norm) */
     bool draws;          /* random numbers in training: plans have a random_key */
     bool stops_gradient; /* none passes to an input */

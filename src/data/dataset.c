@@ -33,12 +33,17 @@ static lks_status dataset_measure(lks_dataset *set)
         return LKI_FAIL(LKS_E_INVALID,
                         "data set '%s': info.samples is %" PRId64 ", expected at least 1",
                         set->name, info->samples);
-    if (info->dtype != LKS_U8 && info->dtype != LKS_F32)
+    if (info->dtype != LKS_U8 && info->dtype != LKS_F32 && info->dtype != LKS_I32)
         return LKI_FAIL(LKS_E_INVALID,
-                        "data set '%s': info.dtype is %d, expected LKS_U8 or LKS_F32; "
+                        "data set '%s': info.dtype is %d, expected LKS_U8, LKS_F32 or LKS_I32; "
                         "convert the samples to one of them",
                         set->name, (int)info->dtype);
-    if (!shape_bytes(&info->shape, info->dtype == LKS_U8 ? 1 : sizeof(float), &set->x_bytes))
+    if ((info->dtype == LKS_I32) != (info->vocabulary > 0) || info->vocabulary > INT32_MAX)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': info.vocabulary is %" PRId64
+                        ", expected 1 to %" PRId32 " for tokens (LKS_I32), and 0 for others",
+                        set->name, info->vocabulary, INT32_MAX);
+    if (!shape_bytes(&info->shape, lks_dtype_size(info->dtype), &set->x_bytes))
         return LKI_FAIL(LKS_E_SHAPE,
                         "data set '%s': info.shape is not valid, expected 0 to %d dimensions, each "
                         "at least 1, that fit in memory",
@@ -48,8 +53,7 @@ static lks_status dataset_measure(lks_dataset *set)
                         "data set '%s': info.classes is %" PRId64
                         ", expected 0 (targets are floats) to %" PRId32,
                         set->name, info->classes, INT32_MAX);
-    set->y_bytes = sizeof(int32_t);
-    if (info->classes == 0 && !shape_bytes(&info->target_shape, sizeof(float), &set->y_bytes))
+    if (!shape_bytes(&info->target_shape, sizeof(int32_t), &set->y_bytes))
         return LKI_FAIL(LKS_E_SHAPE,
                         "data set '%s': info.target_shape is not valid, expected 0 to %d "
                         "dimensions, each at least 1, that fit in memory",
@@ -87,21 +91,54 @@ lks_status lks_dataset_create(lks_dataset **out, lks_context *context, const cha
     LKI_TRY(create(out, context, name, &ops->info));
     (*out)->read = ops->read;
     (*out)->read_epoch = ops->read_epoch;
+    (*out)->counted = ops->counted;
     (*out)->close = ops->close;
     (*out)->user = user;
     return LKS_OK;
 }
 
+static int64_t classes_of(const lks_dataset *set)
+{
+    return set->info.classes > 0 ? lks_shape_elements(&set->info.target_shape) : 0;
+}
+
+/* Of a data set in memory, or of one that says how many positions have a class, some may have none. */
 static lks_status check_target(const lks_dataset *set, int64_t index, const void *y)
 {
-    int32_t label;
-    if (set->info.classes == 0) return LKS_OK;
-    memcpy(&label, y, sizeof label);
-    if (label >= 0 && label < set->info.classes) return LKS_OK;
-    return LKI_FAIL(LKS_E_FORMAT,
-                    "data set '%s': the label of sample %" PRId64 " is %" PRId32
-                    ", expected 0 to %" PRId64,
-                    set->name, index, label, set->info.classes - 1);
+    const int64_t count = classes_of(set);
+    const bool gaps = set->info.target_shape.ndim > 0 && (set->x || set->counted);
+    for (int64_t i = 0; i < count; i++) {
+        int32_t label;
+        memcpy(&label, (const uint8_t *)y + (size_t)i * sizeof label, sizeof label);
+        if ((label >= 0 && label < set->info.classes) || (gaps && label == LKS_NO_CLASS)) continue;
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "data set '%s': the label of sample %" PRId64 " is %" PRId32
+                        ", expected 0 to %" PRId64,
+                        set->name, index, label, set->info.classes - 1);
+    }
+    return LKS_OK;
+}
+
+/* Tokens are checked where they are read, too, so that a message can name the sample. */
+static lks_status check_tokens(const lks_dataset *set, int64_t index, const void *x)
+{
+    const int64_t count = set->info.dtype == LKS_I32 ? lks_shape_elements(&set->info.shape) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t token;
+        memcpy(&token, (const uint8_t *)x + (size_t)i * sizeof token, sizeof token);
+        if (token >= 0 && token < set->info.vocabulary) continue;
+        return LKI_FAIL(LKS_E_FORMAT,
+                        "data set '%s': token %" PRId64 " of sample %" PRId64 " is %" PRId32
+                        ", expected 0 to %" PRId64,
+                        set->name, i, index, token, set->info.vocabulary - 1);
+    }
+    return LKS_OK;
+}
+
+static lks_status check_sample(const lks_dataset *set, int64_t index, const void *x, const void *y)
+{
+    LKI_TRY(check_tokens(set, index, x));
+    return check_target(set, index, y);
 }
 
 lks_status lki_dataset_in_memory(lks_dataset **out, lks_context *context, const char *name,
@@ -123,7 +160,9 @@ lks_status lki_dataset_in_memory(lks_dataset **out, lks_context *context, const 
         goto fail;
     }
     for (int64_t i = 0; i < set->info.samples; i++) {
-        LKI_TRY_OR(status, fail, check_target(set, i, set->y + (size_t)i * set->y_bytes));
+        LKI_TRY_OR(status, fail,
+                   check_sample(set, i, set->x + (size_t)i * set->x_bytes,
+                                set->y + (size_t)i * set->y_bytes));
     }
     set->close = ops->close;
     set->user = user;
@@ -327,7 +366,23 @@ lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t epoch, int64_t 
                                       : dataset->read(dataset->user, at, x, y);
         if (status != LKS_OK) return pass_on(dataset, index, status);
     }
-    return check_target(dataset, index, y);
+    return check_sample(dataset, index, x, y);
+}
+
+int64_t lki_dataset_counted(const lks_dataset *dataset, int64_t index)
+{
+    const int64_t at = position_of(dataset, index), all = classes_of(dataset);
+    int64_t count = 0;
+    if (all == 0 || dataset->info.target_shape.ndim == 0) return 1;
+    if (!dataset->x && !dataset->counted) return all;
+    if (!dataset->x) return dataset->counted(dataset->user, at);
+    const uint8_t *y = dataset->y + (size_t)at * dataset->y_bytes;
+    for (int64_t i = 0; i < all; i++) {
+        int32_t label;
+        memcpy(&label, y + (size_t)i * sizeof label, sizeof label);
+        count += label != LKS_NO_CLASS;
+    }
+    return count;
 }
 
 lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x, void *y)
@@ -346,11 +401,11 @@ lks_status lks_dataset_read(lks_dataset *dataset, int64_t index, void *x, void *
 
 static uint64_t hash_info(const lks_dataset_info *info)
 {
-    static const lks_shape label = {.ndim = 0};
-    const lks_shape *target = info->classes ? &label : &info->target_shape;
     uint64_t hash = lki_hash_header("x", info->dtype, &info->shape);
-    hash = lki_hash_link(hash, info->classes,
-                         lki_hash_header("y", info->classes ? LKS_I32 : LKS_F32, target));
+    if (info->vocabulary > 0) hash = lki_hash_link(hash, info->vocabulary, 0);
+    hash = lki_hash_link(
+        hash, info->classes,
+        lki_hash_header("y", info->classes ? LKS_I32 : LKS_F32, &info->target_shape));
     return lki_hash_link(hash, info->samples, 0);
 }
 

@@ -26,7 +26,8 @@ struct lks_dataset {
     lks_status (*read)(void *user, int64_t index, void *x, void *y); /* where x is NULL */
     lks_status (*read_epoch)(void *user, int64_t epoch, int64_t index, void *x,
                              void *y); /* in its place, or NULL */
-    void (*close)(void *user);         /* may be NULL */
+    int64_t (*counted)(void *user, int64_t index); /* or NULL */
+    void (*close)(void *user);                     /* may be NULL */
     void *user;
     const char *const *class_name; /* [classes_named], or NULL */
     int64_t classes_named;
@@ -47,6 +48,9 @@ void lki_dataset_name_classes(lks_dataset *dataset, const char *const *names, in
 void lki_dataset_name_samples(lks_dataset *dataset, const char *const *names);
 
 enum { LKI_NO_EPOCH = -1 }; /* a sample as it is */
+
+/* Positions of the sample's target that have a class; of others 1. */
+int64_t lki_dataset_counted(const lks_dataset *dataset, int64_t index);
 
 /* A sample as it is in an epoch, without a check of `index`. Errors name data set and sample. */
 lks_status lki_dataset_fetch(const lks_dataset *dataset, int64_t epoch, int64_t index, void *x,

@@ -28,11 +28,15 @@ static lks_status check_mixup(const lks_dataset *set, double mixup)
         return LKI_FAIL(LKS_E_INVALID,
                         "loader of '%s': mixup is %g, expected %g to %g, or 0 for none", set->name,
                         mixup, LEAST_MIXUP, MOST_MIXUP);
-    if (set->info.classes > 0) return LKS_OK;
+    const bool one = set->info.classes > 0 && set->info.target_shape.ndim == 0;
+    if (one && set->info.dtype != LKS_I32) return LKS_OK;
     return LKI_FAIL(LKS_E_UNSUPPORTED,
-                    "loader of '%s': mixup is for targets that are classes, and these are floats; "
+                    "loader of '%s': mixup is for targets that are classes, and these are %s; "
                     "leave it out",
-                    set->name);
+                    set->name,
+                    one                     ? "of tokens, which have no mean"
+                    : set->info.classes > 0 ? "one for each position"
+                                            : "floats");
 }
 
 lks_status lki_loader_check(const lks_dataset *set, lks_loader_opts *opts)

@@ -89,7 +89,7 @@ static lks_status compile_fill_opts(lks_model *model, const lks_graph *graph,
 static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *graph)
 {
     const lks_tensor *loss = opts->loss, *output = opts->output;
-    if (loss != NULL && (loss->shape.ndim != 0 || loss->dtype != LKS_F32))
+    if (loss != NULL && !lki_op_get(loss->node->op)->is_loss)
         return LKI_FAIL(LKS_E_SHAPE,
                         "loss '%s' has %d dimension%s, expected one number per sample; use a loss "
                         "such as lks_cross_entropy()",
@@ -100,7 +100,8 @@ static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *gra
                         output->node->name);
     const lks_tensor *target = graph->target;
     if (loss == NULL || target == NULL || target->dtype != LKS_I32) return LKS_OK;
-    const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
+    const int64_t positions = lks_shape_elements(&target->shape);
+    const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes * positions;
     const int64_t elements = lks_shape_elements(&output->shape);
     if (elements != classes)
         return LKI_FAIL(LKS_E_SHAPE,

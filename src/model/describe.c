@@ -8,6 +8,15 @@
 #include "base/text.h"
 #include "model/model.h"
 
+/* ":u8"; ":1000" of tokens below 1,000. */
+static const char *type_suffix(const lks_tensor *tensor, char *buffer, size_t size)
+{
+    if (tensor->dtype != LKS_I32) return tensor->dtype == LKS_U8 ? ":u8" : "";
+    const lks_input_opts *opts = tensor->node->attr;
+    snprintf(buffer, size, ":%lld", (long long)opts->vocabulary);
+    return buffer;
+}
+
 const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buffer, size_t size)
 {
     if (buffer == NULL || size == 0) return "";
@@ -15,13 +24,13 @@ const char *lks_tensor_line(const lks_tensor *tensor, int64_t samples, char *buf
     if (tensor == NULL) return buffer;
     const lki_node *node = tensor->node;
     char attributes[LKS_LINE_SIZE - 400] = ""; /* the longest are two lists */
-    char in[300] = "", shape[96];
+    char in[300] = "", shape[96], suffix[24];
     lki_node_print(node, attributes, sizeof attributes);
     if (samples > 0 && node->in_count > 0) {
         const lks_shape *first = &node->in[0]->shape;
         const int used = snprintf(in, sizeof in, " in=%lldx%s%s", (long long)samples,
                                   lki_shape_print(first, shape, sizeof shape),
-                                  node->in[0]->dtype == LKS_U8 ? ":u8" : "");
+                                  type_suffix(node->in[0], suffix, sizeof suffix));
         if (node->in_count > 1 && !lki_op_get(node->op)->is_loss &&
             !lki_shape_equal(first, &node->in[1]->shape))
             snprintf(in + used, sizeof in - (size_t)used, " with=%s",
@@ -354,6 +363,8 @@ lks_model_info lks_model_get_info(const lks_model *model)
     const lks_tensor *target = program->graph->target;
     if (program->loss != NULL && target->dtype == LKS_I32)
         info.classes = ((const lks_target_opts *)target->node->attr)->classes;
+    if (info.classes > 0 && target->shape.ndim > 0)
+        info.positions = lks_shape_elements(&target->shape);
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)
             info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;

@@ -184,6 +184,7 @@ struct lks_model {
     lki_pass pass;
     lki_rule *rule;
     int rules;
+    int64_t counted; /* samples, or positions that have a class: what a step takes the mean of */
     float scale;     /* of gradients: lki_update's */
     bool link_after; /* hash the state after the update */
     float *predictions;
@@ -253,6 +254,11 @@ static inline int64_t lki_own_samples(const lks_model *model, const lki_pass *pa
     return lki_share(pass->last, model->program.replicas, pass->count) - pass->begin;
 }
 
+static inline int64_t lki_whole_of(const lks_batch *batch)
+{
+    return batch->whole != 0 ? batch->whole : batch->count;
+}
+
 /* The number of the sample at this place of the whole batch, of which it is in this part. */
 static inline int64_t lki_sample_id(const lks_batch *batch, int64_t position)
 {
@@ -280,18 +286,23 @@ bool lki_model_infers_averages(const lks_model *model);
 /* Stages read parameters, or their averages. */
 void lki_model_choose(lks_model *model, bool averages);
 
-/* step.c */
-/* A batch that the model can take, or a sentence. Labels are read here once, so that no kernel has to defend itself. */
+/* step/batch.c: a batch that the model can take, or a sentence. */
 lks_status lki_check_batch(const lks_model *model, const lks_batch *batch);
-lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch); /* of a step */
+lks_status lki_check_tokens(const lks_model *model, const void *x, int64_t count); /* if it takes them */
+lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch);  /* of a step */
+/* What of a batch of so many samples is this rank's; where its samples are is to be filled in. */
+lki_pass lki_own_pass(const lks_model *model, int64_t whole);
+/* What a step takes the mean of: samples, or positions that have a class. */
+int64_t lki_counted_of(const lks_model *model, const lks_batch *batch);
+/* step/step.c */
 /* What comes before the replicas of this rank: model->pass, of training. */
 lks_status lki_begin_pass(lks_model *model, const lks_batch *batch);
 lks_status lki_model_prepare(lks_model *model); /* packs parameters that are not */
 /* Samples [first, first + count) of a batch, which are the host's, for a pass; its y may be NULL. */
 void lki_place_samples(const lks_model *model, lki_pass *pass, const lks_batch *batch,
                        int64_t first, int64_t count);
-/* The rest of a step whose gradients have been formed layer by layer, from so many samples. */
-lks_status lki_take_formed(lks_model *model, double lr, int64_t samples);
+/* The rest of a step whose gradients have been formed layer by layer, of so many losses. */
+lks_status lki_take_formed(lks_model *model, double lr, int64_t counted);
 void lki_gather_metrics(const lks_model *model, lks_metrics *sum); /* of this rank */
 
 /* infer/infer.c */
@@ -299,7 +310,8 @@ void lki_gather_metrics(const lks_model *model, lks_metrics *sum); /* of this ra
  * of its replicas are chosen so that any count fits, and are not those of a step. */
 lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count);
 /* The arguments of a prediction. */
-lks_status lki_check_predict(const void *x, int64_t count, const float *out);
+lks_status lki_check_predict(const lks_model *model, const void *x, int64_t count,
+                             const float *out);
 
 /* infer/mirror.c: lks_model_opts.mirror. Whether samples are images; room for a pass. */
 lks_status lki_mirror_check(const lks_model *model);

@@ -71,13 +71,19 @@ lks_status lki_infer_classes(lki_node *node)
 {
     const lki_node *target = node->in[1]->node;
     const int64_t classes = ((const lks_target_opts *)target->attr)->classes;
-    const int64_t values = node->in[0]->shape.dim[0];
+    const lks_shape *in = &node->in[0]->shape, *positions = &node->in[1]->shape;
+    const int64_t values = in->dim[in->ndim - 1];
+    lks_shape expected = *positions;
 
     if (classes == 0)
         return LKI_FAIL(
             LKS_E_SHAPE,
             "%s '%s': target '%s' has floats, expected classes; give it .classes = %lld",
             LKI_NODE(node), target->name, (long long)values);
+    if (positions->ndim == 0 && in->ndim != 1)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': input has %d dimensions, expected 1; put a flatten before it",
+                        LKI_NODE(node), in->ndim);
     if (classes != values)
         return LKI_FAIL(
             LKS_E_SHAPE,
@@ -85,6 +91,18 @@ lks_status lki_infer_classes(lki_node *node)
             "must be equal",
             LKI_NODE(node), node->in[0]->node->name, (long long)values, LKI_S(values), target->name,
             (long long)classes, classes == 1 ? "" : "es");
+    expected.dim[expected.ndim++] = classes;
+    if (!lki_shape_equal(in, &expected)) {
+        char found[128], wanted[128];
+
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': input '%s' is %s, expected %s, as target '%s' has a class for "
+                        "each position",
+                        LKI_NODE(node), node->in[0]->node->name,
+                        lki_shape_print(in, found, sizeof found),
+                        lki_shape_print(&expected, wanted, sizeof wanted), target->name);
+    }
+    node->out.shape = *positions;
     return LKS_OK;
 }
 

@@ -16,6 +16,8 @@
     X(NORMALIZE, normalize)                                                                        \
     X(CONV2D, conv2d)                                                                              \
     X(DENSE, dense)                                                                                \
+    X(EMBEDDING, embedding)                                                                        \
+    X(POSITION, position)                                                                          \
     X(BATCH_NORM, batch_norm)                                                                      \
     X(LAYER_NORM, layer_norm)                                                                      \
     X(MAX_POOL, max_pool)                                                                          \

@@ -1,4 +1,4 @@
-/* target: what the network should answer: one class per sample (I32), or floats. */
+/* target: what the network should answer: one class per sample or position (I32), or floats. */
 #include "op/common.h"
 
 static lks_status target_infer(lki_node *node)
@@ -11,16 +11,14 @@ static lks_status target_infer(lki_node *node)
             "%s '%s': neither classes nor a shape is given; give .classes for labels or "
             ".shape for floats",
             LKI_NODE(node));
-    if (opts->classes != 0 && opts->shape.ndim != 0)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': both classes and a shape are given; give .classes for labels or "
-                        ".shape for floats",
-                        LKI_NODE(node));
-    if (opts->classes != 0) {
-        node->out.dtype = LKS_I32;
-        return LKS_OK;
-    }
+    if (opts->classes != 0) node->out.dtype = LKS_I32;
+    if (opts->classes != 0 && opts->shape.ndim == 0) return LKS_OK;
     LKI_TRY(lki_check_shape(node, "the shape", &opts->shape));
+    if (opts->classes != 0 && opts->shape.ndim == LKS_MAX_DIMS)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': positions have %d dimensions, expected at most %d, as classes "
+                        "are one more",
+                        LKI_NODE(node), LKS_MAX_DIMS, LKS_MAX_DIMS - 1);
     node->out.shape = opts->shape;
     return LKS_OK;
 }

@@ -5,7 +5,7 @@ void lki_program_seed(lki_program *program, float gradient)
 {
     if (program->seed == gradient) return;
     program->seed = gradient;
-    lki_fill(program->backend->memory, program->ones, program->max_cohort, gradient);
+    lki_fill(program->backend->memory, program->ones, lki_program_losses(program), gradient);
 }
 
 /* Losses stay as they are, as with autocast of PyTorch. */

@@ -26,7 +26,8 @@ lks_status lki_program_allocate(lki_program *program)
                               "what replicas give where they meet"));
         program->met = made;
     }
-    LKI_TRY(memory->alloc(program->context, &made, (size_t)program->max_cohort * sizeof(float),
+    LKI_TRY(memory->alloc(program->context, &made,
+                          (size_t)lki_program_losses(program) * sizeof(float),
                           "gradients of losses"));
     program->ones = made;
     lki_program_seed(program, 1);
@@ -72,7 +73,8 @@ void lki_program_release(lki_program *program)
     memory->free(program->context, program->packed, program->packed_bytes);
     memory->free(program->context, program->stats, (size_t)program->stats_count * sizeof(double));
     memory->free(program->context, program->met, (size_t)program->met_count * sizeof(double));
-    memory->free(program->context, program->ones, (size_t)program->max_cohort * sizeof(float));
+    memory->free(program->context, program->ones,
+                 (size_t)lki_program_losses(program) * sizeof(float));
     lki_arena_release(&program->arena);
     *program = (lki_program){0};
 }

@@ -194,9 +194,21 @@ typedef struct lki_program {
     char *all; /* kept of all processes' samples, which have that in common; NULL: there is none */
     size_t all_bytes;
     double *stats, *met;
-    float *ones; /* [max_cohort]: the gradient of the sum of losses, all of them `seed` */
+    float *ones; /* [lki_program_losses()]: the gradient of the sum of losses, all of them `seed` */
     float seed;
 } lki_program;
+
+/* Of a sample: one, or as many as the target has positions. */
+static inline int64_t lki_program_positions(const lki_program *program)
+{
+    return program->loss != NULL ? lks_shape_elements(&program->loss->shape) : 1;
+}
+
+/* Of the largest cohort. */
+static inline int64_t lki_program_losses(const lki_program *program)
+{
+    return program->max_cohort * lki_program_positions(program);
+}
 
 static inline bool lki_program_freezes(const lki_program *program, const lki_node *node, int param)
 {

@@ -164,8 +164,11 @@ static lks_tensor *target_of(const lki_layer *l)
 {
     const lks_shape shape = lks_tensor_shape(l->x);
     if (l->graph->target != NULL || l->x == NULL) return l->graph->target;
-    if (lki_op_get(l->id)->of_classes)
-        return lks_target(l->graph, &(lks_target_opts){.classes = shape.dim[0]});
+    if (lki_op_get(l->id)->of_classes) {
+        lks_target_opts opts = {.classes = shape.dim[shape.ndim - 1], .shape = shape};
+        opts.shape.ndim--; /* the positions that x has */
+        return lks_target(l->graph, &opts);
+    }
     return lks_target(l->graph, &(lks_target_opts){.shape = shape});
 }
 

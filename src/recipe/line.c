@@ -126,19 +126,25 @@ lks_status lki_line_read(lki_line *out, lki_heap *heap, const char *where, const
     return lki_heap_status(heap, check_twice(out, where));
 }
 
-/* "8x28x28x1" or "8x28x28x1:u8" */
+/* "8x28x28x1", "8x28x28x1:u8", or, of tokens below 1,000, "8x64:1000" */
 static lks_status read_in(lki_line *out, const char *where, const char *text)
 {
     int64_t size[LKS_MAX_DIMS + 1];
     int count;
     const char *rest = read_sizes(text, size, &count, LKS_MAX_DIMS + 1);
     const bool bytes = strcmp(rest, ":u8") == 0;
+    int64_t vocabulary = 0;
+    int one;
+    if (*rest == ':' && !bytes && *read_sizes(rest + 1, &vocabulary, &one, 1) == '\0') rest = "";
     if ((*rest != '\0' && !bytes) || count < 2)
         return LKI_FAIL(LKS_E_INVALID,
                         "%s: in is '%.60s', expected the number of samples and the shape of one, "
-                        "such as in=8x28x28x1 (or, of bytes, in=8x28x28x1:u8)",
+                        "such as in=8x28x28x1 (of bytes in=8x28x28x1:u8, of tokens below 1,000 "
+                        "in=8x64:1000)",
                         where, text);
     if (bytes) out->input.dtype = LKS_U8;
+    if (vocabulary > 0) out->input.dtype = LKS_I32;
+    out->input.vocabulary = vocabulary;
     out->samples = size[0];
     out->input.shape.ndim = count - 1;
     memcpy(out->input.shape.dim, size + 1, (size_t)(count - 1) * sizeof *size);

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of each class: samples of it that were given it, samples that were given it, samples of it. Sums of integers, so
+/* Where a sample has one class, of each class: samples of it that were given it, samples that were given it, samples of it. Sums of integers, so
  * that any number of processes has the same. */
 typedef struct counts {
-    int64_t classes; /* 0: targets are no classes, and nothing is counted */
+    int64_t classes; /* 0: nothing is counted */
     int64_t *right, *given, *there;
     float *output; /* of a batch */
     int64_t room;  /* samples */
@@ -67,7 +67,8 @@ static void count_batch(counts *c, const lks_batch *batch)
 static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum, counts *c)
 {
     lks_model *model = l->opts.model;
-    TRY(counts_make(c, lks_model_get_info(model).classes));
+    const lks_model_info info = lks_model_get_info(model);
+    TRY(counts_make(c, info.positions == 0 ? info.classes : 0));
     TRY(lki_loop_follow_shares(l, loader));
     TRY(lks_loader_seek(loader, 0));
     for (int64_t i = lks_loader_batches(loader); i > 0; i--) {

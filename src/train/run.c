@@ -41,12 +41,18 @@ static json_t *hex(uint64_t value)
     return json_string(text);
 }
 
+/* Where every sample has one loss, how many there are is left out. */
 static json_t *print_metrics(const lks_metrics *metrics)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:[o, o]}", "samples", (json_int_t)metrics->samples,
-                     "correct", (json_int_t)metrics->correct, "top5", (json_int_t)metrics->top5,
-                     "not_finite", (json_int_t)metrics->not_finite, "loss_sum",
-                     hex((uint64_t)metrics->loss_high), hex(metrics->loss_low));
+    json_t *json = json_pack(
+        "{s:I, s:I, s:I, s:I, s:[o, o]}", "samples", (json_int_t)metrics->samples, "correct",
+        (json_int_t)metrics->correct, "top5", (json_int_t)metrics->top5, "not_finite",
+        (json_int_t)metrics->not_finite, "loss_sum", hex((uint64_t)metrics->loss_high),
+        hex(metrics->loss_low));
+    if (metrics->counted == metrics->samples || json == NULL) return json;
+    if (json_object_set_new(json, "counted", json_integer(metrics->counted)) == 0) return json;
+    json_decref(json);
+    return NULL;
 }
 
 /* Those that were not measured are left out. */
@@ -170,22 +176,24 @@ enum { MOST_BAD = 1 << 30 };
 
 static bool read_metrics(json_t *json, lks_metrics *out)
 {
-    json_int_t samples, correct, not_finite, top5 = 0; /* older records have no top5 */
+    json_int_t samples, correct, not_finite, top5 = 0, counted = -1; /* older records have no top5 */
     json_t *high, *low;
     uint64_t loss_high;
-    if (json_unpack(json, "{s:I, s:I, s?I, s:I, s:[o, o]}", "samples", &samples, "correct",
-                    &correct, "top5", &top5, "not_finite", &not_finite, "loss_sum", &high,
-                    &low) != 0 ||
+    if (json_unpack(json, "{s:I, s:I, s?I, s:I, s?I, s:[o, o]}", "samples", &samples, "correct",
+                    &correct, "top5", &top5, "not_finite", &not_finite, "counted", &counted,
+                    "loss_sum", &high, &low) != 0 ||
         !read_hex(high, &loss_high) || !read_hex(low, &out->loss_low)) {
         return false;
     }
     out->samples = samples;
     out->correct = correct;
     out->top5 = top5;
+    out->counted = counted < 0 ? samples : counted;
     out->not_finite = not_finite;
     out->loss_high = (int64_t)loss_high;
-    return is_count(samples) && correct >= 0 && correct <= samples && top5 >= 0 &&
-           top5 <= samples && not_finite >= 0 && not_finite <= samples;
+    return is_count(samples) && is_count(out->counted) && correct >= 0 &&
+           correct <= out->counted && top5 >= 0 && top5 <= out->counted && not_finite >= 0 &&
+           not_finite <= out->counted;
 }
 
 /* Older records have none. */

@@ -32,17 +32,17 @@ static void save(tiny *t, int keep)
 static lks_run full_run(tiny *t, lks_epoch history[2])
 {
     history[0] = (lks_epoch){.epoch = 1,
-                             .train = {53, 20, 1, -3, UINT64_MAX, 33},
-                             .valid = {10, 3, 0, INT64_MAX, 1, 7},
+                             .train = {53, 20, 1, -3, UINT64_MAX, 33, 53},
+                             .valid = {10, 3, 0, INT64_MAX, 1, 7, 80},
                              .learning_rate = 0.1 + 0.2,
                              .seconds = 1e-300};
-    history[1] = (lks_epoch){.epoch = 2, .test = {1, 1, 0, INT64_MIN, 0, 1}, .seconds = 1.0 / 3.0};
+    history[1] = (lks_epoch){.epoch = 2, .test = {1, 1, 0, INT64_MIN, 0, 1, 1}, .seconds = 1.0 / 3.0};
     lks_run run = tiny_run(t);
     run.data_hash = UINT64_C(0xfedcba9876543210);
     run.test_hash = UINT64_C(0x8000000000000001);
     run.fingerprint = "another kind of device";
     run.config = "{\"name\": \"\xc3\xa9t\xc3\xa9\\n\",\n\t\"x\": [1, 2]}";
-    run.so_far = (lks_metrics){8, 2, 0, 1, 2, 3};
+    run.so_far = (lks_metrics){8, 2, 0, 1, 2, 3, 8};
     run.so_far_seconds = 0.1;
     run.best_loss = 2.0 / 3.0;
     run.best_step = 4;

@@ -12,10 +12,14 @@
 
 enum { KEPT_CLASSES = 5, KEPT_VALUES = 12 * 10 * 3 };
 
+/* Images and a class each; floats, and two of them; KEPT_POSITIONS tokens, of which each has a class or none. */
+typedef enum kept_data { KEPT_IMAGES, KEPT_NUMBERS, KEPT_TOKENS } kept_data;
+enum { KEPT_POSITIONS = 11, KEPT_VOCABULARY = 23 };
+
 typedef struct kept_network {
     const char *name;
     lks_tensor *(*build)(lks_graph *graph);
-    bool numbers; /* targets are floats, [2], and so are inputs */
+    kept_data data;
     int64_t batch;
     double lr;
     lks_optim (*optim)(void);
@@ -50,6 +54,23 @@ static lks_tensor *kept_loss(lks_graph *g, lks_tensor *x, float smoothing)
     lks_tensor *y = lks_target(g, &(lks_target_opts){.name = "y", .classes = KEPT_CLASSES});
     return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES), y,
                              &(lks_cross_entropy_opts){.label_smoothing = smoothing});
+}
+
+/* Of tokens: each position by itself, and of each of them a class. */
+static lks_tensor *kept_tokens(lks_graph *g)
+{
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.name = "x",
+                                                   .shape = LKS_SHAPE(KEPT_POSITIONS),
+                                                   .dtype = LKS_I32,
+                                                   .vocabulary = KEPT_VOCABULARY});
+    x = lks_position(g, lks_embedding(g, x, &(lks_embedding_opts){.units = 37}), NULL);
+    lks_tensor *y = lks_gelu(g, kept_dense(g, lks_layer_norm(g, x, NULL), 70), NULL);
+    x = lks_add(g, x, kept_dense(g, y, 37));
+    return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES),
+                             lks_target(g, &(lks_target_opts){.name = "y",
+                                                              .classes = KEPT_CLASSES,
+                                                              .shape = LKS_SHAPE(KEPT_POSITIONS)}),
+                             &(lks_cross_entropy_opts){.label_smoothing = .1f});
 }
 
 /* A multi-layer perceptron. */
@@ -335,55 +356,56 @@ static const lks_group kept_groups[] = {
 static const kept_network kept_networks[] = {
     {"mlp",
      kept_mlp,
-     false,
+     KEPT_IMAGES,
      31,
      .05,
      kept_momentum,
      {.replicas = 6, .decay_of = LKS_DECAY_WEIGHTS}},
-    {"pooled", kept_pooled, false, 20, 1, lks_adadelta, {.replicas = 4}},
-    {"residual", kept_residual, false, 24, 1e-3, kept_centered, {.replicas = 3, .ema_decay = 0.99}},
-    {"gated", kept_gated, false, 19, 1e-2, lks_adam, {.replicas = 5, .clip_norm = 0.5}},
+    {"pooled", kept_pooled, KEPT_IMAGES, 20, 1, lks_adadelta, {.replicas = 4}},
+    {"residual", kept_residual, KEPT_IMAGES, 24, 1e-3, kept_centered, {.replicas = 3, .ema_decay = 0.99}},
+    {"gated", kept_gated, KEPT_IMAGES, 19, 1e-2, lks_adam, {.replicas = 5, .clip_norm = 0.5}},
     {"joined",
      kept_joined,
-     false,
+     KEPT_IMAGES,
      16,
      1e-2,
      lks_adamw,
      {.replicas = 4, .groups = kept_groups, .group_count = 2}},
-    {"depthwise", kept_depthwise, false, 18, 1e-2, kept_adamp, {.replicas = 2}},
+    {"depthwise", kept_depthwise, KEPT_IMAGES, 18, 1e-2, kept_adamp, {.replicas = 2}},
     {"regression",
      kept_regression,
-     true,
+     KEPT_NUMBERS,
      90,
      1e-2,
      kept_plain,
      {.replicas = 1, .clip_value = 0.01}},
-    {"wide", kept_wide, false, 7, .02, kept_dampened, {.replicas = 3, .kernels.single = true}},
-    {"lenet", kept_lenet, false, 22, 1e-2, lks_adam, {.replicas = 3}},
-    {"maxima", kept_maxima, false, 23, .5, kept_adadelta, {.replicas = 8}},
+    {"wide", kept_wide, KEPT_IMAGES, 7, .02, kept_dampened, {.replicas = 3, .kernels.single = true}},
+    {"lenet", kept_lenet, KEPT_IMAGES, 22, 1e-2, lks_adam, {.replicas = 3}},
+    {"maxima", kept_maxima, KEPT_IMAGES, 23, .5, kept_adadelta, {.replicas = 8}},
     {"starts",
      kept_starts,
-     false,
+     KEPT_IMAGES,
      15,
      1e-3,
      lks_rmsprop,
      {.replicas = 2, .accumulate = 3, .skip_not_finite = true}},
-    {"lars", kept_residual, false, 26, .5, kept_lars, {.replicas = 4, .clip_norm = 0.5}},
-    {"lamb", kept_mlp, false, 33, 1e-2, kept_lamb, {.replicas = 3}},
-    {"large-share", kept_mlp, false, 150, .1, kept_plain, {.replicas = 2}},
-    {"synced", kept_synced, false, 21, .02, kept_momentum, {.replicas = 6, .ema_decay = 0.9}},
-    {"masked", kept_masked, false, 70, .05, kept_momentum, {.replicas = 2}},
-    {"inverted", kept_inverted, false, 17, .05, kept_momentum, {.replicas = 3}},
-    {"depth", kept_depth, false, 37, .05, kept_momentum, {.replicas = 4}},
-    {"absent", kept_residual, false, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
+    {"lars", kept_residual, KEPT_IMAGES, 26, .5, kept_lars, {.replicas = 4, .clip_norm = 0.5}},
+    {"lamb", kept_mlp, KEPT_IMAGES, 33, 1e-2, kept_lamb, {.replicas = 3}},
+    {"large-share", kept_mlp, KEPT_IMAGES, 150, .1, kept_plain, {.replicas = 2}},
+    {"synced", kept_synced, KEPT_IMAGES, 21, .02, kept_momentum, {.replicas = 6, .ema_decay = 0.9}},
+    {"masked", kept_masked, KEPT_IMAGES, 70, .05, kept_momentum, {.replicas = 2}},
+    {"inverted", kept_inverted, KEPT_IMAGES, 17, .05, kept_momentum, {.replicas = 3}},
+    {"depth", kept_depth, KEPT_IMAGES, 37, .05, kept_momentum, {.replicas = 4}},
+    {"absent", kept_residual, KEPT_IMAGES, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
     {"rounded",
      kept_residual,
-     false,
+     KEPT_IMAGES,
      24,
      .05,
      kept_momentum,
      {.replicas = 3, .kernels.bf16 = true}},
-    {"rounded-mlp", kept_mlp, false, 70, 1e-2, lks_adam, {.replicas = 2, .kernels.bf16 = true}},
+    {"rounded-mlp", kept_mlp, KEPT_IMAGES, 70, 1e-2, lks_adam, {.replicas = 2, .kernels.bf16 = true}},
+    {"tokens", kept_tokens, KEPT_TOKENS, 29, 1e-2, lks_adamw, {.replicas = 5}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };
 

@@ -23,6 +23,7 @@ typedef struct values {
     float x[SAMPLES][KEPT_VALUES];
     int32_t label[SAMPLES];
     float y[SAMPLES][2];
+    int32_t token[SAMPLES][KEPT_POSITIONS], class[SAMPLES][KEPT_POSITIONS];
 } values;
 
 static values *make_values(void)
@@ -37,6 +38,10 @@ static values *make_values(void)
             v->x[i][k] = (float)v->image[i][(k * 7 + 3) % KEPT_VALUES] / 128 - 1;
         v->label[i] = (int32_t)(((uint64_t)i * 2246822519u >> 7) % KEPT_CLASSES);
         for (int k = 0; k < 2; k++) v->y[i][k] = v->x[i][k] * v->x[i][k + 5];
+        for (int k = 0; k < KEPT_POSITIONS; k++) {
+            v->token[i][k] = v->image[i][k] % KEPT_VOCABULARY;
+            v->class[i][k] = v->image[i][k + 20] % (KEPT_CLASSES + 1) - 1; /* a sixth has none */
+        }
     }
     return v;
 }
@@ -77,10 +82,9 @@ static void step(const run *r, const values *v, int number)
 {
     const int64_t batch = r->net->batch, first = number * batch % (SAMPLES - batch + 1);
     const int64_t count = number == STEPS - 1 && batch > 2 ? batch - 2 : batch;
-    const lks_batch b = {.x = r->net->numbers ? (const void *)v->x[first] : v->image[first],
-                         .y = r->net->numbers ? (const void *)v->y[first]
-                                              : (const void *)&v->label[first],
-                         .count = count};
+    const void *x[] = {v->image[first], v->x[first], v->token[first]};
+    const void *y[] = {&v->label[first], v->y[first], v->class[first]};
+    const lks_batch b = {.x = x[r->net->data], .y = y[r->net->data], .count = count};
     LKT_OK(lks_model_step(r->model, &b, r->net->lr, NULL));
 }
 

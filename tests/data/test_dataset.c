@@ -323,7 +323,11 @@ static void refuses_bad_descriptions(void **state)
     } cases[] = {
         {{.samples = 0, .dtype = LKS_U8, .classes = 2}, LKS_E_INVALID, "info.samples is 0"},
         {{.samples = -5, .dtype = LKS_U8, .classes = 2}, LKS_E_INVALID, "info.samples is -5"},
-        {{.samples = 1, .dtype = LKS_I32, .classes = 2}, LKS_E_INVALID, "info.dtype is 2"},
+        {{.samples = 1, .dtype = LKS_I64, .classes = 2}, LKS_E_INVALID, "info.dtype is 3"},
+        {{.samples = 1, .dtype = LKS_I32, .classes = 2}, LKS_E_INVALID, "info.vocabulary is 0"},
+        {{.samples = 1, .dtype = LKS_U8, .vocabulary = 5, .classes = 2},
+         LKS_E_INVALID,
+         "info.vocabulary is 5"},
         {{.samples = 1, .dtype = LKS_U8, .classes = -1}, LKS_E_INVALID, "info.classes is -1"},
         {{.samples = 1, .dtype = LKS_U8, .classes = INT64_C(1) << 31},
          LKS_E_INVALID,

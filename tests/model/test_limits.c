@@ -263,17 +263,18 @@ static void written_parameters_are_used(void **state)
 static void metrics(void **state)
 {
     (void)state;
-    lks_metrics sum = {1, 2, 3, 4, UINT64_MAX, 5};
-    const lks_metrics part = {10, 20, 30, 40, 2, 50};
+    lks_metrics sum = {1, 2, 3, 4, UINT64_MAX, 5, 6};
+    const lks_metrics part = {10, 20, 30, 40, 2, 50, 60};
     lks_metrics_add(&sum, &part);
-    const lks_metrics expected = {11, 22, 33, 45, 1, 55}; /* with a carry */
+    const lks_metrics expected = {11, 22, 33, 45, 1, 55, 66}; /* with a carry */
     assert_memory_equal(&sum, &expected, sizeof sum);
     lks_metrics_add(&sum, NULL);
     lks_metrics_add(NULL, &part);
     assert_memory_equal(&sum, &expected, sizeof sum);
-    const lks_metrics one = {.samples = 4, .not_finite = 2, .loss_low = UINT64_C(3) << 32};
+    const lks_metrics one = {
+        .samples = 4, .counted = 4, .not_finite = 2, .loss_low = UINT64_C(3) << 32};
     assert_true(lks_metrics_loss(&one) == 1.5);
-    const lks_metrics none = {.samples = 2, .not_finite = 2, .loss_low = 1};
+    const lks_metrics none = {.samples = 2, .counted = 2, .not_finite = 2, .loss_low = 1};
     assert_true(isnan(lks_metrics_loss(&none)) && isnan(lks_metrics_loss(NULL)));
 }
 

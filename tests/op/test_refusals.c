@@ -108,6 +108,10 @@ BUILDER(constant_mean, CONST(.count = 1, .mean = (float[]){INFINITY}, .std = (fl
 BUILDER(constant_late, lks_normalize(g, lks_batch_norm(g, x, NULL),
                                      &(lks_normalize_opts){.count = 1, .std = (float[]){1.0f}}))
 BUILDER(entropy, lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 7}), NULL))
+BUILDER(entropy_positions,
+        lks_cross_entropy(
+            g, x, lks_target(g, &(lks_target_opts){.classes = 7, .shape = LKS_SHAPE(5)}), NULL))
+BUILDER(embedding, lks_embedding(g, x, &(lks_embedding_opts){.units = 4}))
 BUILDER(entropy_floats,
         lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(10)}), NULL))
 BUILDER(entropy_smoothing, lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 10}),
@@ -116,7 +120,8 @@ BUILDER(nll, lks_nll(g, x, lks_target(g, &(lks_target_opts){.classes = 10})))
 BUILDER(squares, lks_mse(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2, 5)})))
 BUILDER(squares_classes, lks_mse(g, x, lks_target(g, &(lks_target_opts){.classes = 10})))
 BUILDER(target_nothing, lks_target(g, NULL))
-BUILDER(target_both, lks_target(g, &(lks_target_opts){.classes = 3, .shape = LKS_SHAPE(3)}))
+BUILDER(target_both,
+        lks_target(g, &(lks_target_opts){.classes = 3, .shape = LKS_SHAPE(1, 1, 1, 1, 1)}))
 BUILDER(target_classes, lks_target(g, &(lks_target_opts){.classes = -3}))
 BUILDER(target_shape, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(3, 0)}))
 
@@ -159,7 +164,8 @@ static const refusal refusals[] = {
     {conv_weights, {3, {8, 8, 3}}, 0, LKS_E_SHAPE, "weight has more than 2147483647 elements"},
     {conv_outputs, IMAGE, 0, LKS_E_SHAPE, "the output has more than 2147483647 elements"},
     {dense, IMAGE, 0, LKS_E_SHAPE,
-     "dense 'dense_1': input has 3 dimensions, expected 1; put a flatten before it"},
+     "dense 'dense_1': input has 3 dimensions, expected 1, or 2 (positions, channels); put a "
+     "flatten before it"},
     {dense_units, VECTOR, 0, LKS_E_INVALID, "units is -4, expected an integer of at least 1"},
     {dense_weights, VECTOR, 0, LKS_E_SHAPE, "weight has more than 2147483647 elements"},
     {dense_init, VECTOR, 0, LKS_E_INVALID, "bias_init has scale -1, expected a positive number"},
@@ -233,14 +239,19 @@ static const refusal refusals[] = {
     {squares, VECTOR, 0, LKS_E_SHAPE, "input 'input_1' is 10, but target 'target_1' is 2x5"},
     {squares_classes, VECTOR, 0, LKS_E_SHAPE, "has classes, expected floats; give it a .shape"},
     {target_nothing, VECTOR, 0, LKS_E_INVALID, "neither classes nor a shape is given"},
-    {target_both, VECTOR, 0, LKS_E_INVALID, "both classes and a shape are given"},
+    {target_both, VECTOR, 0, LKS_E_SHAPE, "positions have 5 dimensions, expected at most 4"},
     {target_classes, VECTOR, 0, LKS_E_INVALID, "classes is -3, expected an integer of at least 0"},
     {target_shape, VECTOR, 0, LKS_E_SHAPE, "dimension 1 of the shape is 0, expected at least 1"},
+    {embedding, VECTOR, 0, LKS_E_SHAPE, "input 'input_1' is F32, expected tokens, an input of I32"},
+    {entropy_positions, {2, {4, 7}}, 0, LKS_E_SHAPE,
+     "input 'input_1' is 4x7, expected 5x7, as target 'target_1' has a class for each position"},
+    {relu, {2, {3, 4}}, LKS_I32, LKS_E_INVALID,
+     "vocabulary is 0, expected how many tokens there are, as dtype is I32"},
     {relu, {0, {0}}, 0, LKS_E_SHAPE, "the shape has 0 dimensions, expected 1 to 5"},
     {relu, {6, {1, 1, 1, 1, 1}}, 0, LKS_E_SHAPE, "the shape has 6 dimensions, expected 1 to 5"},
     {relu, {2, {3, -1}}, 0, LKS_E_SHAPE, "dimension 1 of the shape is -1, expected at least 1"},
     {relu, {3, {1 << 16, 1 << 15, 1}}, 0, LKS_E_SHAPE, "more than 2147483647 elements"},
-    {relu, VECTOR, LKS_I64, LKS_E_INVALID, "input 'input_1': dtype is I64, expected F32 or U8"},
+    {relu, VECTOR, LKS_I64, LKS_E_INVALID, "input 'input_1': dtype is I64, expected F32, U8 or I32"},
 };
 
 static void wrong_attributes_are_refused(void **state)

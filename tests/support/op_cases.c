@@ -35,7 +35,9 @@ static lks_tensor *target(lks_graph *graph, const lks_tensor *x, lki_op_id op)
     const lks_shape shape = lks_tensor_shape(x);
 
     if (!lki_op_get(op)->of_classes) return lks_target(graph, &(lks_target_opts){.shape = shape});
-    return lks_target(graph, &(lks_target_opts){.classes = shape.dim[0]});
+    lks_target_opts opts = {.classes = shape.dim[shape.ndim - 1], .shape = shape};
+    opts.shape.ndim--;
+    return lks_target(graph, &opts);
 }
 
 lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
@@ -47,8 +49,21 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
         opts.shape = image(random);
         break;
     case LKI_TAKES_VECTOR:
-        opts.shape = LKS_SHAPE(op == LKI_OP_DENSE ? LKT_PICK(random, 1, 2, 13, 64, 300)
-                                                  : LKT_PICK(random, 1, 2, 10, 37));
+        opts.shape = LKS_SHAPE(LKT_PICK(random, 1, 2, 10, 37));
+        break;
+    case LKI_TAKES_ROWS: {
+        const int64_t channels = LKT_PICK(random, 1, 2, 13, 64, 300);
+
+        opts.shape = lkt_random_chance(random, 2)
+                         ? LKS_SHAPE(channels)
+                         : LKS_SHAPE(LKT_PICK(random, 1, 2, 7, 40), channels);
+        break;
+    }
+    case LKI_TAKES_TOKENS:
+        opts.dtype = LKS_I32;
+        opts.vocabulary = LKT_PICK(random, 1, 2, 10, 500);
+        opts.shape = lkt_random_chance(random, 4) ? LKS_SHAPE(LKT_PICK(random, 1, 3), 2)
+                                                  : LKS_SHAPE(LKT_PICK(random, 1, 2, 17, 64));
         break;
     case LKI_TAKES_PIXELS:
         opts.shape = lkt_random_chance(random, 2) ? image(random)
@@ -355,7 +370,8 @@ static bool exact_op(lki_op_id op)
 {
     return op == LKI_OP_NORMALIZE || op == LKI_OP_CONV2D || op == LKI_OP_DENSE ||
            op == LKI_OP_MAX_POOL || op == LKI_OP_AVG_POOL || op == LKI_OP_RELU ||
-           op == LKI_OP_RELU6 || op == LKI_OP_ADD || op == LKI_OP_FLATTEN || op == LKI_OP_DROPOUT;
+           op == LKI_OP_RELU6 || op == LKI_OP_ADD || op == LKI_OP_FLATTEN ||
+           op == LKI_OP_DROPOUT || op == LKI_OP_EMBEDDING || op == LKI_OP_POSITION;
 }
 
 bool lkt_exact_impl(const lki_impl *impl)

@@ -93,6 +93,17 @@ static void *fill_floats(lkt_case *c, int64_t count, lkt_fill fill, lkt_random *
     return out;
 }
 
+/* Of positions an eighth has none. */
+static int32_t random_class(const lks_tensor *tensor, lkt_random *random)
+{
+    const lki_node *node = tensor->node;
+
+    if (node->op == LKI_OP_INPUT)
+        return (int32_t)lkt_random_below(random, ((const lks_input_opts *)node->attr)->vocabulary);
+    if (tensor->shape.ndim > 0 && lkt_random_below(random, 8) == 0) return LKS_NO_CLASS;
+    return (int32_t)lkt_random_below(random, ((const lks_target_opts *)node->attr)->classes);
+}
+
 static void fill_in(lkt_case *c, int i, lkt_fill fill, lkt_random *random)
 {
     const lks_tensor *tensor = c->cluster.in[i];
@@ -110,8 +121,7 @@ static void fill_in(lkt_case *c, int i, lkt_fill fill, lkt_random *random)
                                                      ? 255 * lkt_random_below(random, 2)
                                                      : lkt_random_below(random, 256));
         else
-            ((int32_t *)c->in[i])[e] = (int32_t)lkt_random_below(
-                random, ((const lks_target_opts *)tensor->node->attr)->classes);
+            ((int32_t *)c->in[i])[e] = random_class(tensor, random);
     }
 }
 
@@ -121,7 +131,9 @@ static void fill_mix(lkt_case *c, lkt_fill fill, lkt_random *random)
     for (int i = 0; i < c->cluster.in_count; i++) {
         const lks_tensor *target = c->cluster.in[i];
 
-        if (target->dtype != LKS_I32 || lkt_random_below(random, 2) == 0) continue;
+        if (target->dtype != LKS_I32 || target->shape.ndim > 0 ||
+            target->node->op != LKI_OP_TARGET || lkt_random_below(random, 2) == 0)
+            continue;
         c->mix = lkt_case_memory(c, (size_t)c->count * sizeof *c->mix);
         for (int64_t n = 0; n < c->count; n++) {
             c->mix[n].label = (int32_t)lkt_random_below(

@@ -14,9 +14,9 @@ static const lki_identity TENSORS = {.bytes = 4096, .checksum = UINT64_C(0xabcde
 static lks_run make_run(lks_epoch history[1])
 {
     history[0] = (lks_epoch){.epoch = 1,
-                             .train = {53, 20, 1, -3, UINT64_MAX, 31},
-                             .valid = {10, 3, 2, INT64_MAX, 1, 8},
-                             .test = {7, 7, 0, INT64_MIN, 0, 7},
+                             .train = {53, 20, 1, -3, UINT64_MAX, 31, 53},
+                             .valid = {10, 3, 2, INT64_MAX, 1, 8, 90},
+                             .test = {7, 7, 0, INT64_MIN, 0, 7, 7},
                              .learning_rate = 0.25,
                              .seconds = 0.5,
                              .valid_rates = {(double)NAN, (double)NAN, (double)NAN},
@@ -30,7 +30,7 @@ static lks_run make_run(lks_epoch history[1])
                      .test_hash = UINT64_C(0x8000000000000001),
                      .fingerprint = "a device",
                      .config = "{\"x\": 1}",
-                     .so_far = {8, 2, 1, 1, 2, 2},
+                     .so_far = {8, 2, 1, 1, 2, 2, 8},
                      .so_far_seconds = 0.125,
                      .best_loss = 1.5,
                      .best_step = 7,
@@ -105,7 +105,8 @@ static const char MIDDLE[] = "  \"step\": 13,\n"
                              "        \"loss_sum\": [\n"
                              "          \"7fffffffffffffff\",\n"
                              "          \"0000000000000001\"\n"
-                             "        ]\n"
+                             "        ],\n"
+                             "        \"counted\": 90\n"
                              "      },\n"
                              "      \"test\": {\n"
                              "        \"samples\": 7,\n"

@@ -1,5 +1,6 @@
 /* conv2d, alone or followed by relu: four kernels, as depthwise convolutions, where a tile of filters
- * that share their input does not exist, have loops of their own. */
+ * that share their input does not exist, have loops of their own. A dense layer of positions is a convolution
+ * whose kernel sees one of them. */
 #include <stdio.h>
 
 #include "backend/cpu/cpu.h"
@@ -18,8 +19,24 @@ static const conv_plan *conv2d(const lki_plan *plan)
     return (const conv_plan *)(const void *)plan;
 }
 
+static lki_conv_shape shape_of_dense(const lki_node *node)
+{
+    const lks_dense_opts *opts = node->attr;
+    const lks_shape *in = &node->in[0]->shape;
+    return (lki_conv_shape){.groups = 1,
+                            .channels = in->dim[1],
+                            .filters = opts->units,
+                            .bias = !opts->no_bias,
+                            .in = {1, in->dim[0]},
+                            .out = {1, in->dim[0]},
+                            .kernel = {1, 1},
+                            .stride = {1, 1},
+                            .dilation = {1, 1}};
+}
+
 lki_conv_shape lki_conv_shape_of(const lki_node *node)
 {
+    if (node->op == LKI_OP_DENSE) return shape_of_dense(node);
     const lks_conv2d_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
     lki_conv_shape s = {.groups = opts->groups,
@@ -104,7 +121,7 @@ const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
     if (shape->bf16)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, bf16", vector->name);
     if (shape->bf16) return vector->bf16;
-    shape->winograd = lki_winograd_side(node, &plan->switches);
+    shape->winograd = node->op == LKI_OP_CONV2D ? lki_winograd_side(node, &plan->switches) : 0;
     if (shape->winograd > 0)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, winograd f%d",
                  vector->name, shape->winograd);
@@ -208,17 +225,18 @@ static lks_status cpu_conv2d_relu_backward(const lki_plan *plan, const lki_args 
     return LKS_OK;
 }
 
+#define KERNEL(function, parts)                                                                    \
+    {                                                                                              \
+        .plan_bytes = sizeof(conv_plan), .span = LKI_SPAN_SLICE, .parted = parts,                  \
+        .plan = plan_##function, .prepare = cpu_conv2d_prepare,                                    \
+        .forward = cpu_##function##_forward, .backward = cpu_##function##_backward,                \
+    }
+
+const lki_kernel lki_cpu_positions = KERNEL(conv2d, true);
+
 /* With relu (2 nodes) or without (1). */
 #define IMPL(its_name, function, refusal, nodes, parts)                                            \
-    static const lki_kernel its_name##_kernel = {                                                  \
-        .plan_bytes = sizeof(conv_plan),                                                           \
-        .span = LKI_SPAN_SLICE,                                                                    \
-        .parted = parts,                                                                           \
-        .plan = plan_##function,                                                                   \
-        .prepare = cpu_conv2d_prepare,                                                             \
-        .forward = cpu_##function##_forward,                                                       \
-        .backward = cpu_##function##_backward,                                                     \
-    };                                                                                             \
+    static const lki_kernel its_name##_kernel = KERNEL(function, parts);                           \
     const lki_impl lki_cpu_##its_name##_impl = {                                                   \
         .name = #its_name,                                                                         \
         .pattern = {{.ops = LKI_OPS(CONV2D)}, {.ops = LKI_OPS(RELU), .from = {1}}},                \

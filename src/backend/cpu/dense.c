@@ -1,5 +1,5 @@
 /* Dense layers (vector/dense.c, vector/rows.c), and those behind relu, of whose inputs only the active ones
- * are visited (vector/masks.h). */
+ * are visited (vector/masks.h). Those of positions are convolutions: conv2d.c. */
 #include <string.h>
 
 #include <stdio.h>
@@ -117,7 +117,7 @@ static void cpu_dense_rows(const lki_plan *plan, const lki_rows *args)
         .backward = cpu_dense_backward, .rows = cpu_dense_rows,                                    \
     }
 
-const lki_kernel lki_cpu_dense = DENSE_KERNEL(plan_dense);
+static const lki_kernel all = DENSE_KERNEL(plan_dense);
 
 /* Of fewer units too few stand beside each other, and more do not fit the registers; smaller layers stay in
  * the cache, where all terms are faster than half of them, as many as are active behind relu alone. */
@@ -127,6 +127,7 @@ static const char *cpu_dense_active_refuses(const lki_cluster *cluster,
                                             const lki_switches *switches)
 {
     const lks_tensor *x = cluster->in[0];
+    if (x->shape.ndim > 1) return "of positions";
     if (switches->bf16) return "train.dtype: bf16";
     if (!lki_stops_at_zero(x)) return "not behind relu";
     if (lks_shape_elements(&x->shape) < ACTIVE_INPUTS) return "fewer than 1,024 inputs";
@@ -134,6 +135,12 @@ static const char *cpu_dense_active_refuses(const lki_cluster *cluster,
         return "fewer than 64 units";
     if (lks_shape_elements(&cluster->node[0]->out.shape) > ACTIVE_TO) return "more than 128 units";
     return switches->all_terms ? "kernels.skip_zeros: false" : NULL;
+}
+
+static const char *cpu_dense_refuses(const lki_cluster *cluster, const lki_switches *switches)
+{
+    (void)switches;
+    return cluster->in[0]->shape.ndim > 1 ? "of positions" : NULL;
 }
 
 static const lki_kernel active = DENSE_KERNEL(plan_dense_active);
@@ -144,4 +151,12 @@ const lki_impl lki_cpu_dense_active_impl = {
     .count = 1,
     .refuses = cpu_dense_active_refuses,
     .kernel = &active,
+};
+
+const lki_impl lki_cpu_dense_impl = {
+    .name = "dense",
+    .pattern = {{.ops = LKI_OPS(DENSE)}},
+    .count = 1,
+    .refuses = cpu_dense_refuses,
+    .kernel = &all,
 };

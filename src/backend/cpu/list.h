@@ -12,12 +12,15 @@
     X(depthwise_relu)                                                                              \
     X(conv2d)                                                                                      \
     X(depthwise)                                                                                   \
-    X(dense_active)
+    X(dense_active)                                                                                \
+    X(dense)
 
 /* lki_cpu_<id>, the kernel of one operation, whatever its shapes. */
 #define LKI_CPU_KERNEL_LIST(X)                                                                     \
     X(NORMALIZE, normalize)                                                                        \
-    X(DENSE, dense)                                                                                \
+    X(DENSE, positions)                                                                             \
+    X(EMBEDDING, embedding)                                                                        \
+    X(POSITION, position)                                                                          \
     X(BATCH_NORM, batch_norm)                                                                      \
     X(LAYER_NORM, layer_norm)                                                                      \
     X(MAX_POOL, max_pool)                                                                          \

@@ -1,4 +1,4 @@
-/* log_softmax and the losses. A sample is a few values, so sums are in double. */
+/* log_softmax and the losses. A sample, or each of its positions, is a few values, so sums are in double. */
 #include "backend/cpu/cpu.h"
 #include "numeric/real.h"
 
@@ -12,6 +12,18 @@ static lks_status plan_reads_out(lki_plan *plan)
 {
     plan->needs.reads = LKI_READS_OUT;
     return lki_cpu_plan_start(plan);
+}
+
+static int64_t values_of(const lki_plan *plan)
+{
+    const lks_shape *in = &plan->cluster.node[0]->in[0]->shape;
+    return in->dim[in->ndim - 1];
+}
+
+/* Of a call: samples, or their positions. */
+static int64_t rows_of(const lki_plan *plan, const lki_args *args)
+{
+    return args->count * (lki_cpu(plan)->in / values_of(plan));
 }
 
 static void put_gradient(float *to, double value, bool add)
@@ -43,8 +55,8 @@ static double log_sum(const lki_vector_element *element, int64_t count, const fl
 
 static lks_status cpu_log_softmax_forward(const lki_plan *plan, const lki_args *args)
 {
-    const int64_t size = lki_cpu(plan)->out;
-    for (int64_t s = 0; s < args->count; s++) {
+    const int64_t size = values_of(plan);
+    for (int64_t s = 0; s < rows_of(plan, args); s++) {
         const float *x = (const float *)args->in[0] + s * size;
         float *y = (float *)args->out + s * size;
         const double total = log_sum(lki_cpu(plan)->vector->element, size, x);
@@ -56,9 +68,9 @@ static lks_status cpu_log_softmax_forward(const lki_plan *plan, const lki_args *
 static lks_status cpu_log_softmax_backward(const lki_plan *plan, const lki_args *args)
 {
     const lki_vector_element *element = lki_cpu(plan)->vector->element;
-    const int64_t size = lki_cpu(plan)->out;
+    const int64_t size = values_of(plan);
     double share[CHUNK];
-    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+    for (int64_t s = 0; args->d_in[0] != NULL && s < rows_of(plan, args); s++) {
         const float *y = (const float *)args->out + s * size, *d = args->d_out + s * size;
         double sum = 0;
         for (int64_t i = 0; i < size; i++) sum += (double)d[i];
@@ -79,6 +91,21 @@ const lki_kernel lki_cpu_log_softmax = {
     .forward = cpu_log_softmax_forward,
     .backward = cpu_log_softmax_backward,
 };
+
+/* At a position without a class there is no loss, and no gradient. */
+static bool has_class(const lki_args *args, int64_t s)
+{
+    return ((const int32_t *)args->in[1])[s] != LKS_NO_CLASS;
+}
+
+/* Whether there is one; if not, its gradient is written. */
+static bool passes(const lki_args *args, int64_t s, int64_t size)
+{
+    float *d = args->d_in[0] + s * size;
+    if (has_class(args, s)) return true;
+    for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
+    return false;
+}
 
 /* What a sample should answer: so much of its own class, and so much of another. */
 typedef struct wanted {
@@ -108,15 +135,18 @@ static double smoothing_of(const lki_plan *plan)
 
 static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args *args)
 {
-    const int64_t size = lki_cpu(plan)->in;
+    const int64_t size = values_of(plan);
     const double smoothing = smoothing_of(plan);
-    for (int64_t s = 0; s < args->count; s++) {
+    for (int64_t s = 0; s < rows_of(plan, args); s++) {
         const float *x = (const float *)args->in[0] + s * size;
+        float *loss = (float *)args->out + s;
+        *loss = 0;
+        if (!has_class(args, s)) continue;
         const double total = log_sum(lki_cpu(plan)->vector->element, size, x);
         const wanted w = wanted_of(args, s);
         double sum = 0;
         for (int64_t i = 0; smoothing > 0 && i < size; i++) sum += (double)x[i] - total;
-        put_gradient((float *)args->out + s,
+        put_gradient(loss,
                      -(1 - smoothing) *
                              mean_of(&w, (double)x[w.own] - total, (double)x[w.other] - total) -
                          smoothing / (double)size * sum,
@@ -127,12 +157,13 @@ static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args
 
 static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_args *args)
 {
-    const int64_t size = lki_cpu(plan)->in;
+    const int64_t size = values_of(plan);
     const lki_vector_element *element = lki_cpu(plan)->vector->element;
     const double smoothing = smoothing_of(plan), rest = smoothing / (double)size;
     double share[CHUNK];
-    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+    for (int64_t s = 0; args->d_in[0] != NULL && s < rows_of(plan, args); s++) {
         const float *x = (const float *)args->in[0] + s * size;
+        if (!passes(args, s, size)) continue;
         const double total = log_sum(element, size, x);
         const wanted w = wanted_of(args, s);
         const double of_own = (1 - smoothing) * w.of_own, of_other = (1 - smoothing) * w.of_other;
@@ -159,21 +190,24 @@ const lki_kernel lki_cpu_cross_entropy = {
 
 static lks_status cpu_nll_forward(const lki_plan *plan, const lki_args *args)
 {
-    const int64_t size = lki_cpu(plan)->in;
-    for (int64_t s = 0; s < args->count; s++) {
+    const int64_t size = values_of(plan);
+    for (int64_t s = 0; s < rows_of(plan, args); s++) {
         const float *x = (const float *)args->in[0] + s * size;
+        float *loss = (float *)args->out + s;
+        *loss = 0;
+        if (!has_class(args, s)) continue;
         const wanted w = wanted_of(args, s);
-        put_gradient((float *)args->out + s, -mean_of(&w, (double)x[w.own], (double)x[w.other]),
-                     false);
+        put_gradient(loss, -mean_of(&w, (double)x[w.own], (double)x[w.other]), false);
     }
     return LKS_OK;
 }
 
 static lks_status cpu_nll_backward(const lki_plan *plan, const lki_args *args)
 {
-    const int64_t size = lki_cpu(plan)->in;
-    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+    const int64_t size = values_of(plan);
+    for (int64_t s = 0; args->d_in[0] != NULL && s < rows_of(plan, args); s++) {
         float *d = args->d_in[0] + s * size;
+        if (!passes(args, s, size)) continue;
         for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
         const wanted w = wanted_of(args, s);
         put_gradient(&d[w.own], -(double)args->d_out[s] * w.of_own, true);

@@ -1,7 +1,7 @@
 /*
- * dense: y[n][u] = sum over k of x[n][k] * w[u][k], + b[u].
+ * dense: y[n][u] = sum over k of x[n][k] * w[u][k], + b[u], where n counts rows: samples, or positions of samples.
  *
- * A replica's gradient is one sum in double over all of its samples in ascending order, rounded to
+ * A replica's gradient is one sum in double over all of its rows in ascending order, rounded to
  * f32 once; so the kernel takes a share whole, and by rows the same
  * function forms the same bits for any range of elements.
  */
@@ -17,6 +17,7 @@ enum { COLUMNS = 256, LEVELS = 32 }; /* of the tree over replicas: their number 
 typedef struct dense {
     lki_plan base;
     int64_t units, width;
+    int64_t rows; /* of a sample */
     bool bf16; /* factors are rounded to bfloat16 */
 } dense;
 
@@ -34,10 +35,12 @@ typedef struct scratch {
 static lks_status ref_dense_plan(lki_plan *plan_)
 {
     dense *p = (dense *)plan_;
-    const size_t row = (size_t)lki_ref_in(plan_) * sizeof(double);
+    const lki_param *weight = &plan_->cluster.node[0]->param[0];
 
-    p->units = lki_ref_out(plan_);
-    p->width = lki_ref_in(plan_);
+    p->units = weight->shape.dim[0];
+    p->width = weight->shape.dim[1];
+    p->rows = lki_ref_in(plan_) / p->width;
+    const size_t row = (size_t)p->width * sizeof(double);
     p->bf16 = plan_->switches.bf16;
     return lki_ref_needs(plan_, LKI_READS_IN, row > sizeof(scratch) ? row : sizeof(scratch));
 }
@@ -48,7 +51,7 @@ static lks_status ref_dense_forward(const lki_plan *plan_, const lki_args *args)
     const float *x = args->in[0], *w = args->param[0], *b = args->param[1];
     float *y = args->out;
 
-    for (int64_t n = 0; n < args->count; n++) {
+    for (int64_t n = 0; n < args->count * p->rows; n++) {
         for (int64_t u = 0; u < p->units; u++) {
             double sum = b != NULL ? (double)b[u] : 0.0;
 
@@ -60,12 +63,12 @@ static lks_status ref_dense_forward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-/* row[i] = sum over samples of dy[n][u] * x[n][first + i]. */
-static void weight_row(const dense *p, const float *x, const float *dy, int64_t samples, int64_t u,
+/* row[i] = sum over rows of dy[n][u] * x[n][first + i]. */
+static void weight_row(const dense *p, const float *x, const float *dy, int64_t rows, int64_t u,
                        int64_t first, int64_t count, double *row)
 {
     for (int64_t i = 0; i < count; i++) row[i] = 0.0;
-    for (int64_t n = 0; n < samples; n++) {
+    for (int64_t n = 0; n < rows; n++) {
         const double g = factor(p, dy[n * p->units + u]);
 
         if (g == 0.0) continue;
@@ -73,11 +76,11 @@ static void weight_row(const dense *p, const float *x, const float *dy, int64_t 
     }
 }
 
-static double ref_dense_bias_sum(const dense *p, const float *dy, int64_t samples, int64_t u)
+static double ref_dense_bias_sum(const dense *p, const float *dy, int64_t rows, int64_t u)
 {
     double sum = 0.0;
 
-    for (int64_t n = 0; n < samples; n++) sum += (double)dy[n * p->units + u];
+    for (int64_t n = 0; n < rows; n++) sum += (double)dy[n * p->units + u];
     return sum;
 }
 
@@ -89,12 +92,12 @@ static lks_status ref_dense_backward(const lki_plan *plan_, const lki_args *args
     double *row = args->workspace;
 
     for (int64_t u = 0; u < p->units && dw != NULL; u++) {
-        weight_row(p, x, dy, args->count, u, 0, p->width, row);
+        weight_row(p, x, dy, args->count * p->rows, u, 0, p->width, row);
         lki_ref_put_all(dw + u * p->width, false, row, p->width);
     }
     for (int64_t u = 0; u < p->units && db != NULL; u++)
-        db[u] = lki_round(ref_dense_bias_sum(p, dy, args->count, u));
-    for (int64_t n = 0; n < args->count && dx != NULL; n++) {
+        db[u] = lki_round(ref_dense_bias_sum(p, dy, args->count * p->rows, u));
+    for (int64_t n = 0; n < args->count * p->rows && dx != NULL; n++) {
         for (int64_t k = 0; k < p->width; k++) row[k] = 0.0;
         for (int64_t u = 0; u < p->units; u++) {
             const double g = factor(p, dy[n * p->units + u]);
@@ -118,16 +121,17 @@ typedef struct stretch {
 /* The gradient of one replica, or false where it is absent. */
 static bool leaf(const stretch *s, int64_t replica, double *row, float *out)
 {
-    const int64_t start = s->rows->start[replica] - s->rows->start[s->rows->first];
-    const int64_t samples = s->rows->start[replica + 1] - s->rows->start[replica];
+    const int64_t *first = s->rows->start;
+    const int64_t start = (first[replica] - first[s->rows->first]) * s->p->rows;
+    const int64_t rows = (first[replica + 1] - first[replica]) * s->p->rows;
     const float *x = s->rows->in + start * s->p->width;
     const float *dy = s->rows->d_out + start * s->p->units;
 
-    if (samples == 0) return false;
+    if (rows == 0) return false;
     if (s->param == 0)
-        weight_row(s->p, x, dy, samples, s->u, s->first, s->count, row);
+        weight_row(s->p, x, dy, rows, s->u, s->first, s->count, row);
     else
-        row[0] = ref_dense_bias_sum(s->p, dy, samples, s->u);
+        row[0] = ref_dense_bias_sum(s->p, dy, rows, s->u);
     for (int64_t i = 0; i < s->count; i++) out[i] = lki_round(row[i]);
     return true;
 }

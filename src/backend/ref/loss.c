@@ -22,6 +22,19 @@ static double log_sum_exp(const float *x, int64_t count)
     return largest + lki_log(sum);
 }
 
+/* Values of a sample, or of each of its positions; and how many of these a call has. */
+static int64_t values_of(const lki_plan *plan_)
+{
+    const lks_shape *in = &plan_->cluster.node[0]->in[0]->shape;
+
+    return in->dim[in->ndim - 1];
+}
+
+static int64_t rows_of(const lki_plan *plan_, const lki_args *args)
+{
+    return args->count * (lki_ref_in(plan_) / values_of(plan_));
+}
+
 static lks_status reads_in(lki_plan *plan_)
 {
     return lki_ref_needs(plan_, LKI_READS_IN, 0);
@@ -34,9 +47,9 @@ static lks_status reads_out(lki_plan *plan_)
 
 static lks_status ref_log_softmax_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t values = lki_ref_in(plan_);
+    const int64_t values = values_of(plan_);
 
-    for (int64_t n = 0; n < args->count; n++) {
+    for (int64_t n = 0; n < rows_of(plan_, args); n++) {
         const float *x = (const float *)args->in[0] + n * values;
         float *y = (float *)args->out + n * values;
         const double whole = log_sum_exp(x, values);
@@ -49,9 +62,9 @@ static lks_status ref_log_softmax_forward(const lki_plan *plan_, const lki_args 
 /* dx[k] = dy[k] - exp(y[k]) * sum of dy. */
 static lks_status ref_log_softmax_backward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t values = lki_ref_in(plan_);
+    const int64_t values = values_of(plan_);
 
-    for (int64_t n = 0; n < args->count && args->d_in[0] != NULL; n++) {
+    for (int64_t n = 0; n < rows_of(plan_, args) && args->d_in[0] != NULL; n++) {
         const float *y = (const float *)args->out + n * values;
         const float *dy = args->d_out + n * values;
         float *dx = args->d_in[0] + n * values;
@@ -65,7 +78,13 @@ static lks_status ref_log_softmax_backward(const lki_plan *plan_, const lki_args
     return LKS_OK;
 }
 
-/* How much of class k a sample should answer. */
+/* Whether there is a class at this position. */
+static bool is_counted(const lki_args *args, int64_t n)
+{
+    return ((const int32_t *)args->in[1])[n] != LKS_NO_CLASS;
+}
+
+/* How much of class k a sample should answer; without a class none of any. */
 static double share_of(const lki_args *args, int64_t n, int64_t k)
 {
     const int32_t own = ((const int32_t *)args->in[1])[n];
@@ -82,16 +101,16 @@ static double smoothing(const lki_plan *plan_)
 
 static lks_status ref_cross_entropy_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t values = lki_ref_in(plan_);
+    const int64_t values = values_of(plan_);
     const double s = smoothing(plan_);
     float *loss = args->out;
 
-    for (int64_t n = 0; n < args->count; n++) {
+    for (int64_t n = 0; n < rows_of(plan_, args); n++) {
         const float *x = (const float *)args->in[0] + n * values;
-        const double whole = log_sum_exp(x, values);
+        const double whole = is_counted(args, n) ? log_sum_exp(x, values) : 0.0;
         double own = 0.0, sum = 0.0;
 
-        for (int64_t k = 0; k < values; k++) {
+        for (int64_t k = 0; k < values && is_counted(args, n); k++) {
             const double share = share_of(args, n, k);
 
             if (share > 0.0) own += share * (whole - (double)x[k]);
@@ -105,19 +124,20 @@ static lks_status ref_cross_entropy_forward(const lki_plan *plan_, const lki_arg
 /* dx[k] = p[k] - s/K - (1 - s) * the share of class k, which is 1 for the target where nothing is mixed. */
 static lks_status ref_cross_entropy_backward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t values = lki_ref_in(plan_);
+    const int64_t values = values_of(plan_);
     const double s = smoothing(plan_);
 
-    for (int64_t n = 0; n < args->count && args->d_in[0] != NULL; n++) {
+    for (int64_t n = 0; n < rows_of(plan_, args) && args->d_in[0] != NULL; n++) {
         const float *x = (const float *)args->in[0] + n * values;
         float *dx = args->d_in[0] + n * values;
-        const double whole = log_sum_exp(x, values);
+        const double whole = is_counted(args, n) ? log_sum_exp(x, values) : 0.0;
 
         for (int64_t k = 0; k < values; k++) {
             const double p = ref_loss_share((double)x[k] - whole);
             const double wanted = (1.0 - s) * share_of(args, n, k) + s / (double)values;
+            const double d = (double)args->d_out[n] * (p - wanted);
 
-            lki_ref_put(&dx[k], args->add_in & 1u, (double)args->d_out[n] * (p - wanted));
+            lki_ref_put(&dx[k], args->add_in & 1u, is_counted(args, n) ? d : 0.0);
         }
     }
     return LKS_OK;
@@ -125,11 +145,11 @@ static lks_status ref_cross_entropy_backward(const lki_plan *plan_, const lki_ar
 
 static lks_status ref_nll_forward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t values = lki_ref_in(plan_);
+    const int64_t values = values_of(plan_);
     const float *x = args->in[0];
     float *loss = args->out;
 
-    for (int64_t n = 0; n < args->count; n++) {
+    for (int64_t n = 0; n < rows_of(plan_, args); n++) {
         double sum = 0.0;
 
         for (int64_t k = 0; k < values; k++) {
@@ -144,9 +164,9 @@ static lks_status ref_nll_forward(const lki_plan *plan_, const lki_args *args)
 
 static lks_status ref_nll_backward(const lki_plan *plan_, const lki_args *args)
 {
-    const int64_t values = lki_ref_in(plan_);
+    const int64_t values = values_of(plan_);
 
-    for (int64_t i = 0; i < args->count * values && args->d_in[0] != NULL; i++) {
+    for (int64_t i = 0; i < args->count * lki_ref_in(plan_) && args->d_in[0] != NULL; i++) {
         const int64_t n = i / values;
         const double share = share_of(args, n, i % values);
 

@@ -90,16 +90,17 @@ lks_status lks_model_evaluate_outputs(lks_model *model, const lks_batch *batch, 
     return lki_model_leave(model, evaluate(model, batch, sum, out));
 }
 
-lks_status lki_check_predict(const void *x, int64_t count, const float *out)
+lks_status lki_check_predict(const lks_model *model, const void *x, int64_t count, const float *out)
 {
-    if (count >= 0 && (count == 0 || (x != NULL && out != NULL))) return LKS_OK;
+    if (count >= 0 && (count == 0 || (x != NULL && out != NULL)))
+        return model != NULL ? lki_check_tokens(model, x, count) : LKS_OK;
     return LKI_FAIL(LKS_E_INVALID, "predict got %lld sample%s%s", (long long)count, LKI_S(count),
                     count < 0 ? ", expected at least 0" : " but no x or no out");
 }
 
 lks_status lks_model_predict(lks_model *model, const void *x, int64_t count, float *out)
 {
-    LKI_TRY(lki_check_predict(x, count, out));
+    LKI_TRY(lki_check_predict(model, x, count, out));
     LKI_TRY(lki_model_enter(model, __func__));
     return lki_model_leave(model, infer(model, &(lks_batch){.x = x, .count = count}, NULL, out));
 }

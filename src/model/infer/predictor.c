@@ -127,7 +127,7 @@ static lks_status predictor_predict(lks_predictor *predictor, const void *x, int
 lks_status lks_predictor_predict(lks_predictor *predictor, const void *x, int64_t count, float *out)
 {
     if (predictor == NULL) return LKI_FAIL_NULL(predictor);
-    LKI_TRY(lki_check_predict(x, count, out));
+    LKI_TRY(lki_check_predict(predictor->model, x, count, out));
     if (atomic_flag_test_and_set_explicit(&predictor->busy, memory_order_acquire))
         return LKI_FAIL(LKS_E_STATE,
                         "%s(): another thread is using the predictor; make one for "

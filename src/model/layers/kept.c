@@ -21,7 +21,7 @@ void lki_layers_forget(lks_model *model)
     lki_layers *layers = model->layers;
     if (layers == NULL || layers->taking) return;
     layers->activations = layers->follows = layers->gradients = false;
-    if (model->mode == LKI_TRAIN || model->mode == LKI_GRADIENT) layers->samples = 0;
+    if (model->mode == LKI_TRAIN || model->mode == LKI_GRADIENT) layers->counted = 0;
 }
 
 bool lki_layers_formed(lks_model *model)

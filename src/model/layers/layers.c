@@ -165,7 +165,7 @@ static lks_status backward_params(lks_model *model)
         return LKI_FAIL(LKS_E_STATE,
                         "lks_model_backward_params() follows lks_model_backward_input(), from "
                         "whose gradients it forms those of parameters");
-    if (layers->samples == 0) {
+    if (layers->counted == 0) {
         layers->bad = false;
         LKI_TRY(backward(model, LKI_WANT_PARAMS, lki_layers_sums(model)));
     } else {
@@ -178,7 +178,7 @@ static lks_status backward_params(lks_model *model)
         backend->add(model->gradient_count, lki_layers_sums(model), layers->more);
     }
     layers->bad = layers->bad || model->worker[0].bad_count > 0;
-    layers->samples += layers->cohort.count;
+    layers->counted += model->counted;
     return LKS_OK;
 }
 
@@ -191,14 +191,14 @@ lks_status lks_model_backward_params(lks_model *model)
 lks_status lks_model_zero_gradients(lks_model *model)
 {
     LKI_TRY(lki_layers_enter(model, __func__));
-    model->layers->samples = 0;
+    model->layers->counted = 0;
     return lki_model_leave(model, LKS_OK);
 }
 
 static lks_status update(lks_model *model, double lr)
 {
     lki_layers *layers = model->layers;
-    if (layers->samples == 0)
+    if (layers->counted == 0)
         return LKI_FAIL(LKS_E_STATE, "lks_model_update() has no gradients; form them with "
                                      "lks_model_backward_params()");
     if (layers->bad)
@@ -208,7 +208,7 @@ static lks_status update(lks_model *model, double lr)
                         (long long)model->progress.step + 1);
     model->pass = layers->pass;
     layers->taking = true;
-    const lks_status status = lki_take_formed(model, lr, layers->samples);
+    const lks_status status = lki_take_formed(model, lr, layers->counted);
     layers->taking = false;
     layers->follows = false; /* parameters are not those of the pass any more */
     return status;

@@ -25,8 +25,8 @@ struct lki_layers {
     bool gradients;   /* behind backward_input: those of activations */
     bool from_output; /* backward may begin at the output */
     bool taking;      /* lks_model_update() runs a step */
-    bool bad;         /* of the samples below one has a loss that is not finite */
-    int64_t samples;  /* that gradients of parameters are sums over; 0: there are none */
+    bool bad;         /* one of the losses below is not finite */
+    int64_t counted;  /* losses of which gradients of parameters are sums; 0: there are none */
     float *more;      /* those of one more backward; NULL: not needed yet */
     float *read;      /* the host's, of a value; NULL: not needed yet */
     size_t read_bytes;

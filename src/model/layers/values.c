@@ -95,7 +95,7 @@ static const void *place_of(const lks_model *model, const lki_layer_value *value
     case LKS_VALUE_PARAMETER:
         return model->weight[value->place].value;
     case LKS_VALUE_PARAMETER_GRADIENT:
-        return layers->samples > 0 ? lki_layers_sums(model) + model->weight[value->place].offset
+        return layers->counted > 0 ? lki_layers_sums(model) + model->weight[value->place].offset
                                    : NULL;
     case LKS_VALUE_ACTIVATION:
         if (!layers->activations) return NULL;

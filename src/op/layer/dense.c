@@ -1,18 +1,21 @@
-/* dense: y[u] = sum over k of x[k] * weight[u][k], + bias[u]. */
+/* dense: y[u] = sum over k of x[k] * weight[u][k], + bias[u], of the last dimension of x. */
 #include "core/attribute_init.h"
 #include "op/common.h"
 
 static lks_status dense_infer(lki_node *node)
 {
     const lks_dense_opts *opts = node->attr;
-    const int64_t columns = node->in[0]->shape.dim[0];
+    const lks_shape *in = &node->in[0]->shape;
+    const int64_t columns = in->dim[in->ndim - 1];
     const lks_shape weight = LKS_SHAPE(opts->units, columns);
 
     LKI_TRY(lki_check_shape(node, "weight", &weight));
-    node->out.shape = LKS_SHAPE(opts->units);
+    node->out.shape = *in;
+    node->out.shape.dim[in->ndim - 1] = opts->units;
+    LKI_TRY(lki_check_shape(node, "the output", &node->out.shape));
     lki_add_weight(node, &weight, &opts->weight_init, columns, opts->units);
     if (!opts->no_bias) lki_add_bias(node, opts->units, &opts->bias_init);
-    node->multiply_adds = opts->units * columns;
+    node->multiply_adds = opts->units * lks_shape_elements(in);
     return LKS_OK;
 }
 
@@ -25,9 +28,9 @@ static const lki_attribute attributes[] = {
 
 const lki_op lki_op_dense = {
     .name = "dense",
-    .what = "y = W x + b; x has one dimension",
+    .what = "y = W x + b, of each position where x has some",
     .inputs = 1,
-    .takes = LKI_TAKES_VECTOR,
+    .takes = LKI_TAKES_ROWS,
     .attr_size = sizeof(lks_dense_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
     .infer = dense_infer,

@@ -13,7 +13,6 @@ const lki_op lki_op_cross_entropy = {
     .name = "cross_entropy",
     .what = "softmax and cross-entropy, of logits",
     .inputs = 2,
-    .takes = LKI_TAKES_VECTOR,
     .attr_size = sizeof(lks_cross_entropy_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
     .is_loss = true,

@@ -5,7 +5,6 @@ const lki_op lki_op_nll = {
     .name = "nll",
     .what = "negative log-likelihood, of log-probabilities",
     .inputs = 2,
-    .takes = LKI_TAKES_VECTOR,
     .is_loss = true,
     .of_classes = true,
     .of_logs = true,

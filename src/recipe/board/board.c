@@ -226,11 +226,11 @@ static void add_curve(const lki_board *board, lki_curve curve, double value)
 static void add_metrics(const lks_recipe *recipe, lki_curve loss, const lks_metrics *metrics)
 {
     const int64_t classes = recipe->session.info.classes;
-    const double samples = (double)metrics->samples;
-    if (metrics->samples == 0) return;
+    const double counted = (double)metrics->counted;
+    if (metrics->counted == 0) return;
     add_curve(recipe->board, loss, lks_metrics_loss(metrics));
-    if (classes > 0) add_curve(recipe->board, loss + 1, (double)metrics->correct / samples);
-    if (classes > LKI_TOP) add_curve(recipe->board, loss + 2, (double)metrics->top5 / samples);
+    if (classes > 0) add_curve(recipe->board, loss + 1, (double)metrics->correct / counted);
+    if (classes > LKI_TOP) add_curve(recipe->board, loss + 2, (double)metrics->top5 / counted);
 }
 
 static lks_status write_step(lks_recipe *recipe, const lks_step_event *event)

@@ -24,14 +24,14 @@ static int csv_columns(int64_t classes)
 
 static void csv_metrics(lki_emit *e, const lks_metrics *metrics, int columns)
 {
-    const double samples = (double)metrics->samples;
-    if (metrics->samples == 0) {
+    const double counted = (double)metrics->counted;
+    if (metrics->counted == 0) {
         lki_emit_raw(e, ",,,", (size_t)columns);
         return;
     }
     const double cell[MOST_COLUMNS] = {lks_metrics_loss(metrics),
-                                       (double)metrics->correct / samples,
-                                       (double)metrics->top5 / samples};
+                                       (double)metrics->correct / counted,
+                                       (double)metrics->top5 / counted};
     for (int i = 0; i < columns; i++) csv_number(e, cell[i]);
 }
 

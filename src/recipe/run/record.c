@@ -28,7 +28,7 @@ static void emit_rates(lki_emit *e, const char *set, const lks_metrics *metrics,
     } all[] = {{"macro_precision", rates->precision},
                {"macro_recall", rates->recall},
                {"macro_f1", rates->f1},
-               {"micro_f1", (double)metrics->correct / (double)metrics->samples}};
+               {"micro_f1", (double)metrics->correct / (double)metrics->counted}};
     if (metrics->samples == 0 || isnan(rates->f1)) return;
     for (int i = 0; i < 4; i++) {
         char key[32];
@@ -48,6 +48,7 @@ static void emit_metrics(lki_emit *e, const char *set, const lks_metrics *metric
     emit_count(e, set, "correct", metrics->correct);
     emit_count(e, set, "top5", metrics->top5);
     emit_count(e, set, "samples", metrics->samples);
+    if (metrics->counted != metrics->samples) emit_count(e, set, "counted", metrics->counted);
 }
 
 void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)

@@ -7,135 +7,6 @@
 #include "numeric/real.h"
 #include "numeric/tree.h"
 
-static lks_status check_label(const lks_batch *batch, int64_t i, int32_t label, int64_t classes)
-{
-    if (label >= 0 && label < classes) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID,
-                    "the label of sample %lld is %d, expected 0 to %lld: the network has %lld "
-                    "class%s",
-                    (long long)(batch->ids != NULL ? batch->ids[i] : i), label,
-                    (long long)classes - 1, (long long)classes, classes == 1 ? "" : "es");
-}
-
-static lks_status check_labels(const lks_tensor *target, const lks_batch *batch)
-{
-    const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
-    for (int64_t i = 0; i < batch->count; i++)
-        LKI_TRY(check_label(batch, i, ((const int32_t *)batch->y)[i], classes));
-    for (int64_t i = 0; batch->mix != NULL && i < batch->count; i++) {
-        const lks_mix *mix = &batch->mix[i];
-        LKI_TRY(check_label(batch, i, mix->label, classes));
-        if (!(mix->weight >= 0 && mix->weight <= 1))
-            return LKI_FAIL(LKS_E_INVALID,
-                            "of sample %lld the class it is mixed with has the weight %g, expected "
-                            "0 to 1",
-                            (long long)(batch->ids != NULL ? batch->ids[i] : i),
-                            (double)mix->weight);
-    }
-    return LKS_OK;
-}
-
-lks_status lki_check_batch(const lks_model *model, const lks_batch *batch)
-{
-    const lks_tensor *target = model->program.graph->target;
-    if (model->program.loss == NULL)
-        return LKI_FAIL(LKS_E_STATE, "the model was compiled without a loss and can only predict; "
-                                     "give lks_model_opts a loss");
-    if (batch->count > 0 && (batch->x == NULL || batch->y == NULL))
-        return LKI_FAIL(LKS_E_INVALID, "the batch has no %s", batch->x == NULL ? "x" : "y");
-    if (target->dtype == LKS_I32) return check_labels(target, batch);
-    if (batch->mix == NULL) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID,
-                    "the batch mixes classes, but the network's target '%s' has floats; mix these "
-                    "themselves, and leave out the batch's mix",
-                    target->node->name);
-}
-
-/* "28x28x1 U8" */
-static const char *print_type(const lks_shape *shape, lks_dtype dtype, char *buffer, size_t size)
-{
-    char text[96];
-    snprintf(buffer, size, "%s %s", lki_shape_print(shape, text, sizeof text),
-             lks_dtype_name(dtype));
-    return buffer;
-}
-
-static lks_status check_part(const char *name, const char *what, const lks_shape *shape,
-                             lks_dtype dtype, const lks_tensor *tensor)
-{
-    char found[112], expected[112];
-    if (dtype == tensor->dtype && lki_shape_equal(shape, &tensor->shape)) return LKS_OK;
-    return LKI_FAIL(LKS_E_SHAPE,
-                    "data '%.80s' has %s of %s, but '%s' of the network is %s; they "
-                    "must be equal",
-                    name, what, print_type(shape, dtype, found, sizeof found), tensor->node->name,
-                    print_type(&tensor->shape, tensor->dtype, expected, sizeof expected));
-}
-
-lks_status lks_model_check_data(const lks_model *model, const lks_dataset *dataset)
-{
-    if (model == NULL) return LKI_FAIL_NULL(model);
-    if (dataset == NULL) return LKI_FAIL_NULL(dataset);
-    const lks_graph *graph = model->program.graph;
-    const lks_dataset_info info = lks_dataset_get_info(dataset);
-    const char *name = lks_dataset_name(dataset);
-    LKI_TRY(check_part(name, "samples", &info.shape, info.dtype, graph->input));
-    if (model->program.loss == NULL) return LKS_OK;
-    const lks_shape one = {0};
-    return info.classes > 0
-               ? check_part(name, "targets", &one, LKS_I32, graph->target)
-               : check_part(name, "targets", &info.target_shape, LKS_F32, graph->target);
-}
-
-/* What of a batch of so many samples is this rank's; where its samples are is to be filled in. */
-static lki_pass own_pass(const lks_model *model, int64_t whole)
-{
-    return lki_program_pass(&model->program, model->worker[0].first,
-                            model->worker[model->workers - 1].last, whole);
-}
-
-static int64_t whole_of(const lks_batch *batch)
-{
-    return batch->whole != 0 ? batch->whole : batch->count;
-}
-
-/* A batch is given whole, or, with several ranks, as what this one's replicas take of it. */
-static lks_status check_parts(const lks_model *model, const lks_batch *batch)
-{
-    if (batch->whole == 0 || batch->whole == batch->count) return LKS_OK;
-    if (model->across == NULL)
-        return LKI_FAIL(
-            LKS_E_INVALID,
-            "the batch is a part, %lld of %lld samples, and one process takes a step with all "
-            "of them; give its loader no shares",
-            (long long)batch->count, (long long)batch->whole);
-    const lki_pass pass = own_pass(model, batch->whole);
-    const int64_t count = lki_own_samples(model, &pass);
-    if (batch->count == count && (batch->first == pass.begin || count == 0)) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID,
-                    "the batch is a part, samples %lld to %lld of %lld, and the replicas of this "
-                    "rank take %lld to %lld; give its loader the shares of lks_model_get_info()",
-                    (long long)batch->first, (long long)(batch->first + batch->count),
-                    (long long)batch->whole, (long long)pass.begin,
-                    (long long)(pass.begin + count));
-}
-
-lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch)
-{
-    const int64_t whole = whole_of(batch);
-    const lki_backend *backend = model->program.backend;
-    if (backend->update == NULL || backend->add == NULL)
-        return LKI_FAIL(LKS_E_UNSUPPORTED,
-                        "device '%s' cannot train, only predict; choose another device",
-                        backend->name);
-    if (whole < 1 || whole > model->program.global_batch)
-        return LKI_FAIL(LKS_E_INVALID,
-                        "the batch has %lld samples, expected 1 to %lld, the model's global_batch",
-                        (long long)whole, (long long)model->program.global_batch);
-    LKI_TRY(check_parts(model, batch));
-    return lki_check_batch(model, batch);
-}
-
 lks_status lki_model_prepare(lks_model *model)
 {
     if (model->prepared) return LKS_OK;
@@ -204,22 +75,15 @@ void lki_place_samples(const lks_model *model, lki_pass *pass, const lks_batch *
         pass->mix = place_part(model, batch->mix, model->batch_mix, sizeof(lks_mix), first, count);
 }
 
-/* What a step takes the mean of. */
-static int64_t samples_of(const lks_model *model, const lks_batch *batch)
-{
-    const lki_pass pass = own_pass(model, whole_of(batch));
-    return lki_averages(model) ? lki_own_samples(model, &pass) : pass.count;
-}
-
 static double scale_of(const lks_model *model)
 {
     return model->progress.loss_scale > 0 ? model->progress.loss_scale : 1;
 }
 
 /* What makes the mean of sums. The scale is a power of two: it only shifts the exponent. */
-static float mean_of(const lks_model *model, int64_t samples)
+static float mean_of(const lks_model *model, int64_t counted)
 {
-    return (float)(1.0 / ((double)samples * scale_of(model)));
+    return (float)(1.0 / ((double)counted * scale_of(model)));
 }
 
 /* Replicas of others are absent where a rank steps alone. */
@@ -235,11 +99,11 @@ static void cut_shares(lks_model *model, int64_t whole)
 
 lks_status lki_begin_pass(lks_model *model, const lks_batch *batch)
 {
-    const int64_t whole = whole_of(batch);
+    const int64_t whole = lki_whole_of(batch);
     lki_model_choose(model, false);
     LKI_TRY(lki_model_prepare(model));
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
-    model->pass = own_pass(model, whole);
+    model->pass = lki_own_pass(model, whole);
     lki_place_samples(model, &model->pass, batch, batch->count == whole ? model->pass.begin : 0,
                       lki_own_samples(model, &model->pass));
     model->pass.step = (uint64_t)model->progress.step;
@@ -247,7 +111,8 @@ lks_status lki_begin_pass(lks_model *model, const lks_batch *batch)
     model->pass.all = model->program.all;
     if (model->common != NULL) lki_common_place_x(model);
     lki_program_seed(&model->program, (float)scale_of(model));
-    model->scale = mean_of(model, samples_of(model, batch));
+    model->counted = lki_counted_of(model, batch);
+    model->scale = mean_of(model, model->counted);
     cut_shares(model, whole);
     if (lki_sums_across(model)) lki_ranks_begin(&model->across->sums, model->share_start);
     return LKS_OK;
@@ -310,7 +175,7 @@ static lks_status pass_batch(lks_model *model, const lks_batch *batch, lki_mode 
 }
 
 /* What a step's updates have in common, and what is their rule's. */
-static void begin_updates(lks_model *model, double lr, int64_t samples)
+static void begin_updates(lks_model *model, double lr, int64_t counted)
 {
     const lks_optim *optim = &model->opts.optim;
     const int64_t step = model->progress.step - model->progress.skipped + 1;
@@ -319,30 +184,30 @@ static void begin_updates(lks_model *model, double lr, int64_t samples)
     for (int r = 0; r < model->rules; r++) {
         lki_update *update = &model->rule[r].update;
         update->lr = lr * model->rule[r].lr_factor;
-        update->scale = mean_of(model, samples);
+        update->scale = mean_of(model, counted);
         update->step = step;
         update->correction1 = correction1;
         update->correction2 = correction2;
     }
 }
 
-static lks_status begin_step(lks_model *model, double lr, int64_t samples)
+static lks_status begin_step(lks_model *model, double lr, int64_t counted)
 {
     if (!isfinite(lr) || lr < 0)
         return LKI_FAIL(LKS_E_INVALID, "the learning rate is %g, expected a number of at least 0",
                         lr);
     if (model->progress.step == 0)
         LKI_TRY(lki_state_hash(model, &model->progress.link)); /* the chain's first link */
-    begin_updates(model, lr, samples);
+    begin_updates(model, lr, counted);
     model->link_after = (model->progress.step + 1) % model->opts.hash_every == 0;
-    lki_average_begin(model, samples);
+    lki_average_begin(model, counted);
     return LKS_OK;
 }
 
 static lks_status begin_train(lks_model *model, const lks_batch *batch, double lr)
 {
     LKI_TRY(lki_check_train_batch(model, batch));
-    return begin_step(model, lr, samples_of(model, batch));
+    return begin_step(model, lr, lki_counted_of(model, batch));
 }
 
 /* Parameters are new, or were left as they are on purpose. */
@@ -359,10 +224,10 @@ static lks_status end_step(lks_model *model)
     return LKS_OK;
 }
 
-lks_status lki_take_formed(lks_model *model, double lr, int64_t samples)
+lks_status lki_take_formed(lks_model *model, double lr, int64_t counted)
 {
-    LKI_TRY(begin_step(model, lr, samples));
-    model->scale = (float)(1.0 / (double)samples);
+    LKI_TRY(begin_step(model, lr, counted));
+    model->scale = (float)(1.0 / (double)counted);
     model->last = (lks_step_info){.gradient_norm = (double)NAN};
     LKI_TRY(lki_model_run(model, LKI_TRAIN));
     if (model->measures && !isfinite(model->last.gradient_norm)) {

@@ -14,6 +14,7 @@ void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
     sum->loss_high = loss.high;
     sum->loss_low = loss.low;
     sum->samples += part->samples;
+    sum->counted += part->counted;
     sum->correct += part->correct;
     sum->top5 += part->top5;
     sum->not_finite += part->not_finite;
@@ -22,7 +23,7 @@ void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
 double lks_metrics_loss(const lks_metrics *metrics)
 {
     if (metrics == NULL) return (double)NAN;
-    const int64_t finite = metrics->samples - metrics->not_finite;
+    const int64_t finite = metrics->counted - metrics->not_finite;
     if (finite <= 0) return NAN;
     const lki_fixed sum = {.high = metrics->loss_high, .low = metrics->loss_low};
     const unsigned saved = lki_float_enter();
@@ -31,46 +32,54 @@ double lks_metrics_loss(const lks_metrics *metrics)
     return mean;
 }
 
-/* Adds the losses of samples [first, first + count) of the batch. */
-static void count_losses(lki_worker *worker, lki_fixed *sum, const float *loss, int64_t first,
-                         int64_t count)
+/* Adds a loss of the sample at this position of the batch. */
+static void count_loss(lki_worker *worker, lki_fixed *sum, float loss, int64_t position)
 {
-    for (int64_t i = 0; i < count; i++) {
-        if (isfinite(loss[i])) {
-            lki_fixed_add(sum, (double)loss[i]);
-            continue;
-        }
-        worker->metrics.not_finite++;
-        if (worker->bad_count < LKI_MAX_BAD) worker->bad_position[worker->bad_count++] = first + i;
+    worker->metrics.counted++;
+    if (isfinite(loss)) {
+        lki_fixed_add(sum, (double)loss);
+        return;
     }
+    worker->metrics.not_finite++;
+    const int bad = worker->bad_count;
+    if (bad < LKI_MAX_BAD && (bad == 0 || worker->bad_position[bad - 1] != position))
+        worker->bad_position[worker->bad_count++] = position;
 }
 
 void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_cohort *cohort)
 {
     enum { BLOCK = 256 }; /* losses, where they have to be copied */
     float room[BLOCK];
+    int32_t labels[BLOCK];
     const lki_program *program = &model->program;
     const lki_memory *memory = program->backend->memory;
     const lki_pass *pass = &model->pass;
-    const int64_t width = lks_shape_elements(&program->output->shape);
+    const int64_t positions = lki_program_positions(program), count = cohort->count * positions;
+    const int64_t width = lks_shape_elements(&program->output->shape) / positions;
     const float *loss = lki_program_result(program, pass, cohort, &worker->local, program->loss);
     const float *output = lki_program_result(program, pass, cohort, &worker->local,
                                              program->output);
     const lks_tensor *target = program->graph->target;
     const int32_t *label = target != NULL && target->dtype == LKS_I32
-                               ? (const int32_t *)pass->y + (cohort->begin - pass->begin)
+                               ? (const int32_t *)pass->y +
+                                     (cohort->begin - pass->begin) * positions
                                : NULL;
+    const bool gaps = label != NULL && target->shape.ndim > 0;
     lki_fixed sum = {.high = worker->metrics.loss_high, .low = worker->metrics.loss_low};
 
     worker->metrics.samples += cohort->count;
-    for (int64_t first = 0, count; first < cohort->count; first += count) {
-        count = cohort->count - first < BLOCK ? cohort->count - first : BLOCK;
-        count_losses(worker, &sum,
-                     lki_to_host(memory, loss + first, room, (size_t)count * sizeof *loss),
-                     cohort->begin + first, count);
+    for (int64_t first = 0, some; first < count; first += some) {
+        some = count - first < BLOCK ? count - first : BLOCK;
+        const float *here = lki_to_host(memory, loss + first, room, (size_t)some * sizeof *loss);
+        const int32_t *own = gaps ? lki_to_host(memory, label + first, labels,
+                                                (size_t)some * sizeof *own)
+                                  : NULL;
+        for (int64_t i = 0; i < some; i++)
+            if (!gaps || own[i] != LKS_NO_CLASS)
+                count_loss(worker, &sum, here[i], cohort->begin + (first + i) / positions);
     }
     if (label != NULL)
-        worker->metrics.correct += memory->count_correct(cohort->count, width, output, label,
+        worker->metrics.correct += memory->count_correct(count, width, output, label,
                                                          &worker->metrics.top5);
     worker->metrics.loss_high = sum.high;
     worker->metrics.loss_low = sum.low;

@@ -1,0 +1,98 @@
+/*
+ * embedding: y[t] = w[token t]; position: y[n][t] = x[n][t] + w[t].
+ *
+ * An element of a gradient is one sum in double over what was added of it: of an embedding over the positions that have
+ * its token, samples ascending and in a sample positions; of a position over the samples.
+ */
+#include "backend/ref/kernels.h"
+
+#include <string.h>
+
+typedef struct table {
+    lki_plan base;
+    int64_t units, count; /* of the weight: columns, and all */
+} table;
+
+static lks_status ref_table_plan(lki_plan *plan_)
+{
+    table *p = (table *)plan_;
+    const lki_param *weight = &plan_->cluster.node[0]->param[0];
+
+    p->count = lks_shape_elements(&weight->shape);
+    p->units = weight->shape.dim[weight->shape.ndim - 1];
+    LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, 0));
+    plan_->needs.sums_bytes = (size_t)p->count * sizeof(double);
+    return LKS_OK;
+}
+
+/* Adds so many rows of d_out to the sums, and writes the gradient behind the last piece. A row belongs to that of its token;
+ * without tokens to those of the weight in order, from sample to sample. */
+static void ref_table_sum(const table *p, const lki_args *args, int64_t rows, const int32_t *tokens)
+{
+    double *sums = args->sums;
+
+    if (args->d_param[0] == NULL) return;
+    if (args->sample == 0) memset(sums, 0, p->base.needs.sums_bytes);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t row = tokens != NULL ? tokens[r] : r % (p->count / p->units);
+
+        for (int64_t u = 0; u < p->units; u++)
+            sums[row * p->units + u] += (double)args->d_out[r * p->units + u];
+    }
+    for (int64_t e = 0; args->last && e < p->count; e++) args->d_param[0][e] = lki_round(sums[e]);
+}
+
+static lks_status ref_embedding_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const table *p = (const table *)plan_;
+    const int32_t *tokens = args->in[0];
+    float *y = args->out;
+
+    for (int64_t t = 0; t < args->count * lki_ref_in(plan_); t++)
+        memcpy(y + t * p->units, args->param[0] + tokens[t] * p->units,
+               (size_t)p->units * sizeof *y);
+    return LKS_OK;
+}
+
+static lks_status ref_embedding_backward(const lki_plan *plan_, const lki_args *args)
+{
+    ref_table_sum((const table *)plan_, args, args->count * lki_ref_in(plan_), args->in[0]);
+    return LKS_OK;
+}
+
+static lks_status ref_position_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const table *p = (const table *)plan_;
+    const float *x = args->in[0];
+    float *y = args->out;
+
+    for (int64_t e = 0; e < args->count * p->count; e++)
+        y[e] = lki_round((double)x[e] + (double)args->param[0][e % p->count]);
+    return LKS_OK;
+}
+
+static lks_status ref_position_backward(const lki_plan *plan_, const lki_args *args)
+{
+    const table *p = (const table *)plan_;
+
+    for (int64_t e = 0; args->d_in[0] != NULL && e < args->count * p->count; e++)
+        lki_ref_put(&args->d_in[0][e], args->add_in & 1u, (double)args->d_out[e]);
+    ref_table_sum(p, args, args->count * (p->count / p->units), NULL);
+    return LKS_OK;
+}
+
+const lki_kernel lki_ref_embedding = {
+    .plan_bytes = sizeof(table),
+    .span = LKI_SPAN_EITHER,
+    .plan = ref_table_plan,
+    .forward = ref_embedding_forward,
+    .backward = ref_embedding_backward,
+};
+
+const lki_kernel lki_ref_position = {
+    .plan_bytes = sizeof(table),
+    .span = LKI_SPAN_EITHER,
+    .plan = ref_table_plan,
+    .forward = ref_position_forward,
+    .backward = ref_position_backward,
+};

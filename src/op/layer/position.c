@@ -1,0 +1,32 @@
+/* position: y = x + weight, of the same shape: what is learned of each position. */
+#include "core/attribute_init.h"
+#include "op/common.h"
+
+static lks_status position_infer(lki_node *node)
+{
+    const lks_position_opts *opts = node->attr;
+    const lks_shape *in = &node->in[0]->shape;
+    const int64_t channels = in->dim[in->ndim - 1];
+    lks_init init = opts->weight_init;
+
+    node->out.shape = *in;
+    if (init.kind == LKS_INIT_DEFAULT) init = (lks_init){.kind = LKS_INIT_NORMAL, .scale = 1};
+    lki_add_weight(node, in, &init, channels, lks_shape_elements(in) / channels);
+    return LKS_OK;
+}
+
+static const lki_attribute attributes[] = {LKI_WEIGHT_INIT(lks_position_opts)};
+
+const lki_op lki_op_position = {
+    .name = "position",
+    .what = "y = x + weight, of x's shape: what is learned of each position",
+    .inputs = 1,
+    .attr_size = sizeof(lks_position_opts),
+    .attributes = LKI_ATTRIBUTES(attributes),
+    .infer = position_infer,
+};
+
+lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_position_opts *opts)
+{
+    return lki_graph_add(graph, LKI_OP_POSITION, opts, &x, 1);
+}

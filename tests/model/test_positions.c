@@ -1,0 +1,253 @@
+/*
+ * Samples of tokens, with a class for each position or none: a mean over the positions that have one, on any number of
+ * workers, and what is refused.
+ */
+#include <math.h>
+
+#include <lockstep/lockstep.h>
+
+#include "support/backends.h"
+#include "support/test.h"
+
+enum { SAMPLES = 23, POSITIONS = 7, WORDS = 11, CLASSES = 5, BATCH = 9, UNITS = 6 };
+
+static int32_t token[SAMPLES][POSITIONS], wanted[SAMPLES][POSITIONS];
+
+/* The first two samples have no class at all, others at most positions. */
+static int fill(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SAMPLES; i++)
+        for (int t = 0; t < POSITIONS; t++) {
+            token[i][t] = (i * 5 + t * t * 3) % WORDS;
+            wanted[i][t] = i < 2 || (i + t) % 4 == 0 ? LKS_NO_CLASS : (token[i][t] + t) % CLASSES;
+        }
+    return 0;
+}
+
+static int64_t count_of(int first, int count)
+{
+    int64_t sum = 0;
+    for (int i = first; i < first + count; i++)
+        for (int t = 0; t < POSITIONS; t++) sum += wanted[i][t] != LKS_NO_CLASS;
+    return sum;
+}
+
+typedef struct net {
+    lks_context *context;
+    lks_graph *graph;
+    lks_tensor *loss;
+    lks_model *model;
+} net;
+
+static net open_net(const char *device, lks_model_opts opts)
+{
+    net n;
+    LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.device = device, .seed = 3}));
+    LKT_OK(lks_graph_create(&n.graph, n.context));
+    lks_tensor *x = lks_input(
+        n.graph,
+        &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS), .dtype = LKS_I32, .vocabulary = WORDS});
+    lks_tensor *y = lks_target(
+        n.graph, &(lks_target_opts){.classes = CLASSES, .shape = LKS_SHAPE(POSITIONS)});
+    x = lks_embedding(n.graph, x, &(lks_embedding_opts){.name = "words", .units = UNITS});
+    x = lks_tanh(n.graph, lks_position(n.graph, x, NULL));
+    x = lks_dense(n.graph, x, &(lks_dense_opts){.name = "head", .units = CLASSES});
+    opts.loss = n.loss = lks_cross_entropy(n.graph, x, y, NULL);
+    if (opts.global_batch == 0) opts.global_batch = BATCH;
+    if (opts.replicas == 0) opts.replicas = 4;
+    LKT_OK(lks_graph_status(n.graph));
+    LKT_OK(lks_model_compile(&n.model, n.graph, &opts));
+    return n;
+}
+
+static void close_net(net *n)
+{
+    lks_model_destroy(n->model);
+    lks_graph_destroy(n->graph);
+    lks_context_destroy(n->context);
+}
+
+static lks_batch samples(int first, int count)
+{
+    return (lks_batch){.x = token[first], .y = wanted[first], .count = count};
+}
+
+/* With softmax p of the outputs, the gradient of the last bias is the mean of p - 1 at the class, over positions that
+ * have one. */
+static void means_are_over_positions_that_have_a_class(void **state)
+{
+    (void)state;
+    for (int d = 0; lkt_backends()[d] != NULL; d++) {
+        net n = open_net(lkt_backends()[d]->name, (lks_model_opts){0});
+        const lks_batch batch = samples(0, BATCH);
+        float out[BATCH][POSITIONS][CLASSES], found[CLASSES];
+        double mean[CLASSES] = {0}, loss = 0;
+        int64_t correct = 0;
+        lks_metrics sum, seen = {0};
+        LKT_OK(lks_model_predict(n.model, token, BATCH, &out[0][0][0]));
+        for (int i = 0; i < BATCH; i++)
+            for (int t = 0; t < POSITIONS; t++) {
+                const float *x = out[i][t];
+                double all = 0;
+                int best = 0;
+                if (wanted[i][t] == LKS_NO_CLASS) continue;
+                for (int k = 0; k < CLASSES; k++) all += exp((double)x[k]);
+                for (int k = 1; k < CLASSES; k++) best = x[k] > x[best] ? k : best;
+                for (int k = 0; k < CLASSES; k++)
+                    mean[k] += (exp((double)x[k]) / all - (k == wanted[i][t])) /
+                               (double)count_of(0, BATCH);
+                loss += (log(all) - (double)x[wanted[i][t]]) / (double)count_of(0, BATCH);
+                correct += best == wanted[i][t];
+            }
+        LKT_OK(lks_model_gradient(n.model, &batch, &sum));
+        LKT_OK(lks_model_state_read(n.model, lks_model_state_find(n.model, "gradient.head.bias"),
+                                    found, sizeof found));
+        for (int k = 0; k < CLASSES; k++)
+            assert_true(fabs((double)found[k] - mean[k]) < 1e-6);
+        LKT_OK(lks_model_evaluate(n.model, &batch, &seen));
+        for (int k = 0; k < 2; k++) {
+            const lks_metrics *m = k ? &seen : &sum;
+            assert_int_equal(m->samples, BATCH);
+            assert_int_equal(m->counted, count_of(0, BATCH));
+            assert_int_equal(m->correct, correct);
+            assert_int_equal(m->top5, m->counted); /* of five classes */
+            assert_true(fabs(lks_metrics_loss(m) - loss) < 1e-6);
+        }
+        close_net(&n);
+    }
+}
+
+/* What follows from a loader, whose batches say how many positions are counted. */
+static uint64_t train(const char *device, int workers, bool by_replica)
+{
+    const lks_dataset_info info = {.samples = SAMPLES,
+                                   .shape = LKS_SHAPE(POSITIONS),
+                                   .dtype = LKS_I32,
+                                   .vocabulary = WORDS,
+                                   .classes = CLASSES,
+                                   .target_shape = LKS_SHAPE(POSITIONS)};
+    net n = open_net(device, (lks_model_opts){.workers = workers,
+                                              .by_replica = by_replica,
+                                              .optim = lks_adam(),
+                                              .hash_every = 2});
+    lks_dataset *set;
+    lks_loader *loader;
+    uint64_t hash;
+    LKT_OK(lks_dataset_from_arrays(&set, n.context, &info, token, wanted));
+    LKT_OK(lks_model_check_data(n.model, set));
+    LKT_OK(lks_loader_create(&loader, n.context, set, &(lks_loader_opts){.global_batch = BATCH}));
+    for (int i = 0; i < 7; i++) {
+        lks_batch batch;
+        lks_metrics sum;
+        LKT_OK(lks_loader_next(loader, &batch));
+        LKT_OK(lks_model_step(n.model, &batch, .05, &sum));
+        assert_int_equal(sum.counted, batch.counted);
+    }
+    LKT_OK(lks_model_hash(n.model, &hash));
+    lks_loader_destroy(loader);
+    lks_dataset_destroy(set);
+    close_net(&n);
+    return hash;
+}
+
+static void any_workers_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (int d = 0; lkt_backends()[d] != NULL; d++) {
+        const uint64_t hash = train(lkt_backends()[d]->name, 1, false);
+        for (int p = 2; p <= 4; p++)
+            assert_true(train(lkt_backends()[d]->name, p, p == 3) == hash);
+    }
+}
+
+/* Where nothing is wanted, what a network answers matters nothing, NaN included. */
+static void other_positions_have_no_part(void **state)
+{
+    (void)state;
+    for (int d = 0; lkt_backends()[d] != NULL; d++) {
+        net n = open_net(lkt_backends()[d]->name, (lks_model_opts){0});
+        float words[WORDS][UNITS], gradient[WORDS][UNITS];
+        int32_t own[2][POSITIONS] = {{0}}, answer[2][POSITIONS];
+        const lks_batch batch = {.x = own, .y = answer, .count = 2};
+        lks_metrics sum = {0};
+        for (int i = 0; i < 2 * POSITIONS; i++) {
+            const int k = i / POSITIONS, t = i % POSITIONS;
+            own[k][t] = i == 3 ? 10 : i % 4; /* word 10 stands where no class is, */
+            answer[k][t] = i == 3 ? LKS_NO_CLASS : i % CLASSES;
+        }
+        const int at = lks_model_state_find(n.model, "words.weight");
+        LKT_OK(lks_model_state_read(n.model, at, words, sizeof words));
+        for (int u = 0; u < UNITS; u++) words[10][u] = NAN; /* and is no number */
+        LKT_OK(lks_model_state_write(n.model, at, words, sizeof words));
+        LKT_OK(lks_model_evaluate(n.model, &batch, &sum));
+        assert_int_equal(sum.counted, 2 * POSITIONS - 1);
+        assert_int_equal(sum.not_finite, 0);
+        for (int u = 0; u < UNITS; u++) words[10][u] = 1;
+        LKT_OK(lks_model_state_write(n.model, at, words, sizeof words));
+        LKT_OK(lks_model_gradient(n.model, &batch, NULL));
+        LKT_OK(lks_model_state_read(n.model, lks_model_state_find(n.model, "gradient.words.weight"),
+                                    gradient, sizeof gradient));
+        for (int u = 0; u < UNITS; u++) {
+            assert_true(gradient[10][u] == 0 && gradient[7][u] == 0);
+            assert_true(gradient[1][u] != 0);
+        }
+        close_net(&n);
+    }
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    net n = open_net("ref", (lks_model_opts){0});
+    lks_predictor *predictor;
+    float out[BATCH * POSITIONS * CLASSES];
+    int32_t x[2][POSITIONS] = {{0}}, y[2][POSITIONS] = {{0}};
+    lks_batch batch = {.x = x, .y = y, .count = 2};
+    lks_metrics sum = {0};
+    LKT_OK(lks_predictor_create(&predictor, n.model));
+    x[1][2] = WORDS;
+    const char *bad = "token 2 of sample 1 is 11, expected 0 to 10: the vocabulary of 'input_1' "
+                      "has 11";
+    LKT_FAILS(LKS_E_INVALID, bad, lks_model_step(n.model, &batch, .1, NULL));
+    LKT_FAILS(LKS_E_INVALID, bad, lks_model_evaluate(n.model, &batch, &sum));
+    LKT_FAILS(LKS_E_INVALID, bad, lks_model_predict(n.model, x, 2, out));
+    LKT_FAILS(LKS_E_INVALID, bad, lks_predictor_predict(predictor, x, 2, out));
+    x[1][2] = -1;
+    LKT_FAILS(LKS_E_INVALID, "is -1", lks_model_predict(n.model, x, 2, out));
+    x[1][2] = 0;
+    y[1][6] = CLASSES;
+    LKT_FAILS(LKS_E_INVALID, "the label of sample 1 is 5, expected 0 to 4",
+              lks_model_step(n.model, &batch, .1, NULL));
+    y[1][6] = -2;
+    LKT_FAILS(LKS_E_INVALID, "the label of sample 1 is -2",
+              lks_model_step(n.model, &batch, .1, NULL));
+    y[1][6] = LKS_NO_CLASS;
+    batch.counted = 14;
+    LKT_FAILS(LKS_E_INVALID, "13 positions of the batch have a class, and its counted is 14",
+              lks_model_step(n.model, &batch, .1, NULL));
+    batch.counted = 13;
+    const lks_mix mix[2] = {{0}};
+    batch.mix = mix;
+    LKT_FAILS(LKS_E_INVALID, "these have a class for each of 7 positions",
+              lks_model_step(n.model, &batch, .1, NULL));
+    batch.mix = NULL;
+    LKT_OK(lks_model_step(n.model, &batch, .1, NULL));
+    batch.counted = 0;
+    for (int i = 0; i < 2 * POSITIONS; i++) y[i / POSITIONS][i % POSITIONS] = LKS_NO_CLASS;
+    LKT_FAILS(LKS_E_INVALID, "no position of the batch has a class",
+              lks_model_step(n.model, &batch, .1, NULL));
+    lks_predictor_destroy(predictor);
+    close_net(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_are_over_positions_that_have_a_class),
+        cmocka_unit_test(any_workers_have_the_same_bits),
+        cmocka_unit_test(other_positions_have_no_part),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, fill, NULL);
+}
