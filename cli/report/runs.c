@@ -215,8 +215,7 @@ static run_cell share_cell(cli_pool *pool, double share)
 static run_cell top5_cell(cli_pool *pool, const cli_run *run)
 {
     const json_t *epoch = last_with(run, "test_top5");
-    return share_cell(pool,
-                      runs_number_of(epoch, "test_top5") / counted_of(epoch, "test"));
+    return share_cell(pool, runs_number_of(epoch, "test_top5") / counted_of(epoch, "test"));
 }
 
 /* Of the last epoch that was tested: the mean over classes, which it lacks where there are none. */

@@ -73,9 +73,9 @@ typedef struct lks_init {
 /* The samples of a batch. One per graph. U8 goes through lks_normalize() first, I32 through lks_embedding(). */
 typedef struct lks_input_opts {
     const char *name;
-    lks_shape shape;    /* of one sample; required; images are height, width, channels; a sequence is
+    lks_shape shape; /* of one sample; required; images are height, width, channels; a sequence is
                            positions, channels, or, of tokens, positions alone */
-    lks_dtype dtype;    /* default F32; or U8, or I32: tokens, */
+    lks_dtype dtype; /* default F32; or U8, or I32: tokens, */
     int64_t vocabulary; /* from 0 to below this: required there */
 } lks_input_opts;
 LKS_API lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts);
@@ -84,7 +84,8 @@ LKS_API lks_tensor *lks_input(lks_graph *graph, const lks_input_opts *opts);
 typedef struct lks_target_opts {
     const char *name;
     int64_t classes; /* I32 class indices below this; 0: floats of `shape` (regression) */
-    lks_shape shape; /* of one sample's floats; with classes: the positions, of which each has one, or
+    lks_shape
+        shape; /* of one sample's floats; with classes: the positions, of which each has one, or
                         LKS_NO_CLASS; default: one class a sample */
 } lks_target_opts;
 LKS_API lks_tensor *lks_target(lks_graph *graph, const lks_target_opts *opts);

@@ -163,12 +163,13 @@ LKS_API LKS_MUSTUSE lks_status lks_model_check_data(const lks_model *model,
 /* Exact sums over samples: adding parts in any order gives the same digits. Zero it to start. */
 typedef struct lks_metrics {
     int64_t samples;
-    int64_t correct;    /* of counted: largest output (the first, if several) is the target; classes only */
+    int64_t
+        correct; /* of counted: largest output (the first, if several) is the target; classes only */
     int64_t not_finite; /* of counted: the loss is not a finite number; not in the sum */
     int64_t loss_high;  /* sum of losses, 128-bit fixed point in units of 2^-32: high 64 bits */
     uint64_t loss_low;  /* and low 64 bits */
-    int64_t top5;       /* of counted: fewer than five outputs come before the target's; classes only */
-    int64_t counted;    /* losses: one of every sample, or of every position that has a class */
+    int64_t top5; /* of counted: fewer than five outputs come before the target's; classes only */
+    int64_t counted; /* losses: one of every sample, or of every position that has a class */
 } lks_metrics;
 
 LKS_API void lks_metrics_add(lks_metrics *sum, const lks_metrics *part);
@@ -308,11 +309,11 @@ typedef struct lks_model_info {
     int all_workers;       /* P, of all processes */
     int hash_every;
     int64_t global_batch;
-    int64_t parameters, frozen;              /* numbers of them; of these frozen ones */
-    int64_t multiply_adds;                   /* of one sample's forward pass */
-    int64_t classes;                         /* of the target, an output each; 0: there are none */
-    int64_t positions;                       /* of the target, of which each has a class; 0: a sample has one */
-    size_t memory_bytes;                     /* all arenas */
+    int64_t parameters, frozen; /* numbers of them; of these frozen ones */
+    int64_t multiply_adds;      /* of one sample's forward pass */
+    int64_t classes;            /* of the target, an output each; 0: there are none */
+    int64_t positions;          /* of the target, of which each has a class; 0: a sample has one */
+    size_t memory_bytes;        /* all arenas */
     int64_t shares, first_share, last_share; /* of a batch, that are this rank's: its loader's */
     int64_t cuts;                            /* how often LKS_BALANCE_AUTO has changed these */
     bool averages; /* evaluate, predict and lks_weights_save() use averages now */

@@ -331,8 +331,8 @@ typedef struct lki_memory {
     /* How many of these rows, but for those of LKS_NO_CLASS, have the first of the largest of `width` outputs at their label;
      * adds to *top5, the host's, those of which fewer than five outputs come before that of the label: larger ones, and equal ones in front
      * of it. One that is no number comes behind all. */
-    int64_t (*count_correct)(int64_t rows, int64_t width, const float *output,
-                             const int32_t *label, int64_t *top5);
+    int64_t (*count_correct)(int64_t rows, int64_t width, const float *output, const int32_t *label,
+                             int64_t *top5);
     /* The rest may be NULL where the device only predicts. */
     void (*copy)(void *to, const void *from, size_t bytes); /* within it; they do not overlap */
     /* gradient[i] = lki_flush(sums[i] * scale), but at most `most` from 0; a NaN stays one. Both may be one. */

@@ -211,8 +211,7 @@ static lks_status check_input(const lki_node *node)
         if (node->in[i]->dtype != LKS_F32)
             return LKI_FAIL(LKS_E_SHAPE,
                             "%s '%s': input '%s' is %s, expected F32; put %s before it", op->name,
-                            node->name, node->in[i]->node->name,
-                            lks_dtype_name(node->in[i]->dtype),
+                            node->name, node->in[i]->node->name, lks_dtype_name(node->in[i]->dtype),
                             node->in[i]->dtype == LKS_I32 ? "an embedding" : "a normalize");
     }
     return LKS_OK;

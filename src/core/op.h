@@ -87,9 +87,9 @@ typedef struct lki_op {
     size_t attr_size; /* of its struct of options, whose first member is `name`; 0: it has none */
     lki_attributes attributes;
     /* Traits. */
-    bool is_loss;        /* out is one f32 per sample (ndim 0), or per position; in[1] is the target */
-    bool per_replica;    /* samples of a replica depend on each other (batch norm) */
-    bool draws;          /* random numbers in training: plans have a random_key */
+    bool is_loss;     /* out is one f32 per sample (ndim 0), or per position; in[1] is the target */
+    bool per_replica; /* samples of a replica depend on each other (batch norm) */
+    bool draws;       /* random numbers in training: plans have a random_key */
     bool stops_gradient; /* none passes to an input */
     lki_at_zero at_zero; /* what becomes of gradients there */
     bool gives_logs;     /* its output are logarithms of probabilities, so that nll is the loss */

@@ -25,7 +25,7 @@ struct lks_dataset {
     const uint8_t *y;        /* all targets, as a batch wants them: int32_t or float */
     lks_status (*read)(void *user, int64_t index, void *x, void *y); /* where x is NULL */
     lks_status (*read_epoch)(void *user, int64_t epoch, int64_t index, void *x,
-                             void *y); /* in its place, or NULL */
+                             void *y);             /* in its place, or NULL */
     int64_t (*counted)(void *user, int64_t index); /* or NULL */
     void (*close)(void *user);                     /* may be NULL */
     void *user;

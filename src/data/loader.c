@@ -100,26 +100,6 @@ static lks_status mix_sample(const lks_loader *loader, slot *s, int64_t epoch, i
     return LKS_OK;
 }
 
-static int64_t id_at(const lks_loader *loader, const lki_permutation *order, int64_t at)
-{
-    return loader->opts.in_order ? at : lki_permutation_at(order, at);
-}
-
-/* Of the whole batch, whoever reads its samples. */
-static int64_t count_classes(const lks_loader *loader, int64_t batch)
-{
-    const lks_dataset *set = loader->dataset;
-    const int64_t epoch = batch / loader->batches, index = batch % loader->batches;
-    const lki_permutation order = lki_permutation_make(loader->seed, epoch, set->info.samples);
-    const int64_t first = index * loader->opts.global_batch;
-    const int64_t whole = lki_loader_window_of(&loader->opts, set->info.samples, index).whole;
-    int64_t count = 0;
-    if (set->info.classes == 0 || set->info.target_shape.ndim == 0) return 0;
-    for (int64_t i = first; i < first + whole; i++)
-        count += lki_dataset_counted(set, id_at(loader, &order, i));
-    return count;
-}
-
 /* Reads a part of what the slot takes of its batch; returns the position in it that failed, or -1. */
 static int64_t read_part(const lks_loader *loader, slot *s, int64_t batch, int part,
                          lks_status *status)
@@ -133,7 +113,7 @@ static int64_t read_part(const lks_loader *loader, slot *s, int64_t batch, int p
     const lki_permutation order = lki_permutation_make(loader->seed, epoch, set->info.samples);
 
     for (int64_t i = lki_share(part, loader->parts, own.count); i < to; i++) {
-        const int64_t id = id_at(loader, &order, first + i);
+        const int64_t id = lki_loader_sample(&loader->opts, &order, first + i);
         s->ids[i] = id;
         *status = read_sample(loader, epoch, id, space, s->x + (size_t)i * set->x_bytes,
                               s->y + (size_t)i * set->y_bytes);
@@ -164,7 +144,9 @@ static void do_ticket(lks_loader *loader)
     }
     loader->busy++;
     pthread_mutex_unlock(&loader->lock);
-    if (part == 0) s->counted = count_classes(loader, batch);
+    if (part == 0)
+        s->counted = lki_loader_counted(loader->dataset, &loader->opts, loader->seed,
+                                        batch / loader->batches, batch % loader->batches);
     const int64_t failed_at = read_part(loader, s, batch, part, &status);
     pthread_mutex_lock(&loader->lock);
     loader->busy--;

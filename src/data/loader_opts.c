@@ -94,3 +94,16 @@ int64_t lki_loader_most(const lks_loader_opts *opts, int64_t samples)
     return n / opts->shares * shares +
            (n % opts->shares * shares + opts->shares - 1) / opts->shares;
 }
+
+int64_t lki_loader_counted(const lks_dataset *set, const lks_loader_opts *opts, uint64_t seed,
+                           int64_t epoch, int64_t index)
+{
+    const lki_permutation order = lki_permutation_make(seed, epoch, set->info.samples);
+    const int64_t first = index * opts->global_batch;
+    const int64_t whole = lki_loader_window_of(opts, set->info.samples, index).whole;
+    int64_t count = 0;
+    if (set->info.classes == 0 || set->info.target_shape.ndim == 0) return 0;
+    for (int64_t i = first; i < first + whole; i++)
+        count += lki_dataset_counted(set, lki_loader_sample(opts, &order, i));
+    return count;
+}

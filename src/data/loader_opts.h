@@ -4,6 +4,8 @@
 
 #include <lockstep/data.h>
 
+#include "numeric/permutation.h"
+
 /* Fills in defaults; or a sentence. */
 lks_status lki_loader_check(const lks_dataset *set, lks_loader_opts *opts);
 lks_status lki_loader_check_shares(const lks_dataset *set, const lks_loader_opts *opts);
@@ -16,5 +18,15 @@ typedef struct lki_loader_window {
 lki_loader_window lki_loader_window_of(const lks_loader_opts *opts, int64_t samples, int64_t index);
 /* The most that it gets of a batch: its shares, rounded up. */
 int64_t lki_loader_most(const lks_loader_opts *opts, int64_t samples);
+
+/* The number of the sample that stands at this place of an epoch. */
+static inline int64_t lki_loader_sample(const lks_loader_opts *opts, const lki_permutation *order,
+                                        int64_t at)
+{
+    return opts->in_order ? at : lki_permutation_at(order, at);
+}
+/* lks_batch.counted of batch `index` of an epoch, whoever reads its samples. */
+int64_t lki_loader_counted(const lks_dataset *set, const lks_loader_opts *opts, uint64_t seed,
+                           int64_t epoch, int64_t index);
 
 #endif

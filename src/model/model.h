@@ -254,17 +254,6 @@ static inline int64_t lki_own_samples(const lks_model *model, const lki_pass *pa
     return lki_share(pass->last, model->program.replicas, pass->count) - pass->begin;
 }
 
-static inline int64_t lki_whole_of(const lks_batch *batch)
-{
-    return batch->whole != 0 ? batch->whole : batch->count;
-}
-
-/* The number of the sample at this place of the whole batch, of which it is in this part. */
-static inline int64_t lki_sample_id(const lks_batch *batch, int64_t position)
-{
-    return batch->ids != NULL ? batch->ids[position - batch->first] : position;
-}
-
 /* The job of all workers; see the picture. */
 void lki_model_job(void *model, int worker);
 /* Runs it; the first worker's failure, in order of replicas, becomes this thread's. */
@@ -286,14 +275,6 @@ bool lki_model_infers_averages(const lks_model *model);
 /* Stages read parameters, or their averages. */
 void lki_model_choose(lks_model *model, bool averages);
 
-/* step/batch.c: a batch that the model can take, or a sentence. */
-lks_status lki_check_batch(const lks_model *model, const lks_batch *batch);
-lks_status lki_check_tokens(const lks_model *model, const void *x, int64_t count); /* if it takes them */
-lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch);  /* of a step */
-/* What of a batch of so many samples is this rank's; where its samples are is to be filled in. */
-lki_pass lki_own_pass(const lks_model *model, int64_t whole);
-/* What a step takes the mean of: samples, or positions that have a class. */
-int64_t lki_counted_of(const lks_model *model, const lks_batch *batch);
 /* step/step.c */
 /* What comes before the replicas of this rank: model->pass, of training. */
 lks_status lki_begin_pass(lks_model *model, const lks_batch *batch);

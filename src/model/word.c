@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "model/model.h"
+#include "model/step/batch.h"
 
 static lki_word word_of(const lks_model *model)
 {

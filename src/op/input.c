@@ -10,9 +10,8 @@ static lks_status input_infer(lki_node *node)
         return LKI_FAIL(LKS_E_INVALID, "%s '%s': dtype is %s, expected F32, U8 or I32",
                         LKI_NODE(node), lks_dtype_name(opts->dtype));
     if ((opts->dtype == LKS_I32) != (opts->vocabulary > 0))
-        return LKI_FAIL(LKS_E_INVALID,
-                        "%s '%s': vocabulary is %lld, expected %s, as dtype is %s", LKI_NODE(node),
-                        (long long)opts->vocabulary,
+        return LKI_FAIL(LKS_E_INVALID, "%s '%s': vocabulary is %lld, expected %s, as dtype is %s",
+                        LKI_NODE(node), (long long)opts->vocabulary,
                         opts->dtype == LKS_I32 ? "how many tokens there are" : "0",
                         lks_dtype_name(opts->dtype));
     node->out.shape = opts->shape;

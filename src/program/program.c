@@ -26,9 +26,8 @@ lks_status lki_program_allocate(lki_program *program)
                               "what replicas give where they meet"));
         program->met = made;
     }
-    LKI_TRY(memory->alloc(program->context, &made,
-                          (size_t)lki_program_losses(program) * sizeof(float),
-                          "gradients of losses"));
+    const size_t losses = (size_t)lki_program_losses(program) * sizeof(float);
+    LKI_TRY(memory->alloc(program->context, &made, losses, "gradients of losses"));
     program->ones = made;
     lki_program_seed(program, 1);
     return LKS_OK;

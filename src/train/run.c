@@ -44,11 +44,11 @@ static json_t *hex(uint64_t value)
 /* Where every sample has one loss, how many there are is left out. */
 static json_t *print_metrics(const lks_metrics *metrics)
 {
-    json_t *json = json_pack(
-        "{s:I, s:I, s:I, s:I, s:[o, o]}", "samples", (json_int_t)metrics->samples, "correct",
-        (json_int_t)metrics->correct, "top5", (json_int_t)metrics->top5, "not_finite",
-        (json_int_t)metrics->not_finite, "loss_sum", hex((uint64_t)metrics->loss_high),
-        hex(metrics->loss_low));
+    json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:[o, o]}", "samples",
+                             (json_int_t)metrics->samples, "correct", (json_int_t)metrics->correct,
+                             "top5", (json_int_t)metrics->top5, "not_finite",
+                             (json_int_t)metrics->not_finite, "loss_sum",
+                             hex((uint64_t)metrics->loss_high), hex(metrics->loss_low));
     if (metrics->counted == metrics->samples || json == NULL) return json;
     if (json_object_set_new(json, "counted", json_integer(metrics->counted)) == 0) return json;
     json_decref(json);
@@ -176,7 +176,8 @@ enum { MOST_BAD = 1 << 30 };
 
 static bool read_metrics(json_t *json, lks_metrics *out)
 {
-    json_int_t samples, correct, not_finite, top5 = 0, counted = -1; /* older records have no top5 */
+    json_int_t samples, correct, not_finite, top5 = 0,
+                                             counted = -1; /* older records have no top5 */
     json_t *high, *low;
     uint64_t loss_high;
     if (json_unpack(json, "{s:I, s:I, s?I, s:I, s?I, s:[o, o]}", "samples", &samples, "correct",
@@ -191,9 +192,8 @@ static bool read_metrics(json_t *json, lks_metrics *out)
     out->counted = counted < 0 ? samples : counted;
     out->not_finite = not_finite;
     out->loss_high = (int64_t)loss_high;
-    return is_count(samples) && is_count(out->counted) && correct >= 0 &&
-           correct <= out->counted && top5 >= 0 && top5 <= out->counted && not_finite >= 0 &&
-           not_finite <= out->counted;
+    return is_count(samples) && is_count(out->counted) && correct >= 0 && correct <= out->counted &&
+           top5 >= 0 && top5 <= out->counted && not_finite >= 0 && not_finite <= out->counted;
 }
 
 /* Older records have none. */

@@ -36,7 +36,8 @@ static lks_run full_run(tiny *t, lks_epoch history[2])
                              .valid = {10, 3, 0, INT64_MAX, 1, 7, 80},
                              .learning_rate = 0.1 + 0.2,
                              .seconds = 1e-300};
-    history[1] = (lks_epoch){.epoch = 2, .test = {1, 1, 0, INT64_MIN, 0, 1, 1}, .seconds = 1.0 / 3.0};
+    history[1] = (lks_epoch){
+        .epoch = 2, .test = {1, 1, 0, INT64_MIN, 0, 1, 1}, .seconds = 1.0 / 3.0};
     lks_run run = tiny_run(t);
     run.data_hash = UINT64_C(0xfedcba9876543210);
     run.test_hash = UINT64_C(0x8000000000000001);

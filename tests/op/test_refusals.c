@@ -109,8 +109,9 @@ BUILDER(constant_late, lks_normalize(g, lks_batch_norm(g, x, NULL),
                                      &(lks_normalize_opts){.count = 1, .std = (float[]){1.0f}}))
 BUILDER(entropy, lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 7}), NULL))
 BUILDER(entropy_positions,
-        lks_cross_entropy(
-            g, x, lks_target(g, &(lks_target_opts){.classes = 7, .shape = LKS_SHAPE(5)}), NULL))
+        lks_cross_entropy(g, x,
+                          lks_target(g, &(lks_target_opts){.classes = 7, .shape = LKS_SHAPE(5)}),
+                          NULL))
 BUILDER(embedding, lks_embedding(g, x, &(lks_embedding_opts){.units = 4}))
 BUILDER(entropy_floats,
         lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(10)}), NULL))
@@ -243,15 +244,22 @@ static const refusal refusals[] = {
     {target_classes, VECTOR, 0, LKS_E_INVALID, "classes is -3, expected an integer of at least 0"},
     {target_shape, VECTOR, 0, LKS_E_SHAPE, "dimension 1 of the shape is 0, expected at least 1"},
     {embedding, VECTOR, 0, LKS_E_SHAPE, "input 'input_1' is F32, expected tokens, an input of I32"},
-    {entropy_positions, {2, {4, 7}}, 0, LKS_E_SHAPE,
+    {entropy_positions,
+     {2, {4, 7}},
+     0,
+     LKS_E_SHAPE,
      "input 'input_1' is 4x7, expected 5x7, as target 'target_1' has a class for each position"},
-    {relu, {2, {3, 4}}, LKS_I32, LKS_E_INVALID,
+    {relu,
+     {2, {3, 4}},
+     LKS_I32,
+     LKS_E_INVALID,
      "vocabulary is 0, expected how many tokens there are, as dtype is I32"},
     {relu, {0, {0}}, 0, LKS_E_SHAPE, "the shape has 0 dimensions, expected 1 to 5"},
     {relu, {6, {1, 1, 1, 1, 1}}, 0, LKS_E_SHAPE, "the shape has 6 dimensions, expected 1 to 5"},
     {relu, {2, {3, -1}}, 0, LKS_E_SHAPE, "dimension 1 of the shape is -1, expected at least 1"},
     {relu, {3, {1 << 16, 1 << 15, 1}}, 0, LKS_E_SHAPE, "more than 2147483647 elements"},
-    {relu, VECTOR, LKS_I64, LKS_E_INVALID, "input 'input_1': dtype is I64, expected F32, U8 or I32"},
+    {relu, VECTOR, LKS_I64, LKS_E_INVALID,
+     "input 'input_1': dtype is I64, expected F32, U8 or I32"},
 };
 
 static void wrong_attributes_are_refused(void **state)

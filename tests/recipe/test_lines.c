@@ -25,8 +25,8 @@ static void one_line(lks_context *context, lki_op_id op, lkt_random *random)
     const lks_tensor *first = y->node->in[0],
                      *second = y->node->in_count > 1 ? y->node->in[1] : NULL;
     lks_tensor *x = lks_input(b, &(lks_input_opts){.shape = first->shape,
-                                                 .dtype = first->dtype,
-                                                 .vocabulary = first->dtype == LKS_I32 ? 7 : 0});
+                                                   .dtype = first->dtype,
+                                                   .vocabulary = first->dtype == LKS_I32 ? 7 : 0});
     snprintf(with, sizeof with, "%s", line);
     if (second != NULL && !lki_op_get(op)->is_loss) {
         lks_tensor *flat = lks_flatten(b, x);

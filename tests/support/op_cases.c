@@ -370,8 +370,8 @@ static bool exact_op(lki_op_id op)
 {
     return op == LKI_OP_NORMALIZE || op == LKI_OP_CONV2D || op == LKI_OP_DENSE ||
            op == LKI_OP_MAX_POOL || op == LKI_OP_AVG_POOL || op == LKI_OP_RELU ||
-           op == LKI_OP_RELU6 || op == LKI_OP_ADD || op == LKI_OP_FLATTEN ||
-           op == LKI_OP_DROPOUT || op == LKI_OP_EMBEDDING || op == LKI_OP_POSITION;
+           op == LKI_OP_RELU6 || op == LKI_OP_ADD || op == LKI_OP_FLATTEN || op == LKI_OP_DROPOUT ||
+           op == LKI_OP_EMBEDDING || op == LKI_OP_POSITION;
 }
 
 bool lkt_exact_impl(const lki_impl *impl)

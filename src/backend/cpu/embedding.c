@@ -65,8 +65,7 @@ static lks_status cpu_embedding_backward(const lki_plan *plan, const lki_args *a
         float *row = args->d_param[0] + v * p->units;
         memset(sum, 0, (size_t)p->units * sizeof *sum);
         for (int32_t t = head[v]; t >= 0; t = next[t])
-            for (int64_t u = 0; u < p->units; u++)
-                sum[u] += (double)args->d_out[t * p->units + u];
+            for (int64_t u = 0; u < p->units; u++) sum[u] += (double)args->d_out[t * p->units + u];
         for (int64_t u = 0; u < p->units; u++) row[u] = lki_round(sum[u]);
     }
     return LKS_OK;

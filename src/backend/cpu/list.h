@@ -18,7 +18,7 @@
 /* lki_cpu_<id>, the kernel of one operation, whatever its shapes. */
 #define LKI_CPU_KERNEL_LIST(X)                                                                     \
     X(NORMALIZE, normalize)                                                                        \
-    X(DENSE, positions)                                                                             \
+    X(DENSE, positions)                                                                            \
     X(EMBEDDING, embedding)                                                                        \
     X(POSITION, position)                                                                          \
     X(BATCH_NORM, batch_norm)                                                                      \

@@ -18,7 +18,7 @@ typedef struct dense {
     lki_plan base;
     int64_t units, width;
     int64_t rows; /* of a sample */
-    bool bf16; /* factors are rounded to bfloat16 */
+    bool bf16;    /* factors are rounded to bfloat16 */
 } dense;
 
 static double factor(const dense *p, float x)

@@ -1,6 +1,7 @@
 /* The public calls in which a model learns nothing: evaluate, predict. */
 #include "base/check.h"
 #include "model/model.h"
+#include "model/step/batch.h"
 
 static lks_status use_averages(lks_model *model, bool use)
 {

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "model/layers/layers.h"
+#include "model/step/batch.h"
 
 lks_status lki_layers_options(lks_model_opts *opts)
 {

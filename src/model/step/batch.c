@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "model/model.h"
+#include "model/step/batch.h"
 
 static lks_status check_label(const lks_batch *batch, int64_t i, int32_t label, int64_t classes)
 {
@@ -26,11 +27,11 @@ static lks_status check_classes(const lks_batch *batch, int64_t classes, int64_t
 {
     const int32_t *label = batch->y;
     for (int64_t i = 0; i < batch->count * positions; i++)
-        if (label[i] != LKS_NO_CLASS)
-            LKI_TRY(check_label(batch, i / positions, label[i], classes));
+        if (label[i] != LKS_NO_CLASS) LKI_TRY(check_label(batch, i / positions, label[i], classes));
     if (batch->mix == NULL) return LKS_OK;
-    return LKI_FAIL(LKS_E_INVALID, "the batch mixes samples, but these have a class for each of "
-                                   "%lld positions; leave out the batch's mix",
+    return LKI_FAIL(LKS_E_INVALID,
+                    "the batch mixes samples, but these have a class for each of "
+                    "%lld positions; leave out the batch's mix",
                     (long long)positions);
 }
 

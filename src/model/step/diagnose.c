@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/float.h"
 #include "model/model.h"
+#include "model/step/batch.h"
 #include "numeric/tree.h"
 
 typedef struct finding {

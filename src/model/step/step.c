@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "model/model.h"
+#include "model/step/batch.h"
 #include "numeric/real.h"
 #include "numeric/tree.h"
 

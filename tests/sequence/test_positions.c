@@ -103,8 +103,7 @@ static void means_are_over_positions_that_have_a_class(void **state)
         LKT_OK(lks_model_gradient(n.model, &batch, &sum));
         LKT_OK(lks_model_state_read(n.model, lks_model_state_find(n.model, "gradient.head.bias"),
                                     found, sizeof found));
-        for (int k = 0; k < CLASSES; k++)
-            assert_true(fabs((double)found[k] - mean[k]) < 1e-6);
+        for (int k = 0; k < CLASSES; k++) assert_true(fabs((double)found[k] - mean[k]) < 1e-6);
         LKT_OK(lks_model_evaluate(n.model, &batch, &seen));
         for (int k = 0; k < 2; k++) {
             const lks_metrics *m = k ? &seen : &sum;
@@ -156,8 +155,7 @@ static void any_workers_have_the_same_bits(void **state)
     (void)state;
     for (int d = 0; lkt_backends()[d] != NULL; d++) {
         const uint64_t hash = train(lkt_backends()[d]->name, 1, false);
-        for (int p = 2; p <= 4; p++)
-            assert_true(train(lkt_backends()[d]->name, p, p == 3) == hash);
+        for (int p = 2; p <= 4; p++) assert_true(train(lkt_backends()[d]->name, p, p == 3) == hash);
     }
 }
 
