@@ -19,8 +19,9 @@
 
 /* Lines of a table, for the members weight_init and bias_init of a struct of options. */
 #define LKI_WEIGHT_INIT(struct_)                                                                   \
-    LKI_ATTRIBUTE(INIT, struct_, weight_init,                                                      \
-                  .range = LKI_INIT_WORDS " identity partial_identity", .fallback = "default"),    \
+    LKI_WEIGHT_INIT_OF(struct_, LKI_INIT_WORDS " identity partial_identity")
+#define LKI_WEIGHT_INIT_OF(struct_, words)                                                         \
+    LKI_ATTRIBUTE(INIT, struct_, weight_init, .range = words, .fallback = "default"),              \
         LKI_INIT_PART(FLOAT, struct_, weight_init, scale, "weight_scale", .range = "(0,)"),        \
         LKI_INIT_PART(FLOAT, struct_, weight_init, value, "weight_value", .fallback = "0"),        \
         LKI_INIT_PART(FLOAT, struct_, weight_init, gain, "weight_gain", .range = "(0,)",           \

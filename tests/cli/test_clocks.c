@@ -222,6 +222,7 @@ typedef struct scene {
 static lks_metrics metrics_of(int64_t samples, int64_t correct, int64_t bad, double loss)
 {
     return (lks_metrics){.samples = samples,
+                         .counted = samples,
                          .correct = correct,
                          .not_finite = bad,
                          .loss_low = (uint64_t)(loss * (double)(samples - bad) * 4294967296.0)};

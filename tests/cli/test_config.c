@@ -180,7 +180,7 @@ static void keys_and_values_that_are_wrong(void **state)
          "dimensions, expected 1; put a flatten before it"},
         {"rl: 1\n", "unknown key 'rl'; the nearest is 'optimizer.lr'"}, /* exchanged letters */
         {"model: {layers: [conv2d: {filters: 2, kernel: 3}, dense: 4]}\n",
-         "input has 3 dimensions, expected 1; put a flatten before it"},
+         "input has 3 dimensions, expected 1, or 2 (positions, channels); put a flatten before it"},
         {"trian: {epochs: 1}\n", "c.yaml:1: unknown key 'trian'; the nearest is 'train'"},
         {"qqqqqqqqqqqqqqqqqq: 1\n", "unknown key 'qqqqqqqqqqqqqqqqqq'; lockstep --help-config "
                                     "lists the keys"},

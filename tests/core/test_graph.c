@@ -110,7 +110,8 @@ static void the_first_error_stays(void **state)
     assert_null(lks_dropout(g, x, &(lks_dropout_opts){.probability = 7.0f}));
     (void)lks_fail(LKS_E_IO, "something else happened on this thread");
     LKT_FAILS(LKS_E_SHAPE,
-              "dense 'head': input has 3 dimensions, expected 1; put a flatten before it",
+              "dense 'head': input has 3 dimensions, expected 1, or 2 (positions, channels); put a "
+              "flatten before it",
               lks_graph_status(g));
     assert_int_equal(g->count, 1);
 }

@@ -243,6 +243,8 @@ PLAIN(lks_flatten)
 WITH_OPTS(lks_normalize, lks_normalize_opts)
 WITH_OPTS(lks_conv2d, lks_conv2d_opts)
 WITH_OPTS(lks_dense, lks_dense_opts)
+WITH_OPTS(lks_embedding, lks_embedding_opts)
+WITH_OPTS(lks_position, lks_position_opts)
 WITH_OPTS(lks_batch_norm, lks_batch_norm_opts)
 WITH_OPTS(lks_layer_norm, lks_layer_norm_opts)
 WITH_OPTS(lks_max_pool, lks_pool_opts)
@@ -269,6 +271,8 @@ static const builder BUILDERS[] = {
     plain_lks_normalize,
     plain_lks_conv2d,
     plain_lks_dense,
+    plain_lks_embedding,
+    plain_lks_position,
     plain_lks_batch_norm,
     plain_lks_layer_norm,
     plain_lks_max_pool,

@@ -25,7 +25,7 @@ static lks_status embedding_infer(lki_node *node)
 static const lki_attribute attributes[] = {
     LKI_ATTRIBUTE(INT, lks_embedding_opts, units, .range = "[1,)", .most = INT32_MAX,
                   .required = true),
-    LKI_WEIGHT_INIT(lks_embedding_opts),
+    LKI_WEIGHT_INIT_OF(lks_embedding_opts, LKI_INIT_WORDS),
 };
 
 const lki_op lki_op_embedding = {

@@ -15,7 +15,7 @@ static lks_status position_infer(lki_node *node)
     return LKS_OK;
 }
 
-static const lki_attribute attributes[] = {LKI_WEIGHT_INIT(lks_position_opts)};
+static const lki_attribute attributes[] = {LKI_WEIGHT_INIT_OF(lks_position_opts, LKI_INIT_WORDS)};
 
 const lki_op lki_op_position = {
     .name = "position",
