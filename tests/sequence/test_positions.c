@@ -1,15 +1,17 @@
 /*
  * Samples of tokens, with a class for each position or none: a mean over the positions that have one, on any number of
- * workers, and what is refused.
+ * workers and ranks, and what is refused.
  */
 #include <math.h>
 
 #include <lockstep/lockstep.h>
 
+#include "base/check.h"
 #include "support/backends.h"
+#include "support/ranks/small.h"
 #include "support/test.h"
 
-enum { SAMPLES = 23, POSITIONS = 7, WORDS = 11, CLASSES = 5, BATCH = 9, UNITS = 6 };
+enum { SAMPLES = 23, POSITIONS = 7, WORDS = 11, CLASSES = 5, BATCH = 9, UNITS = 6, STEPS = 7 };
 
 static int32_t token[SAMPLES][POSITIONS], wanted[SAMPLES][POSITIONS];
 
@@ -36,24 +38,27 @@ static int64_t count_of(int first, int count)
 typedef struct net {
     lks_context *context;
     lks_graph *graph;
-    lks_tensor *loss;
     lks_model *model;
 } net;
+
+static lks_tensor *build(lks_graph *g)
+{
+    lks_tensor *x = lks_input(
+        g, &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS), .dtype = LKS_I32, .vocabulary = WORDS});
+    lks_tensor *y = lks_target(
+        g, &(lks_target_opts){.classes = CLASSES, .shape = LKS_SHAPE(POSITIONS)});
+    x = lks_embedding(g, x, &(lks_embedding_opts){.name = "words", .units = UNITS});
+    x = lks_tanh(g, lks_position(g, x, NULL));
+    x = lks_dense(g, x, &(lks_dense_opts){.name = "head", .units = CLASSES});
+    return lks_cross_entropy(g, x, y, NULL);
+}
 
 static net open_net(const char *device, lks_model_opts opts)
 {
     net n;
     LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.device = device, .seed = 3}));
     LKT_OK(lks_graph_create(&n.graph, n.context));
-    lks_tensor *x = lks_input(
-        n.graph,
-        &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS), .dtype = LKS_I32, .vocabulary = WORDS});
-    lks_tensor *y = lks_target(
-        n.graph, &(lks_target_opts){.classes = CLASSES, .shape = LKS_SHAPE(POSITIONS)});
-    x = lks_embedding(n.graph, x, &(lks_embedding_opts){.name = "words", .units = UNITS});
-    x = lks_tanh(n.graph, lks_position(n.graph, x, NULL));
-    x = lks_dense(n.graph, x, &(lks_dense_opts){.name = "head", .units = CLASSES});
-    opts.loss = n.loss = lks_cross_entropy(n.graph, x, y, NULL);
+    opts.loss = build(n.graph);
     if (opts.global_batch == 0) opts.global_batch = BATCH;
     if (opts.replicas == 0) opts.replicas = 4;
     LKT_OK(lks_graph_status(n.graph));
@@ -117,15 +122,16 @@ static void means_are_over_positions_that_have_a_class(void **state)
     }
 }
 
+static const lks_dataset_info info = {.samples = SAMPLES,
+                                      .shape = {1, {POSITIONS}},
+                                      .dtype = LKS_I32,
+                                      .vocabulary = WORDS,
+                                      .classes = CLASSES,
+                                      .target_shape = {1, {POSITIONS}}};
+
 /* What follows from a loader, whose batches say how many positions are counted. */
 static uint64_t train(const char *device, int workers, bool by_replica)
 {
-    const lks_dataset_info info = {.samples = SAMPLES,
-                                   .shape = LKS_SHAPE(POSITIONS),
-                                   .dtype = LKS_I32,
-                                   .vocabulary = WORDS,
-                                   .classes = CLASSES,
-                                   .target_shape = LKS_SHAPE(POSITIONS)};
     net n = open_net(device, (lks_model_opts){.workers = workers,
                                               .by_replica = by_replica,
                                               .optim = lks_adam(),
@@ -136,7 +142,7 @@ static uint64_t train(const char *device, int workers, bool by_replica)
     LKT_OK(lks_dataset_from_arrays(&set, n.context, &info, token, wanted));
     LKT_OK(lks_model_check_data(n.model, set));
     LKT_OK(lks_loader_create(&loader, n.context, set, &(lks_loader_opts){.global_batch = BATCH}));
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < STEPS; i++) {
         lks_batch batch;
         lks_metrics sum;
         LKT_OK(lks_loader_next(loader, &batch));
@@ -157,6 +163,66 @@ static void any_workers_have_the_same_bits(void **state)
         const uint64_t hash = train(lkt_backends()[d]->name, 1, false);
         for (int p = 2; p <= 4; p++) assert_true(train(lkt_backends()[d]->name, p, p == 3) == hash);
     }
+}
+
+static lks_status build_rank(lkt_small *m, lks_comm *comm, lks_model_opts opts)
+{
+    LKI_TRY(lks_context_create(&m->context, &(lks_context_opts){.seed = 3}));
+    LKI_TRY(lks_graph_create(&m->graph, m->context));
+    opts.loss = build(m->graph);
+    opts.comm = comm;
+    return lks_model_compile(&m->model, m->graph, &opts);
+}
+
+/* Each rank reads its part of a batch, and knows of all of it how many positions are counted. */
+static int trains(lkt_small *m, int rank, void *user)
+{
+    const uint64_t *expected = user;
+    const lks_model_info model = lks_model_get_info(m->model);
+    lks_dataset *set = NULL;
+    lks_loader *loader = NULL;
+    lks_batch batch;
+    lks_metrics sum;
+    uint64_t hash = 0;
+    int64_t counted = 0;
+    (void)rank;
+    LKT_CHECK(lks_dataset_from_arrays(&set, m->context, &info, token, wanted) == LKS_OK);
+    LKT_CHECK(lks_loader_create(&loader, m->context, set,
+                                &(lks_loader_opts){.global_batch = BATCH,
+                                                   .shares = model.shares,
+                                                   .first_share = model.first_share,
+                                                   .last_share = model.last_share}) == LKS_OK);
+    for (int i = 0; i < STEPS; i++) {
+        LKT_CHECK(lks_loader_next(loader, &batch) == LKS_OK);
+        LKT_CHECK(batch.count < batch.whole);
+        LKT_CHECK(lks_model_step(m->model, &batch, .05, &sum) == LKS_OK);
+        LKT_CHECK(sum.counted == batch.counted);
+        counted += sum.counted;
+    }
+    LKT_CHECK(counted > 0 && lks_model_hash(m->model, &hash) == LKS_OK && hash == *expected);
+    batch.counted = 0;
+    LKT_CHECK(lks_model_step(m->model, &batch, .05, &sum) == LKS_E_INVALID);
+    LKT_SAYS("the batch is a part, and does not say how many positions");
+    lks_loader_destroy(loader);
+    lks_dataset_destroy(set);
+    return 0;
+}
+
+static void any_ranks_have_the_same_bits(void **state)
+{
+    uint64_t hash = train(NULL, 1, false);
+    (void)state;
+    for (int ranks = 2; ranks <= 4; ranks++)
+        for (int apart = 0; apart < 2; apart++)
+            lkt_small_tell(ranks, &(lkt_story){.build = build_rank,
+                                               .opts = {.global_batch = BATCH,
+                                                        .replicas = 4,
+                                                        .workers = 1,
+                                                        .optim = lks_adam(),
+                                                        .hash_every = 2},
+                                               .body = trains,
+                                               .user = &hash,
+                                               .apart = apart});
 }
 
 /* Where nothing is wanted, what a network answers matters nothing, NaN included. */
@@ -181,6 +247,10 @@ static void other_positions_have_no_part(void **state)
         LKT_OK(lks_model_evaluate(n.model, &batch, &sum));
         assert_int_equal(sum.counted, 2 * POSITIONS - 1);
         assert_int_equal(sum.not_finite, 0);
+        own[1][2] = own[1][4] = 10; /* where a class is, too */
+        LKT_FAILS(LKS_E_NUMERIC, "sample 1", lks_model_step(n.model, &batch, .1, &sum));
+        assert_int_equal(sum.not_finite, 2);
+        own[1][2] = own[1][4] = 1;
         for (int u = 0; u < UNITS; u++) words[10][u] = 1;
         LKT_OK(lks_model_state_write(n.model, at, words, sizeof words));
         LKT_OK(lks_model_gradient(n.model, &batch, NULL));
@@ -244,6 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_are_over_positions_that_have_a_class),
         cmocka_unit_test(any_workers_have_the_same_bits),
+        cmocka_unit_test(any_ranks_have_the_same_bits),
         cmocka_unit_test(other_positions_have_no_part),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
