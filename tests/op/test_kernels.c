@@ -158,6 +158,31 @@ static void ties_go_to_the_first(void **state)
     }
 }
 
+/* 2^60, then -2^60, then 1: in another order the 1 is lost in a double. Of the two samples each has its own columns. */
+static void rows_are_summed_in_order(void **state)
+{
+    lkt_random random = lkt_random_make("rows_are_summed_in_order", 43);
+
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        static const float given[2][3][2] = {{{0x1p60f, 0}, {-0x1p60f, 0}, {1, 0}},
+                                             {{0, 0x1p60f}, {0, -0x1p60f}, {0, 1}}};
+        lkt_result found;
+        lkt_case c;
+
+        lkt_case_begin(&c);
+        lks_tensor *x = lks_input(
+            c.graph, &(lks_input_opts){.shape = LKS_SHAPE(3), .dtype = LKS_I32, .vocabulary = 4});
+        lks_tensor *y = lks_embedding(c.graph, x, &(lks_embedding_opts){.units = 2});
+        lkt_case_end(&c, y, y, 2, LKT_RANDOM, &random);
+        for (int i = 0; i < 6; i++) ((int32_t *)c.in[0])[i] = 2;
+        memcpy(c.d_out, given, sizeof given);
+        lkt_run(&c, lkt_backends()[b], NULL, NULL, &found);
+        for (int i = 0; i < 8; i++) assert_true(found.d_param[0][i] == (i / 2 == 2 ? 1.0f : 0.0f));
+        lkt_case_free(&c);
+    }
+}
+
 static void dropout_case(lkt_case *c, float probability, bool by_sample, int64_t count,
                          lkt_random *random)
 {
@@ -379,6 +404,7 @@ int main(void)
         cmocka_unit_test(adding_adds),
         cmocka_unit_test(convolutions_take_any_stride),
         cmocka_unit_test(ties_go_to_the_first),
+        cmocka_unit_test(rows_are_summed_in_order),
         cmocka_unit_test(dropout_draws_as_documented),
         cmocka_unit_test(dropout_changes_with_the_step),
         cmocka_unit_test(batch_norm_of_one_value_is_bias),
