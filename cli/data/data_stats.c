@@ -16,11 +16,22 @@ typedef struct counts {
     int64_t channels, classes;
     bool columns, floats; /* the channels are those of a table; samples are no bytes */
     int64_t *values;      /* [channels][VALUES] */
-    int64_t *labels;      /* [classes] */
+    int64_t *labels;      /* [classes]; none where targets are floats */
+    int64_t targets;      /* of a sample, 4 bytes each, */
+    int32_t *target;      /* and room for them */
     double *
         moment; /* [3][channels], of bytes scaled to 0..1: means, deviations, what a configuration may have */
     double least, most; /* value */
 } counts;
+
+/* A sample, whose classes are counted once. */
+static lks_status read_sample(counts *c, lks_dataset *data, int64_t i, void *x, bool count)
+{
+    const lks_status status = lks_dataset_read(data, i, x, c->target);
+    for (int64_t t = 0; t < c->targets && status == LKS_OK && count && c->classes > 0; t++)
+        if (c->target[t] != LKS_NO_CLASS) c->labels[c->target[t]]++;
+    return status;
+}
 
 /* In the order of the samples, about the mean, so that floats give the same digits everywhere. */
 static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
@@ -33,8 +44,7 @@ static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
     for (int pass = 0; pass < 2; pass++) {
         double *sum = c->moment + pass * c->channels;
         for (int64_t i = 0; i < info.samples; i++) {
-            int32_t label;
-            const lks_status status = lks_dataset_read(data, i, x, &label);
+            const lks_status status = read_sample(c, data, i, x, pass == 0);
             if (status != LKS_OK) return status;
             for (int64_t k = 0; k < elements; k++) {
                 const int64_t channel = k % c->channels;
@@ -43,7 +53,6 @@ static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
                 c->least = fmin(c->least, value);
                 c->most = fmax(c->most, value);
             }
-            if (pass == 0) c->labels[label]++;
         }
         for (int64_t i = 0; i < c->channels; i++)
             sum[i] = pass == 0 ? sum[i] / each : sqrt(sum[i] / each);
@@ -56,13 +65,11 @@ static lks_status count_samples(counts *c, lks_dataset *data, uint8_t *x)
     const lks_dataset_info info = lks_dataset_get_info(data);
     const int64_t elements = lks_shape_elements(&info.shape);
     for (int64_t i = 0; i < info.samples; i++) {
-        int32_t label;
-        const lks_status status = lks_dataset_read(data, i, x, &label);
+        const lks_status status = read_sample(c, data, i, x, true);
         if (status != LKS_OK) return status;
         for (int64_t k = 0; k < elements; k += c->channels)
             for (int64_t channel = 0; channel < c->channels; channel++)
                 c->values[channel * VALUES + x[k + channel]]++;
-        c->labels[label]++;
     }
     return LKS_OK;
 }
@@ -143,16 +150,17 @@ static void print_bar(double share, int width, bool blocks)
     if (blocks) fputs(parts[eighths % 8], stdout);
 }
 
-static void print_classes(const counts *c, cli_pool *pool, const data_source *source,
-                          int64_t samples)
+static void print_classes(const counts *c, cli_pool *pool, const data_source *source)
 {
     const bool named = lks_dataset_class(source->data, 0) != NULL;
     const int columns = say_columns(), width = named ? 15 : 7;
     const int room = (columns > 0 ? columns : 79) - width - 22;
     const int longest = room < 1 ? 1 : room > LONGEST_BAR ? LONGEST_BAR : room;
-    int64_t most = 1;
-    for (int64_t i = 0; i < c->classes; i++)
+    int64_t most = 1, all = 0;
+    for (int64_t i = 0; i < c->classes; i++) {
+        all += c->labels[i];
         if (c->labels[i] > most) most = c->labels[i];
+    }
     say("\n%-*s %10s %8s", width, "class", "samples", "share");
     for (int64_t i = 0; i < c->classes; i++) {
         char count[TEXT_NUMBER_SIZE];
@@ -160,7 +168,7 @@ static void print_classes(const counts *c, cli_pool *pool, const data_source *so
         const char *name = pool_format(pool, "%lld %s", (long long)i,
                                        class != NULL ? text_clean(pool, class) : "");
         printf("%-*s %10s %7.2f%%", width, name, lks_text_count(count, c->labels[i]),
-               100.0 * (double)c->labels[i] / (double)samples);
+               100.0 * (double)c->labels[i] / (double)all);
         if (c->labels[i] > 0) fputs("  ", stdout);
         print_bar((double)c->labels[i] / (double)most, longest, columns > 0 && say_unicode());
         putchar('\n');
@@ -174,9 +182,12 @@ static lks_status report(counts *c, cli_pool *pool, const data_source *source, c
     void *x = malloc((size_t)lks_shape_elements(&info.shape) * lks_dtype_size(info.dtype));
     c->moment = calloc(3 * (size_t)c->channels, sizeof *c->moment);
     c->values = calloc((size_t)c->channels * VALUES, sizeof *c->values);
-    c->labels = calloc((size_t)c->classes, sizeof *c->labels);
+    c->labels = calloc((size_t)c->classes + 1, sizeof *c->labels);
+    c->targets = lks_shape_elements(&info.target_shape);
+    c->target = malloc((size_t)c->targets * sizeof *c->target);
     lks_status status = LKS_OK;
-    if (x == NULL || c->moment == NULL || c->values == NULL || c->labels == NULL)
+    if (x == NULL || c->moment == NULL || c->values == NULL || c->labels == NULL ||
+        c->target == NULL)
         status = lks_fail(LKS_E_NOMEM, "out of memory for the statistics of %.200s", what);
     if (status == LKS_OK)
         status = c->floats ? measure_floats(c, source->data, x) : count_samples(c, source->data, x);
@@ -185,8 +196,9 @@ static lks_status report(counts *c, cli_pool *pool, const data_source *source, c
         say("%s: %s %s sample%s of %s", what, lks_text_count(samples, info.samples), source->split,
             TEXT_S(info.samples), data_shape_text(shape, &info.shape));
         print_moments(c);
-        print_classes(c, pool, source, info.samples);
+        if (c->classes > 0) print_classes(c, pool, source);
     }
+    free(c->target);
     free(c->labels);
     free(c->values);
     free(c->moment);

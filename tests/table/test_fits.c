@@ -97,6 +97,27 @@ static void fits_are_those_of_predictions(void **state)
 }
 
 /* Each loss may be 8 times as far from PyTorch's float64 as its own float32 is, and 2^-20 more, where that has been lucky. */
+/* Targets that are numbers have no classes to count. */
+static void statistics_are_those_of_the_columns(void **state)
+{
+    (void)state;
+    double y[ROWS][2];
+    write_table(y);
+    write_text("c.yaml",
+               "data: {table: t.csv, targets: [small, 'large, too'], standardize: false}\n"
+               "model: {name: mlp}\n");
+    run("data stats c.yaml");
+    expect_ok();
+    expect_out("c.yaml: 60 training samples of 2\n");
+    expect_out("mean: [29.5000, 2.9");
+    assert_null(strstr(last.out, "class"));
+    write_text("c.yaml", "data: {table: t.csv, targets: [b]}\nmodel: {name: mlp}\n");
+    write_text("t.csv", "a,b\n1,no\n2,yes\n3,no\n4,no\n");
+    run("data stats c.yaml");
+    expect_ok();
+    expect_out("75.00%");
+}
+
 static void diabetes_is_learned_as_by_pytorch(void **state)
 {
     (void)state;
@@ -139,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits_are_those_of_predictions),
+        cmocka_unit_test(statistics_are_those_of_the_columns),
         cmocka_unit_test(diabetes_is_learned_as_by_pytorch),
     };
     return cmocka_run_group_tests_name("fits", tests, set_up, tear_down);
