@@ -89,19 +89,21 @@ static void as_bytes(uint8_t *out, const float *from, int64_t count)
     }
 }
 
-/* The chosen samples; sheet->count is then how many there were. */
-static lks_status collect(cli_sheet *sheet, uint8_t *pixels, int32_t *labels, lks_dataset *data,
-                          const choice *chosen)
+/* The chosen samples; sheet->count is then how many there were. `target` is room for one. */
+static lks_status collect(cli_sheet *sheet, uint8_t *pixels, int32_t *labels, int32_t *target,
+                          lks_dataset *data, const choice *chosen)
 {
     const lks_dataset_info info = lks_dataset_get_info(data);
     const size_t bytes = (size_t)lks_shape_elements(&info.shape) * lks_dtype_size(info.dtype);
+    const bool labelled = info.classes > 0 && info.target_shape.ndim == 0;
     for (int64_t i = chosen->first; i < info.samples && sheet->count < chosen->count; i++) {
         int32_t *label = &labels[sheet->count];
         uint8_t *sample = pixels + (size_t)sheet->count * bytes;
         const lks_status status = chosen->loader == NULL
-                                      ? lks_dataset_read(data, i, sample, label)
-                                      : read_augmented(chosen, &info, i, sample, label);
+                                      ? lks_dataset_read(data, i, sample, target)
+                                      : read_augmented(chosen, &info, i, sample, target);
         if (status != LKS_OK) return status;
+        *label = labelled ? *target : LKS_NO_CLASS;
         if (chosen->label < 0 || *label == chosen->label) sheet->count++;
     }
     if (sheet->count > 0) return LKS_OK;
@@ -135,6 +137,9 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
         return lks_fail(LKS_E_UNSUPPORTED,
                         "samples of %s are no images; expected rows, columns, and channels",
                         data_shape_text(shape, &info.shape));
+    if (info.classes == 0 && cli->local[LOCAL_CLASS] != NULL)
+        return lks_fail(LKS_E_INVALID, "--class: targets of %s are numbers, no classes; drop it",
+                        what);
     lks_status status = read_choice(&chosen, cli, &info);
     if (status == LKS_OK && cli->local[LOCAL_AUGMENT] != NULL)
         status = open_augmented(&chosen.loader, cli, source);
@@ -145,11 +150,13 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
                        .classes = cli_class_names(cli->pool, source->data)};
     const size_t elements = (size_t)(chosen.count * lks_shape_elements(&info.shape));
     uint8_t *pixels = malloc(elements * lks_dtype_size(info.dtype));
-    int32_t *labels = malloc((size_t)chosen.count * sizeof *labels);
+    const int64_t targets = lks_shape_elements(&info.target_shape);
+    int32_t *labels = malloc((size_t)(chosen.count + targets) * sizeof *labels);
     if (pixels == NULL || labels == NULL)
         status = lks_fail(LKS_E_NOMEM, "out of memory for %lld sample%s", (long long)chosen.count,
                           TEXT_S(chosen.count));
-    if (status == LKS_OK) status = collect(&sheet, pixels, labels, source->data, &chosen);
+    if (status == LKS_OK)
+        status = collect(&sheet, pixels, labels, labels + chosen.count, source->data, &chosen);
     if (status == LKS_OK) {
         sheet.title = title_of(cli->pool, source, what, &sheet, &chosen);
         if (info.dtype == LKS_F32) /* in place: a byte is written where no float is left to read */

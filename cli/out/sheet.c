@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstep/data.h>
+
 #include "cli/out/say.h"
 
 enum { GAP = 2, WIDTH = 79, AT_LEAST = 5 }; /* images side by side, if there are so many */
@@ -25,6 +27,8 @@ typedef struct layout {
 const char *sheet_label(char text[SHEET_LABEL], const cli_sheet *sheet, int64_t i)
 {
     const int32_t label = sheet->labels[i];
+    text[0] = '\0';
+    if (label == LKS_NO_CLASS) return text;
     if (sheet->classes != NULL)
         snprintf(text, SHEET_LABEL, "%s", sheet->classes[label]);
     else

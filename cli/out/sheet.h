@@ -11,7 +11,7 @@ typedef struct cli_sheet {
     int64_t count;
     int height, width, channels; /* 3 channels are red, green, blue; else the first is shown */
     const uint8_t *pixels;       /* [count][height][width][channels] */
-    const int32_t *labels;       /* [count] */
+    const int32_t *labels;       /* [count]; LKS_NO_CLASS: it has none */
     const char *const *classes;  /* their names; NULL: they are numbers */
 } cli_sheet;
 

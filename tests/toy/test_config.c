@@ -50,6 +50,23 @@ static void both_files_are_the_seeds_network(void **state)
 }
 
 /* Of the original's figures: with biases 384,771. */
+/* Its samples are images whose targets are numbers, more than fit where a class would. */
+static void its_samples_can_be_seen(void **state)
+{
+    (void)state;
+    write_text("network_config.txt", seed);
+    run("data show network_config.txt --count 2");
+    expect_ok();
+    expect_out("network_config.txt: 2 of 40 training samples\n");
+    run("data show network_config.txt --out seen.png");
+    expect_ok();
+    run("data stats network_config.txt");
+    expect_ok();
+    expect_out("floats from 0 to 1");
+    run("data show network_config.txt --class 0");
+    expect(2, "--class: targets of network_config.txt are numbers, no classes; drop it");
+}
+
 static void the_other_variant(void **state)
 {
     char text[2048];
@@ -306,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_files_are_the_seeds_network),
+        cmocka_unit_test(its_samples_can_be_seen),
         cmocka_unit_test(the_other_variant),
         cmocka_unit_test(options_have_the_other_variant),
         cmocka_unit_test(the_plot_and_its_file),
