@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "model/model.h"
+#include "model/step/batch.h"
 
 /* ":u8"; ":1000" of tokens below 1,000. */
 static const char *type_suffix(const lks_tensor *tensor, char *buffer, size_t size)
@@ -363,8 +364,7 @@ lks_model_info lks_model_get_info(const lks_model *model)
     const lks_tensor *target = program->graph->target;
     if (program->loss != NULL && target->dtype == LKS_I32)
         info.classes = ((const lks_target_opts *)target->node->attr)->classes;
-    if (info.classes > 0 && target->shape.ndim > 0)
-        info.positions = lks_shape_elements(&target->shape);
+    if (program->loss != NULL) info.positions = lki_positions_of(model);
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)
             info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;

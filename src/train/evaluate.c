@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Where a sample has one class, of each class: samples of it that were given it, samples that were given it, samples of it. Sums of integers, so
- * that any number of processes has the same. */
+/* Where a sample has one class, of each class: samples of it that were given it, samples that were given it, samples of
+ * it. Sums of integers, so that any number of processes has the same. */
 typedef struct counts {
     int64_t classes; /* 0: nothing is counted */
     int64_t *right, *given, *there;

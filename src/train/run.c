@@ -176,8 +176,8 @@ enum { MOST_BAD = 1 << 30 };
 
 static bool read_metrics(json_t *json, lks_metrics *out)
 {
-    json_int_t samples, correct, not_finite, top5 = 0,
-                                             counted = -1; /* older records have no top5 */
+    json_int_t samples, correct, not_finite, counted;
+    json_int_t top5 = 0; /* older records have none */
     json_t *high, *low;
     uint64_t loss_high;
     if (json_unpack(json, "{s:I, s:I, s?I, s:I, s?I, s:[o, o]}", "samples", &samples, "correct",
@@ -189,7 +189,7 @@ static bool read_metrics(json_t *json, lks_metrics *out)
     out->samples = samples;
     out->correct = correct;
     out->top5 = top5;
-    out->counted = counted < 0 ? samples : counted;
+    out->counted = json_object_get(json, "counted") == NULL ? samples : counted;
     out->not_finite = not_finite;
     out->loss_high = (int64_t)loss_high;
     return is_count(samples) && is_count(out->counted) && correct >= 0 && correct <= out->counted &&

@@ -35,12 +35,6 @@ static int64_t count_of(int first, int count)
     return sum;
 }
 
-typedef struct net {
-    lks_context *context;
-    lks_graph *graph;
-    lks_model *model;
-} net;
-
 static lks_tensor *build(lks_graph *g)
 {
     lks_tensor *x = lks_input(
@@ -53,29 +47,22 @@ static lks_tensor *build(lks_graph *g)
     return lks_cross_entropy(g, x, y, NULL);
 }
 
-static net open_net(const char *device, lks_model_opts opts)
+/* With four replicas. */
+static lks_status build_on(lkt_small *m, const char *device, lks_model_opts opts)
 {
-    net n;
-    LKT_OK(lks_context_create(&n.context, &(lks_context_opts){.device = device, .seed = 3}));
-    LKT_OK(lks_graph_create(&n.graph, n.context));
-    opts.loss = build(n.graph);
-    if (opts.global_batch == 0) opts.global_batch = BATCH;
-    if (opts.replicas == 0) opts.replicas = 4;
-    LKT_OK(lks_graph_status(n.graph));
-    LKT_OK(lks_model_compile(&n.model, n.graph, &opts));
+    LKI_TRY(lks_context_create(&m->context, &(lks_context_opts){.device = device, .seed = 3}));
+    LKI_TRY(lks_graph_create(&m->graph, m->context));
+    opts.loss = build(m->graph);
+    opts.global_batch = BATCH;
+    opts.replicas = 4;
+    return lks_model_compile(&m->model, m->graph, &opts);
+}
+
+static lkt_small open_net(const char *device, lks_model_opts opts)
+{
+    lkt_small n = {.model = NULL};
+    LKT_OK(build_on(&n, device, opts));
     return n;
-}
-
-static void close_net(net *n)
-{
-    lks_model_destroy(n->model);
-    lks_graph_destroy(n->graph);
-    lks_context_destroy(n->context);
-}
-
-static lks_batch samples(int first, int count)
-{
-    return (lks_batch){.x = token[first], .y = wanted[first], .count = count};
 }
 
 /* With softmax p of the outputs, the gradient of the last bias is the mean of p - 1 at the class, over positions that
@@ -84,8 +71,8 @@ static void means_are_over_positions_that_have_a_class(void **state)
 {
     (void)state;
     for (int d = 0; lkt_backends()[d] != NULL; d++) {
-        net n = open_net(lkt_backends()[d]->name, (lks_model_opts){0});
-        const lks_batch batch = samples(0, BATCH);
+        lkt_small n = open_net(lkt_backends()[d]->name, (lks_model_opts){0});
+        const lks_batch batch = {.x = token, .y = wanted, .count = BATCH};
         float out[BATCH][POSITIONS][CLASSES], found[CLASSES];
         double mean[CLASSES] = {0}, loss = 0;
         int64_t correct = 0;
@@ -118,7 +105,7 @@ static void means_are_over_positions_that_have_a_class(void **state)
             assert_int_equal(m->top5, m->counted); /* of five classes */
             assert_true(fabs(lks_metrics_loss(m) - loss) < 1e-6);
         }
-        close_net(&n);
+        lkt_small_end(&n);
     }
 }
 
@@ -132,10 +119,10 @@ static const lks_dataset_info info = {.samples = SAMPLES,
 /* What follows from a loader, whose batches say how many positions are counted. */
 static uint64_t train(const char *device, int workers, bool by_replica)
 {
-    net n = open_net(device, (lks_model_opts){.workers = workers,
-                                              .by_replica = by_replica,
-                                              .optim = lks_adam(),
-                                              .hash_every = 2});
+    lkt_small n = open_net(device, (lks_model_opts){.workers = workers,
+                                                    .by_replica = by_replica,
+                                                    .optim = lks_adam(),
+                                                    .hash_every = 2});
     lks_dataset *set;
     lks_loader *loader;
     uint64_t hash;
@@ -152,7 +139,7 @@ static uint64_t train(const char *device, int workers, bool by_replica)
     LKT_OK(lks_model_hash(n.model, &hash));
     lks_loader_destroy(loader);
     lks_dataset_destroy(set);
-    close_net(&n);
+    lkt_small_end(&n);
     return hash;
 }
 
@@ -167,11 +154,8 @@ static void any_workers_have_the_same_bits(void **state)
 
 static lks_status build_rank(lkt_small *m, lks_comm *comm, lks_model_opts opts)
 {
-    LKI_TRY(lks_context_create(&m->context, &(lks_context_opts){.seed = 3}));
-    LKI_TRY(lks_graph_create(&m->graph, m->context));
-    opts.loss = build(m->graph);
     opts.comm = comm;
-    return lks_model_compile(&m->model, m->graph, &opts);
+    return build_on(m, NULL, opts);
 }
 
 /* Each rank reads its part of a batch, and knows of all of it how many positions are counted. */
@@ -214,15 +198,12 @@ static void any_ranks_have_the_same_bits(void **state)
     (void)state;
     for (int ranks = 2; ranks <= 4; ranks++)
         for (int apart = 0; apart < 2; apart++)
-            lkt_small_tell(ranks, &(lkt_story){.build = build_rank,
-                                               .opts = {.global_batch = BATCH,
-                                                        .replicas = 4,
-                                                        .workers = 1,
-                                                        .optim = lks_adam(),
-                                                        .hash_every = 2},
-                                               .body = trains,
-                                               .user = &hash,
-                                               .apart = apart});
+            lkt_small_tell(
+                ranks, &(lkt_story){.build = build_rank,
+                                    .opts = {.workers = 1, .optim = lks_adam(), .hash_every = 2},
+                                    .body = trains,
+                                    .user = &hash,
+                                    .apart = apart});
 }
 
 /* Where nothing is wanted, what a network answers matters nothing, NaN included. */
@@ -230,7 +211,7 @@ static void other_positions_have_no_part(void **state)
 {
     (void)state;
     for (int d = 0; lkt_backends()[d] != NULL; d++) {
-        net n = open_net(lkt_backends()[d]->name, (lks_model_opts){0});
+        lkt_small n = open_net(lkt_backends()[d]->name, (lks_model_opts){0});
         float words[WORDS][UNITS], gradient[WORDS][UNITS];
         int32_t own[2][POSITIONS] = {{0}}, answer[2][POSITIONS];
         const lks_batch batch = {.x = own, .y = answer, .count = 2};
@@ -260,14 +241,14 @@ static void other_positions_have_no_part(void **state)
             assert_true(gradient[10][u] == 0 && gradient[7][u] == 0);
             assert_true(gradient[1][u] != 0);
         }
-        close_net(&n);
+        lkt_small_end(&n);
     }
 }
 
 static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
-    net n = open_net("ref", (lks_model_opts){0});
+    lkt_small n = open_net("ref", (lks_model_opts){0});
     lks_predictor *predictor;
     float out[BATCH * POSITIONS * CLASSES];
     int32_t x[2][POSITIONS] = {{0}}, y[2][POSITIONS] = {{0}};
@@ -306,7 +287,7 @@ static void what_does_not_fit_is_refused(void **state)
     LKT_FAILS(LKS_E_INVALID, "no position of the batch has a class",
               lks_model_step(n.model, &batch, .1, NULL));
     lks_predictor_destroy(predictor);
-    close_net(&n);
+    lkt_small_end(&n);
 }
 
 int main(void)

@@ -258,6 +258,8 @@ static void numbers_have_limits(void **state)
                           {"\"top5\": 2,", "\"top5\": 9,"},
                           {"\"not_finite\": 1", "\"not_finite\": -1"},
                           {"\"not_finite\": 1", "\"not_finite\": 9"},
+                          {"\"counted\": 90", "\"counted\": -1"},
+                          {"\"counted\": 90", "\"counted\": 7"}, /* fewer than among the five */
                           {"\"epoch\": 1", "\"epoch\": 0"},
                           {"\"epoch\": 1", "\"epoch\": 9007199254740993"},
                           {"\"lr\": 0.0625", "\"lr\": 0.0"},

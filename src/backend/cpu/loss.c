@@ -98,13 +98,10 @@ static bool has_class(const lki_args *args, int64_t s)
     return ((const int32_t *)args->in[1])[s] != LKS_NO_CLASS;
 }
 
-/* Whether there is one; if not, its gradient is written. */
-static bool passes(const lki_args *args, int64_t s, int64_t size)
+/* A gradient of zeros, to which others may be added. */
+static void no_gradient(const lki_args *args, int64_t s, int64_t size)
 {
-    float *d = args->d_in[0] + s * size;
-    if (has_class(args, s)) return true;
-    for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
-    return false;
+    for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) args->d_in[0][s * size + i] = 0;
 }
 
 /* What a sample should answer: so much of its own class, and so much of another. */
@@ -163,7 +160,10 @@ static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_arg
     double share[CHUNK];
     for (int64_t s = 0; args->d_in[0] != NULL && s < rows_of(plan, args); s++) {
         const float *x = (const float *)args->in[0] + s * size;
-        if (!passes(args, s, size)) continue;
+        if (!has_class(args, s)) {
+            no_gradient(args, s, size);
+            continue;
+        }
         const double total = log_sum(element, size, x);
         const wanted w = wanted_of(args, s);
         const double of_own = (1 - smoothing) * w.of_own, of_other = (1 - smoothing) * w.of_other;
@@ -207,8 +207,8 @@ static lks_status cpu_nll_backward(const lki_plan *plan, const lki_args *args)
     const int64_t size = values_of(plan);
     for (int64_t s = 0; args->d_in[0] != NULL && s < rows_of(plan, args); s++) {
         float *d = args->d_in[0] + s * size;
-        if (!passes(args, s, size)) continue;
-        for (int64_t i = 0; !(args->add_in & 1) && i < size; i++) d[i] = 0;
+        no_gradient(args, s, size);
+        if (!has_class(args, s)) continue;
         const wanted w = wanted_of(args, s);
         put_gradient(&d[w.own], -(double)args->d_out[s] * w.of_own, true);
         if (w.of_other > 0) put_gradient(&d[w.other], -(double)args->d_out[s] * w.of_other, true);

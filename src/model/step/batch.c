@@ -15,8 +15,7 @@ static lks_status check_label(const lks_batch *batch, int64_t i, int32_t label, 
                     (long long)classes - 1, (long long)classes, classes == 1 ? "" : "es");
 }
 
-/* Positions whose classes a sample is asked for; 0: it is asked for one class, or for floats. */
-static int64_t positions_of(const lks_model *model)
+int64_t lki_positions_of(const lks_model *model)
 {
     const lks_tensor *target = model->program.graph->target;
     return target->dtype == LKS_I32 && target->shape.ndim > 0 ? lks_shape_elements(&target->shape)
@@ -39,7 +38,8 @@ static lks_status check_labels(const lks_model *model, const lks_batch *batch)
 {
     const lks_tensor *target = model->program.graph->target;
     const int64_t classes = ((const lks_target_opts *)target->node->attr)->classes;
-    if (positions_of(model) > 0) return check_classes(batch, classes, positions_of(model));
+    const int64_t positions = lki_positions_of(model);
+    if (positions > 0) return check_classes(batch, classes, positions);
     for (int64_t i = 0; i < batch->count; i++)
         LKI_TRY(check_label(batch, i, ((const int32_t *)batch->y)[i], classes));
     for (int64_t i = 0; batch->mix != NULL && i < batch->count; i++) {
@@ -133,29 +133,37 @@ lki_pass lki_own_pass(const lks_model *model, int64_t whole)
 static int64_t count_classes(const lks_model *model, const lks_batch *batch, int64_t first,
                              int64_t count)
 {
-    const int64_t positions = positions_of(model);
+    const int64_t positions = lki_positions_of(model);
     const int32_t *label = (const int32_t *)batch->y + first * positions;
     int64_t found = 0;
     for (int64_t i = 0; i < count * positions; i++) found += label[i] != LKS_NO_CLASS;
     return found;
 }
 
-/* A mean over nothing is none. */
-static lks_status check_counted(const lks_model *model, const lks_batch *batch)
+/* model->counted. A mean over nothing is none. */
+static lks_status count_losses(lks_model *model, const lks_batch *batch)
 {
     const bool whole = batch->count == lki_whole_of(batch);
-    if (positions_of(model) == 0) return LKS_OK;
+    const lki_pass pass = lki_own_pass(model, lki_whole_of(batch));
+    const int64_t own = lki_own_samples(model, &pass);
+    if (lki_positions_of(model) == 0) {
+        model->counted = lki_averages(model) ? own : pass.count;
+        return LKS_OK;
+    }
     const int64_t found = count_classes(model, batch, 0, batch->count);
     if (!whole && batch->counted <= 0)
         return LKI_FAIL(LKS_E_INVALID, "the batch is a part, and does not say how many positions "
                                        "of all of it have a class; set its counted");
-    if (whole ? batch->counted == 0 || batch->counted == found : found <= batch->counted)
-        return found > 0 || !whole
-                   ? LKS_OK
-                   : LKI_FAIL(LKS_E_INVALID, "no position of the batch has a class; give it some");
-    return LKI_FAIL(LKS_E_INVALID,
-                    "%lld positions of the batch have a class, and its counted is %lld",
-                    (long long)found, (long long)batch->counted);
+    if (whole ? batch->counted != 0 && batch->counted != found : found > batch->counted)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%lld positions of the batch have a class, and its counted is %lld",
+                        (long long)found, (long long)batch->counted);
+    if (whole && found == 0)
+        return LKI_FAIL(LKS_E_INVALID, "no position of the batch has a class; give it some");
+    model->counted = whole ? found : batch->counted;
+    if (lki_averages(model))
+        model->counted = count_classes(model, batch, whole ? pass.begin : 0, own);
+    return LKS_OK;
 }
 
 /* A batch is given whole, or, with several ranks, as what this one's replicas take of it. */
@@ -179,7 +187,7 @@ static lks_status check_parts(const lks_model *model, const lks_batch *batch)
                     (long long)(pass.begin + count));
 }
 
-lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch)
+lks_status lki_check_train_batch(lks_model *model, const lks_batch *batch)
 {
     const int64_t whole = lki_whole_of(batch);
     const lki_backend *backend = model->program.backend;
@@ -193,15 +201,5 @@ lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch)
                         (long long)whole, (long long)model->program.global_batch);
     LKI_TRY(check_parts(model, batch));
     LKI_TRY(lki_check_batch(model, batch));
-    return check_counted(model, batch);
-}
-
-int64_t lki_counted_of(const lks_model *model, const lks_batch *batch)
-{
-    const bool whole = batch->count == lki_whole_of(batch);
-    const lki_pass pass = lki_own_pass(model, lki_whole_of(batch));
-    const int64_t own = lki_own_samples(model, &pass);
-    if (positions_of(model) == 0) return lki_averages(model) ? own : pass.count;
-    if (lki_averages(model)) return count_classes(model, batch, whole ? pass.begin : 0, own);
-    return whole ? count_classes(model, batch, 0, batch->count) : batch->counted;
+    return count_losses(model, batch);
 }

@@ -8,11 +8,13 @@
 lks_status lki_check_batch(const lks_model *model, const lks_batch *batch);
 lks_status lki_check_tokens(const lks_model *model, const void *x,
                             int64_t count); /* if it takes them */
-lks_status lki_check_train_batch(const lks_model *model, const lks_batch *batch); /* of a step */
+/* The same of a step, which finds model->counted. */
+lks_status lki_check_train_batch(lks_model *model, const lks_batch *batch);
 /* What of a batch of so many samples is this rank's; where its samples are is to be filled in. */
 lki_pass lki_own_pass(const lks_model *model, int64_t whole);
-/* What a step takes the mean of: samples, or positions that have a class. */
-int64_t lki_counted_of(const lks_model *model, const lks_batch *batch);
+/* Of a model with a loss: positions of a sample's target, of which each has a class or none; 0: a sample has one class,
+ * or floats. */
+int64_t lki_positions_of(const lks_model *model);
 
 static inline int64_t lki_whole_of(const lks_batch *batch)
 {

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/float.h"
 #include "model/model.h"
+#include "model/step/batch.h"
 #include "numeric/fixed.h"
 
 void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
@@ -64,7 +65,7 @@ void lki_metrics_count(lks_model *model, lki_worker *worker, const lki_cohort *c
                                ? (const int32_t *)pass->y +
                                      (cohort->begin - pass->begin) * positions
                                : NULL;
-    const bool gaps = label != NULL && target->shape.ndim > 0;
+    const bool gaps = lki_positions_of(model) > 0;
     lki_fixed sum = {.high = worker->metrics.loss_high, .low = worker->metrics.loss_low};
 
     worker->metrics.samples += cohort->count;

@@ -112,7 +112,6 @@ lks_status lki_begin_pass(lks_model *model, const lks_batch *batch)
     model->pass.all = model->program.all;
     if (model->common != NULL) lki_common_place_x(model);
     lki_program_seed(&model->program, (float)scale_of(model));
-    model->counted = lki_counted_of(model, batch);
     model->scale = mean_of(model, model->counted);
     cut_shares(model, whole);
     if (lki_sums_across(model)) lki_ranks_begin(&model->across->sums, model->share_start);
@@ -208,7 +207,7 @@ static lks_status begin_step(lks_model *model, double lr, int64_t counted)
 static lks_status begin_train(lks_model *model, const lks_batch *batch, double lr)
 {
     LKI_TRY(lki_check_train_batch(model, batch));
-    return begin_step(model, lr, lki_counted_of(model, batch));
+    return begin_step(model, lr, model->counted);
 }
 
 /* Parameters are new, or were left as they are on purpose. */
