@@ -25,7 +25,7 @@ typedef struct counts {
 } counts;
 
 /* A sample, whose classes are counted once. */
-static lks_status read_sample(counts *c, lks_dataset *data, int64_t i, void *x, bool count)
+static lks_status next_sample(counts *c, lks_dataset *data, int64_t i, void *x, bool count)
 {
     const lks_status status = lks_dataset_read(data, i, x, c->target);
     for (int64_t t = 0; t < c->targets && status == LKS_OK && count && c->classes > 0; t++)
@@ -44,7 +44,7 @@ static lks_status measure_floats(counts *c, lks_dataset *data, float *x)
     for (int pass = 0; pass < 2; pass++) {
         double *sum = c->moment + pass * c->channels;
         for (int64_t i = 0; i < info.samples; i++) {
-            const lks_status status = read_sample(c, data, i, x, pass == 0);
+            const lks_status status = next_sample(c, data, i, x, pass == 0);
             if (status != LKS_OK) return status;
             for (int64_t k = 0; k < elements; k++) {
                 const int64_t channel = k % c->channels;
@@ -65,7 +65,7 @@ static lks_status count_samples(counts *c, lks_dataset *data, uint8_t *x)
     const lks_dataset_info info = lks_dataset_get_info(data);
     const int64_t elements = lks_shape_elements(&info.shape);
     for (int64_t i = 0; i < info.samples; i++) {
-        const lks_status status = read_sample(c, data, i, x, true);
+        const lks_status status = next_sample(c, data, i, x, true);
         if (status != LKS_OK) return status;
         for (int64_t k = 0; k < elements; k += c->channels)
             for (int64_t channel = 0; channel < c->channels; channel++)
