@@ -567,10 +567,10 @@ static bool has_name(const char *text, const char *name)
     return false;
 }
 
-enum { TEXTS = 3 };
-static const char *const OTHERS[TEXTS] = {"core", "recipe", "comm"}; /* their test_nulls.c */
+enum { TEXTS = 4 };
+static const char *const OTHERS[TEXTS] = {"core", "recipe", "comm", "text"};
 
-/* Functions of a header that take a pointer: those that no text names. */
+/* Functions of a header that take a pointer: those that no test_nulls.c of OTHERS names. */
 static int look_for(const char *header, char *const texts[TEXTS])
 {
     int missing = 0;

@@ -1,0 +1,75 @@
+/* Text as tokens: vocabularies of words, characters and bytes. */
+#ifndef LOCKSTEP_TEXT_H
+#define LOCKSTEP_TEXT_H
+
+#include <lockstep/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What turns text into numbers and back: 0 to size - 1. It is read by any threads at once. */
+typedef struct lks_tokenizer lks_tokenizer;
+
+/*
+ * What a token is.
+ *   WORD  what stands between spaces, tabs and the like; every line feed is the token <eos>, and a word that
+ *         the vocabulary has not is <unk> (as the Penn Treebank's texts of T. Mikolov have it)
+ *   CHAR  a code point; text is UTF-8
+ *   BYTE  a byte; the vocabulary has all 256
+ */
+#define LKS_LEVELS(X)                                                                              \
+    X(WORD, word)                                                                                  \
+    X(CHAR, char)                                                                                  \
+    X(BYTE, byte)
+
+#define LKS_KIND(KIND, name) LKS_LEVEL_##KIND,
+typedef enum lks_level { LKS_LEVELS(LKS_KIND) } lks_level;
+#undef LKS_KIND
+
+typedef struct lks_vocabulary_opts {
+    lks_level level;
+    int64_t words; /* WORD: the most tokens, <unk> and <eos> among them; 0: all words get one */
+    /* WORD: numbered as they appear, not the most frequent first (those that are equally frequent: as
+     * they appear). Which ones are kept is the same. Characters are numbered in the order of code points. */
+    bool by_appearance;
+} lks_vocabulary_opts;
+
+/* A vocabulary file as lks_tokenizer_write() writes it: which kind of it, its content says. */
+LKS_API LKS_MUSTUSE lks_status lks_tokenizer_open(lks_tokenizer **out, lks_context *context,
+                                                  const char *path);
+/* Makes a vocabulary from `count` texts, one behind the other; they are not kept. */
+LKS_API LKS_MUSTUSE lks_status lks_tokenizer_build(lks_tokenizer **out, lks_context *context,
+                                                   const lks_vocabulary_opts *opts,
+                                                   const char *const *texts, const size_t *bytes,
+                                                   int count);
+LKS_API void lks_tokenizer_destroy(lks_tokenizer *tokenizer); /* NULL is fine */
+
+LKS_API int64_t lks_tokenizer_size(const lks_tokenizer *tokenizer);
+/* Identity: equal for the same vocabulary, wherever its file lies. */
+LKS_API uint64_t lks_tokenizer_hash(const lks_tokenizer *tokenizer);
+/* "word", "char", "byte", and others where the file is of another kind. */
+LKS_API const char *lks_tokenizer_level(const lks_tokenizer *tokenizer);
+/* The token of what the vocabulary has not, or -1: such a text is refused. */
+LKS_API int32_t lks_tokenizer_unknown(const lks_tokenizer *tokenizer);
+
+/* Writes the first `room` tokens of a text to `ids`; *count is how many it has, also above room. There are
+ * never more of them than bytes. LKS_E_FORMAT names the byte that is no UTF-8, or of no token. */
+LKS_API LKS_MUSTUSE lks_status lks_tokenizer_encode(const lks_tokenizer *tokenizer,
+                                                    const char *text, size_t bytes, int32_t *ids,
+                                                    int64_t room, int64_t *count);
+
+/*
+ * What a token stands for when text is written, as long as the tokenizer lives; not ended by a zero byte. A text is its
+ * tokens' bytes one after the other: a word has a space in front, <eos> is a line feed. NULL: no such token.
+ */
+LKS_API const char *lks_tokenizer_token(const lks_tokenizer *tokenizer, int32_t id, size_t *bytes);
+
+/* Writes the vocabulary's file, whole or not at all. */
+LKS_API LKS_MUSTUSE lks_status lks_tokenizer_write(const lks_tokenizer *tokenizer,
+                                                   const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
