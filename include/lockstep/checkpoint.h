@@ -76,6 +76,7 @@ typedef struct lks_run {
     int replicas;                  /* a*V */
     int hash_every;                /* steps between links */
     uint64_t data_hash, test_hash; /* of the data; 0: not known */
+    uint64_t vocabulary_hash;      /* of tokens' vocabulary; 0: there is none, or it is not known */
     int numerics;                  /* of the program that wrote it: set by lks_checkpoint_load() */
     const char *fingerprint;       /* of its machine: for people */
     const char *law;    /* lks_model_info.law of the model: set by lks_checkpoint_load() */

@@ -7,8 +7,8 @@
 #include <lockstep/tensor.h>
 #include <lockstep/graph.h>
 #include <lockstep/optim.h>
-#include <lockstep/text.h>
 #include <lockstep/data.h>
+#include <lockstep/text.h>
 #include <lockstep/comm.h>
 #include <lockstep/model.h>
 #include <lockstep/layers.h>

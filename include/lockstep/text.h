@@ -1,8 +1,8 @@
-/* Text as tokens: vocabularies of words, characters and bytes. */
+/* Text as tokens: vocabularies of words, characters and bytes, and data sets of texts. */
 #ifndef LOCKSTEP_TEXT_H
 #define LOCKSTEP_TEXT_H
 
-#include <lockstep/context.h>
+#include <lockstep/data.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +68,25 @@ LKS_API const char *lks_tokenizer_token(const lks_tokenizer *tokenizer, int32_t 
 /* Writes the vocabulary's file, whole or not at all. */
 LKS_API LKS_MUSTUSE lks_status lks_tokenizer_write(const lks_tokenizer *tokenizer,
                                                    const char *path);
+
+/*
+ * A text as samples to predict the next token from: windows of `context` tokens, one every `stride`, with the token
+ * behind each as its target (LKS_I32, all of a vocabulary's size). The last window ends with the text: where the text
+ * has no more tokens its samples have token 0, and LKS_NO_CLASS as target. So with stride = context every token but the
+ * first is predicted once.
+ */
+typedef struct lks_text_opts {
+    const lks_tokenizer *tokenizer; /* required; it must outlive the data set */
+    int64_t context;                /* default 128; the text must have at least one token more */
+    int64_t stride;                 /* default: context */
+    const char
+        *cache; /* a folder where tokens are kept, to be mapped; default: they are in memory */
+    int threads; /* that make tokens; default: as many as this process has cores; never changes a bit */
+} lks_text_opts;
+LKS_API LKS_MUSTUSE lks_status lks_dataset_open_text(lks_dataset **out, lks_context *context,
+                                                     const char *path, const lks_text_opts *opts);
+/* What its tokens stand for, as long as the data set lives; NULL: it is no text. */
+LKS_API const lks_tokenizer *lks_dataset_tokenizer(const lks_dataset *dataset);
 
 #ifdef __cplusplus
 }

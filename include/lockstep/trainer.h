@@ -57,6 +57,7 @@ typedef struct lks_train_opts {
     const char *config;          /* stored in checkpoints */
     uint64_t data_hash;          /* stored, and compared when resuming; 0: not known */
     uint64_t test_hash;          /* the same of the test data */
+    uint64_t vocabulary_hash;    /* the same of the vocabulary that makes tokens of a text */
     bool accept_changes;         /* resume also where these hashes, or the
                                     version of the numerics, differ */
 

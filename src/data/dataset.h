@@ -12,7 +12,7 @@
 #ifndef LKI_DATA_DATASET_H
 #define LKI_DATA_DATASET_H
 
-#include <lockstep/data.h>
+#include <lockstep/text.h>
 
 struct lks_dataset {
     lks_context *context;
@@ -33,6 +33,8 @@ struct lks_dataset {
     int64_t classes_named;
     const lks_unit *unit;           /* of targets that are floats, or NULL */
     const char *const *sample_name; /* of all samples of the base, or NULL */
+    const lks_tokenizer *tokenizer; /* of a text, or NULL */
+    uint64_t content; /* stands for all samples of the base in its hash; 0: they are read */
     char name[256];
 };
 

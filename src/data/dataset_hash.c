@@ -17,7 +17,8 @@ static uint64_t hash_info(const lks_dataset_info *info)
 /*
  * The identity is a chain over blocks of as many samples as fit in LKI_HASH_BLOCK bytes (at least
  * one): each adds a link over the digests of its samples and of its targets. So it does not matter
- * whether the samples lie in memory or are read one by one.
+ * whether the samples lie in memory or are read one by one. Where one number stands for all of them, as of a text whose
+ * windows overlap, a link over it and the first sample is added instead.
  */
 static uint64_t hash_block(const lks_dataset *set, uint64_t hash, int64_t count, const uint8_t *x,
                            const uint8_t *y)
@@ -70,7 +71,9 @@ lks_status lks_dataset_hash(lks_dataset *dataset, uint64_t *out)
     uint64_t hash = hash_info(&dataset->info);
 
     *out = 0;
-    if (dataset->x && !dataset->position)
+    if (dataset->content != 0 && !dataset->position)
+        hash = lki_hash_link(hash, dataset->first, dataset->content);
+    else if (dataset->x && !dataset->position)
         hash_in_memory(dataset, block, &hash);
     else
         LKI_TRY(hash_on_demand(dataset, block, &hash));

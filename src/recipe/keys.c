@@ -10,6 +10,7 @@
 #include "recipe/data/published.h"
 #include "recipe/data/shards.h"
 #include "recipe/data/table.h"
+#include "recipe/data/text.h"
 
 static bool has_word(const char *words, const char *word)
 {
@@ -33,7 +34,8 @@ static bool has_attribute(const lki_attributes *table, const char *key)
 static const char *data_at(int number, const char *key, bool *has)
 {
     static const char *const own[][2] = {{LKI_TABLE_NAME, LKI_TABLE_KEYS},
-                                         {LKI_SHARDS_NAME, LKI_SHARDS_KEYS}};
+                                         {LKI_SHARDS_NAME, LKI_SHARDS_KEYS},
+                                         {LKI_TEXT_NAME, LKI_TEXT_KEYS}};
     enum { OWN = sizeof own / sizeof *own };
     if (number >= lki_published_count + OWN) return NULL;
     if (number >= lki_published_count) {

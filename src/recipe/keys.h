@@ -62,6 +62,30 @@
       "between fields; auto: what the first line has most of")                                     \
     X(DATA_HEADER, "data.header", CHOICE, "auto true false", "auto", FIXED,                        \
       "whether the first line has names; auto: unless one of its fields is a number")              \
+    X(DATA_TEXT, "data.text", STRING, NULL, NULL, SAID,                                            \
+      "text file whose next token is learned, or a folder with files such as ptb.train.txt, "      \
+      "ptb.valid.txt and ptb.test.txt (docs/texts.md); null: what data.name says")                 \
+    X(DATA_VALID_TEXT, "data.valid_text", STRING, NULL, NULL, SAID,                                \
+      "another text, to validate with; null: the folder's, or validation.fraction")                \
+    X(DATA_TEST_TEXT, "data.test_text", STRING, NULL, NULL, SAID,                                  \
+      "another text, to test with; null: the folder's")                                            \
+    X(DATA_LEVEL, "data.level", CHOICE, "word char byte", "char", FIXED,                           \
+      "what a token is: a word, with <eos> for the end of a line; a character; a byte")            \
+    X(DATA_WORDS, "data.words", INT, "[3,2147483647]", NULL, FIXED,                                \
+      "of words keep so many, <unk> and <eos> among them, the most frequent of the training; "     \
+      "others are <unk>; null: all")                                                               \
+    X(DATA_DICTIONARY, "data.dictionary", CHOICE, "frequency appearance", "frequency", FIXED,      \
+      "words are numbered by frequency in the training; appearance: as they appear, in the "       \
+      "training's text and then in the test's (as Needle does)")                                   \
+    X(DATA_TOKENIZER, "data.tokenizer", STRING, NULL, NULL, SAID,                                  \
+      "file of a vocabulary; null: that of the run in checkpoint.path, or else one is made from "  \
+      "the text")                                                                                  \
+    X(DATA_CONTEXT, "data.context", INT, "[1,1000000]", "128", FIXED, "tokens of a sample")        \
+    X(DATA_STRIDE, "data.stride", INT, "[1,2147483647]", NULL, FIXED,                              \
+      "tokens from one sample's first to the next one's; null: data.context")                      \
+    X(DATA_CACHE, "data.cache", STRING, NULL, NULL, FREE,                                          \
+      "folder for texts as tokens, which may be removed at any time; none: they are made each "    \
+      "time; null: lockstep in $XDG_CACHE_HOME or ~/.cache")                                       \
     X(DATA_CLASSES, "data.classes", INT, "[2,65536]", NULL, FIXED,                                 \
       "number of classes; null: the largest label + 1; 20 takes the coarse labels of cifar100")    \
     X(DATA_SAMPLES, "data.samples", INT, "[1,)", NULL, FIXED,                                      \

@@ -140,7 +140,10 @@ static lks_status sync_batch_norm(const lki_config *config, lks_graph *graph)
 lks_status lki_network_build(lki_network *out, lki_config *config, lks_graph *graph,
                              const lks_dataset_info *info)
 {
-    const lks_input_opts input = {.name = "input", .shape = info->shape, .dtype = info->dtype};
+    const lks_input_opts input = {.name = "input",
+                                  .shape = info->shape,
+                                  .dtype = info->dtype,
+                                  .vocabulary = info->vocabulary};
     const lks_target_opts wanted = {
         .name = "target", .classes = info->classes, .shape = info->target_shape};
     const int64_t outputs = info->classes > 0 ? info->classes

@@ -11,6 +11,7 @@
 #include "recipe/data/augment.h"
 #include "recipe/data/shards.h"
 #include "recipe/data/table.h"
+#include "recipe/data/text.h"
 
 static void unset(lki_config *config, lki_key key)
 {
@@ -225,20 +226,24 @@ static void move_path(lki_config *config, lki_key to, bool fits)
     settle_pair(config, path, to);
 }
 
-/* A path that is a CSV file's is that of a table, one of a folder with metadata.json that of shards; and such data is called
- * so. */
+/* A path that is a CSV file's is that of a table, one of a folder with metadata.json that of shards, one of a text file that of
+ * a text; and such data is called so. */
 static lks_status name_rows(lki_config *config)
 {
     static const struct {
         lki_key key;
         const char *name, *example;
     } kinds[] = {{LKI_KEY_DATA_TABLE, LKI_TABLE_NAME, "data.table: FILE"},
-                 {LKI_KEY_DATA_SHARDS, LKI_SHARDS_NAME, "data.shards: DIR"}};
+                 {LKI_KEY_DATA_SHARDS, LKI_SHARDS_NAME, "data.shards: DIR"},
+                 {LKI_KEY_DATA_TEXT, LKI_TEXT_NAME, "data.text: FILE"}};
     const lki_setting *path = &config->value[LKI_KEY_DATA_PATH];
     const char *name = lki_config_text(config, LKI_KEY_DATA_NAME);
     move_path(config, LKI_KEY_DATA_TABLE, path->set && is_table(path->s));
     move_path(config, LKI_KEY_DATA_SHARDS, path->set && is_shards(config, path->s));
+    move_path(config, LKI_KEY_DATA_TEXT, path->set && lki_text_source_is(config, path->s));
     settle_pair(config, LKI_KEY_DATA_TABLE, LKI_KEY_DATA_SHARDS);
+    settle_pair(config, LKI_KEY_DATA_TABLE, LKI_KEY_DATA_TEXT);
+    settle_pair(config, LKI_KEY_DATA_SHARDS, LKI_KEY_DATA_TEXT);
     lki_key found = LKI_KEY_NONE;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const lki_key key = kinds[i].key, other = found != LKI_KEY_NONE ? found : LKI_KEY_DATA_PATH;
@@ -254,9 +259,8 @@ static lks_status name_rows(lki_config *config)
             LKI_TRY(lki_config_settle(config, LKI_KEY_DATA_NAME, kinds[i].name));
     }
     const bool open = config->source[LKI_KEY_VALIDATION_SHUFFLE] == LKI_FROM_DEFAULT;
-    return found != LKI_KEY_NONE && open
-               ? lki_config_settle(config, LKI_KEY_VALIDATION_SHUFFLE, "true")
-               : LKS_OK;
+    const bool rows = found != LKI_KEY_NONE && found != LKI_KEY_DATA_TEXT; /* in any order */
+    return rows && open ? lki_config_settle(config, LKI_KEY_VALIDATION_SHUFFLE, "true") : LKS_OK;
 }
 
 lks_status lki_config_name_data(lki_config *config)

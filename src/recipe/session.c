@@ -59,6 +59,9 @@ lks_status lki_session_open(lki_session *out, lki_config *config, int data)
         if (status == LKS_OK) status = lki_parts_cut(&out->parts, config, out->whole[0]);
         out->train = out->parts.train;
         out->valid = out->parts.valid;
+        if (status == LKS_OK && out->valid == NULL)
+            status = lki_source_open_valid(&out->whole[2], config, out->context);
+        if (out->whole[2] != NULL) out->valid = out->whole[2];
     }
     const bool wanted = (data & LKI_SESSION_TEST) != 0 &&
                         (data == LKI_SESSION_TEST || lki_source_has_test(config));
@@ -189,7 +192,7 @@ void lki_session_drop(lki_session *session)
     lks_graph_destroy(session->graph);
     lks_dataset_destroy(session->tested);
     lki_parts_close(&session->parts);
-    for (int i = 0; i < 2; i++) lks_dataset_destroy(session->whole[i]);
+    for (int i = 0; i < 3; i++) lks_dataset_destroy(session->whole[i]);
     *session = (lki_session){.log = session->log,
                              .log_user = session->log_user,
                              .config = session->config,

@@ -18,7 +18,7 @@ typedef struct lki_session {
     lki_config *config; /* borrowed */
     lks_comm *comm;     /* the processes that train the model together, borrowed; NULL: this one */
     lks_context *context;
-    lks_dataset *whole[2];             /* of the training and the test split, as opened */
+    lks_dataset *whole[3];             /* of the training, the test and the validation, as opened */
     lki_parts parts;                   /* of whole[0] */
     lks_dataset *tested;               /* a part of whole[1], or NULL */
     lks_dataset *train, *valid, *test; /* those to use: whole ones or parts; NULL: not opened */

@@ -94,6 +94,7 @@ static lks_status describe_run(loop *l)
     run->hash_every = info.hash_every;
     if (l->opts.data_hash != 0) run->data_hash = l->opts.data_hash;
     if (l->opts.test_hash != 0) run->test_hash = l->opts.test_hash;
+    if (l->opts.vocabulary_hash != 0) run->vocabulary_hash = l->opts.vocabulary_hash;
     TRY(set_text(&run->fingerprint, lks_context_fingerprint(l->context)));
     return set_text(&run->config, l->opts.config);
 }
@@ -107,6 +108,19 @@ static lks_status check_hash(const loop *l, const lks_run *found, const char *wh
                     "%016llx, this data's is %016llx; give the same data, or another folder",
                     (long long)found->progress.step, l->opts.folder, what,
                     (unsigned long long)theirs, (unsigned long long)ours);
+}
+
+/* Where the vocabulary is another one, so is the data; this says why. */
+static lks_status check_vocabulary(const loop *l, const lks_run *found)
+{
+    const uint64_t theirs = found->vocabulary_hash, ours = l->opts.vocabulary_hash;
+    if (l->opts.accept_changes || ours == 0 || theirs == 0 || ours == theirs) return LKS_OK;
+    return lks_fail(LKS_E_MISMATCH,
+                    "checkpoint of step %lld in '%s' has learned the tokens of another vocabulary: "
+                    "its hash is %016llx, this one's is %016llx; give the vocabulary of that run, "
+                    "or another folder",
+                    (long long)found->progress.step, l->opts.folder, (unsigned long long)theirs,
+                    (unsigned long long)ours);
 }
 
 static lks_status check_numerics(const loop *l, const lks_run *found)
@@ -144,6 +158,7 @@ static lks_status check_resumed(const loop *l, const lks_run *found)
 {
     TRY(check_numerics(l, found));
     TRY(check_law(l, found));
+    TRY(check_vocabulary(l, found));
     TRY(check_hash(l, found, "", found->data_hash, l->opts.data_hash));
     TRY(check_hash(l, found, "test ", found->test_hash, l->opts.test_hash));
     const int64_t epochs = found->progress.step / l->batches;

@@ -103,14 +103,15 @@ static json_t *print_all(const lks_run *run, const char *tensors_name, const lki
                              (json_int_t)tensors->bytes, "checksum", hex(tensors->checksum));
     return json_pack_ex(
         error, 0,
-        "{s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:i, s:i, s:o, s:o, s:s, s:s?, s:o, s:o, "
-        "s:o, "
+        "{s:i, s:i, s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:i, s:i, s:o, s:o, s:o*, s:s, s:s?, s:o, "
+        "s:o, s:o, "
         "s:I, s:i, s:o, s:b, s:o*, s:o*, s:o, s:o}",
         "lockstep_checkpoint", FORMAT, "numerics", lks_numerics(), "version", lks_version(),
         "build", lks_build_info(), "step", (json_int_t)run->progress.step, "skipped_steps",
         (json_int_t)run->progress.skipped, "link", hex(run->progress.link), "seed", hex(run->seed),
         "global_batch", (json_int_t)run->global_batch, "replicas", run->replicas, "hash_every",
         run->hash_every, "data_hash", hex(run->data_hash), "test_hash", hex(run->test_hash),
+        "vocabulary_hash", run->vocabulary_hash != 0 ? hex(run->vocabulary_hash) : NULL,
         "fingerprint", run->fingerprint ? run->fingerprint : "", "config", run->config, "so_far",
         print_metrics(&run->so_far), "so_far_seconds", real_or_null(run->so_far_seconds),
         "best_loss", real_or_null(run->best_loss), "best_step", (json_int_t)run->best_step,
@@ -277,21 +278,22 @@ static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
 {
     json_int_t step, skipped = 0, global_batch, best_step;
     json_t *link, *seed, *data, *config, *so_far, *seconds, *best, *history, *file;
-    json_t *test = NULL, *plateau = NULL, *scale = NULL; /* older records have none */
+    json_t *test = NULL, *vocabulary = NULL, *plateau = NULL,
+           *scale = NULL; /* older records have none */
     const char *fingerprint, *law = NULL;
     int finished;
     run->numerics = 1; /* of records that do not say */
     if (json_unpack(json,
-                    "{s?:i, s:I, s?:I, s:o, s:o, s:I, s:i, s:i, s:o, s?:o, s:s, s:o, s:o, s:o, "
-                    "s:o, s:I, s:i, "
+                    "{s?:i, s:I, s?:I, s:o, s:o, s:I, s:i, s:i, s:o, s?:o, s?:o, s:s, s:o, s:o, "
+                    "s:o, s:o, s:I, s:i, "
                     "s?:o, s:b, s?:o, s?:s, s:o, s:o}",
                     "numerics", &run->numerics, "step", &step, "skipped_steps", &skipped, "link",
                     &link, "seed", &seed, "global_batch", &global_batch, "replicas", &run->replicas,
                     "hash_every", &run->hash_every, "data_hash", &data, "test_hash", &test,
-                    "fingerprint", &fingerprint, "config", &config, "so_far", &so_far,
-                    "so_far_seconds", &seconds, "best_loss", &best, "best_step", &best_step,
-                    "bad_epochs", &run->bad_epochs, "plateau", &plateau, "finished", &finished,
-                    "loss_scale", &scale, "law", &law, "history", &history, "tensors",
+                    "vocabulary_hash", &vocabulary, "fingerprint", &fingerprint, "config", &config,
+                    "so_far", &so_far, "so_far_seconds", &seconds, "best_loss", &best, "best_step",
+                    &best_step, "bad_epochs", &run->bad_epochs, "plateau", &plateau, "finished",
+                    &finished, "loss_scale", &scale, "law", &law, "history", &history, "tensors",
                     &file) != 0) {
         return false;
     }
@@ -308,10 +310,12 @@ static bool read_all(json_t *json, lks_run *run, lki_identity *tensors)
            run->replicas >= 1 && run->hash_every >= 1 && best_step >= -1 && run->bad_epochs >= 0 &&
            run->bad_epochs <= MOST_BAD && read_hex(link, &run->progress.link) &&
            read_hex(seed, &run->seed) && read_hex(data, &run->data_hash) &&
-           (!test || read_hex(test, &run->test_hash)) && read_metrics(so_far, &run->so_far) &&
-           read_real(seconds, &run->so_far_seconds) && read_real(best, &run->best_loss) &&
-           read_plateau(plateau, &run->plateau) && read_loss_scale(scale, &run->progress) &&
-           read_history(history, run) && read_tensors(file, tensors);
+           (!test || read_hex(test, &run->test_hash)) &&
+           (!vocabulary || read_hex(vocabulary, &run->vocabulary_hash)) &&
+           read_metrics(so_far, &run->so_far) && read_real(seconds, &run->so_far_seconds) &&
+           read_real(best, &run->best_loss) && read_plateau(plateau, &run->plateau) &&
+           read_loss_scale(scale, &run->progress) && read_history(history, run) &&
+           read_tensors(file, tensors);
 }
 
 /* The file is whole and as it was written. */

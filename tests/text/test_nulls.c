@@ -41,10 +41,25 @@ static void of_tokenizers(void **state)
     lks_tokenizer_destroy(NULL);
 }
 
+static void of_texts(void **state)
+{
+    (void)state;
+    lks_dataset *data;
+    lks_tokenizer *t = build(NULL, "a b");
+    const lks_text_opts opts = {.tokenizer = t, .context = 1};
+    REFUSES(lks_dataset_open_text(NULL, context, "a", &opts));
+    REFUSES(lks_dataset_open_text(&data, context, NULL, &opts));
+    REFUSES(lks_dataset_open_text(&data, context, "a", NULL));
+    assert_null(data);
+    assert_null(lks_dataset_tokenizer(NULL));
+    lks_tokenizer_destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(of_tokenizers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_texts, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,7 @@ static size_t byte_cut(const lks_tokenizer *tokenizer, const char *text, size_t 
 
 const lki_tokenizer_kind lki_byte_tokenizer = {
     .name = "byte",
+    .file = "vocabulary.txt",
     .is = byte_is,
     .read = byte_read,
     .build = byte_build,

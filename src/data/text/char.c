@@ -179,6 +179,7 @@ static size_t char_cut(const lks_tokenizer *tokenizer, const char *text, size_t 
 
 const lki_tokenizer_kind lki_char_tokenizer = {
     .name = "char",
+    .file = "vocabulary.txt",
     .is = char_is,
     .read = char_read,
     .build = char_build,

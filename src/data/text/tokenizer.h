@@ -20,6 +20,7 @@ typedef struct lki_passage {
 
 typedef struct lki_tokenizer_kind {
     const char *name;
+    const char *file; /* what it is called in the folder of a run */
     /* Whether a file is of this kind, by its first bytes. */
     bool (*is)(const uint8_t *data, size_t bytes);
     /* Fill in size, hash, unknown, end and own; memory is of the tokenizer's arena. `build` is NULL where a

@@ -239,6 +239,7 @@ static size_t word_cut(const lks_tokenizer *tokenizer, const char *text, size_t 
 
 const lki_tokenizer_kind lki_word_tokenizer = {
     .name = "word",
+    .file = "vocabulary.txt",
     .is = word_is,
     .read = word_read,
     .close = word_close,

@@ -1,6 +1,7 @@
 #include "recipe/data/parts.h"
 
 #include "base/check.h"
+#include "recipe/data/text.h"
 
 lks_status lki_parts_limit(lks_dataset **used, lks_dataset **slice, const lki_config *config,
                            lks_dataset *whole, lki_key key)
@@ -47,9 +48,24 @@ static lks_status hold_back(lki_parts *parts, const lki_config *config)
     return status;
 }
 
+static bool holds_back(const lki_config *config)
+{
+    return lki_config_has(config, LKI_KEY_VALIDATION_FRACTION) ||
+           lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES);
+}
+
+/* Of a text the tokens are parted, before there are samples. */
+static lks_status cut_text(lki_parts *out, const lki_config *config, lks_dataset *whole)
+{
+    LKI_TRY(lki_text_source_cut(out, config, whole));
+    return lki_parts_limit(&out->train, &out->limited, config, out->slice[0], LKI_KEY_DATA_SAMPLES);
+}
+
 lks_status lki_parts_cut(lki_parts *out, const lki_config *config, lks_dataset *whole)
 {
     *out = (lki_parts){0};
+    if (lki_config_has(config, LKI_KEY_DATA_TEXT) && holds_back(config))
+        return cut_text(out, config, whole);
     LKI_TRY(lki_parts_limit(&out->train, &out->slice[0], config, whole, LKI_KEY_DATA_SAMPLES));
     return hold_back(out, config);
 }
@@ -57,6 +73,7 @@ lks_status lki_parts_cut(lki_parts *out, const lki_config *config, lks_dataset *
 void lki_parts_close(lki_parts *parts)
 {
     for (int i = 0; i < 2; i++) lks_dataset_destroy(parts->slice[i]);
-    lks_dataset_destroy(parts->limited);
+    lks_dataset_destroy(
+        parts->limited); /* which may be a part of a slice: none looks at its base */
     *parts = (lki_parts){0};
 }

@@ -11,6 +11,7 @@
 #include "recipe/data/published.h"
 #include "recipe/data/shards.h"
 #include "recipe/data/table.h"
+#include "recipe/data/text.h"
 
 const char *lki_source_folder(lki_config *config)
 {
@@ -166,10 +167,25 @@ bool lki_source_has_test(lki_config *config)
     if (lki_config_has(config, LKI_KEY_DATA_TABLE)) return lki_table_source_has_test(config);
     if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
         return lki_config_has(config, LKI_KEY_DATA_TEST_FRACTION);
+    if (lki_config_has(config, LKI_KEY_DATA_TEXT))
+        return lki_text_source_has(config, LKI_SPLIT_TEST);
     if (is_checkerboard(config)) return false;
     if (dataset_is_drawn(config) || published(config) != NULL) return true;
     /* A folder that is not there is for lki_source_open() to tell. */
     return find_folder(&folder, config) != LKS_OK || lks_dataset_folder_has(folder, true);
+}
+
+lks_status lki_source_open_valid(lks_dataset **out, lki_config *config, lks_context *context)
+{
+    *out = NULL;
+    if (!lki_config_has(config, LKI_KEY_DATA_TEXT) || !lki_text_source_has(config, LKI_SPLIT_VALID))
+        return LKS_OK;
+    if (!lki_config_has(config, LKI_KEY_VALIDATION_FRACTION))
+        return lki_text_source_open(out, config, context, LKI_SPLIT_VALID);
+    if (lki_config_has(config, LKI_KEY_DATA_VALID_TEXT))
+        return lki_config_fail(config, LKI_KEY_VALIDATION_FRACTION,
+                               "and data.valid_text both say what to validate with; drop one");
+    return LKS_OK; /* the folder's is not wanted */
 }
 
 lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context, bool test)
@@ -180,6 +196,8 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
         return lki_table_source_open(out, config, context, test);
     if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
         return lki_shards_source_open(out, config, context, test);
+    if (lki_config_has(config, LKI_KEY_DATA_TEXT))
+        return lki_text_source_open(out, config, context, test ? LKI_SPLIT_TEST : LKI_SPLIT_TRAIN);
     if (is_checkerboard(config)) return open_checkerboard(out, config, context);
     if (dataset_is_drawn(config)) {
         const bool digits = strcmp(lki_config_text(config, LKI_KEY_DATA_NAME), "digits") == 0;

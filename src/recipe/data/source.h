@@ -9,6 +9,10 @@
 LKS_MUSTUSE lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context,
                                        bool test);
 
+/* The validation data that is apart from the training's; NULL: there is none. */
+LKS_MUSTUSE lks_status lki_source_open_valid(lks_dataset **out, lki_config *config,
+                                             lks_context *context);
+
 /* Whether there is a test split to open: a folder of one's own may be for training alone. */
 bool lki_source_has_test(lki_config *config);
 

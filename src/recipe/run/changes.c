@@ -276,6 +276,23 @@ static lks_status refuse_weights(const lki_config *was, const lki_config *is, co
     return LKS_E_MISMATCH; /* in the words of what refused them */
 }
 
+/* Weights of tokens mean nothing with those of another vocabulary. */
+static lks_status check_vocabulary(const lks_recipe *recipe, const lks_run *run, const char *folder,
+                                   int64_t step)
+{
+    const lki_session *s = &recipe->session;
+    const lks_tokenizer *tokenizer = lks_dataset_tokenizer(s->test != NULL ? s->test : s->train);
+    const uint64_t theirs = run->vocabulary_hash, ours = lks_tokenizer_hash(tokenizer);
+    if (tokenizer == NULL || theirs == 0 || theirs == ours) return LKS_OK;
+    return LKI_FAIL(
+        LKS_E_MISMATCH,
+        "the checkpoint of step %" PRId64
+        " in %.200s has learned the tokens of another vocabulary: its hash is %016" PRIx64
+        ", this one's is %016" PRIx64
+        "; drop data.tokenizer, or give that run's, which lies beside its checkpoints",
+        step, folder, theirs, ours);
+}
+
 lks_status lki_changes_load(const lks_recipe *recipe, const char *folder, int64_t step)
 {
     /* What makes other numbers of the same weights. */
@@ -285,6 +302,7 @@ lks_status lki_changes_load(const lks_recipe *recipe, const char *folder, int64_
     lki_config *was = NULL;
     lks_status status = LKS_OK;
     if (lki_recipe_leads(recipe)) status = read_run(&run, &was, recipe, folder, step);
+    if (status == LKS_OK) status = check_vocabulary(recipe, &run, folder, step);
     status = lki_recipe_agree(recipe, status);
     if (status == LKS_OK)
         status = lks_checkpoint_load(recipe->session.context, recipe->session.model, &loaded,

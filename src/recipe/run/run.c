@@ -7,6 +7,7 @@
 #include <lockstep/tools.h>
 
 #include "recipe/board/board.h"
+#include "recipe/data/text.h"
 #include "recipe/run/record.h"
 
 #include "base/check.h"
@@ -196,6 +197,7 @@ static lks_status fill_opts(lks_recipe *recipe)
     recipe->steps = by_epochs ? epochs * batches : opts->steps;
     recipe->epochs = recipe->steps / batches + (recipe->steps % batches != 0);
     if (opts->folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
+    opts->vocabulary_hash = lks_tokenizer_hash(lks_dataset_tokenizer(recipe->session.train));
     LKI_TRY(lks_dataset_hash(recipe->session.train, &opts->data_hash));
     return recipe->session.test != NULL ? lks_dataset_hash(recipe->session.test, &opts->test_hash)
                                         : LKS_OK;
@@ -254,6 +256,16 @@ static bool is_complete(lks_recipe *recipe, lks_status status)
     return complete;
 }
 
+/* A run of tokens keeps what they stand for beside its checkpoints, from its beginning on. */
+static lks_status keep_vocabulary(const lks_recipe *recipe)
+{
+    const char *folder = recipe->opts.folder;
+    int64_t newest;
+    if (folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
+    LKI_TRY(lks_checkpoint_find(folder, &newest));
+    return newest < 0 ? lki_text_source_keep(recipe->session.train, folder) : LKS_OK;
+}
+
 lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, const lks_run **run,
                           bool *complete)
 {
@@ -266,7 +278,8 @@ lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, co
     if (events != NULL) recipe->events = *events;
     if (run != NULL) *run = &recipe->run;
     recipe->ran = true;
-    lks_status status = lki_recipe_agree(recipe, lki_board_begin(recipe));
+    lks_status status = lki_recipe_agree(recipe, keep_vocabulary(recipe));
+    if (status == LKS_OK) status = lki_recipe_agree(recipe, lki_board_begin(recipe));
     if (status == LKS_OK) status = lks_train(recipe->session.context, &recipe->opts, &recipe->run);
     lki_board_end(recipe, status);
     *complete = status == LKS_OK || status == LKS_E_STOPPED || is_complete(recipe, status);

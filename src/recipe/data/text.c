@@ -1,0 +1,193 @@
+#include "recipe/data/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstep/checkpoint.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "data/dataset.h"
+#include "data/text/tokenizer.h"
+#include "data/text/windows.h"
+#include "numeric/hash.h"
+#include "recipe/data/text_files.h"
+
+/* ---------------------------------------------------------------- the vocabulary */
+
+static lks_level level_of(const lki_config *config)
+{
+#define LEVEL_NAME(KIND, name) #name,
+    static const char *const names[] = {LKS_LEVELS(LEVEL_NAME)};
+#undef LEVEL_NAME
+    const char *name = lki_config_text(config, LKI_KEY_DATA_LEVEL);
+    int level = 0;
+    while (strcmp(names[level], name) != 0) level++;
+    return (lks_level)level;
+}
+
+/* The texts that a vocabulary is made from: words are those of the training, or as Needle has them of training and
+ * test; characters those of all. */
+static int texts_of(const char *out[LKI_SPLITS], const char *const files[LKI_SPLITS],
+                    const lks_vocabulary_opts *opts)
+{
+    int count = 0;
+    for (int i = 0; i < LKI_SPLITS; i++) {
+        const bool wanted = opts->level == LKS_LEVEL_CHAR || i == LKI_SPLIT_TRAIN ||
+                            (i == LKI_SPLIT_TEST && opts->by_appearance);
+        if (wanted && files[i] != NULL) out[count++] = files[i];
+    }
+    return count;
+}
+
+/* A vocabulary that was made before from the same texts in the same way, or NULL. */
+static lks_tokenizer *find_made(lki_config *config, lks_context *context, const char *folder,
+                                const char *begin)
+{
+    lks_tokenizer *tokenizer;
+    char end[40];
+    const char *path = lki_text_find(config, folder, begin, ".vocabulary");
+    if (path == NULL || lks_tokenizer_open(&tokenizer, context, path) != LKS_OK) return NULL;
+    snprintf(end, sizeof end, "-%016" PRIx64 ".vocabulary", lks_tokenizer_hash(tokenizer));
+    const size_t length = strlen(path), own = strlen(end);
+    if (length > own && strcmp(path + length - own, end) == 0) return tokenizer;
+    lks_tokenizer_destroy(tokenizer);
+    return NULL;
+}
+
+static lks_status build_from(lks_tokenizer **out, lki_config *config, lks_context *context,
+                             const lks_vocabulary_opts *opts, const lki_passage *texts, int count)
+{
+    char begin[20];
+    const char *folder = opts->level == LKS_LEVEL_WORD ? lki_text_cache(config) : NULL;
+    uint64_t hash = lki_hash_link((uint64_t)opts->level, opts->words, opts->by_appearance);
+    for (int i = 0; i < count && folder != NULL; i++)
+        hash = lki_hash_link(hash, (int64_t)texts[i].bytes,
+                             lki_hash(texts[i].text, texts[i].bytes));
+    snprintf(begin, sizeof begin, "%016" PRIx64, hash);
+    *out = folder != NULL ? find_made(config, context, folder, begin) : NULL;
+    if (*out != NULL) return LKS_OK;
+    LKI_TRY(lki_tokenizer_build(out, context, opts, texts, count));
+    if (folder == NULL || lki_folder_make(folder) != LKS_OK) return LKS_OK;
+    const char *path = lki_heap_format(&config->heap, "%s/%s-%016" PRIx64 ".vocabulary", folder,
+                                       begin, lks_tokenizer_hash(*out));
+    if (lks_tokenizer_write(*out, path) != LKS_OK) return LKS_OK; /* it is made again */
+    return LKS_OK;
+}
+
+static lks_status build(lks_tokenizer **out, lki_config *config, lks_context *context,
+                        const char *const files[LKI_SPLITS])
+{
+    const char *paths[LKI_SPLITS];
+    lki_file file[LKI_SPLITS] = {{0}};
+    lki_passage text[LKI_SPLITS];
+    const bool some = lki_config_has(config, LKI_KEY_DATA_WORDS);
+    const lks_vocabulary_opts opts = {
+        .level = level_of(config),
+        .words = some ? lki_config_int(config, LKI_KEY_DATA_WORDS) : 0,
+        .by_appearance = strcmp(lki_config_text(config, LKI_KEY_DATA_DICTIONARY), "appearance") ==
+                         0};
+    const int count = texts_of(paths, files, &opts);
+    lks_status status = LKS_OK;
+    if (some && opts.level != LKS_LEVEL_WORD)
+        return lki_config_fail(config, LKI_KEY_DATA_WORDS, "is for data.level: word; drop it");
+    for (int i = 0; i < count && status == LKS_OK; i++) {
+        status = lki_file_open(&file[i], context, paths[i]);
+        text[i] = (lki_passage){
+            .name = paths[i], .text = (const char *)file[i].data, .bytes = file[i].bytes};
+    }
+    if (status == LKS_OK) status = build_from(out, config, context, &opts, text, count);
+    for (int i = 0; i < LKI_SPLITS; i++) lki_file_close(&file[i]);
+    return status;
+}
+
+#define TOKENIZER_FILE(id) lki_##id##_tokenizer.file,
+
+/* The vocabulary of the run in the folder of checkpoints, once it has one; or NULL. */
+static const char *vocabulary_of_run(lki_config *config)
+{
+    const char *const names[] = {LKI_TOKENIZER_LIST(TOKENIZER_FILE)};
+    const char *folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
+    int64_t newest;
+    if (folder == NULL || lks_checkpoint_find(folder, &newest) != LKS_OK || newest < 0) return NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = lki_heap_format(&config->heap, "%s/%s", folder, names[i]);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return NULL;
+}
+
+static lks_status find_tokenizer(lks_tokenizer **out, lki_config *config, lks_context *context,
+                                 const char *const files[LKI_SPLITS])
+{
+    const char *path = lki_config_text(config, LKI_KEY_DATA_TOKENIZER);
+    if (path != NULL && lki_config_has(config, LKI_KEY_DATA_WORDS))
+        return lki_config_fail(config, LKI_KEY_DATA_WORDS,
+                               "and data.tokenizer both say which words there are; drop one");
+    if (path == NULL) path = vocabulary_of_run(config);
+    if (path == NULL) return build(out, config, context, files);
+    return lks_tokenizer_open(out, context, path);
+}
+
+/* ---------------------------------------------------------------- data sets */
+
+static int64_t int_or_none(const lki_config *config, lki_key key)
+{
+    return lki_config_has(config, key) ? lki_config_int(config, key) : 0;
+}
+
+lks_status lki_text_source_open(lks_dataset **out, lki_config *config, lks_context *context,
+                                lki_split split)
+{
+    static const char *const names[LKI_SPLITS] = {"training", "validation", "test"};
+    const char *files[LKI_SPLITS];
+    lks_tokenizer *tokenizer;
+    *out = NULL;
+    LKI_TRY(lki_text_files(files, config));
+    if (files[split] == NULL)
+        return lki_config_fail(config, LKI_KEY_DATA_TEXT, "has no text for %s%s", names[split],
+                               split == LKI_SPLIT_TEST ? "; give data.test_text: FILE" : "");
+    LKI_TRY(find_tokenizer(&tokenizer, config, context, files));
+    const lks_text_opts opts = {.tokenizer = tokenizer,
+                                .context = lki_config_int(config, LKI_KEY_DATA_CONTEXT),
+                                .stride = int_or_none(config, LKI_KEY_DATA_STRIDE),
+                                .cache = lki_text_cache(config)};
+    return lki_text_open(out, context, files[split], &opts, tokenizer);
+}
+
+bool lki_text_source_has(lki_config *config, lki_split split)
+{
+    const char *files[LKI_SPLITS];
+    return lki_text_files(files, config) == LKS_OK && files[split] != NULL;
+}
+
+lks_status lki_text_source_cut(lki_parts *out, const lki_config *config, const lks_dataset *whole)
+{
+    const lki_key fraction = LKI_KEY_VALIDATION_FRACTION;
+    const int64_t tokens = lki_text_tokens(whole);
+    if (lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES))
+        return lki_config_fail(config, LKI_KEY_VALIDATION_SAMPLES,
+                               "is for data whose samples have nothing in common; of a text give "
+                               "validation.fraction, its end");
+    if (lki_config_bool(config, LKI_KEY_VALIDATION_SHUFFLE))
+        return lki_config_fail(config, LKI_KEY_VALIDATION_SHUFFLE,
+                               "is true, but of a text the end is held back; drop it");
+    /* As nanoGPT's int(0.9 * n). */
+    const int64_t train = (int64_t)((1 - lki_config_float(config, fraction)) * (double)tokens);
+    lks_status status = lki_text_part(&out->slice[0], whole, 0, train);
+    if (status == LKS_OK) status = lki_text_part(&out->slice[1], whole, train, tokens - train);
+    out->train = out->slice[0];
+    out->valid = out->slice[1];
+    return status;
+}
+
+lks_status lki_text_source_keep(const lks_dataset *whole, const char *folder)
+{
+    char path[4200];
+    const lks_tokenizer *tokenizer = lks_dataset_tokenizer(whole);
+    if (tokenizer == NULL) return LKS_OK;
+    snprintf(path, sizeof path, "%.4000s/%s", folder, tokenizer->kind->file);
+    return lks_tokenizer_write(tokenizer, path);
+}

@@ -1,0 +1,286 @@
+/* Trainings on text by a recipe: the same bits for any workers and when resumed, splits, and whose vocabulary it is. */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <lockstep/recipe.h>
+
+#include "text/texts.h"
+
+static char keys[20000];
+
+/* Some thousand words of a small language. */
+static void write_sentences(const char *name, uint64_t seed, int words)
+{
+    static const char *const list[] = {"the", "cat", "sat", "on",
+                                       "a",   "mat", "and", "\xC3\xA9t\xC3\xA9"};
+    char *text = malloc((size_t)words * 8 + 8);
+    assert_non_null(text);
+    lkt_random random = lkt_random_make("sentences", seed);
+    size_t bytes = 0;
+    int64_t word = 0;
+    for (int i = 0; i < words; i++) {
+        word = (word + 1 + lkt_random_below(&random, 2)) % 8;
+        bytes += (size_t)sprintf(text + bytes, "%s%c", list[word], i % 7 == 6 ? '\n' : ' ');
+    }
+    write_text(name, text, bytes);
+    free(text);
+}
+
+static const char *recipe_text(const char *data, const char *model, const char *more)
+{
+    snprintf(keys, sizeof keys,
+             "data: {context: 12, cache: '%s/cache', %s}\n"
+             "model: {layers: [%s]}\n"
+             "train: {batch_size: 16, replicas: 3, epochs: 2, workers: 1}\n"
+             "optimizer: {name: adam, lr: 0.01}\n%s",
+             folder, data, model, more);
+    return keys;
+}
+
+static lks_recipe *open_recipe(const char *text)
+{
+    lks_recipe *recipe;
+    LKT_OK(lks_recipe_open_text(&recipe, "a test", text));
+    return recipe;
+}
+
+static void set(lks_recipe *recipe, const char *format, const char *what)
+{
+    char assignment[4400];
+    snprintf(assignment, sizeof assignment, format, what);
+    LKT_OK(lks_recipe_set(recipe, assignment));
+}
+
+static uint64_t train(const char *text, const char *const *sets, lks_epoch *last)
+{
+    const lks_run *run;
+    lks_recipe *recipe = open_recipe(text);
+    for (; sets != NULL && *sets != NULL; sets++) LKT_OK(lks_recipe_set(recipe, *sets));
+    LKT_OK(lks_recipe_train(recipe, NULL, &run));
+    const uint64_t hash = run->hash;
+    assert_true(run->epochs >= 1);
+    if (last != NULL) *last = run->history[run->epochs - 1];
+    lks_recipe_close(recipe);
+    return hash;
+}
+
+static const char *own_layers = "{embedding: {units: 8}}, {dense: 16}, relu, {dense: 13}";
+
+static const char *usual(const char *more)
+{
+    static char data[9000];
+    snprintf(data, sizeof data, "text: '%s', level: char", in("text.txt"));
+    return recipe_text(data, own_layers, more);
+}
+
+static void workers_and_resumption_change_no_bit(void **state)
+{
+    (void)state;
+    lks_epoch last;
+    write_sentences("text.txt", 3, 1500);
+    const uint64_t hash = train(usual("validation: {fraction: 0.1}\n"), NULL, &last);
+    assert_true(last.valid.counted > 500);
+    assert_true(last.valid.counted != last.valid.samples * 12); /* the last window is not full */
+    assert_true(lks_metrics_loss(&last.valid) < lks_metrics_loss(&last.train) + 1);
+    for (int workers = 2; workers <= 3; workers++) {
+        char set_workers[40];
+        snprintf(set_workers, sizeof set_workers, "train.workers=%d", workers);
+        const char *const sets[] = {set_workers, "data.threads=2", NULL};
+        assert_true(train(usual("validation: {fraction: 0.1}\n"), sets, NULL) == hash);
+    }
+    char more[4500];
+    snprintf(more, sizeof more, "validation: {fraction: 0.1}\ncheckpoint: {path: '%s/run'}\n",
+             folder);
+    const char *const first[] = {"train.epochs=1", NULL};
+    const char *const rest[] = {"checkpoint.resume=true", "train.workers=2", NULL};
+    assert_true(train(usual(more), first, NULL) != hash);
+    assert_true(train(usual(more), rest, NULL) == hash);
+    assert_int_equal(access(in("run/vocabulary.txt"), R_OK), 0);
+}
+
+static void a_run_keeps_its_vocabulary(void **state)
+{
+    (void)state;
+    char more[4500];
+    int64_t step;
+    write_sentences("text.txt", 3, 1500);
+    snprintf(more, sizeof more, "checkpoint: {path: '%s/run'}\n", folder);
+    train(usual(more), (const char *const[]){"train.epochs=1", NULL}, NULL);
+    /* A test text with other words has the tokens of the run. */
+    write_text("other.txt", "a mat on the mat", 16);
+    lks_recipe *recipe = open_recipe(usual(more));
+    set(recipe, "data.test_text=%s", in("other.txt"));
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
+    const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
+    assert_int_equal(parts.data.vocabulary, 13);
+    LKT_OK(lks_recipe_compile(recipe, 1));
+    LKT_OK(lks_recipe_load(recipe, LKS_WHICH_LAST, &step));
+    lks_metrics metrics;
+    LKT_OK(lks_recipe_evaluate(recipe, NULL, &metrics));
+    assert_int_equal(metrics.counted, 15);
+    lks_recipe_close(recipe);
+    /* As many tokens with other meanings are refused, to test and to go on. */
+    const char *other =
+        "lockstep vocabulary 1 char 13\n\\s\n\\n\na\nc\nd\ne\nh\nm\nn\no\ns\nt\n\xC3\xA9\n";
+    write_text("other.vocabulary", other, strlen(other));
+    recipe = open_recipe(usual(more));
+    set(recipe, "data.test_text=%s", in("other.txt"));
+    set(recipe, "data.tokenizer=%s", in("other.vocabulary"));
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
+    LKT_OK(lks_recipe_compile(recipe, 1));
+    LKT_FAILS(LKS_E_MISMATCH, "has learned the tokens of another vocabulary",
+              lks_recipe_load(recipe, LKS_WHICH_LAST, &step));
+    lks_recipe_close(recipe);
+    recipe = open_recipe(usual(more));
+    LKT_OK(lks_recipe_set(recipe, "checkpoint.resume=true"));
+    set(recipe, "data.tokenizer=%s", in("other.vocabulary"));
+    LKT_FAILS(LKS_E_MISMATCH, "has learned the tokens of another vocabulary",
+              lks_recipe_train(recipe, NULL, NULL));
+    lks_recipe_close(recipe);
+}
+
+static void a_changed_text_is_other_data(void **state)
+{
+    (void)state;
+    char more[4500];
+    write_sentences("text.txt", 3, 1500);
+    snprintf(more, sizeof more, "checkpoint: {path: '%s/run'}\n", folder);
+    train(usual(more), (const char *const[]){"train.epochs=1", NULL}, NULL);
+    write_sentences("text.txt", 4, 1500);
+    lks_recipe *recipe = open_recipe(usual(more));
+    LKT_OK(lks_recipe_set(recipe, "checkpoint.resume=true"));
+    LKT_FAILS(LKS_E_MISMATCH, "was made with other data", lks_recipe_train(recipe, NULL, NULL));
+    lks_recipe_close(recipe);
+}
+
+static lks_recipe_parts open_data(lks_recipe *recipe)
+{
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN | LKS_RECIPE_TEST));
+    return lks_recipe_get_parts(recipe);
+}
+
+static int64_t samples(lks_dataset *data)
+{
+    return lks_dataset_get_info(data).samples;
+}
+
+static void folders_have_splits(void **state)
+{
+    (void)state;
+    char data[4500], shared[4300], words[100];
+    write_text("a.train.txt", "b a b a c\nb\n", 12);
+    write_text("a.valid.txt", "a d\n", 4);
+    write_text("a.test.txt", "d a e", 5);
+    snprintf(shared, sizeof shared, "%s", folder);
+    snprintf(data, sizeof data, "path: '%s', level: word, context: 2", shared);
+    lks_recipe *recipe;
+    snprintf(keys, sizeof keys, "data: {cache: none, %s}\nmodel: {name: mlp}\n", data);
+    recipe = open_recipe(keys);
+    lks_recipe_parts parts = open_data(recipe);
+    assert_string_equal(lks_recipe_value(recipe, "data.name"), "text");
+    /* b 3, <eos> 2, a 2, c; <unk> */
+    assert_int_equal(parts.data.vocabulary, 5);
+    assert_int_equal(samples(parts.train), 4);
+    assert_int_equal(samples(parts.valid), 1);
+    assert_int_equal(samples(parts.test), 2);
+    int32_t x[2], y[2];
+    LKT_OK(lks_dataset_read(parts.valid, 0, x, y));
+    snprintf(words, sizeof words, "%d %d %d %d", x[0], x[1], y[0], y[1]);
+    assert_string_equal(words, "1 4 4 2"); /* a <unk> <eos> */
+    lks_recipe_close(recipe);
+    /* Needle's order: training, then test. */
+    recipe = open_recipe(keys);
+    LKT_OK(lks_recipe_set(recipe, "data.dictionary=appearance"));
+    parts = open_data(recipe);
+    assert_int_equal(parts.data.vocabulary, 7); /* b a c <eos> d e <unk> */
+    LKT_OK(lks_dataset_read(parts.test, 0, x, y));
+    snprintf(words, sizeof words, "%d %d %d %d", x[0], x[1], y[0], y[1]);
+    assert_string_equal(words, "4 1 1 5");
+    lks_recipe_close(recipe);
+    recipe = open_recipe(keys);
+    LKT_OK(lks_recipe_set(recipe, "data.words=3"));
+    parts = open_data(recipe);
+    assert_int_equal(parts.data.vocabulary, 3);
+    lks_recipe_close(recipe);
+    /* A fraction of the training in the place of the folder's validation. */
+    recipe = open_recipe(keys);
+    LKT_OK(lks_recipe_set(recipe, "validation.fraction=0.5"));
+    parts = open_data(recipe);
+    assert_int_equal(samples(parts.train), 2); /* 8 tokens: 4 and 4 */
+    assert_int_equal(samples(parts.valid), 2);
+    lks_recipe_close(recipe);
+    write_text("b.train.txt", "x", 1);
+    recipe = open_recipe(keys);
+    LKT_OK(lks_recipe_set(recipe, "data.path=null"));
+    set(recipe, "data.text=%s", shared);
+    LKT_FAILS(LKS_E_INVALID, "give the file itself",
+              lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
+    lks_recipe_close(recipe);
+}
+
+static void what_does_not_go_together_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set, *expected;
+    } cases[] = {
+        {"data.words=5", "data.words is for data.level: word"},
+        {"validation.samples=5", "of a text give validation.fraction"},
+        {"data.table=a.csv", "data.level is not known to table; it is for data.name 'text'"},
+        {"data.shards=a", "data.level is not known to shards; it is for data.name 'text'"},
+        {"data.context=100000", "but a window of context 100000"},
+        {"validation.fraction=0.999", "but a window of context 12"},
+        {"validation.fraction=0.0001", "but a window of context 12"},
+        {"data.targets=[a]", "data.targets is not known to text; it is for data.name 'table'"},
+        {"data.valid_text=/nowhere.txt", "/nowhere.txt"},
+        {"data.tokenizer=/nowhere.txt", "/nowhere.txt"},
+        {"data.text=/nowhere.txt", "/nowhere.txt"},
+    };
+    write_sentences("text.txt", 3, 1500);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lks_recipe *recipe = open_recipe(usual(""));
+        LKT_OK(lks_recipe_set(recipe, cases[i].set));
+        const lks_status status = lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN);
+        if (status == LKS_OK) fail_msg("%s was taken", cases[i].set);
+        if (strstr(lks_last_error()->message, cases[i].expected) == NULL)
+            fail_msg("%s: %s", cases[i].set, lks_last_error()->message);
+        lks_recipe_close(recipe);
+    }
+}
+
+static void the_treebank_has_its_tokens(void **state)
+{
+    (void)state;
+    char path[4300];
+    const char *shared = lkt_data_folder();
+    if (shared == NULL) skip();
+    snprintf(path, sizeof path, "%s/ptb", shared);
+    if (access(path, R_OK) != 0) skip();
+    snprintf(
+        keys, sizeof keys,
+        "data: {text: '%s', level: word, context: 35, cache: '%s/cache'}\nmodel: {name: mlp}\n",
+        path, folder);
+    for (int again = 0; again < 2; again++) {
+        lks_recipe *recipe = open_recipe(keys);
+        const lks_recipe_parts parts = open_data(recipe);
+        assert_int_equal(parts.data.vocabulary, 10000);
+        assert_int_equal(samples(parts.train), (929589 - 1 + 34) / 35);
+        assert_int_equal(samples(parts.valid), (73760 - 1 + 34) / 35);
+        assert_int_equal(samples(parts.test), (82430 - 1 + 34) / 35);
+        lks_recipe_close(recipe);
+    }
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(workers_and_resumption_change_no_bit), TEST(a_run_keeps_its_vocabulary),
+        TEST(a_changed_text_is_other_data),         TEST(folders_have_splits),
+        TEST(what_does_not_go_together_is_refused), TEST(the_treebank_has_its_tokens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
