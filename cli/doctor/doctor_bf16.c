@@ -91,7 +91,7 @@ void doctor_bf16(cli_doctor *d)
             doctor_raise(
                 d, f, LEVEL_NOTE,
                 "train.dtype: bf16 has the same bits here as elsewhere, but f32 is faster; "
-                "it is for processors with AMX");
+                "it is for processors with AMX or AVX-512 BF16");
     }
     for (int bf16 = 0; bf16 < 2; bf16++) {
         lks_model_destroy(s.model[bf16]);

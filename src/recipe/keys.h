@@ -206,8 +206,9 @@
     X(TRAIN_DTYPE, "train.dtype", CHOICE, "f32 bf16 f16", "f32", FIXED,                            \
       "factors of the products of convolutions and dense layers: bf16 rounds them to bfloat16, "   \
       "with "                                                                                      \
-      "the same bits everywhere, faster where the processor has AMX (lockstep doctor); sums, "     \
-      "parameters and all else stay f32; f16, on device ref alone: what layers write is rounded "  \
+      "the same bits everywhere, faster where the processor has AMX or AVX-512 BF16 (lockstep "    \
+      "doctor); sums, parameters and all else stay f32; f16, on device ref alone: what layers "    \
+      "write is rounded "                                                                          \
       "to half precision, to try train.loss_scale")                                                \
     X(TRAIN_RECOMPUTE, "train.recompute", CHOICE, "none blocks", "none", SAID,                     \
       "blocks: what the backward pass reads is formed again, block by block of layers, instead "   \

@@ -51,7 +51,7 @@ static conv_case case_make(const lki_vector *v, lki_conv_shape s, bool small, lk
 {
     conv_case c = {.s = s, .count = lkt_random_from(random, 1, 4)};
     c.s.bf16 = true;
-    c.s.matrix = v->matrix;
+    c.s.unit = v->unit;
     c.x_size = s.in[0] * s.in[1] * s.channels;
     c.y_size = s.out[0] * s.out[1] * s.filters;
     c.x = lkt_floats_make(random, c.count * c.x_size);

@@ -28,7 +28,7 @@ static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t ro
     c.shape.units = c.shape.inputs < 300 ? size_of_sum(random) : lkt_random_from(random, 1, 50);
     c.shape.bias = true;
     c.shape.bf16 = lkt_random_chance(random, 2);
-    c.shape.matrix = c.shape.bf16 && v->matrix;
+    c.shape.unit = v->unit;
     c.kernels = c.shape.bf16 ? v->dense_bf16 : v->dense;
     c.shape.masks = !c.shape.bf16 && c.shape.units >= 16 && lkt_random_below(random, 2) == 0;
     c.x = lkt_floats_make(random, rows * c.shape.inputs);

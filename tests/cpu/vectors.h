@@ -12,15 +12,15 @@
 
 #include "backend/cpu/cpu.h"
 
-static const char *const LKT_ISAS[] = {"portable", "avx2", "avx512", "neon", "amx"};
-enum { LKT_ISA_COUNT = 4, LKT_UNIT_COUNT = 5 };
+static const char *const LKT_ISAS[] = {"portable", "avx2", "avx512", "neon", "avx512_bf16", "amx"};
+enum { LKT_ISA_COUNT = 4, LKT_UNIT_COUNT = 6 };
 
 /* Every instruction set that this machine can run, in turn. */
 #define LKT_FOR_ISAS(v)                                                                            \
     for (int isa_ = 0; isa_ < LKT_ISA_COUNT; isa_++)                                               \
         for (const lki_vector *v = lki_cpu_vector_find(LKT_ISAS[isa_]); v != NULL; v = NULL)
 
-/* And its matrix unit, which has the loops of another one but for products of bfloat16. */
+/* And what it has for bfloat16, which has the loops of another one but for products of bfloat16. */
 #define LKT_FOR_UNITS(v)                                                                           \
     for (int isa_ = 0; isa_ < LKT_UNIT_COUNT; isa_++)                                              \
         for (const lki_vector *v = lki_cpu_vector_find(LKT_ISAS[isa_]); v != NULL; v = NULL)

@@ -269,7 +269,8 @@ static void refuses_instruction_sets_that_are_not_here(void **state)
     lks_context *context;
     if (lki_backend_find("cpu") == NULL) skip();
     assert_int_equal(setenv("LKS_ISA", "avx3", 1), 0);
-    LKT_FAILS(LKS_E_INVALID, "LKS_ISA is 'avx3', expected portable, avx2, avx512, amx or neon",
+    LKT_FAILS(LKS_E_INVALID,
+              "LKS_ISA is 'avx3', expected portable, avx2, avx512, avx512_bf16, amx or neon",
               lks_context_create(&context, &(lks_context_opts){.device = "cpu"}));
     assert_null(context);
     assert_int_equal(unsetenv("LKS_ISA"), 0);

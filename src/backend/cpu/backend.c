@@ -19,7 +19,7 @@ extern const lki_vector lki_vector_neon;
 extern const lki_vector lki_vector_avx2;
 #endif
 #ifdef LKI_HAVE_AVX512
-extern const lki_vector lki_vector_avx512, lki_vector_amx;
+extern const lki_vector lki_vector_avx512, lki_vector_avx512_bf16, lki_vector_amx;
 #endif
 
 #ifdef LKI_HAVE_AVX512
@@ -27,6 +27,15 @@ static bool has_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+/* Whether there are products of pairs of bfloat16. */
+static bool has_pairs(void)
+{
+    enum { LEAF = 7, SUBLEAF = 1, BF16_BIT = 5 };
+    unsigned a, b, c, d;
+    return has_avx512() && __get_cpuid_count(LEAF, SUBLEAF, &a, &b, &c, &d) != 0 &&
+           (a >> BF16_BIT & 1) != 0;
 }
 
 /* Whether there are tiles of bfloat16, and Linux gives this process their registers (its documentation, arch/x86/xstate). */
@@ -44,6 +53,7 @@ const lki_vector *lki_cpu_vector_find(const char *name)
 {
 #ifdef LKI_HAVE_AVX512
     if (strcmp(name, "amx") == 0) return has_matrix() ? &lki_vector_amx : NULL;
+    if (strcmp(name, "avx512_bf16") == 0) return has_pairs() ? &lki_vector_avx512_bf16 : NULL;
     if (strcmp(name, "avx512") == 0) return has_avx512() ? &lki_vector_avx512 : NULL;
 #endif
 #ifdef LKI_HAVE_AVX2
@@ -64,6 +74,7 @@ static void cpu_choose(void)
     const char *asked = getenv("LKS_ISA");
     if (asked != NULL) chosen = lki_cpu_vector_find(asked);
     if (chosen == NULL) chosen = lki_cpu_vector_find("amx");
+    if (chosen == NULL) chosen = lki_cpu_vector_find("avx512_bf16");
     if (chosen == NULL) chosen = lki_cpu_vector_find("avx512");
     if (chosen == NULL) chosen = lki_cpu_vector_find("avx2");
     if (chosen == NULL) chosen = lki_cpu_vector_find("neon");
@@ -97,11 +108,11 @@ static lks_status cpu_fingerprint(char *out, size_t size)
 {
     const char *asked = getenv("LKS_ISA");
     if (asked != NULL && lki_cpu_vector_find(asked) == NULL)
-        return LKI_FAIL(
-            LKS_E_INVALID,
-            "LKS_ISA is '%s', expected portable, avx2, avx512, amx or neon, and one that this "
-            "processor and build have; unset it for the best",
-            asked);
+        return LKI_FAIL(LKS_E_INVALID,
+                        "LKS_ISA is '%s', expected portable, avx2, avx512, avx512_bf16, amx or "
+                        "neon, and one that "
+                        "this processor and build have; unset it for the best",
+                        asked);
     snprintf(out, size, "%s", lki_cpu_vector()->name);
     return LKS_OK;
 }

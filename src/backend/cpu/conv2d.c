@@ -117,7 +117,7 @@ const lki_vector_conv *lki_conv_choose(lki_plan *plan, lki_conv_shape *shape)
     const lki_vector *vector = lki_cpu(plan)->vector;
     *shape = lki_conv_shape_of(node);
     shape->bf16 = plan->switches.bf16 && shape->groups == 1;
-    shape->matrix = shape->bf16 && vector->matrix;
+    shape->unit = vector->unit;
     if (shape->bf16)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, bf16", vector->name);
     if (shape->bf16) return vector->bf16;

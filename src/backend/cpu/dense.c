@@ -27,7 +27,7 @@ static lks_status plan_any(lki_plan *plan, bool masks)
                                  .bias = plan->cluster.node[0]->param_count > 1,
                                  .masks = masks,
                                  .bf16 = plan->switches.bf16,
-                                 .matrix = plan->switches.bf16 && vector->matrix};
+                                 .unit = vector->unit};
     p->kernels = p->shape.bf16 ? vector->dense_bf16 : vector->dense;
     if (p->shape.bf16)
         snprintf(plan->needs.algorithm, sizeof plan->needs.algorithm, "%s, bf16", vector->name);

@@ -1,7 +1,7 @@
 /* The table of one instruction set. */
 #include "backend/cpu/vector/local.h"
 
-#define TABLE(its_name, has_matrix)                                                                \
+#define TABLE(its_name, its_unit)                                                                  \
     {                                                                                              \
         .name = its_name, .lanes = LANES, .element = &LKI_ISA_NAME(lki_vector_element),            \
         .activation = LKI_ISA_NAME(lki_vector_activation),                                         \
@@ -15,10 +15,12 @@
         .first = &LKI_ISA_NAME(lki_vector_first),                                                  \
         .depthwise = &LKI_ISA_NAME(lki_vector_depthwise),                                          \
         .winograd = &LKI_ISA_NAME(lki_vector_winograd), .bf16 = &LKI_ISA_NAME(lki_vector_bf16),    \
-        .matrix = has_matrix,                                                                      \
+        .unit = its_unit,                                                                          \
     }
 
-const lki_vector LKI_ISA_NAME(lki_vector) = TABLE(LKI_ISA_TEXT, false);
+const lki_vector LKI_ISA_NAME(lki_vector) = TABLE(LKI_ISA_TEXT, LKI_BF16_VECTORS);
 #if defined(__AVX512F__)
-const lki_vector lki_vector_amx = TABLE("amx", true); /* the same loops, but products of bfloat16 */
+/* The same loops, but products of bfloat16. */
+const lki_vector lki_vector_avx512_bf16 = TABLE("avx512_bf16", LKI_BF16_PAIRS);
+const lki_vector lki_vector_amx = TABLE("amx", LKI_BF16_MATRIX);
 #endif

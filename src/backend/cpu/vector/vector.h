@@ -165,15 +165,18 @@ typedef struct lki_vector_layer_norm {
     void (*products)(int64_t count, const lki_layer_norm_row *row, double *weight, double *bias);
 } lki_vector_layer_norm;
 
+/* What multiplies numbers that are bfloat16: multiply-adds of f32, AVX-512's products of pairs, or AMX. */
+typedef enum lki_bf16_unit { LKI_BF16_VECTORS, LKI_BF16_PAIRS, LKI_BF16_MATRIX } lki_bf16_unit;
+
 /* dense.c, masks.c, rows.c */
 typedef struct lki_dense_shape {
     int64_t inputs, units;
     bool bias;
     bool
         masks; /* most of x is exact zeros, where no gradient matters, and what is not is looked for: masks.h */
-    int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
-    bool bf16;       /* factors are rounded to bfloat16; without masks */
-    bool matrix;     /* and this processor has a matrix unit for them */
+    int part, parts;    /* forward forms one of so many parts of y; 0, 0: all of it */
+    bool bf16;          /* factors are rounded to bfloat16; without masks */
+    lki_bf16_unit unit; /* by this */
 } lki_dense_shape;
 
 typedef struct lki_vector_dense {
@@ -209,9 +212,9 @@ typedef struct lki_conv_shape {
     int winograd;
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
-    int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
-    bool bf16;       /* factors are rounded to bfloat16; of one group */
-    bool matrix;     /* and this processor has a matrix unit for them */
+    int part, parts;    /* forward forms one of so many parts of y; 0, 0: all of it */
+    bool bf16;          /* factors are rounded to bfloat16; of one group */
+    lki_bf16_unit unit; /* by this */
 } lki_conv_shape;
 
 /* A piece of a replica's samples, for the gradient of the weight. */
@@ -325,7 +328,7 @@ typedef struct lki_vector {
     const lki_vector_conv *depthwise; /* of groups == channels == filters */
     const lki_vector_conv *winograd;  /* of shapes that name it, */
     const lki_vector_conv *bf16;      /* likewise */
-    bool matrix;                      /* products of bfloat16 by AMX */
+    lki_bf16_unit unit;               /* for products of bfloat16 */
 } lki_vector;
 
 #endif

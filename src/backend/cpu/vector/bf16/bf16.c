@@ -317,11 +317,11 @@ static void bf16_put_tile(const bf16_pass *p, const positions *all, int64_t imag
 }
 
 /* All panels of some positions, which follow each other from `a` on. */
-static void bf16_run(const bf16_pass *p, bool matrix, const positions *all, int64_t image,
+static void bf16_run(const bf16_pass *p, lki_bf16_unit unit, const positions *all, int64_t image,
                      const uint16_t *a, float *tile)
 {
     const int64_t row = bf16_row(p);
-    bf16_terms t = {.row = row, .taps = 1, .blocks = p->terms / BF16_TERMS};
+    bf16_terms t = {.row = row, .taps = 1, .blocks = p->terms / BF16_TERMS, .last = BF16_TERMS};
     int64_t panel, last;
     lki_part_of(p->part, p->parts, p->panels, &panel, &last);
     if (!p->gathers) {
@@ -335,13 +335,13 @@ static void bf16_run(const bf16_pass *p, bool matrix, const positions *all, int6
             const int64_t left = all->count - first, rows = left < BF16_SIDE ? left : BF16_SIDE;
             const uint16_t *from = a + first * row;
             LKI_ISA_NAME(lki_bf16_tile)
-            (matrix, &t, (const uint16_t *[]){from, from + BF16_HALF * row}, rows, tile, false);
+            (unit, &t, (const uint16_t *[]){from, from + BF16_HALF * row}, rows, tile, false);
             bf16_put_tile(p, all, image, first, rows, panel, tile);
         }
     }
 }
 
-static void bf16_pass_run(const bf16_pass *p, bool matrix, int64_t count, const float *x,
+static void bf16_pass_run(const bf16_pass *p, lki_bf16_unit unit, int64_t count, const float *x,
                           void *workspace)
 {
     const int64_t strip = bf16_strip(p, count), each = frame_floats(&p->frame);
@@ -358,13 +358,13 @@ static void bf16_pass_run(const bf16_pass *p, bool matrix, int64_t count, const 
         }
         if (p->gathers || p->line) {
             const positions all = {images * pixels, p->grid[1], p->grid[0]};
-            bf16_run(p, matrix, &all, n, p->gathers ? gathered : frames, tile);
+            bf16_run(p, unit, &all, n, p->gathers ? gathered : frames, tile);
             continue;
         }
         const int64_t width = p->frame.size[1];
         const positions all = {(p->grid[0] - 1) * width + p->grid[1], width, p->grid[0]};
         for (int64_t i = 0; i < images; i++)
-            bf16_run(p, matrix, &all, n + i,
+            bf16_run(p, unit, &all, n + i,
                      frames + i * each + (p->at[0] * width + p->at[1]) * p->channels, tile);
     }
 }
@@ -379,9 +379,9 @@ static void bf16_forward(const lki_conv_shape *s, int64_t count, const float *x,
     p.relu = relu;
     p.part = s->part;
     p.parts = s->parts;
-    LKI_ISA_NAME(lki_bf16_begin)(s->matrix);
-    bf16_pass_run(&p, s->matrix, count, x, workspace);
-    LKI_ISA_NAME(lki_bf16_end)(s->matrix);
+    LKI_ISA_NAME(lki_bf16_begin)(s->unit);
+    bf16_pass_run(&p, s->unit, count, x, workspace);
+    LKI_ISA_NAME(lki_bf16_end)(s->unit);
 }
 
 static void bf16_forward_moments(const lki_conv_shape *s, int64_t count, const float *x,
@@ -408,7 +408,7 @@ static void bf16_backward(const lki_conv_shape *s, int64_t count, const float *d
 {
     const bf16_pass forward = bf16_forward_pass(s);
     const uint16_t *b = (const uint16_t *)packed + bf16_packed(&forward);
-    LKI_ISA_NAME(lki_bf16_begin)(s->matrix);
+    LKI_ISA_NAME(lki_bf16_begin)(s->unit);
     for (int64_t i = 0; i < bf16_phases(s); i++) {
         phase way[2];
         bf16_pass p = bf16_phase_pass(s, i, way);
@@ -417,11 +417,11 @@ static void bf16_backward(const lki_conv_shape *s, int64_t count, const float *d
         p.add = add;
         b += bf16_packed(&p);
         if (p.terms > 0)
-            bf16_pass_run(&p, s->matrix, count, d_y, workspace);
+            bf16_pass_run(&p, s->unit, count, d_y, workspace);
         else if (!add)
             bf16_clear(&p, count);
     }
-    LKI_ISA_NAME(lki_bf16_end)(s->matrix);
+    LKI_ISA_NAME(lki_bf16_end)(s->unit);
 }
 
 static size_t bf16_workspace_bytes(const lki_conv_shape *s, int64_t count)

@@ -27,12 +27,13 @@ typedef struct bf16_terms {
     int64_t row;         /* elements from row to row of a */
     int64_t taps, a_tap; /* elements from run to run of a */
     int64_t blocks;
+    int64_t last; /* terms of a run's last block that are there: factors behind them are 0 */
     const uint16_t *b;
 } bf16_terms;
 
-/* c [32][32]: of `rows` rows; begun: added to, else written. With `matrix` rows of a are read that are beyond those. */
-void LKI_ISA_NAME(lki_bf16_tile)(bool matrix, const bf16_terms *terms, const uint16_t *const a[2],
-                                 int64_t rows, float *c, bool begun);
+/* c [32][32]: of `rows` rows; begun: added to, else written. A matrix unit reads rows of a that are beyond those. */
+void LKI_ISA_NAME(lki_bf16_tile)(lki_bf16_unit unit, const bf16_terms *terms,
+                                 const uint16_t *const a[2], int64_t rows, float *c, bool begun);
 INLINE int64_t bf16_whole(int64_t n)
 {
     return (n + BF16_TERMS - 1) / BF16_TERMS * BF16_TERMS;
@@ -60,8 +61,8 @@ INLINE bf16_taps bf16_meeting(int64_t taps, int64_t tap_step, int64_t first, int
 }
 
 /* Around all tiles of a call. */
-void LKI_ISA_NAME(lki_bf16_begin)(bool matrix);
-void LKI_ISA_NAME(lki_bf16_end)(bool matrix);
+void LKI_ISA_NAME(lki_bf16_begin)(lki_bf16_unit unit);
+void LKI_ISA_NAME(lki_bf16_end)(lki_bf16_unit unit);
 
 /* As lki_bf16(), each in the upper half of its lane; the lower half is 0. */
 INLINE vu bf16_upper(vf x)

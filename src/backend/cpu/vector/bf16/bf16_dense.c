@@ -19,7 +19,7 @@ static lki_conv_shape dense_as_conv(const lki_dense_shape *s)
                             .part = s->part,
                             .parts = s->parts,
                             .bf16 = true,
-                            .matrix = s->matrix};
+                            .unit = s->unit};
 }
 
 static size_t bf16_dense_packed_bytes(const lki_dense_shape *s)

@@ -82,13 +82,15 @@ static void bf16_rows_tile(const block *b, const uint16_t *dy, const uint16_t *x
 {
     for (int i = 0; i < b->segments; i++) {
         const segment *s = &b->space->segment[i];
+        const int64_t blocks = bf16_whole(s->count) / BF16_TERMS;
         const bf16_terms terms = {.row = b->places,
                                   .taps = 1,
-                                  .blocks = bf16_whole(s->count) / BF16_TERMS,
+                                  .blocks = blocks,
+                                  .last = s->count - (blocks - 1) * BF16_TERMS,
                                   .b = x + s->first * BF16_SIDE};
         const uint16_t *a[2] = {dy + s->first, dy + BF16_HALF * b->places + s->first};
         float *top = stack + s->depth * SQUARE;
-        LKI_ISA_NAME(lki_bf16_tile)(b->shape->matrix, &terms, a, rows, top, s->number > 0);
+        LKI_ISA_NAME(lki_bf16_tile)(b->shape->unit, &terms, a, rows, top, s->number > 0);
         if (s->number + s->count < s->terms) continue; /* the replica goes on */
         for (int64_t at = 0; at < SQUARE; at += LANES)
             vf_store(top + at, vf_flush(vf_load(top + at)));
@@ -107,11 +109,11 @@ void LKI_ISA_NAME(lki_bf16_rows_block)(const block *b)
     float *stack = b->space->stack;
     for (int64_t unit = 0; unit < b->row_count; unit += BF16_SIDE) {
         const int64_t left = b->row_count - unit, rows = left < BF16_SIDE ? left : BF16_SIDE;
-        LKI_ISA_NAME(lki_bf16_begin)(b->shape->matrix);
+        LKI_ISA_NAME(lki_bf16_begin)(b->shape->unit);
         for (int64_t k = 0; k < b->columns; k += BF16_SIDE, stack += b->stack_row)
             bf16_rows_tile(b, dy + unit * b->places, x + k * b->places, rows, stack,
                            &b->space->sums[0][k]);
-        LKI_ISA_NAME(lki_bf16_end)(b->shape->matrix);
+        LKI_ISA_NAME(lki_bf16_end)(b->shape->unit);
         if (b->last) rows_give(b, unit, rows);
     }
 }

@@ -20,7 +20,8 @@ typedef struct bf16_planes {
     int64_t phases[2]; /* of the stride, which these taps see */
     int64_t reach[2];  /* places of the last tap */
     int64_t pitch;     /* positions of a row: as if no tap were left out */
-    int64_t blocks;    /* of 32 positions of an image */
+    int64_t blocks;    /* of 32 positions of an image, */
+    int64_t last;      /* and how many of the last one are there */
     int64_t length;    /* elements of a plane */
     int64_t groups;    /* of 16 channels */
     int64_t tiles;     /* of rows: taps times groups */
@@ -39,7 +40,9 @@ INLINE bf16_planes planes_of(const lki_conv_shape *s)
         p.reach[i] = last / s->stride[i];
     }
     p.pitch = s->out[1] + (s->kernel[1] - 1) * s->dilation[1] / s->stride[1];
-    p.blocks = ((s->out[0] - 1) * p.pitch + s->out[1] + BF16_TERMS - 1) / BF16_TERMS;
+    const int64_t positions = (s->out[0] - 1) * p.pitch + s->out[1];
+    p.blocks = (positions + BF16_TERMS - 1) / BF16_TERMS;
+    p.last = positions - (p.blocks - 1) * BF16_TERMS;
     const int64_t used = p.blocks * BF16_TERMS + p.reach[0] * p.pitch + p.reach[1];
     p.length = (used + BF16_TERMS - 1) / BF16_TERMS * BF16_TERMS;
     if (p.length % 512 == 0) p.length += BF16_TERMS; /* channels in other sets of the cache */
@@ -160,15 +163,18 @@ static void planes_multiply(const lki_conv_shape *s, const bf16_planes *p, int64
                             const uint16_t *planes, const uint16_t *gradient, bool begun,
                             float *sums)
 {
-    bf16_terms t = {
-        .row = p->length, .taps = images, .a_tap = planes_elements(p), .blocks = p->blocks};
+    bf16_terms t = {.row = p->length,
+                    .taps = images,
+                    .a_tap = planes_elements(p),
+                    .blocks = p->blocks,
+                    .last = p->last};
     for (int64_t panel = 0; panel < p->panels; panel++) {
         t.b = gradient + panel * images * gradient_elements(p);
         for (int64_t tile = 0; tile < p->tiles; tile += 2, sums += BF16_SIDE * BF16_SIDE) {
             const bool two = tile + 1 < p->tiles;
             const uint16_t *a[2] = {planes_tile(s, p, planes, tile),
                                     two ? planes_tile(s, p, planes, tile + 1) : NULL};
-            LKI_ISA_NAME(lki_bf16_tile)(s->matrix, &t, a, two ? BF16_SIDE : BF16_HALF, sums, begun);
+            LKI_ISA_NAME(lki_bf16_tile)(s->unit, &t, a, two ? BF16_SIDE : BF16_HALF, sums, begun);
         }
     }
 }
@@ -214,7 +220,7 @@ void LKI_ISA_NAME(lki_bf16_weight)(const lki_conv_shape *s, int64_t count,
     float *sums = g->sums;
     double *bias = (double *)(void *)(sums + sums_floats(&p));
     if (g->sample == 0) memset(bias, 0, (size_t)s->filters * sizeof *bias);
-    LKI_ISA_NAME(lki_bf16_begin)(s->matrix);
+    LKI_ISA_NAME(lki_bf16_begin)(s->unit);
     for (int64_t n = 0; n < count; n += strip) {
         const int64_t images = count - n < strip ? count - n : strip;
         for (int64_t i = 0; i < images; i++) {
@@ -225,7 +231,7 @@ void LKI_ISA_NAME(lki_bf16_weight)(const lki_conv_shape *s, int64_t count,
         }
         planes_multiply(s, &p, images, planes, gradient, g->sample + n > 0, sums);
     }
-    LKI_ISA_NAME(lki_bf16_end)(s->matrix);
+    LKI_ISA_NAME(lki_bf16_end)(s->unit);
     if (g->d_bias != NULL)
         LKI_ISA_NAME(lki_vector_norm_sums)(count * pixels, s->filters, s->filters, g->d_y, bias);
     if (!g->last) return;
