@@ -255,6 +255,13 @@ LKS_API lks_tensor *lks_cross_entropy(lks_graph *graph, lks_tensor *logits, lks_
                                       const lks_cross_entropy_opts *opts);
 LKS_API lks_tensor *lks_nll(lks_graph *graph, lks_tensor *log_probabilities, lks_tensor *target);
 LKS_API lks_tensor *lks_mse(lks_graph *graph, lks_tensor *x, lks_tensor *target); /* mean over x */
+LKS_API lks_tensor *lks_l1(lks_graph *graph, lks_tensor *x, lks_tensor *target);  /* |x - target| */
+typedef struct lks_huber_opts {
+    const char *name;
+    float delta; /* default 1. d = |x - target|: d^2/2 up to it, beyond delta (d - delta/2) */
+} lks_huber_opts;
+LKS_API lks_tensor *lks_huber(lks_graph *graph, lks_tensor *x, lks_tensor *target,
+                              const lks_huber_opts *opts);
 
 /*
  * Any of the above by a line, as lks_tensor_line() prints it: "conv2d filters=32 kernel=3x3", "relu".

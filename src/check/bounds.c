@@ -155,6 +155,27 @@ static lks_status bounds_mse(lki_trial *c, bool backward, const lki_trial_result
     return LKS_OK;
 }
 
+/* Differences, and what huber makes of them, err in double alone; so do products of a slope, up to the store. */
+static lks_status bounds_distances(lki_trial *c, bool backward, const lki_trial_result *ref,
+                                   lki_bounds *out)
+{
+    const lki_node *node = lki_trial_first(c);
+    const int64_t values = lks_shape_elements(&node->in[0]->shape);
+    const float *x = c->in[0], *target = c->in[1];
+
+    for (int64_t n = 0; n < c->count; n++) out->out[n] = 2.0 * LKI_U * fabs((double)ref->out[n]);
+    for (int64_t i = 0; backward && i < lki_trial_in_elements(c, 0); i++) {
+        const double distance = fabs((double)x[i] - (double)target[i]);
+        const double slope = node->op == LKI_OP_L1
+                                 ? 1.0
+                                 : fmin(distance,
+                                        (double)((const lks_huber_opts *)node->attr)->delta);
+
+        out->d_in[0][i] = 2.0 * LKI_U * slope / (double)values * fabs((double)c->d_out[i / values]);
+    }
+    return LKS_OK;
+}
+
 /* Gradients of a channel vector are sums over the pixels; all else of add and mul rounds once. */
 static lks_status bounds_pair(lki_trial *c, bool backward, const lki_trial_result *ref,
                               lki_bounds *out)
@@ -273,6 +294,8 @@ static const struct {
     [LKI_OP_CROSS_ENTROPY] = {.bounds = bounds_cross_entropy},
     [LKI_OP_NLL] = {.bounds = bounds_nll},
     [LKI_OP_MSE] = {.bounds = bounds_mse},
+    [LKI_OP_L1] = {.bounds = bounds_distances},
+    [LKI_OP_HUBER] = {.bounds = bounds_distances},
     [LKI_OP_GELU] = {.activation = errors_gelu},
     [LKI_OP_SILU] = {.activation = errors_silu},
     [LKI_OP_TANH] = {.activation = errors_tanh},

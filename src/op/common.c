@@ -163,3 +163,22 @@ void lki_add_affine(lki_node *node, const lks_shape *shape)
     param.init.kind = LKS_INIT_ZEROS;
     add_parameter(node, &param);
 }
+
+lks_status lki_infer_numbers(lki_node *node)
+{
+    const lks_tensor *x = node->in[0], *target = node->in[1];
+
+    if (target->dtype != LKS_F32)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': target '%s' has classes, expected floats; give it a .shape",
+                        LKI_NODE(node), target->node->name);
+    if (!lki_shape_equal(&x->shape, &target->shape)) {
+        char found[128], expected[128];
+
+        return LKI_FAIL(
+            LKS_E_SHAPE, "%s '%s': input '%s' is %s, but target '%s' is %s; shapes must be equal",
+            LKI_NODE(node), x->node->name, lki_shape_print(&x->shape, found, sizeof found),
+            target->node->name, lki_shape_print(&target->shape, expected, sizeof expected));
+    }
+    return LKS_OK;
+}

@@ -21,6 +21,8 @@ lks_status lki_infer_same(lki_node *node);
 lks_status lki_infer_pair(lki_node *node);
 /* lki_op.infer of losses over classes: the target has as many as in[0] has values. */
 lks_status lki_infer_classes(lki_node *node);
+/* lki_op.infer of losses over numbers: the target has in[0]'s shape. */
+lks_status lki_infer_numbers(lki_node *node);
 
 /* Parameters. A weight, which decays; behind it its bias; weight (ones) and bias (zeros) of a
  * normalisation, which do not. */

@@ -6,7 +6,9 @@
 #define LKI_LOSS_LIST(X)                                                                           \
     X(CROSS_ENTROPY, cross_entropy)                                                                \
     X(NLL, nll)                                                                                    \
-    X(MSE, mse)
+    X(MSE, mse)                                                                                    \
+    X(L1, l1)                                                                                      \
+    X(HUBER, huber)
 #define LKI_LOSS_WORD(ID, id) " " #id
 /* "cross_entropy nll ...": what a configuration may say. */
 #define LKI_LOSS_NAMES (&(LKI_LOSS_LIST(LKI_LOSS_WORD))[1])

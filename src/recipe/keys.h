@@ -149,6 +149,8 @@
       "null: mse for numbers; for classes nll after log_softmax, else cross_entropy")              \
     X(LOSS_LABEL_SMOOTHING, "loss.label_smoothing", FLOAT, "[0,1]", "0", FIXED,                    \
       "share of the target given to all classes")                                                  \
+    X(LOSS_DELTA, "loss.delta", FLOAT, "[9.3e-10,1.1e9]", "1", FIXED,                              \
+      "where squares end and the line begins")                                                     \
     X(TRAIN_EPOCHS, "train.epochs", INT, "[1,)", NULL, SAID,                                       \
       "passes over the data; null: 1, or as many as steps need")                                   \
     X(TRAIN_STEPS, "train.steps", INT, "[1,)", NULL, SAID,                                         \

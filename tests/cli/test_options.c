@@ -229,7 +229,8 @@ static void what_is_empty_or_a_section_is_said(void **state)
     expect(2, "--set: 'train' is a section, expected one of its keys: train.epochs, train.steps, ");
     expect(2, ", ...\n");
     run("train c.yaml --set loss=mse");
-    expect(2, "is a section, expected one of its keys: loss.name, loss.label_smoothing\n");
+    expect(2,
+           "is a section, expected one of its keys: loss.name, loss.label_smoothing, loss.delta\n");
     run("train c.yaml --set optimizer.lr=");
     expect(2, "--set optimizer.lr has an empty value; is a variable of the shell not set? null ");
     run("train c.yaml --set 'optimizer.lr= '");

@@ -200,6 +200,24 @@ static lks_tensor *kept_regression(lks_graph *g)
     return lks_mse(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2)}));
 }
 
+/* The same with losses that grow slower than squares. */
+static lks_tensor *kept_lines(lks_graph *g)
+{
+    lks_tensor *x = kept_dense(g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(KEPT_VALUES)}),
+                               40);
+    x = lks_dense(g, lks_relu(g, x), &(lks_dense_opts){.units = 2});
+    return lks_l1(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2)}));
+}
+
+static lks_tensor *kept_huber(lks_graph *g)
+{
+    lks_tensor *x = kept_dense(g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(KEPT_VALUES)}),
+                               40);
+    x = lks_dense(g, lks_relu(g, x), &(lks_dense_opts){.units = 2});
+    return lks_huber(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2)}),
+                     &(lks_huber_opts){.delta = 0.3f});
+}
+
 /* Convolutions of more than 1,024 terms, both ways, and of more than fit a block of channels. */
 static lks_tensor *kept_wide(lks_graph *g)
 {
@@ -385,6 +403,8 @@ static const kept_network kept_networks[] = {
      1e-2,
      kept_plain,
      {.replicas = 1, .clip_value = 0.01}},
+    {"lines", kept_lines, KEPT_NUMBERS, 30, 1e-2, lks_adam, {.replicas = 4}},
+    {"huber", kept_huber, KEPT_NUMBERS, 31, 1e-2, lks_adam, {.replicas = 3}},
     {"wide",
      kept_wide,
      KEPT_IMAGES,

@@ -316,8 +316,8 @@ static void of_builders(void **state)
 /* A NULL input makes a NULL output, and the graph has an error then, or NULL had one before. */
 static void of_pairs(void **state)
 {
-    lks_tensor *(*const pairs[])(lks_graph *, lks_tensor *,
-                                 lks_tensor *) = {lks_add, lks_mul, lks_concat, lks_nll, lks_mse};
+    lks_tensor *(*const pairs[])(lks_graph *, lks_tensor *, lks_tensor *) = {
+        lks_add, lks_mul, lks_concat, lks_nll, lks_mse, lks_l1};
     lks_graph *g;
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -331,6 +331,7 @@ static void of_pairs(void **state)
         }
     }
     assert_null(lks_cross_entropy(NULL, logits, y, NULL));
+    assert_null(lks_huber(NULL, x, y, NULL));
     assert_null(lks_input(NULL, &(lks_input_opts){.shape = {1, {4}}}));
     assert_null(lks_target(NULL, &(lks_target_opts){.classes = 2}));
     for (int which = 0; which < 4; which++) {

@@ -73,6 +73,56 @@ static void differences(void **state)
     }
 }
 
+/* Of l1 (limit 0) and huber; with values that are equal, at the edge, not a number. */
+static double length_of(double d, double limit)
+{
+    const double size = fabs(d), least = size > limit ? limit : size;
+    return limit == 0 ? size : least * (size - least / 2);
+}
+
+static double slope_of(double d, double limit)
+{
+    if (limit == 0) return d > 0 ? 1 : d < 0 ? -1 : d;
+    return d > limit ? limit : d < -limit ? -limit : d;
+}
+
+static void lengths_and_slopes(void **state)
+{
+    static const double limits[] = {0, 0.5, 1.25};
+    lkt_random random = lkt_random_make("lengths", 8);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t n = 1; n < SIZES; n++) {
+        lkt_floats a = lkt_floats_make(&random, n), b = lkt_floats_make(&random, n);
+        lkt_floats out = lkt_floats_make(&random, n), more = lkt_floats_make(&random, n);
+        lkt_floats expected = lkt_floats_make(&random, n), sum = lkt_floats_make(&random, n);
+        const double factor = lkt_random_real(&random, -3, 3), limit = limits[n % 3];
+        double lane[8] = {0};
+        b.at[n / 2] = a.at[n / 2] = 0.75f; /* equal */
+        if (n > 4) b.at[n - 1] = (a.at[n - 1] = 0.25f) + (float)limit;
+        for (int64_t i = 0; i < n; i++) {
+            const double away = (double)a.at[i] - (double)b.at[i];
+            lane[i % 8] += length_of(away, limit);
+            expected.at[i] = lki_flush((float)(slope_of(away, limit) * factor));
+            sum.at[i] = lki_flush(more.at[i] + expected.at[i]);
+        }
+        const double length = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                              ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+        const double found = v->element->lengths(n, limit, a.at, b.at);
+        if (memcmp(&found, &length, sizeof found) != 0)
+            fail_msg("%s: length %.17g, expected %.17g", v->name, found, length);
+        v->element->slopes(n, factor, limit, a.at, b.at, out.at, false);
+        lkt_same(v, "slopes", out.at, expected.at, n);
+        v->element->slopes(n, factor, limit, a.at, b.at, more.at, true);
+        lkt_same(v, "slopes, added", more.at, sum.at, n);
+        a.at[0] = NAN;
+        v->element->slopes(n, factor, limit, a.at, b.at, out.at, false);
+        assert_true(isnan(out.at[0]) && isnan(v->element->lengths(n, limit, a.at, b.at)));
+        lkt_floats *all[] = {&a, &b, &out, &more, &expected, &sum};
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) lkt_floats_free(all[i]);
+    }
+}
+
 /* Against lki_exp(): the same bits down to e^-200, and 0 below; some are in the middle of two powers of 2. */
 static void shares_are_exponentials(void **state)
 {
@@ -284,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise),
         cmocka_unit_test(differences),
+        cmocka_unit_test(lengths_and_slopes),
         cmocka_unit_test(shares_are_exponentials),
         cmocka_unit_test(columns_of_a_matrix),
         cmocka_unit_test(transposes),

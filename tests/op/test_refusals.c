@@ -120,6 +120,10 @@ BUILDER(entropy_smoothing, lks_cross_entropy(g, x, lks_target(g, &(lks_target_op
 BUILDER(nll, lks_nll(g, x, lks_target(g, &(lks_target_opts){.classes = 10})))
 BUILDER(squares, lks_mse(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2, 5)})))
 BUILDER(squares_classes, lks_mse(g, x, lks_target(g, &(lks_target_opts){.classes = 10})))
+BUILDER(lengths, lks_l1(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(2, 5)})))
+BUILDER(huber_classes, lks_huber(g, x, lks_target(g, &(lks_target_opts){.classes = 10}), NULL))
+BUILDER(huber_delta, lks_huber(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(10)}),
+                               &(lks_huber_opts){.delta = -1.0f}))
 BUILDER(target_nothing, lks_target(g, NULL))
 BUILDER(target_both,
         lks_target(g, &(lks_target_opts){.classes = 3, .shape = LKS_SHAPE(1, 1, 1, 1, 1)}))
@@ -239,6 +243,9 @@ static const refusal refusals[] = {
     {nll, {1, {9}}, 0, LKS_E_SHAPE, "nll 'nll_1': input 'input_1' has 9 values"},
     {squares, VECTOR, 0, LKS_E_SHAPE, "input 'input_1' is 10, but target 'target_1' is 2x5"},
     {squares_classes, VECTOR, 0, LKS_E_SHAPE, "has classes, expected floats; give it a .shape"},
+    {lengths, VECTOR, 0, LKS_E_SHAPE, "l1 'l1_1': input 'input_1' is 10, but target 'target_1' is"},
+    {huber_classes, VECTOR, 0, LKS_E_SHAPE, "huber 'huber_1': target 'target_1' has classes"},
+    {huber_delta, VECTOR, 0, LKS_E_INVALID, "delta is -1, expected a number from 9.3e-10 to"},
     {target_nothing, VECTOR, 0, LKS_E_INVALID, "neither classes nor a shape is given"},
     {target_both, VECTOR, 0, LKS_E_SHAPE, "positions have 5 dimensions, expected at most 4"},
     {target_classes, VECTOR, 0, LKS_E_INVALID, "classes is -3, expected an integer of at least 0"},

@@ -77,7 +77,7 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
     const lks_shape shape = lks_tensor_shape(x);
     lks_tensor *target = NULL;
 
-    if (strcmp(op, "mse") == 0)
+    if (strcmp(op, "mse") == 0 || strcmp(op, "l1") == 0 || strcmp(op, "huber") == 0)
         target = lks_target(g, &(lks_target_opts){.shape = shape});
     else
         target = lks_target(g, &(lks_target_opts){.classes = shape.dim[0]});
@@ -123,6 +123,9 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
             g, x, target,
             &(lks_cross_entropy_opts){.label_smoothing = number(test, "label_smoothing")});
     if (strcmp(op, "nll") == 0) return lks_nll(g, x, target);
+    if (strcmp(op, "l1") == 0) return lks_l1(g, x, target);
+    if (strcmp(op, "huber") == 0)
+        return lks_huber(g, x, target, &(lks_huber_opts){.delta = number(test, "delta")});
     assert_string_equal(op, "mse");
     return lks_mse(g, x, target);
 }

@@ -110,7 +110,9 @@ static void fill_in(lkt_case *c, int i, lkt_fill fill, lkt_random *random)
     const int64_t count = lkt_in_elements(c, i);
 
     if (tensor->dtype == LKS_F32) {
-        c->in[i] = fill_floats(c, count, fill, random);
+        /* Distances to targets are spaced, too, by eighths. */
+        const bool eighths = fill == LKT_SPACED && tensor->node->op == LKI_OP_TARGET;
+        c->in[i] = fill_floats(c, count, eighths ? LKT_EXACT : fill, random);
         if (fill == LKT_SPACED && i == 0) fill_spaced(c->in[i], count, random);
         return;
     }

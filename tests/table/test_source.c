@@ -253,8 +253,23 @@ static void tables_are_trained_and_tested(void **state)
     assert_string_equal(alone, many);
     run("eval c.yaml --out o");
     expect_ok();
+    run("train c.yaml --epochs 20 --set loss.name=l1"); /* other losses, other bits */
+    expect_ok();
+    last_hash(many);
+    assert_string_not_equal(alone, many);
+    run("train c.yaml --epochs 20 --set loss.name=huber --set loss.delta=0.25");
+    expect_ok();
+    last_hash(alone);
+    assert_string_not_equal(alone, many);
+    run("train c.yaml --epochs 20 --set loss.name=huber");
+    expect_ok();
+    last_hash(many);
+    assert_string_not_equal(alone, many);
+    run("train c.yaml --set loss.delta=0.25 --dry-run");
+    expect(2, "loss.delta");
     run("train c.yaml --set loss.name=nll --dry-run");
-    expect(2, "loss.name is nll, but the data set 'table' has no classes; expected mse");
+    expect(2,
+           "loss.name is nll, but the data set 'table' has no classes; expected mse, l1 or huber");
     write_text("d.yaml", "model: {name: mlp}\n");
     run("train d.yaml --data t.csv --dry-run"); /* a path alone */
     expect_ok();

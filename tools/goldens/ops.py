@@ -104,6 +104,15 @@ def mse(case, x):
     return ((x - target) ** 2).flatten(1).mean(1)
 
 
+def distances(case, x):
+    target = to_torch(values([case["count"], *case["in"]], TARGET))
+    if case["op"] == "l1":
+        each = F.l1_loss(x, target, reduction="none")
+    else:
+        each = F.huber_loss(x, target, reduction="none", delta=f32(case.get("delta", 1.0)))
+    return each.flatten(1).mean(1)
+
+
 OPERATIONS = {
     "conv2d": conv2d,
     "dense": lambda case, x, w, b: F.linear(x, w, b),
@@ -130,6 +139,8 @@ OPERATIONS = {
         x, labels(case), reduction="none", label_smoothing=f32(case.get("label_smoothing", 0.0))),
     "nll": lambda case, x: F.nll_loss(x, labels(case), reduction="none"),
     "mse": mse,
+    "l1": distances,
+    "huber": distances,
 }
 
 SHAPES = {  # of weight and bias
@@ -202,6 +213,10 @@ CASES = [
     {"op": "cross_entropy", "count": 4, "in": [7], "label_smoothing": 0.1},
     {"op": "nll", "count": 4, "in": [6]},
     {"op": "mse", "count": 3, "in": [2, 3, 2]},
+    {"op": "l1", "count": 3, "in": [2, 3, 2]},
+    {"op": "l1", "count": 2, "in": [11]},
+    {"op": "huber", "count": 3, "in": [2, 3, 2], "spread": 3},
+    {"op": "huber", "count": 3, "in": [11], "delta": 0.4},
 ]
 
 

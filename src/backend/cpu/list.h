@@ -43,6 +43,8 @@
     X(LOG_SOFTMAX, log_softmax)                                                                    \
     X(CROSS_ENTROPY, cross_entropy)                                                                \
     X(NLL, nll)                                                                                    \
-    X(MSE, mse)
+    X(MSE, mse)                                                                                    \
+    X(L1, l1)                                                                                      \
+    X(HUBER, huber)
 
 #endif

@@ -256,3 +256,51 @@ const lki_kernel lki_cpu_mse = {
     .forward = cpu_mse_forward,
     .backward = cpu_mse_backward,
 };
+
+/* Where Huber's squares end; 0: l1, which has none. */
+static double limit_of(const lki_plan *plan)
+{
+    const lki_node *node = plan->cluster.node[0];
+    return node->op == LKI_OP_HUBER ? (double)((const lks_huber_opts *)node->attr)->delta : 0;
+}
+
+static lks_status cpu_distances_forward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    for (int64_t s = 0; s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        const float *t = (const float *)args->in[1] + s * size;
+        const double sum = lki_cpu(plan)->vector->element->lengths(size, limit_of(plan), x, t);
+        put_gradient((float *)args->out + s, sum / (double)size, false);
+    }
+    return LKS_OK;
+}
+
+static lks_status cpu_distances_backward(const lki_plan *plan, const lki_args *args)
+{
+    const int64_t size = lki_cpu(plan)->in;
+    for (int64_t s = 0; args->d_in[0] != NULL && s < args->count; s++) {
+        const float *x = (const float *)args->in[0] + s * size;
+        const float *t = (const float *)args->in[1] + s * size;
+        const double factor = (double)args->d_out[s] / (double)size;
+        lki_cpu(plan)->vector->element->slopes(size, factor, limit_of(plan), x, t,
+                                               args->d_in[0] + s * size, args->add_in & 1);
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_l1 = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_reads_in,
+    .forward = cpu_distances_forward,
+    .backward = cpu_distances_backward,
+};
+
+const lki_kernel lki_cpu_huber = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = plan_reads_in,
+    .forward = cpu_distances_forward,
+    .backward = cpu_distances_backward,
+};

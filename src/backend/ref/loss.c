@@ -1,6 +1,8 @@
 /* log_softmax and the losses. Backward forms again what it needs from the inputs. */
 #include "backend/ref/kernels.h"
 
+#include <math.h>
+
 #include "numeric/real.h"
 
 /* e^x, for a sum whose largest term is 1, or for a product that is rounded to f32: smaller ones are
@@ -206,6 +208,84 @@ static lks_status ref_mse_backward(const lki_plan *plan_, const lki_args *args)
                         (double)args->d_out[i / values]);
     return LKS_OK;
 }
+
+/* Huber's function of a distance, and its slope. */
+static double huber_delta(const lki_plan *plan_)
+{
+    return (double)((const lks_huber_opts *)plan_->cluster.node[0]->attr)->delta;
+}
+
+static double ref_huber(double d, double delta)
+{
+    return fabs(d) <= delta ? d * d / 2.0 : delta * (fabs(d) - delta / 2.0);
+}
+
+static double huber_slope(double d, double delta)
+{
+    return d > delta ? delta : d < -delta ? -delta : d;
+}
+
+/* Of l1 the value and slope of |d|; NaN stays. */
+static double l1_slope(double d)
+{
+    return d > 0.0 ? 1.0 : d < 0.0 ? -1.0 : d;
+}
+
+static bool is_huber(const lki_plan *plan_)
+{
+    return plan_->cluster.node[0]->op == LKI_OP_HUBER;
+}
+
+static lks_status ref_distances_forward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const float *x = args->in[0], *target = args->in[1];
+    float *loss = args->out;
+
+    for (int64_t n = 0; n < args->count; n++) {
+        double sum = 0.0;
+
+        for (int64_t i = n * values; i < (n + 1) * values; i++) {
+            const double distance = (double)x[i] - (double)target[i];
+
+            sum += is_huber(plan_) ? ref_huber(distance, huber_delta(plan_)) : fabs(distance);
+        }
+        loss[n] = lki_round(sum / (double)values);
+    }
+    return LKS_OK;
+}
+
+static lks_status ref_distances_backward(const lki_plan *plan_, const lki_args *args)
+{
+    const int64_t values = lki_ref_in(plan_);
+    const float *x = args->in[0], *target = args->in[1];
+
+    for (int64_t i = 0; i < args->count * values && args->d_in[0] != NULL; i++) {
+        const double distance = (double)x[i] - (double)target[i];
+        const double slope = is_huber(plan_) ? huber_slope(distance, huber_delta(plan_))
+                                             : l1_slope(distance);
+
+        lki_ref_put(&args->d_in[0][i], args->add_in & 1u,
+                    slope / (double)values * (double)args->d_out[i / values]);
+    }
+    return LKS_OK;
+}
+
+const lki_kernel lki_ref_l1 = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = reads_in,
+    .forward = ref_distances_forward,
+    .backward = ref_distances_backward,
+};
+
+const lki_kernel lki_ref_huber = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = reads_in,
+    .forward = ref_distances_forward,
+    .backward = ref_distances_backward,
+};
 
 const lki_kernel lki_ref_log_softmax = {
     .plan_bytes = sizeof(lki_plan),

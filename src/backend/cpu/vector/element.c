@@ -1,5 +1,7 @@
 /* Elementwise kernels, bound by memory. What is only copied or selected was stored before, and needs no
  * flush (core/backend.h). */
+#include <math.h>
+
 #include "backend/cpu/vector/local.h"
 #include "backend/cpu/vector/narrow.h"
 #include "backend/cpu/vector/transpose.h"
@@ -140,6 +142,47 @@ static void vector_element_differences(int64_t count, double factor, const float
     }
 }
 
+INLINE double length_of(double away, double limit)
+{
+    const double size = fabs(away), least = size > limit ? limit : size;
+    return limit == 0 ? size : least * (size - least / 2);
+}
+
+static double vector_element_lengths(int64_t count, double limit, const float *restrict a,
+                                     const float *restrict b)
+{
+    double lane[8] = {0};
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        for (int64_t k = 0; k < 8; k++)
+            lane[k] += length_of((double)a[i + k] - (double)b[i + k], limit);
+    for (int64_t k = 0; i + k < count; k++)
+        lane[k] += length_of((double)a[i + k] - (double)b[i + k], limit);
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+/* d held within [-most, most]; or, where limit is 0, to -1 and 1, but 0 and NaN as they are. */
+INLINE vd slope(vd d, double limit)
+{
+    const vd most = vd_set(limit == 0 ? 1 : limit), edge = vd_set(limit);
+    const vl above = (vl)(d > edge), below = (vl)(d < -edge);
+    return (vd)(((vl)most & above) | ((vl)-most & below) | ((vl)d & ~(above | below)));
+}
+
+static void vector_element_slopes(int64_t count, double factor, double limit, const float *a,
+                                  const float *b, float *out, bool adds)
+{
+    const vd times = vd_set(factor);
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(a + i, n), y = vf_get(b + i, n);
+        const vf d = vf_join(slope(vf_low(x) - vf_low(y), limit) * times,
+                             slope(vf_high(x) - vf_high(y), limit) * times);
+        vf_put_result(out + i, adds ? vf_flush(d) : d, n, adds);
+    }
+}
+
 const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .add = vector_element_add,
     .update = LKI_ISA_NAME(lki_vector_update),
@@ -155,4 +198,6 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .shares = vector_element_shares,
     .distance = vector_element_distance,
     .differences = vector_element_differences,
+    .lengths = vector_element_lengths,
+    .slopes = vector_element_slopes,
 };

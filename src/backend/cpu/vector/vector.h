@@ -39,6 +39,12 @@ typedef struct lki_vector_element {
     /* out = (a - b) * factor in double, rounded once, or += . */
     void (*differences)(int64_t count, double factor, const float *a, const float *b, float *out,
                         bool add);
+    /* The sum of h(a - b), in lanes as distance: h(d) = m (|d| - m/2), m the smaller of |d| and limit; or |d|, where
+     * limit is 0. */
+    double (*lengths)(int64_t count, double limit, const float *a, const float *b);
+    /* out = h'(a - b) * factor in double, rounded once, or += ; of |d| the sign, 0 for 0. NaN stays. */
+    void (*slopes)(int64_t count, double factor, double limit, const float *a, const float *b,
+                   float *out, bool add);
 } lki_vector_element;
 
 /* activation.c; errors are stated there. */
