@@ -51,6 +51,14 @@ static const char *const titles[] = {
     "test_macro_recall",
     "test_macro_f1",
     "test_micro_f1",
+    "perplexity",
+    "tokens_per_second",
+    "train_perplexity",
+    "valid_perplexity",
+    "test_perplexity",
+    "train_counted",
+    "valid_counted",
+    "test_counted",
 };
 enum { COLUMNS = sizeof titles / sizeof *titles };
 
@@ -115,12 +123,30 @@ void report_event(const cli_report *r, json_t *event)
     json_decref(event);
 }
 
+report_targets report_targets_of(const lks_dataset_info *info)
+{
+    return info->classes == 0            ? REPORT_NUMBERS
+           : info->target_shape.ndim > 0 ? REPORT_TOKENS
+                                         : REPORT_CLASSES;
+}
+
+/* What a rate is of. */
+static const char *unit_of(const cli_report *r)
+{
+    return r->targets == REPORT_TOKENS ? "tokens" : "samples";
+}
+
+static int64_t rated(const cli_report *r, const lks_metrics *metrics)
+{
+    return r->targets == REPORT_TOKENS ? metrics->counted : metrics->samples;
+}
+
 void report_begin(cli_report *out, const lks_recipe *recipe, const lks_recipe_parts *parts)
 {
     const bool asked = lks_recipe_given(recipe, "log.interval");
     *out = (cli_report){.quiet = lks_recipe_bool(recipe, "log.quiet"),
                         .format = format_of(recipe),
-                        .has_classes = parts->data.classes > 0,
+                        .targets = report_targets_of(&parts->data),
                         .interval = lks_recipe_int(recipe, "log.interval"),
                         .batch_size = lks_recipe_int(recipe, "train.batch_size"),
                         .samples = parts->data.samples,
@@ -141,34 +167,36 @@ static void report_draw(const cli_report *r, const lks_step_event *event)
 {
     char head[64], loss[32], eta[32] = "", rate[64], count[TEXT_NUMBER_SIZE];
     const int64_t left = r->last_step - event->step;
-    const double seconds = (double)left * (double)r->batch_size / r->rate;
+    const double seconds = (double)left * (double)r->batch_size / r->sample_rate;
     const double share = (double)(event->batch + 1) / (double)event->batches;
     snprintf(head, sizeof head, "epoch %lld/%lld", (long long)event->epoch, (long long)r->epochs);
     snprintf(loss, sizeof loss, "loss %.4f", r->loss);
     if (seconds < 1e7)
         snprintf(eta, sizeof eta, "ETA %lld:%02lld", (long long)seconds / 60,
                  (long long)seconds % 60);
-    snprintf(rate, sizeof rate, "%s samples/s", lks_text_count(count, (int64_t)r->rate));
+    snprintf(rate, sizeof rate, "%s %s/s", lks_text_count(count, (int64_t)r->rate), unit_of(r));
     say_bar(head, share, (const char *const[]){loss, eta, rate}, 3);
 }
 
 static void begin_part(cli_report *r, double now)
 {
     r->part_clock = now;
-    r->part_samples = 0;
+    r->part_samples = r->part_rated = 0;
     r->part_loss = 0;
 }
 
 static void update_bar(cli_report *r, const lks_step_event *event, double now)
 {
     r->part_samples += event->metrics->samples;
+    r->part_rated += rated(r, event->metrics);
     r->part_loss += lks_metrics_loss(event->metrics) * (double)event->metrics->samples;
     if (now - r->draw_clock < DRAW_SECONDS) return;
     const double past = now - r->part_clock;
-    const double rate = (double)r->part_samples / past;
+    const double samples = (double)r->part_samples / past, rate = (double)r->part_rated / past;
     const double loss = r->part_loss / (double)r->part_samples;
     const double keep = isnan(r->loss) ? 0 : exp(-past / SMOOTH_SECONDS);
     r->rate = keep > 0 ? keep * r->rate + (1 - keep) * rate : rate;
+    r->sample_rate = keep > 0 ? keep * r->sample_rate + (1 - keep) * samples : samples;
     r->loss = keep > 0 ? keep * r->loss + (1 - keep) * loss : loss;
     r->draw_clock = now;
     begin_part(r, now);
@@ -176,7 +204,8 @@ static void update_bar(cli_report *r, const lks_step_event *event, double now)
 }
 
 /* The norm and the skipped step only where there is one. */
-static json_t *step_json(const lks_step_event *event, double loss, double seconds)
+static json_t *step_json(const cli_report *r, const lks_step_event *event, double loss,
+                         double seconds)
 {
     json_t *json = json_pack("{s:s, s:I, s:I, s:o, s:f, s:o}", "event", "step", "step",
                              (json_int_t)event->step, "epoch", (json_int_t)event->epoch, "loss",
@@ -185,17 +214,25 @@ static json_t *step_json(const lks_step_event *event, double loss, double second
     if (!isnan(event->info.gradient_norm))
         json_object_set_new(json, "gradient_norm", text_json_real(event->info.gradient_norm));
     if (event->info.skipped) json_object_set_new(json, "skipped", json_true());
+    if (r->targets != REPORT_TOKENS) return json;
+    json_object_set_new(json, "perplexity", text_json_real(lks_metrics_perplexity(event->metrics)));
+    json_object_set_new(json, "tokens_per_second",
+                        text_json_real((double)event->metrics->counted / seconds));
     return json;
 }
 
-/* "Train Epoch: 1 [1280/50000 (3%)]	Loss: 4.605170	1,234 samples/s": those since the line before. */
+/* "Train Epoch: 1 [1280/50000 (3%)]	Loss: 4.605170	1,234 samples/s": those since the line before; of tokens with
+ * "Perplexity: 100.00" in between. */
 static void say_line(cli_report *r, const lks_step_event *event, double loss, double now)
 {
-    char rate[TEXT_NUMBER_SIZE];
-    say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f\t%s samples/s", (long long)event->epoch,
+    char rate[TEXT_NUMBER_SIZE], more[64] = "";
+    if (r->targets == REPORT_TOKENS)
+        snprintf(more, sizeof more, "Perplexity: %.2f\t", lks_metrics_perplexity(event->metrics));
+    say("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f\t%s%s %s/s", (long long)event->epoch,
         (long long)(event->batch * r->batch_size), (long long)r->samples,
-        100.0 * (double)event->batch / (double)event->batches, loss,
-        lks_text_count(rate, (int64_t)((double)r->line_samples / (now - r->line_clock))));
+        100.0 * (double)event->batch / (double)event->batches, loss, more,
+        lks_text_count(rate, (int64_t)((double)r->line_samples / (now - r->line_clock))),
+        unit_of(r));
     r->line_clock = now;
     r->line_samples = 0;
 }
@@ -206,7 +243,7 @@ void report_step(cli_report *r, const lks_step_event *event)
     const double seconds = now - r->step_clock;
     r->step_clock = now;
     if (r->quiet) return;
-    if (!is_text(r)) report_event(r, step_json(event, loss, seconds));
+    if (!is_text(r)) report_event(r, step_json(r, event, loss, seconds));
     if (r->format == REPORT_ITERATIONS && (event->step - 1) % r->interval == 0) {
         say("Iteration %lld, Loss: %f", (long long)event->step - 1, loss);
         cost_add(&r->costs, loss);
@@ -214,7 +251,7 @@ void report_step(cli_report *r, const lks_step_event *event)
     if (event->info.skipped)
         say_error("step %lld: the loss or the gradient is not finite; the step was skipped",
                   (long long)event->step);
-    r->line_samples += event->metrics->samples;
+    r->line_samples += rated(r, event->metrics);
     if (r->lines && event->batch % r->interval == 0) say_line(r, event, loss, now);
     if (r->bar) update_bar(r, event, now);
 }
@@ -232,15 +269,18 @@ static double percent(const lks_metrics *metrics)
     return 100.0 * (double)metrics->correct / (double)metrics->counted;
 }
 
-void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last)
+void report_test(const char *what, const lks_metrics *metrics, report_targets targets, bool last)
 {
     const char *end = last ? "\n" : "";
+    char more[64] = "";
     const double loss = lks_metrics_loss(metrics);
     say_not_finite(what, metrics);
-    if (!has_classes)
+    if (targets == REPORT_TOKENS)
+        snprintf(more, sizeof more, " Perplexity: %.2f,", lks_metrics_perplexity(metrics));
+    if (targets == REPORT_NUMBERS)
         say("\n%s set: Average loss: %.4f%s", what, loss, end);
     else
-        say("\n%s set: Average loss: %.4f, Accuracy: %lld/%lld (%.0f%%)%s", what, loss,
+        say("\n%s set: Average loss: %.4f,%s Accuracy: %lld/%lld (%.0f%%)%s", what, loss, more,
             (long long)metrics->correct, (long long)metrics->counted, percent(metrics), end);
 }
 
@@ -261,22 +301,26 @@ static bool add_field(char *line, size_t width, const char *format, ...)
 }
 
 static bool add_set(char *line, size_t width, const char *what, const lks_metrics *metrics,
-                    bool has_classes, int narrow)
+                    report_targets targets, int narrow)
 {
     if (metrics->samples == 0) return true;
     const double loss = lks_metrics_loss(metrics);
-    if (!has_classes) return add_field(line, width, "%s %.*f", what, 4 - narrow, loss);
+    if (targets == REPORT_NUMBERS) return add_field(line, width, "%s %.*f", what, 4 - narrow, loss);
+    if (targets == REPORT_TOKENS)
+        return add_field(line, width, "%s %.*f ppl %.*f", what, 4 - narrow, loss, 2 - narrow,
+                         lks_metrics_perplexity(metrics));
     return add_field(line, width, "%s %.*f %.*f%%", what, 4 - narrow, loss, 2 - narrow,
                      percent(metrics));
 }
 
 /* "4,321 samples/s", "4,321/s", "4k/s" */
-static bool add_rate(char *line, size_t width, double rate, int narrow)
+static bool add_rate(char *line, size_t width, const cli_report *r, double rate, int narrow)
 {
     char count[TEXT_NUMBER_SIZE];
     if (narrow > 1 && rate >= 1000) return add_field(line, width, "%.0fk/s", rate / 1000);
-    return add_field(line, width, narrow > 0 ? "%s/s" : "%s samples/s",
-                     lks_text_count(count, (int64_t)rate));
+    lks_text_count(count, (int64_t)rate);
+    return narrow > 0 ? add_field(line, width, "%s/s", count)
+                      : add_field(line, width, "%s %s/s", count, unit_of(r));
 }
 
 /* What there is room for, in one of these forms; whether that is all. */
@@ -286,14 +330,15 @@ static bool epoch_line(char *line, size_t width, const cli_report *r, const lks_
 {
     const int narrow = form == EPOCH_FORMS - 1; /* digits that are left out */
     snprintf(line, width, "epoch %lld/%lld", (long long)epoch->epoch, (long long)r->epochs);
-    bool all = form == 0 ? add_set(line, width, "train", &epoch->train, r->has_classes, 0)
+    bool all = form == 0 ? add_set(line, width, "train", &epoch->train, r->targets, 0)
                          : add_field(line, width, "loss %.*f", 4 - narrow,
                                      lks_metrics_loss(&epoch->train));
-    all &= add_set(line, width, "valid", &epoch->valid, r->has_classes, narrow);
-    all &= add_set(line, width, "test", &epoch->test, r->has_classes, narrow);
+    all &= add_set(line, width, "valid", &epoch->valid, r->targets, narrow);
+    all &= add_set(line, width, "test", &epoch->test, r->targets, narrow);
     all &= add_field(line, width, "%.1f s", epoch->seconds);
     const int short_rate = form > 0 ? form - 1 : 0;
-    return add_rate(line, width, (double)epoch->train.samples / epoch->seconds, short_rate) && all;
+    const double rate = (double)rated(r, &epoch->train) / epoch->seconds;
+    return add_rate(line, width, r, rate, short_rate) && all;
 }
 
 /* What stays of an epoch above the bar, and ends it among lines: "epoch 3/14  train 0.0481 98.50%  test 0.0287
@@ -346,8 +391,8 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
         return;
     }
     if (epoch->valid.samples > 0)
-        report_test("Validation", &epoch->valid, r->has_classes, epoch->test.samples == 0);
-    if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->has_classes, true);
+        report_test("Validation", &epoch->valid, r->targets, epoch->test.samples == 0);
+    if (epoch->test.samples > 0) report_test("Test", &epoch->test, r->targets, true);
     say_epoch(r, epoch);
 }
 

@@ -19,24 +19,28 @@ typedef enum report_format {
     REPORT_ITERATIONS, /* text, but of steps the loss alone, and at the end a plot of it */
 } report_format;
 
+/* What is learned. */
+typedef enum report_targets { REPORT_NUMBERS, REPORT_CLASSES, REPORT_TOKENS } report_targets;
+report_targets report_targets_of(const lks_dataset_info *info);
+
 typedef struct cli_report {
     bool quiet;
     report_format format;
-    bool lines;       /* print a line every `interval` batches */
-    bool bar;         /* draw the progress bar */
-    bool has_classes; /* else there is no accuracy */
+    bool lines; /* print a line every `interval` batches */
+    bool bar;   /* draw the progress bar */
+    report_targets targets;
     int64_t interval, batch_size, samples;
     int64_t epochs; /* of the whole run */
     int64_t last_step;
     double step_clock; /* when the last step ended */
     double line_clock; /* since when line_samples counts: the last line, or the end of an epoch */
-    int64_t line_samples;
-    double draw_clock; /* when the bar was drawn */
-    double part_clock; /* since when part_* count: the last drawing, or the end of an epoch */
-    int64_t part_samples;
-    double part_loss;   /* sum over the samples */
-    double rate, loss;  /* smoothed over about two seconds */
-    cost_history costs; /* of iterations */
+    int64_t line_samples; /* or tokens, */
+    double draw_clock;    /* when the bar was drawn */
+    double part_clock;    /* since when part_* count: the last drawing, or the end of an epoch */
+    int64_t part_samples, part_rated; /* of which the second are tokens where there are some */
+    double part_loss;                 /* sum over the samples */
+    double rate, sample_rate, loss;   /* smoothed over about two seconds */
+    cost_history costs;               /* of iterations */
 } cli_report;
 
 /* Of a run that is started. */
@@ -52,6 +56,6 @@ void report_end(const cli_report *report, const lks_run *run);
 bool report_is_text(report_format format);
 
 /* "Test set: Average loss: ..." with an empty line before it, and after it if it is the `last`. */
-void report_test(const char *what, const lks_metrics *metrics, bool has_classes, bool last);
+void report_test(const char *what, const lks_metrics *metrics, report_targets targets, bool last);
 
 #endif

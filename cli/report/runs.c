@@ -10,10 +10,10 @@
 #include "cli/verbs/record.h"
 
 const char *const run_titles[RUN_COLUMNS] = {
-    "run",        "data",        "model",        "workers",       "replicas",
-    "batch",      "optimizer",   "lr",           "epochs",        "best valid %",
-    "valid loss", "best test %", "final test %", "final top 5 %", "final F1 %",
-    "test loss",  "samples/s",   "time",         "hash",
+    "run",         "data",         "model",         "workers",      "replicas",   "batch",
+    "optimizer",   "lr",           "epochs",        "best valid %", "valid loss", "valid ppl",
+    "best test %", "final test %", "final top 5 %", "final F1 %",   "test loss",  "test ppl",
+    "samples/s",   "time",         "hash",
 };
 
 bool run_column_is_number(run_column column)
@@ -218,12 +218,6 @@ static run_cell top5_cell(cli_pool *pool, const cli_run *run)
     return share_cell(pool, runs_number_of(epoch, "test_top5") / counted_of(epoch, "test"));
 }
 
-/* Of the last epoch that was tested: the mean over classes, which it lacks where there are none. */
-static run_cell f1_cell(cli_pool *pool, const cli_run *run)
-{
-    return share_cell(pool, runs_number_of(last_with(run, "test_loss"), "test_macro_f1"));
-}
-
 static void fill_cells(cli_runs *runs, int r)
 {
     cli_pool *pool = &runs->pool;
@@ -241,11 +235,15 @@ static void fill_cells(cli_runs *runs, int r)
     cell[RUN_EPOCHS] = epochs_cell(pool, run);
     cell[RUN_VALID_BEST] = real_cell(pool, "%.2f", value_of(&run->curve[RUN_VALID_ACCURACY], true));
     cell[RUN_VALID_LAST] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_VALID_LOSS], false));
+    cell[RUN_VALID_PERPLEXITY] = real_cell(
+        pool, "%.2f", runs_number_of(last_with(run, "valid_loss"), "valid_perplexity"));
     cell[RUN_BEST] = real_cell(pool, "%.2f", value_of(accuracy, true));
     cell[RUN_FINAL] = real_cell(pool, "%.2f", value_of(accuracy, false));
     cell[RUN_TOP5] = top5_cell(pool, run);
-    cell[RUN_F1] = f1_cell(pool, run);
+    cell[RUN_F1] = share_cell(pool, runs_number_of(last_with(run, "test_loss"), "test_macro_f1"));
     cell[RUN_LOSS] = real_cell(pool, "%.4f", value_of(&run->curve[RUN_TEST_LOSS], false));
+    cell[RUN_PERPLEXITY] = real_cell(
+        pool, "%.2f", runs_number_of(last_with(run, "test_loss"), "test_perplexity"));
     cell[RUN_SPEED] = speed_cell(pool, run);
     cell[RUN_TIME] = time_cell(pool, runs_number_of(run->record, "seconds"));
     cell[RUN_HASH] = string_cell(pool, json_object_get(run->record, "hash"));

@@ -102,6 +102,12 @@ static void say_json(const cli_args *cli, const cli_split *split, const lks_metr
                              text_json_real(lks_metrics_loss(sum)), split->key, "_correct",
                              (json_int_t)sum->correct, split->key, "_samples",
                              (json_int_t)sum->samples);
+    if (sum->counted != sum->samples) {
+        json_object_set_new(json, pool_format(cli->pool, "%s_counted", split->key),
+                            json_integer((json_int_t)sum->counted));
+        json_object_set_new(json, pool_format(cli->pool, "%s_perplexity", split->key),
+                            text_json_real(lks_metrics_perplexity(sum)));
+    }
     if (step >= 0) json_object_set_new(json, "step", json_integer(step));
     if (numbers->fit != NULL)
         fits_json(json, cli->pool, numbers, split->key);
@@ -129,7 +135,7 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
         say_json(cli, split, &sum, step, &found, &numbers);
     } else if (status == LKS_OK) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
-        report_test(split->title, &sum, parts.data.classes > 0, true);
+        report_test(split->title, &sum, report_targets_of(&parts.data), true);
         if (numbers.fit != NULL)
             say_fits(cli->pool, &numbers);
         else if (counts)
@@ -139,6 +145,19 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
         status = draw_worst(cli, split, data, &found);
     scores_free(&found);
     return worst > 0 ? lks_comm_agree(parts.comm, status) : status;
+}
+
+/* What scores are made of is counted by sample. */
+static lks_status check_scores(const cli_args *cli, lks_recipe *recipe, int worst)
+{
+    const lks_dataset_info info = lks_recipe_get_parts(recipe).data;
+    const bool asked = worst > 0 || cli->local[LOCAL_METRICS] != NULL;
+    if (!asked || report_targets_of(&info) != REPORT_TOKENS) return LKS_OK;
+    return lks_fail(LKS_E_UNSUPPORTED,
+                    "%s wants samples that have one class, but these have one for each of %lld "
+                    "positions; without it there are loss, perplexity and accuracy",
+                    worst > 0 ? "--worst" : "--metrics",
+                    (long long)lks_shape_elements(&info.target_shape));
 }
 
 static lks_status eval_run(const cli_args *cli, lks_recipe *recipe, int *code)
@@ -151,6 +170,7 @@ static lks_status eval_run(const cli_args *cli, lks_recipe *recipe, int *code)
     lks_status status = lks_comm_agree(lks_recipe_get_parts(recipe).comm,
                                        read_worst(&worst, cli, recipe));
     if (status == LKS_OK) status = cli_split_open(&split, cli, recipe);
+    if (status == LKS_OK) status = check_scores(cli, recipe, worst);
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);
     if (status == LKS_OK) status = cli_split_data(&data, split, recipe, step);

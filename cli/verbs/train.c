@@ -171,7 +171,7 @@ static lks_status dry_test(const training *t)
     if (t->parts.test == NULL) return LKS_OK;
     const lks_status status = lks_recipe_evaluate(t->recipe, NULL, &sum);
     if (status == LKS_OK && !t->report.quiet && report_is_text(t->report.format))
-        report_test("Test", &sum, t->parts.data.classes > 0, true);
+        report_test("Test", &sum, report_targets_of(&t->parts.data), true);
     return status;
 }
 

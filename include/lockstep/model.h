@@ -174,6 +174,8 @@ typedef struct lks_metrics {
 
 LKS_API void lks_metrics_add(lks_metrics *sum, const lks_metrics *part);
 LKS_API double lks_metrics_loss(const lks_metrics *metrics); /* mean over finite ones */
+/* e to that, of the cross entropy of tokens: of how many a network that knows no more would choose. */
+LKS_API double lks_metrics_perplexity(const lks_metrics *metrics);
 /* Collective: the sum over all ranks, on all of them. */
 LKS_API LKS_MUSTUSE lks_status lks_comm_metrics(lks_comm *comm, lks_metrics *sum);
 

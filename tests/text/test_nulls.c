@@ -1,4 +1,8 @@
 /* Every pointer of the functions of text.h as NULL. */
+#include <math.h>
+
+#include <lockstep/model.h>
+
 #include "text/texts.h"
 
 #define REFUSES(expression) LKT_FAILS(LKS_E_INVALID, "", expression)
@@ -52,6 +56,7 @@ static void of_texts(void **state)
     REFUSES(lks_dataset_open_text(&data, context, "a", NULL));
     assert_null(data);
     assert_null(lks_dataset_tokenizer(NULL));
+    assert_true(isnan(lks_metrics_perplexity(NULL)));
     lks_tokenizer_destroy(t);
 }
 

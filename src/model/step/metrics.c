@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "model/step/batch.h"
 #include "numeric/fixed.h"
+#include "numeric/real.h"
 
 void lks_metrics_add(lks_metrics *sum, const lks_metrics *part)
 {
@@ -31,6 +32,15 @@ double lks_metrics_loss(const lks_metrics *metrics)
     const volatile double mean = lki_fixed_value(sum) / (double)finite; /* before leave */
     lki_float_leave(saved);
     return mean;
+}
+
+double lks_metrics_perplexity(const lks_metrics *metrics)
+{
+    const double loss = lks_metrics_loss(metrics);
+    const unsigned saved = lki_float_enter();
+    const volatile double perplexity = lki_exp(loss);
+    lki_float_leave(saved);
+    return perplexity;
 }
 
 /* Adds a loss of the sample at this position of the batch. */

@@ -32,6 +32,12 @@ typedef enum lki_curve {
     EPOCH_RATE,
     EPOCH_SPEED,
     EPOCH,
+    STEP_PERPLEXITY,
+    TRAIN_PERPLEXITY,
+    VALID_PERPLEXITY,
+    TEST_PERPLEXITY,
+    STEP_TOKENS,
+    EPOCH_TOKENS,
     CURVES
 } lki_curve;
 
@@ -42,19 +48,58 @@ typedef struct names {
 } names;
 
 /* As NERSC's SC20 tutorial has them, and as PyTorch Lightning names what is logged by step and epoch. */
-static const names all_names[] = {
-    {"epochs",
-     false,
-     {"loss/step", "acc1/step", "acc5/step", "learning_rate/step", "samples_per_second/step",
-      "gradient_norm/step", "loss/train", "acc1/train", "acc5/train", "loss/valid", "acc1/valid",
-      "acc5/valid", "loss/test", "acc1/test", "acc5/test", "learning_rate", "samples_per_second",
-      NULL}},
-    {"lightning",
-     true,
-     {"train_loss_step", "train_acc_step", "train_acc5_step", "lr", "samples_per_second_step",
-      "grad_norm", "train_loss_epoch", "train_acc_epoch", "train_acc5_epoch", "val_loss", "val_acc",
-      "val_acc5", "test_loss", "test_acc", "test_acc5", NULL, "samples_per_second_epoch",
-      "epoch"}}};
+static const names all_names[] = {{"epochs",
+                                   false,
+                                   {"loss/step",
+                                    "acc1/step",
+                                    "acc5/step",
+                                    "learning_rate/step",
+                                    "samples_per_second/step",
+                                    "gradient_norm/step",
+                                    "loss/train",
+                                    "acc1/train",
+                                    "acc5/train",
+                                    "loss/valid",
+                                    "acc1/valid",
+                                    "acc5/valid",
+                                    "loss/test",
+                                    "acc1/test",
+                                    "acc5/test",
+                                    "learning_rate",
+                                    "samples_per_second",
+                                    NULL,
+                                    "perplexity/step",
+                                    "perplexity/train",
+                                    "perplexity/valid",
+                                    "perplexity/test",
+                                    "tokens_per_second/step",
+                                    "tokens_per_second"}},
+                                  {"lightning",
+                                   true,
+                                   {"train_loss_step",
+                                    "train_acc_step",
+                                    "train_acc5_step",
+                                    "lr",
+                                    "samples_per_second_step",
+                                    "grad_norm",
+                                    "train_loss_epoch",
+                                    "train_acc_epoch",
+                                    "train_acc5_epoch",
+                                    "val_loss",
+                                    "val_acc",
+                                    "val_acc5",
+                                    "test_loss",
+                                    "test_acc",
+                                    "test_acc5",
+                                    NULL,
+                                    "samples_per_second_epoch",
+                                    "epoch",
+                                    "train_perplexity_step",
+                                    "train_perplexity_epoch",
+                                    "val_perplexity",
+                                    "test_perplexity",
+                                    "tokens_per_second_step",
+                                    "tokens_per_second_epoch"}}};
 
 struct lki_board {
     const char *folder;
@@ -63,6 +108,7 @@ struct lki_board {
     bool rests;         /* until the epoch ends: the disk may be full */
     double since;       /* when the last event was */
     int64_t samples;    /* since then; -1: it is not known when they began */
+    int64_t tokens;     /* likewise */
     lks_loader *loader; /* of batches whose gradients are shown */
     lks_loader *images; /* of samples that are shown */
 };
@@ -222,13 +268,21 @@ static void add_curve(const lki_board *board, lki_curve curve, double value)
     if (tag != NULL) lki_events_scalar(board->events, tag, value);
 }
 
+static bool has_tokens(const lks_recipe *recipe)
+{
+    const lks_dataset_info *info = &recipe->session.info;
+    return info->classes > 0 && info->target_shape.ndim > 0;
+}
+
 /* Of loss and accuracies, which stand behind it in the table. */
-static void add_metrics(const lks_recipe *recipe, lki_curve loss, const lks_metrics *metrics)
+static void add_metrics(const lks_recipe *recipe, lki_curve loss, lki_curve perplexity,
+                        const lks_metrics *metrics)
 {
     const int64_t classes = recipe->session.info.classes;
     const double counted = (double)metrics->counted;
     if (metrics->counted == 0) return;
     add_curve(recipe->board, loss, lks_metrics_loss(metrics));
+    if (has_tokens(recipe)) add_curve(recipe->board, perplexity, lks_metrics_perplexity(metrics));
     if (classes > 0) add_curve(recipe->board, loss + 1, (double)metrics->correct / counted);
     if (classes > LKI_TOP) add_curve(recipe->board, loss + 2, (double)metrics->top5 / counted);
 }
@@ -239,10 +293,12 @@ static lks_status write_step(lks_recipe *recipe, const lks_step_event *event)
     const double now = lki_seconds();
     LKI_TRY(board_open(recipe, event->step - 1));
     lki_events_begin(board->events, event->step);
-    add_metrics(recipe, STEP_LOSS, event->metrics);
+    add_metrics(recipe, STEP_LOSS, STEP_PERPLEXITY, event->metrics);
     add_curve(board, STEP_RATE, event->learning_rate);
     if (board->samples > 0 && now > board->since)
         add_curve(board, STEP_SPEED, (double)board->samples / (now - board->since));
+    if (has_tokens(recipe) && board->samples > 0 && now > board->since)
+        add_curve(board, STEP_TOKENS, (double)board->tokens / (now - board->since));
     if (!isnan(event->info.gradient_norm)) add_curve(board, STEP_NORM, event->info.gradient_norm);
     return lki_events_end(board->events);
 }
@@ -253,12 +309,13 @@ void lki_board_step(lks_recipe *recipe, const lks_step_event *event)
     if (board == NULL || !lki_recipe_leads(recipe)) return;
     const bool known = board->samples >= 0;
     if (known) board->samples += event->metrics->samples;
+    board->tokens += event->metrics->counted;
     /* The last of an epoch has one in any case: what is later than a step is then found by steps. */
     const bool due = event->step % lki_config_int(recipe->config, LKI_KEY_LOG_INTERVAL) == 0 ||
                      event->batch + 1 == event->batches;
     if (due && !board->rests) note(recipe, write_step(recipe, event));
     if (known && !due) return;
-    board->samples = 0;
+    board->samples = board->tokens = 0;
     board->since = lki_seconds();
 }
 
@@ -267,12 +324,14 @@ static lks_status write_epoch(lks_recipe *recipe, const lks_epoch *epoch, int64_
     lki_board *board = recipe->board;
     LKI_TRY(board_open(recipe, recipe->run.progress.step));
     lki_events_begin(board->events, at);
-    add_metrics(recipe, TRAIN_LOSS, &epoch->train);
-    add_metrics(recipe, VALID_LOSS, &epoch->valid);
-    add_metrics(recipe, TEST_LOSS, &epoch->test);
+    add_metrics(recipe, TRAIN_LOSS, TRAIN_PERPLEXITY, &epoch->train);
+    add_metrics(recipe, VALID_LOSS, VALID_PERPLEXITY, &epoch->valid);
+    add_metrics(recipe, TEST_LOSS, TEST_PERPLEXITY, &epoch->test);
     add_curve(board, EPOCH_RATE, epoch->learning_rate);
     if (epoch->seconds > 0)
         add_curve(board, EPOCH_SPEED, (double)epoch->train.samples / epoch->seconds);
+    if (has_tokens(recipe) && epoch->seconds > 0)
+        add_curve(board, EPOCH_TOKENS, (double)epoch->train.counted / epoch->seconds);
     add_curve(board, EPOCH, (double)epoch->epoch);
     return lki_events_end(board->events);
 }
@@ -365,7 +424,7 @@ lks_status lki_board_epoch(lks_recipe *recipe, const lks_epoch *epoch)
     if (board->loader != NULL &&
         epoch->epoch % lki_config_int(recipe->config, LKI_KEY_LOG_HISTOGRAMS) == 0)
         status = show_histograms(recipe, at);
-    board->samples = 0;
+    board->samples = board->tokens = 0;
     board->since = lki_seconds();
     return status;
 }

@@ -1,5 +1,6 @@
 /* log.csv: a line for each epoch, as spreadsheets open it. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "recipe/recipe.h"
@@ -14,44 +15,58 @@ static void csv_number(lki_emit *e, double number)
     lki_emit_raw(e, text, (size_t)lki_text(text, sizeof text, ",%.9g", number));
 }
 
-/* The loss; accuracy, where there are classes; that of the five largest outputs, where there are more. */
-enum { MOST_COLUMNS = 3 };
+/* The loss; perplexity, of tokens; accuracy, where there are classes; that of the five largest outputs, where there are
+ * more. */
+enum { MOST_COLUMNS = 4 };
 
-static int csv_columns(int64_t classes)
+/* A bit for each of them. */
+static int csv_columns(const lks_dataset_info *info)
 {
-    return classes > LKI_TOP ? MOST_COLUMNS : classes > 0 ? 2 : 1;
+    const bool tokens = info->classes > 0 && info->target_shape.ndim > 0;
+    return 1 | tokens << 1 | (info->classes > 0) << 2 | (info->classes > LKI_TOP) << 3;
+}
+
+static bool has_tokens(int columns)
+{
+    return (columns & 2) != 0;
 }
 
 static void csv_metrics(lki_emit *e, const lks_metrics *metrics, int columns)
 {
     const double counted = (double)metrics->counted;
-    if (metrics->counted == 0) {
-        lki_emit_raw(e, ",,,", (size_t)columns);
-        return;
-    }
-    const double cell[MOST_COLUMNS] = {lks_metrics_loss(metrics),
+    const double cell[MOST_COLUMNS] = {lks_metrics_loss(metrics), lks_metrics_perplexity(metrics),
                                        (double)metrics->correct / counted,
                                        (double)metrics->top5 / counted};
-    for (int i = 0; i < columns; i++) csv_number(e, cell[i]);
+    for (int i = 0; i < MOST_COLUMNS; i++) {
+        if ((columns >> i & 1) == 0) continue;
+        if (metrics->counted > 0)
+            csv_number(e, cell[i]);
+        else
+            lki_emit_raw(e, ",", 1);
+    }
 }
 
 static void csv_titles(lki_emit *e, int columns)
 {
     static const char *const sets[] = {"train", "valid", "test"};
-    static const char *const title[MOST_COLUMNS] = {"loss", "accuracy", "top5_accuracy"};
+    static const char *const title[MOST_COLUMNS] = {"loss", "perplexity", "accuracy",
+                                                    "top5_accuracy"};
     char text[64];
     lki_emit_raw(e, "epoch,step", 10);
-    for (int i = 0; i < 3 * columns; i++)
-        lki_emit_raw(
-            e, text,
-            (size_t)lki_text(text, sizeof text, ",%s_%s", sets[i / columns], title[i % columns]));
-    static const char last[] = ",lr,seconds,samples_per_second\n";
+    for (int i = 0; i < 3 * MOST_COLUMNS; i++)
+        if ((columns >> i % MOST_COLUMNS & 1) != 0)
+            lki_emit_raw(e, text,
+                         (size_t)lki_text(text, sizeof text, ",%s_%s", sets[i / MOST_COLUMNS],
+                                          title[i % MOST_COLUMNS]));
+    static const char last[] = ",lr,seconds,samples_per_second", tokens[] = ",tokens_per_second";
     lki_emit_raw(e, last, sizeof last - 1);
+    if (has_tokens(columns)) lki_emit_raw(e, tokens, sizeof tokens - 1);
+    lki_emit_raw(e, "\n", 1);
 }
 
 lks_status lki_csv_write(const lks_recipe *recipe)
 {
-    const int columns = csv_columns(recipe->session.info.classes);
+    const int columns = csv_columns(&recipe->session.info);
     const int64_t batches = lks_loader_batches(recipe->train);
     lki_emit e = {0};
     lks_status status = LKS_OK;
@@ -67,7 +82,9 @@ lks_status lki_csv_write(const lks_recipe *recipe)
         csv_metrics(&e, &epoch->test, columns);
         csv_number(&e, epoch->learning_rate);
         csv_number(&e, epoch->seconds);
-        csv_number(&e, epoch->seconds > 0 ? (double)epoch->train.samples / epoch->seconds : 0);
+        const double seconds = epoch->seconds > 0 ? epoch->seconds : (double)INFINITY;
+        csv_number(&e, (double)epoch->train.samples / seconds);
+        if (has_tokens(columns)) csv_number(&e, (double)epoch->train.counted / seconds);
         lki_emit_raw(&e, "\n", 1);
     }
     const size_t bytes = e.used;

@@ -38,6 +38,11 @@ static void emit_rates(lki_emit *e, const char *set, const lks_metrics *metrics,
     }
 }
 
+static bool by_position(const lks_metrics *metrics)
+{
+    return metrics->counted != metrics->samples;
+}
+
 static void emit_metrics(lki_emit *e, const char *set, const lks_metrics *metrics)
 {
     char loss[32];
@@ -48,7 +53,11 @@ static void emit_metrics(lki_emit *e, const char *set, const lks_metrics *metric
     emit_count(e, set, "correct", metrics->correct);
     emit_count(e, set, "top5", metrics->top5);
     emit_count(e, set, "samples", metrics->samples);
-    if (metrics->counted != metrics->samples) emit_count(e, set, "counted", metrics->counted);
+    if (!by_position(metrics)) return;
+    emit_count(e, set, "counted", metrics->counted);
+    snprintf(loss, sizeof loss, "%s_perplexity", set);
+    lki_emit_key(e, loss);
+    lki_emit_real(e, lks_metrics_perplexity(metrics));
 }
 
 void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)
@@ -66,6 +75,9 @@ void lki_emit_epoch(lki_emit *e, const lks_epoch *epoch)
     lki_emit_real(e, epoch->seconds);
     lki_emit_key(e, "samples_per_second");
     lki_emit_real(e, (double)epoch->train.samples / epoch->seconds);
+    if (!by_position(&epoch->train)) return;
+    lki_emit_key(e, "tokens_per_second");
+    lki_emit_real(e, (double)epoch->train.counted / epoch->seconds);
 }
 
 static void emit_text(lki_emit *e, const char *key, const char *text)

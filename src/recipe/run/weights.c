@@ -189,6 +189,12 @@ static lks_status begin_predictions(prediction *p, lki_session *s, lki_purpose p
     const int64_t batch = lki_config_int(s->config, LKI_KEY_TRAIN_TEST_BATCH_SIZE);
     p->width = lks_shape_elements(&shape);
     p->numbers = s->info.classes == 0;
+    if (p->each != NULL && !p->numbers && s->info.target_shape.ndim > 0)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "predictions are of samples that have one class, but those of '%.200s' "
+                        "have one for each of %lld positions; evaluate them",
+                        lks_dataset_name(p->dataset),
+                        (long long)lks_shape_elements(&s->info.target_shape));
     if (p->each != NULL) {
         p->output = malloc((size_t)(batch * p->width) * sizeof *p->output);
         p->share = malloc((size_t)p->width * sizeof *p->share);

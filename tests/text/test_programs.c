@@ -1,0 +1,161 @@
+/* The program on a text: perplexity and tokens a second wherever a training tells of itself, and what is by sample alone. */
+#include "cli/program.h"
+
+#include <math.h>
+
+static const char keys[] = "data: {text: text.txt, level: byte, context: 10, cache: none}\n"
+                           "model: {name: tiny, layers: [{embedding: {units: 8}}, {dense: 256}]}\n"
+                           "train: {batch_size: 8, replicas: 2, epochs: 2}\n"
+                           "validation: {fraction: 0.2}\n"
+                           "log: {interval: 4}\n";
+
+/* 1,070 bytes: 856 to train with, in 86 windows, and 214, in 22. */
+static void write_data(void)
+{
+    char text[3000] = "";
+    for (int i = 0; i < 60; i++) sprintf(text + strlen(text), "line %d of a text\n", i);
+    write_text("text.txt", text);
+    write_text("text.yaml", keys);
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_number(value)) fail_msg("no number %s", key);
+    return json_number_value(value);
+}
+
+/* The last digits are ours, not libm's. */
+static void is_exp(double perplexity, double loss)
+{
+    assert_true(fabs(perplexity / exp(loss) - 1) < 1e-14);
+}
+
+static void lines_have_perplexity_and_tokens(void **state)
+{
+    (void)state;
+    write_data();
+    run("train text.yaml --out run");
+    expect_ok();
+    expect_out("[0/86 (0%)]\tLoss: ");
+    expect_out("\tPerplexity: ");
+    expect_out(" tokens/s\n");
+    expect_out("\nValidation set: Average loss: ");
+    expect_out(", Perplexity: ");
+    expect_out("/213 (");
+    expect_out(" ppl ");
+    assert_null(strstr(last.out, "samples/s"));
+    assert_true(there("run/vocabulary.txt"));
+    run("eval text.yaml --out run --split validation");
+    expect_ok();
+    expect_out(", Perplexity: ");
+    expect_out("/213 (");
+    run("eval text.yaml --out run --split validation --format json");
+    expect_ok();
+    json_t *json = json_loads(last.out, 0, NULL);
+    assert_non_null(json);
+    assert_true(number_of(json, "valid_counted") == 213);
+    assert_true(number_of(json, "valid_samples") == 22);
+    is_exp(number_of(json, "valid_perplexity"), number_of(json, "valid_loss"));
+    json_decref(json);
+}
+
+static void records_and_tables_have_them_too(void **state)
+{
+    (void)state;
+    write_data();
+    run("train text.yaml --record run.json --set log.csv=log.csv --set log.tensorboard=board");
+    expect_ok();
+    json_t *record = read_json_file("run.json");
+    const json_t *epoch = json_array_get(json_object_get(record, "epochs"), 1);
+    assert_true(number_of(epoch, "train_counted") == 855);
+    assert_true(number_of(epoch, "train_samples") == 86);
+    assert_true(number_of(epoch, "valid_counted") == 213);
+    is_exp(number_of(epoch, "train_perplexity"), number_of(epoch, "train_loss"));
+    is_exp(number_of(epoch, "valid_perplexity"), number_of(epoch, "valid_loss"));
+    const double ratio = number_of(epoch, "tokens_per_second") /
+                         number_of(epoch, "samples_per_second");
+    assert_true(fabs(ratio - 855.0 / 86) < 1e-6);
+    char table[OUTPUT_SIZE], expected[200];
+    read_text(table, "log.csv");
+    assert_ptr_equal(strstr(table, "epoch,step,train_loss,train_perplexity,train_accuracy,"
+                                   "train_top5_accuracy,valid_loss,valid_perplexity,"),
+                     table);
+    assert_non_null(strstr(table, ",lr,seconds,samples_per_second,tokens_per_second\n1,11,"));
+    snprintf(expected, sizeof expected, "\n2,22,%.9g,%.9g,", number_of(epoch, "train_loss"),
+             number_of(epoch, "train_perplexity"));
+    assert_non_null(strstr(table, expected));
+    const char *row = strstr(table, "\n2,22,") + 1;
+    int commas[2] = {0, 0};
+    for (const char *at = table; *at != '\n'; at++) commas[0] += *at == ',';
+    for (const char *at = row; *at != '\n'; at++) commas[1] += *at == ',';
+    assert_int_equal(commas[0], commas[1]);
+    assert_int_equal(shell("grep -aq perplexity/valid board/* && grep -aq tokens_per_second/step "
+                           "board/*"),
+                     0);
+    run("report run.json");
+    expect_ok();
+    expect_out("valid ppl");
+    snprintf(expected, sizeof expected, "  %.2f  ", number_of(epoch, "valid_perplexity"));
+    expect_out(expected);
+    json_decref(record);
+}
+
+static void events_have_them_too(void **state)
+{
+    (void)state;
+    write_data();
+    run("train text.yaml --format json");
+    expect_ok();
+    const char *line = strstr(last.out, "{\"event\": \"step\"");
+    assert_non_null(line);
+    json_t *step = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+    is_exp(number_of(step, "perplexity"), number_of(step, "loss"));
+    const double ratio = number_of(step, "tokens_per_second") /
+                         number_of(step, "samples_per_second");
+    assert_true(ratio > 9 && ratio <= 10);
+    json_decref(step);
+    run("train text.yaml --format csv");
+    expect_ok();
+    expect_out(",test_micro_f1,perplexity,tokens_per_second,train_perplexity,valid_perplexity,");
+    /* Of a class a sample there are none. */
+    write_text("tiny.yaml", tiny);
+    run("train tiny.yaml --format json");
+    expect_ok();
+    assert_null(strstr(last.out, "perplexity"));
+    assert_null(strstr(last.out, "tokens"));
+    run("train tiny.yaml --set log.csv=log.csv");
+    expect_ok();
+    expect_out(" samples/s");
+    char table[OUTPUT_SIZE];
+    read_text(table, "log.csv");
+    assert_null(strstr(table, "perplexity"));
+    assert_null(strstr(table, "tokens"));
+}
+
+static void what_is_by_sample_is_refused(void **state)
+{
+    (void)state;
+    write_data();
+    run("train text.yaml --out run --quiet");
+    expect_ok();
+    run("eval text.yaml --out run --split validation --metrics");
+    expect(2, "--metrics wants samples that have one class, but these have one for each of 10 "
+              "positions; without it there are loss, perplexity and accuracy");
+    run("eval text.yaml --out run --split validation --worst 3 worst.png");
+    expect(2, "--worst wants samples that have one class");
+    run("predict text.yaml --out run --split validation");
+    expect(2, "predictions are of samples that have one class, but those of 'text.txt");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lines_have_perplexity_and_tokens),
+        TEST(records_and_tables_have_them_too),
+        TEST(events_have_them_too),
+        TEST(what_is_by_sample_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
