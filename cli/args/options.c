@@ -209,6 +209,7 @@ const cli_option cli_options[] = {
     LOCAL("outputs", 0, NULL, VERB_PREDICT, OUTPUTS,
           "what the network gives too, as it is (logits, or logarithms of probabilities)"),
     LOCAL("count", 0, "N", VERB_PREDICT, COUNT, "only the first so many; default: all"),
+    ALIAS_("level", "LEVEL", VERB_DATA, DATA_LEVEL, "of a text: word, char or byte; default char"),
     ALIAS_("samples", "N", VERB_DATA, DATA_SAMPLES, "training samples to write; default 60000"),
     ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
     LOCAL("comm-timeout", 0, "SECONDS", TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND, COMM_TIMEOUT,

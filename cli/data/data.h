@@ -2,6 +2,8 @@
 #ifndef CLI_DATA_H
 #define CLI_DATA_H
 
+#include <lockstep/text.h>
+
 #include "cli/cli.h"
 #include "cli/pool.h"
 #include "recipe/data/published.h"
@@ -33,8 +35,18 @@ LKS_MUSTUSE lks_status data_columns(const cli_args *cli, const char *what); /* w
 LKS_MUSTUSE lks_status data_show(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_stats(const cli_args *cli, const char *what);
 
+/* An option's number, within these bounds; it stays as it is where the option is not given. */
+LKS_MUSTUSE lks_status data_read_number(int64_t *out, const cli_args *cli, cli_local option,
+                                        const char *name, int64_t least, int64_t most);
 /* --threads; 0 where it is not given. */
 LKS_MUSTUSE lks_status data_threads(int *out, const cli_args *cli);
+/* Of a text: samples, statistics. */
+LKS_MUSTUSE lks_status data_text_show(const data_source *source, const cli_args *cli,
+                                      const char *what);
+LKS_MUSTUSE lks_status data_text_stats(const data_source *source, const cli_args *cli,
+                                       const char *what);
+/* Whether it is a text, and what is wrong with it then. */
+bool data_text_check(lks_status *status, const cli_args *cli, const char *what);
 /* The statistics of data in shards. */
 LKS_MUSTUSE lks_status data_shards_stats(const data_source *source, const cli_args *cli);
 

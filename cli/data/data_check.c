@@ -417,8 +417,10 @@ static lks_status check_folder(check *c, const char *folder)
 lks_status data_check(const cli_args *cli, const char *what)
 {
     lks_recipe *recipe;
+    lks_status text;
     const lki_published *known = lki_published_find_word(what);
     const char *folder = what;
+    if (known == NULL && data_text_check(&text, cli, what)) return text;
     if (known != NULL && known->files == NULL)
         return lks_fail(
             LKS_E_INVALID,

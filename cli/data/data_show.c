@@ -18,31 +18,20 @@ typedef struct choice {
     lks_loader *loader;          /* of augmented samples; NULL: they are shown as they are */
 } choice;
 
-static lks_status data_show_read_number(int64_t *out, const cli_args *cli, cli_local option,
-                                        const char *name, int64_t least, int64_t most)
-{
-    const char *text = cli->local[option];
-    if (text == NULL || (lki_text_is_int(text, out) && *out >= least && *out <= most))
-        return LKS_OK;
-    return lks_fail(LKS_E_INVALID, "--%s is '%.60s', expected an integer from %lld to %lld", name,
-                    text, (long long)least, (long long)most);
-}
-
 static lks_status read_choice(choice *out, const cli_args *cli, const lks_dataset_info *info)
 {
     *out = (choice){.count = cli->local[LOCAL_OUT] != NULL ? MANY : FEW, .label = -1, .epoch = 1};
     if (cli->local[LOCAL_AUGMENT] == NULL && cli->local[LOCAL_EPOCH] != NULL)
         return lks_fail(LKS_E_INVALID,
                         "--epoch is for --augment; samples as they are do not change");
-    lks_status status = data_show_read_number(&out->first, cli, LOCAL_FIRST, "first", 0,
-                                              info->samples - 1);
+    lks_status status = data_read_number(&out->first, cli, LOCAL_FIRST, "first", 0,
+                                         info->samples - 1);
     if (status == LKS_OK)
-        status = data_show_read_number(&out->label, cli, LOCAL_CLASS, "class", 0,
-                                       info->classes - 1);
+        status = data_read_number(&out->label, cli, LOCAL_CLASS, "class", 0, info->classes - 1);
     if (status == LKS_OK)
-        status = data_show_read_number(&out->count, cli, LOCAL_COUNT, "count", 1, MOST);
+        status = data_read_number(&out->count, cli, LOCAL_COUNT, "count", 1, MOST);
     if (status == LKS_OK)
-        status = data_show_read_number(&out->epoch, cli, LOCAL_EPOCH, "epoch", 1, MOST_EPOCHS);
+        status = data_read_number(&out->epoch, cli, LOCAL_EPOCH, "epoch", 1, MOST_EPOCHS);
     out->epoch--;
     const int64_t left = info->samples - out->first;
     if (out->count > left) out->count = left;
@@ -133,6 +122,7 @@ static lks_status data_show_show(const cli_args *cli, const data_source *source,
     const char *out = cli->local[LOCAL_OUT];
     choice chosen;
     char shape[64];
+    if (lks_dataset_tokenizer(source->data) != NULL) return data_text_show(source, cli, what);
     if (info.shape.ndim != 3)
         return lks_fail(LKS_E_UNSUPPORTED,
                         "samples of %s are no images; expected rows, columns, and channels",

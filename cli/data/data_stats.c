@@ -213,6 +213,7 @@ static lks_status measure(data_source *source, const cli_args *cli, const char *
     const lks_status status = lks_recipe_dataset(&source->data, source->recipe, source->context,
                                                  test);
     if (status != LKS_OK) return status;
+    if (lks_dataset_tokenizer(source->data) != NULL) return data_text_stats(source, cli, what);
     const lks_dataset_info info = lks_dataset_get_info(source->data);
     const int64_t last = info.shape.dim[info.shape.ndim - 1];
     /* Rows, columns, channels; the columns of a table; what else has fewer dimensions has one channel. */

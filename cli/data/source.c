@@ -23,6 +23,16 @@ lks_status data_threads(int *out, const cli_args *cli)
     return LKS_OK;
 }
 
+lks_status data_read_number(int64_t *out, const cli_args *cli, cli_local option, const char *name,
+                            int64_t least, int64_t most)
+{
+    const char *text = cli->local[option];
+    if (text == NULL || (lki_text_is_int(text, out) && *out >= least && *out <= most))
+        return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "--%s is '%.60s', expected an integer from %lld to %lld", name,
+                    text, (long long)least, (long long)most);
+}
+
 void data_offer_names(lki_nearest *near)
 {
     for (int i = 0; i < lki_published_count; i++) {
@@ -30,6 +40,18 @@ void data_offer_names(lki_nearest *near)
         if (lki_published_table[i].alias != NULL)
             lki_nearest_offer(near, lki_published_table[i].alias);
     }
+}
+
+/* Whether a file is a text, by its name. */
+static bool is_text_file(const char *path)
+{
+    static const char *const ends[] = {".txt", ".txt.gz", ".tokens"};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t own = strlen(ends[i]);
+        if (length > own && strcmp(path + length - own, ends[i]) == 0) return true;
+    }
+    return false;
 }
 
 /* The configuration of a name, a folder or a file. */
@@ -52,7 +74,7 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
                         near.best != NULL ? near.best : "");
     }
     const bool file = there && !S_ISDIR(info.st_mode) && !lks_dataset_folder_has(what, false) &&
-                      !lks_dataset_folder_has(what, true);
+                      !lks_dataset_folder_has(what, true) && !is_text_file(what);
     lks_status status = cli_configure(&out->recipe, cli, file ? what : NULL);
     if (status == LKS_OK && out->known != NULL)
         status = lks_recipe_option(out->recipe, "data.name", out->known->name, "data");

@@ -87,6 +87,10 @@ LKS_API LKS_MUSTUSE lks_status lks_dataset_open_text(lks_dataset **out, lks_cont
                                                      const char *path, const lks_text_opts *opts);
 /* What its tokens stand for, as long as the data set lives; NULL: it is no text. */
 LKS_API const lks_tokenizer *lks_dataset_tokenizer(const lks_dataset *dataset);
+/* Writes tokens [first, first + count) of its text, as far as there are some; how many there are in all: 0 where it is
+ * none. */
+LKS_API int64_t lks_dataset_tokens(const lks_dataset *dataset, int64_t first, int64_t count,
+                                   int32_t *out);
 
 #ifdef __cplusplus
 }

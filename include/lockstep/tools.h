@@ -316,6 +316,11 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_name_data(lks_recipe *recipe);
 LKS_API const char *lks_recipe_folder(lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe,
                                                   lks_context *context, bool test);
+/* The validation data that is apart from the training's, as a text may have; NULL: there is none. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_valid_dataset(lks_dataset **out, lks_recipe *recipe,
+                                                        lks_context *context);
+/* Whether there is test data. */
+LKS_API bool lks_recipe_has_test(lks_recipe *recipe);
 /* Sets what data.augment and data.mixup say of a loader; the list is there as long as the recipe is open. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_augment(lks_recipe *recipe, lks_loader_opts *out);
 /* Makes a folder, with its parents, where it is missing, and sees that files can be written there. */

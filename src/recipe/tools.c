@@ -124,6 +124,19 @@ lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context
     return lki_source_open(out, recipe->config, context, test);
 }
 
+lks_status lks_recipe_valid_dataset(lks_dataset **out, lks_recipe *recipe, lks_context *context)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (recipe == NULL) return LKI_FAIL_NULL(recipe);
+    return lki_source_open_valid(out, recipe->config, context);
+}
+
+bool lks_recipe_has_test(lks_recipe *recipe)
+{
+    return recipe != NULL && lki_source_has_test(recipe->config);
+}
+
 lks_status lks_recipe_augment(lks_recipe *recipe, lks_loader_opts *out)
 {
     if (out == NULL) return LKI_FAIL_NULL(out);

@@ -56,8 +56,13 @@ static void of_texts(void **state)
     REFUSES(lks_dataset_open_text(&data, context, "a", NULL));
     assert_null(data);
     assert_null(lks_dataset_tokenizer(NULL));
+    assert_int_equal(lks_dataset_tokens(NULL, 0, 1, NULL), 0);
     assert_true(isnan(lks_metrics_perplexity(NULL)));
     lks_tokenizer_destroy(t);
+    REFUSES(lks_recipe_valid_dataset(&data, NULL, context));
+    assert_null(data);
+    REFUSES(lks_recipe_valid_dataset(NULL, NULL, context));
+    assert_false(lks_recipe_has_test(NULL));
 }
 
 int main(void)

@@ -113,7 +113,7 @@ static void events_have_them_too(void **state)
     is_exp(number_of(step, "perplexity"), number_of(step, "loss"));
     const double ratio = number_of(step, "tokens_per_second") /
                          number_of(step, "samples_per_second");
-    assert_true(ratio > 9 && ratio <= 10);
+    assert_true(ratio > 9 && ratio < 10 + 1e-6);
     json_decref(step);
     run("train text.yaml --format csv");
     expect_ok();
@@ -148,6 +148,81 @@ static void what_is_by_sample_is_refused(void **state)
     expect(2, "predictions are of samples that have one class, but those of 'text.txt");
 }
 
+static void samples_are_shown(void **state)
+{
+    (void)state;
+    write_data();
+    run("data show text.txt --count 2 --first 1");
+    expect_ok();
+    assert_string_equal(
+        last.out,
+        "text.txt: 2 of 9 training samples of 128 tokens, each with the last "
+        "target behind it\n"
+        "       1   a text\\nline 8 of a text\\nline 9 of a text\\nline 10 of a text\\nline 11 "
+        "of a text\\nline 12 of a text\\nline 13 of a text\\nline 14 of a te\n"
+        "       2  ext\\nline 15 of a text\\nline 16 of a text\\nline 17 of a text\\nline 18 of "
+        "a text\\nline 19 of a text\\nline 20 of a text\\nline 21 of a text\n");
+    run("data show text.txt --first 8 --level word");
+    expect(2, "--first is '8', expected an integer from 0 to 2");
+    run("data show text.txt --first 2 --level word");
+    expect_ok();
+    expect_out("\n       2   text\\n line 43 of a text\\n line 44");
+    run("data show text.txt --augment");
+    expect(2, "--augment is for images, but text.txt is a text; drop it");
+    run("data show text.txt --class 1");
+    expect(2, "--class is for images");
+    run("data show text.yaml --count 1");
+    expect_ok();
+    expect_out("       0  line 0 of a\n");
+    write_text("bad.txt", "a\x01z\\\t\xC3");
+    run("data show bad.txt");
+    expect(4, "bad.txt': byte 5, which is 0xc3, is no part of a character in UTF-8");
+    write_text("bad.yaml", "data: {text: bad.txt, level: byte, context: 4}\nmodel: {name: mlp}\n");
+    run("data show bad.yaml");
+    expect_ok();
+    expect_out("       0  a?z\\\\\\t\n");
+}
+
+static void statistics_are_counted(void **state)
+{
+    (void)state;
+    write_text("text.yaml",
+               "data: {text: ., level: word, context: 2, cache: none}\nmodel: {name: mlp}\n");
+    write_text("a.train.txt", "b a b a a\n\nb c\n");
+    write_text("a.valid.txt", "a d\n");
+    write_text("a.test.txt", "d d d d");
+    run("data stats text.yaml");
+    expect_ok();
+    expect_out("text.yaml: 10 training tokens, in 5 samples of 2\n"
+               "vocabulary      5 (level word), of which 4 occur\nits hash        ");
+    expect_out("\nunknown         0, 0.00% of the tokens\n"
+               "lines           3, of 0 to 5 tokens, 2.3 on average\n");
+    assert_int_equal(
+        shell("'%s' data stats text.yaml | tr -s ' ' | grep -q '^b 0 3 30.00%%$'", program()), 0);
+    assert_int_equal(
+        shell("'%s' data stats text.yaml | tr -s ' ' | grep -q '^c 3 1 10.00%%$'", program()), 0);
+    assert_int_equal(
+        shell("'%s' data stats text.yaml | tr -s ' ' | grep -q '^<eos> 2 3 30.00%%$'", program()),
+        0);
+    run("data stats text.yaml --test");
+    expect_ok();
+    expect_out("5 test tokens, in 2 samples of 2\n");
+    expect_out("unknown         4, 80.00% of the tokens\nlines           1, of 4 to 4 tokens");
+    run("data check text.yaml");
+    expect_ok();
+    assert_string_equal(last.out, "training    10 tokens, in 5 samples of 2\n"
+                                  "unknown         0, 0.00% of the tokens\n"
+                                  "validation  3 tokens, in 1 samples of 2\n"
+                                  "unknown         1, 33.33% of the tokens\n"
+                                  "test        5 tokens, in 2 samples of 2\n"
+                                  "unknown         4, 80.00% of the tokens\n"
+                                  "text.yaml: nothing is wrong\n");
+    write_text("a.test.txt", "d d\xFF d");
+    run("data check text.yaml");
+    expect(4, "a.test.txt': byte 3, which is 0xff, is no part of a character in UTF-8");
+    expect_out("validation  3 tokens");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +230,8 @@ int main(void)
         TEST(records_and_tables_have_them_too),
         TEST(events_have_them_too),
         TEST(what_is_by_sample_is_refused),
+        TEST(samples_are_shown),
+        TEST(statistics_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,16 +110,24 @@ static void parts_have_their_own_windows(void **state)
 {
     (void)state;
     lks_dataset *whole = open_text("0123456789", 3, 2), *part, *part_of_part;
-    assert_int_equal(lki_text_tokens(whole), 10);
+    assert_int_equal(lks_dataset_tokens(whole, 0, 0, NULL), 10);
     LKT_OK(lki_text_part(&part, whole, 5, 5));
     has(part, "567>678 780>89-");
-    assert_int_equal(lki_text_tokens(part), 5);
+    assert_int_equal(lks_dataset_tokens(part, 0, 0, NULL), 5);
     LKT_OK(lki_text_part(&part_of_part, part, 1, 4));
     has(part_of_part, "678>789");
     int32_t ids[2];
-    lki_text_read(part_of_part, 1, 2, ids);
+    ids[1] = -7;
+    assert_int_equal(lks_dataset_tokens(part_of_part, 1, 2, ids), 4);
     assert_int_equal(ids[0], 7);
     assert_int_equal(ids[1], 8);
+    ids[1] = -7;
+    assert_int_equal(lks_dataset_tokens(part_of_part, 3, 2, ids), 4); /* the last one */
+    assert_int_equal(ids[0], 9);
+    assert_int_equal(ids[1], -7);
+    assert_int_equal(lks_dataset_tokens(part_of_part, 4, 2, ids), 4);
+    assert_int_equal(lks_dataset_tokens(part_of_part, -1, 2, ids), 4);
+    assert_int_equal(ids[0], 9);
     lks_dataset_destroy(part_of_part);
     lks_dataset_destroy(part);
     LKT_FAILS(LKS_E_INVALID, "[tokens 7:10]' has 3 tokens, but a window of context 3 and its last",

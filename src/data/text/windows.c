@@ -158,15 +158,14 @@ const lks_tokenizer *lks_dataset_tokenizer(const lks_dataset *dataset)
     return dataset != NULL ? dataset->tokenizer : NULL;
 }
 
-int64_t lki_text_tokens(const lks_dataset *whole)
+int64_t lks_dataset_tokens(const lks_dataset *dataset, int64_t first, int64_t count, int32_t *out)
 {
-    return ((const text_set *)whole->user)->count;
-}
-
-void lki_text_read(const lks_dataset *whole, int64_t first, int64_t count, int32_t *out)
-{
-    const text_set *set = whole->user;
-    lki_tokens_read(set->tokens, set->first + first, count, out);
+    if (lks_dataset_tokenizer(dataset) == NULL) return 0;
+    const text_set *set = dataset->user;
+    const int64_t left = first >= 0 && first < set->count ? set->count - first : 0;
+    if (out != NULL && count > 0)
+        lki_tokens_read(set->tokens, set->first + first, count < left ? count : left, out);
+    return set->count;
 }
 
 lks_status lki_text_part(lks_dataset **out, const lks_dataset *whole, int64_t first, int64_t count)

@@ -166,7 +166,7 @@ bool lki_text_source_has(lki_config *config, lki_split split)
 lks_status lki_text_source_cut(lki_parts *out, const lki_config *config, const lks_dataset *whole)
 {
     const lki_key fraction = LKI_KEY_VALIDATION_FRACTION;
-    const int64_t tokens = lki_text_tokens(whole);
+    const int64_t tokens = lks_dataset_tokens(whole, 0, 0, NULL);
     if (lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES))
         return lki_config_fail(config, LKI_KEY_VALIDATION_SAMPLES,
                                "is for data whose samples have nothing in common; of a text give "

@@ -51,7 +51,7 @@ static int split_of(const char *name)
 
 typedef struct found {
     const char *split[LKI_SPLITS], *only; /* names in the folder */
-    int texts;
+    int texts, others;
     const char *twice; /* another one of a split that has one; NULL: there is none */
     int of;
 } found;
@@ -62,7 +62,10 @@ static lks_status look_for_texts(found *out, lki_config *config, const char *fol
     DIR *open = opendir(folder);
     if (open == NULL) return lki_fail_io("open", folder, errno);
     for (const struct dirent *entry; (entry = readdir(open)) != NULL;) {
-        if (!is_text_name(entry->d_name)) continue;
+        if (!is_text_name(entry->d_name)) {
+            out->others += entry->d_name[0] != '.';
+            continue;
+        }
         const char *name = lki_heap_format(&config->heap, "%s", entry->d_name);
         const int split = split_of(name);
         out->only = name;
@@ -122,7 +125,8 @@ bool lki_text_source_is(lki_config *config, const char *path)
     found f;
     const char *slash = strrchr(path, '/');
     if (!is_folder(path)) return is_text_name(slash != NULL ? slash + 1 : path);
-    return look_for_texts(&f, config, path) == LKS_OK && f.split[0] != NULL;
+    if (look_for_texts(&f, config, path) != LKS_OK) return false;
+    return f.split[0] != NULL || (f.texts == 1 && f.others == 0);
 }
 
 const char *lki_text_cache(lki_config *config)
