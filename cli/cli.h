@@ -41,6 +41,8 @@ typedef enum cli_local {
     LOCAL_YAML_CONFIG,
     LOCAL_SPLIT,
     LOCAL_IMAGES,
+    LOCAL_TABLE,
+    LOCAL_TARGETS,
     LOCAL_COUNT,
     LOCAL_BEST,
     LOCAL_LAST,

@@ -199,9 +199,15 @@ const cli_option cli_options[] = {
     LOCAL("worst", 0, "N", VERB_EVAL, WORST,
           "draw the N samples whose wrong class is the most probable into the PNG file behind "
           "CONFIG; default: none are drawn"),
+    LOCAL("targets", 0, NULL, VERB_EVAL, TARGETS,
+          "of data without classes the scores of every target; default: where there are more than "
+          "20, their mean and the 10 worst"),
     LOCAL("images", 0, "WHAT", VERB_PREDICT, IMAGES,
           "a JPEG or PNG file, a folder of such files, or an IDX or .npy file of images; default: "
           "the samples of --split"),
+    LOCAL("table", 0, "FILE", VERB_PREDICT, TABLE,
+          "a table with the columns of data.table, which needs no targets nor data.table itself; "
+          "default: the samples of --split"),
     LOCAL("format", 0, "FORMAT", VERB_PREDICT, FORMAT, "text, csv or json; default text"),
     LOCAL("format", 0, "FORMAT", VERB_PS, FORMAT, "text, or json: an object a line; default text"),
     LOCAL("yes", 'y', NULL, VERB_STOP, YES, "do not ask"),

@@ -311,43 +311,54 @@ static lks_status print_predictions(table *t, lks_recipe *recipe, lks_dataset *d
         if (text_length(name) > t->id_width) t->id_width = text_length(name);
     }
     t->data = data;
-    const lks_dataset *known = data_of(&parts);
+    const lks_dataset *known = data_of(&parts) != NULL ? data_of(&parts) : data;
     t->unit = lks_dataset_units(known);
     if (t->unit == NULL) name_classes(t, known);
     (t->unit != NULL ? print_numbers_head : predict_print_head)(t);
     return lks_recipe_predict(recipe, data, count, predict_print, t);
 }
 
+/* What is predicted: samples of a file, or a split of the data, which is there once weights are loaded. */
+static lks_status open_samples(lks_dataset **out, const cli_split **split, const cli_args *cli,
+                               lks_recipe *recipe)
+{
+    const char *images = cli->local[LOCAL_IMAGES], *rows = cli->local[LOCAL_TABLE];
+    if ((images != NULL) + (rows != NULL) + (cli->local[LOCAL_SPLIT] != NULL) > 1)
+        return lks_fail(LKS_E_INVALID, "%s and %s name two sets of samples; drop one",
+                        images != NULL ? "--images" : "--table",
+                        images != NULL && rows != NULL ? "--table" : "--split");
+    if (rows != NULL) return lks_recipe_open_table(out, recipe, rows);
+    return images != NULL ? lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE)
+                          : cli_split_open(split, cli, recipe);
+}
+
 static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code)
 {
     (void)code;
-    const char *images = cli->local[LOCAL_IMAGES];
+    const char *images = cli->local[LOCAL_IMAGES], *rows = cli->local[LOCAL_TABLE];
     table t = {.pool = cli->pool,
-               .labels = images == NULL,
+               .labels = images == NULL && rows == NULL,
                .probabilities = cli->local[LOCAL_PROBABILITIES] != NULL,
                .outputs = cli->local[LOCAL_OUTPUTS] != NULL};
     const cli_split *split;
     lks_dataset *other = NULL, *data = NULL;
     int64_t step, count;
     lks_status status = read_options(&t, &count, cli, recipe);
-    if (status == LKS_OK && images != NULL && cli->local[LOCAL_SPLIT] != NULL)
-        return lks_fail(LKS_E_INVALID, "--images and --split name two sets of samples; drop one");
-    if (status == LKS_OK)
-        status = images != NULL ? lks_recipe_open_data(recipe, LKS_RECIPE_SHAPE)
-                                : cli_split_open(&split, cli, recipe);
+    if (status == LKS_OK) status = open_samples(&other, &split, cli, recipe);
     const lks_recipe_parts parts = lks_recipe_get_parts(recipe);
-    if (status == LKS_OK && parts.data.classes == 0 && lks_dataset_units(data_of(&parts)) == NULL)
-        return lks_fail(LKS_E_UNSUPPORTED,
-                        "predict prints classes, or columns of a table, but this data has neither");
+    if (status == LKS_OK && parts.data.classes == 0 && other == NULL &&
+        lks_dataset_units(data_of(&parts)) == NULL)
+        status = lks_fail(LKS_E_UNSUPPORTED, "predict prints classes, or columns of a table, but "
+                                             "this data has neither");
     if (status == LKS_OK && parts.data.classes == 0 && (t.probabilities || t.outputs))
-        return lks_fail(LKS_E_INVALID,
-                        "--probabilities and --outputs are of classes, but this data has none");
+        status = lks_fail(LKS_E_INVALID,
+                          "--probabilities and --outputs are of classes, but this data has none");
     if (status == LKS_OK && images != NULL) status = open_images(&other, &parts, images);
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);
-    if (status == LKS_OK && images == NULL) status = cli_split_data(&data, split, recipe, step);
+    if (status == LKS_OK && other == NULL) status = cli_split_data(&data, split, recipe, step);
     if (status == LKS_OK)
-        status = print_predictions(&t, recipe, images != NULL ? other : data, count);
+        status = print_predictions(&t, recipe, other != NULL ? other : data, count);
     lks_dataset_destroy(other);
     return status;
 }

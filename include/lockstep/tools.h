@@ -330,6 +330,10 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_line(lks_tensor **out, int64_t *sample
                                                lks_recipe *recipe, lks_graph *graph,
                                                const char *line);
 
+/* In the place of lks_recipe_open_data(): all rows of another table than data.table, as the run in checkpoint.path saw its
+ * own: with its means and texts, which lie beside its checkpoints. It needs no targets. Destroyed before the recipe. */
+LKS_API LKS_MUSTUSE lks_status lks_recipe_open_table(lks_dataset **out, lks_recipe *recipe,
+                                                     const char *path);
 /* In the place of lks_recipe_open_data(): as if there were data like this. */
 LKS_API LKS_MUSTUSE lks_status lks_recipe_open_like(lks_recipe *recipe,
                                                     const lks_dataset_info *info);

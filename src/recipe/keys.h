@@ -33,7 +33,8 @@
       "folder of the files, or an .npz archive; null: lockstep/<name> in $XDG_DATA_HOME or "       \
       "~/.local/share")                                                                            \
     X(DATA_TABLE, "data.table", STRING, NULL, NULL, SAID,                                          \
-      "CSV file whose rows are samples (docs/tables.md); null: what data.name says")               \
+      "CSV file, or NumPy's .npy or .npz, whose rows are samples (docs/tables.md); null: what "    \
+      "data.name says")                                                                            \
     X(DATA_TEST_TABLE, "data.test_table", STRING, NULL, NULL, SAID,                                \
       "another file with the same columns, to test with; null: test_fraction")                     \
     X(DATA_SHARDS, "data.shards", STRING, NULL, NULL, SAID,                                        \

@@ -9,6 +9,7 @@
 #include "recipe/recipe.h"
 #include "recipe/data/augment.h"
 #include "recipe/data/shards.h"
+#include "recipe/data/table.h"
 #include "recipe/data/source.h"
 
 #include "base/check.h"
@@ -121,7 +122,7 @@ lks_status lks_recipe_dataset(lks_dataset **out, lks_recipe *recipe, lks_context
     if (out == NULL) return LKI_FAIL_NULL(out);
     *out = NULL;
     if (recipe == NULL) return LKI_FAIL_NULL(recipe);
-    return lki_source_open(out, recipe->config, context, test);
+    return lki_source_open(out, recipe->config, context, test, NULL);
 }
 
 lks_status lks_recipe_valid_dataset(lks_dataset **out, lks_recipe *recipe, lks_context *context)
@@ -189,6 +190,25 @@ lks_status lks_recipe_open_like(lks_recipe *recipe, const lks_dataset_info *info
     if (recipe->started) return LKI_FAIL(LKS_E_STATE, "the recipe has started its run already");
     lki_session_drop(&recipe->session);
     return lki_session_open_like(&recipe->session, recipe->config, info);
+}
+
+lks_status lks_recipe_open_table(lks_dataset **out, lks_recipe *recipe, const char *path)
+{
+    if (out == NULL) return LKI_FAIL_NULL(out);
+    *out = NULL;
+    if (path == NULL) return LKI_FAIL_NULL(path);
+    LKI_TRY(lks_recipe_resolve(recipe));
+    lki_session *session = &recipe->session;
+    if (recipe->started) return LKI_FAIL(LKS_E_STATE, "the recipe has started its run already");
+    lki_session_drop(session);
+    if (session->context == NULL) LKI_TRY(lki_session_begin(session, recipe->config));
+    LKI_TRY(lki_table_source_open_new(out, recipe->config, session->context, path));
+    const lks_dataset_info info = lks_dataset_get_info(*out);
+    const lks_status status = lki_session_open_like(session, recipe->config, &info);
+    if (status == LKS_OK) return status;
+    lks_dataset_destroy(*out);
+    *out = NULL;
+    return status;
 }
 
 lks_status lks_recipe_json(lks_recipe *recipe, char **out)

@@ -140,6 +140,10 @@ static void of_tools(void **state)
     assert_string_equal(lks_shape_text(text, sizeof text, NULL), "");
     assert_false(lks_shape_equal(NULL, &LKS_SHAPE(1)));
     assert_false(lks_shape_equal(&LKS_SHAPE(1), NULL));
+    lks_dataset *rows;
+    REFUSES(lks_recipe_open_table(&rows, recipe, NULL));
+    REFUSES(lks_recipe_open_table(&rows, NULL, "t.csv"));
+    REFUSES(lks_recipe_open_table(NULL, recipe, "t.csv"));
     REFUSES(lks_recipe_open_like(recipe, NULL));
     REFUSES(lks_recipe_open_like(NULL, &(lks_dataset_info){0}));
     REFUSES(lks_recipe_line(NULL, &samples, recipe, graph, "relu in=1x2"));

@@ -295,6 +295,16 @@ float lki_npy_float(const lki_npy *npy, const uint8_t *from)
     return out;
 }
 
+double lki_npy_double(const lki_npy *npy, const uint8_t *from)
+{
+    const uint64_t bits = read_bits(npy, from);
+    double wide;
+    if (npy->kind == LKI_NPY_UNSIGNED) return (double)bits;
+    if (npy->kind != LKI_NPY_FLOAT) return (double)lki_npy_integer(npy, from);
+    memcpy(&wide, &bits, sizeof wide);
+    return npy->size == sizeof wide ? wide : (double)lki_npy_float(npy, from);
+}
+
 bool lki_npy_is_own_float(const lki_npy *npy)
 {
     return npy->kind == LKI_NPY_FLOAT && npy->size == sizeof(float) && npy->big == LKI_NPY_OWN_BIG;

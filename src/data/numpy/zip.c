@@ -181,6 +181,16 @@ bool lki_zip_has(const lki_zip *zip, const char *name)
     return find(zip, name, &found);
 }
 
+const char *lki_zip_member(const lki_zip *zip, int64_t member, size_t *bytes)
+{
+    entry each;
+    for (size_t at = 0; at < zip->list_bytes && read_entry(zip, &at, &each);) {
+        *bytes = each.name_bytes;
+        if (member-- == 0) return each.name;
+    }
+    return NULL;
+}
+
 /* ---------------------------------------------------------------- a member */
 
 /* Its bytes as they are in the archive. */

@@ -16,6 +16,8 @@ bool lki_zip_is(const uint8_t *data, size_t bytes);
 /* Finds the list, and looks at every entry of it. */
 lks_status lki_zip_open(lki_zip *out, const uint8_t *data, size_t bytes, const char *path);
 bool lki_zip_has(const lki_zip *zip, const char *name);
+/* The name of a member, in the list's order from 0: `bytes` of the archive's; NULL: there are no more. */
+const char *lki_zip_member(const lki_zip *zip, int64_t number, size_t *bytes);
 
 /*
  * The bytes of the member `name`, checked against its CRC: those of a stored one are the archive's own, those

@@ -368,8 +368,10 @@ static lks_status choose_kinds(reader *r, const lki_csv_opts *opts)
     bool *settled = memory;
     for (int k = 0; k < opts->text_count + opts->skip_count; k++) {
         const bool text = k < opts->text_count;
-        LKI_TRY(lki_table_find(&column, table,
-                               text ? opts->texts[k] : opts->skips[k - opts->text_count]));
+        const char *name = text ? opts->texts[k] : opts->skips[k - opts->text_count];
+        const lks_status status = lki_table_find(&column, table, name);
+        if (status != LKS_OK && opts->lenient) continue;
+        LKI_TRY(status);
         table->column[column].kind = text ? LKI_COLUMN_TEXTS : LKI_COLUMN_SKIPPED;
         settled[column] = true;
     }

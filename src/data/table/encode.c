@@ -371,6 +371,27 @@ static lks_status put_row(const lki_encoding *e, const lki_table *table, int64_t
     return LKS_OK;
 }
 
+/* A warning for each column that has texts of which the network knows none. */
+static void tell_new_texts(const lki_encoding *e, const lki_table *table, const int *input)
+{
+    for (int i = 0; i < e->inputs; i++) {
+        int64_t rows = 0;
+        lki_word word, first = {.text = ""};
+        for (int64_t r = 0; e->input[i].text && r < table->rows; r++) {
+            const lki_cell cell = cell_at(table, r, input[i]);
+            if (cell.text == 0) continue;
+            word = word_of(table, &e->input[i], cell);
+            if (find_word(&e->input[i], &word) < 0 && rows++ == 0) first = word;
+        }
+        if (rows > 0)
+            lki_log_line(e->context, LKS_LOG_WARN,
+                         "'%s': column '%s' has texts that the training did not have, in %" PRId64
+                         " row%s, first '%.*s'; these rows have none there",
+                         table->path, e->input[i].name, rows, rows == 1 ? "" : "s",
+                         (int)(first.bytes < 60 ? first.bytes : 60), first.text);
+    }
+}
+
 static lks_status put_rows(const lki_encoding *e, const lki_table *table, int *column, float *x,
                            void *y)
 {
@@ -381,6 +402,7 @@ static lks_status put_rows(const lki_encoding *e, const lki_table *table, int *c
     LKI_TRY(check_missing(e, table, input, y != NULL ? target : NULL));
     for (int64_t r = 0; r < table->rows; r++)
         LKI_TRY(put_row(e, table, r, input, target, x + r * e->width, y));
+    if (e->tells) tell_new_texts(e, table, input);
     return LKS_OK;
 }
 

@@ -50,6 +50,7 @@ typedef struct lki_encoding {
     lks_context *context;
     lki_arena arena;
     bool fill;
+    bool tells;         /* of texts that it does not know, in a table that it is applied to */
     lki_feature *input; /* [inputs] */
     int inputs;
     int64_t width;       /* elements of a sample */

@@ -4,6 +4,9 @@
  * separators, line ends and doubled quotes inside. Lines end with LF or CRLF; empty ones are left out. Spaces around a
  * field are no part of it. A UTF-8 byte order mark is passed over, and gzip is inflated.
  *
+ * Or a NumPy file: of .npy the columns of its one array, called by their numbers; of .npz those of all its members in
+ * their order, each with as many rows: one dimension is a column of the member's name, two are its columns x.0, x.1, ...
+ *
  * A column has numbers or texts, as its first value says that is not missing. A missing value is an empty field,
  * or NA, N/A, NaN, null or None in any case.
  */
@@ -54,17 +57,24 @@ typedef struct lki_csv_opts {
     int text_count;
     const char *const *skips; /* columns that are not looked at */
     int skip_count;
+    bool lenient;       /* columns of these lists may be missing */
     int threads;        /* 0: as many as this process has cores; never changes a bit, or an error */
     size_t chunk_bytes; /* what a thread takes at a time; 0: the usual; likewise */
 } lki_csv_opts;
 
 enum { LKI_TABLE_COLUMNS = 65536, LKI_TEXT_BITS = 16, LKI_TEXT_BYTES = (1 << LKI_TEXT_BITS) - 1 };
 
-/* Reads all of a file. Errors name file, line and column. Closed by lki_table_close(), also after a failure. */
+/* Reads all of a file, one of NumPy's where it ends with .npy or .npz. Errors name file, line and column. Closed by
+ * lki_table_close(), also after a failure. */
+lks_status lki_table_open(lki_table *out, lks_context *context, const char *path,
+                          const lki_csv_opts *opts);
 lks_status lki_csv_open(lki_table *out, lks_context *context, const char *path,
                         const lki_csv_opts *opts);
 void lki_table_close(lki_table *table);         /* zeroed is fine */
 size_t lki_table_bytes(const lki_table *table); /* of its cells */
+
+lks_status lki_array_table_open(lki_table *out, lks_context *context, const char *path,
+                                const lki_csv_opts *opts);
 
 /* The column of that name, or else number: from 0, or -1 for the last and so on. LKS_E_INVALID where there is none, or
  * more than one of that name. */
@@ -73,7 +83,8 @@ lks_status lki_table_find(int *out, const lki_table *table, const char *name);
 /* The text of a cell, with quotes inside doubled still. */
 const char *lki_table_text(const lki_table *table, lki_cell cell, size_t *bytes);
 
-/* "the.csv, line 7", where row `row` begins, for messages; returns `out`. Walks through the file. */
+/* "the.csv, line 7", where row `row` begins, for messages, or "the.npy, row 6" from 0; returns `out`. Walks through a
+ * CSV file. */
 enum { LKI_TABLE_PLACE = 320 };
 const char *lki_table_place(const lki_table *table, int64_t row, char out[LKI_TABLE_PLACE]);
 

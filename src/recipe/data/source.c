@@ -188,12 +188,13 @@ lks_status lki_source_open_valid(lks_dataset **out, lki_config *config, lks_cont
     return LKS_OK; /* the folder's is not wanted */
 }
 
-lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context, bool test)
+lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context, bool test,
+                           const lks_dataset *training)
 {
     const char *folder;
     *out = NULL;
     if (lki_config_has(config, LKI_KEY_DATA_TABLE))
-        return lki_table_source_open(out, config, context, test);
+        return lki_table_source_open(out, config, context, test, training);
     if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
         return lki_shards_source_open(out, config, context, test);
     if (lki_config_has(config, LKI_KEY_DATA_TEXT))

@@ -5,9 +5,10 @@
 #include "recipe/config.h"
 #include <lockstep/data.h>
 
-/* Opens the training or the test split whole; digits are drawn only as many as asked for. */
+/* Opens the training or the test split whole; digits are drawn only as many as asked for. `training`: the training split,
+ * with which the test's may share what is read of the same file; NULL: it is not open. */
 LKS_MUSTUSE lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *context,
-                                       bool test);
+                                       bool test, const lks_dataset *training);
 
 /* The validation data that is apart from the training's; NULL: there is none. */
 LKS_MUSTUSE lks_status lki_source_open_valid(lks_dataset **out, lki_config *config,

@@ -1,10 +1,11 @@
 #include "recipe/data/table.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "data/dataset.h"
-#include "data/table/encode.h"
+#include "data/table/kept.h"
 #include "recipe/data/split.h"
 
 /* ---------------------------------------------------------------- what the keys say */
@@ -88,99 +89,233 @@ static lks_status fit(lki_encoding *out, lki_config *config, lks_context *contex
 
 /* ---------------------------------------------------------------- a data set of encoded rows */
 
+/* What the splits of a table share; the last data set that is closed frees it. */
 typedef struct table_set {
     lks_context *context;
+    int users;
     lki_encoding encoding;
-    void *x, *y;
+    struct table_set *base; /* whose encoding is meant, of the training's table; NULL: its own */
+    const char *path;
+    int64_t rows;
+    void *x, *y; /* NULL: not encoded yet */
     size_t x_bytes, y_bytes;
 } table_set;
+
+static const lki_encoding *encoding_of(const table_set *set)
+{
+    return set->base != NULL ? &set->base->encoding : &set->encoding;
+}
 
 static void close_set(void *user)
 {
     table_set *set = user;
-    lki_free(set->context, set->x, set->x_bytes);
-    lki_free(set->context, set->y, set->y_bytes);
+    if (set == NULL || --set->users > 0) return;
+    if (set->x != NULL) lki_free(set->context, set->x, set->x_bytes);
+    if (set->y != NULL) lki_free(set->context, set->y, set->y_bytes);
+    close_set(set->base);
     lki_encoding_release(&set->encoding);
     lki_free(set->context, set, sizeof *set);
 }
 
-static lks_status encode(lks_dataset **out, table_set *set, const lki_table *table)
+/* The table's set, of a data set that was made here; NULL: it was not. */
+static table_set *set_of(const lks_dataset *dataset)
 {
-    const lki_encoding *e = &set->encoding;
+    return dataset != NULL && dataset->close == close_set ? dataset->user : NULL;
+}
+
+/* For one user. `base` NULL: its encoding is to be its own. */
+static lks_status make_set(table_set **out, lks_context *context, const char *path, table_set *base)
+{
+    void *memory;
+    LKI_TRY(lki_alloc(context, &memory, sizeof **out, "a data set of a table"));
+    *out = memory;
+    **out = (table_set){.context = context,
+                        .users = 1,
+                        .base = base,
+                        .encoding = {.context = context, .arena.context = context}};
+    if (base != NULL) base->users++;
+    const lks_status status = lki_arena_string(&(*out)->encoding.arena, &(*out)->path, path);
+    if (status == LKS_OK) return LKS_OK;
+    close_set(*out);
+    *out = NULL;
+    return status;
+}
+
+/* All rows; without targets zeros stand for them. */
+static lks_status encode(table_set *set, const lki_table *table, bool targets)
+{
+    const lki_encoding *e = encoding_of(set);
     const size_t rows = (size_t)table->rows;
-    const lks_dataset_ops ops = {.close = close_set,
-                                 .info = {.samples = table->rows,
-                                          .shape = {1, {e->width}},
-                                          .dtype = LKS_F32,
-                                          .classes = e->classes,
-                                          .target_shape = {e->classes == 0, {e->targets}}}};
+    set->rows = table->rows;
     set->x_bytes = lki_times(rows, (size_t)e->width * sizeof(float));
     set->y_bytes = lki_times(rows,
                              e->classes > 0 ? sizeof(int32_t) : (size_t)e->targets * sizeof(float));
     LKI_TRY(lki_alloc(set->context, &set->x, set->x_bytes, "samples of a table"));
     LKI_TRY(lki_alloc(set->context, &set->y, set->y_bytes, "targets of a table"));
-    LKI_TRY(lki_encoding_apply(e, table, set->x, set->y));
-    LKI_TRY(lki_dataset_in_memory(out, set->context, table->path, &ops, set, set->x, set->y));
+    memset(set->y, 0, set->y_bytes);
+    return lki_encoding_apply(e, table, set->x, targets ? set->y : NULL);
+}
+
+/* Takes a user over, also when it fails. */
+static lks_status make_whole(lks_dataset **out, table_set *set)
+{
+    const lki_encoding *e = encoding_of(set);
+    const lks_dataset_ops ops = {.close = close_set,
+                                 .info = {.samples = set->rows,
+                                          .shape = {1, {e->width}},
+                                          .dtype = LKS_F32,
+                                          .classes = e->classes,
+                                          .target_shape = {e->classes == 0, {e->targets}}}};
+    const lks_status status = lki_dataset_in_memory(out, set->context, set->path, &ops, set, set->x,
+                                                    set->y);
+    if (status != LKS_OK) {
+        close_set(set);
+        return status;
+    }
     if (e->classes > 0) lki_dataset_name_classes(*out, e->class_name, e->classes);
     (*out)->unit = e->unit;
     return LKS_OK;
 }
 
-/* Takes the encoding over, also when it fails. */
-static lks_status make_whole(lks_dataset **out, lks_context *context, lki_encoding *encoding,
-                             const lki_table *table)
+/* The table that is trained with; its rows are encoded where they are wanted. */
+static lks_status open_training(table_set **out, lki_config *config, lks_context *context,
+                                const lki_csv_opts *opts, bool rows)
 {
-    void *memory;
-    lks_status status = lki_alloc(context, &memory, sizeof(table_set), "a data set of a table");
-    if (status != LKS_OK) {
-        lki_encoding_release(encoding);
-        return status;
+    const char *path = lki_config_text(config, LKI_KEY_DATA_TABLE);
+    lki_table table = {0};
+    table_set *set;
+    *out = NULL;
+    LKI_TRY(make_set(&set, context, path, NULL));
+    lks_status status = lki_table_open(&table, context, path, opts);
+    if (status == LKS_OK) {
+        lki_encoding fitted = {0};
+        status = fit(&fitted, config, context, &table);
+        if (status == LKS_OK) status = lki_arena_string(&fitted.arena, &set->path, path);
+        lki_encoding_release(&set->encoding);
+        set->encoding = fitted;
     }
-    table_set *set = memory;
-    *set = (table_set){.context = context, .encoding = *encoding};
-    status = encode(out, set, table);
-    if (status != LKS_OK) close_set(set);
+    if (status == LKS_OK && rows) status = encode(set, &table, true);
+    lki_table_close(&table);
+    if (status == LKS_OK)
+        *out = set;
+    else
+        close_set(set);
     return status;
 }
 
-static lks_status make_split(lks_dataset **out, lki_config *config, lks_context *context,
-                             const lki_table *training, const lki_table *table, bool test)
+/* Another table, with the training's encoding. */
+static lks_status open_other(lks_dataset **out, table_set *base, const char *path,
+                             const lki_csv_opts *opts, bool targets)
 {
-    lki_encoding encoding = {0};
-    lks_dataset *whole;
-    const lks_status status = fit(&encoding, config, context, training);
-    if (status != LKS_OK) {
-        lki_encoding_release(&encoding);
-        return status;
-    }
-    LKI_TRY(make_whole(&whole, context, &encoding, table));
-    if (table == training) return lki_split_take(out, config, whole, test);
-    *out = whole;
-    return LKS_OK;
+    lki_table table = {0};
+    table_set *set;
+    LKI_TRY(make_set(&set, base->context, path, base));
+    lks_status status = lki_table_open(&table, base->context, path, opts);
+    if (status == LKS_OK) status = encode(set, &table, targets);
+    lki_table_close(&table);
+    if (status == LKS_OK) return make_whole(out, set);
+    close_set(set);
+    return status;
 }
 
 lks_status lki_table_source_open(lks_dataset **out, lki_config *config, lks_context *context,
-                                 bool test)
+                                 bool test, const lks_dataset *training)
 {
-    const char *other = lki_config_text(config, LKI_KEY_DATA_TEST_TABLE);
-    lki_table table = {0}, tested = {0};
+    const char *other = test ? lki_config_text(config, LKI_KEY_DATA_TEST_TABLE) : NULL;
+    table_set *set = set_of(training);
     lki_csv_opts opts;
+    lks_dataset *whole;
     *out = NULL;
     LKI_TRY(read_csv_opts(&opts, config));
-    lks_status status = lki_csv_open(&table, context, lki_config_text(config, LKI_KEY_DATA_TABLE),
-                                     &opts);
-    if (status == LKS_OK && test && other != NULL)
-        status = lki_csv_open(&tested, context, other, &opts);
-    if (status == LKS_OK)
-        status = make_split(out, config, context, &table, tested.cell != NULL ? &tested : &table,
-                            test);
-    lki_table_close(&tested);
-    lki_table_close(&table);
-    return status;
+    if (set != NULL)
+        set->users++;
+    else
+        LKI_TRY(open_training(&set, config, context, &opts, other == NULL));
+    if (other != NULL) {
+        const lks_status status = open_other(out, set, other, &opts, true);
+        close_set(set);
+        return status;
+    }
+    LKI_TRY(make_whole(&whole, set));
+    return lki_split_take(out, config, whole, test);
 }
 
 bool lki_table_source_has_test(const lki_config *config)
 {
     return lki_config_has(config, LKI_KEY_DATA_TEST_TABLE) ||
            lki_config_has(config, LKI_KEY_DATA_TEST_FRACTION);
+}
+
+/* ---------------------------------------------------------------- beside checkpoints */
+
+static const char *kept_path(lki_config *config, const char *folder)
+{
+    return lki_heap_format(&config->heap, "%s/%s", folder, LKI_KEPT_FILE);
+}
+
+lks_status lki_table_source_keep(const lks_dataset *whole, lki_config *config, const char *folder)
+{
+    const table_set *set = set_of(whole);
+    const char *path = kept_path(config, folder);
+    if (path == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    return set != NULL ? lki_encoding_write(encoding_of(set), path) : LKS_OK;
+}
+
+lks_status lki_table_source_check(const lks_dataset *whole, lki_config *config, const char *folder)
+{
+    const table_set *set = set_of(whole);
+    const char *path = kept_path(config, folder);
+    lki_encoding kept;
+    if (path == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    if (set == NULL || access(path, F_OK) != 0) return LKS_OK;
+    lks_status status = lki_encoding_read(&kept, set->context, path);
+    if (status == LKS_OK)
+        status = lki_encoding_same(&kept, encoding_of(set),
+                                   lki_config_text(config, LKI_KEY_DATA_TABLE));
+    lki_encoding_release(&kept);
+    return status;
+}
+
+/* Which columns of a new table have texts, the training says. */
+static lks_status texts_of(lki_csv_opts *opts, lki_config *config, const lki_encoding *e)
+{
+    const char **names = lki_heap_alloc(&config->heap, (size_t)e->inputs * sizeof *names + 1);
+    if (names == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    opts->texts = names;
+    opts->text_count = 0;
+    opts->lenient = true;
+    for (int i = 0; i < e->inputs; i++)
+        if (e->input[i].text) names[opts->text_count++] = e->input[i].name;
+    return LKS_OK;
+}
+
+lks_status lki_table_source_open_new(lks_dataset **out, lki_config *config, lks_context *context,
+                                     const char *path)
+{
+    const char *folder = lki_config_text(config, LKI_KEY_CHECKPOINT_PATH);
+    const char *kept = folder != NULL ? kept_path(config, folder) : NULL;
+    lki_csv_opts opts;
+    table_set *base;
+    lks_status status;
+    *out = NULL;
+    if (!lki_config_has(config, LKI_KEY_DATA_TABLE))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "--table %.200s is for a training with a table (data.table), but this data "
+                        "is another",
+                        path);
+    LKI_TRY(read_csv_opts(&opts, config));
+    if (kept != NULL && access(kept, F_OK) == 0) {
+        LKI_TRY(make_set(&base, context, path, NULL));
+        lki_encoding_release(&base->encoding);
+        base->path = NULL; /* the encoding had it */
+        status = lki_encoding_read(&base->encoding, context, kept);
+    } else { /* a run from before there was such a file */
+        LKI_TRY(open_training(&base, config, context, &opts, false));
+        base->encoding.tells = true;
+        status = LKS_OK;
+    }
+    if (status == LKS_OK) status = texts_of(&opts, config, &base->encoding);
+    if (status == LKS_OK) status = open_other(out, base, path, &opts, false);
+    close_set(base);
+    return status;
 }

@@ -9,6 +9,7 @@
 #include "recipe/recipe.h"
 
 #include "base/check.h"
+#include "recipe/data/table.h"
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 
@@ -303,6 +304,9 @@ lks_status lki_changes_load(const lks_recipe *recipe, const char *folder, int64_
     lks_status status = LKS_OK;
     if (lki_recipe_leads(recipe)) status = read_run(&run, &was, recipe, folder, step);
     if (status == LKS_OK) status = check_vocabulary(recipe, &run, folder, step);
+    if (status == LKS_OK && lki_recipe_leads(recipe))
+        status = lki_table_source_check(recipe->session.whole[recipe->session.whole[0] == NULL],
+                                        recipe->config, folder);
     status = lki_recipe_agree(recipe, status);
     if (status == LKS_OK)
         status = lks_checkpoint_load(recipe->session.context, recipe->session.model, &loaded,

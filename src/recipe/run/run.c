@@ -7,6 +7,7 @@
 #include <lockstep/tools.h>
 
 #include "recipe/board/board.h"
+#include "recipe/data/table.h"
 #include "recipe/data/text.h"
 #include "recipe/run/record.h"
 
@@ -256,14 +257,18 @@ static bool is_complete(lks_recipe *recipe, lks_status status)
     return complete;
 }
 
-/* A run of tokens keeps what they stand for beside its checkpoints, from its beginning on. */
+/* A run of tokens keeps what they stand for beside its checkpoints, from its beginning on; a run of a table what it made
+ * of its columns. */
 static lks_status keep_vocabulary(const lks_recipe *recipe)
 {
     const char *folder = recipe->opts.folder;
     int64_t newest;
     if (folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
     LKI_TRY(lks_checkpoint_find(folder, &newest));
-    return newest < 0 ? lki_text_source_keep(recipe->session.train, folder) : LKS_OK;
+    const lks_dataset *whole = recipe->session.whole[0];
+    if (newest >= 0) return lki_table_source_check(whole, recipe->config, folder);
+    LKI_TRY(lki_table_source_keep(whole, recipe->config, folder));
+    return lki_text_source_keep(recipe->session.train, folder);
 }
 
 lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, const lks_run **run,
