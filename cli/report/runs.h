@@ -95,6 +95,7 @@ const char *runs_time(cli_pool *pool, double seconds);
 
 /* Tables and curves on standard output. */
 void runs_print(const cli_runs *runs, cli_pool *pool);
+void runs_print_scores(const cli_runs *runs, cli_pool *pool); /* of the test, by target or class */
 /* --svg and --html: that they can be written, and then these files. */
 LKS_MUSTUSE lks_status runs_check_files(const cli_args *cli);
 LKS_MUSTUSE lks_status runs_write_files(const cli_args *cli, const cli_runs *runs);

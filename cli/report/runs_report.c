@@ -118,7 +118,10 @@ lks_status verb_report(const cli_args *cli, int *code)
     lks_status status = runs_check_files(cli);
     if (status == LKS_OK) status = runs_read(runs, cli->operands, cli->operand, NULL);
     if (status == LKS_OK) status = runs_write_files(cli, runs);
-    if (status == LKS_OK) runs_print(runs, &pool);
+    if (status == LKS_OK) {
+        runs_print(runs, &pool);
+        runs_print_scores(runs, &pool);
+    }
     runs_clear(runs);
     pool_clear(&pool);
     return status;

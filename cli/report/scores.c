@@ -158,17 +158,22 @@ static void print_rates(cli_pool *pool, const char **cell, lks_rates rates)
         cell[i] = isnan(value[i]) ? "-" : pool_format(pool, "%.4f", value[i]);
 }
 
+static const char *known_name(const scores *s, int64_t class)
+{
+    return s->name != NULL ? s->name[class] : lks_dataset_class(s->data, class);
+}
+
 /* Its name, or else its number. */
 static const char *class_name(const scores *s, cli_pool *pool, int64_t class)
 {
-    const char *name = lks_dataset_class(s->data, class);
+    const char *name = known_name(s, class);
     return name != NULL ? text_clean(pool, name) : pool_format(pool, "%" PRId64, class);
 }
 
 /* "3 cat", or "3". */
 static const char *class_title(const scores *s, cli_pool *pool, int64_t class)
 {
-    const bool named = lks_dataset_class(s->data, class) != NULL;
+    const bool named = known_name(s, class) != NULL;
     const char *name = class_name(s, pool, class);
     return named ? pool_format(pool, "%" PRId64 " %s", class, name) : name;
 }
@@ -177,7 +182,7 @@ static void print_classes(const scores *s, cli_pool *pool)
 {
     enum { COLUMNS = 5 };
     const char *title[COLUMNS] = {"class", "samples", "precision", "recall", "F1"};
-    const bool right[COLUMNS] = {lks_dataset_class(s->data, 0) == NULL, true, true, true, true};
+    const bool right[COLUMNS] = {known_name(s, 0) == NULL, true, true, true, true};
     const int rows = (int)s->classes + 2;
     const char **cell = pool_alloc(pool, (size_t)(rows * COLUMNS) * sizeof *cell);
     if (cell == NULL) return;
@@ -210,7 +215,7 @@ static void print_confusion(const scores *s, cli_pool *pool)
     bool *right = pool_alloc(pool, (size_t)columns * sizeof *right);
     if (title == NULL || cell == NULL || right == NULL) return;
     title[0] = "class \\ given";
-    for (int c = 0; c < columns; c++) right[c] = c > 0 || lks_dataset_class(s->data, 0) == NULL;
+    for (int c = 0; c < columns; c++) right[c] = c > 0 || known_name(s, 0) == NULL;
     for (int64_t c = 0; c < s->classes; c++) {
         title[c + 1] = pool_format(pool, "%" PRId64, c);
         cell[c * columns] = class_title(s, pool, c);
@@ -226,17 +231,48 @@ static void print_confusion(const scores *s, cli_pool *pool)
                 say_columns());
 }
 
+/* The most frequent mistakes, of equal ones the first. */
+static void print_mistakes(const scores *s, cli_pool *pool)
+{
+    enum { MOST = 10, COLUMNS = 3 };
+    const char *title[COLUMNS] = {"class", "given", "samples"}, *cell[MOST * COLUMNS];
+    const bool right[COLUMNS] = {false, false, true};
+    int64_t place[MOST];
+    int rows = 0;
+    for (int64_t i = 0; i < s->classes * s->classes; i++) {
+        int at = rows;
+        if (i / s->classes == i % s->classes || s->confusion[i] == 0) continue;
+        while (at > 0 && s->confusion[i] > s->confusion[place[at - 1]]) at--;
+        if (at == MOST) continue;
+        if (rows < MOST) rows++;
+        memmove(&place[at + 1], &place[at], (size_t)(rows - 1 - at) * sizeof *place);
+        place[at] = i;
+    }
+    for (int r = 0; r < rows; r++) {
+        cell[r * COLUMNS] = class_title(s, pool, place[r] / s->classes);
+        cell[r * COLUMNS + 1] = class_title(s, pool, place[r] % s->classes);
+        cell[r * COLUMNS + 2] = pool_format(pool, "%" PRId64, s->confusion[place[r]]);
+    }
+    if (rows > 0) table_print(&(cli_table){rows, COLUMNS, title, cell, right}, say_columns());
+}
+
+void scores_print_confusion(const scores *s, cli_pool *pool)
+{
+    (s->classes > SHOWN ? print_mistakes : print_confusion)(s, pool);
+}
+
 void scores_print(const scores *s, cli_pool *pool)
 {
     say("Top 5: %" PRId64 "/%" PRId64 " (%.2f%%)\n", s->top5, s->samples,
         100 * quotient(s->top5, s->samples));
     print_classes(s, pool);
     if (s->classes > SHOWN) {
-        say("\n%" PRId64 " classes: what each was taken for is in --format json", s->classes);
-        return;
+        say("\n%" PRId64 " classes, the most frequent mistakes (--format json has all):",
+            s->classes);
+    } else {
+        say("%s", "");
     }
-    say("%s", "");
-    print_confusion(s, pool);
+    scores_print_confusion(s, pool);
 }
 
 void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *prefix)
@@ -261,7 +297,7 @@ void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *pref
         json_array_append_new(matrix, row);
     }
     json_object_set_new(json, pool_format(pool, "%s_confusion", prefix), matrix);
-    if (lks_dataset_class(s->data, 0) == NULL) return;
+    if (known_name(s, 0) == NULL) return;
     json_t *names = json_array();
     for (int64_t c = 0; c < s->classes; c++)
         json_array_append_new(names, json_string(class_name(s, pool, c)));

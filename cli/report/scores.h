@@ -13,6 +13,7 @@ typedef struct scores_wrong {
 
 typedef struct scores {
     const lks_dataset *data; /* whose classes may have names */
+    const char *const *name; /* [classes], of a record that has them; or NULL */
     int64_t classes;
     int64_t samples, correct;
     int64_t top5;                   /* samples whose class is among the five largest outputs */
@@ -30,6 +31,8 @@ void scores_free(scores *scores);
 
 /* As tables on standard output; and as keys that begin with `prefix` and "_". */
 void scores_print(const scores *s, cli_pool *pool);
+/* What each class was taken for: the matrix, or of many classes the most frequent mistakes. */
+void scores_print_confusion(const scores *s, cli_pool *pool);
 void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *prefix);
 /* The wrong samples as a sheet: class, probability, and the class that was right. */
 LKS_MUSTUSE lks_status scores_draw(const scores *s, cli_pool *pool, lks_dataset *data,

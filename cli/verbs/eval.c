@@ -1,12 +1,11 @@
 /* lockstep eval */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/out/output.h"
 #include "cli/out/table.h"
 #include "cli/out/text.h"
+#include "cli/report/fits.h"
 #include "cli/report/report.h"
 #include "cli/report/scores.h"
 
@@ -48,12 +47,6 @@ static lks_status draw_worst(const cli_args *cli, const cli_split *split, lks_da
     return status;
 }
 
-/* R2 and errors of every target, in its units. */
-typedef struct fits {
-    int64_t count;
-    lks_fit *fit; /* [count], the pool's; NULL: the data has classes */
-} fits;
-
 static lks_status count_fits(fits *out, cli_pool *pool, lks_recipe *recipe, lks_dataset *data,
                              lks_metrics *sum)
 {
@@ -64,77 +57,11 @@ static lks_status count_fits(fits *out, cli_pool *pool, lks_recipe *recipe, lks_
     return lks_recipe_fits(recipe, data, sum, out->fit);
 }
 
-static const char *fit_name(cli_pool *pool, const fits *f, int64_t i)
-{
-    const char *name = f->fit[i].name;
-    return name != NULL ? text_clean(pool, name) : pool_format(pool, "%lld", (long long)i);
-}
-
-/* Of more targets than that only the worst are said. */
-enum { MOST_TARGETS = 20, WORST_TARGETS = 10 };
-
-static const fits *sorted; /* what qsort() compares by */
-
-/* Places in the list, the least R2 first; those without one last; else in their order. */
-static int compare_fits(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    const double one = sorted->fit[x].r2, other = sorted->fit[y].r2;
-    if (isnan(one) != isnan(other)) return isnan(one) ? 1 : -1;
-    if (one < other || one > other) return one < other ? -1 : 1;
-    return (x > y) - (x < y);
-}
-
-/* The mean R2 of those that have one, and of the errors, each in its own units, the mean of all. */
-static void say_mean(const fits *f)
-{
-    double r2 = 0, mae = 0, rmse = 0;
-    int64_t some = 0;
-    for (int64_t i = 0; i < f->count; i++) {
-        if (!isnan(f->fit[i].r2)) {
-            r2 += f->fit[i].r2;
-            some++;
-        }
-        mae += f->fit[i].mae;
-        rmse += f->fit[i].rmse;
-    }
-    const double n = (double)f->count;
-    say("%lld targets: mean R2 %.4f, MAE %.6g, RMSE %.6g; the %d with the least R2:",
-        (long long)f->count, some > 0 ? r2 / (double)some : (double)NAN, mae / n, rmse / n,
-        WORST_TARGETS);
-}
-
-static void say_fits(cli_pool *pool, const fits *f, bool all)
-{
-    enum { COLUMNS = 4 };
-    const char *title[COLUMNS] = {"target", "R2", "MAE", "RMSE"};
-    const bool right[COLUMNS] = {false, true, true, true};
-    const bool worst = !all && f->count > MOST_TARGETS;
-    const int64_t rows = worst ? WORST_TARGETS : f->count;
-    const char **cell = pool_alloc(pool, (size_t)rows * COLUMNS * sizeof *cell);
-    int64_t *place = pool_alloc(pool, (size_t)f->count * sizeof *place);
-    if (cell == NULL || place == NULL) return;
-    for (int64_t i = 0; i < f->count; i++) place[i] = i;
-    if (worst) {
-        sorted = f;
-        qsort(place, (size_t)f->count, sizeof *place, compare_fits);
-        say_mean(f);
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        const lks_fit *fit = &f->fit[place[i]];
-        cell[i * COLUMNS] = fit_name(pool, f, place[i]);
-        cell[i * COLUMNS + 1] = pool_format(pool, "%.4f", fit->r2);
-        cell[i * COLUMNS + 2] = pool_format(pool, "%.6g", fit->mae);
-        cell[i * COLUMNS + 3] = pool_format(pool, "%.6g", fit->rmse);
-    }
-    table_print(&(cli_table){(int)rows, COLUMNS, title, cell, right}, say_columns());
-}
-
 static void fits_json(json_t *json, cli_pool *pool, const fits *f, const char *key)
 {
     json_t *all = json_object();
     for (int64_t i = 0; i < f->count; i++)
-        json_object_set_new(all, fit_name(pool, f, i),
+        json_object_set_new(all, fits_name(f, pool, i),
                             json_pack("{s:o, s:o, s:o}", "r2", text_json_real(f->fit[i].r2), "mae",
                                       text_json_real(f->fit[i].mae), "rmse",
                                       text_json_real(f->fit[i].rmse)));
@@ -183,7 +110,7 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         report_test(split->title, &sum, report_targets_of(&parts.data), true);
         if (numbers.fit != NULL)
-            say_fits(cli->pool, &numbers, cli->local[LOCAL_TARGETS] != NULL);
+            fits_print(&numbers, cli->pool, cli->local[LOCAL_TARGETS] != NULL);
         else if (counts)
             scores_print(&found, cli->pool);
     }

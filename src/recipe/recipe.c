@@ -84,6 +84,7 @@ void lks_recipe_close(lks_recipe *recipe)
     lki_config_destroy(recipe->config);
     free(recipe->links);
     lki_cuts_free(recipe);
+    lki_scores_free(&recipe->scores);
     free(recipe->json);
     free(recipe->yaml);
     free(recipe);

@@ -3,6 +3,7 @@
 #define LKI_RECIPE_RECIPE_H
 
 #include <lockstep/recipe.h>
+#include <lockstep/tools.h>
 
 #include "recipe/session.h"
 
@@ -19,6 +20,14 @@ typedef struct lki_cut {
 } lki_cut;
 
 typedef struct lki_board lki_board;
+
+/* What the weights at the end of a run make of the test data. */
+typedef struct lki_scores {
+    int64_t classes;
+    int64_t *confusion; /* [class][class that it was given], or NULL; free it */
+    int64_t targets;
+    lks_fit *fit; /* [targets], or NULL; free it */
+} lki_scores;
 
 typedef enum lki_recipe_state {
     LKI_RECIPE_OPEN, /* keys may be set */
@@ -44,6 +53,7 @@ struct lks_recipe {
     bool keeps_csv;
     lki_board *board; /* what TensorBoard shows; NULL: nothing */
     int64_t epochs, steps;
+    lki_scores scores;
     lki_link *links; /* of the hash chain, for the record */
     int64_t link_count, link_room;
     lki_cut *cuts; /* likewise */
@@ -92,6 +102,11 @@ lks_status lki_whiten(lki_session *session);
 const char *lki_weights_file(lks_recipe *recipe);
 /* Writes the record: at the end, or in between, without waiting for the disk. */
 lks_status lki_record_write(const lks_recipe *recipe, bool at_end);
+/* scores.c: for the record of a run that has come to its end, one more pass over the test data; nothing where there is no
+ * record, no test, a class for each position, or more than LKI_SCORES_CLASSES. Collective. And all of it is freed. */
+enum { LKI_SCORES_CLASSES = 1000 };
+lks_status lki_scores_take(lks_recipe *recipe);
+void lki_scores_free(lki_scores *scores);
 /* Seconds since the recipe began. */
 double lki_recipe_seconds(const lks_recipe *recipe);
 

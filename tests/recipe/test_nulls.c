@@ -71,6 +71,18 @@ static void of_recipes(void **state)
     lks_dataset_destroy(data);
 }
 
+static void of_tables(void **state)
+{
+    lks_recipe *recipe;
+    lks_dataset *rows;
+    (void)state;
+    LKT_OK(lks_recipe_open_text(&recipe, "a", "model: {name: mlp}"));
+    REFUSES(lks_recipe_open_table(&rows, recipe, NULL));
+    REFUSES(lks_recipe_open_table(&rows, NULL, "t.csv"));
+    REFUSES(lks_recipe_open_table(NULL, recipe, "t.csv"));
+    lks_recipe_close(recipe);
+}
+
 static void of_tools(void **state)
 {
     lks_recipe *recipe;
@@ -140,10 +152,6 @@ static void of_tools(void **state)
     assert_string_equal(lks_shape_text(text, sizeof text, NULL), "");
     assert_false(lks_shape_equal(NULL, &LKS_SHAPE(1)));
     assert_false(lks_shape_equal(&LKS_SHAPE(1), NULL));
-    lks_dataset *rows;
-    REFUSES(lks_recipe_open_table(&rows, recipe, NULL));
-    REFUSES(lks_recipe_open_table(&rows, NULL, "t.csv"));
-    REFUSES(lks_recipe_open_table(NULL, recipe, "t.csv"));
     REFUSES(lks_recipe_open_like(recipe, NULL));
     REFUSES(lks_recipe_open_like(NULL, &(lks_dataset_info){0}));
     REFUSES(lks_recipe_line(NULL, &samples, recipe, graph, "relu in=1x2"));
@@ -189,7 +197,8 @@ static void of_lists_and_lines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes), cmocka_unit_test(of_tools),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_recipes), cmocka_unit_test(of_tables),
+                                       cmocka_unit_test(of_tools),
                                        cmocka_unit_test(of_lists_and_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

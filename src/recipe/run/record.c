@@ -10,6 +10,7 @@
 #include "recipe/recipe.h"
 
 #include "base/check.h"
+#include "base/text.h"
 
 static void emit_count(lki_emit *e, const char *set, const char *what, int64_t count)
 {
@@ -151,6 +152,51 @@ static void emit_run(lki_emit *e, const lks_recipe *recipe)
     emit_int(e, "weights_step", lks_model_progress(recipe->session.model).step);
 }
 
+/* Of each target; and of classes the cells that are not 0, [class, class that it was given, samples]. */
+static void emit_scores(lki_emit *e, const lks_recipe *recipe)
+{
+    const lki_scores *s = &recipe->scores;
+    const int64_t cells = s->confusion != NULL ? s->classes * s->classes : 0;
+    if (s->fit != NULL) {
+        lki_emit_key(e, "test_targets");
+        lki_emit_open(e, '{', s->targets == 0);
+    }
+    for (int64_t t = 0; t < s->targets; t++) {
+        const lks_fit *fit = &s->fit[t];
+        char number[LKI_NUMBER_SIZE];
+        lki_text(number, sizeof number, "%lld", (long long)t);
+        lki_emit_key(e, fit->name != NULL ? fit->name : number);
+        lki_emit_open(e, '{', true);
+        lki_emit_key(e, "r2");
+        lki_emit_real(e, fit->r2);
+        lki_emit_key(e, "mae");
+        lki_emit_real(e, fit->mae);
+        lki_emit_key(e, "rmse");
+        lki_emit_real(e, fit->rmse);
+        lki_emit_close(e, '}');
+    }
+    if (s->fit != NULL) lki_emit_close(e, '}');
+    if (cells == 0) return;
+    if (lks_dataset_class(recipe->session.test, 0) != NULL) {
+        lki_emit_key(e, "class_names");
+        lki_emit_open(e, '[', true);
+        for (int64_t c = 0; c < s->classes; c++)
+            lki_emit_string(e, lks_dataset_class(recipe->session.test, c));
+        lki_emit_close(e, ']');
+    }
+    lki_emit_key(e, "test_confusion");
+    lki_emit_open(e, '[', true);
+    for (int64_t i = 0; i < cells; i++) {
+        if (s->confusion[i] == 0) continue;
+        lki_emit_open(e, '[', true);
+        lki_emit_int(e, i / s->classes);
+        lki_emit_int(e, i % s->classes);
+        lki_emit_int(e, s->confusion[i]);
+        lki_emit_close(e, ']');
+    }
+    lki_emit_close(e, ']');
+}
+
 static void emit_tail(lki_emit *e, const lks_recipe *recipe)
 {
     struct rusage usage;
@@ -191,6 +237,7 @@ lks_status lks_recipe_record(const lks_recipe *recipe, char **out)
     lki_emit_open(&emit, '{', false);
     emit_head(&emit, recipe);
     emit_run(&emit, recipe);
+    emit_scores(&emit, recipe);
     emit_tail(&emit, recipe);
     lki_emit_close(&emit, '}');
     lki_emit_raw(&emit, "\n", 1);

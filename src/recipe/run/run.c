@@ -287,6 +287,9 @@ lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events, co
     if (status == LKS_OK) status = lki_recipe_agree(recipe, lki_board_begin(recipe));
     if (status == LKS_OK) status = lks_train(recipe->session.context, &recipe->opts, &recipe->run);
     lki_board_end(recipe, status);
+    if (status == LKS_OK && lki_scores_take(recipe) != LKS_OK) /* the run is what it is */
+        lki_recipe_say(recipe, LKS_LOG_WARN, "the record has no scores of the test: %s",
+                       lks_last_error()->message);
     *complete = status == LKS_OK || status == LKS_E_STOPPED || is_complete(recipe, status);
     return status;
 }

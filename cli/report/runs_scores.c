@@ -1,0 +1,82 @@
+/* What the record of a run has of its test at the end: fits of targets, and what classes were taken for. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/out/text.h"
+#include "cli/report/fits.h"
+#include "cli/report/runs.h"
+#include "cli/report/scores.h"
+
+static double real_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static void print_targets(const json_t *targets, cli_pool *pool)
+{
+    const char *name;
+    json_t *each;
+    fits f = {.fit = pool_alloc(pool, (json_object_size(targets) + 1) * sizeof *f.fit)};
+    if (f.fit == NULL) return;
+    json_object_foreach((json_t *)targets, name, each)
+    {
+        f.fit[f.count++] = (lks_fit){name, real_of(each, "r2"), real_of(each, "mae"),
+                                     real_of(each, "rmse")};
+    }
+    fits_print(&f, pool, false);
+}
+
+enum { MOST_CLASSES = 1000 };
+
+/* Three integers of a list: a class, what it was given, how many samples; false: it is another list. */
+static bool read_cell(const json_t *list, int64_t out[3])
+{
+    if (json_array_size(list) != 3) return false;
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *value = json_array_get(list, i);
+        if (!json_is_integer(value) || json_integer_value(value) < 0) return false;
+        out[i] = json_integer_value(value);
+    }
+    return out[0] < MOST_CLASSES && out[1] < MOST_CLASSES;
+}
+
+static void print_classes(const json_t *record, const json_t *cells, cli_pool *pool)
+{
+    const json_t *names = json_object_get(record, "class_names");
+    scores s = {.classes = (int64_t)json_array_size(names)};
+    int64_t cell[3];
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        if (!read_cell(json_array_get(cells, i), cell)) return;
+        for (int k = 0; k < 2; k++)
+            if (cell[k] >= s.classes) s.classes = cell[k] + 1;
+    }
+    if (s.classes == 0 || s.classes > MOST_CLASSES) return;
+    s.confusion = pool_alloc(pool, (size_t)(s.classes * s.classes) * sizeof *s.confusion);
+    const char **name = pool_alloc(pool, (size_t)s.classes * sizeof *name);
+    if (s.confusion == NULL || name == NULL) return;
+    memset(s.confusion, 0, (size_t)(s.classes * s.classes) * sizeof *s.confusion);
+    for (size_t i = 0; i < json_array_size(cells); i++)
+        if (read_cell(json_array_get(cells, i), cell))
+            s.confusion[cell[0] * s.classes + cell[1]] = cell[2];
+    for (int64_t c = 0; c < s.classes; c++)
+        name[c] = json_string_value(json_array_get(names, (size_t)c));
+    s.name = name;
+    scores_print_confusion(&s, pool);
+}
+
+void runs_print_scores(const cli_runs *runs, cli_pool *pool)
+{
+    for (int r = 0; r < runs->count; r++) {
+        const json_t *record = runs->run[r].record;
+        const json_t *targets = json_object_get(record, "test_targets"),
+                     *cells = json_object_get(record, "test_confusion");
+        if (json_object_size(targets) == 0 && json_array_size(cells) == 0) continue;
+        say(runs->count > 1 ? "\nTest of %s:" : "\nTest:", runs->name[r]);
+        if (json_object_size(targets) > 0)
+            print_targets(targets, pool);
+        else
+            print_classes(record, cells, pool);
+    }
+}

@@ -1,0 +1,146 @@
+/* What a record has of its test at the end: that which `eval` says of the last weights; and `report` of it. */
+#include "recipe/recipes.h"
+
+#include <lockstep/tools.h>
+
+static json_t *evaluated(const char *command)
+{
+    run("%s", command);
+    expect_ok();
+    json_t *line = json_loads(last.out, JSON_DISABLE_EOF_CHECK, NULL);
+    assert_non_null(line);
+    return line;
+}
+
+static void targets_are_those_of_eval(void **state)
+{
+    (void)state;
+    char csv[4096] = "a,b,y,\"z, too\"\n";
+    for (int i = 0; i < 80; i++)
+        snprintf(csv + strlen(csv), sizeof csv - strlen(csv), "%d,%d,%d,%d\n", i, i * i % 17,
+                 3 * i + i * i % 17, i % 5);
+    write_text("t.csv", csv);
+    write_text("c.yaml", "data: {table: t.csv, targets: [y, 'z, too'], test_fraction: 0.3}\n"
+                         "model: {name: mlp}\ntrain: {epochs: 9}\n");
+    run("train c.yaml --out o --record r.json");
+    expect_ok();
+    json_t *record = read_json_file("r.json"),
+           *line = evaluated("eval c.yaml --out o --last --format json");
+    const json_t *found = json_object_get(record, "test_targets");
+    assert_int_equal(json_object_size(found), 2);
+    assert_true(json_equal(found, json_object_get(line, "test_targets")));
+    assert_null(json_object_get(record, "test_confusion"));
+    json_decref(line);
+    json_decref(record);
+    run("report r.json");
+    expect_ok();
+    expect_out("\nTest:\ntarget ");
+    expect_out("\nz, too ");
+    run("train c.yaml --record r.json --set data.test_fraction=null"); /* nothing is tested */
+    expect_ok();
+    record = read_json_file("r.json");
+    assert_null(json_object_get(record, "test_targets"));
+    json_decref(record);
+}
+
+/* The matrix of eval from the cells of the record. */
+static void assert_cells(const json_t *cells, const json_t *matrix)
+{
+    int64_t sum = 0, all = 0;
+    for (size_t i = 0; i < json_array_size(cells); i++) {
+        const json_t *cell = json_array_get(cells, i);
+        const int64_t count = json_integer_value(json_array_get(cell, 2));
+        const json_t *row = json_array_get(matrix,
+                                           (size_t)json_integer_value(json_array_get(cell, 0)));
+        assert_true(count > 0);
+        assert_int_equal(count, json_integer_value(json_array_get(
+                                    row, (size_t)json_integer_value(json_array_get(cell, 1)))));
+        sum += count;
+    }
+    for (size_t i = 0; i < json_array_size(matrix); i++)
+        for (size_t k = 0; k < json_array_size(json_array_get(matrix, i)); k++)
+            all += json_integer_value(json_array_get(json_array_get(matrix, i), k));
+    assert_int_equal(sum, all);
+    assert_int_equal(sum, 300);
+}
+
+static void classes_are_those_of_eval(void **state)
+{
+    (void)state;
+    write_text("d.yaml", "data: {name: digits, samples: 640, test_samples: 300}\n"
+                         "model: {name: mlp}\ntrain: {epochs: 2, test_batch_size: 70}\n");
+    run("train d.yaml --out d --record d.json --workers 1");
+    expect_ok();
+    json_t *record = read_json_file("d.json"),
+           *line = evaluated("eval d.yaml --out d --last --metrics --format json");
+    assert_cells(json_object_get(record, "test_confusion"),
+                 json_object_get(line, "test_confusion"));
+    assert_null(json_object_get(record, "test_targets"));
+    json_decref(line);
+    run("train d.yaml --record w.json --workers 3");
+    expect_ok();
+    json_t *other = read_json_file("w.json");
+    assert_true(json_equal(json_object_get(record, "test_confusion"),
+                           json_object_get(other, "test_confusion")));
+    json_decref(other);
+    json_decref(record);
+    run("report d.json");
+    expect_ok();
+    expect_out("\nTest:\nclass \\ given ");
+    run("report d.json w.json");
+    expect_ok();
+    expect_out("\nTest of w:\n");
+    run("train d.yaml --record w.json --set data.classes=1001"); /* too many for a matrix */
+    expect_ok();
+    other = read_json_file("w.json");
+    assert_null(json_object_get(other, "test_confusion"));
+    json_decref(other);
+}
+
+/* Of many classes the most frequent mistakes, with names where there are some; what is no cell is passed over. */
+static void records_of_others_are_read(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"[[0, 1]]",
+                                        "[[0, -1, 2]]",
+                                        "[[0, 1.5, 2]]",
+                                        "{}",
+                                        "[5]",
+                                        "[[0, 1001, 1]]",
+                                        "[[9223372036854775807, 0, 1]]"};
+    char text[4096];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(text, sizeof text,
+                 "{\"hash\": \"00\", \"config\": {}, \"epochs\": [], \"test_confusion\": %s}",
+                 wrong[i]);
+        write_text("x.json", text);
+        run("report x.json");
+        assert_true(last.code == 0 || last.code == 4);
+        assert_null(strstr(last.out, "given"));
+    }
+    snprintf(
+        text, sizeof text,
+        "{\"hash\": \"00\", \"config\": {}, \"epochs\": [], \"class_names\": [\"cat\", \"dog\"], "
+        "\"test_confusion\": [[0, 0, 99], [0, 1, 3], [1, 24, 7], [24, 0, 7], [24, 24, 8]]}");
+    write_text("x.json", text);
+    run("report x.json");
+    expect_ok();
+    expect_out("class  given  samples\n1 dog  24           7\n24     0 cat        7\n"
+               "0 cat  1 dog        3\n");
+    write_text("x.json", "{\"hash\": \"00\", \"config\": {}, \"epochs\": [], \"test_targets\": "
+                         "{\"a\": {\"r2\": null, "
+                         "\"mae\": 1}, \"b\": 7}}");
+    run("report x.json");
+    expect_ok();
+    expect_out("\na       nan");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(targets_are_those_of_eval),
+        cmocka_unit_test(classes_are_those_of_eval),
+        cmocka_unit_test(records_of_others_are_read),
+    };
+    return cmocka_run_group_tests_name("scores", tests, set_up, tear_down);
+}
