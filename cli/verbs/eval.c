@@ -6,6 +6,7 @@
 #include "cli/out/table.h"
 #include "cli/out/text.h"
 #include "cli/report/fits.h"
+#include "cli/report/horizons.h"
 #include "cli/report/report.h"
 #include "cli/report/scores.h"
 
@@ -69,7 +70,7 @@ static void fits_json(json_t *json, cli_pool *pool, const fits *f, const char *k
 }
 
 static void say_json(const cli_args *cli, const cli_split *split, const lks_metrics *sum,
-                     int64_t step, const scores *found, const fits *numbers)
+                     int64_t step, const scores *found, const horizons *ahead)
 {
     json_t *json = json_pack("{s:s, s+:o, s+:I, s+:I}", "event", "eval", split->key, "_loss",
                              text_json_real(lks_metrics_loss(sum)), split->key, "_correct",
@@ -82,8 +83,11 @@ static void say_json(const cli_args *cli, const cli_split *split, const lks_metr
                             text_json_real(lks_metrics_perplexity(sum)));
     }
     if (step >= 0) json_object_set_new(json, "step", json_integer(step));
-    if (numbers->fit != NULL)
-        fits_json(json, cli->pool, numbers, split->key);
+    if (ahead->times > 0)
+        json_object_set_new(json, pool_format(cli->pool, "%s_horizons", split->key),
+                            horizons_json(ahead));
+    if (ahead->fits->fit != NULL)
+        fits_json(json, cli->pool, ahead->fits, split->key);
     else if (cli->local[LOCAL_METRICS] != NULL)
         scores_json(found, json, cli->pool, split->key);
     text_say_json(json, 0);
@@ -104,12 +108,15 @@ static lks_status eval_say(const cli_args *cli, lks_recipe *recipe, const cli_sp
     else
         status = counts || worst > 0 ? scores_count(&found, &sum, recipe, data, worst)
                                      : lks_recipe_evaluate(recipe, data, &sum);
+    const horizons ahead = horizons_of(recipe, data, &numbers);
     if (status == LKS_OK && strcmp(lks_recipe_text(recipe, "log.format"), "json") == 0) {
-        say_json(cli, split, &sum, step, &found, &numbers);
+        say_json(cli, split, &sum, step, &found, &ahead);
     } else if (status == LKS_OK) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         report_test(split->title, &sum, report_targets_of(&parts.data), true);
-        if (numbers.fit != NULL)
+        if (ahead.times > 0)
+            horizons_print(&ahead, cli->pool);
+        else if (numbers.fit != NULL)
             fits_print(&numbers, cli->pool, cli->local[LOCAL_TARGETS] != NULL);
         else if (counts)
             scores_print(&found, cli->pool);

@@ -8,6 +8,7 @@
 #include "optim/schedule/schedule.h"
 #include "recipe/config.h"
 #include "recipe/data/published.h"
+#include "recipe/data/series.h"
 #include "recipe/data/shards.h"
 #include "recipe/data/table.h"
 #include "recipe/data/text.h"
@@ -35,7 +36,8 @@ static const char *data_at(int number, const char *key, bool *has)
 {
     static const char *const own[][2] = {{LKI_TABLE_NAME, LKI_TABLE_KEYS},
                                          {LKI_SHARDS_NAME, LKI_SHARDS_KEYS},
-                                         {LKI_TEXT_NAME, LKI_TEXT_KEYS}};
+                                         {LKI_TEXT_NAME, LKI_TEXT_KEYS},
+                                         {LKI_SERIES_NAME, LKI_SERIES_KEYS}};
     enum { OWN = sizeof own / sizeof *own };
     if (number >= lki_published_count + OWN) return NULL;
     if (number >= lki_published_count) {

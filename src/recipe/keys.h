@@ -63,6 +63,11 @@
       "between fields; auto: what the first line has most of")                                     \
     X(DATA_HEADER, "data.header", CHOICE, "auto true false", "auto", FIXED,                        \
       "whether the first line has names; auto: unless one of its fields is a number")              \
+    X(DATA_SERIES, "data.series", STRING, NULL, NULL, SAID,                                        \
+      "CSV file whose rows are times, in their order, to forecast numbers of (docs/tables.md); "   \
+      "null: what data.name says")                                                                 \
+    X(DATA_HORIZON, "data.horizon", INT, "[1,1000000]", "24", FIXED,                               \
+      "times that are forecast behind data.context")                                               \
     X(DATA_TEXT, "data.text", STRING, NULL, NULL, SAID,                                            \
       "text file whose next token is learned, or a folder with files such as ptb.train.txt, "      \
       "ptb.valid.txt and ptb.test.txt (docs/texts.md); null: what data.name says")                 \
@@ -81,9 +86,11 @@
     X(DATA_TOKENIZER, "data.tokenizer", STRING, NULL, NULL, SAID,                                  \
       "file of a vocabulary; null: that of the run in checkpoint.path, or else one is made from "  \
       "the text")                                                                                  \
-    X(DATA_CONTEXT, "data.context", INT, "[1,1000000]", "128", FIXED, "tokens of a sample")        \
+    X(DATA_CONTEXT, "data.context", INT, "[1,1000000]", "128", FIXED,                              \
+      "tokens of a sample, or times of a series")                                                  \
     X(DATA_STRIDE, "data.stride", INT, "[1,2147483647]", NULL, FIXED,                              \
-      "tokens from one sample's first to the next one's; null: data.context")                      \
+      "tokens from one sample's first to the next one's, or times; null: data.context, of a "      \
+      "series 1")                                                                                  \
     X(DATA_CACHE, "data.cache", STRING, NULL, NULL, FREE,                                          \
       "folder for texts as tokens, which may be removed at any time; none: they are made each "    \
       "time; null: lockstep in $XDG_CACHE_HOME or ~/.cache")                                       \

@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/data/augment.h"
+#include "recipe/data/series.h"
 #include "recipe/data/shards.h"
 #include "recipe/data/table.h"
 #include "recipe/data/text.h"
@@ -235,12 +236,14 @@ static lks_status name_rows(lki_config *config)
         const char *name, *example;
     } kinds[] = {{LKI_KEY_DATA_TABLE, LKI_TABLE_NAME, "data.table: FILE"},
                  {LKI_KEY_DATA_SHARDS, LKI_SHARDS_NAME, "data.shards: DIR"},
-                 {LKI_KEY_DATA_TEXT, LKI_TEXT_NAME, "data.text: FILE"}};
+                 {LKI_KEY_DATA_TEXT, LKI_TEXT_NAME, "data.text: FILE"},
+                 {LKI_KEY_DATA_SERIES, LKI_SERIES_NAME, "data.series: FILE"}};
     const lki_setting *path = &config->value[LKI_KEY_DATA_PATH];
     const char *name = lki_config_text(config, LKI_KEY_DATA_NAME);
     move_path(config, LKI_KEY_DATA_TABLE, path->set && is_table(path->s));
     move_path(config, LKI_KEY_DATA_SHARDS, path->set && is_shards(config, path->s));
     move_path(config, LKI_KEY_DATA_TEXT, path->set && lki_text_source_is(config, path->s));
+    settle_pair(config, LKI_KEY_DATA_PATH, LKI_KEY_DATA_SERIES);
     settle_pair(config, LKI_KEY_DATA_TABLE, LKI_KEY_DATA_SHARDS);
     settle_pair(config, LKI_KEY_DATA_TABLE, LKI_KEY_DATA_TEXT);
     settle_pair(config, LKI_KEY_DATA_SHARDS, LKI_KEY_DATA_TEXT);
@@ -259,7 +262,8 @@ static lks_status name_rows(lki_config *config)
             LKI_TRY(lki_config_settle(config, LKI_KEY_DATA_NAME, kinds[i].name));
     }
     const bool open = config->source[LKI_KEY_VALIDATION_SHUFFLE] == LKI_FROM_DEFAULT;
-    const bool rows = found != LKI_KEY_NONE && found != LKI_KEY_DATA_TEXT; /* in any order */
+    const bool rows = found == LKI_KEY_DATA_TABLE ||
+                      found == LKI_KEY_DATA_SHARDS; /* in any order */
     return rows && open ? lki_config_settle(config, LKI_KEY_VALIDATION_SHUFFLE, "true") : LKS_OK;
 }
 

@@ -223,6 +223,39 @@ static void statistics_are_counted(void **state)
     expect_out("validation  3 tokens");
 }
 
+/* Means over times ahead are the loss, which is of standardised numbers. */
+static void series_have_errors_by_time(void **state)
+{
+    (void)state;
+    char text[4000] = "day,a,b\n";
+    for (int i = 0; i < 120; i++)
+        sprintf(text + strlen(text), "d%d,%d,%d\n", i, 100 * (i % 7), (i * i) % 5);
+    write_text("s.csv", text);
+    write_text("s.yaml", "data: {series: s.csv, context: 8, horizon: 3, test_fraction: 0.2}\n"
+                         "model: {layers: [flatten, {dense: 6}]}\n"
+                         "train: {batch_size: 8, replicas: 2}\n");
+    run("train s.yaml --out run --quiet");
+    expect_ok();
+    run("eval s.yaml --out run");
+    expect_ok();
+    expect_out("\ntime ahead ");
+    expect_out("\nall ");
+    run("eval s.yaml --out run --format json");
+    expect_ok();
+    json_t *json = json_loads(last.out, 0, NULL);
+    const json_t *ahead = json_object_get(json, "test_horizons");
+    assert_int_equal(json_array_size(ahead), 3);
+    double sum = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *one = json_array_get(ahead, i);
+        assert_true(number_of(one, "ahead") == (double)i + 1);
+        assert_true(number_of(one, "mae") * number_of(one, "mae") <= number_of(one, "mse"));
+        sum += number_of(one, "mse");
+    }
+    assert_true(fabs(sum / 3 / number_of(json, "test_loss") - 1) < 1e-5);
+    json_decref(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +265,7 @@ int main(void)
         TEST(what_is_by_sample_is_refused),
         TEST(samples_are_shown),
         TEST(statistics_are_counted),
+        TEST(series_have_errors_by_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

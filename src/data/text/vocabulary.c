@@ -181,7 +181,7 @@ static lks_status put_char(sink *to, char character)
     return LKS_OK;
 }
 
-static lks_status put_all(sink *to, const lki_vocabulary *vocabulary)
+static lks_status put_vocabulary(sink *to, const lki_vocabulary *vocabulary)
 {
     to->used = (size_t)snprintf(to->piece, HEAD, "%s%s %" PRId64 "\n", mark, vocabulary->level,
                                 vocabulary->size);
@@ -200,7 +200,7 @@ lks_status lki_vocabulary_write(const lki_vocabulary *vocabulary, lki_writer *wr
     sink to;
     to.writer = writer;
     to.stream = NULL;
-    return put_all(&to, vocabulary);
+    return put_vocabulary(&to, vocabulary);
 }
 
 lks_status lki_vocabulary_hash(uint64_t *out, const lki_vocabulary *vocabulary,
@@ -209,7 +209,7 @@ lks_status lki_vocabulary_hash(uint64_t *out, const lki_vocabulary *vocabulary,
     sink to;
     to.writer = NULL;
     LKI_TRY(lki_hash_stream_open(&to.stream, context));
-    const lks_status status = put_all(&to, vocabulary);
+    const lks_status status = put_vocabulary(&to, vocabulary);
     *out = lki_hash_stream_close(to.stream);
     return status;
 }

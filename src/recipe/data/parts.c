@@ -1,6 +1,7 @@
 #include "recipe/data/parts.h"
 
 #include "base/check.h"
+#include "recipe/data/series.h"
 #include "recipe/data/text.h"
 
 lks_status lki_parts_limit(lks_dataset **used, lks_dataset **slice, const lki_config *config,
@@ -54,18 +55,20 @@ static bool holds_back(const lki_config *config)
            lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES);
 }
 
-/* Of a text the tokens are parted, before there are samples. */
-static lks_status cut_text(lki_parts *out, const lki_config *config, lks_dataset *whole)
+/* Of a text the tokens are parted, and of a series the rows, before there are samples. */
+static lks_status cut_windows(lki_parts *out, const lki_config *config, lks_dataset *whole)
 {
-    LKI_TRY(lki_text_source_cut(out, config, whole));
+    LKI_TRY(lki_config_has(config, LKI_KEY_DATA_TEXT) ? lki_text_source_cut(out, config, whole)
+                                                      : lki_series_source_cut(out, config, whole));
     return lki_parts_limit(&out->train, &out->limited, config, out->slice[0], LKI_KEY_DATA_SAMPLES);
 }
 
 lks_status lki_parts_cut(lki_parts *out, const lki_config *config, lks_dataset *whole)
 {
     *out = (lki_parts){0};
-    if (lki_config_has(config, LKI_KEY_DATA_TEXT) && holds_back(config))
-        return cut_text(out, config, whole);
+    const bool windows = lki_config_has(config, LKI_KEY_DATA_TEXT) ||
+                         lki_config_has(config, LKI_KEY_DATA_SERIES);
+    if (windows && holds_back(config)) return cut_windows(out, config, whole);
     LKI_TRY(lki_parts_limit(&out->train, &out->slice[0], config, whole, LKI_KEY_DATA_SAMPLES));
     return hold_back(out, config);
 }

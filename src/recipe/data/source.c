@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "data/dummy.h"
 #include "recipe/data/published.h"
+#include "recipe/data/series.h"
 #include "recipe/data/shards.h"
 #include "recipe/data/table.h"
 #include "recipe/data/text.h"
@@ -165,7 +166,7 @@ bool lki_source_has_test(lki_config *config)
 {
     const char *folder;
     if (lki_config_has(config, LKI_KEY_DATA_TABLE)) return lki_table_source_has_test(config);
-    if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
+    if (lki_config_has(config, LKI_KEY_DATA_SHARDS) || lki_config_has(config, LKI_KEY_DATA_SERIES))
         return lki_config_has(config, LKI_KEY_DATA_TEST_FRACTION);
     if (lki_config_has(config, LKI_KEY_DATA_TEXT))
         return lki_text_source_has(config, LKI_SPLIT_TEST);
@@ -197,6 +198,8 @@ lks_status lki_source_open(lks_dataset **out, lki_config *config, lks_context *c
         return lki_table_source_open(out, config, context, test, training);
     if (lki_config_has(config, LKI_KEY_DATA_SHARDS))
         return lki_shards_source_open(out, config, context, test);
+    if (lki_config_has(config, LKI_KEY_DATA_SERIES))
+        return lki_series_source_open(out, config, context, test);
     if (lki_config_has(config, LKI_KEY_DATA_TEXT))
         return lki_text_source_open(out, config, context, test ? LKI_SPLIT_TEST : LKI_SPLIT_TRAIN);
     if (is_checkerboard(config)) return open_checkerboard(out, config, context);

@@ -6,44 +6,10 @@
 #include "base/check.h"
 #include "data/dataset.h"
 #include "data/table/kept.h"
+#include "recipe/data/columns.h"
 #include "recipe/data/split.h"
 
 /* ---------------------------------------------------------------- what the keys say */
-
-/* A list of columns, by name or number. */
-static lks_status read_columns(const char *const **out, int *count, lki_config *config, lki_key key)
-{
-    const lki_yaml *list = config->value[key].tree;
-    *out = NULL;
-    *count = 0;
-    if (!lki_config_has(config, key)) return LKS_OK;
-    const char **names = lki_heap_alloc(&config->heap, (size_t)list->count * sizeof *names + 1);
-    if (names == NULL) return lki_heap_status(&config->heap, LKS_OK);
-    for (const lki_yaml_entry *e = list->first; e != NULL; e = e->next) {
-        if (e->value->kind != LKI_YAML_SCALAR)
-            return lki_config_fail(config, key,
-                                   "has a list or a section in it, expected names or "
-                                   "numbers of columns");
-        names[(*count)++] = e->value->text;
-    }
-    *out = names;
-    return LKS_OK;
-}
-
-static lks_status read_csv_opts(lki_csv_opts *out, lki_config *config)
-{
-    const char *separator = lki_config_text(config, LKI_KEY_DATA_SEPARATOR);
-    const char *header = lki_config_text(config, LKI_KEY_DATA_HEADER);
-    *out = (lki_csv_opts){.separator = strcmp(separator, "comma") == 0       ? ','
-                                       : strcmp(separator, "semicolon") == 0 ? ';'
-                                       : strcmp(separator, "tab") == 0       ? '\t'
-                                                                             : '\0',
-                          .header = strcmp(header, "true") == 0    ? LKI_HEADER_YES
-                                    : strcmp(header, "false") == 0 ? LKI_HEADER_NO
-                                                                   : LKI_HEADER_AUTO};
-    LKI_TRY(read_columns(&out->texts, &out->text_count, config, LKI_KEY_DATA_TEXTS));
-    return read_columns(&out->skips, &out->skip_count, config, LKI_KEY_DATA_IGNORE);
-}
 
 static lks_status read_encoding_opts(lki_encoding_opts *out, lki_config *config)
 {
@@ -54,7 +20,7 @@ static lks_status read_encoding_opts(lki_encoding_opts *out, lki_config *config)
                                                       : LKI_TASK_AUTO,
         .standardize = lki_config_bool(config, LKI_KEY_DATA_STANDARDIZE),
         .fill = strcmp(lki_config_text(config, LKI_KEY_DATA_MISSING), "mean") == 0};
-    return read_columns(&out->targets, &out->target_count, config, LKI_KEY_DATA_TARGETS);
+    return lki_table_columns(&out->targets, &out->target_count, config, LKI_KEY_DATA_TARGETS);
 }
 
 /* ---------------------------------------------------------------- what the rows of the training say */
@@ -226,7 +192,7 @@ lks_status lki_table_source_open(lks_dataset **out, lki_config *config, lks_cont
     lki_csv_opts opts;
     lks_dataset *whole;
     *out = NULL;
-    LKI_TRY(read_csv_opts(&opts, config));
+    LKI_TRY(lki_table_csv_opts(&opts, config));
     if (set != NULL)
         set->users++;
     else
@@ -303,7 +269,7 @@ lks_status lki_table_source_open_new(lks_dataset **out, lki_config *config, lks_
                         "--table %.200s is for a training with a table (data.table), but this data "
                         "is another",
                         path);
-    LKI_TRY(read_csv_opts(&opts, config));
+    LKI_TRY(lki_table_csv_opts(&opts, config));
     if (kept != NULL && access(kept, F_OK) == 0) {
         LKI_TRY(make_set(&base, context, path, NULL));
         lki_encoding_release(&base->encoding);

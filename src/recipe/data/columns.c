@@ -1,0 +1,39 @@
+#include "recipe/data/columns.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+lks_status lki_table_columns(const char *const **out, int *count, lki_config *config, lki_key key)
+{
+    const lki_yaml *list = config->value[key].tree;
+    *out = NULL;
+    *count = 0;
+    if (!lki_config_has(config, key)) return LKS_OK;
+    const char **names = lki_heap_alloc(&config->heap, (size_t)list->count * sizeof *names + 1);
+    if (names == NULL) return lki_heap_status(&config->heap, LKS_OK);
+    for (const lki_yaml_entry *e = list->first; e != NULL; e = e->next) {
+        if (e->value->kind != LKI_YAML_SCALAR)
+            return lki_config_fail(config, key,
+                                   "has a list or a section in it, expected names or "
+                                   "numbers of columns");
+        names[(*count)++] = e->value->text;
+    }
+    *out = names;
+    return LKS_OK;
+}
+
+lks_status lki_table_csv_opts(lki_csv_opts *out, lki_config *config)
+{
+    const char *separator = lki_config_text(config, LKI_KEY_DATA_SEPARATOR);
+    const char *header = lki_config_text(config, LKI_KEY_DATA_HEADER);
+    *out = (lki_csv_opts){.separator = strcmp(separator, "comma") == 0       ? ','
+                                       : strcmp(separator, "semicolon") == 0 ? ';'
+                                       : strcmp(separator, "tab") == 0       ? '\t'
+                                                                             : '\0',
+                          .header = strcmp(header, "true") == 0    ? LKI_HEADER_YES
+                                    : strcmp(header, "false") == 0 ? LKI_HEADER_NO
+                                                                   : LKI_HEADER_AUTO};
+    LKI_TRY(lki_table_columns(&out->texts, &out->text_count, config, LKI_KEY_DATA_TEXTS));
+    return lki_table_columns(&out->skips, &out->skip_count, config, LKI_KEY_DATA_IGNORE);
+}

@@ -1,0 +1,22 @@
+/* Data that is a series of numbers: data.series, and windows of it. */
+#ifndef LKI_RECIPE_DATA_SERIES_H
+#define LKI_RECIPE_DATA_SERIES_H
+
+#include "recipe/config.h"
+#include "recipe/data/parts.h"
+
+/* data.name of such data, and the keys of "data" that are for it. */
+#define LKI_SERIES_NAME "series"
+#define LKI_SERIES_KEYS                                                                            \
+    "series context horizon stride test_fraction targets standardize ignore missing separator "    \
+    "header"
+
+/* The training or the test split: the test is the end of the series. */
+LKS_MUSTUSE lks_status lki_series_source_open(lks_dataset **out, lki_config *config,
+                                              lks_context *context, bool test);
+
+/* The beginning of the training's rows, and their end for validation. */
+LKS_MUSTUSE lks_status lki_series_source_cut(lki_parts *out, const lki_config *config,
+                                             const lks_dataset *whole);
+
+#endif

@@ -1,0 +1,220 @@
+/* Series of numbers: windows, splits in time, means of the training alone, and what is refused. */
+#include <math.h>
+#include <string.h>
+
+#include "data/folder.h"
+#include "data/table/series.h"
+
+#include <lockstep/recipe.h>
+#include <lockstep/tools.h>
+
+static lki_table table;
+
+static void open_csv(const char *text)
+{
+    static char path[4300];
+    snprintf(path, sizeof path, "%s/s.csv", folder);
+    LKT_OK(lks_file_write(path, text, strlen(text)));
+    LKT_OK(lki_csv_open(&table, context, path, &(lki_csv_opts){.threads = 1}));
+}
+
+/* Rows 0 to 9: a is the row, b ten times that; a date is no number. */
+static void open_ten(void)
+{
+    char text[400] = "date,a,b\n";
+    for (int i = 0; i < 10; i++)
+        sprintf(text + strlen(text), "2020-01-%02d,%d,%d\n", i + 1, i, 10 * i);
+    open_csv(text);
+}
+
+static const lki_series_opts usual = {
+    .context = 3, .horizon = 2, .stride = 1, .train = 6, .first = 0, .count = 10};
+
+/* Samples as "first of the sample>target targets", all of column a. */
+static void has(lks_dataset *data, const char *expected)
+{
+    char found[300] = "";
+    for (int64_t i = 0; i < lks_dataset_get_info(data).samples; i++) {
+        float x[3][2], y[2][2];
+        LKT_OK(lks_dataset_read(data, i, x, y));
+        sprintf(found + strlen(found), "%s%g>%g %g", i > 0 ? ", " : "", (double)x[0][0],
+                (double)y[0][0], (double)y[1][0]);
+        for (int k = 0; k < 3; k++) assert_true(x[k][0] == x[0][0] + (float)k);
+        for (int k = 0; k < 3; k++) assert_true(x[k][1] == 10 * x[k][0]);
+        for (int k = 0; k < 2; k++) assert_true(y[k][1] == 10 * y[k][0]);
+    }
+    assert_string_equal(found, expected);
+}
+
+static void windows_and_parts_lie_in_time(void **state)
+{
+    (void)state;
+    lks_dataset *data, *part;
+    open_ten();
+    lki_series_opts opts = usual;
+    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    has(data, "0>3 4, 1>4 5, 2>5 6, 3>6 7, 4>7 8, 5>8 9");
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    assert_int_equal(info.shape.ndim, 2);
+    assert_int_equal(info.shape.dim[1], 2);
+    assert_int_equal(info.target_shape.dim[0], 4);
+    assert_string_equal(lks_dataset_units(data)[0].name, "a +1");
+    assert_string_equal(lks_dataset_units(data)[3].name, "b +2");
+    LKT_OK(lki_series_part(&part, data, 0, 6));
+    has(part, "0>3 4, 1>4 5");
+    lks_dataset_destroy(part);
+    LKT_OK(lki_series_part(&part, data, 6, 4)); /* samples begin before it, targets do not */
+    has(part, "3>6 7, 4>7 8, 5>8 9");
+    lks_dataset_destroy(part);
+    LKT_OK(lki_series_part(&part, data, 8, 2));
+    has(part, "5>8 9");
+    lks_dataset_destroy(part);
+    LKT_FAILS(LKS_E_INVALID, "has no window: its rows 9 to 9 are fewer than the 2 of a target",
+              lki_series_part(&part, data, 9, 1));
+    LKT_FAILS(LKS_E_INVALID, "has no window", lki_series_part(&part, data, 0, 4));
+    lks_dataset_destroy(data);
+    opts.stride = 2;
+    opts.first = 4;
+    opts.count = 6;
+    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    has(data, "1>4 5, 3>6 7, 5>8 9");
+    lks_dataset_destroy(data);
+    lki_table_close(&table);
+}
+
+static void targets_are_chosen_and_standardised(void **state)
+{
+    (void)state;
+    lks_dataset *data;
+    float x[3][2], y[2];
+    open_ten();
+    lki_series_opts opts = usual;
+    const char *const targets[] = {"b"}, *const dates[] = {"date"}, *const none[] = {"c"};
+    opts.targets = targets;
+    opts.target_count = 1;
+    opts.standardize = true;
+    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    LKT_OK(lks_dataset_read(data, 5, x, y));
+    /* Of 0, 10, ..., 50: mean 25, variance 875 / 3. */
+    const double deviation = sqrt(875.0 / 3);
+    assert_true(y[0] == (float)((80 - 25) / deviation));
+    assert_true(x[0][1] == (float)((50 - 25) / deviation));
+    assert_true(x[0][0] == x[0][1]);
+    const lks_unit *unit = lks_dataset_units(data);
+    assert_true(unit[1].mean == 25 && unit[1].standardised);
+    assert_true(fabs(unit[1].deviation / deviation - 1) < 1e-15);
+    lks_dataset_destroy(data);
+    opts.targets = dates;
+    LKT_FAILS(LKS_E_INVALID, "column 'date' is a target, but has texts",
+              lki_series_open(&data, context, &table, &opts));
+    assert_null(data);
+    opts.targets = none;
+    LKT_FAILS(LKS_E_INVALID, "'c'", lki_series_open(&data, context, &table, &opts));
+    lki_table_close(&table);
+}
+
+static void missing_values_are_refused_or_filled(void **state)
+{
+    (void)state;
+    lks_dataset *data;
+    float x[3], y[2];
+    open_csv("a\n1\n3\nNA\n4\n5\n9\n");
+    lki_series_opts opts = {.context = 3, .horizon = 2, .stride = 1, .train = 3, .count = 6};
+    LKT_FAILS(LKS_E_FORMAT, "line 4: column 'a' has no value, expected one at every time",
+              lki_series_open(&data, context, &table, &opts));
+    opts.fill = true;
+    LKT_OK(lki_series_open(&data, context, &table, &opts));
+    LKT_OK(lks_dataset_read(data, 0, x, y));
+    assert_true(x[2] == 2 && y[0] == 4); /* the mean of 1 and 3 */
+    lks_dataset_destroy(data);
+    lki_table_close(&table);
+    open_csv("a\nx\ny\nz\n");
+    LKT_FAILS(LKS_E_FORMAT, "has no column of numbers",
+              lki_series_open(&data, context, &table, &opts));
+    lki_table_close(&table);
+}
+
+static void another_series_has_another_hash(void **state)
+{
+    (void)state;
+    uint64_t hash[6];
+    for (int i = 0; i < 6; i++) {
+        lks_dataset *data;
+        lki_series_opts opts = usual;
+        if (i == 5)
+            open_csv("a,b\n1,2\n3,4\n5,6\n1,2\n3,4\n5,6\n7,8\n1,9\n2,2\n2,3\n");
+        else
+            open_ten();
+        opts.context += i == 1;
+        opts.stride += i == 2;
+        opts.count -= i == 3;
+        opts.standardize = i == 4;
+        LKT_OK(lki_series_open(&data, context, &table, &opts));
+        LKT_OK(lks_dataset_hash(data, &hash[i]));
+        for (int k = 0; k < i; k++) assert_true(hash[i] != hash[k]);
+        lks_dataset_destroy(data);
+        lki_table_close(&table);
+    }
+}
+
+static uint64_t train(const char *text, const char *set)
+{
+    lks_recipe *recipe;
+    const lks_run *run;
+    LKT_OK(lks_recipe_open_text(&recipe, "a test", text));
+    if (set != NULL) LKT_OK(lks_recipe_set(recipe, set));
+    LKT_OK(lks_recipe_train(recipe, NULL, &run));
+    const uint64_t hash = run->hash;
+    assert_int_equal(run->history[1].valid.samples, 18 - 2 + 1);
+    assert_int_equal(run->history[1].test.samples, 20 - 2 + 1);
+    assert_int_equal(run->history[1].train.samples, 162 - 8 - 2 + 1);
+    lks_recipe_close(recipe);
+    return hash;
+}
+
+static void a_training_has_one_hash(void **state)
+{
+    (void)state;
+    char text[6000] = "t,a,b\n", keys[5000], path[4300];
+    for (int i = 0; i < 200; i++)
+        sprintf(text + strlen(text), "x%d,%d,%d\n", i, i % 7, (i * i) % 5);
+    snprintf(path, sizeof path, "%s/s.csv", folder);
+    LKT_OK(lks_file_write(path, text, strlen(text)));
+    snprintf(keys, sizeof keys,
+             "data: {series: '%s', context: 8, horizon: 2, test_fraction: 0.1}\n"
+             "validation: {fraction: 0.1}\n"
+             "model: {layers: [flatten, {dense: 6}, relu, {dense: 4}]}\n"
+             "train: {batch_size: 16, replicas: 3, epochs: 2, workers: 1}\n",
+             path);
+    const uint64_t hash = train(keys, NULL);
+    assert_true(train(keys, "train.workers=2") == hash);
+    assert_true(train(keys, "train.workers=3") == hash);
+    lks_recipe *recipe;
+    static const char *const wrong[][2] = {
+        {"validation.samples=5", "of a series give validation.fraction"},
+        {"validation.shuffle=true", "of a series the end is held back"},
+        {"data.horizon=500", "has no window"},
+        {"data.test_fraction=0.001", "would hold back none of 200 rows"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        LKT_OK(lks_recipe_open_text(&recipe, "a test", keys));
+        if (i == 0) LKT_OK(lks_recipe_set(recipe, "validation.fraction=null"));
+        LKT_OK(lks_recipe_set(recipe, wrong[i][0]));
+        LKT_FAILS(LKS_E_INVALID, wrong[i][1], lks_recipe_start(recipe));
+        lks_recipe_close(recipe);
+    }
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(windows_and_parts_lie_in_time),
+        TEST(targets_are_chosen_and_standardised),
+        TEST(missing_values_are_refused_or_filled),
+        TEST(another_series_has_another_hash),
+        TEST(a_training_has_one_hash),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
