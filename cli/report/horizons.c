@@ -6,11 +6,11 @@
 #include "cli/out/table.h"
 #include "cli/out/text.h"
 
-horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *fits)
+horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *targets)
 {
-    const bool some = fits->fit != NULL && lks_recipe_has(recipe, "data.series");
+    const bool some = targets->fit != NULL && lks_recipe_has(recipe, "data.series");
     return (horizons){.times = some ? lks_recipe_int(recipe, "data.horizon") : 0,
-                      .fits = fits,
+                      .fits = targets,
                       .unit = lks_dataset_units(data)};
 }
 

@@ -12,7 +12,7 @@ typedef struct horizons {
     const fits *fits;
     const lks_unit *unit; /* [fits->count] */
 } horizons;
-horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *fits);
+horizons horizons_of(const lks_recipe *recipe, const lks_dataset *data, const fits *targets);
 
 /* A table on standard output; and a list of objects. */
 void horizons_print(const horizons *h, cli_pool *pool);
