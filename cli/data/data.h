@@ -47,6 +47,8 @@ LKS_MUSTUSE lks_status data_text_stats(const data_source *source, const cli_args
                                        const char *what);
 /* Whether it is a text, and what is wrong with it then. */
 bool data_text_check(lks_status *status, const cli_args *cli, const char *what);
+/* The same of shards, and of tables. */
+bool data_rows_check(lks_status *status, const cli_args *cli, const char *what);
 /* The statistics of data in shards. */
 LKS_MUSTUSE lks_status data_shards_stats(const data_source *source, const cli_args *cli);
 

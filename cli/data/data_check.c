@@ -417,10 +417,11 @@ static lks_status check_folder(check *c, const char *folder)
 lks_status data_check(const cli_args *cli, const char *what)
 {
     lks_recipe *recipe;
-    lks_status text;
+    lks_status found;
     const lki_published *known = lki_published_find_word(what);
     const char *folder = what;
-    if (known == NULL && data_text_check(&text, cli, what)) return text;
+    if (known == NULL && (data_text_check(&found, cli, what) || data_rows_check(&found, cli, what)))
+        return found;
     if (known != NULL && known->files == NULL)
         return lks_fail(
             LKS_E_INVALID,

@@ -42,10 +42,11 @@ void data_offer_names(lki_nearest *near)
     }
 }
 
-/* Whether a file is a text, by its name. */
-static bool is_text_file(const char *path)
+/* Whether a file is a text or a table, by its name. */
+static bool is_data_file(const char *path)
 {
-    static const char *const ends[] = {".txt", ".txt.gz", ".tokens"};
+    static const char *const ends[] = {".txt", ".txt.gz", ".tokens", ".csv",
+                                       ".tsv", ".csv.gz", ".tsv.gz"};
     const size_t length = strlen(path);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t own = strlen(ends[i]);
@@ -74,7 +75,7 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
                         near.best != NULL ? near.best : "");
     }
     const bool file = there && !S_ISDIR(info.st_mode) && !lks_dataset_folder_has(what, false) &&
-                      !lks_dataset_folder_has(what, true) && !is_text_file(what);
+                      !lks_dataset_folder_has(what, true) && !is_data_file(what);
     lks_status status = cli_configure(&out->recipe, cli, file ? what : NULL);
     if (status == LKS_OK && out->known != NULL)
         status = lks_recipe_option(out->recipe, "data.name", out->known->name, "data");

@@ -49,6 +49,13 @@ static void open_case(lkt_case *c, const json_t *test, lkt_random *random)
     for (int64_t i = 0; node->in_count > 1 && node->in[1]->dtype == LKS_I32 && i < c->count; i++)
         ((int32_t *)c->in[1])[i] = (int32_t)(hashed(i, LABEL) %
                                              (uint32_t)node->in[0]->shape.dim[0]);
+    if (json_is_true(json_object_get(test, "mix"))) {
+        c->mix = lkt_case_memory(c, (size_t)c->count * sizeof *c->mix);
+        for (int64_t i = 0; i < c->count; i++)
+            c->mix[i] = (lks_mix){
+                .label = (int32_t)(hashed(i, VARIANCE) % (uint32_t)node->in[0]->shape.dim[0]),
+                .weight = (float)(hashed(i, MEAN) >> 8) * 0x1p-24f};
+    }
     for (int64_t i = 0; node->buffer_count > 0 && i < lkt_param_elements(c, 0); i++) {
         ((float *)c->buffer[0])[i] = value(i, MEAN);
         ((float *)c->buffer[1])[i] = value(i, VARIANCE) / 2.0f + 0.75f;

@@ -99,6 +99,26 @@ def labels(case):
     return torch.tensor([hashed(i, LABEL) % case["in"][0] for i in range(case["count"])])
 
 
+def shares(case):
+    """Of each sample's class what is left of 1, of another the weight: mixup, as probabilities."""
+    weight = [(hashed(i, MEAN) >> 8) / 2**24 if case.get("mix") else 0.0 for i in range(case["count"])]
+    other = [hashed(i, VARIANCE) % case["in"][0] for i in range(case["count"])]
+    wanted = torch.zeros(case["count"], case["in"][0])
+    for i, own in enumerate(labels(case)):
+        wanted[i, own] += 1 - weight[i]
+        wanted[i, other[i]] += weight[i]
+    return wanted
+
+
+def cross_entropy(case, x):
+    target = shares(case) if case.get("mix") else labels(case)
+    return F.cross_entropy(x, target, reduction="none", label_smoothing=f32(case.get("label_smoothing", 0.0)))
+
+
+def nll(case, x):
+    return -(shares(case) * x).sum(1) if case.get("mix") else F.nll_loss(x, labels(case), reduction="none")
+
+
 def mse(case, x):
     target = to_torch(values([case["count"], *case["in"]], TARGET))
     return ((x - target) ** 2).flatten(1).mean(1)
@@ -135,9 +155,8 @@ OPERATIONS = {
     "concat": lambda case, x, y: torch.cat([x, y], 1),
     "flatten": lambda case, x: x.flatten(1),
     "log_softmax": lambda case, x: F.log_softmax(x, 1),
-    "cross_entropy": lambda case, x: F.cross_entropy(
-        x, labels(case), reduction="none", label_smoothing=f32(case.get("label_smoothing", 0.0))),
-    "nll": lambda case, x: F.nll_loss(x, labels(case), reduction="none"),
+    "cross_entropy": cross_entropy,
+    "nll": nll,
     "mse": mse,
     "l1": distances,
     "huber": distances,
@@ -211,7 +230,10 @@ CASES = [
     {"op": "log_softmax", "count": 3, "in": [10]},
     {"op": "cross_entropy", "count": 4, "in": [10]},
     {"op": "cross_entropy", "count": 4, "in": [7], "label_smoothing": 0.1},
+    {"op": "cross_entropy", "count": 5, "in": [7], "mix": True},
+    {"op": "cross_entropy", "count": 5, "in": [10], "label_smoothing": 0.1, "mix": True},
     {"op": "nll", "count": 4, "in": [6]},
+    {"op": "nll", "count": 5, "in": [6], "mix": True},
     {"op": "mse", "count": 3, "in": [2, 3, 2]},
     {"op": "l1", "count": 3, "in": [2, 3, 2]},
     {"op": "l1", "count": 2, "in": [11]},

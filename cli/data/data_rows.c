@@ -1,0 +1,71 @@
+/* lockstep data check, of shards and of tables: opens them, reads every row, and says which are wrong. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/data/data.h"
+#include "cli/out/text.h"
+
+enum { MOST_WRONG = 20 };
+
+/* Rows that cannot be read, each a line; behind MOST_WRONG of them it ends. */
+static lks_status read_rows(const char *what, lks_dataset *data)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    const size_t bytes = (size_t)lks_shape_elements(&info.shape) * sizeof(float);
+    const int64_t targets = lks_shape_elements(&info.target_shape);
+    float *x = malloc(bytes + (size_t)(targets + 1) * sizeof *x);
+    lks_status first = LKS_OK;
+    int wrong = 0;
+    if (x == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a row");
+    for (int64_t i = 0; i < info.samples && wrong < MOST_WRONG; i++) {
+        const lks_status status = lks_dataset_read(data, i, x, x + bytes / sizeof *x);
+        if (status == LKS_OK) continue;
+        if (wrong++ == 0) first = status;
+        say("WRONG: %s", lks_last_error()->message);
+    }
+    free(x);
+    if (wrong == 0) return LKS_OK;
+    return lks_fail(first, "%s%d row%s of %.300s cannot be read, as said above",
+                    wrong == MOST_WRONG ? "at least " : "", wrong, TEXT_S(wrong), what);
+}
+
+/* "20,480 rows of 4128 numbers and 552 targets". */
+static void say_rows(const lks_dataset *data)
+{
+    const lks_dataset_info info = lks_dataset_get_info(data);
+    char rows[TEXT_NUMBER_SIZE];
+    lks_text_count(rows, info.samples);
+    const int64_t width = lks_shape_elements(&info.shape);
+    const int64_t targets = lks_shape_elements(&info.target_shape);
+    if (info.classes > 0)
+        say("%s row%s of %" PRId64 " number%s, and one of %" PRId64 " classes", rows,
+            TEXT_S(info.samples), width, TEXT_S(width), info.classes);
+    else
+        say("%s row%s of %" PRId64 " number%s and %" PRId64 " target%s", rows, TEXT_S(info.samples),
+            width, TEXT_S(width), targets, TEXT_S(targets));
+}
+
+static lks_status check_rows(data_source *source, const char *what)
+{
+    /* As they are: with means and deviations the first row that is wrong would end all. */
+    lks_status status = lks_recipe_option(source->recipe, "data.standardize", "false", "data");
+    if (status == LKS_OK)
+        status = lks_recipe_dataset(&source->data, source->recipe, source->context, false);
+    if (status == LKS_OK) status = read_rows(what, source->data);
+    if (status != LKS_OK) return status;
+    say_rows(source->data);
+    say("%s: nothing is wrong", what);
+    return LKS_OK;
+}
+
+bool data_rows_check(lks_status *status, const cli_args *cli, const char *what)
+{
+    data_source source;
+    const bool rows = data_configure(&source, cli, what) == LKS_OK &&
+                      (lks_recipe_has(source.recipe, "data.shards") ||
+                       lks_recipe_has(source.recipe, "data.table"));
+    if (rows) *status = check_rows(&source, what);
+    data_close(&source);
+    return rows;
+}
