@@ -198,6 +198,52 @@ static void another_text_or_vocabulary_has_another_file(void **state)
     lks_tokenizer_destroy(other);
 }
 
+static void remove_files(const char *path)
+{
+    char file[4700];
+    DIR *open = opendir(path);
+    if (open == NULL) return;
+    for (const struct dirent *entry; (entry = readdir(open)) != NULL;) {
+        snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        if (entry->d_name[0] != '.') assert_int_equal(unlink(file), 0);
+    }
+    closedir(open);
+}
+
+/* A file under another one's name is of another text or vocabulary. */
+static void a_name_alone_is_not_believed(void **state)
+{
+    (void)state;
+    char cache[2][4300], name[300], file[4700], bytes[300];
+    lks_tokenizer *t = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_CHAR}, "abc");
+    lks_tokenizer *other = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_CHAR}, "abd");
+    for (int i = 0; i < 2; i++) snprintf(cache[i], sizeof cache[i], "%s/cache%d", folder, i);
+    for (int of_text = 0; of_text < 2; of_text++) {
+        const char *path = write_text("text", "abab", 4);
+        remove_files(cache[0]);
+        remove_files(cache[1]);
+        assert_true(opens(t, path, cache[0], "abab"));
+        snprintf(name, sizeof name, "%s", only_file(cache[0]));
+        const char *second = of_text ? "baba" : "abab";
+        path = write_text("other", second, 4);
+        assert_true(opens(of_text ? t : other, path, cache[1], second));
+        snprintf(file, sizeof file, "%s/%s", cache[1], only_file(cache[1]));
+        FILE *open = fopen(file, "rb");
+        const size_t size = fread(bytes, 1, sizeof bytes, open);
+        fclose(open);
+        snprintf(file, sizeof file, "%s/%s", cache[0], name);
+        LKT_OK(lks_file_write(file, bytes, size));
+        assert_true(opens(t, write_text("text", "abab", 4), cache[0], "abab"));
+        open = fopen(file, "rb");
+        char again[300];
+        assert_int_equal(fread(again, 1, sizeof again, open), size);
+        fclose(open);
+        assert_true(memcmp(again, bytes, size) != 0); /* it was made anew */
+    }
+    lks_tokenizer_destroy(t);
+    lks_tokenizer_destroy(other);
+}
+
 static void without_a_folder_tokens_are_in_memory(void **state)
 {
     (void)state;
@@ -215,11 +261,11 @@ static void tokens_are_as_wide_as_the_vocabulary(void **state)
     (void)state;
     static const struct {
         int words, width;
-    } cases[] = {{254, 1}, {255, 2}, {65534, 2}, {65535, 4}};
-    char *text = malloc(65535 * 8), cache[4300];
+    } cases[] = {{254, 1}, {255, 2}, {65534, 2}, {65535, 4}, {66000, 4}};
+    char *text = malloc(66000 * 8), cache[4300];
     assert_non_null(text);
     snprintf(cache, sizeof cache, "%s/cache", folder);
-    for (size_t c = 0; c < 4; c++) {
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         size_t bytes = 0;
         for (int i = 0; i < cases[c].words; i++)
             bytes += (size_t)sprintf(text + bytes, "w%d ", cases[c].words - i);
@@ -251,6 +297,7 @@ int main(void)
         TEST(the_first_wrong_byte_is_named_for_any_threads),
         TEST(a_file_is_kept_and_made_anew_where_it_lies),
         TEST(another_text_or_vocabulary_has_another_file),
+        TEST(a_name_alone_is_not_believed),
         TEST(without_a_folder_tokens_are_in_memory),
         TEST(tokens_are_as_wide_as_the_vocabulary),
     };
