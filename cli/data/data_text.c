@@ -138,6 +138,7 @@ typedef struct counts {
     place *order;               /* [size]: the most frequent first */
     int64_t lines, least, most; /* of lines: tokens without the line feed */
     int64_t line;               /* of the one that is not ended */
+    int64_t inside;             /* of all of them */
 } counts;
 
 static bool is_line_feed(const lks_tokenizer *tokenizer, int32_t id)
@@ -152,6 +153,7 @@ static void end_line(counts *c)
     if (c->lines == 0 || c->line < c->least) c->least = c->line;
     if (c->line > c->most) c->most = c->line;
     c->lines++;
+    c->inside += c->line;
     c->line = 0;
 }
 
@@ -251,7 +253,7 @@ static void say_stats(const counts *c, const data_source *source, const cli_args
     if (c->lines > 0)
         say("lines           %s, of %s to %s tokens, %.1f on average",
             lks_text_count(number[0], c->lines), lks_text_count(number[1], c->least),
-            lks_text_count(number[2], c->most), (double)(c->tokens - c->lines) / (double)c->lines);
+            lks_text_count(number[2], c->most), (double)c->inside / (double)c->lines);
     say_frequent(c, cli->pool);
 }
 

@@ -93,6 +93,12 @@ static void records_and_tables_have_them_too(void **state)
     assert_int_equal(shell("grep -aq perplexity/valid board/* && grep -aq tokens_per_second/step "
                            "board/*"),
                      0);
+    const double rate = number_of(epoch, "tokens_per_second");
+    snprintf(expected, sizeof expected, ",%.9g,%.9g\n", number_of(epoch, "samples_per_second"),
+             rate);
+    assert_non_null(strstr(row, expected));
+    assert_int_equal(
+        shell("tr -d , <out.txt | grep -q '^epoch 2/2 .*  %lld tokens/s$'", (long long)rate), 0);
     run("report run.json");
     expect_ok();
     expect_out("valid ppl");
@@ -217,6 +223,12 @@ static void statistics_are_counted(void **state)
                                   "test        5 tokens, in 2 samples of 2\n"
                                   "unknown         4, 80.00% of the tokens\n"
                                   "text.yaml: nothing is wrong\n");
+    write_text("line.txt", "ab\nabc");
+    write_text("line.yaml",
+               "data: {text: line.txt, context: 2, cache: none}\nmodel: {name: mlp}\n");
+    run("data stats line.yaml");
+    expect_ok();
+    expect_out("\nlines           2, of 2 to 3 tokens, 2.5 on average\n");
     write_text("a.test.txt", "d d\xFF d");
     run("data check text.yaml");
     expect(4, "a.test.txt': byte 3, which is 0xff, is no part of a character in UTF-8");

@@ -146,7 +146,7 @@ static uint64_t hash_of(lks_dataset *data)
 static void what_is_another_data_set_has_another_hash(void **state)
 {
     (void)state;
-    uint64_t hash[9];
+    uint64_t hash[10];
     lks_dataset *data = open_text("0123456789", 3, 2), *part, *same;
     hash[0] = hash_of(data);
     LKT_OK(lki_text_part(&same, data, 0, 10));
@@ -168,8 +168,11 @@ static void what_is_another_data_set_has_another_hash(void **state)
     static const struct {
         const char *text;
         int64_t positions, stride;
-    } others[] = {{"0123456788", 3, 2}, {"0123456789", 3, 3}, {"0123456789", 4, 2}};
-    for (int i = 0; i < 3; i++) {
+    } others[] = {{"0123456788", 3, 2},
+                  {"0123456789", 3, 3},
+                  {"0123456789", 4, 2},
+                  {"0123456789", 3, 4}}; /* as many samples as with stride 3 */
+    for (int i = 0; i < 4; i++) {
         data = open_text(others[i].text, others[i].positions, others[i].stride);
         hash[5 + i] = hash_of(data);
         lks_dataset_destroy(data);
@@ -177,11 +180,11 @@ static void what_is_another_data_set_has_another_hash(void **state)
     lks_tokenizer *kept = digits; /* as many tokens, with other meanings */
     digits = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_CHAR}, "012345678a");
     data = open_text("012345678a", 3, 2);
-    hash[8] = hash_of(data);
+    hash[9] = hash_of(data);
     lks_dataset_destroy(data);
     lks_tokenizer_destroy(digits);
     digits = kept;
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 10; i++)
         for (int k = 0; k < i; k++) assert_true(hash[i] != hash[k]);
 }
 
