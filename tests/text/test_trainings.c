@@ -120,6 +120,12 @@ static void a_run_keeps_its_vocabulary(void **state)
     LKT_OK(lks_recipe_evaluate(recipe, NULL, &metrics));
     assert_int_equal(metrics.counted, 15);
     lks_recipe_close(recipe);
+    write_text("new.txt", "a mat on the zoo", 16);
+    recipe = open_recipe(usual(more));
+    set(recipe, "data.test_text=%s", in("new.txt"));
+    LKT_FAILS(LKS_E_FORMAT, "the character U+007A at byte 13 is not in the vocabulary",
+              lks_recipe_open_data(recipe, LKS_RECIPE_TEST));
+    lks_recipe_close(recipe);
     /* As many tokens with other meanings are refused, to test and to go on. */
     const char *other =
         "lockstep vocabulary 1 char 13\n\\s\n\\n\na\nc\nd\ne\nh\nm\nn\no\ns\nt\n\xC3\xA9\n";
