@@ -6,6 +6,7 @@
 
 #include "cli/out/text.h"
 #include "cli/process.h"
+#include "cli/arch/arch.h"
 #include "cli/verbs/checkpoint_path.h"
 #include "cli/verbs/record.h"
 
@@ -77,8 +78,13 @@ lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path
     if (name != NULL && path == NULL)
         return lks_fail(LKS_E_INVALID,
                         "--config, --bias and --fc-relu are for a file, and none is given");
-    lks_status status = lks_recipe_open(
-        out, name != NULL ? pool_format(cli->pool, "%s#%s", path, name) : path);
+    const bool by_arch = arch_is_asked(cli);
+    lks_status status = by_arch
+                            ? arch_open(out, cli)
+                            : lks_recipe_open(out, name != NULL
+                                                       ? pool_format(cli->pool, "%s#%s", path, name)
+                                                       : path);
+    if (by_arch && status != LKS_OK) return status;
     if (status == LKS_E_IO || status == LKS_E_INVALID) status = not_a_configuration(path, status);
     if (status != LKS_OK) return status;
     lks_recipe *recipe = *out;
@@ -96,6 +102,7 @@ lks_status cli_configure(lks_recipe **out, const cli_args *cli, const char *path
         status = lks_recipe_option(recipe, lki_key_rows[key].spec.name, setting->text, where);
     }
     if (status == LKS_OK) status = take_strategy(cli, recipe);
+    if (status == LKS_OK && path != NULL) status = arch_settle(recipe, cli);
     if (status == LKS_OK && path != NULL) status = lks_recipe_resolve(recipe);
     const bool has_csv = (cli->verb_bit & (VERB_TRAIN | VERB_PREDICT)) != 0;
     if (status == LKS_OK && !has_csv && lks_recipe_given(recipe, "log.format") &&

@@ -174,6 +174,26 @@ const cli_option cli_options[] = {
     LOCAL("threads", 0, "N", VERB_DATA, THREADS,
           "of pack, shard, columns, and stats of shards: threads; default: one for each core"),
     ALIAS("resume", NULL, TRAIN, CHECKPOINT_RESUME),
+    LOCAL("arch", 0, "NETWORK", TRAIN, ARCH,
+          "in the place of CONFIG: this network on --dataset, with Adam, as scripts for PyTorch's "
+          "DDP "
+          "have it; --batch-size is then that of a process, and a run in --checkpoint-dir goes on; "
+          "default alexnet"),
+    LOCAL("dataset", 0, "NAME", TRAIN, DATASET,
+          "of --arch: dummy, or tiny-imagenet with --data DIR; default dummy"),
+    ALIAS_("num-epochs", "N", TRAIN, TRAIN_EPOCHS, "as --epochs; of --arch: default 60"),
+    ALIAS_("num-classes", "N", TRAIN, DATA_CLASSES, "classes of the data; of --arch: default 10"),
+    ALIAS_("checkpoint-dir", "DIR", TRAIN, CHECKPOINT_PATH,
+           "as --out; of --arch: default checkpoints/NETWORK-DATASET"),
+    LOCAL("no-checkpoint", 0, NULL, TRAIN, NO_CHECKPOINT, "of --arch: write no checkpoints"),
+    LOCAL("resume-from", 0, "WHICH", TRAIN, RESUME_FROM,
+          "as --resume WHICH: latest, or an epoch, which then has to be the newest; default of "
+          "--arch: latest"),
+    LOCAL("evaluate", 0, "BOOL", TRAIN, EVALUATE,
+          "of --arch: True tests the weights of --checkpoint-dir once; default False"),
+    LOCAL("model-name", 0, "NAME", TRAIN, MODEL_NAME,
+          "of --arch: is shown; files of checkpoints are called as ever; default: none"),
+    LOCAL("exp-name", 0, "NAME", TRAIN, EXP_NAME, "of --arch: is shown; default: none"),
     ALIAS("accept-changes", NULL, TRAIN, CHECKPOINT_ACCEPT_CHANGES),
     ALIAS("record", "FILE", TRAIN, LOG_RECORD),
     ALIAS_("record", "FILE", VERB_BENCH, LOG_RECORD,

@@ -187,6 +187,36 @@ static void take_underscores(const cli_args *cli, cli_pool *pool, int argc, char
     }
 }
 
+/* `--resume latest` and `--resume 3` as --resume-from=; --resume alone has no value. */
+static void take_resume(const cli_args *cli, cli_pool *pool, int argc, char **words)
+{
+    int64_t epoch;
+    for (int i = 2; i + 1 < argc && cli->verb_bit == VERB_TRAIN; i++) {
+        if (strcmp(words[i], "--resume") != 0) continue;
+        const char *which = words[i + 1];
+        if (strcmp(which, "latest") != 0 && !lki_text_is_int(which, &epoch)) continue;
+        words[i + 1] = pool_format(pool, "--resume-from=%s", which);
+    }
+}
+
+/* --arch and --dataset stand for the operand. */
+static lks_status take_arch(cli_args *cli)
+{
+    const char *arch = cli->local[LOCAL_ARCH], *data = cli->local[LOCAL_DATASET];
+    if (arch == NULL && data == NULL) return LKS_OK;
+    if (cli->operands > 0)
+        return lks_fail(LKS_E_INVALID,
+                        "--arch and --dataset stand in the place of a configuration, but %.200s is "
+                        "given too; drop one",
+                        cli->operand[0]);
+    cli->operand = pool_alloc(cli->pool, 2 * sizeof *cli->operand);
+    cli->operand[0] = arch != NULL ? pool_format(cli->pool, "--arch %s", arch)
+                                   : pool_format(cli->pool, "--dataset %s", data);
+    cli->operand[1] = NULL;
+    cli->operands = 1;
+    return LKS_OK;
+}
+
 /* --yaml-config stands for the first operand. */
 static void take_yaml_config(cli_args *cli)
 {
@@ -217,11 +247,14 @@ lks_status cli_parse(cli_args *out, cli_pool *pool, int argc, char **argv)
     char **moved = pool_alloc(pool, ((size_t)argc + 1) * sizeof *moved);
     memcpy(moved, argv, (size_t)argc * sizeof *moved);
     take_underscores(out, pool, argc, moved);
+    take_resume(out, pool, argc, moved);
     if (status == LKS_OK) status = parse_read_options(out, pool, argc - first, moved + first);
     if (status != LKS_OK || wants_only_help(out)) return status;
     out->operands = argc - first - optind;
     out->operand = moved + first + optind;
     take_yaml_config(out);
+    status = take_arch(out);
+    if (status != LKS_OK) return status;
     char names[NAMES_SIZE];
     if (out->verb == NULL)
         return lks_fail(LKS_E_INVALID, "no verb; expected %s (lockstep --help)",

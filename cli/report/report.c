@@ -14,6 +14,7 @@
 #include "cli/out/say.h"
 #include "cli/out/text.h"
 #include "cli/process.h"
+#include "cli/arch/arch.h"
 #include "recipe/run/record.h"
 
 static const double DRAW_SECONDS = 0.1, SMOOTH_SECONDS = 2.0;
@@ -97,13 +98,14 @@ static report_format format_of(const lks_recipe *recipe)
     return strcmp(name, "json") == 0         ? REPORT_JSON
            : strcmp(name, "csv") == 0        ? REPORT_CSV
            : strcmp(name, "lightning") == 0  ? REPORT_LIGHTNING
+           : strcmp(name, "ddp") == 0        ? REPORT_DDP
            : strcmp(name, "iterations") == 0 ? REPORT_ITERATIONS
                                              : REPORT_TEXT;
 }
 
 bool report_is_text(report_format format)
 {
-    return format == REPORT_TEXT || format == REPORT_LIGHTNING;
+    return format == REPORT_TEXT || format == REPORT_LIGHTNING || format == REPORT_DDP;
 }
 
 /* Lines for people. */
@@ -382,6 +384,12 @@ void report_epoch(cli_report *r, const lks_epoch *epoch)
     if (r->quiet) return;
     if (!is_text(r)) {
         report_event(r, epoch_json(epoch));
+        return;
+    }
+    if (r->format == REPORT_DDP && epoch->test.samples > 0) {
+        say_not_finite("Test", &epoch->test);
+        arch_print_results(&epoch->test, &epoch->test_rates);
+        say_epoch(r, epoch);
         return;
     }
     if (r->bar && !r->lines) {

@@ -13,9 +13,10 @@
 
 typedef enum report_format {
     REPORT_TEXT,
-    REPORT_JSON,       /* an object a line, for each event */
-    REPORT_CSV,        /* the same as a table: a line for each event but the start */
-    REPORT_LIGHTNING,  /* text that begins as PyTorch Lightning does */
+    REPORT_JSON,      /* an object a line, for each event */
+    REPORT_CSV,       /* the same as a table: a line for each event but the start */
+    REPORT_LIGHTNING, /* text that begins as PyTorch Lightning does */
+    REPORT_DDP, /* text that begins with the configuration, and ends epochs with a block of results */
     REPORT_ITERATIONS, /* text, but of steps the loss alone, and at the end a plot of it */
 } report_format;
 

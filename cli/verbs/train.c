@@ -11,6 +11,7 @@
 #include "cli/report/summary.h"
 #include "cli/running/running.h"
 #include "cli/stop.h"
+#include "cli/arch/arch.h"
 #include "cli/verbs/processes.h"
 
 typedef struct training {
@@ -299,11 +300,15 @@ static lks_status train(const cli_args *cli, lks_recipe *recipe, int *code)
                   .dry_run = lks_recipe_bool(recipe, "train.dry_run")};
     const lks_train_events events = {on_step, on_epoch, on_resume, NULL, &t};
     int cores = 0;
-    bool complete;
-    lks_status status = lks_recipe_lock(recipe);
+    bool complete, tests;
+    lks_status status = arch_evaluates(&tests, cli);
+    if (status == LKS_OK && tests) return arch_evaluate(cli, recipe, code);
+    if (status == LKS_OK) status = lks_recipe_lock(recipe);
     if (status == LKS_OK) status = lks_comm_agree(t.comm, leads(&t) ? check_places(&t) : LKS_OK);
     if (status == LKS_OK) say_apart(&t);
     if (status == LKS_OK) status = lks_recipe_start(recipe);
+    if (status == LKS_OK) status = arch_check_resume(cli, recipe);
+    if (status == LKS_OK) status = arch_print_head(cli, recipe);
     if (status != LKS_OK) return status;
     t.parts = lks_recipe_get_parts(recipe);
     report_begin(&t.report, recipe, &t.parts);

@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 import networks
 import zoo
 
-SAMPLES, CLASSES, MOST = 2, 10, 1e-4
+SAMPLES, CLASSES, MOST = 2, 10, 1e-5
 
 
 def images(shape):
