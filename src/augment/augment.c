@@ -51,8 +51,11 @@ static lks_status check_images(const lks_dataset_info *info, const char *where, 
     return LKI_FAIL(LKS_E_UNSUPPORTED,
                     "%s%s is for images of bytes (rows, columns, channels), but samples are %s of "
                     "%d dimension%s; drop it",
-                    where, name, info->dtype == LKS_U8 ? "bytes" : "floats", info->shape.ndim,
-                    LKI_S(info->shape.ndim));
+                    where, name,
+                    info->dtype == LKS_U8    ? "bytes"
+                    : info->dtype == LKS_I32 ? "tokens"
+                                             : "floats",
+                    info->shape.ndim, LKI_S(info->shape.ndim));
 }
 
 static lki_image image_of(const lks_dataset_info *info)
