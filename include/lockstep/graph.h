@@ -133,6 +133,28 @@ typedef struct lks_position_opts {
 } lks_position_opts;
 LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_position_opts *opts);
 
+/*
+ * Recurrent layers from position to position, as PyTorch's: x is positions, channels; out is positions, hidden (twice
+ * that of both directions, forward first). The state in front of the first position is zero. Parameters are
+ * NAME.weight_ih_l0 [gates hidden][channels], weight_hh_l0 [gates hidden][hidden], bias_ih_l0, bias_hh_l0, and l1, ... of
+ * further layers, with "_reverse" behind them in the other direction; gates are i f g o (lstm) and r z n (gru). A stack
+ * is one node for each layer and direction: NAME, NAME.l1, NAME.l0_reverse, ...
+ */
+typedef enum lks_nonlinearity { LKS_NONLINEARITY_TANH, LKS_NONLINEARITY_RELU } lks_nonlinearity;
+typedef struct lks_recurrent_opts {
+    const char *name;
+    lks_nonlinearity nonlinearity;   /* of rnn alone */
+    int64_t hidden;                  /* required */
+    int64_t layers;                  /* default 1 */
+    bool bidirectional;              /* both directions */
+    bool reverse;                    /* only from the last position to the first */
+    float dropout;                   /* between layers; default 0 */
+    lks_init weight_init, bias_init; /* default: uniform in +-1/sqrt(hidden), all four */
+} lks_recurrent_opts;
+LKS_API lks_tensor *lks_rnn(lks_graph *graph, lks_tensor *x, const lks_recurrent_opts *opts);
+LKS_API lks_tensor *lks_lstm(lks_graph *graph, lks_tensor *x, const lks_recurrent_opts *opts);
+LKS_API lks_tensor *lks_gru(lks_graph *graph, lks_tensor *x, const lks_recurrent_opts *opts);
+
 /* y[u] = sum_k x[k] * weight[u][k] + bias[u], of the last dimension of x, for each of its positions where it has others
  * (lks_flatten() an image to have all of it at once). */
 typedef struct lks_dense_opts {

@@ -283,6 +283,9 @@ static const struct {
 } table[LKI_OP_COUNT] = {
     [LKI_OP_CONV2D] = {.bounds = lki_bounds_conv2d},
     [LKI_OP_DENSE] = {.bounds = lki_bounds_products},
+    [LKI_OP_RNN] = {.bounds = lki_bounds_recurrent},
+    [LKI_OP_LSTM] = {.bounds = lki_bounds_recurrent},
+    [LKI_OP_GRU] = {.bounds = lki_bounds_recurrent},
     [LKI_OP_BATCH_NORM] = {.bounds = lki_bounds_batch_norm},
     [LKI_OP_LAYER_NORM] = {.bounds = lki_bounds_layer_norm},
     [LKI_OP_MAX_POOL] = {.bounds = lki_bounds_pools},

@@ -198,6 +198,10 @@ static lks_status check_input(const lki_node *node)
                         "%s '%s': input has %d dimensions, expected 1, or 2 (positions, channels); "
                         "put a flatten before it",
                         op->name, node->name, ndim);
+    if (op->takes == LKI_TAKES_SEQUENCE && ndim != 2)
+        return LKI_FAIL(LKS_E_SHAPE,
+                        "%s '%s': input has %d dimension%s, expected 2 (positions, channels)",
+                        op->name, node->name, ndim, LKI_S(ndim));
     if (op->takes == LKI_TAKES_VECTOR && ndim != 1)
         return LKI_FAIL(LKS_E_SHAPE,
                         "%s '%s': input has %d dimensions, expected 1; put a flatten before it",

@@ -7,7 +7,7 @@
 #include "core/attribute.h"
 #include "op/list.h"
 
-enum { LKI_MAX_IN = 2, LKI_MAX_PARAM = 2, LKI_MAX_BUFFER = 3, LKI_NAME_SIZE = 64 };
+enum { LKI_MAX_IN = 2, LKI_MAX_PARAM = 4, LKI_MAX_BUFFER = 3, LKI_NAME_SIZE = 64 };
 
 typedef enum lki_op_id {
 #define X(ID, id) LKI_OP_##ID,
@@ -44,7 +44,8 @@ struct lki_node {
     lki_op_id op;
     int index; /* in graph order, from 0 */
     char name[LKI_NAME_SIZE];
-    void *attr; /* the op's own *_opts with defaults filled in; in the graph's arena */
+    const char *stem; /* what names of its parameters begin with, if that is not its own name */
+    void *attr;       /* the op's own *_opts with defaults filled in; in the graph's arena */
     lks_tensor *in[LKI_MAX_IN];
     int in_count;
     lks_tensor out;
@@ -65,13 +66,14 @@ struct lki_node {
 
 /* What the first input must be, beside what infer checks. */
 typedef enum lki_takes {
-    LKI_TAKES_FLOATS, /* F32 of any shape */
-    LKI_TAKES_IMAGE,  /* F32: height, width, channels */
-    LKI_TAKES_VECTOR, /* F32 of one dimension, */
-    LKI_TAKES_ROWS,   /* or of two: positions, channels */
-    LKI_TAKES_PIXELS, /* an image or a vector of channels */
-    LKI_TAKES_TOKENS, /* I32: the graph's input */
-    LKI_TAKES_ANY,    /* bytes too */
+    LKI_TAKES_FLOATS,   /* F32 of any shape */
+    LKI_TAKES_IMAGE,    /* F32: height, width, channels */
+    LKI_TAKES_VECTOR,   /* F32 of one dimension, */
+    LKI_TAKES_ROWS,     /* or of two: positions, channels */
+    LKI_TAKES_SEQUENCE, /* or of two alone */
+    LKI_TAKES_PIXELS,   /* an image or a vector of channels */
+    LKI_TAKES_TOKENS,   /* I32: the graph's input */
+    LKI_TAKES_ANY,      /* bytes too */
 } lki_takes;
 
 /* Whether the gradient matters where its output is 0: yes; no, as it has no part in that of an input; or where
@@ -102,6 +104,9 @@ typedef struct lki_op {
     /* May be NULL. After a step: `sums` are the tree sums of the replicas' stats, or, of a node where
      * replicas meet, what came out of it in forward; `buffer` the node's buffers, updated in place. */
     void (*update_buffers)(const lki_node *node, const double *sums, void *const buffer[]);
+    /* May be NULL. What a list of layers makes of the attributes where that may be several nodes; else
+     * lki_graph_add() is called. */
+    lks_tensor *(*build)(lks_graph *graph, int op, const void *attr, lks_tensor *x);
     /* NULL where no node of it meets: left becomes that of both, of what replicas give in forward. What they
      * give in backward is added. */
     void (*merge)(const lki_node *node, double *left, const double *right);
@@ -115,6 +120,12 @@ LKI_OP_LIST(X)
 const lki_op *lki_op_get(lki_op_id id);
 /* LKI_OP_COUNT: there is none of that name. */
 lki_op_id lki_op_find(const char *name);
+
+/* "conv1" of "conv1.weight". */
+static inline const char *lki_node_stem(const lki_node *node)
+{
+    return node->stem != NULL ? node->stem : node->name;
+}
 
 /* No gradient of the tensor matters where it is 0: relu stands before it. So it has many zeros. */
 bool lki_stops_at_zero(const lks_tensor *tensor);

@@ -119,7 +119,7 @@ static lks_status add_weight(lks_model *model, int s, int slot)
     lki_weight *weight = &model->weight[model->weights];
     char name[2 * LKI_NAME_SIZE];
     stage->weight[slot] = model->weights++;
-    snprintf(name, sizeof name, "%s.%s", owner->name, param->suffix);
+    snprintf(name, sizeof name, "%s.%s", lki_node_stem(owner), param->suffix);
     *weight = (lki_weight){
         .shape = param->shape,
         .count = lks_shape_elements(&param->shape),

@@ -20,6 +20,9 @@
     X(DENSE, dense)                                                                                \
     X(EMBEDDING, embedding)                                                                        \
     X(POSITION, position)                                                                          \
+    X(RNN, rnn)                                                                                    \
+    X(LSTM, lstm)                                                                                  \
+    X(GRU, gru)                                                                                    \
     X(BATCH_NORM, batch_norm)                                                                      \
     X(LAYER_NORM, layer_norm)                                                                      \
     X(MAX_POOL, max_pool)                                                                          \

@@ -73,6 +73,25 @@ static lks_tensor *kept_tokens(lks_graph *g)
                              &(lks_cross_entropy_opts){.label_smoothing = .1f});
 }
 
+/* Recurrent layers of each kind, wide and narrow, in both directions. */
+static lks_tensor *kept_recurrent(lks_graph *g)
+{
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.name = "x",
+                                                   .shape = LKS_SHAPE(KEPT_POSITIONS),
+                                                   .dtype = LKS_I32,
+                                                   .vocabulary = KEPT_VOCABULARY});
+    x = lks_embedding(g, x, &(lks_embedding_opts){.units = 21});
+    x = lks_lstm(g, x, &(lks_recurrent_opts){.hidden = 70, .layers = 2, .dropout = .25f});
+    x = lks_gru(g, x, &(lks_recurrent_opts){.hidden = 13, .bidirectional = true});
+    x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 33, .reverse = true});
+    x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 5, .nonlinearity = LKS_NONLINEARITY_RELU});
+    return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES),
+                             lks_target(g, &(lks_target_opts){.name = "y",
+                                                              .classes = KEPT_CLASSES,
+                                                              .shape = LKS_SHAPE(KEPT_POSITIONS)}),
+                             NULL);
+}
+
 /* A multi-layer perceptron. */
 static lks_tensor *kept_mlp(lks_graph *g)
 {
@@ -443,6 +462,7 @@ static const kept_network kept_networks[] = {
      1e-2,
      lks_adam,
      {.replicas = 2, .kernels.bf16 = true}},
+    {"recurrent", kept_recurrent, KEPT_TOKENS, 31, 1e-2, lks_adam, {.replicas = 4}},
     {"tokens", kept_tokens, KEPT_TOKENS, 29, 1e-2, lks_adamw, {.replicas = 5}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };

@@ -245,6 +245,9 @@ WITH_OPTS(lks_conv2d, lks_conv2d_opts)
 WITH_OPTS(lks_dense, lks_dense_opts)
 WITH_OPTS(lks_embedding, lks_embedding_opts)
 WITH_OPTS(lks_position, lks_position_opts)
+WITH_OPTS(lks_rnn, lks_recurrent_opts)
+WITH_OPTS(lks_lstm, lks_recurrent_opts)
+WITH_OPTS(lks_gru, lks_recurrent_opts)
 WITH_OPTS(lks_batch_norm, lks_batch_norm_opts)
 WITH_OPTS(lks_layer_norm, lks_layer_norm_opts)
 WITH_OPTS(lks_max_pool, lks_pool_opts)
@@ -273,6 +276,9 @@ static const builder BUILDERS[] = {
     plain_lks_dense,
     plain_lks_embedding,
     plain_lks_position,
+    plain_lks_rnn,
+    plain_lks_lstm,
+    plain_lks_gru,
     plain_lks_batch_norm,
     plain_lks_layer_norm,
     plain_lks_max_pool,

@@ -31,6 +31,8 @@ static float number(const json_t *test, const char *key)
 
 static void open_case(lkt_case *c, const json_t *test, lkt_random *random)
 {
+    static const uint32_t salt[LKI_MAX_PARAM] = {WEIGHT, BIAS, MEAN, VARIANCE};
+
     lkt_case_begin(c);
     lks_tensor *y = lkt_json_op(c->graph, test);
     lkt_case_end(c, y, y, lkt_json_integer(test, "count"), LKT_RANDOM, random);
@@ -43,7 +45,7 @@ static void open_case(lkt_case *c, const json_t *test, lkt_random *random)
     for (int64_t i = 0; i < lkt_in_elements(c, 0); i++) ((float *)c->in[0])[i] *= spread;
     fill(c->d_out, lkt_out_elements(c), D_OUT);
     for (int i = 0; i < node->param_count; i++)
-        fill(c->param[i], lkt_param_elements(c, i), i == 0 ? WEIGHT : BIAS);
+        fill(c->param[i], lkt_param_elements(c, i), salt[i]);
     if (node->in_count > 1 && node->in[1]->dtype == LKS_F32)
         fill(c->in[1], lkt_in_elements(c, 1), TARGET);
     for (int64_t i = 0; node->in_count > 1 && node->in[1]->dtype == LKS_I32 && i < c->count; i++)

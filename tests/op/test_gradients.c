@@ -92,6 +92,9 @@ typedef struct method {
 static const method methods[] = {
     {LKI_OP_CONV2D, LKT_RANDOM, 0.5f, 0x1p-24},
     {LKI_OP_DENSE, LKT_RANDOM, 0.5f, 0x1p-24},
+    {LKI_OP_RNN, LKT_RANDOM, 0x1p-7f, 0x1p-24},
+    {LKI_OP_LSTM, LKT_RANDOM, 0x1p-7f, 0x1p-24},
+    {LKI_OP_GRU, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_BATCH_NORM, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_LAYER_NORM, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_MAX_POOL, LKT_SPACED, 0x1p-6f, 0.0},
@@ -137,7 +140,7 @@ static int one_case(const method *m, int64_t count, lkt_random *random)
     }
     for (int i = 0; i < LKI_MAX_PARAM; i++) {
         if (result.d_param[i] != NULL)
-            told += check(&c, i == 0 ? "weight" : "bias", c.param[i], result.d_param[i],
+            told += check(&c, lkt_first(&c)->param[i].suffix, c.param[i], result.d_param[i],
                           bound.d_param[i], lkt_param_elements(&c, i), m->h, m->rounding, random);
     }
     lkt_case_free(&c);

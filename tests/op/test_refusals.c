@@ -4,6 +4,7 @@
 
 #include "core/graph.h"
 #include "numeric/random.h"
+#include "op/recurrent.h"
 #include "support/test.h"
 
 static lks_context *context;
@@ -124,6 +125,19 @@ BUILDER(lengths, lks_l1(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAP
 BUILDER(huber_classes, lks_huber(g, x, lks_target(g, &(lks_target_opts){.classes = 10}), NULL))
 BUILDER(huber_delta, lks_huber(g, x, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(10)}),
                                &(lks_huber_opts){.delta = -1.0f}))
+#define LSTM(...) lks_lstm(g, x, &(lks_recurrent_opts){__VA_ARGS__})
+BUILDER(lstm, LSTM(.hidden = 4))
+BUILDER(lstm_hidden, LSTM(0))
+BUILDER(lstm_both, LSTM(.hidden = 4, .reverse = true, .bidirectional = true))
+BUILDER(lstm_dropout, LSTM(.hidden = 4, .dropout = 0.5f))
+BUILDER(lstm_layers, LSTM(.hidden = 4, .layers = 65))
+BUILDER(lstm_weights, LSTM(.hidden = 1 << 20))
+BUILDER(lstm_state, LSTM(.hidden = 1 << 15))
+BUILDER(lstm_name, LSTM(.name = "l", .hidden = 4, .layers = 2))
+BUILDER(rnn_kind,
+        lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 1, .nonlinearity = (lks_nonlinearity)2}))
+BUILDER(gru_stack,
+        lki_graph_add(g, LKI_OP_GRU, &(lki_recurrent){.opts = {.hidden = 4, .layers = 2}}, &x, 1))
 BUILDER(target_nothing, lks_target(g, NULL))
 BUILDER(target_both,
         lks_target(g, &(lks_target_opts){.classes = 3, .shape = LKS_SHAPE(1, 1, 1, 1, 1)}))
@@ -142,6 +156,14 @@ BUILDER(target_shape, lks_target(g, &(lks_target_opts){.shape = LKS_SHAPE(3, 0)}
         1,                                                                                         \
         {                                                                                          \
             10                                                                                     \
+        }                                                                                          \
+    }
+
+#define ROWS                                                                                       \
+    {                                                                                              \
+        2,                                                                                         \
+        {                                                                                          \
+            5, 3                                                                                   \
         }                                                                                          \
     }
 
@@ -246,6 +268,19 @@ static const refusal refusals[] = {
     {lengths, VECTOR, 0, LKS_E_SHAPE, "l1 'l1_1': input 'input_1' is 10, but target 'target_1' is"},
     {huber_classes, VECTOR, 0, LKS_E_SHAPE, "huber 'huber_1': target 'target_1' has classes"},
     {huber_delta, VECTOR, 0, LKS_E_INVALID, "delta is -1, expected a number from 9.3e-10 to"},
+    {lstm, VECTOR, 0, LKS_E_SHAPE,
+     "lstm 'lstm_1': input has 1 dimension, expected 2 (positions, channels)"},
+    {lstm_hidden, ROWS, 0, LKS_E_INVALID, "hidden is 0, expected an integer of at least 1"},
+    {lstm_both, ROWS, 0, LKS_E_INVALID, "reverse and bidirectional are both true"},
+    {lstm_dropout, ROWS, 0, LKS_E_INVALID,
+     "lstm 'lstm_1': dropout is 0.5, but there is one layer, and dropout stands between layers"},
+    {lstm_layers, ROWS, 0, LKS_E_INVALID, "layers is 65, expected an integer from 1 to 64"},
+    {lstm_weights, {2, {2, 1 << 10}}, 0, LKS_E_SHAPE, "weight_ih has more than 2147483647"},
+    {lstm_weights, ROWS, 0, LKS_E_SHAPE, "weight_hh has more than 2147483647 elements"},
+    {lstm_state, {2, {1 << 17, 1}}, 0, LKS_E_SHAPE, "has more than 2147483647 elements"},
+    {lstm_name, ROWS, LKS_U8, LKS_E_SHAPE, "lstm 'l': input 'input_1' is U8, expected F32"},
+    {rnn_kind, ROWS, 0, LKS_E_INVALID, "nonlinearity is 2, expected tanh or relu"},
+    {gru_stack, ROWS, 0, LKS_E_INVALID, "but a node is one of them"},
     {target_nothing, VECTOR, 0, LKS_E_INVALID, "neither classes nor a shape is given"},
     {target_both, VECTOR, 0, LKS_E_SHAPE, "positions have 5 dimensions, expected at most 4"},
     {target_classes, VECTOR, 0, LKS_E_INVALID, "classes is -3, expected an integer of at least 0"},

@@ -59,6 +59,9 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
                          : LKS_SHAPE(LKT_PICK(random, 1, 2, 7, 40), channels);
         break;
     }
+    case LKI_TAKES_SEQUENCE:
+        opts.shape = LKS_SHAPE(LKT_PICK(random, 1, 2, 3, 7, 20), LKT_PICK(random, 1, 2, 13, 40));
+        break;
     case LKI_TAKES_TOKENS:
         opts.dtype = LKS_I32;
         opts.vocabulary = LKT_PICK(random, 1, 2, 10, 500);
@@ -265,6 +268,18 @@ static lks_tensor *random_by_table(lks_graph *graph, lki_op_id id, lks_tensor *x
     return NULL;
 }
 
+/* One layer in one direction. */
+static lks_tensor *random_recurrent(lks_graph *graph, lks_tensor *x, lki_op_id op,
+                                    lkt_random *random)
+{
+    const lks_recurrent_opts opts = {.hidden = LKT_PICK(random, 1, 2, 5, 16, 33),
+                                     .reverse = lkt_random_chance(random, 3)};
+
+    if (op == LKI_OP_LSTM) return lks_lstm(graph, x, &opts);
+    if (op == LKI_OP_GRU) return lks_gru(graph, x, &opts);
+    return lks_rnn(graph, x, &opts);
+}
+
 /* From the table, but for those whose attributes depend on the input, or where networks have some kind
  * often. */
 lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool exact,
@@ -279,6 +294,10 @@ lks_tensor *lkt_random_op(lks_graph *graph, lki_op_id op, lks_tensor *x, bool ex
         return lks_dense(graph, x,
                          &(lks_dense_opts){.units = LKT_PICK(random, 1, 2, 7, 10, 16, 33, 128),
                                            .no_bias = lkt_random_chance(random, 4)});
+    case LKI_OP_RNN:
+    case LKI_OP_LSTM:
+    case LKI_OP_GRU:
+        return random_recurrent(graph, x, op, random);
     case LKI_OP_MAX_POOL:
     case LKI_OP_AVG_POOL:
         return random_pool(graph, x, op, exact, random);

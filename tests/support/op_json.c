@@ -71,12 +71,26 @@ static lks_tensor *build_gelu(lks_graph *g, lks_tensor *x, const json_t *test)
     return lks_gelu(g, x, &(lks_gelu_opts){.form = tanh_form ? LKS_GELU_TANH : LKS_GELU_ERF});
 }
 
+static lks_tensor *build_recurrent(lks_graph *g, lks_tensor *x, const json_t *test, const char *op)
+{
+    const lks_recurrent_opts opts = {.hidden = lkt_json_integer(test, "hidden"),
+                                     .reverse = json_is_true(json_object_get(test, "reverse")),
+                                     .nonlinearity = json_object_get(test, "nonlinearity") != NULL
+                                                         ? LKS_NONLINEARITY_RELU
+                                                         : LKS_NONLINEARITY_TANH};
+
+    if (strcmp(op, "lstm") == 0) return lks_lstm(g, x, &opts);
+    if (strcmp(op, "gru") == 0) return lks_gru(g, x, &opts);
+    return lks_rnn(g, x, &opts);
+}
+
 static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
 {
     const char *op = json_string_value(json_object_get(test, "op"));
     const lks_shape shape = lks_tensor_shape(x);
     lks_tensor *target = NULL;
 
+    if (json_object_get(test, "hidden") != NULL) return build_recurrent(g, x, test, op);
     if (strcmp(op, "mse") == 0 || strcmp(op, "l1") == 0 || strcmp(op, "huber") == 0)
         target = lks_target(g, &(lks_target_opts){.shape = shape});
     else

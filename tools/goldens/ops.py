@@ -133,6 +133,22 @@ def distances(case, x):
     return each.flatten(1).mean(1)
 
 
+def recurrent(case, x, *parameters):
+    """torch.nn's module of one layer; the other direction is the layer on what is turned round."""
+    kind = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[case["op"]]
+    more = {"nonlinearity": case["nonlinearity"]} if "nonlinearity" in case else {}
+    module = kind(case["in"][1], case["hidden"], batch_first=True, **more)
+    names = [name for name, _ in module.named_parameters()]
+    x = x.flip(1) if case.get("reverse") else x
+    y = torch.func.functional_call(module, dict(zip(names, parameters)), (x,))[0]
+    return y.flip(1) if case.get("reverse") else y
+
+
+def recurrent_shapes(case):
+    rows = {"rnn": 1, "lstm": 4, "gru": 3}[case["op"]] * case["hidden"]
+    return [rows, case["in"][1]], [rows, case["hidden"]], [rows], [rows]
+
+
 OPERATIONS = {
     "conv2d": conv2d,
     "dense": lambda case, x, w, b: F.linear(x, w, b),
@@ -160,13 +176,19 @@ OPERATIONS = {
     "mse": mse,
     "l1": distances,
     "huber": distances,
+    "rnn": recurrent,
+    "lstm": recurrent,
+    "gru": recurrent,
 }
 
-SHAPES = {  # of weight and bias
+SHAPES = {  # of parameters
     "conv2d": conv2d_shapes,
     "dense": lambda case: ([case["units"], case["in"][0]], [case["units"]]),
     "batch_norm": lambda case: ([case["in"][-1]], [case["in"][-1]]),
     "layer_norm": layer_norm_shapes,
+    "rnn": recurrent_shapes,
+    "lstm": recurrent_shapes,
+    "gru": recurrent_shapes,
 }
 
 SECOND = {  # of the second input
@@ -239,6 +261,13 @@ CASES = [
     {"op": "l1", "count": 2, "in": [11]},
     {"op": "huber", "count": 3, "in": [2, 3, 2], "spread": 3},
     {"op": "huber", "count": 3, "in": [11], "delta": 0.4},
+    {"op": "rnn", "count": 3, "in": [4, 3], "hidden": 5},
+    {"op": "rnn", "count": 2, "in": [3, 2], "hidden": 4, "nonlinearity": "relu"},
+    {"op": "lstm", "count": 3, "in": [5, 3], "hidden": 4},
+    {"op": "lstm", "count": 2, "in": [4, 7], "hidden": 17, "reverse": True},
+    {"op": "lstm", "count": 1, "in": [1, 1], "hidden": 1},
+    {"op": "gru", "count": 3, "in": [5, 3], "hidden": 4},
+    {"op": "gru", "count": 2, "in": [3, 2], "hidden": 6, "reverse": True},
 ]
 
 
@@ -248,7 +277,8 @@ def run(case):
     parameters = []
     if case["op"] in SHAPES:
         parameters = [values(shape, salt).requires_grad_()
-                      for shape, salt in zip(SHAPES[case["op"]](case), (WEIGHT, BIAS))]
+                      for shape, salt in zip(SHAPES[case["op"]](case),
+                                              (WEIGHT, BIAS, MEAN, VARIANCE))]
     if case.get("no_bias"):
         parameters.pop()
     given = parameters + [None] if case.get("no_bias") else parameters

@@ -21,6 +21,9 @@
     X(DENSE, positions)                                                                            \
     X(EMBEDDING, embedding)                                                                        \
     X(POSITION, position)                                                                          \
+    X(RNN, rnn)                                                                                    \
+    X(LSTM, lstm)                                                                                  \
+    X(GRU, gru)                                                                                    \
     X(BATCH_NORM, batch_norm)                                                                      \
     X(LAYER_NORM, layer_norm)                                                                      \
     X(MAX_POOL, max_pool)                                                                          \

@@ -11,8 +11,9 @@ static lks_status list_value(lks_model *model, lki_layer_value value, const char
                              const char *end)
 {
     char name[3 * LKI_NAME_SIZE];
-    snprintf(name, sizeof name, "%s%s%s%s", value.node->name, parameter[0] != '\0' ? "." : "",
-             parameter, end);
+    const bool of_node = parameter[0] == '\0';
+    snprintf(name, sizeof name, "%s%s%s%s", of_node ? value.node->name : lki_node_stem(value.node),
+             of_node ? "" : ".", parameter, end);
     LKI_TRY(lki_arena_string(&model->arena, &value.name, name));
     model->layers->value[model->layers->values++] = value;
     return LKS_OK;

@@ -9,6 +9,7 @@
         .dropout = &LKI_ISA_NAME(lki_vector_dropout), .pool = &LKI_ISA_NAME(lki_vector_pool),      \
         .norm = &LKI_ISA_NAME(lki_vector_norm),                                                    \
         .layer_norm = &LKI_ISA_NAME(lki_vector_layer_norm),                                        \
+        .recurrent = &LKI_ISA_NAME(lki_vector_recurrent),                                          \
         .dense = &LKI_ISA_NAME(lki_vector_dense),                                                  \
         .dense_bf16 = &LKI_ISA_NAME(lki_vector_dense_bf16),                                        \
         .block = &LKI_ISA_NAME(lki_vector_block), .conv = &LKI_ISA_NAME(lki_vector_conv),          \

@@ -171,6 +171,27 @@ typedef struct lki_vector_layer_norm {
     void (*products)(int64_t count, const lki_layer_norm_row *row, double *weight, double *bias);
 } lki_vector_layer_norm;
 
+/* recurrent.c: a row of `hidden` units, gates one behind the other. */
+typedef struct lki_recurrent_row {
+    const float *gates; /* behind their functions */
+    const float *kept;  /* tanh of the cell; of gru: q of n */
+    const float *past;  /* the cell of the position before; of gru: the state */
+    const float *d_h;
+    float *
+        carried; /* gradient of the cell: this one's, then that of the one before. Of gru, written: what of the gradient
+                       of the state before does not go through q */
+} lki_recurrent_row;
+
+typedef struct lki_vector_recurrent {
+    /* cell = f past + i g */
+    void (*lstm_cell)(int64_t hidden, const float *gates, const float *past, float *cell);
+    void (*lstm_backward)(int64_t hidden, const lki_recurrent_row *row, float *d_p);
+    /* p += r q, of n; and h = n + z (past - n) */
+    void (*gru_new)(int64_t hidden, const float *r, const float *q, float *p);
+    void (*gru_state)(int64_t hidden, const float *gates, const float *past, float *h);
+    void (*gru_backward)(int64_t hidden, const lki_recurrent_row *row, float *d_p, float *d_q);
+} lki_vector_recurrent;
+
 /* What multiplies numbers that are bfloat16: multiply-adds of f32, AVX-512's products of pairs, or AMX. */
 typedef enum lki_bf16_unit { LKI_BF16_VECTORS, LKI_BF16_PAIRS, LKI_BF16_MATRIX } lki_bf16_unit;
 
@@ -326,6 +347,7 @@ typedef struct lki_vector {
     const lki_vector_pool *pool;
     const lki_vector_norm *norm;
     const lki_vector_layer_norm *layer_norm;
+    const lki_vector_recurrent *recurrent;
     const lki_vector_dense *dense;
     const lki_vector_dense *dense_bf16; /* of shapes that name it */
     const lki_vector_block *block;
