@@ -2,18 +2,6 @@
 #include "data/text/tokenizer.h"
 #include "text/texts.h"
 
-static void encodes_to(const lks_tokenizer *tokenizer, const char *text, const char *expected)
-{
-    int32_t ids[64];
-    int64_t count;
-    char found[300] = "";
-    LKT_OK(lks_tokenizer_encode(tokenizer, text, strlen(text), ids, 64, &count));
-    assert_in_range(count, 0, 64);
-    for (int64_t i = 0; i < count; i++)
-        sprintf(found + strlen(found), "%s%d", i > 0 ? " " : "", ids[i]);
-    assert_string_equal(found, expected);
-}
-
 /* The tokens' bytes, one after the other. */
 static void decodes_to(const lks_tokenizer *tokenizer, const char *text, const char *expected)
 {
@@ -397,35 +385,6 @@ static void cuts_change_no_token(void **state)
     }
 }
 
-static void the_treebank_and_shakespeare_have_their_tokens(void **state)
-{
-    (void)state;
-    size_t bytes;
-    int64_t count;
-    char *text = shared_text("ptb/ptb.train.txt", &bytes);
-    if (text == NULL) skip();
-    lks_tokenizer *t;
-    LKT_OK(lks_tokenizer_build(&t, context, NULL, (const char *const *)&text, &bytes, 1));
-    assert_int_equal(lks_tokenizer_size(t), 10000);
-    LKT_OK(lks_tokenizer_encode(t, text, bytes, NULL, 0, &count));
-    assert_int_equal(count, 929589);
-    free(text);
-    text = shared_text("ptb/ptb.test.txt", &bytes);
-    assert_non_null(text);
-    LKT_OK(lks_tokenizer_encode(t, text, bytes, NULL, 0, &count));
-    assert_int_equal(count, 82430);
-    lks_tokenizer_destroy(t);
-    free(text);
-    text = shared_text("tinyshakespeare/input.txt", &bytes);
-    if (text == NULL) skip();
-    LKT_OK(lks_tokenizer_build(&t, context, &(lks_vocabulary_opts){.level = LKS_LEVEL_CHAR},
-                               (const char *const *)&text, &bytes, 1));
-    assert_int_equal(lks_tokenizer_size(t), 65);
-    encodes_to(t, "First Citizen:", "18 47 56 57 58 1 15 47 58 47 64 43 52 10");
-    lks_tokenizer_destroy(t);
-    free(text);
-}
-
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -443,7 +402,6 @@ int main(void)
         TEST(a_hash_is_of_tokens_and_their_order),
         TEST(cuts_change_no_token),
         TEST(no_memory_is_reported),
-        TEST(the_treebank_and_shakespeare_have_their_tokens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

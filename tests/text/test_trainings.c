@@ -270,6 +270,27 @@ static void what_does_not_go_together_is_refused(void **state)
     }
 }
 
+/* As nanoGPT's prepare.py parts them: 1,003,854 characters and 111,540. */
+static void shakespeare_is_parted_as_nanogpt_does(void **state)
+{
+    (void)state;
+    char path[4300];
+    const char *shared = lkt_data_folder();
+    if (shared == NULL) skip();
+    snprintf(path, sizeof path, "%s/tinyshakespeare/input.txt", shared);
+    if (access(path, R_OK) != 0) skip();
+    snprintf(keys, sizeof keys,
+             "data: {text: '%s', context: 64, cache: none}\nmodel: {name: mlp}\n"
+             "validation: {fraction: 0.1}\n",
+             path);
+    lks_recipe *recipe = open_recipe(keys);
+    const lks_recipe_parts parts = open_data(recipe);
+    assert_int_equal(parts.data.vocabulary, 65);
+    assert_int_equal(lks_dataset_tokens(parts.train, 0, 0, NULL), 1003854);
+    assert_int_equal(lks_dataset_tokens(parts.valid, 0, 0, NULL), 111540);
+    lks_recipe_close(recipe);
+}
+
 static void the_treebank_has_its_tokens(void **state)
 {
     (void)state;
@@ -298,9 +319,10 @@ static void the_treebank_has_its_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(workers_and_resumption_change_no_bit), TEST(a_run_keeps_its_vocabulary),
-        TEST(a_changed_text_is_other_data),         TEST(folders_have_splits),
-        TEST(what_does_not_go_together_is_refused), TEST(the_treebank_has_its_tokens),
+        TEST(workers_and_resumption_change_no_bit),  TEST(a_run_keeps_its_vocabulary),
+        TEST(a_changed_text_is_other_data),          TEST(folders_have_splits),
+        TEST(what_does_not_go_together_is_refused),  TEST(the_treebank_has_its_tokens),
+        TEST(shakespeare_is_parted_as_nanogpt_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,20 @@ static inline lks_tokenizer *build(const lks_vocabulary_opts *opts, const char *
     return tokenizer;
 }
 
+/* The tokens of a text, as numbers between spaces. */
+static inline void encodes_to(const lks_tokenizer *tokenizer, const char *text,
+                              const char *expected)
+{
+    int32_t ids[64];
+    int64_t count;
+    char found[300] = "";
+    LKT_OK(lks_tokenizer_encode(tokenizer, text, strlen(text), ids, 64, &count));
+    assert_in_range(count, 0, 64);
+    for (int64_t i = 0; i < count; i++)
+        sprintf(found + strlen(found), "%s%d", i > 0 ? " " : "", ids[i]);
+    assert_string_equal(found, expected);
+}
+
 /* The bytes of a file of the shared data sets, freed by the caller; NULL: it is not there. */
 static inline char *shared_text(const char *name, size_t *bytes)
 {
