@@ -117,8 +117,8 @@ static lks_status check_vocabulary(const loop *l, const lks_run *found)
     if (l->opts.accept_changes || ours == 0 || theirs == 0 || ours == theirs) return LKS_OK;
     return lks_fail(LKS_E_MISMATCH,
                     "checkpoint of step %lld in '%s' has learned the tokens of another vocabulary: "
-                    "its hash is %016llx, this one's is %016llx; give the vocabulary of that run, "
-                    "or another folder",
+                    "its hash is %016llx, this one's is %016llx; give that run's own, or another "
+                    "folder",
                     (long long)found->progress.step, l->opts.folder, (unsigned long long)theirs,
                     (unsigned long long)ours);
 }

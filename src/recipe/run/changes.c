@@ -290,7 +290,7 @@ static lks_status check_vocabulary(const lks_recipe *recipe, const lks_run *run,
         "the checkpoint of step %" PRId64
         " in %.200s has learned the tokens of another vocabulary: its hash is %016" PRIx64
         ", this one's is %016" PRIx64
-        "; drop data.tokenizer, or give that run's, which lies beside its checkpoints",
+        "; put that run's own beside its checkpoints, or into data.tokenizer",
         step, folder, theirs, ours);
 }
 
