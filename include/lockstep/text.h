@@ -79,6 +79,9 @@ typedef struct lks_text_opts {
     const lks_tokenizer *tokenizer; /* required; it must outlive the data set */
     int64_t context;                /* default 128; the text must have at least one token more */
     int64_t stride;                 /* default: context */
+    int64_t
+        columns; /* the text in so many columns of equal length, one behind the other (its tail is left out), whose windows
+                        are samples in turn: sample t * columns + c is window t of column c; default: none */
     const char
         *cache; /* a folder where tokens are kept, to be mapped; default: they are in memory */
     int threads; /* that make tokens; default: as many as this process has cores; never changes a bit */

@@ -91,6 +91,9 @@
     X(DATA_STRIDE, "data.stride", INT, "[1,2147483647]", NULL, FIXED,                              \
       "tokens from one sample's first to the next one's, or times; null: data.context, of a "      \
       "series 1")                                                                                  \
+    X(DATA_COLUMNS, "data.columns", INT, "[1,16777216]", NULL, FIXED,                              \
+      "the text in so many columns of equal length: batch t is window t of each, in order "        \
+      "(train.batch_size is that many, data.shuffle false); null: windows one by one")             \
     X(DATA_CACHE, "data.cache", STRING, NULL, NULL, FREE,                                          \
       "folder for texts as tokens, which may be removed at any time; none: they are made each "    \
       "time; null: lockstep in $XDG_CACHE_HOME or ~/.cache")                                       \

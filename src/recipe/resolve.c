@@ -1,6 +1,7 @@
 /* What concerns several keys of the configuration. */
 #include "recipe/config.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -285,6 +286,29 @@ lks_status lki_config_name_data(lki_config *config)
                                              node, "the default"));
 }
 
+/* A batch is the same window of every column, in order. */
+static lks_status settle_columns(lki_config *config)
+{
+    const lki_key size = LKI_KEY_TRAIN_BATCH_SIZE, shuffle = LKI_KEY_DATA_SHUFFLE;
+    char columns[24];
+    if (!lki_config_has(config, LKI_KEY_DATA_COLUMNS)) return LKS_OK;
+    snprintf(columns, sizeof columns, "%lld",
+             (long long)lki_config_int(config, LKI_KEY_DATA_COLUMNS));
+    if (config->source[size] == LKI_FROM_DEFAULT)
+        LKI_TRY(lki_config_settle(config, size,
+                                  lki_heap_copy(&config->heap, columns, strlen(columns))));
+    if (config->source[shuffle] == LKI_FROM_DEFAULT)
+        LKI_TRY(lki_config_settle(config, shuffle, "false"));
+    if (lki_config_int(config, size) != lki_config_int(config, LKI_KEY_DATA_COLUMNS))
+        return lki_config_fail(config, size,
+                               "is %lld, but a batch has a window of each of data.columns: %s",
+                               (long long)lki_config_int(config, size), columns);
+    if (lki_config_bool(config, shuffle))
+        return lki_config_fail(config, shuffle,
+                               "is true, but windows of data.columns come in order; drop it");
+    return LKS_OK;
+}
+
 /* What a schedule cannot do without. */
 static lks_status check_schedule(const lki_config *config)
 {
@@ -330,6 +354,7 @@ lks_status lki_config_resolve(lki_config *config)
     settle_pair(config, LKI_KEY_TRAIN_EPOCHS, LKI_KEY_TRAIN_STEPS);
     settle_pair(config, LKI_KEY_VALIDATION_SAMPLES, LKI_KEY_VALIDATION_FRACTION);
     lks_status status = lki_config_name_data(config);
+    if (status == LKS_OK) status = settle_columns(config);
     if (status == LKS_OK) status = check_layers(config);
     if (status == LKS_OK) status = settle_names(config);
     if (status == LKS_OK) status = settle_warmup(config);

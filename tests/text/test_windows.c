@@ -17,13 +17,20 @@ static int tear_down_digits(void **state)
     return tear_down(state);
 }
 
-static lks_dataset *open_text(const char *text, int64_t positions, int64_t stride)
+static lks_dataset *open_columns(const char *text, int64_t positions, int64_t stride,
+                                 int64_t columns)
 {
     lks_dataset *data;
     LKT_OK(lks_dataset_open_text(
         &data, context, write_text("digits.txt", text, strlen(text)),
-        &(lks_text_opts){.tokenizer = digits, .context = positions, .stride = stride}));
+        &(lks_text_opts){
+            .tokenizer = digits, .context = positions, .stride = stride, .columns = columns}));
     return data;
+}
+
+static lks_dataset *open_text(const char *text, int64_t positions, int64_t stride)
+{
+    return open_columns(text, positions, stride, 0);
 }
 
 /* Samples as "0123>1234 3456>4567 ...", '-' where nothing is wanted. */
@@ -81,6 +88,44 @@ static void windows_end_with_the_text(void **state)
 }
 
 /* Every token but the first is a target once, whatever the length. */
+/* Sample t * columns + c is window t of column c; parts have columns of their own. */
+static void columns_stand_beside_each_other(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t positions, columns;
+        const char *expected;
+    } cases[] = {
+        {"0123456789", 2, 3, "01>12 34>45 67>78"},
+        {"0123456789", 2, 2, "01>12 56>67 23>34 78>89"},
+        {"0123456789", 3, 2, "012>123 567>678 300>4-- 800>9--"},
+        {"0123456", 2, 2, "01>12 34>45"},
+        {"0123456", 3, 1, "012>123 345>456"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lks_dataset *data = open_columns(cases[i].text, cases[i].positions, 0, cases[i].columns);
+        has(data, cases[i].expected);
+        lks_dataset_destroy(data);
+    }
+    lks_dataset *whole = open_columns("0123456789", 2, 0, 2), *part, *plain;
+    LKT_OK(lki_text_part(&part, whole, 4, 6));
+    has(part, "45>56 78>89");
+    lks_dataset_destroy(part);
+    LKT_FAILS(LKS_E_INVALID, "has 5 tokens, which are 2 for each of 2 columns, but a window",
+              lki_text_part(&part, whole, 5, 5));
+    uint64_t hash[2];
+    plain = open_text("0123456789", 2, 0);
+    LKT_OK(lks_dataset_hash(plain, &hash[0]));
+    LKT_OK(lks_dataset_hash(whole, &hash[1]));
+    assert_true(hash[0] != hash[1]);
+    lks_dataset_destroy(plain);
+    lks_dataset_destroy(whole);
+    LKT_FAILS(LKS_E_INVALID, "opts.columns is -1, expected 1 to 2147483647",
+              lks_dataset_open_text(&whole, context, "x",
+                                    &(lks_text_opts){.tokenizer = digits, .columns = -1}));
+}
+
 static void every_token_is_wanted_once(void **state)
 {
     (void)state;
@@ -257,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(windows_end_with_the_text),
+        TEST(columns_stand_beside_each_other),
         TEST(every_token_is_wanted_once),
         TEST(parts_have_their_own_windows),
         TEST(what_is_another_data_set_has_another_hash),

@@ -5,6 +5,13 @@
  *   sample 0 [x x x x]                      targets 1 2 3 4
  *   sample 1       [x x x x]                        4 5 6 7
  *   sample 2             [x x x 0]                  7 8 9 none
+ *
+ * In columns each has windows of its own, and sample t * columns + c is window t of column c: a batch of as many samples
+ * is the same window of all of them, and the next batch goes on where it ends. What nobody has a whole column of is
+ * left out:
+ *
+ *   tokens   0 1 2 3 4 5 6 7 8 9           columns 3, context 2
+ *   columns  0 1 2 | 3 4 5 | 6 7 8         samples 0 1, 3 4, 6 7
  */
 #include "data/text/windows.h"
 
@@ -27,12 +34,19 @@ typedef struct text_set {
     const lki_tokens *tokens;
     int64_t first, count; /* of the tokens */
     int64_t context, stride;
+    int64_t columns, length; /* 1: none; tokens of a column */
 } text_set;
+
+/* The first token of a window. */
+static int64_t first_at(const text_set *set, int64_t index)
+{
+    return set->first + index % set->columns * set->length + index / set->columns * set->stride;
+}
 
 /* Targets of a window that there are. */
 static int64_t counted_at(const text_set *set, int64_t index)
 {
-    const int64_t left = set->count - 1 - index * set->stride;
+    const int64_t left = set->length - 1 - index / set->columns * set->stride;
     return left < set->context ? left : set->context;
 }
 
@@ -40,7 +54,7 @@ static lks_status read_window(void *user, int64_t index, void *x, void *y)
 {
     const text_set *set = user;
     const int32_t none = LKS_NO_CLASS;
-    const int64_t there = counted_at(set, index), first = set->first + index * set->stride;
+    const int64_t there = counted_at(set, index), first = first_at(set, index);
     lki_tokens_read(set->tokens, first, there, x);
     lki_tokens_read(set->tokens, first + 1, there, y);
     for (int64_t i = there; i < set->context; i++) {
@@ -66,6 +80,15 @@ static void close_text(void *user)
 /* Takes `set` over, but not when it fails. */
 static lks_status make_windows(lks_dataset **out, text_set *set, const char *name)
 {
+    set->length = set->count / set->columns;
+    if (set->columns > 1 && set->length <= set->context)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "'%s' has %" PRId64 " token%s, which are %" PRId64 " for each of %" PRId64
+                        " columns, but a window of context %" PRId64
+                        " and its last target take %" PRId64 "; choose fewer columns, or a smaller "
+                        "context",
+                        name, set->count, LKI_S(set->count), set->length, set->columns,
+                        set->context, set->context + 1);
     if (set->count <= set->context) {
         char advice[80] = "give a longer text";
         if (set->count > 1)
@@ -76,10 +99,10 @@ static lks_status make_windows(lks_dataset **out, text_set *set, const char *nam
                         name, set->count, LKI_S(set->count), set->context, set->context + 1,
                         advice);
     }
-    const int64_t behind = set->count - 1 - set->context; /* the first window */
+    const int64_t behind = set->length - 1 - set->context; /* the first window */
     int64_t last = behind / set->stride + (behind % set->stride != 0);
-    if (last * set->stride > set->count - 2) last--; /* it would begin with the last token */
-    const lks_dataset_ops ops = {.info = {.samples = last + 1,
+    if (last * set->stride > set->length - 2) last--; /* it would begin with the last token */
+    const lks_dataset_ops ops = {.info = {.samples = (last + 1) * set->columns,
                                           .shape = {1, {set->context}},
                                           .dtype = LKS_I32,
                                           .vocabulary = set->tokenizer->size,
@@ -91,7 +114,10 @@ static lks_status make_windows(lks_dataset **out, text_set *set, const char *nam
     const uint64_t place = lki_hash_link(set->tokenizer->hash, set->first, (uint64_t)set->count);
     LKI_TRY(lks_dataset_create(out, set->memory, name, &ops, set));
     (*out)->tokenizer = set->tokenizer;
-    (*out)->content = lki_hash_link(lki_hash_link(place, set->stride, set->tokens->hash), 0, 1);
+    const uint64_t columns = set->columns > 1 ? (uint64_t)set->columns
+                                              : 0; /* as it was before them */
+    (*out)->content = lki_hash_link(lki_hash_link(place, set->stride, set->tokens->hash), 0,
+                                    columns + 1);
     return LKS_OK;
 }
 
@@ -109,6 +135,11 @@ static lks_status check_opts(const lks_text_opts *opts)
                         "a text: opts.stride is %" PRId64 ", expected 1 to %" PRId32
                         ", or 0 for the context",
                         opts->stride, INT32_MAX);
+    if (opts->columns < 0 || opts->columns > INT32_MAX)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "a text: opts.columns is %" PRId64 ", expected 1 to %" PRId32
+                        ", or 0 for none",
+                        opts->columns, INT32_MAX);
     return LKS_OK;
 }
 
@@ -118,6 +149,7 @@ static lks_status fill(lks_dataset **out, text_set *set, const char *path,
     const lki_tokens_opts tokens = {.folder = opts->cache, .threads = opts->threads};
     set->context = opts->context > 0 ? opts->context : USUAL_CONTEXT;
     set->stride = opts->stride > 0 ? opts->stride : set->context;
+    set->columns = opts->columns > 0 ? opts->columns : 1;
     LKI_TRY(lki_tokens_open(&set->own, set->tokenizer, path, &tokens));
     set->tokens = &set->own;
     set->count = set->own.count;

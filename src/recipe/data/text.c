@@ -153,6 +153,7 @@ lks_status lki_text_source_open(lks_dataset **out, lki_config *config, lks_conte
     const lks_text_opts opts = {.tokenizer = tokenizer,
                                 .context = lki_config_int(config, LKI_KEY_DATA_CONTEXT),
                                 .stride = int_or_none(config, LKI_KEY_DATA_STRIDE),
+                                .columns = int_or_none(config, LKI_KEY_DATA_COLUMNS),
                                 .cache = lki_text_cache(config)};
     return lki_text_open(out, context, files[split], &opts, tokenizer);
 }
