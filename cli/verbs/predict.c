@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/out/text.h"
+#include "cli/report/report.h"
 
 typedef enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON } format;
 
@@ -332,6 +333,16 @@ static lks_status open_samples(lks_dataset **out, const cli_split **split, const
                           : cli_split_open(split, cli, recipe);
 }
 
+static lks_status check_classes(const lks_recipe *recipe)
+{
+    const lks_dataset_info info = lks_recipe_get_parts(recipe).data;
+    if (report_targets_of(&info) != REPORT_TOKENS) return LKS_OK;
+    return lks_fail(LKS_E_UNSUPPORTED,
+                    "predictions are of samples that have one class, but these have one for each "
+                    "of %lld positions; 'lockstep eval' has loss, perplexity and accuracy",
+                    (long long)lks_shape_elements(&info.target_shape));
+}
+
 static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code)
 {
     (void)code;
@@ -354,6 +365,7 @@ static lks_status predict_run(const cli_args *cli, lks_recipe *recipe, int *code
         status = lks_fail(LKS_E_INVALID,
                           "--probabilities and --outputs are of classes, but this data has none");
     if (status == LKS_OK && images != NULL) status = open_images(&other, &parts, images);
+    if (status == LKS_OK) status = check_classes(recipe); /* before a title is printed */
     if (status == LKS_OK) status = lks_recipe_compile(recipe, 0);
     if (status == LKS_OK) status = cli_load(cli, recipe, &step);
     if (status == LKS_OK && other == NULL) status = cli_split_data(&data, split, recipe, step);

@@ -113,6 +113,11 @@ static void workers_and_resumption_change_no_bit(void **state)
     assert_int_equal(access(in("run/vocabulary.txt"), R_OK), 0);
 }
 
+static void look_at(void *user, const lks_prediction *prediction)
+{
+    (void)user, (void)prediction;
+}
+
 static void a_run_keeps_its_vocabulary(void **state)
 {
     (void)state;
@@ -133,6 +138,8 @@ static void a_run_keeps_its_vocabulary(void **state)
     lks_metrics metrics;
     LKT_OK(lks_recipe_evaluate(recipe, NULL, &metrics));
     assert_int_equal(metrics.counted, 15);
+    LKT_FAILS(LKS_E_UNSUPPORTED, "other.txt' have one for each of 12 positions; evaluate them",
+              lks_recipe_predict(recipe, NULL, 1, look_at, NULL));
     lks_recipe_close(recipe);
     write_text("new.txt", "a mat on the zoo", 16);
     recipe = open_recipe(usual(more));
