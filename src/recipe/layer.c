@@ -180,7 +180,7 @@ static lks_tensor *add_node(lki_layer *l, void *values)
     if (in[0] == NULL) return NULL;
     if (op->inputs == 2) in[1] = op->is_loss ? target_of(l) : earlier(l, l->with);
     if (op->attr_size > 0) *(const char **)values = l->name;
-    if (op->build != NULL) return op->build(l->graph, (int)l->id, values, in[0]);
+    if (op->build != NULL && !l->single) return op->build(l->graph, (int)l->id, values, in[0]);
     return lki_graph_add(l->graph, l->id, op->attr_size > 0 ? values : NULL, in, op->inputs);
 }
 

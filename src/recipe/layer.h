@@ -26,6 +26,7 @@ typedef struct lki_layer {
     const char *where; /* for messages */
     const lki_layer_named *named;
     const lki_layer_scope *scope; /* NULL: outside of blocks */
+    bool single;                  /* it is one node, not what a builder makes of it */
     /* Of the one under way: */
     lki_op_id id;
     const char *name, *from, *with; /* NULL: not given */

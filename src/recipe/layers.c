@@ -136,7 +136,7 @@ lks_status lki_layers_build_line(lks_tensor **out, int64_t *samples, lki_heap *h
                                  lks_graph *graph, const char *text)
 {
     lki_line line;
-    lki_layer l = {.heap = heap, .graph = graph, .where = "op"};
+    lki_layer l = {.heap = heap, .graph = graph, .where = "op", .single = true};
     lki_op_id id;
     *out = NULL;
     LKI_TRY(lki_line_read(&line, heap, l.where, text));

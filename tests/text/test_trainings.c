@@ -113,11 +113,6 @@ static void workers_and_resumption_change_no_bit(void **state)
     assert_int_equal(access(in("run/vocabulary.txt"), R_OK), 0);
 }
 
-static void look_at(void *user, const lks_prediction *prediction)
-{
-    (void)user, (void)prediction;
-}
-
 static void a_run_keeps_its_vocabulary(void **state)
 {
     (void)state;
@@ -138,8 +133,6 @@ static void a_run_keeps_its_vocabulary(void **state)
     lks_metrics metrics;
     LKT_OK(lks_recipe_evaluate(recipe, NULL, &metrics));
     assert_int_equal(metrics.counted, 15);
-    LKT_FAILS(LKS_E_UNSUPPORTED, "other.txt' have one for each of 12 positions; evaluate them",
-              lks_recipe_predict(recipe, NULL, 1, look_at, NULL));
     lks_recipe_close(recipe);
     write_text("new.txt", "a mat on the zoo", 16);
     recipe = open_recipe(usual(more));
@@ -253,6 +246,7 @@ static void what_does_not_go_together_is_refused(void **state)
         const char *set, *expected;
     } cases[] = {
         {"data.words=5", "data.words is for data.level: word"},
+        {"data.columns=7", "but a batch has a window of each of data.columns: 7"},
         {"validation.samples=5", "of a text give validation.fraction"},
         {"data.table=a.csv", "data.level is not known to table; it is for data.name 'text'"},
         {"data.shards=a", "data.level is not known to shards; it is for data.name 'text'"},
@@ -275,6 +269,60 @@ static void what_does_not_go_together_is_refused(void **state)
             fail_msg("%s: %s", cases[i].set, lks_last_error()->message);
         lks_recipe_close(recipe);
     }
+}
+
+/* A batch is a window of each column, in order, unless something else is asked for. */
+static void columns_settle_batches(void **state)
+{
+    (void)state;
+    static const char layers[] = "model: {layers: [{embedding: {units: 4}}, {dense: 11}]}\n";
+    char data[9000];
+    lks_batch batch;
+    lks_loader *loader;
+    write_sentences("text.txt", 3, 1500);
+    snprintf(data, sizeof data,
+             "data: {text: '%s', level: char, context: 5, columns: 7, cache: none}\n%s",
+             in("text.txt"), layers);
+    lks_recipe *recipe = open_recipe(data);
+    LKT_OK(lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
+    lks_dataset *set = lks_recipe_get_parts(recipe).train;
+    const int64_t tokens = lks_dataset_tokens(set, 0, 0, NULL), length = tokens / 7;
+    int32_t expected[5];
+    assert_true(tokens > 200);
+    LKT_OK(lks_recipe_loader(&loader, recipe, set, LKS_RECIPE_TRAIN));
+    for (int t = 0; t < 3; t++) {
+        LKT_OK(lks_loader_next(loader, &batch));
+        assert_int_equal(batch.count, 7);
+        for (int64_t c = 0; c < 7; c++) {
+            lks_dataset_tokens(set, c * length + t * 5, 5, expected);
+            assert_memory_equal((const int32_t *)batch.x + c * 5, expected, sizeof expected);
+        }
+    }
+    lks_loader_destroy(loader);
+    lks_recipe_close(recipe);
+    recipe = open_recipe(data);
+    LKT_OK(lks_recipe_set(recipe, "data.shuffle=true"));
+    LKT_FAILS(LKS_E_INVALID, "but windows of data.columns come in order",
+              lks_recipe_open_data(recipe, LKS_RECIPE_TRAIN));
+    lks_recipe_close(recipe);
+}
+
+/* Stacks are made of a line of a list, and freeze by PyTorch's names; any workers have the same bits. */
+static void recurrent_layers_train(void **state)
+{
+    (void)state;
+    static const char layers[] =
+        "{embedding: {units: 8}}, {lstm: {name: r, hidden: 9, layers: 2, dropout: 0.25}}, "
+        "{gru: {hidden: 5, bidirectional: true}}, "
+        "{rnn: {hidden: 6, nonlinearity: relu, reverse: true}}, {dense: 13}";
+    char data[9000];
+    lks_epoch last;
+    write_sentences("text.txt", 3, 1500);
+    snprintf(data, sizeof data, "text: '%s', level: char, columns: 16", in("text.txt"));
+    const char *text = recipe_text(data, layers, "");
+    const uint64_t hash = train(text, NULL, &last);
+    assert_true(train(text, (const char *[]){"train.workers=3", NULL}, NULL) == hash);
+    assert_true(train(text, (const char *[]){"model.freeze=[r.weight_hh_l1]", NULL}, NULL) != hash);
 }
 
 /* As nanoGPT's prepare.py parts them: 1,003,854 characters and 111,540. */
@@ -326,9 +374,14 @@ static void the_treebank_has_its_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(workers_and_resumption_change_no_bit),  TEST(a_run_keeps_its_vocabulary),
-        TEST(a_changed_text_is_other_data),          TEST(folders_have_splits),
-        TEST(what_does_not_go_together_is_refused),  TEST(the_treebank_has_its_tokens),
+        TEST(workers_and_resumption_change_no_bit),
+        TEST(a_run_keeps_its_vocabulary),
+        TEST(a_changed_text_is_other_data),
+        TEST(folders_have_splits),
+        TEST(columns_settle_batches),
+        TEST(recurrent_layers_train),
+        TEST(what_does_not_go_together_is_refused),
+        TEST(the_treebank_has_its_tokens),
         TEST(shakespeare_is_parted_as_nanogpt_does),
     };
 
