@@ -83,6 +83,13 @@ static void classes_are_those_of_eval(void **state)
     assert_true(json_equal(json_object_get(record, "test_confusion"),
                            json_object_get(other, "test_confusion")));
     json_decref(other);
+    run("train d.yaml --record two.json --num-processes 2");
+    if (last.code == 0) { /* where there is an MPI */
+        other = read_json_file("two.json");
+        assert_true(json_equal(json_object_get(record, "test_confusion"),
+                               json_object_get(other, "test_confusion")));
+        json_decref(other);
+    }
     json_decref(record);
     run("report d.json");
     expect_ok();

@@ -82,6 +82,36 @@ static void classes_are_kept(void **state)
     }
 }
 
+/* Numbers as they are, and values that are filled with the mean of the training: as the split itself is predicted. */
+static void settings_are_kept(void **state)
+{
+    (void)state;
+    static char with[OUTPUT_SIZE];
+    char csv[2048] = "a,b,y\n";
+    for (int i = 0; i < 40; i++)
+        snprintf(csv + strlen(csv), sizeof csv - strlen(csv), i % 5 == 0 ? "%d,,%d\n" : "%d,1,%d\n",
+                 i % 4, i % 7);
+    write_text("m.csv", csv);
+    for (int k = 0; k < 2; k++) {
+        write_text("m.yaml", k == 0 ? "data: {table: m.csv, missing: mean}\nmodel: {name: mlp}\n"
+                                    : "data: {table: m.csv, missing: mean, standardize: false}\n"
+                                      "model: {name: mlp}\n");
+        run("train m.yaml --out s%d", k);
+        expect_ok();
+        run("predict m.yaml --out s%d --format json --split train --count 1", k);
+        expect_ok();
+        memcpy(with, last.out, sizeof with);
+        run("predict m.yaml --out s%d --format json --table m.csv --count 1", k);
+        expect_ok();
+        json_t *one = json_loads(with, JSON_DISABLE_EOF_CHECK, NULL),
+               *other = json_loads(last.out, JSON_DISABLE_EOF_CHECK, NULL);
+        json_object_del(one, "true");
+        assert_true(json_equal(one, other));
+        json_decref(one);
+        json_decref(other);
+    }
+}
+
 static void another_table_is_told(void **state)
 {
     (void)state;
@@ -100,6 +130,13 @@ static void another_table_is_told(void **state)
     write_table("t.csv", 1, 60, true, "Bonn");
     run("eval c.yaml --out a");
     expect(5, "column 'area' has mean ");
+    write_text("w.csv", "a,y\n1,1\n2,2\n3,3\n");
+    write_text("w.yaml", "data: {table: w.csv}\nmodel: {name: mlp}\n");
+    run("train w.yaml --out w");
+    expect_ok();
+    write_text("w.csv", "a,y\n0,1\n2,2\n4,3\n"); /* the same mean */
+    run("eval w.yaml --out w --split train");
+    expect(5, "column 'a' has mean 2 and deviation 1.63299");
     write_text("t.csv", "area,town,price\n1,Ulm,2\n2,Bonn,3\n3,Ulm,4\n4,Bonn,3\n5,Ulm,1\n");
     run("eval c.yaml --out a");
     expect(5, "has the column 'town' with texts where the table of the training has 'to?wn'");
@@ -180,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_without_targets_are_predicted_as_those_with),
         cmocka_unit_test(classes_are_kept),
+        cmocka_unit_test(settings_are_kept),
         cmocka_unit_test(another_table_is_told),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(the_worst_targets_are_said),
