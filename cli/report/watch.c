@@ -10,33 +10,14 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/report/run_log.h"
-#include "cli/report/runs.h"
+#include "cli/report/watch.h"
 
 enum { USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
 /* A run whose next epoch takes so many times as long as those before it, and a minute more, may have ended. */
 static const double OVERDUE = 3, MINUTE = 60;
 
-typedef struct view {
-    char *path;
-    bool live;           /* on a terminal: drawn again in its place, until the run ends */
-    bool there;          /* the file has been read, */
-    struct stat as_read; /* being this, */
-    cli_runs *runs;      /* into the one run of these; */
-    run_log log;         /* has a record where the file has the lines of steps */
-    int drawn;           /* rows of the terminal */
-} view;
-
-typedef struct progress { /* NaN: not known */
-    double epochs, step, steps;
-    double each; /* seconds of an epoch, with its tests */
-    double left; /* seconds */
-    double age;  /* of the record, in seconds */
-    bool finished;
-} progress;
-
 /* Where the file is not there yet, or empty, a terminal waits for it. */
-static lks_status view_read(view *v)
+lks_status watch_read(view *v)
 {
     struct stat now = {0};
     const bool failed = stat(v->path, &now) != 0;
@@ -58,7 +39,7 @@ static lks_status view_read(view *v)
 
 /* A run that was resumed has the time of its own epochs alone in "seconds". What is left is told by the epochs that
  * have ended, or in the first one by the speed of the last step. */
-static progress progress_of(const view *v)
+progress watch_progress(const view *v)
 {
     const cli_run *run = &v->runs->run[0];
     const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
@@ -86,6 +67,17 @@ static progress progress_of(const view *v)
     return p;
 }
 
+bool watch_is_overdue(const progress *p)
+{
+    return !p->finished && p->age > OVERDUE * p->each + MINUTE;
+}
+
+void watch_clear(view *v)
+{
+    runs_clear(v->runs);
+    run_log_clear(&v->log);
+}
+
 static const char *of_all(cli_pool *pool, double all)
 {
     return all > 0 && all < 1e15 ? pool_format(pool, " of %.0f", all) : "";
@@ -106,7 +98,7 @@ static const char *bar_text(cli_pool *pool, double share, int width)
 /* "run: epoch 3 of 14, step 1173 of 5474"; and while it runs, how much that is and what is left. */
 static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
 {
-    const progress p = progress_of(v);
+    const progress p = watch_progress(v);
     const run_cell *cell = v->runs->cell[0];
     const double share = p.step / p.steps;
     const char *line = pool_format(pool, "%s: %sepoch %.0f%s", cell[RUN_NAME].text,
@@ -123,7 +115,7 @@ static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
                         pool_format(pool, "%s%.0f%%  ETA %s", bar_text(pool, share, width),
                                     100 * share, runs_time(pool, p.left)),
                         width);
-    if (p.age > OVERDUE * p.each + MINUTE)
+    if (watch_is_overdue(&p))
         text_print_line(
             out, pool_format(pool, "nothing new for %s: has it ended?", runs_time(pool, p.age)),
             width);
@@ -212,7 +204,7 @@ static int lines_of(const char *text)
 }
 
 /* In the place of what was drawn before; panels that the terminal has no rows for are left out. */
-static void view_put(view *v, const char *text)
+void watch_put(view *v, const char *text)
 {
     if (v->drawn > 0) printf("\033[%dA\r", v->drawn);
     v->drawn = v->live ? lines_of(text) : 0;
@@ -260,7 +252,7 @@ static lks_status view_draw(view *v)
             width);
     }
     fclose(out);
-    view_put(v, text);
+    watch_put(v, text);
     free(text);
     pool_clear(&pool);
     return say_flush();
@@ -271,14 +263,15 @@ lks_status verb_watch(const cli_args *cli, int *code)
     view v = {.path = cli->operand[0],
               .live = say_columns() > 0,
               .runs = pool_alloc(cli->pool, sizeof *v.runs)};
+    struct stat about;
     (void)code;
+    if (stat(v.path, &about) == 0 && S_ISDIR(about.st_mode)) return watch_folder(cli, v.path);
     for (;;) {
-        lks_status status = view_read(&v);
+        lks_status status = watch_read(&v);
         if (status == LKS_OK) status = view_draw(&v);
         if (status != LKS_OK || !v.live ||
             (v.there && json_is_true(json_object_get(v.runs->run[0].record, "finished")))) {
-            runs_clear(v.runs);
-            run_log_clear(&v.log);
+            watch_clear(&v);
             return status;
         }
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);

@@ -97,7 +97,7 @@ static void what_is_not_known_is_left_out(void **state)
     run("watch c.yaml");
     expect(4, "expected a record, as train --record writes it");
     run("watch");
-    expect(2, "watch takes RUN.json, found 0 operands");
+    expect(2, "watch takes RUN.json|DIR, found 0 operands");
 }
 
 /* The lines of steps: in the first epoch, in the second with a line that is being written, at the end, and of a
@@ -181,12 +181,46 @@ static void a_terminal_shows_what_comes(void **state)
     assert_int_equal(code, 0);
 }
 
+/* A line for each record in the folder and those below it; what is no record is none. */
+static void a_folder_is_a_table(void **state)
+{
+    (void)state;
+    records("1 hour");
+    shell("rm -rf d && mkdir -p d/sub/deep && cp whole.json d/b.json && cp whole.json "
+          "d/sub/deep/no.json && "
+          "cp -p half.json d/sub/a.json && echo '{}' >d/x.json && cp whole.json d/step-1.json");
+    run("watch d/");
+    expect_ok();
+    assert_memory_equal(last.out, "run ", 4);
+    expect_out("\nb ");
+    expect_out(" finished\nsub/a ");
+    expect_out(" 2 of 10 ");
+    expect_out(" 5 min 20 s left\n");
+    assert_null(strstr(last.out, "deep"));
+    assert_null(strstr(last.out, "x "));
+    assert_null(strstr(last.out, "step-1"));
+    shell("touch -d '2 hours ago' d/sub/a.json");
+    run("watch d");
+    expect_out(" silent 2 h 00 min\n");
+    shell("mkdir -p none");
+    run("watch none");
+    expect(0, "");
+    expect_out("no record in none yet");
+    shell("cp whole.json d/sub/a.json");
+    const char *seen = on_terminal(100, true, "watch d"); /* ends, as all have */
+    assert_non_null(strstr(seen, "sub/a"));
+    int code;
+    shell("cp half.json d/sub/a.json");
+    on_terminal_until(SIGINT, &code, 100, true, "watch d");
+    assert_int_equal(code, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_finished_run_is_shown),       TEST(what_is_left_follows_from_what_was),
         TEST(what_is_not_known_is_left_out), TEST(lines_of_steps_are_as_good),
-        TEST(a_terminal_shows_what_comes),
+        TEST(a_terminal_shows_what_comes),   TEST(a_folder_is_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
