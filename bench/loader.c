@@ -2,7 +2,8 @@
  * How fast the loader hands out samples, in the shuffled order and in batches of 128: MNIST from
  * its files (where a folder is given), the digits, and the same digits from arrays. A training of
  * the MNIST CNN asks for about 2,000 samples a second and core; what a thread of the loader reads
- * should be ten times that. Then images of 32x32x3 with augmentations.
+ * should be ten times that. Then images of 32x32x3 with augmentations, and mixed with others, which
+ * are read and augmented, too.
  *
  *   cmake --build --preset release && build/release/tests/bench_loader [MNIST's folder]
  *
@@ -32,9 +33,11 @@ static const lks_augmentation augmented[] = {
 static const struct row {
     const char *name;
     int first, count;
-} rows[] = {{"32x32x3", 0, 0}, {"crop", 0, 1},      {"flip", 1, 1},
-            {"rotate", 2, 1},  {"all three", 0, 3}, {"resized", 3, 1},
-            {"cutout", 4, 1},  {"light", 5, 1},     {"hue", 6, 1}};
+    double mixup;
+} rows[] = {{"32x32x3", 0, 0, 0}, {"crop", 0, 1, 0},        {"flip", 1, 1, 0},
+            {"rotate", 2, 1, 0},  {"all three", 0, 3, 0},   {"resized", 3, 1, 0},
+            {"cutout", 4, 1, 0},  {"light", 5, 1, 0},       {"hue", 6, 1, 0},
+            {"mixup", 0, 0, 1},   {"three, mixed", 0, 3, 1}};
 
 static const int threads[] = {-1, 1, 2, 4};
 enum { THREADS = sizeof threads / sizeof *threads };
@@ -59,7 +62,8 @@ static void measure(lks_context *context, lks_dataset *set, int count, const str
     const lks_loader_opts opts = {.global_batch = BATCH,
                                   .threads = count,
                                   .augment = augmented + row->first,
-                                  .augmentations = row->count};
+                                  .augmentations = row->count,
+                                  .mixup = row->mixup};
     lks_loader *loader;
     lks_batch batch;
     double best = 0, cpu = 0;
@@ -87,7 +91,7 @@ static void measure(lks_context *context, lks_dataset *set, int count, const str
 
 static void print_augmented(lks_context *context, const struct row *row, lks_dataset *set)
 {
-    printf("%-10s", row->name);
+    printf("%-12s", row->name);
     for (int t = 0; t < THREADS; t++) measure(context, set, threads[t], row);
     printf("\n");
 }
@@ -143,7 +147,7 @@ int main(int argc, char **argv)
     if (brief) round_seconds = 0.001;
     check(lks_context_create(&context, NULL));
     printf("samples/s (CPU time of one), batches of %d\n", BATCH);
-    printf("%-10s", "threads");
+    printf("%-12s", "threads");
     for (int t = 0; t < THREADS; t++) printf("  %20d", threads[t] < 0 ? 0 : threads[t]);
     printf("  (0: in the caller)\n");
     if (folder) {
