@@ -3,6 +3,9 @@
 
 #include <lockstep/tools.h>
 
+#include "data/table/kept.h"
+#include "numeric/hash.h"
+
 static const char config[] = "data: {table: t.csv, test_fraction: 0.2}\nmodel: {name: mlp}\n"
                              "train: {epochs: 3}\n";
 
@@ -173,6 +176,58 @@ static void damaged_files_are_refused(void **state)
     expect(2, "is for a training with a table (data.table)");
 }
 
+/* With a hash that fits, whatever else is wrong: read, and where that goes well used, without harm. */
+static void files_of_others_do_no_harm(void **state)
+{
+    (void)state;
+    static char kept[OUTPUT_SIZE], text[OUTPUT_SIZE + 64];
+    lkt_random random = lkt_random_make("files_of_others_do_no_harm", 1);
+    lks_context *context;
+    lki_table table;
+    int good = 0;
+    write_text("c.yaml", config);
+    write_table("t.csv", 0, 60, true, "Bonn");
+    write_table("new.csv", 0, 12, false, "Bonn");
+    run("train c.yaml --out h");
+    expect_ok();
+    read_text(kept, "h/columns.txt");
+    const int length = (int)strlen(kept) - 21; /* without its last line */
+    LKT_OK(lks_context_create(&context, NULL));
+    LKT_OK(lki_table_open(&table, context, in_folder("new.csv"), &(lki_csv_opts){0}));
+    for (int round = 0; round < 1500; round++) {
+        static const char some[] = "\t\n\\0123459aftnxtic";
+        lki_encoding e;
+        int used = length;
+        memcpy(text, kept, (size_t)length);
+        for (int i = (int)lkt_random_below(&random, 4); i >= 0 && used > 20; i--) {
+            const int64_t at = 19 + lkt_random_below(&random, used - 19);
+            if (lkt_random_chance(&random, 3)) { /* a byte is left out, or all behind it */
+                if (lkt_random_chance(&random, 4)) used = (int)at + 1;
+                memmove(text + at, text + at + 1, (size_t)(used - at - 1));
+                used--;
+            } else {
+                text[at] = some[lkt_random_below(&random, (int64_t)sizeof some - 1)];
+            }
+        }
+        used += snprintf(text + used, 40, "end\t%016llx\n",
+                         (unsigned long long)lki_hash(text, (size_t)used));
+        text[used] = '\0';
+        write_text("k.txt", text);
+        lks_status status = lki_encoding_read(&e, context, in_folder("k.txt"));
+        good += status == LKS_OK;
+        if (status == LKS_OK) {
+            float *x = calloc((size_t)(table.rows * e.width), sizeof *x);
+            assert_non_null(x);
+            (void)lki_encoding_apply(&e, &table, x, NULL);
+            free(x);
+        }
+        lki_encoding_release(&e);
+    }
+    assert_true(good > 20 && good < 1450);
+    lki_table_close(&table);
+    lks_context_destroy(context);
+}
+
 /* Of many targets the mean and the worst, or all. */
 static void the_worst_targets_are_said(void **state)
 {
@@ -220,6 +275,7 @@ int main(void)
         cmocka_unit_test(settings_are_kept),
         cmocka_unit_test(another_table_is_told),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(files_of_others_do_no_harm),
         cmocka_unit_test(the_worst_targets_are_said),
     };
     return cmocka_run_group_tests_name("kept", tests, set_up, tear_down);
