@@ -72,6 +72,13 @@ lks_status lks_recipe_open_text(lks_recipe **out, const char *name, const char *
     return recipe_open(out, NULL, name, text);
 }
 
+void lki_scores_free(lki_scores *scores)
+{
+    free(scores->confusion);
+    free(scores->fit);
+    *scores = (lki_scores){0};
+}
+
 void lks_recipe_close(lks_recipe *recipe)
 {
     if (recipe == NULL) return;

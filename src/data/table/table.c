@@ -53,19 +53,6 @@ const char *lki_table_text(const lki_table *table, lki_cell cell, size_t *bytes)
     return (const char *)table->file.data + (cell.text >> LKI_TEXT_BITS);
 }
 
-static bool ends_with(const char *path, const char *end)
-{
-    const size_t length = strlen(path), own = strlen(end);
-    return length > own && strcmp(path + length - own, end) == 0;
-}
-
-lks_status lki_table_open(lki_table *out, lks_context *context, const char *path,
-                          const lki_csv_opts *opts)
-{
-    const bool arrays = ends_with(path, ".npy") || ends_with(path, ".npz");
-    return (arrays ? lki_array_table_open : lki_csv_open)(out, context, path, opts);
-}
-
 const char *lki_table_place(const lki_table *table, int64_t row, char out[LKI_TABLE_PLACE])
 {
     if (table->file.data == NULL) { /* arrays, which are closed once they are read */

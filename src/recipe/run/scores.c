@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "recipe/recipe.h"
 
-static void add_sample(void *user, const lks_prediction *p)
+static void count_sample(void *user, const lks_prediction *p)
 {
     lki_scores *s = user;
     if (p->label >= 0 && p->label < s->classes) s->confusion[p->label * s->classes + p->best]++;
@@ -43,7 +43,7 @@ static lks_status count_classes(lks_recipe *recipe, lki_scores *s)
         recipe, s->confusion != NULL
                     ? LKS_OK
                     : LKI_FAIL(LKS_E_NOMEM, "no memory for what classes are taken for")));
-    LKI_TRY(lks_recipe_evaluate_each(recipe, NULL, &sum, add_sample, s));
+    LKI_TRY(lks_recipe_evaluate_each(recipe, NULL, &sum, count_sample, s));
     return gather(s, recipe->session.comm);
 }
 
@@ -72,11 +72,4 @@ lks_status lki_scores_take(lks_recipe *recipe)
     else
         lki_scores_free(&found);
     return status;
-}
-
-void lki_scores_free(lki_scores *scores)
-{
-    free(scores->confusion);
-    free(scores->fit);
-    *scores = (lki_scores){0};
 }
