@@ -1,6 +1,5 @@
 /* lockstep watch: how a training is doing, by the record that it writes after every epoch, or the lines that it
  * prints for every step. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,70 +12,6 @@
 #include "cli/report/watch.h"
 
 enum { USUAL_ROWS = 24, BAR = 40, MOST_CURVES = 3 };
-/* A run whose next epoch takes so many times as long as those before it, and a minute more, may have ended. */
-static const double OVERDUE = 3, MINUTE = 60;
-
-/* Where the file is not there yet, or empty, a terminal waits for it. */
-lks_status watch_read(view *v)
-{
-    struct stat now = {0};
-    const bool failed = stat(v->path, &now) != 0;
-    const bool missing = failed ? errno == ENOENT : S_ISREG(now.st_mode) && now.st_size == 0;
-    if (missing && (v->live || v->there)) return LKS_OK;
-    if (v->there && now.st_ino == v->as_read.st_ino && now.st_size == v->as_read.st_size &&
-        now.st_mtim.tv_sec == v->as_read.st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == v->as_read.st_mtim.tv_nsec)
-        return LKS_OK;
-    if (v->there) runs_clear(v->runs);
-    *v->runs = (cli_runs){0};
-    v->there = true;
-    v->as_read = now;
-    if (v->log.record == NULL && !run_log_is(v->path)) return runs_read(v->runs, 1, &v->path, NULL);
-    const lks_status status = run_log_read(&v->log, v->path);
-    if (status == LKS_OK) runs_take(v->runs, v->log.record, v->path);
-    return status;
-}
-
-/* A run that was resumed has the time of its own epochs alone in "seconds". What is left is told by the epochs that
- * have ended, or in the first one by the speed of the last step. */
-progress watch_progress(const view *v)
-{
-    const cli_run *run = &v->runs->run[0];
-    const json_t *epochs = json_object_get(run->record, "epochs"), *epoch;
-    const double done = (double)json_array_size(epochs);
-    progress p = {.finished = json_is_true(json_object_get(run->record, "finished")),
-                  .epochs = json_number_value(runs_setting_of(run, "train", "epochs")),
-                  .step = runs_number_of(run->record, "steps"),
-                  .steps = json_number_value(runs_setting_of(run, "train", "steps")),
-                  .age = difftime(time(NULL), v->as_read.st_mtim.tv_sec)};
-    double spent = 0;
-    size_t i;
-    json_array_foreach(epochs, i, epoch) spent += runs_number_of(epoch, "seconds");
-    p.each = fmax(spent, runs_number_of(run->record, "seconds")) / done;
-    if (!(p.epochs > 0)) p.epochs = (double)NAN;
-    if (!(p.steps > 0)) p.steps = (double)NAN;
-    const json_t *counted = json_object_get(run->record, "epoch_step");
-    const double ended = counted != NULL ? json_number_value(counted) : p.step;
-    p.steps = fmin(p.steps, p.epochs * ended / done);
-    p.age = fmax(p.age, 0);
-    const double speed = runs_number_of(json_object_get(run->record, "last_step"),
-                                        "samples_per_second");
-    const double step_seconds = done > 0 ? p.each * done / ended
-                                         : runs_number_of(run->record, "global_batch") / speed;
-    p.left = fmax(step_seconds * (p.steps - p.step) - p.age, 0);
-    return p;
-}
-
-bool watch_is_overdue(const progress *p)
-{
-    return !p->finished && p->age > OVERDUE * p->each + MINUTE;
-}
-
-void watch_clear(view *v)
-{
-    runs_clear(v->runs);
-    run_log_clear(&v->log);
-}
 
 static const char *of_all(cli_pool *pool, double all)
 {
@@ -98,7 +33,7 @@ static const char *bar_text(cli_pool *pool, double share, int width)
 /* "run: epoch 3 of 14, step 1173 of 5474"; and while it runs, how much that is and what is left. */
 static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
 {
-    const progress p = watch_progress(v);
+    const progress p = view_progress(v);
     const run_cell *cell = v->runs->cell[0];
     const double share = p.step / p.steps;
     const char *line = pool_format(pool, "%s: %sepoch %.0f%s", cell[RUN_NAME].text,
@@ -115,7 +50,7 @@ static void print_progress(FILE *out, const view *v, cli_pool *pool, int width)
                         pool_format(pool, "%s%.0f%%  ETA %s", bar_text(pool, share, width),
                                     100 * share, runs_time(pool, p.left)),
                         width);
-    if (watch_is_overdue(&p))
+    if (view_is_overdue(&p))
         text_print_line(
             out, pool_format(pool, "nothing new for %s: has it ended?", runs_time(pool, p.age)),
             width);
@@ -204,7 +139,7 @@ static int lines_of(const char *text)
 }
 
 /* In the place of what was drawn before; panels that the terminal has no rows for are left out. */
-void watch_put(view *v, const char *text)
+static void watch_put(view *v, const char *text)
 {
     if (v->drawn > 0) printf("\033[%dA\r", v->drawn);
     v->drawn = v->live ? lines_of(text) : 0;
@@ -267,11 +202,11 @@ lks_status verb_watch(const cli_args *cli, int *code)
     (void)code;
     if (stat(v.path, &about) == 0 && S_ISDIR(about.st_mode)) return watch_folder(cli, v.path);
     for (;;) {
-        lks_status status = watch_read(&v);
+        lks_status status = view_read(&v);
         if (status == LKS_OK) status = view_draw(&v);
         if (status != LKS_OK || !v.live ||
             (v.there && json_is_true(json_object_get(v.runs->run[0].record, "finished")))) {
-            watch_clear(&v);
+            view_clear(&v);
             return status;
         }
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);

@@ -26,13 +26,11 @@ typedef struct progress { /* NaN: not known */
 } progress;
 
 /* Reads the file, if it has changed. Where it is not there yet, or empty, a terminal waits for it. */
-LKS_MUSTUSE lks_status watch_read(view *v);
-void watch_clear(view *v);
-progress watch_progress(const view *v);
+LKS_MUSTUSE lks_status view_read(view *v);
+void view_clear(view *v);
+progress view_progress(const view *v);
 /* Whether a run that has not ended says nothing any more. */
-bool watch_is_overdue(const progress *p);
-/* In the place of what was drawn before. */
-void watch_put(view *v, const char *text);
+bool view_is_overdue(const progress *p);
 
 /* A line for each run whose record lies in the folder or in one below it. */
 LKS_MUSTUSE lks_status watch_folder(const cli_args *cli, const char *folder);

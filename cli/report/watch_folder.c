@@ -53,7 +53,7 @@ static void offer(folder *f, char *path)
 }
 
 /* Files of checkpoints are no records, and many. */
-static lks_status look_into(folder *f, const char *path, bool below)
+static lks_status look_into_folder(folder *f, const char *path, bool below)
 {
     DIR *opened = opendir(path);
     if (opened == NULL)
@@ -65,7 +65,7 @@ static lks_status look_into(folder *f, const char *path, bool below)
         if (d->d_name[0] == '.' || strncmp(d->d_name, "step-", 5) == 0 || stat(name, &info) != 0)
             continue;
         if (S_ISREG(info.st_mode) && ends_with_json(d->d_name)) offer(f, name);
-        if (S_ISDIR(info.st_mode) && below) (void)look_into(f, name, false);
+        if (S_ISDIR(info.st_mode) && below) (void)look_into_folder(f, name, false);
     }
     closedir(opened);
     return LKS_OK;
@@ -84,7 +84,7 @@ static void fill_row(const folder *f, const view *v, cli_pool *pool, const char 
 {
     const cli_run *run = &v->runs->run[0];
     const run_cell *known = v->runs->cell[0];
-    const progress p = watch_progress(v);
+    const progress p = view_progress(v);
     const json_t *epochs = json_object_get(run->record, "epochs");
     const json_t *last = json_array_get(epochs, json_array_size(epochs) - 1);
     const double loss = runs_number_of(last, "train_loss"),
@@ -98,10 +98,10 @@ static void fill_row(const folder *f, const view *v, cli_pool *pool, const char 
                                          : "-"; /* of numbers there is none */
     cell[5] = isnan(processes) ? "-" : pool_format(pool, "%.0f", processes);
     cell[6] = known[RUN_SPEED].text;
-    cell[7] = p.finished             ? "finished"
-              : watch_is_overdue(&p) ? pool_format(pool, "silent %s", runs_time(pool, p.age))
-              : isnan(p.left)        ? "runs"
-                                     : pool_format(pool, "%s left", runs_time(pool, p.left));
+    cell[7] = p.finished            ? "finished"
+              : view_is_overdue(&p) ? pool_format(pool, "silent %s", runs_time(pool, p.age))
+              : isnan(p.left)       ? "runs"
+                                    : pool_format(pool, "%s left", runs_time(pool, p.left));
 }
 
 static lks_status folder_draw(folder *f)
@@ -135,8 +135,8 @@ static bool all_finished(const folder *f)
 static void read_views(folder *f)
 {
     for (int i = 0; i < f->count; i++) {
-        if (watch_read(&f->view[i]) == LKS_OK && f->view[i].there) continue;
-        watch_clear(&f->view[i]);
+        if (view_read(&f->view[i]) == LKS_OK && f->view[i].there) continue;
+        view_clear(&f->view[i]);
         free(f->view[i].runs);
         memmove(&f->view[i], &f->view[i + 1], (size_t)(--f->count - i) * sizeof *f->view);
         i--;
@@ -154,7 +154,7 @@ lks_status watch_folder(const cli_args *cli, const char *path)
                   .whole.live = say_columns() > 0};
     lks_status status;
     for (;;) {
-        status = look_into(f, f->path, true);
+        status = look_into_folder(f, f->path, true);
         if (status != LKS_OK) break;
         read_views(f);
         status = folder_draw(f);
@@ -162,7 +162,7 @@ lks_status watch_folder(const cli_args *cli, const char *path)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     }
     for (int i = 0; i < f->count; i++) {
-        watch_clear(&f->view[i]);
+        view_clear(&f->view[i]);
         free(f->view[i].runs);
     }
     return status;
