@@ -74,9 +74,13 @@ static lks_status configure(data_source *out, const cli_args *cli, const char *w
                         what, near.best != NULL ? "; the nearest is " : "",
                         near.best != NULL ? near.best : "");
     }
-    const bool file = there && !S_ISDIR(info.st_mode) && !lks_dataset_folder_has(what, false) &&
-                      !lks_dataset_folder_has(what, true) && !is_data_file(what);
-    lks_status status = cli_configure(&out->recipe, cli, file ? what : NULL);
+    const bool regular = there && !S_ISDIR(info.st_mode) && !lks_dataset_folder_has(what, false) &&
+                         !lks_dataset_folder_has(what, true);
+    /* The file of a small network is called .txt, too. */
+    const bool network = regular && is_data_file(what) &&
+                         cli_configure(&out->recipe, cli, what) == LKS_OK;
+    const bool file = network || (regular && !is_data_file(what));
+    lks_status status = network ? LKS_OK : cli_configure(&out->recipe, cli, file ? what : NULL);
     if (status == LKS_OK && out->known != NULL)
         status = lks_recipe_option(out->recipe, "data.name", out->known->name, "data");
     if (status == LKS_OK && there && !file)
