@@ -37,7 +37,9 @@ static void compare_all(lkt_case *c, const lki_backend *backend, const lkt_resul
                         const lkt_result *expected, const lkt_bounds *bound)
 {
     static const char *const inputs[] = {"gradient of input 0", "gradient of input 1"};
-    static const char *const params[] = {"gradient of parameter 0", "gradient of parameter 1"};
+    static const char *const params[LKI_MAX_PARAM] = {
+        "gradient of parameter 0", "gradient of parameter 1", "gradient of parameter 2",
+        "gradient of parameter 3"};
 
     compare(c, backend, "output", found->out, expected->out, bound->out, lkt_out_elements(c));
     if (found->stats != NULL && c->training)
