@@ -115,10 +115,13 @@ static void columns_stand_beside_each_other(void **state)
     LKT_FAILS(LKS_E_INVALID, "has 5 tokens, which are 2 for each of 2 columns, but a window",
               lki_text_part(&part, whole, 5, 5));
     uint64_t hash[2];
-    plain = open_text("0123456789", 2, 0);
+    lks_dataset_destroy(whole);
+    whole = open_columns("012345678", 3, 4, 2); /* as many samples as without columns */
+    plain = open_text("012345678", 3, 4);
     LKT_OK(lks_dataset_hash(plain, &hash[0]));
     LKT_OK(lks_dataset_hash(whole, &hash[1]));
     assert_true(hash[0] != hash[1]);
+    assert_int_equal(lks_dataset_get_info(plain).samples, lks_dataset_get_info(whole).samples);
     lks_dataset_destroy(plain);
     lks_dataset_destroy(whole);
     LKT_FAILS(LKS_E_INVALID, "opts.columns is -1, expected 1 to 2147483647",
