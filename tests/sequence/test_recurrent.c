@@ -75,8 +75,10 @@ static void matches(const char *device, json_t *test)
     const lks_shape shape = lks_tensor_shape(out);
     const int64_t count = SAMPLES * lks_shape_elements(&shape);
     lks_tensor *target = lks_target(m.graph, &(lks_target_opts){.shape = shape});
-    const lks_model_opts opts = {
-        .loss = lks_mse(m.graph, out, target), .output = out, .global_batch = SAMPLES};
+    const lks_model_opts opts = {.loss = lks_mse(m.graph, out, target),
+                                 .output = out,
+                                 .global_batch = SAMPLES,
+                                 .layers = true};
     LKT_OK(lks_model_compile(&m.model, m.graph, &opts));
     formula(x, SAMPLES * POSITIONS * CHANNELS, 0);
     formula(y, count, 1);
@@ -100,6 +102,7 @@ static void matches(const char *device, json_t *test)
         LKT_OK(lks_model_state_read(m.model, lks_model_state_find(m.model, full), value,
                                     elements * sizeof *value));
         compare(full, tensor, value, (int64_t)elements);
+        assert_true(lks_model_value_find(m.model, full + strlen("gradient.")) >= 0);
     }
     lkt_small_end(&m);
 }
