@@ -230,6 +230,8 @@ static inline bool check_record(const char *fault, const char *path)
     json_t *value;
     json_object_foreach(record, key, value)
     {
+        /* Formed at the end, and left out, with a warning, where that fails. */
+        if (strcmp(key, "test_confusion") == 0) continue;
         if (json_object_get(found, key) == NULL) BROKEN(fault, "the record has no '%s'", key);
     }
     if (finished && !json_equal(json_object_get(record, "hash"), json_object_get(found, "hash")))
