@@ -221,18 +221,20 @@ static void verify_finds_the_run_that_differs(void **state)
 static void a_folder_in_another_format_is_checked(void **state)
 {
     (void)state;
-    LKT_FAILS(LKS_E_IO, ". is no data set: it has none of the files", try_here("data check ."));
+    shell("mkdir -p empty");
+    LKT_FAILS(LKS_E_IO, "empty is no data set: it has none of the files",
+              try_here("data check empty"));
     other_format = 1;
-    here("data check .");
+    here("data check empty");
     assert_string_equal(last.out, "1,200 training samples of 3x2\n"
                                   "no test split: a training can hold samples back, with "
-                                  "validation.fraction\n.: nothing is wrong\n");
+                                  "validation.fraction\nempty: nothing is wrong\n");
     other_format = 2;
-    here("data check .");
+    here("data check empty");
     assert_string_equal(last.out, "1,200 training samples of 3x2\n1 test sample of 3x2\n"
-                                  ".: nothing is wrong\n");
+                                  "empty: nothing is wrong\n");
     broken_at = 1199;
-    LKT_FAILS(LKS_E_FORMAT, "it is broken", try_here("data check ."));
+    LKT_FAILS(LKS_E_FORMAT, "it is broken", try_here("data check empty"));
     assert_string_equal(last.out, "");
 }
 
