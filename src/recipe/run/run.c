@@ -262,8 +262,10 @@ static bool is_complete(lks_recipe *recipe, lks_status status)
 static lks_status keep_vocabulary(const lks_recipe *recipe)
 {
     const char *folder = recipe->opts.folder;
+    const bool some = lki_config_has(recipe->config, LKI_KEY_DATA_TEXT) ||
+                      lki_config_has(recipe->config, LKI_KEY_DATA_TABLE);
     int64_t newest;
-    if (folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
+    if (!some || folder == NULL || !lki_recipe_leads(recipe)) return LKS_OK;
     LKI_TRY(lks_checkpoint_find(folder, &newest));
     const lks_dataset *whole = recipe->session.whole[0];
     if (newest >= 0) return lki_table_source_check(whole, recipe->config, folder);
