@@ -107,6 +107,18 @@ void lki_file_close(lki_file *file)
     *file = (lki_file){.data = NULL};
 }
 
+bool lki_file_ends(const char *path, const char *end)
+{
+    const size_t length = strlen(path), own = strlen(end);
+    return length > own && strcmp(path + length - own, end) == 0;
+}
+
+bool lki_folder_is(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 lks_status lki_folder_make(const char *path)
 {
     char part[PATH_MAX];

@@ -35,16 +35,10 @@ static lks_status join(char out[PATH_MAX], const char *folder, const char *name)
     return length > 0 && length < PATH_MAX ? LKS_OK : lki_fail_io("open", folder, ENAMETOOLONG);
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 static bool join_folder(char out[PATH_MAX], const char *folder, const char *name)
 {
     const int length = snprintf(out, PATH_MAX, "%s/%s", folder, name);
-    return length > 0 && length < PATH_MAX && is_folder(out);
+    return length > 0 && length < PATH_MAX && lki_folder_is(out);
 }
 
 typedef struct walk {
@@ -59,7 +53,7 @@ static lks_status look_at(const walk *w, const char *folder, const char *name, i
 {
     char path[PATH_MAX];
     LKI_TRY(join(path, folder, name));
-    if (is_folder(path)) {
+    if (lki_folder_is(path)) {
         walk below = *w;
         if (below.class == NULL) below.class = name;
         return look_into(&below, path, depth + 1);

@@ -5,25 +5,15 @@
 #include "base/check.h"
 #include "data/table/series.h"
 #include "recipe/data/columns.h"
-
-/* Rows that a share of `rows` holds back; 0: the key is not set. */
-static lks_status held_rows(int64_t *out, const lki_config *config, lki_key key, int64_t rows)
-{
-    *out = 0;
-    if (!lki_config_has(config, key)) return LKS_OK;
-    *out = (int64_t)(lki_config_float(config, key) * (double)rows);
-    if (*out >= 1) return LKS_OK;
-    return lki_config_fail(config, key, "would hold back none of %lld row%s", (long long)rows,
-                           LKI_S(rows));
-}
+#include "recipe/data/held.h"
 
 /* Of `rows` the first train, then come those of validation, and those of the test. */
 static lks_status split_rows(int64_t *train, int64_t *rest, const lki_config *config, int64_t rows)
 {
     int64_t held;
-    LKI_TRY(held_rows(&held, config, LKI_KEY_DATA_TEST_FRACTION, rows));
+    LKI_TRY(lki_held_rows(&held, config, LKI_KEY_DATA_TEST_FRACTION, rows));
     *rest = rows - held;
-    LKI_TRY(held_rows(&held, config, LKI_KEY_VALIDATION_FRACTION, *rest));
+    LKI_TRY(lki_held_rows(&held, config, LKI_KEY_VALIDATION_FRACTION, *rest));
     *train = *rest - held;
     return LKS_OK;
 }
@@ -64,13 +54,7 @@ lks_status lki_series_source_open(lks_dataset **out, lki_config *config, lks_con
 lks_status lki_series_source_cut(lki_parts *out, const lki_config *config, const lks_dataset *whole)
 {
     int64_t train, rest;
-    if (lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES))
-        return lki_config_fail(config, LKI_KEY_VALIDATION_SAMPLES,
-                               "is for data whose samples have nothing in common; of a series give "
-                               "validation.fraction, its end");
-    if (lki_config_bool(config, LKI_KEY_VALIDATION_SHUFFLE))
-        return lki_config_fail(config, LKI_KEY_VALIDATION_SHUFFLE,
-                               "is true, but of a series the end is held back; drop it");
+    LKI_TRY(lki_held_at_end(config, "a series"));
     LKI_TRY(split_rows(&train, &rest, config, lki_series_rows(whole)));
     lks_status status = lki_series_part(&out->slice[0], whole, 0, train);
     if (status == LKS_OK) status = lki_series_part(&out->slice[1], whole, train, rest - train);

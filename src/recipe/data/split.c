@@ -2,21 +2,19 @@
 
 #include "base/check.h"
 #include "data/dataset.h"
+#include "recipe/data/held.h"
 #include "recipe/data/parts.h"
 
 /* *out is the training's part or the test's; NULL where there is no test. */
 static lks_status split_test(lks_dataset **out, const lki_config *config, lks_dataset *whole,
                              bool test)
 {
-    const lki_key key = LKI_KEY_DATA_TEST_FRACTION;
     lks_dataset *rest, *held;
+    int64_t count;
     *out = NULL;
-    if (!lki_config_has(config, key)) return LKS_OK;
-    const int64_t rows = lks_dataset_get_info(whole).samples;
-    const int64_t count = (int64_t)(lki_config_float(config, key) * (double)rows);
-    if (count < 1)
-        return lki_config_fail(config, key, "would hold back none of %lld row%s", (long long)rows,
-                               LKI_S(rows));
+    LKI_TRY(lki_held_rows(&count, config, LKI_KEY_DATA_TEST_FRACTION,
+                          lks_dataset_get_info(whole).samples));
+    if (count == 0) return LKS_OK;
     LKI_TRY(lks_dataset_split(&rest, &held, whole, count));
     lks_dataset_destroy(test ? rest : held);
     *out = test ? held : rest;

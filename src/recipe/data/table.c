@@ -90,8 +90,8 @@ static table_set *set_of(const lks_dataset *dataset)
 }
 
 /* For one user. `base` NULL: its encoding is to be its own. */
-static lks_status make_parts(table_set **out, lks_context *context, const char *path,
-                             table_set *base)
+static lks_status make_table_set(table_set **out, lks_context *context, const char *path,
+                                 table_set *base)
 {
     void *memory;
     LKI_TRY(lki_alloc(context, &memory, sizeof **out, "a data set of a table"));
@@ -152,7 +152,7 @@ static lks_status open_training(table_set **out, lki_config *config, lks_context
     lki_table table = {0};
     table_set *set;
     *out = NULL;
-    LKI_TRY(make_parts(&set, context, path, NULL));
+    LKI_TRY(make_table_set(&set, context, path, NULL));
     lks_status status = lki_table_open(&table, context, path, opts);
     if (status == LKS_OK) {
         lki_encoding fitted = {0};
@@ -176,7 +176,7 @@ static lks_status open_other(lks_dataset **out, table_set *base, const char *pat
 {
     lki_table table = {0};
     table_set *set;
-    LKI_TRY(make_parts(&set, base->context, path, base));
+    LKI_TRY(make_table_set(&set, base->context, path, base));
     lks_status status = lki_table_open(&table, base->context, path, opts);
     if (status == LKS_OK) status = encode(set, &table, targets);
     lki_table_close(&table);
@@ -272,7 +272,7 @@ lks_status lki_table_source_open_new(lks_dataset **out, lki_config *config, lks_
                         path);
     LKI_TRY(lki_table_csv_opts(&opts, config));
     if (kept != NULL && access(kept, F_OK) == 0) {
-        LKI_TRY(make_parts(&base, context, path, NULL));
+        LKI_TRY(make_table_set(&base, context, path, NULL));
         lki_encoding_release(&base->encoding);
         base->path = NULL; /* the encoding had it */
         status = lki_encoding_read(&base->encoding, context, kept);

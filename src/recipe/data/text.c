@@ -13,6 +13,7 @@
 #include "data/text/tokenizer.h"
 #include "data/text/windows.h"
 #include "numeric/hash.h"
+#include "recipe/data/held.h"
 #include "recipe/data/text_files.h"
 
 /* ---------------------------------------------------------------- the vocabulary */
@@ -51,8 +52,7 @@ static lks_tokenizer *find_made(lki_config *config, lks_context *context, const 
     const char *path = lki_text_find(config, folder, begin, ".vocabulary");
     if (path == NULL || lks_tokenizer_open(&tokenizer, context, path) != LKS_OK) return NULL;
     snprintf(end, sizeof end, "-%016" PRIx64 ".vocabulary", lks_tokenizer_hash(tokenizer));
-    const size_t length = strlen(path), own = strlen(end);
-    if (length > own && strcmp(path + length - own, end) == 0) return tokenizer;
+    if (lki_file_ends(path, end)) return tokenizer;
     lks_tokenizer_destroy(tokenizer);
     return NULL;
 }
@@ -73,7 +73,8 @@ static lks_status build_from(lks_tokenizer **out, lki_config *config, lks_contex
     if (folder == NULL || lki_folder_make(folder) != LKS_OK) return LKS_OK;
     const char *path = lki_heap_format(&config->heap, "%s/%s-%016" PRIx64 ".vocabulary", folder,
                                        begin, lks_tokenizer_hash(*out));
-    if (lks_tokenizer_write(*out, path) != LKS_OK) return LKS_OK; /* it is made again */
+    const lks_status kept = lks_tokenizer_write(*out, path);
+    (void)kept; /* else it is made again */
     return LKS_OK;
 }
 
@@ -168,13 +169,7 @@ lks_status lki_text_source_cut(lki_parts *out, const lki_config *config, const l
 {
     const lki_key fraction = LKI_KEY_VALIDATION_FRACTION;
     const int64_t tokens = lks_dataset_tokens(whole, 0, 0, NULL);
-    if (lki_config_has(config, LKI_KEY_VALIDATION_SAMPLES))
-        return lki_config_fail(config, LKI_KEY_VALIDATION_SAMPLES,
-                               "is for data whose samples have nothing in common; of a text give "
-                               "validation.fraction, its end");
-    if (lki_config_bool(config, LKI_KEY_VALIDATION_SHUFFLE))
-        return lki_config_fail(config, LKI_KEY_VALIDATION_SHUFFLE,
-                               "is true, but of a text the end is held back; drop it");
+    LKI_TRY(lki_held_at_end(config, "a text"));
     /* As nanoGPT's int(0.9 * n). */
     const int64_t train = (int64_t)((1 - lki_config_float(config, fraction)) * (double)tokens);
     lks_status status = lki_text_part(&out->slice[0], whole, 0, train);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/file.h"
@@ -13,16 +12,10 @@ static const char *const split_words[LKI_SPLITS] = {"train training", "valid val
                                                     "test"};
 static const char *const ends[] = {".txt", ".txt.gz", ".tokens"};
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), own = strlen(end);
-    return length > own && strcmp(name + length - own, end) == 0;
-}
-
 static bool is_text_name(const char *name)
 {
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (name[0] != '.' && ends_with(name, ends[i])) return true;
+        if (name[0] != '.' && lki_file_ends(name, ends[i])) return true;
     return false;
 }
 
@@ -103,19 +96,13 @@ static lks_status files_of_folder(const char *out[LKI_SPLITS], lki_config *confi
     return lki_heap_status(&config->heap, LKS_OK);
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 lks_status lki_text_files(const char *out[LKI_SPLITS], lki_config *config)
 {
     const char *text = lki_config_text(config, LKI_KEY_DATA_TEXT);
     out[LKI_SPLIT_TRAIN] = NULL;
     out[LKI_SPLIT_VALID] = lki_config_text(config, LKI_KEY_DATA_VALID_TEXT);
     out[LKI_SPLIT_TEST] = lki_config_text(config, LKI_KEY_DATA_TEST_TEXT);
-    if (is_folder(text)) return files_of_folder(out, config, text);
+    if (lki_folder_is(text)) return files_of_folder(out, config, text);
     out[LKI_SPLIT_TRAIN] = text;
     return LKS_OK;
 }
@@ -124,7 +111,7 @@ bool lki_text_source_is(lki_config *config, const char *path)
 {
     found f;
     const char *slash = strrchr(path, '/');
-    if (!is_folder(path)) return is_text_name(slash != NULL ? slash + 1 : path);
+    if (!lki_folder_is(path)) return is_text_name(slash != NULL ? slash + 1 : path);
     if (look_for_texts(&f, config, path) != LKS_OK) return false;
     return f.split[0] != NULL || (f.texts == 1 && f.others == 0);
 }
@@ -148,7 +135,7 @@ const char *lki_text_find(lki_config *config, const char *folder, const char *be
     if (open == NULL) return NULL;
     for (const struct dirent *entry; name == NULL && (entry = readdir(open)) != NULL;) {
         if (strncmp(entry->d_name, begin, strlen(begin)) != 0) continue;
-        if (ends_with(entry->d_name, end))
+        if (lki_file_ends(entry->d_name, end))
             name = lki_heap_format(&config->heap, "%s/%s", folder, entry->d_name);
     }
     closedir(open);
