@@ -1,5 +1,4 @@
 /* What the record of a run has of its test at the end: fits of targets, and what classes were taken for. */
-#include <math.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -7,12 +6,6 @@
 #include "cli/report/fits.h"
 #include "cli/report/runs.h"
 #include "cli/report/scores.h"
-
-static double real_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
 
 static void print_targets(const json_t *targets, cli_pool *pool)
 {
@@ -22,8 +15,8 @@ static void print_targets(const json_t *targets, cli_pool *pool)
     if (f.fit == NULL) return;
     json_object_foreach((json_t *)targets, name, each)
     {
-        f.fit[f.count++] = (lks_fit){name, real_of(each, "r2"), real_of(each, "mae"),
-                                     real_of(each, "rmse")};
+        f.fit[f.count++] = (lks_fit){name, runs_number_of(each, "r2"), runs_number_of(each, "mae"),
+                                     runs_number_of(each, "rmse")};
     }
     fits_print(&f, pool, false);
 }

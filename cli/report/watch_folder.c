@@ -1,8 +1,9 @@
 /* lockstep watch FOLDER: how trainings beside each other are doing, a line for each record. */
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,7 +19,7 @@ typedef struct folder {
     view view[RUNS_MOST]; /* of those that are records, by path */
     int count;
     bool more; /* there are others */
-    view whole;
+    bool live; /* on a terminal: drawn again until all have ended */
 } folder;
 
 static bool ends_with_json(const char *name)
@@ -35,7 +36,7 @@ static int place_of(const folder *f, const char *path)
 }
 
 /* A file that is a record joins those that are known; what is none, or none yet, is left for later. */
-static void offer(folder *f, char *path)
+static void offer(folder *f, const char *path)
 {
     json_t *record;
     const int at = place_of(f, path);
@@ -45,7 +46,9 @@ static void offer(folder *f, char *path)
     f->more = f->more || f->count == RUNS_MOST;
     if (f->count == RUNS_MOST) return;
     memmove(&f->view[at + 1], &f->view[at], (size_t)(f->count - at) * sizeof *f->view);
-    f->view[at] = (view){.path = path, .live = true, .runs = calloc(1, sizeof *f->view->runs)};
+    f->view[at] = (view){.path = pool_format(f->pool, "%s", path),
+                         .live = true,
+                         .runs = calloc(1, sizeof *f->view->runs)};
     if (f->view[at].runs != NULL)
         f->count++;
     else
@@ -60,10 +63,11 @@ static lks_status look_into_folder(folder *f, const char *path, bool below)
         return lks_fail(LKS_E_IO, "%.300s cannot be read: %s; expected a folder with records", path,
                         strerror(errno));
     for (const struct dirent *d; (d = readdir(opened)) != NULL;) {
-        char *name = pool_format(f->pool, "%s/%s", path, d->d_name);
+        char name[PATH_MAX];
         struct stat info;
-        if (d->d_name[0] == '.' || strncmp(d->d_name, "step-", 5) == 0 || stat(name, &info) != 0)
-            continue;
+        if (d->d_name[0] == '.' || strncmp(d->d_name, "step-", 5) == 0) continue;
+        const int length = snprintf(name, sizeof name, "%s/%s", path, d->d_name);
+        if (length < 0 || length >= PATH_MAX || stat(name, &info) != 0) continue;
         if (S_ISREG(info.st_mode) && ends_with_json(d->d_name)) offer(f, name);
         if (S_ISDIR(info.st_mode) && below) (void)look_into_folder(f, name, false);
     }
@@ -112,7 +116,7 @@ static lks_status folder_draw(folder *f)
     cli_pool pool = {0};
     const char **cell = pool_alloc(&pool, (size_t)(f->count + 1) * COLUMNS * sizeof *cell);
     for (int i = 0; i < f->count; i++) fill_row(f, &f->view[i], &pool, cell + i * COLUMNS);
-    if (f->whole.live) fputs("\033[H\033[K\033[J", stdout); /* the screen, as lines may be broken */
+    if (f->live) fputs("\033[H\033[K\033[J", stdout); /* the screen, as lines may be broken */
     if (f->count == 0)
         say("no record in %s yet: train --record writes one behind every epoch", f->path);
     else
@@ -151,14 +155,14 @@ lks_status watch_folder(const cli_args *cli, const char *path)
     if (f == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for runs");
     *f = (folder){.pool = cli->pool,
                   .path = pool_format(cli->pool, "%.*s", (int)length, path),
-                  .whole.live = say_columns() > 0};
+                  .live = say_columns() > 0};
     lks_status status;
     for (;;) {
         status = look_into_folder(f, f->path, true);
         if (status != LKS_OK) break;
         read_views(f);
         status = folder_draw(f);
-        if (status != LKS_OK || !f->whole.live || all_finished(f)) break;
+        if (status != LKS_OK || !f->live || all_finished(f)) break;
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     }
     for (int i = 0; i < f->count; i++) {
