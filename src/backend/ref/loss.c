@@ -178,25 +178,6 @@ static lks_status ref_nll_backward(const lki_plan *plan_, const lki_args *args)
     return LKS_OK;
 }
 
-static lks_status ref_mse_forward(const lki_plan *plan_, const lki_args *args)
-{
-    const int64_t values = lki_ref_in(plan_);
-    const float *x = args->in[0], *target = args->in[1];
-    float *loss = args->out;
-
-    for (int64_t n = 0; n < args->count; n++) {
-        double sum = 0.0;
-
-        for (int64_t i = n * values; i < (n + 1) * values; i++) {
-            const double distance = (double)x[i] - (double)target[i];
-
-            sum += distance * distance;
-        }
-        loss[n] = lki_round(sum / (double)values);
-    }
-    return LKS_OK;
-}
-
 static lks_status ref_mse_backward(const lki_plan *plan_, const lki_args *args)
 {
     const int64_t values = lki_ref_in(plan_);
@@ -231,6 +212,14 @@ static double l1_slope(double d)
     return d > 0.0 ? 1.0 : d < 0.0 ? -1.0 : d;
 }
 
+/* What a distance counts in mse, l1, or huber. */
+static double distance_loss(const lki_plan *plan_, double d)
+{
+    const lki_op_id op = plan_->cluster.node[0]->op;
+
+    return op == LKI_OP_MSE ? d * d : op == LKI_OP_L1 ? fabs(d) : ref_huber(d, huber_delta(plan_));
+}
+
 static bool is_huber(const lki_plan *plan_)
 {
     return plan_->cluster.node[0]->op == LKI_OP_HUBER;
@@ -245,11 +234,8 @@ static lks_status ref_distances_forward(const lki_plan *plan_, const lki_args *a
     for (int64_t n = 0; n < args->count; n++) {
         double sum = 0.0;
 
-        for (int64_t i = n * values; i < (n + 1) * values; i++) {
-            const double distance = (double)x[i] - (double)target[i];
-
-            sum += is_huber(plan_) ? ref_huber(distance, huber_delta(plan_)) : fabs(distance);
-        }
+        for (int64_t i = n * values; i < (n + 1) * values; i++)
+            sum += distance_loss(plan_, (double)x[i] - (double)target[i]);
         loss[n] = lki_round(sum / (double)values);
     }
     return LKS_OK;
@@ -315,6 +301,6 @@ const lki_kernel lki_ref_mse = {
     .plan_bytes = sizeof(lki_plan),
     .span = LKI_SPAN_EITHER,
     .plan = reads_in,
-    .forward = ref_mse_forward,
+    .forward = ref_distances_forward,
     .backward = ref_mse_backward,
 };
