@@ -144,10 +144,11 @@ const cli_option cli_options[] = {
     LOCAL("out", 0, "DIR", VERB_SWEEP, OUT,
           "folder with a folder for each training: checkpoints, run.json and log.txt; default: "
           "<name of CONFIG>-sweep"),
-    LOCAL("out", 0, "PATH", VERB_DATA, OUT,
-          "folder for the four files, for shards, or for packed pictures; default for a download: "
-          "where training "
-          "looks for them; for pictures: beside them; of show, a PNG file"),
+    LOCAL(
+        "out", 0, "PATH", VERB_DATA, OUT,
+        "folder for the four files, for shards, or for packed pictures; default for a download: "
+        "where training "
+        "looks for them; for pictures: beside them; of show, a PNG file; of vocabulary, its file"),
     LOCAL("mirror", 0, "URL", VERB_DATA, MIRROR,
           "download from this place instead of the official ones: the address of a folder, http, "
           "https or file; may be repeated, and they are tried in order"),
@@ -235,7 +236,12 @@ const cli_option cli_options[] = {
     LOCAL("outputs", 0, NULL, VERB_PREDICT, OUTPUTS,
           "what the network gives too, as it is (logits, or logarithms of probabilities)"),
     LOCAL("count", 0, "N", VERB_PREDICT, COUNT, "only the first so many; default: all"),
-    ALIAS_("level", "LEVEL", VERB_DATA, DATA_LEVEL, "of a text: word, char or byte; default char"),
+    ALIAS_("level", "LEVEL", VERB_DATA, DATA_LEVEL,
+           "of a text: word, char, byte or bpe; default char"),
+    ALIAS_("words", "N", VERB_DATA, DATA_WORDS,
+           "of level word: keep so many; of bpe: learn so many tokens; null: all, of bpe 4096"),
+    ALIAS_("tokenizer", "FILE", VERB_DATA, DATA_TOKENIZER,
+           "of a text: file of a vocabulary; null: one is made from the text"),
     ALIAS_("samples", "N", VERB_DATA, DATA_SAMPLES, "training samples to write; default 60000"),
     ALIAS_("test-samples", "N", VERB_DATA, DATA_TEST_SAMPLES, "test samples; default 10000"),
     LOCAL("comm-timeout", 0, "SECONDS", TRAIN | VERB_EVAL | VERB_BENCH | VERB_FIND, COMM_TIMEOUT,

@@ -81,6 +81,8 @@ static const struct action {
     {"shard", 2, data_shard,
      "needs two arrays: lockstep data shard x.npy y.npy --out DIR, samples and their targets"},
     {"columns", 0, data_columns, ""},
+    {"vocabulary", 1, data_vocabulary,
+     "needs to know of what: give a text file, a folder with some, or a configuration"},
     {"show", 1, data_show, NULL},
     {"check", 1, data_check, NULL},
     {"stats", 1, data_stats, NULL}};
@@ -94,8 +96,9 @@ static lks_status unknown_action(const char *word)
     return lks_fail(LKS_E_INVALID,
                     "unknown data set '%.60s'%s%s; expected digits, mnist, fashion, cifar10 or "
                     "cifar100 to get one, show, check or stats to see one, pack for pictures of "
-                    "your own, shard for large arrays, or columns to draw some (other files need "
-                    "no command: give their folder with --data)",
+                    "your own, shard for large arrays, vocabulary for the tokens of a text, or "
+                    "columns to draw some (other files need no command: give their folder with "
+                    "--data)",
                     word, near.best != NULL ? "; the nearest is " : "",
                     near.best != NULL ? near.best : "");
 }

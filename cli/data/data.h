@@ -34,6 +34,7 @@ LKS_MUSTUSE lks_status data_shard(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_columns(const cli_args *cli, const char *what); /* what: NULL */
 LKS_MUSTUSE lks_status data_show(const cli_args *cli, const char *what);
 LKS_MUSTUSE lks_status data_stats(const cli_args *cli, const char *what);
+LKS_MUSTUSE lks_status data_vocabulary(const cli_args *cli, const char *what);
 
 /* An option's number, within these bounds; it stays as it is where the option is not given. */
 LKS_MUSTUSE lks_status data_read_number(int64_t *out, const cli_args *cli, cli_local option,

@@ -135,17 +135,21 @@ typedef struct counts {
     const lks_tokenizer *tokenizer;
     int64_t tokens, size;
     int64_t *count;             /* [size] */
+    int32_t *feeds;             /* [size]: line feeds of a token */
     place *order;               /* [size]: the most frequent first */
     int64_t lines, least, most; /* of lines: tokens without the line feed */
     int64_t line;               /* of the one that is not ended */
     int64_t inside;             /* of all of them */
 } counts;
 
-static bool is_line_feed(const lks_tokenizer *tokenizer, int32_t id)
+/* How many line feeds a token has. */
+static int32_t line_feeds(const lks_tokenizer *tokenizer, int32_t id)
 {
     size_t bytes;
+    int32_t count = 0;
     const char *text = lks_tokenizer_token(tokenizer, id, &bytes);
-    return bytes == 1 && *text == '\n';
+    for (size_t i = 0; i < bytes; i++) count += text[i] == '\n';
+    return count;
 }
 
 static void end_line(counts *c)
@@ -157,17 +161,16 @@ static void end_line(counts *c)
     c->line = 0;
 }
 
-static void count_tokens(counts *c, const lks_dataset *data, int32_t *room, int32_t line_feed)
+static void count_tokens(counts *c, const lks_dataset *data, int32_t *room)
 {
     for (int64_t at = 0; at < c->tokens; at += ROOM) {
         const int64_t left = c->tokens - at, some = left < ROOM ? left : ROOM;
         (void)lks_dataset_tokens(data, at, some, room);
         for (int64_t i = 0; i < some; i++) {
             c->count[room[i]]++;
-            if (room[i] == line_feed)
-                end_line(c);
-            else
-                c->line++;
+            const int32_t feeds = c->feeds[room[i]];
+            c->line += feeds == 0;
+            for (int32_t k = 0; k < feeds; k++) end_line(c);
         }
     }
     if (c->line > 0) end_line(c);
@@ -187,13 +190,12 @@ static lks_status text_counts_make(counts *c, const lks_dataset *data)
     c->size = lks_tokenizer_size(c->tokenizer);
     c->count = calloc((size_t)c->size, sizeof *c->count);
     c->order = calloc((size_t)c->size, sizeof *c->order);
-    int32_t *room = malloc(ROOM * sizeof *room), line_feed = -1;
-    const bool all = c->count != NULL && c->order != NULL && room != NULL;
-    for (int32_t i = 0; all && i < c->size; i++) {
-        if (is_line_feed(c->tokenizer, i)) line_feed = i;
-    }
+    c->feeds = calloc((size_t)c->size, sizeof *c->feeds);
+    int32_t *room = malloc(ROOM * sizeof *room);
+    const bool all = c->count != NULL && c->order != NULL && c->feeds != NULL && room != NULL;
+    for (int32_t i = 0; all && i < c->size; i++) c->feeds[i] = line_feeds(c->tokenizer, i);
     if (all) {
-        count_tokens(c, data, room, line_feed);
+        count_tokens(c, data, room);
         for (int32_t i = 0; i < c->size; i++) c->order[i] = (place){c->count[i], i};
         qsort(c->order, (size_t)c->size, sizeof *c->order, more_frequent_token);
     }
@@ -204,6 +206,7 @@ static lks_status text_counts_make(counts *c, const lks_dataset *data)
 static void text_counts_free(counts *c)
 {
     free(c->count);
+    free(c->feeds);
     free(c->order);
 }
 

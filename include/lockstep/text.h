@@ -17,11 +17,13 @@ typedef struct lks_tokenizer lks_tokenizer;
  *         the vocabulary has not is <unk> (as the Penn Treebank's texts of T. Mikolov have it)
  *   CHAR  a code point; text is UTF-8
  *   BYTE  a byte; the vocabulary has all 256
+ *   BPE   bytes that often stand together, as GPT-2 has them; their file is Hugging Face's tokenizer.json
  */
 #define LKS_LEVELS(X)                                                                              \
     X(WORD, word)                                                                                  \
     X(CHAR, char)                                                                                  \
-    X(BYTE, byte)
+    X(BYTE, byte)                                                                                  \
+    X(BPE, bpe)
 
 #define LKS_KIND(KIND, name) LKS_LEVEL_##KIND,
 typedef enum lks_level { LKS_LEVELS(LKS_KIND) } lks_level;
@@ -29,13 +31,16 @@ typedef enum lks_level { LKS_LEVELS(LKS_KIND) } lks_level;
 
 typedef struct lks_vocabulary_opts {
     lks_level level;
-    int64_t words; /* WORD: the most tokens, <unk> and <eos> among them; 0: all words get one */
+    int64_t
+        words; /* WORD: the most tokens, <unk> and <eos> among them; 0: all words get one. BPE: the most tokens,
+                      256 bytes among them; 0: 4,096 */
     /* WORD: numbered as they appear, not the most frequent first (those that are equally frequent: as
      * they appear). Which ones are kept is the same. Characters are numbered in the order of code points. */
     bool by_appearance;
 } lks_vocabulary_opts;
 
-/* A vocabulary file as lks_tokenizer_write() writes it: which kind of it, its content says. */
+/* A vocabulary file as lks_tokenizer_write() writes it, or a tokenizer.json of GPT-2's kind: which it is, its content
+ * says. */
 LKS_API LKS_MUSTUSE lks_status lks_tokenizer_open(lks_tokenizer **out, lks_context *context,
                                                   const char *path);
 /* Makes a vocabulary from `count` texts, one behind the other; they are not kept. */
@@ -48,13 +53,13 @@ LKS_API void lks_tokenizer_destroy(lks_tokenizer *tokenizer); /* NULL is fine */
 LKS_API int64_t lks_tokenizer_size(const lks_tokenizer *tokenizer);
 /* Identity: equal for the same vocabulary, wherever its file lies. */
 LKS_API uint64_t lks_tokenizer_hash(const lks_tokenizer *tokenizer);
-/* "word", "char", "byte", and others where the file is of another kind. */
+/* "word", "char", "byte", "bpe". */
 LKS_API const char *lks_tokenizer_level(const lks_tokenizer *tokenizer);
 /* The token of what the vocabulary has not, or -1: such a text is refused. */
 LKS_API int32_t lks_tokenizer_unknown(const lks_tokenizer *tokenizer);
 
 /* Writes the first `room` tokens of a text to `ids`; *count is how many it has, also above room. There are
- * never more of them than bytes. LKS_E_FORMAT names the byte that is no UTF-8, or of no token. */
+ * never more of them than bytes; than twice as many where a tokenizer.json has add_prefix_space. LKS_E_FORMAT names the byte that is no UTF-8, or of no token. */
 LKS_API LKS_MUSTUSE lks_status lks_tokenizer_encode(const lks_tokenizer *tokenizer,
                                                     const char *text, size_t bytes, int32_t *ids,
                                                     int64_t room, int64_t *count);

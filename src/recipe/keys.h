@@ -75,11 +75,12 @@
       "another text, to validate with; null: the folder's, or validation.fraction")                \
     X(DATA_TEST_TEXT, "data.test_text", STRING, NULL, NULL, SAID,                                  \
       "another text, to test with; null: the folder's")                                            \
-    X(DATA_LEVEL, "data.level", CHOICE, "word char byte", "char", FIXED,                           \
-      "what a token is: a word, with <eos> for the end of a line; a character; a byte")            \
+    X(DATA_LEVEL, "data.level", CHOICE, "word char byte bpe", "char", FIXED,                       \
+      "what a token is: a word, with <eos> for the end of a line; a character; a byte; bytes "     \
+      "that often stand together (bpe, as GPT-2)")                                                 \
     X(DATA_WORDS, "data.words", INT, "[3,2147483647]", NULL, FIXED,                                \
       "of words keep so many, <unk> and <eos> among them, the most frequent of the training; "     \
-      "others are <unk>; null: all")                                                               \
+      "others are <unk>; null: all. Of bpe: so many tokens, 256 bytes among them; null: 4096")     \
     X(DATA_DICTIONARY, "data.dictionary", CHOICE, "frequency appearance", "frequency", FIXED,      \
       "words are numbered by frequency in the training; appearance: as they appear, in the "       \
       "training's text and then in the test's (as Needle does)")                                   \

@@ -20,9 +20,29 @@ static void check_tokens(const lks_tokenizer *tokenizer)
         FUZZ_CHECK(token != NULL && bytes > 0);
         int32_t id;
         int64_t count;
+        if (strcmp(lks_tokenizer_level(tokenizer), "bpe") == 0)
+            continue; /* it need not be a text's */
         FUZZ_CHECK(lks_tokenizer_encode(tokenizer, token, bytes, &id, 1, &count) == LKS_OK);
         FUZZ_CHECK(count == 1 && id == i);
     }
+}
+
+/* A text's tokens are its bytes. */
+static void check_back(const lks_tokenizer *tokenizer, const char *text, size_t bytes)
+{
+    int32_t *ids = malloc((bytes + 1) * sizeof *ids);
+    int64_t count;
+    size_t used = 0, length;
+    FUZZ_CHECK(ids != NULL);
+    FUZZ_CHECK(lks_tokenizer_encode(tokenizer, text, bytes, ids, (int64_t)bytes, &count) == LKS_OK);
+    FUZZ_CHECK(count <= (int64_t)bytes);
+    for (int64_t i = 0; i < count; i++, used += length) {
+        const char *token = lks_tokenizer_token(tokenizer, ids[i], &length);
+        FUZZ_CHECK(token != NULL && length <= bytes - used);
+        FUZZ_CHECK(memcmp(token, text + used, length) == 0);
+    }
+    FUZZ_CHECK(used == bytes);
+    free(ids);
 }
 
 static char scratch_path[300];
@@ -100,11 +120,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         FUZZ_CHECK(tokenizer == NULL);
     }
     lks_tokenizer_destroy(tokenizer);
-    const lks_vocabulary_opts opts = {.level = (lks_level)(data[0] % 3),
-                                      .words = data[0] / 32 == 0 ? 0 : 3 + data[0] / 32,
-                                      .by_appearance = data[0] / 3 % 2 == 1};
+    const lks_level level = (lks_level)(data[0] % 4);
+    const int least = level == LKS_LEVEL_BPE ? 256 : 3;
+    const lks_vocabulary_opts opts = {.level = level,
+                                      .words = data[0] / 32 == 0 ? 0 : least + data[0] / 32,
+                                      .by_appearance = data[0] / 4 % 2 == 1};
     status = lks_tokenizer_build(&tokenizer, NULL, &opts, &text, &length, 1);
     if (status == LKS_OK) {
+        if (level == LKS_LEVEL_BPE) check_back(tokenizer, text, length);
         check_tokens(tokenizer);
         if (length % 4 == 0) check_file(tokenizer); /* which waits for the disk */
         check_text(tokenizer, path, data[0]);

@@ -236,6 +236,72 @@ static void statistics_are_counted(void **state)
     expect_out("validation  3 tokens");
 }
 
+static void vocabularies_are_written(void **state)
+{
+    (void)state;
+    write_data();
+    run("data vocabulary text.txt --level bpe --words 260 --out t.json");
+    expect_ok();
+    assert_ptr_equal(strstr(last.out, "t.json: 260 tokens (level bpe), hash "), last.out);
+    char hash[20];
+    assert_int_equal(sscanf(strstr(last.out, "hash ") + 5, "%16s", hash), 1);
+    run("data stats text.txt --tokenizer t.json");
+    expect_ok();
+    expect_out("\nvocabulary      260 (level bpe), of which ");
+    expect_out(hash);
+    expect_out("\nlines           60, of 12 to 13 tokens, ");
+    /* A token may end several lines. */
+    write_text("feeds.txt", "a\n\n\n\nb\na\n\n\n\nb\n");
+    write_text("feeds.yaml", "data: {text: feeds.txt, level: bpe, words: 257, context: 2, cache: "
+                             "none}\nmodel: {name: mlp}\n");
+    run("data stats feeds.yaml");
+    expect_ok();
+    expect_out("\nlines           10, of 0 to 1 tokens, 0.4 on average\n");
+    expect_out("\n'\\n\\n'");
+    run("data vocabulary text.txt --out v.txt");
+    expect_ok();
+    expect_out("v.txt: 21 tokens (level char), hash ");
+    assert_true(there("v.txt"));
+    run("data vocabulary text.txt --level bpe --words 100 --out u.json");
+    expect(2, "a vocabulary of byte pairs: 100 tokens, expected at least 256");
+    assert_false(there("u.json"));
+    run("data vocabulary text.txt");
+    expect(2, "data vocabulary needs a file to write: give --out FILE");
+    run("data vocabulary");
+    expect(2, "data vocabulary needs to know of what");
+    run("data vocabulary digits --out u.json");
+    expect(2, "data vocabulary: digits is no text");
+    run("data stats text.txt --level byte --words 300");
+    expect(2, "data.words is for data.level: word or bpe; drop it");
+}
+
+/* A run keeps its tokenizer, which eval and a resumed run take, whatever the text would give. */
+static void a_run_has_byte_pairs(void **state)
+{
+    (void)state;
+    write_data();
+    write_text("bpe.yaml",
+               "data: {text: text.txt, level: bpe, words: 270, context: 10, cache: none}\n"
+               "model: {name: tiny, layers: [{embedding: {units: 8}}, {dense: 270}]}\n"
+               "train: {batch_size: 8, replicas: 2, epochs: 1}\nvalidation: {fraction: 0.2}\n");
+    run("train bpe.yaml --out run --quiet");
+    expect_ok();
+    assert_true(there("run/tokenizer.json"));
+    assert_false(there("run/vocabulary.txt"));
+    run("eval bpe.yaml --out run --split validation");
+    expect_ok();
+    expect_out(", Perplexity: ");
+    write_text("other.txt", "quite other words, and no digits at all\n");
+    run("eval bpe.yaml --out run --set data.test_text=other.txt");
+    expect_ok();
+    expect_out(", Perplexity: ");
+    run("train bpe.yaml --out run --resume --epochs 2 --quiet");
+    expect_ok();
+    write_text("run/tokenizer.json", "{\"model\": {\"type\": \"Unigram\"}}");
+    run("eval bpe.yaml --out run --split validation");
+    expect(4, "run/tokenizer.json' is no tokenizer that is known here: model.type is Unigram");
+}
+
 /* Means over times ahead are the loss, which is of standardised numbers. */
 static void series_have_errors_by_time(void **state)
 {
@@ -278,6 +344,8 @@ int main(void)
         TEST(what_is_by_sample_is_refused),
         TEST(samples_are_shown),
         TEST(statistics_are_counted),
+        TEST(vocabularies_are_written),
+        TEST(a_run_has_byte_pairs),
         TEST(series_have_errors_by_time),
     };
 

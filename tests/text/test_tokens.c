@@ -40,7 +40,7 @@ static void threads_and_pieces_change_nothing(void **state)
     char text[BYTES + 8];
     const size_t bytes = make_text(text, 1);
     const char *path = write_text("text", text, bytes), *texts = text;
-    for (int level = LKS_LEVEL_WORD; level <= LKS_LEVEL_BYTE; level++) {
+    for (int level = LKS_LEVEL_WORD; level <= LKS_LEVEL_BPE; level++) {
         lks_tokenizer *t;
         int32_t expected[BYTES + 8];
         int64_t count;

@@ -17,7 +17,7 @@ enum { PIECE = 1 << 20, MOST_THREADS = 64 };
 
 typedef struct piece {
     lki_passage passage;
-    void *room; /* for as many tokens as the passage has bytes, and one more */
+    void *room; /* for as many tokens as the passage can have, and one more */
     size_t room_bytes;
     int64_t count;
     lks_status status;
@@ -57,7 +57,8 @@ static void encode_piece(void *user, int worker)
     piece *p = &e->piece[worker];
     if (worker >= e->pieces) return;
     p->status = e->tokenizer->kind->encode(e->tokenizer, &p->passage, p->room,
-                                           (int64_t)p->passage.bytes, &p->count);
+                                           (int64_t)p->passage.bytes * e->tokenizer->each,
+                                           &p->count);
     if (p->status != LKS_OK) {
         p->error = *lks_last_error();
         return;
@@ -78,7 +79,8 @@ static lks_status next_piece(encoder *e, piece *p, size_t bytes)
     p->passage = (lki_passage){
         .name = text->name, .text = text->text + e->at, .bytes = end - e->at, .first = e->at};
     e->at = end;
-    const size_t room = lki_times(p->passage.bytes + 1, sizeof(int32_t));
+    const size_t tokens = lki_times(p->passage.bytes, (size_t)e->tokenizer->each);
+    const size_t room = lki_times(lki_plus(tokens, 1), sizeof(int32_t));
     if (room <= p->room_bytes) return LKS_OK;
     lki_free(e->tokenizer->context, p->room, p->room_bytes);
     p->room_bytes = 0;

@@ -3,6 +3,6 @@
 #ifndef LKI_DATA_TEXT_LIST_H
 #define LKI_DATA_TEXT_LIST_H
 
-#define LKI_TOKENIZER_LIST(X) X(word) X(char) X(byte)
+#define LKI_TOKENIZER_LIST(X) X(word) X(char) X(byte) X(bpe)
 
 #endif

@@ -16,8 +16,12 @@ static lks_status make(lks_tokenizer **out, lks_context *context, const lki_toke
     void *memory;
     LKI_TRY(lki_alloc(context, &memory, sizeof **out, "a tokenizer"));
     *out = memory;
-    **out = (lks_tokenizer){
-        .kind = kind, .context = context, .arena.context = context, .unknown = -1, .end = -1};
+    **out = (lks_tokenizer){.kind = kind,
+                            .context = context,
+                            .arena.context = context,
+                            .unknown = -1,
+                            .each = 1,
+                            .end = -1};
     return LKS_OK;
 }
 
@@ -44,7 +48,8 @@ lks_status lks_tokenizer_open(lks_tokenizer **out, lks_context *context, const c
     if (k == KINDS)
         status = LKI_FAIL(LKS_E_FORMAT,
                           "'%s' is no vocabulary: expected a file that begins with \"lockstep "
-                          "vocabulary\", as a training on text writes it",
+                          "vocabulary\", as a training on text writes it, or a "
+                          "tokenizer.json",
                           path);
     else
         status = make(out, context, kinds[k]);
@@ -59,8 +64,8 @@ lks_status lki_tokenizer_build(lks_tokenizer **out, lks_context *context,
     *out = NULL;
     if ((int)opts->level < 0 || (int)opts->level >= LEVELS)
         return LKI_FAIL(LKS_E_INVALID,
-                        "a vocabulary: level is %d, expected LKS_LEVEL_WORD, LKS_LEVEL_CHAR or "
-                        "LKS_LEVEL_BYTE",
+                        "a vocabulary: level is %d, expected LKS_LEVEL_WORD, LKS_LEVEL_CHAR, "
+                        "LKS_LEVEL_BYTE or LKS_LEVEL_BPE",
                         (int)opts->level);
     LKI_TRY(make(out, context, levels[opts->level]));
     return finish(out, levels[opts->level]->build(*out, opts, texts, count));

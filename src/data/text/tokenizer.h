@@ -47,6 +47,7 @@ struct lks_tokenizer {
     int64_t size;
     uint64_t hash;
     int32_t unknown; /* -1: none */
+    int each;        /* the most tokens that a byte of a text may become */
     int32_t
         end; /* what a text file has behind its last line where that has no line feed; -1: nothing */
     void *own; /* of its kind */

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "data/text/sink.h"
 #include "data/text/utf8.h"
-#include "numeric/hash.h"
 
 static const char mark[] = "lockstep vocabulary 1 ";
-enum { MARK = sizeof mark - 1, HEAD = 80, PIECE = 4096, ESCAPED = 4 };
+enum { MARK = sizeof mark - 1, HEAD = 80, ESCAPED = 4 };
 
 bool lki_vocabulary_is(const uint8_t *data, size_t bytes, const char *level)
 {
@@ -142,72 +142,46 @@ void lki_vocabulary_add(lki_vocabulary *vocabulary, int64_t id, const char *toke
 
 /* ---------------------------------------------------------------- writing */
 
-/* Where a file's bytes go: to disk, or into its hash. */
-typedef struct sink {
-    lki_writer *writer;
-    lki_hash_stream *stream;
-    size_t used;
-    char piece[PIECE];
-} sink;
-
-static lks_status flush(sink *to)
-{
-    const size_t bytes = to->used;
-    to->used = 0;
-    if (to->writer != NULL) return lki_writer_write(to->writer, to->piece, bytes);
-    lki_hash_stream_add(to->stream, to->piece, bytes);
-    return LKS_OK;
-}
-
-static lks_status put_char(sink *to, char character)
+/* A character as it stands in a line. */
+static void put_char(lki_sink *to, char character)
 {
     static const char letter[] = "nrts\\", meaning[] = "\n\r\t \\", digit[] = "0123456789abcdef";
-    if (to->used + ESCAPED > PIECE) LKI_TRY(flush(to));
-    char *at = to->piece + to->used;
     const uint8_t byte = (uint8_t)character;
     const char *found = byte != 0 ? strchr(meaning, character) : NULL;
-    if (found != NULL) {
-        *at++ = '\\';
-        *at++ = letter[found - meaning];
-    } else if (byte < ' ' || byte == 0x7F) {
-        *at++ = '\\';
-        *at++ = 'x';
-        *at++ = digit[byte >> 4];
-        *at++ = digit[byte & 15];
-    } else {
-        *at++ = character;
-    }
-    to->used = (size_t)(at - to->piece);
-    return LKS_OK;
+    if (found != NULL)
+        lki_sink_put(to, (char[]){'\\', letter[found - meaning]}, 2);
+    else if (byte < ' ' || byte == 0x7F)
+        lki_sink_put(to, (char[]){'\\', 'x', digit[byte >> 4], digit[byte & 15]}, ESCAPED);
+    else
+        lki_sink_put(to, &character, 1);
 }
 
-static lks_status put_vocabulary(sink *to, const lki_vocabulary *vocabulary)
+static lks_status put_vocabulary(lki_sink *to, const lki_vocabulary *vocabulary)
 {
-    to->used = (size_t)snprintf(to->piece, HEAD, "%s%s %" PRId64 "\n", mark, vocabulary->level,
+    char head[HEAD];
+    const int length = snprintf(head, sizeof head, "%s%s %" PRId64 "\n", mark, vocabulary->level,
                                 vocabulary->size);
+    lki_sink_put(to, head, (size_t)length);
     for (int64_t i = 0; vocabulary->at != NULL && i < vocabulary->size; i++) {
         size_t bytes;
         const char *token = lki_vocabulary_at(vocabulary, i, &bytes);
-        for (size_t k = 0; k < bytes; k++) LKI_TRY(put_char(to, token[k]));
-        if (to->used == PIECE) LKI_TRY(flush(to));
-        to->piece[to->used++] = '\n';
+        for (size_t k = 0; k < bytes; k++) put_char(to, token[k]);
+        lki_sink_put(to, "\n", 1);
     }
-    return flush(to);
+    lki_sink_flush(to);
+    return to->status;
 }
 
 lks_status lki_vocabulary_write(const lki_vocabulary *vocabulary, lki_writer *writer)
 {
-    sink to;
-    to.writer = writer;
-    to.stream = NULL;
+    lki_sink to = {.writer = writer};
     return put_vocabulary(&to, vocabulary);
 }
 
 lks_status lki_vocabulary_hash(uint64_t *out, const lki_vocabulary *vocabulary,
                                lks_context *context)
 {
-    sink to;
-    to.writer = NULL;
+    lki_sink to = {.writer = NULL};
     LKI_TRY(lki_hash_stream_open(&to.stream, context));
     const lks_status status = put_vocabulary(&to, vocabulary);
     *out = lki_hash_stream_close(to.stream);

@@ -29,7 +29,13 @@ static lks_level level_of(const lki_config *config)
     return (lks_level)level;
 }
 
-/* The texts that a vocabulary is made from: words are those of the training, or as Needle has them of training and
+/* Whether a vocabulary is as large as one likes, and takes some time to make. */
+static bool is_counted(lks_level level)
+{
+    return level == LKS_LEVEL_WORD || level == LKS_LEVEL_BPE;
+}
+
+/* The texts that a vocabulary is made from: words and byte pairs are those of the training, or as Needle has them of training and
  * test; characters those of all. */
 static int texts_of(const char *out[LKI_SPLITS], const char *const files[LKI_SPLITS],
                     const lks_vocabulary_opts *opts)
@@ -61,7 +67,7 @@ static lks_status build_from(lks_tokenizer **out, lki_config *config, lks_contex
                              const lks_vocabulary_opts *opts, const lki_passage *texts, int count)
 {
     char begin[20];
-    const char *folder = opts->level == LKS_LEVEL_WORD ? lki_text_cache(config) : NULL;
+    const char *folder = is_counted(opts->level) ? lki_text_cache(config) : NULL;
     uint64_t hash = lki_hash_link((uint64_t)opts->level, opts->words, opts->by_appearance);
     for (int i = 0; i < count && folder != NULL; i++)
         hash = lki_hash_link(hash, (int64_t)texts[i].bytes,
@@ -92,8 +98,9 @@ static lks_status build(lks_tokenizer **out, lki_config *config, lks_context *co
                          0};
     const int count = texts_of(paths, files, &opts);
     lks_status status = LKS_OK;
-    if (some && opts.level != LKS_LEVEL_WORD)
-        return lki_config_fail(config, LKI_KEY_DATA_WORDS, "is for data.level: word; drop it");
+    if (some && !is_counted(opts.level))
+        return lki_config_fail(config, LKI_KEY_DATA_WORDS,
+                               "is for data.level: word or bpe; drop it");
     for (int i = 0; i < count && status == LKS_OK; i++) {
         status = lki_file_open(&file[i], context, paths[i]);
         text[i] = (lki_passage){
