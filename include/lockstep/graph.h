@@ -134,6 +134,30 @@ typedef struct lks_position_opts {
 LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_position_opts *opts);
 
 /*
+ * Attention of the positions to each other in several heads, as PyTorch's scaled_dot_product_attention: out of position i
+ * is, of each head, the sum of the values v_j of all positions j by softmax over j of q_i . k_j / sqrt(head width). qkv is
+ * positions, (heads + 2 kv_heads) head width: in each position the queries of all heads, then keys, then values, as a
+ * dense layer from PyTorch's in_proj_weight or GPT-2's c_attn gives them. out is positions, heads head width. Where there
+ * are tokens, the graph's input, positions whose token is the padding take no part as keys; a row for which no key is
+ * left is 0.
+ */
+typedef struct lks_attention_opts {
+    const char *name;
+    int64_t heads; /* required */
+    int64_t
+        kv_heads; /* of keys and values, each for heads / kv_heads heads that follow each other; default: heads */
+    bool causal;   /* position i sees those up to i */
+    float dropout; /* of the weights behind softmax, in training; default 0 */
+    float
+        rotary; /* base, 10000 say: queries and keys are turned by their position, each pair (d, d + head width / 2)
+                         by the angle position base^(-2d / head width), as Llama's are; default 0, which is not at all */
+    bool masked;     /* set where tokens are given; a layer of a list has the graph's tokens then */
+    int64_t padding; /* the token; default 0 */
+} lks_attention_opts;
+LKS_API lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor *tokens,
+                                  const lks_attention_opts *opts); /* tokens may be NULL */
+
+/*
  * Recurrent layers from position to position, as PyTorch's: x is positions, channels; out is positions, hidden (twice
  * that of both directions, forward first). The state in front of the first position is zero. Parameters are
  * NAME.weight_ih_l0 [gates hidden][channels], weight_hh_l0 [gates hidden][hidden], bias_ih_l0, bias_hh_l0, and l1, ... of

@@ -286,6 +286,7 @@ static const struct {
     [LKI_OP_RNN] = {.bounds = lki_bounds_recurrent},
     [LKI_OP_LSTM] = {.bounds = lki_bounds_recurrent},
     [LKI_OP_GRU] = {.bounds = lki_bounds_recurrent},
+    [LKI_OP_ATTENTION] = {.bounds = lki_bounds_attention},
     [LKI_OP_BATCH_NORM] = {.bounds = lki_bounds_batch_norm},
     [LKI_OP_LAYER_NORM] = {.bounds = lki_bounds_layer_norm},
     [LKI_OP_MAX_POOL] = {.bounds = lki_bounds_pools},

@@ -28,6 +28,9 @@ lks_status lki_bounds_layer_norm(lki_trial *t, bool backward, const lki_trial_re
 lks_status lki_bounds_recurrent(lki_trial *t, bool backward, const lki_trial_result *ref,
                                 lki_bounds *out);
 
+lks_status lki_bounds_attention(lki_trial *t, bool backward, const lki_trial_result *ref,
+                                lki_bounds *out);
+
 /* Of a sum of so many products as backends form it (bounds_sums.c). */
 double lki_products_bound(double count, double magnitude, double squares);
 /* lki_bounds_products(), and the error of Winograd's algorithm where the convolution is computed by it. */

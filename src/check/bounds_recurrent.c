@@ -1,50 +1,18 @@
 /*
  * Bounds on the difference between a backend and ref: rnn, lstm, gru.
  *
- * The formulas are computed once more, in double, with numbers that carry a bound on what a backend's value differs by. One
- * that is x + d for |d| <= e gives
+ * The formulas are computed once more, in double, with numbers that carry a bound on what a backend's value differs by
+ * (ball.h). Beside sums and products there are functions:
  *
- *     a + b     e_a + e_b + u |a + b|            sums of products    sum of (|a| e_b + |b| e_a + e_a e_b), and the bound
- *     a b       |a| e_b + |b| e_a + e_a e_b                          of bounds_sums.c for their rounding
- *               + u |a b|                        f(a)                e_a times the largest |f'| within e_a of a, and f's own
- *                                                                    error: sigmoid 3.1u, tanh 1.5u of the value
+ *     f(a)      e_a times the largest |f'| within e_a of a, and f's own error: sigmoid 3.1u, tanh 1.5u of the value
  *
- * and everywhere LKI_TINY, as what is smaller counts as 0. The slopes of sigmoid and tanh change by at most a factor
- * e^(2 e_a) within e_a, and are at most 1/4 and 1. So an error grows from position to position as it does in the worst
- * case: a gradient through many positions has a loose bound, and none is too small. Ref rounds once: u of the value.
+ * The slopes of sigmoid and tanh change by at most a factor e^(2 e_a) within e_a, and are at most 1/4 and 1. So an error
+ * grows from position to position as it does in the worst case: a gradient through many positions has a loose bound, and
+ * none is too small. Ref rounds once: u of the value.
  */
-#include "check/bounds.h"
-
-#include <math.h>
+#include "check/ball.h"
 
 #include "base/check.h"
-
-/* A number, and how far a backend's may be from it. */
-typedef struct ball {
-    double v, e;
-} ball;
-
-static ball ball_of(double v, double e)
-{
-    return (ball){v, e + (double)LKI_TINY};
-}
-
-static ball plus(ball a, ball b)
-{
-    return ball_of(a.v + b.v, a.e + b.e + LKI_U * (fabs(a.v + b.v) + a.e + b.e));
-}
-
-static ball times(ball a, ball b)
-{
-    const double e = fabs(a.v) * b.e + fabs(b.v) * a.e + a.e * b.e;
-
-    return ball_of(a.v * b.v, e + LKI_U * (fabs(a.v * b.v) + e));
-}
-
-static ball less(ball a, ball b)
-{
-    return plus(a, (ball){-b.v, b.e});
-}
 
 static const ball ONE = {1.0, 0.0};
 
@@ -65,28 +33,6 @@ static ball tanh_ball(ball a)
     return ball_of(y, e + 1.5 * LKI_U * (fabs(y) + e));
 }
 
-/* A sum of products that is under way. */
-typedef struct sum {
-    double v, e, magnitude, squares;
-} sum;
-
-static void add_term(sum *s, ball a, ball b)
-{
-    const double product = a.v * b.v, e = fabs(a.v) * b.e + fabs(b.v) * a.e + a.e * b.e;
-
-    s->v += product;
-    s->e += e;
-    s->magnitude += fabs(product) + e;
-    s->squares += (fabs(product) + e) * (fabs(product) + e);
-}
-
-static ball total(const sum *s, int64_t terms)
-{
-    const double rounding = lki_products_bound((double)terms, s->magnitude, s->squares);
-
-    return ball_of(s->v, s->e + rounding + 2.0 * LKI_U * (fabs(s->v) + s->e));
-}
-
 /* Gates behind their functions, of gru q of n too; cell, its tanh, state. */
 enum { KEPT = 7, QN = 3, CELL = 4, CELL_TANH = 5, STATE = 6 };
 
@@ -99,11 +45,6 @@ typedef struct work {
     sum *grown[4];                        /* gradients of parameters */
     lki_bounds *out;
 } work;
-
-static ball exact(const float *x, int64_t i)
-{
-    return (ball){(double)x[i], 0.0};
-}
 
 static int64_t position_of(const work *w, int64_t step)
 {
@@ -168,8 +109,7 @@ static void sample_forward(const work *w, int64_t n)
         for (int64_t j = 0; j < w->hidden; j++) {
             cell(w, j, past, w->kept + t * KEPT * w->hidden);
             const ball y = w->kept[(t * w->hidden + j) * KEPT + STATE];
-            w->out->out[(n * w->positions + t) * w->hidden + j] = 1.1 * y.e +
-                                                                  2.0 * LKI_U * fabs(y.v);
+            w->out->out[(n * w->positions + t) * w->hidden + j] = stored(y);
         }
     }
 }
@@ -263,8 +203,7 @@ static void sample_backward(const work *w, int64_t n)
             w->dh[k] = plus(w->dh[k], column(w, w->q, w->t->param[1], w->hidden, k));
         for (int64_t k = 0; k < w->width; k++) {
             const ball d = column(w, w->p, w->t->param[0], w->width, k);
-            w->out->d_in[0][(n * w->positions + t) * w->width + k] = 1.1 * d.e +
-                                                                     2.0 * LKI_U * fabs(d.v);
+            w->out->d_in[0][(n * w->positions + t) * w->width + k] = stored(d);
         }
         grow(w, x + t * w->width, past);
     }
@@ -316,7 +255,7 @@ lks_status lki_bounds_recurrent(lki_trial *t, bool backward, const lki_trial_res
     for (int i = 0; backward && i < 4; i++) {
         for (int64_t e = 0; e < lki_trial_param_elements(t, i); e++) {
             const ball d = total(&w.grown[i][e], t->count * w.positions);
-            out->d_param[i][e] = 1.1 * d.e + 2.0 * LKI_U * fabs(d.v);
+            out->d_param[i][e] = stored(d);
         }
     }
     return LKS_OK;

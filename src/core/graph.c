@@ -182,7 +182,8 @@ static lks_status check_input(const lki_node *node)
 {
     const lki_op *op = lki_op_get(node->op);
     const lks_tensor *x = node->in_count > 0 ? node->in[0] : NULL;
-    const int ndim = x != NULL ? x->shape.ndim : 0, floats = op->is_loss ? 1 : node->in_count;
+    const int ndim = x != NULL ? x->shape.ndim : 0;
+    const int floats = op->is_loss || op->reads_tokens ? 1 : node->in_count;
 
     if (op->takes == LKI_TAKES_ANY) return LKS_OK;
     if (op->takes == LKI_TAKES_TOKENS && x->dtype != LKS_I32)
@@ -218,6 +219,10 @@ static lks_status check_input(const lki_node *node)
                             node->name, node->in[i]->node->name, lks_dtype_name(node->in[i]->dtype),
                             node->in[i]->dtype == LKS_I32 ? "an embedding" : "a normalize");
     }
+    if (op->reads_tokens && node->in_count > 1 && node->in[1]->dtype != LKS_I32)
+        return LKI_FAIL(LKS_E_SHAPE, "%s '%s': input '%s' is %s, expected tokens, an input of I32",
+                        op->name, node->name, node->in[1]->node->name,
+                        lks_dtype_name(node->in[1]->dtype));
     return LKS_OK;
 }
 

@@ -97,6 +97,7 @@ typedef struct lki_op {
     bool gives_logs;     /* its output are logarithms of probabilities, so that nll is the loss */
     bool of_classes;     /* a loss whose target is a class, */
     bool of_logs;        /* and whose input are such logarithms */
+    bool reads_tokens;   /* where there is a second input, it is the graph's: tokens */
     /* Check what the tables do not say of inputs and attributes; fill out, param, buffer, stats,
      * multiply_adds. The caller has set op, name, in and attr with its defaults, and has checked them;
      * needs_gradient is the caller's. */

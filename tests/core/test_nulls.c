@@ -260,6 +260,10 @@ WITH_OPTS(lks_mlp, lks_mlp_opts)
 WITH_OPTS(lks_mnist_cnn, lks_mnist_cnn_opts)
 #define network(g, t, opts) lks_network(g, t, "resnet18", opts)
 WITH_OPTS(network, lks_network_opts)
+static lks_tensor *plain_lks_attention(lks_graph *g, lks_tensor *t, bool opts)
+{
+    return lks_attention(g, t, NULL, opts ? &(lks_attention_opts){0} : NULL);
+}
 
 static const builder BUILDERS[] = {
     plain_lks_global_avg_pool,
@@ -279,6 +283,7 @@ static const builder BUILDERS[] = {
     plain_lks_rnn,
     plain_lks_lstm,
     plain_lks_gru,
+    plain_lks_attention,
     plain_lks_batch_norm,
     plain_lks_layer_norm,
     plain_lks_max_pool,

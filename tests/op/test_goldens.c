@@ -48,9 +48,11 @@ static void open_case(lkt_case *c, const json_t *test, lkt_random *random)
         fill(c->param[i], lkt_param_elements(c, i), salt[i]);
     if (node->in_count > 1 && node->in[1]->dtype == LKS_F32)
         fill(c->in[1], lkt_in_elements(c, 1), TARGET);
-    for (int64_t i = 0; node->in_count > 1 && node->in[1]->dtype == LKS_I32 && i < c->count; i++)
-        ((int32_t *)c->in[1])[i] = (int32_t)(hashed(i, LABEL) %
-                                             (uint32_t)node->in[0]->shape.dim[0]);
+    const bool tokens = lki_op_get(node->op)->reads_tokens; /* else classes */
+    const int64_t kinds = tokens ? lkt_json_integer(test, "vocabulary") : node->in[0]->shape.dim[0];
+    for (int64_t i = 0;
+         node->in_count > 1 && node->in[1]->dtype == LKS_I32 && i < lkt_in_elements(c, 1); i++)
+        ((int32_t *)c->in[1])[i] = (int32_t)(hashed(i, LABEL) % (uint32_t)kinds);
     if (json_is_true(json_object_get(test, "mix"))) {
         c->mix = lkt_case_memory(c, (size_t)c->count * sizeof *c->mix);
         for (int64_t i = 0; i < c->count; i++)

@@ -95,6 +95,7 @@ static const method methods[] = {
     {LKI_OP_RNN, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_LSTM, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_GRU, LKT_RANDOM, 0x1p-7f, 0x1p-24},
+    {LKI_OP_ATTENTION, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_BATCH_NORM, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_LAYER_NORM, LKT_RANDOM, 0x1p-7f, 0x1p-24},
     {LKI_OP_MAX_POOL, LKT_SPACED, 0x1p-6f, 0.0},

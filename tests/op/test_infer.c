@@ -1,6 +1,8 @@
 /* Shapes, parameters, costs and printed attributes. */
 #include <string.h>
 
+#include <lockstep/tools.h>
+
 #include "core/graph.h"
 #include "support/test.h"
 
@@ -185,6 +187,42 @@ static void layers_with_parameters(void **state)
     y = lks_layer_norm(g, y, &(lks_layer_norm_opts){.epsilon = 0.001f, .no_affine = true});
     expect_print(y, "epsilon=0.001 no_affine");
     assert_int_equal(y->node->param_count, 0);
+    LKT_OK(lks_graph_status(g));
+    lks_graph_destroy(g);
+}
+
+static void attention_of_heads(void **state)
+{
+    lks_graph *g = NULL;
+
+    (void)state;
+    LKT_OK(lks_graph_create(&g, context));
+    lks_tensor *x = lks_input(
+        g, &(lks_input_opts){.shape = LKS_SHAPE(7), .dtype = LKS_I32, .vocabulary = 9});
+    lks_tensor *qkv = lks_embedding(g, x, &(lks_embedding_opts){.units = 96});
+    lks_tensor *y = lks_attention(g, qkv, NULL, &(lks_attention_opts){.heads = 4});
+    expect_shape(y, "7x32");
+    expect_print(y, "heads=4");
+    assert_int_equal(((const lks_attention_opts *)y->node->attr)->kv_heads, 4);
+    assert_int_equal(y->node->multiply_adds, 2 * 4 * 8 * 7 * 7);
+    assert_int_equal(y->node->in_count, 1);
+    y = lks_attention(g, qkv, x,
+                      &(lks_attention_opts){.heads = 8,
+                                            .kv_heads = 2,
+                                            .causal = true,
+                                            .dropout = 0.1f,
+                                            .rotary = 10000.0f,
+                                            .padding = 8});
+    expect_shape(y, "7x64");
+    expect_print(y, "heads=8 kv_heads=2 causal dropout=0.1 rotary=1e+04 masked padding=8");
+    assert_int_equal(y->node->multiply_adds, 2 * 8 * 8 * 7 * 8 / 2);
+    assert_int_equal(y->node->in_count, 2);
+    assert_int_equal(y->node->param_count, 0);
+    /* Of a list of layers: masked alone says that the tokens are the graph's. */
+    y = lks_graph_line(g, qkv, "attention heads=4 masked");
+    expect_print(y, "heads=4 masked");
+    assert_ptr_equal(y->node->in[1], x);
+    assert_int_equal(lks_graph_line(g, qkv, "attention heads=4")->node->in_count, 1);
     LKT_OK(lks_graph_status(g));
     lks_graph_destroy(g);
 }
@@ -381,15 +419,11 @@ static void printing_respects_the_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inputs_and_targets),
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(layers_with_parameters),
-        cmocka_unit_test(shapes_of_layer_norm),
-        cmocka_unit_test(initialisers_are_printed),
-        cmocka_unit_test(layers_without_parameters),
-        cmocka_unit_test(activations),
-        cmocka_unit_test(constants_of_many_channels),
-        cmocka_unit_test(printing_respects_the_room),
+        cmocka_unit_test(inputs_and_targets),         cmocka_unit_test(convolutions),
+        cmocka_unit_test(layers_with_parameters),     cmocka_unit_test(shapes_of_layer_norm),
+        cmocka_unit_test(attention_of_heads),         cmocka_unit_test(initialisers_are_printed),
+        cmocka_unit_test(layers_without_parameters),  cmocka_unit_test(activations),
+        cmocka_unit_test(constants_of_many_channels), cmocka_unit_test(printing_respects_the_room),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,5 +1,6 @@
 /* The sentence of every refusal of an operation. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/graph.h"
@@ -138,6 +139,19 @@ BUILDER(rnn_kind,
         lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 1, .nonlinearity = (lks_nonlinearity)2}))
 BUILDER(gru_stack,
         lki_graph_add(g, LKI_OP_GRU, &(lki_recurrent){.opts = {.hidden = 4, .layers = 2}}, &x, 1))
+#define ATTEND(...) lks_attention(g, x, NULL, &(lks_attention_opts){__VA_ARGS__})
+BUILDER(attend, ATTEND(.heads = 1))
+BUILDER(attend_heads, ATTEND(0))
+BUILDER(attend_wide, ATTEND(.heads = 2))
+BUILDER(attend_groups, ATTEND(.heads = 3, .kv_heads = 2))
+BUILDER(attend_dropout, ATTEND(.heads = 1, .dropout = 1.0f))
+BUILDER(attend_nearly, ATTEND(.heads = 1, .dropout = 0.999999f))
+BUILDER(attend_many, ATTEND(.heads = 1, .dropout = 0.1f))
+BUILDER(attend_turns, ATTEND(.heads = 1, .rotary = 0.5f))
+BUILDER(attend_odd, ATTEND(.heads = 1, .rotary = 10000.0f))
+BUILDER(attend_masked, ATTEND(.heads = 1, .masked = true))
+BUILDER(attend_padding, ATTEND(.heads = 1, .padding = 4))
+BUILDER(attend_floats, lks_attention(g, x, x, &(lks_attention_opts){.heads = 1}))
 BUILDER(target_nothing, lks_target(g, NULL))
 BUILDER(target_both,
         lks_target(g, &(lks_target_opts){.classes = 3, .shape = LKS_SHAPE(1, 1, 1, 1, 1)}))
@@ -281,6 +295,22 @@ static const refusal refusals[] = {
     {lstm_name, ROWS, LKS_U8, LKS_E_SHAPE, "lstm 'l': input 'input_1' is U8, expected F32"},
     {rnn_kind, ROWS, 0, LKS_E_INVALID, "nonlinearity is 2, expected tanh or relu"},
     {gru_stack, ROWS, 0, LKS_E_INVALID, "but a node is one of them"},
+    {attend, VECTOR, 0, LKS_E_SHAPE,
+     "attention 'attention_1': input has 1 dimension, expected 2 (positions, channels)"},
+    {attend_heads, ROWS, 0, LKS_E_INVALID, "heads is 0, expected an integer of at least 1"},
+    {attend_wide, ROWS, 0, LKS_E_SHAPE,
+     "input 'input_1' has 3 channels, expected a multiple of 6: queries of 2 heads, keys and "
+     "values of 2 each"},
+    {attend_groups, ROWS, 0, LKS_E_INVALID,
+     "kv_heads is 2, which does not divide the 3 heads; each has keys and values for as many"},
+    {attend_dropout, ROWS, 0, LKS_E_INVALID, "dropout is 1, expected a number of at least 0 and"},
+    {attend_nearly, ROWS, 0, LKS_E_INVALID, "which is 1 in the 16 bits drawn; use at most 0.99998"},
+    {attend_many, {2, {1 << 18, 3}}, 0, LKS_E_SHAPE, "more than the 17179869176 of a sample that"},
+    {attend_turns, ROWS, 0, LKS_E_INVALID, "rotary is 0.5, expected 0 (none), or a base of at"},
+    {attend_odd, ROWS, 0, LKS_E_SHAPE, "a head has 1 channels, but rotary turns pairs of them"},
+    {attend_masked, ROWS, 0, LKS_E_INVALID, "masked is true, but there are no tokens to find the"},
+    {attend_padding, ROWS, 0, LKS_E_INVALID, "padding is 4, but masked is false; set it, or drop"},
+    {attend_floats, ROWS, 0, LKS_E_SHAPE, "input 'input_1' is F32, expected tokens, an input of"},
     {target_nothing, VECTOR, 0, LKS_E_INVALID, "neither classes nor a shape is given"},
     {target_both, VECTOR, 0, LKS_E_SHAPE, "positions have 5 dimensions, expected at most 4"},
     {target_classes, VECTOR, 0, LKS_E_INVALID, "classes is -3, expected an integer of at least 0"},
@@ -332,9 +362,39 @@ static void nearly_all_may_be_dropped(void **state)
     lks_graph_destroy(g);
 }
 
+/* The second input of attention: tokens, one for each position, of which the padding is one. */
+static void tokens_of_attention_are_checked(void **state)
+{
+    lks_graph *g = NULL;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        static const char *const part[] = {"attention 'a': padding is 5, expected at most 4",
+                                           "padding is -1, expected an integer of at least 0",
+                                           "tokens 'x' are 8, but input 'qkv' has 1 positions"};
+        static const lks_attention_opts opts[] = {{.name = "a", .heads = 1, .padding = 5},
+                                                  {.name = "a", .heads = 1, .padding = -1},
+                                                  {.name = "a", .heads = 1}};
+        LKT_OK(lks_graph_create(&g, context));
+        lks_tensor *x = lks_input(
+            g, &(lks_input_opts){
+                   .name = "x", .shape = LKS_SHAPE(8), .dtype = LKS_I32, .vocabulary = 5});
+        lks_tensor *y = lks_embedding(g, x, &(lks_embedding_opts){.units = 3});
+        if (i == 2) { /* another number of positions than there are tokens */
+            y = lks_lstm(g, y, &(lks_recurrent_opts){.hidden = 3});
+            y->shape = LKS_SHAPE(1, 3);
+            snprintf(y->node->name, sizeof y->node->name, "qkv");
+        }
+        assert_null(lks_attention(g, y, x, &opts[i]));
+        LKT_FAILS(i < 2 ? LKS_E_INVALID : LKS_E_SHAPE, part[i], lks_graph_status(g));
+        lks_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_of_attention_are_checked),
         cmocka_unit_test(wrong_attributes_are_refused),
         cmocka_unit_test(nearly_all_may_be_dropped),
     };

@@ -14,6 +14,19 @@ static lks_graph *graph_of(lks_context *context)
     return graph;
 }
 
+/* A tensor of that shape; where the second input of the node is the graph's, from that. */
+static lks_tensor *input_like(lks_graph *graph, const lks_tensor *first, const lks_tensor *second)
+{
+    const bool tokens = second != NULL && second->node->op == LKI_OP_INPUT;
+    const lks_tensor *like = tokens ? second : first;
+    const int64_t vocabulary = like->dtype == LKS_I32 ? 7 : 0;
+    const lks_input_opts opts = {
+        .shape = like->shape, .dtype = like->dtype, .vocabulary = vocabulary};
+    lks_tensor *x = lks_input(graph, &opts);
+    if (!tokens) return x;
+    return lks_embedding(graph, x, &(lks_embedding_opts){.units = first->shape.dim[1]});
+}
+
 /* A random operation, printed, built from the line in a graph of its own, and printed again. */
 static void one_line(lks_context *context, lki_op_id op, lkt_random *random)
 {
@@ -24,11 +37,9 @@ static void one_line(lks_context *context, lki_op_id op, lkt_random *random)
     lks_tensor_line(y, 0, line, sizeof line);
     const lks_tensor *first = y->node->in[0],
                      *second = y->node->in_count > 1 ? y->node->in[1] : NULL;
-    lks_tensor *x = lks_input(b, &(lks_input_opts){.shape = first->shape,
-                                                   .dtype = first->dtype,
-                                                   .vocabulary = first->dtype == LKS_I32 ? 7 : 0});
+    lks_tensor *x = input_like(b, first, second);
     snprintf(with, sizeof with, "%s", line);
-    if (second != NULL && !lki_op_get(op)->is_loss) {
+    if (second != NULL && lki_op_get(op)->inputs == 2 && !lki_op_get(op)->is_loss) {
         lks_tensor *flat = lks_flatten(b, x);
         const lks_shape shape = second->shape;
         const bool same = lki_shape_equal(&shape, &first->shape);

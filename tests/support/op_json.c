@@ -84,6 +84,19 @@ static lks_tensor *build_recurrent(lks_graph *g, lks_tensor *x, const json_t *te
     return lks_rnn(g, x, &opts);
 }
 
+static lks_tensor *build_attention(lks_graph *g, lks_tensor *x, const json_t *test)
+{
+    lks_tensor *tokens = x->node->op == LKI_OP_EMBEDDING ? x->node->in[0] : NULL;
+
+    return lks_attention(
+        g, x, tokens,
+        &(lks_attention_opts){.heads = lkt_json_integer(test, "heads"),
+                              .kv_heads = lkt_json_integer(test, "kv_heads"),
+                              .causal = json_is_true(json_object_get(test, "causal")),
+                              .rotary = number(test, "rotary"),
+                              .padding = lkt_json_integer(test, "padding")});
+}
+
 static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
 {
     const char *op = json_string_value(json_object_get(test, "op"));
@@ -91,6 +104,7 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
     lks_tensor *target = NULL;
 
     if (json_object_get(test, "hidden") != NULL) return build_recurrent(g, x, test, op);
+    if (json_object_get(test, "heads") != NULL) return build_attention(g, x, test);
     if (strcmp(op, "mse") == 0 || strcmp(op, "l1") == 0 || strcmp(op, "huber") == 0)
         target = lks_target(g, &(lks_target_opts){.shape = shape});
     else
@@ -151,5 +165,12 @@ lks_tensor *lkt_json_op(lks_graph *graph, const json_t *test)
 
     for (size_t i = 0; i < json_array_size(in); i++)
         opts.shape.dim[i] = json_integer_value(json_array_get(in, i));
-    return build(graph, lks_input(graph, &opts), test);
+    if (json_object_get(test, "vocabulary") == NULL)
+        return build(graph, lks_input(graph, &opts), test);
+    lks_tensor *tokens = lks_input(
+        graph, &(lks_input_opts){.shape = LKS_SHAPE(opts.shape.dim[0]),
+                                 .dtype = LKS_I32,
+                                 .vocabulary = lkt_json_integer(test, "vocabulary")});
+    const lks_embedding_opts table = {.units = opts.shape.dim[1]};
+    return build(graph, lks_embedding(graph, tokens, &table), test);
 }

@@ -149,6 +149,36 @@ def recurrent_shapes(case):
     return [rows, case["in"][1]], [rows, case["hidden"]], [rows], [rows]
 
 
+def turned(x, base):
+    """x: ..., positions, head width. Llama's rotary positions, cosines and sines rounded to float32."""
+    positions, width = x.shape[-2:]
+    frequency = base ** (-torch.arange(0, width, 2) / width)
+    angle = torch.outer(torch.arange(positions).double(), frequency).repeat(1, 2)
+    half = torch.cat([-x[..., width // 2:], x[..., :width // 2]], -1)
+    return x * angle.cos().float().double() + half * angle.sin().float().double()
+
+
+def attention(case, x):
+    """Where a row sees no key, softmax of nothing: 0, and so are its gradients."""
+    heads, kv_heads = case["heads"], case.get("kv_heads", case["heads"])
+    samples, positions, channels = x.shape
+    width = channels // (heads + 2 * kv_heads)
+    parts = x.reshape(samples, positions, heads + 2 * kv_heads, width).transpose(1, 2)
+    q, k, v = parts.split([heads, kv_heads, kv_heads], 1)
+    if "rotary" in case:
+        q, k = turned(q, case["rotary"]), turned(k, case["rotary"])
+    k, v = (t.repeat_interleave(heads // kv_heads, 1) for t in (k, v))
+    sees = torch.ones(samples, 1, positions, positions, dtype=torch.bool)
+    if case.get("causal"):
+        sees = sees.tril()
+    if "vocabulary" in case:
+        tokens = torch.tensor([hashed(i, LABEL) % case["vocabulary"] for i in range(samples * positions)])
+        sees = sees & (tokens.reshape(samples, 1, 1, positions) != case.get("padding", 0))
+    scale = f32(width ** -0.5)
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=sees, scale=scale).nan_to_num()
+    return y.transpose(1, 2).reshape(samples, positions, heads * width)
+
+
 OPERATIONS = {
     "conv2d": conv2d,
     "dense": lambda case, x, w, b: F.linear(x, w, b),
@@ -179,6 +209,7 @@ OPERATIONS = {
     "rnn": recurrent,
     "lstm": recurrent,
     "gru": recurrent,
+    "attention": attention,
 }
 
 SHAPES = {  # of parameters
@@ -268,6 +299,14 @@ CASES = [
     {"op": "lstm", "count": 1, "in": [1, 1], "hidden": 1},
     {"op": "gru", "count": 3, "in": [5, 3], "hidden": 4},
     {"op": "gru", "count": 2, "in": [3, 2], "hidden": 6, "reverse": True},
+    {"op": "attention", "count": 2, "in": [5, 24], "heads": 1},
+    {"op": "attention", "count": 2, "in": [5, 36], "heads": 3, "causal": True, "spread": 3},
+    {"op": "attention", "count": 2, "in": [6, 40], "heads": 6, "kv_heads": 2, "causal": True},
+    {"op": "attention", "count": 3, "in": [1, 12], "heads": 2},
+    {"op": "attention", "count": 2, "in": [7, 24], "heads": 2, "rotary": 100},
+    {"op": "attention", "count": 3, "in": [6, 18], "heads": 3, "vocabulary": 3, "padding": 1},
+    {"op": "attention", "count": 4, "in": [4, 24], "heads": 2, "kv_heads": 1, "vocabulary": 2,
+     "causal": True, "rotary": 10000},
 ]
 
 
