@@ -1,6 +1,7 @@
-/* Byte pairs: tokens as Hugging Face's tokenizers has them, pairs as its trainer learns them, and files that lie. */
+/* Byte pairs: tokens as Hugging Face's tokenizers has them, wherever a text is cut. */
 #include "data/text/bpe/bpe.h"
 #include "data/text/bpe/classes.h"
+#include "data/text/bpe/pieces.h"
 #include "data/text/tokens.h"
 #include "support/golden.h"
 #include "text/texts.h"
@@ -120,6 +121,9 @@ static void a_space_may_stand_in_front(void **state)
     const char *path = write_text("one", "~", 1);
     LKT_OK(lki_tokens_open(&tokens, t, path, &(lki_tokens_opts){.threads = 2}));
     assert_int_equal(tokens.count, 2);
+    int32_t read[2];
+    lki_tokens_read(&tokens, 0, 2, read);
+    assert_memory_equal(read, ids, sizeof read);
     lki_tokens_close(&tokens);
     lks_tokenizer_destroy(t);
     json_decref(golden);
@@ -153,66 +157,6 @@ static void both_forms_of_merges_are_one(void **state)
     lks_tokenizer_destroy(again);
     lks_tokenizer_destroy(other);
     lks_tokenizer_destroy(t);
-}
-
-static void pairs_are_learned_as_tokenizers_does(void **state)
-{
-    (void)state;
-    json_t *golden = lkt_json_load("tests/text/golden/byte_pairs.json");
-    const char *text = json_string_value(json_object_get(golden, "text"));
-    const json_t *merges = json_object_get(golden, "merges");
-    const int64_t size = lkt_json_integer(golden, "size");
-    lks_tokenizer *t = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_BPE, .words = size}, text);
-    assert_int_equal(lks_tokenizer_size(t), size);
-    LKT_OK(lks_tokenizer_write(t, in("learned.json")));
-    json_t *own = json_load_file(in("learned.json"), 0, NULL);
-    assert_non_null(own);
-    assert_true(json_equal(json_object_get(json_object_get(own, "model"), "merges"), merges));
-    json_decref(own);
-    lks_tokenizer_destroy(t);
-    json_decref(golden);
-}
-
-/* Of equally frequent pairs that with the smaller numbers goes first; a pair that is not there any more is not joined. */
-static void ties_are_decided_by_numbers(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        int64_t size;
-        const char *merges;
-    } cases[] = {
-        {"ba", 300, "[\"b a\"]"},
-        {"cd ab", 300, "[\"a b\", \"c d\", \"\304\240 ab\"]"},
-        {"cb ca", 257, "[\"c a\"]"},
-        {"aaa", 300, "[\"a a\", \"aa a\"]"},
-        {"aaaa", 300, "[\"a a\", \"aa aa\"]"},
-        {"ab ab xab", 258, "[\"a b\", \"x ab\"]"},
-        {"anything", 256, "[]"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        lks_tokenizer *t = build(
-            &(lks_vocabulary_opts){.level = LKS_LEVEL_BPE, .words = cases[i].size}, cases[i].text);
-        LKT_OK(lks_tokenizer_write(t, in("ties.json")));
-        json_t *own = json_load_file(in("ties.json"), 0, NULL);
-        json_t *expected = json_loads(cases[i].merges, 0, NULL);
-        assert_non_null(expected);
-        if (!json_equal(json_object_get(json_object_get(own, "model"), "merges"), expected))
-            fail_msg("'%s' is learned in another way", cases[i].text);
-        json_decref(expected);
-        json_decref(own);
-        lks_tokenizer_destroy(t);
-    }
-    lks_tokenizer *t;
-    const char *text = "";
-    size_t bytes = 0;
-    LKT_FAILS(LKS_E_INVALID, "a vocabulary of byte pairs: the text is empty",
-              lks_tokenizer_build(&t, context, &(lks_vocabulary_opts){.level = LKS_LEVEL_BPE},
-                                  &text, &bytes, 1));
-    LKT_FAILS(LKS_E_INVALID, "255 tokens, expected at least 256",
-              lks_tokenizer_build(&t, context,
-                                  &(lks_vocabulary_opts){.level = LKS_LEVEL_BPE, .words = 255},
-                                  &text, &bytes, 1));
 }
 
 /* Joining by looking at every pair each time. */
@@ -327,23 +271,91 @@ static void cuts_change_no_token(void **state)
     assert_true(cuts >= 40);
 }
 
+/* Without added tokens a cut is where a piece ends. */
+static void cuts_are_borders_of_pieces(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"a", " ",    "\n",          "\xC2\xA0", "\xE3\x80\x80",
+                                        "!", "\x85", "\xE2\x80\xA8"};
+    lkt_random random = lkt_random_make("borders", 2);
+    lks_tokenizer *t = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_BPE}, "a");
+    for (int turn = 0; turn < 500; turn++) {
+        char text[100] = "";
+        bool border[101] = {false};
+        for (int i = 0; i < 20; i++) strcat(text, parts[lkt_random_below(&random, 8)]);
+        const size_t bytes = strlen(text);
+        const uint8_t *at = (const uint8_t *)text, *const end = at + bytes;
+        for (size_t from = 0; from < bytes; from += lki_piece(at + from, end)) border[from] = true;
+        border[bytes] = true;
+        for (size_t i = 1; i < bytes; i++) assert_true(border[t->kind->cut(t, text, bytes, i)]);
+    }
+    lks_tokenizer_destroy(t);
+}
+
+/* What is kept of short pieces is taken for none but them. */
+static void kept_pieces_are_told_apart(void **state)
+{
+    (void)state;
+    enum { LETTERS = 26, WORDS = 20000, LONG = 22, TEXT = WORDS * LONG };
+    lks_tokenizer *t = build(&(lks_vocabulary_opts){.level = LKS_LEVEL_BPE, .words = 256}, "a");
+    const lki_bpe *bpe = t->own;
+    lkt_random random = lkt_random_make("kept", 3);
+    char *text = malloc(TEXT);
+    int32_t *ids = malloc(TEXT * sizeof *ids);
+    int64_t count;
+    size_t bytes = 0;
+    assert_non_null(text);
+    assert_non_null(ids);
+    for (int i = 0; i < LETTERS * LETTERS * LETTERS; i++) {
+        text[bytes++] = ' ';
+        for (int k = 0, rest = i; k < 3; k++, rest /= LETTERS)
+            text[bytes + 2 - (size_t)k] = (char)('a' + rest % LETTERS);
+        bytes += 3;
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        LKT_OK(lks_tokenizer_encode(t, text, bytes, ids, TEXT, &count));
+        assert_int_equal(count, bytes);
+        for (int64_t i = 0; i < count; i++) assert_int_equal(ids[i], bpe->byte[(uint8_t)text[i]]);
+        /* Then words of any length. */
+        for (bytes = 0; bytes < TEXT - LONG;) {
+            const int64_t length = 1 + lkt_random_below(&random, LONG - 1);
+            text[bytes++] = ' ';
+            for (int64_t k = 0; k < length; k++)
+                text[bytes++] = (char)('a' + lkt_random_below(&random, LETTERS));
+        }
+    }
+    for (int turn = 0; turn < 2; turn++) { /* the second time some are kept */
+        LKT_OK(lks_tokenizer_encode(t, text, bytes, ids, TEXT, &count));
+        for (int64_t i = 0; i < count; i++) assert_int_equal(ids[i], bpe->byte[(uint8_t)text[i]]);
+    }
+    free(ids);
+    free(text);
+    lks_tokenizer_destroy(t);
+}
+
 /* An added token with a border in it is found wherever a text is cut, as it is not. */
 static void tokens_with_spaces_are_not_cut(void **state)
 {
     (void)state;
     json_t *changed = lkt_json_load("tests/text/golden/tokenizer.json");
     json_array_append_new(json_object_get(changed, "added_tokens"),
-                          json_pack("{s:i, s:s}", "id", 424, "content", "the end"));
+                          json_pack("{s:i, s:s}", "id", 424, "content", "e \tx"));
     lks_tokenizer *t = open_changed(changed);
-    encodes_to(t, "the end", "424");
+    encodes_to(t, "e \tx", "424");
     assert_int_equal(t->kind->cut(t, "a the end", 9, 1), 9);
     lki_tokens tokens;
-    char text[701] = "";
-    for (int i = 0; i < 100; i++) strcat(text, "the end");
-    const char *path = write_text("ends", text, 700);
+    char text[401] = "";
+    for (int i = 0; i < 100; i++) strcat(text, "e \tx");
+    const char *path = write_text("ends", text, 400);
     LKT_OK(lki_tokens_open(&tokens, t, path, &(lki_tokens_opts){.threads = 3, .chunk_bytes = 5}));
     assert_int_equal(tokens.count, 100);
     lki_tokens_close(&tokens);
+    lks_tokenizer_destroy(t);
+    changed = lkt_json_load("tests/text/golden/tokenizer.json");
+    json_array_append_new(json_object_get(changed, "added_tokens"),
+                          json_pack("{s:i, s:s}", "id", 424, "content", "e x"));
+    t = open_changed(changed);
+    assert_int_equal(t->kind->cut(t, "a the end", 9, 1), 9);
     lks_tokenizer_destroy(t);
 }
 
@@ -389,9 +401,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(tokens_are_those_of_tokenizers), TEST(a_space_may_stand_in_front),
-        TEST(both_forms_of_merges_are_one),   TEST(pairs_are_learned_as_tokenizers_does),
-        TEST(ties_are_decided_by_numbers),    TEST(pieces_of_any_length_are_joined_by_rank),
+        TEST(both_forms_of_merges_are_one),   TEST(pieces_of_any_length_are_joined_by_rank),
         TEST(a_long_run_is_one_piece),        TEST(cuts_change_no_token),
+        TEST(cuts_are_borders_of_pieces),     TEST(kept_pieces_are_told_apart),
         TEST(tokens_with_spaces_are_not_cut), TEST(classes_are_those_of_unicode),
         TEST(letters_stand_for_bytes),
     };

@@ -1,4 +1,6 @@
 /* tokenizer.json that lies, or is of another kind; memory that is not there. */
+#include <jansson.h>
+
 #include "text/texts.h"
 
 #define PRE   "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}, "
@@ -62,6 +64,7 @@ static const struct {
     {OF("\"\xE4\xB8\xAD\": 0", ""), "token '\xE4\xB8\xAD' has a character that stands"},
     {OF("\"a\": 0, \"b\": 1", "\"a b\""), "model.merges[0] makes 'ab', which is not"},
     {OF("\"a\": 0, \"ab\": 1", "\"a b\""), "model.merges[0] joins 'b', which is not"},
+    {OF("\"a\": 0, \"ab\": 1", "\"c\u00e9 b\""), "model.merges[0] joins 'c\xC3\xA9', which is not"},
     {OF("\"b\": 0, \"ab\": 1", "[\"a\", \"b\"]"), "model.merges[0] joins 'a', which is not"},
     {OF("\"a\": 0, \"aa\": 1", "\"a a\", \"a\""), "model.merges[1] is neither \"a b\" nor"},
     {OF("\"a\": 0, \"aa\": 1", "\"a a\", \"a a\""), "model.merges[1] stands there twice"},
@@ -73,6 +76,8 @@ static const struct {
     {OF("\"a\": 0", "7"), "model.merges[0] is neither"},
     {OF("\"a\": 0", "\" a\""), "model.merges[0] joins"},
     {OF("\"a\": 0", "\"a #\", \"#version\""), "model.merges[0] joins '#'"},
+    {OF("\"a\": 0, \"aa\": 1", "\"a a\", \"#version b\""),
+     "model.merges[1] joins '#version', which"},
     {ADDED("{}"), "added_tokens[0].content is missing or empty"},
     {ADDED("7"), "added_tokens[0].content is missing or empty"},
     {ADDED("{\"content\": \"\"}"), "added_tokens[0].content is missing or empty"},
@@ -155,10 +160,31 @@ static void added_tokens_are_found_in_two_turns(void **state)
     LKT_OK(lks_tokenizer_open(&again, context, in("again.json")));
     assert_true(lks_tokenizer_hash(again) == lks_tokenizer_hash(t));
     encodes_to(again, "aba\"\\\n\xC3\xA9", "0 2 3");
+    json_t *own = json_load_file(in("again.json"), 0, NULL);
+    assert_int_equal(json_object_size(json_object_get(json_object_get(own, "model"), "vocab")), 2);
+    json_decref(own);
     size_t bytes;
     assert_memory_equal(lks_tokenizer_token(again, 3, &bytes), "\"\\\n\xC3\xA9", 5);
     assert_int_equal(bytes, 5);
     lks_tokenizer_destroy(again);
+    lks_tokenizer_destroy(t);
+}
+
+static void the_longest_added_token_is_taken(void **state)
+{
+    (void)state;
+    lks_tokenizer *t = open_text(
+        ADDED("{\"content\": \"ab\", \"id\": 2}, {\"content\": \"abb\", \"id\": 3}, "
+              "{\"content\": \"abbb\", \"id\": 5}, {\"content\": \"bb\", \"id\": 4}"));
+    encodes_to(t, "abb", "3");
+    encodes_to(t, "ababbb", "2 5");
+    encodes_to(t, "aabbb", "0 5");
+    encodes_to(t, "babbbbab", "1 5 1 2");
+    lks_tokenizer_destroy(t);
+    /* One that the vocabulary has, too, need not be made of letters for bytes. */
+    t = open_text("{" PRE "\"added_tokens\": [{\"content\": \"a \xE4\xB8\xAD\", \"id\": 1}], " MODEL
+                  "\"vocab\": {\"a\": 0, \"a \xE4\xB8\xAD\": 1}, \"merges\": []}}");
+    encodes_to(t, "aa \xE4\xB8\xAD", "0 1");
     lks_tokenizer_destroy(t);
 }
 
@@ -236,11 +262,9 @@ static void no_memory_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(files_that_lie_are_refused),
-        TEST(a_byte_without_a_token_is_named),
-        TEST(added_tokens_are_found_in_two_turns),
-        TEST(a_hash_is_of_all_that_gives_tokens),
-        TEST(no_memory_is_reported),
+        TEST(files_that_lie_are_refused),          TEST(a_byte_without_a_token_is_named),
+        TEST(added_tokens_are_found_in_two_turns), TEST(the_longest_added_token_is_taken),
+        TEST(a_hash_is_of_all_that_gives_tokens),  TEST(no_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

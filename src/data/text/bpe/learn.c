@@ -5,9 +5,7 @@
  * their characters in the file.
  *
  * Pairs wait in a heap with the pieces in which they came up, by the count that they had then. What has become of that
- * count is looked up when their turn comes, and they wait again where it is another. A pair may wait twice: with pieces
- * that had it before, and with those where a token that was there already has been formed in another way ("aa" "a", "a"
- * "aa"). Then it is joined for each of both at its own time, and the later is its rank.
+ * count is looked up when their turn comes, and they wait again where it is another.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -232,7 +230,7 @@ static lks_status join_in(learning *l, int32_t piece, lki_pair pair, int32_t tok
     return LKS_OK;
 }
 
-/* The token of two tokens' bytes, which may be there already. */
+/* The token of two tokens' bytes. */
 static lks_status add_token(learning *l, lki_pair pair, int32_t *token)
 {
     void *memory;
@@ -287,7 +285,7 @@ static lks_status number_bytes(learning *l, int32_t byte[LKI_BPE_BYTES])
     return LKS_OK;
 }
 
-/* The learned into a tokenizer. Of a pair that was joined twice the later is its rank. */
+/* The learned into a tokenizer. */
 static lks_status take(lks_tokenizer *tokenizer, learning *l, const int32_t byte[LKI_BPE_BYTES])
 {
     lki_bpe *bpe = tokenizer->own;
@@ -302,10 +300,7 @@ static lks_status take(lks_tokenizer *tokenizer, learning *l, const int32_t byte
         memcpy(bpe->text + bpe->at[i], entry->text, entry->bytes);
         bpe->at[i + 1] = bpe->at[i] + entry->bytes;
     }
-    counted *counts = l->counts.data;
-    for (int64_t i = 0; i < l->merges.size; i++) counts[merges[i].pair].last = (int32_t)i;
     for (int64_t i = 0; i < l->merges.size; i++) {
-        if (counts[merges[i].pair].last != i) continue;
         LKI_TRY(lki_pairs_add(&bpe->merges, pair_of(l, merges[i].pair), &rank));
         bpe->made[rank] = merges[i].token;
     }

@@ -38,16 +38,20 @@ static lks_status bad(const reading *r, const char *format, ...)
     return LKI_FAIL(LKS_E_FORMAT, "'%.300s' is no tokenizer that is known here: %s", r->path, what);
 }
 
-/* A name from the file for a message. */
-static const char *shown(char out[SHOWN], const char *text)
+/* The beginning of a name from the file, as a message may have it. */
+static const char *shown_part(char out[SHOWN], const char *text, size_t length)
 {
-    snprintf(out, SHOWN, "%s", text);
-    size_t bytes = strlen(out);
-    bytes = lki_utf8_valid(out, bytes); /* it may end in the middle of a character */
+    snprintf(out, SHOWN, "%.*s", length < SHOWN ? (int)length : SHOWN, text);
+    const size_t bytes = lki_utf8_valid(out, strlen(out)); /* without half a character */
     out[bytes] = '\0';
     for (size_t i = 0; i < bytes; i++)
         if ((uint8_t)out[i] < ' ' || out[i] == 0x7F) out[i] = '?';
     return out;
+}
+
+static const char *shown(char out[SHOWN], const char *text)
+{
+    return shown_part(out, text, strlen(text));
 }
 
 /* ---------------------------------------------------------------- what kind it is */
@@ -329,7 +333,7 @@ static lks_status read_merge(const reading *r, size_t i, const json_t *merge, ch
         id[k] = lki_words_find(&r->names, name[k], bytes[k]);
         if (id[k] < 0 || json_object_get(r->vocabulary, r->names.entry[id[k]].text) == NULL)
             return bad(r, "model.merges[%zu] joins '%s', which is not in the vocabulary", i,
-                       shown(text, name[k]));
+                       shown_part(text, name[k], bytes[k]));
     }
     const lki_pair pair = {(int32_t)id[0], (int32_t)id[1]};
     const int32_t made = joined(r, pair, room);
