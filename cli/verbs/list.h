@@ -13,6 +13,9 @@
     X(EVAL, eval, "CONFIG [PNG]", 1, 2,                                                            \
       "loss and accuracy of saved weights, on the test set or another --split")                    \
     X(PREDICT, predict, "CONFIG", 1, 1, "class and probability of each sample, by saved weights")  \
+    X(SAMPLE, sample, "CHECKPOINT", 1, 1,                                                          \
+      "text of a network that was trained on text, token by token as it is made; CHECKPOINT: the " \
+      "folder of a training, or one of its files")                                                 \
     X(INFO, info, "CONFIG|NETWORK|CHECKPOINT", 0, 1,                                               \
       "the layers of a network, of a configuration or by name; or what is in a checkpoint or a "   \
       "safetensors file")                                                                          \

@@ -11,6 +11,7 @@
 #include <lockstep/text.h>
 #include <lockstep/comm.h>
 #include <lockstep/model.h>
+#include <lockstep/generator.h>
 #include <lockstep/layers.h>
 #include <lockstep/models.h>
 #include <lockstep/checkpoint.h>

@@ -1,0 +1,287 @@
+/* lockstep sample: text from the weights of a checkpoint, written as it is made. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstep/lockstep.h>
+
+#include "cli/cli.h"
+#include "cli/out/text.h"
+#include "cli/stop.h"
+#include "cli/verbs/checkpoint_path.h"
+
+enum { USUAL_TOKENS = 200, MOST_TOKENS = 1000000000, MOST_WORKERS = 4096 };
+
+typedef struct sampling {
+    const cli_args *cli;
+    checkpoint_path found;
+    lks_context *context;
+    lks_run run;
+    lks_tokenizer *tokenizer;
+    lks_recipe *recipe;
+    lks_model *model; /* the recipe's */
+    lks_generator_opts opts;
+    int64_t tokens, workers;
+    bool terminal;   /* standard output is one: it is sent no control characters */
+    uint8_t pending; /* 0xC2, until it is seen whether one follows; 0: nothing */
+} sampling;
+
+/* ---------------------------------------------------------------- options */
+
+static lks_status read_int(int64_t *out, const cli_args *cli, cli_local option, const char *name,
+                           int64_t least, int64_t most)
+{
+    const char *text = cli->local[option];
+    if (text == NULL || (lki_text_is_int(text, out) && *out >= least && *out <= most))
+        return LKS_OK;
+    return lks_fail(LKS_E_INVALID, "--%s is '%.60s', expected an integer from %lld to %lld", name,
+                    text, (long long)least, (long long)most);
+}
+
+static lks_status read_temperature(lks_generator_opts *opts, const char *text)
+{
+    double value = 1;
+    if (text != NULL && (!lki_text_is_float(text, &value) || !(value >= 0) || value > 1e6))
+        return lks_fail(LKS_E_INVALID,
+                        "--temperature is '%.60s', expected a number from 0 (always the most "
+                        "probable token) to 1e6",
+                        text);
+    opts->most_probable = value == 0;
+    opts->temperature = value;
+    return LKS_OK;
+}
+
+static lks_status read_options(sampling *s)
+{
+    const cli_args *cli = s->cli;
+    const char *share = cli->local[LOCAL_TOP_P];
+    int64_t seed = 0;
+    s->tokens = USUAL_TOKENS;
+    lks_status status = read_int(&s->tokens, cli, LOCAL_TOKENS, "tokens", 0, MOST_TOKENS);
+    if (status == LKS_OK)
+        status = read_int(&s->opts.top_k, cli, LOCAL_TOP_K, "top-k", 1, INT32_MAX);
+    if (status == LKS_OK) status = read_int(&seed, cli, LOCAL_SEED, "seed", 0, INT64_MAX);
+    if (status == LKS_OK)
+        status = read_int(&s->workers, cli, LOCAL_WORKERS, "workers", 1, MOST_WORKERS);
+    if (status == LKS_OK) status = read_temperature(&s->opts, cli->local[LOCAL_TEMPERATURE]);
+    if (status != LKS_OK) return status;
+    s->opts.seed = (uint64_t)seed;
+    if (share != NULL &&
+        (!lki_text_is_float(share, &s->opts.top_p) || !(s->opts.top_p > 0) || s->opts.top_p > 1))
+        return lks_fail(LKS_E_INVALID, "--top-p is '%.60s', expected a number above 0 and up to 1",
+                        share);
+    if (cli->local[LOCAL_PROMPT] != NULL && cli->local[LOCAL_PROMPTS] != NULL)
+        return lks_fail(LKS_E_INVALID, "--prompt and --prompts both say how texts begin; drop one");
+    return LKS_OK;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+/* Which checkpoint of a folder, and what it says of its run. */
+static lks_status open_run(sampling *s)
+{
+    const char *path = s->cli->operand[0];
+    if (checkpoint_kind_of(path) != PATH_FOLDER && checkpoint_kind_of(path) != PATH_STEP)
+        return lks_fail(LKS_E_INVALID,
+                        "%.300s is no checkpoint; expected a folder that train --out wrote, or a "
+                        "step-<n>.safetensors in it",
+                        path);
+    lks_status status = checkpoint_resolve(&s->found, s->cli->pool, path);
+    if (status == LKS_OK)
+        status = lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, s->found.step);
+    if (status != LKS_OK || s->cli->local[LOCAL_BEST] == NULL) return status;
+    const int64_t best = s->run.best_step;
+    if (checkpoint_kind_of(path) == PATH_STEP)
+        return lks_fail(LKS_E_INVALID, "--best is about a folder of checkpoints; drop it");
+    if (best < 0)
+        return lks_fail(LKS_E_INVALID,
+                        "--best: the run in %.300s was not validated; drop it for the newest",
+                        path);
+    s->found.step = best;
+    lks_run_clear(&s->run);
+    return lks_checkpoint_load(s->context, NULL, &s->run, s->found.folder, best);
+}
+
+static lks_status open_vocabulary(sampling *s)
+{
+    static const char *const names[] = {"tokenizer.json", "vocabulary.txt"};
+    const char *path = NULL;
+    for (int i = 0; i < 2 && path == NULL; i++) {
+        path = pool_format(s->cli->pool, "%s/%s", s->found.folder, names[i]);
+        if (access(path, F_OK) != 0) path = NULL;
+    }
+    if (s->run.vocabulary_hash == 0)
+        return lks_fail(LKS_E_INVALID,
+                        "the run in %.300s was trained on no text; text comes of one with "
+                        "data.text (docs/texts.md)",
+                        s->found.folder);
+    if (path == NULL)
+        return lks_fail(LKS_E_IO,
+                        "%.300s has neither tokenizer.json nor vocabulary.txt, which the training "
+                        "has written beside its checkpoints",
+                        s->found.folder);
+    const lks_status status = lks_tokenizer_open(&s->tokenizer, s->context, path);
+    if (status != LKS_OK || lks_tokenizer_hash(s->tokenizer) == s->run.vocabulary_hash)
+        return status;
+    return lks_fail(LKS_E_MISMATCH,
+                    "%.300s is not the vocabulary that the run was trained with: its hash is "
+                    "%016" PRIx64 ", expected %016" PRIx64,
+                    path, lks_tokenizer_hash(s->tokenizer), s->run.vocabulary_hash);
+}
+
+/* The network as it was trained, without its data: a vocabulary and a context say what that is like. */
+static lks_status open_model(sampling *s)
+{
+    lks_run same = {0};
+    if (s->run.config == NULL)
+        return lks_fail(LKS_E_STATE,
+                        "the checkpoint has no configuration, which says what network it is of; "
+                        "lockstep train writes one");
+    lks_status status = lks_recipe_open_text(&s->recipe, s->found.folder, s->run.config);
+    lks_recipe_log(s->recipe, say_log, NULL);
+    if (status == LKS_OK) status = lks_recipe_option(s->recipe, "log.verbose", "false", "sample");
+    if (status != LKS_OK) return status;
+    const lks_shape context = LKS_SHAPE(lks_recipe_int(s->recipe, "data.context"));
+    const lks_dataset_info like = {.shape = context,
+                                   .target_shape = context,
+                                   .dtype = LKS_I32,
+                                   .vocabulary = lks_tokenizer_size(s->tokenizer),
+                                   .classes = lks_tokenizer_size(s->tokenizer)};
+    status = lks_recipe_open_like(s->recipe, &like);
+    if (status == LKS_OK) status = lks_recipe_compile(s->recipe, (int)s->workers);
+    const lks_recipe_parts parts = lks_recipe_get_parts(s->recipe);
+    s->model = parts.model;
+    if (status == LKS_OK)
+        status = lks_checkpoint_load(parts.context, parts.model, &same, s->found.folder,
+                                     s->found.step);
+    lks_run_clear(&same);
+    return status;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static void put_byte(sampling *s, uint8_t byte)
+{
+    const bool follows = s->pending != 0 && byte >= 0x80 && byte < 0xA0; /* U+0080 to U+009F */
+    const bool control = (byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7F;
+    if (!s->terminal) {
+        putchar(byte);
+        return;
+    }
+    if (s->pending != 0 && !follows) putchar(s->pending);
+    s->pending = byte == 0xC2 ? byte : 0;
+    if (s->pending == 0) putchar(control || follows ? '?' : byte);
+}
+
+static void put_text(sampling *s, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) put_byte(s, (uint8_t)text[i]);
+    fflush(stdout);
+}
+
+static void say_strange(const sampling *s, const int32_t *ids, int64_t count)
+{
+    const int32_t unknown = lks_tokenizer_unknown(s->tokenizer);
+    int64_t strange = 0;
+    for (int64_t i = 0; i < count; i++) strange += ids[i] == unknown;
+    if (unknown >= 0 && strange > 0)
+        say_error("%lld of the %lld tokens of the prompt %s not in the vocabulary: the network is "
+                  "given the unknown token",
+                  (long long)strange, (long long)count, strange == 1 ? "is" : "are");
+}
+
+static lks_status feed_prompt(const sampling *s, lks_generator *generator, const char *prompt)
+{
+    const size_t bytes = strlen(prompt);
+    int64_t count = 0;
+    if (bytes == 0)
+        return lks_fail(LKS_E_INVALID, "the prompt is empty; give at least a character");
+    lks_status status = lks_tokenizer_encode(s->tokenizer, prompt, bytes, NULL, 0, &count);
+    if (status != LKS_OK) {
+        const lks_error said = *lks_last_error();
+        return lks_fail(status, "the prompt cannot be fed: %s", said.message);
+    }
+    int32_t *ids = malloc((size_t)count * sizeof *ids + 1);
+    if (ids == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for a prompt");
+    status = lks_tokenizer_encode(s->tokenizer, prompt, bytes, ids, count, &count);
+    if (status == LKS_OK) say_strange(s, ids, count);
+    if (status == LKS_OK) status = lks_generator_feed(generator, ids, count);
+    free(ids);
+    return status;
+}
+
+/* One text, from its prompt on. */
+static lks_status write_sample(sampling *s, const char *prompt, int64_t number)
+{
+    lks_generator *generator;
+    s->opts.stream = number;
+    lks_status status = lks_generator_create(&generator, s->model, &s->opts);
+    if (status == LKS_OK) status = feed_prompt(s, generator, prompt);
+    if (status == LKS_OK) {
+        if (number > 0) puts("---");
+        put_text(s, prompt, strlen(prompt));
+    }
+    for (int64_t i = 0; i < s->tokens && status == LKS_OK && stop_asked() == 0; i++) {
+        int32_t token;
+        size_t bytes;
+        status = lks_generator_next(generator, &token);
+        if (status != LKS_OK) break;
+        const char *text = lks_tokenizer_token(s->tokenizer, token, &bytes);
+        put_text(s, text, bytes);
+    }
+    if (status == LKS_OK) put_text(s, "\n", 1);
+    lks_generator_destroy(generator);
+    return status;
+}
+
+static lks_status write_prompts(sampling *s, const char *path)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int64_t number = 0;
+    lks_status status = LKS_OK;
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return lks_fail(LKS_E_IO, "--prompts: '%.300s' cannot be opened: %s", path,
+                        strerror(errno));
+    for (ssize_t bytes;
+         status == LKS_OK && stop_asked() == 0 && (bytes = getline(&line, &room, file)) >= 0;) {
+        if (bytes > 0 && line[bytes - 1] == '\n') line[--bytes] = '\0';
+        if (bytes == 0) continue;
+        if (strlen(line) != (size_t)bytes)
+            status = lks_fail(LKS_E_FORMAT, "--prompts: '%.300s' has a zero byte in a line", path);
+        else
+            status = write_sample(s, line, number++);
+    }
+    free(line);
+    fclose(file);
+    if (status == LKS_OK && number == 0 && stop_asked() == 0)
+        return lks_fail(LKS_E_FORMAT,
+                        "--prompts: '%.300s' has no prompt; expected one in each line", path);
+    return status;
+}
+
+lks_status verb_sample(const cli_args *cli, int *code)
+{
+    sampling s = {.cli = cli, .terminal = isatty(STDOUT_FILENO) != 0};
+    const char *prompt = cli->local[LOCAL_PROMPT];
+    lks_status status = read_options(&s);
+    (void)code;
+    if (status == LKS_OK) status = lks_context_create(&s.context, &say_logged);
+    if (status == LKS_OK) status = open_run(&s);
+    if (status == LKS_OK) status = open_vocabulary(&s);
+    if (status == LKS_OK) status = open_model(&s);
+    if (status == LKS_OK) {
+        stop_watch();
+        status = cli->local[LOCAL_PROMPTS] != NULL
+                     ? write_prompts(&s, cli->local[LOCAL_PROMPTS])
+                     : write_sample(&s, prompt != NULL ? prompt : "\n", 0);
+    }
+    lks_recipe_close(s.recipe);
+    lks_tokenizer_destroy(s.tokenizer);
+    lks_run_clear(&s.run);
+    lks_context_destroy(s.context);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* lockstep sample: the same text from the same checkpoint, whatever computes it, and what it refuses. */
+#include "cli/program.h"
+
+static const char keys[] = "data: {text: text.txt, level: LEVEL, context: 8, cache: none}\n"
+                           "model: {name: tiny, layers: [{embedding: {units: 8}}, {lstm: {hidden: "
+                           "12}}, {dense: OUTPUTS}]}\n"
+                           "train: {batch_size: 8, replicas: 2, steps: 30}\n"
+                           "checkpoint: {every_steps: 10, keep: 9}\n"
+                           "optimizer: {name: adam, lr: 0.02}\n";
+
+/* Trains on a text into the folder `run`. */
+static void train(const char *level, const char *outputs)
+{
+    char text[3000] = "", yaml[1000] = "";
+    for (int i = 0; i < 60; i++) sprintf(text + strlen(text), "line %d of a text\n", i);
+    write_text("text.txt", text);
+    for (const char *at = keys; *at != '\0';) {
+        const bool is_level = strncmp(at, "LEVEL", 5) == 0, is_out = strncmp(at, "OUTPUTS", 7) == 0;
+        if (is_level || is_out)
+            strcat(yaml, is_level ? level : outputs);
+        else
+            strncat(yaml, at, 1);
+        at += is_level ? 5 : is_out ? 7 : 1;
+    }
+    write_text("text.yaml", yaml);
+    run("train text.yaml --out run --quiet");
+    expect_ok();
+}
+
+static void a_text_depends_on_nothing_but_what_is_asked_for(void **state)
+{
+    (void)state;
+    char first[OUTPUT_SIZE];
+    train("char", "21");
+    shell("rm text.txt text.yaml"); /* the run has all that is needed */
+    run("sample run --prompt 'line 1' --tokens 60 --temperature 0.8 --top-k 9 --top-p 0.9 --seed "
+        "7");
+    expect_ok();
+    strcpy(first, last.out);
+    assert_ptr_equal(strstr(first, "line 1"), first);
+    assert_int_equal(strlen(first), 6 + 60 + 1);
+    static const char *const others[] = {"--workers 1", "--workers 2"};
+    for (int i = 0; i < 2; i++) {
+        run("sample run --prompt 'line 1' --tokens 60 --temperature 0.8 --top-k 9 --top-p 0.9 "
+            "--seed 7 %s",
+            others[i]);
+        expect_ok();
+        assert_string_equal(last.out, first);
+    }
+    run("sample run/step-00000030.json --prompt 'line 1' --tokens 60 --temperature 0.8 --top-k 9 "
+        "--top-p 0.9 --seed 7");
+    expect_ok();
+    assert_string_equal(last.out, first);
+    static const char *const changes[] = {
+        "run --temperature 0.8 --top-k 9 --top-p 0.9 --seed 8",
+        "run --temperature 1.5 --top-k 9 --top-p 0.9 --seed 7",
+        "run --temperature 0.8 --top-k 2 --top-p 0.9 --seed 7",
+        "run --temperature 0.8 --top-k 9 --top-p 0.2 --seed 7",
+        "run/step-00000010.safetensors --temperature 0.8 --top-k 9 --top-p 0.9 --seed 7"};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        run("sample %s --prompt 'line 1' --tokens 60", changes[i]);
+        expect_ok();
+        if (strcmp(last.out, first) == 0) fail_msg("%s changes nothing", changes[i]);
+    }
+    run("sample run --prompt l --tokens 0");
+    expect_ok();
+    assert_string_equal(last.out, "l\n");
+    run("sample run --tokens 5 --temperature 0");
+    expect_ok();
+    assert_int_equal(last.out[0], '\n'); /* the usual prompt */
+    strcpy(first, last.out);
+    run("sample run --tokens 5 --top-k 1 --seed 9");
+    assert_string_equal(last.out, first);
+}
+
+static void each_prompt_has_a_text(void **state)
+{
+    (void)state;
+    char first[OUTPUT_SIZE], both[2 * OUTPUT_SIZE];
+    train("char", "21");
+    write_text("prompts.txt", "line\n\nline\n");
+    run("sample run --prompt line --tokens 40");
+    expect_ok();
+    strcpy(first, last.out);
+    run("sample run --prompts prompts.txt --tokens 40");
+    expect_ok();
+    snprintf(both, sizeof both, "%s---\n", first);
+    assert_ptr_equal(strstr(last.out, both), last.out);
+    const char *second = last.out + strlen(both);
+    assert_ptr_equal(strstr(second, "line"), second);
+    assert_int_equal(strlen(second), strlen(first));
+    assert_true(strcmp(second, first) != 0); /* with draws of its own */
+    write_text("prompts.txt", "\n");
+    run("sample run --prompts prompts.txt");
+    expect(4, "--prompts: 'prompts.txt' has no prompt; expected one in each line");
+    run("sample run --prompts nowhere.txt");
+    expect(3, "--prompts: 'nowhere.txt' cannot be opened: No such file");
+    run("sample run --prompts prompts.txt --prompt a");
+    expect(2, "--prompt and --prompts both say how texts begin; drop one");
+}
+
+static void levels_have_prompts_of_their_own(void **state)
+{
+    (void)state;
+    train("char", "21");
+    run("sample run --prompt 'lin\xC3\xA9'");
+    expect(4, "the prompt cannot be fed: the text: the character U+00E9 at byte 3 is not in the "
+              "vocabulary");
+    assert_string_equal(last.out, "");
+    shell("rm -r run");
+    train("word", "66");
+    run("sample run --prompt 'line nobody of' --tokens 3 --seed 2");
+    expect_ok();
+    expect(0, "1 of the 3 tokens of the prompt is not in the vocabulary: the network is given");
+    assert_ptr_equal(strstr(last.out, "line nobody of"), last.out);
+    shell("rm -r run");
+    train("byte", "256");
+    run("sample run --prompt '\xFF' --tokens 3");
+    expect_ok();
+    assert_int_equal((uint8_t)last.out[0], 0xFF);
+    shell("rm -r run");
+    train("bpe, words: 270", "270");
+    run("sample run --prompt 'line' --tokens 20 --temperature 0");
+    expect_ok();
+    expect_out("line");
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments;
+        int code;
+        const char *expected;
+    } cases[] = {
+        {"run --tokens -1", 2, "--tokens is '-1', expected an integer from 0 to 1000000000"},
+        {"run --temperature -1", 2, "--temperature is '-1', expected a number from 0"},
+        {"run --temperature nan", 2, "--temperature is 'nan', expected a number from 0"},
+        {"run --temperature warm", 2, "--temperature is 'warm'"},
+        {"run --top-k 0", 2, "--top-k is '0', expected an integer from 1"},
+        {"run --top-p 0", 2, "--top-p is '0', expected a number above 0 and up to 1"},
+        {"run --top-p 1.1", 2, "--top-p is '1.1'"},
+        {"run --seed -3", 2, "--seed is '-3'"},
+        {"run --workers 0", 2, "--workers is '0'"},
+        {"run --workers 3", 2, "3 workers cannot share 2 replicas"},
+        {"run --best", 2, "--best: the run in run was not validated; drop it for the newest"},
+        {"run/step-00000010.json --best", 2, "--best is about a folder of checkpoints; drop it"},
+        {"text.yaml", 2, "text.yaml is no checkpoint; expected a folder that train --out wrote"},
+        {"nowhere", 2, "nowhere is no checkpoint"},
+        {".", 3, "there is no checkpoint in ."},
+        {"", 2, "sample takes CHECKPOINT"},
+    };
+    train("char", "21");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run("sample %s", cases[i].arguments);
+        expect(cases[i].code, cases[i].expected);
+        assert_string_equal(last.out, "");
+    }
+    shell("sed s/x/y/ run/vocabulary.txt >other.txt && cp other.txt run/vocabulary.txt");
+    run("sample run");
+    expect(5,
+           "run/vocabulary.txt is not the vocabulary that the run was trained with: its hash is");
+    shell("rm run/vocabulary.txt");
+    run("sample run");
+    expect(3, "run has neither tokenizer.json nor vocabulary.txt");
+    write_text("tiny.yaml", tiny);
+    run("train tiny.yaml --out images --quiet");
+    expect_ok();
+    run("sample images");
+    expect(2, "the run in images was trained on no text");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_text_depends_on_nothing_but_what_is_asked_for),
+        TEST(each_prompt_has_a_text),
+        TEST(levels_have_prompts_of_their_own),
+        TEST(what_is_wrong_is_said),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
