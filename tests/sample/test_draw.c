@@ -186,6 +186,11 @@ static void ends_of_ranges_are_met(void **state)
         assert_int_equal(token, 0); /* of equal ones the smallest number */
     }
     d.top_k = 0;
+    d.top_p = 2.0 / 3; /* two of three have it */
+    for (int64_t i = 0; i < 50; i++) {
+        LKT_OK(lki_draw_token(&token, &d, flat, i));
+        assert_in_range(token, 0, 1);
+    }
     d.top_p = 1e-300;
     LKT_OK(lki_draw_token(&token, &d, flat, 3));
     assert_int_equal(token, 0);

@@ -62,6 +62,20 @@ static void the_last_tokens_count(void **state)
             LKT_OK(lks_generator_feed(part, &token[i], 1));
         }
     }
+    /* Another text of the same seed is another. */
+    lks_generator *other = create(m.model, &(lks_generator_opts){.stream = 1});
+    int same = 0;
+    LKT_OK(lks_generator_feed(other, token, 30));
+    lks_generator_destroy(whole);
+    whole = create(m.model, NULL);
+    LKT_OK(lks_generator_feed(whole, token, 30));
+    for (int i = 0; i < 20; i++) {
+        LKT_OK(lks_generator_next(whole, &a));
+        LKT_OK(lks_generator_next(other, &b));
+        same += a == b;
+    }
+    assert_in_range(same, 0, 19);
+    lks_generator_destroy(other);
     lks_generator_destroy(whole);
     lks_generator_destroy(part);
     lkt_end(&m);
@@ -139,6 +153,12 @@ static lks_tensor *of_floats(lks_graph *g)
                      &(lks_dense_opts){.units = WORDS});
 }
 
+static lks_tensor *of_a_row(lks_graph *g)
+{
+    return lks_dense(g, lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(POSITIONS)}),
+                     &(lks_dense_opts){.units = WORDS});
+}
+
 static void other_networks_are_refused(void **state)
 {
     (void)state;
@@ -152,6 +172,7 @@ static void other_networks_are_refused(void **state)
         {narrow_net, "a generator: the network's output is 6x10, expected 6x11"},
         {flat_net, "a generator: the network's output is 11, expected 6x11"},
         {of_floats, "a generator: the network's input are no tokens"},
+        {of_a_row, "a generator: the network's input are no tokens"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lks_generator *g = (lks_generator *)&i;

@@ -55,13 +55,13 @@ static void choose(lki_candidate *out, const float *outputs, int64_t size, int64
     }
 }
 
-/* As few candidates as have the share top_p together; their weights' sum is *total. */
+/* As few candidates as have the share top_p together, at least one as *total is above 0; theirs it is then. */
 static int64_t cut_share(const lki_draw *draw, int64_t kept, double *total)
 {
     double sum = 0;
     int64_t count = 0;
     if (draw->top_p >= 1) return kept;
-    while (count < kept && (count == 0 || sum < draw->top_p * *total)) sum += draw->weight[count++];
+    while (count < kept && sum < draw->top_p * *total) sum += draw->weight[count++];
     *total = sum;
     return count;
 }
@@ -101,10 +101,10 @@ lks_status lki_draw_token(int32_t *token, lki_draw *draw, const float *outputs, 
         total += draw->weight[i];
     }
     kept = cut_share(draw, kept, &total);
-    const double at = uniform(draw, number) * total;
+    const double at = uniform(draw, number) * total; /* below it, rounded too */
     for (int64_t i = 0; i < kept && sum <= at; i++) {
         sum += draw->weight[i];
-        if (draw->weight[i] > 0) *token = draw->candidate[i].token;
+        *token = draw->candidate[i].token;
     }
     return LKS_OK;
 }
