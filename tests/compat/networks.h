@@ -92,6 +92,29 @@ static lks_tensor *kept_recurrent(lks_graph *g)
                              NULL);
 }
 
+/* Attention: grouped and turned, then of heads as wide as no vector, with padding. */
+static lks_tensor *kept_attention(lks_graph *g)
+{
+    lks_tensor *tokens = lks_input(g, &(lks_input_opts){.name = "x",
+                                                        .shape = LKS_SHAPE(KEPT_POSITIONS),
+                                                        .dtype = LKS_I32,
+                                                        .vocabulary = KEPT_VOCABULARY});
+    lks_tensor *x = lks_embedding(g, tokens, &(lks_embedding_opts){.units = 36}), *y;
+    y = lks_attention(
+        g, kept_dense(g, x, 60), NULL,
+        &(lks_attention_opts){
+            .heads = 6, .kv_heads = 2, .causal = true, .dropout = .25f, .rotary = 10000});
+    x = lks_add(g, x, kept_dense(g, y, 36));
+    y = lks_attention(g, kept_dense(g, lks_layer_norm(g, x, NULL), 102), tokens,
+                      &(lks_attention_opts){.heads = 2, .dropout = .1f, .padding = 3});
+    x = lks_add(g, x, kept_dense(g, y, 36));
+    return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES),
+                             lks_target(g, &(lks_target_opts){.name = "y",
+                                                              .classes = KEPT_CLASSES,
+                                                              .shape = LKS_SHAPE(KEPT_POSITIONS)}),
+                             NULL);
+}
+
 /* A multi-layer perceptron. */
 static lks_tensor *kept_mlp(lks_graph *g)
 {
@@ -463,6 +486,7 @@ static const kept_network kept_networks[] = {
      lks_adam,
      {.replicas = 2, .kernels.bf16 = true}},
     {"recurrent", kept_recurrent, KEPT_TOKENS, 31, 1e-2, lks_adam, {.replicas = 4}},
+    {"attention", kept_attention, KEPT_TOKENS, 30, 1e-2, lks_adamw, {.replicas = 4}},
     {"tokens", kept_tokens, KEPT_TOKENS, 29, 1e-2, lks_adamw, {.replicas = 5}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };

@@ -24,6 +24,7 @@
     X(RNN, rnn)                                                                                    \
     X(LSTM, lstm)                                                                                  \
     X(GRU, gru)                                                                                    \
+    X(ATTENTION, attention)                                                                        \
     X(BATCH_NORM, batch_norm)                                                                      \
     X(LAYER_NORM, layer_norm)                                                                      \
     X(MAX_POOL, max_pool)                                                                          \

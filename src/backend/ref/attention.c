@@ -75,7 +75,7 @@ static void ref_attention_release(lki_plan *plan_)
 }
 
 /* Queries and keys, which stand in front of the values, by their positions; back where sign is -1. */
-static void turn(const attention *p, double *x, double sign)
+static void turn_all(const attention *p, double *x, double sign)
 {
     const lki_attention *a = &p->a;
     const int64_t half = a->head_width / 2;
@@ -156,7 +156,7 @@ static void begin(const attention *p, work *w, const lki_args *args, int64_t n)
     const float *x = (const float *)args->in[0] + n * elements;
 
     for (int64_t e = 0; e < elements; e++) w->x[e] = (double)x[e];
-    turn(p, w->x, 1.0);
+    turn_all(p, w->x, 1.0);
     if (p->a.masked) w->tokens = (const int32_t *)args->in[1] + n * p->a.positions;
 }
 
@@ -229,7 +229,7 @@ static lks_status ref_attention_backward(const lki_plan *plan_, const lki_args *
             row_backward(p, &w, args, head, i,
                          args->d_out + ((n * a->positions + i) * a->heads + head) * a->head_width);
         }
-        turn(p, w.d_x, -1.0);
+        turn_all(p, w.d_x, -1.0);
         lki_ref_put_all(args->d_in[0] + n * elements, args->add_in & 1u, w.d_x, elements);
     }
     return LKS_OK;

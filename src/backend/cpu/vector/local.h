@@ -13,6 +13,7 @@ extern const lki_vector_pool LKI_ISA_NAME(lki_vector_pool);
 extern const lki_vector_norm LKI_ISA_NAME(lki_vector_norm);
 extern const lki_vector_layer_norm LKI_ISA_NAME(lki_vector_layer_norm);
 extern const lki_vector_recurrent LKI_ISA_NAME(lki_vector_recurrent);
+extern const lki_vector_attention LKI_ISA_NAME(lki_vector_attention);
 extern const lki_vector_dense LKI_ISA_NAME(lki_vector_dense), LKI_ISA_NAME(lki_vector_dense_bf16);
 extern const lki_vector_conv LKI_ISA_NAME(lki_vector_conv), LKI_ISA_NAME(lki_vector_depthwise);
 extern const lki_vector_conv LKI_ISA_NAME(lki_vector_winograd), LKI_ISA_NAME(lki_vector_first);

@@ -6,6 +6,14 @@
 #ifndef LKI_CPU_VECTOR_NAMES_H
 #define LKI_CPU_VECTOR_NAMES_H
 
+#define attention_forward                LKI_ISA_NAME(attention_forward)
+#define attention_forward_begin          LKI_ISA_NAME(attention_forward_begin)
+#define attention_forward_bytes          LKI_ISA_NAME(attention_forward_bytes)
+#define attention_turn                   LKI_ISA_NAME(attention_turn)
+#define backward_keys                    LKI_ISA_NAME(backward_keys)
+#define backward_layout                  LKI_ISA_NAME(backward_layout)
+#define backward_panels                  LKI_ISA_NAME(backward_panels)
+#define backward_rows                    LKI_ISA_NAME(backward_rows)
 #define begin_backward                   LKI_ISA_NAME(begin_backward)
 #define bf16_backward                    LKI_ISA_NAME(bf16_backward)
 #define bf16_clear                       LKI_ISA_NAME(bf16_clear)
@@ -60,7 +68,10 @@
 #define first_weights_wide               LKI_ISA_NAME(first_weights_wide)
 #define first_wide                       LKI_ISA_NAME(first_wide)
 #define first_width                      LKI_ISA_NAME(first_width)
+#define forward_block                    LKI_ISA_NAME(forward_block)
+#define forward_layout                   LKI_ISA_NAME(forward_layout)
 #define forward_panel                    LKI_ISA_NAME(forward_panel)
+#define forward_row                      LKI_ISA_NAME(forward_row)
 #define gather_filters                   LKI_ISA_NAME(gather_filters)
 #define gather_windows                   LKI_ISA_NAME(gather_windows)
 #define gelu_backward                    LKI_ISA_NAME(gelu_backward)
@@ -104,6 +115,7 @@
 #define matrix_begin                     LKI_ISA_NAME(matrix_begin)
 #define matrix_end                       LKI_ISA_NAME(matrix_end)
 #define matrix_tile                      LKI_ISA_NAME(matrix_tile)
+#define mean_of_row                      LKI_ISA_NAME(mean_of_row)
 #define multiply_all                     LKI_ISA_NAME(multiply_all)
 #define node_places                      LKI_ISA_NAME(node_places)
 #define pair_part                        LKI_ISA_NAME(pair_part)

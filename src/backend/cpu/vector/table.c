@@ -10,6 +10,7 @@
         .norm = &LKI_ISA_NAME(lki_vector_norm),                                                    \
         .layer_norm = &LKI_ISA_NAME(lki_vector_layer_norm),                                        \
         .recurrent = &LKI_ISA_NAME(lki_vector_recurrent),                                          \
+        .attention = &LKI_ISA_NAME(lki_vector_attention),                                          \
         .dense = &LKI_ISA_NAME(lki_vector_dense),                                                  \
         .dense_bf16 = &LKI_ISA_NAME(lki_vector_dense_bf16),                                        \
         .block = &LKI_ISA_NAME(lki_vector_block), .conv = &LKI_ISA_NAME(lki_vector_conv),          \

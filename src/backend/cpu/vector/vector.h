@@ -192,6 +192,44 @@ typedef struct lki_vector_recurrent {
     void (*gru_backward)(int64_t hidden, const lki_recurrent_row *row, float *d_p, float *d_q);
 } lki_vector_recurrent;
 
+/* attention/: a head of a sample. Rows of q, k and v, [width] each, lie `row` floats apart. */
+typedef struct lki_attention_head {
+    const float *q, *k, *v;
+    int64_t row;
+    int64_t positions, width;
+    float scale;
+    bool causal;
+    /* Of each key, up to a whole block: its number in its block of 64, or 64, where it takes no part. NULL: those below
+     * `positions` do. */
+    const float *number;
+    const float *cosine,
+        *sine; /* of rotary positions, [positions][width / 2]; NULL: they are not turned */
+    /* Dropout of weights: NULL: none. Element (row i, key j) has the number first + i positions + j. */
+    const lki_bernoulli *drop;
+    uint64_t key, step;
+    uint32_t position;
+    int64_t first;
+    float keep; /* what is left is multiplied by this; 1 without dropout */
+} lki_attention_head;
+
+typedef struct lki_vector_attention {
+    size_t (*forward_bytes)(int64_t positions, int64_t width);
+    size_t (*backward_bytes)(int64_t positions, int64_t width);
+    /* The keys and values of a head, which several heads may have in common. */
+    void (*forward_begin)(const lki_attention_head *head, void *workspace);
+    /* Rows [first, last) of a head: row i to out + i out_row. Of each: the largest score, 0 of a row that sees no key,
+     * and the inverse of the sum of exponentials (0), at most + i, inverse + i; both may be NULL. */
+    void (*forward)(const lki_attention_head *head, int64_t first, int64_t last, float *out,
+                    int64_t out_row, float *most, float *inverse, void *workspace);
+    /* Backward of a kv head: begin, each of its heads, end. out, most and inverse are what forward wrote. */
+    void (*backward_begin)(const lki_attention_head *head, void *workspace);
+    void (*backward)(const lki_attention_head *head, const float *out, const float *d_out,
+                     int64_t out_row, const float *most, const float *inverse, float *d_q, bool add,
+                     void *workspace);
+    void (*backward_end)(const lki_attention_head *head, float *d_k, float *d_v, bool add,
+                         void *workspace);
+} lki_vector_attention;
+
 /* What multiplies numbers that are bfloat16: multiply-adds of f32, AVX-512's products of pairs, or AMX. */
 typedef enum lki_bf16_unit { LKI_BF16_VECTORS, LKI_BF16_PAIRS, LKI_BF16_MATRIX } lki_bf16_unit;
 
@@ -348,6 +386,7 @@ typedef struct lki_vector {
     const lki_vector_norm *norm;
     const lki_vector_layer_norm *layer_norm;
     const lki_vector_recurrent *recurrent;
+    const lki_vector_attention *attention;
     const lki_vector_dense *dense;
     const lki_vector_dense *dense_bf16; /* of shapes that name it */
     const lki_vector_block *block;
