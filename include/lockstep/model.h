@@ -84,6 +84,9 @@ typedef struct lks_kernel_opts {
     bool
         f16; /* device ref alone: what layers write, but losses, and the gradients of that are rounded to half
                  precision, as a device of such numbers has it: to try loss_scale */
+    bool
+        bf16_storage; /* activations are kept for backward in bfloat16, half of their memory; everything is computed
+                         in f32, forward from what was not rounded. Not with recompute, nor with layers */
 } lks_kernel_opts;
 
 typedef struct lks_model_opts {

@@ -130,6 +130,7 @@ typedef struct lki_needs {
                                  backward and rows */
     size_t packed_bytes;    /* what prepare writes, one for the process */
     size_t saved_bytes;     /* per sample, kept from forward for backward */
+    bool saved_floats;      /* which is f32 numbers, and may come back rounded to bfloat16 */
     size_t replica_bytes;   /* per replica, kept from forward for backward, between halves too */
     size_t sums_bytes; /* of a worker, kept from a replica's first piece to its last in backward:
                                  sums over samples that are not complete */
@@ -390,6 +391,9 @@ typedef struct lki_backend {
     double (*dot)(int64_t count, const float *a, const float *b);
     /* To the nearest numbers of half precision, in place: lks_kernel_opts.f16. */
     void (*narrow)(int64_t count, float *values);
+    /* To the nearest bfloat16 (numeric/bf16.h), and back: lks_kernel_opts.bf16_storage. */
+    void (*pack)(int64_t count, const float *from, uint16_t *to);
+    void (*unpack)(int64_t count, const uint16_t *from, float *to);
     /* ADAMP, LAMB: the state arrays take in the gradient, which becomes p. */
     void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
                       float *gradient);

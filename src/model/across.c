@@ -108,6 +108,7 @@ static lks_status partition(lks_model *model)
                               {"kernels.all_terms", k->all_terms},
                               {"kernels.bf16", k->bf16},
                               {"kernels.f16", k->f16},
+                              {"kernels.bf16_storage", k->bf16_storage},
                               {"loss_scale", (int64_t)o->loss_scale},
                               {"loss_scale_steps", o->loss_scale_steps}};
     LKI_TRY(compare(across, kernels, sizeof kernels / sizeof *kernels));

@@ -222,6 +222,15 @@ static lks_status compile_plan(lks_model *model, const lks_graph *graph)
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "device '%s' has no numbers of half precision; device ref rounds to them",
                         model->program.backend->name);
+    if (model->opts.kernels.bf16_storage && model->opts.recompute)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "bf16_storage keeps activations rounded, and recompute forms them again; "
+                        "leave one of them out");
+    if (model->opts.kernels.bf16_storage && model->program.backend->pack == NULL)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "device '%s' cannot keep activations in bfloat16 (bf16_storage); choose "
+                        "another device, or leave it out",
+                        model->program.backend->name);
     LKI_TRY(lki_program_compile(&model->program));
     LKI_TRY(list_weights(model));
     LKI_TRY(lki_freeze_check(model));

@@ -15,7 +15,8 @@ static int add_value(lki_program *program, lki_place place, size_t bytes, const 
                                                   .first = -1,
                                                   .last = -1,
                                                   .again = -1,
-                                                  .until = -1};
+                                                  .until = -1,
+                                                  .original = LKI_NO_VALUE};
     return program->values++;
 }
 
@@ -117,18 +118,6 @@ static void set_additions(lki_program *program)
                 program->stage[s].add_in |= 1u << i;
 }
 
-void lki_program_place_kept(lki_program *program)
-{
-    program->kept_bytes = 0;
-    for (int v = 0; v < program->values; v++) {
-        lki_value *value = &program->value[v];
-        if (value->first < 0 || value->place != LKI_AT_KEPT) continue;
-        value->room = lki_align(lki_times(value->bytes, (size_t)program->max_pass));
-        value->offset = program->kept_bytes;
-        program->kept_bytes = lki_plus(program->kept_bytes, value->room);
-    }
-}
-
 static bool is_local(const lki_value *value)
 {
     return value->place == LKI_AT_COHORT || value->place == LKI_AT_SLICE ||
@@ -227,18 +216,21 @@ static void place_locals(lki_program *program, bool *placed)
 lks_status lki_program_place_values(lki_program *program)
 {
     const size_t nodes = (size_t)program->graph->count;
-    /* At most: out and gradient of a node; saved, replica and sums of a stage. */
+    /* At most: out and gradient of a node; saved, replica and sums of a stage; copies of out and saved. */
+    const size_t most = 7 * nodes;
     void *memory;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 5 * nodes * sizeof(lki_value), "values"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, most * sizeof(lki_value), "values"));
     program->value = memory;
     LKI_TRY(lki_arena_alloc(&program->arena, &memory, 2 * nodes * sizeof(int), "values of nodes"));
     program->activation = memory;
     program->gradient = program->activation + nodes;
-    LKI_TRY(lki_arena_alloc(&program->arena, &memory, 5 * nodes * sizeof(bool), "placed values"));
+    LKI_TRY(lki_arena_alloc(&program->arena, &memory, most * sizeof(bool), "placed values"));
 
     make_values(program);
     keep_for_rows(program);
+    lki_program_choose_rounded(program);
     lki_program_set_times(program);
+    lki_program_make_copies(program);
     set_additions(program);
     set_places(program);
     LKI_TRY(check_rooms(program));

@@ -33,30 +33,12 @@ lks_status lki_program_allocate(lki_program *program)
     return LKS_OK;
 }
 
-void lki_program_place_all(lki_program *program)
-{
-    program->all_bytes = 0;
-    for (int v = 0; v < program->values; v++) {
-        lki_value *value = &program->value[v];
-        if (value->first < 0 || value->place != LKI_AT_KEPT) continue;
-        value->all_offset = program->all_bytes;
-        program->all_bytes = lki_plus(
-            program->all_bytes, lki_align(lki_times(value->bytes, (size_t)program->global_batch)));
-    }
-}
-
-static void set_pass(lki_program *program)
-{
-    program->max_pass = (program->pass_replicas * program->global_batch + program->replicas - 1) /
-                        program->replicas;
-}
-
 lks_status lki_program_compile(lki_program *program)
 {
     program->arena.context = program->context;
     program->max_share = (program->global_batch + program->replicas - 1) / program->replicas;
     if (program->pass_replicas == 0) program->pass_replicas = program->replicas;
-    set_pass(program);
+    lki_program_set_pass(program);
     LKI_TRY(lki_program_make_stages(program));
     return lki_program_place_values(program);
 }
@@ -76,47 +58,6 @@ void lki_program_release(lki_program *program)
                  (size_t)lki_program_losses(program) * sizeof(float));
     lki_arena_release(&program->arena);
     *program = (lki_program){0};
-}
-
-/* Of passes of so many replicas: a value has as many bytes of each sample. */
-static size_t kept_bytes(const lki_program *program, int64_t replicas)
-{
-    lki_program other = *program;
-    size_t bytes = 0;
-    other.pass_replicas = replicas;
-    set_pass(&other);
-    for (int v = 0; v < program->values; v++)
-        if (program->value[v].first >= 0 && program->value[v].place == LKI_AT_KEPT)
-            bytes = lki_plus(bytes,
-                             lki_align(lki_times(program->value[v].bytes, (size_t)other.max_pass)));
-    return bytes;
-}
-
-lks_status lki_program_keep(const lki_program *program, int64_t replicas, lki_kept *out)
-{
-    void *made;
-    LKI_TRY(program->backend->memory->alloc(program->context, &made, kept_bytes(program, replicas),
-                                            "the activations that gradients by rows read"));
-    *out = (lki_kept){.memory = made, .replicas = replicas};
-    return LKS_OK;
-}
-
-void lki_program_exchange(lki_program *program, lki_kept *kept)
-{
-    const lki_kept own = {.memory = program->kept, .replicas = program->pass_replicas};
-    program->kept = kept->memory;
-    program->pass_replicas = kept->replicas;
-    set_pass(program);
-    lki_program_place_kept(program);
-    *kept = own;
-}
-
-void lki_program_forget(const lki_program *program, lki_kept *kept)
-{
-    if (kept->memory != NULL)
-        program->backend->memory->free(program->context, kept->memory,
-                                       kept_bytes(program, kept->replicas));
-    *kept = (lki_kept){.memory = NULL};
 }
 
 lki_pass lki_program_pass(const lki_program *program, int64_t first, int64_t last, int64_t count)
@@ -272,6 +213,24 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     return LKS_OK;
 }
 
+/* Makes the copies that are made behind forward of the part, or, in front of its backward, what they are of. */
+static void copy_rounded(const lki_program *program, const lki_pass *pass, const lki_local *local,
+                         const lki_part *part, const piece *at, bool backward)
+{
+    const int own = (int)(part - program->part);
+    for (int v = program->first_copy; v < program->values; v++) {
+        const lki_value *copy = &program->value[v];
+        if (own != (backward ? copy->unpacked : copy->packed)) continue;
+        const int64_t count = at->count * (int64_t)(copy->bytes / sizeof(uint16_t));
+        float *values = (float *)(void *)address(program, pass, local, copy->original, at);
+        uint16_t *rounded = (uint16_t *)(void *)address(program, pass, local, v, at);
+        if (backward)
+            program->backend->unpack(count, rounded, values);
+        else
+            program->backend->pack(count, values, rounded);
+    }
+}
+
 static bool is_parted(const lki_program *program, const lki_part *part)
 {
     return program->stage[part->stage].kernel->parted;
@@ -324,9 +283,11 @@ static lks_status segment_forward(const lki_program *program, const lki_pass *pa
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
-        for (const lki_part *part = first; part <= end; part++)
-            if (!again || program->stage[part->stage].again)
-                LKI_TRY(team_forward(program, pass, local, segment, part, &at));
+        for (const lki_part *part = first; part <= end; part++) {
+            if (again && !program->stage[part->stage].again) continue;
+            LKI_TRY(team_forward(program, pass, local, segment, part, &at));
+            if (pass->backward) copy_rounded(program, pass, local, part, &at, false);
+        }
     }
     const lki_stage *stage = &program->stage[end->stage];
     if (count == 0 || end->second || !lki_in_halves(stage->kernel) || (again && !stage->again))
@@ -343,8 +304,10 @@ static lks_status segment_backward(const lki_program *program, const lki_pass *p
     for (; at.offset < count; at.offset += at.count) {
         at.count = next_piece(segment, count - at.offset);
         at.last = at.offset + at.count == count;
-        for (const lki_part *part = end; part >= first; part--)
+        for (const lki_part *part = end; part >= first; part--) {
+            copy_rounded(program, pass, local, part, &at, true);
             LKI_TRY(program_backward(program, pass, local, part, &at));
+        }
     }
     if (count == 0 || !first->second) return LKS_OK;
     at = whole_share(at, count, meets(pass, &program->stage[first->stage]));

@@ -84,6 +84,11 @@ typedef struct lki_value {
     size_t all_offset; /* KEPT: in the samples of all processes */
     int first, last;   /* the ticks between which it must not be overwritten, */
     int again, until;  /* and those of what is formed again in backward; -1: nothing is */
+    bool
+        rounded; /* in backward it is what a copy in bfloat16 has kept (storage.c); in between it is not there */
+    int original; /* of such a copy: the value that it is of, else LKI_NO_VALUE; */
+    int packed,
+        unpacked; /* behind forward of which part it is made, and in front of whose backward it is read */
 } lki_value;
 
 enum { LKI_NO_VALUE = -1 };
@@ -182,6 +187,7 @@ typedef struct lki_program {
     int meetings;
     lki_value *value;
     int values;
+    int first_copy;         /* copies in bfloat16 are values from this one on */
     int *activation;        /* [graph->count]: value of a node's output */
     int *gradient;          /* and of its gradient */
     size_t local_bytes;     /* of a worker: values, */
@@ -291,7 +297,7 @@ int64_t lki_slice_of(size_t bytes);
 /* Calls the kernel's plan; LKS_E_SHAPE where it needs more than can be addressed. */
 lks_status lki_plan_make(lki_plan *plan);
 
-/* The parts of compile: freeze.c, stages.c, blocks.c, times.c and memory.c. */
+/* The parts of compile: freeze.c, stages.c, blocks.c, times.c, storage.c, kept.c and memory.c. */
 lks_status lki_program_freeze(lki_program *program);
 lks_status lki_program_make_stages(lki_program *program);
 /* How a stage's samples are taken: a JOINT kernel's gradients may be by replica on request, and so may those of a
@@ -303,7 +309,10 @@ void lki_program_set_times(lki_program *program);         /* of all values, befo
 int64_t lki_program_slice(const lki_program *program, const lki_value *value);
 /* A value that has its place is there as long as what it is in runs for other replicas and pieces. */
 void lki_program_widen(const lki_program *program, lki_value *value);
+void lki_program_choose_rounded(lki_program *program); /* before their times */
+void lki_program_make_copies(lki_program *program);    /* behind them */
 lks_status lki_program_place_values(lki_program *program);
+void lki_program_set_pass(lki_program *program);   /* max_pass, from pass_replicas */
 void lki_program_place_kept(lki_program *program); /* for max_pass samples */
 
 /* Which gradients a backward pass forms. Those of activations come first: those of parameters read them. */

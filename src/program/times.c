@@ -69,20 +69,25 @@ static bool reads_output(const lki_stage *stage)
     return stage->backward && stage->plan->needs.reads & LKI_READS_OUT;
 }
 
+/* From the first part that backward runs, which is the second one of a kernel in halves. */
+static void touch_back(lki_program *program, const lki_stage *stage, int value)
+{
+    touch(program, value, program->part[stage->second].back);
+    touch(program, value, program->part[stage->first].back);
+}
+
 static void touch_backward(lki_program *program, const lki_stage *stage)
 {
-    const int first = program->part[stage->first].back;
     for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) {
-        if (reads_input(stage, i)) touch(program, stage->in[i], first);
+        if (reads_input(stage, i)) touch_back(program, stage, stage->in[i]);
         touch(program, stage->d_in[i], program->part[lki_gradient_part(stage, i)].back);
     }
-    if (reads_output(stage)) touch(program, stage->out, first);
-    touch(program, stage->d_out, program->part[stage->second].back);
-    touch(program, stage->d_out, first);
-    touch(program, stage->sums, first);
+    if (reads_output(stage)) touch_back(program, stage, stage->out);
+    touch_back(program, stage, stage->d_out);
+    touch(program, stage->sums, program->part[stage->first].back);
     if (!stage->backward) return;
-    touch(program, stage->saved, first);
-    touch(program, stage->replica, first);
+    touch_back(program, stage, stage->saved);
+    touch_back(program, stage, stage->replica);
 }
 
 /* The last segment of the stage's block. */
@@ -122,7 +127,7 @@ static bool is_run_again(const lki_program *program, const lki_stage *stage)
     return false;
 }
 
-/* What is not formed again stays until backward; of gradients there are times in backward alone. */
+/* What is not formed again, nor rounded, stays until backward; of gradients there are times in backward alone. */
 static void join(lki_value *value)
 {
     if (value->again < 0) return;
@@ -141,7 +146,7 @@ static void join_all(lki_program *program)
             formed_again = stage->again &&
                            (v == stage->saved || (v == stage->out && is_of_block(program, stage)));
         }
-        if (!formed_again) join(&program->value[v]);
+        if (!formed_again && !program->value[v].rounded) join(&program->value[v]);
     }
 }
 
@@ -252,7 +257,7 @@ int64_t lki_program_slice(const lki_program *program, const lki_value *value)
 {
     const lki_segment *segment = one_segment(program, value->first, value->last);
     if (segment == NULL ||
-        (value->again >= 0 && one_segment(program, value->again, value->until) == NULL))
+        (value->again >= 0 && one_segment(program, value->again, value->until) != segment))
         return 0;
     return segment->slice;
 }

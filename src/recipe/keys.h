@@ -217,13 +217,14 @@
     X(TRAIN_REDUCTION, "train.reduction", CHOICE, "strict library", "strict", FIXED,               \
       "who adds gradients of processes: strict, in one order, with the bits of one process; "      \
       "library: what joins them, such as MPI, with bits that may depend on how many there are")    \
-    X(TRAIN_DTYPE, "train.dtype", CHOICE, "f32 bf16 f16", "f32", FIXED,                            \
+    X(TRAIN_DTYPE, "train.dtype", CHOICE, "f32 bf16 f16 bf16_storage", "f32", FIXED,               \
       "factors of the products of convolutions and dense layers: bf16 rounds them to bfloat16, "   \
       "with "                                                                                      \
       "the same bits everywhere, faster where the processor has AMX or AVX-512 BF16 (lockstep "    \
       "doctor); sums, parameters and all else stay f32; f16, on device ref alone: what layers "    \
       "write is rounded "                                                                          \
-      "to half precision, to try train.loss_scale")                                                \
+      "to half precision, to try train.loss_scale; bf16_storage: computes in f32, and keeps what " \
+      "the backward pass reads in bfloat16, for less memory on any processor")                     \
     X(TRAIN_RECOMPUTE, "train.recompute", CHOICE, "none blocks", "none", SAID,                     \
       "blocks: what the backward pass reads is formed again, block by block of layers, instead "   \
       "of kept: less memory, more time; never changes a bit")                                      \

@@ -121,7 +121,8 @@ static lks_kernel_opts kernels_of(const lki_config *config)
                              .single = !lki_config_bool(config, LKI_KEY_KERNELS_FUSE),
                              .all_terms = !lki_config_bool(config, LKI_KEY_KERNELS_SKIP_ZEROS),
                              .bf16 = strcmp(dtype, "bf16") == 0,
-                             .f16 = strcmp(dtype, "f16") == 0};
+                             .f16 = strcmp(dtype, "f16") == 0,
+                             .bf16_storage = strcmp(dtype, "bf16_storage") == 0};
 }
 
 /* The weight of this process; alone it has all there is. */

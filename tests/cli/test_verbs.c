@@ -212,6 +212,9 @@ static void info_describes(void **state)
     expect_out("\nconv1          26x26x32           320      194,688\n"
                "    conv2d filters=32 kernel=3x3 in=8x28x28x1\n"); /* below: it can be copied */
     fit_a_terminal(last.out);
+    run("info '%s' --memory --set train.dtype=bf16_storage", source("configs/needle_resnet9.yaml"));
+    assert_int_equal(last.code, 0);
+    expect_out(" bf16 "); /* what is kept for backward */
 
     run("train c.yaml --save-model --out run");
     assert_int_equal(last_hash(hash), 20);

@@ -216,7 +216,7 @@ static void everything_is_there(void **state)
     (void)state;
     bool ops[LKI_OP_COUNT] = {false};
     bool inits[LKS_INIT_IDENTITY + 1] = {false};
-    bool options[9] = {false};
+    bool options[10] = {false};
     const lki_optimizer *optimizer;
     unsigned optims = 0;
     for (int i = 0; i < KEPT_NETWORKS; i++) {
@@ -231,7 +231,7 @@ static void everything_is_there(void **state)
                             o->group_count > 0, o->clip_value > 0,
                             o->clip_norm > 0,   o->ema_decay > 0,
                             o->skip_not_finite, o->kernels.single,
-                            o->kernels.bf16};
+                            o->kernels.bf16,    o->kernels.bf16_storage};
         for (size_t k = 0; k < sizeof options; k++) options[k] |= has[k];
         close_run(&r);
     }

@@ -305,10 +305,40 @@ static void numbers_are_rounded(void **state)
     assert_true(isnan(lki_bf16_round(NAN)));
 }
 
+/* Arrays to bfloat16 and back, on every instruction set. */
+static void arrays_are_rounded_alike(void **state)
+{
+    enum { MOST = 70 };
+    (void)state;
+    lkt_random random = lkt_random_make("bf16 arrays", 71);
+    LKT_FOR_ISAS(v)
+    for (int64_t count = 0; count <= MOST; count++) {
+        lkt_floats from = lkt_floats_make(&random, count), back = lkt_floats_make(&random, count);
+        uint16_t packed[MOST + 1];
+        for (int64_t i = 0; i < count; i++) {
+            const int odd = (int)lkt_random_below(&random, 8);
+            if (odd < 4) from.at[i] = ldexpf(from.at[i], (int)lkt_random_below(&random, 120) - 60);
+            if (odd == 4) from.at[i] = lkt_random_chance(&random, 2) ? NAN : -INFINITY;
+        }
+        packed[count] = 0x1234;
+        v->element->pack(count, from.at, packed);
+        v->element->unpack(count, packed, back.at);
+        assert_int_equal(packed[count], 0x1234);
+        for (int64_t i = 0; i < count; i++) {
+            const float expected = lki_bf16_round(from.at[i]);
+            assert_int_equal(packed[i], lki_bf16(from.at[i]));
+            assert_memory_equal(&back.at[i], &expected, sizeof expected);
+        }
+        lkt_floats_free(&from);
+        lkt_floats_free(&back);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_rounded),
+        cmocka_unit_test(arrays_are_rounded_alike),
         cmocka_unit_test(convolutions_have_the_bits_of_their_definition),
         cmocka_unit_test(taps_that_meet_no_pixel_take_no_memory),
     };

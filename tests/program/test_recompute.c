@@ -8,30 +8,6 @@
 #include "support/runs.h"
 #include "support/test.h"
 
-/* Four blocks of which each has what backward reads in another way: batch norm with what is added to it; draws of
- * dropout; places of maxima; a joint segment behind them. One tensor is read by two later blocks. */
-static lks_tensor *deep(lks_graph *g)
-{
-    const lks_conv2d_opts wide = {.filters = 16, .kernel = {3, 3}, .padding = {1, 1}};
-    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
-    x = lks_normalize(
-        g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
-    x = lks_relu(g, lks_conv2d(g, x, &wide));
-    lks_tensor *early = x;
-    for (int i = 0; i < 3; i++) {
-        lks_tensor *y = lks_relu(g, lks_batch_norm(g, lks_conv2d(g, x, &wide), NULL));
-        y = lks_batch_norm(g, lks_conv2d(g, y, &wide), NULL);
-        x = lks_relu(g, lks_add(g, x, y));
-        x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .2f});
-    }
-    x = lks_gelu(g, lks_conv2d(g, lks_add(g, x, early), &wide), NULL);
-    x = lks_max_pool(g, lks_tanh(g, lks_conv2d(g, x, &wide)), &(lks_pool_opts){.kernel = {2, 2}});
-    x = lks_layer_norm(g, lks_silu(g, lks_conv2d(g, x, &wide)), NULL);
-    x = lks_relu(g, lks_dense(g, lks_flatten(g, x), &(lks_dense_opts){.units = 33}));
-    x = lks_dense(g, lks_dropout(g, x, NULL), &(lks_dense_opts){.units = 5});
-    return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
-}
-
 /* What a run's program is. */
 typedef struct found {
     int again; /* stages that are run again */
@@ -103,7 +79,7 @@ static void check_net(const char *device, lkt_net net, bool by_replica, int *aga
 static void bits_are_those_of_what_was_kept(void **state)
 {
     (void)state;
-    const lkt_net nets[] = {deep,           lkt_net_mlp,   lkt_net_conv,  lkt_net_residual,
+    const lkt_net nets[] = {lkt_net_deep,   lkt_net_mlp,   lkt_net_conv,  lkt_net_residual,
                             lkt_net_synced, lkt_net_gated, lkt_net_joined};
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (size_t n = 0; n < sizeof nets / sizeof nets[0]; n++) {
@@ -121,7 +97,7 @@ static void replicas_of_a_cohort_take_turns(void **state)
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++) {
         found kept, now;
-        lkt_run run = usual(lkt_backends()[b]->name, deep, &kept);
+        lkt_run run = usual(lkt_backends()[b]->name, lkt_net_deep, &kept);
         run.opts.workers = 1;
         const uint64_t hash = lkt_run_hash(&run, NULL);
         run.opts.recompute = true;

@@ -54,7 +54,8 @@ static int other_kernels(lks_comm *comm, int rank, void *user)
     } of[] = {{{.winograd = LKS_WINOGRAD_F2}, "kernels.winograd 2, rank 0 with 0"},
               {{.single = true}, "kernels.single 1, rank 0 with 0"},
               {{.all_terms = true}, "kernels.all_terms 1, rank 0 with 0"},
-              {{.bf16 = true}, "kernels.bf16 1, rank 0 with 0"}};
+              {{.bf16 = true}, "kernels.bf16 1, rank 0 with 0"},
+              {{.bf16_storage = true}, "kernels.bf16_storage 1, rank 0 with 0"}};
     (void)user;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         lkt_small m = {.model = NULL};

@@ -143,6 +143,30 @@ lks_tensor *lkt_net_joined(lks_graph *graph)
     return loss(graph, lks_dense(graph, x, &(lks_dense_opts){.units = CLASSES}));
 }
 
+/* Four blocks of which each has what backward reads in another way: batch norm with what is added to it; draws of
+ * dropout; places of maxima; a joint segment behind them. One tensor is read by two later blocks. */
+lks_tensor *lkt_net_deep(lks_graph *g)
+{
+    const lks_conv2d_opts wide = {.filters = 16, .kernel = {3, 3}, .padding = {1, 1}};
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
+    x = lks_normalize(
+        g, x, &(lks_normalize_opts){.count = 1, .mean = (float[]){.4f}, .std = (float[]){.3f}});
+    x = lks_relu(g, lks_conv2d(g, x, &wide));
+    lks_tensor *early = x;
+    for (int i = 0; i < 3; i++) {
+        lks_tensor *y = lks_relu(g, lks_batch_norm(g, lks_conv2d(g, x, &wide), NULL));
+        y = lks_batch_norm(g, lks_conv2d(g, y, &wide), NULL);
+        x = lks_relu(g, lks_add(g, x, y));
+        x = lks_dropout(g, x, &(lks_dropout_opts){.probability = .2f});
+    }
+    x = lks_gelu(g, lks_conv2d(g, lks_add(g, x, early), &wide), NULL);
+    x = lks_max_pool(g, lks_tanh(g, lks_conv2d(g, x, &wide)), &(lks_pool_opts){.kernel = {2, 2}});
+    x = lks_layer_norm(g, lks_silu(g, lks_conv2d(g, x, &wide)), NULL);
+    x = lks_relu(g, lks_dense(g, lks_flatten(g, x), &(lks_dense_opts){.units = 33}));
+    x = lks_dense(g, lks_dropout(g, x, NULL), &(lks_dense_opts){.units = 5});
+    return lks_cross_entropy(g, x, lks_target(g, &(lks_target_opts){.classes = 5}), NULL);
+}
+
 lkt_images lkt_images_make(int64_t samples)
 {
     lkt_images images = {.x = malloc((size_t)(samples * PIXELS)),

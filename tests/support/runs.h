@@ -12,6 +12,8 @@ lks_tensor *lkt_net_residual(lks_graph *graph); /* batch norm, add, stride, aver
 lks_tensor *
 lkt_net_synced(lks_graph *graph);            /* the same, over the batch; batch norm behind dense */
 lks_tensor *lkt_net_gated(lks_graph *graph); /* every activation, gates of channels, scale */
+lks_tensor *
+lkt_net_deep(lks_graph *graph); /* four blocks, each with another thing that backward reads */
 lks_tensor *lkt_net_joined(lks_graph *graph); /* layer norms, concat, average without padding */
 
 /* `samples` images and labels from an integer formula; the library's memory, freed with it. */

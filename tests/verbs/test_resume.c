@@ -112,7 +112,7 @@ static void another_run_is_refused(void **state)
         {"kernels.winograd=off", "kernels.winograd was auto, is \"off\"", taken, 0},
         {"kernels.skip_zeros=false", "kernels.skip_zeros was true, is false", taken, 0},
         {"kernels.fuse=false", "kernels.fuse was true, is false", taken, 0},
-        {"train.dtype=bf16", "train.dtype was f32, is bf16", taken, 0},
+        {"train.dtype=bf16_storage", "train.dtype was f32, is bf16_storage", taken, 0},
         {"optimizer.name=adam", "optimizer.name was sgd, is adam", never, 5},
         {"optimizer.momentum=0.5", "optimizer.momentum was 0.9, is 0.5", taken, 0},
         {"optimizer.momentum=0", "optimizer.momentum was 0.9, is 0.0", never, 5},

@@ -144,6 +144,16 @@ static void direction(const lki_update *u, int64_t count, float *const state[LKI
     lki_cpu_vector()->element->direction(u, count, state, gradient);
 }
 
+static void cpu_pack(int64_t count, const float *from, uint16_t *to)
+{
+    lki_cpu_vector()->element->pack(count, from, to);
+}
+
+static void cpu_unpack(int64_t count, const uint16_t *from, float *to)
+{
+    lki_cpu_vector()->element->unpack(count, from, to);
+}
+
 #define LISTED(id)    &lki_cpu_##id##_impl,
 #define ALONE(ID, id) LKI_ALONE(ID, #id, &lki_cpu_##id),
 static const lki_impl *const impls[] = {LKI_CPU_IMPL_LIST(LISTED) LKI_CPU_KERNEL_LIST(ALONE) NULL};
@@ -158,4 +168,6 @@ const lki_backend lki_cpu_backend = {
     .approach = cpu_approach,
     .dot = cpu_dot,
     .direction = direction,
+    .pack = cpu_pack,
+    .unpack = cpu_unpack,
 };

@@ -102,6 +102,7 @@ static lks_status plan_conv_norm(lki_plan *plan)
     plan->needs.sums_bytes = p->kernels->sums_bytes(&p->shape);
     plan->needs.apply_in = plan->needs.side_in = p->side ? 2 : 0;
     plan->needs.saved_bytes = sizeof(float) * (size_t)p->cpu.out;
+    plan->needs.saved_floats = true;
     plan->needs.replica_bytes = lki_norm_bytes(&p->norm);
     size_t *total = &plan->needs.workspace_bytes;
     *total = lki_align(p->kernels->workspace_bytes(&p->shape, plan->slice));

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "numeric/bf16.h"
 #include "numeric/f16.h"
 
 #define ALONE(ID, id) LKI_ALONE(ID, #id, &lki_ref_##id),
@@ -23,6 +24,16 @@ static void ref_narrow(int64_t count, float *values)
     for (int64_t i = 0; i < count; i++) values[i] = lki_f16_round(values[i]);
 }
 
+static void ref_pack(int64_t count, const float *from, uint16_t *to)
+{
+    for (int64_t i = 0; i < count; i++) to[i] = lki_bf16(from[i]);
+}
+
+static void ref_unpack(int64_t count, const uint16_t *from, float *to)
+{
+    for (int64_t i = 0; i < count; i++) to[i] = lki_bf16_value(from[i]);
+}
+
 extern const lki_backend lki_ref_backend;
 const lki_backend lki_ref_backend = {
     .name = "ref",
@@ -35,4 +46,6 @@ const lki_backend lki_ref_backend = {
     .dot = lki_ref_dot,
     .direction = lki_ref_direction,
     .narrow = ref_narrow,
+    .pack = ref_pack,
+    .unpack = ref_unpack,
 };

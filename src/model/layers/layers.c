@@ -20,6 +20,10 @@ lks_status lki_layers_options(lks_model_opts *opts)
         return LKI_FAIL(LKS_E_UNSUPPORTED,
                         "layers: true keeps every activation, and recompute asks for as few as "
                         "there can be; leave one of them out");
+    if (opts->kernels.bf16_storage)
+        return LKI_FAIL(LKS_E_UNSUPPORTED,
+                        "layers: true shows activations as they are, and bf16_storage keeps them "
+                        "rounded; leave one of them out");
     if (opts->loss_scale > 1 || opts->loss_scale_steps > 0)
         return LKI_FAIL(
             LKS_E_UNSUPPORTED,

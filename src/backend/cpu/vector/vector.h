@@ -18,6 +18,9 @@ typedef struct lki_vector_element {
     double (*dot)(int64_t count, const float *a, const float *b);
     void (*direction)(const lki_update *update, int64_t count, float *const state[LKI_MAX_STATES],
                       float *gradient);
+    /* To the nearest bfloat16 (numeric/bf16.h), and back. */
+    void (*pack)(int64_t count, const float *from, uint16_t *to);
+    void (*unpack)(int64_t count, const uint16_t *from, float *to);
     void (*sum)(int64_t count, const float *a, const float *b, float *out);
     /* d_in = d_out, or d_in += d_out. */
     void (*pass)(int64_t count, const float *d_out, float *d_in, bool add);
