@@ -186,6 +186,9 @@ typedef struct lks_dense_opts {
     int64_t units; /* required */
     bool no_bias;
     lks_init weight_init, bias_init;
+    /* What an embedding gives, of as many tokens as units and as many units as x has channels, and from which x comes:
+     * the layer has no weight but the embedding's, whose gradient is the sum of both. */
+    lks_tensor *weight_of;
 } lks_dense_opts;
 LKS_API lks_tensor *lks_dense(lks_graph *graph, lks_tensor *x, const lks_dense_opts *opts);
 

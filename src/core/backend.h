@@ -181,8 +181,10 @@ typedef struct lki_args {
     unsigned add_in;
     const float *param[LKI_MAX_SLOTS];
     float *d_param[LKI_MAX_SLOTS]; /* NULL: formed by rows, later; or of a frozen node */
-    void *const *buffer;           /* running statistics of cluster.counted: read only */
-    double *stats;                 /* its, written by forward in training */
+    bool
+        add_param; /* of an embedding: add to d_param[0], which a tied layer behind it has written */
+    void *const *buffer; /* running statistics of cluster.counted: read only */
+    double *stats;       /* its, written by forward in training */
     /* Of cluster.counted, where replicas meet in training: what this one gives, in the two that give; what
      * came of all, in the two that finish. NULL: they do not meet. */
     double *met;

@@ -12,6 +12,15 @@ lki_cluster lki_cluster_of(const lki_node *node);
 
 bool lki_cluster_has(const lki_cluster *cluster, const lki_node *node);
 
+/* One of its parameters is that of a node in front. */
+static inline bool lki_cluster_is_tied(const lki_cluster *cluster)
+{
+    bool tied = false;
+    for (int i = 0; i < cluster->param_count; i++)
+        tied = tied || cluster->param[i].owner->param[cluster->param[i].index].of != NULL;
+    return tied;
+}
+
 /* The node that reads in[i]. */
 const lki_node *lki_cluster_reader(const lki_cluster *cluster, int i);
 

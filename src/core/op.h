@@ -29,8 +29,9 @@ typedef struct lki_param { /* trained, f32, PyTorch's shape and order */
     lks_shape shape;
     lks_init init;
     int64_t fan_in, fan_out;
-    int64_t groups; /* IDENTITY: of conv2d; 0 counts as 1 */
-    bool is_weight; /* decays with LKS_DECAY_WEIGHTS too: no bias, nor of a normalisation */
+    int64_t groups;     /* IDENTITY: of conv2d; 0 counts as 1 */
+    bool is_weight;     /* decays with LKS_DECAY_WEIGHTS too: no bias, nor of a normalisation */
+    const lki_node *of; /* not NULL: it is the first parameter of this embedding in front */
 } lki_param;
 
 typedef struct lki_buffer { /* kept with the parameters, not trained */
@@ -60,6 +61,7 @@ struct lki_node {
                                    backward, and each gives so many doubles, which are merged in the
                                    tree; 0: they do not. What they are is said in the op's file */
     int64_t multiply_adds; /* of one sample's forward pass */
+    const lki_node *tied;  /* of an embedding: who has its weight, too; at most one. NULL: nobody */
     bool needs_gradient;   /* a parameter comes before it, or in it */
     lki_node *next;
 };
@@ -94,6 +96,7 @@ typedef struct lki_op {
     bool draws;       /* random numbers in training: plans have a random_key */
     bool stops_gradient; /* none passes to an input */
     lki_at_zero at_zero; /* what becomes of gradients there */
+    size_t weight_of;    /* where its options have the tensor whose weight is its own; 0: nowhere */
     bool gives_logs;     /* its output are logarithms of probabilities, so that nll is the loss */
     bool of_classes;     /* a loss whose target is a class, */
     bool of_logs;        /* and whose input are such logarithms */
@@ -126,6 +129,12 @@ lki_op_id lki_op_find(const char *name);
 static inline const char *lki_node_stem(const lki_node *node)
 {
     return node->stem != NULL ? node->stem : node->name;
+}
+
+/* The node that has this parameter of a node: itself, unless it is tied. */
+static inline const lki_node *lki_param_owner(const lki_node *node, int param)
+{
+    return node->param[param].of != NULL ? node->param[param].of : node;
 }
 
 /* No gradient of the tensor matters where it is 0: relu stands before it. So it has many zeros. */

@@ -90,9 +90,11 @@ static lks_status allocate_parameters(lks_model *model)
                    : place_array(model, memory, VALUES);
     if (averages(model)) at = place_array(model, at, AVERAGES);
     place_states(model, at);
-    for (int w = 0; w < model->weights; w++)
-        model->program.stage[model->weight[w].stage].param[model->weight[w].slot] =
-            model->weight[w].value;
+    for (int s = 0; s < model->program.stages; s++) {
+        lki_stage *stage = &model->program.stage[s];
+        for (int p = 0; p < stage->cluster->param_count; p++)
+            stage->param[p] = model->weight[stage->weight[p]].value;
+    }
     return LKS_OK;
 }
 

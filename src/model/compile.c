@@ -111,11 +111,35 @@ static lks_status check_tensors(const lks_model_opts *opts, const lks_graph *gra
     return LKS_OK;
 }
 
+static int64_t place_gradient(lks_model *model, int64_t count)
+{
+    const int64_t at = model->gradient_count;
+    model->gradient_count += (int64_t)(lki_align((size_t)count * sizeof(float)) / sizeof(float));
+    return at;
+}
+
+/* A tied parameter is the one of the node in front, which has its place in the gradients; where that is frozen, and a
+ * bias beside this one is not, what is formed of it has one that nobody reads. */
+static void join_weight(lks_model *model, lki_stage *stage, int slot, const lki_param *param)
+{
+    int w = 0;
+    while (lki_weight_owner(model, &model->weight[w]) != param->of) w++;
+    stage->weight[slot] = w;
+    stage->d_param[slot] = model->weight[w].offset;
+    if (stage->d_param[slot] < 0 && stage->backward &&
+        lki_program_forms_any(&model->program, stage->cluster))
+        stage->d_param[slot] = place_gradient(model, model->weight[w].count);
+}
+
 static lks_status add_weight(lks_model *model, int s, int slot)
 {
     lki_stage *stage = &model->program.stage[s];
     const lki_node *owner = stage->cluster->param[slot].owner;
     const lki_param *param = &owner->param[stage->cluster->param[slot].index];
+    if (param->of != NULL) {
+        join_weight(model, stage, slot, param);
+        return LKS_OK;
+    }
     lki_weight *weight = &model->weight[model->weights];
     char name[2 * LKI_NAME_SIZE];
     stage->weight[slot] = model->weights++;
@@ -136,9 +160,7 @@ static lks_status add_weight(lks_model *model, int s, int slot)
     LKI_TRY(lki_arena_string(&model->arena, &weight->name, name));
     if (!stage->backward || stage->by_rows || !lki_program_forms(&model->program, owner))
         return LKS_OK;
-    weight->offset = stage->d_param[slot] = model->gradient_count;
-    model->gradient_count += (int64_t)(lki_align((size_t)weight->count * sizeof(float)) /
-                                       sizeof(float));
+    weight->offset = stage->d_param[slot] = place_gradient(model, weight->count);
     return LKS_OK;
 }
 

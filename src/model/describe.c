@@ -77,7 +77,8 @@ static const char *grouped_or_dash(char text[LKI_NUMBER_SIZE], int64_t number)
 static int64_t parameters_of(const lki_node *node)
 {
     int64_t count = 0;
-    for (int i = 0; i < node->param_count; i++) count += lks_shape_elements(&node->param[i].shape);
+    for (int i = 0; i < node->param_count; i++)
+        if (node->param[i].of == NULL) count += lks_shape_elements(&node->param[i].shape);
     return count;
 }
 

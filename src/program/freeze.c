@@ -8,7 +8,8 @@
 static bool matches(const lki_program *program, const lki_node *node, int param)
 {
     char name[2 * LKI_NAME_SIZE];
-    snprintf(name, sizeof name, "%s.%s", lki_node_stem(node), node->param[param].suffix);
+    snprintf(name, sizeof name, "%s.%s", lki_node_stem(lki_param_owner(node, param)),
+             node->param[param].suffix);
     for (int i = 0; i < program->freeze_count; i++)
         if (fnmatch(program->freeze[i], name, 0) == 0) return true;
     return false;

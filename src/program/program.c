@@ -191,7 +191,6 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     const lki_stage *stage = &program->stage[part->stage];
     const lki_kernel *kernel = stage->kernel;
     const bool ends = !at->whole && !part->second;
-    const int lap = lki_lap_of(part->stage, LKI_PHASE_BACKWARD);
     if (!lki_program_takes_part(program, pass, stage)) return LKS_OK;
     lki_args args;
     fill_args(program, pass, local, stage, at, &args);
@@ -201,6 +200,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
     for (int i = 0; i < stage->cluster->in_count && pass->wanted != LKI_WANT_PARAMS; i++)
         args.d_in[i] = (float *)(void *)address(program, pass, local, stage->d_in[i], at);
     args.add_in = stage->add_in;
+    args.add_param = stage->tied;
     const bool sums = !stage->by_rows && pass->wanted != LKI_WANT_INPUTS;
     for (int i = 0; i < stage->cluster->param_count && sums; i++)
         args.d_param[i] = stage->d_param[i] >= 0 ? local->gradient + stage->d_param[i] : NULL;
@@ -209,7 +209,7 @@ static lks_status program_backward(const lki_program *program, const lki_pass *p
              : part->second ? kernel->gather
                             : kernel->backward)(stage->plan, &args));
     if (ends) lki_program_narrow(program, stage, &args, true);
-    (ends ? lki_lap : lki_lap_part)(local->laps, lap);
+    (ends ? lki_lap : lki_lap_part)(local->laps, lki_lap_of(part->stage, LKI_PHASE_BACKWARD));
     return LKS_OK;
 }
 

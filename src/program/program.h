@@ -113,8 +113,10 @@ typedef struct lki_stage {
     int d_in[LKI_MAX_CLUSTER_IN];
     unsigned add_in;
     int out, d_out, saved, replica, sums;
-    bool backward;     /* takes part in backward */
-    bool by_rows;      /* gradients of its parameters are formed by rows */
+    bool backward; /* takes part in backward */
+    bool by_rows;  /* gradients of its parameters are formed by rows */
+    bool
+        tied; /* an embedding whose weight a later stage has, too: its gradient is added to that one's */
     bool needs_target; /* left out of predictions */
     bool opens;        /* a block */
     bool again;        /* is run once more in front of its block's backward */

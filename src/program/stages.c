@@ -51,6 +51,21 @@ static void mark_needed(mark *marks, const lki_node *node, bool to_loss)
     for (int i = 0; i < node->in_count; i++) mark_needed(marks, node->in[i]->node, to_loss);
 }
 
+/* Where a weight has two users the loss depends on both, or on neither. */
+static lks_status check_tied(const lki_program *program, const mark *marks)
+{
+    for (const lki_node *node = program->graph->first; node != NULL; node = node->next) {
+        const mark *own = &marks[node->index];
+        const mark *tied = node->tied != NULL ? &marks[node->tied->index] : own;
+        if (own->needed < tied->needed || own->to_loss < tied->to_loss)
+            return LKI_FAIL(LKS_E_INVALID,
+                            "'%s' has the weight of '%s', but nothing that comes out of that; "
+                            "expected an embedding that its input comes from",
+                            node->tied->name, node->name);
+    }
+    return LKS_OK;
+}
+
 static void mark_nodes(const lki_program *program, mark *marks)
 {
     mark_needed(marks, program->output->node, false);
@@ -186,7 +201,9 @@ static lks_status add_stage(const choice *c, const lki_impl *impl, const lki_clu
         stage->plan->d_in_wanted[i] = stage->backward &&
                                       c->marks[cluster->in[i]->node->index].learns;
     stage->by_rows = stage->backward && impl->kernel->rows != NULL && !program->by_replica &&
-                     cluster->in[0]->dtype == LKS_F32 && lki_program_forms_any(program, cluster);
+                     cluster->in[0]->dtype == LKS_F32 && lki_program_forms_any(program, cluster) &&
+                     !lki_cluster_is_tied(cluster);
+    stage->tied = tail->tied != NULL && c->marks[tail->tied->index].to_loss;
     program->stages++;
     return LKS_OK;
 }
@@ -407,6 +424,7 @@ lks_status lki_program_make_stages(lki_program *program)
     mark *marks = memory;
     LKI_TRY(lki_program_freeze(program));
     mark_nodes(program, marks);
+    LKI_TRY(check_tied(program, marks));
     if (marks[program->output->node->index].from_target)
         return LKI_FAIL(LKS_E_INVALID,
                         "output '%s' depends on the target, so it cannot be predicted; give the "

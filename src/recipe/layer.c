@@ -11,6 +11,10 @@ static const lki_attribute any_option[] = {
     {.name = "name", .type = LKI_TEXT},
     {.name = "from", .type = LKI_TEXT},
 };
+static const lki_attribute weight_of_option = {
+    .name = "weight_of",
+    .type = LKI_TEXT,
+    .help = "an embedding before it, whose weight it has too"};
 
 bool lki_is_layer(const lki_op *op)
 {
@@ -22,6 +26,7 @@ const lki_attribute *lki_layer_option(const lki_op *op, int number)
     if (lki_is_layer(op) && op->inputs == 2 && number-- == 0) return &with_option;
     if (number < op->attributes.count) return &op->attributes.list[number];
     number -= op->attributes.count;
+    if (op->weight_of > 0 && number-- == 0) return &weight_of_option;
     return lki_is_layer(op) && number < 2 ? &any_option[number] : NULL;
 }
 
@@ -72,13 +77,16 @@ static lks_status set_option(lki_layer *l, lki_options *options, const lki_attri
                              const lki_yaml *node)
 {
     const char *op = lki_op_get(l->id)->name;
-    if (a != &with_option && a != &any_option[0] && a != &any_option[1])
+    if (a != &with_option && a != &any_option[0] && a != &any_option[1] && a != &weight_of_option)
         return lki_options_read(options, a, op, node, l->where);
     const lki_spec spec = {lki_heap_format(l->heap, "%s %s", op, a->name), lki_option_type(a),
                            NULL};
     lki_setting setting;
     LKI_TRY(lki_setting_parse(&setting, l->heap, &spec, node, l->where));
-    *(a == &with_option ? &l->with : a == &any_option[0] ? &l->name : &l->from) = setting.s;
+    *(a == &with_option     ? &l->with
+      : a == &any_option[0] ? &l->name
+      : a == &any_option[1] ? &l->from
+                            : &l->weight_of) = setting.s;
     return LKS_OK;
 }
 
@@ -180,6 +188,11 @@ static lks_tensor *add_node(lki_layer *l, void *values)
     if (in[0] == NULL) return NULL;
     if (op->inputs == 2) in[1] = op->is_loss ? target_of(l) : earlier(l, l->with);
     if (op->attr_size > 0) *(const char **)values = l->name;
+    if (l->weight_of != NULL) {
+        lks_tensor *tied = earlier(l, l->weight_of);
+        if (tied == NULL) return NULL;
+        memcpy((char *)values + op->weight_of, &tied, sizeof tied);
+    }
     if (op->build != NULL && !l->single) return op->build(l->graph, (int)l->id, values, in[0]);
     return lki_graph_add(l->graph, l->id, op->attr_size > 0 ? values : NULL, in, op->inputs);
 }
@@ -189,7 +202,7 @@ lks_status lki_layer_build(lki_layer *l, lki_op_id id, const lki_yaml *body)
     const lki_op *op = lki_op_get(id);
     lki_options options;
     l->id = id;
-    l->name = l->from = l->with = NULL;
+    l->name = l->from = l->with = l->weight_of = NULL;
     LKI_TRY(lki_options_begin(&options, l->heap, &op->attributes, op->attr_size));
     LKI_TRY(read_options(l, &options, body));
     const bool reserved = l->scope != NULL && l->name != NULL && strcmp(l->name, "input") == 0;

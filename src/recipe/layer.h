@@ -29,7 +29,7 @@ typedef struct lki_layer {
     bool single;                  /* it is one node, not what a builder makes of it */
     /* Of the one under way: */
     lki_op_id id;
-    const char *name, *from, *with; /* NULL: not given */
+    const char *name, *from, *with, *weight_of; /* NULL: not given */
 } lki_layer;
 
 /* Option `number` of an operation, from 0, in the order of help: `with` where there is a second operand,

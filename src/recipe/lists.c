@@ -59,7 +59,7 @@ static int64_t list_parameters(const lks_graph *graph)
     int64_t count = 0;
     for (const lki_node *node = graph->first; node != NULL; node = node->next)
         for (int i = 0; i < node->param_count; i++)
-            count += lks_shape_elements(&node->param[i].shape);
+            if (node->param[i].of == NULL) count += lks_shape_elements(&node->param[i].shape);
     return count;
 }
 

@@ -56,40 +56,53 @@ static lks_tensor *kept_loss(lks_graph *g, lks_tensor *x, float smoothing)
                              &(lks_cross_entropy_opts){.label_smoothing = smoothing});
 }
 
+static lks_tensor *kept_words(lks_graph *g)
+{
+    return lks_input(g, &(lks_input_opts){.name = "x",
+                                          .shape = LKS_SHAPE(KEPT_POSITIONS),
+                                          .dtype = LKS_I32,
+                                          .vocabulary = KEPT_VOCABULARY});
+}
+
+/* Of classes at positions. */
+static lks_tensor *kept_position_loss(lks_graph *g, lks_tensor *x, float smoothing)
+{
+    lks_tensor *y = lks_target(g, &(lks_target_opts){.name = "y",
+                                                     .classes = KEPT_CLASSES,
+                                                     .shape = LKS_SHAPE(KEPT_POSITIONS)});
+    return lks_cross_entropy(g, x, y, &(lks_cross_entropy_opts){.label_smoothing = smoothing});
+}
+
 /* Of tokens: each position by itself, and of each of them a class. */
 static lks_tensor *kept_tokens(lks_graph *g)
 {
-    lks_tensor *x = lks_input(g, &(lks_input_opts){.name = "x",
-                                                   .shape = LKS_SHAPE(KEPT_POSITIONS),
-                                                   .dtype = LKS_I32,
-                                                   .vocabulary = KEPT_VOCABULARY});
+    lks_tensor *x = kept_words(g);
     x = lks_position(g, lks_embedding(g, x, &(lks_embedding_opts){.units = 37}), NULL);
     lks_tensor *y = lks_gelu(g, kept_dense(g, lks_layer_norm(g, x, NULL), 70), NULL);
     x = lks_add(g, x, kept_dense(g, y, 37));
-    return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES),
-                             lks_target(g, &(lks_target_opts){.name = "y",
-                                                              .classes = KEPT_CLASSES,
-                                                              .shape = LKS_SHAPE(KEPT_POSITIONS)}),
-                             &(lks_cross_entropy_opts){.label_smoothing = .1f});
+    return kept_position_loss(g, kept_dense(g, x, KEPT_CLASSES), .1f);
+}
+
+/* A weight with two users, and a bias beside it. */
+static lks_tensor *kept_tied(lks_graph *g)
+{
+    lks_tensor *x = kept_words(g);
+    lks_tensor *embedded = lks_embedding(g, x, &(lks_embedding_opts){.units = 19});
+    x = lks_dense(g, lks_tanh(g, kept_dense(g, lks_position(g, embedded, NULL), 19)),
+                  &(lks_dense_opts){.units = KEPT_VOCABULARY, .weight_of = embedded});
+    return kept_position_loss(g, kept_dense(g, x, KEPT_CLASSES), 0);
 }
 
 /* Recurrent layers of each kind, wide and narrow, in both directions. */
 static lks_tensor *kept_recurrent(lks_graph *g)
 {
-    lks_tensor *x = lks_input(g, &(lks_input_opts){.name = "x",
-                                                   .shape = LKS_SHAPE(KEPT_POSITIONS),
-                                                   .dtype = LKS_I32,
-                                                   .vocabulary = KEPT_VOCABULARY});
+    lks_tensor *x = kept_words(g);
     x = lks_embedding(g, x, &(lks_embedding_opts){.units = 21});
     x = lks_lstm(g, x, &(lks_recurrent_opts){.hidden = 70, .layers = 2, .dropout = .25f});
     x = lks_gru(g, x, &(lks_recurrent_opts){.hidden = 13, .bidirectional = true});
     x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 33, .reverse = true});
     x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 5, .nonlinearity = LKS_NONLINEARITY_RELU});
-    return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES),
-                             lks_target(g, &(lks_target_opts){.name = "y",
-                                                              .classes = KEPT_CLASSES,
-                                                              .shape = LKS_SHAPE(KEPT_POSITIONS)}),
-                             NULL);
+    return kept_position_loss(g, kept_dense(g, x, KEPT_CLASSES), 0);
 }
 
 /* Attention: grouped and turned, then of heads as wide as no vector, with padding. */
@@ -495,6 +508,7 @@ static const kept_network kept_networks[] = {
     {"recurrent", kept_recurrent, KEPT_TOKENS, 31, 1e-2, lks_adam, {.replicas = 4}},
     {"attention", kept_attention, KEPT_TOKENS, 30, 1e-2, lks_adamw, {.replicas = 4}},
     {"tokens", kept_tokens, KEPT_TOKENS, 29, 1e-2, lks_adamw, {.replicas = 5}},
+    {"tied", kept_tied, KEPT_TOKENS, 27, 1e-2, lks_adamw, {.replicas = 4, .clip_norm = .5}},
 };
 enum { KEPT_NETWORKS = sizeof kept_networks / sizeof kept_networks[0] };
 

@@ -113,6 +113,26 @@ static void workers_and_resumption_change_no_bit(void **state)
     assert_int_equal(access(in("run/vocabulary.txt"), R_OK), 0);
 }
 
+/* The last layer has the weight of the first. */
+static void tied_weights_are_resumed(void **state)
+{
+    (void)state;
+    static const char layers[] = "{embedding: {name: e, units: 8}}, tanh, {dense: {units: 13, "
+                                 "bias: false, weight_of: e}}";
+    char data[4500], more[4500], text[9000];
+    write_sentences("text.txt", 3, 1500);
+    snprintf(data, sizeof data, "text: '%s', level: char", in("text.txt"));
+    snprintf(text, sizeof text, "%s", recipe_text(data, layers, ""));
+    const uint64_t hash = train(text, NULL, NULL);
+    assert_true(train(text, (const char *const[]){"train.workers=3", NULL}, NULL) == hash);
+    snprintf(more, sizeof more, "checkpoint: {path: '%s/tied'}\n", folder);
+    snprintf(text, sizeof text, "%s", recipe_text(data, layers, more));
+    assert_true(train(text, (const char *const[]){"train.epochs=1", NULL}, NULL) != hash);
+    assert_true(train(text,
+                      (const char *const[]){"checkpoint.resume=true", "train.workers=2", NULL},
+                      NULL) == hash);
+}
+
 static void a_run_keeps_its_vocabulary(void **state)
 {
     (void)state;
@@ -375,6 +395,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(workers_and_resumption_change_no_bit),
+        TEST(tied_weights_are_resumed),
         TEST(a_run_keeps_its_vocabulary),
         TEST(a_changed_text_is_other_data),
         TEST(folders_have_splits),

@@ -39,7 +39,7 @@ static void ref_table_sum(const table *p, const lki_args *args, int64_t rows, co
         for (int64_t u = 0; u < p->units; u++)
             sums[row * p->units + u] += (double)args->d_out[r * p->units + u];
     }
-    for (int64_t e = 0; args->last && e < p->count; e++) args->d_param[0][e] = lki_round(sums[e]);
+    if (args->last) lki_ref_put_all(args->d_param[0], args->add_param, sums, p->count);
 }
 
 static lks_status ref_embedding_forward(const lki_plan *plan_, const lki_args *args)

@@ -6,12 +6,12 @@
 void lki_model_choose(lks_model *model, bool averages)
 {
     if (model->averaged == averages) return;
-    for (int w = 0; w < model->weights; w++) {
-        const lki_weight *weight = &model->weight[w];
-        model->program.stage[weight->stage].param[weight->slot] = averages &&
-                                                                          weight->average != NULL
-                                                                      ? weight->average
-                                                                      : weight->value;
+    for (int s = 0; s < model->program.stages; s++) {
+        lki_stage *stage = &model->program.stage[s];
+        for (int p = 0; p < stage->cluster->param_count; p++) {
+            const lki_weight *weight = &model->weight[stage->weight[p]];
+            stage->param[p] = averages && weight->average != NULL ? weight->average : weight->value;
+        }
     }
     model->averaged = averages;
     model->prepared = false;

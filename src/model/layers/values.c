@@ -32,7 +32,9 @@ static lks_status list_layer(lks_model *model, const lki_stage *stage, int numbe
     if (stage->d_out != LKI_NO_VALUE && program->value[stage->d_out].first >= 0)
         LKI_TRY(list_value(model, value, "", ".gradient"));
     for (int p = 0; p < stage->cluster->param_count; p++) {
-        const char *suffix = value.node->param[stage->cluster->param[p].index].suffix;
+        const lki_param *param = &value.node->param[stage->cluster->param[p].index];
+        const char *suffix = param->suffix;
+        if (param->of != NULL) continue; /* it has its owner's name */
         value.place = stage->weight[p];
         value.shape = model->weight[value.place].shape;
         value.kind = LKS_VALUE_PARAMETER;

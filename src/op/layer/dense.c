@@ -2,6 +2,42 @@
 #include "core/attribute_init.h"
 #include "op/common.h"
 
+/* The weight is an embedding's, too. */
+static lks_status tie(lki_node *node)
+{
+    const lks_dense_opts *opts = node->attr;
+    lki_param *own = &node->param[0];
+    lki_node *owner = opts->weight_of->node;
+    const lki_node *later = owner;
+    char wanted[96], found[96];
+
+    while (later != NULL && later != node->in[0]->node) later = later->next;
+    if (later == NULL || owner->op != LKI_OP_EMBEDDING)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': weight_of is '%s', expected an embedding of this graph in front "
+                        "of its input",
+                        LKI_NODE(node), owner->name);
+    if (!lki_shape_equal(&owner->param[0].shape, &own->shape))
+        return LKI_FAIL(
+            LKS_E_SHAPE,
+            "%s '%s': its weight would be %s, but weight_of is '%s', whose weight is %s",
+            LKI_NODE(node), lki_shape_print(&own->shape, wanted, sizeof wanted), owner->name,
+            lki_shape_print(&owner->param[0].shape, found, sizeof found));
+    if (owner->tied != NULL)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': weight_of is '%s', whose weight '%s' has already; expected an "
+                        "embedding that no other layer is tied to",
+                        LKI_NODE(node), owner->name, owner->tied->name);
+    if (opts->weight_init.kind != LKS_INIT_DEFAULT)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': weight_init has no meaning, as the weight is that of '%s'; give "
+                        "it there",
+                        LKI_NODE(node), owner->name);
+    own->of = owner;
+    owner->tied = node;
+    return LKS_OK;
+}
+
 static lks_status dense_infer(lki_node *node)
 {
     const lks_dense_opts *opts = node->attr;
@@ -16,7 +52,7 @@ static lks_status dense_infer(lki_node *node)
     lki_add_weight(node, &weight, &opts->weight_init, columns, opts->units);
     if (!opts->no_bias) lki_add_bias(node, opts->units, &opts->bias_init);
     node->multiply_adds = opts->units * lks_shape_elements(in);
-    return LKS_OK;
+    return opts->weight_of != NULL ? tie(node) : LKS_OK;
 }
 
 static const lki_attribute attributes[] = {
@@ -31,6 +67,7 @@ const lki_op lki_op_dense = {
     .what = "y = W x + b, of each position where x has some",
     .inputs = 1,
     .takes = LKI_TAKES_ROWS,
+    .weight_of = offsetof(lks_dense_opts, weight_of),
     .attr_size = sizeof(lks_dense_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
     .infer = dense_infer,
