@@ -126,9 +126,13 @@ typedef struct lks_embedding_opts {
 LKS_API lks_tensor *lks_embedding(lks_graph *graph, lks_tensor *tokens,
                                   const lks_embedding_opts *opts);
 
-/* x + weight, of x's shape, which are learned: what each position adds. Initially N(0, 1). */
+/* x + weight, of x's shape, which are learned: what each position adds. Initially N(0, 1). SINUSOIDAL, of positions, channels:
+ * instead of a weight sin(t r) in even channels and cos(t r) in odd ones, at position t, with r = 10000^(-2i / channels) in
+ * channels 2i and 2i + 1. */
+typedef enum lks_position_form { LKS_POSITION_LEARNED, LKS_POSITION_SINUSOIDAL } lks_position_form;
 typedef struct lks_position_opts {
     const char *name;
+    lks_position_form form; /* default LEARNED */
     lks_init weight_init;
 } lks_position_opts;
 LKS_API lks_tensor *lks_position(lks_graph *graph, lks_tensor *x, const lks_position_opts *opts);
@@ -222,9 +226,18 @@ typedef struct lks_layer_norm_opts {
     int dims;       /* default 1 */
     float epsilon;  /* default 1e-5 */
     bool no_affine; /* no weight, no bias */
+    bool no_bias;   /* a weight alone */
 } lks_layer_norm_opts;
 LKS_API lks_tensor *lks_layer_norm(lks_graph *graph, lks_tensor *x,
                                    const lks_layer_norm_opts *opts);
+
+/* x / sqrt(mean of x x + epsilon) * weight, of the last dimension; weight (ones) has as many. */
+typedef struct lks_rms_norm_opts {
+    const char *name;
+    float epsilon;  /* default 2^-23, as PyTorch's RMSNorm */
+    bool no_affine; /* no weight */
+} lks_rms_norm_opts;
+LKS_API lks_tensor *lks_rms_norm(lks_graph *graph, lks_tensor *x, const lks_rms_norm_opts *opts);
 
 /* Max pooling: padding never wins; ties go to the first in row order. Average pooling: padded
  * pixels count as zeros, unless they are excluded (PyTorch's count_include_pad=False): then the sum is
@@ -238,7 +251,8 @@ typedef struct lks_pool_opts {
 } lks_pool_opts;
 LKS_API lks_tensor *lks_max_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
 LKS_API lks_tensor *lks_avg_pool(lks_graph *graph, lks_tensor *x, const lks_pool_opts *opts);
-LKS_API lks_tensor *lks_global_avg_pool(lks_graph *graph, lks_tensor *x); /* h,w,c to c */
+LKS_API lks_tensor *lks_global_avg_pool(lks_graph *graph,
+                                        lks_tensor *x); /* h,w,c or positions,c to c */
 
 /* Functions of each element. Relu is 0 for a NaN, and so is relu6, min(relu(x), 6), which passes no gradient
  * at 0 or 6; silu is x * sigmoid(x); softplus is log(1 + exp(x)). */
@@ -283,6 +297,9 @@ LKS_API lks_tensor *lks_log_softmax(lks_graph *graph, lks_tensor *x); /* of the 
 
 /* One dimension, in channel, row, column order: what PyTorch's parameters expect. */
 LKS_API lks_tensor *lks_flatten(lks_graph *graph, lks_tensor *x);
+
+/* The pixels of an image as positions, row by row: height, width, channels to height * width, channels. */
+LKS_API lks_tensor *lks_sequence(lks_graph *graph, lks_tensor *x);
 
 /* Zeroes an element with the given probability in training and scales the others by
  * 1/(1 - probability). The probability is rounded to the bits drawn: docs/numerics.md. */

@@ -289,6 +289,7 @@ static const struct {
     [LKI_OP_ATTENTION] = {.bounds = lki_bounds_attention},
     [LKI_OP_BATCH_NORM] = {.bounds = lki_bounds_batch_norm},
     [LKI_OP_LAYER_NORM] = {.bounds = lki_bounds_layer_norm},
+    [LKI_OP_RMS_NORM] = {.bounds = lki_bounds_rms_norm},
     [LKI_OP_MAX_POOL] = {.bounds = lki_bounds_pools},
     [LKI_OP_AVG_POOL] = {.bounds = lki_bounds_pools},
     [LKI_OP_GLOBAL_AVG_POOL] = {.bounds = lki_bounds_pools},

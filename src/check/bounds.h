@@ -21,6 +21,8 @@ lks_status lki_bounds_pools(lki_trial *t, bool backward, const lki_trial_result 
 /* Of a channel's statistics, and a row's. */
 lks_status lki_bounds_batch_norm(lki_trial *t, bool backward, const lki_trial_result *ref,
                                  lki_bounds *out);
+lks_status lki_bounds_rms_norm(lki_trial *t, bool backward, const lki_trial_result *ref,
+                               lki_bounds *out);
 lks_status lki_bounds_layer_norm(lki_trial *t, bool backward, const lki_trial_result *ref,
                                  lki_bounds *out);
 

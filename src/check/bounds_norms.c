@@ -124,14 +124,20 @@ lks_status lki_bounds_batch_norm(lki_trial *c, bool backward, const lki_trial_re
  * The parameters' gradients are sums over all rows, which ref rounds once for each sample; with t the
  * number of rows and samples, + 4:
  *   sum |dy| d + t u sum |dy z|    and    t u sum |dy|
+ * Rms norm is the same about 0 in the place of the mean, which nothing has to find: e = 0, without A and a bias.
  */
+static bool is_rms(const lki_trial *c)
+{
+    return lki_trial_first(c)->op == LKI_OP_RMS_NORM;
+}
+
 /* Where the parameter of element i of a row stands (op/layer_norm.c). */
 static int64_t layer_norm_parameter(const lki_trial *c, int64_t i)
 {
     const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
     const lks_layer_norm_opts *opts = lki_trial_first(c)->attr;
 
-    if (opts->dims != 3 || in->ndim != 3) return i;
+    if (is_rms(c) || opts->dims != 3 || in->ndim != 3) return i;
     return i % in->dim[2] * in->dim[0] * in->dim[1] + i / in->dim[2];
 }
 
@@ -151,9 +157,11 @@ static void layer_norm_row(const lki_trial *c, const channel *k, int64_t m, int6
         const double g = layer_norm_weight(c, i) * (double)dy[i];
         const double z = ((double)x[i] - k->mean) * k->s;
 
-        a += g;
+        if (!is_rms(c)) {
+            a += g;
+            e_a += (n + 5.0) * LKI_U * fabs(g);
+        }
         b += g * z;
-        e_a += (n + 5.0) * LKI_U * fabs(g);
         e_b += fabs(g) * z_error(k, x[i]) + (n + 5.0) * LKI_U * fabs(g * z);
     }
     for (int64_t i = 0; i < m; i++) {
@@ -166,20 +174,26 @@ static void layer_norm_row(const lki_trial *c, const channel *k, int64_t m, int6
     }
 }
 
-lks_status lki_bounds_layer_norm(lki_trial *c, bool backward, const lki_trial_result *ref,
-                                 lki_bounds *out)
+/* Of m values about 0. */
+static channel root_moments(const float *x, int64_t m, double epsilon)
 {
-    (void)ref;
-    const lks_layer_norm_opts *opts = lki_trial_first(c)->attr;
-    const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
-    int64_t m = 1;
-    for (int i = in->ndim - opts->dims; i < in->ndim; i++) m *= in->dim[i];
+    channel k = {.r = ((double)m + 8.0) * LKI_U};
+
+    for (int64_t i = 0; i < m; i++) k.variance += (double)x[i] * (double)x[i] / (double)m;
+    k.s = 1.0 / sqrt(k.variance + epsilon);
+    return k;
+}
+
+static lks_status bounds_rows(lki_trial *c, bool backward, int64_t m, double epsilon,
+                              lki_bounds *out)
+{
     const int64_t rows = lki_trial_in_elements(c, 0) / m;
     const double t = (double)(rows + c->count + 4);
 
     for (int64_t r = 0; r < rows; r++) {
         const float *x = (const float *)c->in[0] + r * m, *dy = c->d_out + r * m;
-        const channel k = bounds_moments(x, m, 1, (double)opts->epsilon);
+        const channel k = is_rms(c) ? root_moments(x, m, epsilon)
+                                    : bounds_moments(x, m, 1, epsilon);
 
         for (int64_t i = 0; i < m; i++) {
             const int64_t at = layer_norm_parameter(c, i);
@@ -188,11 +202,31 @@ lks_status lki_bounds_layer_norm(lki_trial *c, bool backward, const lki_trial_re
             const double d = z_error(&k, x[i]), z = ((double)x[i] - k.mean) * k.s;
 
             out->out[r * m + i] = 1.1 * (fabs(w) * d + 3.0 * LKI_U * (fabs(w * z) + fabs(b)));
-            if (!backward || opts->no_affine) continue;
+            if (!backward || c->param[0] == NULL) continue;
             out->d_param[0][at] += 1.1 * fabs((double)dy[i]) * (d + t * LKI_U * fabs(z));
-            out->d_param[1][at] += 1.1 * t * LKI_U * fabs((double)dy[i]);
+            if (c->param[1] != NULL) out->d_param[1][at] += 1.1 * t * LKI_U * fabs((double)dy[i]);
         }
         if (backward) layer_norm_row(c, &k, m, r, out->d_in[0] + r * m);
     }
     return LKS_OK;
+}
+
+lks_status lki_bounds_layer_norm(lki_trial *c, bool backward, const lki_trial_result *ref,
+                                 lki_bounds *out)
+{
+    (void)ref;
+    const lks_layer_norm_opts *opts = lki_trial_first(c)->attr;
+    const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
+    int64_t m = 1;
+    for (int i = in->ndim - opts->dims; i < in->ndim; i++) m *= in->dim[i];
+    return bounds_rows(c, backward, m, (double)opts->epsilon, out);
+}
+
+lks_status lki_bounds_rms_norm(lki_trial *c, bool backward, const lki_trial_result *ref,
+                               lki_bounds *out)
+{
+    (void)ref;
+    const lks_rms_norm_opts *opts = lki_trial_first(c)->attr;
+    const lks_shape *in = &lki_trial_first(c)->in[0]->shape;
+    return bounds_rows(c, backward, in->dim[in->ndim - 1], (double)opts->epsilon, out);
 }

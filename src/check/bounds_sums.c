@@ -91,7 +91,8 @@ static terms count_terms(const lki_trial *c)
     if (node->op == LKI_OP_DENSE)
         return (terms){(double)node->param[0].shape.dim[1], (double)node->param[0].shape.dim[0],
                        (double)(c->count * positions(node))};
-    if (node->op == LKI_OP_GLOBAL_AVG_POOL) return (terms){(double)(in->dim[0] * in->dim[1]), 1, 0};
+    if (node->op == LKI_OP_GLOBAL_AVG_POOL)
+        return (terms){(double)(lks_shape_elements(in) / out->dim[0]), 1, 0};
 
     const lks_pool_opts *opts = node->attr;
     const double area = (double)(opts->kernel[0] * opts->kernel[1]);

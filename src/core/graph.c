@@ -194,6 +194,12 @@ static lks_status check_input(const lki_node *node)
         return LKI_FAIL(LKS_E_SHAPE,
                         "%s '%s': input has %d dimension%s, expected 3 (height, width, channels)",
                         op->name, node->name, ndim, LKI_S(ndim));
+    if (op->takes == LKI_TAKES_PLACES && ndim != 2 && ndim != 3)
+        return LKI_FAIL(
+            LKS_E_SHAPE,
+            "%s '%s': input has %d dimension%s, expected 3 (height, width, channels) or "
+            "2 (positions, channels)",
+            op->name, node->name, ndim, LKI_S(ndim));
     if (op->takes == LKI_TAKES_ROWS && ndim != 1 && ndim != 2)
         return LKI_FAIL(LKS_E_SHAPE,
                         "%s '%s': input has %d dimensions, expected 1, or 2 (positions, channels); "

@@ -70,6 +70,7 @@ struct lki_node {
 typedef enum lki_takes {
     LKI_TAKES_FLOATS,   /* F32 of any shape */
     LKI_TAKES_IMAGE,    /* F32: height, width, channels */
+    LKI_TAKES_PLACES,   /* or positions, channels */
     LKI_TAKES_VECTOR,   /* F32 of one dimension, */
     LKI_TAKES_ROWS,     /* or of two: positions, channels */
     LKI_TAKES_SEQUENCE, /* or of two alone */

@@ -153,15 +153,24 @@ void lki_add_bias(lki_node *node, int64_t count, const lks_init *init)
                                      .fan_out = weight->fan_out});
 }
 
+static void add_of_norm(lki_node *node, const lks_shape *shape, const char *suffix,
+                        lks_init_kind first)
+{
+    add_parameter(
+        node,
+        &(lki_param){
+            .suffix = suffix, .shape = *shape, .fan_in = 1, .fan_out = 1, .init.kind = first});
+}
+
+void lki_add_scale(lki_node *node, const lks_shape *shape)
+{
+    add_of_norm(node, shape, "weight", LKS_INIT_ONES);
+}
+
 void lki_add_affine(lki_node *node, const lks_shape *shape)
 {
-    lki_param param = {.suffix = "weight", .shape = *shape, .fan_in = 1, .fan_out = 1};
-
-    param.init.kind = LKS_INIT_ONES;
-    add_parameter(node, &param);
-    param.suffix = "bias";
-    param.init.kind = LKS_INIT_ZEROS;
-    add_parameter(node, &param);
+    lki_add_scale(node, shape);
+    add_of_norm(node, shape, "bias", LKS_INIT_ZEROS);
 }
 
 lks_status lki_infer_numbers(lki_node *node)

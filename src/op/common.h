@@ -30,6 +30,7 @@ void lki_add_weight(lki_node *node, const lks_shape *shape, const lks_init *init
                     int64_t fan_out);
 void lki_add_bias(lki_node *node, int64_t count, const lks_init *init);
 void lki_add_affine(lki_node *node, const lks_shape *shape);
+void lki_add_scale(lki_node *node, const lks_shape *shape); /* the former of both alone */
 
 /* A window that slides over rows and columns (conv2d, pools); each member points to 2 values. */
 typedef struct lki_window {

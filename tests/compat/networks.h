@@ -380,6 +380,17 @@ static lks_tensor *kept_depth(lks_graph *g)
     return kept_loss(g, lks_flatten(g, x), 0);
 }
 
+/* Patches as positions, whose norms have no bias. */
+static lks_tensor *kept_patches(lks_graph *g)
+{
+    const lks_conv2d_opts patch = {.filters = 21, .kernel = {2, 2}, .stride = {2, 2}};
+    lks_tensor *x = lks_sequence(g, lks_conv2d(g, kept_image(g), &patch));
+    x = lks_position(g, x, &(lks_position_opts){.form = LKS_POSITION_SINUSOIDAL});
+    lks_tensor *y = lks_silu(g, kept_dense(g, lks_rms_norm(g, x, NULL), 21));
+    x = lks_layer_norm(g, lks_add(g, x, y), &(lks_layer_norm_opts){.no_bias = true});
+    return kept_loss(g, lks_global_avg_pool(g, x), 0);
+}
+
 static lks_optim kept_centered(void)
 {
     lks_optim o = lks_rmsprop();
@@ -483,6 +494,7 @@ static const kept_network kept_networks[] = {
     {"masked", kept_masked, KEPT_IMAGES, 70, .05, kept_momentum, {.replicas = 2}},
     {"inverted", kept_inverted, KEPT_IMAGES, 17, .05, kept_momentum, {.replicas = 3}},
     {"depth", kept_depth, KEPT_IMAGES, 37, .05, kept_momentum, {.replicas = 4}},
+    {"patches", kept_patches, KEPT_IMAGES, 33, 1e-2, lks_adamw, {.replicas = 4}},
     {"absent", kept_residual, KEPT_IMAGES, 5, .05, kept_momentum, {.replicas = 8, .clip_norm = 10}},
     {"rounded",
      kept_residual,

@@ -135,6 +135,43 @@ static void rows(void **state)
     }
 }
 
+/* About 0, with a weight or without, and no bias. */
+static void roots(void **state)
+{
+    lkt_random random = lkt_random_make("roots", 40);
+
+    (void)state;
+    LKT_FOR_ISAS(v)
+    for (int64_t n = 1; n < 40; n++) {
+        row_case r = row_make(&random, n < 35 ? n : lkt_random_from(&random, 35, 900));
+        const bool affine = n % 2 == 0;
+        float found[2], moments[2] = {0};
+
+        for (int64_t i = 0; i < r.n; i++) r.terms[i] = (double)r.x.at[i] * (double)r.x.at[i];
+        moments[1] = (float)(1 / sqrt(lanes_total(r.terms, r.n) / (double)r.n + 1e-5));
+        v->layer_norm->root(r.n, r.x.at, 1e-5, found);
+        lkt_same(v, "root", found, moments, 2);
+        for (int64_t i = 0; i < r.n; i++)
+            r.expected[i] = affine ? r.x.at[i] * moments[1] * r.w.at[i] : r.x.at[i] * moments[1];
+        v->layer_norm->forward(r.n, r.x.at, moments, affine ? r.w.at : NULL, NULL, r.out.at);
+        lkt_same(v, "forward", r.out.at, r.expected, r.n);
+        for (int64_t i = 0; i < r.n; i++)
+            r.terms[i] = (double)g_of(&r, affine, i) * (double)z_of(&r, moments, i);
+        const float slope = (float)(lanes_total(r.terms, r.n) / (double)r.n);
+        for (int64_t i = 0; i < r.n; i++)
+            r.expected[i] = (g_of(&r, affine, i) - z_of(&r, moments, i) * slope) * moments[1];
+        v->layer_norm->backward(r.n,
+                                &(lki_layer_norm_row){.x = r.x.at,
+                                                      .d_out = r.d.at,
+                                                      .weight = affine ? r.w.at : NULL,
+                                                      .moments = moments,
+                                                      .about_zero = true},
+                                r.out.at, false);
+        lkt_same(v, "backward", r.out.at, r.expected, r.n);
+        row_free(&r);
+    }
+}
+
 /* Rows apart to rows apart; what lies between them stays. */
 static void moves(void **state)
 {
@@ -169,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows),
+        cmocka_unit_test(roots),
         cmocka_unit_test(moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

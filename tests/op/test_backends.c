@@ -225,6 +225,8 @@ static void layer_norms_agree_with_ref(void **state)
         {{3, {5, 31, 1}}, {.dims = 3}},
         {{2, {50, 64}}, {.dims = 2}},
         {{4, {3, 5, 7, 11}}, {.dims = 3}},
+        {{2, {9, 65}}, {.no_bias = true}},
+        {{3, {4, 5, 17}}, {.dims = 3, .no_bias = true}},
     };
     lkt_random random = lkt_random_make("layer_norms_agree_with_ref", 5);
 

@@ -82,6 +82,12 @@ BUILDER(join_flat, lks_concat(g, x, lks_flatten(g, x)))
 BUILDER(join_huge, lks_concat(g, x, lks_relu(g, x)))
 BUILDER(layer_dims, lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = 4}))
 BUILDER(layer_less, lks_layer_norm(g, x, &(lks_layer_norm_opts){.dims = -1}))
+BUILDER(rms_epsilon, lks_rms_norm(g, x, &(lks_rms_norm_opts){.epsilon = -1}))
+BUILDER(sines_of_an_image,
+        lks_position(g, x, &(lks_position_opts){.form = LKS_POSITION_SINUSOIDAL}))
+BUILDER(sines_with_a_weight, lks_position(g, x,
+                                          &(lks_position_opts){.form = LKS_POSITION_SINUSOIDAL,
+                                                               .weight_init.kind = LKS_INIT_ZEROS}))
 BUILDER(layer_epsilon, lks_layer_norm(g, x, &(lks_layer_norm_opts){.epsilon = NAN}))
 BUILDER(pool_exclude, POOL(.kernel = {2, 2}, .exclude_padding = true))
 BUILDER(init_identity, DENSE(.units = 3, .bias_init = {.kind = LKS_INIT_IDENTITY}))
@@ -238,6 +244,12 @@ static const refusal refusals[] = {
      "layer_norm 'layer_norm_1': dims is 4, expected 1 to 3, the dimensions of input 'input_1'"},
     {layer_less, IMAGE, 0, LKS_E_INVALID, "dims is -1, expected an integer from 1 to 5"},
     {layer_epsilon, IMAGE, 0, LKS_E_INVALID, "epsilon is nan, expected a number above 0"},
+    {rms_epsilon, IMAGE, 0, LKS_E_INVALID, "epsilon is -1, expected a number above 0"},
+    {sines_of_an_image, IMAGE, 0, LKS_E_SHAPE,
+     "position 'position_1': input has 3 dimensions, expected 2 (positions, channels), as form is "
+     "sinusoidal"},
+    {sines_with_a_weight, ROWS, 0, LKS_E_INVALID,
+     "position 'position_1': weight_init has no meaning, as form is sinusoidal"},
     {pool_exclude, IMAGE, 0, LKS_E_INVALID,
      "max_pool 'max_pool_1': exclude_padding is set, but padding never wins a maximum; drop it"},
     {init_identity, VECTOR, 0, LKS_E_INVALID,

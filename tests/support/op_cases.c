@@ -63,6 +63,10 @@ lks_tensor *lkt_random_input(lks_graph *graph, lki_op_id op, lkt_random *random)
     case LKI_TAKES_IMAGE:
         opts.shape = image(random);
         break;
+    case LKI_TAKES_PLACES:
+        opts.shape = lkt_random_chance(random, 4) ? LKS_SHAPE(LKT_PICK(random, 1, 2, 5, 40), 7)
+                                                  : image(random);
+        break;
     case LKI_TAKES_VECTOR:
         opts.shape = LKS_SHAPE(LKT_PICK(random, 1, 2, 10, 37));
         break;

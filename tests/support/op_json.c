@@ -124,11 +124,23 @@ static lks_tensor *build(lks_graph *g, lks_tensor *x, const json_t *test)
             g, x,
             &(lks_layer_norm_opts){.dims = (int)lkt_json_integer(test, "dims"),
                                    .epsilon = number(test, "epsilon"),
-                                   .no_affine = json_is_true(json_object_get(test, "no_affine"))});
+                                   .no_affine = json_is_true(json_object_get(test, "no_affine")),
+                                   .no_bias = json_is_true(json_object_get(test, "no_bias"))});
+    if (strcmp(op, "rms_norm") == 0)
+        return lks_rms_norm(
+            g, x,
+            &(lks_rms_norm_opts){.epsilon = number(test, "epsilon"),
+                                 .no_affine = json_is_true(json_object_get(test, "no_affine"))});
+    if (strcmp(op, "position") == 0)
+        return lks_position(g, x,
+                            &(lks_position_opts){.form = json_object_get(test, "form") != NULL
+                                                             ? LKS_POSITION_SINUSOIDAL
+                                                             : LKS_POSITION_LEARNED});
     if (strcmp(op, "concat") == 0) return build_concat(g, x, test);
     if (strcmp(op, "max_pool") == 0) return build_pool(g, x, test, true);
     if (strcmp(op, "avg_pool") == 0) return build_pool(g, x, test, false);
     if (strcmp(op, "global_avg_pool") == 0) return lks_global_avg_pool(g, x);
+    if (strcmp(op, "sequence") == 0) return lks_sequence(g, x);
     if (strcmp(op, "relu") == 0) return lks_relu(g, x);
     if (strcmp(op, "relu6") == 0) return lks_relu6(g, x);
     if (strcmp(op, "leaky_relu") == 0)

@@ -69,6 +69,19 @@ def layer_norm(case, x, w=None, b=None):
     return to_torch(y) if last else y
 
 
+def rms_norm(case, x, w=None):
+    y = F.rms_norm(from_torch(x), x.shape[1:2] if x.dim() == 4 else x.shape[-1:], w, f32(case.get("epsilon", 2**-23)))
+    return to_torch(y)
+
+
+def position(case, x, w=None):
+    if w is not None:
+        return x + w
+    rows, channels = case["in"]
+    angle = torch.arange(rows)[:, None] / 10000 ** (2 * (torch.arange(channels) // 2) / channels)
+    return x + torch.where(torch.arange(channels) % 2 == 0, angle.sin(), angle.cos()).float().double()
+
+
 def layer_norm_shapes(case):
     if case.get("no_affine"):
         return []
@@ -184,9 +197,11 @@ OPERATIONS = {
     "dense": lambda case, x, w, b: F.linear(x, w, b),
     "batch_norm": batch_norm,
     "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "position": position,
     "max_pool": lambda case, x: F.max_pool2d(x, *pool_arguments(case)),
     "avg_pool": avg_pool,
-    "global_avg_pool": lambda case, x: F.adaptive_avg_pool2d(x, 1).flatten(1),
+    "global_avg_pool": lambda case, x: x.mean(1) if x.dim() == 3 else F.adaptive_avg_pool2d(x, 1).flatten(1),
     "relu": lambda case, x: F.relu(x),
     "relu6": lambda case, x: F.relu6(x),
     "leaky_relu": lambda case, x: F.leaky_relu(x, f32(case.get("slope", 0.01))),
@@ -200,6 +215,7 @@ OPERATIONS = {
     "mul": lambda case, x, y: x * per_pixel(x, y),
     "concat": lambda case, x, y: torch.cat([x, y], 1),
     "flatten": lambda case, x: x.flatten(1),
+    "sequence": lambda case, x: x.flatten(2).transpose(1, 2),
     "log_softmax": lambda case, x: F.log_softmax(x, 1),
     "cross_entropy": cross_entropy,
     "nll": nll,
@@ -217,6 +233,8 @@ SHAPES = {  # of parameters
     "dense": lambda case: ([case["units"], case["in"][0]], [case["units"]]),
     "batch_norm": lambda case: ([case["in"][-1]], [case["in"][-1]]),
     "layer_norm": layer_norm_shapes,
+    "rms_norm": lambda case: [] if case.get("no_affine") else [case["in"][-1:]],
+    "position": lambda case: [] if case.get("form") else [case["in"]],
     "rnn": recurrent_shapes,
     "lstm": recurrent_shapes,
     "gru": recurrent_shapes,
@@ -252,6 +270,14 @@ CASES = [
     {"op": "layer_norm", "count": 2, "in": [2, 3, 4], "dims": 2},
     {"op": "layer_norm", "count": 2, "in": [3, 2, 4], "dims": 3},
     {"op": "layer_norm", "count": 2, "in": [2, 3, 5], "dims": 3, "no_affine": True},
+    {"op": "layer_norm", "count": 1, "in": [3, 5], "no_bias": True},
+    {"op": "layer_norm", "count": 1, "in": [2, 3, 2], "dims": 3, "no_bias": True},
+    {"op": "rms_norm", "count": 3, "in": [7]},
+    {"op": "rms_norm", "count": 2, "in": [2, 2, 3], "epsilon": 0.01},
+    {"op": "rms_norm", "count": 1, "in": [5, 3], "no_affine": True},
+    {"op": "position", "count": 2, "in": [3, 2]},
+    {"op": "position", "count": 1, "in": [13, 4], "form": "sinusoidal"},
+    {"op": "position", "count": 1, "in": [3, 5], "form": "sinusoidal"},
     {"op": "max_pool", "count": 2, "in": [6, 5, 3], "kernel": [2, 2]},
     {"op": "max_pool", "count": 1, "in": [7, 7, 2], "kernel": [3, 3], "stride": [2, 1],
      "padding": [1, 0]},
@@ -261,6 +287,7 @@ CASES = [
     {"op": "avg_pool", "count": 1, "in": [7, 6, 2], "kernel": [3, 2], "stride": [2, 1],
      "padding": [1, 1], "exclude_padding": True},
     {"op": "global_avg_pool", "count": 2, "in": [3, 5, 4]},
+    {"op": "global_avg_pool", "count": 2, "in": [5, 4]},
     {"op": "relu", "count": 2, "in": [17]},
     {"op": "relu6", "count": 2, "in": [21], "spread": 16},
     {"op": "leaky_relu", "count": 2, "in": [17]},
@@ -280,6 +307,7 @@ CASES = [
     {"op": "concat", "count": 2, "in": [3, 2, 4], "channels": 3},
     {"op": "concat", "count": 3, "in": [5], "channels": 9},
     {"op": "flatten", "count": 2, "in": [3, 2, 4]},
+    {"op": "sequence", "count": 1, "in": [3, 2, 4]},
     {"op": "log_softmax", "count": 3, "in": [10]},
     {"op": "cross_entropy", "count": 4, "in": [10]},
     {"op": "cross_entropy", "count": 4, "in": [7], "label_smoothing": 0.1},

@@ -1,4 +1,6 @@
-/* relu, flatten: kernels that are bound by memory. */
+/* relu, flatten, sequence: kernels that are bound by memory. */
+#include <string.h>
+
 #include "backend/cpu/cpu.h"
 
 static lks_status cpu_relu_plan(lki_plan *plan)
@@ -65,4 +67,27 @@ const lki_kernel lki_cpu_flatten = {
     .plan = lki_cpu_plan_start,
     .forward = cpu_flatten_forward,
     .backward = cpu_flatten_backward,
+};
+
+static lks_status cpu_sequence_forward(const lki_plan *plan, const lki_args *args)
+{
+    memcpy(args->out, args->in[0], (size_t)(args->count * lki_cpu(plan)->out) * sizeof(float));
+    return LKS_OK;
+}
+
+static lks_status cpu_sequence_backward(const lki_plan *plan, const lki_args *args)
+{
+    const lki_cpu_plan *p = lki_cpu(plan);
+    if (args->d_in[0] != NULL)
+        p->vector->element->pass(args->count * p->out, args->d_out, args->d_in[0],
+                                 args->add_in & 1);
+    return LKS_OK;
+}
+
+const lki_kernel lki_cpu_sequence = {
+    .plan_bytes = sizeof(lki_cpu_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = lki_cpu_plan_start,
+    .forward = cpu_sequence_forward,
+    .backward = cpu_sequence_backward,
 };

@@ -4,6 +4,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/memory.h"
+#include "core/sinusoid.h"
+#include "numeric/tree.h"
 
 typedef struct embedding_plan {
     lki_cpu_plan cpu;
@@ -84,14 +86,31 @@ const lki_kernel lki_cpu_embedding = {
 static lks_status cpu_position_plan(lki_plan *plan)
 {
     LKI_TRY(lki_cpu_plan_start(plan));
-    plan->needs.sums_bytes = (size_t)lki_cpu(plan)->out * sizeof(double);
+    if (plan->cluster.node[0]->param_count > 0)
+        plan->needs.sums_bytes = (size_t)lki_cpu(plan)->out * sizeof(double);
+    else
+        plan->needs.packed_bytes = (size_t)lki_cpu(plan)->out * sizeof(float);
     return LKS_OK;
+}
+
+/* Sines and cosines lie where others have packed parameters. */
+static void cpu_position_prepare(lki_plan *plan, const float *const param[], void *packed, int part,
+                                 int parts)
+{
+    const lks_shape *in = &plan->cluster.node[0]->out.shape;
+    const int64_t channels = in->dim[in->ndim - 1], count = lki_cpu(plan)->out;
+    const int64_t end = lki_share(part + 1, parts, count);
+    if (param[0] != NULL) return;
+    for (int64_t e = lki_share(part, parts, count); e < end; e++)
+        ((float *)packed)[e] = lki_round(lki_sinusoid(e / channels, e % channels, channels));
 }
 
 static lks_status cpu_position_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    p->vector->product->rows_plus(args->count, p->out, args->in[0], args->param[0], args->out);
+    p->vector->product->rows_plus(args->count, p->out, args->in[0],
+                                  args->param[0] != NULL ? args->param[0] : args->packed,
+                                  args->out);
     return LKS_OK;
 }
 
@@ -114,6 +133,7 @@ const lki_kernel lki_cpu_position = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
     .plan = cpu_position_plan,
+    .prepare = cpu_position_prepare,
     .forward = cpu_position_forward,
     .backward = cpu_position_backward,
 };

@@ -27,6 +27,7 @@
     X(ATTENTION, attention)                                                                        \
     X(BATCH_NORM, batch_norm)                                                                      \
     X(LAYER_NORM, layer_norm)                                                                      \
+    X(RMS_NORM, rms_norm)                                                                          \
     X(MAX_POOL, max_pool)                                                                          \
     X(AVG_POOL, avg_pool)                                                                          \
     X(GLOBAL_AVG_POOL, global_avg_pool)                                                            \
@@ -43,6 +44,7 @@
     X(MUL, mul)                                                                                    \
     X(CONCAT, concat)                                                                              \
     X(FLATTEN, flatten)                                                                            \
+    X(SEQUENCE, sequence)                                                                          \
     X(DROPOUT, dropout)                                                                            \
     X(LOG_SOFTMAX, log_softmax)                                                                    \
     X(CROSS_ENTROPY, cross_entropy)                                                                \

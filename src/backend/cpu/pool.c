@@ -18,13 +18,14 @@ static lks_status plan_pool(lki_plan *plan)
     const lki_node *node = plan->cluster.node[0];
     const lks_shape *in = &node->in[0]->shape, *out = &node->out.shape;
     lki_pool_shape *s = &p->shape;
+    const int64_t columns = in->ndim == 3 ? in->dim[1] : 1; /* positions are rows */
     *s = (lki_pool_shape){.in_rows = in->dim[0],
-                          .in_columns = in->dim[1],
-                          .channels = in->dim[2],
+                          .in_columns = columns,
+                          .channels = in->dim[in->ndim - 1],
                           .out_rows = 1,
                           .out_columns = 1,
-                          .kernel = {in->dim[0], in->dim[1]},
-                          .stride = {in->dim[0], in->dim[1]}};
+                          .kernel = {in->dim[0], columns},
+                          .stride = {in->dim[0], columns}};
     if (node->op != LKI_OP_GLOBAL_AVG_POOL) {
         const lks_pool_opts *opts = node->attr;
         s->out_rows = out->dim[0];

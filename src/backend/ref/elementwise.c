@@ -1,4 +1,4 @@
-/* normalize, relu, flatten, dropout: each output element reads one element of the input. */
+/* normalize, relu, flatten, sequence, dropout: each output element reads one element of the input. */
 #include "backend/ref/kernels.h"
 
 #include <string.h>
@@ -98,6 +98,19 @@ static lks_status ref_flatten_backward(const lki_plan *plan_, const lki_args *ar
     return LKS_OK;
 }
 
+static lks_status sequence_forward(const lki_plan *plan_, const lki_args *args)
+{
+    memcpy(args->out, args->in[0], (size_t)(args->count * lki_ref_in(plan_)) * sizeof(float));
+    return LKS_OK;
+}
+
+static lks_status sequence_backward(const lki_plan *plan_, const lki_args *args)
+{
+    for (int64_t i = 0; args->d_in[0] != NULL && i < args->count * lki_ref_in(plan_); i++)
+        lki_ref_put(&args->d_in[0][i], args->add_in & 1u, (double)args->d_out[i]);
+    return LKS_OK;
+}
+
 typedef struct dropout {
     lki_plan base;
     lki_bernoulli drop;
@@ -175,6 +188,14 @@ const lki_kernel lki_ref_flatten = {
     .plan = no_reads,
     .forward = ref_flatten_forward,
     .backward = ref_flatten_backward,
+};
+
+const lki_kernel lki_ref_sequence = {
+    .plan_bytes = sizeof(lki_plan),
+    .span = LKI_SPAN_EITHER,
+    .plan = no_reads,
+    .forward = sequence_forward,
+    .backward = sequence_backward,
 };
 
 const lki_kernel lki_ref_dropout = {

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#include "core/sinusoid.h"
+#include "numeric/tree.h"
+
 typedef struct table {
     lki_plan base;
     int64_t units, count; /* of the weight: columns, and all */
@@ -60,14 +63,40 @@ static lks_status ref_embedding_backward(const lki_plan *plan_, const lki_args *
     return LKS_OK;
 }
 
+/* Sines and cosines lie where others have packed parameters. */
+static lks_status ref_position_plan(lki_plan *plan_)
+{
+    table *p = (table *)plan_;
+    const lks_shape *in = &plan_->cluster.node[0]->out.shape;
+
+    if (plan_->cluster.node[0]->param_count > 0) return ref_table_plan(plan_);
+    p->count = lks_shape_elements(in);
+    p->units = in->dim[in->ndim - 1];
+    LKI_TRY(lki_ref_needs(plan_, 0, 0));
+    plan_->needs.packed_bytes = (size_t)p->count * sizeof(float);
+    return LKS_OK;
+}
+
+static void ref_position_prepare(lki_plan *plan_, const float *const param[], void *packed,
+                                 int part, int parts)
+{
+    const table *p = (const table *)plan_;
+    const int64_t end = lki_share(part + 1, parts, p->count);
+
+    if (param[0] != NULL) return;
+    for (int64_t e = lki_share(part, parts, p->count); e < end; e++)
+        ((float *)packed)[e] = lki_round(lki_sinusoid(e / p->units, e % p->units, p->units));
+}
+
 static lks_status ref_position_forward(const lki_plan *plan_, const lki_args *args)
 {
     const table *p = (const table *)plan_;
     const float *x = args->in[0];
+    const float *added = args->param[0] != NULL ? args->param[0] : args->packed;
     float *y = args->out;
 
     for (int64_t e = 0; e < args->count * p->count; e++)
-        y[e] = lki_round((double)x[e] + (double)args->param[0][e % p->count]);
+        y[e] = lki_round((double)x[e] + (double)added[e % p->count]);
     return LKS_OK;
 }
 
@@ -92,7 +121,8 @@ const lki_kernel lki_ref_embedding = {
 const lki_kernel lki_ref_position = {
     .plan_bytes = sizeof(table),
     .span = LKI_SPAN_EITHER,
-    .plan = ref_table_plan,
+    .plan = ref_position_plan,
+    .prepare = ref_position_prepare,
     .forward = ref_position_forward,
     .backward = ref_position_backward,
 };

@@ -1,17 +1,19 @@
-/* global_avg_pool: the mean over rows and columns; height, width, channels become channels. */
+/* global_avg_pool: the mean over rows and columns, or over positions: channels are left. */
 #include "op/common.h"
 
 static lks_status global_avg_pool_infer(lki_node *node)
 {
-    node->out.shape = LKS_SHAPE(node->in[0]->shape.dim[2]);
+    const lks_shape *in = &node->in[0]->shape;
+
+    node->out.shape = LKS_SHAPE(in->dim[in->ndim - 1]);
     return LKS_OK;
 }
 
 const lki_op lki_op_global_avg_pool = {
     .name = "global_avg_pool",
-    .what = "mean over the image, per channel",
+    .what = "mean over the image, or over positions, per channel",
     .inputs = 1,
-    .takes = LKI_TAKES_IMAGE,
+    .takes = LKI_TAKES_PLACES,
     .infer = global_avg_pool_infer,
 };
 

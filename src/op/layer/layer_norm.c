@@ -30,7 +30,7 @@ static lks_status layer_norm_infer(lki_node *node)
     node->out.shape = *in;
     if (!opts->no_affine) {
         const lks_shape shape = shape_of_parameters(in, opts->dims);
-        lki_add_affine(node, &shape);
+        (opts->no_bias ? lki_add_scale : lki_add_affine)(node, &shape);
     }
     return LKS_OK;
 }
@@ -39,6 +39,7 @@ static const lki_attribute attributes[] = {
     LKI_ATTRIBUTE(SHORT, lks_layer_norm_opts, dims, .range = "[1,5]", .fallback = "1"),
     LKI_ATTRIBUTE(FLOAT, lks_layer_norm_opts, epsilon, .range = "(0,)", .fallback = "1e-5"),
     LKI_ATTRIBUTE_NOT(lks_layer_norm_opts, affine),
+    LKI_ATTRIBUTE_NOT(lks_layer_norm_opts, bias),
 };
 
 const lki_op lki_op_layer_norm = {

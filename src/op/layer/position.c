@@ -1,6 +1,24 @@
-/* position: y = x + weight, of the same shape: what is learned of each position. */
+/* position: y = x + weight, of the same shape: what is learned of each position; or + sines and cosines (core/sinusoid.h). */
 #include "core/attribute_init.h"
 #include "op/common.h"
+
+static lks_status sinusoidal(const lki_node *node)
+{
+    const lks_position_opts *opts = node->attr;
+
+    if (node->in[0]->shape.ndim != 2)
+        return LKI_FAIL(
+            LKS_E_SHAPE,
+            "%s '%s': input has %d dimension%s, expected 2 (positions, channels), as form "
+            "is sinusoidal",
+            LKI_NODE(node), node->in[0]->shape.ndim, LKI_S(node->in[0]->shape.ndim));
+    if (opts->weight_init.kind != LKS_INIT_DEFAULT)
+        return LKI_FAIL(LKS_E_INVALID,
+                        "%s '%s': weight_init has no meaning, as form is sinusoidal: drop one of "
+                        "them",
+                        LKI_NODE(node));
+    return LKS_OK;
+}
 
 static lks_status position_infer(lki_node *node)
 {
@@ -10,16 +28,21 @@ static lks_status position_infer(lki_node *node)
     lks_init init = opts->weight_init;
 
     node->out.shape = *in;
+    if (opts->form == LKS_POSITION_SINUSOIDAL) return sinusoidal(node);
     if (init.kind == LKS_INIT_DEFAULT) init = (lks_init){.kind = LKS_INIT_NORMAL, .scale = 1};
     lki_add_weight(node, in, &init, channels, lks_shape_elements(in) / channels);
     return LKS_OK;
 }
 
-static const lki_attribute attributes[] = {LKI_WEIGHT_INIT_OF(lks_position_opts, LKI_INIT_WORDS)};
+static const lki_attribute attributes[] = {
+    LKI_ATTRIBUTE(WORD, lks_position_opts, form, .range = "learned sinusoidal",
+                  .fallback = "learned"),
+    LKI_WEIGHT_INIT_OF(lks_position_opts, LKI_INIT_WORDS),
+};
 
 const lki_op lki_op_position = {
     .name = "position",
-    .what = "y = x + weight, of x's shape: what is learned of each position",
+    .what = "y = x + weight, of x's shape: what is learned of each position, or sines and cosines",
     .inputs = 1,
     .attr_size = sizeof(lks_position_opts),
     .attributes = LKI_ATTRIBUTES(attributes),

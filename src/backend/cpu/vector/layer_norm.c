@@ -1,5 +1,5 @@
 /*
- * Layer norm of one row. Moments and the two means of backward are sums in double in SUMS lanes:
+ * Layer norm of one row, and rms norm, which is that about 0. Moments and the two means of backward are sums in double in SUMS lanes:
  * lane j takes elements j, j + SUMS, ..., and the lanes are added pairwise. That order is the same
  * for every instruction set, whatever its vectors.
  */
@@ -42,6 +42,15 @@ static void vector_layer_norm_measure(int64_t count, const float *restrict x, do
     moments[1] = (float)(1 / sqrt(total(square) / (double)count + epsilon));
 }
 
+static void vector_layer_norm_root(int64_t count, const float *restrict x, double epsilon,
+                                   float *moments)
+{
+    double square[SUMS] = {0};
+    FOR_LANES(i, j, count, square[j] += (double)x[i] * (double)x[i]);
+    moments[0] = 0;
+    moments[1] = (float)(1 / sqrt(total(square) / (double)count + epsilon));
+}
+
 static void vector_layer_norm_forward(int64_t count, const float *x, const float *moments,
                                       const float *weight, const float *bias, float *out)
 {
@@ -50,8 +59,10 @@ static void vector_layer_norm_forward(int64_t count, const float *x, const float
     {
         const vf z = (vf_get(x + i, n) - mean) * inverse;
         vf_put_result(out + i,
-                      weight != NULL ? vf_fma(z, vf_get(weight + i, n), vf_get(bias + i, n)) : z, n,
-                      false);
+                      weight == NULL ? z
+                      : bias == NULL ? z * vf_get(weight + i, n)
+                                     : vf_fma(z, vf_get(weight + i, n), vf_get(bias + i, n)),
+                      n, false);
     }
 }
 
@@ -67,7 +78,7 @@ static void vector_layer_norm_backward(int64_t count, const lki_layer_norm_row *
     else
         FOR_LANES(i, j, count, sum[j] += (double)d[i];
                   product[j] += (double)d[i] * (double)((x[i] - mean) * inverse));
-    const vf level = vf_set((float)(total(sum) / (double)count));
+    const vf level = vf_set(row->about_zero ? 0.0f : (float)(total(sum) / (double)count));
     const vf slope = vf_set((float)(total(product) / (double)count));
     FOR_VECTORS(i, n, count)
     {
@@ -100,6 +111,7 @@ static void vector_layer_norm_products(int64_t count, const lki_layer_norm_row *
 
 const lki_vector_layer_norm LKI_ISA_NAME(lki_vector_layer_norm) = {
     .measure = vector_layer_norm_measure,
+    .root = vector_layer_norm_root,
     .forward = vector_layer_norm_forward,
     .backward = vector_layer_norm_backward,
     .products = vector_layer_norm_products};

@@ -210,6 +210,7 @@
 #define vector_layer_norm_forward        LKI_ISA_NAME(vector_layer_norm_forward)
 #define vector_layer_norm_measure        LKI_ISA_NAME(vector_layer_norm_measure)
 #define vector_layer_norm_products       LKI_ISA_NAME(vector_layer_norm_products)
+#define vector_layer_norm_root           LKI_ISA_NAME(vector_layer_norm_root)
 #define vector_max_backward              LKI_ISA_NAME(vector_max_backward)
 #define vector_max_forward               LKI_ISA_NAME(vector_max_forward)
 #define vector_mean_backward             LKI_ISA_NAME(vector_mean_backward)

@@ -161,14 +161,17 @@ typedef struct lki_vector_norm {
  * z = (x - mean) * inverse. A weight of NULL counts as ones, with no bias. */
 typedef struct lki_layer_norm_row {
     const float *x, *d_out, *weight, *moments;
+    bool about_zero; /* the mean is 0 whatever x is: rms norm */
 } lki_layer_norm_row;
 
 typedef struct lki_vector_layer_norm {
     void (*measure)(int64_t count, const float *x, double epsilon, float *moments);
-    /* out = z * weight + bias */
+    /* The mean is 0, and the variance the mean of squares. */
+    void (*root)(int64_t count, const float *x, double epsilon, float *moments);
+    /* out = z * weight + bias, whose bias may be NULL */
     void (*forward)(int64_t count, const float *x, const float *moments, const float *weight,
                     const float *bias, float *out);
-    /* With g = d_out * weight: d_in = (g - mean of g - z * mean of g z) * inverse, or += . */
+    /* With g = d_out * weight: d_in = (g - mean of g - z * mean of g z) * inverse, or += ; about zero without the former mean. */
     void (*backward)(int64_t count, const lki_layer_norm_row *row, float *d_in, bool add);
     /* weight += d_out * z, bias += d_out */
     void (*products)(int64_t count, const lki_layer_norm_row *row, double *weight, double *bias);
