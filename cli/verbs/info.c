@@ -59,7 +59,15 @@ static lks_status like_of(lks_dataset_info *out, const cli_args *cli,
     int64_t *dim = out->shape.dim;
     int used = 0;
     *out = (lks_dataset_info){.shape = network->image, .classes = network->classes};
+    if (network->vocabulary > 0) {
+        out->dtype = LKS_I32;
+        out->vocabulary = network->vocabulary;
+    }
+    if (network->by_position) out->target_shape = network->image;
     if (text == NULL) return LKS_OK;
+    if (network->vocabulary > 0)
+        return lks_fail(LKS_E_INVALID, "--shape is for images, and %s takes tokens; drop it",
+                        network->name);
     if (sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%n", &dim[0], &dim[1], &dim[2], &used) !=
             3 ||
         text[used] != '\0' || dim[0] < 1 || dim[1] < 1 || dim[2] < 1)

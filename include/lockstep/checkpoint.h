@@ -42,7 +42,8 @@ LKS_API const char *lks_tensor_file_metadata(const lks_tensor_file *file, const 
  * file, if one is not finite. */
 LKS_API LKS_MUSTUSE lks_status lks_weights_save(lks_model *model, const char *path);
 /* Every parameter and buffer of the model must be in the file with its shape; nothing is changed
- * unless all are. Other tensors in the file are ignored. */
+ * unless all are. Other tensors in the file are ignored. Of Hugging Face's GPT-2 the matrices of dense layers are
+ * transposed, which is seen by those of the names "...attn.c_attn.weight". */
 LKS_API LKS_MUSTUSE lks_status lks_weights_load(lks_model *model, const char *path);
 /* The same for a network with another head: tensors that the file lacks, or has with another type or shape, keep
  * their values, and a warning in the log names each. LKS_E_MISMATCH if no parameter fits. */

@@ -28,7 +28,10 @@
     X(vgg16_bn)                                                                                    \
     X(vgg19_bn)                                                                                    \
     X(mobilenet_v2)                                                                                \
-    X(airbench)
+    X(airbench)                                                                                    \
+    X(gpt)                                                                                         \
+    X(encoder)                                                                                     \
+    X(vit)
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,7 +61,8 @@ typedef struct lks_network_opts {
  * Any of them: logits of the image x (log-probabilities of mnist_cnn). Names of parameters are those of
  * PyTorch's MNIST example, of torchvision (resnet18 to 152, wide_resnet*, alexnet, vgg*, mobilenet_v2), and of the
  * published sources of wrn28_10 and airbench, so that state dicts are read and written as they are. All
- * but airbench's start as they do there, too. docs/networks.md has what each is.
+ * but airbench's start as they do there, too. docs/networks.md has what each is. gpt and encoder take tokens; what else they and
+ * vit may be is said with lks_gpt().
  */
 LKS_API lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
                                 const lks_network_opts *opts);
@@ -84,6 +88,43 @@ typedef struct lks_mlp_opts {
     float dropout;   /* after every relu; default none */
 } lks_mlp_opts;
 LKS_API lks_tensor *lks_mlp(lks_graph *graph, lks_tensor *x, const lks_mlp_opts *opts);
+
+/*
+ * Transformers. Each block is x += attention(norm(x)), x += mlp(norm(x)), with a norm behind the last (post_norm: x = norm(x +
+ * attention(x)), ..., and none). Weights start as N(0, 0.02), biases as 0; those of gpt whose output is added as N(0, 0.02 / sqrt(2
+ * depth)), as GPT-2's.
+ */
+typedef enum lks_transformer_norm { LKS_NORM_LAYER, LKS_NORM_RMS } lks_transformer_norm;
+typedef enum lks_transformer_mlp {
+    LKS_MLP_GELU,
+    LKS_MLP_GELU_TANH,
+    LKS_MLP_RELU,
+    LKS_MLP_SWIGLU /* silu(gate(x)) * up(x), a third matrix */
+} lks_transformer_mlp;
+typedef struct lks_transformer_opts {
+    int64_t outputs;  /* gpt: the vocabulary, default 50257; others: default 10 */
+    int64_t depth;    /* blocks; default 12 */
+    int64_t heads;    /* default 12; they divide the width */
+    int64_t kv_heads; /* of keys and values; default: heads */
+    int64_t width;    /* channels of a position; default 768 */
+    int64_t
+        inner; /* units of the mlp; default 4 times the width, of SWIGLU 8/3 times, to a multiple of 8 */
+    int64_t patch; /* vit: rows and columns of a patch; default 16 */
+    lks_transformer_norm norm;
+    lks_transformer_mlp activation;
+    float
+        rotary; /* lks_attention_opts.rotary, in the place of learned positions; default 0: those */
+    float dropout;  /* of the embedding, attention's weights, and what is added; default 0 */
+    bool post_norm; /* encoder, vit */
+    bool no_bias;   /* of norms and dense layers, but for the head of encoder and vit */
+} lks_transformer_opts;
+/* Logits of the next token at each position. The head has the weight of the embedding. Parameters have the names of nanoGPT
+ * and of Hugging Face's GPT-2 ("transformer.h.0.attn.c_attn.weight"), with nanoGPT's shapes; lks_weights_load() reads both. */
+LKS_API lks_tensor *lks_gpt(lks_graph *graph, lks_tensor *tokens, const lks_transformer_opts *opts);
+/* Logits of a sample: of tokens, or of floats by position (positions, channels), the mean over positions. */
+LKS_API lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts);
+/* Logits of an image, whose patches are positions. */
+LKS_API lks_tensor *lks_vit(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts);
 
 #ifdef __cplusplus
 }

@@ -341,8 +341,10 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_open_like(lks_recipe *recipe,
 /* Network `number` of the zoo, from 0, as it was published; false behind the last. */
 typedef struct lks_network_info {
     const char *name, *what;
-    lks_shape image;
+    lks_shape image;             /* of tokens: positions */
     int64_t classes, parameters; /* no parameters where the context is NULL */
+    int64_t vocabulary;          /* of tokens; 0: x is an image */
+    bool by_position;            /* it has classes at each position */
 } lks_network_info;
 LKS_API bool lks_network_get(lks_network_info *out, lks_context *context, int number);
 

@@ -19,7 +19,9 @@ typedef struct lki_zoo_network {
     const void *variant; /* what its family makes of it */
     const char *what;    /* a few words */
     lks_shape image;     /* what it was published for, */
-    int64_t classes;     /* and with how many outputs */
+    int64_t vocabulary;  /* of tokens, whose positions `image` has; 0: floats */
+    int64_t classes;     /* and with how many outputs, */
+    bool by_position;    /* at each position */
 } lki_zoo_network;
 
 /* Published image sizes. */

@@ -133,7 +133,28 @@
       "null: none")                                                                                \
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
-      "after every relu of an mlp, null: 0; others have their own with null, and none with 0")     \
+      "after every relu of an mlp, and of transformers, null: 0; others have their own with "      \
+      "null, "                                                                                     \
+      "and none with 0")                                                                           \
+    X(MODEL_DEPTH, "model.depth", INT, "[1,)", "12", FIXED, "blocks")                              \
+    X(MODEL_HEADS, "model.heads", INT, "[1,)", "12", FIXED,                                        \
+      "heads of attention, which divide the width")                                                \
+    X(MODEL_KV_HEADS, "model.kv_heads", INT, "[1,)", NULL, FIXED,                                  \
+      "heads of keys and values, which divide the heads; null: as many")                           \
+    X(MODEL_WIDTH, "model.width", INT, "[1,)", "768", FIXED, "channels of a position")             \
+    X(MODEL_INNER, "model.inner", INT, "[1,)", NULL, FIXED,                                        \
+      "units in the middle of a block's dense layers; null: 4 width, with swiglu 8/3 width, to "   \
+      "a multiple of 8")                                                                           \
+    X(MODEL_NORM, "model.norm", CHOICE, "layer_norm rms_norm", "layer_norm", FIXED,                \
+      "what normalises in a block")                                                                \
+    X(MODEL_ACTIVATION, "model.activation", CHOICE, "gelu gelu_tanh relu swiglu", "gelu", FIXED,   \
+      "between a block's dense layers; gelu_tanh is GPT-2's")                                      \
+    X(MODEL_ROTARY, "model.rotary", FLOAT, "[0,)", "0", FIXED,                                     \
+      "base of rotary positions, such as 10000; 0: learned positions")                             \
+    X(MODEL_BIAS, "model.bias", BOOL, NULL, "true", FIXED, "of norms and dense layers of blocks")  \
+    X(MODEL_POST_NORM, "model.post_norm", BOOL, NULL, "false", FIXED,                              \
+      "a norm behind each sum, in the place of one in front of what is added")                     \
+    X(MODEL_PATCH, "model.patch", INT, "[1,)", "16", FIXED, "rows and columns of a patch")         \
     X(MODEL_DROP_PATH, "model.drop_path", FLOAT, "[0,1)", "0", FIXED,                              \
       "stochastic depth: in training the last residual block is left out of a sample with this "   \
       "probability, those before it with less, down to the first in equal steps")                  \

@@ -70,9 +70,17 @@ bool lks_network_get(lks_network_info *out, lks_context *context, int number)
     if (out == NULL) return false;
     *out = (lks_network_info){0};
     if (network == NULL) return false;
-    *out = (lks_network_info){network->name, network->what, network->image, network->classes, 0};
+    *out = (lks_network_info){.name = network->name,
+                              .what = network->what,
+                              .image = network->image,
+                              .classes = network->classes,
+                              .vocabulary = network->vocabulary,
+                              .by_position = network->by_position};
     if (context == NULL || lks_graph_create(&graph, context) != LKS_OK) return true;
-    lks_tensor *x = lks_input(graph, &(lks_input_opts){.shape = network->image});
+    lks_tensor *x = lks_input(
+        graph, &(lks_input_opts){.shape = network->image,
+                                 .dtype = network->vocabulary > 0 ? LKS_I32 : LKS_F32,
+                                 .vocabulary = network->vocabulary});
     if (lks_network(graph, x, network->name, NULL) != NULL)
         out->parameters = list_parameters(graph);
     lks_graph_destroy(graph);

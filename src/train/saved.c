@@ -12,6 +12,7 @@
 #include "numeric/hash.h"
 #include "train/ranks.h"
 #include "train/saved.h"
+#include "train/turned.h"
 
 /* The state's entries that belong to a set, in the order in which the file has them. */
 typedef struct layout {
@@ -210,11 +211,11 @@ static lks_status missing_tensor(const lks_tensor_file *file, const lks_state_in
                     lki_name_print(lks_tensor_file_entry(file, 0).name, name));
 }
 
-static bool same_tensor(const lks_tensor_entry *entry, const lks_state_info *info)
+static bool same_tensor(const lks_tensor_entry *entry, const lks_state_info *info, bool turned)
 {
     bool same = entry->dtype == info->dtype && entry->shape.ndim == info->shape.ndim;
     for (int d = 0; same && d < info->shape.ndim; d++) {
-        same = entry->shape.dim[d] == info->shape.dim[d];
+        same = entry->shape.dim[d] == info->shape.dim[turned ? info->shape.ndim - 1 - d : d];
     }
     return same;
 }
@@ -225,7 +226,7 @@ static const void *matching(const lks_tensor_file *file, const lks_state_info *i
     const int index = lks_tensor_file_find(file, info->name);
     if (index < 0) return NULL;
     const lks_tensor_entry entry = lks_tensor_file_entry(file, index);
-    return same_tensor(&entry, info) ? entry.data : NULL;
+    return same_tensor(&entry, info, lki_turned(file, info->name)) ? entry.data : NULL;
 }
 
 lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_tensor_file *file,
@@ -239,7 +240,7 @@ lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_
         const int index = lks_tensor_file_find(file, info.name);
         if (index < 0) return missing_tensor(file, &info, what);
         const lks_tensor_entry entry = lks_tensor_file_entry(file, index);
-        if (!same_tensor(&entry, &info)) {
+        if (!same_tensor(&entry, &info, lki_turned(file, info.name))) {
             char found[LKI_TENSOR_TEXT], expected[LKI_TENSOR_TEXT];
             return LKI_FAIL(LKS_E_MISMATCH,
                             "%s belongs to another network: its '%s' is %s, the model's is %s",
@@ -261,7 +262,7 @@ lks_status lki_state_check(const lks_model *model, lki_state_set set, const lks_
     return LKS_OK;
 }
 
-/* Room for the largest entry of a set that the file, if there is one, does not give. NULL: for none. */
+/* Room for the largest entry of a set that the file, if there is one, does not give as it is. NULL: for none. */
 static lks_status make_room(const lks_model *model, lki_state_set set, const lks_tensor_file *file,
                             void **room)
 {
@@ -270,7 +271,8 @@ static lks_status make_room(const lks_model *model, lki_state_set set, const lks
     for (int i = 0; i < lks_model_state_count(model); i++) {
         const lks_state_info info = lks_model_state_info(model, i);
         if (!in_set(set, info.kind) || info.bytes <= largest) continue;
-        if (file == NULL || matching(file, &info) == NULL) largest = info.bytes;
+        if (file == NULL || matching(file, &info) == NULL || lki_turned(file, info.name))
+            largest = info.bytes;
     }
     if (largest == 0) return LKS_OK;
     *room = malloc(largest);
@@ -291,6 +293,10 @@ lks_status lki_state_put(lks_model *model, lki_state_set set, const lks_tensor_f
         if (file != NULL && given == NULL) /* what it has goes to all */
             read = lks_model_state_read(model, i, room, info.bytes);
         if (read != LKS_OK) memset(room, 0, info.bytes);
+        if (given != NULL && lki_turned(file, info.name)) {
+            lki_turn(&info.shape, given, room);
+            given = NULL;
+        }
         /* Values of the file are only read. */
         void *values = given != NULL ? (void *)(uintptr_t)given : room;
         status = lki_spread_entry(model, i, values, info.bytes);

@@ -240,6 +240,7 @@ PLAIN(lks_sigmoid)
 PLAIN(lks_softplus)
 PLAIN(lks_log_softmax)
 PLAIN(lks_flatten)
+PLAIN(lks_sequence)
 WITH_OPTS(lks_normalize, lks_normalize_opts)
 WITH_OPTS(lks_conv2d, lks_conv2d_opts)
 WITH_OPTS(lks_dense, lks_dense_opts)
@@ -250,6 +251,7 @@ WITH_OPTS(lks_lstm, lks_recurrent_opts)
 WITH_OPTS(lks_gru, lks_recurrent_opts)
 WITH_OPTS(lks_batch_norm, lks_batch_norm_opts)
 WITH_OPTS(lks_layer_norm, lks_layer_norm_opts)
+WITH_OPTS(lks_rms_norm, lks_rms_norm_opts)
 WITH_OPTS(lks_max_pool, lks_pool_opts)
 WITH_OPTS(lks_avg_pool, lks_pool_opts)
 WITH_OPTS(lks_leaky_relu, lks_leaky_relu_opts)
@@ -258,6 +260,9 @@ WITH_OPTS(lks_scale, lks_scale_opts)
 WITH_OPTS(lks_dropout, lks_dropout_opts)
 WITH_OPTS(lks_mlp, lks_mlp_opts)
 WITH_OPTS(lks_mnist_cnn, lks_mnist_cnn_opts)
+WITH_OPTS(lks_gpt, lks_transformer_opts)
+WITH_OPTS(lks_encoder, lks_transformer_opts)
+WITH_OPTS(lks_vit, lks_transformer_opts)
 #define network(g, t, opts) lks_network(g, t, "resnet18", opts)
 WITH_OPTS(network, lks_network_opts)
 static lks_tensor *plain_lks_attention(lks_graph *g, lks_tensor *t, bool opts)
@@ -275,6 +280,7 @@ static const builder BUILDERS[] = {
     plain_lks_softplus,
     plain_lks_log_softmax,
     plain_lks_flatten,
+    plain_lks_sequence,
     plain_lks_normalize,
     plain_lks_conv2d,
     plain_lks_dense,
@@ -286,6 +292,7 @@ static const builder BUILDERS[] = {
     plain_lks_attention,
     plain_lks_batch_norm,
     plain_lks_layer_norm,
+    plain_lks_rms_norm,
     plain_lks_max_pool,
     plain_lks_avg_pool,
     plain_lks_leaky_relu,
@@ -293,6 +300,9 @@ static const builder BUILDERS[] = {
     plain_lks_scale,
     plain_lks_dropout,
     plain_lks_mlp,
+    plain_lks_gpt,
+    plain_lks_encoder,
+    plain_lks_vit,
     plain_network,
     plain_lks_mnist_cnn,
 };

@@ -36,6 +36,8 @@ static bool looks_ahead(const lki_node *node)
         return !lki_attention_of(node).causal;
     case LKI_OP_LAYER_NORM:
         return ((const lks_layer_norm_opts *)node->attr)->dims > 1;
+    case LKI_OP_GLOBAL_AVG_POOL: /* of all positions */
+        return true;
     default:
         return false;
     }
