@@ -145,6 +145,53 @@ static void shares_are_exponentials(void **state)
     }
 }
 
+/* Of more values than a chunk has, of which the largest may be anywhere. */
+static void check_answers(const lki_vector *v, lkt_random *random, int64_t n)
+{
+    lkt_floats x = lkt_floats_make(random, n), out = lkt_floats_make(random, n),
+               more = lkt_floats_make(random, n);
+    const double from = lkt_random_real(random, 1, 3), factor = lkt_random_real(random, -1, 1);
+    double lane[8] = {0}, rest = lkt_random_real(random, 0, .1);
+    for (int64_t i = 0; i < n; i++) x.at[i] *= i % 5 == 0 ? 60 : 1;
+    const int64_t place = lkt_random_from(random, 0, (int)n - 1);
+    x.at[place] = 61;
+    assert_true(v->element->most(n, x.at) == 61);
+    x.at[place] = lkt_random_chance(random, 2) ? -INFINITY : -.5f;
+    if (lkt_random_chance(random, 4)) rest = 0; /* what is small alone is stored as 0 */
+    memcpy(more.at, out.at, sizeof(float) * (size_t)n);
+    v->element->answers(n, factor, rest, x.at, from, more.at, true);
+    for (int64_t i = 0; i < n; i++) {
+        const double at = (double)x.at[i] - from, share = at < -200 ? 0 : lki_exp(at);
+        const float plain = lki_round(factor * (share - rest)),
+                    added = lki_flush(out.at[i] + plain);
+        lane[i % 8] += share;
+        lkt_same(v, "answer that is added", &more.at[i], &added, 1);
+        v->element->answers(1, factor, rest, &x.at[i], from, &out.at[i], false);
+        lkt_same(v, "answer alone", &out.at[i], &plain, 1);
+    }
+    v->element->answers(n, factor, rest, x.at, from, more.at, false);
+    lkt_same(v, "answers", more.at, out.at, n);
+    const double sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                       ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    const double found = v->element->sum_shares(n, x.at, from);
+    if (memcmp(&found, &sum, sizeof sum) != 0)
+        fail_msg("%s: sum of %lld is %a, expected %a", v->name, (long long)n, found, sum);
+    lkt_floats_free(&x);
+    lkt_floats_free(&out);
+    lkt_floats_free(&more);
+}
+
+static void answers_are_what_shares_are_above(void **state)
+{
+    lkt_random random = lkt_random_make("answers", 9);
+    (void)state;
+    LKT_FOR_ISAS(v)
+    {
+        for (int64_t n = 1; n < SIZES; n++) check_answers(v, &random, n);
+        for (int64_t n = 250; n < 1100; n += 37) check_answers(v, &random, n);
+    }
+}
+
 static void products(const lki_vector *v, lkt_random *random, int64_t n)
 {
     lkt_floats a = lkt_floats_make(random, n), b = lkt_floats_make(random, n);
@@ -336,6 +383,7 @@ int main(void)
         cmocka_unit_test(differences),
         cmocka_unit_test(lengths_and_slopes),
         cmocka_unit_test(shares_are_exponentials),
+        cmocka_unit_test(answers_are_what_shares_are_above),
         cmocka_unit_test(columns_of_a_matrix),
         cmocka_unit_test(transposes),
         cmocka_unit_test(updates),

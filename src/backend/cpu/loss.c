@@ -1,5 +1,6 @@
 /* log_softmax and the losses. A sample, or each of its positions, is a few values, so sums are in double. */
 #include "backend/cpu/cpu.h"
+#include "base/memory.h"
 #include "numeric/real.h"
 
 static lks_status plan_reads_in(lki_plan *plan)
@@ -39,18 +40,18 @@ enum { CHUNK = 256 };
                  i < (count) && (element->shares(n, (x) + i, from, share), true);                  \
          i += n)
 
-/* log of the sum of exp(x); the largest is taken out, so that nothing overflows. */
+/* log of the sum of exp(x); the largest is taken out, so that nothing overflows. Many are summed in lanes, fewer one by one. */
 static double log_sum(const lki_vector_element *element, int64_t count, const float *x)
 {
-    float most = x[0];
+    enum { MANY = 1024 };
+    const double most = (double)element->most(count, x);
     double share[CHUNK], sum = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (x[i] > most) most = x[i];
-    FOR_SHARES(i, n, count, x, (double)most)
+    if (count >= MANY) return most + lki_log(element->sum_shares(count, x, most));
+    FOR_SHARES(i, n, count, x, most)
     {
         for (int64_t j = 0; j < n; j++) sum += share[j];
     }
-    return (double)most + lki_log(sum);
+    return most + lki_log(sum);
 }
 
 static lks_status cpu_log_softmax_forward(const lki_plan *plan, const lki_args *args)
@@ -130,6 +131,22 @@ static double smoothing_of(const lki_plan *plan)
     return (double)opts->label_smoothing;
 }
 
+/* saved: of each row the logarithm of the sum of its exponentials. */
+static lks_status cpu_cross_entropy_plan(lki_plan *plan)
+{
+    LKI_TRY(plan_reads_in(plan));
+    plan->needs.saved_bytes = lki_align(
+        lki_times((size_t)(lki_cpu(plan)->in / values_of(plan)), sizeof(double)));
+    return LKS_OK;
+}
+
+static double *total_of(const lki_plan *plan, const lki_args *args, int64_t row)
+{
+    const int64_t rows = lki_cpu(plan)->in / values_of(plan);
+    char *sample = (char *)args->saved + plan->needs.saved_bytes * (size_t)(row / rows);
+    return (double *)(void *)sample + row % rows;
+}
+
 static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args *args)
 {
     const int64_t size = values_of(plan);
@@ -140,6 +157,7 @@ static lks_status cpu_cross_entropy_forward(const lki_plan *plan, const lki_args
         *loss = 0;
         if (!has_class(args, s)) continue;
         const double total = log_sum(lki_cpu(plan)->vector->element, size, x);
+        *total_of(plan, args, s) = total;
         const wanted w = wanted_of(args, s);
         double sum = 0;
         for (int64_t i = 0; smoothing > 0 && i < size; i++) sum += (double)x[i] - total;
@@ -157,25 +175,26 @@ static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_arg
     const int64_t size = values_of(plan);
     const lki_vector_element *element = lki_cpu(plan)->vector->element;
     const double smoothing = smoothing_of(plan), rest = smoothing / (double)size;
-    double share[CHUNK];
+    const bool add = args->add_in & 1;
     for (int64_t s = 0; args->d_in[0] != NULL && s < rows_of(plan, args); s++) {
         const float *x = (const float *)args->in[0] + s * size;
+        float *d = args->d_in[0] + s * size;
         if (!has_class(args, s)) {
             no_gradient(args, s, size);
             continue;
         }
-        const double total = log_sum(element, size, x);
+        const double total = *total_of(plan, args, s), factor = (double)args->d_out[s];
         const wanted w = wanted_of(args, s);
         const double of_own = (1 - smoothing) * w.of_own, of_other = (1 - smoothing) * w.of_other;
-        FOR_SHARES(i, n, size, x, total)
-        {
-            for (int64_t j = 0; j < n; j++) {
-                const double answer = (i + j == w.own ? of_own : 0) +
-                                      (i + j == w.other ? of_other : 0) + rest;
-                put_gradient(args->d_in[0] + s * size + i + j,
-                             (double)args->d_out[s] * (share[j] - answer), args->add_in & 1);
-            }
+        float own = d[w.own], other = d[w.other];
+        element->answers(size, factor, rest, x, total, d, add);
+        if (w.other != w.own) {
+            element->answers(1, factor, of_other + rest, &x[w.other], total, &other, add);
+            d[w.other] = other;
         }
+        element->answers(1, factor, of_own + (w.other == w.own ? of_other : 0) + rest, &x[w.own],
+                         total, &own, add);
+        d[w.own] = own;
     }
     return LKS_OK;
 }
@@ -183,7 +202,7 @@ static lks_status cpu_cross_entropy_backward(const lki_plan *plan, const lki_arg
 const lki_kernel lki_cpu_cross_entropy = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
-    .plan = plan_reads_in,
+    .plan = cpu_cross_entropy_plan,
     .forward = cpu_cross_entropy_forward,
     .backward = cpu_cross_entropy_backward,
 };

@@ -112,6 +112,57 @@ static void vector_element_shares(int64_t count, const float *in, double from, d
     }
 }
 
+/* 0 where it would be stored as that. */
+INLINE vd flushed(vd x)
+{
+    const vl small = (vl)(x < vd_set((double)LKI_TINY)) & (vl)(x > vd_set(-(double)LKI_TINY));
+    return (vd)((vl)x & ~small);
+}
+
+static void vector_element_answers(int64_t count, double factor, double rest, const float *in,
+                                   double from, float *out, bool adds)
+{
+    const vd times = vd_set(factor), less = vd_set(rest), start = vd_set(from);
+    FOR_VECTORS(i, n, count)
+    {
+        const vf x = vf_get(in + i, n);
+        const vd low = times * (share(vf_low(x) - start) - less);
+        const vd high = times * (share(vf_high(x) - start) - less);
+        vf_put_result(out + i, vf_join(flushed(low), flushed(high)), n, adds);
+    }
+}
+
+static float vector_element_most(int64_t count, const float *in)
+{
+    vf most = vf_set(in[0]);
+    float lane[LANES], result = in[0];
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const vf x = vf_get(in + i, LANES);
+        most = vf_blend(vm_gt(x, most), x, most);
+    }
+    vf_put(lane, most, LANES);
+    for (int64_t k = 0; k < LANES; k++) result = lane[k] > result ? lane[k] : result;
+    for (; i < count; i++) result = in[i] > result ? in[i] : result;
+    return result;
+}
+
+static double vector_element_sum_shares(int64_t count, const float *in, double from)
+{
+    enum { CHUNK = 256 }; /* lanes divide it */
+    double lane[8] = {0}, shares[CHUNK];
+    for (int64_t i = 0; i < count; i += CHUNK) {
+        const int64_t n = count - i < CHUNK ? count - i : CHUNK;
+        int64_t j = 0;
+        vector_element_shares(n, in + i, from, shares);
+        for (; j + 8 <= n; j += 8)
+            for (int64_t k = 0; k < 8; k++) lane[k] += shares[j + k];
+        for (int64_t k = 0; j + k < n; k++) lane[k] += shares[j + k];
+    }
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
 static double vector_element_distance(int64_t count, const float *restrict a,
                                       const float *restrict b)
 {
@@ -198,6 +249,9 @@ const lki_vector_element LKI_ISA_NAME(lki_vector_element) = {
     .move = vector_element_move,
     .transpose = vector_element_transpose,
     .shares = vector_element_shares,
+    .sum_shares = vector_element_sum_shares,
+    .answers = vector_element_answers,
+    .most = vector_element_most,
     .distance = vector_element_distance,
     .differences = vector_element_differences,
     .lengths = vector_element_lengths,

@@ -37,6 +37,13 @@ typedef struct lki_vector_element {
     void (*transpose)(int64_t rows, int64_t columns, const float *in, float *out, bool add);
     /* out = e^(in - from), which is not above 1 but for rounding; below e^-200 it is 0. */
     void (*shares)(int64_t count, const float *in, double from, double *out);
+    /* Their sum: element i in lane i mod 8, lanes added as those of dot. */
+    double (*sum_shares)(int64_t count, const float *in, double from);
+    /* out = factor * (e^(in - from) - rest), in double, rounded once, or += . */
+    void (*answers)(int64_t count, double factor, double rest, const float *in, double from,
+                    float *out, bool add);
+    /* The largest; NaN only where that is the first. */
+    float (*most)(int64_t count, const float *in);
     /* The sum of (a - b)^2: element i in lane i mod 8, lanes added as those of dot. */
     double (*distance)(int64_t count, const float *a, const float *b);
     /* out = (a - b) * factor in double, rounded once, or += . */
