@@ -1,5 +1,5 @@
 /* lockstep sample: the same text from the same checkpoint, whatever computes it, and what it refuses. */
-#include "cli/program.h"
+#include "cli/terminal.h"
 
 static const char keys[] = "data: {text: text.txt, level: LEVEL, context: 8, cache: none}\n"
                            "model: {name: tiny, layers: [{embedding: {units: 8}}, {lstm: {hidden: "
@@ -125,6 +125,19 @@ static void levels_have_prompts_of_their_own(void **state)
     expect_out("line");
 }
 
+/* What a network says, or a prompt, does nothing to a terminal; a file gets it as it is. */
+static void terminals_get_no_control_characters(void **state)
+{
+    (void)state;
+    static const char arguments[] = "sample run --tokens 0 --prompt \"$(printf "
+                                    "'a\\033[2J\\177\\302\\233z\\302\\251\\302q\\303\\251\\tb')\"";
+    train("byte", "256");
+    assert_string_equal(on_terminal(80, true, arguments), "a?[2J??z\xC2\xA9\xC2q\xC3\xA9\tb\r\n");
+    run("%s", arguments);
+    expect_ok();
+    assert_string_equal(last.out, "a\033[2J\177\xC2\x9Bz\xC2\xA9\xC2q\xC3\xA9\tb\n");
+}
+
 static void what_is_wrong_is_said(void **state)
 {
     (void)state;
@@ -176,6 +189,7 @@ int main(void)
         TEST(a_text_depends_on_nothing_but_what_is_asked_for),
         TEST(each_prompt_has_a_text),
         TEST(levels_have_prompts_of_their_own),
+        TEST(terminals_get_no_control_characters),
         TEST(what_is_wrong_is_said),
     };
 
