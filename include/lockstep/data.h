@@ -18,6 +18,9 @@ typedef struct lks_dataset_info {
     int64_t classes;    /* targets are I32 indices below this; 0: floats of target_shape */
     lks_shape
         target_shape; /* with classes: positions, of which each has one; ndim 0: one a sample */
+    int64_t
+        columns; /* sample i goes on where sample i - columns ends, and there are so many of them
+                         that this divides; 0: samples have nothing to do with each other */
 } lks_dataset_info;
 
 /* At a position of a target: nothing is wanted of it. It has no loss, and no part in metrics and means. */
@@ -215,6 +218,9 @@ typedef struct lks_batch {
     int64_t
         counted; /* of classes at positions: how many of the global batch's are not LKS_NO_CLASS,
                            which a part has to say; 0: those of a batch that is whole are looked for */
+    bool
+        continues; /* every sample goes on where the one at its place in the batch before ended, as a layer
+                       with carry_state does; default: samples begin, and what is carried is zero */
 } lks_batch;
 
 typedef struct lks_loader lks_loader;
@@ -243,6 +249,9 @@ typedef struct lks_loader_opts {
  * answers LKS_E_STATE. The order of samples is a function of (seed of the context, epoch) alone. */
 LKS_API LKS_MUSTUSE lks_status lks_loader_create(lks_loader **out, lks_context *context,
                                                  lks_dataset *dataset, const lks_loader_opts *opts);
+/* Whether its batches, but for the first of each epoch, are what lks_batch.continues says: columns in order,
+ * as many as a batch has samples. */
+LKS_API bool lks_loader_continues(const lks_loader *loader);
 LKS_API void lks_loader_destroy(lks_loader *loader);
 LKS_API const lks_dataset *lks_loader_dataset(const lks_loader *loader);
 LKS_API int64_t lks_loader_batches(const lks_loader *loader); /* in one epoch */

@@ -171,12 +171,14 @@ LKS_API lks_tensor *lks_attention(lks_graph *graph, lks_tensor *qkv, lks_tensor 
 typedef enum lks_nonlinearity { LKS_NONLINEARITY_TANH, LKS_NONLINEARITY_RELU } lks_nonlinearity;
 typedef struct lks_recurrent_opts {
     const char *name;
-    lks_nonlinearity nonlinearity;   /* of rnn alone */
-    int64_t hidden;                  /* required */
-    int64_t layers;                  /* default 1 */
-    bool bidirectional;              /* both directions */
-    bool reverse;                    /* only from the last position to the first */
-    float dropout;                   /* between layers; default 0 */
+    lks_nonlinearity nonlinearity; /* of rnn alone */
+    int64_t hidden;                /* required */
+    int64_t layers;                /* default 1 */
+    bool bidirectional;            /* both directions */
+    bool reverse;                  /* only from the last position to the first */
+    float dropout;                 /* between layers; default 0 */
+    bool
+        carry_state; /* the first position goes on from the last one of the batch before: lks_batch.continues */
     lks_init weight_init, bias_init; /* default: uniform in +-1/sqrt(hidden), all four */
 } lks_recurrent_opts;
 LKS_API lks_tensor *lks_rnn(lks_graph *graph, lks_tensor *x, const lks_recurrent_opts *opts);

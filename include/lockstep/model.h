@@ -256,14 +256,15 @@ LKS_API LKS_MUSTUSE lks_status lks_predictor_predict(lks_predictor *predictor, c
                                                      int64_t count, float *out);
 
 /* Everything a checkpoint holds, by name. Graph order; parameters and buffers together, then averages
- * ("ema.conv1.weight"), then what the optimizer keeps ("optimizer.square_avg.conv1.weight"), then
- * gradients. The hash is of parameters, buffers and averages. */
+ * ("ema.conv1.weight"), then what the optimizer keeps ("optimizer.square_avg.conv1.weight"), then what is
+ * carried from batch to batch ("lstm.carried"), then gradients. The hash is of parameters, buffers and averages. */
 typedef enum lks_state_kind {
     LKS_PARAMETER, /* trained */
     LKS_BUFFER,    /* running statistics */
     LKS_OPTIMIZER,
     LKS_GRADIENT, /* of the last lks_model_gradient(), until the next step; read only */
     LKS_AVERAGE,
+    LKS_CARRIED, /* what the next batch goes on from, of each place in it (lks_batch.continues) */
 } lks_state_kind;
 
 typedef struct lks_state_info {
@@ -272,7 +273,9 @@ typedef struct lks_state_info {
     lks_dtype dtype;
     lks_shape shape;
     size_t bytes;
-    bool spread; /* over processes, as lks_model_opts.shard says: to read it is collective */
+    bool
+        spread; /* over processes, as lks_model_opts.shard says, or as each has its samples: to read it is
+                    collective */
 } lks_state_info;
 
 LKS_API int lks_model_state_count(const lks_model *model);
@@ -318,7 +321,9 @@ typedef struct lks_model_info {
     int64_t multiply_adds;      /* of one sample's forward pass */
     int64_t classes;            /* of the target, an output each; 0: there are none */
     int64_t positions;          /* of the target, of which each has a class; 0: a sample has one */
-    size_t memory_bytes;        /* all arenas */
+    int64_t carried; /* floats that layers with carry_state carry for a sample of a batch: a loader
+                                   should be one that lks_loader_continues(); 0: none do */
+    size_t memory_bytes;                     /* all arenas */
     int64_t shares, first_share, last_share; /* of a batch, that are this rank's: its loader's */
     int64_t cuts;                            /* how often LKS_BALANCE_AUTO has changed these */
     bool averages; /* evaluate, predict and lks_weights_save() use averages now */

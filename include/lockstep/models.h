@@ -31,7 +31,10 @@
     X(airbench)                                                                                    \
     X(gpt)                                                                                         \
     X(encoder)                                                                                     \
-    X(vit)
+    X(vit)                                                                                         \
+    X(lstm_lm)                                                                                     \
+    X(gru_lm)                                                                                      \
+    X(rnn_lm)
 
 #ifdef __cplusplus
 extern "C" {
@@ -125,6 +128,22 @@ LKS_API lks_tensor *lks_gpt(lks_graph *graph, lks_tensor *tokens, const lks_tran
 LKS_API lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts);
 /* Logits of an image, whose patches are positions. */
 LKS_API lks_tensor *lks_vit(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts);
+
+/*
+ * lstm_lm, gru_lm, rnn_lm: a language model of tokens x, an output for each word of the vocabulary at every position.
+ * Embedding encoder, recurrent layers rnn, dense decoder: the names of PyTorch's word_language_model.
+ */
+typedef struct lks_language_model_opts {
+    int64_t outputs;        /* words of the vocabulary; default 10,000, as of the Penn Treebank */
+    int64_t embedding_size; /* default 200 */
+    int64_t hidden_size;    /* default 200 */
+    int64_t num_layers;     /* default 2 */
+    float dropout;          /* on embeddings, between layers, in front of decoder; default none */
+    float init_scale;       /* all parameters uniform in +- this; default 0: as PyTorch's layers */
+    bool carry_state;       /* lks_recurrent_opts.carry_state */
+} lks_language_model_opts;
+LKS_API lks_tensor *lks_language_model(lks_graph *graph, lks_tensor *x, const char *name,
+                                       const lks_language_model_opts *opts);
 
 #ifdef __cplusplus
 }

@@ -341,6 +341,8 @@ static lks_status make_zeros(lki_trial *c, const lki_trial_result *ref, lki_boun
     for (int i = 0; i < LKI_MAX_PARAM && c->param[i] != NULL; i++)
         LKI_TRY(zeros(c, &out->d_param[i], lki_trial_param_elements(c, i)));
     if (ref->stats != NULL) LKI_TRY(zeros(c, &out->stats, lki_trial_first(c)->stats));
+    if (ref->leaves != NULL)
+        LKI_TRY(zeros(c, &out->leaves, c->count * lki_trial_first(c)->carries));
     return LKS_OK;
 }
 

@@ -41,7 +41,7 @@ typedef struct work {
     const lki_node *node;
     int64_t positions, width, hidden, rows;
     bool reverse, relu;
-    ball *kept, *zeros, *p, *q, *dh, *dc; /* of one sample; of a position */
+    ball *kept, *first, *p, *q, *dh, *dc; /* of one sample; in front of it; of a position */
     sum *grown[4];                        /* gradients of parameters */
     lki_bounds *out;
 } work;
@@ -53,7 +53,7 @@ static int64_t position_of(const work *w, int64_t step)
 
 static const ball *before(const work *w, int64_t step)
 {
-    return step > 0 ? w->kept + position_of(w, step - 1) * KEPT * w->hidden : w->zeros;
+    return step > 0 ? w->kept + position_of(w, step - 1) * KEPT * w->hidden : w->first;
 }
 
 static void cell(const work *w, int64_t j, const ball *past, ball *now)
@@ -93,11 +93,37 @@ static ball product(const float *weight, int64_t row, int64_t count, const float
     return plus(total(&s, count), exact(bias, row));
 }
 
+/* What stands in front of the first position: zeros, or what is given. */
+static void begin(const work *w, int64_t n)
+{
+    const float *given = w->t->begins != NULL ? w->t->begins + n * w->node->carries : NULL;
+
+    for (int64_t j = 0; j < w->hidden && given != NULL; j++) {
+        w->first[j * KEPT + STATE] = exact(given, j);
+        if (w->node->op == LKI_OP_LSTM) w->first[j * KEPT + CELL] = exact(given, w->hidden + j);
+    }
+}
+
+/* What the last one leaves. */
+static void leave(const work *w, int64_t n)
+{
+    double *to = w->out->leaves + n * w->node->carries;
+    const ball *last = before(w, w->positions);
+
+    for (int64_t j = 0; j < w->hidden; j++) {
+        const ball h = last[j * KEPT + STATE], c = last[j * KEPT + CELL];
+
+        to[j] = 1.1 * h.e + 2.0 * LKI_U * fabs(h.v);
+        if (w->node->op == LKI_OP_LSTM) to[w->hidden + j] = 1.1 * c.e + 2.0 * LKI_U * fabs(c.v);
+    }
+}
+
 static void sample_forward(const work *w, int64_t n)
 {
     const float *x = (const float *)w->t->in[0] + n * w->positions * w->width;
     float *const *param = w->t->param;
 
+    begin(w, n);
     for (int64_t step = 0; step < w->positions; step++) {
         const int64_t t = position_of(w, step);
         const ball *past = before(w, step);
@@ -112,6 +138,7 @@ static void sample_forward(const work *w, int64_t n)
             w->out->out[(n * w->positions + t) * w->hidden + j] = stored(y);
         }
     }
+    if (w->out->leaves != NULL) leave(w, n);
 }
 
 static ball slope_of_tanh(ball y)
@@ -213,7 +240,7 @@ static lks_status prepare(work *w)
 {
     const int64_t count[] = {
         w->positions * w->hidden * KEPT, w->hidden * KEPT, w->rows, w->rows, w->hidden, w->hidden};
-    ball **const at[] = {&w->kept, &w->zeros, &w->p, &w->q, &w->dh, &w->dc};
+    ball **const at[] = {&w->kept, &w->first, &w->p, &w->q, &w->dh, &w->dc};
     void *memory;
 
     for (int i = 0; i < 6; i++) {

@@ -94,6 +94,8 @@ static lks_status make_result(lki_trial *t, const lki_trial_how *how, lki_trial_
     }
     for (int i = 0; i < t->cluster.param_count && !how->no_backward; i++)
         LKI_TRY(trial_floats(t, &out->d_param[i], lki_trial_param_elements(t, i)));
+    if (lki_trial_last(t)->carries > 0)
+        LKI_TRY(trial_floats(t, &out->leaves, t->count * lki_trial_last(t)->carries));
     const lki_node *counted = t->cluster.counted;
     if (counted == NULL || counted->stats == 0) return LKS_OK;
     void *memory;
@@ -158,6 +160,8 @@ static lks_status join_stage(lki_trial *t, const lki_trial_how *how, const lki_t
                 t->cluster.param[i].index == cluster->param[p].index)
                 self->d_param[p] = out->d_param[i];
     if (cluster->counted != NULL) self->stats = out->stats;
+    if (lki_cluster_tail(cluster)->carries > 0) self->begins = t->begins;
+    if (lki_cluster_tail(cluster)->carries > 0) self->leaves = out->leaves;
     return LKS_OK;
 }
 

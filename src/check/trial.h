@@ -32,6 +32,7 @@ typedef struct lki_trial {
     float *d_out;
     float *param[LKI_MAX_SLOTS];
     void *buffer[LKI_MAX_BUFFER]; /* of cluster.counted */
+    float *begins;                /* of a node that carries: [count][carries]; NULL: zeros */
     const lki_memory *memory;     /* of the device that runs it; NULL: the host's */
     struct lki_trial_block *blocks;
 } lki_trial;
@@ -42,6 +43,7 @@ typedef struct lki_trial_result {
     float *d_in[LKI_MAX_CLUSTER_IN];
     float *d_param[LKI_MAX_SLOTS];
     double *stats;
+    float *leaves; /* of a node that carries, as begins */
 } lki_trial_result;
 
 typedef struct lki_trial_how {
@@ -95,6 +97,8 @@ typedef struct lki_trial_tensors {
     unsigned add_in;
     float *d_param[LKI_MAX_SLOTS];
     double *stats;
+    const float *begins;
+    float *leaves;
 } lki_trial_tensors;
 /* All samples in pieces; with `strict`, scratch and what backward did not ask for is spoilt. */
 lks_status lki_trial_forward(const lki_trial *t, const lki_trial_stage *stage,
@@ -110,6 +114,7 @@ typedef struct lki_bounds {
     double *d_in[LKI_MAX_IN];
     double *d_param[LKI_MAX_PARAM];
     double *stats;
+    double *leaves;
 } lki_bounds;
 /* `ref` is what ref gave for the trial; the bounds are from the trial's memory. */
 lks_status lki_bounds_make(lki_trial *t, const lki_trial_how *how, const lki_trial_result *ref,

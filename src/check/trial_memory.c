@@ -123,7 +123,8 @@ uint64_t lki_trial_hash_inputs(const lki_trial *t)
 {
     uint64_t hash = 0;
     for (const block *b = t->blocks; b != NULL; b = b->next) {
-        bool input = b->data == (uint8_t *)t->d_out || b->data == (uint8_t *)t->mix;
+        bool input = b->data == (uint8_t *)t->d_out || b->data == (uint8_t *)t->mix ||
+                     b->data == (uint8_t *)t->begins;
         for (int i = 0; i < LKI_MAX_CLUSTER_IN; i++) input |= b->data == t->in[i];
         for (int i = 0; i < LKI_MAX_SLOTS; i++) input |= b->data == (uint8_t *)t->param[i];
         for (int i = 0; i < LKI_MAX_BUFFER; i++) input |= b->data == t->buffer[i];

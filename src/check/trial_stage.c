@@ -89,6 +89,14 @@ static void *at(const lki_trial *t, const void *base, const lks_tensor *tensor, 
     return there == NULL ? NULL : there + (size_t)sample * bytes;
 }
 
+/* What is carried of a sample. */
+static float *carried_at(const lki_trial *t, const lki_node *node, const float *base,
+                         int64_t sample)
+{
+    float *there = lki_trial_there(t, base);
+    return there == NULL ? NULL : there + sample * node->carries;
+}
+
 /* The arguments for `count` samples from `first` of the replica. */
 static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
                           const lki_trial_tensors *tensors, int64_t first, int64_t count)
@@ -109,6 +117,8 @@ static lki_args arguments(const lki_trial *t, const lki_trial_stage *stage,
         .buffer = stage->buffer,
         .stats = lki_trial_there(t, tensors->stats),
         .met = lki_trial_there(t, stage->met),
+        .begins = carried_at(t, tail, tensors->begins, first),
+        .leaves = carried_at(t, tail, tensors->leaves, first),
         .packed = lki_trial_there(t, stage->packed),
         .saved = (uint8_t *)lki_trial_there(t, stage->saved) + saved,
         .replica = lki_trial_there(t, stage->replica),

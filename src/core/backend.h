@@ -188,6 +188,10 @@ typedef struct lki_args {
     /* Of cluster.counted, where replicas meet in training: what this one gives, in the two that give; what
      * came of all, in the two that finish. NULL: they do not meet. */
     double *met;
+    /* Of a node that carries: what each sample begins with, [count][carries], NULL: zeros; and where what
+     * it leaves goes, NULL: nowhere. Without backward both may be one. */
+    const float *begins;
+    float *leaves;
     const void *packed;
     void *saved;
     void *replica;

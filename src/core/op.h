@@ -60,6 +60,8 @@ struct lki_node {
     int64_t meets;         /* in training all replicas meet in the middle of forward, and of
                                    backward, and each gives so many doubles, which are merged in the
                                    tree; 0: they do not. What they are is said in the op's file */
+    int64_t carries;       /* floats that a sample may begin with, left by the one at its place in
+                                   the batch before; 0: none. What they are is said in the op's file */
     int64_t multiply_adds; /* of one sample's forward pass */
     const lki_node *tied;  /* of an embedding: who has its weight, too; at most one. NULL: nobody */
     bool needs_gradient;   /* a parameter comes before it, or in it */

@@ -58,6 +58,11 @@ static lks_status dataset_measure(lks_dataset *set)
                         "data set '%s': info.target_shape is not valid, expected 0 to %d "
                         "dimensions, each at least 1, that fit in memory",
                         set->name, LKS_MAX_DIMS);
+    if (info->columns < 0 || (info->columns > 0 && info->samples % info->columns != 0))
+        return LKI_FAIL(LKS_E_INVALID,
+                        "data set '%s': info.columns is %" PRId64 ", expected 0, or a number that "
+                        "divides the %" PRId64 " samples",
+                        set->name, info->columns, info->samples);
     return LKS_OK;
 }
 

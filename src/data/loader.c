@@ -322,8 +322,6 @@ void lks_loader_destroy(lks_loader *loader)
     lki_free(loader->context, loader, sizeof *loader);
 }
 
-/* ---------------------------------------------------------------- use */
-
 int64_t lks_loader_batches(const lks_loader *loader)
 {
     return loader != NULL ? loader->batches : 0;
@@ -332,6 +330,12 @@ int64_t lks_loader_batches(const lks_loader *loader)
 const lks_dataset *lks_loader_dataset(const lks_loader *loader)
 {
     return loader != NULL ? loader->dataset : NULL;
+}
+
+bool lks_loader_continues(const lks_loader *loader)
+{
+    return loader != NULL && loader->opts.in_order &&
+           loader->opts.global_batch == loader->dataset->info.columns;
 }
 
 static bool loader_complete(const lks_loader *loader)
@@ -387,7 +391,8 @@ lks_status lks_loader_next(lks_loader *loader, lks_batch *out)
                        .first = own.first,
                        .whole = own.whole,
                        .mix = s->mix,
-                       .counted = s->counted};
+                       .counted = s->counted,
+                       .continues = index > 0 && lks_loader_continues(loader)};
     return LKS_OK;
 }
 

@@ -167,6 +167,7 @@ void lki_arrays_measure(lks_model *model)
     measure_parameters(model);
     measure_buffers(model);
     measure_batch(model);
+    lki_carried_measure(model);
 }
 
 static lks_status allocate_worker(lks_model *model, int w)
@@ -228,6 +229,7 @@ lks_status lki_arrays_make(lks_model *model)
     LKI_TRY(allocate_parameters(model));
     LKI_TRY(allocate_buffers(model));
     LKI_TRY(allocate_batch(model));
+    LKI_TRY(lki_carried_make(model));
     LKI_TRY(initialise(model));
     for (int w = 0; w < model->workers; w++) LKI_TRY(allocate_worker(model, w));
     return LKS_OK;
@@ -274,4 +276,5 @@ void lki_arrays_release(lks_model *model)
     memory->free(context, model->buffers, model->buffer_bytes);
     memory->free(context, model->batch_x, model->batch_bytes);
     memory->free(context, model->gradient_memory, model->gradient_bytes);
+    lki_carried_release(model);
 }

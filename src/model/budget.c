@@ -15,7 +15,7 @@ size_t lki_model_bytes(const lks_model *model)
                              (size_t)(program->stats_count + program->met_count) * sizeof(double) +
                              model->parameter_bytes + model->buffer_bytes + model->batch_bytes +
                              model->gradient_bytes + lki_across_bytes(model);
-    bytes += lki_mirror_bytes(model);
+    bytes += lki_mirror_bytes(model) + model->carried.bytes;
     for (int w = 0; w < model->workers; w++)
         bytes += program->local_bytes + program->workspace_bytes +
                  lki_worker_gradient_bytes(model, w);

@@ -366,6 +366,7 @@ lks_model_info lks_model_get_info(const lks_model *model)
     if (program->loss != NULL && target->dtype == LKS_I32)
         info.classes = ((const lks_target_opts *)target->node->attr)->classes;
     if (program->loss != NULL) info.positions = lki_positions_of(model);
+    info.carried = model->carried.floats;
     for (int s = 0; s < program->stages; s++)
         for (int i = 0; i < program->stage[s].cluster->count; i++)
             info.multiply_adds += program->stage[s].cluster->node[i]->multiply_adds;

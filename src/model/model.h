@@ -24,6 +24,7 @@
 #include "model/across.h"
 #include "model/common/common.h"
 #include "model/ranges/balance.h"
+#include "model/step/carried.h"
 #include "program/program.h"
 #include "numeric/tree.h"
 #include "reduce/reduce.h"
@@ -184,9 +185,10 @@ struct lks_model {
     lki_pass pass;
     lki_rule *rule;
     int rules;
-    int64_t counted; /* samples, or positions that have a class: what a step takes the mean of */
-    float scale;     /* of gradients: lki_update's */
-    bool link_after; /* hash the state after the update */
+    int64_t counted;   /* samples, or positions that have a class: what a step takes the mean of */
+    float scale;       /* of gradients: lki_update's */
+    bool link_after;   /* hash the state after the update */
+    lki_carry carried; /* from batch to batch */
     float *predictions;
     int64_t *share_start; /* [replicas + 1]: where shares begin in this batch */
     struct {

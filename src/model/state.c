@@ -42,6 +42,24 @@ static lks_status list_buffers(lks_model *model, lki_stage *stage, const lki_nod
     return LKS_OK;
 }
 
+/* What is carried, of stages: each is of a node that carries, in graph order. */
+static lks_status list_carried(lks_model *model)
+{
+    lki_program *program = &model->program;
+    for (int s = 0; s < program->stages && model->carried.floats > 0; s++) {
+        lki_stage *stage = &program->stage[s];
+        const lki_node *node = lki_cluster_tail(stage->cluster);
+        const lks_shape shape = LKS_SHAPE(program->global_batch, node->carries);
+        char name[2 * LKI_NAME_SIZE];
+        if (node->carries == 0) continue;
+        snprintf(name, sizeof name, "%s.carried", node->name);
+        LKI_TRY(add_state(model, LKS_CARRIED, "", name, (void **)&stage->carried[LKI_CARRIED_NOW]));
+        describe_last(model, LKS_F32, &shape);
+        model->state[model->states - 1].info.spread = model->across != NULL;
+    }
+    return LKS_OK;
+}
+
 /* Parameters and buffers of the nodes in graph order: so are the weights. */
 static lks_status list_hashed(lks_model *model)
 {
@@ -90,8 +108,9 @@ lks_status lki_state_list(lks_model *model)
     const lki_program *program = &model->program;
     size_t most = (size_t)model->weights * (3 + LKI_MAX_STATES);
     for (int s = 0; s < program->stages; s++)
-        if (program->stage[s].cluster->counted != NULL)
-            most += (size_t)program->stage[s].cluster->counted->buffer_count;
+        most += 1 + (program->stage[s].cluster->counted != NULL
+                         ? (size_t)program->stage[s].cluster->counted->buffer_count
+                         : 0);
     void *memory;
     LKI_TRY(lki_arena_alloc(&model->arena, &memory, most * sizeof(lki_state), "the state list"));
     model->state = memory;
@@ -117,6 +136,7 @@ lks_status lki_state_list(lks_model *model)
             model->state[model->states - 1].info.spread = lki_spreads(model);
         }
     }
+    LKI_TRY(list_carried(model));
     for (int w = 0; w < model->weights; w++) {
         lki_weight *weight = &model->weight[w];
         LKI_TRY(add_state(model, LKS_GRADIENT, LKI_NAMES_GRADIENT, weight->name,
@@ -153,7 +173,7 @@ lks_status lks_model_hash(lks_model *model, uint64_t *out)
     return lki_model_leave(model, lki_state_hash(model, out));
 }
 
-/* Of what is no part of the hash: the optimizer's state, unless ranks have different parts of it. */
+/* Of what is no part of the hash: the optimizer's state and what is carried, unless ranks have different parts of it. */
 static uint64_t hash_rest(const lks_model *model)
 {
     uint64_t hash = 0;
@@ -277,13 +297,24 @@ static lks_status read(const lks_model *model, int index, void *out, size_t byte
     return LKS_OK;
 }
 
+/* An entry that ranks have parts of; `status` is what this one has against it. */
+static lks_status read_spread(const lks_model *model, int index, void *out, size_t bytes,
+                              lks_status status)
+{
+    if (model->state[index].info.kind != LKS_CARRIED)
+        return lki_spread_read(model, index, out, bytes, status);
+    LKI_TRY(lks_comm_agree(model->across->comm, status));
+    LKI_TRY(lki_carried_gather(model, lki_carried_stage(model, index)));
+    return read(model, index, out, bytes);
+}
+
 lks_status lks_model_state_read(lks_model *model, int index, void *out, size_t bytes)
 {
     if (out == NULL) return LKI_FAIL_NULL(out);
     if (lks_model_state_info(model, index).spread) {
         LKI_TRY(lki_model_enter(model, __func__));
         return lki_model_leave(
-            model, lki_spread_read(model, index, out, bytes, check_access(model, index, bytes)));
+            model, read_spread(model, index, out, bytes, check_access(model, index, bytes)));
     }
     LKI_TRY(lki_model_enter_shared(model, __func__));
     return lki_model_leave_shared(model, read(model, index, out, bytes));
@@ -299,11 +330,12 @@ static lks_status check_write(const lks_model *model, int index, size_t bytes)
 static lks_status write(lks_model *model, int index, const void *in, size_t bytes)
 {
     const lks_status status = check_write(model, index, bytes);
-    if (model->common != NULL)
+    const bool carried = lks_model_state_info(model, index).kind == LKS_CARRIED;
+    if (model->common != NULL && !carried)
         return lki_common_write(model, status == LKS_OK ? *model->state[index].memory : NULL, in,
                                 bytes, status);
     LKI_TRY(status);
-    if (model->state[index].info.spread) {
+    if (model->state[index].info.spread && !carried) {
         lki_spread_write(model, index, in);
         return LKS_OK;
     }

@@ -68,6 +68,7 @@ lks_tensor *lks_network(lks_graph *graph, lks_tensor *x, const char *name,
         lks_mnist_cnn_opts mnist_cnn;
         lks_mlp_opts mlp;
         lks_transformer_opts transformer;
+        lks_language_model_opts language_model;
     } own;
     const lks_network_opts defaults = {0};
     const lki_zoo_network *network = lki_zoo_find(name);

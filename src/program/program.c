@@ -122,11 +122,21 @@ static char *address(const lki_program *program, const lki_pass *pass, const lki
     return memory + value->offset;
 }
 
+/* What the stage carries of the sample at this position of the whole batch; NULL: nothing. */
+static float *carried_at(const lki_pass *pass, const lki_stage *stage, lki_carried array,
+                         int64_t position)
+{
+    float *all = stage->carried[array];
+    return all != NULL ? all + (pass->column + position - pass->begin) * lki_stage_carries(stage)
+                       : NULL;
+}
+
 static void fill_args(const lki_program *program, const lki_pass *pass, const lki_local *local,
                       const lki_stage *stage, const piece *at, lki_args *args)
 {
+    const int64_t position = at->begin + at->offset;
     *args = (lki_args){.count = at->count,
-                       .position = at->begin + at->offset,
+                       .position = position,
                        .sample = at->offset,
                        .last = at->last,
                        .step = pass->step,
@@ -139,6 +149,8 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
                        .sums = address(program, pass, local, stage->sums, at),
                        .packed = program->packed + stage->packed_offset,
                        .buffer = stage->buffer,
+                       .begins = carried_at(pass, stage, pass->begins, position),
+                       .leaves = carried_at(pass, stage, pass->leaves, position),
                        .workspace = local->memory + program->local_bytes};
     for (int i = 0; i < stage->cluster->in_count; i++)
         args->in[i] = address(program, pass, local, stage->in[i], at);
@@ -399,15 +411,4 @@ const void *lki_program_result(const lki_program *program, const lki_pass *pass,
 {
     const piece at = {.cohort = cohort, .replica = cohort->first, .begin = cohort->begin};
     return address(program, pass, local, program->activation[tensor->node->index], &at);
-}
-
-void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
-                             const lki_cohort *cohort, const lki_local *local, float *out)
-{
-    const size_t bytes = lki_tensor_bytes(program->output);
-    if (cohort->count == 0) return;
-    program->backend->memory->copy_out(
-        (char *)out + (size_t)(cohort->begin - pass->begin) * bytes,
-        lki_program_result(program, pass, cohort, local, program->output),
-        (size_t)cohort->count * bytes);
 }

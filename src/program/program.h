@@ -74,6 +74,15 @@ typedef enum lki_place {
     LKI_AT_SUMS,
 } lki_place;
 
+/* Arrays of what nodes carry from batch to batch, [samples of the global batch][lki_node.carries]. */
+typedef enum lki_carried {
+    LKI_CARRIED_NOTHING,
+    LKI_CARRIED_NOW,  /* what a step begins with, */
+    LKI_CARRIED_NEXT, /* and leaves: now, when the step is done; so one that fails can be repeated */
+    LKI_CARRIED_EVALUATION, /* of an evaluation, which begins with what it has left */
+    LKI_CARRIED_ARRAYS
+} lki_carried;
+
 typedef struct lki_value {
     lki_place place;
     const char *node, *role; /* for the memory map: "conv1", "out" */
@@ -126,10 +135,11 @@ typedef struct lki_stage {
     float *param[LKI_MAX_SLOTS]; /* values, shared by all workers */
     int64_t d_param
         [LKI_MAX_SLOTS]; /* by replica: position in a gradient array, floats; -1: none is formed */
-    void *buffer[LKI_MAX_BUFFER]; /* of cluster->counted */
-    size_t packed_offset;         /* in program->packed */
-    size_t stats_offset;          /* in program->stats, doubles: [replicas][stats] */
-    size_t met_offset;            /* in program->met, doubles: [2][replicas + 1][meets] */
+    void *buffer[LKI_MAX_BUFFER];       /* of cluster->counted */
+    float *carried[LKI_CARRIED_ARRAYS]; /* of a node that carries; NULL: none */
+    size_t packed_offset;               /* in program->packed */
+    size_t stats_offset;                /* in program->stats, doubles: [replicas][stats] */
+    size_t met_offset;                  /* in program->met, doubles: [2][replicas + 1][meets] */
 } lki_stage;
 
 /* What is run at once: a stage, or a half of it. */
@@ -237,6 +247,12 @@ static inline bool lki_program_forms_any(const lki_program *program, const lki_c
     return false;
 }
 
+/* Floats of a sample that the stage carries from batch to batch; 0: none. */
+static inline int64_t lki_stage_carries(const lki_stage *stage)
+{
+    return lki_cluster_tail(stage->cluster)->carries;
+}
+
 /* Of one sample. */
 static inline size_t lki_tensor_bytes(const lks_tensor *tensor)
 {
@@ -333,7 +349,9 @@ typedef struct lki_pass {
     int64_t begin;       /* and begin with this sample of the whole batch */
     uint64_t step;
     bool training, backward;
-    lki_wanted wanted; /* of backward, */
+    lki_carried begins, leaves; /* of what is carried, */
+    int64_t column;             /* from that of the sample `begin` on */
+    lki_wanted wanted;          /* of backward, */
     bool
         from_output; /* which begins with the gradient of the output as it is in its place, not with the loss */
     char *all; /* what is kept goes here, as in program->all; NULL: to local->kept */
@@ -415,7 +433,7 @@ lks_status lki_program_forward_joint(const lki_program *program, const lki_pass 
 lks_status lki_program_backward_leg(const lki_program *program, const lki_pass *pass,
                                     const lki_cohort *cohort, int64_t replica,
                                     const lki_local *local, int leg);
-/* The cohort's part of the output of the pass `out`, which is the host's. */
+/* mirror.c: the cohort's part of the output of the pass `out`, which is the host's. */
 void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
                              const lki_cohort *cohort, const lki_local *local, float *out);
 /* Where the cohort's first sample is in the loss or the output, after all this: the device's. */

@@ -132,10 +132,19 @@
       "lists of layers by name, for `- block: name` in model.layers (see --help-layers); "         \
       "null: none")                                                                                \
     X(MODEL_HIDDEN, "model.hidden", INTS, "[1,)", "[128]", FIXED, "units of the hidden layers")    \
+    X(MODEL_EMBEDDING_SIZE, "model.embedding_size", INT, "[1,)", "200", FIXED,                     \
+      "numbers of a token's vector")                                                               \
+    X(MODEL_HIDDEN_SIZE, "model.hidden_size", INT, "[1,)", "200", FIXED,                           \
+      "units of every recurrent layer")                                                            \
+    X(MODEL_NUM_LAYERS, "model.num_layers", INT, "[1,64]", "2", FIXED, "recurrent layers")         \
+    X(MODEL_CARRY_STATE, "model.carry_state", BOOL, NULL, "false", FIXED,                          \
+      "recurrent layers go on where the window before ended, which data.columns says")             \
+    X(MODEL_INIT_SCALE, "model.init_scale", FLOAT, "[0,)", "0", FIXED,                             \
+      "all parameters begin uniform in +- this; 0: as those of PyTorch's layers")                  \
     X(MODEL_DROPOUT, "model.dropout", FLOAT, "[0,1)", NULL, FIXED,                                 \
-      "after every relu of an mlp, and of transformers, null: 0; others have their own with "      \
-      "null, "                                                                                     \
-      "and none with 0")                                                                           \
+      "after every relu of an mlp, of transformers, and of a language model on embeddings, "       \
+      "between layers and in front of the last, null: 0; others have their own with null, and "    \
+      "none with 0")                                                                               \
     X(MODEL_DEPTH, "model.depth", INT, "[1,)", "12", FIXED, "blocks")                              \
     X(MODEL_HEADS, "model.heads", INT, "[1,)", "12", FIXED,                                        \
       "heads of attention, which divide the width")                                                \

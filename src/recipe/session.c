@@ -223,6 +223,8 @@ lks_status lki_session_loader(lks_loader **out, const lki_session *session, lks_
         .ahead = (int)lki_config_int(config, LKI_KEY_DATA_AHEAD),
     };
     if (training) LKI_TRY(lki_augment_read(session->config, NULL, &opts));
+    const int64_t columns = lks_dataset_get_info(dataset).columns;
+    if (purpose == LKI_FOR_TESTING && columns > 1) opts.global_batch = columns;
     if (lks_comm_size(session->comm) > 1 && purpose != LKI_FOR_LOOKING) {
         const lks_model_info info = lks_model_get_info(session->model);
         opts.shares = info.shares;

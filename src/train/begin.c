@@ -29,7 +29,15 @@ static lks_status train_check_counts(const lks_train_opts *opts)
 
 static lks_status check_loader(const lks_model *model, const lks_loader *loader)
 {
-    return loader ? lks_model_check_data(model, lks_loader_dataset(loader)) : LKS_OK;
+    if (!loader) return LKS_OK;
+    TRY(lks_model_check_data(model, lks_loader_dataset(loader)));
+    if (lks_model_get_info(model).carried == 0 || lks_loader_continues(loader)) return LKS_OK;
+    return lks_fail(
+        LKS_E_INVALID,
+        "training: the network carries its state from batch to batch, but the loader of "
+        "'%.80s' does not go on where a batch ended; give it the order of the data, and "
+        "batches of its columns",
+        lks_dataset_name(lks_loader_dataset(loader)));
 }
 
 lks_status lki_loop_check(const lks_train_opts *opts)

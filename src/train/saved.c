@@ -24,7 +24,7 @@ typedef struct layout {
 static bool in_set(lki_state_set set, lks_state_kind kind)
 {
     return kind == LKS_PARAMETER || kind == LKS_BUFFER ||
-           ((kind == LKS_OPTIMIZER || kind == LKS_AVERAGE) && set == LKI_STATE_ALL);
+           (kind != LKS_GRADIENT && set == LKI_STATE_ALL);
 }
 
 static lks_status make_layout(lki_arena *arena, const lks_model *model, lki_state_set set,
@@ -96,8 +96,10 @@ static lks_status saved_check_finite(const lks_state_info *info, const void *dat
                         "%s '%s' is not finite after step %" PRId64 ": element %zu is %g; it is "
                         "not saved; look for data that is not finite, or lower the learning rate, "
                         "and continue from what was saved last",
-                        info->kind == LKS_PARAMETER ? "parameter" : "buffer", info->name, step, i,
-                        (double)value[i]);
+                        info->kind == LKS_PARAMETER ? "parameter"
+                        : info->kind == LKS_CARRIED ? "carried state"
+                                                    : "buffer",
+                        info->name, step, i, (double)value[i]);
     }
     return LKS_OK;
 }
@@ -193,6 +195,12 @@ static lks_status missing_tensor(const lks_tensor_file *file, const lks_state_in
         return LKI_FAIL(LKS_E_MISMATCH,
                         "%s has no '%s': it was made without averages of the parameters (ema), and "
                         "they cannot begin later",
+                        what, info->name);
+    }
+    if (info->kind == LKS_CARRIED) {
+        return LKI_FAIL(LKS_E_MISMATCH,
+                        "%s has no '%s': it was made without carry_state, so nothing was carried "
+                        "from batch to batch; leave that out, or start in another folder",
                         what, info->name);
     }
     if (info->kind == LKS_OPTIMIZER) {

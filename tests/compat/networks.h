@@ -128,6 +128,24 @@ static lks_tensor *kept_attention(lks_graph *g)
                              NULL);
 }
 
+/* Recurrent layers that carry their state, wide and narrow. */
+static lks_tensor *kept_carried(lks_graph *g)
+{
+    lks_tensor *x = lks_input(g, &(lks_input_opts){.name = "x",
+                                                   .shape = LKS_SHAPE(KEPT_POSITIONS),
+                                                   .dtype = LKS_I32,
+                                                   .vocabulary = KEPT_VOCABULARY});
+    x = lks_embedding(g, x, &(lks_embedding_opts){.units = 9});
+    x = lks_lstm(g, x, &(lks_recurrent_opts){.hidden = 70, .layers = 2, .carry_state = true});
+    x = lks_gru(g, x, &(lks_recurrent_opts){.hidden = 13, .carry_state = true});
+    x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 5, .carry_state = true});
+    return lks_cross_entropy(g, kept_dense(g, x, KEPT_CLASSES),
+                             lks_target(g, &(lks_target_opts){.name = "y",
+                                                              .classes = KEPT_CLASSES,
+                                                              .shape = LKS_SHAPE(KEPT_POSITIONS)}),
+                             NULL);
+}
+
 /* A multi-layer perceptron. */
 static lks_tensor *kept_mlp(lks_graph *g)
 {
@@ -519,6 +537,7 @@ static const kept_network kept_networks[] = {
      {.replicas = 3, .kernels.bf16_storage = true}},
     {"recurrent", kept_recurrent, KEPT_TOKENS, 31, 1e-2, lks_adam, {.replicas = 4}},
     {"attention", kept_attention, KEPT_TOKENS, 30, 1e-2, lks_adamw, {.replicas = 4}},
+    {"carried", kept_carried, KEPT_TOKENS, 22, .5, kept_momentum, {.replicas = 5}},
     {"tokens", kept_tokens, KEPT_TOKENS, 29, 1e-2, lks_adamw, {.replicas = 5}},
     {"tied", kept_tied, KEPT_TOKENS, 27, 1e-2, lks_adamw, {.replicas = 4, .clip_norm = .5}},
 };

@@ -77,14 +77,19 @@ static void close_run(run *r)
     lks_context_destroy(r->context);
 }
 
-/* Batches go round the samples; the last one is short. */
+/* Batches go round the samples; the last one is short. Where state is carried all are whole, and the fourth
+ * after another begins anew. */
 static void step(const run *r, const values *v, int number)
 {
     const int64_t batch = r->net->batch, first = number * batch % (SAMPLES - batch + 1);
-    const int64_t count = number == STEPS - 1 && batch > 2 ? batch - 2 : batch;
+    const bool carries = lks_model_get_info(r->model).carried > 0;
+    const int64_t count = !carries && number == STEPS - 1 && batch > 2 ? batch - 2 : batch;
     const void *x[] = {v->image[first], v->x[first], v->token[first]};
     const void *y[] = {&v->label[first], v->y[first], v->class[first]};
-    const lks_batch b = {.x = x[r->net->data], .y = y[r->net->data], .count = count};
+    const lks_batch b = {.x = x[r->net->data],
+                         .y = y[r->net->data],
+                         .count = count,
+                         .continues = carries && number % 4 > 0};
     LKT_OK(lks_model_step(r->model, &b, r->net->lr, NULL));
 }
 

@@ -194,6 +194,7 @@ static void of_loaders(void **state)
     lks_loader_destroy(NULL);
     assert_null(lks_loader_dataset(NULL));
     assert_int_equal(lks_loader_batches(NULL), 0);
+    assert_false(lks_loader_continues(NULL));
     REFUSES(lks_loader_next(NULL, &batch));
     REFUSES(lks_loader_next(loader, NULL));
     REFUSES(lks_loader_seek(NULL, 0));
@@ -269,6 +270,8 @@ static lks_tensor *plain_lks_attention(lks_graph *g, lks_tensor *t, bool opts)
 {
     return lks_attention(g, t, NULL, opts ? &(lks_attention_opts){0} : NULL);
 }
+#define language_model(g, t, opts) lks_language_model(g, t, "lstm_lm", opts)
+WITH_OPTS(language_model, lks_language_model_opts)
 
 static const builder BUILDERS[] = {
     plain_lks_global_avg_pool,
@@ -304,6 +307,7 @@ static const builder BUILDERS[] = {
     plain_lks_encoder,
     plain_lks_vit,
     plain_network,
+    plain_language_model,
     plain_lks_mnist_cnn,
 };
 
@@ -433,6 +437,11 @@ static void of_models(void **state)
     REFUSES(lks_predictor_predict(predictor, X, 1, NULL));
     lks_predictor_destroy(predictor);
     lks_predictor_destroy(NULL);
+    REFUSES(lks_generator_create(NULL, model, NULL));
+    REFUSES(lks_generator_feed(NULL, NULL, 0));
+    REFUSES(lks_generator_feed_text(NULL, NULL, 0));
+    REFUSES(lks_generator_next(NULL, NULL));
+    lks_generator_destroy(NULL);
     REFUSES(lks_model_check_finite(NULL));
     REFUSES(lks_model_hash(NULL, &hash));
     REFUSES(lks_model_hash(model, NULL));

@@ -44,6 +44,9 @@ static void compare_all(lkt_case *c, const lki_backend *backend, const lkt_resul
     compare(c, backend, "output", found->out, expected->out, bound->out, lkt_out_elements(c));
     if (found->stats != NULL && c->training)
         compare_stats(c, backend, found->stats, expected->stats, bound->stats, lkt_first(c)->stats);
+    if (found->leaves != NULL)
+        compare(c, backend, "what is left", found->leaves, expected->leaves, bound->leaves,
+                c->count * lkt_first(c)->carries);
     if (!c->training) return;
     for (int i = 0; i < LKI_MAX_IN; i++) {
         if (expected->d_in[i] != NULL)

@@ -16,7 +16,7 @@
 #include "support/backends.h"
 #include "support/op_json.h"
 
-enum { CASES = 3, MOST_SUMS = 2 + LKI_MAX_IN + LKI_MAX_PARAM };
+enum { CASES = 3, MOST_SUMS = 3 + LKI_MAX_IN + LKI_MAX_PARAM };
 
 typedef struct sums {
     double value[MOST_SUMS];
@@ -45,6 +45,7 @@ static sums sums_of(lkt_case *c, const lkt_how *how)
     for (int i = 0; i < LKI_MAX_PARAM && bound.d_param[i] != NULL; i++)
         add(&out, bound.d_param[i], lkt_param_elements(c, i));
     add(&out, bound.stats, lkt_first(c)->stats);
+    add(&out, bound.leaves, c->count * lkt_first(c)->carries);
     return out;
 }
 

@@ -291,8 +291,9 @@ static lks_tensor *random_by_table(lks_graph *graph, lki_op_id id, lks_tensor *x
 static lks_tensor *random_recurrent(lks_graph *graph, lks_tensor *x, lki_op_id op,
                                     lkt_random *random)
 {
-    const lks_recurrent_opts opts = {.hidden = LKT_PICK(random, 1, 2, 5, 16, 33),
-                                     .reverse = lkt_random_chance(random, 3)};
+    lks_recurrent_opts opts = {.hidden = LKT_PICK(random, 1, 2, 5, 16, 33),
+                               .reverse = lkt_random_chance(random, 3)};
+    opts.carry_state = !opts.reverse && lkt_random_chance(random, 2);
 
     if (op == LKI_OP_LSTM) return lks_lstm(graph, x, &opts);
     if (op == LKI_OP_GRU) return lks_gru(graph, x, &opts);

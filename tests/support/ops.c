@@ -162,6 +162,16 @@ static void fill_buffers(lkt_case *c, const lki_node *node, lkt_random *random)
     }
 }
 
+/* Of half of the cases with a node that carries. */
+static void fill_begins(lkt_case *c, const lki_node *node, lkt_random *random)
+{
+    const int64_t count = c->count * node->carries;
+
+    if (count == 0 || lkt_random_chance(random, 2)) return;
+    c->begins = lkt_case_memory(c, (size_t)count * sizeof *c->begins);
+    for (int64_t e = 0; e < count; e++) c->begins[e] = (float)lkt_random_real(random, -1.0, 1.0);
+}
+
 static bool depends_on(const lki_node *node, const lki_node *first)
 {
     if (node == first) return true;
@@ -196,6 +206,7 @@ void lkt_case_fill(lkt_case *c, int64_t count, lkt_fill fill, lkt_random *random
     if (c->cluster.counted != NULL) fill_buffers(c, c->cluster.counted, random);
     c->d_out = fill_floats(c, lkt_out_elements(c), fill, random);
     fill_mix(c, fill, random);
+    fill_begins(c, lki_cluster_tail(&c->cluster), random);
 }
 
 void lkt_stage_open(lkt_case *c, const lki_kernel *kernel, const lki_cluster *cluster,

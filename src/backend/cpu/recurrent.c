@@ -107,8 +107,10 @@ typedef struct share {
     int64_t count;
     float *gates, *kept; /* of places: [rows], [p->kept] */
     float *q, *h;        /* of samples, at this position; in backward gradients of q and */
-    float *d_h, *carried, *zeros;
-    float *d_p, *d_q, *past; /* of places */
+    float *d_h, *carried;
+    const float *first_h, *first_c; /* of samples, in front of their first positions; */
+    int64_t stride;                 /* and where the next one's are; 0: all are zeros */
+    float *d_p, *d_q, *past;        /* of places */
 } share;
 
 static share share_of(const lki_plan *plan, const lki_args *args)
@@ -122,11 +124,16 @@ static share share_of(const lki_plan *plan, const lki_args *args)
     s.h = (float *)(void *)(at + p->of.h);
     s.d_h = (float *)(void *)(at + p->of.d_h);
     s.carried = (float *)(void *)(at + p->of.carried);
-    s.zeros = (float *)(void *)(at + p->of.zeros);
     s.d_p = (float *)(void *)(at + p->of.d_p);
     s.d_q = (float *)(void *)(at + p->of.d_q);
     s.past = (float *)(void *)(at + p->of.past);
-    memset(s.zeros, 0, sizeof(float) * (size_t)p->hidden);
+    if (args->begins != NULL) {
+        s.stride = (p->op == LKI_OP_LSTM ? 2 : 1) * p->hidden;
+        s.first_h = args->begins;
+        s.first_c = args->begins + p->hidden;
+    } else {
+        s.first_h = s.first_c = memset(at + p->of.zeros, 0, sizeof(float) * (size_t)p->hidden);
+    }
     return s;
 }
 
@@ -142,12 +149,26 @@ static int64_t place_of(const recurrent_plan *p, int64_t n, int64_t step)
     return step < 0 ? -1 : n * p->positions + position_of(p, step);
 }
 
-/* q of all samples; in front of the first position the state is zero, and q the bias. */
+/* The states of a sample in front of a step; `before` is the place of the step before. */
+static const float *h_before(const share *s, int64_t n, int64_t before)
+{
+    return before < 0 ? s->first_h + n * s->stride
+                      : (const float *)s->args->out + before * s->p->hidden;
+}
+
+static const float *c_before(const share *s, int64_t n, int64_t before)
+{
+    return before < 0 ? s->first_c + n * s->stride : s->kept + before * s->p->kept;
+}
+
+/* q of all samples; where the state in front of the first position is zero q is the bias. */
 static void products_of_states(const share *s, int64_t step)
 {
     const recurrent_plan *p = s->p;
     const float *bias = s->args->param[3];
-    if (step > 0) {
+    for (int64_t n = 0; n < s->count && step == 0 && s->stride > 0; n++)
+        memcpy(s->h + n * p->hidden, h_before(s, n, -1), sizeof(float) * (size_t)p->hidden);
+    if (step > 0 || s->stride > 0) {
         s->vector->dense->forward(&p->hh, s->count, s->h,
                                   (const char *)s->args->packed + p->packed_hh, bias, s->q,
                                   s->args->workspace);
@@ -158,11 +179,10 @@ static void products_of_states(const share *s, int64_t step)
         memcpy(s->q + n * p->rows, s->q, sizeof(float) * (size_t)p->rows);
 }
 
-static void lstm_forward(const share *s, int64_t at, int64_t before, const float *q, float *h)
+static void lstm_forward(const share *s, int64_t at, const float *past, const float *q, float *h)
 {
     const int64_t hidden = s->p->hidden;
     float *gates = s->gates + at * 4 * hidden, *cell = s->kept + at * 2 * hidden;
-    const float *past = before < 0 ? s->zeros : s->kept + before * 2 * hidden;
     const lki_vector_activation *f = s->vector->activation;
     s->vector->element->sum(4 * hidden, gates, q, gates);
     f[LKI_SIGMOID].forward(2 * hidden, 0.0f, gates, gates);
@@ -173,11 +193,10 @@ static void lstm_forward(const share *s, int64_t at, int64_t before, const float
     s->vector->product->product(hidden, gates + 3 * hidden, cell + hidden, h, false);
 }
 
-static void gru_forward(const share *s, int64_t at, int64_t before, const float *q, float *h)
+static void gru_forward(const share *s, int64_t at, const float *past, const float *q, float *h)
 {
     const int64_t hidden = s->p->hidden;
     float *gates = s->gates + at * 3 * hidden;
-    const float *past = before < 0 ? s->zeros : (const float *)s->args->out + before * hidden;
     const lki_vector_activation *f = s->vector->activation;
     s->vector->element->sum(2 * hidden, gates, q, gates);
     f[LKI_SIGMOID].forward(2 * hidden, 0.0f, gates, gates);
@@ -198,6 +217,20 @@ static void rnn_forward(const share *s, int64_t at, const float *q, float *h)
         s->vector->activation[LKI_TANH].forward(hidden, 0.0f, gates, h);
 }
 
+/* What samples leave for the window behind theirs. */
+static void leave(const share *s)
+{
+    const recurrent_plan *p = s->p;
+    const size_t bytes = sizeof(float) * (size_t)p->hidden;
+    const int64_t floats = (p->op == LKI_OP_LSTM ? 2 : 1) * p->hidden;
+    for (int64_t n = 0; n < s->count; n++) {
+        const int64_t last = place_of(p, n, p->positions - 1);
+        float *to = s->args->leaves + n * floats;
+        memcpy(to, h_before(s, n, last), bytes);
+        if (p->op == LKI_OP_LSTM) memcpy(to + p->hidden, c_before(s, n, last), bytes);
+    }
+}
+
 static lks_status cpu_recurrent_forward(const lki_plan *plan, const lki_args *args)
 {
     const share s = share_of(plan, args);
@@ -211,14 +244,15 @@ static lks_status cpu_recurrent_forward(const lki_plan *plan, const lki_args *ar
             const float *q = s.q + n * p->rows;
             float *h = (float *)args->out + at * p->hidden;
             if (p->op == LKI_OP_LSTM)
-                lstm_forward(&s, at, before, q, h);
+                lstm_forward(&s, at, c_before(&s, n, before), q, h);
             else if (p->op == LKI_OP_GRU)
-                gru_forward(&s, at, before, q, h);
+                gru_forward(&s, at, h_before(&s, n, before), q, h);
             else
                 rnn_forward(&s, at, q, h);
             memcpy(s.h + n * p->hidden, h, sizeof(float) * (size_t)p->hidden);
         }
     }
+    if (args->leaves != NULL) leave(&s);
     return LKS_OK;
 }
 
@@ -232,12 +266,12 @@ static void cell_backward(const share *s, int64_t n, int64_t step)
     float *d_p = s->d_p + at * p->rows, *d_q = s->d_q + at * p->rows;
     lki_recurrent_row row = {.gates = s->gates + at * p->rows,
                              .kept = s->kept + at * p->kept,
-                             .past = before < 0 ? s->zeros : out + before * hidden,
+                             .past = h_before(s, n, before),
                              .d_h = s->d_h + n * hidden,
                              .carried = s->carried + n * hidden};
     if (p->op == LKI_OP_LSTM) {
         row.kept += hidden;
-        if (before >= 0) row.past = s->kept + before * p->kept;
+        row.past = c_before(s, n, before);
         s->vector->recurrent->lstm_backward(hidden, &row, d_p);
     } else if (p->op == LKI_OP_GRU) {
         s->vector->recurrent->gru_backward(hidden, &row, d_p, d_q);
@@ -306,10 +340,8 @@ static void states_before(const share *s)
     const size_t bytes = sizeof(float) * (size_t)p->hidden;
     for (int64_t n = 0; n < s->count; n++) {
         for (int64_t step = 0; step < p->positions; step++) {
-            const int64_t before = place_of(p, n, step - 1);
             float *to = s->past + place_of(p, n, step) * p->hidden;
-            memcpy(to, before < 0 ? s->zeros : (const float *)s->args->out + before * p->hidden,
-                   bytes);
+            memcpy(to, h_before(s, n, place_of(p, n, step - 1)), bytes);
         }
     }
 }

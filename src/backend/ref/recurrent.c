@@ -1,6 +1,6 @@
 /*
  * rnn, lstm, gru: the formulas of op/layer/recurrent.c, one sample after the other, all in double. States are rounded where
- * they are stored for others, not between positions. Gradients of parameters are sums in double over the samples, and in a
+ * they are stored for others, or left for the next window, not between positions. Gradients of parameters are sums in double over the samples, and in a
  * sample over positions as backward meets them.
  */
 #include "backend/ref/kernels.h"
@@ -60,11 +60,37 @@ static int64_t position_of(const recurrent *p, int64_t step)
     return p->reverse ? p->positions - 1 - step : step;
 }
 
-/* What is kept of the position before; `zeros` in front of the first one. */
+/* What is kept of the position before; `first` in front of the first one. */
 static const double *before(const recurrent *p, int64_t step, const double *kept,
-                            const double *zeros)
+                            const double *first)
 {
-    return step > 0 ? kept + position_of(p, step - 1) * KEPT * p->hidden : zeros;
+    return step > 0 ? kept + position_of(p, step - 1) * KEPT * p->hidden : first;
+}
+
+/* What stands in front of the first position of sample n: h, and the cell of lstm behind it, or zeros. */
+static void begin(const recurrent *r, const lki_args *args, int64_t n, double *first)
+{
+    const int64_t carries = (r->op == LKI_OP_LSTM ? 2 : 1) * r->hidden;
+    const float *given = args->begins != NULL ? args->begins + n * carries : NULL;
+
+    memset(first, 0, (size_t)(KEPT * r->hidden) * sizeof *first);
+    for (int64_t j = 0; j < r->hidden && given != NULL; j++) {
+        first[j * KEPT + STATE] = (double)given[j];
+        if (r->op == LKI_OP_LSTM) first[j * KEPT + CELL] = (double)given[r->hidden + j];
+    }
+}
+
+/* The same of its last one. */
+static void leave(const recurrent *r, const lki_args *args, int64_t n, const double *kept)
+{
+    const int64_t carries = (r->op == LKI_OP_LSTM ? 2 : 1) * r->hidden;
+    const double *last = before(r, r->positions, kept, NULL);
+    float *to = args->leaves + n * carries;
+
+    for (int64_t j = 0; j < r->hidden; j++) {
+        to[j] = lki_round(last[j * KEPT + STATE]);
+        if (r->op == LKI_OP_LSTM) to[r->hidden + j] = lki_round(last[j * KEPT + CELL]);
+    }
 }
 
 static double logistic(double x)
@@ -101,15 +127,17 @@ static void cell(const recurrent *r, int64_t j, const double *p, const double *q
     }
 }
 
-static void sample_forward(const recurrent *r, const lki_args *args, const float *x, double *kept,
-                           float *y)
+static void sample_forward(const recurrent *r, const lki_args *args, int64_t n)
 {
-    double *p = args->workspace, *q = p + r->rows, *zeros = q + r->rows;
+    const float *x = (const float *)args->in[0] + n * r->positions * r->width;
+    double *kept = (double *)args->saved + n * r->positions * r->hidden * KEPT;
+    float *y = (float *)args->out + n * r->positions * r->hidden;
+    double *p = args->workspace, *q = p + r->rows, *first = q + r->rows;
 
-    memset(zeros, 0, (size_t)(KEPT * r->hidden) * sizeof *zeros);
+    begin(r, args, n, first);
     for (int64_t step = 0; step < r->positions; step++) {
         const int64_t t = position_of(r, step);
-        const double *past = before(r, step, kept, zeros);
+        const double *past = before(r, step, kept, first);
 
         for (int64_t u = 0; u < r->rows; u++) {
             p[u] = (double)args->param[2][u];
@@ -124,16 +152,14 @@ static void sample_forward(const recurrent *r, const lki_args *args, const float
             y[t * r->hidden + j] = lki_round(kept[(t * r->hidden + j) * KEPT + STATE]);
         }
     }
+    if (args->leaves != NULL) leave(r, args, n, kept);
 }
 
 static lks_status ref_recurrent_forward(const lki_plan *plan_, const lki_args *args)
 {
     const recurrent *r = (const recurrent *)plan_;
 
-    for (int64_t n = 0; n < args->count; n++)
-        sample_forward(r, args, (const float *)args->in[0] + n * r->positions * r->width,
-                       (double *)args->saved + n * r->positions * r->hidden * KEPT,
-                       (float *)args->out + n * r->positions * r->hidden);
+    for (int64_t n = 0; n < args->count; n++) sample_forward(r, args, n);
     return LKS_OK;
 }
 
@@ -191,13 +217,14 @@ static void sample_backward(const recurrent *r, const lki_args *args, int64_t n,
     const float *x = (const float *)args->in[0] + n * r->positions * r->width;
     const float *dy = args->d_out + n * r->positions * r->hidden;
     const double *kept = (const double *)args->saved + n * r->positions * r->hidden * KEPT;
-    double *dp = args->workspace, *dq = dp + r->rows, *zeros = dq + r->rows;
-    double *dh = zeros + KEPT * r->hidden, *dc = dh + r->hidden, *dx = dc + r->hidden;
+    double *dp = args->workspace, *dq = dp + r->rows, *first = dq + r->rows;
+    double *dh = first + KEPT * r->hidden, *dc = dh + r->hidden, *dx = dc + r->hidden;
 
-    memset(zeros, 0, (size_t)((KEPT + 2) * r->hidden) * sizeof *zeros);
+    begin(r, args, n, first);
+    memset(dh, 0, (size_t)(2 * r->hidden) * sizeof *dh);
     for (int64_t step = r->positions - 1; step >= 0; step--) {
         const int64_t t = position_of(r, step);
-        const double *past = before(r, step, kept, zeros);
+        const double *past = before(r, step, kept, first);
 
         for (int64_t j = 0; j < r->hidden; j++)
             dh[j] = cell_backward(r, j, kept + t * KEPT * r->hidden, past,

@@ -102,15 +102,17 @@ static lks_status make_windows(lks_dataset **out, text_set *set, const char *nam
     const int64_t behind = set->length - 1 - set->context; /* the first window */
     int64_t last = behind / set->stride + (behind % set->stride != 0);
     if (last * set->stride > set->length - 2) last--; /* it would begin with the last token */
-    const lks_dataset_ops ops = {.info = {.samples = (last + 1) * set->columns,
-                                          .shape = {1, {set->context}},
-                                          .dtype = LKS_I32,
-                                          .vocabulary = set->tokenizer->size,
-                                          .classes = set->tokenizer->size,
-                                          .target_shape = {1, {set->context}}},
-                                 .read = read_window,
-                                 .close = close_text,
-                                 .counted = counted_in_window};
+    const lks_dataset_ops ops = {
+        .info = {.samples = (last + 1) * set->columns,
+                 .shape = {1, {set->context}},
+                 .dtype = LKS_I32,
+                 .vocabulary = set->tokenizer->size,
+                 .classes = set->tokenizer->size,
+                 .target_shape = {1, {set->context}},
+                 .columns = set->stride == set->context ? set->columns : 0},
+        .read = read_window,
+        .close = close_text,
+        .counted = counted_in_window};
     const uint64_t place = lki_hash_link(set->tokenizer->hash, set->first, (uint64_t)set->count);
     LKI_TRY(lks_dataset_create(out, set->memory, name, &ops, set));
     (*out)->tokenizer = set->tokenizer;

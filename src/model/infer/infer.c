@@ -56,6 +56,7 @@ static lks_status infer(lks_model *model, const lks_batch *batch, lks_metrics *s
         lki_pass pass = lki_infer_pass(model, batch->count - first, &part);
         if (model->opts.mirror) LKI_TRY(infer_mirrored(model, &pass, images, part));
         lki_place_samples(model, &pass, batch, first, part);
+        if (sum != NULL) lki_carried_evaluate(model, &pass, batch, first);
         model->pass = pass;
         model->predictions = out != NULL ? out + first * width : NULL;
         LKI_TRY(lki_model_run(model, mode));
@@ -71,6 +72,7 @@ static lks_status evaluate(lks_model *model, const lks_batch *batch, lks_metrics
         return LKI_FAIL(LKS_E_INVALID, "the batch has %lld samples, expected at least 0",
                         (long long)batch->count);
     LKI_TRY(lki_check_batch(model, batch));
+    LKI_TRY(lki_carried_check(model, batch));
     return infer(model, batch, sum, out);
 }
 

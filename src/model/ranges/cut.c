@@ -93,6 +93,7 @@ lks_status lki_ranges_cut(lks_model *model, const int64_t *count)
 {
     lki_kept kept = {.memory = NULL};
     if (model->across != NULL) LKI_TRY(lki_ranks_reuse(&model->across->sums)); /* it lands there */
+    if (model->across != NULL) LKI_TRY(lki_carried_gather_all(model));
     made old = nothing(model);
     exchange(model, &old);
     set_borders(model, count);

@@ -119,6 +119,7 @@ lks_status lks_model_check_data(const lks_model *model, const lks_dataset *datas
     const char *name = lks_dataset_name(dataset);
     LKI_TRY(check_part(name, "samples", &info.shape, info.dtype, graph->input));
     if (model->program.loss == NULL) return LKS_OK;
+    LKI_TRY(lki_carried_check_data(model, name, info.columns));
     return check_part(name, "targets", &info.target_shape, info.classes > 0 ? LKS_I32 : LKS_F32,
                       graph->target);
 }
@@ -200,6 +201,7 @@ lks_status lki_check_train_batch(lks_model *model, const lks_batch *batch)
                         "the batch has %lld samples, expected 1 to %lld, the model's global_batch",
                         (long long)whole, (long long)model->program.global_batch);
     LKI_TRY(check_parts(model, batch));
+    LKI_TRY(lki_carried_check_step(model, whole));
     LKI_TRY(lki_check_batch(model, batch));
     return count_losses(model, batch);
 }

@@ -74,6 +74,8 @@ static void borrow_from(const lki_stage *from, lki_stage *to)
                 to->param[t] = from->param[f];
     if (wants->counted != NULL && wants->counted == has->counted)
         memcpy(to->buffer, from->buffer, sizeof to->buffer);
+    if (lki_cluster_tail(wants) == lki_cluster_tail(has))
+        memcpy(to->carried, from->carried, sizeof to->carried);
 }
 
 /* Nobody meets in a replay of one replica: it has what came of all. */
@@ -116,6 +118,7 @@ static lks_status replay(const lks_model *model, lki_program *plain, int64_t pos
         .memory = memory, .kept = plain->kept, .trace = trace, .trace_user = found};
     lki_pass pass = model->pass;
     pass.backward = false;
+    pass.leaves = LKI_CARRIED_NOTHING;
     int64_t replica = pass.first;
     while (lki_share(replica + 1, plain->replicas, pass.count) <= position) replica++;
     int64_t last = replica + 1;

@@ -110,6 +110,7 @@ lks_status lki_begin_pass(lks_model *model, const lks_batch *batch)
     model->pass.step = (uint64_t)model->progress.step;
     model->pass.training = model->pass.backward = true;
     model->pass.all = model->program.all;
+    lki_carried_begin(model, &model->pass, batch);
     if (model->common != NULL) lki_common_place_x(model);
     lki_program_seed(&model->program, (float)scale_of(model));
     model->scale = mean_of(model, model->counted);
@@ -215,6 +216,7 @@ static lks_status end_step(lks_model *model)
 {
     if ((model->last.skipped || model->alone.ends) && model->link_after)
         LKI_TRY(lki_model_run(model, LKI_HASH));
+    lki_carried_end(model);
     model->progress.step++;
     if (model->last.skipped) model->progress.skipped++;
     if (model->link_after) {

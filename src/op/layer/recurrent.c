@@ -6,7 +6,9 @@
  *   lstm   i, f, o = s(p + q), g = tanh(p + q) in the order i f g o; c_t = f c + i g; h_t = o tanh(c_t)
  *   gru    r, z = s(p + q), n = tanh(p + r q) in the order r z n; h_t = n + z (h - n)
  *
- * A node is one layer in one direction (`reverse`: from the last position to the first); builders stack them.
+ * A node is one layer in one direction (`reverse`: from the last position to the first); builders stack them. With
+ * carry_state what is in front of the first position is h, of lstm also c behind it, which may be given, and those of the
+ * last position are what is left; no gradient passes there.
  */
 #include <math.h>
 #include <stdio.h>
@@ -47,6 +49,12 @@ static lks_status check_stack(const lki_node *node, const lki_recurrent *r)
                         "%s '%s': reverse and bidirectional are both true; bidirectional has both "
                         "directions, so drop one of them",
                         LKI_NODE(node));
+    if (opts->carry_state && (opts->reverse || opts->bidirectional))
+        return LKI_FAIL(
+            LKS_E_INVALID,
+            "%s '%s': carry_state goes on where the window before it ended, and with %s "
+            "a layer begins at the end of its window; leave one of the two out",
+            LKI_NODE(node), opts->reverse ? "reverse" : "bidirectional");
     if (opts->dropout > 0.0f && opts->layers == 1)
         return LKI_FAIL(
             LKS_E_INVALID,
@@ -82,6 +90,7 @@ static lks_status recurrent_infer(lki_node *node, int64_t gates)
     add_parameter(node, BIAS_IH, &bias, &opts->bias_init);
     add_parameter(node, BIAS_HH, &bias, &opts->bias_init);
     node->multiply_adds = in->dim[0] * gates * opts->hidden * (in->dim[1] + opts->hidden);
+    if (opts->carry_state) node->carries = (node->op == LKI_OP_LSTM ? 2 : 1) * opts->hidden;
     return LKS_OK;
 }
 
@@ -163,6 +172,8 @@ lks_tensor *lki_recurrent_build(lks_graph *graph, int op, const void *attr, lks_
                       .help = "only from the last position to the first"),                         \
         LKI_ATTRIBUTE(FLOAT, lks_recurrent_opts, dropout, .range = "[0,1)", .fallback = "0",       \
                       .help = "between layers"),                                                   \
+        LKI_ATTRIBUTE(BOOL, lks_recurrent_opts, carry_state, .fallback = "false",                  \
+                      .help = "from window to window of a column (data.columns)"),                 \
         LKI_WEIGHT_INIT_OF(lks_recurrent_opts, LKI_INIT_WORDS), LKI_BIAS_INIT(lks_recurrent_opts)
 
 static const lki_attribute rnn_attributes[] = {

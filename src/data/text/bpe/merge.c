@@ -162,7 +162,7 @@ static int64_t merge_short(const lki_bpe *bpe, int32_t *token, const uint8_t *pi
 lks_status lki_bpe_merge(const int32_t **tokens, int64_t *count, lki_bpe *bpe, lki_bpe_room *room,
                          const uint8_t *piece, size_t bytes)
 {
-    lki_kept *kept = NULL;
+    lki_merged *kept = NULL;
     if (bytes <= LKI_KEPT_BYTES) {
         kept = &room->kept[lki_hash(piece, bytes) >> (64 - LKI_KEPT_BITS)];
         *tokens = kept->token;

@@ -6,11 +6,11 @@
 
 /* Short pieces with their tokens, where the next one with the same place takes it. */
 enum { LKI_KEPT_BITS = 15, LKI_KEPT_BYTES = 22, LKI_KEPT_TOKENS = 10 };
-typedef struct lki_kept {
+typedef struct lki_merged {
     uint8_t bytes, count; /* 0 bytes: nothing */
     uint8_t text[LKI_KEPT_BYTES];
     int32_t token[LKI_KEPT_TOKENS];
-} lki_kept;
+} lki_merged;
 
 /* What a thread needs to merge, with what it knows of pieces. */
 typedef struct lki_bpe_room {
@@ -22,7 +22,7 @@ typedef struct lki_bpe_room {
     uint64_t *heap;           /* [3 * bytes]: rank << 32 | place */
     int64_t waiting;          /* of the heap */
     uint8_t *spaced;          /* [bytes + 1]: for a piece with a space in front */
-    lki_kept kept[1 << LKI_KEPT_BITS];
+    lki_merged kept[1 << LKI_KEPT_BITS];
 } lki_bpe_room;
 
 /* A room that no other thread has; given back by lki_bpe_leave(). */
