@@ -19,13 +19,12 @@
     X(INFO, info, "CONFIG|NETWORK|CHECKPOINT", 0, 1,                                               \
       "the layers of a network, of a configuration or by name; or what is in a checkpoint or a "   \
       "safetensors file")                                                                          \
-    X(DATA, data,                                                                                  \
-      "NAME | show|check|stats WHAT | pack PICTURES | shard X Y | vocabulary TEXT | columns", 1,   \
+    X(DATA, data, "NAME | show|check|stats|vocabulary WHAT | pack DIR | shard X Y | columns", 1,   \
       3,                                                                                           \
       "get a data set, digits, mnist, fashion, cifar10 or cifar100: digits are drawn and written " \
       "to --out as IDX files, the others downloaded; or see one (WHAT: a name, a folder, a "       \
       "configuration): show samples, check its files, or count its values and classes; or pack "   \
-      "JPEG and PNG files of your own to train on (PICTURES: a folder with a folder for each "     \
+      "JPEG and PNG files of your own to train on (DIR: a folder with a folder for each "          \
       "class, or with such ones in train and val, or a CSV file of files and classes); or cut "    \
       "two large .npy files, "                                                                     \
       "samples X and targets Y, into shards, or write the vocabulary of a text to --out, or draw " \

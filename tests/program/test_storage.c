@@ -51,7 +51,7 @@ static void what_is_rounded_already_stays(void **state)
     (void)state;
     for (int b = 0; lkt_backends()[b] != NULL; b++)
         for (int n = 0; n < NET_COUNT; n++)
-            for (int workers = 1; workers <= 2; workers++) {
+            for (int workers = 1; workers <= 2 && lkt_backends()[b]->memory->host; workers++) {
                 lkt_run run = usual(lkt_backends()[b]->name, NETS[n]);
                 run.compiled = round_all;
                 run.opts.workers = workers;

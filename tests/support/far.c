@@ -391,6 +391,24 @@ static void far_approach(int64_t count, float part, float *left, const float *ri
     leave();
 }
 
+static void far_pack(int64_t count, const float *from, uint16_t *to)
+{
+    own_floats(from, count, "pack");
+    own(to, (size_t)count * sizeof *to, "pack");
+    enter();
+    ref->pack(count, from, to);
+    leave();
+}
+
+static void far_unpack(int64_t count, const uint16_t *from, float *to)
+{
+    own(from, (size_t)count * sizeof *from, "unpack");
+    own_floats(to, count, "unpack");
+    enter();
+    ref->unpack(count, from, to);
+    leave();
+}
+
 static double far_dot(int64_t count, const float *a, const float *b)
 {
     own_floats(a, count, "dot");
@@ -450,6 +468,8 @@ const lki_backend *lkt_far(bool keys)
         .approach = far_approach,
         .dot = far_dot,
         .direction = far_direction,
+        .pack = far_pack,
+        .unpack = far_unpack,
     };
     if (ref != NULL) return &far;
     ref = lki_backend_find("ref");
