@@ -175,7 +175,7 @@ static void put_byte(sampling *s, uint8_t byte)
     if (s->pending == 0) putchar(control || follows ? '?' : byte);
 }
 
-static void put_text(sampling *s, const char *text, size_t bytes)
+static void put_sampled(sampling *s, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) put_byte(s, (uint8_t)text[i]);
     fflush(stdout);
@@ -221,7 +221,7 @@ static lks_status write_sample(sampling *s, const char *prompt, int64_t number)
     if (status == LKS_OK) status = feed_prompt(s, generator, prompt);
     if (status == LKS_OK) {
         if (number > 0) puts("---");
-        put_text(s, prompt, strlen(prompt));
+        put_sampled(s, prompt, strlen(prompt));
     }
     for (int64_t i = 0; i < s->tokens && status == LKS_OK && stop_asked() == 0; i++) {
         int32_t token;
@@ -229,9 +229,9 @@ static lks_status write_sample(sampling *s, const char *prompt, int64_t number)
         status = lks_generator_next(generator, &token);
         if (status != LKS_OK) break;
         const char *text = lks_tokenizer_token(s->tokenizer, token, &bytes);
-        put_text(s, text, bytes);
+        put_sampled(s, text, bytes);
     }
-    if (status == LKS_OK) put_text(s, "\n", 1);
+    if (status == LKS_OK) put_sampled(s, "\n", 1);
     lks_generator_destroy(generator);
     return status;
 }

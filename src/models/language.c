@@ -4,6 +4,8 @@
  * stands on vectors, between layers, and on what the last one gives, as W. Zaremba, I. Sutskever and O. Vinyals have it
  * ("Recurrent neural network regularization", 2014).
  */
+#include <string.h>
+
 #include "models/layers.h"
 
 enum {
@@ -75,9 +77,13 @@ static lks_tensor *build_language_model(const lki_zoo_network *self, lks_graph *
 lks_tensor *lks_language_model(lks_graph *graph, lks_tensor *x, const char *name,
                                const lks_language_model_opts *opts)
 {
-    const lki_zoo_network *network = lki_zoo_find(name);
+    static const lki_zoo_network *const family[] = {&lki_zoo_lstm_lm, &lki_zoo_gru_lm,
+                                                    &lki_zoo_rnn_lm};
     const lks_language_model_opts defaults = {0};
-    if (network == NULL || network->build != build_language_model)
+    const lki_zoo_network *network = NULL;
+    for (int i = 0; i < 3; i++)
+        if (name != NULL && strcmp(family[i]->name, name) == 0) network = family[i];
+    if (network == NULL)
         return lks_graph_fail(
             graph, "lks_language_model: the name is '%.60s', expected lstm_lm, gru_lm or rnn_lm",
             name != NULL ? name : "NULL");

@@ -55,7 +55,7 @@ static int64_t inner_of(const lks_transformer_opts *opts)
     return (units + INNER_MULTIPLE - 1) / INNER_MULTIPLE * INNER_MULTIPLE;
 }
 
-static net begin(lks_graph *graph, const lks_transformer_opts *opts, const names *own)
+static net begin_net(lks_graph *graph, const lks_transformer_opts *opts, const names *own)
 {
     static const lks_transformer_opts none = {0};
     net n = {.graph = graph, .opts = opts != NULL ? *opts : none, .names = own};
@@ -168,7 +168,7 @@ static lks_tensor *add_blocks(const net *n, lks_tensor *x)
     return n->opts.post_norm ? x : norm(n, x, n->names->last);
 }
 
-static lks_tensor *place(const net *n, lks_tensor *x)
+static lks_tensor *add_position(const net *n, lks_tensor *x)
 {
     if (n->opts.rotary == 0)
         x = lks_position(n->graph, x,
@@ -186,12 +186,12 @@ static lks_tensor *embed(const net *n, lks_tensor *tokens)
 
 lks_tensor *lks_gpt(lks_graph *graph, lks_tensor *tokens, const lks_transformer_opts *opts)
 {
-    net n = begin(graph, opts, &gpt_names);
+    net n = begin_net(graph, opts, &gpt_names);
     if (tokens == NULL || !fits(&n, "gpt")) return NULL;
     n.causal = true;
     n.residual.scale = (float)(0.02 / sqrt(2.0 * (double)n.opts.depth));
     lks_tensor *embedded = embed(&n, tokens);
-    return lks_dense(graph, add_blocks(&n, place(&n, embedded)),
+    return lks_dense(graph, add_blocks(&n, add_position(&n, embedded)),
                      &(lks_dense_opts){.name = n.names->head,
                                        .units = n.opts.outputs != 0 ? n.opts.outputs : 50257,
                                        .no_bias = true,
@@ -201,7 +201,7 @@ lks_tensor *lks_gpt(lks_graph *graph, lks_tensor *tokens, const lks_transformer_
 /* The mean of the last positions, and a dense layer. */
 static lks_tensor *classify(const net *n, lks_tensor *x)
 {
-    x = lks_global_avg_pool(n->graph, add_blocks(n, place(n, x)));
+    x = lks_global_avg_pool(n->graph, add_blocks(n, add_position(n, x)));
     return lks_dense(n->graph, x,
                      &(lks_dense_opts){.name = n->names->head,
                                        .units = n->opts.outputs != 0 ? n->opts.outputs : 10,
@@ -211,7 +211,7 @@ static lks_tensor *classify(const net *n, lks_tensor *x)
 
 lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts)
 {
-    const net n = begin(graph, opts, &own_names);
+    const net n = begin_net(graph, opts, &own_names);
     if (x == NULL || !fits(&n, "encoder")) return NULL;
     return classify(&n, lks_tensor_dtype(x) == LKS_I32
                             ? embed(&n, x)
@@ -220,7 +220,7 @@ lks_tensor *lks_encoder(lks_graph *graph, lks_tensor *x, const lks_transformer_o
 
 lks_tensor *lks_vit(lks_graph *graph, lks_tensor *x, const lks_transformer_opts *opts)
 {
-    const net n = begin(graph, opts, &own_names);
+    const net n = begin_net(graph, opts, &own_names);
     if (x == NULL || !fits(&n, "vit") ||
         lki_zoo_image(&(lki_zoo_net){.graph = graph, .name = "vit"}, x) == NULL)
         return NULL;

@@ -1,4 +1,4 @@
-/* Outputs: means with those of mirrored images, and copies for the caller. */
+/* Outputs that are means with those of mirrored images. */
 #include "program/program.h"
 
 void lki_program_mirror(const lki_program *program, const lki_pass *pass, const lki_stage *stage,
@@ -10,15 +10,4 @@ void lki_program_mirror(const lki_program *program, const lki_pass *pass, const 
     const float *mirrored = pass->mirrored + (args->position - pass->begin) * width;
     float *out = args->out;
     for (int64_t i = 0; i < args->count * width; i++) out[i] = 0.5f * (out[i] + mirrored[i]);
-}
-
-void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
-                             const lki_cohort *cohort, const lki_local *local, float *out)
-{
-    const size_t bytes = lki_tensor_bytes(program->output);
-    if (cohort->count == 0) return;
-    program->backend->memory->copy_out(
-        (char *)out + (size_t)(cohort->begin - pass->begin) * bytes,
-        lki_program_result(program, pass, cohort, local, program->output),
-        (size_t)cohort->count * bytes);
 }

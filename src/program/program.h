@@ -433,7 +433,7 @@ lks_status lki_program_forward_joint(const lki_program *program, const lki_pass 
 lks_status lki_program_backward_leg(const lki_program *program, const lki_pass *pass,
                                     const lki_cohort *cohort, int64_t replica,
                                     const lki_local *local, int leg);
-/* mirror.c: the cohort's part of the output of the pass `out`, which is the host's. */
+/* output.c: the cohort's part of the output of the pass `out`, which is the host's. */
 void lki_program_copy_output(const lki_program *program, const lki_pass *pass,
                              const lki_cohort *cohort, const lki_local *local, float *out);
 /* Where the cohort's first sample is in the loss or the output, after all this: the device's. */

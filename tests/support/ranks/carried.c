@@ -1,5 +1,7 @@
 #include "support/ranks/carried.h"
 
+#include <pthread.h>
+
 #include "base/check.h"
 #include "numeric/hash.h"
 
@@ -31,19 +33,24 @@ lks_status lkt_carried_build(lkt_small *m, lks_comm *comm, lks_model_opts opts)
     return lkt_small_compile(m, comm, opts);
 }
 
-lks_batch lkt_carried_batch(int step)
+static window windows[CARRIED_WINDOWS];
+
+static void fill_windows(void)
 {
-    static window windows[CARRIED_WINDOWS];
-    static bool there;
     lkt_random random = {.state = 17};
-    for (int i = 0; i < CARRIED_WINDOWS && !there; i++)
+    for (int i = 0; i < CARRIED_WINDOWS; i++)
         for (int c = 0; c < CARRIED_COLUMNS; c++)
             for (int t = 0; t < CARRIED_POSITIONS; t++) {
                 for (int k = 0; k < CARRIED_WIDTH; k++)
                     windows[i].x[c][t][k] = (float)lkt_random_real(&random, -2, 2);
                 windows[i].y[c][t] = (int32_t)lkt_random_below(&random, CARRIED_CLASSES);
             }
-    there = true;
+}
+
+lks_batch lkt_carried_batch(int step)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT; /* ranks may be threads */
+    pthread_once(&once, fill_windows);
     const window *now = &windows[step % CARRIED_WINDOWS];
     return (lks_batch){.x = now->x,
                        .y = now->y,

@@ -3,11 +3,12 @@
  * (pieces.h), a piece is its bytes at first, and of the neighbours in it that have been learned to be joined, those that
  * were learned first are, the leftmost of equal ones first, until there are none.
  *
- * bpe.c      the kind of tokenizer
- * read.c     from a tokenizer.json of Hugging Face
- * write.c    to one, which is also its identity
- * learn.c    from texts
- * merge.c    tokens of a piece
+ * bpe.c         the kind of tokenizer
+ * vocabulary.c  its memory
+ * read.c        from a tokenizer.json of Hugging Face
+ * write.c       to one, which is also its identity
+ * learn.c       from texts
+ * merge.c       tokens of a piece
  */
 #ifndef LKI_DATA_TEXT_BPE_H
 #define LKI_DATA_TEXT_BPE_H
@@ -56,6 +57,11 @@ lks_status lki_bpe_reserve(lks_tokenizer *tokenizer, int64_t size, size_t bytes,
                            int adds);
 /* What follows from all of it, once it is complete. `byte` is filled in already. */
 lks_status lki_bpe_settle(lks_tokenizer *tokenizer);
+
+static inline bool lki_bpe_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 static inline const char *lki_bpe_token(const lki_bpe *bpe, int32_t id, size_t *bytes)
 {

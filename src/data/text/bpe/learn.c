@@ -60,7 +60,7 @@ typedef struct learning {
     int64_t size; /* wanted */
 } learning;
 
-static lks_status append(learning *l, list *to, const void *item)
+static lks_status append_item(learning *l, list *to, const void *item)
 {
     if (to->size == to->room) {
         const int64_t room = to->room > 0 ? 2 * to->room : 256;
@@ -89,9 +89,9 @@ static bool goes_first(const learning *l, const waiting *a, const waiting *b)
     return x.left != y.left ? x.left < y.left : x.right < y.right;
 }
 
-static lks_status push(learning *l, waiting entry)
+static lks_status queue_pair(learning *l, waiting entry)
 {
-    LKI_TRY(append(l, &l->heap, &entry));
+    LKI_TRY(append_item(l, &l->heap, &entry));
     waiting *heap = l->heap.data;
     int64_t at = l->heap.size - 1;
     for (; at > 0 && goes_first(l, &entry, &heap[(at - 1) / 2]); at = (at - 1) / 2)
@@ -122,7 +122,7 @@ static lks_status count_pair(learning *l, lki_pair pair, int64_t change, int32_t
     int32_t number;
     const counted none = {.head = -1, .last = -1};
     LKI_TRY(lki_pairs_add(&l->pairs, pair, &number));
-    if (number == l->counts.size) LKI_TRY(append(l, &l->counts, &none));
+    if (number == l->counts.size) LKI_TRY(append_item(l, &l->counts, &none));
     counted *c = (counted *)l->counts.data + number;
     c->count += change;
     if (change < 0) return LKS_OK;
@@ -133,11 +133,11 @@ static lks_status count_pair(learning *l, lki_pair pair, int64_t change, int32_t
                         "a vocabulary of byte pairs: too many different pieces of text; give a "
                         "shorter text");
     const int32_t added = (int32_t)l->nodes.size;
-    LKI_TRY(append(l, &l->nodes, &(node){piece, -1}));
+    LKI_TRY(append_item(l, &l->nodes, &(node){piece, -1}));
     nodes = l->nodes.data;
     if (c->last < 0) {
         c->head = added;
-        LKI_TRY(append(l, &l->fresh, &number));
+        LKI_TRY(append_item(l, &l->fresh, &number));
     } else {
         nodes[c->last].next = added;
     }
@@ -153,7 +153,7 @@ static lks_status let_wait(learning *l)
         counted *c = (counted *)l->counts.data + fresh[i];
         const waiting entry = {c->count, fresh[i], c->head};
         c->head = c->last = -1;
-        if (entry.count > 0) LKI_TRY(push(l, entry));
+        if (entry.count > 0) LKI_TRY(queue_pair(l, entry));
     }
     l->fresh.size = 0;
     return LKS_OK;
@@ -251,14 +251,14 @@ static lks_status join_all(learning *l)
         const int64_t count = ((counted *)l->counts.data)[first.pair].count;
         if (first.count != count) {
             first.count = count;
-            LKI_TRY(push(l, first));
+            LKI_TRY(queue_pair(l, first));
             continue;
         }
         if (count < 1) break;
         const lki_pair pair = pair_of(l, first.pair);
         int32_t token;
         LKI_TRY(add_token(l, pair, &token));
-        LKI_TRY(append(l, &l->merges, &(joined){first.pair, token}));
+        LKI_TRY(append_item(l, &l->merges, &(joined){first.pair, token}));
         for (int32_t at = first.head; at >= 0; at = ((node *)l->nodes.data)[at].next)
             LKI_TRY(join_in(l, ((node *)l->nodes.data)[at].piece, pair, token));
         LKI_TRY(let_wait(l));

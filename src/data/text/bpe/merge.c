@@ -69,7 +69,7 @@ lks_status lki_bpe_widen(lki_bpe *bpe, lki_bpe_room *room, size_t bytes)
 
 /* ---------------------------------------------------------------- the heap */
 
-static void push(lki_bpe_room *room, uint64_t entry)
+static void push_entry(lki_bpe_room *room, uint64_t entry)
 {
     int64_t at = room->waiting++;
     for (; at > 0 && room->heap[(at - 1) / 2] > entry; at = (at - 1) / 2)
@@ -99,7 +99,7 @@ static inline void consider(const lki_bpe *bpe, lki_bpe_room *room, int32_t at, 
     if (behind == end) return;
     const int32_t rank = lki_pairs_find(&bpe->merges,
                                         (lki_pair){room->token[at], room->token[behind]});
-    if (rank >= 0) push(room, (uint64_t)rank << 32 | (uint32_t)at);
+    if (rank >= 0) push_entry(room, (uint64_t)rank << 32 | (uint32_t)at);
 }
 
 static void join(const lki_bpe *bpe, lki_bpe_room *room, uint64_t entry, int32_t end)

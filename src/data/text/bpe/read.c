@@ -67,7 +67,8 @@ static lks_status check_unused(const reading *r, const json_t *object, const cha
 }
 
 /* A part that is null or {"type": "ByteLevel"}. */
-static lks_status check_part(const reading *r, const json_t *root, const char *key, bool needed)
+static lks_status check_byte_level(const reading *r, const json_t *root, const char *key,
+                                   bool needed)
 {
     char name[SHOWN];
     const json_t *part = json_object_get(root, key);
@@ -93,9 +94,9 @@ static lks_status check_form(reading *r, const json_t *root)
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         LKI_TRY(check_unused(r, r->model, "model.", unused[i]));
     LKI_TRY(check_unused(r, root, "", "normalizer"));
-    LKI_TRY(check_part(r, root, "pre_tokenizer", true));
-    LKI_TRY(check_part(r, root, "post_processor", false));
-    LKI_TRY(check_part(r, root, "decoder", false));
+    LKI_TRY(check_byte_level(r, root, "pre_tokenizer", true));
+    LKI_TRY(check_byte_level(r, root, "post_processor", false));
+    LKI_TRY(check_byte_level(r, root, "decoder", false));
     if (json_is_false(json_object_get(before, "use_regex")))
         return bad(r, "pre_tokenizer.use_regex is false, expected GPT-2's expression");
     r->bpe->prefix = json_is_true(json_object_get(before, "add_prefix_space"));
@@ -124,8 +125,8 @@ static lks_status check_added(const reading *r, const json_t *one, size_t i)
 }
 
 /* Puts a name in the place of its id. */
-static lks_status place(const reading *r, const char **names, int64_t size, const char *name,
-                        const json_t *id)
+static lks_status place_name(const reading *r, const char **names, int64_t size, const char *name,
+                             const json_t *id)
 {
     char text[SHOWN];
     const int64_t number = json_integer_value(id);
@@ -150,14 +151,15 @@ static lks_status place_all(reading *r, const char **names, int64_t size)
     size_t i;
     char text[SHOWN];
     int64_t number;
-    json_object_foreach(r->vocabulary, name, value) LKI_TRY(place(r, names, size, name, value));
+    json_object_foreach(r->vocabulary, name, value)
+        LKI_TRY(place_name(r, names, size, name, value));
     json_array_foreach(r->added, i, value)
     {
         const json_t *id = json_object_get(value, "id");
         const char *content = json_string_value(json_object_get(value, "content"));
         const json_t *known = json_object_get(r->vocabulary, content);
         if (known == NULL)
-            LKI_TRY(place(r, names, size, content, id));
+            LKI_TRY(place_name(r, names, size, content, id));
         else if (json_integer_value(known) != json_integer_value(id) || !json_is_integer(id))
             return bad(r, "added token '%s' has another number in the vocabulary",
                        shown(text, content));

@@ -5,7 +5,7 @@
 #include "data/text/sink.h"
 #include "data/text/utf8.h"
 
-static void put(lki_sink *to, const char *text)
+static void put_json(lki_sink *to, const char *text)
 {
     lki_sink_put(to, text, strlen(text));
 }
@@ -39,7 +39,7 @@ static const lki_bpe_added *added_of(const lki_bpe *bpe, int32_t id)
 }
 
 /* An added token as it stands in texts, others as the characters that stand for their bytes. */
-static void put_name(lki_sink *to, const lki_bpe *bpe, int32_t id)
+static void put_token_name(lki_sink *to, const lki_bpe *bpe, int32_t id)
 {
     size_t bytes;
     const char *text = lki_bpe_token(bpe, id, &bytes);
@@ -59,12 +59,13 @@ static void put_added(lki_sink *to, const lki_bpe *bpe)
         const lki_bpe_added *added = &bpe->added[i];
         snprintf(text, sizeof text, "%s\n    {\"id\": %d, \"content\": \"", i > 0 ? "," : "",
                  added->id);
-        put(to, text);
+        put_json(to, text);
         put_escaped(to, added->text, added->bytes);
-        put(to,
+        put_json(
+            to,
             "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": ");
-        put(to, added->second ? "true" : "false");
-        put(to, added->special ? ", \"special\": true}" : ", \"special\": false}");
+        put_json(to, added->second ? "true" : "false");
+        put_json(to, added->special ? ", \"special\": true}" : ", \"special\": false}");
     }
 }
 
@@ -75,55 +76,57 @@ static void put_vocabulary(lki_sink *to, const lki_bpe *bpe)
     for (int32_t id = 0; id < bpe->size; id++) {
         const lki_bpe_added *added = added_of(bpe, id);
         if (added != NULL && !added->known) continue;
-        put(to, some ? ",\n      \"" : "\n      \"");
-        put_name(to, bpe, id);
+        put_json(to, some ? ",\n      \"" : "\n      \"");
+        put_token_name(to, bpe, id);
         snprintf(text, sizeof text, "\": %d", id);
-        put(to, text);
+        put_json(to, text);
         some = true;
     }
 }
 
-static void put_all(lki_sink *to, const lks_tokenizer *tokenizer)
+static void put_file(lki_sink *to, const lks_tokenizer *tokenizer)
 {
     const lki_bpe *bpe = tokenizer->own;
-    put(to, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
-            "  \"added_tokens\": [");
+    put_json(to, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
+                 "  \"added_tokens\": [");
     put_added(to, bpe);
-    put(to, "],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
-            "\"add_prefix_space\": ");
-    put(to, bpe->prefix ? "true" : "false");
-    put(to, ", \"trim_offsets\": true, \"use_regex\": true},\n  \"post_processor\": null,\n"
-            "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
-            "\"trim_offsets\": true, \"use_regex\": true},\n"
-            "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": ");
+    put_json(to, "],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+                 "\"add_prefix_space\": ");
+    put_json(to, bpe->prefix ? "true" : "false");
+    put_json(to,
+             ", \"trim_offsets\": true, \"use_regex\": true},\n  \"post_processor\": null,\n"
+             "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
+             "\"trim_offsets\": true, \"use_regex\": true},\n"
+             "  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": ");
     if (tokenizer->unknown >= 0) {
-        put(to, "\"");
-        put_name(to, bpe, tokenizer->unknown);
-        put(to, "\"");
+        put_json(to, "\"");
+        put_token_name(to, bpe, tokenizer->unknown);
+        put_json(to, "\"");
     } else {
-        put(to, "null");
+        put_json(to, "null");
     }
-    put(to,
+    put_json(
+        to,
         ",\n    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n"
         "    \"fuse_unk\": false,\n    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n"
         "    \"vocab\": {");
     put_vocabulary(to, bpe);
-    put(to, "\n    },\n    \"merges\": [");
+    put_json(to, "\n    },\n    \"merges\": [");
     for (int32_t i = 0; i < bpe->merges.size; i++) {
-        put(to, i > 0 ? ",\n      \"" : "\n      \"");
-        put_name(to, bpe, bpe->merges.pair[i].left);
-        put(to, " ");
-        put_name(to, bpe, bpe->merges.pair[i].right);
-        put(to, "\"");
+        put_json(to, i > 0 ? ",\n      \"" : "\n      \"");
+        put_token_name(to, bpe, bpe->merges.pair[i].left);
+        put_json(to, " ");
+        put_token_name(to, bpe, bpe->merges.pair[i].right);
+        put_json(to, "\"");
     }
-    put(to, "\n    ]\n  }\n}\n");
+    put_json(to, "\n    ]\n  }\n}\n");
     lki_sink_flush(to);
 }
 
 lks_status lki_bpe_write(const lks_tokenizer *tokenizer, lki_writer *writer)
 {
     lki_sink to = {.writer = writer};
-    put_all(&to, tokenizer);
+    put_file(&to, tokenizer);
     return to.status;
 }
 
@@ -132,7 +135,7 @@ lks_status lki_bpe_hash(uint64_t *out, const lks_tokenizer *tokenizer)
     lki_sink to = {.writer = NULL};
     const lks_status status = lki_hash_stream_open(&to.stream, tokenizer->context);
     if (status != LKS_OK) return status;
-    put_all(&to, tokenizer);
+    put_file(&to, tokenizer);
     *out = lki_hash_stream_close(to.stream);
     return LKS_OK;
 }
