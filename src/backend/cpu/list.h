@@ -13,7 +13,8 @@
     X(conv2d)                                                                                      \
     X(depthwise)                                                                                   \
     X(dense_active)                                                                                \
-    X(dense)
+    X(dense)                                                                                       \
+    X(dense_positions)
 
 /* lki_cpu_<id>, the kernel of one operation, whatever its shapes. */
 #define LKI_CPU_KERNEL_LIST(X)                                                                     \

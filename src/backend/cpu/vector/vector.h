@@ -308,6 +308,10 @@ typedef struct lki_conv_gradient {
     void *workspace;
 } lki_conv_gradient;
 
+/* Where the sum of a convolution has more, channels are cut into blocks (conv.c): a block's panel stays in the
+ * second-level cache. */
+enum { LKI_CONV_BLOCK_TERMS = 2560 };
+
 typedef struct lki_vector_conv {
     /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */
     size_t (*packed_bytes)(const lki_conv_shape *shape);

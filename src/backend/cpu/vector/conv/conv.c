@@ -24,8 +24,6 @@
 #include "numeric/tree.h"
 
 enum {
-    BLOCK_TERMS = 2560,    /* taps times channels of a block: its panel stays in the second-level
-                              cache */
     WEIGHT_BYTES = 262144, /* more: a panel goes over all samples, not a sample over all panels */
     STRIP = 96,            /* pixels, at least, that all panels pass over in turn */
     WAITING = 256,         /* pixels, at most or one row, whose totals wait */
@@ -37,7 +35,7 @@ static int64_t block_depth(const lki_conv_shape *s, int64_t depth, int64_t colum
 {
     if (columns < LKI_NARROW) return depth;
     const int64_t taps = conv_taps(s);
-    const int64_t most = BLOCK_TERMS / taps < 8 ? 8 : BLOCK_TERMS / taps;
+    const int64_t most = LKI_CONV_BLOCK_TERMS / taps < 8 ? 8 : LKI_CONV_BLOCK_TERMS / taps;
     const int64_t blocks = (depth + most - 1) / most;
     return blocks == 1 ? depth : (depth + blocks - 1) / blocks;
 }
