@@ -44,7 +44,12 @@ static int64_t host_count_correct(int64_t rows, int64_t width, const float *outp
 
 static void host_mean(int64_t count, float scale, float most, const float *sums, float *gradient)
 {
-    for (int64_t i = 0; i < count; i++) gradient[i] = lki_flush(sums[i] * scale);
+#pragma GCC ivdep /* both may be one array */
+    for (int64_t i = 0; i < count; i++) {
+        const float mean = sums[i] * scale;
+        gradient[i] = fabsf(mean) < LKI_TINY ? 0.0f
+                                             : mean; /* lki_flush() in a form that is vectorised */
+    }
     if (isinf(most)) return;
     for (int64_t i = 0; i < count; i++) /* a NaN stays one */
         gradient[i] = gradient[i] > most ? most : gradient[i] < -most ? -most : gradient[i];

@@ -120,6 +120,16 @@ static void copy_x(const block *b)
     }
 }
 
+/* R units of each sample, beside each other. What a vector writes behind them is written again, or is room for it. */
+INLINE void copy_tile(const int R, int64_t samples, const float *from, int64_t units, float *to)
+{
+    for (int64_t s = 0; s < samples; s++, from += units, to += R) {
+        UNROLL
+        for (int r = 0; r < R; r += LANES)
+            vf_store(to + r, vf_get(from + r, R - r < LANES ? R - r : LANES));
+    }
+}
+
 static void copy_dy(const block *b)
 {
     const int64_t units = b->shape->units;
@@ -131,8 +141,11 @@ static void copy_dy(const block *b)
     {
         const float *from = b->rows->d_out + (b->begin + b->sample) * units + b->row + first;
         float *to = b->space->dy + first * b->samples;
-        for (int64_t s = 0; s < b->samples; s++)
-            for (int64_t r = 0; r < rows; r++) to[s * rows + r] = from[s * units + r];
+#define COPY(R) copy_tile(R, b->samples, from, units, to)
+        switch (rows) {
+            TILE_CASES(COPY)
+        }
+#undef COPY
     }
 }
 

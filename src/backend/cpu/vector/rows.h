@@ -41,7 +41,8 @@ typedef struct segment {
 typedef struct space {
     segment segment[SAMPLES];
     float x[X_FLOATS + 16 * PANELS]; /* [panel][sample][PANEL] */
-    float dy[SAMPLES * BLOCK_ROWS];  /* [tile][sample][rows of the tile] */
+    float dy[SAMPLES * BLOCK_ROWS +
+             16]; /* [tile][sample][rows of the tile], and what a vector writes behind */
     float sums[SUMS_ROWS][SUMS_ROW];
     float stack[STACK_FLOATS]; /* [tile][WAITING, then by depth TILE]; or as said above */
 } space;
