@@ -12,21 +12,35 @@ static void host_copy(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+enum { LANES = 16 }; /* of loops that are vectorised */
+
+/* NaNs count as less, but the first value, which then is it. */
 static int64_t first_largest(const float *values, int64_t count)
 {
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
+    float most[LANES], largest = values[0];
+    int64_t i = 0;
+    for (int k = 0; k < LANES; k++) most[k] = largest;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) most[k] = values[i + k] > most[k] ? values[i + k] : most[k];
+    for (int k = 0; k < LANES; k++) largest = most[k] > largest ? most[k] : largest;
+    for (; i < count; i++) largest = values[i] > largest ? values[i] : largest;
+    for (i = 0; i < count && values[i] != largest; i++) continue;
+    return i < count ? i : 0;
 }
 
 static bool among_five(const float *values, int64_t count, int32_t label)
 {
+    enum { CHUNK = 256 };
     const float own = values[label];
-    int before = 0;
+    int64_t before = 0;
     if (isnan(own)) return false;
-    for (int64_t i = 0; i < count && before < 5; i++)
-        before += values[i] > own || (values[i] == own && i < label);
+    for (int64_t i = 0, end; i < count && before < 5; i = end) {
+        int32_t here = 0;
+        end = count - i < CHUNK ? count : i + CHUNK;
+        for (int64_t k = i; k < end; k++) here += values[k] > own;
+        for (int64_t k = i; k < end && k < label; k++) here += values[k] == own;
+        before += here;
+    }
     return before < 5;
 }
 

@@ -65,7 +65,10 @@ static lks_status cpu_embedding_backward(const lki_plan *plan, const lki_args *a
     list_positions(p, args->count * p->cpu.in, args->in[0], head, next);
     for (int64_t v = 0; v < p->vocabulary; v++) {
         float *row = args->d_param[0] + v * p->units;
-        if (args->add_param && head[v] < 0) continue;
+        if (head[v] < 0) {
+            if (!args->add_param) memset(row, 0, (size_t)p->units * sizeof *row);
+            continue;
+        }
         memset(sum, 0, (size_t)p->units * sizeof *sum);
         for (int32_t t = head[v]; t >= 0; t = next[t])
             for (int64_t u = 0; u < p->units; u++) sum[u] += (double)args->d_out[t * p->units + u];

@@ -38,6 +38,7 @@ typedef struct product {
     int64_t a_row;                /* from row to row */
     const float *b, *ahead;       /* this part of the panel, and the part that comes next */
     int64_t number, depth, terms; /* the first, how many, of how many */
+    bool begun, more; /* of a sum in several runs (lki_dense_shape.run): in front, behind */
     float *c;
     int64_t c_row, columns;
     bool narrow;       /* narrow.h */
@@ -56,8 +57,8 @@ INLINE void product_tile(const int R, const product *p, int64_t first)
     vf acc[TILE_ROWS][2];
     if (tile < QUARTERS) ahead = p->ahead + tile * STRETCH / QUARTERS * PANEL;
     if (end == p->terms) tile_fetch(R, p->c + first * p->c_row, p->c_row);
-    if (!tile_stretch(R, acc, at, p->number, end, p->terms, p->a + first * p->a_row, p->a_row, 1,
-                      p->b, ahead, PANEL / QUARTERS))
+    if (!tile_stretch(R, acc, at, p->number, end, p->terms, p->begun, p->more,
+                      p->a + first * p->a_row, p->a_row, 1, p->b, ahead, PANEL / QUARTERS))
         return;
     tile_put(R, acc, p->c + first * p->c_row, p->c_row, p->columns, p->bias, p->add, false);
 }
@@ -114,36 +115,56 @@ static void vector_dense_multiply(const product *p, int64_t rows)
     }
 }
 
-/* A product of matrices [rows][terms] * [terms][columns]; `whole` starts at the first element of each,
- * panels one after the other. */
-static void multiply_all(const product *whole, int64_t rows, int64_t columns, void *workspace)
+/* The rows and columns whose sums wait, terms [run, run + p.terms) of all. */
+static void multiply_run(const product *whole, const product *now, int64_t run, int64_t height,
+                         int64_t columns, const tile_wait *at)
 {
-    const int64_t terms = whole->terms;
-    double *totals = workspace;
-    product p = *whole;
+    product p = *now;
+    const int64_t all = whole->terms;
     const int64_t stretch = p.narrow ? LKI_GROUP_TERMS : STRETCH; /* totals wait behind a group */
-    p.waits = terms > stretch;
+    for (p.number = 0; p.number < p.terms; p.number += p.depth) {
+        p.a = now->a + run + p.number;
+        p.depth = p.terms - p.number < stretch ? p.terms - p.number : stretch;
+        p.at = *at;
+        const float *first = now->b + (run + p.number) * PANEL;
+        for (int64_t c = 0; c < columns; c += PANEL) {
+            p.b = first + c * all;
+            p.ahead = c + PANEL < columns ? p.b + all * PANEL : first + p.depth * PANEL;
+            p.c = now->c + c;
+            p.columns = columns - c < PANEL ? columns - c : PANEL;
+            p.bias = now->bias != NULL ? now->bias + c : NULL;
+            vector_dense_multiply(&p, height);
+            p.at.total += p.waits * height * PANEL;
+            p.at.group += p.waits * height * PANEL;
+        }
+    }
+}
+
+/* A product of matrices [rows][terms] * [terms][columns]; `whole` starts at the first element of each, panels one after
+ * the other. Its sums are in runs of so many terms; 0: in one. */
+static void multiply_all(const product *whole, int64_t rows, int64_t columns, int64_t run,
+                         void *workspace)
+{
+    const int64_t terms = whole->terms, each = run > 0 ? run : terms;
+    double *totals = workspace;
+    const tile_wait at = {
+        .total = totals,
+        .group = (float *)(void *)(totals + (terms > LKI_GROUP_TERMS ? places(rows) : 0))};
+    product p = *whole;
+    p.waits = terms > (p.narrow ? LKI_GROUP_TERMS : STRETCH);
     for (int64_t row = 0; row < rows; row += ROWS) {
         const int64_t height = rows - row < ROWS ? rows - row : ROWS;
         for (int64_t column = 0; column < columns; column += COLUMNS) {
-            const int64_t end = columns - column < COLUMNS ? columns : column + COLUMNS;
-            for (p.number = 0; p.number < terms; p.number += p.depth) {
-                p.a = whole->a + row * p.a_row + p.number;
-                p.depth = terms - p.number < stretch ? terms - p.number : stretch;
-                p.at.total = totals;
-                p.at.group = (float *)(void *)(totals +
-                                               (terms > LKI_GROUP_TERMS ? places(rows) : 0));
-                const float *first = whole->b + column * terms + p.number * PANEL;
-                for (int64_t c = column; c < end; c += PANEL) {
-                    p.b = whole->b + c * terms + p.number * PANEL;
-                    p.ahead = c + PANEL < end ? p.b + terms * PANEL : first + p.depth * PANEL;
-                    p.c = whole->c + row * p.c_row + c;
-                    p.columns = columns - c < PANEL ? columns - c : PANEL;
-                    p.bias = whole->bias != NULL ? whole->bias + c : NULL;
-                    vector_dense_multiply(&p, height);
-                    p.at.total += p.waits * height * PANEL;
-                    p.at.group += p.waits * height * PANEL;
-                }
+            const int64_t width = columns - column < COLUMNS ? columns - column : COLUMNS;
+            p.a = whole->a + row * p.a_row;
+            p.b = whole->b + column * terms;
+            p.c = whole->c + row * p.c_row + column;
+            p.bias = whole->bias != NULL ? whole->bias + column : NULL;
+            for (int64_t first = 0; first < terms; first += each) {
+                p.terms = terms - first < each ? terms - first : each;
+                p.begun = first > 0;
+                p.more = first + p.terms < terms;
+                multiply_run(whole, &p, first, height, width, &at);
             }
         }
     }
@@ -168,7 +189,7 @@ static void vector_dense_forward(const lki_dense_shape *s, int64_t rows, const f
                            .c_row = s->units,
                            .narrow = s->units < LKI_NARROW,
                            .bias = bias != NULL ? bias + begin : NULL};
-    multiply_all(&whole, rows, end - begin, workspace);
+    multiply_all(&whole, rows, end - begin, s->run[0], workspace);
 }
 
 static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const float *x,
@@ -187,7 +208,7 @@ static void vector_dense_backward(const lki_dense_shape *s, int64_t rows, const 
                            .c_row = s->inputs,
                            .narrow = s->inputs < LKI_NARROW,
                            .add = add};
-    multiply_all(&whole, rows, s->inputs, workspace);
+    multiply_all(&whole, rows, s->inputs, s->run[1], workspace);
 }
 
 const lki_vector_dense LKI_ISA_NAME(lki_vector_dense) = {

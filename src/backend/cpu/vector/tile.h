@@ -155,10 +155,11 @@ INLINE void tile_end(const int R, vf acc[][2], tile_wait at, int64_t terms, bool
 }
 
 /* Terms [number, end) of `terms`, from a block's border on, as tile_run_ahead() takes them; blocks that are followed
- * by a term end. False: the sum does not end here. */
+ * by a term end. False: the sum does not end here. `begun`: totals have, with terms in front of these; `more`: others come
+ * behind the last of these. Both begin with number 0. */
 INLINE bool tile_stretch(const int R, vf acc[][2], tile_wait at, int64_t number, int64_t end,
-                         int64_t terms, const float *a, int64_t row, int64_t step, const float *b,
-                         const float *ahead, int64_t pace)
+                         int64_t terms, bool begun, bool more, const float *a, int64_t row,
+                         int64_t step, const float *b, const float *ahead, int64_t pace)
 {
     tile_zero(R, acc);
     while (number < end) {
@@ -168,11 +169,13 @@ INLINE bool tile_stretch(const int R, vf acc[][2], tile_wait at, int64_t number,
         b += n * PANEL;
         if (ahead != NULL) ahead += n * pace;
         number += n;
-        if (number < terms) tile_block(R, acc, at, number, number == LKI_GROUP_TERMS);
+        if (number < terms) tile_block(R, acc, at, number, !begun && number == LKI_GROUP_TERMS);
     }
     if (end < terms) return false;
-    tile_end(R, acc, at, end, end <= LKI_GROUP_TERMS);
-    return true;
+    const bool first = !begun && end <= LKI_GROUP_TERMS;
+    tile_end(R, acc, at, end, more || first);
+    if (more) tile_fold(R, acc, at.total, first);
+    return !more;
 }
 
 /* Terms in several runs: the number of the next, from a border of groups on, and whether totals have begun. */

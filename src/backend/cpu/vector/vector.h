@@ -252,7 +252,9 @@ typedef struct lki_dense_shape {
     bool bias;
     bool
         masks; /* most of x is exact zeros, where no gradient matters, and what is not is looked for: masks.h */
-    int part, parts;    /* forward forms one of so many parts of y; 0, 0: all of it */
+    int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
+    int64_t run
+        [2]; /* terms that sums of forward, backward are in runs of, each numbered from 0: tile.h; 0: one */
     bool bf16;          /* factors are rounded to bfloat16; without masks */
     lki_bf16_unit unit; /* by this */
 } lki_dense_shape;
@@ -290,7 +292,9 @@ typedef struct lki_conv_shape {
     int winograd;
     /* NULL: x is floats. Else bytes, and table[c][b] is the number for byte b in channel c: for `first`. */
     const float (*table)[256];
-    int part, parts;    /* forward forms one of so many parts of y; 0, 0: all of it */
+    int part, parts; /* forward forms one of so many parts of y; 0, 0: all of it */
+    int64_t run
+        [2]; /* terms that sums of forward, backward are in runs of, each numbered from 0: tile.h; 0: one */
     bool bf16;          /* factors are rounded to bfloat16; of one group */
     lki_bf16_unit unit; /* by this */
 } lki_conv_shape;
@@ -308,9 +312,15 @@ typedef struct lki_conv_gradient {
     void *workspace;
 } lki_conv_gradient;
 
-/* Where the sum of a convolution has more, channels are cut into blocks (conv.c): a block's panel stays in the
- * second-level cache. */
+/* Where the sum of a convolution has more terms, channels are cut into blocks of nearly equal size, whose panels stay in
+ * the second-level cache: a rule of the shape. Of how many of `depth` channels under so many taps. */
 enum { LKI_CONV_BLOCK_TERMS = 2560 };
+static inline int64_t lki_conv_block(int64_t taps, int64_t depth)
+{
+    const int64_t most = LKI_CONV_BLOCK_TERMS / taps < 8 ? 8 : LKI_CONV_BLOCK_TERMS / taps;
+    const int64_t blocks = (depth + most - 1) / most;
+    return blocks == 1 ? depth : (depth + blocks - 1) / blocks;
+}
 
 typedef struct lki_vector_conv {
     /* The weight for both passes; part `part` of `parts`. `packed` is aligned to 64. */

@@ -30,14 +30,10 @@ enum {
     FEW_COLUMNS = 4        /* rows of fewer pixels make no good tiles */
 };
 
-/* Channels of a block of the sum: blocks of nearly equal size; one where the result is narrow. */
+/* Channels of a block of the sum; all where the result is narrow. */
 static int64_t block_depth(const lki_conv_shape *s, int64_t depth, int64_t columns)
 {
-    if (columns < LKI_NARROW) return depth;
-    const int64_t taps = conv_taps(s);
-    const int64_t most = LKI_CONV_BLOCK_TERMS / taps < 8 ? 8 : LKI_CONV_BLOCK_TERMS / taps;
-    const int64_t blocks = (depth + most - 1) / most;
-    return blocks == 1 ? depth : (depth + blocks - 1) / blocks;
+    return columns < LKI_NARROW ? depth : lki_conv_block(conv_taps(s), depth);
 }
 
 static size_t vector_conv_floats(int64_t count)
