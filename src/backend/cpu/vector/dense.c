@@ -14,8 +14,9 @@
 enum {
     STRETCH = 4 * LKI_BLOCK_TERMS,
     QUARTERS = STRETCH / LKI_BLOCK_TERMS,
-    ROWS = 128,   /* samples whose sums wait */
-    COLUMNS = 256 /* and units or inputs; a multiple of every PANEL */
+    ROWS = 128,    /* samples whose sums wait, */
+    PASSING = 512, /* and where none do, that pass over a panel */
+    COLUMNS = 256  /* and units or inputs; a multiple of every PANEL */
 };
 
 /* Rows and columns whose sums wait, groups and behind them totals: the same places again and again. */
@@ -152,8 +153,9 @@ static void multiply_all(const product *whole, int64_t rows, int64_t columns, in
         .group = (float *)(void *)(totals + (terms > LKI_GROUP_TERMS ? places(rows) : 0))};
     product p = *whole;
     p.waits = terms > (p.narrow ? LKI_GROUP_TERMS : STRETCH);
-    for (int64_t row = 0; row < rows; row += ROWS) {
-        const int64_t height = rows - row < ROWS ? rows - row : ROWS;
+    const int64_t most = p.waits ? ROWS : PASSING; /* the weight passes once */
+    for (int64_t row = 0; row < rows; row += most) {
+        const int64_t height = rows - row < most ? rows - row : most;
         for (int64_t column = 0; column < columns; column += COLUMNS) {
             const int64_t width = columns - column < COLUMNS ? columns - column : COLUMNS;
             p.a = whole->a + row * p.a_row;
