@@ -12,8 +12,8 @@
 #include "backend/cpu/vector/narrow.h"
 
 enum {
-    STRETCH = 4 * LKI_BLOCK_TERMS,
-    QUARTERS = STRETCH / LKI_BLOCK_TERMS,
+    STRETCH = 8 * LKI_BLOCK_TERMS,
+    QUARTERS = 4,
     ROWS = 128,    /* samples whose sums wait, */
     PASSING = 512, /* and where none do, that pass over a panel */
     COLUMNS = 256  /* and units or inputs; a multiple of every PANEL */
