@@ -37,6 +37,8 @@ static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t ro
         for (int64_t i = 0; i < rows * c.shape.inputs; i++)
             if (lkt_random_below(random, 8) >= active) c.x.at[i] = 0;
     }
+    for (int i = 0; i < 2 && !c.shape.bf16 && !c.shape.masks; i++)
+        c.shape.run[i] = lkt_random_chance(random, 2) ? lkt_random_from(random, 1025, 1400) : 0;
     c.w = lkt_floats_make(random, c.shape.units * c.shape.inputs);
     c.bias = lkt_floats_make(random, c.shape.units);
     c.d_y = lkt_floats_make(random, rows * c.shape.units);
@@ -53,6 +55,13 @@ static sum dense_sum(const dense_case *c, int64_t columns)
     s.bf16 = c->shape.bf16;
     s.narrow &= !s.bf16;
     return s;
+}
+
+/* The next term, in runs of so many. */
+static void add_in_runs(sum *s, int64_t run, int64_t number, float a, float b)
+{
+    if (run > 0 && number > 0 && number % run == 0) end_group(s);
+    add_term(s, run > 0 ? number % run : number, a, b);
 }
 
 static void dense_free(dense_case *c)
@@ -111,7 +120,7 @@ static void dense_passes(void **state)
     (void)state;
     LKT_FOR_UNITS(v)
     for (int k = 0; k < cases(); k++) {
-        dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, k % 8 == 0 ? 150 : 40));
+        dense_case c = dense_make(v, &random, lkt_random_from(&random, 1, k % 8 == 0 ? 600 : 40));
         const int64_t in = c.shape.inputs, units = c.shape.units, rows = c.rows;
         const int64_t cut = lkt_random_below(&random, rows);
         lkt_floats y = lkt_floats_make(&random, rows * units);
@@ -121,7 +130,7 @@ static void dense_passes(void **state)
         for (int64_t i = 0; i < rows * units; i++) {
             const float *x = c.x.at + i / units * in, *w = c.w.at + i % units * in;
             sum s = dense_sum(&c, units);
-            for (int64_t j = 0; j < in; j++) add_term(&s, j, x[j], w[j]);
+            for (int64_t j = 0; j < in; j++) add_in_runs(&s, c.shape.run[0], j, x[j], w[j]);
             expected[i] = total_of(&s) + c.bias.at[i % units];
         }
         c.kernels->forward(&c.shape, cut, c.x.at, c.packed, c.bias.at, y.at, space);
@@ -131,7 +140,8 @@ static void dense_passes(void **state)
         for (int64_t i = 0; i < rows * in; i++) {
             sum s = dense_sum(&c, in);
             for (int64_t u = 0; u < units; u++)
-                add_term(&s, u, c.d_y.at[i / in * units + u], c.w.at[u * in + i % in]);
+                add_in_runs(&s, c.shape.run[1], u, c.d_y.at[i / in * units + u],
+                            c.w.at[u * in + i % in]);
             float d = total_of(&s);
             if (c.shape.masks) d = c.x.at[i] == 0 ? 0 : in_lanes(&c, i / in, i % in);
             expected[i] = k % 2 == 0 ? d : d + d_x.at[i];
