@@ -1,5 +1,5 @@
 /* Dense layers (vector/dense.c, vector/rows.c), and those behind relu, of whose inputs only the active ones
- * are visited (vector/masks.h). Those of positions are convolutions: conv2d.c. */
+ * are visited (vector/masks.h). Those of positions: dense_positions.c. */
 #include <string.h>
 
 #include <stdio.h>

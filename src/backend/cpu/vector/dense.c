@@ -1,7 +1,7 @@
 /*
  * Dense layers: products with panels of the weight (dense_pack.c; with masks in wider ones, masks.h).
  *
- * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the first-level cache
+ * STRETCH terms of a sum are the outer loop, so that a panel's part stays in the nearest caches
  * while all rows pass over it, and that of a row while all panels do. Meanwhile the part that comes next is
  * fetched, a quarter by each of the first four tiles: it lies where no processor foresees it. Between
  * stretches, and between blocks (tile.h), the sums of ROWS rows and COLUMNS columns wait in the workspace,

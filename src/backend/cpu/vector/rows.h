@@ -10,12 +10,12 @@ enum {
     SAMPLES = 4 * LKI_BLOCK_TERMS,
     TILE = TILE_ROWS * PANEL,
     WAITING = 3 * TILE, /* floats that the totals and the group of a tile take */
-    BLOCK_ROWS = 128,   /* of units; whole panels */
+    BLOCK_ROWS = 256,   /* of units; whole panels */
     BLOCK_TILES = (BLOCK_ROWS + TILE_ROWS - 1) / TILE_ROWS, /* below each other in a block */
     SUMS_ROW = 512,                                         /* most columns of a block */
     PANELS = SUMS_ROW / PANEL,
     SUMS_ROWS = 32,     /* a tile's, at most */
-    X_FLOATS = 32768,   /* of x in a block of samples */
+    X_FLOATS = 65536,   /* of x in a block of samples */
     NODES = 2 * 32 + 2, /* replicas are counted by an int */
     TILES_FLOATS = (NODES / 2 * TILE + WAITING) * BLOCK_TILES,
     /* With masks: inputs of a strip, and most of a block; the sums of a block, [unit][MASKS_ROW], 16 of an input
