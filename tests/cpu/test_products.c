@@ -21,6 +21,17 @@ typedef struct dense_case {
     void *packed;
 } dense_case;
 
+/* One of the two sums has two or three runs, of more than a group. */
+static void set_runs(lki_dense_shape *s, lkt_random *random)
+{
+    const int way = lkt_random_chance(random, 2);
+    int64_t *long_one = way == 0 ? &s->inputs : &s->units;
+    int64_t *other = way == 0 ? &s->units : &s->inputs;
+    *long_one = lkt_random_from(random, 2060, 2700);
+    *other = lkt_random_from(random, 16, 40);
+    s->run[way] = lkt_random_from(random, 1025, 1030);
+}
+
 static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t rows)
 {
     dense_case c = {.rows = rows};
@@ -31,14 +42,13 @@ static dense_case dense_make(const lki_vector *v, lkt_random *random, int64_t ro
     c.shape.unit = v->unit;
     c.kernels = c.shape.bf16 ? v->dense_bf16 : v->dense;
     c.shape.masks = !c.shape.bf16 && c.shape.units >= 16 && lkt_random_below(random, 2) == 0;
+    if (!c.shape.bf16 && !c.shape.masks && lkt_random_chance(random, 2)) set_runs(&c.shape, random);
     c.x = lkt_floats_make(random, rows * c.shape.inputs);
     if (c.shape.masks) {
         const int64_t active = lkt_random_below(random, 9);
         for (int64_t i = 0; i < rows * c.shape.inputs; i++)
             if (lkt_random_below(random, 8) >= active) c.x.at[i] = 0;
     }
-    for (int i = 0; i < 2 && !c.shape.bf16 && !c.shape.masks; i++)
-        c.shape.run[i] = lkt_random_chance(random, 2) ? lkt_random_from(random, 1025, 1400) : 0;
     c.w = lkt_floats_make(random, c.shape.units * c.shape.inputs);
     c.bias = lkt_floats_make(random, c.shape.units);
     c.d_y = lkt_floats_make(random, rows * c.shape.units);
