@@ -37,8 +37,9 @@ lki_cost lki_cost_of(const lki_plan *plan, lki_phase pass, bool by_rows, int64_t
         cost.flops = once;
         cost.bytes = (double)samples * (in + out + saved) + (double)calls * parameters;
         break;
-    case LKI_PHASE_BACKWARD: /* a multiply-add is one for the data's gradient, one for the weight's */
-        cost.flops = once * ((d_in > 0) + sums);
+    case LKI_PHASE_BACKWARD: /* a multiply-add is one for the data's gradient, one for the weight's; without weights both
+                                factors are data */
+        cost.flops = once * (parameters > 0 ? (d_in > 0) + sums : 2 * (d_in > 0));
         cost.bytes = (double)samples * (out + d_in + saved + (reads & LKI_READS_IN ? in : 0) +
                                         (reads & LKI_READS_OUT ? out : 0)) +
                      (double)calls * parameters * ((d_in > 0) + sums);

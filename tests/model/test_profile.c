@@ -226,6 +226,38 @@ static void operations_are_counted(void **state)
         }
 }
 
+static lks_tensor *one_attention(lks_graph *graph)
+{
+    lks_tensor *x = lks_input(graph,
+                              &(lks_input_opts){.shape = LKS_SHAPE(12, 10, 3), .dtype = LKS_U8});
+    x = lks_normalize(
+        graph, x,
+        &(lks_normalize_opts){.count = 1, .mean = (float[]){.5f}, .std = (float[]){.25f}});
+    x = lks_dense(graph, lks_sequence(graph, x), &(lks_dense_opts){.units = 12});
+    x = lks_attention(graph, x, NULL, &(lks_attention_opts){.heads = 2});
+    x = lks_dense(graph, lks_global_avg_pool(graph, x), &(lks_dense_opts){.units = 7});
+    return lks_nll(graph, lks_log_softmax(graph, x),
+                   lks_target(graph, &(lks_target_opts){.classes = 7}));
+}
+
+/* Each of its two products has two gradients. */
+static void products_of_data_are_counted_twice(void **state)
+{
+    (void)state;
+    for (int b = 0; lkt_backends()[b] != NULL; b++) {
+        const double once = 2.0 * 2 * 2 * 2 * 120 * 120 * (16 + 16 + 12);
+        session s;
+        open_session(&s, lkt_backends()[b]->name, one_attention, (lks_model_opts){.workers = 2},
+                     NULL);
+        LKT_OK(lks_profile_start(s.model));
+        steps(&s, 3);
+        const int attention = stage_of(s.model, "attention");
+        assert_true(row_of(s.model, attention, "forward").flops == once);
+        assert_true(row_of(s.model, attention, "backward").flops == 2 * once);
+        close_session(&s);
+    }
+}
+
 /* The gradient is read, the parameter and each of the optimizer's arrays read and written. */
 static void updates_move_state_both_ways(void **state)
 {
@@ -305,6 +337,7 @@ int main(void)
         cmocka_unit_test(kept_gradients_are_in_the_rows),
         cmocka_unit_test(a_profile_changes_no_bit),
         cmocka_unit_test(operations_are_counted),
+        cmocka_unit_test(products_of_data_are_counted_twice),
         cmocka_unit_test(updates_move_state_both_ways),
         cmocka_unit_test(profiled_steps_allocate_nothing),
         cmocka_unit_test(failed_steps_are_not_counted),
