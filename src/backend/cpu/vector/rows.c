@@ -214,8 +214,8 @@ static void run_columns(block *b)
     for (b->sample = 0; b->sample < b->total; b->sample += b->samples) {
         b->segments = next_segments(&c, b->space->segment, &b->samples, &b->places);
         b->last = b->sample + b->samples == b->total;
-        copy_x(b);
-        /* The columns before left it there, unless they took several blocks of samples. */
+        /* The rows, the columns before left them there, unless they took several blocks of samples. */
+        if (b->copied != b->columns || b->samples < b->total) copy_x(b);
         if (b->column == b->rows->column_first || b->samples < b->total) copy_dy(b);
         (b->masks ? LKI_ISA_NAME(lki_vector_masks_block)
          : bf16   ? LKI_ISA_NAME(lki_bf16_rows_block)
@@ -282,6 +282,7 @@ static void run_node(block *b)
     const int64_t last = b->rows->column_count > 0 ? first + b->rows->column_count
                                                    : b->shape->inputs;
     const int64_t replicas = b->node.hi - b->node.lo;
+    b->copied = 0;
     for (b->row = b->rows->row_first; b->row < end; b->row += b->row_count) {
         const int64_t left = end - b->row;
         int64_t width = 0;
@@ -298,6 +299,7 @@ static void run_node(block *b)
             const int64_t more = last - b->column;
             b->columns = more < width ? more : width;
             run_columns(b);
+            b->copied = b->columns == last - first ? b->columns : 0;
         }
     }
     if (b->shape->bias && first == 0) give_bias(b);

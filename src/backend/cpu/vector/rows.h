@@ -56,6 +56,7 @@ typedef struct block {
     space *space;
     int64_t row, row_count;
     int64_t column, columns;
+    int64_t copied; /* columns of x whose copy the rows before left: all of the node's; 0: none */
     int64_t stack_row; /* floats from one tile's stack to the next; 0: one for all */
     int segments;
     int64_t sample, samples;
