@@ -234,6 +234,7 @@ void arch_print_results(const lks_metrics *sum, const lks_rates *rates)
     say("%10s: %.4f", "precision", rates->precision);
     say("%10s: %.4f", "recall", rates->recall);
     say("%10s: %.4f", "f1", rates->f1);
+    say("(precision, recall, f1: means over classes; over samples each is the accuracy)");
 }
 
 lks_status arch_evaluates(bool *out, const cli_args *cli)
@@ -263,7 +264,8 @@ lks_status arch_evaluate(const cli_args *cli, lks_recipe *recipe, int *code)
     if (status == LKS_OK) status = lks_recipe_load(recipe, LKS_WHICH_RUN, &step);
     if (status != LKS_OK) return status;
     status = scores_count(&found, &sum, recipe, lks_recipe_get_parts(recipe).test, 0);
-    const lks_rates rates = lks_rates_of(found.classes, found.right, found.given, found.there);
+    const lks_rates rates = lks_rates_of(found.of.classes, found.of.right, found.of.given,
+                                         found.of.there);
     if (status == LKS_OK) {
         if (step >= 0) say("Checkpoint of step %lld", (long long)step);
         arch_print_results(&sum, &rates);

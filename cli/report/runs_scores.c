@@ -38,22 +38,23 @@ static bool read_cell(const json_t *list, int64_t out[3])
 static void print_classes(const json_t *record, const json_t *cells, cli_pool *pool)
 {
     const json_t *names = json_object_get(record, "class_names");
-    scores s = {.classes = (int64_t)json_array_size(names)};
+    scores s = {.of.classes = (int64_t)json_array_size(names)};
     int64_t cell[3];
     for (size_t i = 0; i < json_array_size(cells); i++) {
         if (!read_cell(json_array_get(cells, i), cell)) return;
         for (int k = 0; k < 2; k++)
-            if (cell[k] >= s.classes) s.classes = cell[k] + 1;
+            if (cell[k] >= s.of.classes) s.of.classes = cell[k] + 1;
     }
-    if (s.classes == 0 || s.classes > MOST_CLASSES) return;
-    s.confusion = pool_alloc(pool, (size_t)(s.classes * s.classes) * sizeof *s.confusion);
-    const char **name = pool_alloc(pool, (size_t)s.classes * sizeof *name);
-    if (s.confusion == NULL || name == NULL) return;
-    memset(s.confusion, 0, (size_t)(s.classes * s.classes) * sizeof *s.confusion);
+    if (s.of.classes == 0 || s.of.classes > MOST_CLASSES) return;
+    s.of.confusion = pool_alloc(pool,
+                                (size_t)(s.of.classes * s.of.classes) * sizeof *s.of.confusion);
+    const char **name = pool_alloc(pool, (size_t)s.of.classes * sizeof *name);
+    if (s.of.confusion == NULL || name == NULL) return;
+    memset(s.of.confusion, 0, (size_t)(s.of.classes * s.of.classes) * sizeof *s.of.confusion);
     for (size_t i = 0; i < json_array_size(cells); i++)
         if (read_cell(json_array_get(cells, i), cell))
-            s.confusion[cell[0] * s.classes + cell[1]] = cell[2];
-    for (int64_t c = 0; c < s.classes; c++)
+            s.of.confusion[cell[0] * s.of.classes + cell[1]] = cell[2];
+    for (int64_t c = 0; c < s.of.classes; c++)
         name[c] = json_string_value(json_array_get(names, (size_t)c));
     s.name = name;
     scores_print_confusion(&s, pool);

@@ -31,10 +31,8 @@ static void scores_keep(scores *s, const scores_wrong *wrong)
 static void scores_add(void *user, const lks_prediction *p)
 {
     scores *s = user;
-    if (p->label < 0 || p->label >= s->classes) return; /* no output stands for it */
-    s->samples++;
-    s->correct += p->best == p->label;
-    s->confusion[p->label * s->classes + p->best]++;
+    lks_class_counts_add(&s->of, p->label, p->best);
+    if (p->label < 0 || p->label >= s->of.classes) return; /* no output stands for it */
     if (p->best == p->label || s->most == 0) return;
     const double share = p->softmax[p->best];
     scores_keep(s, &(scores_wrong){.share = isnan(share) ? 0 : share,
@@ -43,73 +41,49 @@ static void scores_add(void *user, const lks_prediction *p)
                                    .best = (int32_t)p->best});
 }
 
-/* Sums of counts, and the most confident of all, as if one had seen every sample. */
-static lks_status scores_gather(scores *s, lks_comm *comm)
+/* The most confident of all, as if one had seen every sample. */
+static lks_status scores_gather_wrong(scores *s, lks_comm *comm)
 {
-    enum { HEAD = 3 }; /* samples, correct ones, wrong ones that are kept */
     const int ranks = lks_comm_size(comm);
-    const size_t counts = (size_t)(s->classes * s->classes) + HEAD;
-    const size_t bytes = counts * sizeof(int64_t) + (size_t)s->most * sizeof *s->wrong;
-    char *own = calloc(1, bytes), *all = malloc((size_t)ranks * bytes);
-    lks_status status = own == NULL || all == NULL
-                            ? lks_fail(LKS_E_NOMEM, "out of memory for counts of %d processes",
-                                       ranks)
-                            : LKS_OK;
-    status = lks_comm_agree(comm, status);
-    if (status == LKS_OK) {
-        int64_t *number = (int64_t *)(void *)own;
-        const int64_t head[HEAD] = {s->samples, s->correct, s->count};
-        memcpy(number, head, sizeof head);
-        memcpy(number + HEAD, s->confusion, (counts - HEAD) * sizeof *number);
-        memcpy(number + counts, s->wrong, (size_t)s->count * sizeof *s->wrong);
-        status = lks_comm_all_gather(comm, own, bytes, all);
-    }
-    if (status == LKS_OK) {
-        s->samples = s->correct = s->count = 0;
-        memset(s->confusion, 0, (counts - HEAD) * sizeof(int64_t));
-    }
+    const size_t room = (size_t)s->most + 1; /* one has their number */
+    scores_wrong *all = calloc((size_t)ranks * room, sizeof *all);
+    lks_status status = lks_comm_agree(
+        comm, all != NULL
+                  ? LKS_OK
+                  : lks_fail(LKS_E_NOMEM, "out of memory for mistakes of %d processes", ranks));
+    s->wrong[s->most].index = s->count;
+    if (status == LKS_OK) status = lks_comm_all_gather(comm, s->wrong, room * sizeof *all, all);
     for (int r = 0; r < ranks && status == LKS_OK; r++) {
-        const int64_t *number = (const int64_t *)(const void *)(all + (size_t)r * bytes);
-        const scores_wrong *wrong = (const scores_wrong *)(const void *)(number + counts);
-        s->samples += number[0];
-        s->correct += number[1];
-        for (size_t i = HEAD; i < counts; i++) s->confusion[i - HEAD] += number[i];
-        for (int64_t i = 0; i < number[2]; i++) scores_keep(s, &wrong[i]);
+        const scores_wrong *wrong = all + (size_t)r * room;
+        if (r == 0) s->count = 0;
+        for (int64_t i = 0; i < wrong[s->most].index; i++) scores_keep(s, &wrong[i]);
     }
     free(all);
-    free(own);
+    return status;
+}
+
+static lks_status scores_gather(scores *s, lks_comm *comm)
+{
+    lks_status status = lks_class_counts_sum(&s->of, comm);
+    if (status == LKS_OK) status = lks_class_counts_sum_matrix(&s->of, comm);
+    if (status == LKS_OK && lks_comm_size(comm) > 1) status = scores_gather_wrong(s, comm);
+    for (int64_t c = 0; c < s->of.classes && status == LKS_OK; c++) {
+        s->samples += s->of.there[c];
+        s->correct += s->of.right[c];
+    }
     return status;
 }
 
 static lks_status scores_make(scores *out, const lks_recipe_parts *parts, int most)
 {
-    const lks_shape shape = lks_tensor_shape(parts->output);
-    *out = (scores){.classes = lks_shape_elements(&shape), .most = most};
+    const int64_t classes = lks_model_get_info(parts->model).classes;
+    *out = (scores){.most = most};
     if (parts->data.classes == 0)
         return lks_fail(LKS_E_UNSUPPORTED,
                         "precision, recall and the like are of classes, but this data has none");
-    const int64_t cells = out->classes * out->classes;
-    out->confusion = calloc((size_t)(cells + 3 * out->classes), sizeof *out->confusion);
     out->wrong = calloc((size_t)most + 1, sizeof *out->wrong); /* one more, that falls out */
-    if (out->confusion != NULL && out->wrong != NULL) {
-        out->right = out->confusion + cells;
-        out->given = out->right + out->classes;
-        out->there = out->given + out->classes;
-        return LKS_OK;
-    }
-    return lks_fail(LKS_E_NOMEM, "out of memory for what %lld classes are taken for",
-                    (long long)out->classes);
-}
-
-static void scores_sum(scores *s)
-{
-    for (int64_t c = 0; c < s->classes; c++) {
-        s->right[c] = s->confusion[c * s->classes + c];
-        for (int64_t g = 0; g < s->classes; g++) {
-            s->there[c] += s->confusion[c * s->classes + g];
-            s->given[g] += s->confusion[c * s->classes + g];
-        }
-    }
+    if (out->wrong == NULL) return lks_fail(LKS_E_NOMEM, "out of memory for %d mistakes", most);
+    return lks_class_counts_make(&out->of, classes, true);
 }
 
 lks_status scores_count(scores *out, lks_metrics *sum, lks_recipe *recipe, lks_dataset *data,
@@ -119,16 +93,14 @@ lks_status scores_count(scores *out, lks_metrics *sum, lks_recipe *recipe, lks_d
     lks_status status = lks_comm_agree(parts.comm, scores_make(out, &parts, most));
     out->data = data;
     if (status == LKS_OK) status = lks_recipe_evaluate_each(recipe, data, sum, scores_add, out);
-    if (status == LKS_OK && lks_comm_size(parts.comm) > 1) status = scores_gather(out, parts.comm);
-    if (status != LKS_OK) return status;
-    scores_sum(out);
-    out->top5 = sum->top5;
-    return LKS_OK;
+    if (status == LKS_OK) status = scores_gather(out, parts.comm);
+    if (status == LKS_OK) out->top5 = sum->top5;
+    return status;
 }
 
 void scores_free(scores *s)
 {
-    free(s->confusion);
+    lks_class_counts_free(&s->of);
     free(s->wrong);
     *s = (scores){0};
 }
@@ -142,7 +114,7 @@ static double quotient(int64_t part, int64_t whole)
 
 static lks_rates macro_rates(const scores *s)
 {
-    return lks_rates_of(s->classes, s->right, s->given, s->there);
+    return lks_rates_of(s->of.classes, s->of.right, s->of.given, s->of.there);
 }
 
 /* Precision, recall and F1 in one: each sample has one class. */
@@ -183,19 +155,19 @@ static void print_classes(const scores *s, cli_pool *pool)
     enum { COLUMNS = 5 };
     const char *title[COLUMNS] = {"class", "samples", "precision", "recall", "F1"};
     const bool right[COLUMNS] = {known_name(s, 0) == NULL, true, true, true, true};
-    const int rows = (int)s->classes + 2;
+    const int rows = (int)s->of.classes + 2;
     const char **cell = pool_alloc(pool, (size_t)(rows * COLUMNS) * sizeof *cell);
     if (cell == NULL) return;
-    for (int64_t c = 0; c < s->classes; c++) {
+    for (int64_t c = 0; c < s->of.classes; c++) {
         cell[c * COLUMNS] = class_title(s, pool, c);
-        cell[c * COLUMNS + 1] = pool_format(pool, "%" PRId64, s->there[c]);
+        cell[c * COLUMNS + 1] = pool_format(pool, "%" PRId64, s->of.there[c]);
         print_rates(pool, &cell[c * COLUMNS + 2],
-                    lks_rates_of(1, &s->right[c], &s->given[c], &s->there[c]));
+                    lks_rates_of(1, &s->of.right[c], &s->of.given[c], &s->of.there[c]));
     }
     const double micro = micro_rate(s);
     const lks_rates means[] = {macro_rates(s), {micro, micro, micro}};
     for (int i = 0; i < 2; i++) {
-        const char **row = &cell[(s->classes + i) * COLUMNS];
+        const char **row = &cell[(s->of.classes + i) * COLUMNS];
         row[0] = i == 0 ? "macro" : "micro";
         row[1] = pool_format(pool, "%" PRId64, s->samples);
         print_rates(pool, row + 2, means[i]);
@@ -209,21 +181,21 @@ static void print_classes(const scores *s, cli_pool *pool)
 /* Rows are classes, columns what they were taken for. */
 static void print_confusion(const scores *s, cli_pool *pool)
 {
-    const int columns = (int)s->classes + 1;
+    const int columns = (int)s->of.classes + 1;
     const char **title = pool_alloc(pool, (size_t)columns * sizeof *title);
-    const char **cell = pool_alloc(pool, (size_t)(s->classes * columns) * sizeof *cell);
+    const char **cell = pool_alloc(pool, (size_t)(s->of.classes * columns) * sizeof *cell);
     bool *right = pool_alloc(pool, (size_t)columns * sizeof *right);
     if (title == NULL || cell == NULL || right == NULL) return;
     title[0] = "class \\ given";
     for (int c = 0; c < columns; c++) right[c] = c > 0 || known_name(s, 0) == NULL;
-    for (int64_t c = 0; c < s->classes; c++) {
+    for (int64_t c = 0; c < s->of.classes; c++) {
         title[c + 1] = pool_format(pool, "%" PRId64, c);
         cell[c * columns] = class_title(s, pool, c);
-        for (int64_t g = 0; g < s->classes; g++)
+        for (int64_t g = 0; g < s->of.classes; g++)
             cell[c * columns + g + 1] = pool_format(pool, "%" PRId64,
-                                                    s->confusion[c * s->classes + g]);
+                                                    s->of.confusion[c * s->of.classes + g]);
     }
-    table_print(&(cli_table){.rows = (int)s->classes,
+    table_print(&(cli_table){.rows = (int)s->of.classes,
                              .columns = columns,
                              .title = title,
                              .cell = cell,
@@ -239,26 +211,26 @@ static void print_mistakes(const scores *s, cli_pool *pool)
     const bool right[COLUMNS] = {false, false, true};
     int64_t place[MOST];
     int rows = 0;
-    for (int64_t i = 0; i < s->classes * s->classes; i++) {
+    for (int64_t i = 0; i < s->of.classes * s->of.classes; i++) {
         int at = rows;
-        if (i / s->classes == i % s->classes || s->confusion[i] == 0) continue;
-        while (at > 0 && s->confusion[i] > s->confusion[place[at - 1]]) at--;
+        if (i / s->of.classes == i % s->of.classes || s->of.confusion[i] == 0) continue;
+        while (at > 0 && s->of.confusion[i] > s->of.confusion[place[at - 1]]) at--;
         if (at == MOST) continue;
         if (rows < MOST) rows++;
         memmove(&place[at + 1], &place[at], (size_t)(rows - 1 - at) * sizeof *place);
         place[at] = i;
     }
     for (int r = 0; r < rows; r++) {
-        cell[r * COLUMNS] = class_title(s, pool, place[r] / s->classes);
-        cell[r * COLUMNS + 1] = class_title(s, pool, place[r] % s->classes);
-        cell[r * COLUMNS + 2] = pool_format(pool, "%" PRId64, s->confusion[place[r]]);
+        cell[r * COLUMNS] = class_title(s, pool, place[r] / s->of.classes);
+        cell[r * COLUMNS + 1] = class_title(s, pool, place[r] % s->of.classes);
+        cell[r * COLUMNS + 2] = pool_format(pool, "%" PRId64, s->of.confusion[place[r]]);
     }
     if (rows > 0) table_print(&(cli_table){rows, COLUMNS, title, cell, right}, say_columns());
 }
 
 void scores_print_confusion(const scores *s, cli_pool *pool)
 {
-    (s->classes > SHOWN ? print_mistakes : print_confusion)(s, pool);
+    (s->of.classes > SHOWN ? print_mistakes : print_confusion)(s, pool);
 }
 
 void scores_print(const scores *s, cli_pool *pool)
@@ -266,9 +238,9 @@ void scores_print(const scores *s, cli_pool *pool)
     say("Top 5: %" PRId64 "/%" PRId64 " (%.2f%%)\n", s->top5, s->samples,
         100 * quotient(s->top5, s->samples));
     print_classes(s, pool);
-    if (s->classes > SHOWN) {
+    if (s->of.classes > SHOWN) {
         say("\n%" PRId64 " classes, the most frequent mistakes (--format json has all):",
-            s->classes);
+            s->of.classes);
     } else {
         say("%s", "");
     }
@@ -290,16 +262,16 @@ void scores_json(const scores *s, json_t *json, cli_pool *pool, const char *pref
         json_object_set_new(json, pool_format(pool, "%s_%s", prefix, rates[i].key),
                             text_json_real(rates[i].value));
     json_t *matrix = json_array();
-    for (int64_t c = 0; c < s->classes; c++) {
+    for (int64_t c = 0; c < s->of.classes; c++) {
         json_t *row = json_array();
-        for (int64_t g = 0; g < s->classes; g++)
-            json_array_append_new(row, json_integer(s->confusion[c * s->classes + g]));
+        for (int64_t g = 0; g < s->of.classes; g++)
+            json_array_append_new(row, json_integer(s->of.confusion[c * s->of.classes + g]));
         json_array_append_new(matrix, row);
     }
     json_object_set_new(json, pool_format(pool, "%s_confusion", prefix), matrix);
     if (known_name(s, 0) == NULL) return;
     json_t *names = json_array();
-    for (int64_t c = 0; c < s->classes; c++)
+    for (int64_t c = 0; c < s->of.classes; c++)
         json_array_append_new(names, json_string(class_name(s, pool, c)));
     json_object_set_new(json, pool_format(pool, "%s_classes", prefix), names);
 }

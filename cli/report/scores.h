@@ -14,13 +14,11 @@ typedef struct scores_wrong {
 typedef struct scores {
     const lks_dataset *data; /* whose classes may have names */
     const char *const *name; /* [classes], of a record that has them; or NULL */
-    int64_t classes;
+    lks_class_counts of;
     int64_t samples, correct;
-    int64_t top5;                   /* samples whose class is among the five largest outputs */
-    int64_t *confusion;             /* [class][class that it was given]; free it */
-    int64_t *right, *given, *there; /* of each class, as lks_rates_of() takes them; in that block */
-    int most, count;                /* of wrong: room for, */
-    scores_wrong *wrong;            /* and the most confident of, the first the most; free it */
+    int64_t top5;        /* samples whose class is among the five largest outputs */
+    int most, count;     /* of wrong: room for, */
+    scores_wrong *wrong; /* and the most confident of, the first the most; free it */
 } scores;
 
 /* Evaluates all samples of `data`, each process a part of them; all end with the same. `most` wrong ones are kept.

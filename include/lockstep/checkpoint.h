@@ -68,6 +68,8 @@ typedef struct lks_epoch {
     lks_rates valid_rates, test_rates;
 } lks_epoch;
 
+enum { LKS_CONFUSION_CLASSES = 1000 };
+
 /* Everything in a checkpoint beside the model's state. Strings are owned by whoever filled it in;
  * those of lks_checkpoint_load() by the library, until lks_run_clear(). */
 typedef struct lks_run {
@@ -93,6 +95,11 @@ typedef struct lks_run {
     uint64_t hash;       /* lks_train() alone: of the run, when it has ended or was stopped */
     lks_epoch *history;
     int64_t epochs; /* in history */
+    int64_t *
+        confusion; /* lks_train() alone: of the test, by the parameters that the model ends with, [class][class that
+                           a sample was given]; NULL where this call did not test them, or samples have no class of their own,
+                           or one of more than LKS_CONFUSION_CLASSES */
+    int64_t confusion_classes;
 } lks_run;
 LKS_API void lks_run_clear(lks_run *run);
 

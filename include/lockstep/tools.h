@@ -264,6 +264,25 @@ LKS_API LKS_MUSTUSE lks_status lks_recipe_lock(lks_recipe *recipe);
 LKS_API LKS_MUSTUSE lks_status lks_recipe_run(lks_recipe *recipe, const lks_train_events *events,
                                               const lks_run **run, bool *complete);
 
+/* What classes were taken for: sums over samples, so that any number of processes has the same. */
+typedef struct lks_class_counts {
+    int64_t classes;
+    int64_t *right, *given, *there; /* [classes], as lks_rates_of() takes them */
+    int64_t *confusion;             /* [class][class that it was given], or NULL */
+} lks_class_counts;
+/* All 0, with the matrix or without. Free it, also after a failure. */
+LKS_API LKS_MUSTUSE lks_status lks_class_counts_make(lks_class_counts *out, int64_t classes,
+                                                     bool matrix);
+LKS_API void lks_class_counts_free(lks_class_counts *counts);
+/* The class that a sample is given: the first of the largest outputs. */
+LKS_API int64_t lks_class_given(const float *output, int64_t classes);
+/* One sample; nothing where no output stands for its class. */
+LKS_API void lks_class_counts_add(lks_class_counts *counts, int64_t label, int64_t given);
+/* Of all processes, without the matrix; and the matrix. Collective. */
+LKS_API LKS_MUSTUSE lks_status lks_class_counts_sum(lks_class_counts *counts, lks_comm *comm);
+LKS_API LKS_MUSTUSE lks_status lks_class_counts_sum_matrix(lks_class_counts *counts,
+                                                           lks_comm *comm);
+
 /* As lks_recipe_evaluate(), and in the same pass each sample of this process as lks_recipe_predict() tells them; `each`
  * may be NULL. Collective. */
 LKS_API LKS_MUSTUSE lks_status

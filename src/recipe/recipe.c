@@ -74,7 +74,6 @@ lks_status lks_recipe_open_text(lks_recipe **out, const char *name, const char *
 
 void lki_scores_free(lki_scores *scores)
 {
-    free(scores->confusion);
     free(scores->fit);
     *scores = (lki_scores){0};
 }

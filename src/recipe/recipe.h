@@ -21,10 +21,8 @@ typedef struct lki_cut {
 
 typedef struct lki_board lki_board;
 
-/* What the weights at the end of a run make of the test data. */
+/* What the weights at the end of a run make of test data that is numbers; of classes the run has it. */
 typedef struct lki_scores {
-    int64_t classes;
-    int64_t *confusion; /* [class][class that it was given], or NULL; free it */
     int64_t targets;
     lks_fit *fit; /* [targets], or NULL; free it */
 } lki_scores;
@@ -102,9 +100,9 @@ lks_status lki_whiten(lki_session *session);
 const char *lki_weights_file(lks_recipe *recipe);
 /* Writes the record: at the end, or in between, without waiting for the disk. */
 lks_status lki_record_write(const lks_recipe *recipe, bool at_end);
-/* scores.c: for the record of a run that has come to its end, one more pass over the test data; nothing where there is no
- * record, no test, a class for each position, or more than LKI_SCORES_CLASSES. Collective. And all of it is freed. */
-enum { LKI_SCORES_CLASSES = 1000 };
+/* scores.c: for the record of a run that has come to its end: of numbers, by one more pass over the test data; of classes
+ * what the training has counted, or by a pass where it has not. Nothing where there is no record, no test, a class for
+ * each position, or more than LKS_CONFUSION_CLASSES. Collective. And all of it is freed. */
 lks_status lki_scores_take(lks_recipe *recipe);
 void lki_scores_free(lki_scores *scores);
 /* Seconds since the recipe began. */

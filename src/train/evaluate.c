@@ -1,19 +1,16 @@
 /* The training loop: what the model makes of a data set. */
 #include "train/loop.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-/* Where a sample has one class, of each class: samples of it that were given it, samples that were given it, samples of
- * it. Sums of integers, so that any number of processes has the same. */
-typedef struct counts {
-    int64_t classes; /* 0: nothing is counted */
-    int64_t *right, *given, *there;
-    float *output; /* of a batch */
-    int64_t room;  /* samples */
-} counts;
+#include <lockstep/tools.h>
 
-enum { TABLES = 3 }; /* one behind the other: right, given, there */
+/* Where a sample has one class: what it was given. */
+typedef struct counts {
+    lks_class_counts of; /* no classes: nothing is counted */
+    float *output;       /* of a batch */
+    int64_t room;        /* samples */
+} counts;
 
 lks_status lki_loop_follow_shares(const loop *l, lks_loader *loader)
 {
@@ -22,45 +19,24 @@ lks_status lki_loop_follow_shares(const loop *l, lks_loader *loader)
                          : LKS_OK;
 }
 
-static lks_status no_memory(int64_t classes)
-{
-    return lks_fail(LKS_E_NOMEM, "training: no memory for the counts of %lld classes",
-                    (long long)classes);
-}
-
-static lks_status counts_make(counts *c, int64_t classes)
-{
-    if (classes == 0) return LKS_OK;
-    c->right = calloc((size_t)classes, TABLES * sizeof *c->right);
-    if (c->right == NULL) return no_memory(classes);
-    c->classes = classes;
-    c->given = c->right + classes;
-    c->there = c->given + classes;
-    return LKS_OK;
-}
-
 static lks_status make_room(counts *c, int64_t samples)
 {
     if (samples < c->room) return LKS_OK;
     free(c->output);
     c->room = samples + 1; /* a process may have none */
-    c->output = malloc((size_t)(c->room * c->classes) * sizeof *c->output);
-    return c->output != NULL ? LKS_OK : no_memory(c->classes);
+    c->output = malloc((size_t)(c->room * c->of.classes) * sizeof *c->output);
+    return c->output != NULL
+               ? LKS_OK
+               : lks_fail(LKS_E_NOMEM, "training: no memory for the outputs of %lld classes",
+                          (long long)c->of.classes);
 }
 
-/* The class that a sample is given is the first of the largest outputs. */
 static void count_batch(counts *c, const lks_batch *batch)
 {
     const int32_t *label = batch->y;
-    for (int64_t i = 0; i < batch->count; i++) {
-        const float *output = c->output + i * c->classes;
-        int64_t best = 0;
-        for (int64_t j = 1; j < c->classes; j++)
-            if (output[j] > output[best]) best = j;
-        c->right[best] += best == label[i];
-        c->given[best]++;
-        c->there[label[i]]++;
-    }
+    for (int64_t i = 0; i < batch->count; i++)
+        lks_class_counts_add(&c->of, label[i],
+                             lks_class_given(c->output + i * c->of.classes, c->of.classes));
 }
 
 /* This process's part of a data set, once. */
@@ -68,13 +44,15 @@ static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum, c
 {
     lks_model *model = l->opts.model;
     const lks_model_info info = lks_model_get_info(model);
-    TRY(counts_make(c, info.positions == 0 ? info.classes : 0));
+    const int64_t classes = info.positions == 0 ? info.classes : 0;
+    const bool matrix = loader == l->opts.test && classes > 0 && classes <= LKS_CONFUSION_CLASSES;
+    TRY(lks_class_counts_make(&c->of, classes, matrix));
     TRY(lki_loop_follow_shares(l, loader));
     TRY(lks_loader_seek(loader, 0));
     for (int64_t i = lks_loader_batches(loader); i > 0; i--) {
         lks_batch batch;
         TRY(lks_loader_next(loader, &batch));
-        if (c->classes > 0) {
+        if (classes > 0) {
             TRY(make_room(c, batch.count));
             TRY(lks_model_evaluate_outputs(model, &batch, sum, c->output));
             count_batch(c, &batch);
@@ -83,25 +61,6 @@ static lks_status evaluate_part(loop *l, lks_loader *loader, lks_metrics *sum, c
         }
     }
     return LKS_OK;
-}
-
-/* The counts of all processes. */
-static lks_status counts_gather(const loop *l, counts *c)
-{
-    lks_comm *comm = lks_model_comm(l->opts.model);
-    const int ranks = lks_comm_size(comm);
-    const int64_t count = TABLES * c->classes;
-    const size_t bytes = (size_t)count * sizeof *c->right;
-    if (ranks == 1 || count == 0) return LKS_OK;
-    int64_t *all = malloc((size_t)ranks * bytes);
-    lks_status status = agree(l, all != NULL ? LKS_OK : no_memory(c->classes));
-    if (status == LKS_OK) status = lks_comm_all_gather(comm, c->right, bytes, all);
-    for (int64_t i = 0; i < count && status == LKS_OK; i++) {
-        c->right[i] = 0;
-        for (int r = 0; r < ranks; r++) c->right[i] += all[r * count + i];
-    }
-    free(all);
-    return status;
 }
 
 static double quotient(int64_t part, int64_t whole)
@@ -132,9 +91,41 @@ lks_status lki_loop_evaluate(loop *l, lks_loader *loader, lks_metrics *sum, lks_
     if (!loader) return LKS_OK;
     lks_status status = agree(l, evaluate_part(l, loader, sum, &c));
     if (status == LKS_OK) status = lks_comm_metrics(lks_model_comm(l->opts.model), sum);
-    if (status == LKS_OK) status = counts_gather(l, &c);
-    if (status == LKS_OK) *rates = lks_rates_of(c.classes, c.right, c.given, c.there);
+    if (status == LKS_OK) status = lks_class_counts_sum(&c.of, lks_model_comm(l->opts.model));
+    if (status == LKS_OK) {
+        *rates = lks_rates_of(c.of.classes, c.of.right, c.of.given, c.of.there);
+        if (c.of.confusion != NULL) {
+            free(l->confusion);
+            l->confusion = c.of.confusion;
+            l->confusion_step = l->run->progress.step;
+            c.of.confusion = NULL;
+        }
+    }
     free(c.output);
-    free(c.right);
+    lks_class_counts_free(&c.of);
     return status;
+}
+
+void lki_loop_keep_confusion(loop *l)
+{
+    free(l->best_confusion);
+    l->best_confusion = l->confusion;
+    l->best_confusion_step = l->confusion_step;
+    l->confusion = NULL;
+}
+
+lks_status lki_loop_give_confusion(loop *l)
+{
+    const int64_t step = lks_model_progress(l->opts.model).step;
+    lks_class_counts c = {.classes = lks_model_get_info(l->opts.model).classes};
+    int64_t **from = l->confusion != NULL && l->confusion_step == step ? &l->confusion
+                                                                       : &l->best_confusion;
+    if (*from == NULL || (from == &l->best_confusion && l->best_confusion_step != step))
+        return LKS_OK;
+    c.confusion = *from;
+    TRY(lks_class_counts_sum_matrix(&c, lks_model_comm(l->opts.model)));
+    l->run->confusion = *from;
+    l->run->confusion_classes = c.classes;
+    *from = NULL;
+    return LKS_OK;
 }

@@ -29,6 +29,9 @@ typedef struct loop {
     bool due;          /* to save, when all processes have one model */
     uint8_t *best;     /* without a folder: the model's state when its loss was the best */
     lks_progress best_progress;
+    /* What classes of the test were taken for, the part of this process, after these steps; NULL: not counted. */
+    int64_t *confusion, *best_confusion;
+    int64_t confusion_step, best_confusion_step;
 } loop;
 
 /* Of the processes that train the model, this one reads and writes files. */
@@ -76,6 +79,10 @@ lks_status lki_loop_begin(loop *l);
 lks_status lki_loop_follow_shares(const loop *l, lks_loader *loader);
 /* The whole of a data set, once; without a loader nothing. */
 lks_status lki_loop_evaluate(loop *l, lks_loader *loader, lks_metrics *sum, lks_rates *rates);
+/* What the last test counted is that of the best; and what belongs to the model's parameters, of all processes, becomes
+ * the run's. */
+void lki_loop_keep_confusion(loop *l);
+lks_status lki_loop_give_confusion(loop *l);
 
 /* best.c: without a folder, memory for the best state, and copies between it and the model. */
 lks_status lki_loop_make_best(loop *l);

@@ -26,6 +26,7 @@ void lks_run_clear(lks_run *run)
     free((char *)run->law);
     free((char *)run->config);
     free(run->history);
+    free(run->confusion);
     *run = (lks_run){0};
 }
 

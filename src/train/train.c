@@ -191,13 +191,15 @@ static lks_status run_loop(loop *l)
         due = l->opts.folder && (due || run->finished || asked != LKS_OK);
         if (due) TRY(save(l));
         if (better && l->best) TRY(lki_loop_copy_best(l, false));
+        if (better && restores(l)) lki_loop_keep_confusion(l);
         if (asked == LKS_OK) continue;
         TRY(end(l));
         return asked;
     }
     run->finished = true;
     TRY(end(l));
-    return lki_loop_restore_best(l);
+    TRY(lki_loop_restore_best(l));
+    return lki_loop_give_confusion(l);
 }
 
 lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *run)
@@ -217,6 +219,8 @@ lks_status lks_train(lks_context *context, const lks_train_opts *opts, lks_run *
     if (status == LKS_OK) status = lki_loop_begin(&l);
     if (status == LKS_OK) status = run_loop(&l);
     free(l.best);
+    free(l.confusion);
+    free(l.best_confusion);
     lks_checkpoint_unlock(lock);
     if (!run) lks_run_clear(&own);
     return status;

@@ -37,7 +37,8 @@ static void results_are_those_of_the_record(void **state)
     const json_t *epoch = json_array_get(json_object_get(record, "epochs"), 0);
     snprintf(block, sizeof block,
              "\nValidation Results:\n  val_loss: %.4f\n  accuracy: %.4f\n precision: %.4f\n"
-             "    recall: %.4f\n        f1: %.4f\n",
+             "    recall: %.4f\n        f1: %.4f\n"
+             "(precision, recall, f1: means over classes; over samples each is the accuracy)\n",
              json_number_of(epoch, "test_loss"), json_number_of(epoch, "test_correct") / 300,
              json_number_of(epoch, "test_macro_precision"),
              json_number_of(epoch, "test_macro_recall"), json_number_of(epoch, "test_macro_f1"));

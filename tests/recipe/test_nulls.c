@@ -57,6 +57,12 @@ static void of_recipes(void **state)
     REFUSES(lks_recipe_load(NULL, LKS_WHICH_RUN, NULL));
     REFUSES(lks_recipe_evaluate(NULL, NULL, &sum));
     REFUSES(lks_recipe_evaluate(recipe, NULL, NULL));
+    REFUSES(lks_class_counts_make(NULL, 1, true));
+    lks_class_counts_free(NULL);
+    assert_int_equal(lks_class_given(NULL, 3), 0);
+    lks_class_counts_add(NULL, 0, 0);
+    REFUSES(lks_class_counts_sum(NULL, NULL));
+    REFUSES(lks_class_counts_sum_matrix(NULL, NULL));
     REFUSES(lks_recipe_evaluate_each(NULL, NULL, &sum, take_nothing, NULL));
     REFUSES(lks_recipe_evaluate_each(recipe, NULL, NULL, take_nothing, NULL));
     lks_fit fit;

@@ -9,3 +9,5 @@ endif()
 foreach(function malloc calloc realloc posix_memalign strdup)
   target_link_options(test_recipe_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
+# Counts the batches that are tested.
+target_link_options(test_recipe_matrix PRIVATE -Wl,--wrap=lks_model_evaluate_outputs)

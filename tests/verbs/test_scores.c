@@ -178,7 +178,7 @@ static lks_status count_all(seen *out, lks_comm *comm)
     if (status == LKS_OK) {
         const int64_t head[] = {s.samples, s.correct, s.top5};
         memcpy(out->counts, head, sizeof head);
-        memcpy(out->counts + 3, s.confusion, sizeof out->counts - sizeof head);
+        memcpy(out->counts + 3, s.of.confusion, sizeof out->counts - sizeof head);
         out->count = s.count;
         for (int i = 0; i < s.count; i++) { /* member by member: they have gaps */
             out->wrong[i].share = s.wrong[i].share;

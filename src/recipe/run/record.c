@@ -156,7 +156,8 @@ static void emit_run(lki_emit *e, const lks_recipe *recipe)
 static void emit_scores(lki_emit *e, const lks_recipe *recipe)
 {
     const lki_scores *s = &recipe->scores;
-    const int64_t cells = s->confusion != NULL ? s->classes * s->classes : 0;
+    const int64_t *confusion = recipe->run.confusion, classes = recipe->run.confusion_classes;
+    const int64_t cells = confusion != NULL ? classes * classes : 0;
     if (s->fit != NULL) {
         lki_emit_key(e, "test_targets");
         lki_emit_open(e, '{', s->targets == 0);
@@ -180,18 +181,18 @@ static void emit_scores(lki_emit *e, const lks_recipe *recipe)
     if (lks_dataset_class(recipe->session.test, 0) != NULL) {
         lki_emit_key(e, "class_names");
         lki_emit_open(e, '[', true);
-        for (int64_t c = 0; c < s->classes; c++)
+        for (int64_t c = 0; c < classes; c++)
             lki_emit_string(e, lks_dataset_class(recipe->session.test, c));
         lki_emit_close(e, ']');
     }
     lki_emit_key(e, "test_confusion");
     lki_emit_open(e, '[', true);
     for (int64_t i = 0; i < cells; i++) {
-        if (s->confusion[i] == 0) continue;
+        if (confusion[i] == 0) continue;
         lki_emit_open(e, '[', true);
-        lki_emit_int(e, i / s->classes);
-        lki_emit_int(e, i % s->classes);
-        lki_emit_int(e, s->confusion[i]);
+        lki_emit_int(e, i / classes);
+        lki_emit_int(e, i % classes);
+        lki_emit_int(e, confusion[i]);
         lki_emit_close(e, ']');
     }
     lki_emit_close(e, ']');

@@ -7,44 +7,28 @@
 
 static void count_sample(void *user, const lks_prediction *p)
 {
-    lki_scores *s = user;
-    if (p->label >= 0 && p->label < s->classes) s->confusion[p->label * s->classes + p->best]++;
+    lks_class_counts_add(user, p->label, p->best);
 }
 
-/* The counts of all processes. */
-static lks_status gather(lki_scores *s, lks_comm *comm)
-{
-    const int ranks = lks_comm_size(comm);
-    const int64_t cells = s->classes * s->classes;
-    const size_t bytes = (size_t)cells * sizeof *s->confusion;
-    if (ranks == 1) return LKS_OK;
-    int64_t *all = malloc((size_t)ranks * bytes);
-    lks_status status = all != NULL
-                            ? LKS_OK
-                            : LKI_FAIL(LKS_E_NOMEM, "no memory for counts of %d processes", ranks);
-    status = lks_comm_agree(comm, status);
-    if (status == LKS_OK) status = lks_comm_all_gather(comm, s->confusion, bytes, all);
-    for (int64_t i = 0; i < cells && status == LKS_OK; i++) {
-        s->confusion[i] = 0;
-        for (int r = 0; r < ranks; r++) s->confusion[i] += all[r * cells + i];
-    }
-    free(all);
-    return status;
-}
-
+/* Where the training has not tested these weights itself: it ended within an epoch, or was complete already. */
 static lks_status count_classes(lks_recipe *recipe, lki_scores *s)
 {
-    const lks_shape shape = lks_tensor_shape(recipe->session.network.output);
+    const int64_t classes = lks_model_get_info(recipe->session.model).classes;
+    lks_class_counts counts = {0};
     lks_metrics sum;
-    s->classes = lks_shape_elements(&shape);
-    if (s->classes > LKI_SCORES_CLASSES) return LKS_OK;
-    s->confusion = calloc((size_t)(s->classes * s->classes), sizeof *s->confusion);
-    LKI_TRY(lki_recipe_agree(
-        recipe, s->confusion != NULL
-                    ? LKS_OK
-                    : LKI_FAIL(LKS_E_NOMEM, "no memory for what classes are taken for")));
-    LKI_TRY(lks_recipe_evaluate_each(recipe, NULL, &sum, count_sample, s));
-    return gather(s, recipe->session.comm);
+    (void)s;
+    if (recipe->run.confusion != NULL || classes > LKS_CONFUSION_CLASSES) return LKS_OK;
+    lks_status status = lki_recipe_agree(recipe, lks_class_counts_make(&counts, classes, true));
+    if (status == LKS_OK)
+        status = lks_recipe_evaluate_each(recipe, NULL, &sum, count_sample, &counts);
+    if (status == LKS_OK) status = lks_class_counts_sum_matrix(&counts, recipe->session.comm);
+    if (status == LKS_OK) {
+        recipe->run.confusion = counts.confusion;
+        recipe->run.confusion_classes = classes;
+        counts.confusion = NULL;
+    }
+    lks_class_counts_free(&counts);
+    return status;
 }
 
 static lks_status measure_fits(lks_recipe *recipe, lki_scores *s)

@@ -114,9 +114,7 @@ static lks_status no_test(void)
 static int64_t classify(double *share, const float *output, int64_t count)
 {
     double sum = 0;
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (output[i] > output[best]) best = i;
+    const int64_t best = lks_class_given(output, count);
     for (int64_t i = 0; i < count; i++) {
         share[i] = exp((double)output[i] - (double)output[best]);
         sum += share[i];
