@@ -22,9 +22,16 @@ extern "C" {
  *
  * The network's input are tokens (lks_input_opts.vocabulary) at so many positions, its context; its output are numbers
  * for each token of the vocabulary at each of them, logits or logarithms of probabilities, of which those of a position
- * may depend on it and what is before it alone: what looks ahead is refused. It is given the last tokens, as many as the
- * context has, from the first position on. What is drawn is a function of these outputs, the options and how many
- * tokens have been drawn before (docs/numerics.md): the same text on every machine.
+ * may depend on it and what is before it alone: what looks ahead is refused. What is drawn is a function of these
+ * outputs, the options and how many tokens have been drawn before (docs/numerics.md): the same text on every machine.
+ *
+ * A token is computed behind those before it, of which recurrent layers leave their states and attention its keys and
+ * values, in memory of the generator's that is there from the beginning; outputs have the bits that a prediction of all
+ * tokens has there. Behind as many tokens as the context has, a network that knows numbers of positions (attention,
+ * position) is given the last tokens, as many as the context, from the first position on; recurrent networks have no end, and
+ * go on from their states through the whole text. Attention with padding, and layers that mix positions in other ways,
+ * predict all positions for every token, of a text beyond the context always the last ones. Where the model's parameters
+ * change between two tokens, it goes on from the last tokens, as many as the context has.
  *
  * It belongs to one thread at a time, and lks_generator_next() is a prediction of its model, which outlives it.
  */
@@ -49,13 +56,13 @@ LKS_API LKS_MUSTUSE lks_status lks_generator_create(lks_generator **out, lks_mod
                                                     const lks_generator_opts *opts);
 LKS_API void lks_generator_destroy(lks_generator *generator); /* NULL is fine */
 
-/* What stands before the next token, behind what was there. */
+/* What stands before the next token, behind what was there. Behind the context's end a recurrent network computes here. */
 LKS_API LKS_MUSTUSE lks_status lks_generator_feed(lks_generator *generator, const int32_t *tokens,
                                                   int64_t count);
 LKS_API LKS_MUSTUSE lks_status lks_generator_feed_text(lks_generator *generator, const char *text,
                                                        size_t bytes);
 
-/* The next token, which is fed. LKS_E_STATE where nothing stands before it; LKS_E_NUMERIC where an output is not
+/* The next token, which is fed. A generator that failed can be used again. LKS_E_STATE where nothing stands before it; LKS_E_NUMERIC where an output is not
  * finite. */
 LKS_API LKS_MUSTUSE lks_status lks_generator_next(lks_generator *generator, int32_t *token);
 

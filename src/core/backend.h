@@ -140,6 +140,8 @@ typedef struct lki_needs {
     unsigned apply_in, side_in;
     int64_t
         columns; /* of rows: workers are better given so many elements of all rows than some rows; 0: not */
+    size_t
+        state_bytes; /* of a kernel that follows: of a sample, what positions leave for those behind them */
     char algorithm[40]; /* for people */
 } lki_needs;
 
@@ -192,6 +194,10 @@ typedef struct lki_args {
      * it leaves goes, NULL: nowhere. Without backward both may be one. */
     const float *begins;
     float *leaves;
+    /* Of a graph of one position (core/one.h): its number, and what those before it have left, undefined in front of
+     * the first one; it is updated in place. */
+    int64_t at;
+    void *state;
     const void *packed;
     void *saved;
     void *replica;
@@ -231,6 +237,9 @@ typedef struct lki_kernel {
     /* Without training, forward and apply form a part of the output where args say so: workers who share a sample call
      * them at the same time with memory in common, but for replica and workspace. Finish, then, is called by each. */
     bool parted;
+    /* Of an operation that is LKI_ALONG_PAST: it computes one position behind the other where node->whole says so, a
+     * sample at a time, with the bits that the whole sequence has there. */
+    bool follows;
     /* Choose the algorithm, build vendor descriptors, fill needs. LKS_E_UNSUPPORTED with a sentence
      * where it cannot. */
     lks_status (*plan)(lki_plan *plan);

@@ -65,6 +65,8 @@ struct lki_node {
     int64_t multiply_adds; /* of one sample's forward pass */
     const lki_node *tied;  /* of an embedding: who has its weight, too; at most one. NULL: nobody */
     bool needs_gradient;   /* a parameter comes before it, or in it */
+    const lki_node
+        *whole; /* of a graph of one position (core/one.h): the node that has all; else NULL */
     lki_node *next;
 };
 
@@ -86,6 +88,14 @@ typedef enum lki_takes {
  * dropped). */
 typedef enum lki_at_zero { LKI_ZERO_PASSES, LKI_ZERO_STOPS, LKI_ZERO_AS_INPUT } lki_at_zero;
 
+/* What a position of its output depends on, where input and output have as many. */
+typedef enum lki_along {
+    LKI_ALONG_ANY,  /* perhaps on all */
+    LKI_ALONG_EACH, /* on the same of its inputs */
+    LKI_ALONG_PAST, /* on those before it too, or on its number, unless it looks ahead: a kernel that follows
+                       (lki_kernel) can compute one behind the other */
+} lki_along;
+
 typedef struct lki_op {
     const char *name;
     const char *what; /* it computes, in a few words for help */
@@ -103,7 +113,8 @@ typedef struct lki_op {
     bool gives_logs;     /* its output are logarithms of probabilities, so that nll is the loss */
     bool of_classes;     /* a loss whose target is a class, */
     bool of_logs;        /* and whose input are such logarithms */
-    bool reads_tokens;   /* where there is a second input, it is the graph's: tokens */
+    lki_along along;
+    bool reads_tokens; /* where there is a second input, it is the graph's: tokens */
     /* Check what the tables do not say of inputs and attributes; fill out, param, buffer, stats,
      * multiply_adds. The caller has set op, name, in and attr with its defaults, and has checked them;
      * needs_gradient is the caller's. */
@@ -127,6 +138,12 @@ LKI_OP_LIST(X)
 const lki_op *lki_op_get(lki_op_id id);
 /* LKI_OP_COUNT: there is none of that name. */
 lki_op_id lki_op_find(const char *name);
+
+/* Of its input, also where it computes one of them. */
+static inline int64_t lki_node_positions(const lki_node *node)
+{
+    return (node->whole != NULL ? node->whole : node)->in[0]->shape.dim[0];
+}
 
 /* "conv1" of "conv1.weight". */
 static inline const char *lki_node_stem(const lki_node *node)

@@ -84,7 +84,7 @@ static void meet_team(void *user, int worker)
 /* Inference of fewer samples than workers: all share each of them. The first one has what comes of it. */
 static void run_team(lks_model *model, lki_worker *worker)
 {
-    const lki_program *program = &model->program;
+    const lki_program *program = model->one != NULL ? model->one : &model->program;
     const lki_pass *pass = &model->pass;
     lki_worker *first = &model->worker[0];
     lki_team team = {.memory = first->local.memory,
@@ -329,14 +329,9 @@ static bool shares_samples(const lks_model *model, lki_mode mode)
            (samples == 1 || samples < lki_workers_few(model->threads));
 }
 
-lks_status lki_model_run(lks_model *model, lki_mode mode)
+/* What workers say of a job that is done. */
+static lks_status ended(const lks_model *model)
 {
-    model->mode = mode;
-    if (mode != LKI_PREPARE && mode != LKI_HASH) lki_layers_forget(model);
-    model->shares = shares_samples(model, mode);
-    lki_rows_begin(model);
-    (model->shares ? lki_workers_share : lki_workers_run)(model->threads, lki_model_job, model);
-    if (mode == LKI_PREPARE || mode == LKI_HASH) return LKS_OK;
     const int present = model->shares ? lki_workers_few(model->threads) : model->workers;
     for (int w = 0; w < present; w++) {
         if (model->worker[w].status == LKS_OK) continue;
@@ -344,4 +339,25 @@ lks_status lki_model_run(lks_model *model, lki_mode mode)
         return model->worker[w].status;
     }
     return LKS_OK;
+}
+
+lks_status lki_model_run_one(lks_model *model, const lki_program *one)
+{
+    model->mode = LKI_PREDICT;
+    model->shares = true;
+    model->one = one;
+    lki_rows_begin(model);
+    lki_workers_share(model->threads, lki_model_job, model);
+    model->one = NULL;
+    return ended(model);
+}
+
+lks_status lki_model_run(lks_model *model, lki_mode mode)
+{
+    model->mode = mode;
+    if (mode != LKI_PREPARE && mode != LKI_HASH) lki_layers_forget(model);
+    model->shares = shares_samples(model, mode);
+    lki_rows_begin(model);
+    (model->shares ? lki_workers_share : lki_workers_run)(model->threads, lki_model_job, model);
+    return mode == LKI_PREPARE || mode == LKI_HASH ? LKS_OK : ended(model);
 }

@@ -178,10 +178,12 @@ struct lks_model {
     bool use_averages; /* in inference */
     bool averaged;     /* stages read averages now */
     bool prepared;     /* packed parameters are those of now */
+    int64_t changes;   /* of parameters and buffers, but for steps */
 
     /* The job that workers do now. */
     lki_mode mode;
-    bool shares; /* inference in which workers share every sample */
+    bool shares;            /* inference in which workers share every sample, */
+    const lki_program *one; /* and this program, not the model's; else NULL */
     lki_pass pass;
     lki_rule *rule;
     int rules;
@@ -292,6 +294,9 @@ void lki_gather_metrics(const lks_model *model, lks_metrics *sum); /* of this ra
 /* A pass of inference over as many of `left` samples as fit; `count` receives how many. The numbers
  * of its replicas are chosen so that any count fits, and are not those of a step. */
 lki_pass lki_infer_pass(const lks_model *model, int64_t left, int64_t *count);
+lks_status lki_infer_begin(lks_model *model);
+/* job.c: a prediction of one sample by another program, whose locals and workspace fit into those of workers. */
+lks_status lki_model_run_one(lks_model *model, const lki_program *one);
 /* The arguments of a prediction. */
 lks_status lki_check_predict(const lks_model *model, const void *x, int64_t count,
                              const float *out);

@@ -329,6 +329,7 @@ static lks_status check_write(const lks_model *model, int index, size_t bytes)
 
 static lks_status write(lks_model *model, int index, const void *in, size_t bytes)
 {
+    model->changes++;
     const lks_status status = check_write(model, index, bytes);
     const bool carried = lks_model_state_info(model, index).kind == LKS_CARRIED;
     if (model->common != NULL && !carried)

@@ -31,6 +31,7 @@ const lki_op lki_op_input = {
     .what = "the samples of a batch",
     .attr_size = sizeof(lks_input_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = input_infer,
 };
 

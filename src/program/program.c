@@ -151,6 +151,8 @@ static void fill_args(const lki_program *program, const lki_pass *pass, const lk
                        .buffer = stage->buffer,
                        .begins = carried_at(pass, stage, pass->begins, position),
                        .leaves = carried_at(pass, stage, pass->leaves, position),
+                       .at = pass->at,
+                       .state = stage->state,
                        .workspace = local->memory + program->local_bytes};
     for (int i = 0; i < stage->cluster->in_count; i++)
         args->in[i] = address(program, pass, local, stage->in[i], at);

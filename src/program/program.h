@@ -137,6 +137,7 @@ typedef struct lki_stage {
         [LKI_MAX_SLOTS]; /* by replica: position in a gradient array, floats; -1: none is formed */
     void *buffer[LKI_MAX_BUFFER];       /* of cluster->counted */
     float *carried[LKI_CARRIED_ARRAYS]; /* of a node that carries; NULL: none */
+    void *state;                        /* lki_args.state; NULL: none */
     size_t packed_offset;               /* in program->packed */
     size_t stats_offset;                /* in program->stats, doubles: [replicas][stats] */
     size_t met_offset;                  /* in program->met, doubles: [2][replicas + 1][meets] */
@@ -351,6 +352,7 @@ typedef struct lki_pass {
     bool training, backward;
     lki_carried begins, leaves; /* of what is carried, */
     int64_t column;             /* from that of the sample `begin` on */
+    int64_t at;                 /* of a graph of one position: which */
     lki_wanted wanted;          /* of backward, */
     bool
         from_output; /* which begins with the gradient of the output as it is in its place, not with the loss */

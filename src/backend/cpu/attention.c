@@ -14,6 +14,7 @@ typedef struct attention_plan {
     float keep;  /* 1 / (1 - probability) */
     float *turn; /* cosines, then sines of rotary positions; NULL: none */
     size_t turn_bytes;
+    size_t cache;   /* bytes of a kv head in the state */
     size_t numbers; /* where in the workspace those of keys begin */
 } attention_plan;
 
@@ -35,6 +36,8 @@ static lks_status cpu_attention_plan(lki_plan *plan)
     p->numbers = forward > backward ? forward : backward;
     plan->needs.workspace_bytes = lki_plus(p->numbers,
                                            sizeof(float) * (size_t)whole(p->a.positions));
+    p->cache = lki_align(vector->state_bytes(p->a.positions, p->a.head_width));
+    plan->needs.state_bytes = lki_times((size_t)p->a.kv_heads, p->cache);
     plan->needs.saved_bytes = 2 * sizeof(float) * (size_t)(p->a.heads * p->a.positions);
     plan->needs.reads = LKI_READS_IN | LKI_READS_OUT;
     if (p->a.rotary == 0.0f) return LKS_OK;
@@ -112,10 +115,31 @@ static float *kept_of(const sample *s, int64_t number, bool inverses)
     return saved + ((2 * s->n + inverses) * a->heads + number) * a->positions;
 }
 
+/* One position: the state has keys and values of those before it. */
+static void attention_one(const attention_plan *p, const lki_args *args)
+{
+    const lki_vector_attention *vector = p->cpu.vector->attention;
+    const sample s = sample_of(p, args, 0);
+    for (int64_t h = 0; h < p->a.heads; h++) {
+        lki_attention_head head = head_of(&s, h);
+        head.cache = (char *)args->state + (size_t)(h / p->a.group) * p->cache;
+        if (h % p->a.group == 0)
+            vector->forward_follow(&head, args->at, head.cache, args->workspace);
+        head.q -= args->at * head.row;
+        vector->forward(&head, args->at, args->at + 1,
+                        (float *)args->out + (h - args->at * p->a.heads) * p->a.head_width,
+                        p->a.heads * p->a.head_width, NULL, NULL, args->workspace);
+    }
+}
+
 static lks_status cpu_attention_forward(const lki_plan *plan, const lki_args *args)
 {
     const attention_plan *p = (const attention_plan *)(const void *)plan;
     const lki_vector_attention *vector = p->cpu.vector->attention;
+    if (args->state != NULL) {
+        attention_one(p, args);
+        return LKS_OK;
+    }
     for (int64_t n = 0; n < args->count; n++) {
         const sample s = sample_of(p, args, n);
         float *out = (float *)args->out + n * p->cpu.out;
@@ -159,6 +183,7 @@ static lks_status cpu_attention_backward(const lki_plan *plan, const lki_args *a
 const lki_kernel lki_cpu_attention = {
     .plan_bytes = sizeof(attention_plan),
     .span = LKI_SPAN_EITHER,
+    .follows = true,
     .plan = cpu_attention_plan,
     .release = cpu_attention_release,
     .forward = cpu_attention_forward,

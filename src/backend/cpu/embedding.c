@@ -86,13 +86,20 @@ const lki_kernel lki_cpu_embedding = {
     .backward = cpu_embedding_backward,
 };
 
+/* Of what is added to a sample. */
+static int64_t positions_floats(const lki_plan *plan)
+{
+    const lki_node *node = plan->cluster.node[0];
+    return lks_shape_elements(&(node->whole != NULL ? node->whole : node)->out.shape);
+}
+
 static lks_status cpu_position_plan(lki_plan *plan)
 {
     LKI_TRY(lki_cpu_plan_start(plan));
     if (plan->cluster.node[0]->param_count > 0)
         plan->needs.sums_bytes = (size_t)lki_cpu(plan)->out * sizeof(double);
     else
-        plan->needs.packed_bytes = (size_t)lki_cpu(plan)->out * sizeof(float);
+        plan->needs.packed_bytes = (size_t)positions_floats(plan) * sizeof(float);
     return LKS_OK;
 }
 
@@ -101,7 +108,7 @@ static void cpu_position_prepare(lki_plan *plan, const float *const param[], voi
                                  int parts)
 {
     const lks_shape *in = &plan->cluster.node[0]->out.shape;
-    const int64_t channels = in->dim[in->ndim - 1], count = lki_cpu(plan)->out;
+    const int64_t channels = in->dim[in->ndim - 1], count = positions_floats(plan);
     const int64_t end = lki_share(part + 1, parts, count);
     if (param[0] != NULL) return;
     for (int64_t e = lki_share(part, parts, count); e < end; e++)
@@ -111,8 +118,8 @@ static void cpu_position_prepare(lki_plan *plan, const float *const param[], voi
 static lks_status cpu_position_forward(const lki_plan *plan, const lki_args *args)
 {
     const lki_cpu_plan *p = lki_cpu(plan);
-    p->vector->product->rows_plus(args->count, p->out, args->in[0],
-                                  args->param[0] != NULL ? args->param[0] : args->packed,
+    const float *all = args->param[0] != NULL ? args->param[0] : args->packed;
+    p->vector->product->rows_plus(args->count, p->out, args->in[0], all + args->at * p->out,
                                   args->out);
     return LKS_OK;
 }
@@ -135,6 +142,7 @@ static lks_status cpu_position_backward(const lki_plan *plan, const lki_args *ar
 const lki_kernel lki_cpu_position = {
     .plan_bytes = sizeof(lki_cpu_plan),
     .span = LKI_SPAN_EITHER,
+    .follows = true,
     .plan = cpu_position_plan,
     .prepare = cpu_position_prepare,
     .forward = cpu_position_forward,

@@ -66,6 +66,12 @@ static void plan_workspace(recurrent_plan *p, lki_plan *plan)
     plan->needs.workspace_bytes = bytes;
 }
 
+/* Of a sample, from position to position. */
+static int64_t carried_floats(const recurrent_plan *p)
+{
+    return (p->op == LKI_OP_LSTM ? 2 : 1) * p->hidden;
+}
+
 static lks_status cpu_recurrent_plan(lki_plan *plan)
 {
     recurrent_plan *p = (recurrent_plan *)(void *)plan;
@@ -87,6 +93,7 @@ static lks_status cpu_recurrent_plan(lki_plan *plan)
     plan->needs.packed_bytes = lki_plus(p->packed_hh, dense->packed_bytes(&p->hh));
     plan->needs.saved_bytes = lki_times((size_t)p->positions,
                                         sizeof(float) * (size_t)(p->rows + p->kept));
+    plan->needs.state_bytes = sizeof(float) * (size_t)carried_floats(p);
     plan_workspace(p, plan);
     return LKS_OK;
 }
@@ -127,10 +134,11 @@ static share share_of(const lki_plan *plan, const lki_args *args)
     s.d_p = (float *)(void *)(at + p->of.d_p);
     s.d_q = (float *)(void *)(at + p->of.d_q);
     s.past = (float *)(void *)(at + p->of.past);
-    if (args->begins != NULL) {
-        s.stride = (p->op == LKI_OP_LSTM ? 2 : 1) * p->hidden;
-        s.first_h = args->begins;
-        s.first_c = args->begins + p->hidden;
+    const float *begins = args->at > 0 ? args->state : args->begins;
+    if (begins != NULL) {
+        s.stride = carried_floats(p);
+        s.first_h = begins;
+        s.first_c = begins + p->hidden;
     } else {
         s.first_h = s.first_c = memset(at + p->of.zeros, 0, sizeof(float) * (size_t)p->hidden);
     }
@@ -217,15 +225,15 @@ static void rnn_forward(const share *s, int64_t at, const float *q, float *h)
         s->vector->activation[LKI_TANH].forward(hidden, 0.0f, gates, h);
 }
 
-/* What samples leave for the window behind theirs. */
-static void leave(const share *s)
+/* What samples leave for what is behind theirs. */
+static void leave(const share *s, float *leaves)
 {
     const recurrent_plan *p = s->p;
     const size_t bytes = sizeof(float) * (size_t)p->hidden;
-    const int64_t floats = (p->op == LKI_OP_LSTM ? 2 : 1) * p->hidden;
+    const int64_t floats = carried_floats(p);
     for (int64_t n = 0; n < s->count; n++) {
         const int64_t last = place_of(p, n, p->positions - 1);
-        float *to = s->args->leaves + n * floats;
+        float *to = leaves + n * floats;
         memcpy(to, h_before(s, n, last), bytes);
         if (p->op == LKI_OP_LSTM) memcpy(to + p->hidden, c_before(s, n, last), bytes);
     }
@@ -252,7 +260,8 @@ static lks_status cpu_recurrent_forward(const lki_plan *plan, const lki_args *ar
             memcpy(s.h + n * p->hidden, h, sizeof(float) * (size_t)p->hidden);
         }
     }
-    if (args->leaves != NULL) leave(&s);
+    if (args->leaves != NULL) leave(&s, args->leaves);
+    if (args->state != NULL) leave(&s, args->state);
     return LKS_OK;
 }
 
@@ -373,6 +382,7 @@ static lks_status cpu_recurrent_backward(const lki_plan *plan, const lki_args *a
     const lki_kernel lki_cpu_##id = {                                                              \
         .plan_bytes = sizeof(recurrent_plan),                                                      \
         .span = LKI_SPAN_SHARE,                                                                    \
+        .follows = true,                                                                           \
         .plan = cpu_recurrent_plan,                                                                \
         .prepare = cpu_recurrent_prepare,                                                          \
         .forward = cpu_recurrent_forward,                                                          \

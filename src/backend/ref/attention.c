@@ -56,6 +56,7 @@ static lks_status ref_attention_plan(lki_plan *plan_)
     p->keep = (double)(float)(1.0 / (1.0 - p->drop.probability));
     const size_t doubles = (size_t)(2 * p->a.positions * (p->a.width + 1));
     LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, doubles * sizeof(double) + (size_t)p->a.positions));
+    plan_->needs.state_bytes = (size_t)(p->a.positions * p->a.width) * sizeof(double);
     if (p->a.rotary == 0.0f) return LKS_OK;
     const int64_t half = p->a.positions * (p->a.head_width / 2);
     void *memory;
@@ -74,13 +75,13 @@ static void ref_attention_release(lki_plan *plan_)
     p->turn = NULL;
 }
 
-/* Queries and keys, which stand in front of the values, by their positions; back where sign is -1. */
-static void turn_all(const attention *p, double *x, double sign)
+/* Queries and keys, which stand in front of the values, by their positions, from `from` to `to`; back where sign is -1. */
+static void turn_all(const attention *p, double *x, int64_t from, int64_t to, double sign)
 {
     const lki_attention *a = &p->a;
     const int64_t half = a->head_width / 2;
 
-    for (int64_t t = 0; p->turn != NULL && t < a->positions; t++) {
+    for (int64_t t = from; p->turn != NULL && t < to; t++) {
         const float *cosine = p->turn + t * half, *sine = cosine + a->positions * half;
 
         for (int64_t h = 0; h < a->heads + a->kv_heads; h++) {
@@ -156,8 +157,37 @@ static void begin(const attention *p, work *w, const lki_args *args, int64_t n)
     const float *x = (const float *)args->in[0] + n * elements;
 
     for (int64_t e = 0; e < elements; e++) w->x[e] = (double)x[e];
-    turn_all(p, w->x, 1.0);
+    turn_all(p, w->x, 0, p->a.positions, 1.0);
     if (p->a.masked) w->tokens = (const int32_t *)args->in[1] + n * p->a.positions;
+}
+
+static void row_forward(const attention *p, const work *w, const lki_args *args, int64_t n,
+                        int64_t head, int64_t i, float *y)
+{
+    const lki_attention *a = &p->a;
+
+    weigh(p, w, args, n, head, i);
+    for (int64_t d = 0; d < a->head_width; d++) {
+        double sum = 0.0;
+
+        for (int64_t j = 0; j < a->positions; j++)
+            if (w->p[j] != 0.0)
+                sum += w->p[j] * kept(p, w, args, j) * w->x[place(p, j, head, 2) + d];
+        y[d] = lki_round(sum);
+    }
+}
+
+/* One position: the state are the rows of all up to it as `begin` has them. */
+static void one_forward(const attention *p, work *w, const lki_args *args)
+{
+    const lki_attention *a = &p->a;
+    const float *x = args->in[0];
+
+    w->x = args->state;
+    for (int64_t e = 0; e < a->width; e++) w->x[args->at * a->width + e] = (double)x[e];
+    turn_all(p, w->x, args->at, args->at + 1, 1.0);
+    for (int64_t h = 0; h < a->heads; h++)
+        row_forward(p, w, args, 0, h, args->at, (float *)args->out + h * a->head_width);
 }
 
 static lks_status ref_attention_forward(const lki_plan *plan_, const lki_args *args)
@@ -166,22 +196,18 @@ static lks_status ref_attention_forward(const lki_plan *plan_, const lki_args *a
     const lki_attention *a = &p->a;
     work w = work_in(p, args);
 
+    if (args->state != NULL) {
+        one_forward(p, &w, args);
+        return LKS_OK;
+    }
     for (int64_t n = 0; n < args->count; n++) {
         begin(p, &w, args, n);
         for (int64_t r = 0; r < a->heads * a->positions; r++) {
             const int64_t head = r / a->positions, i = r % a->positions;
-            float *y = (float *)args->out +
-                       ((n * a->positions + i) * a->heads + head) * a->head_width;
 
-            weigh(p, &w, args, n, head, i);
-            for (int64_t d = 0; d < a->head_width; d++) {
-                double sum = 0.0;
-
-                for (int64_t j = 0; j < a->positions; j++)
-                    if (w.p[j] != 0.0)
-                        sum += w.p[j] * kept(p, &w, args, j) * w.x[place(p, j, head, 2) + d];
-                y[d] = lki_round(sum);
-            }
+            row_forward(p, &w, args, n, head, i,
+                        (float *)args->out +
+                            ((n * a->positions + i) * a->heads + head) * a->head_width);
         }
     }
     return LKS_OK;
@@ -229,7 +255,7 @@ static lks_status ref_attention_backward(const lki_plan *plan_, const lki_args *
             row_backward(p, &w, args, head, i,
                          args->d_out + ((n * a->positions + i) * a->heads + head) * a->head_width);
         }
-        turn_all(p, w.d_x, -1.0);
+        turn_all(p, w.d_x, 0, p->a.positions, -1.0);
         lki_ref_put_all(args->d_in[0] + n * elements, args->add_in & 1u, w.d_x, elements);
     }
     return LKS_OK;
@@ -238,6 +264,7 @@ static lks_status ref_attention_backward(const lki_plan *plan_, const lki_args *
 const lki_kernel lki_ref_attention = {
     .plan_bytes = sizeof(attention),
     .span = LKI_SPAN_EITHER,
+    .follows = true,
     .plan = ref_attention_plan,
     .release = ref_attention_release,
     .forward = ref_attention_forward,

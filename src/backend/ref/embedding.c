@@ -70,8 +70,8 @@ static lks_status ref_position_plan(lki_plan *plan_)
     const lks_shape *in = &plan_->cluster.node[0]->out.shape;
 
     if (plan_->cluster.node[0]->param_count > 0) return ref_table_plan(plan_);
-    p->count = lks_shape_elements(in);
     p->units = in->dim[in->ndim - 1];
+    p->count = lki_node_positions(plan_->cluster.node[0]) * p->units;
     LKI_TRY(lki_ref_needs(plan_, 0, 0));
     plan_->needs.packed_bytes = (size_t)p->count * sizeof(float);
     return LKS_OK;
@@ -92,11 +92,13 @@ static lks_status ref_position_forward(const lki_plan *plan_, const lki_args *ar
 {
     const table *p = (const table *)plan_;
     const float *x = args->in[0];
-    const float *added = args->param[0] != NULL ? args->param[0] : args->packed;
+    const float *all = args->param[0] != NULL ? args->param[0] : args->packed;
+    const float *added = all + args->at * p->units;
+    const int64_t count = lki_ref_in(plan_);
     float *y = args->out;
 
-    for (int64_t e = 0; e < args->count * p->count; e++)
-        y[e] = lki_round((double)x[e] + (double)added[e % p->count]);
+    for (int64_t e = 0; e < args->count * count; e++)
+        y[e] = lki_round((double)x[e] + (double)added[e % count]);
     return LKS_OK;
 }
 
@@ -121,6 +123,7 @@ const lki_kernel lki_ref_embedding = {
 const lki_kernel lki_ref_position = {
     .plan_bytes = sizeof(table),
     .span = LKI_SPAN_EITHER,
+    .follows = true,
     .plan = ref_position_plan,
     .prepare = ref_position_prepare,
     .forward = ref_position_forward,

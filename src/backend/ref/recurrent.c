@@ -49,6 +49,7 @@ static lks_status ref_recurrent_plan(lki_plan *plan_)
     /* p and q of a position, or their gradients; zeros; gradients of the state and the cell; of x */
     const int64_t scratch = 2 * p->rows + KEPT * p->hidden + 2 * p->hidden + p->width;
     LKI_TRY(lki_ref_needs(plan_, LKI_READS_IN, (size_t)scratch * sizeof(double)));
+    plan_->needs.state_bytes = (size_t)(KEPT * p->hidden) * sizeof(double);
     plan_->needs.saved_bytes = (size_t)(p->positions * KEPT * p->hidden) * sizeof(double);
     plan_->needs.sums_bytes = (size_t)(p->rows * (p->width + p->hidden + 2)) * sizeof(double);
     return LKS_OK;
@@ -73,6 +74,10 @@ static void begin(const recurrent *r, const lki_args *args, int64_t n, double *f
     const int64_t carries = (r->op == LKI_OP_LSTM ? 2 : 1) * r->hidden;
     const float *given = args->begins != NULL ? args->begins + n * carries : NULL;
 
+    if (args->at > 0) {
+        memcpy(first, args->state, (size_t)(KEPT * r->hidden) * sizeof *first);
+        return;
+    }
     memset(first, 0, (size_t)(KEPT * r->hidden) * sizeof *first);
     for (int64_t j = 0; j < r->hidden && given != NULL; j++) {
         first[j * KEPT + STATE] = (double)given[j];
@@ -153,6 +158,8 @@ static void sample_forward(const recurrent *r, const lki_args *args, int64_t n)
         }
     }
     if (args->leaves != NULL) leave(r, args, n, kept);
+    if (args->state != NULL)
+        memcpy(args->state, before(r, r->positions, kept, NULL), r->base.needs.state_bytes);
 }
 
 static lks_status ref_recurrent_forward(const lki_plan *plan_, const lki_args *args)
@@ -263,6 +270,7 @@ static lks_status ref_recurrent_backward(const lki_plan *plan_, const lki_args *
     const lki_kernel lki_ref_##id = {                                                              \
         .plan_bytes = sizeof(recurrent),                                                           \
         .span = LKI_SPAN_EITHER,                                                                   \
+        .follows = true,                                                                           \
         .plan = ref_recurrent_plan,                                                                \
         .forward = ref_recurrent_forward,                                                          \
         .backward = ref_recurrent_backward,                                                        \

@@ -1,7 +1,7 @@
 /* Text that a model makes. */
 #include "base/check.h"
 #include "model/infer/draw.h"
-#include "model/model.h"
+#include "model/infer/follow.h"
 #include "numeric/random.h"
 #include "op/attention.h"
 #include "op/recurrent.h"
@@ -16,7 +16,11 @@ struct lks_generator {
     const lks_tokenizer *tokenizer;
     int64_t positions, used; /* tokens of a window; that there are */
     int32_t *window;         /* [positions], behind those that there are 0 */
-    float *output;           /* [positions][vocabulary] */
+    float *output; /* [positions][vocabulary]; of one position at a time the first alone */
+    lki_follow follow;
+    int64_t followed; /* the first so many tokens of the window have been followed, */
+    int64_t gone;     /* and so many that are no longer in it; */
+    bool slid; /* or it has slid from the first tokens, and what was left of them is of no use */
     int64_t drawn;
     lki_draw draw;
     lki_arena arena; /* of all arrays */
@@ -99,6 +103,30 @@ static lks_status check_generator_opts(const lks_generator_opts *opts, int64_t v
     return LKS_OK;
 }
 
+/* ---------------------------------------------------------------- one position at a time */
+
+static bool follows(const lks_generator *g)
+{
+    return g->follow.graph != NULL && !g->slid;
+}
+
+/* The tokens of the window that have not been followed: what comes of the last one is in `output`. */
+static lks_status follow_all(lks_generator *g)
+{
+    if (lki_follow_is_old(&g->follow)) g->followed = g->gone = 0;
+    while (g->followed < g->used) {
+        const int64_t at = g->gone + g->followed;
+        const lks_status status = lki_follow_predict(&g->follow, g->window[g->followed], at,
+                                                     g->output);
+        if (status != LKS_OK) {
+            g->followed = g->gone = 0; /* states may be half of it */
+            return status;
+        }
+        g->followed++;
+    }
+    return LKS_OK;
+}
+
 /* ---------------------------------------------------------------- making */
 
 static lks_status generator_fill(lks_generator *g, const lks_generator_opts *opts)
@@ -111,6 +139,7 @@ static lks_status generator_fill(lks_generator *g, const lks_generator_opts *opt
         lki_times(lki_times((size_t)out->dim[0], (size_t)size), sizeof *g->output),
         (size_t)size * sizeof *g->draw.candidate, (size_t)size * sizeof *g->draw.weight};
     LKI_TRY(check_generator_opts(opts, size));
+    LKI_TRY(lki_follow_make(&g->follow, g->model));
     for (int i = 0; i < 4; i++)
         LKI_TRY(lki_arena_alloc(&g->arena, &memory[i], bytes[i], "a generator"));
     g->tokenizer = opts->tokenizer;
@@ -154,20 +183,34 @@ lks_status lks_generator_create(lks_generator **out, lks_model *model,
 void lks_generator_destroy(lks_generator *generator)
 {
     if (generator == NULL) return;
+    lki_follow_release(&generator->follow);
     lki_arena_release(&generator->arena);
     lki_free(generator->context, generator, sizeof *generator);
 }
 
 /* ---------------------------------------------------------------- tokens */
 
-/* Puts a token behind the others; where there is no place the first one goes. */
-static void put(lks_generator *g, int32_t token)
+/* There is no place: the first token goes. A network without an end has followed it. */
+static lks_status slide(lks_generator *g)
 {
-    if (g->used == g->positions) {
-        g->used--;
-        memmove(g->window, g->window + 1, (size_t)g->used * sizeof *g->window);
+    if (follows(g) && g->follow.endless) {
+        LKI_TRY(follow_all(g));
+        g->followed--;
+        g->gone++;
+    } else {
+        g->slid = true;
     }
+    g->used--;
+    memmove(g->window, g->window + 1, (size_t)g->used * sizeof *g->window);
+    return LKS_OK;
+}
+
+/* Puts a token behind the others. */
+static lks_status put(lks_generator *g, int32_t token)
+{
+    if (g->used == g->positions) LKI_TRY(slide(g));
     g->window[g->used++] = token;
+    return LKS_OK;
 }
 
 lks_status lks_generator_feed(lks_generator *generator, const int32_t *tokens, int64_t count)
@@ -182,7 +225,7 @@ lks_status lks_generator_feed(lks_generator *generator, const int32_t *tokens, i
             return LKI_FAIL(LKS_E_INVALID,
                             "a generator got token %" PRId32 ", expected 0 to %" PRId64, tokens[i],
                             generator->draw.size - 1);
-    for (int64_t i = 0; i < count; i++) put(generator, tokens[i]);
+    for (int64_t i = 0; i < count; i++) LKI_TRY(put(generator, tokens[i]));
     return LKS_OK;
 }
 
@@ -212,10 +255,14 @@ lks_status lks_generator_next(lks_generator *generator, int32_t *token)
     if (token == NULL) return LKI_FAIL_NULL(token);
     if (g->used == 0)
         return LKI_FAIL(LKS_E_STATE, "the generator has no token to go on from; feed at least one");
-    LKI_TRY(lks_model_predict(g->model, g->window, 1, g->output));
-    const float *outputs = g->output + (g->used - 1) * g->draw.size;
+    const float *outputs = g->output;
+    if (follows(g)) {
+        LKI_TRY(follow_all(g));
+    } else {
+        LKI_TRY(lks_model_predict(g->model, g->window, 1, g->output));
+        outputs += (g->used - 1) * g->draw.size;
+    }
     LKI_TRY(lki_draw_token(token, &g->draw, outputs, g->drawn));
     g->drawn++;
-    put(g, *token);
-    return LKS_OK;
+    return put(g, *token);
 }

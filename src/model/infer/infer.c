@@ -41,15 +41,20 @@ static lks_status infer_mirrored(lks_model *model, lki_pass *pass, const void *x
     return lki_model_run(model, LKI_PREDICT);
 }
 
+lks_status lki_infer_begin(lks_model *model)
+{
+    lki_model_choose(model, lki_model_infers_averages(model));
+    if (model->common != NULL) LKI_TRY(lki_common_infer(model));
+    return lki_model_prepare(model);
+}
+
 /* Runs inference over any number of samples, a global batch at a time, by count and configuration alone. */
 static lks_status infer(lks_model *model, const lks_batch *batch, lks_metrics *sum, float *out)
 {
     const lki_mode mode = sum != NULL ? LKI_EVALUATE : LKI_PREDICT;
     const size_t x_bytes = lki_tensor_bytes(model->program.graph->input);
     const int64_t width = lks_shape_elements(&model->program.output->shape);
-    lki_model_choose(model, lki_model_infers_averages(model));
-    if (model->common != NULL) LKI_TRY(lki_common_infer(model));
-    LKI_TRY(lki_model_prepare(model));
+    LKI_TRY(lki_infer_begin(model));
     for (int64_t first = 0; first < batch->count;) {
         int64_t part;
         const char *images = (const char *)batch->x + (size_t)first * x_bytes;

@@ -130,6 +130,7 @@ lks_status lki_average(lks_model *model)
     LKI_TRY(spread_counts(model));
     model->alone.steps = model->alone.samples = 0;
     model->prepared = false;
+    model->changes++;
     for (int w = 0; w < model->workers; w++) lki_lap(model->worker[w].local.laps, LKI_LAP_RANKS);
     return LKS_OK;
 }

@@ -17,6 +17,7 @@ const lki_op lki_op_gelu = {
     .inputs = 1,
     .attr_size = sizeof(lks_gelu_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

@@ -11,6 +11,7 @@ const lki_op lki_op_leaky_relu = {
     .inputs = 1,
     .attr_size = sizeof(lks_leaky_relu_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

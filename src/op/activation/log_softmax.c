@@ -7,6 +7,7 @@ const lki_op lki_op_log_softmax = {
     .inputs = 1,
     .takes = LKI_TAKES_ROWS,
     .gives_logs = true,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

@@ -6,6 +6,7 @@ const lki_op lki_op_relu = {
     .what = "max(x, 0)",
     .inputs = 1,
     .at_zero = LKI_ZERO_STOPS,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

@@ -6,6 +6,7 @@ const lki_op lki_op_relu6 = {
     .name = "relu6",
     .what = "min(max(x, 0), 6)",
     .inputs = 1,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

@@ -5,6 +5,7 @@ const lki_op lki_op_sigmoid = {
     .name = "sigmoid",
     .what = "1 / (1 + exp(-x))",
     .inputs = 1,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

@@ -5,6 +5,7 @@ const lki_op lki_op_silu = {
     .name = "silu",
     .what = "x * sigmoid(x)",
     .inputs = 1,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

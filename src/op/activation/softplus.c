@@ -8,6 +8,7 @@ const lki_op lki_op_softplus = {
     .name = "softplus",
     .what = "log(1 + exp(x))",
     .inputs = 1,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

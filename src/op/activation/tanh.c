@@ -5,6 +5,7 @@ const lki_op lki_op_tanh = {
     .name = "tanh",
     .what = "hyperbolic tangent",
     .inputs = 1,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_same,
 };
 

@@ -7,6 +7,7 @@ const lki_op lki_op_add = {
     .name = "add",
     .what = "sum with an earlier layer of the same shape, or with a vector of its channels",
     .inputs = 2,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_pair,
 };
 

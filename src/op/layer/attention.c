@@ -22,7 +22,7 @@ lki_attention lki_attention_of(const lki_node *node)
 {
     const lks_attention_opts *opts = node->attr;
     const lks_shape *in = &node->in[0]->shape;
-    lki_attention a = {.positions = in->dim[0],
+    lki_attention a = {.positions = lki_node_positions(node),
                        .width = in->dim[1],
                        .heads = opts->heads,
                        .kv_heads = opts->kv_heads,
@@ -175,6 +175,7 @@ const lki_op lki_op_attention = {
     .attributes = LKI_ATTRIBUTES(attributes),
     .draws = true,
     .reads_tokens = true,
+    .along = LKI_ALONG_PAST,
     .infer = attention_infer,
     .build = attention_build,
 };

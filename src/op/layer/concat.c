@@ -34,6 +34,7 @@ const lki_op lki_op_concat = {
     .name = "concat",
     .what = "this layer's channels, then an earlier layer's; of more layers, one after another",
     .inputs = 2,
+    .along = LKI_ALONG_EACH,
     .infer = concat_infer,
 };
 

@@ -70,6 +70,7 @@ const lki_op lki_op_dense = {
     .weight_of = offsetof(lks_dense_opts, weight_of),
     .attr_size = sizeof(lks_dense_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = dense_infer,
 };
 

@@ -35,6 +35,7 @@ const lki_op lki_op_dropout = {
     .attributes = LKI_ATTRIBUTES(attributes),
     .draws = true,
     .at_zero = LKI_ZERO_AS_INPUT,
+    .along = LKI_ALONG_EACH,
     .infer = dropout_infer,
 };
 

@@ -35,6 +35,7 @@ const lki_op lki_op_embedding = {
     .takes = LKI_TAKES_TOKENS,
     .attr_size = sizeof(lks_embedding_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = embedding_infer,
 };
 

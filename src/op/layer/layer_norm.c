@@ -48,6 +48,7 @@ const lki_op lki_op_layer_norm = {
     .inputs = 1,
     .attr_size = sizeof(lks_layer_norm_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = layer_norm_infer,
 };
 

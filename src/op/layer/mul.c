@@ -7,6 +7,7 @@ const lki_op lki_op_mul = {
     .name = "mul",
     .what = "product with an earlier layer of the same shape, or with a vector of its channels",
     .inputs = 2,
+    .along = LKI_ALONG_EACH,
     .infer = lki_infer_pair,
 };
 

@@ -46,6 +46,7 @@ const lki_op lki_op_position = {
     .inputs = 1,
     .attr_size = sizeof(lks_position_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_PAST,
     .infer = position_infer,
 };
 

@@ -188,6 +188,7 @@ static const lki_attribute attributes[] = {OPTIONS};
         .what = its_what,                                                                          \
         .inputs = 1,                                                                               \
         .takes = LKI_TAKES_SEQUENCE,                                                               \
+        .along = LKI_ALONG_PAST,                                                                   \
         .attr_size = sizeof(lki_recurrent),                                                        \
         .attributes = LKI_ATTRIBUTES(table),                                                       \
         .infer = id##_infer,                                                                       \

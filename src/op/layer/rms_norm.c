@@ -25,6 +25,7 @@ const lki_op lki_op_rms_norm = {
     .inputs = 1,
     .attr_size = sizeof(lks_rms_norm_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = rms_norm_infer,
 };
 

@@ -21,6 +21,7 @@ const lki_op lki_op_scale = {
     .inputs = 1,
     .attr_size = sizeof(lks_scale_opts),
     .attributes = LKI_ATTRIBUTES(attributes),
+    .along = LKI_ALONG_EACH,
     .infer = scale_infer,
 };
 

@@ -208,6 +208,8 @@ typedef struct lki_vector_recurrent {
 /* attention/: a head of a sample. Rows of q, k and v, [width] each, lie `row` floats apart. */
 typedef struct lki_attention_head {
     const float *q, *k, *v;
+    void
+        *cache; /* keys and values of rows that followed each other; NULL: those of forward_begin */
     int64_t row;
     int64_t positions, width;
     float scale;
@@ -230,6 +232,11 @@ typedef struct lki_vector_attention {
     size_t (*backward_bytes)(int64_t positions, int64_t width);
     /* The keys and values of a head, which several heads may have in common. */
     void (*forward_begin)(const lki_attention_head *head, void *workspace);
+    /* The same, of row `at` alone, behind those that are there: head->k and v are this row's. `cache` has state_bytes,
+     * undefined in front of row 0; forward takes it where head->cache is it. */
+    size_t (*state_bytes)(int64_t positions, int64_t width);
+    void (*forward_follow)(const lki_attention_head *head, int64_t at, void *cache,
+                           void *workspace);
     /* Rows [first, last) of a head: row i to out + i out_row. Of each: the largest score, 0 of a row that sees no key,
      * and the inverse of the sum of exponentials (0), at most + i, inverse + i; both may be NULL. */
     void (*forward)(const lki_attention_head *head, int64_t first, int64_t last, float *out,

@@ -45,6 +45,41 @@ static void attention_forward_begin(const lki_attention_head *head, void *worksp
     (head, head->v, head->row, false, 0, head->positions, rows, w.row, w.values);
 }
 
+/* Keys by column and values in panels, as they stand in the workspace. */
+static size_t attention_state_bytes(int64_t positions, int64_t width)
+{
+    const int64_t rows = whole_blocks(positions);
+    return lki_times(sizeof(float) * (size_t)rows, (size_t)(width + panel_width(width)));
+}
+
+static float *attention_values(const lki_attention_head *head, void *cache)
+{
+    return (float *)cache + whole_blocks(head->positions) * head->width;
+}
+
+/* Blocks that a row sees have zeros behind it. */
+static void attention_forward_follow(const lki_attention_head *head, int64_t at, void *cache,
+                                     void *workspace)
+{
+    forward_room w;
+    const int64_t rows = whole_blocks(head->positions), width = head->width, block = at % SIDE;
+    float *keys = cache, *values = attention_values(head, cache);
+    forward_layout(head->positions, width, workspace, &w);
+    if (block == 0) {
+        memset(keys + at * width, 0, sizeof(float) * (size_t)(SIDE * width));
+        for (int64_t d = 0; d < width; d += PANEL)
+            memset(values + (d * rows + at * PANEL), 0, sizeof(float) * SIDE * PANEL);
+    }
+    /* Rows of head->k are counted from this one; those of a turn from the first. */
+    LKI_ISA_NAME(lki_attention_panels)
+    (head, head->k - at * head->row, head->row, true, at, 1, SIDE, w.row, w.q);
+    for (int64_t d = 0; d < width; d++)
+        keys[at / PANEL * PANEL * width + d * PANEL + at % PANEL] =
+            w.q[d / PANEL * SIDE * PANEL + d % PANEL];
+    for (int64_t d = 0; d < width; d++)
+        values[(d / PANEL * rows + at) * PANEL + d % PANEL] = head->v[d];
+}
+
 /* The largest of a vector. */
 INLINE float largest_of(vf x)
 {
@@ -163,6 +198,10 @@ static void attention_forward(const lki_attention_head *head, int64_t first, int
 {
     forward_room w;
     forward_layout(head->positions, head->width, workspace, &w);
+    if (head->cache != NULL) {
+        w.keys = head->cache;
+        w.values = attention_values(head, head->cache);
+    }
     for (int64_t i = first; i < last; i += SIDE) {
         const int64_t end = smaller(i + SIDE, last);
         const int64_t keys = head->causal ? end : head->positions;
@@ -188,6 +227,8 @@ const lki_vector_attention LKI_ISA_NAME(lki_vector_attention) = {
     .forward_bytes = attention_forward_bytes,
     .backward_bytes = LKI_ISA_NAME(lki_attention_backward_bytes),
     .forward_begin = attention_forward_begin,
+    .state_bytes = attention_state_bytes,
+    .forward_follow = attention_forward_follow,
     .forward = attention_forward,
     .backward_begin = LKI_ISA_NAME(lki_attention_backward_begin),
     .backward = LKI_ISA_NAME(lki_attention_backward),

@@ -1,0 +1,280 @@
+/* One position behind the other: every output has the bits that the whole window has there, of every network that makes
+ * text, on every device and instruction set; and what becomes of texts that are longer than the window. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/vectors.h"
+#include "model/infer/follow.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+enum {
+    LONG = 70,
+    SHORT = 19,
+    WORDS = 23
+}; /* more than a block of keys; more than a vector of them */
+
+static int64_t positions = SHORT;
+
+static lks_tensor *input(lks_graph *g)
+{
+    return lks_input(
+        g, &(lks_input_opts){.shape = LKS_SHAPE(positions), .dtype = LKS_I32, .vocabulary = WORDS});
+}
+
+static lks_tensor *gpt(lks_graph *g)
+{
+    return lks_gpt(g, input(g),
+                   &(lks_transformer_opts){
+                       .outputs = WORDS, .depth = 2, .heads = 2, .width = 24, .dropout = 0.1f});
+}
+
+static lks_tensor *llama(lks_graph *g)
+{
+    return lks_gpt(g, input(g),
+                   &(lks_transformer_opts){.outputs = WORDS,
+                                           .depth = 2,
+                                           .heads = 4,
+                                           .kv_heads = 2,
+                                           .width = 40,
+                                           .rotary = 10000,
+                                           .norm = LKS_NORM_RMS,
+                                           .activation = LKS_MLP_SWIGLU,
+                                           .no_bias = true});
+}
+
+static lks_tensor *embedded(lks_graph *g, int64_t units)
+{
+    return lks_embedding(g, input(g), &(lks_embedding_opts){.units = units});
+}
+
+static lks_tensor *head(lks_graph *g, lks_tensor *x)
+{
+    return lks_dense(g, x, &(lks_dense_opts){.units = WORDS});
+}
+
+static lks_tensor *waves(lks_graph *g)
+{
+    lks_tensor *x = lks_position(g, embedded(g, 18),
+                                 &(lks_position_opts){.form = LKS_POSITION_SINUSOIDAL});
+    x = lks_attention(g, x, NULL, &(lks_attention_opts){.heads = 2, .causal = true});
+    x = lks_concat(g, lks_gelu(g, x, NULL), lks_silu(g, x));
+    return lks_log_softmax(g, head(g, x));
+}
+
+static const lks_recurrent_opts stack = {
+    .name = "stack", .hidden = 13, .layers = 2, .dropout = 0.2f};
+
+static lks_tensor *lstm(lks_graph *g)
+{
+    return head(g, lks_lstm(g, embedded(g, 9), &stack));
+}
+
+static lks_tensor *gru(lks_graph *g)
+{
+    return head(g, lks_gru(g, embedded(g, 9), &stack));
+}
+
+static lks_tensor *rnn(lks_graph *g)
+{
+    return head(g, lks_rnn(g, embedded(g, 9), &stack));
+}
+
+static lks_tensor *rectified(lks_graph *g)
+{
+    lks_tensor *x = embedded(g, 20);
+    x = lks_rnn(g, x, &(lks_recurrent_opts){.hidden = 20, .nonlinearity = LKS_NONLINEARITY_RELU});
+    return head(
+        g, lks_layer_norm(g, lks_mul(g, x, lks_dense(g, x, &(lks_dense_opts){.units = 20})), NULL));
+}
+
+static lks_tensor *(*const nets[])(lks_graph *g) = {gpt, llama, waves, lstm, gru, rnn, rectified};
+enum { NETS = sizeof nets / sizeof *nets };
+
+static lkt_model open_net(const char *device, lks_tensor *(*net)(lks_graph *g), int workers)
+{
+    lkt_model m = lkt_begin(&(lks_context_opts){.device = device, .seed = 5});
+    lks_tensor *output = net(m.graph);
+    lkt_compile(&m, &(lks_model_opts){
+                        .output = output, .global_batch = 3, .replicas = 3, .workers = workers});
+    return m;
+}
+
+static int32_t word(int64_t i)
+{
+    return (int32_t)((i * i * 5 + i * 3 + 2) % WORDS);
+}
+
+/* Whether outputs are the same, text by text of every length; twice, as what was left is of no use to another. */
+static void check(lks_model *model, const char *what, int n)
+{
+    static int32_t x[LONG];
+    static float whole[LONG][WORDS], one[WORDS];
+    lki_follow follow;
+    LKT_OK(lki_follow_make(&follow, model));
+    assert_non_null(follow.graph);
+    for (int64_t length = 0; length < positions * 2; length++) {
+        const int64_t at = length % positions, from = length / positions * 7;
+        if (at == 0) memset(x, 0, sizeof x);
+        x[at] = word(from + at);
+        LKT_OK(lki_follow_predict(&follow, x[at], at, one));
+        LKT_OK(lks_model_predict(model, x, 1, &whole[0][0]));
+        if (memcmp(one, whole[at], sizeof one) != 0)
+            fail_msg("%s, network %d: position %d differs", what, n, (int)at);
+    }
+    lki_follow_release(&follow);
+}
+
+static void outputs_are_those_of_the_window(void **state)
+{
+    (void)state;
+    for (int n = 0; n < NETS; n++) {
+        lkt_model m = open_net("ref", nets[n], 1);
+        check(m.model, "ref", n);
+        lkt_end(&m);
+    }
+#ifdef LKT_HAVE_CPU
+    const lki_vector *usual = lki_cpu_vector();
+    LKT_FOR_ISAS(v)
+    {
+        lki_cpu_vector_use(v);
+        for (int k = 0; k < 2 * NETS; k++) {
+            positions = k < NETS ? LONG : SHORT;
+            lkt_model m = open_net("cpu", nets[k % NETS], 1 + k % 3);
+            check(m.model, v->name, k % NETS);
+            lkt_end(&m);
+        }
+    }
+    lki_cpu_vector_use(usual);
+#endif
+    positions = SHORT;
+}
+
+static lks_tensor *masked(lks_graph *g)
+{
+    lks_tensor *tokens = input(g);
+    lks_tensor *x = lks_embedding(g, tokens, &(lks_embedding_opts){.units = 12});
+    x = lks_attention(g, x, tokens,
+                      &(lks_attention_opts){.heads = 2, .causal = true, .masked = true});
+    return head(g, x);
+}
+
+static void others_predict_whole_windows(void **state)
+{
+    (void)state;
+    lki_follow follow;
+    lkt_model m = open_net("ref", masked, 1);
+    LKT_OK(lki_follow_make(&follow, m.model));
+    assert_null(follow.graph);
+    lki_follow_release(&follow);
+    lks_generator *g;
+    int32_t token, expected;
+    LKT_OK(lks_generator_create(&g, m.model, &(lks_generator_opts){.most_probable = true}));
+    LKT_OK(lks_generator_feed(g, &(int32_t){4}, 1));
+    LKT_OK(lks_generator_next(g, &token));
+    lks_generator_destroy(g);
+    int32_t x[SHORT] = {4};
+    static float out[SHORT][WORDS];
+    LKT_OK(lks_model_predict(m.model, x, 1, &out[0][0]));
+    expected = 0;
+    for (int32_t i = 1; i < WORDS; i++) expected = out[0][i] > out[0][expected] ? i : expected;
+    assert_int_equal(token, expected);
+    lkt_end(&m);
+}
+
+/* What a network without an end says behind a text is what one of a longer window says. */
+static void states_go_on_through_the_text(void **state)
+{
+    (void)state;
+    static int32_t x[LONG];
+    static float out[LONG][WORDS];
+    for (int n = 3; n < NETS; n++) {
+        positions = LONG;
+        lkt_model all = open_net(NULL, nets[n], 2);
+        positions = SHORT;
+        lkt_model m = open_net(NULL, nets[n], 1);
+        lks_generator *g;
+        LKT_OK(lks_generator_create(&g, m.model, &(lks_generator_opts){.most_probable = true}));
+        for (int i = 0; i < SHORT + 5; i++) x[i] = word(i);
+        LKT_OK(lks_generator_feed(g, x, SHORT + 5));
+        for (int i = SHORT + 5; i < LONG; i++) {
+            int32_t best = 0;
+            LKT_OK(lks_generator_next(g, &x[i]));
+            LKT_OK(lks_model_predict(all.model, x, 1, &out[0][0]));
+            for (int32_t k = 1; k < WORDS; k++) best = out[i - 1][k] > out[i - 1][best] ? k : best;
+            assert_int_equal(x[i], best);
+        }
+        lks_generator_destroy(g);
+        lkt_end(&m);
+        lkt_end(&all);
+    }
+}
+
+/* A window that has slid is predicted as a whole, from its first token on. */
+static void attention_takes_the_last_tokens(void **state)
+{
+    (void)state;
+    static float out[SHORT][WORDS];
+    for (int n = 0; n < 3; n++) {
+        lkt_model m = open_net(NULL, nets[n], 1);
+        lks_generator *g;
+        int32_t text[3 * SHORT] = {3};
+        LKT_OK(lks_generator_create(&g, m.model, &(lks_generator_opts){.most_probable = true}));
+        LKT_OK(lks_generator_feed(g, text, 1));
+        for (int i = 1; i < 3 * SHORT; i++) {
+            int32_t x[SHORT] = {0}, best = 0;
+            const int first = i > SHORT ? i - SHORT : 0;
+            LKT_OK(lks_generator_next(g, &text[i]));
+            memcpy(x, text + first, (size_t)(i - first) * sizeof *x);
+            LKT_OK(lks_model_predict(m.model, x, 1, &out[0][0]));
+            const float *last = out[i - first - 1];
+            for (int32_t k = 1; k < WORDS; k++) best = last[k] > last[best] ? k : best;
+            assert_int_equal(text[i], best);
+        }
+        lks_generator_destroy(g);
+        lkt_end(&m);
+    }
+}
+
+/* Parameters that change between two tokens: what was left of the old ones is forgotten. */
+static void new_parameters_are_taken(void **state)
+{
+    (void)state;
+    static float out[SHORT][WORDS];
+    for (int n = 0; n < NETS; n++) {
+        lkt_model m = open_net(NULL, nets[n], 1);
+        lks_generator *g;
+        int32_t x[SHORT] = {1, 4, 2}, best = 0;
+        LKT_OK(lks_generator_create(&g, m.model, &(lks_generator_opts){.most_probable = true}));
+        LKT_OK(lks_generator_feed(g, x, 3));
+        LKT_OK(lks_generator_next(g, &x[3]));
+        for (int s = 0; s < lks_model_state_count(m.model); s++) {
+            static float values[100000];
+            const lks_state_info info = lks_model_state_info(m.model, s);
+            const int64_t count = lks_shape_elements(&info.shape);
+            if (info.kind != LKS_PARAMETER) continue;
+            LKT_OK(lks_model_state_read(m.model, s, values, (size_t)count * sizeof *values));
+            for (int64_t i = 0; i < count; i++) values[i] = -2.5f * values[i];
+            LKT_OK(lks_model_state_write(m.model, s, values, (size_t)count * sizeof *values));
+        }
+        LKT_OK(lks_generator_next(g, &x[4]));
+        LKT_OK(lks_model_predict(m.model, x, 1, &out[0][0]));
+        for (int32_t k = 1; k < WORDS; k++) best = out[3][k] > out[3][best] ? k : best;
+        assert_int_equal(x[4], best);
+        lks_generator_destroy(g);
+        lkt_end(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outputs_are_those_of_the_window),
+        cmocka_unit_test(others_predict_whole_windows),
+        cmocka_unit_test(states_go_on_through_the_text),
+        cmocka_unit_test(attention_takes_the_last_tokens),
+        cmocka_unit_test(new_parameters_are_taken),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
