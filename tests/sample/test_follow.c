@@ -188,10 +188,11 @@ static void states_go_on_through_the_text(void **state)
     (void)state;
     static int32_t x[LONG];
     static float out[LONG][WORDS];
-    for (int n = 3; n < NETS; n++) {
+    for (int r = 0; r < 2 * (NETS - 3); r++) {
+        const int n = 3 + r / 2;
         positions = LONG;
         lkt_model all = open_net(NULL, nets[n], 2);
-        positions = SHORT;
+        positions = r % 2 == 0 ? SHORT : 1;
         lkt_model m = open_net(NULL, nets[n], 1);
         lks_generator *g;
         LKT_OK(lks_generator_create(&g, m.model, &(lks_generator_opts){.most_probable = true}));
@@ -208,6 +209,7 @@ static void states_go_on_through_the_text(void **state)
         lkt_end(&m);
         lkt_end(&all);
     }
+    positions = SHORT;
 }
 
 /* A window that has slid is predicted as a whole, from its first token on. */
